@@ -1,0 +1,3 @@
+//! schedlab: a laboratory for CPU schedulers. The rooms are told in CONTRIBUTING.md.
+
+pub mod model;

@@ -1,0 +1,45 @@
+//! The machine and its state, as read before a plan. Plain data; every fact that could not
+//! be read carries its reason.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{CpuSet, Reading};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    pub hostname: String,
+    pub cpu_model: Reading<String>,
+    pub topology: Topology,
+    pub memory_bytes: Reading<u64>,
+    /// `uname -r` and `uname -v`.
+    pub kernel_release: String,
+    pub kernel_version: String,
+    pub kernel_cmdline: Reading<String>,
+    pub boot_id: Reading<String>,
+    pub virtualisation: Reading<String>,
+    pub cgroup_mode: String,
+    pub clock_source: Reading<String>,
+    pub smt: Reading<String>,
+    pub governor: Reading<String>,
+    pub turbo: Reading<String>,
+    /// 1, 5 and 15 minutes, as /proc/loadavg prints them.
+    pub load_average: Reading<String>,
+    /// Vulnerability name to what the kernel says of it.
+    pub mitigations: BTreeMap<String, String>,
+    /// Scheduler tunables by path (`/proc/sys/kernel/sched_*`, debugfs `sched/*`).
+    pub tunables: BTreeMap<String, Reading<String>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Topology {
+    pub online: CpuSet,
+    /// What this process may use.
+    pub allowed: CpuSet,
+    /// CPUs that share a last-level cache.
+    pub llcs: Vec<CpuSet>,
+    pub numa_nodes: Vec<CpuSet>,
+    /// CPUs that share a core.
+    pub cores: Vec<CpuSet>,
+}

@@ -1,0 +1,54 @@
+//! The one stream that the engine emits. The store, the progress bar and the JSON lines of
+//! `schedlab export` are its sinks; replaying it into an empty store gives the same report.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Cell, Environment, Outcome, Plan, RunKey, Window};
+
+/// The version of the event stream, in its first line.
+pub const EVENT_SCHEMA: u32 = 1;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// First, and again where a stored plan is resumed (perhaps after a reboot).
+    PlanStarted(Box<PlanStarted>),
+    RunStarted {
+        key: RunKey,
+    },
+    Window {
+        key: RunKey,
+        window: Window,
+    },
+    RunEnded {
+        key: RunKey,
+        outcome: Outcome,
+    },
+    PlanEnded {
+        reason: PlanEnd,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlanStarted {
+    pub schema: u32,
+    /// Names this execution of the plan for ever: a time and random digits.
+    pub id: String,
+    pub backend: String,
+    pub started_unix_ns: u64,
+    /// The plan as it was written, so that it can be run again.
+    pub source: String,
+    pub plan: Plan,
+    pub cells: Vec<Cell>,
+    pub environment: Environment,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanEnd {
+    Complete,
+    /// The budget left no time for a further round.
+    Budget,
+    /// Resumable.
+    Interrupted,
+}

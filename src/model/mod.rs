@@ -1,0 +1,25 @@
+//! The words of schedlab as types: plans, cells, runs, metrics, events and the wire format.
+//! No I/O: everything else imports this, this imports nothing.
+
+mod cpuset;
+mod environment;
+mod event;
+mod metric;
+mod plan;
+mod run;
+mod value;
+
+pub use cpuset::{CpuSet, MAX_CPU};
+pub use environment::{Environment, Topology};
+pub use event::{EVENT_SCHEMA, Event, PlanEnd, PlanStarted};
+pub use metric::{Direction, Metric, MetricSpec, Reading, Unit};
+pub use plan::{
+    Cell, Measure, PLAN_SCHEMA, Placement, Plan, RunKey, Variant, Work, WorkerKind, WorkerSet,
+};
+pub use run::{
+    Disturbance, DisturbanceKind, FromRunner, KnobReading, NamedHistogram, Outcome, RunResult,
+    RunSpec, SetResult, WIRE_VERSION, Window, WorkerResult, WorkerWindow,
+};
+pub use value::{
+    Field, Kind, Misfit, Params, Raw, Value, duration_ns, show_bytes, show_duration, size_bytes,
+};

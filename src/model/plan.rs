@@ -1,0 +1,107 @@
+//! A plan after parsing and checking, and the cells that it expands to. Plain data.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{CpuSet, Params, Value};
+
+/// The version of the plan format that this program reads and writes.
+pub const PLAN_SCHEMA: i64 = 1;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    pub title: String,
+    pub measure: Measure,
+    /// In the order written; the first is the baseline.
+    pub variants: Vec<Variant>,
+    /// Everything but the variant: one entry per workload and point of its axes.
+    pub works: Vec<Work>,
+    pub placement: Placement,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Measure {
+    pub rounds: u32,
+    pub duration_ns: u64,
+    pub warmup_ns: u64,
+    pub window_ns: u64,
+    pub seed: u64,
+    /// No further round begins that would end after this; `None`: no limit.
+    pub budget_ns: Option<u64>,
+    /// A run that has not ended after warm-up, duration and this is killed and failed.
+    pub grace_ns: u64,
+}
+
+/// One scheduler configuration under test.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Variant {
+    pub name: String,
+    pub knobs: BTreeMap<String, Value>,
+}
+
+/// What runs in a cell, whichever the variant: worker sets that compete or one alone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Work {
+    /// The workload's name in the plan.
+    pub name: String,
+    /// The chosen point of each axis, in the order written: `threads` = `4`.
+    pub axes: Vec<(String, String)>,
+    pub sets: Vec<WorkerSet>,
+}
+
+/// N workers alike.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkerSet {
+    pub name: String,
+    /// The workload's name in the registry.
+    pub workload: String,
+    /// Complete: defaults are filled in.
+    pub params: Params,
+    pub count: u32,
+    pub kind: WorkerKind,
+    /// Background sets load the machine and have no rows in the table.
+    pub background: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkerKind {
+    Threads,
+    Processes,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    /// `None`: every CPU that the process may use.
+    pub cpus: Option<CpuSet>,
+}
+
+/// One variant x work x placement.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Position in the plan's expansion.
+    pub index: u32,
+    pub variant: Variant,
+    pub work: Work,
+    pub placement: Placement,
+}
+
+/// One execution of a cell that the order asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RunKey {
+    pub round: u32,
+    /// [`Cell::index`].
+    pub cell: u32,
+}
+
+impl Work {
+    /// `web threads=4`: the workload and the chosen point of each axis.
+    pub fn label(&self) -> String {
+        let mut label = self.name.clone();
+        for (axis, point) in &self.axes {
+            label.push_str(&format!(" {axis}={point}"));
+        }
+        label
+    }
+}

@@ -1,0 +1,151 @@
+//! What one run is given and what it brings back: plain data, also on the wire between
+//! schedlab and its runner (a child process here, the agent in a lab guest).
+//!
+//! Times are nanoseconds of the monotonic clock; `_at_ns` counts from the start barrier.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Cell, Metric, Reading};
+
+/// The version of [`RunSpec`] and [`FromRunner`], checked at both ends.
+pub const WIRE_VERSION: u32 = 1;
+
+/// Everything a runner needs, as one line of JSON on its standard input.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunSpec {
+    pub wire: u32,
+    pub cell: Cell,
+    pub warmup_ns: u64,
+    pub duration_ns: u64,
+    pub window_ns: u64,
+    /// Seeds what workers draw: arrivals, offsets. The same for all variants of a round.
+    pub seed: u64,
+}
+
+/// What a runner says, one line of JSON each on its standard output.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "say", rename_all = "snake_case")]
+pub enum FromRunner {
+    /// All workers have started and passed the barrier.
+    Started {
+        wire: u32,
+        workers: u32,
+    },
+    Window(Window),
+    /// The last word of a run that was measured.
+    Done(Box<RunResult>),
+    /// The last word of one that was not.
+    Failed {
+        reason: String,
+    },
+}
+
+/// One reporting interval: what each worker did in it, in worker order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    pub index: u32,
+    pub workers: Vec<WorkerWindow>,
+}
+
+/// One worker in one window. A worker is read at its own moment, so that a controller
+/// that the scheduler delays between two workers does not falsify the second's rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerWindow {
+    /// When the worker was read, since the start barrier.
+    pub end_at_ns: u64,
+    /// Since the worker's previous reading.
+    pub wall_ns: u64,
+    pub ops: u64,
+    pub cpu_ns: u64,
+    /// The largest delay that the worker saw in this window; 0 where it measures none.
+    pub peak_ns: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// Wall clock at the start barrier, for people; nothing is computed from it.
+    pub started_unix_ns: u64,
+    pub measured_ns: u64,
+    pub sets: Vec<SetResult>,
+    /// What each knob read back as, where that can be read.
+    pub knobs: Vec<KnobReading>,
+    pub disturbances: Vec<Disturbance>,
+    /// CPU time of the runner's own measuring thread over the run.
+    pub overhead_cpu_ns: Reading<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SetResult {
+    pub name: String,
+    pub workload: String,
+    pub background: bool,
+    pub metrics: Vec<Metric>,
+    pub histograms: Vec<NamedHistogram>,
+    pub workers: Vec<WorkerResult>,
+}
+
+/// Sparse counts of a latency histogram: ascending values in ns, each with its count.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedHistogram {
+    pub name: String,
+    pub counts: Vec<(u64, u64)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerResult {
+    pub role: String,
+    pub tid: i32,
+    /// Over the measured section, as are all counts below.
+    pub ops: u64,
+    pub wall_ns: u64,
+    pub cpu_ns: u64,
+    pub voluntary_switches: Reading<u64>,
+    pub involuntary_switches: Reading<u64>,
+    pub migrations: Reading<u64>,
+    pub run_queue_wait_ns: Reading<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnobReading {
+    pub knob: String,
+    pub asked: String,
+    pub got: Reading<String>,
+}
+
+/// Something from outside that touched a run's numbers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Disturbance {
+    pub kind: DisturbanceKind,
+    /// One line for the report, with the size of it.
+    pub detail: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DisturbanceKind {
+    Steal,
+    OutsideLoad,
+    Throttling,
+    FrequencyChange,
+    ClockSourceChange,
+    ClockStep,
+    CpuHotplug,
+    StarvedWorkers,
+}
+
+/// How a run ended. Only these three are stored; what was interrupted is run again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub enum Outcome {
+    Done {
+        result: Box<RunResult>,
+    },
+    /// It ran and gave no result that can be used.
+    Failed {
+        reason: String,
+    },
+    /// It cannot run here; nothing was started.
+    Skipped {
+        reason: String,
+    },
+}

@@ -1,0 +1,432 @@
+//! Typed values of plans, knobs and workload parameters, and the fields that take them.
+//!
+//! A [`Field`] says what may be written under one key; [`Kind::parse`] turns what was
+//! written into a [`Value`] or says what is wrong with it. Command-line options, the plan
+//! parser, the JSON Schema, `schedlab list` and the docs all derive from these tables.
+//! Pure. Units are part of what is written: a bare number for a time is refused.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::CpuSet;
+
+/// What a plan or a command line wrote, before it has a meaning.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Raw {
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(String),
+    List(Vec<Raw>),
+}
+
+/// A checked value. Durations are nanoseconds, sizes are bytes.
+#[derive(Debug, Clone, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Value {
+    Bool(bool),
+    /// A count or a signed number without a unit (threads, a nice value).
+    Int(i64),
+    DurationNs(u64),
+    Bytes(u64),
+    /// Percent of something that the field names.
+    Percent(f64),
+    Text(String),
+    Cpus(CpuSet),
+    List(Vec<Value>),
+}
+
+/// What one field takes. Ranges are inclusive.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind {
+    Bool,
+    Int {
+        min: i64,
+        max: i64,
+    },
+    Duration {
+        min_ns: u64,
+        max_ns: u64,
+    },
+    Size {
+        min_bytes: u64,
+        max_bytes: u64,
+    },
+    Percent {
+        min: f64,
+        max: f64,
+    },
+    Choice(&'static [&'static str]),
+    Text,
+    Cpus,
+    /// A non-empty list whose elements are all of one kind; written alone, one element.
+    List(&'static Kind),
+}
+
+/// One key that a table of a plan, a knob or a workload takes.
+#[derive(Debug, Clone, Copy)]
+pub struct Field {
+    pub name: &'static str,
+    pub kind: Kind,
+    /// As it would be written in a plan (`"5s"`, `4`); `None`: no default, see `about`.
+    pub default: Option<&'static str>,
+    pub about: &'static str,
+}
+
+/// Why a value does not fit its field, and what would.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misfit {
+    pub message: String,
+    pub hint: String,
+}
+
+/// The parameters of one worker set, by field name.
+pub type Params = BTreeMap<String, Value>;
+
+impl Kind {
+    pub fn parse(&self, raw: &Raw) -> Result<Value, Misfit> {
+        match (self, raw) {
+            (Kind::Bool, Raw::Bool(value)) => Ok(Value::Bool(*value)),
+            (Kind::Int { min, max }, Raw::Int(value)) => {
+                in_range(*value, *min, *max, &|n| n.to_string()).map(Value::Int)
+            }
+            (Kind::Duration { min_ns, max_ns }, Raw::Text(text)) => {
+                in_range(duration_ns(text)?, *min_ns, *max_ns, &|ns| show_duration(ns))
+                    .map(Value::DurationNs)
+            }
+            (Kind::Size { min_bytes, max_bytes }, Raw::Text(text)) => {
+                in_range(size_bytes(text)?, *min_bytes, *max_bytes, &|bytes| show_bytes(bytes))
+                    .map(Value::Bytes)
+            }
+            (Kind::Percent { min, max }, Raw::Text(text)) => {
+                in_range(percent(text)?, *min, *max, &|p| format!("{p}%")).map(Value::Percent)
+            }
+            (Kind::Choice(words), Raw::Text(text)) => choice(words, text).map(Value::Text),
+            (Kind::Text, Raw::Text(text)) => Ok(Value::Text(text.clone())),
+            (Kind::Cpus, Raw::Text(text)) => text.parse().map(Value::Cpus).map_err(|why| Misfit {
+                message: why,
+                hint: "write CPUs as the kernel does: \"0-3,8\"".to_string(),
+            }),
+            (Kind::List(kind), Raw::List(items)) => {
+                if items.is_empty() {
+                    return Err(Misfit::new("the list is empty", self.example()));
+                }
+                items.iter().map(|item| kind.parse(item)).collect::<Result<_, _>>().map(Value::List)
+            }
+            (Kind::List(kind), single) => kind.parse(single).map(|value| Value::List(vec![value])),
+            (_, raw) => Err(self.wrong_type(raw)),
+        }
+    }
+
+    /// What may be written, in words and with an example, for hints and help.
+    pub fn example(&self) -> String {
+        match self {
+            Kind::Bool => "true or false".to_string(),
+            Kind::Int { min, max } => match (*min, *max) {
+                (i64::MIN, i64::MAX) => "a whole number".to_string(),
+                (min, i64::MAX) => format!("a whole number from {min}"),
+                (min, max) => format!("a whole number from {min} to {max}"),
+            },
+            Kind::Duration { min_ns, max_ns } => format!(
+                "a time with its unit (ns, us, ms, s, min, h), from \"{}\" to \"{}\"",
+                show_duration(*min_ns),
+                show_duration(*max_ns)
+            ),
+            Kind::Size { min_bytes, max_bytes } => format!(
+                "a size with its unit (B, KiB, MiB, GiB), from \"{}\" to \"{}\"",
+                show_bytes(*min_bytes),
+                show_bytes(*max_bytes)
+            ),
+            Kind::Percent { min, max } => format!("a percentage, from \"{min}%\" to \"{max}%\""),
+            Kind::Choice(words) => format!("one of {}", quoted(words)),
+            Kind::Text => "a text in quotes".to_string(),
+            Kind::Cpus => "a list of CPUs: \"0-3,8\"".to_string(),
+            Kind::List(kind) => format!("a list, each {}", kind.example()),
+        }
+    }
+
+    /// True where a list written in a plan is one value and not an axis.
+    pub fn takes_list(&self) -> bool {
+        matches!(self, Kind::List(_))
+    }
+
+    fn wrong_type(&self, raw: &Raw) -> Misfit {
+        let unit = match (self, raw) {
+            (Kind::Duration { .. }, Raw::Int(n)) => Some(format!("\"{n}ms\"")),
+            (Kind::Size { .. }, Raw::Int(n)) => Some(format!("\"{n}KiB\"")),
+            (Kind::Percent { .. }, Raw::Int(n)) => Some(format!("\"{n}%\"")),
+            _ => None,
+        };
+        match unit {
+            Some(with_unit) => Misfit::new(
+                format!("{raw} has no unit"),
+                format!("write it with its unit, such as {with_unit}"),
+            ),
+            None => Misfit::new(format!("{raw} does not fit here"), self.example()),
+        }
+    }
+}
+
+impl Misfit {
+    fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Misfit { message: message.into(), hint: hint.into() }
+    }
+}
+
+impl fmt::Display for Raw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Raw::Bool(value) => write!(f, "`{value}`"),
+            Raw::Int(value) => write!(f, "`{value}`"),
+            Raw::Float(value) => write!(f, "`{value}`"),
+            Raw::Text(value) => write!(f, "`{}`", value.escape_default()),
+            Raw::List(_) => write!(f, "a list"),
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Bool(value) => write!(f, "{value}"),
+            Value::Int(value) => write!(f, "{value}"),
+            Value::DurationNs(ns) => write!(f, "{}", show_duration(*ns)),
+            Value::Bytes(bytes) => write!(f, "{}", show_bytes(*bytes)),
+            Value::Percent(percent) => write!(f, "{percent}%"),
+            Value::Text(text) => write!(f, "{text}"),
+            Value::Cpus(cpus) => write!(f, "{cpus}"),
+            Value::List(items) => {
+                let items: Vec<String> = items.iter().map(Value::to_string).collect();
+                write!(f, "{}", items.join(","))
+            }
+        }
+    }
+}
+
+/// Typed look-ups for code that declared the field itself: a missing or mistyped entry is
+/// an error of that code, and a test walks every registry for it.
+impl Value {
+    pub fn as_int(&self) -> Option<i64> {
+        if let Value::Int(value) = self { Some(*value) } else { None }
+    }
+
+    pub fn as_bool(&self) -> Option<bool> {
+        if let Value::Bool(value) = self { Some(*value) } else { None }
+    }
+
+    pub fn as_duration_ns(&self) -> Option<u64> {
+        if let Value::DurationNs(value) = self { Some(*value) } else { None }
+    }
+
+    pub fn as_bytes(&self) -> Option<u64> {
+        if let Value::Bytes(value) = self { Some(*value) } else { None }
+    }
+
+    pub fn as_percent(&self) -> Option<f64> {
+        if let Value::Percent(value) = self { Some(*value) } else { None }
+    }
+
+    pub fn as_text(&self) -> Option<&str> {
+        if let Value::Text(value) = self { Some(value) } else { None }
+    }
+
+    pub fn as_cpus(&self) -> Option<&CpuSet> {
+        if let Value::Cpus(value) = self { Some(value) } else { None }
+    }
+
+    pub fn as_list(&self) -> Option<&[Value]> {
+        if let Value::List(value) = self { Some(value) } else { None }
+    }
+}
+
+fn in_range<T: PartialOrd + Copy>(
+    value: T,
+    min: T,
+    max: T,
+    show: &dyn Fn(T) -> String,
+) -> Result<T, Misfit> {
+    if value >= min && value <= max {
+        return Ok(value);
+    }
+    let side = if value < min { "below the least" } else { "above the most" };
+    Err(Misfit::new(
+        format!("{} is {side} that is accepted", show(value)),
+        format!("from {} to {}", show(min), show(max)),
+    ))
+}
+
+/// Parses `250us`, `1.5s`, `20min`: a decimal number and one of ns, us, ms, s, min, h.
+pub fn duration_ns(text: &str) -> Result<u64, Misfit> {
+    let units = [
+        ("ns", 1),
+        ("us", 1_000),
+        ("ms", 1_000_000),
+        ("s", NS_PER_S),
+        ("min", 60 * NS_PER_S),
+        ("h", 3600 * NS_PER_S),
+    ];
+    scaled(text, &units, "a time with its unit: \"250us\", \"5s\", \"20min\"")
+}
+
+/// Parses `256KiB`, `4096B`: a decimal number and one of B, KiB, MiB, GiB.
+pub fn size_bytes(text: &str) -> Result<u64, Misfit> {
+    let units = [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
+    scaled(text, &units, "a size with its unit: \"64B\", \"256KiB\", \"2MiB\"")
+}
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// A decimal number times its unit, in exact integer arithmetic: what does not come out
+/// as a whole number of the smallest unit, or overflows, is refused.
+fn scaled(text: &str, units: &[(&str, u64)], hint: &str) -> Result<u64, Misfit> {
+    let refuse = |why: &str| Misfit::new(format!("`{}` {why}", text.escape_default()), hint);
+    let trimmed = text.trim();
+    let split = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(trimmed.len());
+    let (number, unit) = (&trimmed[..split], trimmed[split..].trim());
+    if number.is_empty() {
+        return Err(refuse("does not begin with a number"));
+    }
+    if unit.is_empty() {
+        return Err(refuse("has no unit"));
+    }
+    let Some((_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
+        return Err(refuse(&format!("has an unknown unit, `{}`", unit.escape_default())));
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() || number.ends_with('.') || fraction.len() > 18 {
+        return Err(refuse("is not a number that is understood"));
+    }
+    let digits: u128 =
+        format!("{whole}{fraction}").parse().map_err(|_| refuse("is not a number"))?;
+    let scale = 10u128.pow(fraction.len() as u32);
+    let product = digits.checked_mul(u128::from(*factor)).ok_or_else(|| refuse("is too large"))?;
+    if product % scale != 0 {
+        return Err(refuse("is finer than the smallest unit"));
+    }
+    u64::try_from(product / scale).map_err(|_| refuse("is too large"))
+}
+
+fn percent(text: &str) -> Result<f64, Misfit> {
+    let hint = "a percentage: \"80%\"";
+    let refuse = |why: &str| Misfit::new(format!("`{}` {why}", text.escape_default()), hint);
+    let number = text.trim().strip_suffix('%').ok_or_else(|| refuse("has no %"))?;
+    let plain = number.bytes().all(|b| b.is_ascii_digit() || b == b'.' || b == b'-');
+    number.trim().parse::<f64>().ok().filter(|_| plain).ok_or_else(|| refuse("is not a number"))
+}
+
+fn choice(words: &[&str], text: &str) -> Result<String, Misfit> {
+    if words.contains(&text) {
+        return Ok(text.to_string());
+    }
+    Err(Misfit::new(
+        format!("`{}` is not known here", text.escape_default()),
+        format!("one of {}", quoted(words)),
+    ))
+}
+
+fn quoted(words: &[&str]) -> String {
+    words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", ")
+}
+
+/// The shortest exact form: 1500000 is `1500us`, 2000000000 is `2s`.
+pub fn show_duration(ns: u64) -> String {
+    let units = [
+        ("h", 3600 * NS_PER_S),
+        ("min", 60 * NS_PER_S),
+        ("s", NS_PER_S),
+        ("ms", 1_000_000),
+        ("us", 1_000),
+    ];
+    exact(ns, &units, "ns")
+}
+
+pub fn show_bytes(bytes: u64) -> String {
+    exact(bytes, &[("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)], "B")
+}
+
+fn exact(value: u64, units: &[(&str, u64)], smallest: &str) -> String {
+    for (unit, factor) in units {
+        if value >= *factor && value.is_multiple_of(*factor) {
+            return format!("{}{unit}", value / factor);
+        }
+    }
+    format!("{value}{smallest}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_need_a_unit_and_stay_exact() {
+        let cases: &[(&str, Option<u64>)] = &[
+            ("250us", Some(250_000)),
+            ("1.5s", Some(1_500_000_000)),
+            ("20min", Some(1_200_000_000_000)),
+            ("0.1ms", Some(100_000)),
+            ("5 s", Some(5_000_000_000)),
+            ("0s", Some(0)),
+            ("3", None),
+            ("", None),
+            ("s", None),
+            ("1.s", None),
+            (".5s", None),
+            ("1.2.3s", None),
+            ("0.5ns", None),
+            ("-1s", None),
+            ("1e3s", None),
+            ("5S", None),
+            ("18446744073709551615s", None),
+            ("999999999999999999999999999999999999999999h", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(duration_ns(text).ok(), *expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_and_percentages() {
+        assert_eq!(size_bytes("256KiB").ok(), Some(262_144));
+        assert_eq!(size_bytes("256KB").ok(), None);
+        assert_eq!(size_bytes("256").ok(), None);
+        assert_eq!(percent("80%").ok(), Some(80.0));
+        for wrong in ["80", "%", "nan%", "inf%", "1e2%", "--1%"] {
+            assert!(percent(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_bare_number_is_told_its_unit() {
+        let kind = Kind::Duration { min_ns: 1, max_ns: u64::MAX };
+        let misfit = kind.parse(&Raw::Int(5)).unwrap_err();
+        assert_eq!(misfit.message, "`5` has no unit");
+        assert!(misfit.hint.contains("\"5ms\""));
+    }
+
+    #[test]
+    fn ranges_are_inclusive() {
+        let kind = Kind::Int { min: -20, max: 19 };
+        assert!(kind.parse(&Raw::Int(-20)).is_ok());
+        assert!(kind.parse(&Raw::Int(19)).is_ok());
+        assert_eq!(
+            kind.parse(&Raw::Int(20)).unwrap_err().message,
+            "20 is above the most that is accepted"
+        );
+        assert_eq!(
+            kind.parse(&Raw::Int(-21)).unwrap_err().message,
+            "-21 is below the least that is accepted"
+        );
+    }
+
+    #[test]
+    fn shown_durations_read_back() {
+        for ns in [0, 1, 999, 1_000, 1_500_000, 60 * NS_PER_S, 3_600 * NS_PER_S, u64::MAX] {
+            assert_eq!(duration_ns(&show_duration(ns)), Ok(ns));
+        }
+        for bytes in [0, 1, 1024, 3 << 20, u64::MAX] {
+            assert_eq!(size_bytes(&show_bytes(bytes)), Ok(bytes));
+        }
+    }
+}
