@@ -1,0 +1,331 @@
+//! Latency histograms over the whole range of 64-bit nanoseconds.
+//!
+//! [`Recorder`] is the measuring side: one writer, fixed size, no allocation, no lock, no
+//! atomic read-modify-write in the common case. [`Histogram`] is the merged side, with
+//! quantiles. Both use the same buckets: exact below 128 ns, then 128 per octave up to
+//! 2^34 ns (17 s), so a bucket is at most 0.8 % wide; 8 per octave above that. Minimum,
+//! maximum and sum are exact. Pure: no clock is read here.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use bytemuck::Zeroable;
+
+const SUB_BITS: u32 = 7;
+const SUB: usize = 1 << SUB_BITS;
+/// Values from `1 << FINE_BITS` ns on are counted in the coarse buckets.
+const FINE_BITS: u32 = 34;
+const FINE: usize = (FINE_BITS - SUB_BITS + 1) as usize * SUB;
+const COARSE_SUB_BITS: u32 = 3;
+const COARSE: usize = (64 - FINE_BITS as usize) << COARSE_SUB_BITS;
+const BUCKETS: usize = FINE + COARSE;
+/// How many distinct buckets may pass 2^32 samples in one run before counts are lost.
+const SPILLS: usize = 16;
+
+/// The bucket that counts `value_ns`.
+#[inline]
+pub fn bucket_of(value_ns: u64) -> usize {
+    if value_ns < SUB as u64 {
+        return value_ns as usize;
+    }
+    let octave = 63 - value_ns.leading_zeros();
+    if octave < FINE_BITS {
+        let shift = octave - SUB_BITS;
+        (shift as usize + 1) * SUB + ((value_ns >> shift) as usize - SUB)
+    } else {
+        let sub = (value_ns >> (octave - COARSE_SUB_BITS)) as usize & ((1 << COARSE_SUB_BITS) - 1);
+        FINE + (((octave - FINE_BITS) as usize) << COARSE_SUB_BITS) + sub
+    }
+}
+
+/// The smallest and the largest value that `bucket` counts, in ns.
+pub fn bucket_range(bucket: usize) -> (u64, u64) {
+    if bucket < SUB {
+        return (bucket as u64, bucket as u64);
+    }
+    let (low, shift) = if bucket < FINE {
+        let shift = (bucket / SUB - 1) as u32;
+        ((SUB + bucket % SUB) as u64, shift)
+    } else {
+        let coarse = bucket - FINE;
+        let shift = (coarse >> COARSE_SUB_BITS) as u32 + FINE_BITS - COARSE_SUB_BITS;
+        let sub = 1 << COARSE_SUB_BITS;
+        ((sub + (coarse & (sub - 1))) as u64, shift)
+    };
+    (low << shift, (low << shift) + ((1u64 << shift) - 1))
+}
+
+/// The measuring side. One thread records; others may read at any time and see each
+/// bucket as it was at some moment of the reading.
+#[derive(Zeroable)]
+#[repr(C, align(128))]
+pub struct Recorder {
+    sum_ns: AtomicU64,
+    max_ns: AtomicU64,
+    /// `u64::MAX - min`, so that zeroed memory is an empty recorder.
+    min_inverted: AtomicU64,
+    /// Buckets whose count has wrapped, as `(bucket + 1) << 32 | times`.
+    spills: [AtomicU64; SPILLS],
+    counts: [AtomicU32; BUCKETS],
+}
+
+impl Recorder {
+    /// Counts one sample. Only the owning thread calls this.
+    #[inline]
+    pub fn record(&self, value_ns: u64) {
+        let bucket = bucket_of(value_ns);
+        let count = self.counts[bucket].load(Relaxed).wrapping_add(1);
+        self.counts[bucket].store(count, Relaxed);
+        self.sum_ns.store(self.sum_ns.load(Relaxed).wrapping_add(value_ns), Relaxed);
+        if value_ns > self.max_ns.load(Relaxed) {
+            self.max_ns.store(value_ns, Relaxed);
+        }
+        if !value_ns > self.min_inverted.load(Relaxed) {
+            self.min_inverted.store(!value_ns, Relaxed);
+        }
+        if count == 0 {
+            self.spill(bucket);
+        }
+    }
+
+    /// Touches every page, so that the timed section takes no page fault here.
+    pub fn prefault(&self) {
+        for count in self.counts.iter().step_by(1024) {
+            count.store(count.load(Relaxed), Relaxed);
+        }
+        self.counts[BUCKETS - 1].store(self.counts[BUCKETS - 1].load(Relaxed), Relaxed);
+        self.sum_ns.store(self.sum_ns.load(Relaxed), Relaxed);
+    }
+
+    #[cold]
+    fn spill(&self, bucket: usize) {
+        let tag = (bucket as u64 + 1) << 32;
+        for entry in &self.spills {
+            let seen = entry.load(Relaxed);
+            if seen == 0 || seen & !0xffff_ffff == tag {
+                entry.store(tag | ((seen & 0xffff_ffff) + 1), Relaxed);
+                return;
+            }
+        }
+    }
+}
+
+/// The merged side: counts of any number of recorders.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Histogram {
+    counts: Vec<u64>,
+    total: u64,
+    sum_ns: u128,
+    min_ns: u64,
+    max_ns: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Histogram { counts: vec![0; BUCKETS], total: 0, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
+    }
+}
+
+impl Histogram {
+    /// Counts `times` samples of one value.
+    pub fn add(&mut self, value_ns: u64, times: u64) {
+        if times == 0 {
+            return;
+        }
+        self.counts[bucket_of(value_ns)] += times;
+        self.total += times;
+        self.sum_ns += u128::from(value_ns) * u128::from(times);
+        self.min_ns = self.min_ns.min(value_ns);
+        self.max_ns = self.max_ns.max(value_ns);
+    }
+
+    pub fn merge(&mut self, recorder: &Recorder) {
+        let mut added = 0u64;
+        for (sum, count) in self.counts.iter_mut().zip(&recorder.counts) {
+            let count = u64::from(count.load(Relaxed));
+            *sum += count;
+            added += count;
+        }
+        for spill in recorder.spills.iter().map(|entry| entry.load(Relaxed)).filter(|&e| e != 0) {
+            let wrapped = (spill & 0xffff_ffff) << 32;
+            self.counts[(spill >> 32) as usize - 1] += wrapped;
+            added += wrapped;
+        }
+        if added > 0 {
+            self.total += added;
+            self.sum_ns += u128::from(recorder.sum_ns.load(Relaxed));
+            self.min_ns = self.min_ns.min(!recorder.min_inverted.load(Relaxed));
+            self.max_ns = self.max_ns.max(recorder.max_ns.load(Relaxed));
+        }
+    }
+
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    pub fn max_ns(&self) -> Option<u64> {
+        (self.total > 0).then_some(self.max_ns)
+    }
+
+    pub fn min_ns(&self) -> Option<u64> {
+        (self.total > 0).then_some(self.min_ns)
+    }
+
+    pub fn mean_ns(&self) -> Option<f64> {
+        (self.total > 0).then(|| self.sum_ns as f64 / self.total as f64)
+    }
+
+    /// The nearest-rank quantile, `0 < q <= 1`: at least `q` of the samples are at most
+    /// this. Inside a bucket samples are taken as evenly spread; the error is at most one
+    /// bucket's width (0.8 % below 17 s). `None` without samples.
+    pub fn quantile_ns(&self, q: f64) -> Option<f64> {
+        if self.total == 0 {
+            return None;
+        }
+        let rank = ((q * self.total as f64).ceil() as u64).clamp(1, self.total);
+        if rank == self.total {
+            return Some(self.max_ns as f64);
+        }
+        let mut below = 0;
+        for (bucket, &count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            if below + count >= rank {
+                let (low, high) = bucket_range(bucket);
+                let into = ((rank - below) as f64 - 0.5) / count as f64;
+                let value = low as f64 + (high - low) as f64 * into;
+                return Some(value.clamp(self.min_ns as f64, self.max_ns as f64));
+            }
+            below += count;
+        }
+        Some(self.max_ns as f64)
+    }
+
+    /// The share of samples that are at most `value_ns`, to a bucket's width.
+    pub fn share_at_most(&self, value_ns: u64) -> Option<f64> {
+        let last = bucket_of(value_ns);
+        let within: u64 = self.counts[..=last].iter().sum();
+        (self.total > 0).then(|| within as f64 / self.total as f64)
+    }
+
+    /// Ascending `(value, count)`: the middle of each bucket that is not empty, with the
+    /// first and the last moved to the exact minimum and maximum.
+    pub fn sparse(&self) -> Vec<(u64, u64)> {
+        let mut sparse: Vec<(u64, u64)> = Vec::new();
+        for (bucket, &count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let (low, high) = bucket_range(bucket);
+            let middle = (low + (high - low) / 2).clamp(self.min_ns, self.max_ns);
+            sparse.push((middle, count));
+        }
+        move_end(&mut sparse, 0, self.min_ns);
+        let last = sparse.len();
+        move_end(&mut sparse, last, self.max_ns);
+        sparse
+    }
+}
+
+/// Splits one sample off the first (`at` = 0) or last entry and gives it its exact value.
+fn move_end(sparse: &mut Vec<(u64, u64)>, at: usize, exact: u64) {
+    let entry = if at == 0 { sparse.first_mut() } else { sparse.last_mut() };
+    let Some(entry) = entry else { return };
+    if entry.1 == 1 {
+        entry.0 = exact;
+    } else if entry.0 != exact {
+        entry.1 -= 1;
+        sparse.insert(at, (exact, 1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn recorder() -> Box<Recorder> {
+        bytemuck::zeroed_box()
+    }
+
+    #[test]
+    fn a_recorder_is_small_enough_for_two_a_worker_in_32_kib() {
+        assert!(2 * size_of::<Recorder>() < 32 * 1024 - 1024, "{}", size_of::<Recorder>());
+    }
+
+    #[test]
+    fn buckets_join_without_gap_or_overlap_over_the_whole_range() {
+        let mut next = 0u64;
+        for bucket in 0..BUCKETS {
+            let (low, high) = bucket_range(bucket);
+            assert_eq!(low, next, "bucket {bucket}");
+            assert_eq!(bucket_of(low), bucket);
+            assert_eq!(bucket_of(high), bucket);
+            next = high.wrapping_add(1);
+        }
+        assert_eq!(next, 0, "the last bucket ends at u64::MAX");
+    }
+
+    #[test]
+    fn extremes_are_counted_and_exact() {
+        let recorder = recorder();
+        for value in [0, u64::MAX, 1] {
+            recorder.record(value);
+        }
+        let mut merged = Histogram::default();
+        merged.merge(&recorder);
+        assert_eq!(
+            (merged.total(), merged.min_ns(), merged.max_ns()),
+            (3, Some(0), Some(u64::MAX))
+        );
+        assert_eq!(merged.quantile_ns(0.5), Some(1.0));
+        assert_eq!(merged.sparse(), vec![(0, 1), (1, 1), (u64::MAX, 1)]);
+    }
+
+    #[test]
+    fn a_bucket_that_wraps_loses_nothing() {
+        let recorder = recorder();
+        recorder.counts[bucket_of(5)].store(u32::MAX, Relaxed);
+        recorder.record(5);
+        recorder.record(5);
+        let mut merged = Histogram::default();
+        merged.merge(&recorder);
+        assert_eq!(merged.total(), (1 << 32) + 1);
+    }
+
+    #[test]
+    fn an_empty_histogram_has_no_quantile() {
+        let empty = Histogram::default();
+        assert_eq!((empty.quantile_ns(0.5), empty.mean_ns(), empty.max_ns()), (None, None, None));
+        assert!(empty.sparse().is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_are_within_a_bucket_of_the_sorted_samples(
+            mut samples in proptest::collection::vec(0u64..10_000_000_000, 1..300),
+            q in 0.001f64..=1.0,
+        ) {
+            let recorder = recorder();
+            samples.iter().for_each(|&value| recorder.record(value));
+            let mut merged = Histogram::default();
+            merged.merge(&recorder);
+            samples.sort_unstable();
+            let rank = ((q * samples.len() as f64).ceil() as usize).clamp(1, samples.len());
+            let exact = samples[rank - 1];
+            let (low, high) = bucket_range(bucket_of(exact));
+            let got = merged.quantile_ns(q).unwrap();
+            prop_assert!(got >= low as f64 && got <= high as f64, "{got} not in {low}..={high}");
+            prop_assert!((high - low) as f64 <= 0.008 * low as f64);
+        }
+
+        #[test]
+        fn sparse_counts_keep_total_minimum_and_maximum(
+            samples in proptest::collection::vec(any::<u64>(), 1..200),
+        ) {
+            let recorder = recorder();
+            samples.iter().for_each(|&value| recorder.record(value));
+            let mut merged = Histogram::default();
+            merged.merge(&recorder);
+            let sparse = merged.sparse();
+            prop_assert_eq!(sparse.iter().map(|(_, count)| count).sum::<u64>(), samples.len() as u64);
+            prop_assert_eq!(sparse.first().unwrap().0, *samples.iter().min().unwrap());
+            prop_assert_eq!(sparse.last().unwrap().0, *samples.iter().max().unwrap());
+            prop_assert!(sparse.is_sorted_by_key(|(value, _)| *value));
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Clocks in integer nanoseconds.
+
+/// The monotonic clock. Never steps; the same in all processes of a machine.
+#[inline]
+pub fn monotonic_ns() -> u64 {
+    read(libc::CLOCK_MONOTONIC).unwrap_or(0)
+}
+
+/// Wall clock, since 1970. For people and for detecting steps; nothing is timed with it.
+pub fn unix_ns() -> u64 {
+    read(libc::CLOCK_REALTIME).unwrap_or(0)
+}
+
+/// CPU time of the calling thread.
+#[inline]
+pub fn own_thread_cpu_ns() -> u64 {
+    read(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(0)
+}
+
+/// CPU time of a thread of this process, by its tid; `None` once it has ended.
+pub fn thread_cpu_ns(tid: i32) -> Option<u64> {
+    // The kernel's encoding of a per-thread scheduler clock (posix-timers: CPUCLOCK_SCHED
+    // with CPUCLOCK_PERTHREAD_MASK): one system call, no procfs.
+    read((!tid << 3) | 6)
+}
+
+/// CPU time of another process, all its threads, by pid; `None` once it has ended.
+pub fn process_cpu_ns(pid: i32) -> Option<u64> {
+    read((!pid << 3) | 2)
+}
+
+/// Sleeps until the monotonic clock shows `deadline_ns`; signals do not cut it short.
+pub fn sleep_until(deadline_ns: u64) {
+    let deadline = libc::timespec {
+        tv_sec: (deadline_ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (deadline_ns % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: both pointers are valid or null as the call allows.
+    while unsafe {
+        libc::clock_nanosleep(
+            libc::CLOCK_MONOTONIC,
+            libc::TIMER_ABSTIME,
+            &deadline,
+            std::ptr::null_mut(),
+        )
+    } == libc::EINTR
+    {}
+}
+
+#[inline]
+fn read(clock: libc::clockid_t) -> Option<u64> {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is a valid timespec; the clock id is checked by the kernel.
+    let failed = unsafe { libc::clock_gettime(clock, &mut now) } != 0;
+    (!failed).then(|| now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_clocks_of_self_move_with_work_and_end_with_the_thread() {
+        // SAFETY: gettid has no preconditions.
+        let tid = unsafe { libc::gettid() };
+        let before = thread_cpu_ns(tid).unwrap();
+        let own = own_thread_cpu_ns();
+        assert!(own >= before);
+        let until = own + 2_000_000;
+        while own_thread_cpu_ns() < until {}
+        assert!(thread_cpu_ns(tid).unwrap() >= until);
+        assert!(process_cpu_ns(std::process::id() as i32).unwrap() >= until);
+        assert_eq!(thread_cpu_ns(i32::MAX >> 4), None);
+    }
+
+    #[test]
+    fn sleeping_until_a_past_moment_returns_at_once_and_never_early() {
+        sleep_until(1);
+        let deadline = monotonic_ns() + 1_000_000;
+        sleep_until(deadline);
+        assert!(monotonic_ns() >= deadline);
+    }
+}

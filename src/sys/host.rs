@@ -1,0 +1,58 @@
+//! The machine's files: /proc, /sys and the cgroup trees, below a root that tests replace.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::model::Reading;
+
+/// A machine seen through its files. `root` is `/` but in tests, which lay out a tree.
+#[derive(Debug, Clone)]
+pub struct Host {
+    root: PathBuf,
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Host::below("/")
+    }
+}
+
+impl Host {
+    pub fn below(root: impl Into<PathBuf>) -> Self {
+        Host { root: root.into() }
+    }
+
+    /// Where `path` (absolute, as on a real machine) lies.
+    pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+        let path = path.as_ref();
+        self.root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// The text of a file, without the newline at its end.
+    pub fn read(&self, path: impl AsRef<Path>) -> io::Result<String> {
+        let text = std::fs::read(self.path(path))?;
+        let text = String::from_utf8_lossy(&text);
+        Ok(text.strip_suffix('\n').unwrap_or(&text).to_string())
+    }
+
+    /// As [`Host::read`]; the reason says which file and why.
+    pub fn reading(&self, path: impl AsRef<Path>) -> Reading<String> {
+        let path = path.as_ref();
+        match self.read(path) {
+            Ok(text) => Reading::Known(text),
+            Err(error) => Reading::Unknown(format!("{}: {}", path.display(), plain(&error))),
+        }
+    }
+}
+
+/// An I/O error in the words of the system, with its symbolic name where a knob's user
+/// looks for it: `EPERM`, `EACCES`, `EROFS`, `ENOENT`.
+pub fn plain(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EPERM) => "EPERM, not permitted".to_string(),
+        Some(libc::EACCES) => "EACCES, permission denied".to_string(),
+        Some(libc::EROFS) => "EROFS, read-only file system".to_string(),
+        Some(libc::ENOENT) => "ENOENT, not there".to_string(),
+        _ => error.to_string(),
+    }
+}

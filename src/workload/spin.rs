@@ -1,0 +1,58 @@
+//! `spin`: pure CPU. Solo runs and background load.
+
+use std::hint::black_box;
+
+use crate::model::{Field, Kind};
+
+use super::{Load, Request, Role, Spec, Worker, Workload};
+
+pub struct Spin;
+
+const SPEC: Spec = Spec {
+    name: "spin",
+    about: "pure CPU: a dependent chain of integer operations, never sleeping",
+    params: &[Field {
+        name: "batch",
+        kind: Kind::Int { min: 1, max: 1 << 32 },
+        default: Some("10000"),
+        about: "steps of the chain between two looks at the counters; one operation",
+    }],
+    roles: &[Role { name: "spin", counts: true }],
+    ops: "batches",
+    histograms: &[],
+    counters: &[],
+    metrics: &[],
+};
+
+impl Workload for Spin {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn layout(&self, request: &Request) -> Result<Vec<usize>, String> {
+        Ok(vec![0; request.count as usize])
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, String> {
+        let batch = request.params["batch"].as_int().ok_or("batch")? as u64;
+        Ok(Box::new(Chain { batch }))
+    }
+}
+
+struct Chain {
+    batch: u64,
+}
+
+impl Load for Chain {
+    fn work(&self, _index: usize, worker: &Worker) -> Result<(), String> {
+        let mut state = worker.seed() | 1;
+        worker.start();
+        while worker.running() {
+            for _ in 0..self.batch {
+                state = black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+            }
+            worker.add_ops(1);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,216 @@
+//! What a worker measures with: the shared control block, its own slot, the barrier.
+//!
+//! The timed section touches only the worker's own slot and histograms (aligned to 128
+//! bytes, so no cache line is shared, adjacent-line prefetch included) and reads the control
+//! block, whose lines nobody writes between the start and the end. No allocation, no lock.
+
+use std::sync::atomic::{
+    AtomicI32, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+use bytemuck::Zeroable;
+
+use crate::stats::{Histogram, Recorder};
+use crate::sys::{clock, futex};
+
+pub const MAX_HISTOGRAMS: usize = 2;
+pub const MAX_COUNTERS: usize = 4;
+const MESSAGE_BYTES: usize = 240;
+
+/// One per run, written by the runner only.
+#[derive(Zeroable)]
+#[repr(C, align(128))]
+pub struct Control {
+    /// 0: wait at the barrier. 1: go.
+    go: AtomicU32,
+    stop: AtomicU32,
+    /// Monotonic. Samples that end in `from..until` count.
+    measure_from_ns: AtomicU64,
+    measure_until_ns: AtomicU64,
+    /// When the barrier opened.
+    started_ns: AtomicU64,
+    /// On a line of its own: workers write it before the barrier.
+    arrived: Arrived,
+}
+
+#[derive(Zeroable)]
+#[repr(C, align(128))]
+struct Arrived(AtomicU32);
+
+impl Control {
+    /// Opens the barrier: all waiting workers begin, and samples that end in the given
+    /// section count.
+    pub fn open(&self, started_ns: u64, measure_from_ns: u64, measure_until_ns: u64) {
+        self.started_ns.store(started_ns, Relaxed);
+        self.measure_from_ns.store(measure_from_ns, Relaxed);
+        self.measure_until_ns.store(measure_until_ns, Relaxed);
+        self.go.store(1, Release);
+        futex::wake(&self.go, i32::MAX, futex::Scope::Shared);
+    }
+
+    /// How many workers wait at the barrier.
+    pub fn arrived(&self) -> u32 {
+        self.arrived.0.load(Acquire)
+    }
+
+    /// Sleeps until a worker arrives that `seen` does not count, at most `timeout_ns`.
+    pub fn wait_for_arrival(&self, seen: u32, timeout_ns: u64) {
+        futex::wait(&self.arrived.0, seen, Some(timeout_ns), futex::Scope::Shared);
+    }
+
+    /// Asks workers that look to return; those that are asleep are ended with the process.
+    pub fn stop(&self) {
+        self.stop.store(1, Release);
+    }
+}
+
+/// One per worker, written by it alone (but for [`Slot::take_peak_ns`]).
+#[derive(Zeroable)]
+#[repr(C, align(128))]
+pub struct Slot {
+    ops: AtomicU64,
+    counters: [AtomicU64; MAX_COUNTERS],
+    peak_ns: AtomicU64,
+    tid: AtomicI32,
+    failed: AtomicU32,
+    message: [AtomicU32; MESSAGE_BYTES / 4],
+}
+
+impl Slot {
+    pub fn ops(&self) -> u64 {
+        self.ops.load(Relaxed)
+    }
+
+    pub fn counters(&self) -> [u64; MAX_COUNTERS] {
+        std::array::from_fn(|index| self.counters[index].load(Relaxed))
+    }
+
+    /// The largest delay since the last call.
+    pub fn take_peak_ns(&self) -> u64 {
+        match self.peak_ns.load(Relaxed) {
+            0 => 0,
+            _ => self.peak_ns.swap(0, Relaxed),
+        }
+    }
+
+    /// 0 until the worker has started.
+    pub fn tid(&self) -> i32 {
+        self.tid.load(Acquire)
+    }
+
+    /// Called first thing by the worker's thread.
+    pub fn set_tid(&self, tid: i32) {
+        self.tid.store(tid, Release);
+    }
+
+    /// Called at the end of a worker that could not go on.
+    pub fn fail(&self, why: &str) {
+        let mut bytes = why.as_bytes().to_vec();
+        bytes.resize(MESSAGE_BYTES, 0);
+        for (word, chunk) in self.message.iter().zip(bytes.chunks_exact(4)) {
+            word.store(u32::from_le_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]), Relaxed);
+        }
+        self.failed.store(1, Release);
+    }
+
+    pub fn failure(&self) -> Option<String> {
+        if self.failed.load(Acquire) == 0 {
+            return None;
+        }
+        let bytes: Vec<u8> =
+            self.message.iter().flat_map(|word| word.load(Relaxed).to_le_bytes()).collect();
+        let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+        Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
+    }
+}
+
+/// A worker's hands: barrier, counters, histograms.
+pub struct Worker {
+    control: &'static Control,
+    slot: &'static Slot,
+    recorders: &'static [Recorder],
+    seed: u64,
+}
+
+impl Worker {
+    pub fn new(
+        control: &'static Control,
+        slot: &'static Slot,
+        recorders: &'static [Recorder],
+        seed: u64,
+    ) -> Self {
+        recorders.iter().for_each(Recorder::prefault);
+        Worker { control, slot, recorders, seed }
+    }
+
+    /// Says that this worker is ready and sleeps until all are. Returns the moment at which
+    /// the barrier opened.
+    pub fn start(&self) -> u64 {
+        self.control.arrived.0.fetch_add(1, Release);
+        futex::wake(&self.control.arrived.0, 1, futex::Scope::Shared);
+        while self.control.go.load(Acquire) == 0 {
+            futex::wait(&self.control.go, 0, None, futex::Scope::Shared);
+        }
+        self.control.started_ns.load(Relaxed)
+    }
+
+    #[inline]
+    pub fn running(&self) -> bool {
+        self.control.stop.load(Relaxed) == 0
+    }
+
+    /// Different for each worker of a run, the same in each repetition of the run.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    #[inline]
+    pub fn add_ops(&self, count: u64) {
+        self.slot.ops.store(self.slot.ops.load(Relaxed) + count, Relaxed);
+    }
+
+    /// Adds to counter `index` of the workload's own ([`super::Spec::counters`]).
+    #[inline]
+    pub fn count(&self, index: usize, count: u64) {
+        let counter = &self.slot.counters[index];
+        counter.store(counter.load(Relaxed) + count, Relaxed);
+    }
+
+    /// Counts a latency in histogram `index`, if it ended at `end_ns` (monotonic) within
+    /// the measured section.
+    #[inline]
+    pub fn record(&self, index: usize, end_ns: u64, latency_ns: u64) {
+        if end_ns >= self.control.measure_from_ns.load(Relaxed)
+            && end_ns < self.control.measure_until_ns.load(Relaxed)
+        {
+            self.recorders[index].record(latency_ns);
+        }
+    }
+
+    /// Notes a delay, of which the largest of each window is reported.
+    #[inline]
+    pub fn note_delay(&self, delay_ns: u64) {
+        if delay_ns > self.slot.peak_ns.load(Relaxed) {
+            self.slot.peak_ns.fetch_max(delay_ns, Relaxed);
+        }
+    }
+
+    /// One latency sample, as a hot loop takes it: for the bench that times it.
+    #[inline]
+    pub fn sample(&self, index: usize) {
+        let begin_ns = clock::monotonic_ns();
+        let end_ns = clock::monotonic_ns();
+        self.record(index, end_ns, end_ns - begin_ns);
+    }
+}
+
+/// One worker set over the measured section, for [`super::Load::metrics`].
+pub struct Measured {
+    pub measured_ns: u64,
+    pub ops: u64,
+    /// Sums over workers, by [`super::Spec::counters`]' index.
+    pub counters: [u64; MAX_COUNTERS],
+    /// Merged over workers, by [`super::Spec::histograms`]' index.
+    pub histograms: Vec<Histogram>,
+}
