@@ -6,6 +6,7 @@ mod environment;
 mod event;
 mod metric;
 mod plan;
+mod record;
 mod run;
 mod value;
 
@@ -16,6 +17,7 @@ pub use metric::{Direction, Metric, MetricSpec, Reading, Unit};
 pub use plan::{
     Cell, Measure, PLAN_SCHEMA, Placement, Plan, RunKey, Variant, Work, WorkerKind, WorkerSet,
 };
+pub use record::{Record, RecordedRun};
 pub use run::{
     Disturbance, DisturbanceKind, FromRunner, KnobReading, NamedHistogram, Outcome, RunResult,
     RunSpec, SetResult, WIRE_VERSION, Window, WorkerResult, WorkerWindow,

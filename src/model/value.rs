@@ -75,6 +75,18 @@ pub struct Field {
     pub about: &'static str,
 }
 
+impl Field {
+    /// The default as a checked value; a test walks every registry for defaults that misfit.
+    pub fn default_value(&self) -> Option<Value> {
+        let raw = match self.default? {
+            "true" => Raw::Bool(true),
+            "false" => Raw::Bool(false),
+            text => text.parse().map_or_else(|_| Raw::Text(text.to_string()), Raw::Int),
+        };
+        self.kind.parse(&raw).ok()
+    }
+}
+
 /// Why a value does not fit its field, and what would.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misfit {

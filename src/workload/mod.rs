@@ -9,6 +9,8 @@
 //! over, the runner reads their slots and its process exits.
 
 mod spin;
+#[cfg(test)]
+mod testing;
 mod worker;
 
 use crate::model::{Field, Metric, MetricSpec, Params, WorkerKind};
@@ -87,5 +89,47 @@ pub trait Load: Send + Sync {
     /// The values of [`Spec::metrics`], in that order.
     fn metrics(&self, _measured: &Measured) -> Vec<Metric> {
         Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_workload_is_described_and_its_defaults_fit() {
+        for workload in registry() {
+            let spec = workload.spec();
+            assert!(!spec.about.is_empty() && !spec.ops.is_empty(), "{}", spec.name);
+            assert!(spec.histograms.len() <= MAX_HISTOGRAMS, "{}", spec.name);
+            assert!(spec.counters.len() <= MAX_COUNTERS, "{}", spec.name);
+            assert!(spec.roles.iter().any(|role| role.counts), "{}", spec.name);
+            assert!(spec.roles.iter().all(|role| role.name.len() <= 15), "{}", spec.name);
+            for field in spec.params {
+                let fits = field.default.is_none() || field.default_value().is_some();
+                assert!(fits && !field.about.is_empty(), "{} {}", spec.name, field.name);
+            }
+            let same_name = registry().iter().filter(|other| other.spec().name == spec.name);
+            assert_eq!(same_name.count(), 1, "{} is registered twice", spec.name);
+            let params = testing::params(*workload, &[]);
+            let kind = crate::model::WorkerKind::Threads;
+            let request = Request { params: &params, count: 1, kind, cpus: 2, seed: 1 };
+            let roles = workload.layout(&request).expect(spec.name);
+            assert!(roles.iter().all(|&role| role < spec.roles.len()), "{}", spec.name);
+        }
+    }
+
+    #[test]
+    fn every_workload_does_operations_with_its_defaults() {
+        for workload in registry() {
+            let crew = testing::Crew::start(*workload, &testing::params(*workload, &[]), 1);
+            crew.wait_until(workload.spec().name, |crew| {
+                crew.slots().iter().map(Slot::ops).sum::<u64>() > 0
+            });
+            crew.stop();
+            let names: Vec<&str> = workload.spec().metrics.iter().map(|spec| spec.name).collect();
+            let metrics = crew.load().metrics(&crew.measured());
+            assert_eq!(metrics.iter().map(|m| m.name.as_str()).collect::<Vec<_>>(), names);
+        }
     }
 }

@@ -1,0 +1,106 @@
+//! Runs one worker set in threads of the test process until a condition holds. No time is
+//! measured and nothing sleeps in place of a condition; workers that wait for others when
+//! the test ends are left behind with the test process.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::model::{Params, Raw, WorkerKind};
+use crate::stats::{Histogram, Recorder};
+use crate::sys::{clock, shared};
+
+use super::{Control, Load, MAX_COUNTERS, Measured, Request, Slot, Worker, Workload};
+
+/// Parameters with the defaults filled in, as the plan parser does it.
+pub fn params(workload: &dyn Workload, given: &[(&str, Raw)]) -> Params {
+    let mut params = Params::new();
+    for field in workload.spec().params {
+        let raw = given.iter().find(|(name, _)| *name == field.name).map(|(_, raw)| raw);
+        let value = raw.map(|raw| field.kind.parse(raw).expect(field.name));
+        params.extend(value.or(field.default_value()).map(|value| (field.name.to_string(), value)));
+    }
+    params
+}
+
+/// A set of workers at work, and what they have measured so far.
+pub struct Crew {
+    control: &'static Control,
+    slots: &'static [Slot],
+    recorders: &'static [Recorder],
+    load: Arc<dyn Load>,
+    histograms: usize,
+}
+
+impl Crew {
+    pub fn start(workload: &'static dyn Workload, params: &Params, count: u32) -> Crew {
+        let request = Request { params, count, kind: WorkerKind::Threads, cpus: 2, seed: 1 };
+        let roles = workload.layout(&request).expect("layout");
+        let load: Arc<dyn Load> = workload.prepare(&request).expect("prepare").into();
+        let histograms = workload.spec().histograms.len();
+        let control: &'static Control = shared::leak().expect("memory");
+        let slots: &'static [Slot] = shared::leak_slice(roles.len()).expect("memory");
+        let recorders: &'static [Recorder] =
+            shared::leak_slice(roles.len() * histograms).expect("memory");
+        for (index, slot) in slots.iter().enumerate() {
+            let own = &recorders[index * histograms..(index + 1) * histograms];
+            let load = Arc::clone(&load);
+            std::thread::spawn(move || {
+                let worker = Worker::new(control, slot, own, index as u64 + 1);
+                if let Err(why) = load.work(index, &worker) {
+                    slot.fail(&why);
+                }
+            });
+        }
+        let crew = Crew { control, slots, recorders, load, histograms };
+        crew.wait_until("all workers at the barrier", |crew| {
+            crew.control.arrived() as usize == crew.slots.len()
+        });
+        let now_ns = clock::monotonic_ns();
+        control.open(now_ns, now_ns, u64::MAX);
+        crew
+    }
+
+    /// Polls until `condition` holds; panics with `what` after a minute, or at a worker's failure.
+    pub fn wait_until(&self, what: &str, condition: impl Fn(&Crew) -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !condition(self) {
+            if let Some(why) = self.slots.iter().find_map(Slot::failure) {
+                panic!("a worker failed while waiting for {what}: {why}");
+            }
+            assert!(Instant::now() < deadline, "waited a minute for {what}");
+            std::thread::yield_now();
+        }
+    }
+
+    pub fn stop(&self) {
+        self.control.stop();
+    }
+
+    pub fn slots(&self) -> &[Slot] {
+        self.slots
+    }
+
+    pub fn load(&self) -> &dyn Load {
+        &*self.load
+    }
+
+    pub fn measured(&self) -> Measured {
+        let mut counters = [0; MAX_COUNTERS];
+        for slot in self.slots {
+            counters.iter_mut().zip(slot.counters()).for_each(|(sum, own)| *sum += own);
+        }
+        let histograms = (0..self.histograms)
+            .map(|index| {
+                let mut merged = Histogram::default();
+                self.recorders
+                    .iter()
+                    .skip(index)
+                    .step_by(self.histograms)
+                    .for_each(|own| merged.merge(own));
+                merged
+            })
+            .collect();
+        let ops = self.slots.iter().map(Slot::ops).sum();
+        Measured { measured_ns: 1_000_000_000, ops, counters, histograms }
+    }
+}
