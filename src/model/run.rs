@@ -70,7 +70,8 @@ pub struct RunResult {
     /// What each knob read back as, where that can be read.
     pub knobs: Vec<KnobReading>,
     pub disturbances: Vec<Disturbance>,
-    /// CPU time of the runner's own measuring thread over the run.
+    /// CPU time of everything that is not the workload: the measuring thread, and schedlab
+    /// itself with its store and its progress.
     pub overhead_cpu_ns: Reading<u64>,
 }
 
@@ -78,6 +79,8 @@ pub struct RunResult {
 pub struct SetResult {
     pub name: String,
     pub workload: String,
+    /// What one operation is, in the plural (`requests`): the unit of its throughput.
+    pub ops: String,
     pub background: bool,
     pub metrics: Vec<Metric>,
     pub histograms: Vec<NamedHistogram>,
@@ -95,10 +98,13 @@ pub struct NamedHistogram {
 pub struct WorkerResult {
     pub role: String,
     pub tid: i32,
-    /// Over the measured section, as are all counts below.
+    /// Over the measured section, as `wall_ns` and `cpu_ns`.
     pub ops: u64,
     pub wall_ns: u64,
     pub cpu_ns: u64,
+    /// What the counts below cover: from the barrier, warm-up included, to just after the
+    /// measured section. They come from procfs, which is too slow to be read inside it.
+    pub counted_wall_ns: u64,
     pub voluntary_switches: Reading<u64>,
     pub involuntary_switches: Reading<u64>,
     pub migrations: Reading<u64>,

@@ -1,0 +1,309 @@
+//! Estimators of one sample, and the paired ratio of two variants.
+//!
+//! Input: plain numbers, one per run. Output: the estimate, or `None` (a reason, for
+//! ratios) where it is not defined; never a stand-in value. Pure. Method: docs/method.md.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// Two-sided confidence of every interval here.
+const CONFIDENCE: f64 = 0.95;
+
+/// The arithmetic mean. `None` without values or where one is not finite.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    if values.is_empty() || !values.iter().all(|value| value.is_finite()) {
+        return None;
+    }
+    let count = values.len() as f64;
+    Some(values.iter().map(|value| value / count).sum())
+}
+
+/// The middle value, or the mean of the two in the middle. `None` as for [`mean`].
+pub fn median(values: &[f64]) -> Option<f64> {
+    if values.is_empty() || !values.iter().all(|value| value.is_finite()) {
+        return None;
+    }
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let half = sorted.len() / 2;
+    match sorted.len() % 2 {
+        1 => Some(sorted[half]),
+        _ => Some(sorted[half - 1] / 2.0 + sorted[half] / 2.0),
+    }
+}
+
+/// The coefficient of variation: sample standard deviation (divisor n - 1) over the mean.
+/// `None` below two values, or where the mean is not positive.
+pub fn cv(values: &[f64]) -> Option<f64> {
+    let mean = mean(values).filter(|mean| *mean > 0.0)?;
+    (values.len() >= 2).then(|| deviation(values, mean) / mean)
+}
+
+/// Sample standard deviation around a mean that is known; at least two values.
+fn deviation(values: &[f64], mean: f64) -> f64 {
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (squares / (values.len() as f64 - 1.0)).sqrt()
+}
+
+/// Jain's fairness index, `(sum x)^2 / (n * sum x^2)`: 1 where all have the same, 1/n where
+/// one has everything. `None` without values, with a negative one, or where all are 0.
+///
+/// Source: Jain, Chiu and Hawe, "A Quantitative Measure of Fairness and Discrimination for
+/// Resource Allocation in Shared Computer Systems", DEC-TR-301, 1984.
+pub fn jain(shares: &[f64]) -> Option<f64> {
+    if !shares.iter().all(|share| share.is_finite() && *share >= 0.0) {
+        return None;
+    }
+    let largest = shares.iter().copied().fold(0.0, f64::max);
+    if largest == 0.0 {
+        return None;
+    }
+    // Relative to the largest, so that squares neither overflow nor vanish.
+    let sum: f64 = shares.iter().map(|share| share / largest).sum();
+    let squares: f64 = shares.iter().map(|share| (share / largest).powi(2)).sum();
+    Some((sum * sum / (shares.len() as f64 * squares)).min(1.0))
+}
+
+/// A variant over its baseline, from rounds that have both.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ratio {
+    /// The geometric mean of the ratios within rounds.
+    pub ratio: f64,
+    /// 95 %, for this comparison alone. `None` for a single pair, which says nothing of
+    /// the spread.
+    pub interval: Option<Interval>,
+    pub pairs: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interval {
+    pub low: f64,
+    pub high: f64,
+}
+
+/// Why there is no ratio.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum NoRatio {
+    /// No round has a value of both.
+    NoPairs,
+    /// A pair holds a value that has no logarithm. Leaving the pair out would favour one
+    /// side, so the whole ratio is refused.
+    NotPositive { round: u32, value: f64 },
+}
+
+impl fmt::Display for NoRatio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoRatio::NoPairs => write!(f, "no round has a value of both"),
+            NoRatio::NotPositive { round, value } => {
+                write!(f, "a ratio needs positive values, and round {round} has {value}")
+            }
+        }
+    }
+}
+
+/// The ratio of `variant` to `baseline`, both `(round, value)`, each round at most once:
+/// the mean of `ln(variant / baseline)` over the rounds that have both, with Student's t
+/// interval, taken back through `exp`.
+///
+/// What drifts from round to round multiplies both values of a pair and cancels.
+/// Source: the paired t interval (Student, "The Probable Error of a Mean", Biometrika 6,
+/// 1908) on logarithms, hence a geometric mean and limits that lie symmetrically in ratio.
+pub fn paired_ratio(baseline: &[(u32, f64)], variant: &[(u32, f64)]) -> Result<Ratio, NoRatio> {
+    let baseline: BTreeMap<u32, f64> = baseline.iter().copied().collect();
+    let mut logs = Vec::new();
+    for &(round, above) in variant {
+        let Some(&below) = baseline.get(&round) else { continue };
+        for value in [below, above] {
+            if !(value.is_finite() && value > 0.0) {
+                return Err(NoRatio::NotPositive { round, value });
+            }
+        }
+        logs.push(above.ln() - below.ln());
+    }
+    let center = mean(&logs).ok_or(NoRatio::NoPairs)?;
+    let pairs = logs.len();
+    let interval = half_width(&logs, center)
+        .map(|half| Interval { low: (center - half).exp(), high: (center + half).exp() });
+    Ok(Ratio { ratio: center.exp(), interval, pairs })
+}
+
+/// Half the width of Student's t interval for the mean; `None` below two values.
+fn half_width(values: &[f64], mean: f64) -> Option<f64> {
+    let freedom = values.len().checked_sub(1).filter(|freedom| *freedom > 0)? as f64;
+    let student = StudentsT::new(0.0, 1.0, freedom).ok()?;
+    let quantile = student.inverse_cdf(0.5 + CONFIDENCE / 2.0);
+    Some(quantile * deviation(values, mean) / (values.len() as f64).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rand_chacha::ChaCha8Rng;
+    use rand_chacha::rand_core::{Rng, SeedableRng};
+    use statrs::distribution::Normal;
+
+    fn near(got: Option<f64>, expected: Option<f64>) -> bool {
+        match (got, expected) {
+            (Some(got), Some(expected)) => (got - expected).abs() <= 1e-9 * expected.abs(),
+            (got, expected) => got == expected,
+        }
+    }
+
+    #[test]
+    fn estimators_of_small_samples() {
+        type Row = (&'static [f64], Option<f64>, Option<f64>, Option<f64>);
+        // values, mean, median, cv
+        let cases: &[Row] = &[
+            (&[], None, None, None),
+            (&[5.0], Some(5.0), Some(5.0), None),
+            (&[3.0, 1.0], Some(2.0), Some(2.0), Some(std::f64::consts::FRAC_1_SQRT_2)),
+            (&[1.0, 2.0, 9.0], Some(4.0), Some(2.0), Some(19f64.sqrt() / 4.0)),
+            (&[4.0, 4.0, 4.0, 4.0], Some(4.0), Some(4.0), Some(0.0)),
+            (&[0.0, 0.0], Some(0.0), Some(0.0), None),
+            (&[-1.0, -3.0], Some(-2.0), Some(-2.0), None),
+            (&[1.0, f64::NAN], None, None, None),
+            (&[1.0, f64::INFINITY], None, None, None),
+            (&[f64::MAX, f64::MAX], Some(f64::MAX), Some(f64::MAX), Some(0.0)),
+        ];
+        for (values, expected_mean, expected_median, expected_cv) in cases {
+            assert!(near(mean(values), *expected_mean), "mean {values:?}");
+            assert!(near(median(values), *expected_median), "median {values:?}");
+            assert!(near(cv(values), *expected_cv), "cv {values:?} {:?}", cv(values));
+        }
+    }
+
+    #[test]
+    fn jain_of_known_shares() {
+        let cases: &[(&[f64], Option<f64>)] = &[
+            (&[], None),
+            (&[0.0, 0.0], None),
+            (&[1.0, -1.0], None),
+            (&[1.0, f64::NAN], None),
+            (&[7.0], Some(1.0)),
+            (&[3.0, 3.0, 3.0], Some(1.0)),
+            (&[1.0, 0.0, 0.0, 0.0], Some(0.25)),
+            (&[1.0, 2.0, 3.0], Some(36.0 / 42.0)),
+            (&[1e200, 2e200, 3e200], Some(36.0 / 42.0)),
+            (&[1e-200, 2e-200, 3e-200], Some(36.0 / 42.0)),
+        ];
+        for (shares, expected) in cases {
+            assert!(near(jain(shares), *expected), "{shares:?}: {:?}", jain(shares));
+        }
+    }
+
+    #[test]
+    fn a_ratio_by_hand() {
+        // ln ratios: 0, ln 2, ln 4; mean ln 2, deviation ln 2; t(0.975, 2) = 4.302653.
+        let baseline = [(0, 1.0), (1, 10.0), (2, 100.0), (7, 5.0)];
+        let variant = [(2, 400.0), (0, 1.0), (1, 20.0), (8, 5.0)];
+        let ratio = paired_ratio(&baseline, &variant).unwrap();
+        let half = 4.302_652_729_911_275 * 2f64.ln() / 3f64.sqrt();
+        let interval = ratio.interval.unwrap();
+        assert_eq!(ratio.pairs, 3);
+        assert!(near(Some(ratio.ratio), Some(2.0)), "{ratio:?}");
+        assert!((interval.low.ln() - (2f64.ln() - half)).abs() < 1e-6, "{ratio:?}");
+        assert!((interval.high.ln() - (2f64.ln() + half)).abs() < 1e-6, "{ratio:?}");
+    }
+
+    #[test]
+    fn what_has_no_ratio_says_why() {
+        type Side = &'static [(u32, f64)];
+        let cases: &[(Side, Side, &str)] = &[
+            (&[], &[], "no round has a value of both"),
+            (&[(0, 1.0)], &[(1, 1.0)], "no round has a value of both"),
+            (&[(3, 0.0)], &[(3, 1.0)], "a ratio needs positive values, and round 3 has 0"),
+            (&[(3, 1.0)], &[(3, -2.0)], "a ratio needs positive values, and round 3 has -2"),
+            (&[(3, 1.0)], &[(3, f64::NAN)], "a ratio needs positive values, and round 3 has NaN"),
+        ];
+        for (baseline, variant, why) in cases {
+            let got = paired_ratio(baseline, variant).unwrap_err();
+            assert_eq!(got.to_string(), *why, "{baseline:?} {variant:?}");
+        }
+    }
+
+    #[test]
+    fn one_pair_gives_a_ratio_without_an_interval() {
+        let ratio = paired_ratio(&[(0, 2.0)], &[(0, 3.0)]).unwrap();
+        assert_eq!((ratio.interval, ratio.pairs), (None, 1));
+        assert!(near(Some(ratio.ratio), Some(1.5)));
+    }
+
+    #[test]
+    fn the_quantile_agrees_with_printed_tables() {
+        // t(0.975, n - 1) from n values of deviation 1 and any mean.
+        for (freedom, quantile) in
+            [(1, 12.7062), (2, 4.3027), (4, 2.7764), (9, 2.2622), (29, 2.0452), (999, 1.9623)]
+        {
+            let count = freedom + 1;
+            let mut values: Vec<f64> =
+                (0..count).map(|i| if i % 2 == 0 { 1.0 } else { -1.0 }).collect();
+            if count % 2 == 1 {
+                values[0] = 0.0;
+            }
+            let scale = deviation(&values, mean(&values).unwrap());
+            let half = half_width(&values, mean(&values).unwrap()).unwrap();
+            let got = half / scale * f64::from(count).sqrt();
+            assert!((got - quantile).abs() < 1e-4, "{freedom}: {got}");
+        }
+    }
+
+    /// A uniform draw from the open interval (0, 1).
+    fn uniform(rng: &mut ChaCha8Rng) -> f64 {
+        ((rng.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+    }
+
+    #[test]
+    fn ninety_five_of_a_hundred_intervals_hold_the_true_ratio() {
+        let normal = Normal::new(0.0, 1.0).unwrap();
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        for (rounds, true_ratio, spread) in [(2u32, 0.9, 0.1), (5, 1.0, 0.02), (10, 1.3, 0.3)] {
+            let trials = 4000;
+            let held = (0..trials)
+                .filter(|_| {
+                    let mut pair = |round: u32| {
+                        // Drift that both share, larger than any effect.
+                        let drift = (3.0 * normal.inverse_cdf(uniform(&mut rng))).exp();
+                        let noise = (spread * normal.inverse_cdf(uniform(&mut rng))).exp();
+                        ((round, 1000.0 * drift), (round, 1000.0 * drift * true_ratio * noise))
+                    };
+                    let (baseline, variant): (Vec<_>, Vec<_>) = (0..rounds).map(&mut pair).unzip();
+                    let interval = paired_ratio(&baseline, &variant).unwrap().interval.unwrap();
+                    interval.low <= true_ratio && true_ratio <= interval.high
+                })
+                .count();
+            let coverage = held as f64 / f64::from(trials);
+            assert!((coverage - 0.95).abs() < 0.015, "{rounds} rounds: {coverage}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn swapping_the_sides_inverts_the_ratio(
+            values in proptest::collection::vec((1e-6f64..1e9, 1e-6f64..1e9), 2..20),
+        ) {
+            let side = |pick: fn(&(f64, f64)) -> f64| -> Vec<(u32, f64)> {
+                values.iter().enumerate().map(|(i, pair)| (i as u32, pick(pair))).collect()
+            };
+            let there = paired_ratio(&side(|p| p.0), &side(|p| p.1)).unwrap();
+            let back = paired_ratio(&side(|p| p.1), &side(|p| p.0)).unwrap();
+            let (a, b) = (there.interval.unwrap(), back.interval.unwrap());
+            prop_assert!((there.ratio * back.ratio - 1.0).abs() < 1e-9);
+            prop_assert!((a.low.ln() + b.high.ln()).abs() < 1e-6);
+            prop_assert!(a.low <= there.ratio && there.ratio <= a.high);
+        }
+
+        #[test]
+        fn jain_lies_between_one_nth_and_one(
+            shares in proptest::collection::vec(0.0f64..1e12, 1..50),
+        ) {
+            if let Some(index) = jain(&shares) {
+                let least = 1.0 / shares.len() as f64;
+                prop_assert!(index >= least * (1.0 - 1e-9) && index <= 1.0, "{}", index);
+            }
+        }
+    }
+}

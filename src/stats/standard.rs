@@ -1,0 +1,260 @@
+//! The metrics that every worker set has, computed from what its workers counted.
+//!
+//! Input: one run's merged histograms and workers. Output: metrics in the order of the
+//! report; what cannot be computed carries its reason. Pure.
+
+use crate::model::{Direction, Metric, Reading, Unit, WorkerResult};
+
+use super::{Histogram, jain};
+
+pub struct StandardInput<'a> {
+    pub workers: Vec<StandardWorker<'a>>,
+    /// By name, merged over workers.
+    pub histograms: Vec<(&'a str, &'a Histogram)>,
+}
+
+pub struct StandardWorker<'a> {
+    /// Whether operations of its role count for throughput and fairness.
+    pub counts: bool,
+    pub result: &'a WorkerResult,
+}
+
+/// `throughput`; `NAME_p50`, `_p99`, `_p99.9`, `_max`, `_mean` of each histogram;
+/// `fairness`; `cpus`; `voluntary_switches`, `involuntary_switches`, `migrations`.
+///
+/// A rate of the set is the sum of its workers' rates, each over the worker's own wall
+/// time: workers are read one after the other, and one common time would falsify both ends.
+pub fn standard_metrics(input: &StandardInput) -> Vec<Metric> {
+    let metric = |name: &str, unit, direction, value| Metric {
+        name: name.to_string(),
+        unit,
+        direction,
+        value,
+    };
+    let mut metrics =
+        vec![metric("throughput", Unit::OpsPerS, Direction::HigherIsBetter, throughput(input))];
+    for (name, histogram) in &input.histograms {
+        for (suffix, value) in latencies(histogram) {
+            let name = format!("{name}_{suffix}");
+            metrics.push(metric(&name, Unit::Ns, Direction::LowerIsBetter, value));
+        }
+    }
+    metrics.extend([
+        metric("fairness", Unit::Ratio, Direction::HigherIsBetter, fairness(input)),
+        metric("cpus", Unit::Cpus, Direction::Neutral, cpus(input)),
+    ]);
+    type Counter = fn(&WorkerResult) -> &Reading<u64>;
+    let counters: [(&str, Counter); 3] = [
+        ("voluntary_switches", |worker| &worker.voluntary_switches),
+        ("involuntary_switches", |worker| &worker.involuntary_switches),
+        ("migrations", |worker| &worker.migrations),
+    ];
+    for (name, counter) in counters {
+        let value = counter_rate(input, counter);
+        metrics.push(metric(name, Unit::PerS, Direction::Neutral, value));
+    }
+    metrics
+}
+
+fn latencies(histogram: &Histogram) -> [(&'static str, Reading<f64>); 5] {
+    let reading = |value: Option<f64>| match value {
+        Some(value) => Reading::Known(value),
+        None => Reading::Unknown("no samples in the measured section".to_string()),
+    };
+    [
+        ("p50", reading(histogram.quantile_ns(0.5))),
+        ("p99", reading(histogram.quantile_ns(0.99))),
+        ("p99.9", reading(histogram.quantile_ns(0.999))),
+        ("max", reading(histogram.max_ns().map(|max_ns| max_ns as f64))),
+        ("mean", reading(histogram.mean_ns())),
+    ]
+}
+
+/// `count` per second of the time in which the worker was counted.
+fn per_second(count: u64, wall_ns: u64, worker: &WorkerResult) -> Reading<f64> {
+    match wall_ns {
+        0 => Reading::Unknown(format!("worker {} was measured for no time", worker.tid)),
+        wall_ns => Reading::Known(count as f64 * 1e9 / wall_ns as f64),
+    }
+}
+
+/// Known only where every part is.
+fn all(parts: impl Iterator<Item = Reading<f64>>) -> Reading<Vec<f64>> {
+    let mut known = Vec::new();
+    let mut unknown: Option<String> = None;
+    let mut missing = 0;
+    for part in parts {
+        match part {
+            Reading::Known(value) => known.push(value),
+            Reading::Unknown(why) => {
+                missing += 1;
+                unknown.get_or_insert(why);
+            }
+        }
+    }
+    match unknown {
+        None if known.is_empty() => Reading::Unknown("no worker counts here".to_string()),
+        None => Reading::Known(known),
+        Some(why) if known.is_empty() => Reading::Unknown(why),
+        Some(why) => {
+            let workers = missing + known.len();
+            Reading::Unknown(format!("{missing} of {workers} workers: {why}"))
+        }
+    }
+}
+
+/// Operations per second of each worker that counts.
+fn op_rates(input: &StandardInput) -> Reading<Vec<f64>> {
+    let counting = input.workers.iter().filter(|worker| worker.counts);
+    all(counting.map(|worker| per_second(worker.result.ops, worker.result.wall_ns, worker.result)))
+}
+
+fn throughput(input: &StandardInput) -> Reading<f64> {
+    op_rates(input).map(|rates| rates.iter().sum())
+}
+
+fn fairness(input: &StandardInput) -> Reading<f64> {
+    match op_rates(input) {
+        Reading::Unknown(why) => Reading::Unknown(why),
+        Reading::Known(rates) if rates.len() == 1 => {
+            Reading::Unknown("one worker: nothing to share".to_string())
+        }
+        Reading::Known(rates) => match jain(&rates) {
+            Some(index) => Reading::Known(index),
+            None => Reading::Unknown("no operations in the measured section".to_string()),
+        },
+    }
+}
+
+/// CPUs kept busy: per worker at most one.
+fn cpus(input: &StandardInput) -> Reading<f64> {
+    let shares = input.workers.iter().map(|worker| {
+        let WorkerResult { cpu_ns, wall_ns, .. } = *worker.result;
+        per_second(cpu_ns, wall_ns, worker.result).map(|ns_per_s| ns_per_s / 1e9)
+    });
+    all(shares).map(|shares| shares.iter().sum())
+}
+
+fn counter_rate(
+    input: &StandardInput,
+    counter: fn(&WorkerResult) -> &Reading<u64>,
+) -> Reading<f64> {
+    let rates = input.workers.iter().map(|worker| match counter(worker.result) {
+        Reading::Known(count) => per_second(*count, worker.result.counted_wall_ns, worker.result),
+        Reading::Unknown(why) => Reading::Unknown(why.clone()),
+    });
+    all(rates).map(|rates| rates.iter().sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn worker(ops: u64, wall_ns: u64) -> WorkerResult {
+        WorkerResult {
+            role: "worker".to_string(),
+            tid: 7,
+            ops,
+            wall_ns,
+            cpu_ns: wall_ns / 4,
+            counted_wall_ns: wall_ns * 2,
+            voluntary_switches: Reading::Known(20),
+            involuntary_switches: Reading::Known(0),
+            migrations: Reading::Unknown("/proc/7/sched: ENOENT, not there".to_string()),
+            run_queue_wait_ns: Reading::Known(0),
+        }
+    }
+
+    fn metrics(workers: &[(bool, WorkerResult)], latency: &Histogram) -> Vec<Metric> {
+        let workers =
+            workers.iter().map(|(counts, result)| StandardWorker { counts: *counts, result });
+        standard_metrics(&StandardInput {
+            workers: workers.collect(),
+            histograms: vec![("wakeup", latency)],
+        })
+    }
+
+    fn value(metrics: &[Metric], name: &str) -> Result<f64, String> {
+        match &metrics.iter().find(|metric| metric.name == name).expect(name).value {
+            Reading::Known(value) => Ok(*value),
+            Reading::Unknown(why) => Err(why.clone()),
+        }
+    }
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    #[test]
+    fn names_units_and_directions_in_report_order() {
+        let metrics = metrics(&[(true, worker(1, SECOND_NS))], &Histogram::default());
+        let told: Vec<String> = metrics
+            .iter()
+            .map(|metric| format!("{} {:?} {:?}", metric.name, metric.unit, metric.direction))
+            .collect();
+        insta::assert_snapshot!(told.join("\n"), @r"
+        throughput OpsPerS HigherIsBetter
+        wakeup_p50 Ns LowerIsBetter
+        wakeup_p99 Ns LowerIsBetter
+        wakeup_p99.9 Ns LowerIsBetter
+        wakeup_max Ns LowerIsBetter
+        wakeup_mean Ns LowerIsBetter
+        fairness Ratio HigherIsBetter
+        cpus Cpus Neutral
+        voluntary_switches PerS Neutral
+        involuntary_switches PerS Neutral
+        migrations PerS Neutral
+        ");
+    }
+
+    #[test]
+    fn rates_are_summed_over_workers_each_by_its_own_time() {
+        let mut latency = Histogram::default();
+        (1..=100).for_each(|ns| latency.add(ns, 10));
+        let workers = [
+            (true, worker(100, SECOND_NS)),
+            (true, worker(600, 2 * SECOND_NS)),
+            (false, worker(5, SECOND_NS)),
+        ];
+        let metrics = metrics(&workers, &latency);
+        let cases: &[(&str, Result<f64, &str>)] = &[
+            ("throughput", Ok(400.0)),
+            ("wakeup_p50", Ok(50.0)),
+            ("wakeup_p99", Ok(99.0)),
+            ("wakeup_p99.9", Ok(100.0)),
+            ("wakeup_max", Ok(100.0)),
+            ("wakeup_mean", Ok(50.5)),
+            ("fairness", Ok(0.8)), // rates 100 and 300: 400^2 / (2 * 100000)
+            ("cpus", Ok(0.75)),
+            ("voluntary_switches", Ok(25.0)),
+            ("involuntary_switches", Ok(0.0)),
+            ("migrations", Err("/proc/7/sched: ENOENT, not there")),
+        ];
+        for (name, expected) in cases {
+            match (value(&metrics, name), expected) {
+                (Ok(got), Ok(value)) => assert!((got - value).abs() < 1e-9, "{name}: {got}"),
+                (got, expected) => assert_eq!(got, expected.map_err(str::to_string), "{name}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_not_measured_is_unknown_and_says_why() {
+        let none = Histogram::default();
+        let one = metrics(&[(true, worker(0, SECOND_NS))], &none);
+        assert_eq!(value(&one, "throughput"), Ok(0.0));
+        assert_eq!(value(&one, "fairness"), Err("one worker: nothing to share".to_string()));
+        let samples = Err("no samples in the measured section".to_string());
+        for name in ["wakeup_p50", "wakeup_p99", "wakeup_p99.9", "wakeup_max", "wakeup_mean"] {
+            assert_eq!(value(&one, name), samples, "{name}");
+        }
+        let idle = metrics(&[(true, worker(0, SECOND_NS)), (true, worker(0, SECOND_NS))], &none);
+        let no_ops = Err("no operations in the measured section".to_string());
+        assert_eq!(value(&idle, "fairness"), no_ops);
+        let no_time = metrics(&[(true, worker(0, 0)), (true, worker(9, SECOND_NS))], &none);
+        let why = Err("1 of 2 workers: worker 7 was measured for no time".to_string());
+        for name in ["throughput", "fairness", "cpus", "voluntary_switches"] {
+            assert_eq!(value(&no_time, name), why, "{name}");
+        }
+        let idle = metrics(&[(false, worker(9, SECOND_NS))], &none);
+        assert_eq!(value(&idle, "throughput"), Err("no worker counts here".to_string()));
+    }
+}
