@@ -1,9 +1,31 @@
 //! The kernel's interfaces: clocks, futexes, shared memory, processes, /proc and /sys.
 //! With the hot loops of workloads this is the only unsafe code.
 
+pub mod cgroup;
+mod change;
 pub mod clock;
+mod dirs;
+pub mod environment;
+mod eventfd;
+pub mod fork;
 pub mod futex;
 pub mod host;
+pub mod load;
+pub mod mounts;
+pub mod private;
+pub mod process;
+pub mod sched;
 pub mod shared;
+pub mod task;
+#[cfg(test)]
+pub mod testing;
+pub mod thread;
+pub mod topology;
+pub mod virtualisation;
 
+#[cfg(test)]
+pub(crate) use change::fuse;
+pub use dirs::{state_dir, terminal_columns};
+pub use environment::environment;
+pub use eventfd::eventfd;
 pub use host::Host;

@@ -1,0 +1,361 @@
+//! Where this process may make a cgroup with a CPU controller, version 1 or 2, and how one
+//! ends: who is in it is killed, and it is removed.
+//!
+//! Input: /proc/self/mountinfo, /proc/self/cgroup and the trees that they name.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use super::{Host, clock, host::plain};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    V1,
+    V2,
+}
+
+/// The place for a new cgroup.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CpuController {
+    pub version: Version,
+    /// The folder in which a cgroup can be made.
+    pub parent: PathBuf,
+    /// Children of `parent` have no CPU controller until `+cpu` is written to its
+    /// `cgroup.subtree_control` (version 2 only).
+    pub enable: bool,
+}
+
+/// Finds the nearest place, from this process's own cgroup upwards, where a cgroup with a
+/// CPU controller can be made and processes put in. The error says why there is none.
+pub fn cpu_controller(host: &Host) -> Result<CpuController, String> {
+    let read = |path: &str| host.read(path).map_err(|e| format!("{path}: {}", plain(&e)));
+    let mounts = mounts(&read("/proc/self/mountinfo")?);
+    let own = read("/proc/self/cgroup")?;
+    if let Some(mount) = mounts.iter().find(|mount| mount.version == Version::V1) {
+        let parent = mount.folder(own_path(&own, is_cpu));
+        return match can_host(host, &parent) {
+            Ok(()) => Ok(CpuController { version: Version::V1, parent, enable: false }),
+            Err(error) => Err(format!("no cgroup can be made in {}: {error}", parent.display())),
+        };
+    }
+    let Some(mount) = mounts.iter().find(|mount| mount.version == Version::V2) else {
+        return Err("no cgroup tree with a CPU controller is mounted".to_string());
+    };
+    in_unified_tree(host, mount, own_path(&own, str::is_empty))
+}
+
+/// Version 2: processes live in leaves only (but for the root), so a cgroup beside them is
+/// made in an ancestor whose children have the controller, or could have it.
+fn in_unified_tree(host: &Host, mount: &Mount, own: &str) -> Result<CpuController, String> {
+    let holds_cpu = |folder: &Path, file: &str| {
+        let words = host.read(folder.join(file)).unwrap_or_default();
+        words.split_whitespace().any(|word| word == "cpu")
+    };
+    let own = mount.folder(own);
+    let folders: Vec<&Path> =
+        own.ancestors().take_while(|folder| folder.starts_with(&mount.point)).collect();
+    let found = |parent: &Path, enable| {
+        Ok(CpuController { version: Version::V2, parent: parent.to_path_buf(), enable })
+    };
+    let mut refused = None;
+    for folder in folders.iter().filter(|f| holds_cpu(f, "cgroup.subtree_control")) {
+        match can_host(host, folder) {
+            Ok(()) => return found(folder, false),
+            Err(error) => refused = Some(format!("{}: {error}", folder.display())),
+        }
+    }
+    for folder in folders.iter().filter(|f| holds_cpu(f, "cgroup.controllers")) {
+        // Only the root may have both processes and children with controllers; it has no
+        // `cgroup.type`.
+        let is_root = host.read(folder.join("cgroup.type")).is_err();
+        let is_empty = host.read(folder.join("cgroup.procs")).is_ok_and(|pids| pids.is_empty());
+        let control = host.can_write(folder.join("cgroup.subtree_control"));
+        match control.map_err(|e| plain(&e)).and_then(|()| can_host(host, folder)) {
+            Ok(()) if is_root || is_empty => return found(folder, true),
+            Ok(()) => {}
+            Err(error) => refused = Some(format!("{}: {error}", folder.display())),
+        }
+    }
+    let tree = mount.point.display();
+    Err(match refused {
+        Some(refusal) => format!("no cgroup can be made in {refusal}"),
+        None => format!("the cgroup tree at {tree} has no CPU controller for this process"),
+    })
+}
+
+/// The file with the real-time runtime of the calling thread's own cgroup and what it holds, where
+/// the kernel gives cgroups one (CONFIG_RT_GROUP_SCHED; version 1 only).
+pub fn own_rt_runtime(host: &Host) -> Option<(PathBuf, String)> {
+    let mounts = mounts(&host.read("/proc/self/mountinfo").ok()?);
+    let mount = mounts.iter().find(|mount| mount.version == Version::V1)?;
+    let own = host.read("/proc/thread-self/cgroup").ok()?;
+    let path = mount.folder(own_path(&own, is_cpu)).join("cpu.rt_runtime_us");
+    let runtime_us = host.read(&path).ok()?;
+    Some((path, runtime_us))
+}
+
+fn is_cpu(controllers: &str) -> bool {
+    controllers.split(',').any(|controller| controller == "cpu")
+}
+
+fn can_host(host: &Host, folder: &Path) -> Result<(), String> {
+    let made = host.can_make_in(folder);
+    made.and_then(|()| host.can_write(folder.join("cgroup.procs"))).map_err(|e| plain(&e))
+}
+
+/// A mounted cgroup tree that may hold the CPU controller.
+#[derive(Debug, PartialEq, Eq)]
+struct Mount {
+    version: Version,
+    /// The cgroup that the mount shows as its root: not `/` in a container.
+    root: PathBuf,
+    point: PathBuf,
+}
+
+impl Mount {
+    /// The folder of a cgroup of /proc/self/cgroup; the mount itself where the cgroup lies
+    /// outside of what is mounted.
+    fn folder(&self, cgroup: &str) -> PathBuf {
+        let inside = Path::new(cgroup).strip_prefix(&self.root).unwrap_or(Path::new(""));
+        match inside.components().any(|part| part == std::path::Component::ParentDir) {
+            true => self.point.clone(),
+            false => self.point.join(inside).components().collect(),
+        }
+    }
+}
+
+/// proc_pid_mountinfo(5): `ID PARENT DEV ROOT POINT OPTIONS [TAGS...] - TYPE SOURCE SUPER`.
+fn mounts(mountinfo: &str) -> Vec<Mount> {
+    let parse = |line: &str| {
+        let (left, right) = line.split_once(" - ")?;
+        let mut left = left.split(' ').skip(3);
+        let (root, point) = (unescaped(left.next()?), unescaped(left.next()?));
+        let mut right = right.split(' ');
+        let version = match (right.next()?, right.nth(1)?) {
+            ("cgroup2", _) => Version::V2,
+            ("cgroup", options) if options.split(',').any(|word| word == "cpu") => Version::V1,
+            _ => return None,
+        };
+        Some(Mount { version, root, point })
+    };
+    mountinfo.lines().filter_map(parse).collect()
+}
+
+/// mountinfo writes space, tab, newline and backslash as `\040` and so on.
+fn unescaped(text: &str) -> PathBuf {
+    let plain = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    plain.iter().fold(text.to_string(), |text, (code, char)| text.replace(code, char)).into()
+}
+
+/// The cgroup of the line `ID:CONTROLLERS:PATH` whose controllers fit; else the root.
+fn own_path(proc_cgroup: &str, fits: impl Fn(&str) -> bool) -> &str {
+    let parse = |line: &'_ str| -> Option<(usize, usize)> {
+        let first = line.find(':')? + 1;
+        let second = first + line[first..].find(':')?;
+        Some((first, second))
+    };
+    let mut lines = proc_cgroup.lines();
+    lines
+        .find_map(|line| {
+            let (first, second) = parse(line)?;
+            fits(&line[first..second]).then(|| &line[second + 1..])
+        })
+        .unwrap_or("/")
+}
+
+/// How long killed processes get to leave their cgroup.
+const LEAVE_NS: u64 = 5_000_000_000;
+
+/// Kills every process in the cgroup at `path` and below, and removes it.
+pub fn end(host: &Host, path: &Path) -> io::Result<()> {
+    let deadline_ns = clock::monotonic_ns() + LEAVE_NS;
+    loop {
+        for child in std::fs::read_dir(host.path(path))? {
+            let child = child?;
+            if child.file_type()?.is_dir() {
+                end(host, &path.join(child.file_name()))?;
+            }
+        }
+        kill_members(host, path, deadline_ns)?;
+        match host.remove_cgroup(path) {
+            // A member forked while it was being killed, or has not quite left.
+            Err(error)
+                if error.raw_os_error() == Some(libc::EBUSY)
+                    && clock::monotonic_ns() < deadline_ns =>
+            {
+                clock::sleep_until(clock::monotonic_ns() + 1_000_000);
+            }
+            result => return result,
+        }
+    }
+}
+
+/// Kills the members of one cgroup and waits until they have ended. A process is held by a
+/// pidfd and its membership read again before it is killed, so that a re-used pid is safe.
+/// This process, if it was put in there, is spared; the cgroup then stays.
+fn kill_members(host: &Host, path: &Path, deadline_ns: u64) -> io::Result<()> {
+    let members = host.read(path.join("cgroup.procs"))?;
+    for pid in members.lines().filter_map(|line| line.trim().parse::<i32>().ok()) {
+        if pid == std::process::id() as i32 {
+            continue;
+        }
+        let Ok(process) = pidfd(pid) else { continue };
+        let again = host.read(path.join("cgroup.procs"))?;
+        if !again.lines().any(|line| line.trim().parse() == Ok(pid)) {
+            continue;
+        }
+        // SAFETY: a valid pidfd; no siginfo is passed.
+        unsafe {
+            let none = std::ptr::null::<libc::siginfo_t>();
+            libc::syscall(libc::SYS_pidfd_send_signal, process.as_raw_fd(), libc::SIGKILL, none, 0)
+        };
+        let left_ms = deadline_ns.saturating_sub(clock::monotonic_ns()) / 1_000_000;
+        let mut poll = libc::pollfd { fd: process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one valid pollfd.
+        unsafe { libc::poll(&mut poll, 1, left_ms as libc::c_int) };
+    }
+    Ok(())
+}
+
+fn pidfd(pid: i32) -> io::Result<OwnedFd> {
+    // SAFETY: pidfd_open takes plain numbers.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a fresh descriptor that nothing else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    const V1: &str = "28 24 0:25 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
+        30 28 0:27 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n\
+        29 28 0:26 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n\
+        31 28 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw";
+    const V2: &str = "31 28 0:28 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate";
+
+    /// Folders, each with its files and their text.
+    type Tree<'a> = &'a [(&'a str, &'a [(&'a str, &'a str)])];
+
+    /// A laid-out machine: mounts, this process's cgroups, folders with their files.
+    fn machine(mounts: &str, own: &str, tree: Tree) -> (tempfile::TempDir, Host) {
+        let dir = tempfile::tempdir().unwrap();
+        let host = Host::below(dir.path());
+        fs::create_dir_all(host.path("/proc/self")).unwrap();
+        fs::write(host.path("/proc/self/mountinfo"), mounts).unwrap();
+        fs::write(host.path("/proc/self/cgroup"), own).unwrap();
+        for (folder, files) in tree {
+            fs::create_dir_all(host.path(folder)).unwrap();
+            fs::write(host.path(folder).join("cgroup.procs"), "").unwrap();
+            for (name, text) in *files {
+                fs::write(host.path(folder).join(name), text).unwrap();
+            }
+        }
+        (dir, host)
+    }
+
+    const ENABLED: &[(&str, &str)] =
+        &[("cgroup.controllers", "cpuset cpu io"), ("cgroup.subtree_control", "cpu io")];
+    const POSSIBLE: &[(&str, &str)] =
+        &[("cgroup.controllers", "cpu"), ("cgroup.subtree_control", "memory")];
+    const BUSY: &[(&str, &str)] = &[
+        ("cgroup.controllers", "cpu"),
+        ("cgroup.subtree_control", ""),
+        ("cgroup.type", "domain"),
+        ("cgroup.procs", "17\n"),
+    ];
+    const LEAF: &[(&str, &str)] = &[("cgroup.controllers", ""), ("cgroup.subtree_control", "")];
+
+    #[test]
+    fn the_nearest_cgroup_that_can_have_children_is_found() {
+        type Case<'a> = (&'a str, &'a str, Tree<'a>, &'a str, bool);
+        let root = "/sys/fs/cgroup";
+        let cases: &[Case] = &[
+            // v1: in one's own cgroup.
+            (
+                V1,
+                "9:cpu,cpuacct:/a\n0::/",
+                &[("/sys/fs/cgroup/cpu,cpuacct/a", &[])],
+                "/sys/fs/cgroup/cpu,cpuacct/a",
+                false,
+            ),
+            // v1 in a container: the mount does not show the cgroup that /proc tells.
+            (
+                V1,
+                "9:cpu,cpuacct:/../x\n",
+                &[("/sys/fs/cgroup/cpu,cpuacct", &[])],
+                "/sys/fs/cgroup/cpu,cpuacct",
+                false,
+            ),
+            // v2: beside one's own leaf.
+            (
+                V2,
+                "0::/user/leaf",
+                &[
+                    (root, ENABLED),
+                    ("/sys/fs/cgroup/user", ENABLED),
+                    ("/sys/fs/cgroup/user/leaf", LEAF),
+                ],
+                "/sys/fs/cgroup/user",
+                false,
+            ),
+            // v2: an ancestor that has the controller is better than a nearer one without.
+            (
+                V2,
+                "0::/user/leaf",
+                &[
+                    (root, ENABLED),
+                    ("/sys/fs/cgroup/user", POSSIBLE),
+                    ("/sys/fs/cgroup/user/leaf", LEAF),
+                ],
+                root,
+                false,
+            ),
+            // v2: nobody uses it yet.
+            (V2, "0::/busy", &[(root, POSSIBLE), ("/sys/fs/cgroup/busy", BUSY)], root, true),
+        ];
+        for (mounts, own, tree, parent, enable) in cases {
+            let (_dir, host) = machine(mounts, own, tree);
+            let found = cpu_controller(&host).unwrap();
+            assert_eq!((found.parent.to_str().unwrap(), found.enable), (*parent, *enable), "{own}");
+        }
+    }
+
+    #[test]
+    fn why_there_is_none_is_told() {
+        let cases: &[(&str, Tree, &str)] = &[
+            ("", &[], "no cgroup tree with a CPU controller is mounted"),
+            (
+                V2,
+                &[("/sys/fs/cgroup", LEAF)],
+                "the cgroup tree at /sys/fs/cgroup has no CPU controller for this process",
+            ),
+            (
+                V2,
+                &[("/sys/fs/cgroup", BUSY)],
+                "the cgroup tree at /sys/fs/cgroup has no CPU controller for this process",
+            ),
+            (V1, &[], "no cgroup can be made in /sys/fs/cgroup/cpu,cpuacct: ENOENT, not there"),
+        ];
+        for (mounts, tree, why) in cases {
+            let (_dir, host) = machine(mounts, "0::/", tree);
+            assert_eq!(cpu_controller(&host).unwrap_err(), *why);
+        }
+    }
+
+    #[test]
+    fn a_container_mount_and_odd_paths_are_understood() {
+        let line = "1 0 0:1 /docker/ab /mnt/my\\040tree rw - cgroup2 none rw";
+        let mounts = mounts(line);
+        assert_eq!(mounts.len(), 1);
+        assert_eq!(mounts[0].folder("/docker/ab/x"), Path::new("/mnt/my tree/x"));
+        assert_eq!(mounts[0].folder("/elsewhere"), Path::new("/mnt/my tree"));
+        assert_eq!(own_path("2:cpuacct:/no\n1:cpu:/a:b\n0::/c", |c| c == "cpu"), "/a:b");
+        assert_eq!(own_path("1:cpu:/a\n0::/c", str::is_empty), "/c");
+    }
+}

@@ -1,0 +1,186 @@
+//! Changes to the machine's files, below the root of a [`Host`]. Nothing else in the
+//! program writes to /proc, /sys or a cgroup tree.
+
+use std::ffi::CString;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::Host;
+
+impl Host {
+    /// Writes to a file that is there, in one write as the kernel's files want it.
+    pub fn write(&self, path: impl AsRef<Path>, text: &str) -> io::Result<()> {
+        #[cfg(test)]
+        fuse::step()?;
+        let path = self.path(path);
+        #[cfg(test)]
+        let (path, text) = &fake::stored(self, path, text)?;
+        let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
+        file.write_all(text.as_bytes())
+    }
+
+    /// Whether a file could be written: opens it for writing and closes it again.
+    pub fn can_write(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        OpenOptions::new().write(true).open(self.path(path)).map(drop)
+    }
+
+    /// Whether a folder is there and may be listed.
+    pub fn can_list(&self, folder: impl AsRef<Path>) -> io::Result<()> {
+        std::fs::read_dir(self.path(folder)).map(drop)
+    }
+
+    /// Whether entries could be made in a folder, with the rights of this process.
+    pub fn can_make_in(&self, folder: impl AsRef<Path>) -> io::Result<()> {
+        let path = CString::new(self.path(folder).as_os_str().as_bytes())?;
+        // SAFETY: the path is a valid C string.
+        let result = unsafe {
+            libc::faccessat(
+                libc::AT_FDCWD,
+                path.as_ptr(),
+                libc::W_OK | libc::X_OK,
+                libc::AT_EACCESS,
+            )
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Makes a cgroup: a folder that the kernel fills with files.
+    pub fn make_cgroup(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        #[cfg(test)]
+        fuse::step()?;
+        std::fs::create_dir(self.path(&path))?;
+        #[cfg(test)]
+        fake::fill(self, path.as_ref())?;
+        Ok(())
+    }
+
+    /// Removes a cgroup that holds neither processes nor cgroups.
+    pub fn remove_cgroup(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        #[cfg(test)]
+        fuse::step()?;
+        #[cfg(test)]
+        fake::empty(self, path.as_ref())?;
+        std::fs::remove_dir(self.path(path))
+    }
+}
+
+/// A crash for tests: after so many changes no further one reaches the machine, from this
+/// thread, as if the process had been killed.
+#[cfg(test)]
+pub mod fuse {
+    use std::cell::Cell;
+    use std::io;
+
+    thread_local! {
+        static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
+        static REFUSED: Cell<u32> = const { Cell::new(0) };
+    }
+
+    pub fn set(changes_left: Option<u32>) {
+        LEFT.set(changes_left);
+        REFUSED.set(0);
+    }
+
+    /// How many changes have been refused since the fuse was set.
+    pub fn refused() -> u32 {
+        REFUSED.get()
+    }
+
+    pub fn step() -> io::Result<()> {
+        match LEFT.get() {
+            None => Ok(()),
+            Some(0) => {
+                REFUSED.set(REFUSED.get() + 1);
+                Err(io::Error::other("crashed, says the test"))
+            }
+            Some(left) => {
+                LEFT.set(Some(left - 1));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// What the kernel does on writes and in cgroup trees, for laid-out trees in tests.
+#[cfg(test)]
+mod fake {
+    use super::*;
+    use std::fs;
+    use std::path::PathBuf;
+
+    fn laid_out(host: &Host) -> bool {
+        host.path("/") != Path::new("/")
+    }
+
+    /// What a write leaves in a file whose text is not what is written to it.
+    pub fn stored(host: &Host, path: PathBuf, text: &str) -> io::Result<(PathBuf, String)> {
+        if !laid_out(host) {
+            return Ok((path, text.to_string()));
+        }
+        let old = fs::read_to_string(&path)?;
+        let words = old.split_whitespace();
+        let einval = || io::Error::from_raw_os_error(libc::EINVAL);
+        let text = match path.file_name().and_then(|name| name.to_str()) {
+            Some("features") => {
+                let name = text.strip_prefix("NO_").unwrap_or(text);
+                if !words.clone().any(|word| word.strip_prefix("NO_").unwrap_or(word) == name) {
+                    return Err(einval());
+                }
+                let new = words.map(|word| {
+                    if word.strip_prefix("NO_").unwrap_or(word) == name { text } else { word }
+                });
+                new.collect::<Vec<_>>().join(" ") + "\n"
+            }
+            Some("preempt") => {
+                let plain = words.map(|word| word.trim_matches(['(', ')']));
+                let new = plain
+                    .map(|word| if word == text { format!("({word})") } else { word.to_string() });
+                new.collect::<Vec<_>>().join(" ") + "\n"
+            }
+            Some("cgroup.subtree_control") => match text {
+                "+cpu" => format!("{} cpu\n", old.trim()),
+                "-cpu" => words.filter(|word| *word != "cpu").collect::<Vec<_>>().join(" "),
+                _ => return Err(einval()),
+            },
+            _ => format!("{text}\n"),
+        };
+        Ok((path, text))
+    }
+
+    /// The files that a new cgroup has, by version of the tree.
+    pub fn fill(host: &Host, path: &Path) -> io::Result<()> {
+        if !laid_out(host) {
+            return Ok(());
+        }
+        let v2 = host.path(path).parent().is_some_and(|p| p.join("cgroup.controllers").exists());
+        let files: &[(&str, &str)] = if v2 {
+            &[("cpu.weight", "100"), ("cpu.max", "max 100000"), ("cpu.idle", "0")]
+        } else {
+            &[
+                ("cpu.shares", "1024"),
+                ("cpu.cfs_quota_us", "-1"),
+                ("cpu.cfs_period_us", "100000"),
+                ("cpu.idle", "0"),
+            ]
+        };
+        for (name, text) in files.iter().chain(&[("cgroup.procs", "")]) {
+            fs::write(host.path(path).join(name), text)?;
+        }
+        Ok(())
+    }
+
+    /// cgroupfs removes a folder with its files, if no folder is in it.
+    pub fn empty(host: &Host, path: &Path) -> io::Result<()> {
+        if laid_out(host) {
+            for entry in fs::read_dir(host.path(path))? {
+                let entry = entry?;
+                if entry.file_type()?.is_file() {
+                    fs::remove_file(entry.path())?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

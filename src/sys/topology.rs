@@ -1,0 +1,128 @@
+//! Which CPUs there are and what they share, from /sys/devices/system.
+//!
+//! Each list of groups partitions the online CPUs whose group the kernel tells; CPUs whose
+//! group it does not tell are in none. Parsing is pure; only [`affinity`] makes a call.
+
+use std::io;
+
+use crate::model::{CpuSet, Reading, Topology};
+
+use super::Host;
+
+const CPUS: &str = "/sys/devices/system/cpu";
+const NODES: &str = "/sys/devices/system/node";
+
+/// Groups of CPUs, `affinity` being what the caller may run on.
+pub fn topology(host: &Host, affinity: CpuSet) -> Topology {
+    let online = online(host).known().unwrap_or_else(|| affinity.clone());
+    let core = |cpu: u32| {
+        let topology = format!("{CPUS}/cpu{cpu}/topology");
+        cpu_list(host, &format!("{topology}/core_cpus_list"))
+            .known()
+            // The name until Linux 5.2.
+            .or_else(|| cpu_list(host, &format!("{topology}/thread_siblings_list")).known())
+    };
+    Topology {
+        llcs: partition(&online, |cpu| last_level_cache(host, cpu)),
+        numa_nodes: numa_nodes(host, &online),
+        cores: partition(&online, core),
+        allowed: affinity.iter().filter(|cpu| online.contains(*cpu)).collect(),
+        online,
+    }
+}
+
+/// The CPUs that are online: from /sys, or from /proc/stat where /sys is not mounted.
+pub fn online(host: &Host) -> Reading<CpuSet> {
+    match cpu_list(host, &format!("{CPUS}/online")) {
+        Reading::Known(cpus) if !cpus.is_empty() => Reading::Known(cpus),
+        Reading::Known(_) => Reading::Unknown(format!("{CPUS}/online: holds no CPU")),
+        Reading::Unknown(why) => {
+            let cpus: CpuSet = super::load::cpu_times(host)
+                .known()
+                .map(|times| times.into_keys().collect())
+                .unwrap_or_default();
+            if cpus.is_empty() { Reading::Unknown(why) } else { Reading::Known(cpus) }
+        }
+    }
+}
+
+/// A file that holds a list of CPUs as the kernel writes it; empty is a valid list.
+pub fn cpu_list(host: &Host, path: &str) -> Reading<CpuSet> {
+    match host.reading(path) {
+        Reading::Known(text) => match CpuSet::try_from(text.trim().to_string()) {
+            Ok(cpus) => Reading::Known(cpus),
+            Err(why) => Reading::Unknown(format!("{path}: {why}")),
+        },
+        Reading::Unknown(why) => Reading::Unknown(why),
+    }
+}
+
+/// Groups by what each CPU says of itself. Lists that contradict each other (seen with
+/// faulty firmware) are cut so that no CPU is in two groups.
+fn partition(online: &CpuSet, group_of: impl Fn(u32) -> Option<CpuSet>) -> Vec<CpuSet> {
+    let mut placed = CpuSet::default();
+    let mut groups = Vec::new();
+    for cpu in online.iter() {
+        if placed.contains(cpu) {
+            continue;
+        }
+        let Some(told) = group_of(cpu) else { continue };
+        let fits = |other: &u32| online.contains(*other) && !placed.contains(*other);
+        let group: CpuSet = told.iter().filter(fits).chain([cpu]).collect();
+        placed = placed.iter().chain(group.iter()).collect();
+        groups.push(group);
+    }
+    groups
+}
+
+/// The CPUs that share the cache of the highest level that this CPU has.
+fn last_level_cache(host: &Host, cpu: u32) -> Option<CpuSet> {
+    let caches = host.path(format!("{CPUS}/cpu{cpu}/cache"));
+    let mut highest: Option<(u32, CpuSet)> = None;
+    for entry in std::fs::read_dir(caches).ok()?.flatten() {
+        let Ok(index) = entry.file_name().into_string() else { continue };
+        if !index.starts_with("index") {
+            continue;
+        }
+        let cache = format!("{CPUS}/cpu{cpu}/cache/{index}");
+        let level = host.read(format!("{cache}/level")).ok().and_then(|text| text.parse().ok());
+        let shared = cpu_list(host, &format!("{cache}/shared_cpu_list")).known();
+        let (Some(level), Some(shared)) = (level, shared) else { continue };
+        if highest.as_ref().is_none_or(|(top, _)| level > *top) {
+            highest = Some((level, shared));
+        }
+    }
+    highest.map(|(_, shared)| shared)
+}
+
+/// CPUs by NUMA node; memory-only nodes are left out, having none.
+fn numa_nodes(host: &Host, online: &CpuSet) -> Vec<CpuSet> {
+    let Ok(entries) = std::fs::read_dir(host.path(NODES)) else { return Vec::new() };
+    let mut nodes: Vec<u32> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("node")?.parse().ok())
+        .collect();
+    nodes.sort_unstable();
+    let told = nodes
+        .iter()
+        .filter_map(|node| cpu_list(host, &format!("{NODES}/node{node}/cpulist")).known())
+        .collect::<Vec<_>>();
+    partition(online, |cpu| told.iter().find(|node| node.contains(cpu)).cloned())
+}
+
+/// The CPUs that the calling thread may run on.
+pub fn affinity() -> io::Result<CpuSet> {
+    const WORD_BITS: usize = u64::BITS as usize;
+    // Larger than any kernel's mask: the call fails where the buffer is too small for it.
+    let mut mask = vec![0u64; (crate::model::MAX_CPU as usize + 1) / WORD_BITS];
+    // SAFETY: the buffer is valid for the size that is told; 0 is the calling thread.
+    let bytes = unsafe {
+        libc::syscall(libc::SYS_sched_getaffinity, 0, size_of_val(&mask[..]), mask.as_mut_ptr())
+    };
+    if bytes < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let is_set =
+        |cpu: &u32| mask[*cpu as usize / WORD_BITS] >> (*cpu as usize % WORD_BITS) & 1 == 1;
+    Ok((0..=crate::model::MAX_CPU).filter(is_set).collect())
+}
