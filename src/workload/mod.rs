@@ -8,9 +8,17 @@
 //! while [`Worker::running`]. Nothing waits for workers to end: when the measured section is
 //! over, the runner reads their slots and its process exits.
 
+mod burn;
+mod burnwait;
+mod deadline;
+mod forkexec;
+mod messaging;
+mod pipe;
+mod schbench;
 mod spin;
 #[cfg(test)]
 mod testing;
+mod wakeup;
 mod worker;
 
 use crate::model::{Field, Metric, MetricSpec, Params, WorkerKind};
@@ -19,7 +27,15 @@ pub use worker::{Control, MAX_COUNTERS, MAX_HISTOGRAMS, Measured, Slot, Worker};
 
 /// Every workload, in the order of `schedlab list`.
 pub fn registry() -> &'static [&'static dyn Workload] {
-    &[&spin::Spin]
+    &[
+        &schbench::Schbench,
+        &burnwait::Burnwait,
+        &messaging::Messaging,
+        &pipe::Pipe,
+        &deadline::Deadline,
+        &forkexec::Forkexec,
+        &spin::Spin,
+    ]
 }
 
 /// The workload of this name.

@@ -10,6 +10,8 @@ use std::sync::atomic::{
 };
 
 use bytemuck::Zeroable;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::stats::{Histogram, Recorder};
 use crate::sys::{clock, futex};
@@ -163,6 +165,12 @@ impl Worker {
     /// Different for each worker of a run, the same in each repetition of the run.
     pub fn seed(&self) -> u64 {
         self.seed
+    }
+
+    /// A start offset below `span_ns`, drawn from the worker's seed, for loads whose workers
+    /// would otherwise move in step.
+    pub fn phase_ns(&self, span_ns: u64) -> u64 {
+        ChaCha8Rng::seed_from_u64(self.seed).next_u64() % span_ns.max(1)
     }
 
     #[inline]

@@ -1,0 +1,359 @@
+//! `burnwait`: queues of burn and wait, after gwd/schedbench.
+//!
+//! An item burns CPU for a fixed number of operations and is due again a fixed time after
+//! the *end* of its burn, so whoever is preempted in mid-burn starts the next one later and
+//! throughput shows it. A worker with several items runs whichever is due earliest, one at a
+//! time; many short items forgive a delay that one long item cannot. [`Queue`] is pure.
+
+use crate::model::{Field, Kind, Value, duration_ns, show_duration};
+use crate::sys::clock;
+
+use super::burn::Burner;
+use super::{Latency, Load, Request, Role, Spec, Worker, Workload};
+
+pub struct Burnwait;
+
+const WAKEUP: usize = 0;
+const MAX_KOPS: u64 = 1_000_000_000;
+const MAX_WAIT_NS: u64 = 3_600_000_000_000;
+
+const SPEC: Spec = Spec {
+    name: "burnwait",
+    about: "burns CPU for a fixed number of operations, waits from the end of the burn, again",
+    params: &[Field {
+        name: "queue",
+        kind: Kind::List(&Kind::Text),
+        default: Some("burn 70, wait 200us"),
+        about: "items of each worker: \"burn N\" (thousand read-modify-write operations over \
+                64 KiB), each followed by its \"wait TIME\"; several share the worker",
+    }],
+    roles: &[Role { name: "burnwait", counts: true }],
+    ops: "kops",
+    histograms: &[Latency {
+        name: "wakeup",
+        about: "from an item's time to its start, where the worker slept until that time",
+    }],
+    counters: &[],
+    metrics: &[],
+};
+
+impl Workload for Burnwait {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn layout(&self, request: &Request) -> Result<Vec<usize>, String> {
+        items(request)?;
+        Ok(vec![0; request.count as usize])
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, String> {
+        Ok(Box::new(Set { items: items(request)? }))
+    }
+}
+
+/// One burnwait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Item {
+    kops: u64,
+    wait_ns: u64,
+}
+
+fn items(request: &Request) -> Result<Vec<Item>, String> {
+    let list = request.params.get("queue").and_then(Value::as_list).ok_or("queue is missing")?;
+    let steps: Vec<&str> = list
+        .iter()
+        .filter_map(Value::as_text)
+        .flat_map(|text| text.split(','))
+        .map(str::trim)
+        .collect();
+    parse_queue(&steps)
+}
+
+/// Reads `burn N` and `wait TIME` in turns.
+fn parse_queue(steps: &[&str]) -> Result<Vec<Item>, String> {
+    let mut items = Vec::new();
+    for (pair, step) in steps.chunks(2).zip(0..) {
+        let kops = parse_burn(pair[0]).map_err(|why| refuse(2 * step + 1, pair[0], &why))?;
+        let Some(wait) = pair.get(1) else {
+            return Err(refuse(2 * step + 1, pair[0], "has no wait after it"));
+        };
+        let wait_ns = parse_wait(wait).map_err(|why| refuse(2 * step + 2, wait, &why))?;
+        items.push(Item { kops, wait_ns });
+    }
+    if items.is_empty() { Err(refuse(1, "", "burns nothing")) } else { Ok(items) }
+}
+
+fn parse_burn(step: &str) -> Result<u64, String> {
+    let number = argument(step, "burn").ok_or("is not a burn")?;
+    let kops = number.parse().map_err(|_| format!("burns no whole number of kops, `{number}`"))?;
+    match kops {
+        1..=MAX_KOPS => Ok(kops),
+        _ => Err(format!("burns {kops} kops, not 1 to {MAX_KOPS}")),
+    }
+}
+
+fn parse_wait(step: &str) -> Result<u64, String> {
+    let time = argument(step, "wait").ok_or("is not a wait")?;
+    let wait_ns =
+        duration_ns(time).map_err(|misfit| format!("has a wrong time: {}", misfit.message))?;
+    if wait_ns > MAX_WAIT_NS {
+        return Err(format!("waits longer than {}", show_duration(MAX_WAIT_NS)));
+    }
+    Ok(wait_ns)
+}
+
+fn argument<'a>(step: &'a str, word: &str) -> Option<&'a str> {
+    let rest = step.strip_prefix(word)?;
+    rest.starts_with(char::is_whitespace).then(|| rest.trim())
+}
+
+fn refuse(step: usize, text: &str, why: &str) -> String {
+    format!(
+        "queue: step {step}, `{}`, {why}\nhint: burns and waits in turns: \
+         queue = [\"burn 70\", \"wait 200us\"]",
+        text.escape_default()
+    )
+}
+
+/// What a worker does next.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    /// Start this item, whose time was `delay_ns` ago.
+    Burn { item: usize, kops: u64, delay_ns: u64 },
+    /// Nothing is due before this moment.
+    SleepUntil { due_ns: u64 },
+}
+
+/// Which item is due when.
+struct Queue {
+    entries: Vec<(Item, u64)>,
+}
+
+impl Queue {
+    fn new(items: &[Item]) -> Self {
+        Queue { entries: items.iter().map(|&item| (item, 0)).collect() }
+    }
+
+    /// All items are first due at `first_ns`; those due at one moment go in the order given.
+    fn begin(&mut self, first_ns: u64) {
+        self.entries.iter_mut().for_each(|(_, due_ns)| *due_ns = first_ns);
+    }
+
+    #[inline]
+    fn next(&self, now_ns: u64) -> Next {
+        let mut item = 0;
+        for (index, (_, due_ns)) in self.entries.iter().enumerate() {
+            if *due_ns < self.entries[item].1 {
+                item = index;
+            }
+        }
+        let (Item { kops, .. }, due_ns) = self.entries[item];
+        match now_ns.checked_sub(due_ns) {
+            Some(delay_ns) => Next::Burn { item, kops, delay_ns },
+            None => Next::SleepUntil { due_ns },
+        }
+    }
+
+    /// The wait counts from here.
+    #[inline]
+    fn finished(&mut self, item: usize, end_ns: u64) {
+        let (Item { wait_ns, .. }, due_ns) = &mut self.entries[item];
+        *due_ns = end_ns + *wait_ns;
+    }
+}
+
+struct Set {
+    items: Vec<Item>,
+}
+
+impl Load for Set {
+    fn work(&self, _index: usize, worker: &Worker) -> Result<(), String> {
+        let mut burner = Burner::new();
+        let mut queue = Queue::new(&self.items);
+        // Workers alike that all start at the barrier would move in step for ever.
+        let longest_wait_ns = self.items.iter().map(|item| item.wait_ns).max().unwrap_or(0);
+        let phase_ns = worker.phase_ns(longest_wait_ns);
+        queue.begin(worker.start() + phase_ns);
+        let mut slept = false;
+        while worker.running() {
+            let now_ns = clock::monotonic_ns();
+            match queue.next(now_ns) {
+                Next::SleepUntil { due_ns } => {
+                    clock::sleep_until(due_ns);
+                    slept = true;
+                }
+                Next::Burn { item, kops, delay_ns } => {
+                    worker.note_delay(delay_ns);
+                    if slept {
+                        worker.record(WAKEUP, now_ns, delay_ns);
+                    }
+                    for _ in 0..kops {
+                        burner.burn_kop();
+                        worker.add_ops(1);
+                    }
+                    queue.finished(item, clock::monotonic_ns());
+                    slept = false;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Raw;
+    use crate::workload::Slot;
+    use crate::workload::testing::{Crew, params};
+    use proptest::prelude::*;
+
+    const US: u64 = 1_000;
+
+    fn item(kops: u64, wait_us: u64) -> Item {
+        Item { kops, wait_ns: wait_us * US }
+    }
+
+    #[test]
+    fn a_preemption_in_mid_burn_moves_the_next_start_by_as_much() {
+        // The worked example of the original's README: burns of 100 us, waits of 100 us.
+        let burn = |delay_ns| Next::Burn { item: 0, kops: 100, delay_ns };
+        let mut calm = Queue::new(&[item(100, 100)]);
+        assert_eq!(calm.next(0), burn(0));
+        calm.finished(0, 100 * US);
+        assert_eq!(calm.next(100 * US), Next::SleepUntil { due_ns: 200 * US });
+        assert_eq!(calm.next(200 * US), burn(0));
+        calm.finished(0, 300 * US);
+        assert_eq!(calm.next(300 * US), Next::SleepUntil { due_ns: 400 * US });
+
+        // Preempted for 100 us after 50: the burn ends at 200, the next starts at 300.
+        let mut disturbed = Queue::new(&[item(100, 100)]);
+        assert_eq!(disturbed.next(0), burn(0));
+        disturbed.finished(0, 200 * US);
+        assert_eq!(disturbed.next(200 * US), Next::SleepUntil { due_ns: 300 * US });
+        assert_eq!(disturbed.next(300 * US), burn(0));
+    }
+
+    #[test]
+    fn a_preemption_between_clock_and_sleep_does_not_stretch_the_wait() {
+        let mut queue = Queue::new(&[item(1, 100)]);
+        queue.finished(0, 50 * US);
+        let asleep = Next::SleepUntil { due_ns: 150 * US };
+        assert_eq!(queue.next(50 * US), asleep);
+        assert_eq!(queue.next(149 * US), asleep, "a moment, not a length of time");
+        assert_eq!(queue.next(180 * US), Next::Burn { item: 0, kops: 1, delay_ns: 30 * US });
+    }
+
+    #[test]
+    fn the_earliest_due_item_goes_first_and_a_delay_of_one_leaves_the_others_alone() {
+        let mut queue = Queue::new(&[item(10, 300), item(20, 50), item(30, 300)]);
+        queue.begin(7);
+        let started = |queue: &mut Queue, now_ns, end_ns| {
+            let Next::Burn { item, delay_ns, .. } = queue.next(now_ns) else { panic!("not due") };
+            queue.finished(item, end_ns);
+            (item, delay_ns)
+        };
+        assert_eq!(queue.next(6), Next::SleepUntil { due_ns: 7 });
+        assert_eq!(started(&mut queue, 7, 10 * US), (0, 0), "due 310");
+        assert_eq!(started(&mut queue, 10 * US, 30 * US), (1, 10 * US - 7), "due 80");
+        assert_eq!(started(&mut queue, 30 * US, 90 * US), (2, 30 * US - 7), "due 390");
+        assert_eq!(started(&mut queue, 90 * US, 100 * US), (1, 10 * US), "due 150");
+        assert_eq!(queue.next(100 * US), Next::SleepUntil { due_ns: 150 * US });
+        assert_eq!(started(&mut queue, 150 * US, 320 * US), (1, 0), "due 370, preempted");
+        assert_eq!(started(&mut queue, 320 * US, 330 * US), (0, 10 * US), "its own 310");
+        assert_eq!(queue.next(330 * US), Next::SleepUntil { due_ns: 370 * US });
+    }
+
+    #[test]
+    fn queues_are_read_in_either_form_and_refused_with_their_step() {
+        let good: &[(&[&str], &[Item])] = &[
+            (&["burn 70", "wait 200us"], &[item(70, 200)]),
+            (&["burn 10", "wait 1ms", "burn  20", "wait 0.3 ms"], &[item(10, 1000), item(20, 300)]),
+            (&["burn 1", "wait 0ns"], &[item(1, 0)]),
+        ];
+        for (steps, expected) in good {
+            assert_eq!(parse_queue(steps).as_deref(), Ok(*expected), "{steps:?}");
+        }
+        let bad: &[(&[&str], &str)] = &[
+            (&[], "step 1, ``, burns nothing"),
+            (&["burn 70"], "step 1, `burn 70`, has no wait after it"),
+            (&["wait 1us", "burn 70"], "step 1, `wait 1us`, is not a burn"),
+            (&["burn 70", "burn 70"], "step 2, `burn 70`, is not a wait"),
+            (&["burn70", "wait 1us"], "step 1, `burn70`, is not a burn"),
+            (&["burn 0", "wait 1us"], "step 1, `burn 0`, burns 0 kops, not 1 to 1000000000"),
+            (&["burn 70us", "wait 1us"], "step 1, `burn 70us`, burns no whole number"),
+            (&["burn 1", "wait 200"], "step 2, `wait 200`, has a wrong time: `200` has no unit"),
+            (&["burn 1", "wait 61min"], "step 2, `wait 61min`, waits longer than 1h"),
+            (&["burn 1", "wait 1s", "sleep 1", "wait 1s"], "step 3, `sleep 1`, is not a burn"),
+        ];
+        for (steps, expected) in bad {
+            let why = parse_queue(steps).unwrap_err();
+            assert!(why.contains(expected), "{steps:?}: {why}");
+        }
+    }
+
+    #[test]
+    fn steps_of_a_list_and_of_one_text_are_the_same_queue() {
+        let texts =
+            |list: &[&str]| Raw::List(list.iter().map(|t| Raw::Text(t.to_string())).collect());
+        let read = |raw: Raw| {
+            let params = params(&Burnwait, &[("queue", raw)]);
+            let kind = crate::model::WorkerKind::Threads;
+            items(&Request { params: &params, count: 1, kind, cpus: 1, seed: 1 })
+        };
+        let expected = Ok(vec![item(10, 300), item(20, 300)]);
+        assert_eq!(read(texts(&["burn 10", "wait 300us", "burn 20", "wait 300us"])), expected);
+        assert_eq!(read(Raw::Text("burn 10, wait 300us,burn 20, wait 300us".into())), expected);
+    }
+
+    #[test]
+    fn a_worker_that_need_not_sleep_records_no_wakeup_and_one_that_must_does() {
+        let queue = |text: &str| params(&Burnwait, &[("queue", Raw::Text(text.into()))]);
+        // Sleeps until its phase is over and never again: one item is always due.
+        let busy = Crew::start(&Burnwait, &queue("burn 1, wait 0ns, burn 1, wait 5ms"), 1);
+        busy.wait_until("kops", |crew| crew.slots()[0].ops() >= 100);
+        assert_eq!(busy.measured().histograms[WAKEUP].total(), 1);
+        busy.stop();
+        let idle = Crew::start(&Burnwait, &queue("burn 5, wait 100us"), 2);
+        idle.wait_until("wakeups", |crew| crew.measured().histograms[WAKEUP].total() >= 10);
+        idle.stop();
+        // Read in the order in which the worker does not write, so that a burn in progress
+        // cannot make either bound false.
+        let wakeups = idle.measured().histograms[WAKEUP].clone();
+        let starts = idle.measured().ops / 5 + 2;
+        assert!(wakeups.total() <= starts, "{} wakeups of {starts} starts", wakeups.total());
+        let peak_ns = idle.slots().iter().map(Slot::take_peak_ns).max();
+        assert!(peak_ns >= wakeups.max_ns(), "{peak_ns:?} {:?}", wakeups.max_ns());
+    }
+
+    proptest! {
+        /// Any queue on any machine: never early, never two at once, none forgotten.
+        #[test]
+        fn items_start_in_due_order_and_never_before_their_time(
+            items in proptest::collection::vec((1u64..100, 0u64..1_000), 1..8),
+            stalls in proptest::collection::vec(0u64..500, 50..200),
+        ) {
+            let items: Vec<Item> = items.iter().map(|&(kops, wait)| item(kops, wait)).collect();
+            let mut queue = Queue::new(&items);
+            let mut due = vec![0u64; items.len()];
+            let mut now_ns = 0;
+            for stall_us in stalls {
+                let earliest = due.iter().copied().min().unwrap();
+                match queue.next(now_ns) {
+                    Next::SleepUntil { due_ns } => {
+                        prop_assert!(due_ns == earliest && due_ns > now_ns);
+                        now_ns = due_ns + stall_us * US;
+                    }
+                    Next::Burn { item, kops, delay_ns } => {
+                        prop_assert_eq!(due[item], earliest);
+                        prop_assert_eq!(now_ns, due[item] + delay_ns);
+                        now_ns += (kops + stall_us) * US;
+                        queue.finished(item, now_ns);
+                        due[item] = now_ns + items[item].wait_ns;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,452 @@
+//! `deadline`: periodic jobs that must be done in time.
+//!
+//! Job n is released at start + phase + n x period by an absolute timer, burns a fixed
+//! amount of CPU, and is due `deadline` after its release. A release that passes while an
+//! earlier job still runs is skipped and missed: the next job answers it. So a worker that
+//! is held up pays for every release of that time, not for one. [`Jobs`] is pure.
+
+use crate::model::{
+    Direction, Field, Kind, Metric, MetricSpec, Reading, Unit, Value, show_duration,
+};
+use crate::stats::Histogram;
+use crate::sys::clock;
+
+use super::burn::Burner;
+use super::{Latency, Load, Measured, Request, Role, Spec, Worker, Workload};
+
+pub struct Deadline;
+
+const WAKEUP: usize = 0;
+const RESPONSE: usize = 1;
+const MISSED: usize = 0;
+const SKIPPED: usize = 1;
+/// Of this many releases one may miss its deadline, at the tolerance that is reported.
+const ONE_MAY_MISS_IN: u64 = 1_000;
+
+const SPEC: Spec = Spec {
+    name: "deadline",
+    about: "periodic jobs with a deadline, in phases spread by the seed",
+    params: &[
+        Field {
+            name: "period",
+            kind: Kind::Duration { min_ns: 100_000, max_ns: 60_000_000_000 },
+            default: Some("10ms"),
+            about: "time between two releases",
+        },
+        Field {
+            name: "burn",
+            kind: Kind::Int { min: 1, max: 1_000_000_000 },
+            default: Some("1000"),
+            about: "CPU work of a job: thousand read-modify-write operations over 64 KiB",
+        },
+        Field {
+            name: "deadline",
+            kind: Kind::Duration { min_ns: 1_000, max_ns: 60_000_000_000 },
+            default: None,
+            about: "from release to the moment at which the job is due; unless given, the period",
+        },
+    ],
+    roles: &[Role { name: "deadline", counts: true }],
+    ops: "jobs in time",
+    histograms: &[
+        Latency { name: "wakeup", about: "from a job's release to its start" },
+        Latency {
+            name: "response",
+            about: "from release to completion; for a skipped release, of the job that answers it",
+        },
+    ],
+    counters: &["missed", "skipped"],
+    metrics: &METRICS,
+};
+
+const METRICS: [MetricSpec; 3] = [
+    MetricSpec {
+        name: "miss_ratio",
+        unit: Unit::Ratio,
+        direction: Direction::LowerIsBetter,
+        about: "share of releases whose job was late, was skipped or never ended",
+    },
+    MetricSpec {
+        name: "lateness_max",
+        unit: Unit::Ns,
+        direction: Direction::LowerIsBetter,
+        about: "the latest completion after its deadline; 0 if none was late, unknown if one \
+                never came",
+    },
+    MetricSpec {
+        name: "tolerance",
+        unit: Unit::Ns,
+        direction: Direction::LowerIsBetter,
+        about: "the least that must be added to the deadline for 99.9 % to be met, to 0.8 % \
+                of the response",
+    },
+];
+
+impl Workload for Deadline {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn layout(&self, request: &Request) -> Result<Vec<usize>, String> {
+        terms(request)?;
+        Ok(vec![0; request.count as usize])
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, String> {
+        Ok(Box::new(Set { terms: terms(request)?, workers: u64::from(request.count) }))
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Terms {
+    period_ns: u64,
+    deadline_ns: u64,
+    kops: u64,
+}
+
+fn terms(request: &Request) -> Result<Terms, String> {
+    let value = |name: &str| request.params.get(name);
+    let period_ns = value("period").and_then(Value::as_duration_ns).ok_or("period is missing")?;
+    let deadline_ns = value("deadline").and_then(Value::as_duration_ns).unwrap_or(period_ns);
+    let kops = value("burn").and_then(Value::as_int).ok_or("burn is missing")? as u64;
+    if deadline_ns > period_ns {
+        let (deadline, period) = (show_duration(deadline_ns), show_duration(period_ns));
+        return Err(format!(
+            "deadline: a deadline of {deadline} is after the next release, {period} later\n\
+             hint: deadline = \"{period}\" or less"
+        ));
+    }
+    Ok(Terms { period_ns, deadline_ns, kops })
+}
+
+/// One worker's releases. Times are of one clock.
+struct Jobs {
+    terms: Terms,
+    first_ns: u64,
+    /// The release whose job runs next.
+    next: u64,
+    /// The first release that no job has answered.
+    unanswered: u64,
+}
+
+/// What a job's completion answers: its own release, which is the last, and those that were
+/// skipped before it.
+#[derive(Debug, PartialEq, Eq)]
+struct Answer {
+    first_release_ns: u64,
+    skipped: u64,
+    in_time: bool,
+}
+
+impl Jobs {
+    fn new(terms: Terms, first_ns: u64) -> Self {
+        Jobs { terms, first_ns, next: 0, unanswered: 0 }
+    }
+
+    #[inline]
+    fn release_ns(&self) -> u64 {
+        self.at(self.next)
+    }
+
+    fn at(&self, release: u64) -> u64 {
+        self.first_ns + release * self.terms.period_ns
+    }
+
+    /// The job of [`Jobs::release_ns`] was done at `end_ns`. Releases before that are skipped.
+    #[inline]
+    fn complete(&mut self, end_ns: u64) -> Answer {
+        let answer = Answer {
+            first_release_ns: self.at(self.unanswered),
+            skipped: self.next - self.unanswered,
+            in_time: end_ns <= self.release_ns() + self.terms.deadline_ns,
+        };
+        let passed = end_ns.saturating_sub(self.first_ns).div_ceil(self.terms.period_ns);
+        self.unanswered = self.next + 1;
+        self.next = self.unanswered.max(passed);
+        answer
+    }
+}
+
+struct Set {
+    terms: Terms,
+    workers: u64,
+}
+
+impl Load for Set {
+    fn work(&self, _index: usize, worker: &Worker) -> Result<(), String> {
+        let mut burner = Burner::new();
+        let phase_ns = worker.phase_ns(self.terms.period_ns);
+        let mut jobs = Jobs::new(self.terms, worker.start() + phase_ns);
+        while worker.running() {
+            let release_ns = jobs.release_ns();
+            clock::sleep_until(release_ns);
+            let begin_ns = clock::monotonic_ns();
+            let delay_ns = begin_ns.saturating_sub(release_ns);
+            worker.note_delay(delay_ns);
+            worker.record(WAKEUP, begin_ns, delay_ns);
+            (0..self.terms.kops).for_each(|_| burner.burn_kop());
+            let end_ns = clock::monotonic_ns();
+            self.account(worker, &jobs.complete(end_ns), end_ns);
+        }
+        Ok(())
+    }
+
+    fn metrics(&self, measured: &Measured) -> Vec<Metric> {
+        let tally = Tally::of(measured, self.terms, self.workers);
+        let response = &measured.histograms[RESPONSE];
+        let values = [
+            tally.miss_ratio(),
+            tally.lateness_max_ns(response, self.terms.deadline_ns),
+            tally.tolerance_ns(response, self.terms.deadline_ns),
+        ];
+        METRICS.iter().zip(values).map(|(spec, value)| spec.reading(value)).collect()
+    }
+}
+
+impl Set {
+    #[inline]
+    fn account(&self, worker: &Worker, answer: &Answer, end_ns: u64) {
+        for release in 0..=answer.skipped {
+            let release_ns = answer.first_release_ns + release * self.terms.period_ns;
+            worker.record(RESPONSE, end_ns, end_ns - release_ns);
+        }
+        worker.count(MISSED, answer.skipped + u64::from(!answer.in_time));
+        worker.count(SKIPPED, answer.skipped);
+        worker.add_ops(u64::from(answer.in_time));
+    }
+}
+
+/// Releases of the measured section, and how many of them were missed.
+#[derive(Debug, PartialEq, Eq)]
+struct Tally {
+    releases: u64,
+    missed: u64,
+    /// Of them, those that no job answered.
+    silent: u64,
+}
+
+const NO_RELEASE: &str = "no release was answered in the measured section";
+
+impl Tally {
+    /// A worker that is starved to the end answers nothing, and silence must not look like
+    /// success: releases that the clock says there were, but for two of each worker that the
+    /// section's ends may cut off, count as missed if nothing tells of them.
+    fn of(measured: &Measured, terms: Terms, workers: u64) -> Self {
+        let answered = measured.ops + measured.counters[MISSED];
+        let sure = workers * (measured.measured_ns / terms.period_ns).saturating_sub(2);
+        let silent = sure.saturating_sub(answered);
+        let missed = measured.counters[MISSED] + silent;
+        Tally { releases: answered + silent, missed, silent }
+    }
+
+    fn miss_ratio(&self) -> Reading<f64> {
+        match self.releases {
+            0 => Reading::Unknown(NO_RELEASE.to_string()),
+            releases => Reading::Known(self.missed as f64 / releases as f64),
+        }
+    }
+
+    fn lateness_max_ns(&self, response: &Histogram, deadline_ns: u64) -> Reading<f64> {
+        match response.max_ns() {
+            _ if self.silent > 0 => self.unanswered(),
+            Some(max_ns) => Reading::Known(max_ns.saturating_sub(deadline_ns) as f64),
+            None => Reading::Unknown(NO_RELEASE.to_string()),
+        }
+    }
+
+    fn unanswered(&self) -> Reading<f64> {
+        let Tally { silent, releases, .. } = self;
+        Reading::Unknown(format!(
+            "{silent} of {releases} releases were not answered before the end"
+        ))
+    }
+
+    fn tolerance_ns(&self, response: &Histogram, deadline_ns: u64) -> Reading<f64> {
+        // The counters are exact where the histogram has buckets.
+        let may_miss = self.releases / ONE_MAY_MISS_IN;
+        if self.silent > may_miss {
+            return self.unanswered();
+        }
+        if self.missed <= may_miss && self.releases > 0 {
+            return Reading::Known(0.0);
+        }
+        let met = (self.releases - may_miss) as f64 - 0.5;
+        match response.quantile_ns(met / (self.releases - self.silent) as f64) {
+            Some(response_ns) => Reading::Known((response_ns - deadline_ns as f64).max(0.0)),
+            None => Reading::Unknown(NO_RELEASE.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Params, Raw, WorkerKind};
+    use crate::stats::Recorder;
+    use crate::sys::shared;
+    use crate::workload::testing::{Crew, params};
+    use crate::workload::{Control, Slot};
+
+    const MS: u64 = 1_000_000;
+    const TERMS: Terms = Terms { period_ns: 10 * MS, deadline_ns: 8 * MS, kops: 1 };
+
+    fn params_of(pairs: &[(&str, &str)]) -> Params {
+        let pairs: Vec<_> =
+            pairs.iter().map(|(name, text)| (*name, Raw::Text(text.to_string()))).collect();
+        params(&Deadline, &pairs)
+    }
+
+    fn read(params: &Params) -> Result<Terms, String> {
+        terms(&Request { params, count: 1, kind: WorkerKind::Threads, cpus: 1, seed: 1 })
+    }
+
+    #[test]
+    fn jobs_in_time_follow_each_other_by_the_period_whenever_they_end() {
+        let mut jobs = Jobs::new(TERMS, 5 * MS);
+        for (n, took_ns) in [1, 8 * MS, 3 * MS].into_iter().enumerate() {
+            let release_ns = (5 + 10 * n as u64) * MS;
+            assert_eq!(jobs.release_ns(), release_ns);
+            let answer = Answer { first_release_ns: release_ns, skipped: 0, in_time: true };
+            assert_eq!(jobs.complete(release_ns + took_ns), answer);
+        }
+    }
+
+    #[test]
+    fn a_job_that_overruns_skips_what_passed_and_the_next_answers_it() {
+        let mut jobs = Jobs::new(TERMS, 0);
+        let late = |release_ms: u64, skipped| Answer {
+            first_release_ns: release_ms * MS,
+            skipped,
+            in_time: false,
+        };
+        assert_eq!(jobs.complete(8 * MS + 1), late(0, 0), "late, but before the next release");
+        assert_eq!(jobs.release_ns(), 10 * MS);
+        assert_eq!(jobs.complete(20 * MS), late(10, 0), "ends as the next is released: not passed");
+        assert_eq!(jobs.release_ns(), 20 * MS);
+        assert_eq!(jobs.complete(41 * MS), late(20, 0), "30 and 40 passed");
+        assert_eq!(jobs.release_ns(), 50 * MS);
+        let answer = Answer { first_release_ns: 30 * MS, skipped: 2, in_time: true };
+        assert_eq!(jobs.complete(52 * MS), answer, "the job of 50 answers 30 and 40");
+        assert_eq!(jobs.release_ns(), 60 * MS);
+    }
+
+    #[test]
+    fn the_deadline_defaults_to_the_period_and_is_never_after_it() {
+        let cases: &[(&str, Option<&str>, Result<u64, &str>)] = &[
+            ("10ms", None, Ok(10 * MS)),
+            ("4ms", None, Ok(4 * MS)),
+            ("4ms", Some("3ms"), Ok(3 * MS)),
+            ("4ms", Some("4ms"), Ok(4 * MS)),
+            ("4ms", Some("5ms"), Err("a deadline of 5ms is after the next release, 4ms later")),
+        ];
+        for (period, deadline, expected) in cases {
+            let given = [Some(("period", *period)), deadline.map(|text| ("deadline", text))];
+            match (read(&params_of(&given.into_iter().flatten().collect::<Vec<_>>())), expected) {
+                (Ok(terms), Ok(deadline_ns)) => assert_eq!(terms.deadline_ns, *deadline_ns),
+                (Err(why), Err(part)) => assert!(why.contains(part), "{why}"),
+                (got, _) => panic!("{period} {deadline:?}: {got:?}"),
+            }
+        }
+    }
+
+    /// Measured for `seconds` with these responses, in time or not by TERMS.
+    fn measured(seconds: u64, responses: &[(u64, u64)]) -> Measured {
+        let mut response = Histogram::default();
+        let mut measured = Measured {
+            measured_ns: seconds * 1_000_000_000,
+            ops: 0,
+            counters: Default::default(),
+            histograms: Vec::new(),
+        };
+        for &(response_ns, times) in responses {
+            response.add(response_ns, times);
+            match response_ns <= TERMS.deadline_ns {
+                true => measured.ops += times,
+                false => measured.counters[MISSED] += times,
+            }
+        }
+        measured.histograms = vec![Histogram::default(), response];
+        measured
+    }
+
+    fn metrics(measured: &Measured, workers: u64) -> [Reading<f64>; 3] {
+        let metrics = Set { terms: TERMS, workers }.metrics(measured);
+        metrics.into_iter().map(|metric| metric.value).collect::<Vec<_>>().try_into().unwrap()
+    }
+
+    #[test]
+    fn one_miss_in_a_thousand_needs_no_tolerance_and_two_need_the_smaller_ones() {
+        let known = |values: [f64; 3]| values.map(Reading::Known);
+        let all_met = measured(10, &[(8 * MS, 1_000)]);
+        assert_eq!(metrics(&all_met, 1), known([0.0, 0.0, 0.0]));
+        // At the deadline itself, where a histogram's bucket reaches beyond it.
+        let one = measured(10, &[(8 * MS, 999), (9 * MS, 1)]);
+        assert_eq!(metrics(&one, 1), known([0.001, MS as f64, 0.0]));
+        let [ratio, max, tolerance] =
+            metrics(&measured(10, &[(MS, 998), (9 * MS, 1), (20 * MS, 1)]), 1);
+        assert_eq!((ratio, max), (Reading::Known(0.002), Reading::Known(12.0 * MS as f64)));
+        let tolerance = tolerance.known().unwrap();
+        assert!((tolerance - MS as f64).abs() < 0.008 * 9.0 * MS as f64, "{tolerance}");
+    }
+
+    #[test]
+    fn a_worker_that_never_answers_is_not_taken_for_one_that_never_misses() {
+        // 10 s, 1,000 releases each: one worker of two answered all, the other none.
+        let [ratio, max, tolerance] = metrics(&measured(10, &[(MS, 1_000)]), 2);
+        assert_eq!(ratio, Reading::Known(996.0 / 1_996.0), "but for two of each at the ends");
+        let why = "996 of 1996 releases were not answered before the end";
+        assert_eq!(max, Reading::Unknown(why.to_string()));
+        assert_eq!(tolerance, Reading::Unknown(why.to_string()));
+        for reading in metrics(&measured(0, &[]), 1) {
+            assert_eq!(reading, Reading::Unknown(NO_RELEASE.to_string()));
+        }
+    }
+
+    #[test]
+    fn releases_at_the_ends_of_the_section_are_no_misses() {
+        // Of 1,000 the first was answered before, the last will be.
+        let [ratio, _, tolerance] = metrics(&measured(10, &[(MS, 998)]), 1);
+        assert_eq!((ratio, tolerance), (Reading::Known(0.0), Reading::Known(0.0)));
+        assert_eq!(metrics(&measured(10, &[(MS, 997)]), 1)[0], Reading::Known(1.0 / 998.0));
+    }
+
+    #[test]
+    fn each_skipped_release_is_a_miss_with_a_response_of_its_own() {
+        let control: &Control = shared::leak().unwrap();
+        let slots: &[Slot] = shared::leak_slice(1).unwrap();
+        let recorders: &[Recorder] = shared::leak_slice(2).unwrap();
+        control.open(0, 0, u64::MAX);
+        let worker = Worker::new(control, &slots[0], recorders, 1);
+        let answer = Answer { first_release_ns: 30 * MS, skipped: 2, in_time: true };
+        Set { terms: TERMS, workers: 1 }.account(&worker, &answer, 52 * MS);
+        assert_eq!(slots[0].ops(), 1);
+        assert_eq!(slots[0].counters()[..2], [2, 2], "missed, skipped");
+        let mut response = Histogram::default();
+        response.merge(&recorders[RESPONSE]);
+        let mean_ns = response.mean_ns().unwrap();
+        assert_eq!(response.total(), 3);
+        assert_eq!((response.min_ns(), response.max_ns()), (Some(2 * MS), Some(22 * MS)));
+        assert_eq!(mean_ns, 12.0 * MS as f64, "2, 12 and 22 ms");
+    }
+
+    #[test]
+    fn every_release_is_in_time_or_missed_and_has_a_response() {
+        // An overload on any machine: a job takes longer than its period.
+        let mut params = params_of(&[("period", "100us"), ("deadline", "1us")]);
+        params.insert("burn".to_string(), Value::Int(1_000));
+        let crew = Crew::start(&Deadline, &params, 1);
+        crew.wait_until("skipped releases", |crew| crew.slots()[0].counters()[SKIPPED] >= 10);
+        crew.stop();
+        crew.wait_until("the last job's account", |crew| {
+            let Measured { ops, counters, histograms, .. } = crew.measured();
+            let responses = histograms[RESPONSE].total();
+            responses == ops + counters[MISSED]
+                && responses == histograms[WAKEUP].total() + counters[SKIPPED]
+        });
+        let measured = crew.measured();
+        let response = &measured.histograms[RESPONSE];
+        assert_eq!(measured.ops, 0, "no job of 1,000 kops is done in 1 us");
+        assert!(measured.counters[MISSED] > measured.counters[SKIPPED]);
+        assert!(response.max_ns() > Some(100_000), "a skipped release waited a period and more");
+    }
+}

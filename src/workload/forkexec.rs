@@ -1,0 +1,227 @@
+//! `forkexec`: how fast children are spawned, run for a moment and are collected.
+//!
+//! Each spawner has one child at a time, so `count` is also the number of children alive.
+//! Spawners that are threads of one process share its address space and take turns to copy
+//! it; spawners that are processes do not.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use crate::model::{Field, Kind, Value};
+use crate::sys::host::plain;
+use crate::sys::process::{self, Birth, Ending, Program};
+use crate::sys::{clock, shared};
+
+use super::{Latency, Load, Request, Role, Spec, Worker, Workload};
+
+pub struct Forkexec;
+
+const WAKEUP: usize = 0;
+const SPAWN: usize = 1;
+
+const SPEC: Spec = Spec {
+    name: "forkexec",
+    about: "spawns children that end at once, one after the other; CPU time is the spawner's own",
+    params: &[
+        Field {
+            name: "how",
+            kind: Kind::Choice(&["fork", "exec", "thread"]),
+            default: Some("fork"),
+            about: "fork and exit, fork and execute `program`, or create and join a thread",
+        },
+        Field {
+            name: "program",
+            kind: Kind::Text,
+            default: Some("/bin/true"),
+            about: "path of the program of how = \"exec\", run without arguments and output",
+        },
+    ],
+    roles: &[Role { name: "spawner", counts: true }],
+    ops: "spawns",
+    histograms: &[
+        Latency { name: "wakeup", about: "from the fork to the child's first instructions" },
+        Latency { name: "spawn", about: "from the fork until the child's end is collected" },
+    ],
+    counters: &[],
+    metrics: &[],
+};
+
+impl Workload for Forkexec {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn layout(&self, request: &Request) -> Result<Vec<usize>, String> {
+        Ok(vec![0; request.count as usize])
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, String> {
+        let text = |name: &str| request.params.get(name).and_then(Value::as_text);
+        let how = match text("how").ok_or("how is missing")? {
+            "exec" => How::Exec(executable(text("program").ok_or("program is missing")?)?),
+            "thread" => How::Thread,
+            _ => How::Fork,
+        };
+        let births = shared::leak_slice(request.count as usize)
+            .map_err(|error| format!("forkexec: memory for {} spawners: {error}", request.count))?;
+        Ok(Box::new(Nursery { how, births }))
+    }
+}
+
+enum How {
+    Fork,
+    Exec(Program),
+    Thread,
+}
+
+/// Looks at the program now, so that a wrong path fails before anything has started.
+fn executable(path: &str) -> Result<Program, String> {
+    let refuse = |why: &str| {
+        format!(
+            "forkexec: program `{}` {why}\nhint: give the path of an executable file: \
+             program = \"/bin/true\"",
+            path.escape_default()
+        )
+    };
+    if !path.starts_with('/') {
+        return Err(refuse("is not an absolute path"));
+    }
+    let about = std::fs::metadata(path)
+        .map_err(|error| refuse(&format!("cannot be run: {}", plain(&error))))?;
+    if !about.is_file() || about.permissions().mode() & 0o111 == 0 {
+        return Err(refuse("is not an executable file"));
+    }
+    Program::new(Path::new(path)).map_err(|error| refuse(&format!("cannot be run: {error}")))
+}
+
+struct Nursery {
+    how: How,
+    /// One per spawner.
+    births: &'static [Birth],
+}
+
+impl Load for Nursery {
+    fn work(&self, index: usize, worker: &Worker) -> Result<(), String> {
+        let birth = &self.births[index];
+        birth.expect();
+        worker.start();
+        while worker.running() {
+            birth.expect();
+            let begin_ns = clock::monotonic_ns();
+            self.spawn(birth)?;
+            let end_ns = clock::monotonic_ns();
+            let born_ns = birth.born_ns();
+            let wakeup_ns = born_ns.saturating_sub(begin_ns);
+            worker.record(WAKEUP, born_ns, wakeup_ns);
+            worker.note_delay(wakeup_ns);
+            worker.record(SPAWN, end_ns, end_ns - begin_ns);
+            worker.add_ops(1);
+        }
+        Ok(())
+    }
+}
+
+impl Nursery {
+    fn spawn(&self, birth: &Birth) -> Result<(), String> {
+        let pid = match &self.how {
+            How::Fork => process::fork_and_exit(birth),
+            How::Exec(program) => process::fork_and_exec(birth, program),
+            How::Thread => return process::thread_and_join(birth).map_err(|e| cannot_spawn(&e)),
+        };
+        let pid = pid.map_err(|error| cannot_spawn(&error))?;
+        let ending = process::wait(pid)
+            .map_err(|error| format!("forkexec: child {pid} cannot be collected: {error}"))?;
+        if ending == Ending::Exited(0) {
+            return Ok(());
+        }
+        Err(match (birth.exec_error(), ending) {
+            (Some(error), _) => format!("forkexec: the program cannot be executed: {error}"),
+            (None, Ending::Exited(status)) => {
+                format!("forkexec: the program failed with exit status {status}")
+            }
+            (None, Ending::Killed(signal)) => {
+                format!("forkexec: a child was killed by signal {signal}")
+            }
+        })
+    }
+}
+
+fn cannot_spawn(error: &std::io::Error) -> String {
+    let hint = match error.raw_os_error() {
+        // The kernel lets no SCHED_DEADLINE task fork, and says the same of every limit.
+        Some(libc::EAGAIN) => {
+            "\nhint: a limit of processes is reached (`ulimit -u`, pids.max of the cgroup), or \
+             the variant's policy is deadline, under which nothing may fork"
+        }
+        _ => "",
+    };
+    format!("forkexec: cannot spawn: {error}{hint}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Raw, WorkerKind};
+    use crate::workload::testing::{Crew, params};
+
+    fn given(how: &str, program: &str) -> crate::model::Params {
+        let text = |text: &str| Raw::Text(text.to_string());
+        params(&Forkexec, &[("how", text(how)), ("program", text(program))])
+    }
+
+    fn prepared(how: &str, program: &str) -> Result<Box<dyn Load>, String> {
+        let params = given(how, program);
+        let kind = WorkerKind::Threads;
+        Forkexec.prepare(&Request { params: &params, count: 1, kind, cpus: 1, seed: 1 })
+    }
+
+    #[test]
+    fn each_way_of_spawning_counts_every_spawn_once_in_both_histograms() {
+        for how in ["fork", "exec", "thread"] {
+            if how == "exec" && !Path::new("/bin/true").exists() {
+                eprintln!("skipped: how = exec needs /bin/true");
+                continue;
+            }
+            let crew = Crew::start(&Forkexec, &given(how, "/bin/true"), 2);
+            crew.wait_until(how, |crew| crew.slots().iter().all(|slot| slot.ops() >= 5));
+            crew.stop();
+            let measured = crew.measured();
+            for histogram in [WAKEUP, SPAWN] {
+                let apart = measured.histograms[histogram].total().abs_diff(measured.ops);
+                assert!(apart <= 2, "{how}: more apart than one spawn in progress for each");
+            }
+            let [wakeup, spawn] = [WAKEUP, SPAWN].map(|i| measured.histograms[i].min_ns());
+            assert!(wakeup > Some(0) && wakeup < spawn, "{how}: {wakeup:?} {spawn:?}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_cannot_run_is_refused_before_the_start() {
+        let cases: &[(&str, &str)] = &[
+            ("/nowhere/true", "program `/nowhere/true` cannot be run: ENOENT"),
+            ("/etc", "program `/etc` is not an executable file"),
+            ("/etc/passwd", "program `/etc/passwd` is not an executable file"),
+            ("true", "program `true` is not an absolute path"),
+            ("", "program `` is not an absolute path"),
+            ("/bin/true\0", "program `/bin/true\\u{0}` cannot be run"),
+        ];
+        for (program, expected) in cases {
+            let why = prepared("exec", program).err().unwrap_or_default();
+            assert!(why.contains(expected) && why.contains("\nhint: "), "{program}: {why}");
+            assert!(prepared("fork", program).is_ok(), "only exec looks at the program");
+        }
+    }
+
+    #[test]
+    fn a_program_that_fails_fails_the_worker_with_its_status() {
+        let birth: &Birth = &shared::leak_slice(1).unwrap()[0];
+        let spawn = |program: &str| {
+            let how = How::Exec(executable(program).unwrap());
+            Nursery { how, births: &[] }.spawn(birth)
+        };
+        assert_eq!(
+            spawn("/bin/false").unwrap_err(),
+            "forkexec: the program failed with exit status 1"
+        );
+    }
+}

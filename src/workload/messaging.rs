@@ -1,0 +1,401 @@
+//! `messaging`: groups of senders and receivers, hackbench's shape.
+//!
+//! A group has one channel (socket pair or pipe) per receiver, and each of its senders
+//! writes one message to each of the group's receivers in turn, for as long as the run
+//! lasts. Most writes find a receiver asleep or a queue that is filling up, so the load is
+//! wakeups, blocking and migration; groups do not talk to each other. Unlike hackbench,
+//! which times a fixed number of messages, this counts messages over a fixed time.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use crate::model::{Field, Kind, Value, show_bytes};
+use crate::sys::{clock, process};
+
+use super::{Latency, Load, Request, Role, Spec, Worker, Workload};
+
+pub struct Messaging;
+
+const RECEIVER: usize = 0;
+const SENDER: usize = 1;
+const WAKEUP: usize = 0;
+const DELIVERY: usize = 1;
+const STAMP_BYTES: usize = size_of::<u64>();
+/// Messages of several senders to one pipe stay whole up to here (PIPE_BUF).
+const PIPE_ATOMIC_BYTES: u64 = 4 << 10;
+/// ... and to one stream socket while the kernel puts each into one buffer of its own.
+const SOCKET_ATOMIC_BYTES: u64 = 32 << 10;
+/// The most tasks that Linux can have on 64 bits (PID_MAX_LIMIT).
+const MAX_TASKS: u64 = 4 << 20;
+
+const SPEC: Spec = Spec {
+    name: "messaging",
+    about: "groups of senders that each write to every receiver of their group (hackbench's \
+            shape, for a time); one worker of `count` is one group",
+    params: &[
+        Field {
+            name: "senders",
+            kind: Kind::Int { min: 1, max: 10_000 },
+            default: Some("20"),
+            about: "senders in each group",
+        },
+        Field {
+            name: "receivers",
+            kind: Kind::Int { min: 1, max: 10_000 },
+            default: Some("20"),
+            about: "receivers in each group, each with a channel of its own",
+        },
+        Field {
+            name: "over",
+            kind: Kind::Choice(&["socket", "pipe"]),
+            default: Some("socket"),
+            about: "channels are Unix stream socket pairs or pipes",
+        },
+        Field {
+            name: "size",
+            kind: Kind::Size { min_bytes: 8, max_bytes: SOCKET_ATOMIC_BYTES },
+            default: Some("100B"),
+            about: "bytes of each message; the first 8 carry the time of sending",
+        },
+    ],
+    roles: &[Role { name: "receiver", counts: true }, Role { name: "sender", counts: false }],
+    ops: "messages",
+    histograms: &[
+        Latency {
+            name: "wakeup",
+            about: "from sending to the receiver's next instruction, for messages sent after \
+                    their receiver had begun to wait: those that found its channel empty",
+        },
+        Latency {
+            name: "delivery",
+            about: "from sending to receiving, for all messages: also their time in the queue",
+        },
+    ],
+    counters: &[],
+    metrics: &[],
+};
+
+impl Workload for Messaging {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn layout(&self, request: &Request) -> Result<Vec<usize>, String> {
+        let shape = Shape::of(request)?;
+        let group = shape.senders + shape.receivers;
+        let workers = group as u64 * u64::from(request.count);
+        if workers > MAX_TASKS {
+            return Err(format!(
+                "messaging: {} groups of {} senders and {} receivers are {workers} tasks, more \
+                 than the {MAX_TASKS} that Linux can have",
+                request.count, shape.senders, shape.receivers
+            ));
+        }
+        Ok((0..workers as usize).map(|worker| shape.seat(worker).role()).collect())
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, String> {
+        let shape = Shape::of(request)?;
+        let limit = process::raise_open_files()
+            .map_err(|error| format!("messaging: the limit of open files: {error}"))?;
+        let needed = request.count as usize * shape.receivers;
+        let mut channels = Vec::new();
+        for made in 0..needed {
+            let channel = Channel::new(shape.over)
+                .map_err(|error| cannot_open(&error, shape.over, made, needed, limit))?;
+            channels.push(channel);
+        }
+        Ok(Box::new(Groups { shape, channels }))
+    }
+}
+
+fn cannot_open(error: &io::Error, over: Over, made: usize, needed: usize, limit: u64) -> String {
+    let hint = match error.raw_os_error() {
+        Some(libc::EMFILE) => format!(
+            " (EMFILE, the limit of open files is {limit})\nhint: raise the hard limit before \
+             the run, or use fewer groups or receivers: ulimit -Hn {0} && ulimit -n {0}",
+            2 * needed + 100
+        ),
+        Some(libc::ENFILE) => " (ENFILE, the limit of open files of the whole machine)\n\
+                               hint: sysctl fs.file-max"
+            .to_string(),
+        _ => format!(": {error}"),
+    };
+    let name = if over == Over::Pipe { "pipe" } else { "socket pair" };
+    format!("messaging: cannot open {name} {} of {needed}{hint}", made + 1)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Over {
+    Socket,
+    Pipe,
+}
+
+/// What every group looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shape {
+    senders: usize,
+    receivers: usize,
+    over: Over,
+    bytes: usize,
+}
+
+/// A worker's place. Channels are numbered over all groups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Seat {
+    Receiver { channel: usize },
+    Sender { channels: std::ops::Range<usize> },
+}
+
+impl Seat {
+    fn role(&self) -> usize {
+        match self {
+            Seat::Receiver { .. } => RECEIVER,
+            Seat::Sender { .. } => SENDER,
+        }
+    }
+}
+
+impl Shape {
+    fn of(request: &Request) -> Result<Self, String> {
+        let params = request.params;
+        let int = |name: &str| {
+            let value = params.get(name).and_then(Value::as_int);
+            value.map(|value| value as usize).ok_or(format!("{name} is missing"))
+        };
+        let (senders, receivers) = (int("senders")?, int("receivers")?);
+        let size = params.get("size").and_then(Value::as_bytes).ok_or("size is missing")?;
+        let over = match params.get("over").and_then(Value::as_text) {
+            Some("pipe") => Over::Pipe,
+            _ => Over::Socket,
+        };
+        if over == Over::Pipe && senders > 1 && size > PIPE_ATOMIC_BYTES {
+            return Err(format!(
+                "messaging: messages of {} from {senders} senders would mix in a pipe, which \
+                 keeps them whole up to {}\nhint: over = \"socket\", or size = \"{}\"",
+                show_bytes(size),
+                show_bytes(PIPE_ATOMIC_BYTES),
+                show_bytes(PIPE_ATOMIC_BYTES)
+            ));
+        }
+        Ok(Shape { senders, receivers, over, bytes: size as usize })
+    }
+
+    /// Groups one after the other; in each, receivers first, so that they wait already when
+    /// the first message comes.
+    fn seat(&self, worker: usize) -> Seat {
+        let group = worker / (self.senders + self.receivers);
+        let member = worker % (self.senders + self.receivers);
+        let first = group * self.receivers;
+        match member < self.receivers {
+            true => Seat::Receiver { channel: first + member },
+            false => Seat::Sender { channels: first..first + self.receivers },
+        }
+    }
+}
+
+/// One receiver's, written to by all senders of its group.
+struct Channel {
+    reader: File,
+    writer: File,
+}
+
+impl Channel {
+    fn new(over: Over) -> io::Result<Self> {
+        let (reader, writer): (OwnedFd, OwnedFd) = match over {
+            Over::Socket => UnixStream::pair().map(|(one, other)| (one.into(), other.into()))?,
+            Over::Pipe => io::pipe().map(|(reader, writer)| (reader.into(), writer.into()))?,
+        };
+        Ok(Channel { reader: reader.into(), writer: writer.into() })
+    }
+
+    /// Writes `message` with `sent_ns` in its first bytes.
+    #[inline]
+    fn send(&self, message: &mut [u8], sent_ns: u64) -> io::Result<()> {
+        message[..STAMP_BYTES].copy_from_slice(&sent_ns.to_le_bytes());
+        (&self.writer).write_all(message)
+    }
+
+    /// Reads one whole message and returns when it was sent.
+    #[inline]
+    fn receive(&self, message: &mut [u8]) -> io::Result<u64> {
+        (&self.reader).read_exact(message)?;
+        let mut stamp = [0; STAMP_BYTES];
+        stamp.copy_from_slice(&message[..STAMP_BYTES]);
+        Ok(u64::from_le_bytes(stamp))
+    }
+}
+
+struct Groups {
+    shape: Shape,
+    channels: Vec<Channel>,
+}
+
+impl Load for Groups {
+    fn work(&self, index: usize, worker: &Worker) -> Result<(), String> {
+        // Not zeros, so that the pages are touched here and not in the measured section.
+        let mut message = vec![0x5a; self.shape.bytes];
+        let result = match self.shape.seat(index) {
+            Seat::Receiver { channel } => receive(&self.channels[channel], &mut message, worker),
+            Seat::Sender { channels } => send(&self.channels[channels], &mut message, worker),
+        };
+        result.map_err(|error| {
+            format!("messaging: {}: {error}", SPEC.roles[self.shape.seat(index).role()].name)
+        })
+    }
+}
+
+fn send(channels: &[Channel], message: &mut [u8], worker: &Worker) -> io::Result<()> {
+    worker.start();
+    while worker.running() {
+        for channel in channels {
+            channel.send(message, clock::monotonic_ns())?;
+        }
+    }
+    Ok(())
+}
+
+fn receive(channel: &Channel, message: &mut [u8], worker: &Worker) -> io::Result<()> {
+    worker.start();
+    let mut waiting_since_ns = clock::monotonic_ns();
+    while worker.running() {
+        let sent_ns = channel.receive(message)?;
+        let received_ns = clock::monotonic_ns();
+        let delay_ns = received_ns.saturating_sub(sent_ns);
+        worker.record(DELIVERY, received_ns, delay_ns);
+        if sent_ns >= waiting_since_ns {
+            worker.note_delay(delay_ns);
+            worker.record(WAKEUP, received_ns, delay_ns);
+        }
+        worker.add_ops(1);
+        waiting_since_ns = received_ns;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Params, Raw, WorkerKind};
+    use crate::workload::testing::{Crew, params};
+
+    fn given(senders: i64, receivers: i64, over: &str, size: &str) -> Params {
+        let text = |text: &str| Raw::Text(text.to_string());
+        let pairs = [
+            ("senders", Raw::Int(senders)),
+            ("receivers", Raw::Int(receivers)),
+            ("over", text(over)),
+            ("size", text(size)),
+        ];
+        params(&Messaging, &pairs)
+    }
+
+    fn layout(params: &Params, count: u32) -> Result<Vec<usize>, String> {
+        Messaging.layout(&Request { params, count, kind: WorkerKind::Threads, cpus: 2, seed: 1 })
+    }
+
+    #[test]
+    fn groups_follow_each_other_receivers_first_and_share_no_channel() {
+        let params = given(1, 2, "pipe", "8B");
+        let (r, s) = (RECEIVER, SENDER);
+        assert_eq!(layout(&params, 2), Ok(vec![r, r, s, r, r, s]));
+        let shape = Shape { senders: 1, receivers: 2, over: Over::Pipe, bytes: 8 };
+        let seats: Vec<Seat> = (0..6).map(|worker| shape.seat(worker)).collect();
+        let expected = [
+            Seat::Receiver { channel: 0 },
+            Seat::Receiver { channel: 1 },
+            Seat::Sender { channels: 0..2 },
+            Seat::Receiver { channel: 2 },
+            Seat::Receiver { channel: 3 },
+            Seat::Sender { channels: 2..4 },
+        ];
+        assert_eq!(seats, expected);
+    }
+
+    #[test]
+    fn shapes_that_cannot_be_are_refused_in_words() {
+        let cases: &[(Params, u32, Option<&str>)] = &[
+            (given(20, 20, "pipe", "4KiB"), 1, None),
+            (given(1, 20, "pipe", "32KiB"), 1, None),
+            (given(2, 20, "socket", "32KiB"), 1, None),
+            (given(2, 20, "pipe", "4097B"), 1, Some("messages of 4097B from 2 senders would mix")),
+            (given(10_000, 10_000, "pipe", "8B"), 210, Some("are 4200000 tasks, more than")),
+            (given(20, 20, "pipe", "8B"), u32::MAX, Some("are 171798691800 tasks, more than")),
+        ];
+        for (params, count, expected) in cases {
+            match (layout(params, *count), expected) {
+                (Ok(_), None) => {}
+                (Err(why), Some(part)) if why.contains(part) => {}
+                (got, _) => panic!("{expected:?}: {got:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn running_out_of_descriptors_says_the_limit_and_what_raises_it() {
+        let cannot = |errno, over| {
+            cannot_open(&io::Error::from_raw_os_error(errno), over, 506, 10_000, 1_024)
+        };
+        assert_eq!(
+            cannot(libc::EMFILE, Over::Socket),
+            "messaging: cannot open socket pair 507 of 10000 (EMFILE, the limit of open files \
+             is 1024)\nhint: raise the hard limit before the run, or use fewer groups or \
+             receivers: ulimit -Hn 20100 && ulimit -n 20100"
+        );
+        assert!(cannot(libc::ENFILE, Over::Pipe).contains("pipe 507 of 10000 (ENFILE"));
+        assert!(cannot(libc::ENOMEM, Over::Pipe).contains("os error 12"));
+    }
+
+    #[test]
+    fn a_channel_keeps_messages_whole_in_order_and_with_their_time() {
+        for over in [Over::Socket, Over::Pipe] {
+            for bytes in [8, 9, 100, 4096] {
+                let channel = Channel::new(over).unwrap();
+                let (mut sent, mut got) = (vec![7; bytes], vec![0; bytes]);
+                for time_ns in [1, u64::MAX] {
+                    channel.send(&mut sent, time_ns).unwrap();
+                }
+                assert_eq!(channel.receive(&mut got).unwrap(), 1, "{over:?} {bytes}");
+                assert_eq!(channel.receive(&mut got).unwrap(), u64::MAX, "{over:?} {bytes}");
+                assert_eq!(got, sent);
+            }
+        }
+    }
+
+    #[test]
+    fn a_channel_passes_a_message_that_arrives_in_pieces() {
+        let channel = Channel::new(Over::Socket).unwrap();
+        let message = [42u64.to_le_bytes(), [1; 8]].concat();
+        std::thread::scope(|threads| {
+            let received = threads.spawn(|| channel.receive(&mut [0; 16]).unwrap());
+            (&channel.writer).write_all(&message[..3]).unwrap();
+            (&channel.writer).write_all(&message[3..]).unwrap();
+            assert_eq!(received.join().unwrap(), 42);
+        });
+    }
+
+    #[test]
+    fn every_receiver_of_every_group_gets_messages_and_senders_count_none() {
+        for (over, size) in [("socket", "100B"), ("socket", "32KiB"), ("pipe", "4KiB")] {
+            let crew = Crew::start(&Messaging, &given(3, 2, over, size), 2);
+            let roles = layout(&given(3, 2, over, size), 2).unwrap();
+            crew.wait_until("messages everywhere", |crew| {
+                let mut workers = crew.slots().iter().zip(&roles);
+                workers.all(|(slot, &role)| role == SENDER || slot.ops() >= 50)
+            });
+            crew.wait_until("a receiver that had to wait", |crew| {
+                crew.measured().histograms[WAKEUP].total() > 0
+            });
+            crew.stop();
+            let measured = crew.measured();
+            let workers = crew.slots().iter().zip(&roles);
+            assert!(workers.filter(|(_, role)| **role == SENDER).all(|(slot, _)| slot.ops() == 0));
+            let [wakeups, deliveries] = [WAKEUP, DELIVERY].map(|i| &measured.histograms[i]);
+            assert!(wakeups.total() <= deliveries.total() + 4);
+            // A stamp that is no time would show as an age of the machine.
+            assert!(deliveries.max_ns() < Some(60_000_000_000), "{over} {size}");
+        }
+    }
+}
