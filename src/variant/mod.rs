@@ -1,8 +1,145 @@
 //! Knobs: the settings that a variant applies, reads back and undoes.
+//!
+//! A knob is an entry of one of the tables in [`knobs`] and a line in [`registry`]; help,
+//! `schedlab list variants`, the plan parser and the docs derive from its [`Field`]. It only
+//! translates its value into [`Action`]s. One place each carries these out, reads them back
+//! and undoes them: [`task`] for what a worker thread sets on itself, [`apply`] for cgroups
+//! and files of the machine, which a [`Journal`] remembers until they are undone.
 
-use crate::model::Field;
+mod apply;
+mod check;
+mod journal;
+mod knobs;
+#[cfg(test)]
+mod on_this_machine;
+mod restore;
+mod target;
+mod task;
+#[cfg(test)]
+mod testing;
+mod validate;
+
+use crate::model::{Field, Value};
+use crate::sys::Host;
+
+pub use apply::{Applied, ApplyError, UndoError, Undone, apply};
+pub use check::check;
+pub use journal::Journal;
+pub use knobs::CgroupSetting;
+pub use restore::{RestoreError, Restored, restore};
+pub use target::{Target, Wanted};
+pub use task::{TaskSetting, apply_to_self, read_task};
+pub use validate::validate;
+
+/// Where a knob acts, and when its effect ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Each worker thread sets it on itself; it dies with the thread. Never set in the
+    /// controller: SCHED_IDLE cannot be left again without privileges.
+    Task,
+    /// A cgroup made for the run, in which the runner is put.
+    Cgroup,
+    /// A setting of the whole machine, put back after the run.
+    Machine,
+}
+
+/// What a knob asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    Task(TaskSetting),
+    Cgroup(CgroupSetting),
+    Machine(Wanted),
+}
+
+/// Why a knob cannot be had here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    pub knob: String,
+    /// What is missing, where, with the errno's name and its likely cause.
+    pub message: String,
+    pub hint: String,
+}
+
+pub trait Knob: Sync {
+    fn field(&self) -> Field;
+
+    fn scope(&self) -> Scope;
+
+    /// What `value` asks for on this machine, whose files may be read to choose between the
+    /// places where kernels of different ages keep a setting. Changes nothing.
+    fn actions(&self, value: &Value, host: &Host) -> Result<Vec<Action>, Missing>;
+}
+
+/// Every knob, in the order of `schedlab list variants`; also the order of application.
+pub fn registry() -> &'static [&'static dyn Knob] {
+    &REGISTRY
+}
+
+static REGISTRY: [&dyn Knob; 21] = [
+    &knobs::POLICY,
+    &knobs::PRIORITY,
+    &knobs::RUNTIME,
+    &knobs::DEADLINE,
+    &knobs::PERIOD,
+    &knobs::NICE,
+    &knobs::SLICE,
+    &knobs::UCLAMP_MIN,
+    &knobs::UCLAMP_MAX,
+    &knobs::TIMER_SLACK,
+    &knobs::AFFINITY,
+    &knobs::CGROUP_WEIGHT,
+    &knobs::CGROUP_MAX,
+    &knobs::CGROUP_IDLE,
+    &knobs::AUTOGROUP,
+    &knobs::FEATURES,
+    &knobs::BASE_SLICE,
+    &knobs::PREEMPT,
+    &knobs::MIGRATION_COST,
+    &knobs::NR_MIGRATE,
+    &knobs::SYSCTL,
+];
 
 /// Every knob's field, in the order of `schedlab list variants`.
 pub fn fields() -> Vec<Field> {
-    Vec::new()
+    registry().iter().map(|knob| knob.field()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_knob_is_described_once_and_acts_in_its_scope() {
+        let machine = testing::Machine::new();
+        for knob in registry() {
+            let field = knob.field();
+            assert!(!field.about.is_empty(), "{}", field.name);
+            let well_named = |c: char| c.is_ascii_lowercase() || c == '-';
+            assert!(field.name.chars().all(well_named), "{}", field.name);
+            assert!(field.default.is_none(), "{}: a knob not written is not touched", field.name);
+            let same_name = fields().iter().filter(|other| other.name == field.name).count();
+            assert_eq!(same_name, 1, "{} is registered twice", field.name);
+
+            let value = field.kind.parse(&testing::example(field.name)).unwrap();
+            let actions = knob.actions(&value, &machine.host).unwrap();
+            assert!(!actions.is_empty(), "{}", field.name);
+            for action in actions {
+                let scope = match action {
+                    Action::Task(_) => Scope::Task,
+                    Action::Cgroup(_) => Scope::Cgroup,
+                    Action::Machine(_) => Scope::Machine,
+                };
+                assert_eq!(scope, knob.scope(), "{}", field.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_of_another_kind_is_refused_and_no_panic() {
+        let machine = testing::Machine::new();
+        for knob in registry() {
+            let misfit = knob.actions(&Value::Bytes(1), &machine.host).unwrap_err();
+            assert_eq!(misfit.knob, knob.field().name);
+        }
+    }
 }

@@ -1,0 +1,574 @@
+//! Machine and cgroup knobs: applied in the controller, read back, and undone.
+//!
+//! Each change is in the [`Journal`] before it is made and stays there until it is undone.
+//! Where one step fails, those before it are undone. A setting that already is as wanted is
+//! not written.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{KnobReading, Reading, Variant};
+use crate::sys::Host;
+use crate::sys::cgroup::{self, CpuController, cpu_controller};
+use crate::sys::host::plain;
+
+use super::journal::{Journal, Writer};
+use super::target::{Target, Wanted, hint, is_cgroup, same};
+use super::{Action, CgroupSetting, Missing, registry};
+
+/// One change to the machine, as a journal holds it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    Set {
+        target: Target,
+        before: String,
+        set: String,
+    },
+    /// A cgroup made for a run.
+    Cgroup {
+        path: PathBuf,
+    },
+}
+
+/// How undoing one change ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Undone {
+    PutBack,
+    /// It was never made, or is undone already.
+    NothingToDo,
+    /// The machine was started anew since, which undoes every such change.
+    Rebooted,
+    /// Someone else has changed it since; why it was left.
+    LeftAlone(String),
+    /// It is still to be undone.
+    Failed(String),
+}
+
+/// Every cgroup that schedlab makes is named so, then by its maker and a number.
+const CGROUP_PREFIX: &str = "schedlab-";
+
+impl Change {
+    /// Whether this is a change that schedlab makes. What a journal holds is checked.
+    pub fn is_known(&self) -> bool {
+        match self {
+            Change::Set { target, .. } => target.is_known(),
+            Change::Cgroup { path } => {
+                let name = path.file_name().and_then(|name| name.to_str());
+                is_cgroup(path) && name.is_some_and(|name| name.starts_with(CGROUP_PREFIX))
+            }
+        }
+    }
+
+    fn make(&self, host: &Host) -> Result<(), String> {
+        match self {
+            Change::Set { target, before, set } => {
+                target.set(host, set)?;
+                let got = target.current(host)?;
+                if same(&got, set) {
+                    return Ok(());
+                }
+                target.set(host, before)?;
+                Err(format!("{target} took `{got}` where `{set}` was written"))
+            }
+            Change::Cgroup { path } => host
+                .make_cgroup(path)
+                .map_err(|e| format!("{} cannot be made ({})", path.display(), plain(&e))),
+        }
+    }
+
+    pub fn undo(&self, host: &Host) -> Undone {
+        match self {
+            Change::Set { target, before, set } => put_back(host, target, before, set),
+            Change::Cgroup { path } => match cgroup::end(host, path) {
+                Ok(()) => Undone::PutBack,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Undone::NothingToDo,
+                Err(error) => Undone::Failed(format!(
+                    "{} cannot be removed ({})",
+                    path.display(),
+                    plain(&error)
+                )),
+            },
+        }
+    }
+}
+
+impl std::fmt::Display for Change {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Change::Set { target, before, set } => write!(f, "{target} from `{before}` to `{set}`"),
+            Change::Cgroup { path } => write!(f, "cgroup {}", path.display()),
+        }
+    }
+}
+
+/// Writes `before` where `set` still stands.
+fn put_back(host: &Host, target: &Target, before: &str, set: &str) -> Undone {
+    let now = match target.current(host) {
+        Ok(now) => now,
+        Err(why) => return Undone::Failed(why),
+    };
+    if same(&now, before) {
+        return Undone::NothingToDo;
+    }
+    if !same(&now, set) {
+        return Undone::LeftAlone(format!("{target} now holds `{now}`, set by someone else"));
+    }
+    if let Target::CpuForChildren(folder) = target
+        && let Some(user) = user_of_cpu(host, folder)
+    {
+        return Undone::LeftAlone(format!("{target} serves {} now", user.display()));
+    }
+    match target.set(host, before).and_then(|()| target.current(host)) {
+        Ok(now) if same(&now, before) => Undone::PutBack,
+        Ok(now) => Undone::Failed(format!("{target} holds `{now}` after writing `{before}`")),
+        Err(why) => Undone::Failed(why),
+    }
+}
+
+/// A cgroup in `folder` whose CPU settings are not those of a new one, and would be lost.
+fn user_of_cpu(host: &Host, folder: &Path) -> Option<PathBuf> {
+    let usual = [("cpu.weight", "100"), ("cpu.max", "max 100000"), ("cpu.idle", "0")];
+    let entries = std::fs::read_dir(host.path(folder)).ok()?;
+    let children = entries.flatten().map(|entry| folder.join(entry.file_name()));
+    children.into_iter().find(|child| {
+        usual
+            .iter()
+            .any(|(name, text)| host.read(child.join(name)).is_ok_and(|now| !same(&now, text)))
+    })
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("knob `{knob}`: {message}{}", left(still_changed))]
+pub struct ApplyError {
+    pub knob: String,
+    pub message: String,
+    pub hint: String,
+    /// What was changed before and could not be undone; the journal keeps it.
+    pub still_changed: Vec<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("not everything is as it was{}", left(.0))]
+pub struct UndoError(pub Vec<String>);
+
+fn left(what: &[String]) -> String {
+    if what.is_empty() { String::new() } else { format!("; left changed: {}", what.join("; ")) }
+}
+
+impl From<Missing> for ApplyError {
+    fn from(missing: Missing) -> Self {
+        let Missing { knob, message, hint } = missing;
+        ApplyError { knob, message, hint, still_changed: Vec::new() }
+    }
+}
+
+/// What a knob set, for reading it back.
+#[derive(Debug)]
+struct Check {
+    knob: &'static str,
+    asked: String,
+    files: Vec<Expected>,
+}
+
+#[derive(Debug)]
+enum Expected {
+    Target(Wanted),
+    /// A file of the run's cgroup.
+    InCgroup(PathBuf, String),
+}
+
+/// A variant's machine and cgroup knobs, in force until undone or dropped.
+#[derive(Debug)]
+pub struct Applied {
+    host: Host,
+    journal: Journal,
+    open: Vec<(u64, Change)>,
+    cgroup: Option<PathBuf>,
+    checks: Vec<Check>,
+}
+
+/// Applies the machine and cgroup knobs of `variant`; task knobs are for the workers.
+pub fn apply(variant: &Variant, host: &Host, journal: &Journal) -> Result<Applied, ApplyError> {
+    let (machine, cgroup) = sorted(variant, host)?;
+    let mut applied = Applied {
+        host: host.clone(),
+        journal: journal.clone(),
+        open: Vec::new(),
+        cgroup: None,
+        checks: Vec::new(),
+    };
+    match applied.apply_all(machine, cgroup) {
+        Ok(()) => Ok(applied),
+        Err(missing) => {
+            let still_changed = applied.undo_all();
+            Err(ApplyError { still_changed, ..missing.into() })
+        }
+    }
+}
+
+type Asked<T> = Vec<(&'static str, String, Vec<T>)>;
+
+/// The actions of the controller by scope: knob, value as asked, actions.
+fn sorted(
+    variant: &Variant,
+    host: &Host,
+) -> Result<(Asked<Wanted>, Asked<CgroupSetting>), Missing> {
+    let (mut machine, mut cgroup) = (Vec::new(), Vec::new());
+    for knob in registry() {
+        let name = knob.field().name;
+        let Some(value) = variant.knobs.get(name) else { continue };
+        let (mut wanted, mut settings) = (Vec::new(), Vec::new());
+        for action in knob.actions(value, host)? {
+            match action {
+                Action::Machine(one) => wanted.push(one),
+                Action::Cgroup(one) => settings.push(one),
+                Action::Task(_) => {}
+            }
+        }
+        if !wanted.is_empty() {
+            machine.push((name, value.to_string(), wanted));
+        }
+        if !settings.is_empty() {
+            cgroup.push((name, value.to_string(), settings));
+        }
+    }
+    Ok((machine, cgroup))
+}
+
+impl Applied {
+    /// The run's cgroup, where a knob asked for one.
+    pub fn cgroup(&self) -> Option<&Path> {
+        self.cgroup.as_deref()
+    }
+
+    /// Puts a process, with all its threads, in the run's cgroup; nothing where there is
+    /// none. What it forks later is born there.
+    pub fn adopt(&self, pid: i32) -> io::Result<()> {
+        match &self.cgroup {
+            Some(path) => self.host.write(path.join("cgroup.procs"), &pid.to_string()),
+            None => Ok(()),
+        }
+    }
+
+    /// What each machine and cgroup knob reads back as at this moment.
+    pub fn readings(&self) -> Vec<KnobReading> {
+        let reading = |check: &Check| KnobReading {
+            knob: check.knob.to_string(),
+            asked: check.asked.clone(),
+            got: self.read_back(check),
+        };
+        self.checks.iter().map(reading).collect()
+    }
+
+    /// The value as asked where all its files hold it; else what they hold.
+    fn read_back(&self, check: &Check) -> Reading<String> {
+        let mut others = Vec::new();
+        for expected in &check.files {
+            let (got, wanted, name) = match expected {
+                Expected::Target(Wanted { target, value }) => {
+                    (target.current(&self.host), value, target.to_string())
+                }
+                Expected::InCgroup(path, text) => {
+                    let got = self.host.read(path);
+                    let got = got.map_err(|e| format!("{}: {}", path.display(), plain(&e)));
+                    (got, text, path.display().to_string())
+                }
+            };
+            match got {
+                Ok(got) if same(&got, wanted) => {}
+                Ok(got) => others.push(format!("{name} holds `{got}`")),
+                Err(why) => return Reading::Unknown(why),
+            }
+        }
+        let known = if others.is_empty() { check.asked.clone() } else { others.join(", ") };
+        Reading::Known(known)
+    }
+
+    /// Undoes everything, newest first. What cannot be undone stays in the journal.
+    pub fn undo(mut self) -> Result<(), UndoError> {
+        let left = self.undo_all();
+        if left.is_empty() { Ok(()) } else { Err(UndoError(left)) }
+    }
+
+    /// The changes that could not be undone, each with the reason.
+    fn undo_all(&mut self) -> Vec<String> {
+        let mut left = Vec::new();
+        while let Some((entry, change)) = self.open.pop() {
+            match change.undo(&self.host) {
+                Undone::PutBack | Undone::NothingToDo | Undone::Rebooted => {}
+                // Of no further concern to a restore, but to be told.
+                Undone::LeftAlone(why) => left.push(why),
+                Undone::Failed(why) => {
+                    left.push(why);
+                    continue;
+                }
+            }
+            if let Err(error) = self.journal.end(entry) {
+                left.push(format!("the journal cannot be written ({})", plain(&error)));
+            }
+        }
+        left
+    }
+
+    fn apply_all(
+        &mut self,
+        machine: Asked<Wanted>,
+        cgroup: Asked<CgroupSetting>,
+    ) -> Result<(), Missing> {
+        for (knob, asked, wanted) in machine {
+            for Wanted { target, value } in &wanted {
+                self.set(target, value).map_err(|why| missing(knob, why))?;
+            }
+            let files = wanted.into_iter().map(Expected::Target).collect();
+            self.checks.push(Check { knob, asked, files });
+        }
+        let Some((first, ..)) = cgroup.first() else { return Ok(()) };
+        let (controller, path) = self.make_cgroup().map_err(|why| missing(first, why))?;
+        self.cgroup = Some(path.clone());
+        for (knob, asked, settings) in cgroup {
+            let files = settings.iter().flat_map(|setting| setting.files(controller.version));
+            let mut expected = Vec::new();
+            for (name, text) in files {
+                let file = path.join(name);
+                self.set_in_cgroup(&file, &text).map_err(|why| missing(knob, why))?;
+                expected.push(Expected::InCgroup(file, text));
+            }
+            self.checks.push(Check { knob, asked, files: expected });
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, target: &Target, value: &str) -> Result<(), String> {
+        let before = target.current(&self.host)?;
+        if same(&before, value) {
+            return Ok(());
+        }
+        self.make(Change::Set { target: target.clone(), before, set: value.to_string() })
+    }
+
+    fn make(&mut self, change: Change) -> Result<(), String> {
+        let entry = self.journal.begin(&change).map_err(|error| {
+            format!(
+                "the journal, from which a crash is undone, cannot be written ({})",
+                plain(&error)
+            )
+        })?;
+        // Open before it is made: a half-made change is undone, too.
+        self.open.push((entry, change.clone()));
+        change.make(&self.host)
+    }
+
+    fn make_cgroup(&mut self) -> Result<(CpuController, PathBuf), String> {
+        static CGROUPS: AtomicU32 = AtomicU32::new(0);
+        let controller = cpu_controller(&self.host)?;
+        if controller.enable {
+            self.set(&Target::CpuForChildren(controller.parent.clone()), "+cpu")?;
+        }
+        let Writer { pid, start_ticks, .. } = self.journal.writer();
+        let number = CGROUPS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{CGROUP_PREFIX}{pid}-{start_ticks}-{number}");
+        let path = controller.parent.join(name);
+        self.make(Change::Cgroup { path: path.clone() })?;
+        Ok((controller, path))
+    }
+
+    /// Settings of the run's own cgroup end with it and need no journal.
+    fn set_in_cgroup(&self, file: &Path, text: &str) -> Result<(), String> {
+        let told = |what: &str, error: io::Error| {
+            format!(
+                "{} {what} ({})",
+                file.display(),
+                super::target::cause(&self.host, file, &error)
+            )
+        };
+        let before = self.host.read(file).map_err(|error| told("cannot be read", error))?;
+        if same(&before, text) {
+            return Ok(());
+        }
+        self.host.write(file, text).map_err(|e| told(&format!("did not take `{text}`"), e))?;
+        let got = self.host.read(file).map_err(|error| told("cannot be read", error))?;
+        if same(&got, text) {
+            return Ok(());
+        }
+        Err(format!("{} took `{got}` where `{text}` was written", file.display()))
+    }
+}
+
+impl Drop for Applied {
+    /// Best effort; what is left stays in the journal for `schedlab restore`.
+    fn drop(&mut self) {
+        self.undo_all();
+    }
+}
+
+fn missing(knob: &str, message: String) -> Missing {
+    Missing { knob: knob.to_string(), hint: hint(&message), message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::cgroup::Version;
+    use crate::variant::testing::{Machine, variant};
+
+    const ALL: &[(&str, &str)] = &[
+        ("autogroup", "false"),
+        ("features", "NO_RUN_TO_PARITY,HRTICK"),
+        ("base-slice", "1ms"),
+        ("preempt", "lazy"),
+        ("migration-cost", "100us"),
+        ("nr-migrate", "8"),
+        ("sysctl", "sched_rr_timeslice_ms=50"),
+        ("cgroup-weight", "250"),
+        ("cgroup-max", "150%"),
+    ];
+
+    fn only_cgroup(machine: &Machine) -> PathBuf {
+        let folder = std::fs::read_dir(machine.host.path("/sys/fs/cgroup")).unwrap();
+        let mut names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let name = names.find(|name| name.starts_with(CGROUP_PREFIX)).expect("a cgroup");
+        Path::new("/sys/fs/cgroup").join(name)
+    }
+
+    #[test]
+    fn knobs_are_applied_read_back_and_undone() {
+        let machine = Machine::new();
+        let before = machine.all();
+        let applied = apply(&variant(ALL), &machine.host, &machine.journal()).unwrap();
+
+        let debugfs = "/sys/kernel/debug/sched";
+        let expected = [
+            ("/proc/sys/kernel/sched_autogroup_enabled", "0"),
+            ("/proc/sys/kernel/sched_rr_timeslice_ms", "50"),
+            (&format!("{debugfs}/features"), "PLACE_LAG HRTICK NO_RUN_TO_PARITY"),
+            (&format!("{debugfs}/base_slice_ns"), "1000000"),
+            (&format!("{debugfs}/preempt"), "none voluntary full (lazy)"),
+            (&format!("{debugfs}/migration_cost_ns"), "100000"),
+            (&format!("{debugfs}/nr_migrate"), "8"),
+            ("/sys/fs/cgroup/cgroup.subtree_control", "memory cpu"),
+        ];
+        for (path, text) in expected {
+            assert_eq!(machine.text(path), text, "{path}");
+        }
+        let cgroup = only_cgroup(&machine);
+        let in_cgroup = |name: &str| machine.host.read(cgroup.join(name)).unwrap();
+        assert_eq!(in_cgroup("cpu.weight"), "250");
+        assert_eq!(in_cgroup("cpu.max"), "150000 100000");
+        applied.adopt(4711).unwrap();
+        assert_eq!(in_cgroup("cgroup.procs"), "4711");
+        machine.host.write(cgroup.join("cgroup.procs"), "").unwrap();
+
+        let readings = applied.readings();
+        assert_eq!(readings.len(), ALL.len());
+        for reading in &readings {
+            assert_eq!(reading.got, Reading::Known(reading.asked.clone()), "{}", reading.knob);
+        }
+        assert_eq!(machine.journals(), 1);
+        applied.undo().unwrap();
+        assert_eq!(machine.all(), before);
+        assert_eq!(machine.journals(), 0);
+    }
+
+    #[test]
+    fn what_is_dropped_is_undone() {
+        let machine = Machine::new();
+        let before = machine.all();
+        drop(apply(&variant(ALL), &machine.host, &machine.journal()).unwrap());
+        assert_eq!(machine.all(), before);
+    }
+
+    #[test]
+    fn a_tree_of_version_1_has_shares_and_a_quota() {
+        let machine = Machine::new();
+        machine.lay("/proc/self/mountinfo", "2 1 0:1 / /sys/fs/cgroup rw - cgroup none rw,cpu");
+        machine.lay("/proc/self/cgroup", "1:cpu:/\n");
+        std::fs::remove_file(machine.host.path("/sys/fs/cgroup/cgroup.controllers")).unwrap();
+        assert_eq!(cpu_controller(&machine.host).unwrap().version, Version::V1);
+        let knobs = [("cgroup-weight", "250"), ("cgroup-max", "50%")];
+        let applied = apply(&variant(&knobs), &machine.host, &machine.journal()).unwrap();
+        let cgroup = only_cgroup(&machine);
+        let in_cgroup = |name: &str| machine.host.read(cgroup.join(name)).unwrap();
+        assert_eq!(in_cgroup("cpu.shares"), "2560");
+        assert_eq!(in_cgroup("cpu.cfs_quota_us"), "50000");
+        applied.undo().unwrap();
+        assert!(machine.host.can_list(&cgroup).is_err());
+    }
+
+    #[test]
+    fn what_is_as_wanted_is_not_written_but_read_back() {
+        let machine = Machine::new();
+        let same = variant(&[("nr-migrate", "32"), ("preempt", "full"), ("features", "PLACE_LAG")]);
+        crate::sys::fuse::set(Some(0));
+        let applied = apply(&same, &machine.host, &machine.journal());
+        crate::sys::fuse::set(None);
+        let applied = applied.expect("nothing is to be changed");
+        assert!(applied.readings().iter().all(|r| r.got == Reading::Known(r.asked.clone())));
+        machine.lay("/sys/kernel/debug/sched/nr_migrate", "7\n");
+        let got = applied.readings().into_iter().find(|r| r.knob == "nr-migrate").unwrap().got;
+        let told = "/sys/kernel/debug/sched/nr_migrate holds `7`".to_string();
+        assert_eq!(got, Reading::Known(told));
+        applied.undo().unwrap();
+        assert_eq!(machine.text("/sys/kernel/debug/sched/nr_migrate"), "7", "not ours to undo");
+    }
+
+    #[test]
+    fn a_step_that_fails_undoes_those_before_it() {
+        let machine = Machine::new();
+        std::fs::remove_file(machine.host.path("/sys/kernel/debug/sched/nr_migrate")).unwrap();
+        let before = machine.all();
+        let error = apply(&variant(ALL), &machine.host, &machine.journal()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "knob `nr-migrate`: /sys/kernel/debug/sched/nr_migrate cannot be read (ENOENT, this \
+             kernel has no such setting)"
+        );
+        assert!(!error.hint.is_empty());
+        assert_eq!(machine.all(), before);
+        assert_eq!(machine.journals(), 0);
+    }
+
+    #[test]
+    fn what_someone_else_changed_is_left_and_told() {
+        let machine = Machine::new();
+        let knobs = [("nr-migrate", "8"), ("base-slice", "1ms")];
+        let applied = apply(&variant(&knobs), &machine.host, &machine.journal()).unwrap();
+        machine.lay("/sys/kernel/debug/sched/nr_migrate", "64\n");
+        let error = applied.undo().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "not everything is as it was; left changed: /sys/kernel/debug/sched/nr_migrate now \
+             holds `64`, set by someone else"
+        );
+        assert_eq!(machine.text("/sys/kernel/debug/sched/nr_migrate"), "64");
+        assert_eq!(machine.text("/sys/kernel/debug/sched/base_slice_ns"), "2800000");
+        assert_eq!(machine.journals(), 0);
+    }
+
+    #[test]
+    fn the_cpu_controller_stays_where_others_have_come_to_use_it() {
+        let machine = Machine::new();
+        let knobs = variant(&[("cgroup-weight", "250")]);
+        let applied = apply(&knobs, &machine.host, &machine.journal()).unwrap();
+        machine.lay("/sys/fs/cgroup/web/cpu.weight", "900\n");
+        let error = applied.undo().unwrap_err().to_string();
+        assert!(error.ends_with("serves /sys/fs/cgroup/web now"), "{error}");
+        assert_eq!(machine.text("/sys/fs/cgroup/cgroup.subtree_control"), "memory cpu");
+    }
+
+    #[test]
+    fn only_changes_of_schedlab_are_taken_from_a_journal() {
+        let cgroup = |path: &str| Change::Cgroup { path: path.into() }.is_known();
+        assert!(cgroup("/sys/fs/cgroup/schedlab-1-2-3"));
+        assert!(!cgroup("/sys/fs/cgroup/system.slice"));
+        assert!(!cgroup("/sys/fs/cgroup/../schedlab-1-2-3"));
+        assert!(!cgroup("schedlab-1-2-3"));
+        let set = |target| Change::Set { target, before: String::new(), set: String::new() };
+        assert!(set(Target::Debugfs("nr_migrate".to_string())).is_known());
+        assert!(!set(Target::Debugfs("../../x".to_string())).is_known());
+        assert!(!set(Target::CpuForChildren("/a/../b".into())).is_known());
+    }
+}

@@ -1,0 +1,228 @@
+//! Whether a variant can be had on this machine, without changing it.
+//!
+//! Files are looked at and opened for writing. Whether a thread may have a policy, a nice
+//! value or a slice is tried, not guessed: on a thread that ends at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::{KnobReading, Reading, Value, Variant};
+use crate::sys::Host;
+use crate::sys::cgroup::{Version, cpu_controller};
+use crate::sys::host::plain;
+
+use super::target::hint;
+use super::task::{NO_SLICE, try_on_self};
+use super::{Action, CgroupSetting, Missing, Scope, Wanted, read_task, registry};
+
+/// All that is missing for `variant` here, in the order of the registry.
+pub fn check(variant: &Variant, host: &Host) -> Result<(), Vec<Missing>> {
+    let mut missing = unknown(&variant.knobs);
+    let mut tasks = BTreeMap::new();
+    for knob in registry() {
+        let name = knob.field().name;
+        let Some(value) = variant.knobs.get(name) else { continue };
+        if knob.scope() == Scope::Task {
+            tasks.insert(name.to_string(), value.clone());
+            continue;
+        }
+        match knob.actions(value, host) {
+            Err(misfit) => missing.push(misfit),
+            Ok(actions) => missing.extend(actions.iter().find_map(|action| match action {
+                Action::Machine(Wanted { target, value }) => {
+                    target.check(host, value).err().map(|why| told(name, why))
+                }
+                Action::Cgroup(setting) => {
+                    check_cgroup(host, *setting).err().map(|why| told(name, why))
+                }
+                Action::Task(_) => None,
+            })),
+        }
+    }
+    if !tasks.is_empty() {
+        missing.extend(trial(tasks));
+    }
+    if missing.is_empty() { Ok(()) } else { Err(missing) }
+}
+
+fn told(knob: &str, message: String) -> Missing {
+    Missing { knob: knob.to_string(), hint: hint(&message), message }
+}
+
+fn unknown(knobs: &BTreeMap<String, Value>) -> Vec<Missing> {
+    let names: BTreeSet<&str> = registry().iter().map(|knob| knob.field().name).collect();
+    let unknown = knobs.keys().filter(|name| !names.contains(name.as_str()));
+    let missing = unknown.map(|name| Missing {
+        knob: name.clone(),
+        message: format!("there is no knob `{}`", name.escape_default()),
+        hint: "see which there are: schedlab list variants".to_string(),
+    });
+    missing.collect()
+}
+
+/// Whether a cgroup can be made and, where that can be seen before, has the setting's files.
+fn check_cgroup(host: &Host, setting: CgroupSetting) -> Result<(), String> {
+    let controller = cpu_controller(host)?;
+    // The root of a version 2 tree has no cpu.weight, cpu.max or cpu.idle; its children do.
+    if controller.version == Version::V2 {
+        return Ok(());
+    }
+    for (name, _) in setting.files(controller.version) {
+        let file = controller.parent.join(name);
+        host.read(&file).map_err(|error| {
+            format!(
+                "{} cannot be read ({}): this kernel has no such setting",
+                file.display(),
+                plain(&error)
+            )
+        })?;
+    }
+    Ok(())
+}
+
+/// Applies task knobs in a thread made for it, which reads them back and ends.
+fn trial(tasks: BTreeMap<String, Value>) -> Vec<Missing> {
+    let attempt = move || {
+        let refused = try_on_self(&tasks);
+        let knobs: BTreeSet<&String> = refused.iter().map(|missing| &missing.knob).collect();
+        let readings = if refused.is_empty() { read_task(&tasks, 0) } else { Vec::new() };
+        let not_taken = readings.into_iter().filter(|r| !knobs.contains(&r.knob));
+        let not_taken: Vec<Missing> = not_taken.filter_map(not_taken_as_asked).collect();
+        refused.into_iter().chain(not_taken).collect()
+    };
+    let thread = std::thread::Builder::new().name("knob-trial".to_string()).spawn(attempt);
+    let failed = |why: String| vec![told("policy", format!("a thread to try it on {why}"))];
+    match thread.map(std::thread::JoinHandle::join) {
+        Ok(Ok(missing)) => missing,
+        Ok(Err(_)) => failed("ended early".to_string()),
+        Err(error) => failed(format!("cannot be made ({})", plain(&error))),
+    }
+}
+
+/// A kernel that ignores slices, or an affinity of which only a part exists. A slice that
+/// the kernel rounded is had, and told beside the results.
+fn not_taken_as_asked(reading: KnobReading) -> Option<Missing> {
+    let KnobReading { knob, asked, got } = reading;
+    match got {
+        Reading::Unknown(why) if why == NO_SLICE => Some(told(&knob, why)),
+        Reading::Known(got) if got != asked && knob == "affinity" => Some(Missing {
+            knob,
+            message: format!("of CPUs {asked} only {got} are online and allowed here"),
+            hint: "see which there are: cat /sys/devices/system/cpu/online".to_string(),
+        }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::variant::testing::{Machine, variant};
+
+    fn messages(written: &[(&str, &str)], host: &Host) -> Vec<(String, String)> {
+        let missing = check(&variant(written), host).err().unwrap_or_default();
+        assert!(missing.iter().all(|one| !one.hint.is_empty()), "{missing:?}");
+        missing.into_iter().map(|one| (one.knob, one.message)).collect()
+    }
+
+    #[test]
+    fn what_can_be_had_is_not_missing_and_nothing_changes() {
+        let machine = Machine::new();
+        let before = machine.all();
+        let all = [
+            ("nice", "19"),
+            ("timer-slack", "1ms"),
+            ("autogroup", "false"),
+            ("features", "NO_RUN_TO_PARITY"),
+            ("preempt", "lazy"),
+            ("base-slice", "1ms"),
+            ("nr-migrate", "8"),
+            ("sysctl", "sched_rr_timeslice_ms=50"),
+            ("cgroup-weight", "200"),
+            ("cgroup-max", "50%"),
+        ];
+        assert_eq!(messages(&all, &machine.host), []);
+        assert_eq!(machine.all(), before);
+    }
+
+    #[test]
+    fn what_is_missing_is_told_with_path_errno_and_cause() {
+        let machine = Machine::new();
+        let cases: &[(&str, &str, &str)] = &[
+            (
+                "features",
+                "NO_TURBO",
+                "/sys/kernel/debug/sched/features has no feature TURBO in this kernel",
+            ),
+            (
+                "sysctl",
+                "sched_latency_ns=1",
+                "/proc/sys/kernel/sched_latency_ns cannot be read (ENOENT, this kernel has no \
+                 such setting)",
+            ),
+            ("affinity", "0,60000", "of CPUs 0,60000 only 0 are online and allowed here"),
+            (
+                "affinity",
+                "60000",
+                "CPUs 60000 were refused (EINVAL, none of these CPUs is online and allowed by \
+                 the cpuset)",
+            ),
+        ];
+        for (knob, text, message) in cases {
+            let got = messages(&[(knob, text)], &machine.host);
+            assert_eq!(got, [(knob.to_string(), message.to_string())]);
+        }
+        machine.lay("/sys/kernel/debug/sched/preempt", "none (voluntary) full\n");
+        assert_eq!(
+            messages(&[("preempt", "lazy")], &machine.host)[0].1,
+            "/sys/kernel/debug/sched/preempt offers `none (voluntary) full`, not `lazy`"
+        );
+    }
+
+    #[test]
+    fn several_missing_knobs_are_all_told() {
+        let bare = Host::below("/nonexistent");
+        let got = messages(
+            &[("base-slice", "1ms"), ("autogroup", "true"), ("cgroup-max", "50%"), ("nice", "19")],
+            &bare,
+        );
+        let expected = [
+            ("cgroup-max", "/proc/self/mountinfo: ENOENT, not there"),
+            (
+                "autogroup",
+                "/proc/sys/kernel/sched_autogroup_enabled cannot be read (ENOENT, this kernel \
+                 has no such setting)",
+            ),
+            (
+                "base-slice",
+                "/sys/kernel/debug/sched/base_slice_ns cannot be read (ENOENT, debugfs is not \
+                 mounted)",
+            ),
+        ];
+        let expected = expected.map(|(knob, message)| (knob.to_string(), message.to_string()));
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn an_unknown_knob_is_missing() {
+        let mut odd = variant(&[]);
+        odd.knobs.insert("turbo".to_string(), Value::Bool(true));
+        assert_eq!(check(&odd, &Host::default()).unwrap_err()[0].knob, "turbo");
+    }
+
+    /// On any real machine the answer of `check` is that of `apply_to_self`.
+    #[test]
+    fn a_trial_knows_what_workers_will_meet() {
+        for written in [
+            &[("policy", "fifo")][..],
+            &[("nice", "-20")],
+            &[("uclamp-min", "10%")],
+            &[("policy", "deadline"), ("runtime", "1ms"), ("period", "10ms")],
+        ] {
+            let missing = messages(written, &Host::default());
+            let knobs = variant(written).knobs;
+            let applied = std::thread::spawn(move || crate::variant::apply_to_self(&knobs));
+            let applied = applied.join().unwrap();
+            assert_eq!(missing.is_empty(), applied.is_ok(), "{missing:?} {applied:?}");
+        }
+    }
+}

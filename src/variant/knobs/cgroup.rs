@@ -1,0 +1,128 @@
+//! Knobs of the cgroup that is made for a run.
+
+use crate::model::{Field, Kind, Value};
+use crate::sys::Host;
+use crate::sys::cgroup::Version;
+use crate::variant::{Action, Knob, Missing, Scope};
+
+use super::{field, misfit};
+
+/// A setting of the run's cgroup, before the version of its tree is known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum CgroupSetting {
+    /// 1 to 10000; a cgroup has 100 unless told.
+    Weight(u64),
+    /// CPU time per [`PERIOD_US`]; 100,000 us of it is one CPU.
+    MaxUs(u64),
+    Idle(bool),
+}
+
+/// The period of `cpu.max`, which is also the kernel's own.
+const PERIOD_US: u64 = 100_000;
+
+impl CgroupSetting {
+    /// The files to write in this order, and what to write.
+    pub fn files(self, version: Version) -> Vec<(&'static str, String)> {
+        match (self, version) {
+            (CgroupSetting::Weight(weight), Version::V2) => {
+                vec![("cpu.weight", weight.to_string())]
+            }
+            // A share of 1024 is what a weight of 100 is in version 2; 2 is the kernel's least.
+            (CgroupSetting::Weight(weight), Version::V1) => {
+                let shares = (weight * 1024 + 50) / 100;
+                vec![("cpu.shares", shares.max(2).to_string())]
+            }
+            (CgroupSetting::MaxUs(quota_us), Version::V2) => {
+                vec![("cpu.max", format!("{quota_us} {PERIOD_US}"))]
+            }
+            (CgroupSetting::MaxUs(quota_us), Version::V1) => vec![
+                ("cpu.cfs_period_us", PERIOD_US.to_string()),
+                ("cpu.cfs_quota_us", quota_us.to_string()),
+            ],
+            (CgroupSetting::Idle(idle), _) => vec![("cpu.idle", u8::from(idle).to_string())],
+        }
+    }
+}
+
+pub struct CgroupKnob {
+    field: Field,
+    setting: fn(&Value) -> Option<CgroupSetting>,
+}
+
+impl Knob for CgroupKnob {
+    fn field(&self) -> Field {
+        self.field
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Cgroup
+    }
+
+    fn actions(&self, value: &Value, _host: &Host) -> Result<Vec<Action>, Missing> {
+        let setting = (self.setting)(value).ok_or_else(|| misfit(&self.field, value))?;
+        Ok(vec![Action::Cgroup(setting)])
+    }
+}
+
+pub static CGROUP_WEIGHT: CgroupKnob = CgroupKnob {
+    field: field(
+        "cgroup-weight",
+        Kind::Int { min: 1, max: 10_000 },
+        "cpu.weight of the run's cgroup against its siblings; 100 is usual \
+         (v1: cpu.shares, 1024 for 100)",
+    ),
+    setting: |value| value.as_int()?.try_into().ok().map(CgroupSetting::Weight),
+};
+
+pub static CGROUP_MAX: CgroupKnob = CgroupKnob {
+    field: field(
+        "cgroup-max",
+        Kind::Percent { min: 1.0, max: 100_000.0 },
+        "cpu.max of the run's cgroup: CPU time per 100ms, as a percentage of one CPU",
+    ),
+    setting: |value| {
+        let quota_us = value.as_percent()? / 100.0 * PERIOD_US as f64;
+        Some(CgroupSetting::MaxUs(quota_us.round() as u64))
+    },
+};
+
+pub static CGROUP_IDLE: CgroupKnob = CgroupKnob {
+    field: field(
+        "cgroup-idle",
+        Kind::Bool,
+        "cpu.idle of the run's cgroup: it runs when nobody beside it wants to",
+    ),
+    setting: |value| value.as_bool().map(CgroupSetting::Idle),
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_written_as_each_version_wants_them() {
+        let (v1, v2) = (Version::V1, Version::V2);
+        type Files<'a> = &'a [(&'a str, &'a str)];
+        let cases: &[(CgroupSetting, Version, Files)] = &[
+            (CgroupSetting::Weight(100), v2, &[("cpu.weight", "100")]),
+            (CgroupSetting::Weight(100), v1, &[("cpu.shares", "1024")]),
+            (CgroupSetting::Weight(1), v1, &[("cpu.shares", "10")]),
+            (CgroupSetting::Weight(10_000), v1, &[("cpu.shares", "102400")]),
+            (CgroupSetting::MaxUs(50_000), v2, &[("cpu.max", "50000 100000")]),
+            (
+                CgroupSetting::MaxUs(250_000),
+                v1,
+                &[("cpu.cfs_period_us", "100000"), ("cpu.cfs_quota_us", "250000")],
+            ),
+            (CgroupSetting::Idle(true), v2, &[("cpu.idle", "1")]),
+            (CgroupSetting::Idle(false), v1, &[("cpu.idle", "0")]),
+        ];
+        for (setting, version, expected) in cases {
+            let files = setting.files(*version);
+            let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+            assert_eq!(files, *expected, "{setting:?} {version:?}");
+        }
+        let half = (CGROUP_MAX.setting)(&Value::Percent(50.0));
+        assert_eq!(half, Some(CgroupSetting::MaxUs(50_000)));
+    }
+}

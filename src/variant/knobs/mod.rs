@@ -1,0 +1,35 @@
+//! The knobs, by scope. Each is one entry: its field, and what a value of it asks for. Pure.
+
+mod cgroup;
+mod machine;
+mod task;
+
+use crate::model::{Field, Kind, Value};
+
+use super::Missing;
+
+pub use cgroup::{CGROUP_IDLE, CGROUP_MAX, CGROUP_WEIGHT, CgroupSetting};
+pub use machine::{
+    AUTOGROUP, BASE_SLICE, FEATURES, MIGRATION_COST, NR_MIGRATE, PREEMPT, SYSCTL, feature, sysctl,
+};
+pub use task::{
+    AFFINITY, DEADLINE, NICE, PERIOD, POLICY, PRIORITY, RUNTIME, SLICE, TIMER_SLACK, UCLAMP_MAX,
+    UCLAMP_MIN,
+};
+
+/// No knob has a default: what a variant does not name is left as it is.
+const fn field(name: &'static str, kind: Kind, about: &'static str) -> Field {
+    Field { name, kind, default: None, about }
+}
+
+fn misfit(field: &Field, value: &Value) -> Missing {
+    Missing {
+        knob: field.name.to_string(),
+        message: format!("`{}` does not fit `{}`", value.to_string().escape_default(), field.name),
+        hint: format!("write {}", field.kind.example()),
+    }
+}
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+const S: u64 = 1_000_000_000;

@@ -1,0 +1,129 @@
+//! Knobs on the machine that the tests run on: real files, real cgroups, real processes.
+//! Everything is put back; one test at a time, whichever checkout it is of.
+
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command};
+
+use crate::model::{Reading, Variant};
+use crate::sys::{Host, fuse, sched};
+
+use super::journal::{Journal, Writer};
+use super::testing::variant;
+use super::{Applied, Undone, apply, apply_to_self, check, restore};
+
+const AUTOGROUP: &str = "/proc/sys/kernel/sched_autogroup_enabled";
+const BANDWIDTH: &str = "/proc/sys/kernel/sched_cfs_bandwidth_slice_us";
+
+/// Holds other tests of this kind off, in other processes, too.
+struct Turn(#[allow(dead_code, reason = "held for its lock")] File);
+
+fn turn() -> Turn {
+    let file = File::create(std::env::temp_dir().join("schedlab-test-turn.lock")).unwrap();
+    file.lock().unwrap();
+    Turn(file)
+}
+
+/// A variant that differs from what the machine has; `None`, loudly, where it cannot be had.
+fn another(test: &str, host: &Host) -> Option<Variant> {
+    let autogroup = if host.read(AUTOGROUP).ok()? == "1" { "false" } else { "true" };
+    let slice_us = host.read(BANDWIDTH).ok()?.parse::<u64>().ok()? + 1000;
+    let variant = variant(&[
+        ("autogroup", autogroup),
+        ("sysctl", &format!("sched_cfs_bandwidth_slice_us={slice_us}")),
+        ("cgroup-weight", "250"),
+        ("cgroup-max", "50%"),
+    ]);
+    match check(&variant, host) {
+        Ok(()) => Some(variant),
+        Err(missing) => {
+            eprintln!("skipped: {test} needs {}", missing[0].message);
+            None
+        }
+    }
+}
+
+fn values(host: &Host) -> [String; 2] {
+    [host.read(AUTOGROUP).unwrap(), host.read(BANDWIDTH).unwrap()]
+}
+
+/// A process in the run's cgroup.
+fn member(applied: &Applied, host: &Host) -> Child {
+    let child = Command::new("sleep").arg("60").spawn().unwrap();
+    applied.adopt(child.id() as i32).unwrap();
+    let cgroups = host.read(format!("/proc/{}/cgroup", child.id())).unwrap();
+    assert!(cgroups.contains("/schedlab-"), "{cgroups}");
+    child
+}
+
+#[test]
+fn a_variant_holds_and_the_machine_is_as_it_was() {
+    let (_turn, host) = (turn(), Host::default());
+    let Some(variant) = another("a_variant_holds", &host) else { return };
+    let (before, dir) = (values(&host), tempfile::tempdir().unwrap());
+    let applied = apply(&variant, &host, &Journal::open(dir.path()).unwrap()).unwrap();
+    let mut child = member(&applied, &host);
+    let readings = applied.readings();
+    let now = values(&host);
+    applied.undo().unwrap();
+    assert_eq!(readings.len(), 4);
+    for reading in readings {
+        assert_eq!(reading.got, Reading::Known(reading.asked), "{}", reading.knob);
+    }
+    assert!(now[0] != before[0] && now[1] != before[1], "{now:?}");
+    assert_eq!(values(&host), before);
+    assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL), "its cgroup has gone");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_a_dead_process_left_is_put_back() {
+    let (_turn, host) = (turn(), Host::default());
+    let Some(variant) = another("what_a_dead_process_left", &host) else { return };
+    let (before, dir) = (values(&host), tempfile::tempdir().unwrap());
+    let mut ended = Command::new("true").spawn().unwrap();
+    ended.wait().unwrap();
+    let me = Writer::this_process().unwrap();
+    let dead = Writer { pid: ended.id() as i32, ..me };
+    let applied = apply(&variant, &host, &Journal::of(dir.path(), dead).unwrap()).unwrap();
+    let mut child = member(&applied, &host);
+    fuse::set(Some(0));
+    drop(applied);
+    fuse::set(None);
+    let left = values(&host);
+    let told = restore(dir.path(), &host).unwrap();
+    assert_eq!(values(&host), before);
+    assert_ne!(left, before, "nothing was undone before");
+    assert!(told.len() >= 3 && told.iter().all(|one| one.outcome == Undone::PutBack), "{told:?}");
+    assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+}
+
+#[test]
+fn a_cgroup_without_real_time_runtime_is_named() {
+    let (_turn, host) = (turn(), Host::default());
+    let test = "a_cgroup_without_real_time_runtime_is_named";
+    if crate::sys::cgroup::own_rt_runtime(&host).is_none() {
+        eprintln!("skipped: {test} needs a version 1 CPU controller and CONFIG_RT_GROUP_SCHED");
+        return;
+    }
+    let weight = variant(&[("cgroup-weight", "100")]);
+    if let Err(missing) = check(&weight, &host) {
+        eprintln!("skipped: {test} needs {}", missing[0].message);
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let applied = apply(&weight, &host, &Journal::open(dir.path()).unwrap()).unwrap();
+    let tasks = applied.cgroup().unwrap().join("tasks");
+    let fifo = std::thread::spawn(move || {
+        std::fs::write(&tasks, sched::own_tid().to_string()).unwrap();
+        let refused = apply_to_self(&variant(&[("policy", "fifo")]).knobs);
+        // Out again: the cgroup's members are killed.
+        let outside = tasks.parent().and_then(std::path::Path::parent).unwrap().join("tasks");
+        std::fs::write(outside, sched::own_tid().to_string()).unwrap();
+        refused
+    });
+    let refused = fifo.join().unwrap().unwrap_err();
+    applied.undo().unwrap();
+    assert!(refused.contains("SCHED_FIFO was refused (EPERM, /sys/fs/cgroup"), "{refused}");
+    assert!(refused.contains("cpu.rt_runtime_us is 0: under CONFIG_RT_GROUP_SCHED"), "{refused}");
+}

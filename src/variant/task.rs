@@ -1,0 +1,507 @@
+//! Task knobs: a worker thread sets them on itself, first thing, and they die with it.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use crate::model::{CpuSet, KnobReading, Reading, Value, show_duration};
+use crate::sys::Host;
+use crate::sys::cgroup::own_rt_runtime;
+use crate::sys::host::plain;
+use crate::sys::sched::{self, Attr, Policy};
+
+use super::{Action, Missing, registry};
+
+/// One thing that a thread sets on itself. Clamps are in units of [`sched::UCLAMP_MAX`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum TaskSetting {
+    Policy(Policy),
+    Priority(u32),
+    RuntimeNs(u64),
+    DeadlineNs(u64),
+    PeriodNs(u64),
+    Nice(i32),
+    SliceNs(u64),
+    UclampMin(u32),
+    UclampMax(u32),
+    TimerSlackNs(u64),
+    Affinity(CpuSet),
+}
+
+/// Applies the task knobs to the calling thread. The error tells all that was refused.
+pub fn apply_to_self(knobs: &BTreeMap<String, Value>) -> Result<(), String> {
+    let refused = try_on_self(knobs);
+    if refused.is_empty() {
+        return Ok(());
+    }
+    let lines = refused.iter().map(|one| format!("knob `{}`: {}", one.knob, one.message));
+    Err(lines.collect::<Vec<_>>().join("; "))
+}
+
+/// As [`apply_to_self`]; what was refused, by knob.
+pub(super) fn try_on_self(knobs: &BTreeMap<String, Value>) -> Vec<Missing> {
+    let settings = match settings(knobs) {
+        Ok(settings) => settings,
+        Err(misfit) => return vec![misfit],
+    };
+    let wishes = Wishes::of(settings.into_iter().map(|(_, _, setting)| setting));
+    let mut refused = Vec::new();
+    // Affinity and slack first: a SCHED_DEADLINE thread may change neither.
+    if let Some(cpus) = &wishes.affinity
+        && let Err(error) = sched::set_affinity(0, cpus)
+    {
+        refused.push(affinity_refused(cpus, &error));
+    }
+    if let Some(slack_ns) = wishes.timer_slack_ns
+        && let Err(error) = sched::set_own_timer_slack_ns(slack_ns)
+    {
+        let message = format!("{} was refused ({})", show_duration(slack_ns), plain(&error));
+        refused.push(missing("timer-slack", message, SEE_LIST));
+    }
+    refused.extend(wishes.apply_attr().err());
+    refused
+}
+
+/// What each task knob reads back as on a thread (0: the caller), from any other thread.
+pub fn read_task(knobs: &BTreeMap<String, Value>, tid: i32) -> Vec<KnobReading> {
+    let Ok(settings) = settings(knobs) else { return Vec::new() };
+    let attr = sched::attr(tid).map_err(|e| format!("sched_getattr of {tid}: {}", plain(&e)));
+    let reading = |(knob, asked, setting): (&'static str, String, TaskSetting)| {
+        let got = match setting.read(tid, attr.as_ref()) {
+            Ok(got) if got == setting => Reading::Known(asked.clone()),
+            Ok(got) => Reading::Known(got.show()),
+            Err(why) => Reading::Unknown(why),
+        };
+        KnobReading { knob: knob.to_string(), asked, got }
+    };
+    settings.into_iter().map(reading).collect()
+}
+
+/// The task settings that a variant's knobs ask for: knob, value as asked, setting.
+fn settings(
+    knobs: &BTreeMap<String, Value>,
+) -> Result<Vec<(&'static str, String, TaskSetting)>, Missing> {
+    let host = Host::default();
+    let mut settings = Vec::new();
+    for knob in registry().iter().filter(|knob| knob.scope() == super::Scope::Task) {
+        let name = knob.field().name;
+        let Some(value) = knobs.get(name) else { continue };
+        for action in knob.actions(value, &host)? {
+            if let Action::Task(setting) = action {
+                settings.push((name, value.to_string(), setting));
+            }
+        }
+    }
+    Ok(settings)
+}
+
+/// Settings gathered, since one system call takes most of them together.
+#[derive(Debug, Default)]
+struct Wishes {
+    policy: Option<Policy>,
+    priority: Option<u32>,
+    runtime_ns: Option<u64>,
+    deadline_ns: Option<u64>,
+    period_ns: Option<u64>,
+    nice: Option<i32>,
+    slice_ns: Option<u64>,
+    uclamp_min: Option<u32>,
+    uclamp_max: Option<u32>,
+    timer_slack_ns: Option<u64>,
+    affinity: Option<CpuSet>,
+}
+
+impl Wishes {
+    fn of(settings: impl Iterator<Item = TaskSetting>) -> Wishes {
+        let mut wishes = Wishes::default();
+        for setting in settings {
+            match setting {
+                TaskSetting::Policy(policy) => wishes.policy = Some(policy),
+                TaskSetting::Priority(priority) => wishes.priority = Some(priority),
+                TaskSetting::RuntimeNs(ns) => wishes.runtime_ns = Some(ns),
+                TaskSetting::DeadlineNs(ns) => wishes.deadline_ns = Some(ns),
+                TaskSetting::PeriodNs(ns) => wishes.period_ns = Some(ns),
+                TaskSetting::Nice(nice) => wishes.nice = Some(nice),
+                TaskSetting::SliceNs(ns) => wishes.slice_ns = Some(ns),
+                TaskSetting::UclampMin(clamp) => wishes.uclamp_min = Some(clamp),
+                TaskSetting::UclampMax(clamp) => wishes.uclamp_max = Some(clamp),
+                TaskSetting::TimerSlackNs(ns) => wishes.timer_slack_ns = Some(ns),
+                TaskSetting::Affinity(cpus) => wishes.affinity = Some(cpus),
+            }
+        }
+        wishes
+    }
+
+    fn apply_attr(&self) -> Result<(), Missing> {
+        let clamps = self.uclamp_min.is_some() || self.uclamp_max.is_some();
+        if self.policy.is_none() && self.slice_ns.is_none() && !clamps {
+            let Some(nice) = self.nice else { return Ok(()) };
+            // Not sched_setattr: it would also reset the slice.
+            return sched::set_nice(0, nice).map_err(|error| nice_refused(nice, &error));
+        }
+        let now = sched::attr(0).map_err(|error| {
+            missing("policy", format!("sched_getattr: {}", plain(&error)), SEE_LIST)
+        })?;
+        sched::set_attr(0, &self.attr(&now)?).map_err(|error| self.attr_refused(&now, &error))
+    }
+
+    /// What sched_setattr is to be given for a thread whose attributes are `now`.
+    fn attr(&self, now: &Attr) -> Result<Attr, Missing> {
+        let mut attr = Attr { nice: self.nice.unwrap_or(now.nice), ..Attr::default() };
+        if let Some(util) = self.uclamp_min {
+            attr.flags |= sched::UTIL_CLAMP_MIN;
+            attr.util_min = util;
+        }
+        if let Some(util) = self.uclamp_max {
+            attr.flags |= sched::UTIL_CLAMP_MAX;
+            attr.util_max = util;
+        }
+        if self.policy.is_none() && self.slice_ns.is_none() && self.nice.is_none() {
+            attr.policy = now.policy;
+            attr.flags |= sched::KEEP_POLICY | sched::KEEP_PARAMS;
+            return Ok(attr);
+        }
+        let policy = self.policy.or(Policy::from_number(now.policy)).ok_or_else(|| {
+            let message = format!("the thread runs under {}", policy_name(now.policy));
+            missing("slice", message, "name the policy, too: policy = \"other\"")
+        })?;
+        if self.slice_ns.is_some() && !policy.takes_nice_and_slice() {
+            let message = format!("the thread runs under {}", policy_name(now.policy));
+            return Err(missing("slice", message, "name the policy, too: policy = \"other\""));
+        }
+        attr.policy = policy.number();
+        attr.runtime_ns = self.slice_ns.unwrap_or(0);
+        if policy.takes_priority() {
+            attr.priority = self.priority.unwrap_or(1);
+        }
+        if policy == Policy::Deadline {
+            // The kernel takes a period of 0 for the deadline, but no deadline of 0.
+            attr.runtime_ns = self.runtime_ns.unwrap_or(0);
+            attr.deadline_ns = self.deadline_ns.or(self.period_ns).unwrap_or(0);
+            attr.period_ns = self.period_ns.unwrap_or(attr.deadline_ns);
+        }
+        Ok(attr)
+    }
+
+    /// Which knob the kernel refused, as far as its errno tells, and why.
+    fn attr_refused(&self, now: &Attr, error: &io::Error) -> Missing {
+        let clamp = if self.uclamp_min.is_some() { "uclamp-min" } else { "uclamp-max" };
+        match (error.raw_os_error(), self.policy) {
+            (Some(libc::EOPNOTSUPP | libc::E2BIG), _) => missing(
+                clamp,
+                "the kernel has no utilisation clamps (EOPNOTSUPP, built without \
+                 CONFIG_UCLAMP_TASK)",
+                IN_THE_LAB,
+            ),
+            (_, Some(policy)) if !policy.is_fair() => self.policy_refused(policy, error),
+            (Some(libc::EPERM | libc::EACCES), _) if self.nice.is_some_and(|n| n < now.nice) => {
+                nice_refused(self.nice.unwrap_or(now.nice), error)
+            }
+            (Some(libc::EPERM), _) if self.uclamp_min.or(self.uclamp_max).is_some() => missing(
+                clamp,
+                "a utilisation clamp was refused (EPERM, raising one needs CAP_SYS_NICE)",
+                AS_ROOT,
+            ),
+            (_, policy) => {
+                let name = policy_name(policy.map_or(now.policy, Policy::number));
+                let knob = if policy.is_some() { "policy" } else { "slice" };
+                let why = match error.raw_os_error() {
+                    Some(libc::EPERM) => {
+                        "EPERM, leaving the policy that this thread has needs CAP_SYS_NICE"
+                            .to_string()
+                    }
+                    _ => plain(error),
+                };
+                missing(knob, format!("{name} was refused ({why})"), AS_ROOT)
+            }
+        }
+    }
+
+    fn policy_refused(&self, policy: Policy, error: &io::Error) -> Missing {
+        let host = Host::default();
+        let refused = |why: String, hint: &str| {
+            let name = policy_name(policy.number());
+            missing("policy", format!("{name} was refused ({why})"), hint)
+        };
+        match (error.raw_os_error(), policy) {
+            (Some(libc::EPERM), _) if !may_sys_nice(&host) => {
+                refused("EPERM, it needs CAP_SYS_NICE".to_string(), AS_ROOT)
+            }
+            (Some(libc::EPERM), Policy::Deadline) => refused(
+                "EPERM, the thread may not use every CPU of its root domain".to_string(),
+                "let the workers use every CPU: no affinity, no placement, no taskset",
+            ),
+            (Some(libc::EPERM), _) => no_rt_runtime(&host, &refused),
+            (Some(libc::EBUSY), Policy::Deadline) => refused(
+                "EBUSY, the CPUs have no room for runtime/period of every worker".to_string(),
+                "shorten the runtime, or see /proc/sys/kernel/sched_rt_runtime_us",
+            ),
+            (Some(libc::EINVAL), Policy::Deadline) => refused(
+                "EINVAL, the period is outside of /proc/sys/kernel/\
+                 sched_deadline_period_{min,max}_us"
+                    .to_string(),
+                "choose a period that lies within: cat \
+                 /proc/sys/kernel/sched_deadline_period_*_us",
+            ),
+            _ => refused(plain(error), SEE_LIST),
+        }
+    }
+}
+
+const AS_ROOT: &str = "run as root: sudo schedlab run PLAN";
+const SEE_LIST: &str = "see what a knob takes: schedlab list variants";
+const IN_THE_LAB: &str = "run this plan in the lab, where the kernel is yours: \
+                          schedlab run PLAN --backend lab --kernel debian:6.18";
+
+fn missing(knob: &str, message: impl Into<String>, hint: &str) -> Missing {
+    Missing { knob: knob.to_string(), message: message.into(), hint: hint.to_string() }
+}
+
+/// EPERM in spite of CAP_SYS_NICE: with CONFIG_RT_GROUP_SCHED a cgroup has real-time time of
+/// its own, and a new one has none.
+fn no_rt_runtime(host: &Host, refused: &dyn Fn(String, &str) -> Missing) -> Missing {
+    match own_rt_runtime(host) {
+        Some((path, runtime_us)) => refused(
+            format!(
+                "EPERM, {} is {runtime_us}: under CONFIG_RT_GROUP_SCHED this cgroup has no \
+                 real-time runtime",
+                path.display()
+            ),
+            &format!("give it some: echo 100000 > {}", path.display()),
+        ),
+        None => refused(
+            "EPERM, this cgroup has no real-time runtime (CONFIG_RT_GROUP_SCHED)".to_string(),
+            "start schedlab from the root cgroup, or the kernel with rt_group_sched=0",
+        ),
+    }
+}
+
+/// CAP_SYS_NICE (23) in the effective set, as /proc/self/status tells it.
+fn may_sys_nice(host: &Host) -> bool {
+    let status = host.read("/proc/self/status").unwrap_or_default();
+    let bits = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok())
+        .is_some_and(|b| b >> 23 & 1 == 1)
+}
+
+fn nice_refused(nice: i32, error: &io::Error) -> Missing {
+    let why = match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => {
+            format!("{}, it needs CAP_SYS_NICE or RLIMIT_NICE", errno_name(error))
+        }
+        _ => plain(error),
+    };
+    missing("nice", format!("nice {nice} was refused ({why})"), AS_ROOT)
+}
+
+fn errno_name(error: &io::Error) -> &'static str {
+    if error.raw_os_error() == Some(libc::EACCES) { "EACCES" } else { "EPERM" }
+}
+
+fn affinity_refused(cpus: &CpuSet, error: &io::Error) -> Missing {
+    let why = match error.raw_os_error() {
+        Some(libc::EINVAL) => {
+            "EINVAL, none of these CPUs is online and allowed by the cpuset".to_string()
+        }
+        _ => plain(error),
+    };
+    let hint = "see which there are: cat /sys/devices/system/cpu/online";
+    missing("affinity", format!("CPUs {cpus} were refused ({why})"), hint)
+}
+
+fn policy_name(number: u32) -> String {
+    match (Policy::from_number(number), number) {
+        (Some(policy), _) => format!("SCHED_{}", policy.word().to_uppercase()),
+        (None, 7) => "SCHED_EXT".to_string(),
+        (None, number) => format!("policy {number}"),
+    }
+}
+
+impl TaskSetting {
+    /// The same setting as it is on thread `tid`.
+    fn read(&self, tid: i32, attr: Result<&Attr, &String>) -> Result<TaskSetting, String> {
+        let fair = |attr: &Attr| {
+            let policy = Policy::from_number(attr.policy);
+            policy.is_some_and(Policy::takes_nice_and_slice)
+        };
+        Ok(match self {
+            TaskSetting::Affinity(_) => {
+                let cpus = sched::affinity(tid);
+                let told = |e| format!("sched_getaffinity of {tid}: {}", plain(&e));
+                TaskSetting::Affinity(cpus.map_err(told)?)
+            }
+            TaskSetting::TimerSlackNs(_) => TaskSetting::TimerSlackNs(read_timer_slack(tid)?),
+            _ => {
+                let attr = attr.map_err(String::clone)?;
+                match self {
+                    TaskSetting::Policy(_) => TaskSetting::Policy(
+                        Policy::from_number(attr.policy)
+                            .ok_or_else(|| format!("runs under {}", policy_name(attr.policy)))?,
+                    ),
+                    TaskSetting::Priority(_) => TaskSetting::Priority(attr.priority),
+                    TaskSetting::RuntimeNs(_) => TaskSetting::RuntimeNs(attr.runtime_ns),
+                    TaskSetting::DeadlineNs(_) => TaskSetting::DeadlineNs(attr.deadline_ns),
+                    TaskSetting::PeriodNs(_) => TaskSetting::PeriodNs(attr.period_ns),
+                    TaskSetting::Nice(_) => TaskSetting::Nice(attr.nice),
+                    TaskSetting::SliceNs(_) if attr.runtime_ns == 0 || !fair(attr) => {
+                        return Err(NO_SLICE.to_string());
+                    }
+                    TaskSetting::SliceNs(_) => TaskSetting::SliceNs(attr.runtime_ns),
+                    TaskSetting::UclampMin(_) => TaskSetting::UclampMin(attr.util_min),
+                    TaskSetting::UclampMax(_) => TaskSetting::UclampMax(attr.util_max),
+                    TaskSetting::Affinity(_) | TaskSetting::TimerSlackNs(_) => self.clone(),
+                }
+            }
+        })
+    }
+
+    /// In the words of a plan.
+    fn show(&self) -> String {
+        let percent =
+            |util: u32| format!("{:.1}%", f64::from(util) * 100.0 / f64::from(sched::UCLAMP_MAX));
+        match self {
+            TaskSetting::Policy(policy) => policy.word().to_string(),
+            TaskSetting::Priority(priority) => priority.to_string(),
+            TaskSetting::Nice(nice) => nice.to_string(),
+            TaskSetting::RuntimeNs(ns)
+            | TaskSetting::DeadlineNs(ns)
+            | TaskSetting::PeriodNs(ns)
+            | TaskSetting::SliceNs(ns)
+            | TaskSetting::TimerSlackNs(ns) => show_duration(*ns),
+            TaskSetting::UclampMin(util) | TaskSetting::UclampMax(util) => percent(*util),
+            TaskSetting::Affinity(cpus) => cpus.to_string(),
+        }
+    }
+}
+
+/// What [`read_task`] tells of a slice that the kernel ignored.
+pub(super) const NO_SLICE: &str =
+    "sched_getattr shows no slice: the kernel is older than Linux 6.12 and ignores custom slices";
+
+fn read_timer_slack(tid: i32) -> Result<u64, String> {
+    if tid == 0 || tid == sched::own_tid() {
+        return sched::own_timer_slack_ns()
+            .map_err(|e| format!("PR_GET_TIMERSLACK: {}", plain(&e)));
+    }
+    let path = format!("/proc/{tid}/timerslack_ns");
+    let text = Host::default().read(&path).map_err(|e| format!("{path}: {}", plain(&e)))?;
+    text.trim().parse().map_err(|_| format!("{path} holds `{}`", text.escape_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::variant::testing::knobs;
+
+    /// What the knobs read back as from outside of a thread that has applied them.
+    fn applied(written: &[(&str, &str)]) -> Result<Vec<(String, Reading<String>)>, String> {
+        let knobs = knobs(written);
+        let (tid_in, tid_out) = std::sync::mpsc::channel();
+        let (end_in, end_out) = std::sync::mpsc::channel::<()>();
+        std::thread::scope(|threads| {
+            let knobs = &knobs;
+            let body = move || {
+                let refused = apply_to_self(knobs);
+                tid_in.send(refused.map(|()| sched::own_tid())).unwrap();
+                let _ended = end_out.recv();
+            };
+            threads.spawn(body);
+            let tid = tid_out.recv().unwrap();
+            let readings = tid.map(|tid| read_task(knobs, tid));
+            drop(end_in);
+            Ok(readings?.into_iter().map(|reading| (reading.knob, reading.got)).collect())
+        })
+    }
+
+    fn read_back_as_asked(written: &[(&str, &str)]) {
+        let expected: Vec<_> = written
+            .iter()
+            .map(|(knob, text)| (knob.to_string(), Reading::Known(text.to_string())))
+            .collect();
+        assert_eq!(applied(written), Ok(expected), "{written:?}");
+    }
+
+    #[test]
+    fn what_needs_no_privilege_reads_back() {
+        read_back_as_asked(&[("policy", "batch"), ("nice", "7")]);
+        read_back_as_asked(&[("policy", "idle")]);
+        read_back_as_asked(&[("nice", "19"), ("affinity", "0")]);
+    }
+
+    #[test]
+    fn a_slice_reads_back_and_outlives_no_other_knob() {
+        let slice = applied(&[("slice", "300us")]).unwrap();
+        if matches!(&slice[0].1, Reading::Unknown(why) if why == NO_SLICE) {
+            eprintln!("skipped: a_slice_reads_back needs Linux 6.12");
+            return;
+        }
+        read_back_as_asked(&[("slice", "300us")]);
+        read_back_as_asked(&[("policy", "batch"), ("nice", "3"), ("slice", "100ms")]);
+        // A nice value alone leaves the slice that the thread has.
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                apply_to_self(&knobs(&[("slice", "300us")])).unwrap();
+                apply_to_self(&knobs(&[("nice", "3")])).unwrap();
+                let attr = sched::attr(0).unwrap();
+                assert_eq!((attr.runtime_ns, attr.nice), (300_000, 3));
+            });
+        });
+    }
+
+    #[test]
+    fn what_needs_privileges_reads_back() {
+        if !may_sys_nice(&Host::default()) {
+            eprintln!("skipped: what_needs_privileges_reads_back needs CAP_SYS_NICE");
+            return;
+        }
+        read_back_as_asked(&[("policy", "fifo"), ("priority", "3")]);
+        read_back_as_asked(&[("policy", "rr"), ("priority", "1")]);
+        read_back_as_asked(&[("nice", "-5")]);
+        // Read from outside, a slack needs the privilege; setting it does not.
+        read_back_as_asked(&[("timer-slack", "1ms")]);
+        let times = [("runtime", "1ms"), ("deadline", "8ms"), ("period", "20ms")];
+        read_back_as_asked(&[&[("policy", "deadline")], &times[..]].concat());
+        let got = applied(&[("policy", "deadline"), ("runtime", "1ms"), ("period", "20ms")]);
+        assert!(got.is_ok(), "the deadline is the period: {got:?}");
+    }
+
+    #[test]
+    fn a_refusal_names_knob_and_errno() {
+        let absent = applied(&[("affinity", "60000")]).unwrap_err();
+        assert!(absent.contains("knob `affinity`: CPUs 60000 were refused (EINVAL"), "{absent}");
+        if may_sys_nice(&Host::default()) {
+            let slow = applied(&[("policy", "deadline"), ("runtime", "1ms"), ("period", "59s")]);
+            let slow = slow.unwrap_err();
+            assert!(slow.contains("SCHED_DEADLINE was refused (EINVAL, the period"), "{slow}");
+        } else {
+            let fifo = applied(&[("policy", "fifo")]).unwrap_err();
+            assert!(fifo.contains("SCHED_FIFO was refused (EPERM"), "{fifo}");
+        }
+    }
+
+    #[test]
+    fn one_call_carries_what_was_asked_and_keeps_the_rest() {
+        let now = Attr::default();
+        let attr = |written: &[(&str, &str)]| {
+            let settings = settings(&knobs(written)).unwrap();
+            Wishes::of(settings.into_iter().map(|(_, _, setting)| setting)).attr(&now)
+        };
+        let clamps = attr(&[("uclamp-min", "25%"), ("uclamp-max", "100%")]).unwrap();
+        assert_eq!((clamps.flags, clamps.util_min, clamps.util_max), (0x78, 256, 1024));
+        let both = attr(&[("uclamp-max", "50%"), ("policy", "batch")]).unwrap();
+        assert_eq!((both.flags, both.policy, both.util_max), (0x40, 3, 512));
+        let deadline = attr(&[("policy", "deadline"), ("runtime", "1ms"), ("deadline", "2ms")]);
+        let deadline = deadline.unwrap();
+        assert_eq!((deadline.deadline_ns, deadline.period_ns), (2_000_000, 2_000_000));
+        assert_eq!(attr(&[("policy", "fifo")]).unwrap().priority, 1);
+        let fifo = Attr { policy: 1, priority: 5, ..now };
+        let slice = Wishes { slice_ns: Some(300_000), ..Wishes::default() };
+        assert_eq!(slice.attr(&fifo).unwrap_err().message, "the thread runs under SCHED_FIFO");
+    }
+
+    #[test]
+    fn a_thread_that_has_ended_is_unknown_and_not_zero() {
+        let readings = read_task(&knobs(&[("nice", "5"), ("affinity", "0")]), i32::MAX);
+        assert_eq!(readings.len(), 2);
+        assert!(readings.iter().all(|reading| matches!(reading.got, Reading::Unknown(_))));
+    }
+}
