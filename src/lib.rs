@@ -1,6 +1,7 @@
 //! schedlab: a laboratory for CPU schedulers. The rooms are told in CONTRIBUTING.md.
 
 pub mod model;
+pub mod plan;
 pub mod stats;
 pub mod sys;
 pub mod variant;

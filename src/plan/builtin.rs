@@ -1,0 +1,32 @@
+//! Plans that come with the program, in the same format as a user's.
+
+/// A plan of `plans/`, embedded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Builtin {
+    pub name: &'static str,
+    /// The title in `text`, for lists.
+    pub title: &'static str,
+    pub text: &'static str,
+}
+
+const BUILTINS: &[Builtin] = &[
+    Builtin {
+        name: "quick",
+        title: "Default, batch and a short slice on this machine",
+        text: include_str!("../../plans/quick.toml"),
+    },
+    Builtin {
+        name: "smoke",
+        title: "Does measuring work at all? Two rounds of a fifth of a second",
+        text: include_str!("../../plans/smoke.toml"),
+    },
+];
+
+/// In the order of `schedlab list plans`.
+pub fn builtins() -> &'static [Builtin] {
+    BUILTINS
+}
+
+pub fn builtin(name: &str) -> Option<&'static Builtin> {
+    BUILTINS.iter().find(|builtin| builtin.name == name)
+}

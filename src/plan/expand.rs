@@ -1,0 +1,324 @@
+//! `[[workload]]`: worker sets, axes, and their cross product as [`Work`]s.
+//!
+//! A list where a field takes one value is an axis; the axes of a workload are crossed in
+//! the order written, the first slowest. Axes of a plain workload are named `param`, those
+//! of `[[workload.set]]` and `[[workload.background]]` `SET.param`. `count` and `workers`
+//! beside sets hold for all sets (not background) that do not say their own.
+
+use crate::model::{Field, Params, Value, Work, WorkerKind, WorkerSet};
+use crate::workload::{Request, Workload};
+
+use super::error::Faults;
+use super::fields::{MAX_SETS, MAX_WORKERS, SET, SET_KEYS, WORKLOAD_KEYS, Words, names};
+use super::read::{Names, sections};
+use super::table::{self, Points, Span, Table, fill_defaults, known_keys, shown, suggestion};
+
+/// One `[[workload]]`, checked but for what depends on the point of its axes.
+pub struct Draft {
+    pub name: String,
+    /// Where messages about the whole point.
+    pub span: Span,
+    sets: Vec<Set>,
+    /// In the order written.
+    axes: Vec<Axis>,
+    /// False: a fault was noted, so works are not made from it.
+    sound: bool,
+}
+
+struct Set {
+    name: String,
+    workload: &'static dyn Workload,
+    /// Of parameters and [`SET`] fields that are no axis.
+    fixed: Params,
+    background: bool,
+}
+
+struct Axis {
+    label: String,
+    field: &'static str,
+    /// Indices of the sets whose field it moves.
+    sets: Vec<usize>,
+    points: Vec<Value>,
+    written_at: usize,
+}
+
+pub fn drafts(top: &mut Table, words: &Words, faults: &mut Faults) -> Vec<Draft> {
+    let had_key = top.has("workload");
+    let tables = sections(top, "workload", "workload", faults);
+    if !had_key {
+        let hint =
+            "a plan needs one: [[workload]] with use = \"spin\"; see: schedlab list workloads";
+        faults.add(&(0..0), "the plan has no workload", "in this plan", hint);
+    }
+    let mut taken = Names::default();
+    let mut drafts = Vec::new();
+    for table in tables {
+        let before = faults.len();
+        if let Some(mut draft) = (Reader { words, faults }).workload(table, &mut taken) {
+            draft.sound = faults.len() == before;
+            drafts.push(draft);
+        }
+    }
+    drafts
+}
+
+struct Reader<'w> {
+    words: &'w Words,
+    faults: &'w mut Faults,
+}
+
+impl Reader<'_> {
+    fn workload(&mut self, mut table: Table, taken: &mut Names) -> Option<Draft> {
+        let span = table.span.clone();
+        let named = table.has("name");
+        let name = table.take_name("name", self.faults);
+        let set_tables = sections(&mut table, "set", "workload.set", self.faults);
+        let background = sections(&mut table, "background", "workload.background", self.faults);
+        if set_tables.len() + background.len() > MAX_SETS {
+            let message = format!("{} worker sets", set_tables.len() + background.len());
+            self.faults.add(&span, message, "too many", format!("at most {MAX_SETS} in one cell"));
+            return None;
+        }
+        let mut sets = Sets::default();
+        let default_name = if set_tables.is_empty() {
+            self.plain(table, &mut sets)
+        } else {
+            if !named {
+                let hint = "a workload of several sets has one: name = \"mix\"";
+                self.faults.add(&span, "the workload has no `name`", "this workload", hint);
+            }
+            self.several(table, set_tables, &mut sets);
+            None
+        };
+        for table in background {
+            self.set(table, true, &mut sets);
+        }
+        // Neither: a fault says why.
+        let default_name = default_name.filter(|_| !named).map(|name| (name, span.clone()));
+        let (name, span) = name.or(default_name).unwrap_or((String::new(), span));
+        if !name.is_empty() {
+            taken.claim(&name, &span, "workload", self.faults);
+        }
+        sets.axes.sort_by_key(|axis| axis.written_at);
+        Some(Draft { name, span, sets: sets.sets, axes: sets.axes, sound: true })
+    }
+
+    /// A workload with `use` and parameters in its own table. Returns its default name.
+    fn plain(&mut self, mut table: Table, sets: &mut Sets) -> Option<String> {
+        let (workload, _) = self.take_use(&mut table)?;
+        let spec = workload.spec();
+        sets.names.claim(spec.name, &table.span, "set", self.faults);
+        let set =
+            Set { name: spec.name.to_string(), workload, fixed: Params::new(), background: false };
+        sets.sets.push(set);
+        for fields in [SET, spec.params] {
+            self.fields(&mut table, fields, &[0], "", sets);
+        }
+        fill_all(&mut sets.sets[0], &sets.axes, 0);
+        let known = known_keys(WORKLOAD_KEYS, &[SET, spec.params]);
+        table.finish(&known, &format!("workload `{}`", spec.name), self.faults);
+        Some(spec.name.to_string())
+    }
+
+    /// A workload made of `[[workload.set]]`s.
+    fn several(&mut self, mut table: Table, set_tables: Vec<Table>, sets: &mut Sets) {
+        if let Some(entry) = table.take("use") {
+            let hint =
+                "either `use` and parameters, or [[workload.set]] tables that each say `use`";
+            self.faults.add(&entry.key_span, "`use` beside sets", "not with sets", hint);
+        }
+        let own: Vec<(usize, Vec<&'static str>)> = set_tables
+            .into_iter()
+            .filter_map(|table| {
+                let own = names(SET).into_iter().filter(|name| table.has(name)).collect();
+                Some((self.set(table, false, sets)?, own))
+            })
+            .collect();
+        for field in SET {
+            let heirs: Vec<usize> = own
+                .iter()
+                .filter(|(_, own)| !own.contains(&field.name))
+                .map(|(index, _)| *index)
+                .collect();
+            let key_span = table.key_span(field.name);
+            if let Some(span) = key_span.filter(|_| heirs.is_empty() && !own.is_empty()) {
+                let message = format!("every set has its own `{}`", field.name);
+                self.faults.add(&span, message, "without effect", "leave it out here");
+            }
+            // What is written here replaces the default that a set was given.
+            self.fields(&mut table, std::slice::from_ref(field), &heirs, "", sets);
+        }
+        let known: Vec<&str> =
+            ["name", "set", "background"].into_iter().chain(names(SET)).collect();
+        table.finish(&known, "a workload with sets", self.faults);
+    }
+
+    /// One `[[workload.set]]` or `[[workload.background]]`. Returns its index.
+    fn set(&mut self, mut table: Table, background: bool, sets: &mut Sets) -> Option<usize> {
+        let named = table.has("name");
+        let name = table.take_name("name", self.faults);
+        let (workload, use_span) = self.take_use(&mut table)?;
+        let spec = workload.spec();
+        let default_name = || (!named).then(|| (spec.name.to_string(), use_span));
+        let name = name.or_else(default_name).map_or(String::new(), |(name, span)| {
+            sets.names.claim(&name, &span, "set", self.faults);
+            name
+        });
+        let index = sets.sets.len();
+        let prefix = format!("{name}.");
+        sets.sets.push(Set { name, workload, fixed: Params::new(), background });
+        for fields in [SET, spec.params] {
+            self.fields(&mut table, fields, &[index], &prefix, sets);
+        }
+        fill_all(&mut sets.sets[index], &sets.axes, index);
+        let known = known_keys(SET_KEYS, &[SET, spec.params]);
+        table.finish(&known, &format!("a set of workload `{}`", spec.name), self.faults);
+        Some(index)
+    }
+
+    /// Takes the written fields as fixed values or axes of the sets with these indices.
+    fn fields(
+        &mut self,
+        table: &mut Table,
+        fields: &'static [Field],
+        indices: &[usize],
+        prefix: &str,
+        sets: &mut Sets,
+    ) {
+        for field in fields {
+            let Some(entry) = table.take(field.name) else { continue };
+            match table::points(&field.kind, entry.value, self.faults) {
+                None => {}
+                Some(Points::One(value)) => {
+                    for &index in indices {
+                        sets.sets[index].fixed.insert(field.name.to_string(), value.clone());
+                    }
+                }
+                Some(Points::Axis(points)) => sets.axes.push(Axis {
+                    label: format!("{prefix}{}", field.name),
+                    field: field.name,
+                    sets: indices.to_vec(),
+                    points,
+                    written_at: entry.key_span.start,
+                }),
+            }
+        }
+    }
+
+    fn take_use(&mut self, table: &mut Table) -> Option<(&'static dyn Workload, Span)> {
+        let Some(entry) = table.take("use") else {
+            let hint = "name a load generator: use = \"spin\"; see: schedlab list workloads";
+            self.faults.add(&table.span, "the workload has no `use`", "this one", hint);
+            return None;
+        };
+        let name = table::text(&entry, super::fields::MAX_NAME_CHARS, self.faults)?;
+        let found = self.words.workload(name);
+        if found.is_none() {
+            let known: Vec<&str> =
+                self.words.workloads.iter().map(|workload| workload.spec().name).collect();
+            let message = format!("there is no workload {}", shown(name));
+            let span = entry.value.span();
+            self.faults.add(&span, message, "not known here", suggestion(name, &known));
+        }
+        found.map(|workload| (workload, entry.value.span()))
+    }
+}
+
+/// The worker sets of one workload while they are read.
+#[derive(Default)]
+struct Sets {
+    sets: Vec<Set>,
+    axes: Vec<Axis>,
+    names: Names,
+}
+
+/// Defaults where neither a value nor an axis is written.
+fn fill_all(set: &mut Set, axes: &[Axis], index: usize) {
+    let is_axis = |field: &Field| {
+        axes.iter().any(|axis| axis.field == field.name && axis.sets.contains(&index))
+    };
+    for fields in [SET, set.workload.spec().params] {
+        let open: Vec<Field> = fields.iter().filter(|field| !is_axis(field)).copied().collect();
+        fill_defaults(&mut set.fixed, &open);
+    }
+}
+
+impl Draft {
+    /// How many works it makes. Saturates.
+    pub fn points(&self) -> u128 {
+        self.axes.iter().fold(1, |product, axis| product.saturating_mul(axis.points.len() as u128))
+    }
+
+    /// The cross product of the axes, each point checked with the workloads themselves.
+    /// The caller has bounded [`Draft::points`].
+    pub fn works(&self, cpus: u32, seed: u64, faults: &mut Faults) -> Vec<Work> {
+        if !self.sound {
+            return Vec::new();
+        }
+        let mut works = Vec::new();
+        for point in 0..self.points() as u64 {
+            let work = self.work(point);
+            if let Err(why) = check_layout(&work, cpus, seed, &self.sets) {
+                // One point of a workload is enough: the others mostly fail alike.
+                let hint = "change the parameters that do not go together";
+                let message = format!("{} cannot be run: {why}", shown(&work.label()));
+                faults.add(&self.span, message, "this workload", hint);
+                return Vec::new();
+            }
+            works.push(work);
+        }
+        works
+    }
+
+    /// The work at `point`: its digits, the first axis slowest, choose from each axis.
+    fn work(&self, point: u64) -> Work {
+        let mut params: Vec<Params> = self.sets.iter().map(|set| set.fixed.clone()).collect();
+        let mut axes = Vec::with_capacity(self.axes.len());
+        let mut rest = point;
+        for axis in self.axes.iter().rev() {
+            let size = axis.points.len() as u64;
+            let value = &axis.points[(rest % size) as usize];
+            rest /= size;
+            for &index in &axis.sets {
+                params[index].insert(axis.field.to_string(), value.clone());
+            }
+            axes.push((axis.label.clone(), value.to_string()));
+        }
+        axes.reverse();
+        let sets = self.sets.iter().zip(params).map(|(set, params)| set.worker_set(params));
+        Work { name: self.name.clone(), axes, sets: sets.collect() }
+    }
+}
+
+impl Set {
+    fn worker_set(&self, mut params: Params) -> WorkerSet {
+        let count = params.remove("count").and_then(|value| value.as_int()).unwrap_or(1);
+        let processes = params.remove("workers").is_some_and(|v| v.as_text() == Some("processes"));
+        WorkerSet {
+            name: self.name.clone(),
+            workload: self.workload.spec().name.to_string(),
+            params,
+            count: count as u32,
+            kind: if processes { WorkerKind::Processes } else { WorkerKind::Threads },
+            background: self.background,
+        }
+    }
+}
+
+/// Asks each workload for its workers, as a run will.
+fn check_layout(work: &Work, cpus: u32, seed: u64, sets: &[Set]) -> Result<(), String> {
+    let mut workers = 0_usize;
+    for (set, made) in sets.iter().zip(&work.sets) {
+        let WorkerSet { params, count, kind, .. } = made;
+        let request = Request { params, count: *count, kind: *kind, cpus, seed };
+        let roles = set
+            .workload
+            .layout(&request)
+            .map_err(|why| format!("set {}: {why}", shown(&set.name)))?;
+        workers = workers.saturating_add(roles.len());
+    }
+    if workers > MAX_WORKERS {
+        return Err(format!("it has {workers} workers, and one cell at most {MAX_WORKERS}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! The words of the plan format that belong to no workload and no knob, and its limits.
+//! Flat tables; the parser and the JSON Schema both derive from them.
+
+use crate::model::{Field, Kind};
+use crate::variant;
+use crate::workload::{self, Workload};
+
+/// More cells than this is a typing error: at a second each, one round takes a day.
+pub const MAX_CELLS: u64 = 100_000;
+pub const MAX_RUNS: u64 = 10_000_000;
+/// Of all worker sets of one cell together.
+pub const MAX_WORKERS: usize = 100_000;
+/// Worker sets of one workload, background sets included.
+pub const MAX_SETS: usize = 16;
+pub const MAX_TEXT_BYTES: usize = 1 << 20;
+pub const MAX_NAME_CHARS: usize = 64;
+pub const MAX_TITLE_CHARS: usize = 200;
+
+const MS: u64 = 1_000_000;
+const S: u64 = 1_000 * MS;
+const HOUR: u64 = 3_600 * S;
+
+pub const MEASURE: &[Field] = &[
+    Field {
+        name: "rounds",
+        kind: Kind::Int { min: 1, max: 100_000 },
+        default: Some("10"),
+        about: "passes over all cells; each gives one sample per cell",
+    },
+    Field {
+        name: "duration",
+        kind: Kind::Duration { min_ns: 10 * MS, max_ns: 24 * HOUR },
+        default: Some("5s"),
+        about: "measured time of one run",
+    },
+    Field {
+        name: "warmup",
+        kind: Kind::Duration { min_ns: 0, max_ns: 24 * HOUR },
+        default: Some("1s"),
+        about: "time before it in which workers run and nothing counts",
+    },
+    Field {
+        name: "window",
+        kind: Kind::Duration { min_ns: 10 * MS, max_ns: 24 * HOUR },
+        default: Some("1s"),
+        about: "reporting interval inside a run; the default yields to a shorter duration",
+    },
+    Field {
+        name: "seed",
+        kind: Kind::Int { min: 0, max: i64::MAX },
+        default: Some("1"),
+        about: "shuffles the order of cells and seeds what workers draw",
+    },
+    Field {
+        name: "budget",
+        kind: Kind::Duration { min_ns: S, max_ns: 720 * HOUR },
+        default: None,
+        about: "no further round begins that would end after this; no limit unless given",
+    },
+    Field {
+        name: "grace",
+        kind: Kind::Duration { min_ns: 100 * MS, max_ns: 24 * HOUR },
+        default: Some("30s"),
+        about: "a run that has not ended this long after its time is killed and failed",
+    },
+];
+
+pub const PLACEMENT: &[Field] = &[Field {
+    name: "cpus",
+    kind: Kind::Cpus,
+    default: None,
+    about: "the CPUs that workers may use; all that the process may use unless given",
+}];
+
+/// Beside a workload's own parameters, in every table that describes worker sets.
+pub const SET: &[Field] = &[
+    Field {
+        name: "count",
+        kind: Kind::Int { min: 1, max: 100_000 },
+        default: Some("1"),
+        about: "how many times the set's workers are there",
+    },
+    Field {
+        name: "workers",
+        kind: Kind::Choice(&["threads", "processes"]),
+        default: Some("threads"),
+        about: "what a worker is",
+    },
+];
+
+/// Keys of the top level, of `[[variant]]`, of a worker set and of `[[workload]]`, beside
+/// fields. No knob and no parameter may have such a name; a test walks the registries.
+pub const TOP_KEYS: &[&str] = &["schema", "title", "measure", "variant", "workload", "placement"];
+pub const VARIANT_KEYS: &[&str] = &["name"];
+pub const SET_KEYS: &[&str] = &["name", "use"];
+pub const WORKLOAD_KEYS: &[&str] = &["name", "use", "set", "background"];
+
+/// What a plan may name: knobs and workloads. Tests bring their own.
+pub struct Words {
+    pub knobs: Vec<Field>,
+    pub workloads: &'static [&'static dyn Workload],
+}
+
+impl Words {
+    pub fn registered() -> Self {
+        Words { knobs: variant::fields(), workloads: workload::registry() }
+    }
+
+    pub fn workload(&self, name: &str) -> Option<&'static dyn Workload> {
+        self.workloads.iter().copied().find(|workload| workload.spec().name == name)
+    }
+}
+
+/// The names of `fields`.
+pub fn names(fields: &[Field]) -> Vec<&'static str> {
+    fields.iter().map(|field| field.name).collect()
+}

@@ -1,0 +1,52 @@
+//! The cells of a plan, and the order in which rounds visit them.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use crate::model::{Cell, Plan, RunKey};
+
+/// All cells in written order, variants fastest: the variants of one work stand together,
+/// as a report compares them. The index is the position.
+pub fn cells(plan: &Plan) -> Vec<Cell> {
+    let pairs =
+        plan.works.iter().flat_map(|work| plan.variants.iter().map(move |variant| (work, variant)));
+    pairs
+        .enumerate()
+        .map(|(index, (work, variant))| Cell {
+            index: index as u32,
+            variant: variant.clone(),
+            work: work.clone(),
+            placement: plan.placement.clone(),
+        })
+        .collect()
+}
+
+/// Every run: rounds in turn, each all cells in an order of its own. The order of a round
+/// depends on the plan's seed, the round's number and the number of cells, on nothing else:
+/// a plan to which rounds are added goes on where it stood.
+pub fn order(plan: &Plan) -> Vec<RunKey> {
+    let cells = (plan.works.len() * plan.variants.len()) as u32;
+    (0..plan.measure.rounds)
+        .flat_map(|round| {
+            let order = shuffled(plan.measure.seed, round, cells);
+            order.into_iter().map(move |cell| RunKey { round, cell })
+        })
+        .collect()
+}
+
+/// Fisher-Yates over ChaCha8, spelled out: stored plans are resumed by later versions, so
+/// the order may not change with a library's way of seeding or drawing.
+fn shuffled(seed: u64, round: u32, cells: u32) -> Vec<u32> {
+    let mut key = [0; 32];
+    key[..8].copy_from_slice(&seed.to_le_bytes());
+    let mut rng = ChaCha8Rng::from_seed(key);
+    // A stream per round, so that no two rounds of any two seeds draw the same numbers.
+    rng.set_stream(u64::from(round));
+    let mut order: Vec<u32> = (0..cells).collect();
+    for last in (1..order.len()).rev() {
+        // Multiply and shift: the bias of a 64-bit draw over so few cells is below 2^-40.
+        let other = (u128::from(rng.next_u64()) * (last as u128 + 1)) >> 64;
+        order.swap(last, other as usize);
+    }
+    order
+}

@@ -1,0 +1,297 @@
+//! The top level of a plan, `[measure]`, `[placement]` and `[[variant]]`.
+
+use std::collections::BTreeMap;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::model::{CpuSet, Measure, PLAN_SCHEMA, Params, Placement, Plan, Value, Variant, Work};
+
+use super::error::{Faults, PlanErrors};
+use super::expand::{self, Draft};
+use super::fields::{
+    MAX_CELLS, MAX_RUNS, MAX_TEXT_BYTES, MAX_TITLE_CHARS, MEASURE, PLACEMENT, TOP_KEYS,
+    VARIANT_KEYS, Words,
+};
+use super::table::{self, Entry, Span, Table, fill_defaults, known_keys, shown};
+
+pub fn plan(
+    source_name: &str,
+    text: &str,
+    machine: Option<&CpuSet>,
+    words: &Words,
+) -> Result<Plan, PlanErrors> {
+    let mut faults = Faults::default();
+    let plan = read(source_name, text, machine, words, &mut faults);
+    match plan {
+        Some(plan) if faults.is_empty() => Ok(plan),
+        _ => Err(faults.into_errors(source_name, text)),
+    }
+}
+
+/// `None` where nothing can be said beyond the faults: broken TOML, another schema.
+fn read(
+    source_name: &str,
+    text: &str,
+    machine: Option<&CpuSet>,
+    words: &Words,
+    faults: &mut Faults,
+) -> Option<Plan> {
+    let document = document(text, faults)?;
+    let mut top = Table::new(document.get_ref(), 0..0);
+    schema(&mut top, faults)?;
+    let title = top.take("title").and_then(|entry| table::text(&entry, MAX_TITLE_CHARS, faults));
+    let title = title.map_or_else(|| file_stem(source_name), str::to_string);
+    let (measure, rounds_span) = measure(&mut top, faults);
+    let placement = placement(&mut top, machine, faults);
+    let variants = variants(&mut top, words, faults);
+    let drafts = expand::drafts(&mut top, words, faults);
+    top.finish(TOP_KEYS, "a plan", faults);
+
+    check_size(&drafts, variants.len(), measure.rounds, &rounds_span, faults)?;
+    let cpus = placement.cpus.as_ref().or(machine).map_or(1, CpuSet::len).max(1) as u32;
+    let mut works: Vec<Work> = Vec::new();
+    for draft in &drafts {
+        works.extend(draft.works(cpus, measure.seed, faults));
+    }
+    Some(Plan { title, measure, variants, works, placement })
+}
+
+fn document<'t>(text: &'t str, faults: &mut Faults) -> Option<Spanned<DeTable<'t>>> {
+    if text.len() > MAX_TEXT_BYTES {
+        let message = format!("the plan has {} bytes", text.len());
+        let hint = format!("at most {MAX_TEXT_BYTES} bytes are read: is this the right file?");
+        faults.add(&(0..0), message, "too long", hint);
+        return None;
+    }
+    let (document, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        let span = error.span().unwrap_or(0..0);
+        let hint = "a plan is written in TOML (https://toml.io); see: schedlab run --print quick";
+        faults.add(&span, format!("not TOML: {}", error.message()), "here", hint);
+    }
+    errors.is_empty().then_some(document)
+}
+
+/// The version first: another one would make every other message a guess.
+fn schema(top: &mut Table, faults: &mut Faults) -> Option<()> {
+    let Some(entry) = top.take("schema") else {
+        let hint = format!("begin the plan with: schema = {PLAN_SCHEMA}");
+        faults.add(&(0..0), "`schema` is missing", "before this", hint);
+        return Some(());
+    };
+    let span = entry.value.span();
+    let DeValue::Integer(version) = entry.value.get_ref() else {
+        let message =
+            format!("`schema` takes a number, not {}", table::kind_of(entry.value.get_ref()));
+        faults.add(&span, message, "not a number", format!("write: schema = {PLAN_SCHEMA}"));
+        return Some(());
+    };
+    if i64::from_str_radix(version.as_str(), version.radix()) == Ok(PLAN_SCHEMA) {
+        return Some(());
+    }
+    let message = format!("a plan of schema {} cannot be read", shown(&version.to_string()));
+    let hint = format!("this version reads schema {PLAN_SCHEMA}; see: schedlab --version");
+    faults.add(&span, message, "not known here", hint);
+    None
+}
+
+/// `plans/web.toml` is called `web` where it has no title.
+fn file_stem(source_name: &str) -> String {
+    let file = source_name.rsplit('/').next().unwrap_or(source_name);
+    let stem = file.strip_suffix(".toml").unwrap_or(file);
+    shown(stem).trim_matches('`').to_string()
+}
+
+/// A top-level table of this name, taken from `top`. Absent: an empty one.
+fn section<'t>(top: &mut Table<'t>, name: &str, faults: &mut Faults) -> Option<Table<'t>> {
+    let entry = top.take(name)?;
+    match entry.value.get_ref() {
+        DeValue::Table(inner) => Some(Table::new(inner, entry.key_span)),
+        other => {
+            let message = format!("`{name}` is {}, not a table", table::kind_of(other));
+            faults.add(&entry.value.span(), message, "not a table", format!("write: [{name}]"));
+            None
+        }
+    }
+}
+
+/// The tables of `[[name]]` below `table`, each with the place that messages point at.
+/// `path` is the name as it stands in the brackets. Not written: none.
+pub fn sections<'t>(
+    table: &mut Table<'t>,
+    name: &str,
+    path: &str,
+    faults: &mut Faults,
+) -> Vec<Table<'t>> {
+    let Some(entry) = table.take(name) else { return Vec::new() };
+    let hint = format!("write it with two brackets: [[{path}]]");
+    let DeValue::Array(items) = entry.value.get_ref() else {
+        let message = format!("`{name}` is {}, not a list of tables", kind(&entry));
+        faults.add(&entry.key_span, message, "one is not a list", &hint);
+        return Vec::new();
+    };
+    if items.is_empty() {
+        faults.add(&entry.value.span(), format!("`{name}` is empty"), "no tables", &hint);
+    }
+    let mut tables = Vec::new();
+    for item in items.iter() {
+        match item.get_ref() {
+            DeValue::Table(inner) => tables.push(Table::new(inner, item.span())),
+            other => {
+                let message = format!("`{name}` holds {}, not a table", table::kind_of(other));
+                faults.add(&item.span(), message, "not a table", &hint);
+            }
+        }
+    }
+    tables
+}
+
+fn kind(entry: &Entry) -> &'static str {
+    table::kind_of(entry.value.get_ref())
+}
+
+/// Also returns the place to which a wrong number of runs is put down.
+fn measure(top: &mut Table, faults: &mut Faults) -> (Measure, Span) {
+    let mut given = Params::new();
+    let mut places: BTreeMap<&str, Span> = BTreeMap::new();
+    if let Some(mut table) = section(top, "measure", faults) {
+        places.insert("measure", table.span.clone());
+        for field in MEASURE {
+            if let Some((value, span)) = table.take_value(field, faults) {
+                given.insert(field.name.to_string(), value);
+                places.insert(field.name, span);
+            }
+        }
+        table.finish(&known_keys(&[], &[MEASURE]), "[measure]", faults);
+    }
+    let window_given = given.get("window").and_then(Value::as_duration_ns);
+    fill_defaults(&mut given, MEASURE);
+    // Absent only where a fault was noted: the number is then never used.
+    let ns = |name: &str| given.get(name).and_then(Value::as_duration_ns);
+    let int = |name: &str| given.get(name).and_then(Value::as_int).unwrap_or_default();
+    let duration_ns = ns("duration").unwrap_or_default();
+    if let (Some(window_ns), Some(span)) = (window_given, places.get("window"))
+        && window_ns > duration_ns
+    {
+        let hint = "a window lies inside a run: shorten it or lengthen `duration`";
+        faults.add(span, "`window` is longer than `duration`", "longer than a run", hint);
+    }
+    let measure = Measure {
+        rounds: int("rounds") as u32,
+        duration_ns,
+        warmup_ns: ns("warmup").unwrap_or_default(),
+        window_ns: ns("window").unwrap_or_default().min(duration_ns),
+        seed: int("seed") as u64,
+        budget_ns: ns("budget"),
+        grace_ns: ns("grace").unwrap_or_default(),
+    };
+    let rounds_span = places.get("rounds").or(places.get("measure")).cloned().unwrap_or(0..0);
+    (measure, rounds_span)
+}
+
+fn placement(top: &mut Table, machine: Option<&CpuSet>, faults: &mut Faults) -> Placement {
+    let Some(mut table) = section(top, "placement", faults) else { return Placement::default() };
+    let mut cpus = None;
+    for field in PLACEMENT {
+        if let Some((value, span)) = table.take_value(field, faults) {
+            cpus = value.as_cpus().cloned();
+            check_cpus(cpus.as_ref(), machine, &span, faults);
+        }
+    }
+    table.finish(&known_keys(&[], &[PLACEMENT]), "[placement]", faults);
+    Placement { cpus }
+}
+
+fn check_cpus(cpus: Option<&CpuSet>, machine: Option<&CpuSet>, span: &Span, faults: &mut Faults) {
+    let (Some(cpus), Some(machine)) = (cpus, machine) else { return };
+    let missing = cpus.minus(machine);
+    let noun = match missing.len() {
+        0 => return,
+        1 => "CPU",
+        _ => "CPUs",
+    };
+    let message = format!("{noun} {missing} not on this machine");
+    faults.add(span, message, "not there", format!("this machine has CPUs {machine}"));
+}
+
+/// One variant without knobs where none is written: a measurement without comparison.
+fn variants(top: &mut Table, words: &Words, faults: &mut Faults) -> Vec<Variant> {
+    let written = sections(top, "variant", "variant", faults);
+    if written.is_empty() {
+        return vec![Variant { name: "default".to_string(), knobs: BTreeMap::new() }];
+    }
+    let mut taken = Names::default();
+    let mut variants = Vec::new();
+    for mut table in written {
+        let header = table.span.clone();
+        let had_name = table.has("name");
+        let name = match table.take_name("name", faults) {
+            Some((name, span)) => {
+                taken.claim(&name, &span, "variant", faults);
+                name
+            }
+            None => {
+                if !had_name {
+                    let hint = "every variant has one: name = \"default\"";
+                    faults.add(&header, "the variant has no `name`", "this variant", hint);
+                }
+                String::new()
+            }
+        };
+        let knobs = table.take_written(&words.knobs, faults);
+        table.finish(&known_keys(VARIANT_KEYS, &[&words.knobs]), "a variant", faults);
+        variants.push(Variant { name, knobs });
+    }
+    variants
+}
+
+/// Names that must differ.
+#[derive(Default)]
+pub struct Names(std::collections::BTreeSet<String>);
+
+impl Names {
+    pub fn claim(&mut self, name: &str, span: &Span, what: &str, faults: &mut Faults) {
+        if !self.0.insert(name.to_string()) {
+            let message = format!("a second {what} is named {}", shown(name));
+            let hint =
+                format!("give each {what} a name of its own: name = {:?}", format!("{name}-2"));
+            faults.add(span, message, "taken", hint);
+        }
+    }
+}
+
+/// Counts cells and runs before any is made. `None`: too many.
+fn check_size(
+    drafts: &[Draft],
+    variants: usize,
+    rounds: u32,
+    rounds_span: &Span,
+    faults: &mut Faults,
+) -> Option<()> {
+    let mut cells: u128 = 0;
+    for draft in drafts {
+        cells = cells.saturating_add(draft.points().saturating_mul(variants as u128));
+        if cells > u128::from(MAX_CELLS) {
+            let message = format!("the plan has {} cells up to here", many(cells));
+            let hint = format!(
+                "at most {MAX_CELLS}: fewer points on the axes of {}, or fewer variants",
+                shown(&draft.name)
+            );
+            faults.add(&draft.span, message, "too many cells", hint);
+            return None;
+        }
+    }
+    let runs = cells * u128::from(rounds);
+    if runs > u128::from(MAX_RUNS) {
+        let message = format!("{cells} cells in {rounds} rounds are {runs} runs");
+        let hint = format!("at most {MAX_RUNS}: fewer rounds, variants or points on axes");
+        faults.add(rounds_span, message, "too many runs", hint);
+        return None;
+    }
+    Some(())
+}
+
+fn many(count: u128) -> String {
+    if count > 1_000_000_000_000 { "more than 10^12".to_string() } else { count.to_string() }
+}

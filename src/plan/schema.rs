@@ -1,0 +1,128 @@
+//! The JSON Schema of plans, made from the tables that the parser reads with.
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::model::{Field, Kind, PLAN_SCHEMA};
+use crate::workload::Spec;
+
+use super::fields::{MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE, PLACEMENT, SET, Words};
+
+/// JSON Schema (draft 2020-12) of the TOML that [`super::parse`] takes. What a schema cannot
+/// say, the parser checks: unique names, sizes of cross products, CPUs that exist, the range
+/// of a value with a unit.
+pub fn json_schema() -> Json {
+    schema_of(&Words::registered())
+}
+
+fn schema_of(words: &Words) -> Json {
+    let specs: Vec<&Spec> = words.workloads.iter().map(|workload| workload.spec()).collect();
+    let workloads = specs
+        .iter()
+        .map(|spec| set_table(spec, &[("background", reference("sets"))]))
+        .chain(std::iter::once(workload_of_sets()));
+    let sets = specs.iter().map(|spec| set_table(spec, &[]));
+    let mut variant = properties(&words.knobs, &schema_of_kind);
+    variant.insert("name".to_string(), reference("name"));
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "schedlab plan",
+        "type": "object",
+        "required": ["schema", "workload"],
+        "additionalProperties": false,
+        "properties": {
+            "schema": { "const": PLAN_SCHEMA },
+            "title": { "type": "string", "minLength": 1, "maxLength": MAX_TITLE_CHARS },
+            "measure": table(properties(MEASURE, &schema_of_kind), &[]),
+            "variant": { "type": "array", "minItems": 1, "items": table(variant, &["name"]) },
+            "workload": { "type": "array", "minItems": 1, "items": {
+                "anyOf": workloads.collect::<Vec<_>>(),
+            } },
+            "placement": table(properties(PLACEMENT, &schema_of_kind), &[]),
+        },
+        "$defs": {
+            "name": {
+                "type": "string",
+                "pattern": r"^[^\-\s\x00-\x1f]([^\x00-\x1f]*[^\s\x00-\x1f])?$",
+                "maxLength": MAX_NAME_CHARS,
+            },
+            "sets": { "type": "array", "minItems": 1, "maxItems": MAX_SETS, "items": {
+                "anyOf": sets.collect::<Vec<_>>(),
+            } },
+        },
+    })
+}
+
+/// A worker set of one workload, and the further keys that its table takes.
+fn set_table(spec: &Spec, more: &[(&str, Json)]) -> Json {
+    let mut keys = properties(SET, &schema_of_axis);
+    keys.extend(properties(spec.params, &schema_of_axis));
+    keys.insert("name".to_string(), reference("name"));
+    keys.insert("use".to_string(), json!({ "const": spec.name, "description": spec.about }));
+    keys.extend(more.iter().map(|(key, schema)| (key.to_string(), schema.clone())));
+    table(keys, &["use"])
+}
+
+fn workload_of_sets() -> Json {
+    let mut keys = properties(SET, &schema_of_axis);
+    keys.insert("name".to_string(), reference("name"));
+    keys.insert("set".to_string(), reference("sets"));
+    keys.insert("background".to_string(), reference("sets"));
+    table(keys, &["name", "set"])
+}
+
+fn table(properties: Map<String, Json>, required: &[&str]) -> Json {
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": required,
+        "properties": properties,
+    })
+}
+
+fn reference(definition: &str) -> Json {
+    json!({ "$ref": format!("#/$defs/{definition}") })
+}
+
+fn properties(fields: &[Field], schema: &dyn Fn(&Kind) -> Json) -> Map<String, Json> {
+    let one = |field: &Field| {
+        let mut property = schema(&field.kind);
+        property["description"] = json!(field.about);
+        property["default"] = match (field.default, field.kind) {
+            (None, _) => return (field.name.to_string(), property),
+            (Some(text), Kind::Int { .. } | Kind::Bool) => {
+                serde_json::from_str(text).unwrap_or_else(|_| json!(text))
+            }
+            (Some(text), _) => json!(text),
+        };
+        (field.name.to_string(), property)
+    };
+    fields.iter().map(one).collect()
+}
+
+/// One value, or a list of them as an axis.
+fn schema_of_axis(kind: &Kind) -> Json {
+    let one = schema_of_kind(kind);
+    json!({ "anyOf": [one, list_of(&one)] })
+}
+
+fn list_of(item: &Json) -> Json {
+    json!({ "type": "array", "minItems": 1, "items": item })
+}
+
+fn schema_of_kind(kind: &Kind) -> Json {
+    let text = |pattern: &str| json!({ "type": "string", "pattern": pattern });
+    match kind {
+        Kind::Bool => json!({ "type": "boolean" }),
+        Kind::Int { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
+        Kind::Duration { .. } => text(r"^[0-9]+(\.[0-9]+)?\s*(ns|us|ms|s|min|h)$"),
+        Kind::Size { .. } => text(r"^[0-9]+(\.[0-9]+)?\s*(B|KiB|MiB|GiB)$"),
+        Kind::Percent { .. } => text(r"^-?[0-9]+(\.[0-9]+)?%$"),
+        Kind::Choice(words) => json!({ "enum": words }),
+        Kind::Text => json!({ "type": "string" }),
+        Kind::Cpus => text(r"^\s*[0-9]+(\s*[-,]\s*[0-9]+)*\s*$"),
+        Kind::List(inner) => {
+            let one = schema_of_kind(inner);
+            json!({ "anyOf": [one, list_of(&one)] })
+        }
+    }
+}

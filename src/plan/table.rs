@@ -1,0 +1,299 @@
+//! Reading TOML tables against tables of fields: values, axes, unknown keys.
+//!
+//! Every function takes what it can and notes a fault for what it cannot; none stops.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::model::{Field, Kind, Params, Raw, Value};
+
+use super::error::{Faults, unprintable};
+use super::fields::{MAX_NAME_CHARS, MEASURE, PLACEMENT, names};
+
+pub type Span = Range<usize>;
+
+/// One key and its value.
+#[derive(Clone)]
+pub struct Entry<'t> {
+    pub key: &'t str,
+    pub key_span: Span,
+    pub value: &'t Spanned<DeValue<'t>>,
+}
+
+/// A table whose keys are taken one by one; [`Table::finish`] tells of those left over.
+pub struct Table<'t> {
+    entries: Vec<Entry<'t>>,
+    /// Of its header.
+    pub span: Span,
+}
+
+impl<'t> Table<'t> {
+    pub fn new(table: &'t DeTable<'t>, span: Span) -> Self {
+        let entries: Vec<Entry> = table
+            .iter()
+            .map(|(key, value)| Entry { key: key.get_ref(), key_span: key.span(), value })
+            .collect();
+        Table { entries, span }
+    }
+
+    pub fn has(&self, key: &str) -> bool {
+        self.key_span(key).is_some()
+    }
+
+    pub fn key_span(&self, key: &str) -> Option<Span> {
+        self.entries.iter().find(|entry| entry.key == key).map(|entry| entry.key_span.clone())
+    }
+
+    pub fn take(&mut self, key: &str) -> Option<Entry<'t>> {
+        let at = self.entries.iter().position(|entry| entry.key == key)?;
+        Some(self.entries.remove(at))
+    }
+
+    /// Takes `key` as a field's value. `None`: not written, or a fault was noted.
+    pub fn take_value(&mut self, field: &Field, faults: &mut Faults) -> Option<(Value, Span)> {
+        let entry = self.take(field.name)?;
+        Some((value(&field.kind, entry.value, faults)?, entry.value.span()))
+    }
+
+    /// Every field that is written, defaults not filled in.
+    pub fn take_written(&mut self, fields: &[Field], faults: &mut Faults) -> Params {
+        let mut params = Params::new();
+        for field in fields {
+            if let Some((value, _)) = self.take_value(field, faults) {
+                params.insert(field.name.to_string(), value);
+            }
+        }
+        params
+    }
+
+    /// Takes a text that names something: printable, of a sane length.
+    pub fn take_name(&mut self, key: &str, faults: &mut Faults) -> Option<(String, Span)> {
+        let entry = self.take(key)?;
+        let name = text(&entry, MAX_NAME_CHARS, faults)?;
+        let span = entry.value.span();
+        let wrong = match name {
+            _ if name.starts_with('-') => {
+                "begins with `-`, which a command line takes for an option"
+            }
+            _ if name.trim() != name => "begins or ends with a space",
+            _ => return Some((name.to_string(), span)),
+        };
+        faults.add(&span, format!("{} {wrong}", shown(name)), "not a name", NAME_HINT);
+        None
+    }
+
+    /// Tells of every key that was not taken. `known` is what `place` takes.
+    pub fn finish(self, known: &[&str], place: &str, faults: &mut Faults) {
+        for entry in self.entries {
+            let message = format!("unknown key {} in {place}", shown(entry.key));
+            let elsewhere = [("measure", MEASURE), ("placement", PLACEMENT)]
+                .into_iter()
+                .find(|(_, fields)| names(fields).contains(&entry.key))
+                .map(|(section, _)| format!("`{}` belongs in [{section}]", entry.key));
+            let hint = elsewhere.unwrap_or_else(|| suggestion(entry.key, known));
+            faults.add(&entry.key_span, message, "not known here", hint);
+        }
+    }
+}
+
+const NAME_HINT: &str = "a name has 1 to 64 printable characters and does not begin with `-`";
+
+/// A text of 1 to `max_chars` printable characters.
+pub fn text<'t>(entry: &Entry<'t>, max_chars: usize, faults: &mut Faults) -> Option<&'t str> {
+    let span = entry.value.span();
+    let DeValue::String(text) = entry.value.get_ref() else {
+        let message =
+            format!("`{}` takes a text, not {}", entry.key, kind_of(entry.value.get_ref()));
+        let hint = format!("write it in quotes: {} = \"...\"", entry.key);
+        faults.add(&span, message, "not a text", hint);
+        return None;
+    };
+    let chars = text.chars().count();
+    if chars == 0 || chars > max_chars {
+        let message = format!("`{}` has {chars} characters", entry.key);
+        faults.add(&span, message, "wrong length", format!("from 1 to {max_chars}"));
+        return None;
+    }
+    check_printable(text, &span, faults)?;
+    Some(text)
+}
+
+/// One checked value of a field. `None`: a fault was noted.
+pub fn value(kind: &Kind, spanned: &Spanned<DeValue>, faults: &mut Faults) -> Option<Value> {
+    let span = spanned.span();
+    if let (Kind::List(inner), DeValue::Array(items)) = (kind, spanned.get_ref())
+        && !items.is_empty()
+    {
+        // Element by element, so that the caret stands below the one that is wrong.
+        let values: Vec<Option<Value>> =
+            items.iter().map(|item| value(inner, item, faults)).collect();
+        return values.into_iter().collect::<Option<Vec<_>>>().map(Value::List);
+    }
+    let raw = raw(spanned, faults)?;
+    match kind.parse(&raw) {
+        Ok(value) => Some(value),
+        Err(misfit) => {
+            let one_value = matches!(raw, Raw::List(_)) && !kind.takes_list();
+            let one_value = one_value.then(|| {
+                format!("one value here: only parameters of workloads make axes; {}", misfit.hint)
+            });
+            let hint = one_value.or(nearest_choice(kind, &raw)).unwrap_or(misfit.hint);
+            faults.add(&span, misfit.message, "this value", hint);
+            None
+        }
+    }
+}
+
+/// The points of an axis, or the one value: a list where the field takes one value.
+pub enum Points {
+    One(Value),
+    Axis(Vec<Value>),
+}
+
+/// As [`value`], for a field that may be an axis.
+pub fn points(kind: &Kind, spanned: &Spanned<DeValue>, faults: &mut Faults) -> Option<Points> {
+    let is_array = |value: &Spanned<DeValue>| value.get_ref().is_array();
+    let DeValue::Array(items) = spanned.get_ref() else {
+        return value(kind, spanned, faults).map(Points::One);
+    };
+    let is_axis = !kind.takes_list() || (!items.is_empty() && items.iter().all(is_array));
+    if !is_axis {
+        return value(kind, spanned, faults).map(Points::One);
+    }
+    if items.is_empty() {
+        let hint = format!("give it at least one point, or leave it out; {}", kind.example());
+        faults.add(&spanned.span(), "the axis is empty", "no points", hint);
+        return None;
+    }
+    let parsed: Vec<(Option<Value>, Span)> =
+        items.iter().map(|item| (value(kind, item, faults), item.span())).collect();
+    let mut seen = std::collections::BTreeSet::new();
+    for (point, span) in &parsed {
+        // Equal values print alike, and points are told apart by what is printed.
+        if let Some(point) = point
+            && !seen.insert(point.to_string())
+        {
+            let message = format!("`{point}` is twice on this axis");
+            faults.add(span, message, "again here", "name each point of an axis once");
+        }
+    }
+    let values: Vec<Value> = parsed.into_iter().filter_map(|(point, _)| point).collect();
+    Some(Points::Axis(values))
+}
+
+/// What was written, before it has a meaning. Unprintable text is refused here: all text of
+/// a plan reaches terminals.
+fn raw(spanned: &Spanned<DeValue>, faults: &mut Faults) -> Option<Raw> {
+    let span = spanned.span();
+    let refused = |faults: &mut Faults, message: String, hint: &str| {
+        faults.add(&span, message, "this value", hint);
+        None
+    };
+    match spanned.get_ref() {
+        DeValue::Boolean(value) => Some(Raw::Bool(*value)),
+        DeValue::String(text) => {
+            check_printable(text, &span, faults)?;
+            Some(Raw::Text(text.to_string()))
+        }
+        DeValue::Integer(value) => match i64::from_str_radix(value.as_str(), value.radix()) {
+            Ok(value) => Some(Raw::Int(value)),
+            Err(_) => refused(faults, format!("`{value}` is too large"), "use a 64-bit number"),
+        },
+        DeValue::Float(value) => match value.as_str().parse() {
+            Ok(value) => Some(Raw::Float(value)),
+            Err(_) => refused(faults, format!("`{value}` is not understood"), "use a number"),
+        },
+        DeValue::Array(items) => {
+            let items: Vec<Option<Raw>> = items.iter().map(|item| raw(item, faults)).collect();
+            items.into_iter().collect::<Option<Vec<_>>>().map(Raw::List)
+        }
+        other => {
+            let message = format!("{} does not fit here", kind_of(other));
+            refused(faults, message, "no key of a plan takes that")
+        }
+    }
+}
+
+fn check_printable(text: &str, span: &Span, faults: &mut Faults) -> Option<()> {
+    let bad = text.chars().find(|&c| unprintable(c));
+    let Some(bad) = bad else { return Some(()) };
+    let message =
+        format!("{} holds `{}`, which cannot be shown", shown(text), bad.escape_default());
+    faults.add(span, message, "not printable", "names and texts reach terminals: leave it out");
+    None
+}
+
+pub fn kind_of(value: &DeValue) -> &'static str {
+    match value {
+        DeValue::String(_) => "a text",
+        DeValue::Integer(_) | DeValue::Float(_) => "a number",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+/// A text in back quotes, without what steers terminals, cut where it is long.
+pub fn shown(text: &str) -> String {
+    const MOST_CHARS: usize = 60;
+    let mut shown = String::from("`");
+    for c in text.chars().take(MOST_CHARS) {
+        if unprintable(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    if text.chars().nth(MOST_CHARS).is_some() {
+        shown.push_str("...");
+    }
+    shown.push('`');
+    shown
+}
+
+/// The nearest known word, or all of them.
+pub fn suggestion(word: &str, known: &[&str]) -> String {
+    if let Some(near) = nearest(word, known) {
+        return format!("did you mean `{near}`?");
+    }
+    let known: Vec<String> = known.iter().map(|word| format!("`{word}`")).collect();
+    format!("known here: {}", known.join(", "))
+}
+
+fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+    let word = word.to_lowercase();
+    // Far words are not looked at: the distance takes the product of both lengths.
+    let allowed = |known: &str| (known.chars().count() / 3).max(1);
+    known
+        .iter()
+        .filter(|known| word.len() <= 4 * known.len())
+        .map(|known| (strsim::osa_distance(&word, known), *known))
+        .filter(|(distance, known)| *distance <= allowed(known))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known)
+}
+
+fn nearest_choice(kind: &Kind, raw: &Raw) -> Option<String> {
+    match (kind, raw) {
+        (Kind::Choice(words), Raw::Text(text)) => {
+            nearest(text, words).map(|near| format!("did you mean \"{near}\"?"))
+        }
+        _ => None,
+    }
+}
+
+/// Fills the defaults of `fields` in where nothing was written.
+pub fn fill_defaults(params: &mut Params, fields: &[Field]) {
+    for field in fields {
+        if !params.contains_key(field.name)
+            && let Some(value) = field.default_value()
+        {
+            params.insert(field.name.to_string(), value);
+        }
+    }
+}
+
+/// The names of fields after the keys of their table.
+pub fn known_keys(keys: &[&'static str], fields: &[&[Field]]) -> Vec<&'static str> {
+    let fields = fields.iter().flat_map(|fields| names(fields));
+    keys.iter().copied().chain(fields).collect()
+}

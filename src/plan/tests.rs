@@ -1,0 +1,761 @@
+//! Wrong plans with what is said of them, right plans with what they mean, and properties
+//! of both. Words of their own, so that no workload or knob changes these tables.
+
+use proptest::prelude::*;
+
+use crate::model::{CpuSet, Field, Kind, Params, Plan, Value, WorkerKind};
+use crate::variant;
+use crate::workload::{self, Load, Request, Role, Spec, Workload};
+
+use super::fields::{
+    MAX_CELLS, MEASURE, PLACEMENT, SET, SET_KEYS, TOP_KEYS, VARIANT_KEYS, WORKLOAD_KEYS, Words,
+};
+use super::{PlanErrors, builtin, builtins, cells, json_schema, order, parse, read};
+
+struct Fake;
+
+const ESCAPE: char = '\u{1b}';
+
+const THREADS: Kind = Kind::Int { min: 1, max: 200_000 };
+const ITEM: Kind = Kind::Duration { min_ns: 1_000, max_ns: 1_000_000_000 };
+
+const FAKE: Spec = Spec {
+    name: "web",
+    about: "for tests",
+    params: &[
+        Field { name: "threads", kind: THREADS, default: Some("2"), about: "threads" },
+        Field {
+            name: "footprint",
+            kind: Kind::Size { min_bytes: 1, max_bytes: 1 << 30 },
+            default: Some("256KiB"),
+            about: "memory",
+        },
+        Field {
+            name: "mode",
+            kind: Kind::Choice(&["futex", "pipe"]),
+            default: Some("pipe"),
+            about: "how",
+        },
+        Field { name: "items", kind: Kind::List(&ITEM), default: None, about: "a queue" },
+        Field { name: "lock", kind: Kind::Bool, default: Some("true"), about: "whether" },
+        Field { name: "note", kind: Kind::Text, default: None, about: "a text" },
+    ],
+    roles: &[Role { name: "web", counts: true }],
+    ops: "requests",
+    histograms: &[],
+    counters: &[],
+    metrics: &[],
+};
+
+impl Workload for Fake {
+    fn spec(&self) -> &'static Spec {
+        &FAKE
+    }
+
+    fn layout(&self, request: &Request) -> Result<Vec<usize>, String> {
+        let threads = request.params["threads"].as_int().unwrap_or_default() as usize;
+        if threads == 13 {
+            return Err(format!("13 threads on {} CPUs", request.cpus));
+        }
+        Ok(vec![0; threads * request.count as usize])
+    }
+
+    fn prepare(&self, _request: &Request) -> Result<Box<dyn Load>, String> {
+        Err("plans run nothing".to_string())
+    }
+}
+
+fn words() -> Words {
+    let slice = Kind::Duration { min_ns: 100_000, max_ns: 100_000_000 };
+    let policy = Kind::Choice(&["other", "batch", "idle"]);
+    let knob = |name, kind| Field { name, kind, default: None, about: "a knob" };
+    Words {
+        knobs: vec![
+            knob("policy", policy),
+            knob("slice", slice),
+            knob("nice", Kind::Int { min: -20, max: 19 }),
+            knob("uclamp-min", Kind::Percent { min: 0.0, max: 100.0 }),
+            knob("features", Kind::List(&Kind::Text)),
+        ],
+        workloads: &[&Fake],
+    }
+}
+
+fn two_cpus() -> CpuSet {
+    (0..2).collect()
+}
+
+fn parse_here(text: &str) -> Result<Plan, PlanErrors> {
+    read::plan("p.toml", text, Some(&two_cpus()), &words())
+}
+
+fn errors(text: &str) -> Vec<String> {
+    let Err(errors) = parse_here(text) else { return Vec::new() };
+    // What can be said of a plan can also be drawn, in any width and with colour.
+    for (width, color) in [(0, false), (80, true)] {
+        assert!(!errors.render(width, color).is_empty());
+    }
+    let lines = errors.errors().iter().map(|error| error.one_line());
+    lines.map(|line| line.strip_prefix("p.toml:").unwrap_or(&line).to_string()).collect()
+}
+
+/// A plan with one workload line, at line 3; other lines follow from line 4.
+fn with_web(lines: &str) -> String {
+    format!("schema = 1\n[[workload]]\nuse = \"web\"\n{lines}")
+}
+
+fn hold(cases: &[(&str, &[&str])]) {
+    for (text, expected) in cases {
+        assert_eq!(errors(text), *expected, "{text}");
+    }
+}
+
+#[test]
+fn wrong_documents() {
+    let long_name =
+        format!("schema = 1\n[[workload]]\nuse = \"web\"\nname = \"{}\"", "x".repeat(65));
+    hold(&[
+        ("", &["1:1: `schema` is missing", "1:1: the plan has no workload"]),
+        ("schema = 2\nnew-key = 1", &["1:10: a plan of schema `2` cannot be read"]),
+        ("schema = 0x1_0", &["1:10: a plan of schema `0x10` cannot be read"]),
+        (
+            "schema = 99999999999999999999",
+            &["1:10: a plan of schema `99999999999999999999` cannot be read"],
+        ),
+        (&with_web("").replace('1', "\"1\""), &["1:10: `schema` takes a number, not a text"]),
+        ("[[workload]]\nuse = \"web\"", &["1:1: `schema` is missing"]),
+        ("schema = 1\nworkload = []", &["2:12: `workload` is empty"]),
+        ("schema = 1\nworkload = [1]", &["2:13: `workload` holds a number, not a table"]),
+        (
+            "schema = 1\n[workload]\nuse = \"web\"",
+            &["2:2: `workload` is a table, not a list of tables"],
+        ),
+        ("schema = 1\nlab = 1\n[[workload]]\nuse = \"web\"", &["2:1: unknown key `lab` in a plan"]),
+        (&with_web("[lab]\ncpus = 1"), &["4:2: unknown key `lab` in a plan"]),
+        (
+            "schema = 1\ntitle = 3\n[[workload]]\nuse=\"web\"",
+            &["2:9: `title` takes a text, not a number"],
+        ),
+        ("schema = 1\ntitle = \"\"\n[[workload]]\nuse=\"web\"", &["2:9: `title` has 0 characters"]),
+        (
+            "schema = 1\ntitle = \"a\\u001b[31m\"\n[[workload]]\nuse=\"web\"",
+            &["2:9: `a\\u{1b}[31m` holds `\\u{1b}`, which cannot be shown"],
+        ),
+        (&long_name, &["4:8: `name` has 65 characters"]),
+    ]);
+    let huge = format!("schema = 1 #{}", "x".repeat(super::MAX_TEXT_BYTES));
+    assert_eq!(errors(&huge), ["1:1: the plan has 1048588 bytes"]);
+}
+
+#[test]
+fn broken_toml() {
+    hold(&[
+        ("schema = ", &["1:10: not TOML: string values must be quoted, expected literal string"]),
+        ("schema = 1\nschema = 1", &["2:1: not TOML: duplicate key"]),
+    ]);
+    let several = errors("schema = 1\na = \nb = 2\nc = [\n");
+    assert_eq!(several.len(), 2, "{several:?}");
+    assert!(several[0].starts_with("2:") && several[1].starts_with("4:"), "{several:?}");
+    let escape = parse_here("a = \"\u{1b}]0;title\u{7}\"").unwrap_err();
+    assert!(!escape.render(80, false).contains(ESCAPE), "a plan steers no terminal");
+}
+
+#[test]
+fn wrong_measure_and_placement() {
+    hold(&[
+        (
+            &with_web(
+                "[measure]\nduration = 5\nruonds = 3\nwarmup = \"1\"\nwindow = \"9ms\"\nseed = -1",
+            ),
+            &[
+                "5:12: `5` has no unit",
+                "6:1: unknown key `ruonds` in [measure]",
+                "7:10: `1` has no unit",
+                "8:10: 9ms is below the least that is accepted",
+                "9:8: -1 is below the least that is accepted",
+            ],
+        ),
+        (&with_web("[measure]\nrounds = [1, 2]"), &["5:10: a list does not fit here"]),
+        (
+            &with_web("[measure]\nrounds = 100001"),
+            &["5:10: 100001 is above the most that is accepted"],
+        ),
+        (&with_web("[measure]\nrounds = 2021-01-01"), &["5:10: a date does not fit here"]),
+        (&with_web("[measure]\nrounds = {}"), &["5:10: a table does not fit here"]),
+        (
+            &with_web("[measure]\nduration = \"1s\"\nwindow = \"2s\""),
+            &["6:10: `window` is longer than `duration`"],
+        ),
+        (&with_web("[[measure]]\nrounds = 1"), &["4:1: `measure` is a list, not a table"]),
+        (&with_web("[placement]\ncpus = \"0-3\""), &["5:8: CPUs 2-3 not on this machine"]),
+        (&with_web("[placement]\ncpus = \"2\""), &["5:8: CPU 2 not on this machine"]),
+        (&with_web("[placement]\ncpus = \"1-0\""), &["5:8: the range 1-0 runs backwards"]),
+        (&with_web("[placement]\ncpu = \"0\""), &["5:1: unknown key `cpu` in [placement]"]),
+    ]);
+}
+
+#[test]
+fn wrong_variants() {
+    hold(&[
+        (&with_web("[[variant]]\nslice = \"1ms\""), &["4:1: the variant has no `name`"]),
+        (
+            &with_web("[[variant]]\nname = \"a\"\n[[variant]]\nname = \"a\""),
+            &["7:8: a second variant is named `a`"],
+        ),
+        (
+            &with_web(
+                "[[variant]]\nname = \"a\"\nslice = [\"1ms\", \"2ms\"]\npolicy = \"bacth\"\nnice = 20\nuclamp-min = \"101%\"",
+            ),
+            &[
+                "6:9: a list does not fit here",
+                "7:10: `bacth` is not known here",
+                "8:8: 20 is above the most that is accepted",
+                "9:14: 101% is above the most that is accepted",
+            ],
+        ),
+        (&with_web("[[variant]]\nname = \"a\"\nfeatures = []"), &["6:12: the list is empty"]),
+        (
+            &with_web("[[variant]]\nname = \"a\"\nfeatures = [\"A\", 1]"),
+            &["6:18: `1` does not fit here"],
+        ),
+        (
+            &with_web("[[variant]]\nname = \"-a\""),
+            &["5:8: `-a` begins with `-`, which a command line takes for an option"],
+        ),
+        (&with_web("[[variant]]\nname = \" a\""), &["5:8: ` a` begins or ends with a space"]),
+        (
+            &with_web("[[variant]]\nname = \"a\\tb\""),
+            &["5:8: `a\\tb` holds `\\t`, which cannot be shown"],
+        ),
+        (
+            &with_web("[[variant]]\nname = \"a\\u202eb\""),
+            &["5:8: `a\\u{202e}b` holds `\\u{202e}`, which cannot be shown"],
+        ),
+        (
+            &with_web("[variant]\nname = \"a\""),
+            &["4:2: `variant` is a table, not a list of tables"],
+        ),
+    ]);
+}
+
+#[test]
+fn wrong_workloads() {
+    hold(&[
+        ("schema = 1\n[[workload]]\nname = \"a\"", &["2:1: the workload has no `use`"]),
+        ("schema = 1\n[[workload]]\nuse = \"wbe\"", &["3:7: there is no workload `wbe`"]),
+        ("schema = 1\n[[workload]]\nuse = [\"web\"]", &["3:7: `use` takes a text, not a list"]),
+        (&with_web("[[workload]]\nuse = \"web\""), &["4:1: a second workload is named `web`"]),
+        (
+            &with_web("name = \"a\"\n[[workload]]\nuse = \"web\"\nname = \"a\""),
+            &["7:8: a second workload is named `a`"],
+        ),
+        (
+            &with_web("[[workload]]\nuse = \"web\"\nname = \"-x\""),
+            &["6:8: `-x` begins with `-`, which a command line takes for an option"],
+        ),
+        (&with_web("threads = 13\nlock = 1"), &["5:8: `1` does not fit here"]),
+        (&with_web("threads = []"), &["4:11: the axis is empty"]),
+        (&with_web("threads = [1, 2, 1]"), &["4:18: `1` is twice on this axis"]),
+        (&with_web("footprint = [\"1024B\", \"1KiB\"]"), &["4:23: `1KiB` is twice on this axis"]),
+        (
+            &with_web("threads = [1, 0, \"x\"]"),
+            &["4:15: 0 is below the least that is accepted", "4:18: `x` does not fit here"],
+        ),
+        (
+            &with_web("count = 0\nworkers = \"fibres\""),
+            &["4:9: 0 is below the least that is accepted", "5:11: `fibres` is not known here"],
+        ),
+        (&with_web("note = \"a\\nb\""), &["4:8: `a\\nb` holds `\\n`, which cannot be shown"]),
+        (&with_web("items = [[\"1ms\"], \"2ms\"]"), &["4:10: a list does not fit here"]),
+        (&with_web("lock = 1.5"), &["4:8: `1.5` does not fit here"]),
+        (&with_web("threads = 13"), &["2:1: `web` cannot be run: set `web`: 13 threads on 2 CPUs"]),
+        (
+            &with_web("threads = [1, 13]"),
+            &["2:1: `web threads=13` cannot be run: set `web`: 13 threads on 2 CPUs"],
+        ),
+        (
+            &with_web("count = 100000\nthreads = 2"),
+            &["2:1: `web` cannot be run: it has 200000 workers, and one cell at most 100000"],
+        ),
+        (
+            &with_web("Threads = 1\ncache = 2"),
+            &[
+                "4:1: unknown key `Threads` in workload `web`",
+                "5:1: unknown key `cache` in workload `web`",
+            ],
+        ),
+    ]);
+}
+
+#[test]
+fn wrong_sets() {
+    let mix = |lines: &str| format!("schema = 1\n[[workload]]\n{lines}");
+    let many = format!("name = \"m\"\n{}", "[[workload.set]]\nuse = \"web\"\n".repeat(17));
+    hold(&[
+        (&mix("[[workload.set]]\nuse = \"web\""), &["2:1: the workload has no `name`"]),
+        (
+            &mix("name = \"m\"\nuse = \"web\"\n[[workload.set]]\nuse = \"web\""),
+            &["4:1: `use` beside sets"],
+        ),
+        (
+            &mix("name = \"m\"\nthreads = 1\n[[workload.set]]\nuse = \"web\""),
+            &["4:1: unknown key `threads` in a workload with sets"],
+        ),
+        (
+            &mix("name = \"m\"\n[[workload.set]]\nuse = \"web\"\n[[workload.set]]\nuse = \"web\""),
+            &["7:7: a second set is named `web`"],
+        ),
+        (
+            &with_web("[[workload.background]]\nuse = \"web\""),
+            &["5:7: a second set is named `web`"],
+        ),
+        (&mix("name = \"m\"\n[[workload.set]]\nthreads = 1"), &["4:1: the workload has no `use`"]),
+        (
+            &mix("name = \"m\"\ncount = 2\n[[workload.set]]\nuse = \"web\"\ncount = 1"),
+            &["4:1: every set has its own `count`"],
+        ),
+        (
+            &mix("name = \"m\"\nset = 1"),
+            &["2:1: the workload has no `use`", "4:1: `set` is a number, not a list of tables"],
+        ),
+        (
+            &mix("use = \"nope\"\n[[workload.background]]\nuse = \"nope\""),
+            &["3:7: there is no workload `nope`", "5:7: there is no workload `nope`"],
+        ),
+        (&mix(&many), &["2:1: 17 worker sets"]),
+    ]);
+}
+
+#[test]
+fn crosses_are_counted_before_they_are_made() {
+    let list = |n: usize| (1..=n).map(|i| i.to_string()).collect::<Vec<_>>().join(",");
+    let two = with_web(&format!("count = [{0}]\nthreads = [{0}]", list(400)));
+    let runs = format!(
+        "{}[measure]\nrounds = 100000",
+        with_web("count = [1, 2]\nthreads = [1, 2]\n[[variant]]\nname = \"a\"\n")
+            .replace("threads = [1, 2]", &format!("threads = [{}]", list(60)))
+    );
+    let sets: String = (0..16)
+        .map(|i| format!("[[workload.set]]\nuse = \"web\"\nname = \"s{i}\"\ncount = [{0}]\nthreads = [{0}]\n", list(1024)))
+        .collect();
+    hold(&[
+        (&two, &["2:1: the plan has 160000 cells up to here"]),
+        (&runs, &["9:10: 120 cells in 100000 rounds are 12000000 runs"]),
+        (
+            &format!("schema = 1\n[[workload]]\nname = \"m\"\n{sets}"),
+            &["3:8: the plan has more than 10^12 cells up to here"],
+        ),
+    ]);
+    let most = with_web(&format!("threads = [{}]\ncount = [{}]", list(12), list(8_000)));
+    let plan = read::plan("p", &most, None, &words()).unwrap();
+    assert_eq!(cells(&plan).len(), 96_000);
+}
+
+#[test]
+fn hints_name_what_was_meant() {
+    let hint = |text: &str| parse_here(text).unwrap_err().errors()[0].hint.clone();
+    let cases = [
+        (with_web("[measure]\nduratoin = \"1s\""), "did you mean `duration`?"),
+        (with_web("[[variant]]\nname = \"a\"\nuclamp_min = \"1%\""), "did you mean `uclamp-min`?"),
+        (with_web("[[variant]]\nname = \"a\"\npolicy = \"bacth\""), "did you mean \"batch\"?"),
+        (with_web("").replace("web", "wbe"), "did you mean `web`?"),
+        (with_web("[placement]\nxyzzy = 1"), "known here: `cpus`"),
+        (
+            with_web("[measure]\nrounds = [1, 2]"),
+            "one value here: only parameters of workloads make axes; a whole number from 1 to 100000",
+        ),
+        (with_web("rounds = 5"), "`rounds` belongs in [measure]"),
+        (with_web("[measure]\nwarmup = 1"), "write it with its unit, such as \"1ms\""),
+        (with_web("[placement]\ncpus = \"7\""), "this machine has CPUs 0-1"),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(hint(&text), expected, "{text}");
+    }
+}
+
+#[test]
+fn an_error_is_drawn_with_its_line_and_a_caret() {
+    let lines =
+        "variant = [{ name = \"grün\", nice = 20 }]\n[[workload]]\nuse = \"web\"\nwrokers = 1\n";
+    let errors = parse_here(&format!("schema = 1\n{lines}")).unwrap_err();
+    insta::assert_snapshot!(errors.render(80, false), @r#"
+  x 20 is above the most that is accepted
+   ,-[p.toml:2:36]
+ 1 | schema = 1
+ 2 | variant = [{ name = "grün", nice = 20 }]
+   :                                    ^^
+   :                                     `-- this value
+ 3 | [[workload]]
+   `----
+
+  hint: from -20 to 19
+
+  x unknown key `wrokers` in workload `web`
+   ,-[p.toml:5:1]
+ 4 | use = "web"
+ 5 | wrokers = 1
+   : ^^^^^^^
+   :    `-- not known here
+   `----
+
+  hint: did you mean `workers`?
+
+"#);
+    assert_eq!(
+        errors.to_string(),
+        "p.toml:2:36: 20 is above the most that is accepted\n\
+         p.toml:5:1: unknown key `wrokers` in workload `web`"
+    );
+    assert!(errors.render(80, true).contains("\u{1b}["));
+    let many: String = (0..60).map(|index| format!("k{index} = 1\n")).collect();
+    let drawn = parse_here(&with_web(&many)).unwrap_err().render(80, false);
+    assert!(drawn.contains("`k49`") && !drawn.contains("`k50`"));
+    assert!(drawn.ends_with("  and 10 more\n"), "{drawn}");
+}
+
+#[test]
+fn a_plan_means_what_it_says() {
+    let plan = parse_here(
+        r#"
+schema = 1
+title  = "Grüße"
+[measure]
+duration = "0.5s"
+budget = "20min"
+[[variant]]
+name = "default"
+[[variant]]
+name = "short slice"
+slice = "100us"
+features = ["A", "NO_B"]
+[[workload]]
+name = "w"
+use = "web"
+threads = [2, 4]
+items = [["1ms"], ["1ms", "2ms"]]
+lock = false
+[[workload]]
+name = "mix"
+count = [1, 3]
+[[workload.set]]
+use = "web"
+workers = "processes"
+[[workload.set]]
+use = "web"
+name = "b"
+count = 2
+mode = ["futex", "pipe"]
+[[workload.background]]
+use = "web"
+name = "bg"
+[placement]
+cpus = "1"
+"#,
+    )
+    .unwrap();
+    assert_eq!(plan.title, "Grüße");
+    assert_eq!(plan.measure.window_ns, 500_000_000, "the default yields to the duration");
+    assert_eq!((plan.measure.rounds, plan.measure.seed), (10, 1));
+    assert_eq!(plan.measure.budget_ns, Some(1_200_000_000_000));
+    assert_eq!(plan.variants[0].knobs, Params::new());
+    assert_eq!(plan.variants[1].knobs["slice"], Value::DurationNs(100_000));
+    assert_eq!(plan.variants[1].knobs["features"].to_string(), "A,NO_B");
+    assert_eq!(plan.placement.cpus.as_ref().map(CpuSet::to_string).as_deref(), Some("1"));
+    let labels: Vec<String> = plan.works.iter().map(|work| work.label()).collect();
+    assert_eq!(
+        labels,
+        [
+            "w threads=2 items=1ms",
+            "w threads=2 items=1ms,2ms",
+            "w threads=4 items=1ms",
+            "w threads=4 items=1ms,2ms",
+            "mix count=1 b.mode=futex",
+            "mix count=1 b.mode=pipe",
+            "mix count=3 b.mode=futex",
+            "mix count=3 b.mode=pipe",
+        ]
+    );
+    let plain = &plan.works[2].sets[0];
+    assert_eq!((plain.name.as_str(), plain.workload.as_str(), plain.count), ("web", "web", 1));
+    assert_eq!(plain.params["threads"], Value::Int(4));
+    assert_eq!(plain.params["lock"], Value::Bool(false));
+    assert_eq!(plain.params["mode"], Value::Text("pipe".into()), "a default");
+    assert!(!plain.params.contains_key("count") && !plain.params.contains_key("note"));
+    let mix = &plan.works[6].sets;
+    let shape: Vec<_> =
+        mix.iter().map(|set| (&*set.name, set.count, set.kind, set.background)).collect();
+    assert_eq!(
+        shape,
+        [
+            ("web", 3, WorkerKind::Processes, false),
+            ("b", 2, WorkerKind::Threads, false),
+            ("bg", 1, WorkerKind::Threads, true),
+        ]
+    );
+    assert_eq!(mix[1].params["mode"], Value::Text("futex".into()));
+}
+
+#[test]
+fn files_of_other_systems_are_read() {
+    let windows = format!("\u{feff}{}", with_web("threads = 3\n").replace('\n', "\r\n"));
+    assert_eq!(parse_here(&windows).unwrap().works[0].sets[0].params["threads"], Value::Int(3));
+    assert_eq!(errors(&format!("{windows}x = 1\r\n")), ["5:1: unknown key `x` in workload `web`"]);
+}
+
+#[test]
+fn what_is_not_written_has_its_default() {
+    let plan = read::plan("dir/some plan.toml", &with_web(""), None, &words()).unwrap();
+    assert_eq!(plan.title, "some plan");
+    assert_eq!(plan.variants.len(), 1);
+    assert_eq!((plan.variants[0].name.as_str(), plan.variants[0].knobs.len()), ("default", 0));
+    assert_eq!(plan.placement.cpus, None);
+    let measure = &plan.measure;
+    assert_eq!((measure.duration_ns, measure.warmup_ns), (5_000_000_000, 1_000_000_000));
+    assert_eq!((measure.window_ns, measure.grace_ns), (1_000_000_000, 30_000_000_000));
+    assert_eq!(plan.works[0].axes, []);
+}
+
+#[test]
+fn cells_stand_in_written_order_with_the_variants_of_a_work_together() {
+    let plan = parse_here(&with_web(
+        "threads = [1, 2]\n[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"",
+    ))
+    .unwrap();
+    let cells: Vec<_> = cells(&plan)
+        .iter()
+        .map(|cell| format!("{} {} {}", cell.index, cell.work.label(), cell.variant.name))
+        .collect();
+    assert_eq!(
+        cells,
+        ["0 web threads=1 a", "1 web threads=1 b", "2 web threads=2 a", "3 web threads=2 b"]
+    );
+}
+
+/// Stored plans are resumed in this order: a change here loses their place.
+#[test]
+fn the_order_never_changes() {
+    let text = with_web(
+        "threads = [1, 2, 3, 4]\n[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n[measure]\nrounds = 3\nseed = 42",
+    );
+    let plan = parse_here(&text).unwrap();
+    let shown: Vec<String> =
+        order(&plan).iter().map(|key| format!("{}:{}", key.round, key.cell)).collect();
+    insta::assert_snapshot!(shown.join(" "), @"0:4 0:5 0:0 0:3 0:6 0:7 0:1 0:2 1:4 1:5 1:7 1:2 1:0 1:3 1:1 1:6 2:4 2:5 2:0 2:7 2:2 2:6 2:3 2:1");
+}
+
+#[test]
+fn every_builtin_plan_parses_and_keeps_its_limits() {
+    for entry in builtins() {
+        let plan = parse(entry.name, entry.text, None)
+            .unwrap_or_else(|errors| panic!("{}", errors.render(100, false)));
+        assert_eq!(plan.title, entry.title, "{}", entry.name);
+        assert_eq!(builtin(entry.name), Some(entry));
+        assert_eq!(builtins().iter().filter(|other| other.name == entry.name).count(), 1);
+        let runs = order(&plan);
+        assert_eq!(runs.len(), cells(&plan).len() * plan.measure.rounds as usize);
+        let run_ns = plan.measure.warmup_ns + plan.measure.duration_ns;
+        let total_s = runs.len() as u64 * run_ns / 1_000_000_000;
+        assert!(!runs.is_empty() && total_s <= 100, "{} takes {total_s} s", entry.name);
+    }
+    assert_eq!(builtin("no such plan"), None);
+}
+
+#[test]
+fn no_field_takes_the_name_of_a_key_or_of_another_and_every_default_fits() {
+    let knobs = variant::fields();
+    let mut tables: Vec<(&str, Vec<&str>, Vec<Field>)> = vec![
+        ("[measure]", vec![], MEASURE.to_vec()),
+        ("[placement]", vec![], PLACEMENT.to_vec()),
+        ("[[variant]]", VARIANT_KEYS.to_vec(), knobs),
+    ];
+    for workload in workload::registry() {
+        let spec = workload.spec();
+        let keys = [WORKLOAD_KEYS, SET_KEYS].concat();
+        let fields = [SET, spec.params].concat();
+        tables.push((spec.name, keys, fields));
+    }
+    for (place, mut keys, fields) in tables {
+        keys.sort();
+        keys.dedup();
+        for field in fields {
+            assert!(!keys.contains(&field.name), "{place}: `{}` is taken", field.name);
+            keys.push(field.name);
+            let fits = field.default.is_none() || field.default_value().is_some();
+            assert!(fits && !field.about.is_empty(), "{place}: {}", field.name);
+        }
+    }
+}
+
+#[test]
+fn the_schema_in_docs_is_the_one_that_the_tables_make() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/plan.schema.json");
+    let made = format!("{}\n", serde_json::to_string_pretty(&json_schema()).unwrap());
+    if std::env::var_os("SCHEDLAB_BLESS").is_some() {
+        std::fs::write(path, &made).unwrap();
+    }
+    let stored = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        stored == made,
+        "docs/plan.schema.json is not what the field tables make\n\
+         hint: SCHEDLAB_BLESS=1 cargo test --lib plan::"
+    );
+}
+
+#[test]
+fn the_schema_names_every_key_that_the_parser_takes() {
+    let schema = json_schema();
+    let keys = |at: &str| -> Vec<String> {
+        let table = schema.pointer(at).and_then(|table| table.as_object());
+        table.unwrap_or_else(|| panic!("no {at}")).keys().cloned().collect()
+    };
+    let sorted = |names: Vec<&str>| {
+        let mut names: Vec<String> = names.into_iter().map(str::to_string).collect();
+        names.sort();
+        names
+    };
+    let fields = |fields: &[Field]| fields.iter().map(|field| field.name).collect::<Vec<_>>();
+    assert_eq!(keys("/properties"), sorted(TOP_KEYS.to_vec()));
+    assert_eq!(keys("/properties/measure/properties"), sorted(fields(MEASURE)));
+    assert_eq!(keys("/properties/placement/properties"), sorted(fields(PLACEMENT)));
+    let knobs = [VARIANT_KEYS.to_vec(), fields(&variant::fields())].concat();
+    assert_eq!(keys("/properties/variant/items/properties"), sorted(knobs));
+    for (index, workload) in workload::registry().iter().enumerate() {
+        let own = [fields(SET), fields(workload.spec().params)].concat();
+        let set = [SET_KEYS.to_vec(), own.clone(), vec!["background"]].concat();
+        let at = format!("/properties/workload/items/anyOf/{index}/properties");
+        assert_eq!(keys(&at), sorted(set));
+        let at = format!("/$defs/sets/items/anyOf/{index}/properties");
+        assert_eq!(keys(&at), sorted([SET_KEYS.to_vec(), own].concat()));
+    }
+}
+
+/// A plan as one might write it: what it should come to, and what is written.
+#[derive(Debug, Clone)]
+struct Meant {
+    rounds: u32,
+    seed: u32,
+    duration_ms: u64,
+    slices_us: Vec<Option<u64>>,
+    threads: Vec<i64>,
+    count: Vec<u32>,
+    modes: Vec<&'static str>,
+    background: Option<u32>,
+}
+
+fn distinct<T: std::fmt::Debug + Ord + Clone>(
+    point: impl Strategy<Value = T>,
+    most: usize,
+) -> impl Strategy<Value = Vec<T>> {
+    prop::collection::btree_set(point, 1..=most).prop_map(Vec::from_iter).prop_shuffle()
+}
+
+fn meant() -> impl Strategy<Value = Meant> {
+    let slice = prop::option::of(100_u64..=100_000);
+    (
+        (1_u32..=6, any::<u32>(), 10_u64..100_000),
+        prop::collection::vec(slice, 1..4),
+        distinct((1_i64..100).prop_filter("refused", |n| *n != 13), 4),
+        distinct(1_u32..50, 3),
+        distinct(prop::sample::select(vec!["futex", "pipe"]), 2),
+        prop::option::of(1_u32..9),
+    )
+        .prop_map(
+            |((rounds, seed, duration_ms), slices_us, threads, count, modes, background)| Meant {
+                rounds,
+                seed,
+                duration_ms,
+                slices_us,
+                threads,
+                count,
+                modes,
+                background,
+            },
+        )
+}
+
+impl Meant {
+    fn written(&self) -> String {
+        let list = |points: &dyn std::fmt::Debug, single: bool| {
+            let list = format!("{points:?}");
+            if single { list.trim_matches(['[', ']']).to_string() } else { list }
+        };
+        let mut text = format!(
+            "schema = 1\n[measure]\nrounds = {}\nseed = {}\nduration = \"{}ms\"\n",
+            self.rounds, self.seed, self.duration_ms
+        );
+        for (index, slice_us) in self.slices_us.iter().enumerate() {
+            text.push_str(&format!("[[variant]]\nname = \"v{index}\"\n"));
+            if let Some(us) = slice_us {
+                text.push_str(&format!("slice = \"{us}us\"\n"));
+            }
+        }
+        text.push_str(&format!(
+            "[[workload]]\nuse = \"web\"\nmode = {}\nthreads = {}\ncount = {}\n",
+            list(&self.modes, self.modes.len() == 1),
+            list(&self.threads, self.threads.len() == 1),
+            list(&self.count, self.count.len() == 1),
+        ));
+        if let Some(count) = self.background {
+            text.push_str(&format!(
+                "[[workload.background]]\nuse = \"web\"\nname = \"bg\"\ncount = {count}\n"
+            ));
+        }
+        text
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_written_plan_is_read_as_meant(meant in meant()) {
+        let plan = parse_here(&meant.written()).map_err(|e| TestCaseError::fail(e.to_string()))?;
+        prop_assert_eq!(plan.measure.rounds, meant.rounds);
+        prop_assert_eq!(plan.measure.seed, u64::from(meant.seed));
+        prop_assert_eq!(plan.measure.duration_ns, meant.duration_ms * 1_000_000);
+        let slices: Vec<Option<u64>> = plan.variants.iter()
+            .map(|v| v.knobs.get("slice").and_then(Value::as_duration_ns).map(|ns| ns / 1000))
+            .collect();
+        prop_assert_eq!(&slices, &meant.slices_us);
+        let mut expected = Vec::new();
+        for mode in &meant.modes {
+            for threads in &meant.threads {
+                for count in &meant.count {
+                    expected.push((mode.to_string(), *threads, *count, meant.background));
+                }
+            }
+        }
+        let got: Vec<_> = plan.works.iter().map(|work| {
+            let set = &work.sets[0];
+            let mode = set.params["mode"].as_text().unwrap_or_default().to_string();
+            let background = work.sets.get(1).map(|set| set.count);
+            (mode, set.params["threads"].as_int().unwrap_or_default(), set.count, background)
+        }).collect();
+        prop_assert_eq!(got, expected);
+        prop_assert!((cells(&plan).len() as u64) <= MAX_CELLS);
+    }
+
+    #[test]
+    fn each_round_visits_every_cell_once_and_more_rounds_change_none(meant in meant()) {
+        let mut plan = parse_here(&meant.written()).map_err(|e| TestCaseError::fail(e.to_string()))?;
+        let cells = cells(&plan).len();
+        let runs = order(&plan);
+        for (round, keys) in runs.chunks(cells).enumerate() {
+            prop_assert!(keys.iter().all(|key| key.round == round as u32));
+            let mut seen: Vec<u32> = keys.iter().map(|key| key.cell).collect();
+            seen.sort();
+            prop_assert_eq!(seen, (0..cells as u32).collect::<Vec<_>>());
+        }
+        plan.measure.rounds += 3;
+        let longer = order(&plan);
+        prop_assert_eq!(longer.len(), runs.len() + 3 * cells);
+        prop_assert_eq!(&longer[..runs.len()], &runs[..]);
+    }
+
+    #[test]
+    fn any_text_is_a_plan_or_gets_its_errors(text in "\\PC*|[a-z\\[\\]=\"\n.#\u{1b}ü0-9]{0,80}") {
+        if let Err(errors) = parse_here(&text) {
+            prop_assert!(!errors.errors().is_empty());
+            let drawn = errors.render(80, false);
+            prop_assert!(!drawn.is_empty() && !drawn.contains(ESCAPE), "{}", drawn);
+        }
+    }
+}
