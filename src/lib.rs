@@ -2,6 +2,7 @@
 
 pub mod model;
 pub mod plan;
+pub mod probe;
 pub mod stats;
 pub mod sys;
 pub mod variant;

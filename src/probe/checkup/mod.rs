@@ -1,0 +1,210 @@
+//! The checks of `schedlab doctor`: what this machine can measure, what disturbs it, and the
+//! command that mends each. Nothing is changed here: the commands are for a person.
+//!
+//! One function per check and one line in [`CHECKS`]. A check sees the machine only through
+//! [`Machine`], so that tests show it machines that we do not have. docs/doctor.md tells
+//! what each is about.
+
+mod hardware;
+mod kernel;
+mod render;
+mod rights;
+
+use crate::model::{Disturbance, Environment, Reading};
+use crate::sys::{Host, clock, environment, topology};
+
+use super::disturbance::{Own, Watch};
+
+pub use render::render;
+
+/// How long [`checkup`] watches the machine for load, steal and swapping: long enough that
+/// 2 % of one CPU is a clock tick.
+const WATCH_NS: u64 = 500_000_000;
+
+/// From harmless to worst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    Good,
+    /// Worth knowing when results are compared with those of other machines, or a limit to
+    /// what can be measured.
+    Note,
+    /// Widens the spread of results, or moves them in ways that are not the scheduler's.
+    Disturbs,
+    /// Results would not be about the scheduler at all.
+    Blocks,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    pub name: &'static str,
+    pub level: Level,
+    /// What was seen, on one line.
+    pub what: String,
+    /// Why it matters to a measurement.
+    pub why: String,
+    /// A command for a shell. Most last until the next boot.
+    pub mend: Option<String>,
+}
+
+/// What a check says; the registry adds its name.
+struct Seen {
+    level: Level,
+    what: String,
+    why: &'static str,
+    mend: Option<String>,
+}
+
+impl Seen {
+    fn new(level: Level, what: impl Into<String>, why: &'static str) -> Seen {
+        Seen { level, what: what.into(), why, mend: None }
+    }
+
+    fn good(what: impl Into<String>) -> Seen {
+        Seen::new(Level::Good, what, "")
+    }
+
+    /// A fact that could not be read: the reason is what was seen.
+    fn unknown(reason: impl Into<String>, why: &'static str) -> Seen {
+        Seen::new(Level::Note, format!("not known: {}", reason.into()), why)
+    }
+
+    fn mend(mut self, command: String) -> Seen {
+        self.mend = Some(command);
+        self
+    }
+}
+
+/// The machine as checks see it.
+struct Machine<'a> {
+    host: &'a Host,
+    environment: Environment,
+    /// What happened while it was watched.
+    disturbances: Vec<Disturbance>,
+    swapped_pages: Reading<u64>,
+}
+
+impl Machine<'_> {
+    /// A number of /proc or /sys.
+    fn number(&self, path: &str) -> Reading<i64> {
+        match self.host.reading(path) {
+            Reading::Known(text) => match text.trim().parse() {
+                Ok(number) => Reading::Known(number),
+                Err(_) => {
+                    Reading::Unknown(format!("{path}: `{}` is no number", text.escape_default()))
+                }
+            },
+            Reading::Unknown(why) => Reading::Unknown(why),
+        }
+    }
+
+    /// The command that sets a sysctl.
+    fn sysctl(&self, name: &str, value: i64) -> String {
+        format!("{}sysctl -w {name}={value}", self.sudo())
+    }
+
+    /// The command that writes a word to a file, or to all that a pattern matches.
+    fn echo(&self, word: &str, path: &str) -> String {
+        format!("echo {word} | {}tee {path}", self.sudo())
+    }
+
+    /// Before commands that need root: nothing where this is root already.
+    fn sudo(&self) -> &'static str {
+        if rights::has_all(self) { "" } else { "sudo " }
+    }
+}
+
+struct Check {
+    name: &'static str,
+    look: fn(&Machine) -> Seen,
+}
+
+/// Every check, in the order in which findings of one level are shown.
+const CHECKS: &[Check] = &[
+    Check { name: "cgroup-quota", look: kernel::cgroup_quota },
+    Check { name: "load", look: hardware::load },
+    Check { name: "steal", look: hardware::steal },
+    Check { name: "virtualisation", look: hardware::virtualisation },
+    Check { name: "governor", look: hardware::governor },
+    Check { name: "turbo", look: hardware::turbo },
+    Check { name: "smt", look: hardware::smt },
+    Check { name: "idle-states", look: hardware::idle_states },
+    Check { name: "clock-source", look: hardware::clock_source },
+    Check { name: "cpus", look: hardware::allowed_cpus },
+    Check { name: "isolated-cpus", look: hardware::isolated_cpus },
+    Check { name: "mitigations", look: hardware::mitigations },
+    Check { name: "swap", look: kernel::swap },
+    Check { name: "numa-balancing", look: kernel::numa_balancing },
+    Check { name: "timer-migration", look: kernel::timer_migration },
+    Check { name: "autogroup", look: kernel::autogroup },
+    Check { name: "rt-throttling", look: kernel::rt_throttling },
+    Check { name: "watchdogs", look: kernel::watchdogs },
+    Check { name: "schedstats", look: kernel::schedstats },
+    Check { name: "psi", look: kernel::psi },
+    Check { name: "sched-ext", look: kernel::sched_ext },
+    Check { name: "privileges", look: rights::privileges },
+    Check { name: "debugfs", look: rights::debugfs },
+    Check { name: "perf-events", look: rights::perf_events },
+    Check { name: "btf", look: rights::btf },
+];
+
+/// The names of all checks.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    CHECKS.iter().map(|check| check.name)
+}
+
+/// Looks at everything, worst first. Takes half a second, in which it watches the machine.
+pub fn checkup(host: &Host) -> Vec<Finding> {
+    checkup_over(host, WATCH_NS)
+}
+
+fn checkup_over(host: &Host, watch_ns: u64) -> Vec<Finding> {
+    let pool = topology::online(host).known().unwrap_or_default();
+    let own = Own { pids: [std::process::id() as i32].into(), ..Own::default() };
+    let swapped_before = swapped_pages(host);
+    let watch = Watch::begin(host, &pool, own);
+    clock::sleep_until(clock::monotonic_ns() + watch_ns);
+    let disturbances = watch.end(0);
+    let swapped_pages = match (swapped_before, swapped_pages(host)) {
+        (Reading::Known(before), Reading::Known(after)) => {
+            Reading::Known(after.saturating_sub(before))
+        }
+        (Reading::Unknown(why), _) | (_, Reading::Unknown(why)) => Reading::Unknown(why),
+    };
+    inspect(&Machine {
+        host,
+        environment: environment::environment(host),
+        disturbances,
+        swapped_pages,
+    })
+}
+
+fn inspect(machine: &Machine) -> Vec<Finding> {
+    let look = |check: &Check| {
+        let Seen { level, what, why, mend } = (check.look)(machine);
+        let what = super::printable(&what);
+        Finding { name: check.name, level, what, why: why.to_string(), mend }
+    };
+    let mut findings: Vec<Finding> = CHECKS.iter().map(look).collect();
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
+    findings
+}
+
+/// Pages moved between memory and swap since boot.
+fn swapped_pages(host: &Host) -> Reading<u64> {
+    match host.reading("/proc/vmstat") {
+        Reading::Unknown(why) => Reading::Unknown(why),
+        Reading::Known(text) => {
+            let count = |key: &str| {
+                let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+                lines.find(|(name, _)| *name == key)?.1.parse::<u64>().ok()
+            };
+            match (count("pswpin"), count("pswpout")) {
+                (Some(read), Some(written)) => Reading::Known(read.saturating_add(written)),
+                _ => Reading::Unknown("/proc/vmstat: no pswpin and pswpout".to_string()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

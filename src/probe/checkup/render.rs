@@ -1,0 +1,68 @@
+//! Findings in plain words for a terminal. Pure.
+
+use super::{Finding, Level};
+
+/// The words of levels, all of one width, and their ANSI colour.
+fn label(level: Level) -> (&'static str, &'static str) {
+    match level {
+        Level::Blocks => ("BLOCKS  ", "\x1b[1;31m"),
+        Level::Disturbs => ("DISTURBS", "\x1b[33m"),
+        Level::Note => ("NOTE    ", "\x1b[36m"),
+        Level::Good => ("GOOD    ", "\x1b[32m"),
+    }
+}
+
+const INDENT: &str = "          ";
+
+/// Findings in the order given, at most `width` columns wide but for commands, which are
+/// never broken so that they can be pasted. Ends with a count.
+pub fn render(findings: &[Finding], width: usize, color: bool) -> String {
+    let mut text = String::new();
+    for finding in findings {
+        let (word, ansi) = label(finding.level);
+        let (on, off) = if color { (ansi, "\x1b[0m") } else { ("", "") };
+        let mut lines = wrap(&format!("{}: {}", finding.name, finding.what), width).into_iter();
+        let first = lines.next().unwrap_or_default();
+        text.push_str(&format!("{on}{word}{off}  {first}\n"));
+        let rest = lines.chain(wrap(&finding.why, width));
+        rest.for_each(|line| text.push_str(&format!("{INDENT}{line}\n")));
+        if let Some(command) = &finding.mend {
+            text.push_str(&format!("{INDENT}$ {command}\n"));
+        }
+        if finding.level != Level::Good {
+            text.push('\n');
+        }
+    }
+    text.push_str(&format!("\n{}\n", wrap(&count(findings), width + INDENT.len()).join("\n")));
+    text
+}
+
+fn count(findings: &[Finding]) -> String {
+    let of = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
+    let blocks = match of(Level::Blocks) {
+        0 => String::new(),
+        some => format!("{some} in the way, "),
+    };
+    format!(
+        "{blocks}{} that disturb, {} to note, {} good. Most commands last until the next boot.",
+        of(Level::Disturbs),
+        of(Level::Note),
+        of(Level::Good)
+    )
+}
+
+/// Breaks at spaces, so that a line with the indent fits; a longer word stays whole.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let room = width.saturating_sub(INDENT.len()).max(20);
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_string()),
+        }
+    }
+    lines
+}

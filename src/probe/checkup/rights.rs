@@ -1,0 +1,110 @@
+//! Checks of what this process may do, and what more would add.
+
+use crate::model::Reading;
+use crate::sys::environment;
+
+use super::{Level, Machine, Seen};
+
+/// Capability number, name, and what it gives here.
+const WANTED: &[(u32, &str, &str)] = &[
+    (23, "CAP_SYS_NICE", "policies fifo, rr and deadline, negative nice"),
+    (21, "CAP_SYS_ADMIN", "cgroups, sched_ext, debugfs"),
+    (1, "CAP_DAC_OVERRIDE", "scheduler features, sysctls"),
+    (38, "CAP_PERFMON", "perf events and tracepoints of the kernel"),
+    (39, "CAP_BPF", "BPF telemetry"),
+];
+
+/// Whether every capability that anything here asks for is in effect.
+pub fn has_all(machine: &Machine) -> bool {
+    missing(machine).known().is_some_and(|missing| missing.is_empty())
+}
+
+fn has(machine: &Machine, number: u32) -> bool {
+    effective(machine).known().is_some_and(|mask| mask >> number & 1 == 1)
+}
+
+fn missing(machine: &Machine) -> Reading<Vec<&'static (u32, &'static str, &'static str)>> {
+    effective(machine)
+        .map(|mask| WANTED.iter().filter(|(number, ..)| mask >> number & 1 == 0).collect())
+}
+
+/// The effective capabilities as a bit mask.
+fn effective(machine: &Machine) -> Reading<u64> {
+    let path = "/proc/self/status";
+    let text = match machine.host.reading(path) {
+        Reading::Known(text) => text,
+        Reading::Unknown(why) => return Reading::Unknown(why),
+    };
+    let line = text.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    match line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()) {
+        Some(mask) => Reading::Known(mask),
+        None => Reading::Unknown(format!("{path}: no `CapEff:` with a hexadecimal mask")),
+    }
+}
+
+pub fn privileges(machine: &Machine) -> Seen {
+    let why = "the variants and probes that need these are skipped, with their reason; all \
+               else runs without privileges";
+    match missing(machine) {
+        Reading::Known(missing) if missing.is_empty() => Seen::good("all that can be used"),
+        Reading::Known(missing) => {
+            let gains: Vec<String> =
+                missing.iter().map(|(_, name, gain)| format!("{name} ({gain})")).collect();
+            Seen::new(Level::Note, format!("without {}", gains.join(", ")), why)
+                .mend("sudo schedlab run".to_string())
+        }
+        Reading::Unknown(reason) => Seen::unknown(reason, why),
+    }
+}
+
+pub fn debugfs(machine: &Machine) -> Seen {
+    let why = "variants that set scheduler features, base slice or preemption model are \
+               skipped";
+    if let Reading::Unknown(reason) = environment::debugfs(machine.host) {
+        let seen = Seen::new(Level::Note, reason.clone(), why);
+        return if reason.contains("not mounted") {
+            let mount = "mount -t debugfs none /sys/kernel/debug";
+            seen.mend(format!("{}{mount}", machine.sudo()))
+        } else {
+            seen
+        };
+    }
+    match machine.host.reading("/sys/kernel/debug/sched/features") {
+        Reading::Known(_) => Seen::good("scheduler features can be read"),
+        Reading::Unknown(reason) => Seen::new(
+            Level::Note,
+            reason,
+            "variants that set scheduler features, base slice or preemption model are skipped; \
+             a refusal to root is kernel lockdown, see /sys/kernel/security/lockdown",
+        ),
+    }
+}
+
+/// Tracepoints of the kernel want -1, or the capability.
+pub fn perf_events(machine: &Machine) -> Seen {
+    const PERFMON: u32 = 38;
+    let why = "scheduler tracepoints and kernel events of perf are closed to this user";
+    match machine.number("/proc/sys/kernel/perf_event_paranoid") {
+        Reading::Known(level) if level < 0 || has(machine, PERFMON) => {
+            Seen::good(format!("open (perf_event_paranoid {level})"))
+        }
+        Reading::Known(level) => {
+            Seen::new(Level::Note, format!("perf_event_paranoid is {level}"), why)
+                .mend(machine.sysctl("kernel.perf_event_paranoid", -1))
+        }
+        Reading::Unknown(reason) => Seen::unknown(reason, why),
+    }
+}
+
+pub fn btf(machine: &Machine) -> Seen {
+    let path = "/sys/kernel/btf/vmlinux";
+    if machine.host.path(path).exists() {
+        return Seen::good("the kernel describes its types");
+    }
+    Seen::new(
+        Level::Note,
+        format!("{path} is not there"),
+        "BPF telemetry and sched_ext schedulers do not load without the kernel's type \
+         information (CONFIG_DEBUG_INFO_BTF)",
+    )
+}

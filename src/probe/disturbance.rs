@@ -1,0 +1,697 @@
+//! What came from outside into a run: steal, other load, throttling, changes of frequency
+//! limits, clocks and CPUs.
+//!
+//! A [`Watch`] takes one picture of the machine before the start barrier and one after the
+//! end, and compares them; in between it does nothing. A picture costs one open, read and
+//! close for each process of the machine and a few files for each CPU of the pool: about
+//! 3 ms on a machine with 100 processes, about 25 us for each further one. Both fall outside
+//! the timed section. What cannot be read is not reported as a disturbance.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::{CpuSet, Disturbance, DisturbanceKind, Reading};
+use crate::sys::load::{self, CpuTimes, Process};
+use crate::sys::{Host, clock, environment, mounts, topology};
+
+use super::printable;
+
+/// Of the pool's CPU time: below it, other load is what any idle system does (timers,
+/// journald, an ssh session), and its effect drowns in the spread between rounds.
+pub const OUTSIDE_LOAD_SHARE: f64 = 0.02;
+
+/// The part of the pool's busy time that no process accounts for must be larger, as
+/// /proc/stat is sampled at ticks on most kernels while CPU time of tasks is exact.
+pub const UNNAMED_LOAD_SHARE: f64 = 0.05;
+
+/// Steal is not sampled, and any of it is another machine's work on our CPUs.
+pub const STEAL_SHARE: f64 = 0.005;
+
+/// Times of /proc are rounded to ticks: a single one may be rounding.
+pub const LEAST_TICKS: u64 = 2;
+
+/// No smaller step is told: reading two clocks one after the other may itself be preempted.
+/// Slewing needs no allowance, it moves the wall clock and the monotonic clock alike.
+pub const CLOCK_STEP_NS: u64 = 1_000_000;
+
+/// The processes that are named; the others are summed.
+const NAMED_OFFENDERS: usize = 3;
+
+/// Whose CPU time is not load from outside: these processes and sessions, and all that
+/// descend from either. A session is wanted where workers may be orphaned; the session of an
+/// interactive shell would hide everything else that the shell runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Own {
+    pub pids: BTreeSet<i32>,
+    pub sessions: BTreeSet<i32>,
+}
+
+/// A picture of the machine, waiting for the second.
+#[derive(Debug)]
+pub struct Watch {
+    host: Host,
+    pool: CpuSet,
+    own: Own,
+    before: Picture,
+}
+
+impl Watch {
+    /// Takes the first picture. `pool` are the CPUs that the run may use.
+    pub fn begin(host: &Host, pool: &CpuSet, own: Own) -> Watch {
+        let before = Picture::take(host, pool);
+        Watch { host: host.clone(), pool: pool.clone(), own, before }
+    }
+
+    /// Takes the second picture and compares. `own_cpu_ns` is what the run itself used
+    /// between the two, workers that have ended included.
+    pub fn end(self, own_cpu_ns: u64) -> Vec<Disturbance> {
+        let after = Picture::take(&self.host, &self.pool);
+        let span = Span {
+            before: &self.before,
+            after: &after,
+            pool: &self.pool,
+            own: &self.own,
+            own_cpu_ns,
+        };
+        span.disturbances()
+    }
+}
+
+/// Two clocks' distances from the monotonic clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Clocks {
+    monotonic_ns: u64,
+    wall_offset_ns: i64,
+    boot_offset_ns: i64,
+}
+
+impl Clocks {
+    /// Of a few attempts the one that was least interrupted.
+    fn read() -> Clocks {
+        let attempt = || {
+            let start_ns = clock::monotonic_ns();
+            let (wall_ns, boot_ns) = (clock::unix_ns(), clock::boot_ns());
+            let took_ns = clock::monotonic_ns() - start_ns;
+            let offset = |other_ns: u64| other_ns as i64 - start_ns as i64;
+            let clocks = Clocks {
+                monotonic_ns: start_ns,
+                wall_offset_ns: offset(wall_ns),
+                boot_offset_ns: offset(boot_ns),
+            };
+            (took_ns, clocks)
+        };
+        let attempts = [attempt(), attempt(), attempt()];
+        attempts
+            .into_iter()
+            .min_by_key(|(took_ns, _)| *took_ns)
+            .map_or_else(|| attempt().1, |a| a.1)
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Picture {
+    clocks: Clocks,
+    clock_source: Reading<String>,
+    online: Reading<CpuSet>,
+    cpus: Reading<BTreeMap<u32, CpuTimes>>,
+    /// MuQSS counts busy time twice in /proc/stat, so nothing is concluded from it there.
+    counts_busy_twice: bool,
+    processes: Reading<BTreeMap<i32, Process>>,
+    /// Events since boot, by what was throttled.
+    throttled: BTreeMap<String, u64>,
+    /// Value of a frequency setting, by its name and CPU (`None`: of the machine).
+    frequency: BTreeMap<(&'static str, Option<u32>), String>,
+}
+
+impl Picture {
+    fn take(host: &Host, pool: &CpuSet) -> Picture {
+        Picture {
+            clocks: Clocks::read(),
+            clock_source: environment::clock_source(host),
+            online: topology::online(host),
+            throttled: throttled(host, pool),
+            frequency: frequency(host, pool),
+            counts_busy_twice: host.path("/proc/sys/kernel/rr_interval").exists(),
+            cpus: load::cpu_times(host),
+            processes: load::processes(host),
+        }
+    }
+}
+
+/// Thermal events of the pool's cores and packages, and of the cgroups we are in.
+fn throttled(host: &Host, pool: &CpuSet) -> BTreeMap<String, u64> {
+    let count = |path: &str| host.read(path).ok()?.parse::<u64>().ok();
+    let mut found = BTreeMap::new();
+    for cpu in pool.iter() {
+        for part in ["core", "package"] {
+            let path =
+                format!("/sys/devices/system/cpu/cpu{cpu}/thermal_throttle/{part}_throttle_count");
+            found.extend(count(&path).map(|events| (format!("CPU {cpu}'s {part}"), events)));
+        }
+    }
+    for own in mounts::own_cpu_cgroups(host).known().unwrap_or_default() {
+        for directory in own.with_ancestors() {
+            let Ok(text) = host.read(directory.join("cpu.stat")) else { continue };
+            let events = text.lines().find_map(|line| line.strip_prefix("nr_throttled "));
+            let events = events.and_then(|events| events.trim().parse().ok());
+            let name = format!("cgroup {}", directory.display());
+            found.extend(events.map(|events| (name, events)));
+        }
+    }
+    found
+}
+
+/// Limits and settings. The frequency itself (scaling_cur_freq) moves all the time and says
+/// nothing about what the run got.
+fn frequency(host: &Host, pool: &CpuSet) -> BTreeMap<(&'static str, Option<u32>), String> {
+    const PER_CPU: [&str; 3] = ["scaling_max_freq", "scaling_min_freq", "scaling_governor"];
+    const GLOBAL: [&str; 2] = ["intel_pstate/no_turbo", "cpufreq/boost"];
+    let mut found = BTreeMap::new();
+    for cpu in pool.iter() {
+        for name in PER_CPU {
+            let value = host.read(format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/{name}"));
+            found.extend(value.ok().map(|value| ((name, Some(cpu)), value)));
+        }
+    }
+    for name in GLOBAL {
+        let value = host.read(format!("/sys/devices/system/cpu/{name}"));
+        found.extend(value.ok().map(|value| ((name, None), value)));
+    }
+    found
+}
+
+/// Two pictures and what lies between. All below is pure.
+struct Span<'a> {
+    before: &'a Picture,
+    after: &'a Picture,
+    pool: &'a CpuSet,
+    own: &'a Own,
+    own_cpu_ns: u64,
+}
+
+/// CPU time of other processes on the pool, largest first.
+struct Outside<'a> {
+    offenders: Vec<(&'a Process, u64)>,
+    total_ns: u64,
+    /// Of the family, as far as it still lives.
+    own_ns: u64,
+}
+
+impl Span<'_> {
+    fn disturbances(&self) -> Vec<Disturbance> {
+        let told = [
+            (DisturbanceKind::CpuHotplug, self.hotplug()),
+            (DisturbanceKind::Steal, self.steal()),
+            (DisturbanceKind::OutsideLoad, self.outside_load()),
+            (DisturbanceKind::OutsideLoad, self.unnamed_load()),
+            (DisturbanceKind::Throttling, self.throttling()),
+            (DisturbanceKind::FrequencyChange, self.frequency_change()),
+            (DisturbanceKind::ClockSourceChange, self.clock_source_change()),
+            (DisturbanceKind::ClockStep, self.clock_step()),
+        ];
+        let told = told.into_iter();
+        told.filter_map(|(kind, detail)| Some(Disturbance { kind, detail: detail? })).collect()
+    }
+
+    fn wall_ns(&self) -> u64 {
+        self.after.clocks.monotonic_ns.saturating_sub(self.before.clocks.monotonic_ns).max(1)
+    }
+
+    /// CPU time that the pool had.
+    fn capacity_ns(&self) -> f64 {
+        self.wall_ns() as f64 * self.pool.len().max(1) as f64
+    }
+
+    /// What each CPU of the pool did in between; CPUs that came or went are left out.
+    fn pool_times(&self, of: fn(&CpuTimes) -> u64) -> Option<BTreeMap<u32, u64>> {
+        let before = self.before.cpus.as_ref().known()?;
+        let after = self.after.cpus.as_ref().known()?;
+        let delta = |cpu| Some((cpu, of(after.get(&cpu)?).saturating_sub(of(before.get(&cpu)?))));
+        Some(self.pool.iter().filter_map(delta).collect())
+    }
+
+    fn hotplug(&self) -> Option<String> {
+        let before = self.before.online.as_ref().known()?;
+        let after = self.after.online.as_ref().known()?;
+        let (gone, come) = (before.minus(after), after.minus(before));
+        let from_pool: CpuSet = gone.iter().filter(|cpu| self.pool.contains(*cpu)).collect();
+        let beside_pool = gone.minus(&from_pool);
+        let mut told = Vec::new();
+        if !from_pool.is_empty() {
+            told.push(format!(
+                "{} of the pool went offline: {} of {} CPUs were left, do not use this run",
+                cpus(&from_pool),
+                self.pool.minus(&from_pool).len(),
+                self.pool.len(),
+            ));
+        }
+        if !beside_pool.is_empty() {
+            told.push(format!("{} went offline beside the pool", cpus(&beside_pool)));
+        }
+        if !come.is_empty() {
+            told.push(format!("{} came online", cpus(&come)));
+        }
+        (!told.is_empty()).then(|| told.join("; "))
+    }
+
+    fn steal(&self) -> Option<String> {
+        let steal = self.pool_times(|times| times.steal_ns)?;
+        let total_ns: u64 = steal.values().sum();
+        let share = total_ns as f64 / self.capacity_ns();
+        if share <= STEAL_SHARE || total_ns < LEAST_TICKS * load::tick_ns() {
+            return None;
+        }
+        let (worst, worst_ns) = steal.into_iter().max_by_key(|(_, steal_ns)| *steal_ns)?;
+        Some(format!(
+            "the hypervisor took {} of the pool's CPU time (most from CPU {worst}: {})",
+            percent(share),
+            percent(worst_ns as f64 / self.wall_ns() as f64),
+        ))
+    }
+
+    fn outside_load(&self) -> Option<String> {
+        let outside = self.outside()?;
+        let share = outside.total_ns as f64 / self.capacity_ns();
+        if share <= OUTSIDE_LOAD_SHARE || outside.total_ns < LEAST_TICKS * load::tick_ns() {
+            return None;
+        }
+        let of_a_cpu = |cpu_ns: u64| percent(cpu_ns as f64 / self.wall_ns() as f64);
+        let mut names: Vec<String> = outside
+            .offenders
+            .iter()
+            .take(NAMED_OFFENDERS)
+            .map(|(process, cpu_ns)| format!("{} {}", named(process), of_a_cpu(*cpu_ns)))
+            .collect();
+        let others = &outside.offenders[names.len()..];
+        if !others.is_empty() {
+            let cpu_ns: u64 = others.iter().map(|(_, cpu_ns)| cpu_ns).sum();
+            names.push(format!("{} others {}", others.len(), of_a_cpu(cpu_ns)));
+        }
+        Some(format!(
+            "other processes used {} of the pool: {} (of one CPU each)",
+            percent(share),
+            names.join(", "),
+        ))
+    }
+
+    /// A cross-check by CPU: busy time less our own and less what processes account for.
+    /// Finds processes that were too short-lived to be in a picture, or are hidden from us.
+    fn unnamed_load(&self) -> Option<String> {
+        if self.after.counts_busy_twice {
+            return None;
+        }
+        let busy_ns: u64 = self.pool_times(|times| times.task_ns)?.values().sum();
+        let outside = self.outside()?;
+        let known_ns = self.own_cpu_ns.max(outside.own_ns).saturating_add(outside.total_ns);
+        let unnamed_ns = busy_ns.saturating_sub(known_ns);
+        let share = unnamed_ns as f64 / self.capacity_ns();
+        // Busy time is counted by sampling: three standard errors of a share that is sampled
+        // once a tick, at its widest (one half).
+        let samples = (self.capacity_ns() / load::tick_ns() as f64).max(1.0);
+        let sampling_error = 3.0 * 0.5 / samples.sqrt();
+        (share > UNNAMED_LOAD_SHARE + sampling_error).then(|| {
+            format!(
+                "{} of the pool was used by what no list of processes shows: short-lived \
+                 processes, or some that are hidden from this one",
+                percent(share)
+            )
+        })
+    }
+
+    fn outside(&self) -> Option<Outside<'_>> {
+        let before = self.before.processes.as_ref().known()?;
+        let after = self.after.processes.as_ref().known()?;
+        let family = |picture| load::family(picture, &self.own.pids, &self.own.sessions);
+        let own: BTreeSet<i32> = family(before).union(&family(after)).copied().collect();
+        // A pool that is all of the machine needs no guess at where a process ran.
+        let online = self.after.online.as_ref().known();
+        let is_whole = online.is_some_and(|online| online.minus(self.pool).is_empty());
+        let mut outside = Outside { offenders: Vec::new(), total_ns: 0, own_ns: 0 };
+        for process in after.values() {
+            let earlier =
+                before.get(&process.pid).filter(|earlier| earlier.started_ns == process.started_ns);
+            let used_ns = process.cpu_ns.saturating_sub(earlier.map_or(0, |e| e.cpu_ns));
+            let last_cpus = [Some(process), earlier].into_iter().flatten().map(|p| p.last_cpu);
+            if own.contains(&process.pid) {
+                outside.own_ns += used_ns;
+            } else if used_ns > 0
+                && (is_whole || last_cpus.into_iter().any(|cpu| self.pool.contains(cpu)))
+            {
+                outside.total_ns += used_ns;
+                outside.offenders.push((process, used_ns));
+            }
+        }
+        outside
+            .offenders
+            .sort_by_key(|(process, used_ns)| (std::cmp::Reverse(*used_ns), process.pid));
+        Some(outside)
+    }
+
+    fn throttling(&self) -> Option<String> {
+        let more = |(name, after): (&String, &u64)| {
+            let events = after.saturating_sub(*self.before.throttled.get(name)?);
+            (events > 0).then(|| format!("{} {events} times", printable(name)))
+        };
+        let told: Vec<String> = self.after.throttled.iter().filter_map(more).collect();
+        (!told.is_empty()).then(|| format!("throttled: {}", told.join(", ")))
+    }
+
+    fn frequency_change(&self) -> Option<String> {
+        let mut changes: BTreeMap<(&str, &str, &str), Vec<u32>> = BTreeMap::new();
+        for ((name, cpu), after) in &self.after.frequency {
+            let before = self.before.frequency.get(&(*name, *cpu));
+            if let Some(before) = before.filter(|before| *before != after) {
+                changes.entry((*name, before, after)).or_default().extend(*cpu);
+            }
+        }
+        let tell = |((name, before, after), on): ((&str, &str, &str), Vec<u32>)| {
+            let on: CpuSet = on.into_iter().collect();
+            let on = if on.is_empty() { String::new() } else { format!(" of {}", cpus(&on)) };
+            format!("{name}{on} went from {} to {}", printable(before), printable(after))
+        };
+        let told: Vec<String> = changes.into_iter().map(tell).collect();
+        (!told.is_empty()).then(|| told.join("; "))
+    }
+
+    fn clock_source_change(&self) -> Option<String> {
+        let before = self.before.clock_source.as_ref().known()?;
+        let after = self.after.clock_source.as_ref().known()?;
+        (before != after).then(|| {
+            format!("the clock source went from {} to {}", printable(before), printable(after))
+        })
+    }
+
+    fn clock_step(&self) -> Option<String> {
+        let moved = |of: fn(&Clocks) -> i64| of(&self.after.clocks) - of(&self.before.clocks);
+        let suspended_ns = moved(|clocks| clocks.boot_offset_ns);
+        let stepped_ns = moved(|clocks| clocks.wall_offset_ns) - suspended_ns;
+        let milliseconds = |ns: i64| format!("{:.1} ms", ns as f64 / 1e6);
+        let mut told = Vec::new();
+        if suspended_ns.unsigned_abs() > CLOCK_STEP_NS {
+            told.push(format!("the machine was suspended for {}", milliseconds(suspended_ns)));
+        }
+        if stepped_ns.unsigned_abs() > CLOCK_STEP_NS {
+            let direction = if stepped_ns > 0 { "forwards" } else { "backwards" };
+            let size = milliseconds(stepped_ns.abs());
+            told.push(format!("the wall clock was stepped {direction} by {size}"));
+        }
+        (!told.is_empty()).then(|| told.join("; "))
+    }
+}
+
+fn named(process: &Process) -> String {
+    let kind = if process.is_kernel_thread { "kernel thread, " } else { "" };
+    format!("{} ({kind}pid {})", printable(&process.name), process.pid)
+}
+
+fn cpus(set: &CpuSet) -> String {
+    if set.len() == 1 { format!("CPU {set}") } else { format!("CPUs {set}") }
+}
+
+/// Two digits that say something: `0.7 %`, `3.1 %`, `37 %`.
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent < 10.0 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::testing::Tree;
+
+    const SECOND_NS: u64 = 1_000_000_000;
+    const CPU: &str = "/sys/devices/system/cpu";
+    const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+    /// Four CPUs of which the pool is the first two, our process 10 and a stranger, 99.
+    fn machine() -> Tree {
+        let tree = Tree::of(&[
+            ("/sys/devices/system/cpu/online", "0-3\n"),
+            (CLOCK_SOURCE, "tsc\n"),
+            ("/sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "7\n"),
+            ("/sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq", "3600000\n"),
+            ("/sys/devices/system/cpu/cpu1/cpufreq/scaling_max_freq", "3600000\n"),
+            ("/sys/devices/system/cpu/cpu3/cpufreq/scaling_max_freq", "3600000\n"),
+            ("/sys/devices/system/cpu/cpufreq/boost", "1\n"),
+            ("/proc/self/mountinfo", "1 1 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"),
+            ("/proc/self/cgroup", "0::/user/me\n"),
+            ("/sys/fs/cgroup/user/cpu.stat", "usage_usec 5\nnr_throttled 3\n"),
+        ]);
+        process(&tree, 10, "schedlab", (1, 10), 100, 0);
+        process(&tree, 99, "chrome", (1, 99), 50, 1);
+        stat(&tree, [(0, 0); 4]);
+        tree
+    }
+
+    /// Busy and stolen ticks of each CPU.
+    fn stat(tree: &Tree, cpus: [(u64, u64); 4]) {
+        let line = |(cpu, (busy, steal))| format!("cpu{cpu} {busy} 0 0 0 0 0 0 {steal} 0 0\n");
+        let text: String = cpus.into_iter().enumerate().map(line).collect();
+        tree.write("/proc/stat", &text);
+    }
+
+    fn process(tree: &Tree, pid: i32, name: &str, of: (i32, i32), ticks: u64, last_cpu: u32) {
+        let (parent, session) = of;
+        tree.write(
+            &format!("/proc/{pid}/stat"),
+            &format!(
+                "{pid} ({name}) S {parent} {pid} {session} 0 -1 0 1 2 3 4 {ticks} 0 0 0 20 0 1 0 \
+                 {pid} 1 2 3 0 0 0 0 0 0 0 0 0 0 0 0 17 {last_cpu} 0 0\n"
+            ),
+        );
+    }
+
+    /// What is told after `change`, `seconds` later, of a run that used 1 s of CPU time.
+    fn told(seconds: u64, change: impl FnOnce(&Tree)) -> Vec<(DisturbanceKind, String)> {
+        told_with(seconds, change, |_| ())
+    }
+
+    fn told_with(
+        seconds: u64,
+        change: impl FnOnce(&Tree),
+        retouch: impl FnOnce(&mut Picture),
+    ) -> Vec<(DisturbanceKind, String)> {
+        let tree = machine();
+        let pool: CpuSet = "0-1".parse().unwrap();
+        let own = Own { pids: [10].into(), sessions: [77].into() };
+        let before = Picture::take(&tree.host(), &pool);
+        change(&tree);
+        let mut after = Picture::take(&tree.host(), &pool);
+        after.clocks = before.clocks;
+        after.clocks.monotonic_ns += seconds * SECOND_NS;
+        retouch(&mut after);
+        let own_cpu_ns = SECOND_NS;
+        let span = Span { before: &before, after: &after, pool: &pool, own: &own, own_cpu_ns };
+        span.disturbances().into_iter().map(|found| (found.kind, found.detail)).collect()
+    }
+
+    fn one(told: &[(DisturbanceKind, String)], kind: DisturbanceKind, detail: &str) {
+        assert_eq!(told, [(kind, detail.to_string())]);
+    }
+
+    #[test]
+    fn a_quiet_machine_disturbs_nothing() {
+        assert_eq!(told(10, |_| ()), []);
+        // Our own work, a stranger below the threshold, and one on CPUs beside the pool.
+        let quiet = told(10, |tree| {
+            process(tree, 10, "schedlab", (1, 10), 1500, 0);
+            process(tree, 11, "runner", (10, 11), 300, 0);
+            process(tree, 12, "orphan", (1, 77), 300, 0);
+            process(tree, 99, "chrome", (1, 99), 50 + 40, 1);
+            process(tree, 98, "beside", (1, 98), 900, 3);
+            stat(tree, [(1000, 0), (1000, 0), (900, 0), (900, 900)]);
+        });
+        assert_eq!(quiet, []);
+    }
+
+    #[test]
+    fn other_processes_are_named_largest_first() {
+        let told = told(10, |tree| {
+            process(tree, 99, "chrome", (1, 99), 50 + 370, 1);
+            process(tree, 20, "cc1", (1, 20), 41, 0);
+            process(tree, 21, "\u{1b}[31mred)", (1, 21), 42, 0);
+            process(tree, 22, "a", (1, 22), 5, 0);
+            process(tree, 23, "b", (1, 23), 5, 1);
+        });
+        one(
+            &told,
+            DisturbanceKind::OutsideLoad,
+            "other processes used 23 % of the pool: chrome (pid 99) 37 %, \
+             \u{fffd}[31mred) (pid 21) 4.2 %, cc1 (pid 20) 4.1 %, 2 others 1.0 % (of one CPU each)",
+        );
+    }
+
+    #[test]
+    fn the_threshold_of_outside_load_is_a_share_of_the_pool_and_more_than_rounding() {
+        let kinds = |seconds: u64, ticks: u64| {
+            told(seconds, |tree| process(tree, 99, "chrome", (1, 99), 50 + ticks, 1)).len()
+        };
+        assert_eq!(kinds(10, 40), 0, "2 % of two CPUs");
+        assert_eq!(kinds(10, 41), 1);
+        assert_eq!(kinds(0, 1), 0, "one tick may be rounding, however short the run");
+        assert_eq!(kinds(0, 2), 1);
+    }
+
+    #[test]
+    fn a_reused_pid_counts_from_its_own_start() {
+        let told = told(10, |tree| {
+            let text = "99 (new) S 1 99 99 0 -1 0 1 2 3 4 60 0 0 0 20 0 1 0 12345 1 2 3 \
+                        0 0 0 0 0 0 0 0 0 0 0 0 17 1 0 0\n";
+            tree.write("/proc/99/stat", text);
+        });
+        one(
+            &told,
+            DisturbanceKind::OutsideLoad,
+            "other processes used 3.0 % of the pool: new (pid 99) 6.0 % (of one CPU each)",
+        );
+    }
+
+    #[test]
+    fn busy_time_that_no_process_shows_is_told() {
+        // 20 s of CPU time, 1 s of it ours: 13 s unnamed. Sampling error at 2000 ticks: 3.4 %.
+        let unnamed = told(10, |tree| stat(tree, [(700, 0), (700, 0), (0, 0), (0, 0)]));
+        one(
+            &unnamed,
+            DisturbanceKind::OutsideLoad,
+            "65 % of the pool was used by what no list of processes shows: short-lived \
+             processes, or some that are hidden from this one",
+        );
+        let within_sampling = told(10, |tree| stat(tree, [(130, 0), (130, 0), (0, 0), (0, 0)]));
+        assert_eq!(within_sampling, []);
+        let muqss = told(10, |tree| {
+            stat(tree, [(700, 0), (700, 0), (0, 0), (0, 0)]);
+            tree.write("/proc/sys/kernel/rr_interval", "6\n");
+        });
+        assert_eq!(muqss, [], "busy time is counted twice there");
+    }
+
+    #[test]
+    fn steal_counts_on_the_pool_only() {
+        let told = told(10, |tree| stat(tree, [(0, 30), (0, 10), (0, 900), (0, 0)]));
+        one(
+            &told,
+            DisturbanceKind::Steal,
+            "the hypervisor took 2.0 % of the pool's CPU time (most from CPU 0: 3.0 %)",
+        );
+    }
+
+    #[test]
+    fn throttling_frequency_and_clock_source() {
+        let told = told(10, |tree| {
+            tree.write(&format!("{CPU}/cpu0/thermal_throttle/core_throttle_count"), "9\n");
+            tree.write("/sys/fs/cgroup/user/cpu.stat", "usage_usec 5\nnr_throttled 4\n");
+            for cpu in [0, 1, 3] {
+                let path = format!("{CPU}/cpu{cpu}/cpufreq/scaling_max_freq");
+                tree.write(&path, "1200000\n");
+            }
+            tree.write(&format!("{CPU}/cpufreq/boost"), "0\n");
+            tree.write(CLOCK_SOURCE, "hpet\n");
+        });
+        let expected = [
+            (
+                DisturbanceKind::Throttling,
+                "throttled: CPU 0's core 2 times, cgroup /sys/fs/cgroup/user 1 times",
+            ),
+            (
+                DisturbanceKind::FrequencyChange,
+                "cpufreq/boost went from 1 to 0; scaling_max_freq of CPUs 0-1 went from 3600000 \
+                 to 1200000",
+            ),
+            (DisturbanceKind::ClockSourceChange, "the clock source went from tsc to hpet"),
+        ];
+        assert_eq!(told, expected.map(|(kind, detail)| (kind, detail.to_string())));
+    }
+
+    #[test]
+    fn hotplug_in_the_pool_says_not_to_use_the_run() {
+        let lost = told(10, |tree| {
+            tree.write(&format!("{CPU}/online"), "0,2-4\n");
+            tree.write("/proc/stat", "cpu0 0 0 0 0 0 0 0 0\n");
+        });
+        one(
+            &lost,
+            DisturbanceKind::CpuHotplug,
+            "CPU 1 of the pool went offline: 1 of 2 CPUs were left, do not use this run; CPU 4 \
+             came online",
+        );
+        let beside = told(10, |tree| tree.write(&format!("{CPU}/online"), "0-1\n"));
+        one(&beside, DisturbanceKind::CpuHotplug, "CPUs 2-3 went offline beside the pool");
+    }
+
+    #[test]
+    fn clock_steps_and_suspends_are_told_apart() {
+        let stepped = |wall_ns: i64, boot_ns: i64| {
+            let retouch = |after: &mut Picture| {
+                after.clocks.wall_offset_ns += wall_ns;
+                after.clocks.boot_offset_ns += boot_ns;
+            };
+            let told = told_with(10, |_| (), retouch);
+            told.into_iter().map(|(_, detail)| detail).collect::<Vec<_>>().join("|")
+        };
+        assert_eq!(stepped(1_000_000, 0), "");
+        assert_eq!(stepped(1_500_000, 0), "the wall clock was stepped forwards by 1.5 ms");
+        assert_eq!(stepped(-2_000_000, 0), "the wall clock was stepped backwards by 2.0 ms");
+        assert_eq!(
+            stepped(3_000_000_000, 3_000_000_000),
+            "the machine was suspended for 3000.0 ms"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_no_disturbance() {
+        let empty = Tree::of(&[("/etc/nothing", "")]);
+        let pool: CpuSet = "0-1".parse().unwrap();
+        assert_eq!(Watch::begin(&empty.host(), &pool, Own::default()).end(0), []);
+        let tree = machine();
+        let watch = Watch::begin(&tree.host(), &pool, Own::default());
+        ["/proc/stat", CLOCK_SOURCE, "/sys/devices/system/cpu/online"]
+            .iter()
+            .for_each(|path| tree.remove(path));
+        assert_eq!(watch.end(0), []);
+    }
+
+    /// A busy loop in a session of its own, ended with the test, and by its own limit.
+    struct Busy(std::process::Child);
+
+    impl Busy {
+        fn start() -> Busy {
+            let child = std::process::Command::new("setsid")
+                .args(["sh", "-c", "ulimit -t 30; while :; do :; done"])
+                .spawn();
+            Busy(child.expect("setsid (util-linux) and sh"))
+        }
+    }
+
+    impl Drop for Busy {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn a_busy_process_of_another_session_is_found_and_our_own_is_not() {
+        let host = Host::default();
+        let pool = topology::online(&host).known().unwrap();
+        let watch = Watch::begin(&host, &pool, Own::default());
+        let busy = Busy::start();
+        let pid = busy.0.id() as i32;
+        while clock::process_cpu_ns(pid).expect("the busy process lives") < 100_000_000 {
+            std::thread::yield_now();
+        }
+        let after = Picture::take(&host, &pool);
+        let stranger = Own::default();
+        let ours = Own { sessions: [pid].into(), ..Own::default() };
+        let offenders = |own: &Own| {
+            let before = &watch.before;
+            let span = Span { before, after: &after, pool: &pool, own, own_cpu_ns: 0 };
+            let outside = span.outside().expect("/proc can be read");
+            let found = outside.offenders.iter().find(|(process, _)| process.pid == pid);
+            found.map(|(process, used_ns)| (named(process), *used_ns))
+        };
+        let (name, used_ns) = offenders(&stranger).expect("the busy process is an offender");
+        assert_eq!(name, format!("sh (pid {pid})"));
+        // Its time so far, rounded down to ticks: user and system time each.
+        assert!(used_ns >= 100_000_000 - 2 * load::tick_ns(), "{used_ns}");
+        assert_eq!(offenders(&ours), None);
+    }
+}
