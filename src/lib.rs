@@ -4,6 +4,7 @@ pub mod model;
 pub mod plan;
 pub mod probe;
 pub mod stats;
+pub mod store;
 pub mod sys;
 pub mod variant;
 pub mod workload;

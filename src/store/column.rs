@@ -1,0 +1,84 @@
+//! Between the words of the model and SQLite's columns. Pure.
+
+use std::error::Error;
+use std::fmt;
+
+use rusqlite::Row;
+use rusqlite::types::Type;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde::de::IntoDeserializer;
+use serde::de::value::Error as WordError;
+
+use super::error::Fault;
+use crate::model::Reading;
+
+/// SQLite's integers are signed: the bits are kept, so that every u64 comes back; values
+/// of 2^63 and more, which no measured time or count reaches, look negative in SQL.
+pub(super) fn bits(value: u64) -> i64 {
+    value as i64
+}
+
+/// The u64 of [`bits`].
+pub(super) fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    row.get::<_, i64>(column).map(|value| value as u64)
+}
+
+/// JSON of a value that the model can express.
+pub(super) fn json<T: Serialize>(value: &T) -> Result<String, Fault> {
+    serde_json::to_string(value).map_err(|why| Fault::Event(why.to_string()))
+}
+
+pub(super) fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    let text = row.get_ref(column)?.as_str().map_err(|why| misfit(column, why))?;
+    serde_json::from_str(text).map_err(|why| misfit(column, why))
+}
+
+/// A unit, a direction or a kind as the one word that JSON has for it.
+pub(super) fn word<T: Serialize>(value: T) -> Result<String, Fault> {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => Ok(word),
+        other => Err(Fault::Event(format!("{other:?} is not one word"))),
+    }
+}
+
+pub(super) fn from_word<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    let word = row.get_ref(column)?.as_str().map_err(|why| misfit(column, why))?;
+    let result: Result<T, WordError> = T::deserialize(word.into_deserializer());
+    result.map_err(|why| misfit(column, why))
+}
+
+/// A reading as two columns, of which one is NULL: what is known, and why it is not.
+pub(super) fn halves<T>(reading: &Reading<T>) -> (Option<&T>, Option<&str>) {
+    match reading {
+        Reading::Known(value) => (Some(value), None),
+        Reading::Unknown(why) => (None, Some(why)),
+    }
+}
+
+pub(super) fn reading<T>(
+    known: Option<T>,
+    unknown: Option<String>,
+) -> rusqlite::Result<Reading<T>> {
+    match (known, unknown) {
+        (Some(value), None) => Ok(Reading::Known(value)),
+        (None, Some(why)) => Ok(Reading::Unknown(why)),
+        _ => Err(misfit(0, Told("a reading must have either a value or a reason"))),
+    }
+}
+
+/// Content that this program never writes: reported as damage.
+pub(super) fn misfit(column: usize, why: impl Error + Send + Sync + 'static) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(why))
+}
+
+#[derive(Debug)]
+pub(super) struct Told(pub &'static str);
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl Error for Told {}

@@ -1,0 +1,189 @@
+//! What can go wrong with a store, with the file and a way out of it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rusqlite::ErrorCode;
+use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
+use thiserror::Error;
+
+use crate::model::RunKey;
+
+/// `action` completes "cannot ...".
+#[derive(Debug, Error)]
+pub enum StoreError {
+    #[error("cannot tell where results belong: {why}")]
+    NoHome { why: String },
+    #[error("no results are stored: {} does not exist", path.display())]
+    Missing { path: PathBuf },
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io { action: String, path: PathBuf, source: io::Error },
+    #[error("{} is not a schedlab database: {why}", path.display())]
+    Foreign { path: PathBuf, why: String },
+    #[error(
+        "{} was written by a newer schedlab: it has format {found}, and this one knows formats up to {known}",
+        path.display()
+    )]
+    Newer { path: PathBuf, found: i64, known: i64 },
+    #[error(
+        "{} was written by an older schedlab (format {found}, now {known}) and cannot be brought up to date while it is only read",
+        path.display()
+    )]
+    Older { path: PathBuf, found: i64, known: i64 },
+    #[error("cannot {action}: {} is read-only", path.display())]
+    ReadOnly { action: String, path: PathBuf },
+    #[error("cannot {action}: no space is left for {}; what was stored before is intact", path.display())]
+    Full { action: String, path: PathBuf },
+    #[error("cannot {action}: another process holds {}", path.display())]
+    Busy { action: String, path: PathBuf },
+    #[error("cannot {action}: {} is damaged: {why}", path.display())]
+    Damaged { action: String, path: PathBuf, why: String },
+    #[error("cannot {action} in {}: {source}", path.display())]
+    Sqlite { action: String, path: PathBuf, source: rusqlite::Error },
+    #[error("no plan `{id}` is stored in {}", path.display())]
+    UnknownPlan { id: String, path: PathBuf },
+    #[error("plan `{id}` is stored in {} already", path.display())]
+    PlanStored { id: String, path: PathBuf },
+    #[error("plan `{id}` cannot be resumed: {what} differs from what is stored in {}", path.display())]
+    PlanDiffers { id: String, what: &'static str, path: PathBuf },
+    #[error("round {} of cell {} of plan `{id}` is stored in {} already", key.round, key.cell, path.display())]
+    RunStored { id: String, key: RunKey, path: PathBuf },
+    /// The stream of events does not hold together.
+    #[error("cannot {action} in {}: {why}", path.display())]
+    Event { action: String, path: PathBuf, why: String },
+    #[error("the event stream has version {found}, and this schedlab knows {known}")]
+    Schema { found: u64, known: u32 },
+    #[error("line {line} is not an event: {why}")]
+    Malformed { line: u64, why: String },
+    #[error("line {line} cannot be imported: {source}")]
+    Line { line: u64, source: Box<StoreError> },
+    #[error("cannot read line {line} of the event stream: {source}")]
+    Input { line: u64, source: io::Error },
+    #[error("cannot write the event stream: {0}")]
+    Output(io::Error),
+}
+
+impl StoreError {
+    /// What to do about it, with a command where there is one.
+    pub fn hint(&self) -> String {
+        let elsewhere = "name another file: schedlab run --db results.db";
+        match self {
+            Self::NoHome { .. } => format!("set HOME or XDG_DATA_HOME, or {elsewhere}"),
+            Self::Missing { .. } => "measure something first: schedlab run".to_string(),
+            Self::Io { .. } | Self::Foreign { .. } => elsewhere.to_string(),
+            Self::Newer { .. } => {
+                format!("update schedlab, or leave that file alone and {elsewhere}")
+            }
+            Self::Older { path, .. } => {
+                format!("measure into it once: schedlab run --db {}", path.display())
+            }
+            Self::ReadOnly { path, .. } => {
+                format!("make it and its folder writable: ls -ld {}; or {elsewhere}", shown(path))
+            }
+            Self::Full { path, .. } => {
+                let folder = path.parent().unwrap_or(path);
+                format!(
+                    "free some space (df -h {} /var/tmp), then go on with what is missing: schedlab run --resume",
+                    folder.display()
+                )
+            }
+            Self::Busy { path, .. } => format!("see who does: fuser -v {}", path.display()),
+            Self::Damaged { path, .. } | Self::Sqlite { path, .. } => {
+                let path = path.display();
+                format!("look at it: sqlite3 {path} 'PRAGMA integrity_check'; or {elsewhere}")
+            }
+            Self::UnknownPlan { .. } => "see what is stored: schedlab report".to_string(),
+            Self::PlanStored { .. } => "import into an empty store".to_string(),
+            Self::PlanDiffers { .. } => "start it anew: schedlab run PLAN".to_string(),
+            Self::RunStored { .. } => {
+                "go on with what is missing: schedlab run --resume".to_string()
+            }
+            Self::Event { .. } => {
+                "events begin with plan_started; docs/formats.md tells their order".to_string()
+            }
+            Self::Schema { .. } => "update schedlab: schedlab --version".to_string(),
+            Self::Malformed { .. } => {
+                "give what `schedlab export` wrote; docs/formats.md tells the format".to_string()
+            }
+            Self::Line { source, .. } => source.hint(),
+            Self::Input { .. } => "is the whole file there? wc -l FILE".to_string(),
+            Self::Output(_) => "is there space for it? df -h .".to_string(),
+        }
+    }
+}
+
+/// The file and its folder, for `ls -ld`.
+fn shown(path: &Path) -> String {
+    match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        Some(folder) => format!("{} {}", folder.display(), path.display()),
+        None => path.display().to_string(),
+    }
+}
+
+/// A fault inside the store, before the file and the action are known.
+#[derive(Debug)]
+pub(super) enum Fault {
+    Sqlite(rusqlite::Error),
+    Damaged(String),
+    Event(String),
+    Told(StoreError),
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Fault::Sqlite(error)
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        Fault::Told(error)
+    }
+}
+
+impl Fault {
+    pub(super) fn told(self, action: impl Into<String>, path: &Path) -> StoreError {
+        let (action, path) = (action.into(), path.to_path_buf());
+        let extended = match &self {
+            Fault::Sqlite(source) => source.sqlite_error().map(|error| error.extended_code),
+            _ => None,
+        };
+        match self {
+            Fault::Told(error) => error,
+            Fault::Damaged(why) => StoreError::Damaged { action, path, why },
+            Fault::Event(why) => StoreError::Event { action, path, why },
+            Fault::Sqlite(source) => match source.sqlite_error_code() {
+                Some(ErrorCode::DiskFull) => StoreError::Full { action, path },
+                // The WAL's index is a file beside it, and is what fails to grow first.
+                Some(ErrorCode::SystemIoFailure) if extended == Some(SQLITE_IOERR_SHMSIZE) => {
+                    StoreError::Full { action, path }
+                }
+                Some(ErrorCode::ReadOnly) => StoreError::ReadOnly { action, path },
+                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                    StoreError::Busy { action, path }
+                }
+                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                    StoreError::Damaged { action, path, why: source.to_string() }
+                }
+                _ if is_unexpected_content(&source) => {
+                    StoreError::Damaged { action, path, why: source.to_string() }
+                }
+                _ => StoreError::Sqlite { action, path, source },
+            },
+        }
+    }
+}
+
+/// A column that holds what this program never writes there.
+fn is_unexpected_content(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error::{
+        FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error,
+    };
+    matches!(
+        error,
+        FromSqlConversionFailure(..)
+            | IntegralValueOutOfRange(..)
+            | InvalidColumnType(..)
+            | Utf8Error(..)
+    )
+}

@@ -1,0 +1,221 @@
+//! Opening a database: whose it is, how old it is, and bringing it up to date.
+//!
+//! A file is first looked at without locks and without touching it or its journals, so
+//! that what is not ours stays as it is. Ours carries [`APPLICATION_ID`] from its first
+//! transaction on, and `user_version` counts its migrations.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+
+use super::error::{Fault, StoreError};
+
+/// "schL", in the header of each of our files (`file` and SQLite's own tools show it).
+pub(super) const APPLICATION_ID: i64 = 0x7363_684c;
+
+/// Append-only: the position, from 1, is the format's number.
+pub(super) const MIGRATIONS: &[(&str, &str)] =
+    &[("0001_first.sql", include_str!("migrations/0001_first.sql"))];
+
+/// What is waited for another process's transaction.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// A journal that a large import has grown is cut back to this.
+const JOURNAL_LIMIT_BYTES: i64 = 64 << 20;
+
+pub(super) fn known_format() -> i64 {
+    MIGRATIONS.len() as i64
+}
+
+pub(super) fn for_writing(path: &Path) -> Result<(Connection, PathBuf), StoreError> {
+    let path = absolute(path)?;
+    if exists(&path)? {
+        identify(&path)?;
+    } else if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(|source| StoreError::Io {
+            action: "create the folder".to_string(),
+            path: folder.to_path_buf(),
+            source,
+        })?;
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+    let mut conn = connect(&path, "", flags)?;
+    let told = |fault: Fault| fault.told("open the database", &path);
+    if conn.is_readonly(rusqlite::MAIN_DB).map_err(|error| told(error.into()))? {
+        let action = "store results".to_string();
+        return Err(StoreError::ReadOnly { action, path });
+    }
+    migrate(&mut conn, &path).map_err(told)?;
+    configure(&conn).map_err(|error| told(error.into()))?;
+    Ok((conn, path))
+}
+
+pub(super) fn for_reading(path: &Path) -> Result<(Connection, PathBuf), StoreError> {
+    let path = absolute(path)?;
+    if !exists(&path)? {
+        return Err(StoreError::Missing { path });
+    }
+    identify(&path)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let mut conn = connect(&path, "?mode=ro", flags)?;
+    let mut found = pragma(&conn, "user_version");
+    // Where the folder cannot be written, SQLite cannot share a WAL database, but if no
+    // journal is left over then the file is complete and nobody is writing it.
+    if found.is_err() && journal_is_empty(&path) {
+        conn = connect(&path, "?immutable=1", flags)?;
+        found = pragma(&conn, "user_version");
+    }
+    let told = |error: rusqlite::Error| Fault::from(error).told("read the database", &path);
+    let found = found.map_err(told)?;
+    conn.busy_timeout(BUSY_TIMEOUT).map_err(told)?;
+    check_not_newer(found, &path)?;
+    if found < known_format() {
+        return Err(StoreError::Older { path, found, known: known_format() });
+    }
+    Ok((conn, path))
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
+    std::path::absolute(path).map_err(|source| StoreError::Io {
+        action: "open the database".to_string(),
+        path: path.to_path_buf(),
+        source,
+    })
+}
+
+/// A pipe or a device is refused here: opening one could wait for ever.
+fn exists(path: &Path) -> Result<bool, StoreError> {
+    match fs::metadata(path) {
+        Ok(file) if file.is_dir() => Err(cannot_open(path, io::ErrorKind::IsADirectory.into())),
+        Ok(file) if !file.is_file() => {
+            Err(cannot_open(path, io::Error::other("it is not a regular file")))
+        }
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(cannot_open(path, source)),
+    }
+}
+
+fn cannot_open(path: &Path, source: io::Error) -> StoreError {
+    StoreError::Io { action: "open the database".to_string(), path: path.to_path_buf(), source }
+}
+
+/// Refuses what is not ours or is too new. `immutable` makes SQLite read the one file and
+/// nothing else: no lock, no recovery of a foreign journal, no file left behind.
+fn identify(path: &Path) -> Result<(), StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let conn = connect(path, "?immutable=1", flags)?;
+    let foreign = |why: String| StoreError::Foreign { path: path.to_path_buf(), why };
+    let header = |name| {
+        pragma(&conn, name).map_err(|error| match error.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => foreign("it is not an SQLite file".to_string()),
+            _ => Fault::from(error).told("read the database", path),
+        })
+    };
+    if header("page_count")? == 0 {
+        return match fs::metadata(path).map_err(|source| cannot_open(path, source))?.len() {
+            0 => Ok(()),
+            _ => Err(foreign("it is not an SQLite file".to_string())),
+        };
+    }
+    match header("application_id")? {
+        APPLICATION_ID => check_not_newer(header("user_version")?, path),
+        other => Err(foreign(format!("its application id is {other:#x}"))),
+    }
+}
+
+fn check_not_newer(found: i64, path: &Path) -> Result<(), StoreError> {
+    let known = known_format();
+    if found > known {
+        return Err(StoreError::Newer { path: path.to_path_buf(), found, known });
+    }
+    Ok(())
+}
+
+/// Opens with URI parameters. Every byte that a URI could misread is escaped.
+fn connect(path: &Path, parameters: &str, flags: OpenFlags) -> Result<Connection, StoreError> {
+    let mut uri = "file://".to_string();
+    for &byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
+                uri.push(char::from(byte));
+            }
+            _ => uri.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    uri.push_str(parameters);
+    let flags = flags | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(uri, flags).map_err(|error| match error.sqlite_error_code() {
+        Some(ErrorCode::CannotOpen) => why_not(path, flags).map_or_else(
+            || Fault::from(error).told("open the database", path),
+            |why| cannot_open(path, why),
+        ),
+        _ => Fault::from(error).told("open the database", path),
+    })
+}
+
+/// SQLite says only that it cannot open a file: asks the system for the reason.
+fn why_not(path: &Path, flags: OpenFlags) -> Option<io::Error> {
+    let write = flags.contains(OpenFlags::SQLITE_OPEN_READ_WRITE);
+    let create = write && !path.exists();
+    OpenOptions::new().read(true).write(write).create_new(create).open(path).err()
+}
+
+fn journal_is_empty(path: &Path) -> bool {
+    let mut journal = path.as_os_str().to_os_string();
+    journal.push("-wal");
+    fs::metadata(journal).map_or(true, |file| file.len() == 0)
+}
+
+pub(super) fn pragma(conn: &Connection, name: &str) -> rusqlite::Result<i64> {
+    conn.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0))
+}
+
+/// All migrations that are missing, in one transaction, before the journal becomes a WAL:
+/// so the file's own header says whose it is from the moment that it has one.
+fn migrate(conn: &mut Connection, path: &Path) -> Result<(), Fault> {
+    conn.busy_timeout(BUSY_TIMEOUT)?;
+    conn.pragma_update(None, "synchronous", "FULL")?;
+    check_not_newer(pragma(conn, "user_version")?, path)?;
+    if pragma(conn, "user_version")? == known_format() {
+        return Ok(());
+    }
+    // Another process may have come first: what counts is read under the lock.
+    let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let found = pragma(&transaction, "user_version")?;
+    check_not_newer(found, path)?;
+    for (_, sql) in &MIGRATIONS[usize::try_from(found).unwrap_or(0)..] {
+        transaction.execute_batch(sql)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", known_format())?;
+    Ok(transaction.commit()?)
+}
+
+fn configure(conn: &Connection) -> rusqlite::Result<()> {
+    become_wal(conn)?;
+    conn.pragma_update(None, "foreign_keys", true)?;
+    conn.pragma_update(None, "temp_store", "FILE")?;
+    conn.query_row(&format!("PRAGMA journal_size_limit = {JOURNAL_LIMIT_BYTES}"), [], |_| Ok(()))
+}
+
+/// A filesystem without shared memory keeps a rollback journal, which is as durable. The
+/// change needs the file alone, and SQLite does not wait for that by itself: while another
+/// process opens the same new file, its transaction is waited for, then it is tried again.
+fn become_wal(conn: &Connection) -> rusqlite::Result<()> {
+    let mut attempts = 100;
+    loop {
+        match conn.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())) {
+            Err(error)
+                if attempts > 0 && error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) =>
+            {
+                attempts -= 1;
+                conn.execute_batch("BEGIN IMMEDIATE; COMMIT")?;
+            }
+            other => return other,
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! Tables into records: what reports are made from, exactly as the events told it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::column::{from_json, from_word, reading, unsigned};
+use super::error::{Fault, StoreError};
+use super::{Store, hdr};
+use crate::model::{
+    Disturbance, Environment, KnobReading, Metric, NamedHistogram, Outcome, PlanEnd, PlanStarted,
+    Reading, Record, RecordedRun, RunKey, RunResult, SetResult, WorkerResult,
+};
+
+/// One line of a list of what is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanSummary {
+    pub id: String,
+    pub title: String,
+    pub backend: String,
+    pub started_unix_ns: u64,
+    /// `None`: still running, or the process was killed.
+    pub ended: Option<PlanEnd>,
+    /// Runs that are stored, whatever their outcome, of all that the plan's rounds ask for.
+    pub runs_done: u64,
+    pub runs_total: u64,
+}
+
+const SUMMARIES: &str = "
+    SELECT id, title, backend, started_unix_ns,
+           (SELECT ended FROM environment WHERE environment.plan = plan.plan
+            ORDER BY environment DESC LIMIT 1),
+           (SELECT count(*) FROM run WHERE run.plan = plan.plan),
+           runs_total
+    FROM plan ORDER BY started_unix_ns DESC, plan DESC";
+
+impl Store {
+    /// All plans, newest first.
+    pub fn plans(&self) -> Result<Vec<PlanSummary>, StoreError> {
+        let read = || -> Result<_, Fault> {
+            let mut select = self.conn.prepare_cached(SUMMARIES)?;
+            let plans = select.query_map([], summary)?.collect::<Result<_, _>>()?;
+            Ok(plans)
+        };
+        read().map_err(|fault| fault.told("list the plans", &self.path))
+    }
+
+    /// The newest plan that was interrupted or killed. One that another process is running
+    /// at this moment looks the same.
+    pub fn unfinished(&self) -> Result<Option<PlanSummary>, StoreError> {
+        let resumable = |plan: &PlanSummary| match plan.ended {
+            None | Some(PlanEnd::Interrupted) => true,
+            Some(PlanEnd::Complete | PlanEnd::Budget) => false,
+        };
+        Ok(self.plans()?.into_iter().find(resumable))
+    }
+
+    /// What the events of plan `id` fold to.
+    pub fn record(&self, id: &str) -> Result<Record, StoreError> {
+        let read = || -> Result<_, Fault> {
+            let snapshot = self.conn.unchecked_transaction()?;
+            let plan = self.plan_number(&snapshot, id)?;
+            let started = started(&snapshot, plan)?;
+            let sessions = sessions(&snapshot, plan)?;
+            let ended = sessions.last().and_then(|session| session.ended);
+            let environments = sessions.into_iter().map(|session| session.environment).collect();
+            let mut runs = Vec::new();
+            each_run(&snapshot, plan, |run| {
+                let RunRow { key, environment, .. } = run;
+                let outcome = outcome(&snapshot, run)?;
+                runs.push(RecordedRun { key, environment, outcome });
+                Ok(())
+            })?;
+            Ok(Record { started, environments, runs, ended })
+        };
+        read().map_err(|fault| fault.told(format!("read plan `{id}`"), &self.path))
+    }
+
+    /// The runs of plan `id` that need not be run again.
+    pub fn finished_runs(&self, id: &str) -> Result<BTreeSet<RunKey>, StoreError> {
+        let read = || -> Result<_, Fault> {
+            let plan = self.plan_number(&self.conn, id)?;
+            let mut select =
+                self.conn.prepare_cached("SELECT round, cell FROM run WHERE plan = ?1")?;
+            let keys = select
+                .query_map([plan], |row| Ok(RunKey { round: row.get(0)?, cell: row.get(1)? }))?
+                .collect::<Result<_, _>>()?;
+            Ok(keys)
+        };
+        read().map_err(|fault| fault.told(format!("read plan `{id}`"), &self.path))
+    }
+
+    pub(super) fn plan_number(&self, conn: &Connection, id: &str) -> Result<i64, Fault> {
+        conn.prepare_cached("SELECT plan FROM plan WHERE id = ?1")?
+            .query_row([id], |row| row.get(0))
+            .optional()?
+            .ok_or_else(|| {
+                let (id, path) = (id.to_string(), self.path.clone());
+                StoreError::UnknownPlan { id, path }.into()
+            })
+    }
+}
+
+fn summary(row: &Row<'_>) -> rusqlite::Result<PlanSummary> {
+    Ok(PlanSummary {
+        id: row.get(0)?,
+        title: row.get(1)?,
+        backend: row.get(2)?,
+        started_unix_ns: unsigned(row, 3)?,
+        ended: ended(row, 4)?,
+        runs_done: unsigned(row, 5)?,
+        runs_total: unsigned(row, 6)?,
+    })
+}
+
+fn ended(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<PlanEnd>> {
+    match row.get_ref(column)? {
+        ValueRef::Null => Ok(None),
+        _ => from_word(row, column).map(Some),
+    }
+}
+
+/// A start of the plan or a resumption.
+pub(super) struct Session {
+    pub started_unix_ns: u64,
+    pub environment: Environment,
+    pub ended: Option<PlanEnd>,
+}
+
+/// In order; never empty.
+pub(super) fn sessions(conn: &Connection, plan: i64) -> Result<Vec<Session>, Fault> {
+    let mut select = conn.prepare_cached(
+        "SELECT started_unix_ns, json, ended FROM environment WHERE plan = ?1 ORDER BY environment",
+    )?;
+    let sessions: Vec<Session> = select
+        .query_map([plan], |row| {
+            Ok(Session {
+                started_unix_ns: unsigned(row, 0)?,
+                environment: from_json(row, 1)?,
+                ended: ended(row, 2)?,
+            })
+        })?
+        .collect::<Result<_, _>>()?;
+    if sessions.is_empty() {
+        return Err(Fault::Damaged("a plan has no environment".to_string()));
+    }
+    Ok(sessions)
+}
+
+/// The event that first started the plan.
+pub(super) fn started(conn: &Connection, plan: i64) -> Result<PlanStarted, Fault> {
+    let mut cells = conn.prepare_cached("SELECT json FROM cell WHERE plan = ?1 ORDER BY cell")?;
+    let cells = cells.query_map([plan], |row| from_json(row, 0))?.collect::<Result<_, _>>()?;
+    let mut select = conn.prepare_cached(
+        "SELECT event_schema, id, backend, plan.started_unix_ns, source, plan.json,
+                environment.json
+         FROM plan JOIN environment USING (plan) WHERE plan = ?1 AND environment = 0",
+    )?;
+    let started = select.query_row([plan], |row| {
+        Ok(PlanStarted {
+            schema: row.get(0)?,
+            id: row.get(1)?,
+            backend: row.get(2)?,
+            started_unix_ns: unsigned(row, 3)?,
+            source: row.get(4)?,
+            plan: from_json(row, 5)?,
+            cells,
+            environment: from_json(row, 6)?,
+        })
+    })?;
+    Ok(started)
+}
+
+pub(super) struct RunRow {
+    pub run: i64,
+    pub key: RunKey,
+    /// The session that measured it.
+    pub environment: u32,
+    status: String,
+    reason: Option<String>,
+    started_unix_ns: Option<i64>,
+    measured_ns: Option<i64>,
+    overhead_cpu_ns: Option<i64>,
+    overhead_unknown: Option<String>,
+}
+
+/// Calls `see` with each run of the plan in the order in which they ended.
+pub(super) fn each_run(
+    conn: &Connection,
+    plan: i64,
+    mut see: impl FnMut(RunRow) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let mut select = conn.prepare_cached(
+        "SELECT run, round, cell, environment, status, reason, started_unix_ns, measured_ns,
+                overhead_cpu_ns, overhead_unknown
+         FROM run WHERE plan = ?1 ORDER BY run",
+    )?;
+    let mut rows = select.query([plan])?;
+    while let Some(row) = rows.next()? {
+        see(RunRow {
+            run: row.get(0)?,
+            key: RunKey { round: row.get(1)?, cell: row.get(2)? },
+            environment: row.get(3)?,
+            status: row.get(4)?,
+            reason: row.get(5)?,
+            started_unix_ns: row.get(6)?,
+            measured_ns: row.get(7)?,
+            overhead_cpu_ns: row.get(8)?,
+            overhead_unknown: row.get(9)?,
+        })?;
+    }
+    Ok(())
+}
+
+pub(super) fn outcome(conn: &Connection, row: RunRow) -> Result<Outcome, Fault> {
+    let RunRow { run, status, reason, started_unix_ns, measured_ns, .. } = row;
+    match (status.as_str(), reason, started_unix_ns, measured_ns) {
+        ("failed", Some(reason), ..) => Ok(Outcome::Failed { reason }),
+        ("skipped", Some(reason), ..) => Ok(Outcome::Skipped { reason }),
+        ("done", None, Some(started_unix_ns), Some(measured_ns)) => {
+            let overhead_cpu_ns = row.overhead_cpu_ns.map(|value| value as u64);
+            let result = RunResult {
+                started_unix_ns: started_unix_ns as u64,
+                measured_ns: measured_ns as u64,
+                sets: sets(conn, run)?,
+                knobs: knobs(conn, run)?,
+                disturbances: disturbances(conn, run)?,
+                overhead_cpu_ns: reading(overhead_cpu_ns, row.overhead_unknown)?,
+            };
+            Ok(Outcome::Done { result: Box::new(result) })
+        }
+        _ => Err(Fault::Damaged(format!("run {run} has the status `{status}` and not its fields"))),
+    }
+}
+
+/// The rows of one run, each as `read` makes it.
+fn collect<T>(
+    conn: &Connection,
+    sql: &str,
+    run: i64,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Vec<T>, Fault> {
+    let mut select = conn.prepare_cached(sql)?;
+    let rows = select.query_map([run], read)?.collect::<Result<_, _>>()?;
+    Ok(rows)
+}
+
+fn sets(conn: &Connection, run: i64) -> Result<Vec<SetResult>, Fault> {
+    let mut sets = collect(
+        conn,
+        "SELECT name, workload, ops, background FROM worker_set WHERE run = ?1 ORDER BY worker_set",
+        run,
+        |row| {
+            Ok(SetResult {
+                name: row.get(0)?,
+                workload: row.get(1)?,
+                ops: row.get(2)?,
+                background: row.get(3)?,
+                metrics: Vec::new(),
+                histograms: Vec::new(),
+                workers: Vec::new(),
+            })
+        },
+    )?;
+    let metrics = collect(
+        conn,
+        "SELECT worker_set, name, unit, direction, value, unknown FROM metric WHERE run = ?1
+         ORDER BY worker_set, metric",
+        run,
+        |row| Ok((row.get(0)?, metric(row)?)),
+    )?;
+    for (set, metric) in metrics {
+        set_of(&mut sets, set)?.metrics.push(metric);
+    }
+    let histograms = collect(
+        conn,
+        "SELECT worker_set, name, hdr, exact, samples FROM histogram WHERE run = ?1
+         ORDER BY worker_set, histogram",
+        run,
+        |row| Ok((row.get(0)?, row.get(1)?, counts(row)?)),
+    )?;
+    for (set, name, counts) in histograms {
+        let counts = counts
+            .map_err(|why| Fault::Damaged(format!("histogram `{name}` of run {run}: {why}")))?;
+        set_of(&mut sets, set)?.histograms.push(NamedHistogram { name, counts });
+    }
+    let workers = collect(
+        conn,
+        "SELECT worker_set, role, tid, ops, wall_ns, cpu_ns, counted_wall_ns,
+                voluntary_switches, involuntary_switches, migrations, run_queue_wait_ns, unknown
+         FROM worker WHERE run = ?1 ORDER BY worker",
+        run,
+        |row| Ok((row.get(0)?, worker(row)?)),
+    )?;
+    for (set, worker) in workers {
+        set_of(&mut sets, set)?.workers.push(worker);
+    }
+    Ok(sets)
+}
+
+fn set_of(sets: &mut [SetResult], number: i64) -> Result<&mut SetResult, Fault> {
+    usize::try_from(number)
+        .ok()
+        .and_then(|number| sets.get_mut(number))
+        .ok_or_else(|| Fault::Damaged(format!("a run has no worker set {number}")))
+}
+
+fn metric(row: &Row<'_>) -> rusqlite::Result<Metric> {
+    Ok(Metric {
+        name: row.get(1)?,
+        unit: from_word(row, 2)?,
+        direction: from_word(row, 3)?,
+        value: reading(row.get(4)?, row.get(5)?)?,
+    })
+}
+
+/// The counts of a histogram, or why they are none.
+fn counts(row: &Row<'_>) -> rusqlite::Result<Result<Vec<(u64, u64)>, String>> {
+    let exact = match row.get_ref(3)? {
+        ValueRef::Null => Vec::new(),
+        _ => from_json(row, 3)?,
+    };
+    let bytes: Vec<u8> = row.get(2)?;
+    let samples = u128::from(unsigned(row, 4)?);
+    Ok(hdr::decode(&bytes, &exact).and_then(|counts| {
+        let found: u128 = counts.iter().map(|&(_, count)| u128::from(count)).sum();
+        match found == samples {
+            true => Ok(counts),
+            false => Err(format!("it has {found} samples, and should have {samples}")),
+        }
+    }))
+}
+
+fn worker(row: &Row<'_>) -> rusqlite::Result<WorkerResult> {
+    let mut unknown: BTreeMap<String, String> = match row.get_ref(11)? {
+        ValueRef::Null => BTreeMap::new(),
+        _ => from_json(row, 11)?,
+    };
+    let mut known = |column: usize, name: &str| -> rusqlite::Result<Reading<u64>> {
+        let value: Option<i64> = row.get(column)?;
+        reading(value.map(|value| value as u64), unknown.remove(name))
+    };
+    Ok(WorkerResult {
+        role: row.get(1)?,
+        tid: row.get(2)?,
+        ops: unsigned(row, 3)?,
+        wall_ns: unsigned(row, 4)?,
+        cpu_ns: unsigned(row, 5)?,
+        counted_wall_ns: unsigned(row, 6)?,
+        voluntary_switches: known(7, "voluntary_switches")?,
+        involuntary_switches: known(8, "involuntary_switches")?,
+        migrations: known(9, "migrations")?,
+        run_queue_wait_ns: known(10, "run_queue_wait_ns")?,
+    })
+}
+
+fn knobs(conn: &Connection, run: i64) -> Result<Vec<KnobReading>, Fault> {
+    collect(
+        conn,
+        "SELECT knob, asked, got, unknown FROM knob_reading WHERE run = ?1 ORDER BY knob_reading",
+        run,
+        |row| {
+            Ok(KnobReading {
+                knob: row.get(0)?,
+                asked: row.get(1)?,
+                got: reading(row.get(2)?, row.get(3)?)?,
+            })
+        },
+    )
+}
+
+fn disturbances(conn: &Connection, run: i64) -> Result<Vec<Disturbance>, Fault> {
+    collect(
+        conn,
+        "SELECT kind, detail FROM disturbance WHERE run = ?1 ORDER BY disturbance",
+        run,
+        |row| Ok(Disturbance { kind: from_word(row, 0)?, detail: row.get(1)? }),
+    )
+}

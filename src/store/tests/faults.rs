@@ -1,0 +1,358 @@
+//! Files that are not ours, disks that are full, streams that do not hold together.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+
+use super::sample;
+use super::*;
+use crate::model::{Metric, NamedHistogram, Outcome, PlanEnd, Reading, RunKey};
+
+const KEY: RunKey = RunKey { round: 0, cell: 0 };
+
+fn files_in(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|file| (file.file_name().into_string().unwrap(), fs::read(file.path()).unwrap()))
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn what_is_not_ours_is_refused_and_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let foreign = |name: &str, sql: &str| {
+        let path = folder.path().join(name);
+        rusqlite::Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+    };
+    fs::write(folder.path().join("text"), "[measure]\nrounds = 10\n".repeat(100)).unwrap();
+    fs::write(folder.path().join("short"), "x").unwrap();
+    foreign("other", "CREATE TABLE t (x); INSERT INTO t VALUES (1)");
+    foreign("other-wal", "PRAGMA journal_mode = WAL; CREATE TABLE t (x)");
+    foreign("other-id", "PRAGMA application_id = 7; CREATE TABLE t (x)");
+    // Another program's database with a journal that its next start will need.
+    let busy = rusqlite::Connection::open(folder.path().join("in-use")).unwrap();
+    busy.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t (x)").unwrap();
+
+    let before = files_in(folder.path());
+    let cases = [
+        ("text", "not an SQLite file"),
+        ("short", "not an SQLite file"),
+        ("other", "its application id is 0x0"),
+        ("other-wal", "its application id is 0x0"),
+        ("other-id", "its application id is 0x7"),
+        ("in-use", "its application id is 0x0"),
+    ];
+    for (name, why) in cases {
+        let path = folder.path().join(name);
+        for error in [Store::open(&path).unwrap_err(), Store::open_read_only(&path).unwrap_err()] {
+            assert!(matches!(error, StoreError::Foreign { .. }), "{name}: {error:?}");
+            assert!(error.to_string().contains(why), "{error}");
+            assert!(error.to_string().contains(&*path.to_string_lossy()), "{error}");
+            assert!(error.hint().contains("--db"), "{}", error.hint());
+        }
+    }
+    assert!(before == files_in(folder.path()), "a foreign file was touched");
+}
+
+#[test]
+fn an_empty_file_is_a_new_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("made-by-mktemp");
+    fs::write(&path, "").unwrap();
+    assert_eq!(Store::open(&path).unwrap().plans().unwrap(), []);
+}
+
+/// Its version may still be in the journal, or in the file alone.
+#[test]
+fn a_database_from_a_newer_version_is_refused() {
+    let (_folder, store) = fresh();
+    let path = store.path().to_path_buf();
+    store.conn.pragma_update(None, "user_version", 99).unwrap();
+    let refuse = || {
+        for error in [Store::open(&path).unwrap_err(), Store::open_read_only(&path).unwrap_err()] {
+            assert!(matches!(error, StoreError::Newer { found: 99, known: 1, .. }), "{error:?}");
+            assert!(error.hint().contains("update schedlab"), "{}", error.hint());
+        }
+    };
+    refuse();
+    drop(store);
+    let before = fs::read(&path).unwrap();
+    refuse();
+    assert!(before == fs::read(&path).unwrap());
+}
+
+#[test]
+fn an_older_database_cannot_be_migrated_by_a_reader() {
+    let (_folder, store) = fresh();
+    store.conn.pragma_update(None, "user_version", 0).unwrap();
+    let error = Store::open_read_only(store.path()).unwrap_err();
+    assert!(matches!(error, StoreError::Older { found: 0, known: 1, .. }), "{error:?}");
+}
+
+#[test]
+fn where_no_database_can_be_the_reason_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let cases = [
+        (file.join("schedlab.db"), "Not a directory"),
+        (file.join("below/schedlab.db"), "Not a directory"),
+        (folder.path().to_path_buf(), "is a directory"),
+        ("/dev/null".into(), "not a regular file"),
+        ("/proc/self/schedlab.db".into(), "No such file"),
+    ];
+    for (path, why) in cases {
+        let error = Store::open(&path).unwrap_err();
+        assert!(matches!(error, StoreError::Io { .. }), "{error:?}");
+        assert!(error.to_string().contains(why), "{error}");
+        assert!(error.hint().contains("--db"));
+    }
+    let missing = Store::open_read_only(&folder.path().join("missing.db")).unwrap_err();
+    assert!(matches!(missing, StoreError::Missing { .. }), "{missing:?}");
+    assert_eq!(files_in(folder.path()), [("file".to_string(), Vec::new())]);
+}
+
+/// Permissions do not bite root, so root runs this once more as nobody.
+#[test]
+fn a_read_only_database_can_be_read_and_not_measured_into() {
+    const FOLDER: &str = "SCHEDLAB_TEST_READ_ONLY";
+    if let Some(folder) = std::env::var_os(FOLDER) {
+        return as_one_who_may_not_write(Path::new(&folder));
+    }
+    let (folder, mut store) = fresh();
+    apply_all(&mut store, &[sample::start("plan", 1)]);
+    apply_all(&mut store, &sample::run(KEY, 1, 1));
+    let data = store.path().parent().unwrap().to_path_buf();
+    fs::set_permissions(store.path(), fs::Permissions::from_mode(0o444)).unwrap();
+    drop(store);
+    fs::set_permissions(&data, fs::Permissions::from_mode(0o555)).unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return as_one_who_may_not_write(&data);
+    }
+    let mut nobody = myself("faults::a_read_only_database_can_be_read_and_not_measured_into");
+    match nobody.env(FOLDER, &data).uid(65534).gid(65534).current_dir("/").output() {
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && said.contains("1 passed"), "{output:?}");
+        }
+        Err(why) => eprintln!(
+            "skipped: a_read_only_database_can_be_read_and_not_measured_into needs a test binary that user nobody can execute ({why})"
+        ),
+    }
+}
+
+fn as_one_who_may_not_write(folder: &Path) {
+    let path = folder.join("schedlab.db");
+    let error = Store::open(&path).unwrap_err();
+    assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
+    assert!(error.hint().contains("ls -ld"), "{}", error.hint());
+    let error = Store::open(&folder.join("new.db")).unwrap_err();
+    assert!(error.to_string().contains("Permission denied"), "{error}");
+
+    let mut store = Store::open_read_only(&path).unwrap();
+    assert_eq!(store.record("plan").unwrap().runs.len(), 1);
+    assert_eq!(export(&store).lines().count(), 4);
+    let error = store.apply(&sample::start("plan", 1)).unwrap_err();
+    assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
+}
+
+#[test]
+fn a_full_disk_costs_nothing_that_was_stored_and_the_run_can_be_stored_later() {
+    let (_folder, mut store) = fresh();
+    apply_all(&mut store, &[sample::start("plan", 1)]);
+    apply_all(&mut store, &sample::run(KEY, 1, 10));
+    let before = store.record("plan").unwrap();
+    let pages = pragma(&store.conn, "page_count").unwrap();
+    let limit = |store: &Store, pages: i64| {
+        pragma(&store.conn, &format!("max_page_count = {pages}")).unwrap();
+    };
+    limit(&store, pages + 4);
+
+    let key = RunKey { round: 1, cell: 0 };
+    let run = sample::run(key, 3, 1000);
+    let (end, until_end) = run.split_last().unwrap();
+    apply_all(&mut store, until_end);
+    for _ in 0..2 {
+        let error = store.apply(end).unwrap_err();
+        assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+        assert!(error.to_string().contains("round 1 of cell 0"), "{error}");
+        assert!(error.hint().contains("df -h") && error.hint().contains("--resume"));
+        assert_eq!(store.record("plan").unwrap(), before);
+        assert_sound(&store);
+    }
+    limit(&store, 1 << 30);
+    store.apply(end).unwrap();
+    let windows: i64 = store
+        .conn
+        .query_row("SELECT count(*) FROM worker_window WHERE run = 2", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(windows, 3000, "what waited for the run's end was kept");
+    assert_sound(&store);
+}
+
+#[test]
+fn no_run_is_stored_twice() {
+    let (_folder, mut store) = fresh();
+    apply_all(&mut store, &[sample::start("plan", 1)]);
+    apply_all(&mut store, &sample::run(KEY, 1, 1));
+    let before = export(&store);
+    let again = Event::RunEnded { key: KEY, outcome: Outcome::Failed { reason: "x".into() } };
+    let error = store.apply(&again).unwrap_err();
+    assert!(matches!(error, StoreError::RunStored { key: KEY, .. }), "{error:?}");
+    assert_eq!(export(&store), before);
+}
+
+#[test]
+fn events_that_do_not_hold_together_are_refused_with_the_reason() {
+    let ended = |outcome| Event::RunEnded { key: KEY, outcome };
+    let result = |change: &dyn Fn(&mut crate::model::SetResult)| {
+        let Outcome::Done { mut result } = sample::outcome(KEY, 1) else { unreachable!() };
+        change(&mut result.sets[0]);
+        ended(Outcome::Done { result })
+    };
+    let not_finite = result(&|set: &mut crate::model::SetResult| {
+        let metric = Metric { value: Reading::Known(f64::NAN), ..set.metrics[0].clone() };
+        set.metrics = vec![metric];
+    });
+    let descending = result(&|set: &mut crate::model::SetResult| {
+        set.histograms = vec![NamedHistogram { name: "h".into(), counts: vec![(2, 1), (1, 1)] }];
+    });
+    let outside = RunKey { round: 0, cell: 1 };
+    let mut misnumbered = sample::started("other", 1);
+    misnumbered.cells[0].index = 1;
+    let cases = [
+        (not_finite, "metric `throughput` is NaN"),
+        (descending, "histogram `h`: values do not ascend"),
+        (Event::RunStarted { key: outside }, "cell 1 is not one of the 1 cells of plan `plan`"),
+        (Event::PlanStarted(Box::new(misnumbered)), "cell 1 stands at position 0"),
+        (Event::RunStarted { key: KEY }, "no plan has been started"),
+        (Event::PlanEnded { reason: PlanEnd::Complete }, "no plan has been started"),
+    ];
+    let (_folder, mut store) = fresh();
+    apply_all(&mut store, &[sample::start("plan", 1)]);
+    let before = export(&store);
+    for (event, why) in cases {
+        let error = store.apply(&event).unwrap_err();
+        assert!(matches!(error, StoreError::Event { .. }), "{error:?}");
+        assert!(error.to_string().contains(why), "{error}");
+        assert_eq!(export(&store), before, "{why}");
+    }
+}
+
+#[test]
+fn another_plan_cannot_pass_for_the_one_that_is_resumed() {
+    type Change = fn(&mut crate::model::PlanStarted);
+    let cases: [(Change, &str); 4] = [
+        (|it| it.backend = "lab".into(), "the backend"),
+        (|it| it.source.push('\n'), "the plan"),
+        (|it| it.plan.measure.rounds += 1, "the plan"),
+        (|it| it.cells[0].variant.name = "b".into(), "the list of cells"),
+    ];
+    let (_folder, mut store) = fresh();
+    for (change, what) in cases {
+        apply_all(&mut store, &[sample::start("plan", 1)]);
+        let mut other = sample::started("plan", 1);
+        change(&mut other);
+        let before = export(&store);
+        let error = store.apply(&Event::PlanStarted(Box::new(other))).unwrap_err();
+        assert!(error.to_string().contains(what), "{error}");
+        assert!(matches!(error, StoreError::PlanDiffers { .. }), "{error:?}");
+        assert!(store.apply(&Event::RunStarted { key: KEY }).is_err(), "no plan is begun");
+        assert_eq!(export(&store), before);
+    }
+}
+
+#[test]
+fn a_wrong_line_is_named_and_nothing_is_imported() {
+    let (_folder, mut store) = fresh();
+    apply_all(&mut store, &[sample::start("plan", 1)]);
+    apply_all(&mut store, &sample::run(KEY, 1, 1));
+    let good = export(&store);
+    let lines: Vec<&str> = good.lines().collect();
+    let newer = lines[0].replacen("\"schema\":1", "\"schema\":2", 1);
+    let future = r#"{"event":"plan_started","schema":2,"novelty":true}"#;
+    let cases = [
+        (format!("{good}{{"), "line 5 is not an event: EOF"),
+        (format!("{good}\n"), "line 5 is not an event"),
+        (
+            format!("{}\n{{\"event\":\"dance\"}}\n", lines[0]),
+            "line 2 is not an event: unknown variant",
+        ),
+        (format!("{good}{}\n", lines[3]), "line 5 cannot be imported: round 0 of cell 0"),
+        (lines[1].to_string(), "line 1 cannot be imported: cannot store round 0 of cell 0"),
+        (format!("{newer}\n"), "line 1 cannot be imported: the event stream has version 2"),
+        (format!("{future}\n"), "line 1 cannot be imported: the event stream has version 2"),
+    ];
+    let (_folder, mut copy) = fresh();
+    for (text, why) in cases {
+        let error = import(&mut copy, &text).unwrap_err();
+        assert!(error.to_string().starts_with(why), "{error}");
+        assert!(!error.hint().is_empty());
+        assert_eq!(copy.plans().unwrap(), [], "{why}");
+    }
+    let error = copy.import(BufReader::new(&b"{\"event\":\"\xff"[..])).unwrap_err();
+    assert!(matches!(error, StoreError::Input { line: 1, .. }), "{error:?}");
+
+    assert_eq!(import(&mut copy, &good).unwrap(), Imported { plans: 1, runs: 1 });
+    let twice = import(&mut copy, &good).unwrap_err();
+    assert!(twice.to_string().starts_with("line 1 cannot be imported: plan `plan`"), "{twice}");
+    assert_eq!(export(&copy), good);
+}
+
+#[test]
+fn damage_is_told_as_damage() {
+    let cases = [
+        "UPDATE histogram SET hdr = x'00'",
+        "UPDATE metric SET unit = 'furlong'",
+        "UPDATE histogram SET samples = samples + 1",
+        "UPDATE environment SET json = '{'",
+        "UPDATE worker SET worker_set = 9",
+        "UPDATE worker SET unknown = NULL",
+        "UPDATE histogram SET exact = '[[5,1]]'",
+        "UPDATE environment SET ended = 'never'",
+    ];
+    for sql in cases {
+        let (_folder, mut store) = fresh();
+        apply_all(&mut store, &[sample::start("plan", 1)]);
+        apply_all(&mut store, &sample::run(KEY, 1, 1));
+        store.conn.execute_batch(sql).unwrap();
+        let error = store.record("plan").unwrap_err();
+        assert!(matches!(error, StoreError::Damaged { .. }), "{sql}: {error:?}");
+    }
+}
+
+#[test]
+fn an_unknown_plan_is_named() {
+    let (_folder, store) = fresh();
+    for error in [
+        store.record("nope").unwrap_err(),
+        store.finished_runs("nope").unwrap_err(),
+        store.export(Some("nope"), &mut Vec::new()).unwrap_err(),
+    ] {
+        assert!(matches!(&error, StoreError::UnknownPlan { id, .. } if id == "nope"), "{error:?}");
+    }
+}
+
+/// A pipe that closes is the caller's to judge: it gets the system's error.
+#[test]
+fn a_closed_output_is_told_apart() {
+    struct Closed;
+    impl std::io::Write for Closed {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let (_folder, mut store) = fresh();
+    apply_all(&mut store, &[sample::start("plan", 1)]);
+    match store.export(None, &mut Closed).unwrap_err() {
+        StoreError::Output(why) => assert_eq!(why.kind(), std::io::ErrorKind::BrokenPipe),
+        other => panic!("{other:?}"),
+    }
+}

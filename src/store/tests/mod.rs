@@ -1,0 +1,136 @@
+//! The store from outside: what goes in comes out, and what goes wrong loses nothing.
+
+mod faults;
+mod kill;
+mod round_trip;
+mod sample;
+
+use std::io::BufReader;
+use std::path::Path;
+use std::process::Command;
+
+use super::open::{APPLICATION_ID, MIGRATIONS, pragma};
+use super::*;
+use crate::model::{Event, Record};
+
+/// A store in a folder of its own.
+fn fresh() -> (tempfile::TempDir, Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(&folder.path().join("data/schedlab.db")).unwrap();
+    (folder, store)
+}
+
+fn apply_all(store: &mut Store, events: &[Event]) {
+    for event in events {
+        store.apply(event).unwrap();
+    }
+}
+
+fn fold(events: &[Event]) -> Record {
+    let Some((Event::PlanStarted(first), rest)) = events.split_first() else {
+        panic!("a stream begins with a plan")
+    };
+    let mut record = Record::new((**first).clone());
+    rest.iter().for_each(|event| record.apply(event));
+    record
+}
+
+fn export(store: &Store) -> String {
+    let mut out = Vec::new();
+    store.export(None, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn import(store: &mut Store, text: &str) -> Result<Imported, StoreError> {
+    store.import(BufReader::new(text.as_bytes()))
+}
+
+/// The database as SQLite itself judges it.
+fn assert_sound(store: &Store) {
+    let verdict: String =
+        store.conn.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(verdict, "ok");
+    let mut orphans = store.conn.prepare("PRAGMA foreign_key_check").unwrap();
+    assert!(!orphans.exists([]).unwrap());
+}
+
+/// This test binary, to run one test of this module alone in another process.
+fn myself(test: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([&format!("store::tests::{test}"), "--exact", "--nocapture"]);
+    command
+}
+
+#[test]
+fn migrations_are_numbered_files_and_all_are_listed() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/migrations");
+    let mut files: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    files.sort();
+    assert_eq!(files, MIGRATIONS.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    for (position, name) in files.iter().enumerate() {
+        assert!(name.starts_with(&format!("{:04}_", position + 1)), "{name}");
+    }
+}
+
+#[test]
+fn a_new_database_is_durable_marked_and_found_again() {
+    let (folder, store) = fresh();
+    let text = |sql| store.conn.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap();
+    assert_eq!(text("PRAGMA journal_mode"), "wal");
+    let number = |name| pragma(&store.conn, name).unwrap();
+    assert_eq!(number("synchronous"), 2, "FULL");
+    assert_eq!(number("foreign_keys"), 1);
+    assert_eq!(number("application_id"), APPLICATION_ID);
+    assert_eq!(number("user_version"), MIGRATIONS.len() as i64);
+    assert!(number("busy_timeout") > 0);
+    let path = store.path().to_path_buf();
+    assert_eq!(path, folder.path().join("data/schedlab.db"));
+    drop(store);
+    assert_eq!(Store::open(&path).unwrap().plans().unwrap(), []);
+    assert_eq!(Store::open_read_only(&path).unwrap().unfinished().unwrap(), None);
+}
+
+#[test]
+fn many_may_open_a_new_database_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("schedlab.db");
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| Store::open(&path))).collect();
+        for thread in threads {
+            assert_eq!(thread.join().unwrap().unwrap().plans().unwrap(), []);
+        }
+    });
+}
+
+#[test]
+fn paths_that_a_uri_would_misread_are_taken_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a b?mode=ro#x%20.db", "file:x.db", "ünï.db", ":memory:"] {
+        let path = folder.path().join(name);
+        drop(Store::open(&path).unwrap());
+        assert!(path.is_file(), "{name}");
+    }
+}
+
+#[test]
+fn results_lie_where_xdg_says() {
+    if std::env::var_os("SCHEDLAB_TEST_SHOW_PATH").is_some() {
+        println!("path={}", default_path().unwrap().display());
+        return;
+    }
+    let cases = [
+        ("/data", "/data/schedlab/schedlab.db"),
+        ("relative", "/h/.local/share/schedlab/schedlab.db"),
+    ];
+    for (data_home, expected) in cases {
+        let output = myself("results_lie_where_xdg_says")
+            .envs([("SCHEDLAB_TEST_SHOW_PATH", "1"), ("HOME", "/h"), ("XDG_DATA_HOME", data_home)])
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(said.contains(&format!("path={expected}\n")), "{said}");
+    }
+}

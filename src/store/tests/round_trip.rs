@@ -1,0 +1,140 @@
+//! What goes in comes out.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::sample;
+use super::*;
+use crate::model::{PlanEnd, RunKey, Window};
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn replaying_what_is_stored_gives_the_same_record_and_the_same_bytes(
+        first in sample::any_plan("first"),
+        second in sample::any_plan("second"),
+    ) {
+        let (_folder, mut store) = fresh();
+        apply_all(&mut store, &first);
+        apply_all(&mut store, &second);
+        prop_assert_eq!(&store.record("first").unwrap(), &fold(&first));
+        prop_assert_eq!(&store.record("second").unwrap(), &fold(&second));
+
+        let exported = export(&store);
+        let lines: Vec<String> =
+            first.iter().chain(&second).map(|event| serde_json::to_string(event).unwrap()).collect();
+        prop_assert_eq!(exported.lines().collect::<Vec<_>>(), lines);
+
+        let (_folder, mut copy) = fresh();
+        let imported = import(&mut copy, &exported).unwrap();
+        prop_assert_eq!(imported.plans, 2);
+        prop_assert_eq!(export(&copy), exported);
+        prop_assert_eq!(copy.record("first").unwrap(), fold(&first));
+        assert_sound(&copy);
+    }
+}
+
+#[test]
+fn plans_are_listed_newest_first_and_the_newest_unfinished_is_resumed() {
+    let (_folder, mut store) = fresh();
+    let key = RunKey { round: 0, cell: 1 };
+    let ends = [None, Some(PlanEnd::Interrupted), Some(PlanEnd::Budget), Some(PlanEnd::Complete)];
+    for (number, end) in ends.into_iter().enumerate() {
+        let mut started = sample::started(&format!("plan-{number}"), 2);
+        started.started_unix_ns += number as u64;
+        store.apply(&Event::PlanStarted(Box::new(started))).unwrap();
+        apply_all(&mut store, &sample::run(key, 1, 2));
+        if let Some(reason) = end {
+            store.apply(&Event::PlanEnded { reason }).unwrap();
+        }
+    }
+    let plans = store.plans().unwrap();
+    let ids: Vec<&str> = plans.iter().map(|plan| plan.id.as_str()).collect();
+    assert_eq!(ids, ["plan-3", "plan-2", "plan-1", "plan-0"]);
+    assert_eq!((plans[0].runs_done, plans[0].runs_total), (1, 20));
+    assert_eq!(plans[1].ended, Some(PlanEnd::Budget));
+    assert_eq!(store.unfinished().unwrap(), Some(plans[2].clone()));
+
+    apply_all(&mut store, &[sample::start("plan-1", 2)]);
+    store.apply(&Event::PlanEnded { reason: PlanEnd::Complete }).unwrap();
+    assert_eq!(store.unfinished().unwrap().unwrap().id, "plan-0", "killed");
+    assert_eq!(store.finished_runs("plan-0").unwrap(), BTreeSet::from([key]));
+}
+
+#[test]
+fn one_plan_of_several_is_exported_alone() {
+    let (_folder, mut store) = fresh();
+    apply_all(&mut store, &[sample::start("a", 1), sample::start("b", 1)]);
+    let mut out = Vec::new();
+    store.export(Some("b"), &mut out).unwrap();
+    let expected = serde_json::to_string(&sample::start("b", 1)).unwrap();
+    assert_eq!(String::from_utf8(out).unwrap(), expected + "\n");
+}
+
+/// Windows of an interrupted run belong to no result.
+#[test]
+fn a_run_that_is_begun_again_keeps_only_its_own_windows() {
+    let (_folder, mut store) = fresh();
+    let [key, beside] = [0, 1].map(|cell| RunKey { round: 0, cell });
+    let window = |key, index| Event::Window { key, window: sample::window(index, 2) };
+    apply_all(&mut store, &[sample::start("plan", 2), window(key, 0), window(key, 1)]);
+    apply_all(&mut store, &[window(beside, 7)]);
+    apply_all(&mut store, &sample::run(key, 1, 2));
+    let windows = |store: &Store| {
+        let text = export(store);
+        let events = text.lines().map(|line| serde_json::from_str(line).unwrap());
+        let windows = events.filter_map(|event| match event {
+            Event::Window { key, window: Window { index, .. } } => Some((key.cell, index)),
+            _ => None,
+        });
+        windows.collect::<Vec<_>>()
+    };
+    assert_eq!(windows(&store), [(0, 0)]);
+    let outcome = sample::outcome(beside, 2);
+    apply_all(&mut store, &[Event::RunEnded { key: beside, outcome }]);
+    assert_eq!(windows(&store), [(0, 0), (1, 7)], "runs side by side do not mix");
+}
+
+#[test]
+fn the_database_is_not_locked_while_a_run_is_measured() {
+    let (_folder, mut store) = fresh();
+    let key = RunKey { round: 0, cell: 0 };
+    apply_all(&mut store, &[sample::start("plan", 1), Event::RunStarted { key }]);
+    apply_all(&mut store, &[Event::Window { key, window: sample::window(0, 100) }]);
+    let other = rusqlite::Connection::open(store.path()).unwrap();
+    other.busy_timeout(std::time::Duration::ZERO).unwrap();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    store.apply(&Event::Window { key, window: sample::window(1, 100) }).unwrap();
+    other.execute_batch("COMMIT").unwrap();
+    apply_all(&mut store, &[Event::RunEnded { key, outcome: sample::outcome(key, 100) }]);
+    let stored: i64 =
+        other.query_row("SELECT count(*) FROM worker_window", [], |row| row.get(0)).unwrap();
+    assert_eq!(stored, 200);
+}
+
+/// What the columns are for: answers in plain SQL, where unknown is not 0.
+#[test]
+fn columns_answer_in_sql() {
+    let (_folder, mut store) = fresh();
+    let key = RunKey { round: 0, cell: 1 };
+    apply_all(&mut store, &[sample::start("plan", 2)]);
+    apply_all(&mut store, &sample::run(key, 2, 3));
+    let cases = [
+        ("SELECT kernel_release || ' ' || hostname FROM environment", "6.18.1 first"),
+        ("SELECT virtualisation IS NULL FROM environment", "1"),
+        ("SELECT work || ' / ' || variant FROM cell WHERE cell = 1", "web threads=1 / default"),
+        ("SELECT unit || ' ' || direction FROM metric", "ops_per_s higher_is_better"),
+        ("SELECT min_ns || ' ' || max_ns || ' ' || samples FROM histogram", "1 9000002 42"),
+        ("SELECT sum(voluntary_switches) FROM worker", "21"),
+        ("SELECT sum(migrations) IS NULL FROM worker", "1"),
+        ("SELECT unknown ->> 'migrations' FROM worker LIMIT 1", "no schedstat"),
+        ("SELECT sum(w.ops) FROM worker_window w JOIN worker USING (run, worker)", "600"),
+    ];
+    for (sql, expected) in cases {
+        let sql = format!("SELECT CAST(({sql}) AS TEXT)");
+        let got: String = store.conn.query_row(&sql, [], |row| row.get(0)).unwrap();
+        assert_eq!(got, expected, "{sql}");
+    }
+}

@@ -1,0 +1,328 @@
+//! Events to store: one plan by hand, and any by proptest.
+
+use std::collections::BTreeMap;
+
+use proptest::collection::{btree_map, vec};
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::model::*;
+
+pub fn environment(hostname: &str) -> Environment {
+    Environment {
+        hostname: hostname.to_string(),
+        cpu_model: Reading::Known("A CPU".to_string()),
+        topology: Topology { online: CpuSet::from_iter(0..4), ..Topology::default() },
+        memory_bytes: Reading::Known(1 << 33),
+        kernel_release: "6.18.1".to_string(),
+        kernel_version: "#1 SMP PREEMPT_DYNAMIC".to_string(),
+        kernel_cmdline: Reading::Known("quiet".to_string()),
+        boot_id: Reading::Known("b0".to_string()),
+        virtualisation: Reading::Unknown("no hypervisor is named".to_string()),
+        cgroup_mode: "v2".to_string(),
+        clock_source: Reading::Known("tsc".to_string()),
+        smt: Reading::Known("off".to_string()),
+        governor: Reading::Unknown("no cpufreq driver".to_string()),
+        turbo: Reading::Unknown("no cpufreq driver".to_string()),
+        load_average: Reading::Known("0.00 0.01 0.05".to_string()),
+        mitigations: BTreeMap::from([("meltdown".to_string(), "Not affected".to_string())]),
+        tunables: BTreeMap::from([(
+            "sched/base_slice_ns".to_string(),
+            Reading::Unknown("EACCES".to_string()),
+        )]),
+    }
+}
+
+pub fn started(id: &str, cells: u32) -> PlanStarted {
+    let works: Vec<Work> = (0..cells).map(work).collect();
+    let variant = Variant { name: "default".to_string(), knobs: BTreeMap::new() };
+    let cell = |work: &Work, index| Cell {
+        index,
+        variant: variant.clone(),
+        work: work.clone(),
+        placement: Placement::default(),
+    };
+    PlanStarted {
+        schema: EVENT_SCHEMA,
+        id: id.to_string(),
+        backend: "null".to_string(),
+        started_unix_ns: 1_700_000_000_000_000_000,
+        source: "schema = 1\n".to_string(),
+        cells: works.iter().zip(0..).map(|(work, index)| cell(work, index)).collect(),
+        plan: Plan {
+            title: "A plan".to_string(),
+            measure: Measure {
+                rounds: 10,
+                duration_ns: 5_000_000_000,
+                warmup_ns: 1_000_000_000,
+                window_ns: 1_000_000_000,
+                seed: u64::MAX,
+                budget_ns: None,
+                grace_ns: 10_000_000_000,
+            },
+            variants: vec![variant],
+            works,
+            placement: Placement::default(),
+        },
+        environment: environment("first"),
+    }
+}
+
+fn work(number: u32) -> Work {
+    let set = WorkerSet {
+        name: "web".to_string(),
+        workload: "schbench".to_string(),
+        params: BTreeMap::from([("share".to_string(), Value::Percent(0.1 + 0.2))]),
+        count: number,
+        kind: WorkerKind::Threads,
+        background: false,
+    };
+    let axes = vec![("threads".to_string(), number.to_string())];
+    Work { name: "web".to_string(), axes, sets: vec![set] }
+}
+
+pub fn start(id: &str, cells: u32) -> Event {
+    Event::PlanStarted(Box::new(started(id, cells)))
+}
+
+/// What `workers` workers did in one run: a function of the key.
+pub fn outcome(key: RunKey, workers: usize) -> Outcome {
+    let seed = u64::from(key.round) * 1000 + u64::from(key.cell);
+    let unknown = || Reading::Unknown("no schedstat".to_string());
+    let worker = |number: usize| WorkerResult {
+        role: "worker".to_string(),
+        tid: number as i32,
+        ops: seed + number as u64,
+        wall_ns: 5_000_000_000,
+        cpu_ns: 4_999_000_000,
+        counted_wall_ns: 6_000_000_000,
+        voluntary_switches: Reading::Known(7),
+        involuntary_switches: Reading::Known(0),
+        migrations: unknown(),
+        run_queue_wait_ns: unknown(),
+    };
+    let metric = Metric {
+        name: "throughput".to_string(),
+        unit: Unit::OpsPerS,
+        direction: Direction::HigherIsBetter,
+        value: Reading::Known(seed as f64 / 3.0),
+    };
+    let counts = vec![(seed, 1), (1_000_003 + seed, 40), (9_000_001 + seed, 1)];
+    let set = SetResult {
+        name: "web".to_string(),
+        workload: "schbench".to_string(),
+        ops: "requests".to_string(),
+        background: false,
+        metrics: vec![metric],
+        histograms: vec![NamedHistogram { name: "wakeup".to_string(), counts }],
+        workers: (0..workers).map(worker).collect(),
+    };
+    let result = RunResult {
+        started_unix_ns: seed,
+        measured_ns: 5_000_000_000,
+        sets: vec![set],
+        knobs: Vec::new(),
+        disturbances: Vec::new(),
+        overhead_cpu_ns: Reading::Known(1),
+    };
+    Outcome::Done { result: Box::new(result) }
+}
+
+pub fn window(index: u32, workers: usize) -> Window {
+    let worker = WorkerWindow {
+        end_at_ns: u64::from(index + 1) * 1_000_000_000,
+        wall_ns: 1_000_000_000,
+        ops: 100,
+        cpu_ns: 999_000_000,
+        peak_ns: 12_345,
+    };
+    Window { index, workers: vec![worker; workers] }
+}
+
+/// The events of one run.
+pub fn run(key: RunKey, windows: u32, workers: usize) -> Vec<Event> {
+    let mut events = vec![Event::RunStarted { key }];
+    events.extend((0..windows).map(|index| Event::Window { key, window: window(index, workers) }));
+    events.push(Event::RunEnded { key, outcome: outcome(key, workers) });
+    events
+}
+
+fn reading<T: Clone + std::fmt::Debug>(
+    known: impl Strategy<Value = T> + 'static,
+) -> impl Strategy<Value = Reading<T>> {
+    prop_oneof![known.prop_map(Reading::Known), any::<String>().prop_map(Reading::Unknown)]
+}
+
+fn any_metric() -> impl Strategy<Value = Metric> {
+    let units = [
+        Unit::Ns,
+        Unit::OpsPerS,
+        Unit::BytesPerS,
+        Unit::PerS,
+        Unit::Cpus,
+        Unit::Ratio,
+        Unit::Count,
+    ];
+    let directions = [Direction::HigherIsBetter, Direction::LowerIsBetter, Direction::Neutral];
+    // SQLite keeps no sign of a zero, which compares equal.
+    let finite = any::<f64>()
+        .prop_filter("finite", |value| value.is_finite())
+        .prop_map(|value| if value == 0.0 { 0.0 } else { value });
+    (any::<String>(), select(units.to_vec()), select(directions.to_vec()), reading(finite))
+        .prop_map(|(name, unit, direction, value)| Metric { name, unit, direction, value })
+}
+
+fn any_histogram() -> impl Strategy<Value = NamedHistogram> {
+    (any::<String>(), btree_map(any::<u64>(), 1u64..1 << 40, 0..20))
+        .prop_map(|(name, counts)| NamedHistogram { name, counts: counts.into_iter().collect() })
+}
+
+fn any_worker() -> impl Strategy<Value = WorkerResult> {
+    let readings = (
+        reading(any::<u64>()),
+        reading(any::<u64>()),
+        reading(any::<u64>()),
+        reading(any::<u64>()),
+    );
+    (any::<String>(), any::<i32>(), any::<[u64; 4]>(), readings).prop_map(
+        |(
+            role,
+            tid,
+            [ops, wall_ns, cpu_ns, counted_wall_ns],
+            (voluntary, involuntary, migrations, wait),
+        )| {
+            WorkerResult {
+                role,
+                tid,
+                ops,
+                wall_ns,
+                cpu_ns,
+                counted_wall_ns,
+                voluntary_switches: voluntary,
+                involuntary_switches: involuntary,
+                migrations,
+                run_queue_wait_ns: wait,
+            }
+        },
+    )
+}
+
+fn any_set() -> impl Strategy<Value = SetResult> {
+    (
+        any::<[String; 3]>(),
+        any::<bool>(),
+        vec(any_metric(), 0..4),
+        vec(any_histogram(), 0..3),
+        vec(any_worker(), 0..4),
+    )
+        .prop_map(|([name, workload, ops], background, metrics, histograms, workers)| {
+            SetResult { name, workload, ops, background, metrics, histograms, workers }
+        })
+}
+
+fn any_disturbance() -> impl Strategy<Value = Disturbance> {
+    let kinds = [
+        DisturbanceKind::Steal,
+        DisturbanceKind::OutsideLoad,
+        DisturbanceKind::Throttling,
+        DisturbanceKind::FrequencyChange,
+        DisturbanceKind::ClockSourceChange,
+        DisturbanceKind::ClockStep,
+        DisturbanceKind::CpuHotplug,
+        DisturbanceKind::StarvedWorkers,
+    ];
+    (select(kinds.to_vec()), any::<String>())
+        .prop_map(|(kind, detail)| Disturbance { kind, detail })
+}
+
+fn any_knob() -> impl Strategy<Value = KnobReading> {
+    (any::<[String; 2]>(), reading(any::<String>())).prop_map(|([knob, asked], got)| KnobReading {
+        knob,
+        asked,
+        got,
+    })
+}
+
+fn any_outcome() -> impl Strategy<Value = Outcome> {
+    let done = (
+        any::<[u64; 2]>(),
+        vec(any_set(), 0..3),
+        vec(any_knob(), 0..3),
+        vec(any_disturbance(), 0..3),
+        reading(any::<u64>()),
+    )
+        .prop_map(
+            |([started_unix_ns, measured_ns], sets, knobs, disturbances, overhead_cpu_ns)| {
+                let result = RunResult {
+                    started_unix_ns,
+                    measured_ns,
+                    sets,
+                    knobs,
+                    disturbances,
+                    overhead_cpu_ns,
+                };
+                Outcome::Done { result: Box::new(result) }
+            },
+        );
+    prop_oneof![
+        3 => done,
+        1 => any::<String>().prop_map(|reason| Outcome::Failed { reason }),
+        1 => any::<String>().prop_map(|reason| Outcome::Skipped { reason }),
+    ]
+}
+
+fn any_window(index: u32) -> impl Strategy<Value = Window> {
+    vec(any::<[u64; 5]>(), 1..4).prop_map(move |workers| Window {
+        index,
+        workers: workers
+            .into_iter()
+            .map(|[end_at_ns, wall_ns, ops, cpu_ns, peak_ns]| WorkerWindow {
+                end_at_ns,
+                wall_ns,
+                ops,
+                cpu_ns,
+                peak_ns,
+            })
+            .collect(),
+    })
+}
+
+fn any_run(key: RunKey) -> impl Strategy<Value = Vec<Event>> {
+    let windows = (0..3u32).prop_flat_map(|count| (0..count).map(any_window).collect::<Vec<_>>());
+    (windows, any_outcome()).prop_map(move |(windows, outcome)| {
+        let windows = windows.into_iter().map(|window| Event::Window { key, window });
+        let mut events = vec![Event::RunStarted { key }];
+        events.extend(windows);
+        events.push(Event::RunEnded { key, outcome });
+        events
+    })
+}
+
+/// A plan that is killed, interrupted, resumed elsewhere and ended, as its events.
+pub fn any_plan(id: &'static str) -> impl Strategy<Value = Vec<Event>> {
+    const CELLS: u32 = 3;
+    let session = move |round: u32| {
+        let cells: Vec<u32> = (0..CELLS).collect();
+        let runs = proptest::sample::subsequence(cells, 0..=CELLS as usize)
+            .prop_shuffle()
+            .prop_flat_map(move |cells| {
+                let run = |cell| any_run(RunKey { round, cell });
+                cells.into_iter().map(run).collect::<Vec<_>>()
+            });
+        let ends = [PlanEnd::Complete, PlanEnd::Budget, PlanEnd::Interrupted];
+        (any::<String>(), any::<u64>(), runs, option::of(select(ends.to_vec()))).prop_map(
+            move |(hostname, started_unix_ns, runs, end)| {
+                let environment = environment(&hostname);
+                let started = PlanStarted { started_unix_ns, environment, ..started(id, CELLS) };
+                let mut events = vec![Event::PlanStarted(Box::new(started))];
+                events.extend(runs.into_iter().flatten());
+                events.extend(end.map(|reason| Event::PlanEnded { reason }));
+                events
+            },
+        )
+    };
+    (1..4u32)
+        .prop_flat_map(move |sessions| (0..sessions).map(session).collect::<Vec<_>>())
+        .prop_map(|sessions| sessions.into_iter().flatten().collect())
+}
