@@ -3,6 +3,7 @@
 pub mod model;
 pub mod plan;
 pub mod probe;
+pub mod report;
 pub mod stats;
 pub mod store;
 pub mod sys;

@@ -1,0 +1,437 @@
+//! `json`: all of a report for programs, versioned. The shape is told in
+//! docs/report-formats.md; a test holds every key against that page. Pure.
+//!
+//! The structs below are the format: a change of name, meaning or type of a key raises
+//! [`VERSION`], a key more does not.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::summary::{
+    Failure, Mark, MarkKind, MetricSummary, RowSummary, SetSummary, Skip, Summary, WorkSummary,
+    summarise,
+};
+use super::{Format, Options};
+use crate::model::{
+    Direction, Disturbance, Environment, KnobReading, Measure, Metric, Outcome, PlanEnd, Reading,
+    Record, RecordedRun, RunResult, SetResult, Unit, Variant, Work,
+};
+
+const SCHEMA: &str = "schedlab-report";
+const VERSION: u32 = 1;
+
+pub struct Json;
+
+impl Format for Json {
+    fn name(&self) -> &'static str {
+        "json"
+    }
+
+    fn about(&self) -> &'static str {
+        "one versioned document: every run's metrics, medians and ratios with intervals"
+    }
+
+    fn render(&self, records: &[Record], _: &Options, out: &mut dyn Write) -> io::Result<()> {
+        let summaries: Vec<Summary> = records.iter().map(summarise).collect();
+        let plans = records.iter().zip(&summaries);
+        let plans = plans.map(|(record, summary)| plan(record, summary)).collect();
+        let document = Document { schema: SCHEMA, version: VERSION, plans };
+        serde_json::to_writer_pretty(&mut *out, &document)?;
+        out.write_all(b"\n")
+    }
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'a str,
+    version: u32,
+    plans: Vec<PlanOut<'a>>,
+}
+
+#[derive(Serialize)]
+struct PlanOut<'a> {
+    id: &'a str,
+    title: &'a str,
+    backend: &'a str,
+    started_unix_ns: u64,
+    ended: Option<PlanEnd>,
+    rounds_planned: u32,
+    rounds_done: u32,
+    measure: &'a Measure,
+    placement: Option<String>,
+    baseline: Option<&'a str>,
+    variants: Vec<VariantOut<'a>>,
+    environments: &'a [Environment],
+    works: Vec<WorkOut<'a>>,
+    runs: Vec<RunOut<'a>>,
+}
+
+#[derive(Serialize)]
+struct VariantOut<'a> {
+    name: &'a str,
+    knobs: BTreeMap<&'a str, String>,
+}
+
+#[derive(Serialize)]
+struct WorkOut<'a> {
+    label: String,
+    name: &'a str,
+    axes: BTreeMap<&'a str, &'a str>,
+    background: Vec<&'a str>,
+    sets: Vec<SetOut<'a>>,
+    skipped: Vec<SkipOut<'a>>,
+    failed: Vec<FailureOut<'a>>,
+    marks: Vec<MarkOut<'a>>,
+}
+
+#[derive(Serialize)]
+struct SetOut<'a> {
+    name: &'a str,
+    workload: &'a str,
+    ops: &'a str,
+    workers: Option<usize>,
+    params: BTreeMap<&'a str, String>,
+    variants: Vec<RowOut<'a>>,
+}
+
+#[derive(Serialize)]
+struct RowOut<'a> {
+    variant: &'a str,
+    baseline: bool,
+    rounds: &'a [u32],
+    metrics: Vec<SummaryOut<'a>>,
+}
+
+#[derive(Serialize)]
+struct SummaryOut<'a> {
+    name: &'a str,
+    unit: Unit,
+    direction: Direction,
+    known: usize,
+    median: Option<f64>,
+    mean: Option<f64>,
+    cv: Option<f64>,
+    ratio: Option<f64>,
+    ratio_low: Option<f64>,
+    ratio_high: Option<f64>,
+    ratio_pairs: usize,
+    no_ratio: Option<String>,
+}
+
+#[derive(Serialize)]
+struct SkipOut<'a> {
+    variant: &'a str,
+    reason: &'a str,
+}
+
+#[derive(Serialize)]
+struct FailureOut<'a> {
+    variant: &'a str,
+    reason: &'a str,
+    rounds: &'a [u32],
+}
+
+#[derive(Serialize)]
+struct MarkOut<'a> {
+    kind: String,
+    detail: &'a str,
+    worst_of_several: bool,
+    touched: Vec<TouchedOut<'a>>,
+}
+
+#[derive(Serialize)]
+struct TouchedOut<'a> {
+    variant: &'a str,
+    rounds: &'a [u32],
+}
+
+#[derive(Serialize)]
+struct RunOut<'a> {
+    round: u32,
+    cell: u32,
+    variant: Option<&'a str>,
+    work: Option<String>,
+    environment: u32,
+    status: &'static str,
+    reason: Option<&'a str>,
+    #[serde(flatten)]
+    result: Option<ResultOut<'a>>,
+}
+
+#[derive(Serialize)]
+struct ResultOut<'a> {
+    run_started_unix_ns: u64,
+    measured_ns: u64,
+    overhead_cpu_ns: Option<u64>,
+    knobs: &'a [KnobReading],
+    disturbances: &'a [Disturbance],
+    sets: Vec<RunSetOut<'a>>,
+}
+
+#[derive(Serialize)]
+struct RunSetOut<'a> {
+    name: &'a str,
+    workload: &'a str,
+    background: bool,
+    metrics: Vec<MetricOut<'a>>,
+}
+
+#[derive(Serialize)]
+struct MetricOut<'a> {
+    name: &'a str,
+    unit: Unit,
+    direction: Direction,
+    value: Option<f64>,
+    unknown: Option<String>,
+}
+
+fn plan<'a>(record: &'a Record, summary: &'a Summary<'a>) -> PlanOut<'a> {
+    let started = &record.started;
+    PlanOut {
+        id: &started.id,
+        title: &started.plan.title,
+        backend: &started.backend,
+        started_unix_ns: started.started_unix_ns,
+        ended: record.ended,
+        rounds_planned: summary.rounds_planned,
+        rounds_done: summary.rounds_done,
+        measure: &started.plan.measure,
+        placement: started.plan.placement.cpus.as_ref().map(ToString::to_string),
+        baseline: started.plan.variants.first().map(|variant| &*variant.name),
+        variants: started.plan.variants.iter().map(variant).collect(),
+        environments: &record.environments,
+        works: summary.works.iter().map(|found| work(found, summary)).collect(),
+        runs: record.runs.iter().map(|found| run(record, found)).collect(),
+    }
+}
+
+fn variant(variant: &Variant) -> VariantOut<'_> {
+    let knobs = variant.knobs.iter().map(|(knob, value)| (&**knob, value.to_string()));
+    VariantOut { name: &variant.name, knobs: knobs.collect() }
+}
+
+/// For programs every work tells all its skips, also those that hold everywhere.
+fn work<'a>(found: &'a WorkSummary<'a>, summary: &'a Summary<'a>) -> WorkOut<'a> {
+    let Work { name, axes, sets, .. } = found.work;
+    let skips = summary.skipped_everywhere.iter().chain(&found.skipped);
+    WorkOut {
+        label: found.work.label(),
+        name,
+        axes: axes.iter().map(|(axis, point)| (&**axis, &**point)).collect(),
+        background: sets.iter().filter(|set| set.background).map(|set| &*set.name).collect(),
+        sets: found.sets.iter().map(set).collect(),
+        skipped: skips
+            .map(|Skip { variant, reason }| SkipOut { variant: &variant.name, reason })
+            .collect(),
+        failed: found
+            .failed
+            .iter()
+            .map(|Failure { variant, reason, rounds }| FailureOut {
+                variant: &variant.name,
+                reason,
+                rounds,
+            })
+            .collect(),
+        marks: found.marks.iter().map(mark).collect(),
+    }
+}
+
+fn mark<'a>(mark: &'a Mark<'a>) -> MarkOut<'a> {
+    let kind = match mark.kind {
+        MarkKind::Knob(_) => "knob".to_string(),
+        MarkKind::Disturbance(kind) => word(&kind),
+    };
+    let touched = mark.touched.iter();
+    let touched = touched.map(|(variant, rounds)| TouchedOut { variant: &variant.name, rounds });
+    MarkOut {
+        kind,
+        detail: &mark.detail,
+        worst_of_several: mark.worst_of_several,
+        touched: touched.collect(),
+    }
+}
+
+/// A word of the model as it is written in JSON.
+pub(super) fn word(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => String::new(),
+    }
+}
+
+fn set<'a>(found: &'a SetSummary<'a>) -> SetOut<'a> {
+    let params = found.set.params.iter().map(|(name, value)| (&**name, value.to_string()));
+    SetOut {
+        name: &found.set.name,
+        workload: &found.set.workload,
+        ops: found.ops,
+        workers: found.workers,
+        params: params.collect(),
+        variants: found.rows.iter().map(row).collect(),
+    }
+}
+
+fn row<'a>(row: &'a RowSummary<'a>) -> RowOut<'a> {
+    RowOut {
+        variant: &row.variant.name,
+        baseline: row.baseline,
+        rounds: &row.rounds,
+        metrics: row.metrics.iter().map(metric_summary).collect(),
+    }
+}
+
+fn metric_summary<'a>(metric: &MetricSummary<'a>) -> SummaryOut<'a> {
+    let ratio = metric.ratio.and_then(Result::ok);
+    let interval = ratio.and_then(|ratio| ratio.interval);
+    SummaryOut {
+        name: metric.name,
+        unit: metric.unit,
+        direction: metric.direction,
+        known: metric.values.len(),
+        median: metric.median,
+        mean: metric.mean,
+        cv: metric.cv,
+        ratio: ratio.map(|ratio| ratio.ratio),
+        ratio_low: interval.map(|interval| interval.low),
+        ratio_high: interval.map(|interval| interval.high),
+        ratio_pairs: ratio.map_or(0, |ratio| ratio.pairs),
+        no_ratio: metric.ratio.and_then(Result::err).map(|why| why.to_string()),
+    }
+}
+
+fn run<'a>(record: &'a Record, run: &'a RecordedRun) -> RunOut<'a> {
+    let cell = record.started.cells.iter().find(|cell| cell.index == run.key.cell);
+    let (status, reason, done) = match &run.outcome {
+        Outcome::Done { result } => ("done", None, Some(result)),
+        Outcome::Failed { reason } => ("failed", Some(reason.as_str()), None),
+        Outcome::Skipped { reason } => ("skipped", Some(reason.as_str()), None),
+    };
+    RunOut {
+        round: run.key.round,
+        cell: run.key.cell,
+        variant: cell.map(|cell| &*cell.variant.name),
+        work: cell.map(|cell| cell.work.label()),
+        environment: run.environment,
+        status,
+        reason,
+        result: done.map(|found| result(found)),
+    }
+}
+
+fn result(result: &RunResult) -> ResultOut<'_> {
+    ResultOut {
+        run_started_unix_ns: result.started_unix_ns,
+        measured_ns: result.measured_ns,
+        overhead_cpu_ns: result.overhead_cpu_ns.clone().known(),
+        knobs: &result.knobs,
+        disturbances: &result.disturbances,
+        sets: result.sets.iter().map(run_set).collect(),
+    }
+}
+
+fn run_set(set: &SetResult) -> RunSetOut<'_> {
+    RunSetOut {
+        name: &set.name,
+        workload: &set.workload,
+        background: set.background,
+        metrics: set.metrics.iter().map(metric).collect(),
+    }
+}
+
+fn metric(metric: &Metric) -> MetricOut<'_> {
+    let (value, unknown) = known_or_why(&metric.value);
+    let Metric { name, unit, direction, .. } = metric;
+    MetricOut { name, unit: *unit, direction: *direction, value, unknown }
+}
+
+/// A finite value, or why there is none.
+pub(super) fn known_or_why(reading: &Reading<f64>) -> (Option<f64>, Option<String>) {
+    match reading {
+        Reading::Known(value) if value.is_finite() => (Some(*value), None),
+        Reading::Known(value) => (None, Some(format!("{value} is not a finite number"))),
+        Reading::Unknown(why) => (None, Some(why.clone())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::testing::{self, PlanBuilder};
+    use serde_json::Value;
+
+    fn parsed(records: &[Record]) -> Value {
+        serde_json::from_str(&testing::render(&Json, records, Options::default())).unwrap()
+    }
+
+    #[test]
+    fn medians_and_ratios_stand_where_the_page_says() {
+        let document = parsed(&[testing::ordinary().record()]);
+        assert_eq!(document["schema"], "schedlab-report");
+        assert_eq!(document["version"], 1);
+        let row = &document["plans"][0]["works"][0]["sets"][0]["variants"][1];
+        assert_eq!(row["variant"], "slice-100us");
+        let metrics = row["metrics"].as_array().unwrap();
+        let p99 = metrics.iter().find(|metric| metric["name"] == "wakeup_p99").unwrap();
+        assert!((p99["ratio"].as_f64().unwrap() - 0.6).abs() < 0.01, "{p99}");
+        assert!(p99["ratio_low"].as_f64() < p99["ratio"].as_f64());
+        assert!(p99["ratio"].as_f64() < p99["ratio_high"].as_f64());
+        assert_eq!(p99["ratio_pairs"], 10);
+        assert_eq!((&p99["unit"], &p99["direction"]), (&"ns".into(), &"lower_is_better".into()));
+    }
+
+    #[test]
+    fn every_run_is_there_with_what_came_of_it() {
+        let record = testing::troubled().record();
+        let document = parsed(std::slice::from_ref(&record));
+        let runs = document["plans"][0]["runs"].as_array().unwrap();
+        assert_eq!(runs.len(), record.runs.len());
+        let count = |status: &str| runs.iter().filter(|run| run["status"] == status).count();
+        assert_eq!((count("done"), count("failed"), count("skipped")), (14, 2, 9));
+        let failed = runs.iter().find(|run| run["status"] == "failed").unwrap();
+        assert_eq!(failed["reason"], "worker 3 (tid 4711) died: SIGSEGV");
+        assert!(failed.get("sets").is_none());
+    }
+
+    #[test]
+    fn what_is_not_finite_or_unknown_is_null_with_its_reason() {
+        let mut plan = PlanBuilder::new(1, &["base", "other"]);
+        let infinite = |run: testing::RunBuilder| run.metric("throughput", f64::INFINITY);
+        plan.done(0, "base", infinite);
+        plan.done(0, "other", |run| run.unknown("throughput", "not read"));
+        let document = parsed(&[plan.record()]);
+        let metric = |run: usize| &document["plans"][0]["runs"][run]["sets"][0]["metrics"][0];
+        assert_eq!(metric(0)["value"], Value::Null);
+        assert_eq!(metric(0)["unknown"], "inf is not a finite number");
+        assert_eq!(metric(1)["unknown"], "not read");
+        let row = &document["plans"][0]["works"][0]["sets"][0]["variants"][1]["metrics"][0];
+        assert_eq!(row["ratio"], Value::Null);
+        assert_eq!(row["no_ratio"], "no round has a value of both");
+    }
+
+    fn keys(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(entries) => entries.iter().for_each(|(key, value)| {
+                found.push(key.clone());
+                // Keys below these are names of the plan or of the machine.
+                if !["knobs", "params", "axes", "environments"].contains(&key.as_str()) {
+                    keys(value, found);
+                }
+            }),
+            Value::Array(items) => items.iter().for_each(|item| keys(item, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_key_is_documented() {
+        let page = include_str!("../../docs/report-formats.md");
+        let mut found = Vec::new();
+        keys(&parsed(&[testing::ordinary().record(), testing::troubled().record()]), &mut found);
+        assert!(found.len() > 100);
+        for key in found {
+            assert!(page.contains(&format!("`{key}`")), "docs/report-formats.md lacks `{key}`");
+        }
+    }
+}

@@ -1,0 +1,513 @@
+//! What a record says, before any layout: runs grouped by work, worker set and variant, each
+//! metric over its rounds with its ratio to the baseline, and what stands beside it (skips,
+//! failures, disturbances, knobs that the kernel took otherwise).
+//!
+//! Input: a [`Record`]. Output borrows from it. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::{
+    Cell, Direction, DisturbanceKind, Metric, Outcome, Reading, Record, RecordedRun, RunResult,
+    Unit, Variant, Work, WorkerSet,
+};
+use crate::stats::{self, NoRatio, Ratio};
+
+pub struct Summary<'a> {
+    /// Rounds in which every cell has ended, whatever the outcome.
+    pub rounds_done: u32,
+    pub rounds_planned: u32,
+    /// In the plan's order.
+    pub works: Vec<WorkSummary<'a>>,
+    /// Variants that could run in no cell, each for one reason.
+    pub skipped_everywhere: Vec<Skip<'a>>,
+}
+
+/// All variants of one work.
+pub struct WorkSummary<'a> {
+    pub work: &'a Work,
+    /// Foreground sets.
+    pub sets: Vec<SetSummary<'a>>,
+    /// Without those of [`Summary::skipped_everywhere`].
+    pub skipped: Vec<Skip<'a>>,
+    pub failed: Vec<Failure<'a>>,
+    pub marks: Vec<Mark<'a>>,
+}
+
+pub struct SetSummary<'a> {
+    pub set: &'a WorkerSet,
+    /// Of the set's throughput: `requests`. Empty where nothing was measured.
+    pub ops: &'a str,
+    /// Workers that ran, in all roles; `None` where nothing was measured.
+    pub workers: Option<usize>,
+    /// Variants with at least one measured run, in the plan's order.
+    pub rows: Vec<RowSummary<'a>>,
+}
+
+pub struct RowSummary<'a> {
+    pub variant: &'a Variant,
+    pub baseline: bool,
+    /// Rounds with a measured run, ascending.
+    pub rounds: Vec<u32>,
+    /// In the order of the workload; the same for all rows of a set.
+    pub metrics: Vec<MetricSummary<'a>>,
+}
+
+pub struct MetricSummary<'a> {
+    pub name: &'a str,
+    pub unit: Unit,
+    pub direction: Direction,
+    /// By round, ascending; finite.
+    pub values: Vec<(u32, f64)>,
+    /// Why rounds have no value.
+    pub unknown: Vec<(String, Vec<u32>)>,
+    pub median: Option<f64>,
+    pub mean: Option<f64>,
+    pub cv: Option<f64>,
+    /// To the baseline, paired within rounds; `None` for the baseline itself, and for all
+    /// where it has no measured run.
+    pub ratio: Option<Result<Ratio, NoRatio>>,
+}
+
+pub struct Skip<'a> {
+    pub variant: &'a Variant,
+    pub reason: &'a str,
+}
+
+pub struct Failure<'a> {
+    pub variant: &'a Variant,
+    pub reason: &'a str,
+    pub rounds: Vec<u32>,
+}
+
+/// Something beside the numbers of one or more variants.
+pub struct Mark<'a> {
+    pub kind: MarkKind<'a>,
+    /// The text of the worst run where runs differ in figures alone.
+    pub detail: String,
+    /// Whether other runs had smaller figures.
+    pub worst_of_several: bool,
+    pub touched: Vec<(&'a Variant, Vec<u32>)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MarkKind<'a> {
+    Disturbance(DisturbanceKind),
+    /// A knob, by name, that did not read back as asked.
+    Knob(&'a str),
+}
+
+/// One cell and the runs of it that count, by round.
+struct CellRuns<'a> {
+    cell: &'a Cell,
+    runs: BTreeMap<u32, &'a RecordedRun>,
+}
+
+impl<'a> CellRuns<'a> {
+    fn results(&self) -> impl Iterator<Item = (u32, &'a RunResult)> + '_ {
+        self.runs.iter().filter_map(|(&round, run)| match &run.outcome {
+            Outcome::Done { result } => Some((round, &**result)),
+            Outcome::Failed { .. } | Outcome::Skipped { .. } => None,
+        })
+    }
+
+    /// The reasons for which this cell was skipped; empty where anything else happened.
+    fn skip_reasons(&self) -> BTreeSet<&'a str> {
+        let reason = |run: &&'a RecordedRun| match &run.outcome {
+            Outcome::Skipped { reason } => Some(reason.as_str()),
+            Outcome::Done { .. } | Outcome::Failed { .. } => None,
+        };
+        self.runs.values().filter_map(reason).collect()
+    }
+}
+
+pub fn summarise(record: &Record) -> Summary<'_> {
+    let cells = cells_of(record);
+    let skipped_everywhere = skipped_everywhere(record, &cells);
+    let mut works: Vec<(&Work, Vec<&CellRuns>)> = Vec::new();
+    for cell in &cells {
+        match works.iter_mut().find(|(work, _)| **work == cell.cell.work) {
+            Some((_, members)) => members.push(cell),
+            None => works.push((&cell.cell.work, vec![cell])),
+        }
+    }
+    let told: Vec<&str> = skipped_everywhere.iter().map(|skip| &*skip.variant.name).collect();
+    let baseline = record.started.plan.variants.first().map(|variant| variant.name.as_str());
+    let works = works
+        .into_iter()
+        .map(|(work, members)| WorkSummary {
+            work,
+            sets: foreground(work).map(|set| set_summary(set, &members, baseline)).collect(),
+            skipped: skips(&members, &told),
+            failed: failures(&members),
+            marks: marks(&members),
+        })
+        .collect();
+    Summary {
+        rounds_done: rounds_done(&cells),
+        rounds_planned: record.started.plan.measure.rounds,
+        works,
+        skipped_everywhere,
+    }
+}
+
+fn foreground(work: &Work) -> impl Iterator<Item = &WorkerSet> {
+    work.sets.iter().filter(|set| !set.background)
+}
+
+/// Cells by the order of the plan's variants. Of several runs of one cell and round, the
+/// last counts: the plan was resumed, and that is what the resumption put in its place.
+fn cells_of(record: &Record) -> Vec<CellRuns<'_>> {
+    let variants = &record.started.plan.variants;
+    let mut cells: Vec<CellRuns> =
+        record.started.cells.iter().map(|cell| CellRuns { cell, runs: BTreeMap::new() }).collect();
+    let place: BTreeMap<u32, usize> =
+        cells.iter().enumerate().map(|(at, runs)| (runs.cell.index, at)).collect();
+    for run in &record.runs {
+        if let Some(&at) = place.get(&run.key.cell) {
+            cells[at].runs.insert(run.key.round, run);
+        }
+    }
+    let position = |name: &str| variants.iter().position(|variant| variant.name == name);
+    cells.sort_by_key(|runs| {
+        let place = position(&runs.cell.variant.name).unwrap_or(variants.len());
+        (place, runs.cell.index)
+    });
+    // Works keep the order in which the first variant has them.
+    cells
+}
+
+fn rounds_done(cells: &[CellRuns]) -> u32 {
+    let mut ended: BTreeMap<u32, usize> = BTreeMap::new();
+    for round in cells.iter().flat_map(|cell| cell.runs.keys()) {
+        *ended.entry(*round).or_default() += 1;
+    }
+    ended.values().filter(|count| **count == cells.len()).count() as u32
+}
+
+fn skipped_everywhere<'a>(record: &'a Record, cells: &[CellRuns<'a>]) -> Vec<Skip<'a>> {
+    let skip = |variant: &'a Variant| {
+        let own: Vec<&CellRuns> =
+            cells.iter().filter(|cell| cell.cell.variant.name == variant.name).collect();
+        let reasons: BTreeSet<&str> = own.iter().flat_map(|cell| cell.skip_reasons()).collect();
+        let all = own.iter().all(|cell| {
+            cell.runs.values().all(|run| matches!(run.outcome, Outcome::Skipped { .. }))
+        });
+        let mut reasons = reasons.into_iter();
+        match (all, reasons.next(), reasons.next()) {
+            (true, Some(reason), None) => Some(Skip { variant, reason }),
+            _ => None,
+        }
+    };
+    record.started.plan.variants.iter().filter_map(skip).collect()
+}
+
+fn skips<'a>(members: &[&CellRuns<'a>], told: &[&str]) -> Vec<Skip<'a>> {
+    let untold = members.iter().filter(|cell| !told.contains(&&*cell.cell.variant.name));
+    untold
+        .flat_map(|cell| {
+            let variant = &cell.cell.variant;
+            cell.skip_reasons().into_iter().map(move |reason| Skip { variant, reason })
+        })
+        .collect()
+}
+
+fn failures<'a>(members: &[&CellRuns<'a>]) -> Vec<Failure<'a>> {
+    let mut failures: Vec<Failure> = Vec::new();
+    for cell in members {
+        let own = failures.len();
+        for (&round, run) in &cell.runs {
+            let Outcome::Failed { reason } = &run.outcome else { continue };
+            match failures[own..].iter_mut().find(|failure| failure.reason == reason) {
+                Some(failure) => failure.rounds.push(round),
+                None => {
+                    let variant = &cell.cell.variant;
+                    failures.push(Failure { variant, reason, rounds: vec![round] });
+                }
+            }
+        }
+    }
+    failures
+}
+
+/// What disturbed the runs of one work. Lines that differ in figures alone become one.
+fn marks<'a>(members: &[&CellRuns<'a>]) -> Vec<Mark<'a>> {
+    let mut marks: BTreeMap<(MarkKind, String), Mark> = BTreeMap::new();
+    for cell in members {
+        for (round, result) in cell.results() {
+            for (kind, detail) in remarks(result) {
+                let (shape, figures) = shape_of(&detail);
+                let mark = marks.entry((kind, shape)).or_insert_with(|| Mark {
+                    kind,
+                    detail: detail.clone(),
+                    worst_of_several: false,
+                    touched: Vec::new(),
+                });
+                if mark.detail != detail {
+                    mark.worst_of_several = true;
+                    if shape_of(&mark.detail).1 < figures {
+                        mark.detail = detail;
+                    }
+                }
+                touch(&mut mark.touched, &cell.cell.variant, round);
+            }
+        }
+    }
+    marks.into_values().collect()
+}
+
+fn touch<'a>(touched: &mut Vec<(&'a Variant, Vec<u32>)>, variant: &'a Variant, round: u32) {
+    match touched.last_mut() {
+        Some((last, rounds)) if last.name == variant.name => {
+            if rounds.last() != Some(&round) {
+                rounds.push(round);
+            }
+        }
+        _ => touched.push((variant, vec![round])),
+    }
+}
+
+/// Everything of one run that a reader of its numbers has to know.
+fn remarks(result: &RunResult) -> impl Iterator<Item = (MarkKind<'_>, String)> {
+    let disturbances = result
+        .disturbances
+        .iter()
+        .map(|found| (MarkKind::Disturbance(found.kind), found.detail.clone()));
+    let knobs = result.knobs.iter().filter_map(|reading| {
+        let (knob, asked) = (&reading.knob, &reading.asked);
+        let detail = match &reading.got {
+            Reading::Known(got) if got == asked => return None,
+            Reading::Known(got) => format!("{knob} asked {asked}, kernel took {got}"),
+            Reading::Unknown(why) => format!("{knob} asked {asked}, not read back: {why}"),
+        };
+        Some((MarkKind::Knob(knob.as_str()), detail))
+    });
+    disturbances.chain(knobs)
+}
+
+/// A text with its figures taken out, and the figures.
+fn shape_of(text: &str) -> (String, Vec<f64>) {
+    let mut shape = String::new();
+    let mut figures = Vec::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
+        let digits = &rest[start..];
+        let end = digits.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(digits.len());
+        let number = digits[..end].trim_end_matches('.');
+        shape.push_str(&rest[..start]);
+        match number.parse() {
+            Ok(figure) => {
+                figures.push(figure);
+                shape.push('#');
+            }
+            Err(_) => shape.push_str(number),
+        }
+        rest = &digits[number.len()..];
+    }
+    shape.push_str(rest);
+    (shape, figures)
+}
+
+fn set_summary<'a>(
+    set: &'a WorkerSet,
+    members: &[&CellRuns<'a>],
+    baseline: Option<&str>,
+) -> SetSummary<'a> {
+    let mut columns: Vec<&Metric> = Vec::new();
+    let (mut ops, mut workers) = ("", None);
+    for (_, result) in members.iter().flat_map(|cell| cell.results()) {
+        for found in result.sets.iter().filter(|found| found.name == set.name) {
+            ops = &found.ops;
+            workers = workers.max(Some(found.workers.len()));
+            for metric in &found.metrics {
+                if !columns.iter().any(|column| column.name == metric.name) {
+                    columns.push(metric);
+                }
+            }
+        }
+    }
+    let mut rows: Vec<RowSummary> = members
+        .iter()
+        .map(|cell| row(set, cell, &columns, baseline))
+        .filter(|row| !row.rounds.is_empty())
+        .collect();
+    compare(&mut rows);
+    SetSummary { set, ops, workers, rows }
+}
+
+fn row<'a>(
+    set: &WorkerSet,
+    cell: &CellRuns<'a>,
+    columns: &[&'a Metric],
+    baseline: Option<&str>,
+) -> RowSummary<'a> {
+    let variant = &cell.cell.variant;
+    RowSummary {
+        variant,
+        baseline: baseline == Some(variant.name.as_str()),
+        rounds: cell.results().map(|(round, _)| round).collect(),
+        metrics: columns.iter().map(|column| metric(set, cell, column)).collect(),
+    }
+}
+
+/// One metric of one row, without its ratio.
+fn metric<'a>(set: &WorkerSet, cell: &CellRuns<'a>, column: &'a Metric) -> MetricSummary<'a> {
+    let mut values = Vec::new();
+    let mut unknown: Vec<(String, Vec<u32>)> = Vec::new();
+    for (round, result) in cell.results() {
+        let why = match reading(set, result, &column.name) {
+            Some(Reading::Known(value)) if value.is_finite() => {
+                values.push((round, *value));
+                continue;
+            }
+            Some(Reading::Known(value)) => format!("{value} is not a finite number"),
+            Some(Reading::Unknown(why)) => why.clone(),
+            None => "the run does not report it".to_string(),
+        };
+        match unknown.iter_mut().find(|(reason, _)| *reason == why) {
+            Some((_, rounds)) => rounds.push(round),
+            None => unknown.push((why, vec![round])),
+        }
+    }
+    let plain: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
+    MetricSummary {
+        name: &column.name,
+        unit: column.unit,
+        direction: column.direction,
+        median: stats::median(&plain),
+        mean: stats::mean(&plain),
+        cv: stats::cv(&plain),
+        values,
+        unknown,
+        ratio: None,
+    }
+}
+
+fn reading<'a>(set: &WorkerSet, result: &'a RunResult, name: &str) -> Option<&'a Reading<f64>> {
+    let found = result.sets.iter().find(|found| found.name == set.name)?;
+    found.metrics.iter().find(|metric| metric.name == name).map(|metric| &metric.value)
+}
+
+/// Fills in the ratios of all rows to the baseline's.
+fn compare(rows: &mut [RowSummary]) {
+    let Some(baseline) = rows.iter().find(|row| row.baseline) else { return };
+    let baseline: Vec<Vec<(u32, f64)>> =
+        baseline.metrics.iter().map(|metric| metric.values.clone()).collect();
+    for row in rows.iter_mut().filter(|row| !row.baseline) {
+        for (metric, below) in row.metrics.iter_mut().zip(&baseline) {
+            metric.ratio = Some(stats::paired_ratio(below, &metric.values));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::testing::{self, PlanBuilder};
+
+    #[test]
+    fn ratios_are_paired_within_rounds_whatever_the_order_of_runs() {
+        // The machine gets ten times slower from round to round; the ratio stays 2.
+        let mut plan = PlanBuilder::new(3, &["base", "twice"]);
+        for (round, value) in [(2, 1.0), (0, 100.0), (1, 10.0)] {
+            plan.done(round, "twice", |run| run.metric("throughput", 2.0 * value));
+            plan.done(round, "base", |run| run.metric("throughput", value));
+        }
+        let record = plan.record();
+        let summary = summarise(&record);
+        let rows = &summary.works[0].sets[0].rows;
+        let ratio = rows[1].metrics[0].ratio.unwrap().unwrap();
+        assert_eq!(rows[1].metrics[0].values, vec![(0, 200.0), (1, 20.0), (2, 2.0)]);
+        assert!((ratio.ratio - 2.0).abs() < 1e-12 && ratio.pairs == 3);
+        assert!(rows[0].baseline && rows[0].metrics[0].ratio.is_none());
+        assert_eq!((summary.rounds_done, summary.rounds_planned), (3, 3));
+    }
+
+    #[test]
+    fn of_two_runs_of_one_cell_and_round_the_last_counts() {
+        let mut plan = PlanBuilder::new(1, &["base"]);
+        plan.failed(0, "base", "killed");
+        plan.done(0, "base", |run| run.metric("throughput", 5.0));
+        let record = plan.record();
+        let summary = summarise(&record);
+        assert!(summary.works[0].failed.is_empty());
+        assert_eq!(summary.works[0].sets[0].rows[0].metrics[0].median, Some(5.0));
+    }
+
+    #[test]
+    fn a_round_is_done_when_all_its_cells_have_ended() {
+        let mut plan = PlanBuilder::new(3, &["base", "other"]);
+        plan.done(0, "base", |run| run.metric("throughput", 5.0));
+        plan.skipped(0, "other", "no");
+        plan.done(1, "base", |run| run.metric("throughput", 5.0));
+        assert_eq!(summarise(&plan.record()).rounds_done, 1);
+    }
+
+    #[test]
+    fn a_value_that_is_not_finite_is_unknown() {
+        let mut plan = PlanBuilder::new(2, &["base"]);
+        plan.done(0, "base", |run| run.metric("throughput", f64::NAN));
+        plan.done(1, "base", |run| run.metric("throughput", 3.0));
+        let record = plan.record();
+        let summary = summarise(&record);
+        let metric = &summary.works[0].sets[0].rows[0].metrics[0];
+        assert_eq!((metric.median, metric.values.len()), (Some(3.0), 1));
+        assert_eq!(metric.unknown, vec![("NaN is not a finite number".to_string(), vec![0])]);
+    }
+
+    #[test]
+    fn a_skip_everywhere_is_told_once_and_a_skip_here_and_there_where_it_is() {
+        let record = testing::troubled().record();
+        let summary = summarise(&record);
+        let everywhere: Vec<&str> =
+            summary.skipped_everywhere.iter().map(|skip| &*skip.variant.name).collect();
+        assert_eq!(everywhere, ["fifo"]);
+        let here: Vec<Vec<&str>> = summary
+            .works
+            .iter()
+            .map(|work| work.skipped.iter().map(|skip| &*skip.variant.name).collect())
+            .collect();
+        assert_eq!(here, [vec![], vec!["batch"]]);
+    }
+
+    #[test]
+    fn lines_that_differ_in_figures_are_one_mark_with_the_worst() {
+        let steal = DisturbanceKind::Steal;
+        let mut plan = PlanBuilder::new(4, &["base", "other"]);
+        for (round, percent) in [(0, "0.9 %"), (1, "12.4 %"), (2, "3.1 %")] {
+            plan.done(round, "base", |run| {
+                run.metric("throughput", 1.0).disturbed(steal, &format!("{percent} of a CPU"))
+            });
+        }
+        plan.done(3, "other", |run| {
+            run.metric("throughput", 1.0).disturbed(steal, "1.0 % of a CPU").knob(
+                "slice",
+                "50us",
+                Reading::Known("100us".to_string()),
+            )
+        });
+        let record = plan.record();
+        let summary = summarise(&record);
+        let marks = &summary.works[0].marks;
+        assert_eq!(marks.len(), 2);
+        assert_eq!((&*marks[0].detail, marks[0].worst_of_several), ("12.4 % of a CPU", true));
+        let touched: Vec<(&str, &[u32])> =
+            marks[0].touched.iter().map(|(variant, rounds)| (&*variant.name, &**rounds)).collect();
+        assert_eq!(touched, [("base", &[0, 1, 2][..]), ("other", &[3])]);
+        assert_eq!(marks[1].detail, "slice asked 50us, kernel took 100us");
+    }
+
+    #[test]
+    fn figures_are_taken_out_of_a_text() {
+        let cases: &[(&str, &str, &[f64])] = &[
+            ("steal 3.1 % in 2 windows", "steal # % in # windows", &[3.1, 2.0]),
+            ("no figure", "no figure", &[]),
+            ("ends in 5.", "ends in #.", &[5.0]),
+            ("kernel 6.18.5", "kernel 6.18.5", &[]),
+            ("7", "#", &[7.0]),
+            ("", "", &[]),
+        ];
+        for (text, shape, figures) in cases {
+            assert_eq!(shape_of(text), (shape.to_string(), figures.to_vec()), "{text}");
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! The text report of synthetic records, as a reader sees it.
+
+use std::ops::Range;
+
+use insta::assert_snapshot;
+use proptest::prelude::*;
+use unicode_width::UnicodeWidthStr;
+
+use super::*;
+use crate::model::{DisturbanceKind, Event, Reading};
+use crate::report::testing::{self, PlanBuilder};
+
+fn text(plan: PlanBuilder, options: Options) -> String {
+    testing::render(&Text, &[plan.record()], options)
+}
+
+/// The lines of `text` from the first that begins with `from` up to one that begins with `to`.
+fn part<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
+    let begin = text.find(from).unwrap_or_else(|| panic!("no {from:?} in\n{text}"));
+    let length = text[begin + 1..].find(to).map_or(text.len() - begin, |length| length + 1);
+    text[begin..begin + length].trim_end()
+}
+
+#[test]
+fn an_ordinary_plan() {
+    assert_snapshot!(text(testing::ordinary(), Options::default()));
+}
+
+#[test]
+fn a_plan_with_all_that_can_go_wrong() {
+    assert_snapshot!(text(testing::troubled(), Options::default()));
+}
+
+#[test]
+fn verbose_tells_every_metric_its_spread_and_the_parameters() {
+    let options = Options { verbose: 1, ..Options::default() };
+    assert_snapshot!(text(testing::ordinary(), options));
+}
+
+#[test]
+fn a_table_of_an_ordinary_plan_loses_nothing_to_the_width() {
+    for width in [60, 80, 132] {
+        for verbose in [0, 1] {
+            for plan in [testing::ordinary(), testing::troubled()] {
+                let shown = text(plan, Options { width, verbose, color: false });
+                assert!(!shown.contains('…'), "{shown}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_width_that_makes_no_sense_is_brought_to_one_that_does() {
+    let records = [testing::troubled().record(), testing::ordinary().record()];
+    for (width, kept) in [(0, Options::NARROWEST), (usize::MAX, Options::WIDEST)] {
+        let options = Options { width, ..Options::default() };
+        let shown = testing::render(&Text, &records, options);
+        assert_eq!(shown.lines().map(UnicodeWidthStr::width).max(), Some(kept));
+    }
+}
+
+#[test]
+fn nothing_stored() {
+    assert_eq!(
+        testing::render(&Text, &[], Options::default()),
+        "nothing is stored that was asked for\n"
+    );
+}
+
+/// A plan in which everything that is a text is `hostile`.
+fn hostile_plan(hostile: &str) -> PlanBuilder {
+    let second = format!("{hostile}2");
+    let mut plan = PlanBuilder::new(2, &[hostile, &second, "gone"])
+        .work(
+            hostile,
+            &[(hostile, hostile)],
+            &[(hostile, hostile, false), (hostile, hostile, true)],
+        )
+        .retold(hostile);
+    for round in 0..2 {
+        for variant in [hostile, &second] {
+            let fill = |run: testing::RunBuilder| {
+                run.metric(hostile, 17.5)
+                    .metric("throughput", 3e12)
+                    .unknown("wakeup_p50", hostile)
+                    .disturbed(DisturbanceKind::Steal, hostile)
+                    .knob(hostile, hostile, Reading::Known("else".to_string()))
+                    .knob(hostile, "b", Reading::Unknown(hostile.to_string()))
+            };
+            plan.done(round, variant, fill);
+            plan.done_in(1, round, variant, fill);
+        }
+        plan.failed(round, "gone", hostile);
+        plan.skipped_in(1, round, "gone", hostile);
+    }
+    plan
+}
+
+#[test]
+fn names_from_outside_act_on_nothing_and_stay_in_their_columns() {
+    let escape = "\x1b[2J\x1b]0;owned\x07\u{9b}31m\r\n\u{202e}gpj";
+    let long = "n".repeat(200);
+    let wide = "漢字仮名交じり文".repeat(12);
+    for hostile in [escape, &long, &wide] {
+        let shown = text(hostile_plan(hostile), Options::default());
+        assert!(shown.chars().all(|c| c == '\n' || !c.is_control()), "{shown:?}");
+        assert!(!shown.contains('\u{202e}'), "{shown:?}");
+        for line in shown.lines() {
+            assert!(line.width() <= 80, "{} columns: {line}", line.width());
+        }
+    }
+    assert_snapshot!(text(hostile_plan(escape), Options::default()));
+}
+
+#[test]
+fn long_names_that_begin_alike_stay_apart() {
+    let name = |end: &str| format!("scx_bpfland-with-a-long-list-of-arguments-{end}");
+    let mut plan = PlanBuilder::new(1, &[&name("a"), &name("b")]);
+    for end in ["a", "b"] {
+        plan.done(0, &name(end), |run| run.metric("throughput", 10.0));
+    }
+    let shown = text(plan, Options::default());
+    assert_snapshot!(part(&shown, "variants", "\n=="), @r"
+    variants  #1 scx_bpfland-with-a-long-list-of-arguments-a (baseline): as found
+              #2 scx_bpfland-with-a-long-list-of-arguments-b: as found
+    ");
+    assert_snapshot!(part(&shown, "variant  ", "\n\n"), @r"
+    variant                           /s
+    better                        higher
+    ------------------------------------
+    scx_bpfland-with-a-lo…#1       10.00
+    scx_bpfland-with-a-lo…#2       10.00
+      ratio                        1.000
+      95 % interval                - [1]
+    ");
+}
+
+#[test]
+fn many_variants_and_two_more_than_letters() {
+    let names: Vec<String> = (0..30).map(|at| format!("v{at}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut plan = PlanBuilder::new(1, &names);
+    for (at, name) in names.iter().enumerate() {
+        let word: String = name.chars().map(|c| char::from(c as u8 + 49)).collect();
+        plan.done(0, name, |run| {
+            run.metric("throughput", 10.0 + at as f64)
+                .disturbed(DisturbanceKind::OutsideLoad, &format!("others ran {word}"))
+        });
+    }
+    let shown = text(plan, Options::default());
+    let rows: Range<usize> = 0..30;
+    for at in rows {
+        let letter = letter(at);
+        let others = shown.lines().filter(|line| line.starts_with(&format!("  {letter}  others")));
+        assert_eq!(others.count(), 1, "{letter} in\n{shown}");
+    }
+    assert_eq!(
+        ["a", "z", "aa", "ab", "ba"],
+        [0, 25, 26, 27, 52].map(letter).each_ref().map(|l| &**l)
+    );
+}
+
+#[test]
+fn a_baseline_that_was_not_measured_leaves_values_without_ratios() {
+    let mut plan = PlanBuilder::new(1, &["base", "other"]);
+    plan.failed(0, "base", "timed out after 11 s");
+    plan.done(0, "other", |run| run.metric("throughput", 10.0));
+    let shown = text(plan, Options::default());
+    assert_snapshot!(part(&shown, "==", "\0"), @r"
+    == web threads=4
+
+    web: schbench, 8 threads
+             throughput
+               requests
+    variant          /s
+    better       higher
+    -------------------
+    other         10.00
+    no ratios: the baseline has no measured run here
+
+      failed  base in round 0: timed out after 11 s
+    ");
+}
+
+#[test]
+fn a_plan_without_any_result() {
+    let shown = text(PlanBuilder::new(3, &["base"]).ended(None), Options::default());
+    assert_snapshot!(part(&shown, "rounds", "\0"), @r"
+    rounds    0 of 3 done, each run 5s after 1s of warm-up; has not ended: running,
+              or killed
+    variants  base (baseline): as found
+
+    == web threads=4
+    nothing was measured here
+    ");
+}
+
+#[test]
+fn a_resumption_on_another_kernel_is_told() {
+    let mut plan = PlanBuilder::new(2, &["base"]);
+    plan.done(0, "base", |run| run.metric("throughput", 10.0));
+    let mut record = plan.record();
+    let mut again = record.started.clone();
+    record.apply(&Event::PlanStarted(Box::new(again.clone())));
+    again.environment.kernel_release = "6.19.0".to_string();
+    record.apply(&Event::PlanStarted(Box::new(again)));
+    let shown = testing::render(&Text, &[record], Options::default());
+    assert_snapshot!(part(&shown, "changed", "\nrounds"), @r"
+    changed   resumed on Linux 6.19.0 #1 SMP PREEMPT_DYNAMIC Debian 6.18.5-1
+    ");
+}
+
+#[test]
+fn colour_is_there_only_where_asked_for_and_changes_nothing_else() {
+    let plain = text(testing::troubled(), Options::default());
+    let coloured = text(testing::troubled(), Options { color: true, ..Options::default() });
+    assert!(!plain.contains('\x1b'));
+    assert!(coloured.contains("\x1b[33mskipped"));
+    let mut stripped = coloured;
+    for sequence in ["\x1b[0m", "\x1b[1m", "\x1b[31m", "\x1b[33m"] {
+        stripped = stripped.replace(sequence, "");
+    }
+    assert_eq!(stripped, plain);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn no_line_is_wider_than_asked(
+        name in any::<String>(),
+        values in proptest::collection::vec(proptest::num::f64::ANY, 4),
+        width in Options::NARROWEST..140usize,
+        verbose in 0u8..2,
+    ) {
+        let mut plan = hostile_plan(&name);
+        let variants = [name.clone(), format!("{name}2")];
+        for (at, value) in values.iter().enumerate() {
+            plan.done(at as u32 / 2, &variants[at % 2], |run| {
+                run.metric("throughput", *value)
+                    .metric("wakeup_p50", value.abs())
+                    .metric("misses", *value)
+            });
+        }
+        for color in [false, true] {
+            let shown = text(plan.clone(), Options { width, color, verbose });
+            for line in shown.lines() {
+                let line = ["\x1b[0m", "\x1b[1m", "\x1b[31m", "\x1b[33m"]
+                    .iter()
+                    .fold(line.to_string(), |line, sequence| line.replace(sequence, ""));
+                prop_assert!(line.width() <= width, "wider than {}: {}", width, line);
+                prop_assert!(!line.chars().any(char::is_control), "{:?}", line);
+            }
+        }
+    }
+}
