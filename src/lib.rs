@@ -1,5 +1,8 @@
 //! schedlab: a laboratory for CPU schedulers. The rooms are told in CONTRIBUTING.md.
 
+pub mod backend;
+pub mod engine;
+pub mod exec;
 pub mod model;
 pub mod plan;
 pub mod probe;

@@ -1,0 +1,256 @@
+//! Runs on this machine, each in a runner process of its own (see `exec`).
+//!
+//! Order of a run: apply the variant's cgroup and machine knobs (journalled), start the
+//! runner, put it into its cgroup, begin to watch for disturbances, give it the run, collect
+//! its words, end the watch, kill what is left of its process group, undo the knobs.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::exec;
+use crate::model::{
+    Cell, CpuSet, Environment, FromRunner, KnobReading, Outcome, RunSpec, Window, show_duration,
+};
+use crate::probe::disturbance::{Own, Watch};
+use crate::sys::{self, Host, clock, fork, topology};
+use crate::variant::{self, Journal};
+
+use super::{Backend, Ended, Order};
+
+/// How often a cancelled plan is noticed while a run goes on.
+const LOOK: Duration = Duration::from_millis(200);
+/// A runner that has said its last word is given this long to exit.
+const EXIT_LIMIT: Duration = Duration::from_secs(10);
+/// How much of a runner's standard error is kept for the reason of a failure.
+const STDERR_BYTES: u64 = 4096;
+
+pub struct Local {
+    host: Host,
+    journal: Journal,
+}
+
+impl Local {
+    /// `state`: where the journal of changes to the machine lies.
+    pub fn new(state: &Path) -> Result<Local, String> {
+        let journal = Journal::open(state)
+            .map_err(|error| format!("cannot write the journal in {}: {error}", state.display()))?;
+        Ok(Local { host: Host::default(), journal })
+    }
+
+    fn pool(&self, spec: &RunSpec) -> CpuSet {
+        let placement = &spec.cell.placement.cpus;
+        placement.clone().unwrap_or_else(|| topology::affinity().unwrap_or_default())
+    }
+}
+
+impl Backend for Local {
+    fn environment(&self) -> Environment {
+        sys::environment(&self.host)
+    }
+
+    fn check(&self, cell: &Cell) -> Result<(), String> {
+        if let Some(cpus) = &cell.placement.cpus {
+            let allowed = topology::affinity().map_err(|error| error.to_string())?;
+            let missing = cpus.minus(&allowed);
+            if !missing.is_empty() {
+                return Err(format!("CPUs {missing} are offline or not allowed to this process"));
+            }
+        }
+        variant::check(&cell.variant, &self.host).map_err(|missing| {
+            let reasons: Vec<String> = missing.iter().map(|knob| knob.message.clone()).collect();
+            reasons.join("; ")
+        })
+    }
+
+    fn run(
+        &mut self,
+        order: &Order,
+        cancel: &AtomicBool,
+        on_window: &mut dyn FnMut(Window),
+    ) -> Ended {
+        let applied = match variant::apply(&order.spec.cell.variant, &self.host, &self.journal) {
+            Ok(applied) => applied,
+            Err(error) => return failed(error.to_string()),
+        };
+        let mut knobs = applied.readings();
+        let own = Own { pids: BTreeSet::from([std::process::id() as i32]), ..Own::default() };
+        let watch = Watch::begin(&self.host, &self.pool(&order.spec), own);
+        let (self_before_ns, family_before_ns) = (own_cpu_ns(), clock::family_cpu_ns());
+        let ended = match Runner::start(&order.spec, |pid| applied.adopt(pid)) {
+            Ok(mut runner) => {
+                let ended = runner.attend(order, cancel, on_window);
+                runner.end();
+                ended
+            }
+            Err(reason) => failed(reason),
+        };
+        let used = Used {
+            overhead_ns: own_cpu_ns() - self_before_ns,
+            family_ns: clock::family_cpu_ns() - family_before_ns,
+        };
+        let ended = finish(ended, watch, &mut knobs, &used);
+        match applied.undo() {
+            Ok(()) => ended,
+            Err(error) => failed(format!("{error}; hint: schedlab restore")),
+        }
+    }
+}
+
+/// CPU time of a run.
+struct Used {
+    /// Of schedlab itself: windows, events, the store.
+    overhead_ns: u64,
+    /// Of schedlab, the runner and all its workers, start to end.
+    family_ns: u64,
+}
+
+/// Adds what was seen from outside the runner to its result.
+fn finish(ended: Ended, watch: Watch, knobs: &mut Vec<KnobReading>, used: &Used) -> Ended {
+    let Ended::With(Outcome::Done { mut result }) = ended else { return ended };
+    result.disturbances.extend(watch.end(used.family_ns));
+    result.knobs.append(knobs);
+    let measurer = result.overhead_cpu_ns;
+    result.overhead_cpu_ns = measurer.map(|measurer_ns| measurer_ns + used.overhead_ns);
+    Ended::With(Outcome::Done { result })
+}
+
+fn own_cpu_ns() -> u64 {
+    clock::process_cpu_ns(std::process::id() as i32).unwrap_or(0)
+}
+
+fn failed(reason: String) -> Ended {
+    Ended::With(Outcome::Failed { reason })
+}
+
+/// The child process of one run.
+struct Runner {
+    child: Child,
+    words: Receiver<Result<FromRunner, String>>,
+    stderr: Option<JoinHandle<String>>,
+}
+
+impl Runner {
+    /// Starts the process, lets `adopt` place it, and gives it the run.
+    fn start(
+        spec: &RunSpec,
+        adopt: impl FnOnce(i32) -> std::io::Result<()>,
+    ) -> Result<Runner, String> {
+        let mut command = Command::new("/proc/self/exe");
+        command.arg(exec::RUNNER_ARGUMENT).arg(std::process::id().to_string());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(0);
+        let mut child =
+            command.spawn().map_err(|error| format!("the runner cannot start: {error}"))?;
+        let (stdin, stdout, stderr) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(mut stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
+            return Err("the runner has no pipes".to_string());
+        };
+        let words = listen(stdout);
+        let stderr = std::thread::spawn(move || keep_end(stderr));
+        let pid = child.id() as i32;
+        let runner = Runner { child, words, stderr: Some(stderr) };
+        adopt(pid).map_err(|error| format!("the runner's cgroup: {error}"))?;
+        let mut line = serde_json::to_vec(spec).map_err(|error| error.to_string())?;
+        line.push(b'\n');
+        stdin.write_all(&line).map_err(|error| format!("the runner takes no run: {error}"))?;
+        Ok(runner)
+    }
+
+    /// Collects what the runner says until its last word, its death, the limit or a cancel.
+    fn attend(
+        &mut self,
+        order: &Order,
+        cancel: &AtomicBool,
+        on_window: &mut dyn FnMut(Window),
+    ) -> Ended {
+        let deadline = Instant::now() + Duration::from_nanos(order.limit_ns);
+        loop {
+            if cancel.load(Relaxed) {
+                return Ended::Interrupted;
+            }
+            match self.words.recv_timeout(LOOK) {
+                Ok(Ok(FromRunner::Started { .. })) => {}
+                Ok(Ok(FromRunner::Window(window))) => on_window(window),
+                Ok(Ok(FromRunner::Done(result))) => return Ended::With(Outcome::Done { result }),
+                Ok(Ok(FromRunner::Failed { reason })) => return failed(reason),
+                Ok(Err(garbled)) => return failed(format!("the runner's words: {garbled}")),
+                Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    let limit = show_duration(order.limit_ns);
+                    return failed(format!("no result within {limit}: killed"));
+                }
+                Err(RecvTimeoutError::Disconnected) => return failed(self.death()),
+            }
+        }
+    }
+
+    /// How a runner that said no last word has ended.
+    fn death(&mut self) -> String {
+        let status = self.wait_exit().map_or("closed its output".to_string(), |s| s.to_string());
+        let stderr = self.stderr.take().and_then(|reader| reader.join().ok()).unwrap_or_default();
+        match stderr.trim() {
+            "" => format!("the runner died: {status}"),
+            said => format!("the runner died: {status}: {said}"),
+        }
+    }
+
+    fn wait_exit(&mut self) -> Option<ExitStatus> {
+        let deadline = Instant::now() + EXIT_LIMIT;
+        while Instant::now() < deadline {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Some(status);
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        None
+    }
+
+    /// Leaves no process of the run behind.
+    fn end(&mut self) {
+        fork::kill_group(self.child.id() as i32);
+        // The group is dead or dying; a failure here means that the child is collected already.
+        _ = self.child.wait();
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Parses the runner's lines in a thread of its own, so that waiting for them can time out.
+fn listen(stdout: impl Read + Send + 'static) -> Receiver<Result<FromRunner, String>> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).lines() {
+            let word = line
+                .map_err(|error| error.to_string())
+                .and_then(|line| serde_json::from_str(&line).map_err(|error| error.to_string()));
+            if sender.send(word).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// Reads a stream to its end and keeps the last bytes.
+fn keep_end(mut stream: impl Read) -> String {
+    let mut kept: Vec<u8> = Vec::new();
+    let mut chunk = [0; 1024];
+    while let Ok(count @ 1..) = stream.read(&mut chunk) {
+        kept.extend_from_slice(&chunk[..count]);
+        let excess = kept.len().saturating_sub(STDERR_BYTES as usize);
+        kept.drain(..excess);
+    }
+    String::from_utf8_lossy(&kept).into_owned()
+}

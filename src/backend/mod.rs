@@ -1,0 +1,65 @@
+//! Where runs happen. One file each and one line in [`registry`].
+
+mod local;
+mod null;
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use crate::model::{Cell, Environment, Outcome, RunSpec, Window};
+
+pub use local::Local;
+pub use null::Null;
+
+/// One place where runs can happen.
+pub trait Backend {
+    /// The machine as the runs will find it.
+    fn environment(&self) -> Environment;
+
+    /// Why the cell cannot run here; changes nothing.
+    fn check(&self, cell: &Cell) -> Result<(), String>;
+
+    /// Executes one run. Windows are given away as they close. `cancel` is looked at often.
+    fn run(
+        &mut self,
+        order: &Order,
+        cancel: &AtomicBool,
+        on_window: &mut dyn FnMut(Window),
+    ) -> Ended;
+}
+
+/// One run and how long it may take.
+pub struct Order {
+    pub spec: RunSpec,
+    pub limit_ns: u64,
+}
+
+#[derive(Debug)]
+pub enum Ended {
+    With(Outcome),
+    /// It was cancelled: no result, to be run again.
+    Interrupted,
+}
+
+/// A backend as `schedlab list backends` tells it.
+pub struct Entry {
+    pub name: &'static str,
+    pub about: &'static str,
+    /// Takes the folder of the journal of changes to the machine.
+    pub make: fn(&Path) -> Result<Box<dyn Backend>, String>,
+}
+
+pub fn registry() -> &'static [Entry] {
+    &[
+        Entry {
+            name: "local",
+            about: "this machine, its kernel, its noise",
+            make: |state| Ok(Box::new(Local::new(state)?)),
+        },
+        Entry {
+            name: "null",
+            about: "no machine: invented figures that depend on plan and seed only",
+            make: |_| Ok(Box::new(Null::default())),
+        },
+    ]
+}

@@ -1,0 +1,239 @@
+//! All workers of a run: their memory, their threads and processes, their failures.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crate::model::{CpuSet, RunSpec, Value, WorkerKind, WorkerSet};
+use crate::stats::Recorder;
+use crate::sys::{clock, fork, sched, shared, thread};
+use crate::variant;
+use crate::workload::{self, Control, Load, Request, Slot, Spec, Worker};
+
+/// Stack of a worker thread: workloads keep their buffers elsewhere.
+const STACK_BYTES: usize = 128 * 1024;
+/// Workers that have not all reached the barrier by then never will.
+const ARRIVAL_LIMIT_NS: u64 = 60_000_000_000;
+/// How often failures are looked for while waiting for the barrier.
+const ARRIVAL_LOOK_NS: u64 = 50_000_000;
+
+/// One worker as the runner sees it.
+#[derive(Clone)]
+pub struct Member {
+    /// Index of its worker set.
+    pub set: usize,
+    /// Index within the set.
+    pub index: usize,
+    /// Index into the workload's roles.
+    pub role: usize,
+    pub kind: WorkerKind,
+    pub slot: &'static Slot,
+    pub recorders: &'static [Recorder],
+    /// 0 for threads.
+    pub pid: i32,
+}
+
+pub struct Crew {
+    control: &'static Control,
+    members: Vec<Member>,
+    sets: Vec<Set>,
+}
+
+/// One worker set, prepared.
+pub struct Set {
+    pub spec: &'static Spec,
+    pub load: Arc<dyn Load>,
+    seed: u64,
+}
+
+/// What each worker does to itself before it works.
+#[derive(Clone)]
+struct Dress {
+    pool: Option<CpuSet>,
+    knobs: Arc<BTreeMap<String, Value>>,
+}
+
+impl Crew {
+    /// Prepares all sets and starts all workers: processes first, while the runner has one
+    /// thread, then threads. They wait at the barrier.
+    pub fn assemble(spec: &RunSpec) -> Result<Crew, String> {
+        let pool = spec.cell.placement.cpus.clone();
+        let allowed = sched::affinity(0).map_err(|error| format!("sched_getaffinity: {error}"))?;
+        let cpus = pool.as_ref().unwrap_or(&allowed).len() as u32;
+        let control: &'static Control = shared::leak().map_err(no_memory)?;
+        let mut crew = Crew { control, members: Vec::new(), sets: Vec::new() };
+        for set in &spec.cell.work.sets {
+            crew.prepare(set, cpus, spec.seed)?;
+        }
+        if let Some(pool) = &pool {
+            let outside = allowed.minus(pool);
+            let measurer = if outside.is_empty() { pool } else { &outside };
+            sched::set_affinity(0, measurer)
+                .map_err(|error| format!("CPUs {measurer}: {error}"))?;
+        }
+        let knobs = Arc::new(spec.cell.variant.knobs.clone());
+        crew.start(&Dress { pool, knobs })?;
+        Ok(crew)
+    }
+
+    fn prepare(&mut self, set: &WorkerSet, cpus: u32, seed: u64) -> Result<(), String> {
+        let named = |why: String| format!("worker set `{}`: {why}", set.name);
+        let workload = workload::find(&set.workload)
+            .ok_or_else(|| named(format!("there is no workload `{}`", set.workload)))?;
+        let seed = mix(seed, self.sets.len() as u64);
+        let request = Request { params: &set.params, count: set.count, kind: set.kind, cpus, seed };
+        let roles = workload.layout(&request).map_err(named)?;
+        let load = Arc::from(workload.prepare(&request).map_err(named)?);
+        let spec = workload.spec();
+        let histograms = spec.histograms.len();
+        let slots: &'static [Slot] = shared::leak_slice(roles.len()).map_err(no_memory)?;
+        let recorders: &'static [Recorder] =
+            shared::leak_slice(roles.len() * histograms).map_err(no_memory)?;
+        let position = self.sets.len();
+        self.members.extend(roles.into_iter().enumerate().map(|(index, role)| Member {
+            set: position,
+            index,
+            role,
+            kind: set.kind,
+            slot: &slots[index],
+            recorders: &recorders[index * histograms..(index + 1) * histograms],
+            pid: 0,
+        }));
+        self.sets.push(Set { spec, load, seed });
+        Ok(())
+    }
+
+    fn start(&mut self, dress: &Dress) -> Result<(), String> {
+        for kind in [WorkerKind::Processes, WorkerKind::Threads] {
+            for position in 0..self.members.len() {
+                if self.members[position].kind == kind {
+                    self.start_member(position, dress).map_err(|error| {
+                        format!(
+                            "worker {} of {} cannot start: {error}; limits: ulimit -u, \
+                             /proc/sys/kernel/threads-max, pids.max of the cgroup",
+                            position + 1,
+                            self.members.len()
+                        )
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn start_member(&mut self, position: usize, dress: &Dress) -> std::io::Result<()> {
+        let member = self.members[position].clone();
+        let set = &self.sets[member.set];
+        let (control, load, dress) = (self.control, Arc::clone(&set.load), dress.clone());
+        let seed = mix(set.seed, member.index as u64);
+        let name = set.spec.roles[member.role].name.to_string();
+        let body = {
+            let member = member.clone();
+            move || live(&member, control, &*load, &dress, seed)
+        };
+        match member.kind {
+            WorkerKind::Threads => {
+                std::thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(body)?;
+            }
+            WorkerKind::Processes => {
+                let pid = fork::spawn(|| {
+                    thread::set_name(&name);
+                    body();
+                    i32::from(member.slot.failure().is_some())
+                })?;
+                self.members[position].pid = pid;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until every worker is at the barrier.
+    pub fn await_arrival(&mut self) -> Result<(), String> {
+        let deadline_ns = clock::monotonic_ns() + ARRIVAL_LIMIT_NS;
+        loop {
+            let arrived = self.control.arrived();
+            if arrived as usize == self.members.len() {
+                return Ok(());
+            }
+            self.look_for_failures()?;
+            if clock::monotonic_ns() > deadline_ns {
+                let all = self.members.len();
+                return Err(format!("only {arrived} of {all} workers were ready after 60 s"));
+            }
+            self.control.wait_for_arrival(arrived, ARRIVAL_LOOK_NS);
+        }
+    }
+
+    /// The first worker that has failed or ended, in words.
+    pub fn look_for_failures(&mut self) -> Result<(), String> {
+        if let Some((member, why)) =
+            self.members.iter().find_map(|member| Some((member, member.slot.failure()?)))
+        {
+            return Err(format!("{}: {why}", self.describe(member)));
+        }
+        while let Some((pid, ended)) = fork::reap_any() {
+            if let Some(member) = self.members.iter().find(|member| member.pid == pid) {
+                let how = match ended {
+                    fork::Ended::Exited(code) => format!("exited with {code}"),
+                    fork::Ended::Signalled(signal) => format!("was killed by signal {signal}"),
+                };
+                return Err(format!("{} (pid {pid}) {how}", self.describe(member)));
+            }
+        }
+        Ok(())
+    }
+
+    fn describe(&self, member: &Member) -> String {
+        let spec = self.sets[member.set].spec;
+        format!("worker {} ({}) of {}", member.index, spec.roles[member.role].name, spec.name)
+    }
+
+    /// Ends and collects worker processes, so that their CPU time counts as this run's.
+    pub fn end_processes(&self) {
+        self.members.iter().for_each(|member| fork::end(member.pid));
+    }
+
+    pub fn control(&self) -> &'static Control {
+        self.control
+    }
+
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    pub fn sets(&self) -> &[Set] {
+        &self.sets
+    }
+}
+
+/// A worker's life, in its own thread or process.
+fn live(member: &Member, control: &'static Control, load: &dyn Load, dress: &Dress, seed: u64) {
+    member.slot.set_tid(fork::own_tid());
+    let work = || -> Result<(), String> {
+        if let Some(pool) = &dress.pool {
+            sched::set_affinity(0, pool).map_err(|error| format!("CPUs {pool}: {error}"))?;
+        }
+        variant::apply_to_self(&dress.knobs)?;
+        let worker = Worker::new(control, member.slot, member.recorders, seed);
+        load.work(member.index, &worker)?;
+        if worker.running() { Err("ended before the run did".to_string()) } else { Ok(()) }
+    };
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(())) => {}
+        Ok(Err(why)) => member.slot.fail(&why),
+        Err(_) => member.slot.fail("panicked"),
+    }
+}
+
+fn no_memory(error: std::io::Error) -> String {
+    format!("no memory for the workers: {error}")
+}
+
+/// Steps of SplitMix64 (Steele, Lea, Flood 2014): distinct, well-spread seeds from a seed
+/// and an index.
+fn mix(seed: u64, index: u64) -> u64 {
+    let mut z = seed.wrapping_add((index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

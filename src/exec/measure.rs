@@ -1,0 +1,158 @@
+//! The timed section: the barrier opens, windows are read, everything stops counting.
+//!
+//! The measuring thread sleeps but for one pass over the workers at the end of each window:
+//! two reads of the worker's slot and one of its CPU clock each, no procfs. It keeps one
+//! reading a worker, so memory is constant in run length.
+
+use crate::model::{RunSpec, Window, WorkerKind, WorkerWindow};
+use crate::sys::task::{TaskReader, TaskStats};
+use crate::sys::{Host, clock, thread};
+use crate::workload::MAX_COUNTERS;
+
+use super::crew::{Crew, Member};
+
+/// A run that is about to start: what must be read while no worker runs.
+pub struct Section {
+    warmup_ns: u64,
+    duration_ns: u64,
+    window_ns: u64,
+    tasks: TaskReader,
+    tasks_before: Vec<TaskStats>,
+}
+
+/// What the timed section has brought, per worker in crew order.
+pub struct Measured {
+    pub workers: Vec<WorkerMeasured>,
+    pub section_ns: u64,
+    /// Of the measuring thread, from the barrier to the last window.
+    pub overhead_cpu_ns: u64,
+}
+
+pub struct WorkerMeasured {
+    /// Over the measured section.
+    pub total: Sample,
+    pub tasks: (TaskStats, TaskStats),
+    /// Between the two readings of `tasks`.
+    pub tasks_wall_ns: u64,
+}
+
+/// A worker's cumulative counts at a moment; or the difference of two such.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sample {
+    pub at_ns: u64,
+    pub ops: u64,
+    pub cpu_ns: u64,
+    pub counters: [u64; MAX_COUNTERS],
+}
+
+impl Section {
+    /// Reads what is read before the start and makes the measuring thread one that the
+    /// scheduler serves promptly: with thousands of runnable workers it would else read
+    /// windows seconds late.
+    pub fn begin(crew: &Crew, spec: &RunSpec) -> Section {
+        thread::serve_promptly();
+        let mut tasks = TaskReader::new(Host::default());
+        Section {
+            warmup_ns: spec.warmup_ns,
+            duration_ns: spec.duration_ns,
+            window_ns: spec.window_ns,
+            tasks_before: read_tasks(crew, &mut tasks)
+                .into_iter()
+                .map(|(stats, _)| stats)
+                .collect(),
+            tasks,
+        }
+    }
+
+    /// Opens the barrier, reads all windows, gives each to `on_window`. Fails as soon as a
+    /// worker has failed.
+    pub fn measure(
+        mut self,
+        crew: &mut Crew,
+        on_window: &mut dyn FnMut(Window) -> Result<(), String>,
+    ) -> Result<Measured, String> {
+        let overhead_before_ns = clock::own_thread_cpu_ns();
+        let start_ns = clock::monotonic_ns();
+        let from_ns = start_ns + self.warmup_ns;
+        let until_ns = from_ns + self.duration_ns;
+        crew.control().open(start_ns, from_ns, until_ns);
+        sleep_and_look(crew, from_ns)?;
+        let first: Vec<Sample> = crew.members().iter().map(read_sample).collect();
+        crew.members().iter().for_each(|member| _ = member.slot.take_peak_ns());
+        let mut last = first.clone();
+        let mut end_ns = from_ns;
+        for index in 0.. {
+            if end_ns >= until_ns {
+                break;
+            }
+            end_ns = (end_ns + self.window_ns).min(until_ns);
+            sleep_and_look(crew, end_ns)?;
+            let workers = crew.members().iter().zip(&mut last);
+            let workers = workers.map(|(member, last)| close_window(member, last, start_ns));
+            on_window(Window { index, workers: workers.collect() })?;
+        }
+        let overhead_cpu_ns = clock::own_thread_cpu_ns() - overhead_before_ns;
+        let tasks_after = read_tasks(crew, &mut self.tasks);
+        let pairs = first.iter().zip(&last).zip(self.tasks_before.into_iter().zip(tasks_after));
+        let workers = pairs.map(|((first, last), (before, (after, read_ns)))| WorkerMeasured {
+            total: last.since(first),
+            tasks: (before, after),
+            tasks_wall_ns: read_ns - start_ns,
+        });
+        let section_ns = self.duration_ns;
+        Ok(Measured { workers: workers.collect(), section_ns, overhead_cpu_ns })
+    }
+}
+
+impl Sample {
+    fn since(&self, earlier: &Sample) -> Sample {
+        Sample {
+            at_ns: self.at_ns - earlier.at_ns,
+            ops: self.ops - earlier.ops,
+            cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
+            counters: std::array::from_fn(|i| self.counters[i] - earlier.counters[i]),
+        }
+    }
+}
+
+/// Sleeps until a moment of the monotonic clock, then looks whether a worker has failed.
+fn sleep_and_look(crew: &mut Crew, deadline_ns: u64) -> Result<(), String> {
+    clock::sleep_until(deadline_ns);
+    crew.look_for_failures()
+}
+
+fn close_window(member: &Member, last: &mut Sample, start_ns: u64) -> WorkerWindow {
+    let now = read_sample(member);
+    let window = now.since(last);
+    *last = now;
+    WorkerWindow {
+        end_at_ns: now.at_ns - start_ns,
+        wall_ns: window.at_ns,
+        ops: window.ops,
+        cpu_ns: window.cpu_ns,
+        peak_ns: member.slot.take_peak_ns(),
+    }
+}
+
+fn read_sample(member: &Member) -> Sample {
+    let cpu_ns = match member.kind {
+        WorkerKind::Threads => clock::thread_cpu_ns(member.slot.tid()),
+        WorkerKind::Processes => clock::process_cpu_ns(member.pid),
+    };
+    Sample {
+        at_ns: clock::monotonic_ns(),
+        ops: member.slot.ops(),
+        cpu_ns: cpu_ns.unwrap_or(0),
+        counters: member.slot.counters(),
+    }
+}
+
+/// What procfs says of each worker, and when it said so.
+fn read_tasks(crew: &Crew, reader: &mut TaskReader) -> Vec<(TaskStats, u64)> {
+    let own = std::process::id() as i32;
+    let pid = |member: &Member| if member.pid == 0 { own } else { member.pid };
+    let members = crew.members().iter();
+    members
+        .map(|member| (reader.stats(pid(member), member.slot.tid()), clock::monotonic_ns()))
+        .collect()
+}

@@ -1,0 +1,73 @@
+//! One run on this machine: workers, barrier, windows, result.
+//!
+//! A run has a process of its own, the *runner*: a child of schedlab here, of the agent in a
+//! lab guest. It takes one [`RunSpec`] and says [`FromRunner`] lines. Workers never need to
+//! be asked to end: the runner reads their slots and exits, and the kernel ends them with
+//! it, whatever they wait for. Policies that cannot be left (SCHED_IDLE) end with it too.
+
+mod crew;
+mod measure;
+mod result;
+
+use std::ffi::OsString;
+use std::io::{BufRead, Write};
+
+use crate::model::{FromRunner, RunSpec, WIRE_VERSION};
+use crate::sys::{clock, fork};
+
+use crew::Crew;
+pub use result::set_result;
+
+/// The hidden first argument by which the binary knows that it is to be a runner; the second
+/// is the pid of the process that it must not outlive.
+pub const RUNNER_ARGUMENT: &str = "__runner";
+
+/// Becomes the runner of the schedlab process whose pid is given, and ends with it.
+pub fn run_and_exit(parent: Option<OsString>) -> ! {
+    if let Some(parent) = parent.and_then(|pid| pid.to_str()?.parse().ok()) {
+        fork::die_with_parent(parent);
+    }
+    std::process::exit(runner(&mut std::io::stdin().lock(), &mut std::io::stdout()))
+}
+
+/// The runner's whole life: reads a spec, measures, says the result. The caller exits with
+/// what is returned, which ends all workers.
+fn runner(input: &mut dyn BufRead, output: &mut dyn Write) -> i32 {
+    let mut say = |message: FromRunner| -> Result<(), String> {
+        let mut line = serde_json::to_vec(&message).map_err(|error| error.to_string())?;
+        line.push(b'\n');
+        let sent = output.write_all(&line).and_then(|()| output.flush());
+        sent.map_err(|error| format!("the runner cannot answer: {error}"))
+    };
+    match read_spec(input).and_then(|spec| run(&spec, &mut say)) {
+        Ok(()) => 0,
+        Err(reason) => say(FromRunner::Failed { reason }).map_or(1, |()| 0),
+    }
+}
+
+fn read_spec(input: &mut dyn BufRead) -> Result<RunSpec, String> {
+    let mut line = String::new();
+    input.read_line(&mut line).map_err(|error| format!("no run to execute: {error}"))?;
+    let spec: RunSpec =
+        serde_json::from_str(&line).map_err(|error| format!("no run to execute: {error}"))?;
+    if spec.wire != WIRE_VERSION {
+        return Err(format!("wire version {} here, {WIRE_VERSION} asked for", spec.wire));
+    }
+    Ok(spec)
+}
+
+/// Executes one run. `say` gets `Started`, the windows and `Done`.
+fn run(
+    spec: &RunSpec,
+    say: &mut dyn FnMut(FromRunner) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut crew = Crew::assemble(spec)?;
+    crew.await_arrival()?;
+    let section = measure::Section::begin(&crew, spec);
+    say(FromRunner::Started { wire: WIRE_VERSION, workers: crew.members().len() as u32 })?;
+    let started_unix_ns = clock::unix_ns();
+    let measured = section.measure(&mut crew, &mut |window| say(FromRunner::Window(window)))?;
+    let result = result::assemble(spec, &crew, measured, started_unix_ns);
+    crew.end_processes();
+    say(FromRunner::Done(Box::new(result)))
+}

@@ -1,0 +1,135 @@
+//! From the readings of a run to its result.
+
+use crate::model::{
+    Disturbance, DisturbanceKind, NamedHistogram, Reading, RunResult, RunSpec, SetResult,
+    WorkerResult, WorkerSet,
+};
+use crate::stats::{self, Histogram, StandardInput, StandardWorker};
+use crate::variant;
+use crate::workload::{self, MAX_COUNTERS, Spec};
+
+use super::crew::{Crew, Member};
+use super::measure::{Measured, WorkerMeasured};
+
+pub fn assemble(
+    spec: &RunSpec,
+    crew: &Crew,
+    measured: Measured,
+    started_unix_ns: u64,
+) -> RunResult {
+    let sets = spec.cell.work.sets.iter().enumerate();
+    let sets: Vec<SetResult> =
+        sets.map(|(position, set)| measure_set(crew, position, set, &measured)).collect();
+    let tid = crew.members().first().map_or(0, |member| member.slot.tid());
+    RunResult {
+        started_unix_ns,
+        measured_ns: measured.section_ns,
+        disturbances: starved(crew, &sets),
+        sets,
+        knobs: variant::read_task(&spec.cell.variant.knobs, tid),
+        overhead_cpu_ns: Reading::Known(measured.overhead_cpu_ns),
+    }
+}
+
+fn measure_set(crew: &Crew, position: usize, set: &WorkerSet, measured: &Measured) -> SetResult {
+    let prepared = &crew.sets()[position];
+    let own = || crew.members().iter().zip(&measured.workers).filter(|(m, _)| m.set == position);
+    let histograms: Vec<Histogram> = (0..prepared.spec.histograms.len())
+        .map(|index| {
+            let mut merged = Histogram::default();
+            own().for_each(|(member, _)| merged.merge(&member.recorders[index]));
+            merged
+        })
+        .collect();
+    let mut counters = [0; MAX_COUNTERS];
+    for (_, worker) in own() {
+        counters.iter_mut().zip(worker.total.counters).for_each(|(sum, own)| *sum += own);
+    }
+    let workers = own().map(|(member, worker)| worker_result(crew, member, worker)).collect();
+    let mut result = set_result(set, prepared.spec, workers, &histograms);
+    result.metrics.extend(prepared.load.metrics(&workload::Measured {
+        measured_ns: measured.section_ns,
+        ops: own().map(|(_, worker)| worker.total.ops).sum(),
+        counters,
+        histograms,
+    }));
+    result
+}
+
+/// A worker set's standard metrics and histograms. Pure.
+pub fn set_result(
+    set: &WorkerSet,
+    spec: &Spec,
+    workers: Vec<WorkerResult>,
+    histograms: &[Histogram],
+) -> SetResult {
+    let named = || spec.histograms.iter().map(|latency| latency.name).zip(histograms);
+    let standard = StandardInput {
+        workers: workers
+            .iter()
+            .map(|result| StandardWorker { counts: counts(spec, &result.role), result })
+            .collect(),
+        histograms: named().collect(),
+    };
+    SetResult {
+        name: set.name.clone(),
+        workload: set.workload.clone(),
+        ops: spec.ops.to_string(),
+        background: set.background,
+        metrics: stats::standard_metrics(&standard),
+        histograms: named()
+            .map(|(name, histogram)| NamedHistogram {
+                name: name.to_string(),
+                counts: histogram.sparse(),
+            })
+            .collect(),
+        workers,
+    }
+}
+
+fn counts(spec: &Spec, role: &str) -> bool {
+    spec.roles.iter().any(|known| known.name == role && known.counts)
+}
+
+fn worker_result(crew: &Crew, member: &Member, worker: &WorkerMeasured) -> WorkerResult {
+    let (before, after) = &worker.tasks;
+    WorkerResult {
+        role: crew.sets()[member.set].spec.roles[member.role].name.to_string(),
+        tid: member.slot.tid(),
+        ops: worker.total.ops,
+        wall_ns: worker.total.at_ns,
+        cpu_ns: worker.total.cpu_ns,
+        counted_wall_ns: worker.tasks_wall_ns,
+        voluntary_switches: since(&before.voluntary_switches, &after.voluntary_switches),
+        involuntary_switches: since(&before.involuntary_switches, &after.involuntary_switches),
+        migrations: since(&before.migrations, &after.migrations),
+        run_queue_wait_ns: since(&before.run_queue_wait_ns, &after.run_queue_wait_ns),
+    }
+}
+
+fn since(before: &Reading<u64>, after: &Reading<u64>) -> Reading<u64> {
+    match (before, after) {
+        (Reading::Known(before), Reading::Known(after)) => {
+            Reading::Known(after.saturating_sub(*before))
+        }
+        (Reading::Unknown(why), _) | (_, Reading::Unknown(why)) => Reading::Unknown(why.clone()),
+    }
+}
+
+/// Workers that were there to do operations and did none: the scheduler (or a knob) never
+/// gave them enough CPU. A finding, not an error, but nobody should read past it.
+fn starved(crew: &Crew, sets: &[SetResult]) -> Vec<Disturbance> {
+    let mut found = Vec::new();
+    for (set, prepared) in sets.iter().zip(crew.sets()) {
+        let expected = set.workers.iter().filter(|worker| counts(prepared.spec, &worker.role));
+        let (all, idle) = expected
+            .fold((0, 0), |(all, idle), worker| (all + 1, idle + u32::from(worker.ops == 0)));
+        if idle > 0 {
+            found.push(Disturbance {
+                kind: DisturbanceKind::StarvedWorkers,
+                detail: format!("{idle} of {all} workers of `{}` completed nothing", set.name),
+            });
+        }
+    }
+    found
+}
