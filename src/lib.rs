@@ -1,6 +1,7 @@
 //! schedlab: a laboratory for CPU schedulers. The rooms are told in CONTRIBUTING.md.
 
 pub mod backend;
+pub mod cli;
 pub mod engine;
 pub mod exec;
 pub mod model;

@@ -1,1 +1,13 @@
-fn main() {}
+//! The binary: a runner when the local backend starts it as one, else the command line.
+
+use std::process::ExitCode;
+
+use schedlab::{cli, exec};
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|first| first == exec::RUNNER_ARGUMENT) {
+        exec::run_and_exit(arguments.next())
+    }
+    cli::main()
+}

@@ -1,0 +1,35 @@
+# schedlab: build, run, test. `make` alone says what there is.
+
+CARGO ?= cargo
+# More words for `schedlab run`: make run ARGS="my-plan.toml --strict"
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run test bench dist install-deps clean
+
+help: ## say what there is to make
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
+	  while IFS='|' read -r target about; do printf '%-20s %s\n' "$$target" "$$about"; done
+
+run: ## build, and measure this machine's scheduler with the plan `quick`
+	@sh scripts/need.sh build
+	$(CARGO) run --release --locked -- run $(ARGS)
+
+test: ## run every test
+	@sh scripts/need.sh build test
+	$(CARGO) test --locked --no-fail-fast -- --show-output
+
+bench: ## measure schedlab itself: the cost of a sample, of a worker, of a start
+	@sh scripts/need.sh build
+	$(CARGO) bench --locked --bench '*'
+
+dist: ## make one static binary, dist/schedlab
+	@sh scripts/need.sh build dist
+	@bash scripts/dist.sh
+
+install-deps:
+	@sh scripts/need.sh build test dist
+
+clean: ## remove what was built
+	$(CARGO) clean
+	rm -rf dist

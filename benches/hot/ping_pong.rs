@@ -1,0 +1,113 @@
+//! Futex ping-pong of two threads on one CPU: through the `pipe` workload, against a bare
+//! loop of the same two futex calls. Slices of both take turns, so that drift cancels.
+
+use std::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use std::time::{Duration, Instant};
+
+use schedlab::model::Raw;
+use schedlab::sys::futex::{self, Scope};
+
+use super::{Reach, Row, crew, median};
+
+pub const BARE_LATENCY: Row = Row {
+    name: "futex ping-pong, bare loop: one round trip on one CPU",
+    unit: "ns",
+    reach: Reach::None,
+    measure: || Ok(1e9 / median((0..5).map(|_| bare()).collect::<Result<_, _>>()?)),
+};
+
+pub const RATIO: Row = Row {
+    name: "futex ping-pong: workload `pipe` / bare loop",
+    unit: "",
+    reach: Reach::AtLeast(0.97),
+    measure: || ratio(false),
+};
+
+pub const RATIO_TIMED: Row = Row {
+    name: "futex ping-pong: the same, timing each wake-up",
+    unit: "",
+    reach: Reach::None,
+    measure: || ratio(true),
+};
+
+const CPU: usize = 0;
+const SLICE: Duration = Duration::from_millis(150);
+const PAIRS: usize = 15;
+
+/// The median over pairs of slices of the workload's rate to the bare loop's.
+fn ratio(latency: bool) -> Result<f64, String> {
+    let given = [
+        ("over", Raw::Text("futex".to_string())),
+        ("size", Raw::Text("1B".to_string())),
+        ("latency", Raw::Bool(latency)),
+    ];
+    let workload = || crew::run("pipe", &given, Some(CPU), SLICE).map(|done| done.ops_per_s);
+    let mut ratios = Vec::with_capacity(PAIRS);
+    for pair in 0..PAIRS {
+        // Whichever goes first goes second in the next pair.
+        let (ours, bare) = if pair % 2 == 0 {
+            let ours = workload()?;
+            (ours, bare()?)
+        } else {
+            let bare = bare()?;
+            (workload()?, bare)
+        };
+        ratios.push(ours / bare);
+    }
+    Ok(median(ratios))
+}
+
+/// A word on cache lines of its own.
+#[repr(align(128))]
+struct Word(AtomicU32);
+
+/// Round trips per second of two threads that do nothing but wake and wait.
+fn bare() -> Result<f64, String> {
+    let words = [Word(AtomicU32::new(0)), Word(AtomicU32::new(0))];
+    let rounds = AtomicU64::new(0);
+    let (stop, ended) = (AtomicBool::new(false), AtomicBool::new(false));
+    let post = |other: usize| {
+        words[other].0.store(1, Release);
+        futex::wake(&words[other].0, 1, Scope::Private);
+    };
+    let wait = |own: usize| {
+        while words[own].0.load(Acquire) == 0 {
+            futex::wait(&words[own].0, 0, None, Scope::Private);
+        }
+        words[own].0.store(0, Relaxed);
+    };
+    std::thread::scope(|threads| {
+        let pong = threads.spawn(|| {
+            crew::pin(CPU)?;
+            loop {
+                wait(1);
+                if ended.load(Relaxed) {
+                    return Ok(());
+                }
+                post(0);
+            }
+        });
+        let ping = threads.spawn(|| {
+            crew::pin(CPU)?;
+            while !stop.load(Relaxed) {
+                post(1);
+                wait(0);
+                rounds.store(rounds.load(Relaxed) + 1, Relaxed);
+            }
+            ended.store(true, Relaxed);
+            post(1);
+            Ok(())
+        });
+        std::thread::sleep(Duration::from_millis(30));
+        let (begin, from) = (Instant::now(), rounds.load(Relaxed));
+        std::thread::sleep(SLICE);
+        let rate = (rounds.load(Relaxed) - from) as f64 / begin.elapsed().as_secs_f64();
+        stop.store(true, Relaxed);
+        let ended: [Result<(), String>; 2] = [ping, pong]
+            .map(|thread| thread.join().map_err(|_| "a thread panicked".to_string())?);
+        ended.into_iter().collect::<Result<(), String>>().map(|()| rate)
+    })
+}

@@ -1,0 +1,76 @@
+//! One latency sample: two clock reads and the record.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use schedlab::stats::Recorder;
+use schedlab::sys::{clock, shared};
+use schedlab::workload::{Control, Slot, Worker};
+
+use super::{Reach, Row, median};
+
+pub const TIME: Row = Row {
+    name: "one latency sample: two clock reads and the record",
+    unit: "ns",
+    reach: Reach::Below(100.0),
+    measure: || measure().map(|(ns, _)| ns),
+};
+
+pub const ALLOCATIONS: Row = Row {
+    name: "allocations in a million latency samples",
+    unit: "",
+    reach: Reach::Below(1.0),
+    measure: || measure().map(|(_, allocations)| allocations as f64),
+};
+
+const BATCHES: usize = 1_000;
+const BATCH: u32 = 1_000;
+
+/// The median time of a sample over all batches, and the allocations of all.
+fn measure() -> Result<(f64, u64), String> {
+    let memory = |error: std::io::Error| format!("no memory: {error}");
+    let control: &'static Control = shared::leak().map_err(memory)?;
+    let slot: &'static Slot = shared::leak().map_err(memory)?;
+    let recorders: &'static [Recorder] = shared::leak_slice(1).map_err(memory)?;
+    let worker = Worker::new(control, slot, recorders, 1);
+    control.open(0, 0, u64::MAX);
+    let mut batches_ns = Vec::with_capacity(BATCHES);
+    let allocated = ALLOCATED.load(Relaxed);
+    for _ in 0..BATCHES {
+        let begin_ns = clock::monotonic_ns();
+        for _ in 0..BATCH {
+            black_box(&worker).sample(0);
+        }
+        batches_ns.push((clock::monotonic_ns() - begin_ns) as f64 / f64::from(BATCH));
+    }
+    let allocations = ALLOCATED.load(Relaxed) - allocated;
+    let mut counted = schedlab::stats::Histogram::default();
+    counted.merge(&recorders[0]);
+    if counted.total() != BATCHES as u64 * u64::from(BATCH) {
+        return Err(format!("only {} samples were counted", counted.total()));
+    }
+    Ok((median(batches_ns), allocations))
+}
+
+/// The system's allocator, counting what it is asked for by anyone.
+struct Counting;
+
+static ALLOCATED: AtomicU64 = AtomicU64::new(0);
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+// SAFETY: all is passed on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATED.fetch_add(1, Relaxed);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(start, layout) }
+    }
+}

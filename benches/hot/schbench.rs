@@ -1,0 +1,68 @@
+//! The time of schbench's work, by itself and side by side with the program.
+
+use std::process::Command;
+use std::time::Duration;
+
+use schedlab::model::Raw;
+
+use super::{Reach, Row, crew, median};
+
+pub const OPERATION: Row = Row {
+    name: "schbench: one operation at 256 KiB, median",
+    unit: "us",
+    reach: Reach::None,
+    measure: || calibrate(1, Duration::from_secs(1)),
+};
+
+pub const CALIBRATE: Row = Row {
+    name: "schbench: calibrate p50 at 256 KiB x 5 / the program's",
+    unit: "",
+    reach: Reach::NearOne(0.02),
+    measure: against_the_program,
+};
+
+const PAIRS: usize = 7;
+
+/// The median request of one worker of ours, in us.
+fn calibrate(operations: i64, section: Duration) -> Result<f64, String> {
+    let given = [
+        ("calibrate", Raw::Bool(true)),
+        ("operations", Raw::Int(operations)),
+        ("threads", Raw::Int(1)),
+    ];
+    let done = crew::run("schbench", &given, None, section)?;
+    let p50_ns = done.histograms[1].quantile_ns(0.5).ok_or("no request ended")?;
+    Ok(p50_ns / 1e3)
+}
+
+/// The median over pairs of runs of our median request to the program's.
+fn against_the_program() -> Result<f64, String> {
+    let mut ratios = Vec::with_capacity(PAIRS);
+    for pair in 0..PAIRS {
+        let ours = || calibrate(5, Duration::from_secs(2));
+        let (ours, theirs) = if pair % 2 == 0 {
+            let ours = ours()?;
+            (ours, program()?)
+        } else {
+            let theirs = program()?;
+            (ours()?, theirs)
+        };
+        ratios.push(ours / theirs);
+    }
+    Ok(median(ratios))
+}
+
+/// The same from `schbench` on the PATH: in its text, the first 50th percentile below
+/// `Request Latencies`.
+fn program() -> Result<f64, String> {
+    let output = Command::new("schbench")
+        .args("-C -F 256 -n 5 -t 1 -r 2".split(' '))
+        .output()
+        .map_err(|error| format!("no `schbench` on the PATH ({error})"))?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    text.lines()
+        .skip_while(|line| !line.starts_with("Request Latencies"))
+        .find_map(|line| line.trim().strip_prefix("50.0th:"))
+        .and_then(|rest| rest.split_whitespace().next()?.parse().ok())
+        .ok_or_else(|| format!("`schbench` printed no 50th percentile of requests: {text}"))
+}

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Builds dist/schedlab: one static binary (glibc), and says how large and how quick it is.
+#
+# Fails if the binary needs a dynamic loader or a library, or is larger than 25 MB. The
+# time that `--help` takes is printed beside its goal and fails nothing: it is the
+# machine's as much as ours.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export LC_ALL=C
+
+readonly most_bytes=25000000 goal_us=20000 starts=20
+
+target=$(rustc -vV | sed -n 's/^host: //p')
+folder=$(cargo metadata --format-version 1 --no-deps --offline |
+    sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
+RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static" \
+    cargo build --release --locked --target "$target"
+mkdir -p dist
+# A new file, not new contents: an old copy may be running.
+install -m 755 "$folder/$target/release/schedlab" dist/schedlab.new
+mv dist/schedlab.new dist/schedlab
+
+if dynamic=$(readelf --program-headers --dynamic --wide dist/schedlab | grep -E 'INTERP|NEEDED'); then
+    printf 'error: dist/schedlab is not static:\n%s\n' "$dynamic" >&2
+    echo "hint: a dependency links a shared library; see: cargo tree -i PACKAGE" >&2
+    exit 1
+fi
+
+bytes=$(stat -c %s dist/schedlab)
+if ((bytes > most_bytes)); then
+    echo "error: dist/schedlab is $bytes bytes, $most_bytes is the most" >&2
+    echo "hint: cargo tree --edges normal --duplicates" >&2
+    exit 1
+fi
+
+# EPOCHREALTIME has microseconds and starts no process of its own.
+best_us=
+for ((start = 0; start < starts; start++)); do
+    begin_us=${EPOCHREALTIME/./}
+    dist/schedlab --help >/dev/null
+    took_us=$((${EPOCHREALTIME/./} - begin_us))
+    if [[ -z $best_us ]] || ((took_us < best_us)); then best_us=$took_us; fi
+done
+
+printf 'dist/schedlab: static, %s\n' "$target"
+printf '  size        %8d bytes  (at most %d)\n' "$bytes" "$most_bytes"
+printf '  --help      %8d us     (goal %d, best of %d starts)\n' "$best_us" "$goal_us" "$starts"
+if ((best_us > goal_us)); then
+    echo "warning: --help takes longer than its goal" >&2
+fi

@@ -1,0 +1,144 @@
+#!/bin/sh
+# Sees to it that this machine has what schedlab needs; installs what is missing.
+#
+# Usage: scripts/need.sh PURPOSE...      PURPOSE: build, test, dist, ci
+#
+# Looks first and asks the system's package manager only for what is not there. Asks the
+# user before, unless root or ASSUME_YES=1. A Rust toolchain is never installed from here:
+# which one is the user's choice; the message says how to get one.
+set -eu
+cd "$(dirname "$0")/.."
+
+say() { printf '%s\n' "$*" >&2; }
+has() { command -v "$1" >/dev/null 2>&1; }
+
+# Whether a C program compiles and links: the compiler alone, without headers and start
+# files, is not enough. With -static: whether the static C library is there too.
+links() {
+    scratch=$(mktemp -d)
+    linked=no
+    printf '#include <stdlib.h>\nint main(void) { return EXIT_SUCCESS; }\n' |
+        cc "$@" -x c -o "$scratch/program" - >/dev/null 2>&1 && linked=yes
+    rm -rf "$scratch"
+    [ "$linked" = yes ]
+}
+
+# Cargo fetches over TLS and takes the system's certificates.
+has_certificates() {
+    [ -n "${SSL_CERT_FILE:-}" ] && { [ -s "$SSL_CERT_FILE" ]; return; }
+    [ -s /etc/ssl/certs/ca-certificates.crt ] || [ -s /etc/pki/tls/certs/ca-bundle.crt ]
+}
+
+# lack WHAT APT DNF PACMAN: notes something that is missing and who packages it.
+lack() {
+    missing="${missing:+$missing, }$1"
+    apt="$apt $2" dnf="$dnf $3" pacman="$pacman $4"
+}
+
+look() {
+    missing='' apt='' dnf='' pacman=''
+    for purpose in "$@"; do
+        case $purpose in
+        build)
+            links || lack 'a C compiler with headers (SQLite is built from source)' \
+                'gcc libc6-dev' 'gcc glibc-devel' gcc
+            has_certificates || lack 'CA certificates (Cargo fetches over TLS)' \
+                ca-certificates ca-certificates ca-certificates
+            ;;
+        test)
+            has git || lack 'git (a test reads which files it tracks)' git git git
+            ;;
+        dist)
+            links -static || lack 'the static C library' \
+                'gcc libc6-dev' 'gcc glibc-static' 'gcc glibc'
+            has readelf || lack 'readelf' binutils binutils binutils
+            ;;
+        ci)
+            has make || lack 'make' make make make
+            ;;
+        *)
+            say "error: unknown purpose \`$purpose\`"
+            say 'hint: scripts/need.sh build test dist ci'
+            exit 2
+            ;;
+        esac
+    done
+}
+
+need_toolchain() {
+    wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+    hint='install one with https://rustup.rs, or: apt-get install rustup && rustup default stable'
+    if ! has cargo || ! has rustc; then
+        say "error: no Rust toolchain: \`cargo\` and \`rustc\` are not both on the PATH ($wanted or newer is needed)"
+        # shellcheck disable=SC2016 # the user's shell is to expand it
+        [ -x "${HOME:-}/.cargo/bin/cargo" ] && hint='. "$HOME/.cargo/env"'
+        say "hint: $hint"
+        exit 1
+    fi
+    found=$(rustc --version | cut -d' ' -f2)
+    found_minor=${found#1.} wanted_minor=${wanted#1.}
+    if [ "${found_minor%%.*}" -lt "${wanted_minor%%.*}" ]; then
+        say "error: rustc is version $found, and $wanted or newer is needed"
+        if has rustup; then say 'hint: rustup update stable'; else say "hint: $hint"; fi
+        exit 1
+    fi
+}
+
+# Sets `as_root` to what makes a command run as root, with the user's consent.
+consent() {
+    as_root=''
+    [ "$(id -u)" = 0 ] && return
+    if ! has sudo; then
+        say "hint: as root: $*"
+        exit 1
+    fi
+    as_root=sudo
+    [ "${ASSUME_YES:-}" = 1 ] && return
+    if ! [ -t 0 ]; then
+        say "hint: sudo $*"
+        say 'hint: or say yes beforehand with ASSUME_YES=1'
+        exit 1
+    fi
+    printf 'Install with `sudo %s`? [y/N] ' "$*" >&2
+    read -r answer
+    case $answer in
+    y | Y | yes) ;;
+    *)
+        say 'Nothing was installed.'
+        exit 1
+        ;;
+    esac
+}
+
+install_packages() {
+    say "missing: $missing"
+    # shellcheck disable=SC2086 # lists of package names
+    set -- $apt
+    if ! has apt-get; then
+        if has dnf; then
+            say "hint: sudo dnf install$dnf"
+        elif has pacman; then
+            say "hint: sudo pacman -S --needed$pacman"
+        else
+            say "hint: install them with this system's package manager; Debian calls them:$apt"
+        fi
+        exit 1
+    fi
+    consent apt-get install --no-install-recommends "$@"
+    # A list that is out of date names packages that are gone. One broken source need not
+    # matter: the installation decides.
+    $as_root apt-get update -q || say 'warning: apt-get update failed; trying to install anyway'
+    $as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -q -y --no-install-recommends "$@"
+}
+
+need_toolchain
+look "$@"
+if [ -n "$missing" ]; then
+    install_packages
+    look "$@"
+    if [ -n "$missing" ]; then
+        say "error: still missing after the installation: $missing"
+        exit 1
+    fi
+fi

@@ -1,0 +1,32 @@
+//! Man pages and shell completions, from the same definitions as `--help`.
+
+use std::io;
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use super::{Cli, Failure};
+
+#[derive(Args)]
+pub struct CompletionsArgs {
+    shell: Shell,
+}
+
+#[derive(Args)]
+pub struct ManArgs {
+    /// The folder to write schedlab.1 and one page per subcommand to
+    folder: PathBuf,
+}
+
+pub fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "schedlab", &mut script);
+    Ok(io::Write::write_all(&mut io::stdout().lock(), &script)?)
+}
+
+pub fn man(args: &ManArgs) -> Result<(), Failure> {
+    let written = std::fs::create_dir_all(&args.folder)
+        .and_then(|()| clap_mangen::generate_to(Cli::command(), &args.folder));
+    written.map_err(|error| Failure::Here(format!("{}: {error}", args.folder.display())))
+}

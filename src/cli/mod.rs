@@ -1,0 +1,106 @@
+//! The command line: one file per subcommand, each with its arguments and its `run`.
+
+mod doctor;
+mod exit_code;
+mod export;
+mod list;
+mod manual;
+mod progress;
+mod report;
+mod restore;
+mod run;
+mod terminal;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::store::{self, Store};
+
+pub use exit_code::Failure;
+
+/// A laboratory for CPU schedulers: is B better than A for this load, by how much, and can I
+/// believe it?
+#[derive(Parser)]
+#[command(name = "schedlab", version, max_term_width = 100, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 done; 1 a regression was found (where asked for); \
+2 the command line or the plan is wrong; 3 it could not be measured here; \
+130 interrupted, and resumable.";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Measure: run a plan, store every result, print what was found
+    Run(run::RunArgs),
+    /// Print what is stored
+    Report(report::ReportArgs),
+    /// Write stored plans as JSON lines
+    Export(export::ExportArgs),
+    /// Read JSON lines of `schedlab export` into the store
+    Import(export::ImportArgs),
+    /// What this machine can measure, what disturbs it, and what to do
+    Doctor,
+    /// What there is: workloads, variants, plans, backends, formats, stored runs
+    List(list::ListArgs),
+    /// Undo what an interrupted run left changed
+    Restore,
+    /// Print shell completions
+    Completions(manual::CompletionsArgs),
+    /// Write the man pages
+    Man(manual::ManArgs),
+}
+
+/// Where results lie, for the subcommands that touch them.
+#[derive(Args)]
+struct Database {
+    /// The database of results [default: schedlab/schedlab.db in the XDG data folder]
+    #[arg(long = "db", value_name = "FILE", global = false)]
+    path: Option<PathBuf>,
+}
+
+impl Database {
+    fn path(&self) -> Result<PathBuf, Failure> {
+        match &self.path {
+            Some(path) => Ok(path.clone()),
+            None => Ok(store::default_path()?),
+        }
+    }
+
+    fn open(&self) -> Result<Store, Failure> {
+        Ok(Store::open(&self.path()?)?)
+    }
+
+    fn open_read_only(&self) -> Result<Store, Failure> {
+        Ok(Store::open_read_only(&self.path()?)?)
+    }
+}
+
+/// Parses the command line, does what it says, and maps the end to an exit code.
+pub fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Run(args) => run::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Export(args) => export::export(&args),
+        Command::Import(args) => export::import(&args),
+        Command::Doctor => doctor::run(),
+        Command::List(args) => list::run(&args),
+        Command::Restore => restore::run(),
+        Command::Completions(args) => manual::completions(&args),
+        Command::Man(args) => manual::man(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let text = failure.to_string();
+            if !text.is_empty() {
+                eprintln!("{}", text.trim_end());
+            }
+            failure.exit_code()
+        }
+    }
+}

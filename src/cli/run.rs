@@ -1,0 +1,259 @@
+//! `schedlab run`: a plan from file to stored results and a table.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::Args;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::backend::{self, Backend};
+use crate::engine::{self, Job};
+use crate::model::{EVENT_SCHEMA, Event, Outcome, Plan, PlanEnd, PlanStarted, Record, duration_ns};
+use crate::plan;
+use crate::sys::{self, clock};
+
+use super::progress::Progress;
+use super::report::Output;
+use super::{Database, Failure, restore};
+
+#[derive(Args)]
+pub struct RunArgs {
+    /// A built-in plan by name, or a plan file
+    #[arg(default_value = "quick", conflicts_with = "resume")]
+    plan: String,
+    /// Go on with what is missing of the last interrupted plan, or of the one with this id
+    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "last")]
+    resume: Option<String>,
+    /// Print the plan's text and do nothing
+    #[arg(long)]
+    print: bool,
+    /// Check the plan against this machine, print its cells and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Where to run: `schedlab list backends`
+    #[arg(long, default_value = "local", conflicts_with = "resume")]
+    backend: String,
+    /// In place of the plan's rounds
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rounds: Option<u32>,
+    /// In place of the plan's duration of each run, with its unit: 5s
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    duration: Option<u64>,
+    /// In place of the plan's seed
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Fail (exit 3) where a cell cannot run here, or a run fails
+    #[arg(long)]
+    strict: bool,
+    /// No progress, no report: store only
+    #[arg(short, long)]
+    quiet: bool,
+    /// Write the engine's events to this file too, one line of JSON each
+    #[arg(long, value_name = "FILE")]
+    events: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+    #[command(flatten)]
+    db: Database,
+}
+
+fn parse_duration(text: &str) -> Result<u64, String> {
+    match duration_ns(text) {
+        Ok(0) => Err("a run must take some time".to_string()),
+        Ok(ns) => Ok(ns),
+        Err(misfit) => Err(format!("{}; {}", misfit.message, misfit.hint)),
+    }
+}
+
+pub fn run(args: &RunArgs) -> Result<(), Failure> {
+    if args.resume.is_some() {
+        return resume(args);
+    }
+    let (name, text) = load(&args.plan)?;
+    if args.print {
+        return Ok(write!(io::stdout().lock(), "{text}")?);
+    }
+    let mut backend = make_backend(&args.backend)?;
+    let environment = backend.environment();
+    let mut plan =
+        plan::parse(&name, &text, Some(&environment.topology.online)).map_err(Failure::Plan)?;
+    override_measure(&mut plan, args);
+    let cells = plan::cells(&plan);
+    let started_unix_ns = clock::unix_ns();
+    let started = PlanStarted {
+        schema: EVENT_SCHEMA,
+        id: execution_id(started_unix_ns),
+        backend: args.backend.clone(),
+        started_unix_ns,
+        source: text,
+        plan,
+        cells,
+        environment,
+    };
+    let job = Job { order: plan::order(&started.plan), started, done: BTreeSet::new() };
+    if args.dry_run {
+        return dry_run(&job, &*backend);
+    }
+    execute(args, &job, &mut *backend)
+}
+
+fn resume(args: &RunArgs) -> Result<(), Failure> {
+    let store = args.db.open()?;
+    let id = match args.resume.as_deref() {
+        Some("last") | None => match store.unfinished()? {
+            Some(plan) => plan.id,
+            None => {
+                let text = "nothing to resume: no stored plan was interrupted";
+                return Err(Failure::Usage(format!("{text}\nhint: schedlab list runs")));
+            }
+        },
+        Some(prefix) => super::report::find(&store, prefix)?,
+    };
+    let done = store.finished_runs(&id)?;
+    let mut started = store.record(&id)?.started;
+    drop(store);
+    let mut backend = make_backend(&started.backend)?;
+    started.environment = backend.environment();
+    let job = Job { order: plan::order(&started.plan), started, done };
+    execute(args, &job, &mut *backend)
+}
+
+/// The plan's name for messages and its text: a built-in by name, else a file.
+fn load(plan: &str) -> Result<(String, String), Failure> {
+    if let Some(builtin) = plan::builtin(plan) {
+        return Ok((format!("{}.toml", builtin.name), builtin.text.to_string()));
+    }
+    match std::fs::read_to_string(plan) {
+        Ok(text) => Ok((plan.to_string(), text)),
+        Err(error) => Err(Failure::Usage(format!(
+            "cannot read the plan `{}`: {error}, and no built-in plan has this name\n\
+             hint: schedlab list plans",
+            plan.escape_default()
+        ))),
+    }
+}
+
+fn make_backend(name: &str) -> Result<Box<dyn Backend>, Failure> {
+    let Some(entry) = backend::registry().iter().find(|entry| entry.name == name) else {
+        return Err(Failure::Usage(format!(
+            "there is no backend `{}`\nhint: schedlab list backends",
+            name.escape_default()
+        )));
+    };
+    let state = sys::state_dir().map_err(Failure::Here)?;
+    (entry.make)(&state).map_err(Failure::Here)
+}
+
+fn override_measure(plan: &mut Plan, args: &RunArgs) {
+    let measure = &mut plan.measure;
+    measure.rounds = args.rounds.unwrap_or(measure.rounds);
+    measure.duration_ns = args.duration.unwrap_or(measure.duration_ns);
+    measure.seed = args.seed.unwrap_or(measure.seed);
+}
+
+/// `20261121-012345-3f9a`: sorts by time, and two in one second differ.
+fn execution_id(unix_ns: u64) -> String {
+    let time = jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or_default();
+    let mix = (unix_ns ^ u64::from(std::process::id()).rotate_left(17))
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    format!("{}-{:04x}", time.strftime("%Y%m%d-%H%M%S"), mix >> 48)
+}
+
+fn dry_run(job: &Job, backend: &dyn Backend) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    for cell in &job.started.cells {
+        let verdict = match backend.check(cell) {
+            Ok(()) => "ok".to_string(),
+            Err(reason) => format!("skipped: {reason}"),
+        };
+        writeln!(out, "{} / {}: {verdict}", cell.work.label(), cell.variant.name)?;
+    }
+    let runs = job.order.len();
+    let measure = &job.started.plan.measure;
+    let seconds = runs as u64 * (measure.duration_ns + measure.warmup_ns) / 1_000_000_000;
+    Ok(writeln!(out, "{runs} runs, at least {seconds} s")?)
+}
+
+/// Runs the job with all its sinks, then prints the report and judges the end.
+fn execute(args: &RunArgs, job: &Job, backend: &mut dyn Backend) -> Result<(), Failure> {
+    for line in restore::undo_leftovers()? {
+        eprintln!("restored: {line}");
+    }
+    let mut store = args.db.open()?;
+    let mut events = args.events.as_deref().map(EventFile::create).transpose()?;
+    let cancel = cancel_on_signals()?;
+    let mut progress = Progress::new(job, args.quiet);
+    let end = engine::execute(job, backend, &cancel, &mut |event: &Event| {
+        store.apply(event)?;
+        if let Some(events) = &mut events {
+            events.write(event)?;
+        }
+        progress.show(event);
+        Ok::<(), Failure>(())
+    });
+    progress.finish();
+    let end = end?;
+    let record = store.record(&job.started.id)?;
+    if !args.quiet {
+        args.output.write(std::slice::from_ref(&record))?;
+    }
+    judge(args, &record, end)
+}
+
+/// The first signal stops after the current run is broken off; the second ends at once.
+fn cancel_on_signals() -> Result<Arc<AtomicBool>, Failure> {
+    let cancel = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&cancel))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&cancel)))
+            .map_err(|error| Failure::Here(format!("cannot catch signals: {error}")))?;
+    }
+    Ok(cancel)
+}
+
+fn judge(args: &RunArgs, record: &Record, end: PlanEnd) -> Result<(), Failure> {
+    if end == PlanEnd::Interrupted {
+        let id = &record.started.id;
+        return Err(Failure::Interrupted(format!(
+            "interrupted; what was measured is stored\nhint: schedlab run --resume {id}"
+        )));
+    }
+    let done = |outcome: &Outcome| matches!(outcome, Outcome::Done { .. });
+    let measured = record.runs.iter().filter(|run| done(&run.outcome)).count();
+    let all = record.runs.len();
+    if measured == 0 {
+        return Err(Failure::Here("no run could be measured; the report says why".to_string()));
+    }
+    if args.strict && measured < all {
+        let missing = all - measured;
+        return Err(Failure::Here(format!("{missing} of {all} runs were not measured (--strict)")));
+    }
+    Ok(())
+}
+
+/// The engine's events as lines of JSON, as they happen.
+struct EventFile {
+    file: File,
+    name: String,
+}
+
+impl EventFile {
+    fn create(path: &Path) -> Result<EventFile, Failure> {
+        let name = path.display().to_string();
+        let file = File::create(path)
+            .map_err(|error| Failure::Here(format!("cannot write {name}: {error}")))?;
+        Ok(EventFile { file, name })
+    }
+
+    fn write(&mut self, event: &Event) -> Result<(), Failure> {
+        let mut line = serde_json::to_vec(event).map_err(io::Error::from)?;
+        line.push(b'\n');
+        self.file
+            .write_all(&line)
+            .map_err(|error| Failure::Here(format!("cannot write {}: {error}", self.name)))
+    }
+}

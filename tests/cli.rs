@@ -1,0 +1,160 @@
+//! The binary as a user calls it: exit codes, streams, files.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// The binary with a home of its own: nothing of the user's is read or written.
+pub fn schedlab(home: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+    command.args(arguments).env_clear().env("HOME", home).env("PATH", "/usr/bin:/bin");
+    command.env("TERM", "dumb").current_dir(home);
+    command
+}
+
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn run(arguments: &[&str]) -> (tempfile::TempDir, Output) {
+    let home = tempfile::tempdir().unwrap();
+    let output = schedlab(home.path(), arguments).output().unwrap();
+    (home, output)
+}
+
+#[test]
+fn the_command_line_and_the_plan_are_checked_with_exit_code_2() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["run", "nonesuch"], "no built-in plan has this name"),
+        (&["run", "--backend", "nonesuch"], "there is no backend `nonesuch`"),
+        (&["run", "--duration", "5"], "has no unit"),
+        (&["run", "--duration", "0s"], "must take some time"),
+        (&["run", "--rounds", "0"], "0 is not in 1..=100000"),
+        (&["run", "--resume"], "nothing to resume"),
+        (&["list", "workloads", "nonesuch"], "there is no workload `nonesuch`"),
+        (&["nonesuch"], "unrecognized subcommand"),
+    ];
+    for (arguments, expected) in cases {
+        let (_home, output) = run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
+        assert!(stderr(&output).contains(expected), "{arguments:?}: {}", stderr(&output));
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_plan_on_the_null_backend_is_stored_reported_and_exported() {
+    let (home, output) = run(&["run", "smoke", "--backend", "null"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let text = stdout(&output);
+    assert!(!text.contains('\u{1b}') && text.lines().all(|line| line.chars().count() <= 80));
+    let again = schedlab(home.path(), &["report"]).output().unwrap();
+    assert_eq!(stdout(&again), text, "the stored report is the one that was printed");
+    let export = schedlab(home.path(), &["export"]).output().unwrap();
+    let lines = home.path().join("lines");
+    std::fs::write(&lines, &export.stdout).unwrap();
+    let other = ["--db", "other.db"];
+    let import = schedlab(home.path(), &["import", "lines", other[0], other[1]]).output().unwrap();
+    assert!(import.status.success(), "{import:?}");
+    let replayed = schedlab(home.path(), &["report", other[0], other[1]]).output().unwrap();
+    assert_eq!(stdout(&replayed), text, "replaying the events gives the same report");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_figures_on_the_null_backend() {
+    let metrics = |seed: &str| {
+        let arguments = ["run", "smoke", "--backend", "null", "--seed", seed, "--format", "csv"];
+        let (_home, output) = run(&arguments);
+        let text = stdout(&output);
+        let mut rows = csv::Reader::from_reader(text.as_bytes());
+        let value = |row: csv::StringRecord| row.iter().skip(1).collect::<Vec<_>>().join(",");
+        rows.records().map(|row| value(row.unwrap())).collect::<Vec<_>>()
+    };
+    assert!(metrics("7").len() > 4);
+    assert_eq!(metrics("7"), metrics("7"));
+    assert_ne!(metrics("7"), metrics("8"));
+}
+
+#[test]
+fn a_real_run_measures_and_leaves_no_process() {
+    let (home, output) = run(&["run", "smoke"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let export = schedlab(home.path(), &["export"]).output().unwrap();
+    let ended = stdout(&export).lines().filter(|line| line.contains("run_ended")).count();
+    assert!(ended > 0);
+    assert!(!stdout(&export).contains("\"status\":\"failed\""), "{}", stdout(&export));
+}
+
+#[test]
+fn every_built_in_plan_prints_and_dry_runs() {
+    let (_home, output) = run(&["list", "plans"]);
+    let text = stdout(&output);
+    let names: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(names.contains(&"quick"), "{names:?}");
+    for name in names {
+        let (_home, printed) = run(&["run", "--print", name]);
+        assert!(stdout(&printed).contains("schema = 1"), "{name}");
+        let (_home, dry) = run(&["run", "--dry-run", name, "--backend", "null"]);
+        assert_eq!(dry.status.code(), Some(0), "{name}: {dry:?}");
+        assert!(stdout(&dry).contains(" runs, at least "), "{name}");
+    }
+}
+
+#[test]
+fn a_database_that_is_none_or_cannot_be_written_is_refused_before_the_run() {
+    let home = tempfile::tempdir().unwrap();
+    let garbage = home.path().join("garbage.db");
+    std::fs::write(&garbage, "this is no database, and longer than a header of one").unwrap();
+    let below_a_file = home.path().join("garbage.db/below.db");
+    for path in [&garbage, &below_a_file] {
+        let arguments = ["run", "smoke", "--backend", "null", "--db", path.to_str().unwrap()];
+        let output = schedlab(home.path(), &arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        assert!(stderr(&output).contains("hint:"), "{}", stderr(&output));
+    }
+    assert!(std::fs::read_to_string(&garbage).unwrap().starts_with("this is no"), "untouched");
+}
+
+#[test]
+fn a_skipped_cell_fails_only_a_strict_run() {
+    let home = tempfile::tempdir().unwrap();
+    let plan = "schema = 1\ntitle = \"skips\"\n[measure]\nrounds = 1\nduration = \"20ms\"\n\
+        warmup = \"0s\"\nwindow = \"20ms\"\n[[variant]]\nname = \"plain\"\n[[variant]]\n\
+        name = \"absent\"\nsysctl = [\"sched_there_is_no_such=1\"]\n[[workload]]\nuse = \"spin\"\n";
+    std::fs::write(home.path().join("skips.toml"), plan).unwrap();
+    let output = schedlab(home.path(), &["run", "./skips.toml"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(stdout(&output).contains("sched_there_is_no_such"), "{}", stdout(&output));
+    let strict = schedlab(home.path(), &["run", "./skips.toml", "--strict"]).output().unwrap();
+    assert_eq!(strict.status.code(), Some(3), "{strict:?}");
+}
+
+#[test]
+fn closed_output_is_no_error() {
+    let home = tempfile::tempdir().unwrap();
+    let command = format!("{} list workloads | true", env!("CARGO_BIN_EXE_schedlab"));
+    let output = Command::new("sh")
+        .args(["-c", &format!("set -o pipefail 2>/dev/null; {command}")])
+        .env("HOME", home.path())
+        .output()
+        .unwrap();
+    assert!(output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
+fn manual_and_completions_come_from_the_same_definitions() {
+    let home = tempfile::tempdir().unwrap();
+    let man = schedlab(home.path(), &["man", "pages"]).output().unwrap();
+    assert!(man.status.success(), "{man:?}");
+    let page = std::fs::read_to_string(home.path().join("pages/schedlab-run.1")).unwrap();
+    assert!(page.contains("resume"));
+    let completions = schedlab(home.path(), &["completions", "bash"]).output().unwrap();
+    assert!(stdout(&completions).contains("schedlab"));
+}

@@ -1,0 +1,127 @@
+//! Documents say what is so: headers stand, links lead somewhere, the glossary points at
+//! types that exist, and each dependency has its reason written down.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::{Source, assert_none, read, sources, tracked};
+use crate::support::checkout;
+
+#[test]
+fn every_source_file_begins_with_its_purpose() {
+    let mut all = sources("src");
+    all.extend(sources("tests"));
+    let findings = all.iter().filter_map(missing_header).collect();
+    assert_none("a file says nothing of its purpose:", findings);
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let Some(paths) = tracked("links_between_documents_lead_somewhere") else { return };
+    let documents = paths.iter().filter(|path| path.ends_with(".md"));
+    let broken = documents.flat_map(|path| {
+        let folder = Path::new(path).parent().unwrap_or(Path::new(""));
+        let leads_nowhere = |target: &&str| !checkout().join(folder).join(target).exists();
+        let text = read(path);
+        let targets: Vec<&str> = links(&text).into_iter().map(|(_, target)| target).collect();
+        let broken = targets.iter().filter(|target| leads_nowhere(target));
+        broken.map(|target| format!("{path}: {target}")).collect::<Vec<_>>()
+    });
+    assert_none("a link leads nowhere:", broken.collect());
+}
+
+/// A link such as ``[`model::Cell`](../src/model/plan.rs)`` names an item of that file.
+#[test]
+fn items_that_documents_point_at_are_there() {
+    let Some(paths) = tracked("items_that_documents_point_at_are_there") else { return };
+    let documents = paths.iter().filter(|path| path.ends_with(".md"));
+    let mut seen = 0;
+    let mut missing = Vec::new();
+    for path in documents {
+        let folder = checkout().join(path).parent().expect("a folder").to_path_buf();
+        let text = read(path);
+        for (label, target) in links(&text) {
+            let (true, Some(item)) = (target.ends_with(".rs"), item(label)) else { continue };
+            let source = std::fs::read_to_string(folder.join(target)).unwrap_or_default();
+            seen += 1;
+            if !defines(&source, item) {
+                missing.push(format!("{path}: {target} has no `{item}`"));
+            }
+        }
+    }
+    assert_none("a document names an item that is not there:", missing);
+    assert!(seen > 0, "the glossary points at types");
+}
+
+#[test]
+fn every_dependency_has_its_reason_written_down() {
+    let manifest: toml::Table = read("Cargo.toml").parse().expect("Cargo.toml");
+    let kinds = ["dependencies", "dev-dependencies", "build-dependencies"];
+    let tables = kinds.iter().filter_map(|kind| manifest.get(*kind)?.as_table());
+    let used: BTreeSet<&str> = tables.flat_map(|table| table.keys().map(String::as_str)).collect();
+    let document = read("docs/design/dependencies.md");
+    let told: BTreeSet<&str> = document
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once("` |").map(|(name, _)| name))
+        .collect();
+    assert_eq!(told, used, "left: docs/design/dependencies.md, right: Cargo.toml");
+}
+
+fn missing_header(source: &Source) -> Option<String> {
+    let first = source.text.lines().next().unwrap_or("");
+    let says = first.strip_prefix("//! ").is_some_and(|words| words.split(' ').count() > 1);
+    (!says).then(|| source.finding(1, "the first line is no `//!` header"))
+}
+
+/// Label and target of each Markdown link into the repository, without its `#fragment`.
+fn links(text: &str) -> Vec<(&str, &str)> {
+    let closings = text.match_indices("](");
+    closings
+        .filter_map(|(at, mark)| {
+            let label = text[..at].rsplit('[').next().unwrap_or("");
+            let target = text[at + mark.len()..].split([')', '\n']).next()?;
+            let target = target.split('#').next()?;
+            (!target.is_empty() && !target.contains("://")).then_some((label, target))
+        })
+        .collect()
+}
+
+/// `Cell` of the label `` `model::Cell` ``; a label of other words names no item.
+fn item(label: &str) -> Option<&str> {
+    let path = label.strip_prefix('`')?.strip_suffix('`')?;
+    let is_path = path.chars().all(|c| c.is_alphanumeric() || "_:".contains(c));
+    (is_path && path.contains("::")).then(|| path.rsplit(':').next().unwrap_or(path))
+}
+
+fn defines(source: &str, item: &str) -> bool {
+    let kinds = ["struct", "enum", "trait", "fn", "type", "const"];
+    source.lines().any(|line| {
+        let mut words = line.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+        words.any(|word| kinds.contains(&word))
+            && line.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(|word| word == item)
+    })
+}
+
+#[test]
+fn headers_links_and_items_are_told_apart() {
+    let headers = [
+        ("//! What it is for.\nfn f() {}", true),
+        ("// What it is for.\n", false),
+        ("//!\nfn f() {}", false),
+        ("//! x\n", false),
+        ("use std::io;", false),
+        ("", false),
+    ];
+    for (text, stands) in headers {
+        assert_eq!(missing_header(&Source::new("src/x.rs", text)).is_none(), stands, "{text}");
+    }
+    let text = "See [a](b.md#c), [`m::T`](../m.rs), [web](https://docs.rs/x), [here](#there) \
+                and [broken](d\n).";
+    assert_eq!(links(text), [("a", "b.md"), ("`m::T`", "../m.rs"), ("broken", "d")]);
+    assert_eq!(
+        [item("`m::T`"), item("`T`"), item("m::T"), item("`m::T x`")][..],
+        [Some("T"), None, None, None]
+    );
+    assert!(defines("pub struct Cell {", "Cell") && defines("pub trait Cell: Sync {", "Cell"));
+    assert!(!defines("use x::Cell;", "Cell") && !defines("pub struct Cells;", "Cell"));
+}

@@ -1,0 +1,234 @@
+//! Imports point down only.
+//!
+//! Looks at tokens, not at lines: paths in macros, nested `use` trees and `super::` chains
+//! are seen like any other.
+
+use proc_macro2::{Delimiter, Spacing, TokenTree};
+
+use super::{Source, assert_none, is_ident, is_punct, read, sources};
+
+/// Each top-level module and what it may import, from the top of the house to the ground.
+/// CONTRIBUTING.md tells the same to people, and a test holds the two together.
+const MAY_IMPORT: &[(&str, &[&str])] = &[
+    ("main", &["cli", "compat", "guest", "exec"]),
+    ("lib", &[]),
+    (
+        "cli",
+        &[
+            "compat", "engine", "backend", "guest", "exec", "plan", "workload", "variant", "probe",
+            "store", "report", "stats", "sys", "model",
+        ],
+    ),
+    ("compat", &["engine", "plan", "store", "report", "model"]),
+    ("engine", &["backend", "plan", "model"]),
+    ("backend", &["exec", "workload", "variant", "probe", "stats", "sys", "model"]),
+    ("guest", &["exec", "sys", "model"]),
+    ("exec", &["workload", "variant", "probe", "stats", "sys", "model"]),
+    ("plan", &["workload", "variant", "model"]),
+    ("workload", &["stats", "sys", "model"]),
+    ("variant", &["sys", "model"]),
+    ("probe", &["stats", "sys", "model"]),
+    ("store", &["stats", "model"]),
+    ("report", &["stats", "model"]),
+    ("stats", &["model"]),
+    ("sys", &["model"]),
+    ("model", &[]),
+];
+
+#[test]
+fn imports_point_down_only() {
+    let findings = sources("src").iter().flat_map(check).collect();
+    assert_none("a module imports what is not below it (CONTRIBUTING.md, the house):", findings);
+}
+
+#[test]
+fn the_table_itself_points_down_only() {
+    for (at, (room, below)) in MAY_IMPORT.iter().enumerate() {
+        for import in *below {
+            let lower = MAY_IMPORT[at + 1..].iter().any(|(name, _)| name == import);
+            assert!(lower, "`{room}` may import `{import}`, which does not stand below it");
+        }
+    }
+}
+
+/// Rows of the form ``| `src/engine/` | what it does | backend, plan, model |``.
+#[test]
+fn contributing_tells_the_same_table() {
+    let document = read("CONTRIBUTING.md");
+    let rows: Vec<(&str, Vec<&str>)> = document
+        .lines()
+        .filter_map(|line| {
+            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+            let [_, room, _, below, _] = cells[..] else { return None };
+            let room = room.strip_prefix("`src/")?.strip_suffix("/`")?;
+            Some((room, below.split(", ").filter(|name| *name != "nothing").collect()))
+        })
+        .collect();
+    let folders = MAY_IMPORT.iter().filter(|(room, _)| !["main", "lib"].contains(room));
+    let table: Vec<(&str, Vec<&str>)> =
+        folders.map(|(room, below)| (*room, below.to_vec())).collect();
+    assert_eq!(rows, table);
+}
+
+fn check(source: &Source) -> Vec<String> {
+    let depth = depth(&source.path);
+    let room = room(&source.path);
+    let Some((_, below)) = MAY_IMPORT.iter().find(|(name, _)| *name == room) else {
+        return vec![source.finding(1, &format!("`{room}` is no room of the house"))];
+    };
+    let mut paths = Vec::new();
+    let tokens: Vec<TokenTree> = source.tokens.clone().into_iter().collect();
+    collect(&tokens, depth, &mut paths);
+    let mut findings = Vec::new();
+    for Reached { line, name } in paths {
+        if name == "*" {
+            findings.push(source.finding(line, "the whole crate is named: name the module"));
+        } else if name != room && !below.contains(&name.as_str()) {
+            findings.push(source.finding(line, &format!("`{room}` may not import `{name}`")));
+        }
+    }
+    findings
+}
+
+/// `engine` of `src/engine/order.rs` and of `src/engine.rs`.
+fn room(path: &str) -> &str {
+    let below = path.strip_prefix("src/").unwrap_or(path);
+    below.split('/').next().unwrap_or(below).trim_end_matches(".rs")
+}
+
+/// How many modules enclose the file's items: 0 at the crate's root.
+fn depth(path: &str) -> usize {
+    let below = path.strip_prefix("src/").unwrap_or(path).trim_end_matches(".rs");
+    match below {
+        "lib" | "main" => 0,
+        _ => below.split('/').filter(|part| *part != "mod").count(),
+    }
+}
+
+/// A top-level module that a path names, or `*` for the crate as a whole.
+#[derive(Debug, PartialEq)]
+struct Reached {
+    line: usize,
+    name: String,
+}
+
+fn collect(tokens: &[TokenTree], depth: usize, paths: &mut Vec<Reached>) {
+    for (at, token) in tokens.iter().enumerate() {
+        match token {
+            TokenTree::Group(group) => {
+                let is_module = at >= 2
+                    && is_ident(tokens.get(at - 2), "mod")
+                    && group.delimiter() == Delimiter::Brace;
+                let inner: Vec<TokenTree> = group.stream().into_iter().collect();
+                collect(&inner, depth + usize::from(is_module), paths);
+            }
+            // A later step of a path that has been followed from its start.
+            TokenTree::Ident(_) if at >= 2 && is_double_colon(&tokens[at - 2..at]) => {}
+            TokenTree::Ident(ident) => match ident.to_string().as_str() {
+                "crate" | "schedlab" if goes_on(tokens, at) => follow(&tokens[at + 1..], 0, paths),
+                "super" | "self" if goes_on(tokens, at) => follow(&tokens[at..], depth, paths),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+}
+
+/// Whether a path or a renaming goes on after the token; `pub(crate)` and `&self` do not.
+fn goes_on(tokens: &[TokenTree], at: usize) -> bool {
+    is_double_colon(&tokens[at + 1..]) || is_ident(tokens.get(at + 1), "as")
+}
+
+fn is_double_colon(tokens: &[TokenTree]) -> bool {
+    let joint = matches!(tokens.first(), Some(TokenTree::Punct(punct))
+        if punct.as_char() == ':' && punct.spacing() == Spacing::Joint);
+    joint && is_punct(tokens.get(1), ':')
+}
+
+/// Follows a path from a module `depth` levels below the root until it names a top-level
+/// module or stays inside one.
+fn follow(tokens: &[TokenTree], depth: usize, paths: &mut Vec<Reached>) {
+    match tokens {
+        [TokenTree::Punct(colon), rest @ ..] if colon.as_char() == ':' => {
+            follow(rest, depth, paths);
+        }
+        [TokenTree::Ident(ident), rest @ ..] if ident == "super" => {
+            follow(rest, depth.saturating_sub(1), paths);
+        }
+        [TokenTree::Ident(ident), rest @ ..] if ident == "self" => follow(rest, depth, paths),
+        [TokenTree::Group(group), ..] if group.delimiter() == Delimiter::Brace => {
+            let inner: Vec<TokenTree> = group.stream().into_iter().collect();
+            inner.split(|token| is_punct(Some(token), ',')).for_each(|tree| {
+                follow(tree, depth, paths);
+            });
+        }
+        _ if depth > 0 => {}
+        [TokenTree::Ident(ident), ..] if ident != "as" => {
+            let line = ident.span().start().line;
+            paths.push(Reached { line, name: ident.to_string() });
+        }
+        [token, ..] => {
+            paths.push(Reached { line: token.span().start().line, name: "*".to_string() });
+        }
+        [] => {}
+    }
+}
+
+#[test]
+fn paths_are_followed_to_their_room() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("src/a/mod.rs", "use crate::model::Plan;", &["model"]),
+        ("src/a/mod.rs", "use crate::{model::{Plan, Cell}, sys};", &["model", "sys"]),
+        ("src/a/mod.rs", "use {crate::model, std::io};", &["model"]),
+        ("src/a/mod.rs", "fn f() { println!(\"{}\", crate::engine::x()) }", &["engine"]),
+        ("src/a/mod.rs", "macro_rules! m { () => { $crate::cli::x() } }", &["cli"]),
+        ("src/a/mod.rs", "fn f(plan: crate::model::Plan) -> super::sys::T {}", &["model", "sys"]),
+        ("src/a/mod.rs", "use super::engine;", &["engine"]),
+        ("src/a/b.rs", "use super::engine;", &[]),
+        ("src/a/b.rs", "use super::super::{engine, b::c};", &["engine", "b"]),
+        ("src/a/b.rs", "use super::{c, super::engine};", &["engine"]),
+        ("src/a/b.rs", "mod tests { use super::super::super::engine; }", &["engine"]),
+        ("src/a/b.rs", "mod tests { use super::super::engine; use super::*; }", &[]),
+        ("src/a/b.rs", "use self::engine::x; impl T { fn f(&self) {} }", &[]),
+        ("src/a/b.rs", "pub(crate) fn f() {} // crate::engine\nconst S: &str = \"crate::x\";", &[]),
+        ("src/a/b.rs", "use std::engine::crate_;", &[]),
+        ("src/a/b.rs", "use crate as lab; use crate::*; use super::super as lab;", &["*"; 3]),
+        ("src/a/mod.rs", "use super::*;", &["*"]),
+        ("src/main.rs", "fn main() { schedlab::cli::main() }", &["cli"]),
+        ("src/lib.rs", "pub mod model; use self::model::Plan;", &["model"]),
+    ];
+    for (path, text, expected) in cases {
+        let tokens: Vec<TokenTree> = Source::new(path, text).tokens.into_iter().collect();
+        let mut paths = Vec::new();
+        collect(&tokens, depth(path), &mut paths);
+        let names: Vec<String> = paths.into_iter().map(|path| path.name).collect();
+        assert_eq!(names, *expected, "{path}: {text}");
+    }
+}
+
+#[test]
+fn an_upward_import_is_found_with_its_place() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        (
+            "src/model/plan.rs",
+            "use std::io;\nuse crate::sys::Host;",
+            &["src/model/plan.rs:2: `model` may not import `sys`"],
+        ),
+        ("src/sys/host.rs", "use crate::model::Reading;\nuse crate::sys::clock;", &[]),
+        (
+            "src/stats/mod.rs",
+            "#[cfg(test)]\nmod tests {\n use crate::store;\n}",
+            &["src/stats/mod.rs:3: `stats` may not import `store`"],
+        ),
+        ("src/attic/mod.rs", "", &["src/attic/mod.rs:1: `attic` is no room of the house"]),
+        (
+            "src/exec/mod.rs",
+            "use crate::*;",
+            &["src/exec/mod.rs:1: the whole crate is named: name the module"],
+        ),
+        ("src/cli/run.rs", "use crate::Plan;", &["src/cli/run.rs:1: `cli` may not import `Plan`"]),
+    ];
+    for (path, text, expected) in cases {
+        assert_eq!(check(&Source::new(path, text)), *expected, "{path}");
+    }
+}

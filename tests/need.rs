@@ -1,0 +1,234 @@
+//! `scripts/need.sh` and `make help`, on machines made of stubs: a folder of programs that
+//! stands in for the whole PATH, where `apt-get` and `sudo` only note how they were called.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::support::{checkout, skip};
+
+/// What the script itself uses, taken from the real machine.
+const TOOLS: &[&str] = &["sh", "cut", "dirname", "env", "mktemp", "rm", "sed", "cp"];
+const COMPLETE: &[&str] = &["cargo", "rustc", "cc", "git", "readelf", "make", "apt-get"];
+
+struct Machine {
+    folder: TempDir,
+}
+
+/// What came of one call of the script.
+#[derive(Debug)]
+struct Outcome {
+    code: Option<i32>,
+    said: String,
+    /// Calls of `apt-get`, `sudo` and `dnf`, in order.
+    calls: Vec<String>,
+}
+
+impl Machine {
+    /// A machine with these programs, where uid says who calls.
+    fn new(programs: &[&str], uid: u32) -> Machine {
+        let machine = Machine { folder: TempDir::new().expect("a folder") };
+        for folder in ["bin", "packages"] {
+            fs::create_dir(machine.path(folder)).expect(folder);
+        }
+        fs::write(machine.path("certificates"), "some").expect("certificates");
+        for tool in TOOLS {
+            symlink(real(tool), machine.path("bin").join(tool)).expect(tool);
+        }
+        machine.stub("bin/id", &format!("echo {uid}"));
+        for program in programs {
+            machine.stub(&format!("bin/{program}"), &machine.body(program));
+        }
+        machine
+    }
+
+    /// An installation brings this program, whatever package was asked for.
+    fn packaging(self, program: &str) -> Machine {
+        self.stub(&format!("packages/{program}"), "exit 0");
+        self
+    }
+
+    fn with(self, program: &str, body: &str) -> Machine {
+        self.stub(&format!("bin/{program}"), body);
+        self
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.folder.path().join(below)
+    }
+
+    fn body(&self, program: &str) -> String {
+        let folder = self.folder.path().display();
+        let note = format!("echo \"{program} $*\" >>'{folder}/calls'");
+        match program {
+            "rustc" => "echo 'rustc 1.95.0 (59807616e 2026-04-14)'".to_string(),
+            "apt-get" => {
+                let install = format!("cp '{folder}'/packages/* '{folder}/bin'");
+                format!("{note}\ncase $1 in install) {install} 2>&1;; esac; exit 0")
+            }
+            "sudo" => format!("{note}\nexec \"$@\""),
+            "dnf" | "pacman" => note,
+            _ => "exit 0".to_string(),
+        }
+    }
+
+    fn stub(&self, path: &str, body: &str) {
+        let path = self.path(path);
+        fs::write(&path, format!("#!/bin/sh\n{body}\n")).expect("a stub");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a stub's mode");
+    }
+
+    fn need(&self, purposes: &[&str], environment: &[(&str, &str)]) -> Outcome {
+        let output = Command::new(self.path("bin/sh"))
+            .arg(checkout().join("scripts/need.sh"))
+            .args(purposes)
+            .env_clear()
+            .env("PATH", self.path("bin"))
+            .env("SSL_CERT_FILE", self.path("certificates"))
+            .envs(environment.iter().copied())
+            .stdin(Stdio::null())
+            .output()
+            .expect("need.sh");
+        let calls = fs::read_to_string(self.path("calls")).unwrap_or_default();
+        Outcome {
+            code: output.status.code(),
+            said: String::from_utf8(output.stderr).expect("UTF-8"),
+            calls: calls.lines().map(str::to_string).collect(),
+        }
+    }
+}
+
+fn real(tool: &str) -> PathBuf {
+    let path = std::env::var_os("PATH").expect("PATH");
+    let mut places = std::env::split_paths(&path).map(|folder| folder.join(tool));
+    places.find(|place| place.is_file()).unwrap_or_else(|| panic!("no {tool} on the PATH"))
+}
+
+fn without(program: &str) -> Vec<&'static str> {
+    COMPLETE.iter().copied().filter(|name| *name != program).collect()
+}
+
+const INSTALL_GCC: &str = "apt-get install -q -y --no-install-recommends gcc libc6-dev";
+
+#[test]
+fn a_complete_machine_is_left_alone_in_silence() {
+    for uid in [0, 1000] {
+        let outcome = Machine::new(COMPLETE, uid).need(&["build", "test", "dist", "ci"], &[]);
+        assert_eq!((outcome.code, outcome.said.as_str()), (Some(0), ""));
+        assert!(outcome.calls.is_empty(), "{outcome:?}");
+    }
+}
+
+#[test]
+fn root_gets_what_is_missing_and_nothing_else() {
+    let machine = Machine::new(&without("cc"), 0).packaging("cc");
+    let outcome = machine.need(&["build", "test"], &[]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert_eq!(outcome.calls, ["apt-get update -q", INSTALL_GCC]);
+    assert_eq!(machine.need(&["build", "test"], &[]).calls, outcome.calls, "once is enough");
+
+    let machine = Machine::new(&without("git"), 0).packaging("git");
+    assert_eq!(machine.need(&["build"], &[]).calls, [""; 0], "git is for tests");
+    let outcome = machine.need(&["build", "test"], &[]);
+    assert_eq!(outcome.calls[1], "apt-get install -q -y --no-install-recommends git");
+
+    let dynamic_only = "case \" $* \" in *' -static '*) exit 1;; esac";
+    let machine = Machine::new(COMPLETE, 0).with("cc", dynamic_only).packaging("cc");
+    assert_eq!(machine.need(&["build"], &[]).calls, [""; 0]);
+    assert_eq!(machine.need(&["dist"], &[]).calls[1], INSTALL_GCC);
+}
+
+#[test]
+fn a_user_is_asked_before_sudo() {
+    let programs = [&without("cc")[..], &["sudo"]].concat();
+    let refused = Machine::new(&programs, 1000).packaging("cc").need(&["build"], &[]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.calls.is_empty(), "nobody said yes: {refused:?}");
+    let command = "hint: sudo apt-get install --no-install-recommends gcc libc6-dev";
+    assert!(refused.said.contains(command), "{refused:?}");
+
+    let yes = [("ASSUME_YES", "1")];
+    let granted = Machine::new(&programs, 1000).packaging("cc").need(&["build"], &yes);
+    assert_eq!(granted.code, Some(0), "{granted:?}");
+    assert_eq!(granted.calls[..2], ["sudo apt-get update -q", "apt-get update -q"]);
+
+    let alone = Machine::new(&without("cc"), 1000).packaging("cc").need(&["build"], &yes);
+    assert_eq!((alone.code, alone.calls.len()), (Some(1), 0), "there is no sudo here");
+    assert!(alone.said.contains("hint: as root: apt-get install"), "{alone:?}");
+}
+
+#[test]
+fn an_installation_that_does_not_help_is_told() {
+    let outcome = Machine::new(&without("cc"), 0).packaging("other").need(&["build"], &[]);
+    assert_eq!(outcome.code, Some(1));
+    assert!(outcome.said.contains("error: still missing after the installation: a C compiler"));
+
+    let broken_list = "case $1 in update) exit 100;; esac; exit 0";
+    let machine = Machine::new(&without("git"), 0).with("apt-get", broken_list);
+    let outcome = machine.need(&["test"], &[]);
+    assert!(outcome.said.contains("warning: apt-get update failed"), "{outcome:?}");
+    assert!(outcome.said.contains("error: still missing after the installation: git"));
+}
+
+#[test]
+fn other_package_managers_are_named_and_not_called() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["dnf", "sudo"], "hint: sudo dnf install gcc glibc-devel"),
+        (&["pacman", "sudo"], "hint: sudo pacman -S --needed gcc"),
+        (&[], "hint: install them with this system's package manager; Debian calls them: gcc"),
+    ];
+    for (manager, hint) in cases {
+        let outcome =
+            Machine::new(&[&["cargo", "rustc"], *manager].concat(), 0).need(&["build"], &[]);
+        assert_eq!((outcome.code, outcome.calls.len()), (Some(1), 0), "{outcome:?}");
+        assert!(outcome.said.starts_with("missing: a C compiler"), "{outcome:?}");
+        assert!(outcome.said.contains(hint), "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_toolchain_is_told_of_before_anything_is_installed() {
+    let none = Machine::new(&["apt-get"], 0).need(&["build"], &[]);
+    let old = Machine::new(&without("cc"), 0).with("rustc", "echo 'rustc 1.63.0'");
+    let old = old.need(&["build"], &[]);
+    let rustup = Machine::new(COMPLETE, 0).with("rustc", "echo 'rustc 1.80.1'");
+    let rustup = rustup.with("rustup", "exit 0").need(&["build"], &[]);
+    let cases = [
+        (&none, "error: no Rust toolchain: `cargo` and `rustc` are not both on the PATH"),
+        (&none, "hint: install one with https://rustup.rs, or: apt-get install rustup"),
+        (&old, "error: rustc is version 1.63.0, and 1."),
+        (&old, "hint: install one with"),
+        (&rustup, "hint: rustup update stable"),
+    ];
+    for (outcome, words) in cases {
+        assert!(outcome.said.contains(words), "{words}: {outcome:?}");
+        assert_eq!((outcome.code, outcome.calls.len()), (Some(1), 0), "{outcome:?}");
+    }
+}
+
+#[test]
+fn missing_certificates_and_unknown_purposes() {
+    let machine = Machine::new(COMPLETE, 0);
+    let outcome = machine.need(&["build"], &[("SSL_CERT_FILE", "/nonexistent")]);
+    assert_eq!(outcome.calls[1], "apt-get install -q -y --no-install-recommends ca-certificates");
+    let outcome = Machine::new(COMPLETE, 0).need(&["fame"], &[]);
+    assert_eq!(outcome.code, Some(2));
+    assert!(outcome.said.starts_with("error: unknown purpose `fame`\nhint: "), "{outcome:?}");
+}
+
+#[test]
+fn make_alone_lists_every_public_target() {
+    // Under `make test` the flags of that make are not this one's.
+    let mut make = Command::new("make");
+    make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL").current_dir(checkout());
+    let Ok(output) = make.output() else {
+        return skip("make_alone_lists_every_public_target", "make");
+    };
+    let said = String::from_utf8(output.stdout).expect("UTF-8");
+    let listed: Vec<&str> =
+        said.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+    assert_eq!(listed, ["help", "run", "test", "bench", "dist", "clean"], "{said}");
+}
