@@ -16,22 +16,24 @@ folder=$(cargo metadata --format-version 1 --no-deps --offline |
 RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static" \
     cargo build --release --locked --target "$target"
 mkdir -p dist
-# A new file, not new contents: an old copy may be running.
-install -m 755 "$folder/$target/release/schedlab" dist/schedlab.new
-mv dist/schedlab.new dist/schedlab
+built=dist/schedlab.new
+install -m 755 "$folder/$target/release/schedlab" "$built"
 
-if dynamic=$(readelf --program-headers --dynamic --wide dist/schedlab | grep -E 'INTERP|NEEDED'); then
-    printf 'error: dist/schedlab is not static:\n%s\n' "$dynamic" >&2
+if dynamic=$(readelf --program-headers --dynamic --wide "$built" | grep -E 'INTERP|NEEDED'); then
+    printf 'error: the binary is not static:\n%s\n' "$dynamic" >&2
     echo "hint: a dependency links a shared library; see: cargo tree -i PACKAGE" >&2
     exit 1
 fi
 
-bytes=$(stat -c %s dist/schedlab)
+bytes=$(stat -c %s "$built")
 if ((bytes > most_bytes)); then
-    echo "error: dist/schedlab is $bytes bytes, $most_bytes is the most" >&2
+    echo "error: the binary is $bytes bytes, $most_bytes is the most" >&2
     echo "hint: cargo tree --edges normal --duplicates" >&2
     exit 1
 fi
+
+# A new file in the place of the old, which may be running.
+mv "$built" dist/schedlab
 
 # EPOCHREALTIME has microseconds and starts no process of its own.
 best_us=

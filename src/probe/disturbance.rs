@@ -437,6 +437,7 @@ mod tests {
             ("/sys/fs/cgroup/user/cpu.stat", "usage_usec 5\nnr_throttled 3\n"),
         ]);
         process(&tree, 10, "schedlab", (1, 10), 100, 0);
+        process(&tree, 13, "child", (10, 13), 0, 1);
         process(&tree, 99, "chrome", (1, 99), 50, 1);
         stat(&tree, [(0, 0); 4]);
         tree
@@ -496,6 +497,7 @@ mod tests {
             process(tree, 10, "schedlab", (1, 10), 1500, 0);
             process(tree, 11, "runner", (10, 11), 300, 0);
             process(tree, 12, "orphan", (1, 77), 300, 0);
+            process(tree, 13, "child", (1, 13), 300, 1); // orphaned meanwhile
             process(tree, 99, "chrome", (1, 99), 50 + 40, 1);
             process(tree, 98, "beside", (1, 98), 900, 3);
             stat(tree, [(1000, 0), (1000, 0), (900, 0), (900, 900)]);

@@ -104,22 +104,23 @@ fn cannot_open(path: &Path, source: io::Error) -> StoreError {
 }
 
 /// Refuses what is not ours or is too new. `immutable` makes SQLite read the one file and
-/// nothing else: no lock, no recovery of a foreign journal, no file left behind.
+/// nothing else: no lock, no recovery of a foreign journal, no file left behind. So ours may
+/// be seen while it grows, shorter than its header says (`writable_schema` allows that), and
+/// its length is asked for first.
 fn identify(path: &Path) -> Result<(), StoreError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
-    let conn = connect(path, "?immutable=1", flags)?;
+    if fs::metadata(path).map_err(|source| cannot_open(path, source))?.len() == 0 {
+        return Ok(());
+    }
+    let conn = connect(path, "?immutable=1", OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let foreign = |why: String| StoreError::Foreign { path: path.to_path_buf(), why };
-    let header = |name| {
-        pragma(&conn, name).map_err(|error| match error.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase) => foreign("it is not an SQLite file".to_string()),
-            _ => Fault::from(error).told("read the database", path),
-        })
+    let told = |error: rusqlite::Error| match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => foreign("it is not an SQLite file".to_string()),
+        _ => Fault::from(error).told("read the database", path),
     };
+    conn.pragma_update(None, "writable_schema", true).map_err(told)?;
+    let header = |name| pragma(&conn, name).map_err(told);
     if header("page_count")? == 0 {
-        return match fs::metadata(path).map_err(|source| cannot_open(path, source))?.len() {
-            0 => Ok(()),
-            _ => Err(foreign("it is not an SQLite file".to_string())),
-        };
+        return Err(foreign("it is not an SQLite file".to_string()));
     }
     match header("application_id")? {
         APPLICATION_ID => check_not_newer(header("user_version")?, path),

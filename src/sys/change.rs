@@ -135,6 +135,9 @@ mod fake {
             }
             Some("preempt") => {
                 let plain = words.map(|word| word.trim_matches(['(', ')']));
+                if !plain.clone().any(|word| word == text) {
+                    return Err(einval());
+                }
                 let new = plain
                     .map(|word| if word == text { format!("({word})") } else { word.to_string() });
                 new.collect::<Vec<_>>().join(" ") + "\n"
@@ -144,6 +147,11 @@ mod fake {
                 "-cpu" => words.filter(|word| *word != "cpu").collect::<Vec<_>>().join(" "),
                 _ => return Err(einval()),
             },
+            // Kept in ticks of 10 ms.
+            Some("sched_rr_timeslice_ms") => {
+                let ms = text.parse::<u64>().map_err(|_| einval())?;
+                format!("{}\n", ms / 10 * 10)
+            }
             _ => format!("{text}\n"),
         };
         Ok((path, text))

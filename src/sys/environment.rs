@@ -516,7 +516,7 @@ mod tests {
     #[test]
     fn lists_that_contradict_each_other_still_partition() {
         let tree = Tree::of(&[("/sys/devices/system/cpu/online", "0-3\n")]);
-        tree.add_cpus(&[(0, "0-1", "0-2"), (1, "0-1", "1-3"), (2, "3", "0-3"), (3, "2-3", "3")]);
+        tree.add_cpus(&[(0, "0-1", "0-2"), (1, "0-1", "1-3"), (2, "3", "0-3"), (3, "2-3", "2-3")]);
         let topology = topology::topology(&tree.host(), told("0").affinity);
         assert_eq!(shown(&topology.llcs), ["0-2", "3"]);
         assert_eq!(shown(&topology.cores), ["0-1", "2-3"]);

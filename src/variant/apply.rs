@@ -532,6 +532,34 @@ mod tests {
     }
 
     #[test]
+    fn what_the_kernel_refuses_or_rounds_is_told_and_put_back() {
+        let machine = Machine::new();
+        machine.lay("/sys/kernel/debug/sched/preempt", "none (voluntary) full\n");
+        let before = machine.all();
+        let cases: &[(&str, &str, &str)] = &[
+            (
+                "preempt",
+                "lazy",
+                "knob `preempt`: /sys/kernel/debug/sched/preempt did not take `lazy` (EINVAL, \
+                 this kernel does not take that value)",
+            ),
+            (
+                "sysctl",
+                "sched_rr_timeslice_ms=55",
+                "knob `sysctl`: /proc/sys/kernel/sched_rr_timeslice_ms took `50` where `55` was \
+                 written",
+            ),
+        ];
+        for (knob, text, message) in cases {
+            let knobs = variant(&[("autogroup", "false"), (knob, text)]);
+            let error = apply(&knobs, &machine.host, &machine.journal()).unwrap_err();
+            assert_eq!(error.to_string(), *message);
+            assert_eq!(machine.all(), before, "{knob}");
+            assert_eq!(machine.journals(), 0, "{knob}");
+        }
+    }
+
+    #[test]
     fn what_someone_else_changed_is_left_and_told() {
         let machine = Machine::new();
         let knobs = [("nr-migrate", "8"), ("base-slice", "1ms")];

@@ -316,6 +316,22 @@ mod tests {
     }
 
     #[test]
+    fn a_line_cut_off_does_not_swallow_the_next() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::open(dir.path()).unwrap();
+        journal.begin(&change("2")).unwrap();
+        crate::sys::fuse::set(Some(0));
+        assert!(journal.begin(&change("3")).is_err(), "as on a full disk");
+        crate::sys::fuse::set(None);
+        journal.begin(&change("4")).unwrap();
+        drop(journal);
+        let path = fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().path();
+        let left = Left::take(&path, &Host::default(), "another boot").unwrap().unwrap();
+        let open: Vec<Change> = left.open.iter().map(|(_, change)| change.clone()).collect();
+        assert_eq!((open, left.torn_lines), (vec![change("4"), change("2")], 1));
+    }
+
+    #[test]
     fn only_the_journal_of_a_dead_process_is_taken_and_by_one_only() {
         let dir = tempfile::tempdir().unwrap();
         let host = Host::default();

@@ -19,15 +19,22 @@ const BANDWIDTH: &str = "/proc/sys/kernel/sched_cfs_bandwidth_slice_us";
 struct Turn(#[allow(dead_code, reason = "held for its lock")] File);
 
 fn turn() -> Turn {
-    let file = File::create(std::env::temp_dir().join("schedlab-test-turn.lock")).unwrap();
+    let path = std::env::temp_dir().join("schedlab-test-turn.lock");
+    // Another user's file can be opened, but not made anew.
+    let file = File::open(&path).or_else(|_| File::create(&path)).unwrap();
     file.lock().unwrap();
     Turn(file)
 }
 
 /// A variant that differs from what the machine has; `None`, loudly, where it cannot be had.
 fn another(test: &str, host: &Host) -> Option<Variant> {
-    let autogroup = if host.read(AUTOGROUP).ok()? == "1" { "false" } else { "true" };
-    let slice_us = host.read(BANDWIDTH).ok()?.parse::<u64>().ok()? + 1000;
+    let now = host.read(BANDWIDTH).ok().and_then(|text| text.parse::<u64>().ok());
+    let (Ok(autogroup), Some(slice_us)) = (host.read(AUTOGROUP), now) else {
+        eprintln!("skipped: {test} needs {AUTOGROUP} and {BANDWIDTH}");
+        return None;
+    };
+    let autogroup = if autogroup == "1" { "false" } else { "true" };
+    let slice_us = slice_us + 1000;
     let variant = variant(&[
         ("autogroup", autogroup),
         ("sysctl", &format!("sched_cfs_bandwidth_slice_us={slice_us}")),
@@ -37,7 +44,7 @@ fn another(test: &str, host: &Host) -> Option<Variant> {
     match check(&variant, host) {
         Ok(()) => Some(variant),
         Err(missing) => {
-            eprintln!("skipped: {test} needs {}", missing[0].message);
+            eprintln!("skipped: {test} needs privileges: {}", missing[0].message);
             None
         }
     }
@@ -108,7 +115,7 @@ fn a_cgroup_without_real_time_runtime_is_named() {
     }
     let weight = variant(&[("cgroup-weight", "100")]);
     if let Err(missing) = check(&weight, &host) {
-        eprintln!("skipped: {test} needs {}", missing[0].message);
+        eprintln!("skipped: {test} needs privileges: {}", missing[0].message);
         return;
     }
     let dir = tempfile::tempdir().unwrap();

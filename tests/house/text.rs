@@ -92,10 +92,13 @@ fn is_hidden(c: char) -> bool {
 }
 
 /// Whether `folder` (`/srv/lab/`) begins a path in the line, and is not the middle of one.
+/// What lies in it under a name of one letter (`/srv/lab/x`) is nobody's: an example.
 fn names_folder(line: &str, folder: &str) -> bool {
     line.match_indices(folder).any(|(at, _)| {
         let before = line[..at].chars().next_back();
-        !before.is_some_and(|c| c.is_alphanumeric() || "._-/~}*)".contains(c))
+        let is_inside = before.is_some_and(|c| c.is_alphanumeric() || "._-/~}*)".contains(c));
+        let name = line[at + folder.len()..].split(|c: char| !c.is_alphanumeric()).next();
+        !is_inside && name.is_none_or(|name| name.len() != 1)
     })
 }
 
@@ -146,8 +149,10 @@ fn faults_of_a_line_are_found() {
         ("a turned \u{202e}text", Some("the character \"\\\\u{202e}\"")),
         ("no width\u{200b}", Some("the character \"\\\\u{200b}\"")),
         ("see `/var/lab/ada`", Some("a path of a machine, /var/lab/")),
-        ("--db=/srv/lab/x.db", Some("a path of a machine, /srv/lab/")),
-        ("tests/srv/lab/x, ~/srv/lab/x, ${ROOT}/srv/lab/x, /srv/laboratory", None),
+        ("--db=/srv/lab/all.db", Some("a path of a machine, /srv/lab/")),
+        ("HOME=/srv/lab/x, /srv/lab/x/y", None),
+        ("--db=/srv/lab/", Some("a path of a machine, /srv/lab/")),
+        ("tests/srv/lab/xy, ~/srv/lab/xy, ${ROOT}/srv/lab/xy, /srv/laboratory", None),
         ("https://docs.kernel.org/scheduler/ and http://{address}:{port}/", None),
         (&mirror, Some("the host index.mirror.test, which tests/house/text.rs does not list")),
         (&login, Some("the host forge.test, which tests/house/text.rs does not list")),
