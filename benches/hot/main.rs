@@ -5,6 +5,7 @@
 
 mod crew;
 mod ping_pong;
+mod plan;
 mod sample;
 mod schbench;
 
@@ -34,6 +35,11 @@ const ROWS: &[Row] = &[
     ping_pong::RATIO_TIMED,
     schbench::OPERATION,
     schbench::CALIBRATE,
+    plan::OVERHEAD,
+    plan::MEMORY,
+    plan::CONSTANT_MEMORY,
+    plan::MANY,
+    plan::QUICK,
 ];
 
 impl Reach {

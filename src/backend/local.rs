@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 
 use crate::exec;
 use crate::model::{
-    Cell, CpuSet, Environment, FromRunner, KnobReading, Outcome, RunSpec, Window, show_duration,
+    Cell, CpuSet, Disturbance, DisturbanceKind, Environment, FromRunner, KnobReading, Outcome,
+    RunSpec, Window, show_duration,
 };
 use crate::probe::disturbance::{Own, Watch};
 use crate::sys::{self, Host, clock, fork, topology};
@@ -114,7 +115,13 @@ struct Used {
 /// Adds what was seen from outside the runner to its result.
 fn finish(ended: Ended, watch: Watch, knobs: &mut Vec<KnobReading>, used: &Used) -> Ended {
     let Ended::With(Outcome::Done { mut result }) = ended else { return ended };
-    result.disturbances.extend(watch.end(used.family_ns));
+    let disturbances = watch.end(used.family_ns);
+    let is_loss =
+        |found: &&Disturbance| found.kind == DisturbanceKind::CpuHotplug && found.share.is_some();
+    if let Some(loss) = disturbances.iter().find(is_loss) {
+        return failed(loss.detail.clone());
+    }
+    result.disturbances.extend(disturbances);
     result.knobs.append(knobs);
     let measurer = result.overhead_cpu_ns;
     result.overhead_cpu_ns = measurer.map(|measurer_ns| measurer_ns + used.overhead_ns);

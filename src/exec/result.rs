@@ -127,6 +127,7 @@ fn starved(crew: &Crew, sets: &[SetResult]) -> Vec<Disturbance> {
         if idle > 0 {
             found.push(Disturbance {
                 kind: DisturbanceKind::StarvedWorkers,
+                share: None,
                 detail: format!("{idle} of {all} workers of `{}` completed nothing", set.name),
             });
         }

@@ -122,6 +122,8 @@ pub struct KnobReading {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Disturbance {
     pub kind: DisturbanceKind,
+    /// Of the pool's CPU time, where it has such a size; reports show the worst of a kind.
+    pub share: Option<f64>,
     /// One line for the report, with the size of it.
     pub detail: String,
 }

@@ -6,6 +6,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::model::{CpuSet, Measure, PLAN_SCHEMA, Params, Placement, Plan, Value, Variant, Work};
+use crate::variant;
 
 use super::error::{Faults, PlanErrors};
 use super::expand::{self, Draft};
@@ -239,7 +240,14 @@ fn variants(top: &mut Table, words: &Words, faults: &mut Faults) -> Vec<Variant>
                 String::new()
             }
         };
+        let knobs = words.knobs.iter();
+        let spans: BTreeMap<&str, Span> =
+            knobs.filter_map(|knob| Some((knob.name, table.key_span(knob.name)?))).collect();
         let knobs = table.take_written(&words.knobs, faults);
+        for (knob, message, hint) in variant::validate(&knobs) {
+            let span = spans.get(knob.as_str()).unwrap_or(&header);
+            faults.add(span, message, "not in this variant", &hint);
+        }
         table.finish(&known_keys(VARIANT_KEYS, &[&words.knobs]), "a variant", faults);
         variants.push(Variant { name, knobs });
     }

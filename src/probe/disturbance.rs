@@ -198,18 +198,23 @@ struct Outside<'a> {
 
 impl Span<'_> {
     fn disturbances(&self) -> Vec<Disturbance> {
+        let sized = |(share, detail)| (Some(share), detail);
+        let event = |detail| (None, detail);
         let told = [
             (DisturbanceKind::CpuHotplug, self.hotplug()),
-            (DisturbanceKind::Steal, self.steal()),
-            (DisturbanceKind::OutsideLoad, self.outside_load()),
-            (DisturbanceKind::OutsideLoad, self.unnamed_load()),
-            (DisturbanceKind::Throttling, self.throttling()),
-            (DisturbanceKind::FrequencyChange, self.frequency_change()),
-            (DisturbanceKind::ClockSourceChange, self.clock_source_change()),
-            (DisturbanceKind::ClockStep, self.clock_step()),
+            (DisturbanceKind::Steal, self.steal().map(sized)),
+            (DisturbanceKind::OutsideLoad, self.outside_load().map(sized)),
+            (DisturbanceKind::Throttling, self.throttling().map(event)),
+            (DisturbanceKind::FrequencyChange, self.frequency_change().map(event)),
+            (DisturbanceKind::ClockSourceChange, self.clock_source_change().map(event)),
+            (DisturbanceKind::ClockStep, self.clock_step().map(event)),
         ];
         let told = told.into_iter();
-        told.filter_map(|(kind, detail)| Some(Disturbance { kind, detail: detail? })).collect()
+        told.filter_map(|(kind, told)| {
+            let (share, detail) = told?;
+            Some(Disturbance { kind, share, detail })
+        })
+        .collect()
     }
 
     fn wall_ns(&self) -> u64 {
@@ -229,7 +234,8 @@ impl Span<'_> {
         Some(self.pool.iter().filter_map(delta).collect())
     }
 
-    fn hotplug(&self) -> Option<String> {
+    /// The share is what the pool has lost of its CPUs.
+    fn hotplug(&self) -> Option<(Option<f64>, String)> {
         let before = self.before.online.as_ref().known()?;
         let after = self.after.online.as_ref().known()?;
         let (gone, come) = (before.minus(after), after.minus(before));
@@ -250,10 +256,12 @@ impl Span<'_> {
         if !come.is_empty() {
             told.push(format!("{} came online", cpus(&come)));
         }
-        (!told.is_empty()).then(|| told.join("; "))
+        let lost = from_pool.len() as f64 / self.pool.len().max(1) as f64;
+        let share = (!from_pool.is_empty()).then_some(lost);
+        (!told.is_empty()).then(|| (share, told.join("; ")))
     }
 
-    fn steal(&self) -> Option<String> {
+    fn steal(&self) -> Option<(f64, String)> {
         let steal = self.pool_times(|times| times.steal_ns)?;
         let total_ns: u64 = steal.values().sum();
         let share = total_ns as f64 / self.capacity_ns();
@@ -261,14 +269,24 @@ impl Span<'_> {
             return None;
         }
         let (worst, worst_ns) = steal.into_iter().max_by_key(|(_, steal_ns)| *steal_ns)?;
-        Some(format!(
+        let detail = format!(
             "the hypervisor took {} of the pool's CPU time (most from CPU {worst}: {})",
             percent(share),
             percent(worst_ns as f64 / self.wall_ns() as f64),
-        ))
+        );
+        Some((share, detail))
     }
 
-    fn outside_load(&self) -> Option<String> {
+    /// What processes account for and what only the CPUs' own times show.
+    fn outside_load(&self) -> Option<(f64, String)> {
+        let (named, unnamed) = (self.named_load(), self.unnamed_load());
+        let share = [&named, &unnamed].into_iter().flatten().map(|(share, _)| share).sum();
+        let details: Vec<String> =
+            [named, unnamed].into_iter().flatten().map(|(_, detail)| detail).collect();
+        (!details.is_empty()).then(|| (share, details.join("; ")))
+    }
+
+    fn named_load(&self) -> Option<(f64, String)> {
         let outside = self.outside()?;
         let share = outside.total_ns as f64 / self.capacity_ns();
         if share <= OUTSIDE_LOAD_SHARE || outside.total_ns < LEAST_TICKS * load::tick_ns() {
@@ -286,16 +304,17 @@ impl Span<'_> {
             let cpu_ns: u64 = others.iter().map(|(_, cpu_ns)| cpu_ns).sum();
             names.push(format!("{} others {}", others.len(), of_a_cpu(cpu_ns)));
         }
-        Some(format!(
+        let detail = format!(
             "other processes used {} of the pool: {} (of one CPU each)",
             percent(share),
             names.join(", "),
-        ))
+        );
+        Some((share, detail))
     }
 
     /// A cross-check by CPU: busy time less our own and less what processes account for.
     /// Finds processes that were too short-lived to be in a picture, or are hidden from us.
-    fn unnamed_load(&self) -> Option<String> {
+    fn unnamed_load(&self) -> Option<(f64, String)> {
         if self.after.counts_busy_twice {
             return None;
         }
@@ -309,11 +328,12 @@ impl Span<'_> {
         let samples = (self.capacity_ns() / load::tick_ns() as f64).max(1.0);
         let sampling_error = 3.0 * 0.5 / samples.sqrt();
         (share > UNNAMED_LOAD_SHARE + sampling_error).then(|| {
-            format!(
+            let detail = format!(
                 "{} of the pool was used by what no list of processes shows: short-lived \
                  processes, or some that are hidden from this one",
                 percent(share)
-            )
+            );
+            (share, detail)
         })
     }
 

@@ -84,6 +84,8 @@ pub struct Mark<'a> {
     pub kind: MarkKind<'a>,
     /// The text of the worst run where runs differ in figures alone.
     pub detail: String,
+    /// What the worst is told by.
+    figures: Vec<f64>,
     /// Whether other runs had smaller figures.
     pub worst_of_several: bool,
     pub touched: Vec<(&'a Variant, Vec<u32>)>,
@@ -229,23 +231,28 @@ fn failures<'a>(members: &[&CellRuns<'a>]) -> Vec<Failure<'a>> {
     failures
 }
 
-/// What disturbed the runs of one work. Lines that differ in figures alone become one.
+/// What disturbed the runs of one work. Of a kind that has a size the worst is shown for
+/// all; other lines become one if they differ in figures alone.
 fn marks<'a>(members: &[&CellRuns<'a>]) -> Vec<Mark<'a>> {
     let mut marks: BTreeMap<(MarkKind, String), Mark> = BTreeMap::new();
     for cell in members {
         for (round, result) in cell.results() {
-            for (kind, detail) in remarks(result) {
-                let (shape, figures) = shape_of(&detail);
+            for (kind, share, detail) in remarks(result) {
+                let (shape, figures) = match share {
+                    Some(share) => (String::new(), vec![share]),
+                    None => shape_of(&detail),
+                };
                 let mark = marks.entry((kind, shape)).or_insert_with(|| Mark {
                     kind,
                     detail: detail.clone(),
+                    figures: figures.clone(),
                     worst_of_several: false,
                     touched: Vec::new(),
                 });
                 if mark.detail != detail {
                     mark.worst_of_several = true;
-                    if shape_of(&mark.detail).1 < figures {
-                        mark.detail = detail;
+                    if mark.figures < figures {
+                        (mark.detail, mark.figures) = (detail, figures);
                     }
                 }
                 touch(&mut mark.touched, &cell.cell.variant, round);
@@ -267,11 +274,11 @@ fn touch<'a>(touched: &mut Vec<(&'a Variant, Vec<u32>)>, variant: &'a Variant, r
 }
 
 /// Everything of one run that a reader of its numbers has to know.
-fn remarks(result: &RunResult) -> impl Iterator<Item = (MarkKind<'_>, String)> {
+fn remarks(result: &RunResult) -> impl Iterator<Item = (MarkKind<'_>, Option<f64>, String)> {
     let disturbances = result
         .disturbances
         .iter()
-        .map(|found| (MarkKind::Disturbance(found.kind), found.detail.clone()));
+        .map(|found| (MarkKind::Disturbance(found.kind), found.share, found.detail.clone()));
     let knobs = result.knobs.iter().filter_map(|reading| {
         let (knob, asked) = (&reading.knob, &reading.asked);
         let detail = match &reading.got {
@@ -279,7 +286,7 @@ fn remarks(result: &RunResult) -> impl Iterator<Item = (MarkKind<'_>, String)> {
             Reading::Known(got) => format!("{knob} asked {asked}, kernel took {got}"),
             Reading::Unknown(why) => format!("{knob} asked {asked}, not read back: {why}"),
         };
-        Some((MarkKind::Knob(knob.as_str()), detail))
+        Some((MarkKind::Knob(knob.as_str()), None, detail))
     });
     disturbances.chain(knobs)
 }

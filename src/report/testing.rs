@@ -235,7 +235,11 @@ impl RunBuilder {
     }
 
     pub fn disturbed(mut self, kind: DisturbanceKind, detail: &str) -> Self {
-        self.result.disturbances.push(Disturbance { kind, detail: detail.to_string() });
+        self.result.disturbances.push(Disturbance {
+            kind,
+            share: None,
+            detail: detail.to_string(),
+        });
         self
     }
 

@@ -373,8 +373,8 @@ fn knobs(conn: &Connection, run: i64) -> Result<Vec<KnobReading>, Fault> {
 fn disturbances(conn: &Connection, run: i64) -> Result<Vec<Disturbance>, Fault> {
     collect(
         conn,
-        "SELECT kind, detail FROM disturbance WHERE run = ?1 ORDER BY disturbance",
+        "SELECT kind, share, detail FROM disturbance WHERE run = ?1 ORDER BY disturbance",
         run,
-        |row| Ok(Disturbance { kind: from_word(row, 0)?, detail: row.get(1)? }),
+        |row| Ok(Disturbance { kind: from_word(row, 0)?, share: row.get(1)?, detail: row.get(2)? }),
     )
 }

@@ -341,10 +341,10 @@ fn insert_result(conn: &Connection, run: i64, result: &RunResult) -> Result<(), 
         let (got, unknown) = halves(&knob.got);
         insert.execute(params![run, number as i64, knob.knob, knob.asked, got, unknown])?;
     }
-    let mut insert = conn.prepare_cached("INSERT INTO disturbance VALUES (?1, ?2, ?3, ?4)")?;
+    let mut insert = conn.prepare_cached("INSERT INTO disturbance VALUES (?1, ?2, ?3, ?4, ?5)")?;
     for (number, disturbance) in result.disturbances.iter().enumerate() {
         let kind = word(disturbance.kind)?;
-        insert.execute(params![run, number as i64, kind, disturbance.detail])?;
+        insert.execute(params![run, number as i64, kind, disturbance.share, disturbance.detail])?;
     }
     Ok(())
 }

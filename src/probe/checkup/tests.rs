@@ -107,7 +107,7 @@ fn findings(tree: &Tree, hypervisor: Option<&str>, disturbances: Vec<Disturbance
 }
 
 fn disturbed() -> Vec<Disturbance> {
-    let found = |kind, detail: &str| Disturbance { kind, detail: detail.to_string() };
+    let found = |kind, detail: &str| Disturbance { kind, share: None, detail: detail.to_string() };
     vec![
         found(DisturbanceKind::Steal, "the hypervisor took 2.0 % of the pool's CPU time"),
         found(DisturbanceKind::OutsideLoad, "other processes used 23 % of the pool: x\u{1b} 46 %"),

@@ -31,9 +31,8 @@ impl Page {
         &self.text
     }
 
-    /// One line, without what is wider than the page.
+    /// One line that fits: cutting it here would lose numbers without a word.
     pub fn line(&mut self, tone: Tone, line: &str) {
-        let line = show::truncate(line, self.width);
         let sequence = match tone {
             _ if !self.color || line.is_empty() => "",
             Tone::Plain => "",

@@ -39,7 +39,7 @@ fn verbose_tells_every_metric_its_spread_and_the_parameters() {
 
 #[test]
 fn a_table_of_an_ordinary_plan_loses_nothing_to_the_width() {
-    for width in [60, 80, 132] {
+    for width in Options::NARROWEST..=132 {
         for verbose in [0, 1] {
             for plan in [testing::ordinary(), testing::troubled()] {
                 let shown = text(plan, Options { width, verbose, color: false });

@@ -154,6 +154,7 @@ CREATE TABLE disturbance (
     run         INTEGER NOT NULL REFERENCES run ON DELETE CASCADE,
     disturbance INTEGER NOT NULL,
     kind        TEXT    NOT NULL,
+    share       REAL,
     detail      TEXT    NOT NULL,
     PRIMARY KEY (run, disturbance)
 ) STRICT, WITHOUT ROWID;

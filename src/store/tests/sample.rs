@@ -232,8 +232,8 @@ fn any_disturbance() -> impl Strategy<Value = Disturbance> {
         DisturbanceKind::CpuHotplug,
         DisturbanceKind::StarvedWorkers,
     ];
-    (select(kinds.to_vec()), any::<String>())
-        .prop_map(|(kind, detail)| Disturbance { kind, detail })
+    (select(kinds.to_vec()), option::of(0.0..1.0), any::<String>())
+        .prop_map(|(kind, share, detail)| Disturbance { kind, share, detail })
 }
 
 fn any_knob() -> impl Strategy<Value = KnobReading> {

@@ -1,0 +1,133 @@
+//! Whole runs of the binary: what measuring costs beside the workload, in CPU time, memory
+//! and time, at many workers.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::{Reach, Row};
+
+pub const OVERHEAD: Row = Row {
+    name: "CPU beside the workload, 1,000 workers",
+    unit: "%",
+    reach: Reach::Below(1.0),
+    measure: || overhead_percent(1_000, 10),
+};
+
+pub const MEMORY: Row = Row {
+    name: "memory of a worker with two histograms, stack included",
+    unit: "KiB",
+    reach: Reach::Below(32.0),
+    measure: memory_of_a_worker,
+};
+
+pub const CONSTANT_MEMORY: Row = Row {
+    name: "peak memory of a 12 s run over that of a 3 s run",
+    unit: "ratio",
+    reach: Reach::NearOne(0.02),
+    measure: memory_by_length,
+};
+
+pub const MANY: Row = Row {
+    name: "4,000 busy threads: time beyond the nominal 6 s",
+    unit: "s",
+    reach: Reach::Below(10.0),
+    measure: four_thousand_threads,
+};
+
+pub const QUICK: Row =
+    Row { name: "the built-in plan quick", unit: "s", reach: Reach::Below(120.0), measure: quick };
+
+/// Ten 1 s windows of workers that sleep most of the time.
+fn overhead_percent(workers: u32, seconds: u32) -> Result<f64, String> {
+    let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let set =
+        format!("use = \"burnwait\"\nqueue = [\"burn 1\", \"wait 20ms\"]\ncount = {workers}\n");
+    finish(start(scratch.path(), &set, seconds)?)?;
+    let export =
+        schedlab(scratch.path(), &["export"]).output().map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&export.stdout);
+    let ended = text.lines().find(|line| line.contains("\"run_ended\"")).ok_or("no run ended")?;
+    let event: serde_json::Value =
+        serde_json::from_str(ended).map_err(|error| error.to_string())?;
+    let used_ns = event["outcome"]["result"]["overhead_cpu_ns"]["known"].as_f64();
+    let used_ns = used_ns.ok_or_else(|| format!("no overhead in {ended:.300}"))?;
+    Ok(used_ns / (f64::from(seconds + 1) * 1e9) * 100.0)
+}
+
+fn memory_of_a_worker() -> Result<f64, String> {
+    let few = peak_of_runner_kib(500, 2)?;
+    let many = peak_of_runner_kib(2_500, 2)?;
+    Ok((many - few) / 2_000.0)
+}
+
+fn memory_by_length() -> Result<f64, String> {
+    Ok(peak_of_runner_kib(1_000, 12)? / peak_of_runner_kib(1_000, 3)?)
+}
+
+/// The largest resident set of the process that holds the workers, here schbench's with
+/// matrices of nothing.
+fn peak_of_runner_kib(workers: u32, seconds: u32) -> Result<f64, String> {
+    let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let set = format!(
+        "use = \"schbench\"\nthreads = {workers}\ncache-footprint = \"0B\"\noperations = 0\n\
+         sleep = \"50ms\"\n"
+    );
+    let mut child = start(scratch.path(), &set, seconds)?;
+    let mut peak_kib = 0.0f64;
+    while child.try_wait().map_err(|error| error.to_string())?.is_none() {
+        let pid = child.id();
+        let children = format!("/proc/{pid}/task/{pid}/children");
+        let children = std::fs::read_to_string(children).unwrap_or_default();
+        for runner in children.split_whitespace() {
+            let status = std::fs::read_to_string(format!("/proc/{runner}/status"));
+            let status = status.unwrap_or_default();
+            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            let kib = line.and_then(|kib| kib.trim().trim_end_matches(" kB").parse().ok());
+            peak_kib = peak_kib.max(kib.unwrap_or(0.0));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    finish(child)?;
+    if peak_kib > 0.0 { Ok(peak_kib) } else { Err("the runner was never seen".to_string()) }
+}
+
+fn four_thousand_threads() -> Result<f64, String> {
+    let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let began = Instant::now();
+    finish(start(scratch.path(), "use = \"spin\"\ncount = 4000\n", 5)?)?;
+    Ok(began.elapsed().as_secs_f64() - 6.0)
+}
+
+fn quick() -> Result<f64, String> {
+    let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let began = Instant::now();
+    let mut command = schedlab(scratch.path(), &["run", "quick", "--quiet"]);
+    finish(command.spawn().map_err(|error| error.to_string())?)?;
+    Ok(began.elapsed().as_secs_f64())
+}
+
+/// Starts a plan of one run: a second of warm-up, then `seconds`.
+fn start(scratch: &Path, set: &str, seconds: u32) -> Result<Child, String> {
+    let plan = format!(
+        "schema = 1\n[measure]\nrounds = 1\nduration = \"{seconds}s\"\nwarmup = \"1s\"\n\
+         [[workload]]\n{set}"
+    );
+    std::fs::write(scratch.join("plan.toml"), plan).map_err(|error| error.to_string())?;
+    let mut command = schedlab(scratch, &["run", "./plan.toml", "--quiet", "--strict"]);
+    command.spawn().map_err(|error| error.to_string())
+}
+
+fn schedlab(home: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+    command.args(arguments).current_dir(home).env("HOME", home).stderr(Stdio::inherit());
+    for variable in ["XDG_DATA_HOME", "XDG_STATE_HOME"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+fn finish(mut child: Child) -> Result<(), String> {
+    let status = child.wait().map_err(|error| error.to_string())?;
+    if status.success() { Ok(()) } else { Err(format!("schedlab run ended with {status}")) }
+}
