@@ -273,6 +273,14 @@ mod tests {
 
     #[test]
     fn the_limit_of_open_files_is_raised_to_the_hard_one() {
+        let mut lower = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: `lower` is valid for both. One file less disturbs no other test.
+        let lowered = unsafe {
+            libc::getrlimit(libc::RLIMIT_NOFILE, &mut lower);
+            lower.rlim_cur = lower.rlim_max - 1;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &lower)
+        };
+        assert_eq!(lowered, 0);
         let limit = raise_open_files().unwrap();
         let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
         let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();

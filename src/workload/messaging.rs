@@ -279,7 +279,11 @@ fn receive(channel: &Channel, message: &mut [u8], worker: &Worker) -> io::Result
 mod tests {
     use super::*;
     use crate::model::{Params, Raw, WorkerKind};
+    use crate::stats::{Histogram, Recorder};
+    use crate::sys::shared;
     use crate::workload::testing::{Crew, params};
+    use crate::workload::{Control, Slot};
+    use std::sync::Arc;
 
     fn given(senders: i64, receivers: i64, over: &str, size: &str) -> Params {
         let text = |text: &str| Raw::Text(text.to_string());
@@ -365,15 +369,53 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_passes_a_message_that_arrives_in_pieces() {
-        let channel = Channel::new(Over::Socket).unwrap();
-        let message = [42u64.to_le_bytes(), [1; 8]].concat();
-        std::thread::scope(|threads| {
-            let received = threads.spawn(|| channel.receive(&mut [0; 16]).unwrap());
-            (&channel.writer).write_all(&message[..3]).unwrap();
-            (&channel.writer).write_all(&message[3..]).unwrap();
-            assert_eq!(received.join().unwrap(), 42);
-        });
+    fn a_message_that_arrives_in_pieces_is_received_whole() {
+        let channel = Arc::new(Channel::new(Over::Pipe).unwrap());
+        // More than a pipe holds, so that no single read gets it all. Not a scoped thread: if
+        // the assertion fails, the sender waits for ever.
+        let sender = Arc::clone(&channel);
+        std::thread::spawn(move || sender.send(&mut vec![7; 1 << 20], 42).unwrap());
+        let mut got = vec![0; 1 << 20];
+        assert_eq!(channel.receive(&mut got).unwrap(), 42);
+        assert!(got[STAMP_BYTES..].iter().all(|&byte| byte == 7));
+    }
+
+    #[test]
+    fn a_wakeup_is_a_message_sent_after_its_receiver_came_back_for_it() {
+        let control: &Control = shared::leak().unwrap();
+        let slots: &[Slot] = shared::leak_slice(1).unwrap();
+        let recorders: &[Recorder] = shared::leak_slice(2).unwrap();
+        let channel = Arc::new(Channel::new(Over::Socket).unwrap());
+        control.open(0, 0, u64::MAX);
+        let received = || -> [Histogram; 2] {
+            std::array::from_fn(|index| {
+                let mut histogram = Histogram::default();
+                histogram.merge(&recorders[index]);
+                histogram
+            })
+        };
+        // Not a scoped thread: if an assertion fails, the receiver waits for ever.
+        let worker = Worker::new(control, &slots[0], recorders, 1);
+        let reader = Arc::clone(&channel);
+        let receiver = std::thread::spawn(move || receive(&reader, &mut [0; 8], &worker));
+        let send = |sent_ns: u64| {
+            let ops = slots[0].ops();
+            channel.send(&mut [0; 8], sent_ns).unwrap();
+            while slots[0].ops() == ops {
+                assert!(!receiver.is_finished());
+                std::thread::yield_now();
+            }
+            received().map(|histogram| histogram.total())
+        };
+        assert_eq!(send(1), [0, 1], "older than the receiver");
+        // The exact moment at which it was received.
+        let received_ns = 1 + received()[DELIVERY].max_ns().unwrap();
+        assert_eq!(send(received_ns - 1), [0, 2], "sent before the receiver came back");
+        assert_eq!(send(clock::monotonic_ns()), [1, 3], "the receiver was there");
+        let writer = UnixStream::from(OwnedFd::from(channel.writer.try_clone().unwrap()));
+        writer.shutdown(std::net::Shutdown::Write).unwrap();
+        let end = receiver.join().unwrap().unwrap_err();
+        assert_eq!((end.kind(), slots[0].ops()), (io::ErrorKind::UnexpectedEof, 3));
     }
 
     #[test]

@@ -331,6 +331,19 @@ mod tests {
     }
 
     #[test]
+    fn pairs_of_processes_go_round_over_every_medium() {
+        for over in OVER {
+            let params = given(over, "64B", true);
+            let crew = Crew::start_as(&Pipe, &params, 2, WorkerKind::Processes);
+            crew.wait_until(&format!("round trips of processes over {over}"), |crew| {
+                crew.slots().iter().step_by(2).all(|ping| ping.ops() >= 50)
+            });
+            crew.stop();
+            assert!(crew.measured().histograms[WAKEUP].total() >= 2 * 2 * 49, "{over}");
+        }
+    }
+
+    #[test]
     fn a_futex_pair_passes_all_bytes_in_memory() {
         let pair = Pair::new("futex", 100, Scope::Private).unwrap();
         let Medium::Futex { bytes, scope } = pair.medium else { panic!("not a futex") };

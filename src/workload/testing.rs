@@ -29,11 +29,49 @@ pub struct Crew {
     recorders: &'static [Recorder],
     load: Arc<dyn Load>,
     histograms: usize,
+    children: Vec<libc::pid_t>,
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        for &pid in &self.children {
+            // SAFETY: an own child that nobody else waits for, so the pid is still its own.
+            unsafe {
+                libc::kill(pid, libc::SIGKILL);
+                libc::waitpid(pid, std::ptr::null_mut(), 0);
+            }
+        }
+    }
+}
+
+fn fork(body: impl FnOnce()) -> libc::pid_t {
+    // SAFETY: the child allocates, which glibc allows after a fork, runs the body and exits
+    // without running the test harness's code.
+    unsafe {
+        let pid = libc::fork();
+        assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
+        if pid == 0 {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            body();
+            libc::_exit(0);
+        }
+        pid
+    }
 }
 
 impl Crew {
     pub fn start(workload: &'static dyn Workload, params: &Params, count: u32) -> Crew {
-        let request = Request { params, count, kind: WorkerKind::Threads, cpus: 2, seed: 1 };
+        Crew::start_as(workload, params, count, WorkerKind::Threads)
+    }
+
+    /// Processes are killed when the crew is dropped, or with the thread that started it.
+    pub fn start_as(
+        workload: &'static dyn Workload,
+        params: &Params,
+        count: u32,
+        kind: WorkerKind,
+    ) -> Crew {
+        let request = Request { params, count, kind, cpus: 2, seed: 1 };
         let roles = workload.layout(&request).expect("layout");
         let load: Arc<dyn Load> = workload.prepare(&request).expect("prepare").into();
         let histograms = workload.spec().histograms.len();
@@ -41,17 +79,22 @@ impl Crew {
         let slots: &'static [Slot] = shared::leak_slice(roles.len()).expect("memory");
         let recorders: &'static [Recorder] =
             shared::leak_slice(roles.len() * histograms).expect("memory");
+        let mut children = Vec::new();
         for (index, slot) in slots.iter().enumerate() {
             let own = &recorders[index * histograms..(index + 1) * histograms];
             let load = Arc::clone(&load);
-            std::thread::spawn(move || {
+            let body = move || {
                 let worker = Worker::new(control, slot, own, index as u64 + 1);
                 if let Err(why) = load.work(index, &worker) {
                     slot.fail(&why);
                 }
-            });
+            };
+            match kind {
+                WorkerKind::Threads => drop(std::thread::spawn(body)),
+                WorkerKind::Processes => children.push(fork(body)),
+            }
         }
-        let crew = Crew { control, slots, recorders, load, histograms };
+        let crew = Crew { control, slots, recorders, load, histograms, children };
         crew.wait_until("all workers at the barrier", |crew| {
             crew.control.arrived() as usize == crew.slots.len()
         });

@@ -222,3 +222,24 @@ pub struct Measured {
     /// Merged over workers, by [`super::Spec::histograms`]' index.
     pub histograms: Vec<Histogram>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::shared;
+
+    #[test]
+    fn a_phase_is_below_its_span_differs_by_seed_and_repeats() {
+        let control: &Control = shared::leak().unwrap();
+        let slot: &Slot = shared::leak().unwrap();
+        let phase = |seed, span_ns| Worker::new(control, slot, &[], seed).phase_ns(span_ns);
+        let phases: Vec<u64> = (0..100).map(|seed| phase(seed, 1_000_000)).collect();
+        assert!(phases.iter().all(|&phase_ns| phase_ns < 1_000_000));
+        let mut distinct = phases.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert!(distinct.len() > 95, "{} of 100 seeds differ", distinct.len());
+        assert_eq!(phases, (0..100).map(|seed| phase(seed, 1_000_000)).collect::<Vec<_>>());
+        assert_eq!((phase(1, 1), phase(1, 0)), (0, 0));
+    }
+}

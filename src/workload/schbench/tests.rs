@@ -156,3 +156,18 @@ fn at_a_rate_that_is_too_high_requests_are_dropped_and_counted() {
     crew.wait_until("drops", |crew| crew.measured().counters[DROPPED] > 0);
     crew.stop();
 }
+
+#[test]
+fn processes_share_turns_requests_locks_and_matrices() {
+    let modes: [Given; 2] =
+        [&[("split", text("50%"))], &[("rps", Raw::Int(2_000)), ("arrivals", text("uniform"))]];
+    for mode in modes {
+        let params = given(mode);
+        let crew = Crew::start_as(&Schbench, &params, 1, WorkerKind::Processes);
+        crew.wait_until(&format!("20 requests of each process, {mode:?}"), |crew| {
+            crew.slots().iter().skip(1).all(|slot| slot.ops() >= 20)
+        });
+        crew.stop();
+        assert!(crew.measured().histograms[WAKEUP].total() > 0);
+    }
+}
