@@ -148,7 +148,7 @@ impl Crew {
     }
 
     /// Waits until every worker is at the barrier.
-    pub fn await_arrival(&mut self) -> Result<(), String> {
+    pub fn await_arrival(&self) -> Result<(), String> {
         let deadline_ns = clock::monotonic_ns() + ARRIVAL_LIMIT_NS;
         loop {
             let arrived = self.control.arrived();
@@ -165,20 +165,20 @@ impl Crew {
     }
 
     /// The first worker that has failed or ended, in words.
-    pub fn look_for_failures(&mut self) -> Result<(), String> {
+    pub fn look_for_failures(&self) -> Result<(), String> {
         if let Some((member, why)) =
             self.members.iter().find_map(|member| Some((member, member.slot.failure()?)))
         {
             return Err(format!("{}: {why}", self.describe(member)));
         }
-        while let Some((pid, ended)) = fork::reap_any() {
-            if let Some(member) = self.members.iter().find(|member| member.pid == pid) {
-                let how = match ended {
-                    fork::Ended::Exited(code) => format!("exited with {code}"),
-                    fork::Ended::Signalled(signal) => format!("was killed by signal {signal}"),
-                };
-                return Err(format!("{} (pid {pid}) {how}", self.describe(member)));
-            }
+        let processes = self.members.iter().filter(|member| member.pid > 0);
+        for member in processes {
+            let how = match fork::ended(member.pid) {
+                None => continue,
+                Some(fork::Ended::Exited(code)) => format!("exited with {code}"),
+                Some(fork::Ended::Signalled(signal)) => format!("was killed by signal {signal}"),
+            };
+            return Err(format!("{} (pid {}) {how}", self.describe(member), member.pid));
         }
         Ok(())
     }

@@ -68,7 +68,7 @@ impl Section {
     /// worker has failed.
     pub fn measure(
         mut self,
-        crew: &mut Crew,
+        crew: &Crew,
         on_window: &mut dyn FnMut(Window) -> Result<(), String>,
     ) -> Result<Measured, String> {
         let overhead_before_ns = clock::own_thread_cpu_ns();
@@ -116,7 +116,7 @@ impl Sample {
 }
 
 /// Sleeps until a moment of the monotonic clock, then looks whether a worker has failed.
-fn sleep_and_look(crew: &mut Crew, deadline_ns: u64) -> Result<(), String> {
+fn sleep_and_look(crew: &Crew, deadline_ns: u64) -> Result<(), String> {
     clock::sleep_until(deadline_ns);
     crew.look_for_failures()
 }

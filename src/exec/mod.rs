@@ -61,12 +61,12 @@ fn run(
     spec: &RunSpec,
     say: &mut dyn FnMut(FromRunner) -> Result<(), String>,
 ) -> Result<(), String> {
-    let mut crew = Crew::assemble(spec)?;
+    let crew = Crew::assemble(spec)?;
     crew.await_arrival()?;
     let section = measure::Section::begin(&crew, spec);
     say(FromRunner::Started { wire: WIRE_VERSION, workers: crew.members().len() as u32 })?;
     let started_unix_ns = clock::unix_ns();
-    let measured = section.measure(&mut crew, &mut |window| say(FromRunner::Window(window)))?;
+    let measured = section.measure(&crew, &mut |window| say(FromRunner::Window(window)))?;
     let result = result::assemble(spec, &crew, measured, started_unix_ns);
     crew.end_processes();
     say(FromRunner::Done(Box::new(result)))

@@ -45,14 +45,14 @@ pub fn die_with_parent(parent: i32) {
     }
 }
 
-/// Collects any child of this process that has ended; `None` if none has.
-pub fn reap_any() -> Option<(i32, Ended)> {
+/// Collects this child if it has ended. Others are left alone: workloads have children, too.
+pub fn ended(pid: i32) -> Option<Ended> {
     let mut status = 0;
     // SAFETY: `status` is valid; WNOHANG returns at once.
-    let pid = unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG) };
-    (pid > 0).then(|| {
+    let collected = unsafe { libc::waitpid(pid, &mut status, libc::WNOHANG) };
+    (collected == pid).then(|| {
         let signalled = libc::WIFSIGNALED(status).then(|| Ended::Signalled(libc::WTERMSIG(status)));
-        (pid, signalled.unwrap_or(Ended::Exited(libc::WEXITSTATUS(status))))
+        signalled.unwrap_or(Ended::Exited(libc::WEXITSTATUS(status)))
     })
 }
 

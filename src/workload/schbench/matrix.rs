@@ -101,6 +101,7 @@ fn element(row: &[AtomicU64], column: &[AtomicU64], width: usize, cell: &AtomicU
 /// Adds up `*a * *b` in `cell`, with `a` stepping to `end` and `b` by `stride_bytes`.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
+// SAFETY: the caller promises that every address that is stepped on may be read.
 unsafe fn dot(
     a: *const u64,
     end: *const u64,
@@ -140,6 +141,7 @@ unsafe fn dot(
 /// optimiser must think that it changes what it names and looks at memory.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
+// SAFETY: the caller promises that every address that is stepped on may be read.
 unsafe fn dot(
     a: *const u64,
     end: *const u64,
