@@ -1,6 +1,7 @@
 //! The one integration target: one program to link, one module per subject.
 
 mod cli;
+mod faults;
 mod house;
 mod kill;
 mod need;

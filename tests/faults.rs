@@ -1,0 +1,173 @@
+//! What goes wrong in mid-run: workers and runners that die or hang, signals. Real processes;
+//! every wait is for a condition.
+
+use std::path::Path;
+use std::process::{Child, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::cli::{schedlab, stderr, stdout};
+
+/// A plan of one workload, with runs that last until something ends them.
+fn endless(workload: &str) -> String {
+    plan("duration = \"60s\"\nwindow = \"20ms\"\ngrace = \"100ms\"", workload)
+}
+
+fn plan(measure: &str, workload: &str) -> String {
+    format!(
+        "schema = 1\n[measure]\nrounds = 1\nwarmup = \"0s\"\n{measure}\n[[workload]]\n{workload}\n"
+    )
+}
+
+fn start(home: &Path, plan: &str) -> Child {
+    std::fs::write(home.join("plan.toml"), plan).unwrap();
+    let mut command = schedlab(home, &["run", "./plan.toml"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn run(home: &Path, plan: &str) -> Output {
+    start(home, plan).wait_with_output().unwrap()
+}
+
+/// Polls until there is something; panics with `what` after a minute.
+fn wait_for<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited a minute for {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    text.unwrap_or_default().split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// The runner of a schedlab process, once it has started `workers` threads or processes.
+fn runner(schedlab: u32, workers: usize) -> u32 {
+    wait_for("the runner's workers", || {
+        let runner = *children(schedlab).first()?;
+        let threads = std::fs::read_dir(format!("/proc/{runner}/task")).ok()?.count() - 1;
+        (threads + children(runner).len() >= workers).then_some(runner)
+    })
+}
+
+fn signal(pid: u32, name: &str) {
+    let sent = std::process::Command::new("kill").args([name, &pid.to_string()]).status().unwrap();
+    assert!(sent.success(), "kill {name} {pid}");
+}
+
+fn assert_gone(pid: u32) {
+    wait_for("the process to be gone", || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
+        (state.is_none() || state == Some("Z")).then_some(())
+    });
+}
+
+/// Whether the one run failed, and why.
+fn failure(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let text = stdout(output);
+    assert!(text.contains("failed"), "{text}");
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_worker_process_that_is_killed_fails_its_run() {
+    let home = tempfile::tempdir().unwrap();
+    let schedlab =
+        start(home.path(), &endless("use = \"spin\"\ncount = 2\nworkers = \"processes\""));
+    let worker = children(runner(schedlab.id(), 2))[1];
+    signal(worker, "-KILL");
+    let output = schedlab.wait_with_output().unwrap();
+    let reason = format!("worker 1 (spin) of spin (pid {worker}) was killed by signal 9");
+    assert!(failure(&output).contains(&reason), "{}", stdout(&output));
+}
+
+#[test]
+fn a_runner_that_is_killed_fails_its_run_and_leaves_no_worker() {
+    let home = tempfile::tempdir().unwrap();
+    let schedlab = start(home.path(), &endless("use = \"spin\"\nworkers = \"processes\""));
+    let runner = runner(schedlab.id(), 1);
+    let worker = children(runner)[0];
+    signal(runner, "-KILL");
+    let output = schedlab.wait_with_output().unwrap();
+    assert!(failure(&output).contains("the runner died: signal: 9"), "{}", stdout(&output));
+    assert_gone(worker);
+}
+
+#[test]
+fn a_runner_that_hangs_is_killed_at_its_limit() {
+    let home = tempfile::tempdir().unwrap();
+    let short = plan("duration = \"200ms\"\ngrace = \"300ms\"", "use = \"spin\"");
+    let schedlab = start(home.path(), &short.replace("200ms", "600ms"));
+    let runner = runner(schedlab.id(), 1);
+    signal(runner, "-STOP");
+    let output = schedlab.wait_with_output().unwrap();
+    assert!(failure(&output).contains("no result within 900ms: killed"), "{}", stdout(&output));
+    assert_gone(runner);
+}
+
+#[test]
+fn an_interrupt_leaves_a_resumable_plan_and_no_process() {
+    let home = tempfile::tempdir().unwrap();
+    let schedlab_process = start(home.path(), &endless("use = \"spin\"\ncount = 3"));
+    let runner = runner(schedlab_process.id(), 3);
+    signal(schedlab_process.id(), "-INT");
+    let output = schedlab_process.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    let said = stderr(&output);
+    assert!(said.contains("hint: schedlab run --resume"), "{said}");
+    assert_gone(runner);
+    let resumed = schedlab(home.path(), &["run", "--resume", "--quiet"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    self::runner(resumed.id(), 3);
+    signal(resumed.id(), "-TERM");
+    assert_eq!(resumed.wait_with_output().unwrap().status.code(), Some(130));
+}
+
+#[test]
+fn killing_schedlab_ends_runner_and_workers() {
+    let home = tempfile::tempdir().unwrap();
+    let workload = "use = \"pipe\"\ncount = 2\nworkers = \"processes\"";
+    let mut schedlab = start(home.path(), &endless(workload));
+    let runner = runner(schedlab.id(), 4);
+    let workers = children(runner);
+    schedlab.kill().unwrap();
+    schedlab.wait().unwrap();
+    workers.into_iter().chain([runner]).for_each(assert_gone);
+}
+
+#[test]
+fn every_workload_runs_as_threads_and_where_it_can_as_processes() {
+    for workload in ["schbench", "burnwait", "messaging", "pipe", "deadline", "forkexec", "spin"] {
+        for workers in ["threads", "processes"] {
+            let home = tempfile::tempdir().unwrap();
+            let text = plan(
+                "duration = \"300ms\"\nwindow = \"100ms\"",
+                &format!("use = \"{workload}\"\nworkers = \"{workers}\""),
+            );
+            let output = run(home.path(), &text);
+            let refused = stderr(&output).contains("threads");
+            match output.status.code() {
+                Some(0) => assert!(stdout(&output).contains("throughput"), "{workload} {workers}"),
+                Some(2) if workers == "processes" && refused => {}
+                _ => panic!("{workload} as {workers}: {output:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_worker_set_that_cannot_start_says_why() {
+    let home = tempfile::tempdir().unwrap();
+    let workload = "use = \"forkexec\"\nhow = \"exec\"\nprogram = \"/there/is/none\"";
+    let output = run(home.path(), &plan("duration = \"100ms\"", workload));
+    assert!(failure(&output).contains("/there/is/none"), "{}", stdout(&output));
+}
