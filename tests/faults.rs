@@ -133,6 +133,20 @@ fn an_interrupt_leaves_a_resumable_plan_and_no_process() {
 }
 
 #[test]
+fn two_do_not_measure_each_other() {
+    let home = tempfile::tempdir().unwrap();
+    let mut first = start(home.path(), &endless("use = \"spin\""));
+    runner(first.id(), 1);
+    let second = schedlab(home.path(), &["run", "smoke"]).output().unwrap();
+    assert_eq!(second.status.code(), Some(3), "{second:?}");
+    assert!(stderr(&second).contains("another schedlab is measuring"), "{}", stderr(&second));
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let third = schedlab(home.path(), &["run", "smoke"]).output().unwrap();
+    assert_eq!(third.status.code(), Some(0), "{third:?}");
+}
+
+#[test]
 fn killing_schedlab_ends_runner_and_workers() {
     let home = tempfile::tempdir().unwrap();
     let workload = "use = \"pipe\"\ncount = 2\nworkers = \"processes\"";

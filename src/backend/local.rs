@@ -5,7 +5,8 @@
 //! its words, end the watch, kill what is left of its process group, undo the knobs.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::fs::{File, TryLockError};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -35,14 +36,23 @@ const STDERR_BYTES: u64 = 4096;
 pub struct Local {
     host: Host,
     journal: Journal,
+    /// Held as long as this backend lives.
+    _turn: File,
 }
 
 impl Local {
     /// `state`: where the journal of changes to the machine lies.
     pub fn new(state: &Path) -> Result<Local, String> {
-        let journal = Journal::open(state)
-            .map_err(|error| format!("cannot write the journal in {}: {error}", state.display()))?;
-        Ok(Local { host: Host::default(), journal })
+        let unwritable = |error: io::Error| format!("cannot write to {}: {error}", state.display());
+        let journal = Journal::open(state).map_err(unwritable)?;
+        let turn = File::create(state.join("measuring.lock")).map_err(unwritable)?;
+        match turn.try_lock() {
+            Ok(()) => Ok(Local { host: Host::default(), journal, _turn: turn }),
+            Err(TryLockError::WouldBlock) => Err("another schedlab is measuring on this machine, \
+                and two would measure each other\nhint: wait for it: pgrep -a schedlab"
+                .to_string()),
+            Err(TryLockError::Error(error)) => Err(unwritable(error)),
+        }
     }
 
     fn pool(&self, spec: &RunSpec) -> CpuSet {
@@ -145,10 +155,7 @@ struct Runner {
 
 impl Runner {
     /// Starts the process, lets `adopt` place it, and gives it the run.
-    fn start(
-        spec: &RunSpec,
-        adopt: impl FnOnce(i32) -> std::io::Result<()>,
-    ) -> Result<Runner, String> {
+    fn start(spec: &RunSpec, adopt: impl FnOnce(i32) -> io::Result<()>) -> Result<Runner, String> {
         let mut command = Command::new("/proc/self/exe");
         command.arg(exec::RUNNER_ARGUMENT).arg(std::process::id().to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

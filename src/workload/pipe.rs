@@ -344,6 +344,16 @@ mod tests {
     }
 
     #[test]
+    fn a_pair_is_a_ping_that_counts_and_a_pong_that_does_not() {
+        let params = given("pipe", "64B", true);
+        let kind = WorkerKind::Threads;
+        let request = Request { params: &params, count: 2, kind, cpus: 2, seed: 1 };
+        let roles = Pipe.layout(&request).unwrap();
+        assert_eq!(roles, [PING, PONG, PING, PONG]);
+        assert!(SPEC.roles[PING].counts && !SPEC.roles[PONG].counts);
+    }
+
+    #[test]
     fn a_futex_pair_passes_all_bytes_in_memory() {
         let pair = Pair::new("futex", 100, Scope::Private).unwrap();
         let Medium::Futex { bytes, scope } = pair.medium else { panic!("not a futex") };

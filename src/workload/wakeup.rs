@@ -157,6 +157,24 @@ mod tests {
     }
 
     #[test]
+    fn many_who_enlist_at_once_are_all_on_the_list() {
+        const EACH: usize = 20_000;
+        let seats = seats(1 + 4 * EACH);
+        let (head, seats) = seats.split_first().unwrap();
+        let barrier = std::sync::Barrier::new(4);
+        std::thread::scope(|threads| {
+            for thread in 0..4 {
+                let barrier = &barrier;
+                threads.spawn(move || {
+                    barrier.wait();
+                    (0..EACH).for_each(|index| head.enlist(seats, thread * EACH + index));
+                });
+            }
+        });
+        assert_eq!(head.post_list(seats, Scope::Private, || 1), 4 * EACH);
+    }
+
+    #[test]
     fn sleepers_and_a_waker_pass_turns_without_losing_one() {
         const TURNS: usize = 20_000;
         for scope in [Scope::Private, Scope::Shared] {

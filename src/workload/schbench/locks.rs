@@ -35,6 +35,11 @@ impl CpuLocks {
     /// caller was moved between reading the CPU's number and taking its lock.
     #[inline]
     pub fn hold(&self) -> Result<Held<'_>, String> {
+        self.hold_on(current_cpu)
+    }
+
+    #[inline]
+    fn hold_on(&self, mut current_cpu: impl FnMut() -> usize) -> Result<Held<'_>, String> {
         loop {
             let cpu = current_cpu();
             let lock = self.0.get(cpu).ok_or_else(|| {
@@ -70,26 +75,42 @@ fn current_cpu() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicU64;
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+    fn held(locks: &CpuLocks) -> Vec<usize> {
+        (0..CPUS).filter(|&cpu| locks.0[cpu].0.load(Relaxed) != 0).collect()
+    }
 
     #[test]
-    fn a_held_lock_excludes_all_who_come_to_that_cpu() {
+    fn who_was_moved_gives_the_lock_back_and_takes_that_of_its_new_cpu() {
         let locks = CpuLocks::new().unwrap();
-        // One count per lock, each changed by a load and a store that only the lock makes whole.
-        let counts: Vec<AtomicU64> = (0..CPUS).map(|_| AtomicU64::new(0)).collect();
+        let mut cpus = [3, 5, 5, 5].into_iter();
+        let lock = locks.hold_on(|| cpus.next().unwrap()).unwrap();
+        assert_eq!(held(&locks), [5]);
+        drop(lock);
+        assert_eq!(held(&locks), [0usize; 0]);
+        assert!(locks.hold_on(|| CPUS).is_err_and(|why| why.contains("CPU 8192")));
+    }
+
+    #[test]
+    fn a_held_lock_keeps_out_all_others_on_that_cpu() {
+        let locks = CpuLocks::new().unwrap();
+        let (trying, leaving) = (AtomicBool::new(false), AtomicBool::new(false));
+        let lock = locks.hold_on(|| 0).unwrap();
         std::thread::scope(|threads| {
-            for _ in 0..3 {
-                threads.spawn(|| {
-                    for _ in 0..20_000 {
-                        let held = locks.hold().unwrap();
-                        let index = locks.0.iter().position(|lock| std::ptr::eq(lock, held.0));
-                        let count = &counts[index.unwrap()];
-                        count.store(std::hint::black_box(count.load(Relaxed)) + 1, Relaxed);
-                    }
-                });
+            let second = threads.spawn(|| {
+                trying.store(true, SeqCst);
+                let _lock = locks.hold_on(|| 0).unwrap();
+                leaving.load(SeqCst)
+            });
+            while !trying.load(SeqCst) {
+                std::thread::yield_now();
             }
+            // Time for the second to come in too early, if it can.
+            (0..2_000).for_each(|_| std::thread::yield_now());
+            leaving.store(true, SeqCst);
+            drop(lock);
+            assert!(second.join().unwrap(), "came in while the first was there");
         });
-        assert_eq!(counts.iter().map(|count| count.load(Relaxed)).sum::<u64>(), 60_000);
-        assert!(locks.0.iter().all(|lock| lock.0.load(Relaxed) == 0), "all were released");
     }
 }
