@@ -12,12 +12,12 @@
 //!   zeroes, as in schbench, which has them from malloc and does not fill them; but for the
 //!   first, on which malloc keeps its header. Filled matrices take 20 to 30 % less.
 //! - The order of the two loads, of the additions to pointers and of the store: 10 %.
-//! - Where the loop lies in its page of code, by which branch predictors know it: 19 %
-//!   between the extremes, 6 % between builds of schbench itself (`-falign-functions=64`
-//!   suffices). Here it lies at a fixed offset, so that the unit of work does not change
-//!   with what is linked before it. The offset was chosen by trial, of eight in this loop, as
-//!   nearest (2 % below) to schbench built by its makefile with gcc 12, on one machine:
-//!   elsewhere, or against another build, it means no more than any other.
+//! - Where the loop lies in its page of code, by which branch predictors know it, it seems:
+//!   19 % between the extremes of eight offsets, 6 % between builds of schbench itself (its
+//!   makefile's, and the same with `-falign-functions=64`). Here it lies at a fixed offset,
+//!   so that the unit of work changes less with what is linked around it. Of the eight it
+//!   is among the nearest to the makefile's build with gcc 12 on one machine, 1 to 4 % below
+//!   it, and 4 % above the aligned build. No offset is right for every build.
 
 use std::arch::asm;
 use std::io;
