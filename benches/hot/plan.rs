@@ -15,7 +15,7 @@ pub const OVERHEAD: Row = Row {
 };
 
 pub const MEMORY: Row = Row {
-    name: "memory of a worker with two histograms, stack included",
+    name: "memory of a worker with two histograms, besides its stack",
     unit: "KiB",
     reach: Reach::Below(32.0),
     measure: memory_of_a_worker,
@@ -56,18 +56,49 @@ fn overhead_percent(workers: u32, seconds: u32) -> Result<f64, String> {
 }
 
 fn memory_of_a_worker() -> Result<f64, String> {
-    let few = peak_of_runner_kib(500, 2)?;
-    let many = peak_of_runner_kib(2_500, 2)?;
+    let few = peak_of_runner_kib(500, 2, resident_besides_stacks_kib)?;
+    let many = peak_of_runner_kib(2_500, 2, resident_besides_stacks_kib)?;
     Ok((many - few) / 2_000.0)
 }
 
 fn memory_by_length() -> Result<f64, String> {
-    Ok(peak_of_runner_kib(1_000, 12)? / peak_of_runner_kib(1_000, 3)?)
+    Ok(peak_of_runner_kib(1_000, 12, high_water_kib)?
+        / peak_of_runner_kib(1_000, 3, high_water_kib)?)
 }
 
-/// The largest resident set of the process that holds the workers, here schbench's with
-/// matrices of nothing.
-fn peak_of_runner_kib(workers: u32, seconds: u32) -> Result<f64, String> {
+fn high_water_kib(runner: &str) -> Option<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{runner}/status")).ok()?;
+    kib(status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?)
+}
+
+/// All mappings but nameless ones of the size of a worker's stack.
+fn resident_besides_stacks_kib(runner: &str) -> Option<f64> {
+    let smaps = std::fs::read_to_string(format!("/proc/{runner}/smaps")).ok()?;
+    let mut total_kib = 0.0;
+    let (mut is_named, mut is_stack) = (false, false);
+    for line in smaps.lines() {
+        if line.starts_with(|c: char| c.is_ascii_hexdigit() && !c.is_ascii_uppercase()) {
+            is_named = line.split_whitespace().count() > 5;
+        } else if let Some(size) = line.strip_prefix("Size:") {
+            is_stack = !is_named && (128.0..=144.0).contains(&kib(size)?);
+        } else if let Some(resident) = line.strip_prefix("Rss:") {
+            total_kib += if is_stack { 0.0 } else { kib(resident)? };
+        }
+    }
+    Some(total_kib)
+}
+
+fn kib(text: &str) -> Option<f64> {
+    text.trim().trim_end_matches(" kB").parse().ok()
+}
+
+/// The largest reading of the process that holds the workers, here schbench's with matrices
+/// of nothing.
+fn peak_of_runner_kib(
+    workers: u32,
+    seconds: u32,
+    read: fn(&str) -> Option<f64>,
+) -> Result<f64, String> {
     let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
     let set = format!(
         "use = \"schbench\"\nthreads = {workers}\ncache-footprint = \"0B\"\noperations = 0\n\
@@ -80,11 +111,7 @@ fn peak_of_runner_kib(workers: u32, seconds: u32) -> Result<f64, String> {
         let children = format!("/proc/{pid}/task/{pid}/children");
         let children = std::fs::read_to_string(children).unwrap_or_default();
         for runner in children.split_whitespace() {
-            let status = std::fs::read_to_string(format!("/proc/{runner}/status"));
-            let status = status.unwrap_or_default();
-            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-            let kib = line.and_then(|kib| kib.trim().trim_end_matches(" kB").parse().ok());
-            peak_kib = peak_kib.max(kib.unwrap_or(0.0));
+            peak_kib = peak_kib.max(read(runner).unwrap_or(0.0));
         }
         std::thread::sleep(Duration::from_millis(50));
     }

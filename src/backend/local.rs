@@ -21,7 +21,7 @@ use crate::model::{
     RunSpec, Window, show_duration,
 };
 use crate::probe::disturbance::{Own, Watch};
-use crate::sys::{self, Host, clock, fork, topology};
+use crate::sys::{self, Host, clock, fork, thread, topology};
 use crate::variant::{self, Journal};
 
 use super::{Backend, Ended, Order};
@@ -41,8 +41,11 @@ pub struct Local {
 }
 
 impl Local {
-    /// `state`: where the journal of changes to the machine lies.
+    /// `state`: where the journal of changes to the machine lies. The calling thread, which
+    /// takes what runners say, is served promptly from now on: among thousands of runnable
+    /// workers a runner would else wait for seconds until somebody empties its pipe.
     pub fn new(state: &Path) -> Result<Local, String> {
+        thread::serve_promptly();
         let unwritable = |error: io::Error| format!("cannot write to {}: {error}", state.display());
         let journal = Journal::open(state).map_err(unwritable)?;
         let turn = File::create(state.join("measuring.lock")).map_err(unwritable)?;
@@ -245,6 +248,7 @@ impl Drop for Runner {
 fn listen(stdout: impl Read + Send + 'static) -> Receiver<Result<FromRunner, String>> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
+        thread::serve_promptly();
         for line in BufReader::new(stdout).lines() {
             let word = line
                 .map_err(|error| error.to_string())
