@@ -10,7 +10,7 @@ mod measure;
 mod result;
 
 use std::ffi::OsString;
-use std::io::{BufRead, Write};
+use std::io::{self, BufRead, BufWriter, Write};
 
 use crate::model::{FromRunner, RunSpec, WIRE_VERSION};
 use crate::sys::{clock, fork};
@@ -33,11 +33,13 @@ pub fn run_and_exit(parent: Option<OsString>) -> ! {
 /// The runner's whole life: reads a spec, measures, says the result. The caller exits with
 /// what is returned, which ends all workers.
 fn runner(input: &mut dyn BufRead, output: &mut dyn Write) -> i32 {
+    let mut output = BufWriter::new(output);
     let mut say = |message: FromRunner| -> Result<(), String> {
-        let mut line = serde_json::to_vec(&message).map_err(|error| error.to_string())?;
-        line.push(b'\n');
-        let sent = output.write_all(&line).and_then(|()| output.flush());
-        sent.map_err(|error| format!("the runner cannot answer: {error}"))
+        serde_json::to_writer(&mut output, &message)
+            .map_err(io::Error::from)
+            .and_then(|()| output.write_all(b"\n"))
+            .and_then(|()| output.flush())
+            .map_err(|error| format!("the runner cannot answer: {error}"))
     };
     match read_spec(input).and_then(|spec| run(&spec, &mut say)) {
         Ok(()) => 0,
