@@ -28,12 +28,17 @@ fn run(arguments: &[&str]) -> (tempfile::TempDir, Output) {
 #[test]
 fn the_command_line_and_the_plan_are_checked_with_exit_code_2() {
     let cases: &[(&[&str], &str)] = &[
-        (&["run", "nonesuch"], "no built-in plan has this name"),
+        (&["run", "nonesuch"], "there is neither a built-in plan nor a file `nonesuch`"),
         (&["run", "--backend", "nonesuch"], "there is no backend `nonesuch`"),
         (&["run", "--duration", "5"], "has no unit"),
-        (&["run", "--duration", "0s"], "must take some time"),
-        (&["run", "--rounds", "0"], "0 is not in 1..=100000"),
+        (&["run", "--duration", "0s"], "--duration: 0ns is below the least"),
+        (&["run", "--rounds", "0"], "--rounds: 0 is below the least"),
         (&["run", "--resume"], "nothing to resume"),
+        (&["run", "--resume", "--dry-run"], "cannot be used with"),
+        (&["run", "--resume", "--rounds", "3"], "cannot be used with"),
+        (&["run", "--rounds", "100001"], "--rounds: 100001 is above the most"),
+        (&["run", "--duration", "18446744073709551615ns"], "is above the most"),
+        (&["run", "/"], "cannot read the plan `/`"),
         (&["list", "workloads", "nonesuch"], "there is no workload `nonesuch`"),
         (&["nonesuch"], "unrecognized subcommand"),
     ];
@@ -134,6 +139,29 @@ fn a_skipped_cell_fails_only_a_strict_run() {
     assert!(stdout(&output).contains("sched_there_is_no_such"), "{}", stdout(&output));
     let strict = schedlab(home.path(), &["run", "./skips.toml", "--strict"]).output().unwrap();
     assert_eq!(strict.status.code(), Some(3), "{strict:?}");
+}
+
+#[test]
+fn events_go_to_a_new_file_and_overwrite_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("mine"), "precious").unwrap();
+    let arguments = ["run", "smoke", "--backend", "null", "--events"];
+    let refused = schedlab(home.path(), &[&arguments[..], &["mine"]].concat()).output().unwrap();
+    assert_eq!(refused.status.code(), Some(3), "{refused:?}");
+    assert_eq!(std::fs::read_to_string(home.path().join("mine")).unwrap(), "precious");
+    let made = schedlab(home.path(), &[&arguments[..], &["new"]].concat()).output().unwrap();
+    assert_eq!(made.status.code(), Some(0), "{made:?}");
+    let events = std::fs::read_to_string(home.path().join("new")).unwrap();
+    assert!(events.lines().last().unwrap().contains("plan_ended"), "{events}");
+}
+
+#[test]
+fn a_full_standard_error_and_output_stop_no_measurement() {
+    let home = tempfile::tempdir().unwrap();
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = schedlab(home.path(), &["run", "smoke", "--backend", "null"]);
+    let status = command.stderr(full()).status().unwrap();
+    assert_eq!(status.code(), Some(0));
 }
 
 #[test]

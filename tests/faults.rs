@@ -133,6 +133,35 @@ fn an_interrupt_leaves_a_resumable_plan_and_no_process() {
 }
 
 #[test]
+fn what_nohup_ignores_stays_ignored() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("plan.toml"), plan("duration = \"800ms\"", "use = \"spin\""))
+        .unwrap();
+    let script = format!("trap '' HUP; exec {} run ./plan.toml", env!("CARGO_BIN_EXE_schedlab"));
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &script]).env("HOME", home.path()).current_dir(home.path());
+    let process = shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    runner(process.id(), 1);
+    signal(process.id(), "-HUP");
+    let output = process.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
+#[test]
+fn a_runner_ends_at_its_limit_though_nobody_is_left_to_tell_it() {
+    let home = tempfile::tempdir().unwrap();
+    // One window's words are more than a pipe holds.
+    let workload = "use = \"burnwait\"\nqueue = [\"burn 1\", \"wait 50ms\"]\ncount = 1500";
+    let schedlab = start(home.path(), &plan("duration = \"500ms\"\ngrace = \"100ms\"", workload));
+    let runner = runner(schedlab.id(), 1500);
+    // Nobody takes them, so the measuring thread waits for ever.
+    signal(schedlab.id(), "-STOP");
+    assert_gone(runner);
+    signal(schedlab.id(), "-CONT");
+    schedlab.wait_with_output().unwrap();
+}
+
+#[test]
 fn two_do_not_measure_each_other() {
     let home = tempfile::tempdir().unwrap();
     let mut first = start(home.path(), &endless("use = \"spin\""));

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -24,8 +24,10 @@ use crate::probe::disturbance::{Own, Watch};
 use crate::sys::{self, Host, clock, fork, thread, topology};
 use crate::variant::{self, Journal};
 
-use super::{Backend, Ended, Order};
+use super::{Backend, Ended};
 
+/// How long another schedlab may take to let go of the machine.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 /// How often a cancelled plan is noticed while a run goes on.
 const LOOK: Duration = Duration::from_millis(200);
 /// A runner that has said its last word is given this long to exit.
@@ -49,6 +51,11 @@ impl Local {
         let unwritable = |error: io::Error| format!("cannot write to {}: {error}", state.display());
         let journal = Journal::open(state).map_err(unwritable)?;
         let turn = File::create(state.join("measuring.lock")).map_err(unwritable)?;
+        // A schedlab that was killed just now holds it until the last of it is gone.
+        let deadline = Instant::now() + LOCK_PATIENCE;
+        while Instant::now() < deadline && turn.try_lock().is_err() {
+            std::thread::sleep(LOOK / 10);
+        }
         match turn.try_lock() {
             Ok(()) => Ok(Local { host: Host::default(), journal, _turn: turn }),
             Err(TryLockError::WouldBlock) => Err("another schedlab is measuring on this machine, \
@@ -85,21 +92,29 @@ impl Backend for Local {
 
     fn run(
         &mut self,
-        order: &Order,
+        spec: &RunSpec,
         cancel: &AtomicBool,
         on_window: &mut dyn FnMut(Window),
     ) -> Ended {
-        let applied = match variant::apply(&order.spec.cell.variant, &self.host, &self.journal) {
+        let applied = match variant::apply(&spec.cell.variant, &self.host, &self.journal) {
             Ok(applied) => applied,
             Err(error) => return failed(error.to_string()),
         };
         let mut knobs = applied.readings();
+        let pool = self.pool(spec);
+        let mut lost = CpuSet::default();
+        let mut on_window = |window| {
+            if let Some(online) = topology::online(&self.host).known() {
+                lost = lost.iter().chain(pool.minus(&online).iter()).collect();
+            }
+            on_window(window);
+        };
         let own = Own { pids: BTreeSet::from([std::process::id() as i32]), ..Own::default() };
-        let watch = Watch::begin(&self.host, &self.pool(&order.spec), own);
+        let watch = Watch::begin(&self.host, &pool, own);
         let (self_before_ns, family_before_ns) = (own_cpu_ns(), clock::family_cpu_ns());
-        let ended = match Runner::start(&order.spec, |pid| applied.adopt(pid)) {
+        let ended = match Runner::start(spec, |pid| applied.adopt(pid)) {
             Ok(mut runner) => {
-                let ended = runner.attend(order, cancel, on_window);
+                let ended = runner.attend(spec, cancel, &mut on_window);
                 runner.end();
                 ended
             }
@@ -109,7 +124,10 @@ impl Backend for Local {
             overhead_ns: own_cpu_ns() - self_before_ns,
             family_ns: clock::family_cpu_ns() - family_before_ns,
         };
-        let ended = finish(ended, watch, &mut knobs, &used);
+        let ended = match lost.is_empty() {
+            true => finish(ended, watch, &mut knobs, &used),
+            false => failed(format!("CPUs {lost} of the pool went offline in mid-run")),
+        };
         match applied.undo() {
             Ok(()) => ended,
             Err(error) => failed(format!("{error}; hint: schedlab restore")),
@@ -125,24 +143,40 @@ struct Used {
     family_ns: u64,
 }
 
-/// Adds what was seen from outside the runner to its result.
+/// Adds what was seen from outside the runner to its result, or to why there is none.
 fn finish(ended: Ended, watch: Watch, knobs: &mut Vec<KnobReading>, used: &Used) -> Ended {
-    let Ended::With(Outcome::Done { mut result }) = ended else { return ended };
     let disturbances = watch.end(used.family_ns);
-    let is_loss =
-        |found: &&Disturbance| found.kind == DisturbanceKind::CpuHotplug && found.share.is_some();
-    if let Some(loss) = disturbances.iter().find(is_loss) {
-        return failed(loss.detail.clone());
+    match ended {
+        Ended::Interrupted => Ended::Interrupted,
+        Ended::With(Outcome::Done { mut result }) => {
+            let is_loss = |found: &&Disturbance| {
+                found.kind == DisturbanceKind::CpuHotplug && found.share.is_some()
+            };
+            if let Some(loss) = disturbances.iter().find(is_loss) {
+                return failed(loss.detail.clone());
+            }
+            result.disturbances.extend(disturbances);
+            result.knobs.append(knobs);
+            let measurer = result.overhead_cpu_ns;
+            result.overhead_cpu_ns = measurer.map(|measurer_ns| measurer_ns + used.overhead_ns);
+            Ended::With(Outcome::Done { result })
+        }
+        Ended::With(Outcome::Failed { mut reason }) => {
+            for disturbance in disturbances {
+                reason.push_str(&format!("; beside it: {}", disturbance.detail));
+            }
+            failed(reason)
+        }
+        Ended::With(skipped) => Ended::With(skipped),
     }
-    result.disturbances.extend(disturbances);
-    result.knobs.append(knobs);
-    let measurer = result.overhead_cpu_ns;
-    result.overhead_cpu_ns = measurer.map(|measurer_ns| measurer_ns + used.overhead_ns);
-    Ended::With(Outcome::Done { result })
 }
 
 fn own_cpu_ns() -> u64 {
     clock::process_cpu_ns(std::process::id() as i32).unwrap_or(0)
+}
+
+fn over_limit(spec: &RunSpec) -> String {
+    format!("no result within {}: killed", show_duration(spec.limit_ns))
 }
 
 fn failed(reason: String) -> Ended {
@@ -160,7 +194,7 @@ impl Runner {
     /// Starts the process, lets `adopt` place it, and gives it the run.
     fn start(spec: &RunSpec, adopt: impl FnOnce(i32) -> io::Result<()>) -> Result<Runner, String> {
         let mut command = Command::new("/proc/self/exe");
-        command.arg(exec::RUNNER_ARGUMENT).arg(std::process::id().to_string());
+        command.arg0("schedlab").arg(exec::RUNNER_ARGUMENT).arg(std::process::id().to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0);
         let mut child =
@@ -184,11 +218,11 @@ impl Runner {
     /// Collects what the runner says until its last word, its death, the limit or a cancel.
     fn attend(
         &mut self,
-        order: &Order,
+        spec: &RunSpec,
         cancel: &AtomicBool,
         on_window: &mut dyn FnMut(Window),
     ) -> Ended {
-        let deadline = Instant::now() + Duration::from_nanos(order.limit_ns);
+        let deadline = Instant::now() + Duration::from_nanos(spec.limit_ns);
         loop {
             if cancel.load(Relaxed) {
                 return Ended::Interrupted;
@@ -199,19 +233,22 @@ impl Runner {
                 Ok(Ok(FromRunner::Done(result))) => return Ended::With(Outcome::Done { result }),
                 Ok(Ok(FromRunner::Failed { reason })) => return failed(reason),
                 Ok(Err(garbled)) => return failed(format!("the runner's words: {garbled}")),
-                Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
-                Err(RecvTimeoutError::Timeout) => {
-                    let limit = show_duration(order.limit_ns);
-                    return failed(format!("no result within {limit}: killed"));
-                }
-                Err(RecvTimeoutError::Disconnected) => return failed(self.death()),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return failed(self.death(spec)),
+            }
+            if Instant::now() > deadline {
+                return failed(over_limit(spec));
             }
         }
     }
 
     /// How a runner that said no last word has ended.
-    fn death(&mut self) -> String {
-        let status = self.wait_exit().map_or("closed its output".to_string(), |s| s.to_string());
+    fn death(&mut self, spec: &RunSpec) -> String {
+        let status = self.wait_exit();
+        if status.is_some_and(|status| status.signal() == Some(exec::LIMIT_SIGNAL)) {
+            return over_limit(spec);
+        }
+        let status = status.map_or("closed its output".to_string(), |status| status.to_string());
         let stderr = self.stderr.take().and_then(|reader| reader.join().ok()).unwrap_or_default();
         match stderr.trim() {
             "" => format!("the runner died: {status}"),

@@ -22,16 +22,10 @@ pub trait Backend {
     /// Executes one run. Windows are given away as they close. `cancel` is looked at often.
     fn run(
         &mut self,
-        order: &Order,
+        spec: &RunSpec,
         cancel: &AtomicBool,
         on_window: &mut dyn FnMut(Window),
     ) -> Ended;
-}
-
-/// One run and how long it may take.
-pub struct Order {
-    pub spec: RunSpec,
-    pub limit_ns: u64,
 }
 
 #[derive(Debug)]
@@ -45,6 +39,8 @@ pub enum Ended {
 pub struct Entry {
     pub name: &'static str,
     pub about: &'static str,
+    /// Whether what an earlier, killed process left changed must be undone first.
+    pub touches_machine: bool,
     /// Takes the folder of the journal of changes to the machine.
     pub make: fn(&Path) -> Result<Box<dyn Backend>, String>,
 }
@@ -54,11 +50,13 @@ pub fn registry() -> &'static [Entry] {
         Entry {
             name: "local",
             about: "this machine, its kernel, its noise",
+            touches_machine: true,
             make: |state| Ok(Box::new(Local::new(state)?)),
         },
         Entry {
             name: "null",
             about: "no machine: invented figures that depend on plan and seed only",
+            touches_machine: false,
             make: |_| Ok(Box::new(Null::default())),
         },
     ]

@@ -19,7 +19,7 @@ use crate::model::{
 use crate::stats::Histogram;
 use crate::workload::{self, Request, Spec};
 
-use super::{Backend, Ended, Order};
+use super::{Backend, Ended};
 
 /// CPUs that the invented machine has.
 const CPUS: u32 = 2;
@@ -72,11 +72,10 @@ impl Backend for Null {
 
     fn run(
         &mut self,
-        order: &Order,
+        spec: &RunSpec,
         cancel: &AtomicBool,
         on_window: &mut dyn FnMut(Window),
     ) -> Ended {
-        let spec = &order.spec;
         if cancel.load(Relaxed) {
             return Ended::Interrupted;
         }

@@ -98,7 +98,7 @@ pub fn main() -> ExitCode {
         Err(failure) => {
             let text = failure.to_string();
             if !text.is_empty() {
-                eprintln!("{}", text.trim_end());
+                terminal::tell(text.trim_end());
             }
             failure.exit_code()
         }

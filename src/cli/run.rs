@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,13 +12,14 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::backend::{self, Backend};
 use crate::engine::{self, Job};
-use crate::model::{EVENT_SCHEMA, Event, Outcome, Plan, PlanEnd, PlanStarted, Record, duration_ns};
+use crate::model::{EVENT_SCHEMA, Event, Outcome, Plan, PlanEnd, PlanStarted, Raw, Record};
 use crate::plan;
+use crate::sys::signal::is_ignored;
 use crate::sys::{self, clock};
 
 use super::progress::Progress;
 use super::report::Output;
-use super::{Database, Failure, restore};
+use super::{Database, Failure, restore, terminal};
 
 #[derive(Args)]
 pub struct RunArgs {
@@ -32,41 +33,33 @@ pub struct RunArgs {
     #[arg(long)]
     print: bool,
     /// Check the plan against this machine, print its cells and do nothing
-    #[arg(long)]
+    #[arg(long, conflicts_with = "resume")]
     dry_run: bool,
     /// Where to run: `schedlab list backends`
     #[arg(long, default_value = "local", conflicts_with = "resume")]
     backend: String,
     /// In place of the plan's rounds
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    rounds: Option<u32>,
+    #[arg(long, value_name = "N", conflicts_with = "resume")]
+    rounds: Option<i64>,
     /// In place of the plan's duration of each run, with its unit: 5s
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    duration: Option<u64>,
+    #[arg(long, value_name = "TIME", conflicts_with = "resume")]
+    duration: Option<String>,
     /// In place of the plan's seed
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
+    #[arg(long, value_name = "N", conflicts_with = "resume")]
+    seed: Option<i64>,
     /// Fail (exit 3) where a cell cannot run here, or a run fails
     #[arg(long)]
     strict: bool,
     /// No progress, no report: store only
     #[arg(short, long)]
     quiet: bool,
-    /// Write the engine's events to this file too, one line of JSON each
+    /// Write the engine's events to this new file too, one line of JSON each
     #[arg(long, value_name = "FILE")]
     events: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
     #[command(flatten)]
     db: Database,
-}
-
-fn parse_duration(text: &str) -> Result<u64, String> {
-    match duration_ns(text) {
-        Ok(0) => Err("a run must take some time".to_string()),
-        Ok(ns) => Ok(ns),
-        Err(misfit) => Err(format!("{}; {}", misfit.message, misfit.hint)),
-    }
 }
 
 pub fn run(args: &RunArgs) -> Result<(), Failure> {
@@ -81,7 +74,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     let environment = backend.environment();
     let mut plan =
         plan::parse(&name, &text, Some(&environment.topology.online)).map_err(Failure::Plan)?;
-    override_measure(&mut plan, args);
+    override_measure(&mut plan, args)?;
     let cells = plan::cells(&plan);
     let started_unix_ns = clock::unix_ns();
     let started = PlanStarted {
@@ -116,6 +109,10 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
     let done = store.finished_runs(&id)?;
     let mut started = store.record(&id)?.started;
     drop(store);
+    if started.cells != plan::cells(&started.plan) {
+        let text = format!("the stored plan {id} does not fit its own cells");
+        return Err(Failure::Usage(format!("{text}\nhint: schedlab run with the plan's file")));
+    }
     let mut backend = make_backend(&started.backend)?;
     started.environment = backend.environment();
     let job = Job { order: plan::order(&started.plan), started, done };
@@ -123,20 +120,28 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
 }
 
 /// The plan's name for messages and its text: a built-in by name, else a file.
-fn load(plan: &str) -> Result<(String, String), Failure> {
-    if let Some(builtin) = plan::builtin(plan) {
+fn load(named: &str) -> Result<(String, String), Failure> {
+    if let Some(builtin) = plan::builtin(named) {
         return Ok((format!("{}.toml", builtin.name), builtin.text.to_string()));
     }
-    match std::fs::read_to_string(plan) {
-        Ok(text) => Ok((plan.to_string(), text)),
-        Err(error) => Err(Failure::Usage(format!(
-            "cannot read the plan `{}`: {error}, and no built-in plan has this name\n\
-             hint: schedlab list plans",
-            plan.escape_default()
-        ))),
-    }
+    let shown = named.escape_default();
+    let read = File::open(named).and_then(|file| {
+        let mut text = String::new();
+        // One byte more than a plan may have: the parser says that it is too long.
+        file.take(plan::MAX_TEXT_BYTES as u64 + 1).read_to_string(&mut text).map(|_| text)
+    });
+    read.map(|text| (named.to_string(), text)).map_err(|error| {
+        let text = match error.kind() {
+            io::ErrorKind::NotFound => {
+                format!("there is neither a built-in plan nor a file `{shown}`")
+            }
+            _ => format!("cannot read the plan `{shown}`: {error}"),
+        };
+        Failure::Usage(format!("{text}\nhint: schedlab list plans"))
+    })
 }
 
+/// Makes a backend, with the machine as it was before any killed schedlab.
 fn make_backend(name: &str) -> Result<Box<dyn Backend>, Failure> {
     let Some(entry) = backend::registry().iter().find(|entry| entry.name == name) else {
         return Err(Failure::Usage(format!(
@@ -144,15 +149,29 @@ fn make_backend(name: &str) -> Result<Box<dyn Backend>, Failure> {
             name.escape_default()
         )));
     };
+    if entry.touches_machine {
+        for line in restore::undo_leftovers()? {
+            terminal::tell(&format!("restored: {line}"));
+        }
+    }
     let state = sys::state_dir().map_err(Failure::Here)?;
     (entry.make)(&state).map_err(Failure::Here)
 }
 
-fn override_measure(plan: &mut Plan, args: &RunArgs) {
-    let measure = &mut plan.measure;
-    measure.rounds = args.rounds.unwrap_or(measure.rounds);
-    measure.duration_ns = args.duration.unwrap_or(measure.duration_ns);
-    measure.seed = args.seed.unwrap_or(measure.seed);
+/// What the command line says in place of the plan, within the plan format's own limits.
+fn override_measure(plan: &mut Plan, args: &RunArgs) -> Result<(), Failure> {
+    let given = [
+        ("rounds", args.rounds.map(Raw::Int)),
+        ("duration", args.duration.clone().map(Raw::Text)),
+        ("seed", args.seed.map(Raw::Int)),
+    ];
+    for (name, raw) in given {
+        let Some(raw) = raw else { continue };
+        plan::set_measure(plan, name, &raw).map_err(|misfit| {
+            Failure::Usage(format!("--{name}: {}\nhint: {}", misfit.message, misfit.hint))
+        })?;
+    }
+    Ok(())
 }
 
 /// `20261121-012345-3f9a`: sorts by time, and two in one second differ.
@@ -180,9 +199,6 @@ fn dry_run(job: &Job, backend: &dyn Backend) -> Result<(), Failure> {
 
 /// Runs the job with all its sinks, then prints the report and judges the end.
 fn execute(args: &RunArgs, job: &Job, backend: &mut dyn Backend) -> Result<(), Failure> {
-    for line in restore::undo_leftovers()? {
-        eprintln!("restored: {line}");
-    }
     let mut store = args.db.open()?;
     let mut events = args.events.as_deref().map(EventFile::create).transpose()?;
     let cancel = cancel_on_signals()?;
@@ -198,16 +214,21 @@ fn execute(args: &RunArgs, job: &Job, backend: &mut dyn Backend) -> Result<(), F
     progress.finish();
     let end = end?;
     let record = store.record(&job.started.id)?;
+    let judged = judge(args, &record, end);
     if !args.quiet {
-        args.output.write(std::slice::from_ref(&record))?;
+        match args.output.write(std::slice::from_ref(&record)) {
+            Err(Failure::OutputClosed) | Ok(()) => {}
+            Err(failure) => return Err(failure),
+        }
     }
-    judge(args, &record, end)
+    judged
 }
 
-/// The first signal stops after the current run is broken off; the second ends at once.
+/// The first signal stops after the current run is broken off; the second ends at once. What
+/// was ignored when schedlab was started (nohup) stays ignored.
 fn cancel_on_signals() -> Result<Arc<AtomicBool>, Failure> {
     let cancel = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal)) {
         signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&cancel))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&cancel)))
             .map_err(|error| Failure::Here(format!("cannot catch signals: {error}")))?;
@@ -244,8 +265,8 @@ struct EventFile {
 impl EventFile {
     fn create(path: &Path) -> Result<EventFile, Failure> {
         let name = path.display().to_string();
-        let file = File::create(path)
-            .map_err(|error| Failure::Here(format!("cannot write {name}: {error}")))?;
+        let file = File::create_new(path)
+            .map_err(|error| Failure::Here(format!("cannot make {name}: {error}")))?;
         Ok(EventFile { file, name })
     }
 

@@ -1,6 +1,6 @@
 //! What the terminal is: its width, whether it takes colour.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 
 use crate::plan::PlanErrors;
 use crate::sys::terminal_columns;
@@ -21,6 +21,11 @@ pub fn color(stream: &impl IsTerminal) -> bool {
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     stream.is_terminal() && !no_color && !dumb
+}
+
+/// A line on standard error; one that is closed or full loses it, and nothing else.
+pub fn tell(line: &str) {
+    _ = writeln!(io::stderr().lock(), "{line}");
 }
 
 pub fn render_plan_errors(errors: &PlanErrors) -> String {

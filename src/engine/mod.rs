@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use crate::backend::{Backend, Ended, Order};
+use crate::backend::{Backend, Ended};
 use crate::model::{
     Cell, Event, Measure, Outcome, PlanEnd, PlanStarted, RunKey, RunSpec, WIRE_VERSION,
 };
@@ -80,8 +80,8 @@ fn execute_run<E>(
     }
     emit(&Event::RunStarted { key })?;
     let mut unsaid = Ok(());
-    let order = order_run(cell, key, &job.started.plan.measure);
-    let ended = backend.run(&order, cancel, &mut |window| {
+    let spec = order_run(cell, key, &job.started.plan.measure);
+    let ended = backend.run(&spec, cancel, &mut |window| {
         if unsaid.is_ok() {
             unsaid = emit(&Event::Window { key, window });
         }
@@ -97,18 +97,16 @@ fn execute_run<E>(
 }
 
 /// The seed depends on plan and round alone: in one round all variants draw the same.
-fn order_run(cell: &Cell, key: RunKey, measure: &Measure) -> Order {
+fn order_run(cell: &Cell, key: RunKey, measure: &Measure) -> RunSpec {
     let section_ns = measure.warmup_ns.saturating_add(measure.duration_ns);
-    Order {
-        spec: RunSpec {
-            wire: WIRE_VERSION,
-            cell: cell.clone(),
-            warmup_ns: measure.warmup_ns,
-            duration_ns: measure.duration_ns,
-            window_ns: measure.window_ns,
-            seed: measure.seed.wrapping_add(u64::from(key.round).wrapping_mul(0x9e37_79b9)),
-        },
+    RunSpec {
+        wire: WIRE_VERSION,
+        cell: cell.clone(),
+        warmup_ns: measure.warmup_ns,
+        duration_ns: measure.duration_ns,
+        window_ns: measure.window_ns,
         limit_ns: section_ns.saturating_add(measure.grace_ns),
+        seed: measure.seed.wrapping_add(u64::from(key.round).wrapping_mul(0x9e37_79b9)),
     }
 }
 
@@ -248,7 +246,7 @@ mod tests {
         let measure = &job.started.plan.measure;
         let seed = |round, cell| {
             let key = RunKey { round, cell };
-            order_run(&job.started.cells[cell as usize], key, measure).spec.seed
+            order_run(&job.started.cells[cell as usize], key, measure).seed
         };
         assert_eq!(seed(0, 0), seed(0, 1));
         assert_ne!(seed(0, 0), seed(1, 0));

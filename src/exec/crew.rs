@@ -216,10 +216,11 @@ fn live(member: &Member, control: &'static Control, load: &dyn Load, dress: &Dre
         variant::apply_to_self(&dress.knobs)?;
         let worker = Worker::new(control, member.slot, member.recorders, seed);
         load.work(member.index, &worker)?;
-        if worker.running() { Err("ended before the run did".to_string()) } else { Ok(()) }
+        if !control.stopped() { Err("ended before the run did".to_string()) } else { Ok(()) }
     };
     match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(())) => {}
+        // It stays, asleep, so that what the kernel counted of it can be read.
+        Ok(Ok(())) => control.stay(),
         Ok(Err(why)) => member.slot.fail(&why),
         Err(_) => member.slot.fail("panicked"),
     }

@@ -77,7 +77,8 @@ impl Section {
         let until_ns = from_ns + self.duration_ns;
         crew.control().open(start_ns, from_ns, until_ns);
         sleep_and_look(crew, from_ns)?;
-        let first: Vec<Sample> = crew.members().iter().map(read_sample).collect();
+        let first: Vec<Sample> =
+            crew.members().iter().map(read_sample).collect::<Result<_, _>>()?;
         crew.members().iter().for_each(|member| _ = member.slot.take_peak_ns());
         let mut last = first.clone();
         let mut end_ns = from_ns;
@@ -89,8 +90,9 @@ impl Section {
             sleep_and_look(crew, end_ns)?;
             let workers = crew.members().iter().zip(&mut last);
             let workers = workers.map(|(member, last)| close_window(member, last, start_ns));
-            on_window(Window { index, workers: workers.collect() })?;
+            on_window(Window { index, workers: workers.collect::<Result<_, _>>()? })?;
         }
+        crew.control().stop();
         let overhead_cpu_ns = clock::own_thread_cpu_ns() - overhead_before_ns;
         let tasks_after = read_tasks(crew, &mut self.tasks);
         let pairs = first.iter().zip(&last).zip(self.tasks_before.into_iter().zip(tasks_after));
@@ -109,7 +111,7 @@ impl Sample {
         Sample {
             at_ns: self.at_ns - earlier.at_ns,
             ops: self.ops - earlier.ops,
-            cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
+            cpu_ns: self.cpu_ns - earlier.cpu_ns,
             counters: std::array::from_fn(|i| self.counters[i] - earlier.counters[i]),
         }
     }
@@ -121,30 +123,31 @@ fn sleep_and_look(crew: &Crew, deadline_ns: u64) -> Result<(), String> {
     crew.look_for_failures()
 }
 
-fn close_window(member: &Member, last: &mut Sample, start_ns: u64) -> WorkerWindow {
-    let now = read_sample(member);
+fn close_window(member: &Member, last: &mut Sample, start_ns: u64) -> Result<WorkerWindow, String> {
+    let now = read_sample(member)?;
     let window = now.since(last);
     *last = now;
-    WorkerWindow {
+    Ok(WorkerWindow {
         end_at_ns: now.at_ns - start_ns,
         wall_ns: window.at_ns,
         ops: window.ops,
         cpu_ns: window.cpu_ns,
         peak_ns: member.slot.take_peak_ns(),
-    }
+    })
 }
 
-fn read_sample(member: &Member) -> Sample {
+fn read_sample(member: &Member) -> Result<Sample, String> {
     let cpu_ns = match member.kind {
         WorkerKind::Threads => clock::thread_cpu_ns(member.slot.tid()),
         WorkerKind::Processes => clock::process_cpu_ns(member.pid),
     };
-    Sample {
+    let ended = || format!("worker {} (tid {}) has ended", member.index, member.slot.tid());
+    Ok(Sample {
         at_ns: clock::monotonic_ns(),
         ops: member.slot.ops(),
-        cpu_ns: cpu_ns.unwrap_or(0),
+        cpu_ns: cpu_ns.ok_or_else(ended)?,
         counters: member.slot.counters(),
-    }
+    })
 }
 
 /// What procfs says of each worker, and when it said so.

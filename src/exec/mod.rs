@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::io::{self, BufRead, BufWriter, Write};
 
 use crate::model::{FromRunner, RunSpec, WIRE_VERSION};
-use crate::sys::{clock, fork};
+use crate::sys::{clock, fork, thread};
 
 use crew::Crew;
 pub use result::set_result;
@@ -27,6 +27,7 @@ pub fn run_and_exit(parent: Option<OsString>) -> ! {
     if let Some(parent) = parent.and_then(|pid| pid.to_str()?.parse().ok()) {
         fork::die_with_parent(parent);
     }
+    thread::set_name("schedlab-run");
     std::process::exit(runner(&mut std::io::stdin().lock(), &mut std::io::stdout()))
 }
 
@@ -47,6 +48,11 @@ fn runner(input: &mut dyn BufRead, output: &mut dyn Write) -> i32 {
     }
 }
 
+/// What ends a runner that has outlived its limit by [`LIMIT_SLACK_NS`].
+pub const LIMIT_SIGNAL: i32 = thread::ALARM_SIGNAL;
+/// Whoever gave the run is first to say that it took too long, if it still can.
+const LIMIT_SLACK_NS: u64 = 2_000_000_000;
+
 fn read_spec(input: &mut dyn BufRead) -> Result<RunSpec, String> {
     let mut line = String::new();
     input.read_line(&mut line).map_err(|error| format!("no run to execute: {error}"))?;
@@ -54,6 +60,9 @@ fn read_spec(input: &mut dyn BufRead) -> Result<RunSpec, String> {
         serde_json::from_str(&line).map_err(|error| format!("no run to execute: {error}"))?;
     if spec.wire != WIRE_VERSION {
         return Err(format!("wire version {} here, {WIRE_VERSION} asked for", spec.wire));
+    }
+    if spec.window_ns == 0 || spec.duration_ns == 0 {
+        return Err("a run and its windows must take some time".to_string());
     }
     Ok(spec)
 }
@@ -63,6 +72,8 @@ fn run(
     spec: &RunSpec,
     say: &mut dyn FnMut(FromRunner) -> Result<(), String>,
 ) -> Result<(), String> {
+    thread::end_process_after(spec.limit_ns.saturating_add(LIMIT_SLACK_NS));
+    thread::become_ordinary()?;
     let crew = Crew::assemble(spec)?;
     crew.await_arrival()?;
     let section = measure::Section::begin(&crew, spec);

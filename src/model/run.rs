@@ -18,6 +18,8 @@ pub struct RunSpec {
     pub warmup_ns: u64,
     pub duration_ns: u64,
     pub window_ns: u64,
+    /// The runner ends by itself a little after this, whatever its threads do.
+    pub limit_ns: u64,
     /// Seeds what workers draw: arrivals, offsets. The same for all variants of a round.
     pub seed: u64,
 }

@@ -182,6 +182,11 @@ impl Kind {
 }
 
 impl Misfit {
+    /// For a name that no table has.
+    pub fn unknown(name: &str) -> Self {
+        Misfit::new(format!("`{}` is not known here", name.escape_default()), "schedlab --help")
+    }
+
     fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Misfit { message: message.into(), hint: hint.into() }
     }

@@ -19,13 +19,35 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use crate::model::{CpuSet, Plan};
+use crate::model::{CpuSet, Misfit, Plan, Raw, Value};
 
 pub use builtin::{Builtin, builtin, builtins};
 pub use error::{PlanError, PlanErrors};
 pub use fields::{MAX_CELLS, MAX_RUNS, MAX_TEXT_BYTES, MAX_WORKERS};
 pub use order::{cells, order};
 pub use schema::json_schema;
+
+/// Puts a value in place of one of `[measure]`'s, within the limits of the plan format.
+pub fn set_measure(plan: &mut Plan, name: &str, raw: &Raw) -> Result<(), Misfit> {
+    let field = fields::MEASURE.iter().find(|field| field.name == name);
+    let value = field.ok_or_else(|| Misfit::unknown(name))?.kind.parse(raw)?;
+    let measure = &mut plan.measure;
+    match (name, value) {
+        ("rounds", Value::Int(rounds)) => measure.rounds = rounds as u32,
+        ("seed", Value::Int(seed)) => measure.seed = seed as u64,
+        ("duration", Value::DurationNs(duration_ns)) => {
+            measure.duration_ns = duration_ns;
+            measure.window_ns = measure.window_ns.min(duration_ns);
+        }
+        _ => return Err(Misfit::unknown(name)),
+    }
+    let runs = (plan.variants.len() * plan.works.len()) as u64 * u64::from(measure.rounds);
+    if runs > MAX_RUNS {
+        let message = format!("{} rounds are {runs} runs", measure.rounds);
+        return Err(Misfit { message, hint: format!("at most {MAX_RUNS}") });
+    }
+    Ok(())
+}
 
 /// Parses and checks a plan. `source_name` is the file's name, for messages; `machine` holds
 /// the CPUs that exist (`None`: not checked).

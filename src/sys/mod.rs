@@ -16,6 +16,7 @@ pub mod private;
 pub mod process;
 pub mod sched;
 pub mod shared;
+pub mod signal;
 pub mod task;
 #[cfg(test)]
 pub mod testing;

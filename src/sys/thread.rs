@@ -4,7 +4,7 @@ use super::sched::{self, Attr, Policy};
 
 /// Threads and processes that the caller starts later do not inherit its policy.
 const RESET_ON_FORK: u64 = 0x01;
-/// Above every other real-time thread: it sleeps but for one pass over the workers a window.
+/// Above every worker (the `priority` knob ends below it): it sleeps but for one pass over the workers a window.
 const MEASURER_PRIORITY: u32 = 99;
 /// The shortest slice that the kernel grants (Linux 6.12 and later).
 const SHORTEST_SLICE_NS: u64 = 100_000;
@@ -17,6 +17,42 @@ pub fn set_name(name: &str) {
     // SAFETY: the kernel reads at most 16 bytes, of which the last is 0.
     unsafe {
         libc::prctl(libc::PR_SET_NAME, bytes.as_ptr());
+    }
+}
+
+/// Puts the calling thread under SCHED_OTHER with nice 0, whatever it was started under:
+/// workers that it starts begin there.
+pub fn become_ordinary() -> Result<(), String> {
+    let now = sched::attr(0).map_err(|error| format!("sched_getattr: {error}"))?;
+    if now.policy == Policy::Other.number() && now.nice == 0 {
+        return Ok(());
+    }
+    let ordinary = Attr { policy: Policy::Other.number(), ..Attr::default() };
+    sched::set_attr(0, &ordinary).map_err(|error| {
+        let policy = Policy::from_number(now.policy).map_or("another policy", Policy::word);
+        format!(
+            "schedlab was started under {policy} with nice {}, which workers would inherit and \
+             which cannot be left ({error})\nhint: start it without nice and chrt",
+            now.nice
+        )
+    })
+}
+
+/// What [`end_process_after`] ends the process with.
+pub const ALARM_SIGNAL: i32 = libc::SIGALRM;
+
+/// Has the kernel end this process after a time, whatever its threads do by then.
+pub fn end_process_after(after_ns: u64) {
+    let seconds = libc::timeval {
+        tv_sec: libc::time_t::try_from(after_ns / 1_000_000_000).unwrap_or(libc::time_t::MAX),
+        tv_usec: 999_999,
+    };
+    let once = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    let timer = libc::itimerval { it_interval: once, it_value: seconds };
+    // SAFETY: the timer is valid, the old one is not asked for; SIGALRM's default action is
+    // to end the process.
+    unsafe {
+        libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut());
     }
 }
 

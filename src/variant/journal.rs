@@ -13,12 +13,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use crate::sys::Host;
 
 use super::apply::Change;
+
+/// How long a restorer waits for another one, or for what is left of the writer.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Says which process wrote a journal: it is unique for ever on one machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -209,7 +213,15 @@ impl Left {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened?,
         };
-        if lock(&file).is_err() || file.metadata()?.nlink() == 0 {
+        // A child of the dead writer holds its lock until it has executed its program.
+        let deadline = Instant::now() + LOCK_PATIENCE;
+        while lock(&file).is_err() {
+            if Instant::now() > deadline {
+                return Ok(None);
+            }
+            std::thread::sleep(LOCK_PATIENCE / 200);
+        }
+        if file.metadata()?.nlink() == 0 {
             return Ok(None);
         }
         let mut text = Vec::new();

@@ -61,9 +61,21 @@ impl Control {
         futex::wait(&self.arrived.0, seen, Some(timeout_ns), futex::Scope::Shared);
     }
 
-    /// Asks workers that look to return; those that are asleep are ended with the process.
+    /// Asks workers that look to return, so that they leave the CPUs; those that are asleep
+    /// are ended with the process.
     pub fn stop(&self) {
         self.stop.store(1, Release);
+    }
+
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Acquire) != 0
+    }
+
+    /// Sleeps until the process ends.
+    pub fn stay(&self) -> ! {
+        loop {
+            futex::wait(&self.stop, 1, None, futex::Scope::Shared);
+        }
     }
 }
 
