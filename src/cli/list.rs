@@ -75,8 +75,8 @@ fn runs(db: &Database) -> Result<Vec<Vec<String>>, Failure> {
     let plans = db.open_read_only()?.plans()?;
     let rows = plans.into_iter().map(|plan| {
         let state = if plan.ended.is_some() { "" } else { ", not ended" };
-        let title: String = plan.title.chars().filter(|c| !c.is_control()).collect();
-        vec![plan.id, format!("{title} ({} of {} runs{state})", plan.runs_done, plan.runs_total)]
+        let (id, title) = (report::shortened(&plan.id, 64), report::shortened(&plan.title, 100));
+        vec![id, format!("{title} ({} of {} runs{state})", plan.runs_done, plan.runs_total)]
     });
     Ok(rows.collect())
 }

@@ -1,13 +1,15 @@
 //! Progress of a plan on standard error: a bar with the time left on a terminal, a line a
 //! round elsewhere.
 
-use std::io::{self, IsTerminal};
+use std::io;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::engine::Job;
 use crate::model::{Cell, Event, RunKey};
+
+use super::terminal;
 
 pub struct Progress {
     cells: Vec<Cell>,
@@ -30,7 +32,7 @@ impl Progress {
     pub fn new(job: &Job, quiet: bool) -> Progress {
         let total = job.order.len() as u64;
         let remaining = total - job.done.len() as u64;
-        let display = match (quiet, io::stderr().is_terminal()) {
+        let display = match (quiet, terminal::redraws(&io::stderr())) {
             (true, _) => Display::None,
             (false, false) => Display::Lines,
             (false, true) => Display::Bar(bar(total, job.done.len() as u64)),
@@ -83,7 +85,7 @@ impl Progress {
                 let all_ended = self.ended == self.remaining;
                 if all_ended || self.last_round.is_some_and(|round| round != key.round) {
                     let done = self.total - self.remaining + self.ended;
-                    eprintln!("{done} of {} runs, {left} left", self.total);
+                    terminal::tell(&format!("{done} of {} runs, {left} left", self.total));
                 }
             }
         }

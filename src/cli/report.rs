@@ -62,12 +62,7 @@ pub fn run(args: &ReportArgs) -> Result<(), Failure> {
 
 /// The ids that a selection names, oldest first.
 fn select(store: &Store, text: &str) -> Result<Vec<String>, Failure> {
-    let count = match text {
-        "last" => Some(1),
-        "all" => Some(usize::MAX),
-        _ => text.strip_prefix("last:").and_then(|count| count.parse().ok()),
-    };
-    let Some(count) = count else { return Ok(vec![find(store, text)?]) };
+    let Some(count) = count(text)? else { return Ok(vec![find(store, text)?]) };
     let mut ids: Vec<String> = store.plans()?.into_iter().take(count).map(|plan| plan.id).collect();
     if ids.is_empty() {
         let hint = "hint: schedlab run quick";
@@ -75,6 +70,23 @@ fn select(store: &Store, text: &str) -> Result<Vec<String>, Failure> {
     }
     ids.reverse();
     Ok(ids)
+}
+
+/// How many of the newest plans a selection names; `None` where it is the beginning of an id.
+fn count(text: &str) -> Result<Option<usize>, Failure> {
+    let number = match text {
+        "last" => return Ok(Some(1)),
+        "all" => return Ok(Some(usize::MAX)),
+        _ => text.strip_prefix("last:"),
+    };
+    let Some(number) = number else { return Ok(None) };
+    match number.parse() {
+        Ok(count @ 1..) => Ok(Some(count)),
+        _ => Err(Failure::Usage(format!(
+            "`last:{}` names no number of plans, which is from 1 up\nhint: schedlab report last:3",
+            number.escape_default()
+        ))),
+    }
 }
 
 /// The one stored plan whose id begins with `prefix`.
@@ -97,5 +109,33 @@ pub fn find(store: &Store, prefix: &str) -> Result<String, Failure> {
             many.len(),
             prefix.escape_default()
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_selection_counts() {
+        let cases = [
+            ("last", Some(Some(1))),
+            ("all", Some(Some(usize::MAX))),
+            ("last:1", Some(Some(1))),
+            ("last:12", Some(Some(12))),
+            ("20261121-01", Some(None)),
+            ("lasting", Some(None)),
+            ("last:", None),
+            ("last:0", None),
+            ("last:-1", None),
+            ("last:x", None),
+            ("last: 1", None),
+            ("last:99999999999999999999999", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(count(text).ok(), expected, "{text}");
+        }
+        let told = count("last:\u{1b}").unwrap_err().to_string();
+        assert!(told.contains("`last:\\u{1b}`") && told.contains("\nhint: "), "{told}");
     }
 }

@@ -260,7 +260,9 @@ impl Draft {
             let work = self.work(point);
             if let Err(why) = check_layout(&work, cpus, seed, &self.sets) {
                 // One point of a workload is enough: the others mostly fail alike.
-                let hint = "change the parameters that do not go together";
+                let (why, hint) = why
+                    .split_once("\nhint: ")
+                    .unwrap_or((&why, "change the parameters that do not go together"));
                 let message = format!("{} cannot be run: {why}", shown(&work.label()));
                 faults.add(&self.span, message, "this workload", hint);
                 return Vec::new();

@@ -54,8 +54,10 @@ impl Workload for Fake {
 
     fn layout(&self, request: &Request) -> Result<Vec<usize>, String> {
         let threads = request.params["threads"].as_int().unwrap_or_default() as usize;
-        if threads == 13 {
-            return Err(format!("13 threads on {} CPUs", request.cpus));
+        match threads {
+            13 => return Err(format!("13 threads on {} CPUs", request.cpus)),
+            14 => return Err("14 threads\nhint: threads = 12".to_string()),
+            _ => {}
         }
         Ok(vec![0; threads * request.count as usize])
     }
@@ -269,6 +271,7 @@ fn wrong_workloads() {
         (&with_web("items = [[\"1ms\"], \"2ms\"]"), &["4:10: a list does not fit here"]),
         (&with_web("lock = 1.5"), &["4:8: `1.5` does not fit here"]),
         (&with_web("threads = 13"), &["2:1: `web` cannot be run: set `web`: 13 threads on 2 CPUs"]),
+        (&with_web("threads = 14"), &["2:1: `web` cannot be run: set `web`: 14 threads"]),
         (
             &with_web("threads = [1, 13]"),
             &["2:1: `web threads=13` cannot be run: set `web`: 13 threads on 2 CPUs"],
@@ -365,6 +368,8 @@ fn hints_name_what_was_meant() {
             "one value here: only parameters of workloads make axes; a whole number from 1 to 100000",
         ),
         (with_web("rounds = 5"), "`rounds` belongs in [measure]"),
+        (with_web("threads = 13"), "change the parameters that do not go together"),
+        (with_web("threads = 14"), "threads = 12"),
         (with_web("[measure]\nwarmup = 1"), "write it with its unit, such as \"1ms\""),
         (with_web("[placement]\ncpus = \"7\""), "this machine has CPUs 0-1"),
     ];
@@ -654,7 +659,7 @@ fn meant() -> impl Strategy<Value = Meant> {
     (
         (1_u32..=6, any::<u32>(), 10_u64..100_000),
         prop::collection::vec(slice, 1..4),
-        distinct((1_i64..100).prop_filter("refused", |n| *n != 13), 4),
+        distinct((1_i64..100).prop_filter("refused", |n| ![13, 14].contains(n)), 4),
         distinct(1_u32..50, 3),
         distinct(prop::sample::select(vec!["futex", "pipe"]), 2),
         prop::option::of(1_u32..9),

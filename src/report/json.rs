@@ -10,8 +10,8 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::summary::{
-    Failure, Mark, MarkKind, MetricSummary, RowSummary, SetSummary, Skip, Summary, WorkSummary,
-    summarise,
+    Failure, Mark, MarkKind, MetricSummary, RowSummary, SetSummary, Skip, Summary, Touched,
+    WorkSummary, summarise,
 };
 use super::{Format, Options};
 use crate::model::{
@@ -244,7 +244,8 @@ fn mark<'a>(mark: &'a Mark<'a>) -> MarkOut<'a> {
         MarkKind::Disturbance(kind) => word(&kind),
     };
     let touched = mark.touched.iter();
-    let touched = touched.map(|(variant, rounds)| TouchedOut { variant: &variant.name, rounds });
+    let touched = touched
+        .map(|Touched { variant, rounds, .. }| TouchedOut { variant: &variant.name, rounds });
     MarkOut {
         kind,
         detail: &mark.detail,
@@ -378,6 +379,8 @@ mod tests {
         assert!(p99["ratio_low"].as_f64() < p99["ratio"].as_f64());
         assert!(p99["ratio"].as_f64() < p99["ratio_high"].as_f64());
         assert_eq!(p99["ratio_pairs"], 10);
+        let neutral = metrics.iter().find(|metric| metric["name"] == "migrations").unwrap();
+        assert_eq!((&neutral["median"], &neutral["ratio"]), (&12.0.into(), &Value::Null));
         assert_eq!((&p99["unit"], &p99["direction"]), (&"ns".into(), &"lower_is_better".into()));
     }
 

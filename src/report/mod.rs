@@ -15,6 +15,8 @@ use std::io::{self, Write};
 
 use crate::model::Record;
 
+pub use text::shortened;
+
 /// Every format, the default first.
 pub fn formats() -> &'static [&'static dyn Format] {
     &[&text::Text, &json::Json, &csv::Csv]

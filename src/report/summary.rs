@@ -20,7 +20,24 @@ pub struct Summary<'a> {
     pub works: Vec<WorkSummary<'a>>,
     /// Variants that could run in no cell, each for one reason.
     pub skipped_everywhere: Vec<Skip<'a>>,
+    /// What took so much of the pool that the plan asks another question than it measured.
+    pub takers: Vec<Taker>,
 }
+
+/// Something from outside that took more than [`MOST_TAKEN`] of the pool in some run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Taker {
+    pub kind: DisturbanceKind,
+    /// Of the pool, in the worst run.
+    pub worst_share: f64,
+    /// Runs that lost more than [`MOST_TAKEN`].
+    pub runs: usize,
+    /// Runs that were measured.
+    pub measured: usize,
+}
+
+/// The share of the pool that a run may lose to others and still tell of its plan.
+pub const MOST_TAKEN: f64 = 0.25;
 
 /// All variants of one work.
 pub struct WorkSummary<'a> {
@@ -63,8 +80,8 @@ pub struct MetricSummary<'a> {
     pub median: Option<f64>,
     pub mean: Option<f64>,
     pub cv: Option<f64>,
-    /// To the baseline, paired within rounds; `None` for the baseline itself, and for all
-    /// where it has no measured run.
+    /// To the baseline, paired within rounds; `None` for the baseline itself, for what is
+    /// neither better nor worse, and for all where the baseline has no measured run.
     pub ratio: Option<Result<Ratio, NoRatio>>,
 }
 
@@ -88,7 +105,17 @@ pub struct Mark<'a> {
     figures: Vec<f64>,
     /// Whether other runs had smaller figures.
     pub worst_of_several: bool,
-    pub touched: Vec<(&'a Variant, Vec<u32>)>,
+    pub touched: Vec<Touched<'a>>,
+    /// Whether no measured run of the work is without it.
+    pub every_run: bool,
+}
+
+/// A variant with the rounds that a mark stands beside.
+pub struct Touched<'a> {
+    pub variant: &'a Variant,
+    pub rounds: Vec<u32>,
+    /// Whether these are all of several measured rounds.
+    pub every_round: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -149,7 +176,25 @@ pub fn summarise(record: &Record) -> Summary<'_> {
         rounds_planned: record.started.plan.measure.rounds,
         works,
         skipped_everywhere,
+        takers: takers(&cells),
     }
+}
+
+/// Only what others take by the share: a CPU that went offline is told by its own mark.
+fn takers(cells: &[CellRuns]) -> Vec<Taker> {
+    let results = || cells.iter().flat_map(|cell| cell.results());
+    let taken = |kind, result: &RunResult| {
+        let shares = result.disturbances.iter().filter(|found| found.kind == kind);
+        shares.filter_map(|found| found.share).fold(0.0, f64::max)
+    };
+    let taker = |kind| {
+        let shares = results().map(|(_, result)| taken(kind, result));
+        let much: Vec<f64> = shares.filter(|share| *share > MOST_TAKEN).collect();
+        let worst_share = much.iter().copied().fold(0.0, f64::max);
+        Taker { kind, worst_share, runs: much.len(), measured: results().count() }
+    };
+    let kinds = [DisturbanceKind::OutsideLoad, DisturbanceKind::Steal];
+    kinds.map(taker).into_iter().filter(|taker| taker.runs > 0).collect()
 }
 
 fn foreground(work: &Work) -> impl Iterator<Item = &WorkerSet> {
@@ -248,6 +293,7 @@ fn marks<'a>(members: &[&CellRuns<'a>]) -> Vec<Mark<'a>> {
                     figures: figures.clone(),
                     worst_of_several: false,
                     touched: Vec::new(),
+                    every_run: false,
                 });
                 if mark.detail != detail {
                     mark.worst_of_several = true;
@@ -259,18 +305,32 @@ fn marks<'a>(members: &[&CellRuns<'a>]) -> Vec<Mark<'a>> {
             }
         }
     }
-    marks.into_values().collect()
+    marks.into_values().map(|mark| with_extent(mark, members)).collect()
 }
 
-fn touch<'a>(touched: &mut Vec<(&'a Variant, Vec<u32>)>, variant: &'a Variant, round: u32) {
+fn touch<'a>(touched: &mut Vec<Touched<'a>>, variant: &'a Variant, round: u32) {
     match touched.last_mut() {
-        Some((last, rounds)) if last.name == variant.name => {
-            if rounds.last() != Some(&round) {
-                rounds.push(round);
+        Some(last) if last.variant.name == variant.name => {
+            if last.rounds.last() != Some(&round) {
+                last.rounds.push(round);
             }
         }
-        _ => touched.push((variant, vec![round])),
+        _ => touched.push(Touched { variant, rounds: vec![round], every_round: false }),
     }
+}
+
+/// Compares what a mark touches with all that was measured.
+fn with_extent<'a>(mut mark: Mark<'a>, members: &[&CellRuns<'a>]) -> Mark<'a> {
+    let measured = |cell: &CellRuns| cell.results().count();
+    for touched in &mut mark.touched {
+        let own = members.iter().find(|cell| cell.cell.variant.name == touched.variant.name);
+        let count = own.map_or(0, |cell| measured(cell));
+        touched.every_round = count > 1 && touched.rounds.len() == count;
+    }
+    let runs: usize = members.iter().map(|cell| measured(cell)).sum();
+    let touched: usize = mark.touched.iter().map(|touched| touched.rounds.len()).sum();
+    mark.every_run = runs > 1 && touched == runs;
+    mark
 }
 
 /// Everything of one run that a reader of its numbers has to know.
@@ -400,7 +460,8 @@ fn compare(rows: &mut [RowSummary]) {
     let baseline: Vec<Vec<(u32, f64)>> =
         baseline.metrics.iter().map(|metric| metric.values.clone()).collect();
     for row in rows.iter_mut().filter(|row| !row.baseline) {
-        for (metric, below) in row.metrics.iter_mut().zip(&baseline) {
+        let metrics = row.metrics.iter_mut().zip(&baseline);
+        for (metric, below) in metrics.filter(|(own, _)| own.direction != Direction::Neutral) {
             metric.ratio = Some(stats::paired_ratio(below, &metric.values));
         }
     }
@@ -498,9 +559,66 @@ mod tests {
         assert_eq!(marks.len(), 2);
         assert_eq!((&*marks[0].detail, marks[0].worst_of_several), ("12.4 % of a CPU", true));
         let touched: Vec<(&str, &[u32])> =
-            marks[0].touched.iter().map(|(variant, rounds)| (&*variant.name, &**rounds)).collect();
+            marks[0].touched.iter().map(|own| (&*own.variant.name, &*own.rounds)).collect();
         assert_eq!(touched, [("base", &[0, 1, 2][..]), ("other", &[3])]);
+        assert!(marks[0].every_run && marks[0].touched[0].every_round);
         assert_eq!(marks[1].detail, "slice asked 50us, kernel took 100us");
+    }
+
+    #[test]
+    fn every_round_is_every_measured_round() {
+        let steal = DisturbanceKind::Steal;
+        let mut plan = PlanBuilder::new(4, &["all", "some", "once", "none"]);
+        let calm = |run: testing::RunBuilder| run.metric("throughput", 1.0);
+        for round in 0..3 {
+            plan.done(round, "all", |run| calm(run).disturbed(steal, "1 %"));
+            plan.done(round, "some", |run| match round {
+                1 => calm(run),
+                _ => calm(run).disturbed(steal, "1 %"),
+            });
+        }
+        plan.failed(3, "all", "died");
+        plan.done(0, "once", |run| calm(run).disturbed(steal, "1 %"));
+        let told = |plan: PlanBuilder| {
+            let record = plan.record();
+            let summary = summarise(&record);
+            let mark = &summary.works[0].marks[0];
+            (mark.touched.iter().map(|own| own.every_round).collect::<Vec<_>>(), mark.every_run)
+        };
+        assert_eq!(told(plan.clone()), (vec![true, false, false], false));
+        plan.done(1, "some", |run| calm(run).disturbed(steal, "1 %"));
+        assert_eq!(told(plan.clone()), (vec![true, true, false], true));
+        plan.done(0, "none", calm);
+        assert_eq!(told(plan), (vec![true, true, false], false));
+    }
+
+    #[test]
+    fn what_took_much_of_the_pool_is_told_with_its_worst_run_of_all_works() {
+        let (load, steal) = (DisturbanceKind::OutsideLoad, DisturbanceKind::Steal);
+        let hotplug = DisturbanceKind::CpuHotplug;
+        let mut plan =
+            PlanBuilder::new(3, &["base", "other"]).work("solo", &[], &[("s", "spin", false)]);
+        plan.done(0, "base", |run| run.took(load, 0.25).took(steal, 0.1));
+        plan.done(0, "other", |run| run.took(load, 0.3).took(hotplug, 0.5));
+        plan.done_in(1, 0, "base", |run| run.took(load, 0.1).took(load, 0.5));
+        plan.failed(1, "base", "died");
+        let taker = Taker { kind: load, worst_share: 0.5, runs: 2, measured: 3 };
+        assert_eq!(summarise(&plan.record()).takers, [taker]);
+    }
+
+    #[test]
+    fn what_is_neither_better_nor_worse_has_no_ratio() {
+        let mut plan = PlanBuilder::new(2, &["base", "other"]);
+        for (round, variant) in [(0, "base"), (0, "other"), (1, "base"), (1, "other")] {
+            plan.done(round, variant, |run| {
+                run.metric("throughput", 2.0).metric("migrations", 3.0)
+            });
+        }
+        let record = plan.record();
+        let summary = summarise(&record);
+        let metrics = &summary.works[0].sets[0].rows[1].metrics;
+        assert!(metrics[0].ratio.is_some() && metrics[1].ratio.is_none());
+        assert_eq!(metrics[1].median, Some(3.0));
     }
 
     #[test]

@@ -206,6 +206,12 @@ fn empty_set(set: &WorkerSet) -> SetResult {
 }
 
 impl RunBuilder {
+    /// What the first set counts, in place of what its workload does.
+    pub fn ops(mut self, ops: &str) -> Self {
+        self.result.sets[0].ops = ops.to_string();
+        self
+    }
+
     /// A metric of the first set, with the unit and direction that its name implies.
     pub fn metric(self, name: &str, value: f64) -> Self {
         self.reading(name, Reading::Known(value))
@@ -240,6 +246,13 @@ impl RunBuilder {
             share: None,
             detail: detail.to_string(),
         });
+        self
+    }
+
+    /// A disturbance that took `share` of the pool.
+    pub fn took(mut self, kind: DisturbanceKind, share: f64) -> Self {
+        let detail = format!("{:.0} % of the pool", 100.0 * share);
+        self.result.disturbances.push(Disturbance { kind, share: Some(share), detail });
         self
     }
 

@@ -55,6 +55,8 @@ pub enum StoreError {
     Schema { found: u64, known: u32 },
     #[error("line {line} is not an event: {why}")]
     Malformed { line: u64, why: String },
+    #[error("{why}")]
+    Unsound { why: String },
     #[error("line {line} cannot be imported: {source}")]
     Line { line: u64, source: Box<StoreError> },
     #[error("cannot read line {line} of the event stream: {source}")]
@@ -102,7 +104,7 @@ impl StoreError {
                 "events begin with plan_started; docs/formats.md tells their order".to_string()
             }
             Self::Schema { .. } => "update schedlab: schedlab --version".to_string(),
-            Self::Malformed { .. } => {
+            Self::Malformed { .. } | Self::Unsound { .. } => {
                 "give what `schedlab export` wrote; docs/formats.md tells the format".to_string()
             }
             Self::Line { source, .. } => source.hint(),

@@ -7,6 +7,7 @@
 //! alone, until their run ends; memory does not grow with a run, and no lock is held on the
 //! database while one is measured. The format is told in docs/formats.md.
 
+mod check;
 mod column;
 mod error;
 mod hdr;

@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use serde::Deserialize;
 
 use super::Store;
+use super::check;
 use super::column::unsigned;
 use super::error::{Fault, StoreError};
 use super::read::{self, Session};
@@ -76,10 +77,11 @@ impl Store {
             }
             let event = parse(&text, line)?;
             let refuse = |source| StoreError::Line { line, source: Box::new(source) };
-            if let Event::PlanStarted(started) = &event
-                && begun.insert(started.id.clone())
-            {
-                self.refuse_stored(&started.id).map_err(refuse)?;
+            if let Event::PlanStarted(started) = &event {
+                check::plan(started).map_err(|why| refuse(StoreError::Unsound { why }))?;
+                if begun.insert(started.id.clone()) {
+                    self.refuse_stored(&started.id).map_err(refuse)?;
+                }
             }
             self.apply(&event).map_err(refuse)?;
             runs += usize::from(matches!(event, Event::RunEnded { .. }));

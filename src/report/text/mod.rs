@@ -10,13 +10,19 @@ mod table;
 
 use std::io::{self, Write};
 
-use crate::model::{Environment, PlanEnd, Reading, Record, Variant, WorkerKind, show_duration};
+use crate::model::{
+    DisturbanceKind, Environment, PlanEnd, Reading, Record, Variant, WorkerKind, show_duration,
+};
 
-use super::summary::{Mark, RowSummary, SetSummary, Skip, Summary, WorkSummary, summarise};
+use super::summary::{
+    MOST_TAKEN, Mark, RowSummary, SetSummary, Skip, Summary, Taker, Touched, WorkSummary, summarise,
+};
 use super::{Format, Options};
 use page::{Page, Tone};
-use show::clean;
+use show::{clean, reason};
 use table::{Notes, TableInput};
+
+pub use show::shortened;
 
 pub struct Text;
 
@@ -78,8 +84,12 @@ impl Report<'_> {
         page.wrapped(Tone::Plain, "rounds    ", &self.progress());
         self.variants(page);
         for Skip { variant, reason } in &self.summary.skipped_everywhere {
-            let text = format!("{}: {}", clean(&variant.name), clean(reason));
+            let text = format!("{}: {}", clean(&variant.name), self::reason(reason));
             page.wrapped(Tone::Warning, "skipped   ", &text);
+        }
+        for taker in &self.summary.takers {
+            page.gap();
+            page.wrapped(Tone::Bad, "", &warning(taker));
         }
     }
 
@@ -225,29 +235,35 @@ impl Report<'_> {
         }
         for (at, mark) in work.marks.iter().enumerate() {
             let worst = if mark.worst_of_several { "at worst: " } else { "" };
-            let touched: Vec<String> = mark
-                .touched
-                .iter()
-                .map(|(variant, rounds)| {
-                    format!("{} in {}", self.short_name(variant), show::rounds(rounds))
-                })
-                .collect();
-            let text = format!("{worst}{}: {}", clean(&mark.detail), touched.join("; "));
+            let text = format!("{worst}{}: {}", clean(&mark.detail), self.extent(mark));
             page.wrapped(Tone::Warning, &format!("  {}  ", letter(at)), &text);
         }
         for (at, note) in notes.iter().enumerate() {
             page.wrapped(Tone::Plain, &format!("  [{}] ", at + 1), note);
         }
         for skip in &work.skipped {
-            let text = format!("{}: {}", self.short_name(skip.variant), clean(skip.reason));
+            let text = format!("{}: {}", self.short_name(skip.variant), reason(skip.reason));
             page.wrapped(Tone::Warning, "  skipped ", &text);
         }
         for failure in &work.failed {
             let name = self.short_name(failure.variant);
             let rounds = show::rounds(&failure.rounds);
-            let text = format!("{name} in {rounds}: {}", clean(failure.reason));
+            let text = format!("{name} in {rounds}: {}", reason(failure.reason));
             page.wrapped(Tone::Bad, "  failed  ", &text);
         }
+    }
+
+    /// Which runs a mark touches.
+    fn extent(&self, mark: &Mark) -> String {
+        if mark.every_run {
+            return "every run".to_string();
+        }
+        let told = |Touched { variant, rounds, every_round }: &Touched| {
+            let rounds =
+                if *every_round { "every round".to_string() } else { show::rounds(rounds) };
+            format!("{} in {rounds}", self.short_name(variant))
+        };
+        mark.touched.iter().map(told).collect::<Vec<_>>().join("; ")
     }
 
     fn footer(&self, page: &mut Page) {
@@ -264,12 +280,26 @@ const RATIO_FOOTNOTE: &str = "Values are medians over rounds. ratio: to the base
 within rounds, geometric mean; its interval is Student's t on the logarithms, for that ratio \
 alone, not adjusted for the number of ratios shown: it is not a verdict.";
 
+/// For the top of a report: whoever reads no further has read this.
+fn warning(taker: &Taker) -> String {
+    let who = match taker.kind {
+        DisturbanceKind::Steal => "the hypervisor (steal time)",
+        _ => "load from outside",
+    };
+    let Taker { worst_share, runs, measured, .. } = taker;
+    format!(
+        "warning: {who} took up to {:.0} % of the pool (more than {:.0} % in {runs} of {measured} \
+         runs): these figures are of another experiment; see the marks below",
+        100.0 * worst_share,
+        100.0 * MOST_TAKEN,
+    )
+}
+
 /// The letters of all marks that touch a variant.
 fn letters_of(variant: &Variant, marks: &[Mark]) -> String {
-    let touching = marks
-        .iter()
-        .enumerate()
-        .filter(|(_, mark)| mark.touched.iter().any(|(touched, _)| touched.name == variant.name));
+    let touching = marks.iter().enumerate().filter(|(_, mark)| {
+        mark.touched.iter().any(|touched| touched.variant.name == variant.name)
+    });
     touching.map(|(at, _)| letter(at)).collect::<Vec<_>>().join(",")
 }
 

@@ -22,6 +22,16 @@ pub fn clean(text: &str) -> String {
     clean
 }
 
+/// A reason, clean, in one sentence with the hint that some carry on a line of its own.
+pub fn reason(text: &str) -> String {
+    clean(&text.replace("\nhint: ", "; hint: "))
+}
+
+/// A name from outside for a table: clean, and at most `columns` wide.
+pub fn shortened(text: &str, columns: usize) -> String {
+    truncate(&clean(text), columns)
+}
+
 /// Characters of Unicode's Default_Ignorable_Code_Point and format (Cf) sets, and the line
 /// and paragraph separators.
 fn invisible(c: char) -> bool {
@@ -205,6 +215,19 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(clean(text), *expected);
         }
+    }
+
+    #[test]
+    fn a_reason_carries_its_hint_in_the_same_sentence() {
+        let cases: &[(&str, &str)] = &[
+            ("it died", "it died"),
+            ("no files\nhint: ulimit -n 9", "no files; hint: ulimit -n 9"),
+            ("a\nb\nhint: c\n", "a\\nb; hint: c\\n"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(reason(text), *expected);
+        }
+        assert_eq!(shortened("\x1b[2Jlong", 9), "\\u{1b}[2…");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Row, Table, TableStyle};
 use unicode_width::UnicodeWidthStr;
 
-use super::show::{self, Scale, clean, truncate};
+use super::show::{self, Scale, clean, reason, truncate};
 use crate::model::{Direction, Unit};
 use crate::report::Options;
 use crate::report::summary::{MetricSummary, SetSummary};
@@ -134,9 +134,15 @@ fn first_column(input: &TableInput) -> Column {
 fn column(input: &TableInput, at: usize, notes: &mut Notes) -> Column {
     let of_rows: Vec<&MetricSummary> = input.set.rows.iter().map(|row| &row.metrics[at]).collect();
     // The baseline comes first where it was measured; its unit serves all.
-    let scale = Scale::of(of_rows[0].unit, of_rows.iter().find_map(|metric| metric.median));
+    let (ops, multiple) = match of_rows[0].unit {
+        Unit::OpsPerS => without_prefix(input.set.ops),
+        _ => ("", 1.0),
+    };
+    let typical = of_rows.iter().find_map(|metric| metric.median);
+    let scale = Scale::of(of_rows[0].unit, typical.map(|typical| multiple * typical));
     let cells = of_rows.iter().map(|metric| {
-        let mut lines = vec![median(metric, &scale, notes)];
+        let median = metric.median.map(|median| scale.show(multiple * median));
+        let mut lines = vec![noted(median, metric, notes)];
         if input.options.verbose > 0 {
             lines.push(metric.cv.map_or("-".to_string(), |cv| format!("{:.1} %", 100.0 * cv)));
         }
@@ -144,7 +150,16 @@ fn column(input: &TableInput, at: usize, notes: &mut Notes) -> Column {
         lines.iter().map(|line| truncate(line, CELL_COLUMNS)).collect()
     });
     let rows = cells.collect();
-    Column { header: header(of_rows[0], input.set.ops, &scale), rows }
+    Column { header: header(of_rows[0], ops, &scale), rows }
+}
+
+/// What is counted and by how many, so that the scale's prefix is the only one shown:
+/// 5,400,000 kops a second are 5.4 G/s of ops.
+fn without_prefix(ops: &str) -> (&str, f64) {
+    match ops {
+        "kops" => ("ops", 1e3),
+        _ => (ops, 1.0),
+    }
 }
 
 /// Four lines, the name's last words lowest: name, name, unit, which direction is better.
@@ -163,11 +178,11 @@ fn header(metric: &MetricSummary, ops: &str, scale: &Scale) -> Vec<String> {
     [upper, &lower, scale.suffix, better].map(|line| truncate(line, CELL_COLUMNS)).to_vec()
 }
 
-/// The median, with a note where rounds have no value.
-fn median(metric: &MetricSummary, scale: &Scale, notes: &mut Notes) -> String {
-    let mut cell = metric.median.map_or("-".to_string(), |median| scale.show(median));
+/// The median as shown, with a note where rounds have no value.
+fn noted(median: Option<String>, metric: &MetricSummary, notes: &mut Notes) -> String {
+    let mut cell = median.unwrap_or("-".to_string());
     for (why, rounds) in &metric.unknown {
-        let why = clean(why);
+        let why = reason(why);
         let note = match (metric.median, metric.unknown.len()) {
             (None, 1) => why,
             _ => format!("unknown in {}: {why}", show::rounds(rounds)),
@@ -177,7 +192,7 @@ fn median(metric: &MetricSummary, scale: &Scale, notes: &mut Notes) -> String {
     cell
 }
 
-/// The lines of the ratio and of its interval; none for the baseline.
+/// The lines of the ratio and of its interval; none where a ratio says nothing.
 fn ratio(metric: &MetricSummary, notes: &mut Notes) -> Vec<String> {
     let none = "-".to_string();
     match metric.ratio {
@@ -227,8 +242,12 @@ fn lines(first: &Column, band: &[Column]) -> Vec<String> {
     let header: Row = all().map(|column| column.header.join("\n")).collect::<Vec<_>>().into();
     table.set_header(header);
     for at in 0..first.rows.len() {
-        let row: Row = all().map(|column| column.rows[at].join("\n")).collect::<Vec<_>>().into();
-        table.add_row(row);
+        // The first column names the lines of all tables; this one may have fewer.
+        let height = band.iter().map(|column| column.rows[at].len()).max().unwrap_or(0);
+        let cell = |column: &Column| {
+            column.rows[at].iter().take(height).map(String::as_str).collect::<Vec<_>>().join("\n")
+        };
+        table.add_row(Row::from(all().map(cell).collect::<Vec<_>>()));
     }
     for (at, column) in table.column_iter_mut().enumerate() {
         let (padding, alignment) = match at {

@@ -211,6 +211,60 @@ fn a_resumption_on_another_kernel_is_told() {
 }
 
 #[test]
+fn a_plan_that_others_had_much_of_the_pool_is_warned_of_before_its_figures() {
+    let mut plan = PlanBuilder::new(2, &["base", "other"]);
+    for (round, variant, share) in
+        [(0, "base", 0.04), (0, "other", 0.31), (1, "base", 0.5), (1, "other", 0.25)]
+    {
+        plan.done(round, variant, |run| {
+            run.metric("throughput", 10.0).took(DisturbanceKind::OutsideLoad, share)
+        });
+    }
+    plan.done(1, "base", |run| run.metric("throughput", 10.0).took(DisturbanceKind::Steal, 0.9));
+    let shown = text(plan.clone(), Options::default());
+    assert!(shown.contains("load from outside took up to 31 %"), "the last run counts:\n{shown}");
+    assert!(shown.contains("(steal time) took up to 90 %"), "{shown}");
+    plan.done(1, "base", |run| {
+        run.metric("throughput", 10.0).took(DisturbanceKind::OutsideLoad, 0.5)
+    });
+    let shown = text(plan, Options::default());
+    assert_snapshot!(part(&shown, "warning", "\n=="), @r"
+    warning: load from outside took up to 50 % of the pool (more than 25 % in 2 of 4
+    runs): these figures are of another experiment; see the marks below
+    ");
+    assert_snapshot!(part(&shown, "  a  ", "\n"), @"  a  at worst: 50 % of the pool: every run");
+}
+
+#[test]
+fn a_hint_in_a_reason_follows_it_in_the_same_sentence() {
+    let why = "messaging: cannot open socket pair 507\nhint: ulimit -n 20100";
+    let mut plan = PlanBuilder::new(2, &["base", "skipped", "blind"]);
+    plan.failed(0, "base", why);
+    plan.skipped(0, "skipped", why);
+    plan.done(0, "blind", |run| run.unknown("throughput", why));
+    let shown = text(plan, Options { width: 132, ..Options::default() });
+    let told = "messaging: cannot open socket pair 507; hint: ulimit -n 20100";
+    assert_eq!(shown.matches(told).count(), 3, "{shown}");
+    assert!(!shown.contains("\\n"), "{shown}");
+}
+
+#[test]
+fn thousands_of_operations_are_shown_with_one_prefix() {
+    let sets = [("burn", "burnwait", false)];
+    let mut plan = PlanBuilder::new(1, &["base"]).work("burn", &[], &sets);
+    plan.done_in(1, 0, "base", |run| run.ops("kops").metric("throughput", 5_384_600.0));
+    assert_snapshot!(part(&text(plan, Options::default()), "burn: ", "\nmeasured"), @r"
+    burn: burnwait, 8 threads
+             throughput
+                    ops
+    variant         G/s
+    better       higher
+    -------------------
+    base          5.385
+    ");
+}
+
+#[test]
 fn colour_is_there_only_where_asked_for_and_changes_nothing_else() {
     let plain = text(testing::troubled(), Options::default());
     let coloured = text(testing::troubled(), Options { color: true, ..Options::default() });

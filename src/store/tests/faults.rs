@@ -6,7 +6,9 @@ use std::os::unix::process::CommandExt;
 
 use super::sample;
 use super::*;
-use crate::model::{Metric, NamedHistogram, Outcome, PlanEnd, Reading, RunKey};
+use crate::model::{
+    CpuSet, Metric, NamedHistogram, Outcome, PlanEnd, PlanStarted, Reading, RunKey,
+};
 
 const KEY: RunKey = RunKey { round: 0, cell: 0 };
 
@@ -341,6 +343,72 @@ fn a_wrong_line_is_named_and_nothing_is_imported() {
     let twice = import(&mut copy, &good).unwrap_err();
     assert!(twice.to_string().starts_with("line 1 cannot be imported: plan `plan`"), "{twice}");
     assert_eq!(export(&copy), good);
+}
+
+/// What an importer is told of `started`, and that nothing of it was stored.
+fn refusal(started: PlanStarted) -> String {
+    let (_folder, mut store) = fresh();
+    let line = serde_json::to_string(&Event::PlanStarted(Box::new(started))).unwrap();
+    let error = import(&mut store, &line).unwrap_err();
+    assert_eq!(store.plans().unwrap(), [], "{error}");
+    assert!(error.hint().contains("docs/formats.md"), "{}", error.hint());
+    let told = error.to_string();
+    told.strip_prefix("line 1 cannot be imported: ").expect(&told).to_string()
+}
+
+#[test]
+fn an_imported_plan_has_an_id_that_a_selection_can_name() {
+    let long = "a".repeat(65);
+    let cases = [
+        ("", "the plan's id `` is not 1 to 64 letters"),
+        ("a b", "the plan's id `a b` is not"),
+        ("../x", "the plan's id `../x` is not"),
+        ("last:2", "the plan's id `last:2` is not"),
+        ("a\u{1b}[2J", "the plan's id `a\\u{1b}[2J` is not"),
+        ("ä", "the plan's id `\\u{e4}` is not"),
+        (&long, "the plan's id `aaa"),
+        ("last", "the plan's id `last` has a meaning of its own"),
+        ("all", "the plan's id `all` has a meaning of its own"),
+    ];
+    for (id, why) in cases {
+        let told = refusal(sample::started(id, 1));
+        assert!(told.starts_with(why), "{told}");
+    }
+    for id in ["20261121-012345-3f9a", "Z", &long[..64], "lasting"] {
+        let (_folder, mut store) = fresh();
+        let line = serde_json::to_string(&sample::start(id, 1)).unwrap();
+        assert_eq!(import(&mut store, &line).unwrap(), Imported { plans: 1, runs: 0 });
+    }
+}
+
+#[test]
+fn an_imported_plan_holds_together() {
+    type Change = fn(&mut PlanStarted);
+    let cases: &[(Change, &str)] = &[
+        (|it| it.plan.measure.rounds = 0, "the plan has 0 rounds, not 1 to 100000"),
+        (|it| it.plan.measure.rounds = 100_001, "the plan has 100001 rounds, not 1 to 100000"),
+        (|it| it.plan.measure.duration_ns = 0, "the plan's duration_ns is 0"),
+        (|it| it.plan.measure.window_ns = 0, "the plan's window_ns is 0"),
+        (|it| it.cells.truncate(2), "the plan has 2 cells for 3 works and 1 variants"),
+        (|it| it.plan.works.clear(), "the plan has 3 cells for 0 works and 1 variants"),
+        (
+            |it| (it.cells, it.plan.variants) = (Vec::new(), Vec::new()),
+            "the plan has 0 cells for 3 works and 0 variants",
+        ),
+        (|it| it.cells[1].index = 2, "cell 1 is not what the plan has in its place"),
+        (|it| it.cells.swap(1, 2), "cell 1 is not what the plan has in its place"),
+        (|it| it.cells[2].work.name.push('x'), "cell 2 is not what the plan has in its place"),
+        (|it| it.cells[0].variant.name.push('x'), "cell 0 is not what the plan has in its place"),
+        (
+            |it| it.cells[0].placement.cpus = Some(CpuSet::from_iter([0])),
+            "cell 0 is not what the plan has in its place",
+        ),
+    ];
+    for (change, why) in cases {
+        let mut started = sample::started("plan", 3);
+        change(&mut started);
+        assert_eq!(refusal(started), *why);
+    }
 }
 
 #[test]

@@ -1,0 +1,69 @@
+//! Whether a plan that comes from outside can be one of ours: its id is safe in selections
+//! and file names, and its cells are the plan's. Pure.
+
+use crate::model::{Cell, Measure, PlanStarted, Variant, Work};
+
+const MOST_ID_CHARS: usize = 64;
+/// Selections of `schedlab report`.
+const RESERVED_IDS: [&str; 2] = ["last", "all"];
+const MOST_ROUNDS: u32 = 100_000;
+
+/// The error says what is wrong, with the value.
+pub fn plan(started: &PlanStarted) -> Result<(), String> {
+    id(&started.id)?;
+    measure(&started.plan.measure)?;
+    cells(started)
+}
+
+fn id(id: &str) -> Result<(), String> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let shown: String = id.chars().take(MOST_ID_CHARS).flat_map(char::escape_default).collect();
+    if id.is_empty() || id.len() > MOST_ID_CHARS || !id.chars().all(allowed) {
+        return Err(format!(
+            "the plan's id `{shown}` is not 1 to {MOST_ID_CHARS} letters, digits and hyphens"
+        ));
+    }
+    if RESERVED_IDS.contains(&id) {
+        return Err(format!("the plan's id `{shown}` has a meaning of its own in selections"));
+    }
+    Ok(())
+}
+
+fn measure(measure: &Measure) -> Result<(), String> {
+    if !(1..=MOST_ROUNDS).contains(&measure.rounds) {
+        return Err(format!("the plan has {} rounds, not 1 to {MOST_ROUNDS}", measure.rounds));
+    }
+    for (name, ns) in [("duration_ns", measure.duration_ns), ("window_ns", measure.window_ns)] {
+        if ns == 0 {
+            return Err(format!("the plan's {name} is 0"));
+        }
+    }
+    Ok(())
+}
+
+/// Cells are works times variants, the variants fastest, and the index is the position.
+fn cells(started: &PlanStarted) -> Result<(), String> {
+    let (plan, cells) = (&started.plan, &started.cells);
+    let (works, variants) = (plan.works.len(), plan.variants.len());
+    if works == 0 || variants == 0 || works.checked_mul(variants) != Some(cells.len()) {
+        return Err(format!(
+            "the plan has {} cells for {works} works and {variants} variants",
+            cells.len()
+        ));
+    }
+    let pairs = plan.works.iter().flat_map(|work| plan.variants.iter().map(move |v| (work, v)));
+    let mut expected = pairs.zip(0..);
+    let is_ours = |cell: &Cell, (work, variant): (&Work, &Variant), index: u32| {
+        cell.index == index
+            && cell.work == *work
+            && cell.variant == *variant
+            && cell.placement == plan.placement
+    };
+    let stranger = cells
+        .iter()
+        .position(|cell| expected.next().is_none_or(|(pair, at)| !is_ours(cell, pair, at)));
+    match stranger {
+        None => Ok(()),
+        Some(at) => Err(format!("cell {at} is not what the plan has in its place")),
+    }
+}
