@@ -33,11 +33,6 @@ pub fn tell(message: &str) {
     _ = writeln!(io::stderr(), "{message}");
 }
 
-/// A line on standard error; one that is closed or full loses it, and nothing else.
-pub fn tell(line: &str) {
-    _ = writeln!(io::stderr().lock(), "{line}");
-}
-
 pub fn render_plan_errors(errors: &PlanErrors) -> String {
     errors.render(width(), color(&io::stderr()))
 }
