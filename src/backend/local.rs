@@ -94,7 +94,7 @@ impl Backend for Local {
             Err(error) => return failed(error.to_string()),
         };
         let mut knobs = applied.readings();
-        let own = Own { pids: BTreeSet::from([std::process::id() as i32]), ..Own::default() };
+        let own = Own { pids: BTreeSet::from([std::process::id() as i32]) };
         let watch = Watch::begin(&self.host, &self.pool(&order.spec), own);
         let (self_before_ns, family_before_ns) = (own_cpu_ns(), clock::family_cpu_ns());
         let ended = match Runner::start(&order.spec, |pid| applied.adopt(pid)) {
