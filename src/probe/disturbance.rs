@@ -728,7 +728,8 @@ mod tests {
         assert_eq!(watch.end(0), []);
     }
 
-    /// A shell of its own that works until the test ends, and no longer than its limit.
+    /// A shell that works until the test ends, and no longer than half a minute or so if that
+    /// cannot end it: a script whose children work must bound their number.
     struct Busy(std::process::Child);
 
     impl Busy {
@@ -781,8 +782,9 @@ mod tests {
     fn a_shell_whose_children_end_one_after_the_other_is_found_with_them() {
         let host = Host::default();
         let pool = topology::online(&host).known().unwrap();
-        let busy =
-            Busy::start("while :; do (i=0; while [ $i -lt 5000 ]; do i=$((i+1)); done); done");
+        let busy = Busy::start(
+            "for n in $(seq 2000); do (i=0; while [ $i -lt 5000 ]; do i=$((i+1)); done); done",
+        );
         let pid = busy.pid();
         let of_shell = |picture: &Picture| picture.processes.clone().known().unwrap()[&pid].clone();
         let before = Picture::take(&host, &pool);
