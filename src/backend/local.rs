@@ -109,7 +109,7 @@ impl Backend for Local {
             }
             on_window(window);
         };
-        let own = Own { pids: BTreeSet::from([std::process::id() as i32]), ..Own::default() };
+        let own = Own { pids: BTreeSet::from([std::process::id() as i32]) };
         let watch = Watch::begin(&self.host, &pool, own);
         let (self_before_ns, family_before_ns) = (own_cpu_ns(), clock::family_cpu_ns());
         let ended = match Runner::start(spec, |pid| applied.adopt(pid)) {

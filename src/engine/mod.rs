@@ -1,5 +1,5 @@
-//! Runs an ordered plan and emits events. Never prints, never stores: sinks do. Time is read only for
-//! the budget.
+//! Runs an ordered plan and emits events. Never prints, never stores: sinks do. Time is read
+//! only for the budget.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,8 +18,9 @@ pub struct Job {
 }
 
 /// Executes what is missing of a job. The first missing round runs whatever the budget; a
-/// further one begins only if it can end within it, judged by the longest so far. `emit` gets every event as it happens; its error ends
-/// the plan at once (a result that cannot be stored must not be followed by others).
+/// further one begins only if it can end within it, judged by the longest so far. `emit` gets
+/// every event as it happens; its error ends the plan at once (a result that cannot be stored
+/// must not be followed by others).
 pub fn execute<E>(
     job: &Job,
     backend: &mut dyn Backend,

@@ -208,7 +208,7 @@ impl Crew {
 
 /// A worker's life, in its own thread or process.
 fn live(member: &Member, control: &'static Control, load: &dyn Load, dress: &Dress, seed: u64) {
-    member.slot.set_tid(fork::own_tid());
+    member.slot.set_tid(sched::own_tid());
     let work = || -> Result<(), String> {
         if let Some(pool) = &dress.pool {
             sched::set_affinity(0, pool).map_err(|error| format!("CPUs {pool}: {error}"))?;

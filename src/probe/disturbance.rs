@@ -36,13 +36,10 @@ pub const CLOCK_STEP_NS: u64 = 1_000_000;
 /// The processes that are named; the others are summed.
 const NAMED_OFFENDERS: usize = 3;
 
-/// Whose CPU time is not load from outside: these processes and sessions, and all that
-/// descend from either. A session is wanted where workers may be orphaned; the session of an
-/// interactive shell would hide everything else that the shell runs.
+/// Whose CPU time is not load from outside: these processes and all that descend from them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Own {
     pub pids: BTreeSet<i32>,
-    pub sessions: BTreeSet<i32>,
 }
 
 /// A picture of the machine, waiting for the second.
@@ -190,10 +187,17 @@ struct Span<'a> {
 
 /// CPU time of other processes on the pool, largest first.
 struct Outside<'a> {
-    offenders: Vec<(&'a Process, u64)>,
+    offenders: Vec<Offender<'a>>,
     total_ns: u64,
-    /// Of the family, as far as it still lives.
+    /// Of the family: who still lives, and whom these have collected.
     own_ns: u64,
+}
+
+/// A process and what it used together with the children that it has collected.
+struct Offender<'a> {
+    process: &'a Process,
+    used_ns: u64,
+    with_children: bool,
 }
 
 impl Span<'_> {
@@ -297,12 +301,13 @@ impl Span<'_> {
             .offenders
             .iter()
             .take(NAMED_OFFENDERS)
-            .map(|(process, cpu_ns)| format!("{} {}", named(process), of_a_cpu(*cpu_ns)))
+            .map(|offender| format!("{} {}", named(offender), of_a_cpu(offender.used_ns)))
             .collect();
         let others = &outside.offenders[names.len()..];
         if !others.is_empty() {
-            let cpu_ns: u64 = others.iter().map(|(_, cpu_ns)| cpu_ns).sum();
-            names.push(format!("{} others {}", others.len(), of_a_cpu(cpu_ns)));
+            let used_ns: u64 = others.iter().map(|offender| offender.used_ns).sum();
+            let word = if others.len() == 1 { "other" } else { "others" };
+            names.push(format!("{} {word} {}", others.len(), of_a_cpu(used_ns)));
         }
         let detail = format!(
             "other processes used {} of the pool: {} (of one CPU each)",
@@ -313,7 +318,8 @@ impl Span<'_> {
     }
 
     /// A cross-check by CPU: busy time less our own and less what processes account for.
-    /// Finds processes that were too short-lived to be in a picture, or are hidden from us.
+    /// Finds processes too short-lived to be in a picture that nobody collected whom we see
+    /// (a parent may ignore its children's end), and those that are hidden from us.
     fn unnamed_load(&self) -> Option<(f64, String)> {
         if self.after.counts_busy_twice {
             return None;
@@ -340,16 +346,19 @@ impl Span<'_> {
     fn outside(&self) -> Option<Outside<'_>> {
         let before = self.before.processes.as_ref().known()?;
         let after = self.after.processes.as_ref().known()?;
-        let family = |picture| load::family(picture, &self.own.pids, &self.own.sessions);
+        let family = |picture| load::family(picture, &self.own.pids);
         let own: BTreeSet<i32> = family(before).union(&family(after)).copied().collect();
-        // A pool that is all of the machine needs no guess at where a process ran.
+        let ended = load::ended_children_ns(before, after);
+        // A pool that is all of the machine needs no guess at where a process ran. Elsewhere
+        // the guess for children is the CPU of who collected them.
         let online = self.after.online.as_ref().known();
         let is_whole = online.is_some_and(|online| online.minus(self.pool).is_empty());
         let mut outside = Outside { offenders: Vec::new(), total_ns: 0, own_ns: 0 };
         for process in after.values() {
-            let earlier =
-                before.get(&process.pid).filter(|earlier| earlier.started_ns == process.started_ns);
-            let used_ns = process.cpu_ns.saturating_sub(earlier.map_or(0, |e| e.cpu_ns));
+            let earlier = load::same(before, process);
+            let children_ns = ended.get(&process.pid).copied().unwrap_or(0);
+            let itself_ns = process.cpu_ns.saturating_sub(earlier.map_or(0, |e| e.cpu_ns));
+            let used_ns = itself_ns.saturating_add(children_ns);
             let last_cpus = [Some(process), earlier].into_iter().flatten().map(|p| p.last_cpu);
             if own.contains(&process.pid) {
                 outside.own_ns += used_ns;
@@ -357,12 +366,13 @@ impl Span<'_> {
                 && (is_whole || last_cpus.into_iter().any(|cpu| self.pool.contains(cpu)))
             {
                 outside.total_ns += used_ns;
-                outside.offenders.push((process, used_ns));
+                let with_children = children_ns > 0;
+                outside.offenders.push(Offender { process, used_ns, with_children });
             }
         }
         outside
             .offenders
-            .sort_by_key(|(process, used_ns)| (std::cmp::Reverse(*used_ns), process.pid));
+            .sort_by_key(|found| (std::cmp::Reverse(found.used_ns), found.process.pid));
         Some(outside)
     }
 
@@ -418,9 +428,11 @@ impl Span<'_> {
     }
 }
 
-fn named(process: &Process) -> String {
+fn named(offender: &Offender) -> String {
+    let process = offender.process;
     let kind = if process.is_kernel_thread { "kernel thread, " } else { "" };
-    format!("{} ({kind}pid {})", printable(&process.name), process.pid)
+    let children = if offender.with_children { " and its ended children" } else { "" };
+    format!("{}{children} ({kind}pid {})", printable(&process.name), process.pid)
 }
 
 fn cpus(set: &CpuSet) -> String {
@@ -456,9 +468,10 @@ mod tests {
             ("/proc/self/cgroup", "0::/user/me\n"),
             ("/sys/fs/cgroup/user/cpu.stat", "usage_usec 5\nnr_throttled 3\n"),
         ]);
-        process(&tree, 10, "schedlab", (1, 10), 100, 0);
-        process(&tree, 13, "child", (10, 13), 0, 1);
-        process(&tree, 99, "chrome", (1, 99), 50, 1);
+        process(&tree, 10, "schedlab", 1, 100, 0);
+        process(&tree, 13, "child", 10, 0, 1);
+        process(&tree, 99, "chrome", 1, 50, 1);
+        process(&tree, 98, "cc1", 99, 60, 1);
         stat(&tree, [(0, 0); 4]);
         tree
     }
@@ -470,12 +483,23 @@ mod tests {
         tree.write("/proc/stat", &text);
     }
 
-    fn process(tree: &Tree, pid: i32, name: &str, of: (i32, i32), ticks: u64, last_cpu: u32) {
-        let (parent, session) = of;
+    fn process(tree: &Tree, pid: i32, name: &str, parent: i32, ticks: u64, last_cpu: u32) {
+        process_with_ended(tree, pid, name, parent, (ticks, 0), last_cpu);
+    }
+
+    /// The ticks are the process's own and its collected children's.
+    fn process_with_ended(
+        tree: &Tree,
+        pid: i32,
+        name: &str,
+        parent: i32,
+        (ticks, children): (u64, u64),
+        last_cpu: u32,
+    ) {
         tree.write(
             &format!("/proc/{pid}/stat"),
             &format!(
-                "{pid} ({name}) S {parent} {pid} {session} 0 -1 0 1 2 3 4 {ticks} 0 0 0 20 0 1 0 \
+                "{pid} ({name}) S {parent} {pid} {pid} 0 -1 0 1 2 3 4 {ticks} 0 {children} 0 20 0 1 0 \
                  {pid} 1 2 3 0 0 0 0 0 0 0 0 0 0 0 0 17 {last_cpu} 0 0\n"
             ),
         );
@@ -493,7 +517,7 @@ mod tests {
     ) -> Vec<(DisturbanceKind, String)> {
         let tree = machine();
         let pool: CpuSet = "0-1".parse().unwrap();
-        let own = Own { pids: [10].into(), sessions: [77].into() };
+        let own = Own { pids: [10].into() };
         let before = Picture::take(&tree.host(), &pool);
         change(&tree);
         let mut after = Picture::take(&tree.host(), &pool);
@@ -514,12 +538,11 @@ mod tests {
         assert_eq!(told(10, |_| ()), []);
         // Our own work, a stranger below the threshold, and one on CPUs beside the pool.
         let quiet = told(10, |tree| {
-            process(tree, 10, "schedlab", (1, 10), 1500, 0);
-            process(tree, 11, "runner", (10, 11), 300, 0);
-            process(tree, 12, "orphan", (1, 77), 300, 0);
-            process(tree, 13, "child", (1, 13), 300, 1); // orphaned meanwhile
-            process(tree, 99, "chrome", (1, 99), 50 + 40, 1);
-            process(tree, 98, "beside", (1, 98), 900, 3);
+            process(tree, 10, "schedlab", 1, 1500, 0);
+            process(tree, 11, "runner", 10, 300, 0);
+            process(tree, 13, "child", 1, 300, 1); // orphaned meanwhile
+            process(tree, 99, "chrome", 1, 50 + 40, 1);
+            process(tree, 97, "beside", 1, 900, 3);
             stat(tree, [(1000, 0), (1000, 0), (900, 0), (900, 900)]);
         });
         assert_eq!(quiet, []);
@@ -528,11 +551,11 @@ mod tests {
     #[test]
     fn other_processes_are_named_largest_first() {
         let told = told(10, |tree| {
-            process(tree, 99, "chrome", (1, 99), 50 + 370, 1);
-            process(tree, 20, "cc1", (1, 20), 41, 0);
-            process(tree, 21, "\u{1b}[31mred)", (1, 21), 42, 0);
-            process(tree, 22, "a", (1, 22), 5, 0);
-            process(tree, 23, "b", (1, 23), 5, 1);
+            process(tree, 99, "chrome", 1, 50 + 370, 1);
+            process(tree, 20, "cc1", 1, 41, 0);
+            process(tree, 21, "\u{1b}[31mred)", 1, 42, 0);
+            process(tree, 22, "a", 1, 5, 0);
+            process(tree, 23, "b", 1, 5, 1);
         });
         one(
             &told,
@@ -540,12 +563,46 @@ mod tests {
             "other processes used 23 % of the pool: chrome (pid 99) 37 %, \
              \u{fffd}[31mred) (pid 21) 4.2 %, cc1 (pid 20) 4.1 %, 2 others 1.0 % (of one CPU each)",
         );
+        let of_four = told_of(&["a", "b", "c", "d"]);
+        assert!(of_four.contains(", 1 other 5.0 % ("), "{of_four}");
+    }
+
+    fn told_of(names: &[&str]) -> String {
+        let told = told(10, |tree| {
+            for (pid, name) in (20..).zip(names) {
+                process(tree, pid, name, 1, 50, 0);
+            }
+        });
+        told.into_iter().map(|(_, detail)| detail).collect()
+    }
+
+    #[test]
+    fn short_lived_load_is_named_by_who_collected_it_and_nothing_is_told_twice() {
+        let told = told(10, |tree| {
+            // The compiler of the first picture ended; of its 100 ticks 60 were used by then.
+            tree.remove("/proc/98/stat");
+            process_with_ended(tree, 99, "chrome", 1, (50, 100), 1);
+            process_with_ended(tree, 20, "bash", 1, (10, 390), 0);
+            process(tree, 21, "cc1", 20, 100, 0);
+            // What our own family collected is its own.
+            process_with_ended(tree, 10, "schedlab", 1, (100, 500), 0);
+            // Busy 14.4 s: 1 s of it the run's by its own count, more by /proc.
+            stat(tree, [(720, 0), (720, 0), (0, 0), (0, 0)]);
+        });
+        one(
+            &told,
+            DisturbanceKind::OutsideLoad,
+            "other processes used 27 % of the pool: bash and its ended children (pid 20) 40 %, \
+             cc1 (pid 21) 10 %, chrome and its ended children (pid 99) 4.0 % (of one CPU each); \
+             20 % of the pool was used by what no list of processes shows: short-lived \
+             processes, or some that are hidden from this one",
+        );
     }
 
     #[test]
     fn the_threshold_of_outside_load_is_a_share_of_the_pool_and_more_than_rounding() {
         let kinds = |seconds: u64, ticks: u64| {
-            told(seconds, |tree| process(tree, 99, "chrome", (1, 99), 50 + ticks, 1)).len()
+            told(seconds, |tree| process(tree, 99, "chrome", 1, 50 + ticks, 1)).len()
         };
         assert_eq!(kinds(10, 40), 0, "2 % of two CPUs");
         assert_eq!(kinds(10, 41), 1);
@@ -671,15 +728,19 @@ mod tests {
         assert_eq!(watch.end(0), []);
     }
 
-    /// A busy loop in a session of its own, ended with the test, and by its own limit.
+    /// A shell that works until the test ends, and no longer than half a minute or so if that
+    /// cannot end it: a script whose children work must bound their number.
     struct Busy(std::process::Child);
 
     impl Busy {
-        fn start() -> Busy {
-            let child = std::process::Command::new("setsid")
-                .args(["sh", "-c", "ulimit -t 30; while :; do :; done"])
-                .spawn();
-            Busy(child.expect("setsid (util-linux) and sh"))
+        fn start(script: &str) -> Busy {
+            let script = format!("ulimit -t 30; {script}");
+            let child = std::process::Command::new("sh").args(["-c", &script]).spawn();
+            Busy(child.expect("sh"))
+        }
+
+        fn pid(&self) -> i32 {
+            self.0.id() as i32
         }
     }
 
@@ -690,30 +751,65 @@ mod tests {
         }
     }
 
+    /// The name and CPU time under which a process is an offender, if it is one.
+    fn offence(before: &Picture, after: &Picture, own: &Own, pid: i32) -> Option<(String, u64)> {
+        let pool = after.online.clone().known().unwrap();
+        let span = Span { before, after, pool: &pool, own, own_cpu_ns: 0 };
+        let outside = span.outside().expect("/proc can be read");
+        let found = outside.offenders.iter().find(|offender| offender.process.pid == pid);
+        found.map(|offender| (named(offender), offender.used_ns))
+    }
+
     #[test]
-    fn a_busy_process_of_another_session_is_found_and_our_own_is_not() {
+    fn a_busy_process_is_found_and_our_own_is_not() {
         let host = Host::default();
         let pool = topology::online(&host).known().unwrap();
-        let watch = Watch::begin(&host, &pool, Own::default());
-        let busy = Busy::start();
-        let pid = busy.0.id() as i32;
+        let before = Picture::take(&host, &pool);
+        let busy = Busy::start("while :; do :; done");
+        let pid = busy.pid();
         while clock::process_cpu_ns(pid).expect("the busy process lives") < 100_000_000 {
             std::thread::yield_now();
         }
         let after = Picture::take(&host, &pool);
-        let stranger = Own::default();
-        let ours = Own { sessions: [pid].into(), ..Own::default() };
-        let offenders = |own: &Own| {
-            let before = &watch.before;
-            let span = Span { before, after: &after, pool: &pool, own, own_cpu_ns: 0 };
-            let outside = span.outside().expect("/proc can be read");
-            let found = outside.offenders.iter().find(|(process, _)| process.pid == pid);
-            found.map(|(process, used_ns)| (named(process), *used_ns))
-        };
-        let (name, used_ns) = offenders(&stranger).expect("the busy process is an offender");
+        let (name, used_ns) = offence(&before, &after, &Own::default(), pid).expect("an offender");
         assert_eq!(name, format!("sh (pid {pid})"));
         // Its time so far, rounded down to ticks: user and system time each.
         assert!(used_ns >= 100_000_000 - 2 * load::tick_ns(), "{used_ns}");
-        assert_eq!(offenders(&ours), None);
+        assert_eq!(offence(&before, &after, &Own { pids: [pid].into() }, pid), None);
+    }
+
+    #[test]
+    fn a_shell_whose_children_end_one_after_the_other_is_found_with_them() {
+        let host = Host::default();
+        let pool = topology::online(&host).known().unwrap();
+        let busy = Busy::start(
+            "for n in $(seq 2000); do (i=0; while [ $i -lt 5000 ]; do i=$((i+1)); done); done",
+        );
+        let pid = busy.pid();
+        let of_shell = |picture: &Picture| picture.processes.clone().known().unwrap()[&pid].clone();
+        let before = Picture::take(&host, &pool);
+        let earlier = of_shell(&before);
+        let (after, later) = loop {
+            let picture = Picture::take(&host, &pool);
+            let shell = of_shell(&picture);
+            if shell.children_ns >= earlier.children_ns + 100_000_000 {
+                break (picture, shell);
+            }
+        };
+        let (name, used_ns) = offence(&before, &after, &Own::default(), pid).expect("an offender");
+        assert_eq!(name, format!("sh and its ended children (pid {pid})"));
+        let children_ns = later.children_ns - earlier.children_ns;
+        // Less what a child had that the first picture has met in the middle of its life.
+        let own = Own { pids: [pid].into() };
+        assert_eq!(offence(&before, &after, &own, pid), None);
+        let met_ns: u64 = before
+            .processes
+            .known()
+            .unwrap()
+            .values()
+            .filter(|process| process.parent == pid)
+            .map(|child| child.cpu_ns)
+            .sum();
+        assert_eq!(used_ns, later.cpu_ns - earlier.cpu_ns + children_ns - met_ns);
     }
 }

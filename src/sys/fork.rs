@@ -77,9 +77,3 @@ pub fn kill_group(leader: i32) {
         }
     }
 }
-
-/// The calling thread's id.
-pub fn own_tid() -> i32 {
-    // SAFETY: gettid has no preconditions.
-    unsafe { libc::gettid() }
-}

@@ -25,11 +25,12 @@ pub struct CpuTimes {
 pub struct Process {
     pub pid: i32,
     pub parent: i32,
-    pub session: i32,
     /// As the process set it, at most 15 bytes: data, not to be trusted with a terminal.
     pub name: String,
     pub is_kernel_thread: bool,
     pub cpu_ns: u64,
+    /// Of children that have ended and been collected, theirs included.
+    pub children_ns: u64,
     /// Since boot; with the pid this names a process for ever.
     pub started_ns: u64,
     /// The CPU that it ran on last.
@@ -65,19 +66,14 @@ pub fn processes(host: &Host) -> Reading<BTreeMap<i32, Process>> {
     Reading::Known(found)
 }
 
-/// `pids`, the members of `sessions`, and all that descend from either.
-pub fn family(
-    processes: &BTreeMap<i32, Process>,
-    pids: &BTreeSet<i32>,
-    sessions: &BTreeSet<i32>,
-) -> BTreeSet<i32> {
+/// `pids` and all that descend from them.
+pub fn family(processes: &BTreeMap<i32, Process>, pids: &BTreeSet<i32>) -> BTreeSet<i32> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for process in processes.values() {
         children.entry(process.parent).or_default().push(process.pid);
     }
-    let is_root =
-        |process: &&Process| pids.contains(&process.pid) || sessions.contains(&process.session);
-    let mut open: Vec<i32> = processes.values().filter(is_root).map(|own| own.pid).collect();
+    let mut open: Vec<i32> =
+        pids.iter().copied().filter(|pid| processes.contains_key(pid)).collect();
     let mut family = BTreeSet::new();
     while let Some(pid) = open.pop() {
         if family.insert(pid) {
@@ -85,6 +81,45 @@ pub fn family(
         }
     }
     family
+}
+
+/// The same process in another picture: pids are used again, and the start tells.
+pub fn same<'a>(processes: &'a BTreeMap<i32, Process>, process: &Process) -> Option<&'a Process> {
+    processes.get(&process.pid).filter(|other| other.started_ns == process.started_ns)
+}
+
+/// What children used between two pictures, for each process of the second that collected
+/// them in between.
+///
+/// A collector is charged with the whole life of a child, so what a child of the first
+/// picture had used by then is taken off again: from its parent, or where that has ended,
+/// too, from the nearest ancestors that live, as far as they have been charged.
+pub fn ended_children_ns(
+    before: &BTreeMap<i32, Process>,
+    after: &BTreeMap<i32, Process>,
+) -> BTreeMap<i32, u64> {
+    let charged = |process: &Process| {
+        let earlier_ns = same(before, process).map_or(0, |earlier| earlier.children_ns);
+        (process.pid, process.children_ns.saturating_sub(earlier_ns))
+    };
+    let mut ended: BTreeMap<i32, u64> = after.values().map(charged).collect();
+    for gone in before.values().filter(|process| same(after, process).is_none()) {
+        let mut credit_ns = gone.cpu_ns.saturating_add(gone.children_ns);
+        // A picture of a changing tree may show a loop.
+        let ancestors =
+            std::iter::successors(before.get(&gone.parent), |child| before.get(&child.parent))
+                .take(before.len());
+        for ancestor in ancestors.filter(|ancestor| same(after, ancestor).is_some()) {
+            let Some(ended_ns) = ended.get_mut(&ancestor.pid) else { continue };
+            let taken_ns = credit_ns.min(*ended_ns);
+            *ended_ns -= taken_ns;
+            credit_ns -= taken_ns;
+            if credit_ns == 0 || ancestor.pid == gone.parent {
+                break;
+            }
+        }
+    }
+    ended
 }
 
 /// One clock tick of /proc in nanoseconds (USER_HZ: 100 nearly everywhere).
@@ -131,10 +166,10 @@ fn parse_process(text: &str, tick_ns: u64) -> Option<Process> {
     Some(Process {
         pid: pid.parse().ok()?,
         parent: signed(4)?,
-        session: signed(6)?,
         name: name.to_string(),
         is_kernel_thread: number(9)? & PF_KTHREAD != 0,
         cpu_ns: number(14)?.checked_add(number(15)?)?.checked_mul(tick_ns)?,
+        children_ns: number(16)?.checked_add(number(17)?)?.checked_mul(tick_ns)?,
         started_ns: number(22)?.checked_mul(tick_ns)?,
         last_cpu: number(39)?.try_into().ok()?,
     })
@@ -164,7 +199,7 @@ mod tests {
 
     fn stat(name: &str) -> String {
         format!(
-            "42 ({name}) S 7 42 9 0 -1 2097152 1 2 3 4 15 5 99 99 20 0 1 0 300 1 2 3 \
+            "42 ({name}) S 7 42 9 0 -1 2097152 1 2 3 4 15 5 70 7 20 0 1 0 300 1 2 3 \
              0 0 0 0 0 0 0 0 0 0 0 0 17 3 0 0"
         )
     }
@@ -174,8 +209,9 @@ mod tests {
         for name in ["bash", "a b", ") S 1 (", "x) R 0", "", "\u{1b}[31m"] {
             let process = parse_process(&stat(name), TICK).unwrap();
             assert_eq!(process.name, name);
-            assert_eq!((process.pid, process.parent, process.session), (42, 7, 9), "{name}");
+            assert_eq!((process.pid, process.parent), (42, 7), "{name}");
             assert_eq!(process.cpu_ns, 20 * TICK);
+            assert_eq!(process.children_ns, 77 * TICK);
             assert_eq!(process.started_ns, 300 * TICK);
             assert_eq!(process.last_cpu, 3);
             assert!(process.is_kernel_thread);
@@ -187,26 +223,84 @@ mod tests {
         assert_eq!(parse_process(&overflowing, TICK), None);
     }
 
-    #[test]
-    fn a_family_is_its_roots_their_session_and_all_descendants() {
-        let process = |pid: i32, parent: i32, session: i32| {
-            let mut process = parse_process(&stat("p"), TICK).unwrap();
-            (process.pid, process.parent, process.session) = (pid, parent, session);
-            (pid, process)
+    /// Processes of pid, parent, own CPU time and that of collected children.
+    fn picture(processes: &[(i32, i32, u64, u64)]) -> BTreeMap<i32, Process> {
+        let process = |&(pid, parent, cpu_ns, children_ns): &(i32, i32, u64, u64)| {
+            let process = parse_process(&stat("p"), TICK).unwrap();
+            (pid, Process { pid, parent, cpu_ns, children_ns, ..process })
         };
-        let all = BTreeMap::from([
-            process(1, 0, 1),
-            process(10, 1, 10),
-            process(11, 10, 10),
-            process(12, 11, 12), // descends from 10, in a session of its own
-            process(20, 1, 30),  // orphaned, but in the runner's session
-            process(21, 20, 40), // and its child
-            process(50, 1, 50),
-            process(60, 61, 60), // a loop, as a snapshot of a changing tree may show
-            process(61, 60, 60),
+        processes.iter().map(process).collect()
+    }
+
+    #[test]
+    fn a_family_is_its_roots_and_all_descendants() {
+        let all = picture(&[
+            (1, 0, 0, 0),
+            (10, 1, 0, 0),
+            (11, 10, 0, 0),
+            (12, 11, 0, 0),
+            (50, 1, 0, 0),
+            (60, 61, 0, 0), // a loop, as a picture of a changing tree may show
+            (61, 60, 0, 0),
         ]);
-        let family = family(&all, &BTreeSet::from([10]), &BTreeSet::from([30]));
-        assert_eq!(family, BTreeSet::from([10, 11, 12, 20, 21]));
+        let family = |pids: &[i32]| family(&all, &pids.iter().copied().collect());
+        assert_eq!(family(&[10, 99]), BTreeSet::from([10, 11, 12]));
+        assert_eq!(family(&[61]), BTreeSet::from([60, 61]));
+    }
+
+    #[test]
+    fn ended_children_are_charged_once_and_for_the_time_between() {
+        /// Before, after, and what is charged to whom.
+        type Case<'a> =
+            (&'a str, &'a [(i32, i32, u64, u64)], &'a [(i32, i32, u64, u64)], &'a [(i32, u64)]);
+        let cases: &[Case] = &[
+            (
+                "came and went",
+                &[(1, 0, 0, 0), (5, 1, 9, 3)],
+                &[(1, 0, 0, 0), (5, 1, 9, 10)],
+                &[(5, 7)],
+            ),
+            ("a new collector", &[(1, 0, 0, 0)], &[(1, 0, 0, 0), (5, 1, 9, 10)], &[(5, 10)]),
+            (
+                "a child of before, which had collected some itself",
+                &[(5, 1, 0, 3), (6, 5, 40, 2)],
+                &[(5, 1, 0, 50)],
+                &[(5, 5)],
+            ),
+            (
+                "parent and child of before, to whom the child was charged first",
+                &[(1, 0, 0, 0), (4, 1, 0, 0), (5, 4, 20, 0), (6, 5, 40, 0)],
+                &[(1, 0, 0, 0), (4, 1, 0, 65)],
+                &[(4, 5)],
+            ),
+            (
+                "an orphan that init has collected: the sum holds, whose it is cannot be told",
+                &[(1, 0, 0, 0), (4, 1, 0, 0), (5, 4, 20, 0), (6, 5, 40, 0)],
+                &[(1, 0, 0, 43), (4, 1, 0, 21)],
+                &[(1, 4)],
+            ),
+            (
+                "a parent that ignores SIGCHLD is charged nothing, and nobody else is relieved",
+                &[(1, 0, 0, 0), (5, 1, 0, 0), (6, 5, 40, 0)],
+                &[(1, 0, 0, 30), (5, 1, 0, 0)],
+                &[(1, 30)],
+            ),
+            (
+                "a loop of parents, all gone",
+                &[(1, 0, 0, 0), (60, 61, 5, 0), (61, 60, 5, 0)],
+                &[(1, 0, 0, 2)],
+                &[(1, 2)],
+            ),
+        ];
+        for (name, before, after, expected) in cases {
+            let mut ended = ended_children_ns(&picture(before), &picture(after));
+            ended.retain(|_, ns| *ns > 0);
+            assert_eq!(ended, expected.iter().copied().collect(), "{name}");
+        }
+        let mut after = picture(&[(5, 1, 9, 10)]);
+        after.get_mut(&5).unwrap().started_ns += 1;
+        let ended = ended_children_ns(&picture(&[(5, 1, 9, 8)]), &after);
+        assert_eq!(ended, BTreeMap::from([(5, 10)]), "another process of the same pid");
     }
 
     #[test]

@@ -11,11 +11,10 @@ pub mod fork;
 pub mod futex;
 pub mod host;
 pub mod load;
+mod memory;
 pub mod mounts;
-pub mod private;
 pub mod process;
 pub mod sched;
-pub mod shared;
 pub mod signal;
 pub mod task;
 #[cfg(test)]
@@ -30,3 +29,4 @@ pub use dirs::{state_dir, terminal_columns};
 pub use environment::environment;
 pub use eventfd::eventfd;
 pub use host::Host;
+pub use memory::{private, shared};

@@ -164,6 +164,7 @@ pub fn set_own_timer_slack_ns(slack_ns: u64) -> io::Result<()> {
     checked(unsafe { libc::syscall(libc::SYS_prctl, libc::PR_SET_TIMERSLACK, slack_ns, 0, 0, 0) })
 }
 
+/// The calling thread's id.
 pub fn own_tid() -> i32 {
     // SAFETY: gettid has no preconditions.
     unsafe { libc::gettid() }

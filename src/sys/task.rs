@@ -20,11 +20,8 @@ pub struct TaskStats {
     pub involuntary_switches: Reading<u64>,
     /// Between CPUs.
     pub migrations: Reading<u64>,
-    pub run_ns: Reading<u64>,
     /// Runnable but not running.
     pub run_queue_wait_ns: Reading<u64>,
-    /// How often it was put on a CPU.
-    pub timeslices: Reading<u64>,
 }
 
 /// Reads tasks one after the other through one buffer.
@@ -65,11 +62,6 @@ impl TaskReader {
             Err(error) => Reading::Unknown(format!("{path}: {}", plain(&error))),
         }
     }
-}
-
-/// One task of this machine; for many, keep a [`TaskReader`].
-pub fn stats(pid: i32, tid: i32) -> TaskStats {
-    TaskReader::new(Host::default()).stats(pid, tid)
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -166,25 +158,16 @@ fn combine(
         }
         Reading::Unknown(why) => Reading::Unknown(why.clone()),
     };
-    let of_sched = |of: fn(&Sched) -> Option<u64>, missing: &str| match &sched {
-        Reading::Known(sched) => known(of(sched), missing),
+    let migrations = match &sched {
+        Reading::Known(sched) => known(sched.migrations, "`sched` has no se.nr_migrations"),
         Reading::Unknown(why) => Reading::Unknown(why.clone()),
     };
     let schedstat = kept(&sched, &switches, schedstat, path);
-    let run_ns = match &schedstat {
-        Reading::Known(stat) => Reading::Known(stat.run_ns),
-        Reading::Unknown(why) => match of_sched(|sched| sched.run_ns, "") {
-            Reading::Known(run_ns) => Reading::Known(run_ns),
-            Reading::Unknown(_) => Reading::Unknown(why.clone()),
-        },
-    };
     TaskStats {
         voluntary_switches: pick(&switches, |switches| switches.voluntary),
         involuntary_switches: pick(&switches, |switches| switches.involuntary),
-        migrations: of_sched(|sched| sched.migrations, "`sched` has no se.nr_migrations"),
-        run_ns,
-        run_queue_wait_ns: schedstat.as_ref().map(|stat| stat.wait_ns),
-        timeslices: schedstat.map(|stat| stat.timeslices),
+        migrations,
+        run_queue_wait_ns: schedstat.map(|stat| stat.wait_ns),
     }
 }
 
@@ -244,8 +227,8 @@ mod tests {
         "Name:\tx\nvoluntary_ctxt_switches:\t50\nnonvoluntary_ctxt_switches:\t40\n";
     const FRESH_STATUS: &str = "voluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n";
 
-    /// What comes out, unknowns as `None`: switches, migrations, run time, wait, timeslices.
-    fn read(files: &[(&str, &str)]) -> [Option<u64>; 6] {
+    /// What comes out, unknowns as `None`: switches, migrations, wait.
+    fn read(files: &[(&str, &str)]) -> [Option<u64>; 4] {
         let tree = Tree::of(&[("/proc/7/task/7/comm", "x")]);
         files.iter().for_each(|(name, text)| tree.write(&format!("/proc/7/task/7/{name}"), text));
         let stats = TaskReader::new(tree.host()).stats(7, 7);
@@ -253,9 +236,7 @@ mod tests {
             stats.voluntary_switches,
             stats.involuntary_switches,
             stats.migrations,
-            stats.run_ns,
             stats.run_queue_wait_ns,
-            stats.timeslices,
         ]
         .map(Reading::known)
     }
@@ -264,45 +245,41 @@ mod tests {
     fn each_kernel_gives_what_it_keeps_and_no_zero_for_the_rest() {
         let fresh =
             SCHED.replace("1.066158", "0.000000").replace("5\n", "0\n").replace("4\n", "0\n");
-        type Case<'a> = (&'a str, Vec<(&'a str, &'a str)>, [Option<u64>; 6]);
-        let some = |values: [u64; 6]| values.map(Some);
+        type Case<'a> = (&'a str, Vec<(&'a str, &'a str)>, [Option<u64>; 4]);
+        let some = |values: [u64; 4]| values.map(Some);
         let cases: Vec<Case> = vec![
             (
                 "everything",
                 vec![("sched", SCHED), ("status", STATUS), ("schedstat", "1066200 48944 9\n")],
-                some([5, 4, 11, 1_066_200, 48_944, 9]),
+                some([5, 4, 11, 48_944]),
             ),
             (
                 "schedstats off",
                 vec![("sched", SCHED), ("status", STATUS), ("schedstat", "0 0 0\n")],
-                [Some(5), Some(4), Some(11), Some(1_066_158), None, None],
+                [Some(5), Some(4), Some(11), None],
             ),
             (
                 "never ran",
                 vec![("sched", &fresh), ("status", STATUS), ("schedstat", "0 0 0\n")],
-                some([0, 0, 11, 0, 0, 0]),
+                some([0, 0, 11, 0]),
             ),
             (
                 "no CONFIG_SCHED_DEBUG",
                 vec![("status", STATUS), ("schedstat", "1066200 0 9\n")],
-                [Some(50), Some(40), None, Some(1_066_200), Some(0), Some(9)],
+                [Some(50), Some(40), None, Some(0)],
             ),
             (
                 "neither",
                 vec![("status", STATUS), ("schedstat", "0 0 0\n")],
-                [Some(50), Some(40), None, None, None, None],
+                [Some(50), Some(40), None, None],
             ),
             (
                 "neither, and nothing tells whether it ran",
                 vec![("status", FRESH_STATUS), ("schedstat", "0 0 0\n")],
-                [Some(0), Some(0), None, None, None, None],
+                [Some(0), Some(0), None, None],
             ),
-            (
-                "no CONFIG_SCHED_INFO",
-                vec![("sched", SCHED)],
-                [Some(5), Some(4), Some(11), Some(1_066_158), None, None],
-            ),
-            ("gone", vec![], [None; 6]),
+            ("no CONFIG_SCHED_INFO", vec![("sched", SCHED)], [Some(5), Some(4), Some(11), None]),
+            ("gone", vec![], [None; 4]),
             (
                 "malformed",
                 vec![
@@ -310,7 +287,7 @@ mod tests {
                     ("status", "voluntary_ctxt_switches:\t-1"),
                     ("schedstat", "1 2 3 4"),
                 ],
-                [None; 6],
+                [None; 4],
             ),
         ];
         for (name, files, expected) in cases {
@@ -352,8 +329,7 @@ mod tests {
 
     #[test]
     fn an_own_thread_that_worked_and_slept_shows_both() {
-        // SAFETY: gettid has no preconditions.
-        let tid = unsafe { libc::gettid() };
+        let tid = crate::sys::sched::own_tid();
         let pid = std::process::id() as i32;
         let mut reader = TaskReader::new(Host::default());
         let switches = |stats: &TaskStats| stats.voluntary_switches.clone().known().unwrap();
@@ -361,12 +337,5 @@ mod tests {
         crate::sys::clock::sleep_until(crate::sys::clock::monotonic_ns() + 1_000_000);
         let after = reader.stats(pid, tid);
         assert!(switches(&after) > switches(&before), "{before:?} {after:?}");
-        // Known and moving, or unknown with a reason: never a zero for a task that runs.
-        for reading in [after.run_ns, after.timeslices] {
-            match reading {
-                Reading::Known(value) => assert_ne!(value, 0),
-                Reading::Unknown(why) => assert!(!why.is_empty()),
-            }
-        }
     }
 }

@@ -172,10 +172,12 @@ pub fn hint(message: &str) -> String {
     } else if does("EACCES") {
         "run as root: sudo schedlab run PLAN".to_string()
     } else if does("EINVAL") {
-        "write a value that this kernel takes; schedlab doctor shows the present ones".to_string()
+        "write a value that this kernel takes: schedlab list variants".to_string()
+    } else if does("no such setting") {
+        "run this plan under a kernel that has it: schedlab list variants".to_string()
     } else {
-        "run this plan in the lab, where the kernel is yours: \
-         schedlab run PLAN --backend lab --kernel debian:6.18"
+        "run this plan where root may change the kernel's settings, outside of containers and \
+         without lockdown: schedlab doctor"
             .to_string()
     }
 }

@@ -190,7 +190,7 @@ impl Wishes {
                 clamp,
                 "the kernel has no utilisation clamps (EOPNOTSUPP, built without \
                  CONFIG_UCLAMP_TASK)",
-                IN_THE_LAB,
+                OTHER_KERNEL,
             ),
             (_, Some(policy)) if !policy.is_fair() => self.policy_refused(policy, error),
             (Some(libc::EPERM | libc::EACCES), _) if self.nice.is_some_and(|n| n < now.nice) => {
@@ -249,8 +249,8 @@ impl Wishes {
 
 const AS_ROOT: &str = "run as root: sudo schedlab run PLAN";
 const SEE_LIST: &str = "see what a knob takes: schedlab list variants";
-const IN_THE_LAB: &str = "run this plan in the lab, where the kernel is yours: \
-                          schedlab run PLAN --backend lab --kernel debian:6.18";
+const OTHER_KERNEL: &str =
+    "run this plan under a kernel with CONFIG_UCLAMP_TASK; this one: uname -r";
 
 fn missing(knob: &str, message: impl Into<String>, hint: &str) -> Missing {
     Missing { knob: knob.to_string(), message: message.into(), hint: hint.to_string() }

@@ -1,5 +1,6 @@
 //! The dependency-licence check: every package that Cargo resolves for this machine, ours and
-//! those that only tests or unused features would need too, is under a licence that lets everybody use one static binary freely.
+//! those that only tests or unused features would need too, is under a licence that lets
+//! everybody use one static binary freely.
 
 use std::process::Command;
 

@@ -112,8 +112,8 @@ pub fn autogroup(machine: &Machine) -> Seen {
 
 pub fn rt_throttling(machine: &Machine) -> Seen {
     let why = "fifo and rr variants are held to that share (from Linux 6.12 on only while \
-               ordinary tasks starve), and deadline variants beyond it are refused; to lift it \
-               lets a runaway worker hang the machine";
+               ordinary tasks starve), and deadline variants beyond it are refused; leave it on, \
+               as without it a runaway worker hangs the machine";
     let runtime = machine.number(&format!("{KERNEL}/sched_rt_runtime_us"));
     let period = machine.number(&format!("{KERNEL}/sched_rt_period_us"));
     match (runtime, period) {
@@ -123,7 +123,7 @@ pub fn rt_throttling(machine: &Machine) -> Seen {
         }
         (Reading::Known(runtime_us), Reading::Known(period_us)) => {
             let what = format!("{runtime_us} us of each {period_us} us for real-time policies");
-            Seen::new(Level::Note, what, why).mend(machine.sysctl("kernel.sched_rt_runtime_us", -1))
+            Seen::new(Level::Note, what, why)
         }
         (Reading::Unknown(reason), _) | (_, Reading::Unknown(reason)) => Seen::unknown(reason, why),
     }
@@ -131,7 +131,7 @@ pub fn rt_throttling(machine: &Machine) -> Seen {
 
 pub fn watchdogs(machine: &Machine) -> Seen {
     let why = "the lockup detector preempts each CPU every few seconds, and its NMI part \
-               occupies a hardware counter; both are small";
+               occupies a hardware counter; both are small, and most machines should keep them";
     let mut on = Vec::new();
     for name in ["soft_watchdog", "nmi_watchdog"] {
         match machine.number(&format!("{KERNEL}/{name}")) {
@@ -145,7 +145,6 @@ pub fn watchdogs(machine: &Machine) -> Seen {
         return Seen::good("off");
     }
     Seen::new(Level::Note, format!("{} on", on.join(" and ")), why)
-        .mend(machine.sysctl("kernel.watchdog", 0))
 }
 
 /// Three zeros for a process that is running can only mean that they are not kept.
@@ -174,8 +173,8 @@ pub fn psi(machine: &Machine) -> Seen {
         Reading::Unknown(reason) => Seen::new(
             Level::Note,
             format!("off: {reason}"),
-            "pressure stall information, which sums how long tasks waited for CPUs, cannot be \
-             told; the boot argument psi=1 has it where the kernel is built with it",
+            "pressure stall information, which sums how long tasks waited for CPUs, is not to \
+             be had beside a run; the boot argument psi=1 has it where the kernel is built with it",
         ),
     }
 }
@@ -194,11 +193,12 @@ pub fn sched_ext(machine: &Machine) -> Seen {
                  that loaded it, or Alt-SysRq-S",
             )
         }
-        Reading::Unknown(reason) => Seen::new(
-            Level::Note,
-            format!("not in this kernel: {reason}"),
-            "variants with a sched_ext scheduler are skipped; Linux 6.12 or later with \
-             CONFIG_SCHED_CLASS_EXT has it",
+        Reading::Unknown(_) if machine.host.path("/sys/kernel").is_dir() => {
+            Seen::good("this kernel has none")
+        }
+        Reading::Unknown(reason) => Seen::unknown(
+            reason,
+            "under a sched_ext scheduler ordinary tasks are not under the kernel's own",
         ),
     }
 }

@@ -159,7 +159,7 @@ pub fn checkup(host: &Host) -> Vec<Finding> {
 
 fn checkup_over(host: &Host, watch_ns: u64) -> Vec<Finding> {
     let pool = topology::online(host).known().unwrap_or_default();
-    let own = Own { pids: [std::process::id() as i32].into(), ..Own::default() };
+    let own = Own { pids: [std::process::id() as i32].into() };
     let swapped_before = swapped_pages(host);
     let watch = Watch::begin(host, &pool, own);
     clock::sleep_until(clock::monotonic_ns() + watch_ns);

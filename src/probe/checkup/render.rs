@@ -15,9 +15,10 @@ fn label(level: Level) -> (&'static str, &'static str) {
 const INDENT: &str = "          ";
 
 /// Findings in the order given, at most `width` columns wide but for commands, which are
-/// never broken so that they can be pasted. Ends with a count.
+/// never broken so that they can be pasted. The first line is a count.
 pub fn render(findings: &[Finding], width: usize, color: bool) -> String {
-    let mut text = String::new();
+    let mut text = wrap(&count(findings), width + INDENT.len()).join("\n");
+    text.push_str("\n\n");
     for finding in findings {
         let (word, ansi) = label(finding.level);
         let (on, off) = if color { (ansi, "\x1b[0m") } else { ("", "") };
@@ -33,7 +34,6 @@ pub fn render(findings: &[Finding], width: usize, color: bool) -> String {
             text.push('\n');
         }
     }
-    text.push_str(&format!("\n{}\n", wrap(&count(findings), width + INDENT.len()).join("\n")));
     text
 }
 
@@ -43,8 +43,10 @@ fn count(findings: &[Finding]) -> String {
         0 => String::new(),
         some => format!("{some} in the way, "),
     };
+    let has_commands = findings.iter().any(|finding| finding.mend.is_some());
+    let lasting = if has_commands { " Most commands last until the next boot." } else { "" };
     format!(
-        "{blocks}{} that disturb, {} to note, {} good. Most commands last until the next boot.",
+        "{blocks}{} that disturb, {} to note, {} good.{lasting}",
         of(Level::Disturbs),
         of(Level::Note),
         of(Level::Good)

@@ -8,10 +8,8 @@ use super::{Level, Machine, Seen};
 /// Capability number, name, and what it gives here.
 const WANTED: &[(u32, &str, &str)] = &[
     (23, "CAP_SYS_NICE", "policies fifo, rr and deadline, negative nice"),
-    (21, "CAP_SYS_ADMIN", "cgroups, sched_ext, debugfs"),
+    (21, "CAP_SYS_ADMIN", "cgroups, debugfs"),
     (1, "CAP_DAC_OVERRIDE", "scheduler features, sysctls"),
-    (38, "CAP_PERFMON", "perf events and tracepoints of the kernel"),
-    (39, "CAP_BPF", "BPF telemetry"),
 ];
 
 /// Whether every capability that anything here asks for is in effect.
@@ -43,8 +41,8 @@ fn effective(machine: &Machine) -> Reading<u64> {
 }
 
 pub fn privileges(machine: &Machine) -> Seen {
-    let why = "the variants and probes that need these are skipped, with their reason; all \
-               else runs without privileges";
+    let why = "the variants that need these are skipped, with their reason; all else runs \
+               without privileges";
     match missing(machine) {
         Reading::Known(missing) if missing.is_empty() => Seen::good("all that can be used"),
         Reading::Known(missing) => {
@@ -83,7 +81,8 @@ pub fn debugfs(machine: &Machine) -> Seen {
 /// Tracepoints of the kernel want -1, or the capability.
 pub fn perf_events(machine: &Machine) -> Seen {
     const PERFMON: u32 = 38;
-    let why = "scheduler tracepoints and kernel events of perf are closed to this user";
+    let why = "perf, run beside a plan, sees no scheduler events as this user; schedlab itself \
+               needs none";
     match machine.number("/proc/sys/kernel/perf_event_paranoid") {
         Reading::Known(level) if level < 0 || has(machine, PERFMON) => {
             Seen::good(format!("open (perf_event_paranoid {level})"))
@@ -104,7 +103,7 @@ pub fn btf(machine: &Machine) -> Seen {
     Seen::new(
         Level::Note,
         format!("{path} is not there"),
-        "BPF telemetry and sched_ext schedulers do not load without the kernel's type \
-         information (CONFIG_DEBUG_INFO_BTF)",
+        "BPF tools run beside a plan do not load without the kernel's type information \
+         (CONFIG_DEBUG_INFO_BTF); schedlab itself needs none",
     )
 }

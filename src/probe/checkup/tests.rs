@@ -35,6 +35,7 @@ fn plain_server() -> Tree {
         ("/proc/self/schedstat", "0 0 0\n"),
         ("/proc/stat", "cpu0 90 0 0 0 0 0 0 10\ncpu1 100 0 0 0 0 0 0 0\n"),
         ("/proc/loadavg", "1.00 0.50 0.25 1/96 12961\n"),
+        ("/sys/kernel/mm/transparent_hugepage/enabled", "always\n"),
         ("/proc/vmstat", "nr_free_pages 5\npswpin 7\npswpout 8\n"),
     ]);
     let settings = [
