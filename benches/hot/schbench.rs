@@ -1,4 +1,6 @@
-//! The time of schbench's work, by itself and side by side with the program.
+//! The time of schbench's work, by itself and side by side with the program: at 32 and 128 KiB,
+//! where malloc gives the program heap (the matrices fill a little less than 128 KiB), and at
+//! 256 KiB, where it gives a mapping.
 
 use std::process::Command;
 use std::time::Duration;
@@ -11,23 +13,38 @@ pub const OPERATION: Row = Row {
     name: "schbench: one operation at 256 KiB, median",
     unit: "us",
     reach: Reach::None,
-    measure: || calibrate(1, Duration::from_secs(1)),
+    measure: || calibrate(256, 1, Duration::from_secs(1)),
 };
 
-pub const CALIBRATE: Row = Row {
+pub const CALIBRATE_32_KIB: Row = Row {
+    name: "schbench: calibrate p50 at 32 KiB x 20 / the program's",
+    unit: "",
+    reach: Reach::NearOne(0.03),
+    measure: || against_the_program(32, 20),
+};
+
+pub const CALIBRATE_128_KIB: Row = Row {
+    name: "schbench: calibrate p50 at 128 KiB x 5 / the program's",
+    unit: "",
+    reach: Reach::NearOne(0.03),
+    measure: || against_the_program(128, 5),
+};
+
+pub const CALIBRATE_256_KIB: Row = Row {
     name: "schbench: calibrate p50 at 256 KiB x 5 / the program's",
     unit: "",
-    reach: Reach::NearOne(0.02),
-    measure: against_the_program,
+    reach: Reach::NearOne(0.03),
+    measure: || against_the_program(256, 5),
 };
 
 const PAIRS: usize = 7;
 
 /// The median request of one worker of ours, in us.
-fn calibrate(operations: i64, section: Duration) -> Result<f64, String> {
+fn calibrate(footprint_kib: u32, operations: u32, section: Duration) -> Result<f64, String> {
     let given = [
         ("calibrate", Raw::Bool(true)),
-        ("operations", Raw::Int(operations)),
+        ("cache-footprint", Raw::Text(format!("{footprint_kib}KiB"))),
+        ("operations", Raw::Int(operations.into())),
         ("threads", Raw::Int(1)),
     ];
     let done = crew::run("schbench", &given, None, section)?;
@@ -36,15 +53,16 @@ fn calibrate(operations: i64, section: Duration) -> Result<f64, String> {
 }
 
 /// The median over pairs of runs of our median request to the program's.
-fn against_the_program() -> Result<f64, String> {
+fn against_the_program(footprint_kib: u32, operations: u32) -> Result<f64, String> {
     let mut ratios = Vec::with_capacity(PAIRS);
     for pair in 0..PAIRS {
-        let ours = || calibrate(5, Duration::from_secs(2));
+        let ours = || calibrate(footprint_kib, operations, Duration::from_secs(2));
+        let theirs = || program(footprint_kib, operations);
         let (ours, theirs) = if pair % 2 == 0 {
             let ours = ours()?;
-            (ours, program()?)
+            (ours, theirs()?)
         } else {
-            let theirs = program()?;
+            let theirs = theirs()?;
             (ours()?, theirs)
         };
         ratios.push(ours / theirs);
@@ -54,9 +72,10 @@ fn against_the_program() -> Result<f64, String> {
 
 /// The same from `schbench` on the PATH: in its text, the first 50th percentile below
 /// `Request Latencies`.
-fn program() -> Result<f64, String> {
+fn program(footprint_kib: u32, operations: u32) -> Result<f64, String> {
     let output = Command::new("schbench")
-        .args("-C -F 256 -n 5 -t 1 -r 2".split(' '))
+        .args("-C -t 1 -r 2".split(' '))
+        .args([format!("-F{footprint_kib}"), format!("-n{operations}")])
         .output()
         .map_err(|error| format!("no `schbench` on the PATH ({error})"))?;
     let text = String::from_utf8_lossy(&output.stderr);

@@ -5,20 +5,26 @@
 //! load, add, store. That store is part of the benchmark (schbench's loop compiles to it); a
 //! sum kept in a register until the end makes another one.
 //!
-//! Three more things are part of it, each found by its effect on the time of an operation
-//! (on a Zen 5, 256 KiB):
+//! Two more things are part of it, each found by its effect on the time of an operation (on a
+//! Zen 5):
 //!
 //! - Nothing ever writes `a` and `b`. Their pages, only read, are the kernel's one page of
 //!   zeroes, as in schbench, which has them from malloc and does not fill them; but for the
-//!   first, on which malloc keeps its header. Filled matrices take 20 to 30 % less.
-//! - The order of the two loads, of the additions to pointers and of the store: 10 %.
-//! - Where the loop lies in its page of code, by which branch predictors know it, it seems:
-//!   19 % between the extremes of eight offsets, 6 % between builds of schbench itself (its
-//!   makefile's, and the same with `-falign-functions=64`). Here it lies at a fixed offset,
-//!   so that the unit of work changes less with what is linked around it. Of the eight it
-//!   is among the nearest to the makefile's build with gcc 12 on one machine, 1 to 4 % below
-//!   it, and 4 % above the aligned build. No offset is right for every build.
+//!   first, on which malloc keeps its header. At 256 KiB filled matrices take 20 to 30 % less.
+//!   Of 128 KiB or more malloc maps them by themselves, and they begin where ours do in their
+//!   page; smaller ones (those of a footprint of 128 KiB, too, as widths are rounded down) come
+//!   from the heap of a thread and begin elsewhere.
+//! - The loops over a row, down to the order of their instructions: those of schbench's
+//!   makefile with gcc 12. With only the inner loop written so, and the rest left to the
+//!   compiler, an operation took 40 % more at 32 KiB and 20 % more at 128 KiB. The code begins
+//!   on a cache line and fits into it, to depend less on what is linked around it: with the
+//!   head of the loop at the end of a line, an operation took a third more at 32 KiB.
+//!
+//! Between 32 and 256 KiB an operation took 0.94 to 1.02 of schbench's, as medians of pairs of
+//! runs, and 0.95 at 16 KiB. At some footprints (64 KiB) runs differ by up to 15 % in a way
+//! that repeats for a while and has not been explained.
 
+#[cfg(target_arch = "x86_64")]
 use std::arch::asm;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -69,14 +75,13 @@ impl Matrices {
     /// One operation.
     #[inline(never)]
     pub fn multiply(&self) {
-        let width = self.width;
-        let (a, rest) = self.words.split_at(width * width);
-        let (b, c) = rest.split_at(width * width);
-        for i in 0..width {
-            let row = &a[i * width..(i + 1) * width];
-            for j in 0..width {
-                element(row, &b[j..], width, &c[i * width + j]);
-            }
+        if self.width == 0 {
+            return;
+        }
+        let (a, rest) = self.words.split_at(self.width * self.width);
+        let (b, c) = rest.split_at(self.width * self.width);
+        for (row, cells) in a.chunks_exact(self.width).zip(c.chunks_exact(self.width)) {
+            multiply_row(row, b, cells);
         }
     }
 }
@@ -85,83 +90,72 @@ fn words(width: usize) -> usize {
     HEADER_WORDS + 3 * width * width
 }
 
-/// `cell` = `row` times the column that begins at `column` and steps by `width`.
-#[inline(always)]
-fn element(row: &[AtomicU64], column: &[AtomicU64], width: usize, cell: &AtomicU64) {
-    assert!(width > 0 && column.len() > (width - 1) * width && row.len() == width);
-    let row = row.as_ptr_range();
-    let stride_bytes = width * size_of::<u64>();
-    // SAFETY: the first pointer runs over `row` up to its end, and there is at least one step;
-    // the second in step with it over `width` elements of `column`, the last of which the
-    // assertion covers (past it, it is not read). Neither slice is written while workers run.
-    // `cell` is valid as a reference; all accesses are single instructions on aligned words.
-    unsafe { dot(row.start.cast(), row.end.cast(), column.as_ptr().cast(), stride_bytes, cell) }
-}
+#[cfg(target_arch = "x86_64")]
+use row_in_asm as multiply_row;
+#[cfg(not(target_arch = "x86_64"))]
+use row_in_rust as multiply_row;
 
-/// Adds up `*a * *b` in `cell`, with `a` stepping to `end` and `b` by `stride_bytes`.
+/// `cells` = `row` times `b`, which is as wide as both.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-// SAFETY: the caller promises that every address that is stepped on may be read.
-unsafe fn dot(
-    a: *const u64,
-    end: *const u64,
-    b: *const u64,
-    stride_bytes: usize,
-    cell: &AtomicU64,
-) {
-    // SAFETY: the caller's; nothing but `cell` is written.
+fn row_in_asm(row: &[AtomicU64], b: &[AtomicU64], cells: &[AtomicU64]) {
+    let width = row.len();
+    assert!(width > 0 && cells.len() == width && b.len() == width * width);
+    let row = row.as_ptr_range();
+    let to_column = (b.as_ptr() as usize).wrapping_sub(cells.as_ptr() as usize);
+    // SAFETY: for each of `width` cells the first pointer runs over `row` up to its end, and
+    // the second in step with it over the `width` elements of the column that begins as far
+    // into `b` as the cell is into `cells`; the assertion makes all of them part of the
+    // slices. `row` and `b` are only read. `cells` may be written as they are atomics, and
+    // all accesses are single instructions on aligned words.
     unsafe {
         asm!(
-            "mov qword ptr [{cell}], 0",
-            "jmp 2f",
-            ".p2align 12",
-            ".skip 48, 0x90",
+            ".p2align 6",
             "2:",
-            "mov {product}, qword ptr [{a}]",
-            "imul {product}, qword ptr [{b}]",
-            "add {a}, 8",
-            "add {b}, {stride}",
-            "add {sum}, {product}",
-            "mov qword ptr [{cell}], {sum}",
-            "cmp {a}, {end}",
+            "mov qword ptr [rdi], 0",
+            "lea rsi, [rdi + r14]",
+            "mov rax, r11",
+            "xor ecx, ecx",
+            "3:",
+            "mov rdx, qword ptr [rax]",
+            "imul rdx, qword ptr [rsi]",
+            "add rax, 8",
+            "add rsi, r8",
+            "add rcx, rdx",
+            "mov qword ptr [rdi], rcx",
+            "cmp rax, r9",
+            "jne 3b",
+            "add r10, 1",
+            "add rdi, 8",
+            "cmp r10, r12",
             "jne 2b",
-            a = inout(reg) a => _,
-            b = inout(reg) b => _,
-            sum = inout(reg) 0u64 => _,
-            product = out(reg) _,
-            end = in(reg) end,
-            stride = in(reg) stride_bytes,
-            cell = in(reg) cell,
+            in("r11") row.start,
+            in("r9") row.end,
+            in("r8") width * size_of::<u64>(),
+            in("r14") to_column,
+            in("r12") width,
+            inout("r10") 0usize => _,
+            inout("rdi") cells.as_ptr() => _,
+            out("rax") _,
+            out("rsi") _,
+            out("rcx") _,
+            out("rdx") _,
             options(nostack),
         );
     }
 }
 
-/// As above, in the same order as far as a compiler can be told: the asm is empty, but the
-/// optimiser must think that it changes what it names and looks at memory.
-#[cfg(not(target_arch = "x86_64"))]
-#[inline(always)]
-// SAFETY: the caller promises that every address that is stepped on may be read.
-unsafe fn dot(
-    a: *const u64,
-    end: *const u64,
-    b: *const u64,
-    stride_bytes: usize,
-    cell: &AtomicU64,
-) {
-    let (mut a, mut b, mut sum) = (a, b, 0u64);
-    cell.store(0, Relaxed);
-    while a != end {
-        // SAFETY: the caller's.
-        unsafe {
-            let mut product = a.read_volatile().wrapping_mul(*b);
-            a = a.add(1);
-            b = b.wrapping_byte_add(stride_bytes);
-            asm!("/* {0} {1} {2} */", inlateout(reg) a, inlateout(reg) b, inlateout(reg) product,
-                options(nostack, preserves_flags));
-            sum = sum.wrapping_add(product);
+/// The same for other machines, and to test against. Compilers do not merge atomic stores,
+/// so the sum goes to memory at each step here too.
+#[cfg(any(test, not(target_arch = "x86_64")))]
+fn row_in_rust(row: &[AtomicU64], b: &[AtomicU64], cells: &[AtomicU64]) {
+    for (j, cell) in cells.iter().enumerate() {
+        let mut sum = 0u64;
+        cell.store(0, Relaxed);
+        for (a, b) in row.iter().zip(b[j..].iter().step_by(row.len())) {
+            sum = sum.wrapping_add(a.load(Relaxed).wrapping_mul(b.load(Relaxed)));
+            cell.store(sum, Relaxed);
         }
-        cell.store(sum, Relaxed);
     }
 }
 
@@ -186,26 +180,61 @@ mod tests {
         }
     }
 
+    const WIDTHS: [usize; 7] = [0, 1, 2, 3, 7, 36, 73];
+
+    /// Matrices with no two factors alike and the old product not zero.
+    fn filled(matrices: Matrices) -> Matrices {
+        let factors = 2 * matrices.width * matrices.width;
+        for (index, word) in matrices.words.iter().enumerate() {
+            let value = (index as u64 + 3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            word.store(if index < factors { value } else { 5 }, Relaxed);
+        }
+        matrices
+    }
+
+    fn values(matrices: &Matrices) -> Vec<u64> {
+        matrices.words.iter().map(|word| word.load(Relaxed)).collect()
+    }
+
+    /// What `words` should be after one operation.
+    fn plainly_multiplied(mut words: Vec<u64>, n: usize) -> Vec<u64> {
+        for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            words[2 * n * n + i * n + j] = (0..n).fold(0, |sum: u64, k| {
+                sum.wrapping_add(words[i * n + k].wrapping_mul(words[n * n + k * n + j]))
+            });
+        }
+        words
+    }
+
     #[test]
-    fn the_product_is_the_product() {
+    fn an_operation_writes_the_product_and_nothing_else() {
         for make in [Matrices::private, Matrices::shared] {
-            for n in [0usize, 1, 2, 3, 7] {
+            for n in WIDTHS {
                 let matrices = make(n).unwrap();
                 matrices.prefault();
-                let factor = |index: usize| (index as u64 + 3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                for index in 0..2 * n * n {
-                    matrices.words[index].store(factor(index), Relaxed);
+                let matrices = filled(matrices);
+                let expected = plainly_multiplied(values(&matrices), n);
+                for _ in 0..2 {
+                    matrices.multiply();
+                    assert!(values(&matrices) == expected, "{n} wide");
                 }
-                matrices.words[2 * n * n..].iter().for_each(|word| word.store(5, Relaxed));
-                matrices.multiply();
-                for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
-                    let expected = (0..n).fold(0u64, |sum, k| {
-                        let product = factor(i * n + k).wrapping_mul(factor(n * n + k * n + j));
-                        sum.wrapping_add(product)
-                    });
-                    let got = matrices.words[2 * n * n + i * n + j].load(Relaxed);
-                    assert_eq!(got, expected, "{n} wide, row {i}, column {j}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_in_asm_and_in_rust_are_the_same() {
+        for n in WIDTHS.into_iter().filter(|&n| n > 0) {
+            let matrices = filled(Matrices::private(n).unwrap());
+            let expected = plainly_multiplied(values(&matrices), n);
+            let (a, rest) = matrices.words.split_at(n * n);
+            let (b, c) = rest.split_at(n * n);
+            for make in [multiply_row, row_in_rust] {
+                c.iter().for_each(|word| word.store(5, Relaxed));
+                for i in 0..n {
+                    make(&a[i * n..][..n], b, &c[i * n..][..n]);
                 }
+                assert!(values(&matrices) == expected, "{n} wide");
             }
         }
     }
