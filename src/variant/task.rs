@@ -248,7 +248,7 @@ impl Wishes {
 }
 
 const AS_ROOT: &str = "run as root: sudo schedlab run PLAN";
-const SEE_LIST: &str = "see what a knob takes: schedlab list variants";
+const SEE_LIST: &str = "see what a knob takes: schedlab list knobs";
 const IN_THE_LAB: &str = "run this plan in the lab, where the kernel is yours: \
                           schedlab run PLAN --backend lab --kernel debian:6.18";
 
