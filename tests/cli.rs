@@ -51,6 +51,13 @@ fn the_command_line_and_the_plan_are_checked_with_exit_code_2() {
 }
 
 #[test]
+fn knobs_are_also_listed_by_their_former_name() {
+    let list = |what| stdout(&run(&["list", what]).1);
+    assert!(list("knobs").contains("timer-slack"), "{}", list("knobs"));
+    assert_eq!(list("variants"), list("knobs"));
+}
+
+#[test]
 fn a_plan_on_the_null_backend_is_stored_reported_and_exported() {
     let (home, output) = run(&["run", "smoke", "--backend", "null"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");

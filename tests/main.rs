@@ -4,5 +4,6 @@ mod cli;
 mod faults;
 mod house;
 mod kill;
+mod knobs;
 mod need;
 mod support;

@@ -84,7 +84,7 @@ impl Backend for Local {
                 return Err(format!("CPUs {missing} are offline or not allowed to this process"));
             }
         }
-        variant::check(&cell.variant, &self.host).map_err(|missing| {
+        variant::check(cell, &self.host).map_err(|missing| {
             let reasons: Vec<String> = missing.iter().map(|knob| knob.message.clone()).collect();
             reasons.join("; ")
         })

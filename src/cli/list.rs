@@ -24,7 +24,9 @@ pub struct ListArgs {
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum What {
     Workloads,
-    Variants,
+    /// What a variant or a worker set sets
+    #[value(alias = "variants")]
+    Knobs,
     Plans,
     Backends,
     Formats,
@@ -35,7 +37,7 @@ pub fn run(args: &ListArgs) -> Result<(), Failure> {
     let rows = match (args.what, &args.name) {
         (What::Workloads, Some(name)) => return describe_workload(name),
         (What::Workloads, None) => workloads(),
-        (What::Variants, _) => variant::fields().iter().map(field_row).collect(),
+        (What::Knobs, _) => variant::fields().iter().map(field_row).collect(),
         (What::Plans, _) => plans(),
         (What::Backends, _) => backends(),
         (What::Formats, _) => formats(),

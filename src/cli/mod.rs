@@ -45,7 +45,7 @@ enum Command {
     Import(export::ImportArgs),
     /// What this machine can measure, what disturbs it, and what to do
     Doctor,
-    /// What there is: workloads, variants, plans, backends, formats, stored runs
+    /// What there is: workloads, knobs, plans, backends, formats, stored runs
     List(list::ListArgs),
     /// Undo what an interrupted run left changed
     Restore,

@@ -43,11 +43,12 @@ pub struct Crew {
 pub struct Set {
     pub spec: &'static Spec,
     pub load: Arc<dyn Load>,
+    /// The variant's, each replaced by the set's own of its name.
+    pub knobs: Arc<BTreeMap<String, Value>>,
     seed: u64,
 }
 
 /// What each worker does to itself before it works.
-#[derive(Clone)]
 struct Dress {
     pool: Option<CpuSet>,
     knobs: Arc<BTreeMap<String, Value>>,
@@ -63,7 +64,8 @@ impl Crew {
         let control: &'static Control = shared::leak().map_err(no_memory)?;
         let mut crew = Crew { control, members: Vec::new(), sets: Vec::new() };
         for set in &spec.cell.work.sets {
-            crew.prepare(set, cpus, spec.seed)?;
+            let knobs = variant::merged(&spec.cell.variant.knobs, &set.knobs);
+            crew.prepare(set, knobs, cpus, spec.seed)?;
         }
         if let Some(pool) = &pool {
             let outside = allowed.minus(pool);
@@ -71,12 +73,17 @@ impl Crew {
             sched::set_affinity(0, measurer)
                 .map_err(|error| format!("CPUs {measurer}: {error}"))?;
         }
-        let knobs = Arc::new(spec.cell.variant.knobs.clone());
-        crew.start(&Dress { pool, knobs })?;
+        crew.start(pool.as_ref())?;
         Ok(crew)
     }
 
-    fn prepare(&mut self, set: &WorkerSet, cpus: u32, seed: u64) -> Result<(), String> {
+    fn prepare(
+        &mut self,
+        set: &WorkerSet,
+        knobs: BTreeMap<String, Value>,
+        cpus: u32,
+        seed: u64,
+    ) -> Result<(), String> {
         let named = |why: String| format!("worker set `{}`: {why}", set.name);
         let workload = workload::find(&set.workload)
             .ok_or_else(|| named(format!("there is no workload `{}`", set.workload)))?;
@@ -99,15 +106,15 @@ impl Crew {
             recorders: &recorders[index * histograms..(index + 1) * histograms],
             pid: 0,
         }));
-        self.sets.push(Set { spec, load, seed });
+        self.sets.push(Set { spec, load, knobs: Arc::new(knobs), seed });
         Ok(())
     }
 
-    fn start(&mut self, dress: &Dress) -> Result<(), String> {
+    fn start(&mut self, pool: Option<&CpuSet>) -> Result<(), String> {
         for kind in [WorkerKind::Processes, WorkerKind::Threads] {
             for position in 0..self.members.len() {
                 if self.members[position].kind == kind {
-                    self.start_member(position, dress).map_err(|error| {
+                    self.start_member(position, pool).map_err(|error| {
                         format!(
                             "worker {} of {} cannot start: {error}; limits: ulimit -u, \
                              /proc/sys/kernel/threads-max, pids.max of the cgroup",
@@ -121,10 +128,11 @@ impl Crew {
         Ok(())
     }
 
-    fn start_member(&mut self, position: usize, dress: &Dress) -> std::io::Result<()> {
+    fn start_member(&mut self, position: usize, pool: Option<&CpuSet>) -> std::io::Result<()> {
         let member = self.members[position].clone();
         let set = &self.sets[member.set];
-        let (control, load, dress) = (self.control, Arc::clone(&set.load), dress.clone());
+        let (control, load) = (self.control, Arc::clone(&set.load));
+        let dress = Dress { pool: pool.cloned(), knobs: Arc::clone(&set.knobs) };
         let seed = mix(set.seed, member.index as u64);
         let name = set.spec.roles[member.role].name.to_string();
         let body = {

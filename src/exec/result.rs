@@ -1,8 +1,8 @@
 //! From the readings of a run to its result.
 
 use crate::model::{
-    Disturbance, DisturbanceKind, NamedHistogram, Reading, RunResult, RunSpec, SetResult,
-    WorkerResult, WorkerSet,
+    Disturbance, DisturbanceKind, KnobReading, NamedHistogram, Reading, RunResult, RunSpec,
+    SetResult, WorkerResult, WorkerSet,
 };
 use crate::stats::{self, Histogram, StandardInput, StandardWorker};
 use crate::variant;
@@ -20,15 +20,34 @@ pub fn assemble(
     let sets = spec.cell.work.sets.iter().enumerate();
     let sets: Vec<SetResult> =
         sets.map(|(position, set)| measure_set(crew, position, set, &measured)).collect();
-    let tid = crew.members().first().map_or(0, |member| member.slot.tid());
     RunResult {
         started_unix_ns,
         measured_ns: measured.section_ns,
         disturbances: starved(crew, &sets),
         sets,
-        knobs: variant::read_task(&spec.cell.variant.knobs, tid),
+        knobs: read_knobs(spec, crew),
         overhead_cpu_ns: Reading::Known(measured.overhead_cpu_ns),
     }
+}
+
+/// The task knobs as the first worker that has them reads back: the variant's on a set that
+/// has none of its own, and for each set with its own all that it has, as `SET: knob`.
+fn read_knobs(spec: &RunSpec, crew: &Crew) -> Vec<KnobReading> {
+    let read = |position: usize| {
+        let member = crew.members().iter().find(|member| member.set == position);
+        let knobs = &crew.sets()[position].knobs;
+        member.map_or(Vec::new(), |member| variant::read_task(knobs, member.slot.tid()))
+    };
+    let sets = &spec.cell.work.sets;
+    let plain = sets.iter().position(|set| set.knobs.is_empty());
+    let mut readings = plain.map_or(Vec::new(), read);
+    for (position, set) in sets.iter().enumerate().filter(|(_, set)| !set.knobs.is_empty()) {
+        readings.extend(read(position).into_iter().map(|reading| KnobReading {
+            knob: format!("{}: {}", set.name, reading.knob),
+            ..reading
+        }));
+    }
+    readings
 }
 
 fn measure_set(crew: &Crew, position: usize, set: &WorkerSet, measured: &Measured) -> SetResult {

@@ -62,6 +62,10 @@ pub struct WorkerSet {
     pub kind: WorkerKind,
     /// Background sets load the machine and have no rows in the table.
     pub background: bool,
+    /// Task knobs of this set's workers alone; each replaces the variant's of its name.
+    /// Plans stored before sets had knobs have none.
+    #[serde(default)]
+    pub knobs: BTreeMap<String, Value>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

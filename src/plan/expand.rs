@@ -3,13 +3,15 @@
 //! A list where a field takes one value is an axis; the axes of a workload are crossed in
 //! the order written, the first slowest. Axes of a plain workload are named `param`, those
 //! of `[[workload.set]]` and `[[workload.background]]` `SET.param`. `count` and `workers`
-//! beside sets hold for all sets (not background) that do not say their own.
+//! beside sets hold for all sets (not background) that do not say their own. Knobs of a set
+//! are no axis: what is compared is a variant.
 
-use crate::model::{Field, Params, Value, Work, WorkerKind, WorkerSet};
+use crate::model::{CpuSet, Field, Params, Value, Variant, Work, WorkerKind, WorkerSet};
 use crate::workload::{Request, Workload};
 
 use super::error::Faults;
 use super::fields::{MAX_SETS, MAX_WORKERS, SET, SET_KEYS, WORKLOAD_KEYS, Words, names};
+use super::knobs::Knobs;
 use super::read::{Names, sections};
 use super::table::{self, Points, Span, Table, fill_defaults, known_keys, shown, suggestion};
 
@@ -31,6 +33,7 @@ struct Set {
     /// Of parameters and [`SET`] fields that are no axis.
     fixed: Params,
     background: bool,
+    knobs: Knobs,
 }
 
 struct Axis {
@@ -108,9 +111,9 @@ impl Reader<'_> {
         let (workload, _) = self.take_use(&mut table)?;
         let spec = workload.spec();
         sets.names.claim(spec.name, &table.span, "set", self.faults);
-        let set =
-            Set { name: spec.name.to_string(), workload, fixed: Params::new(), background: false };
-        sets.sets.push(set);
+        let knobs = Knobs::take_of_set(&mut table, self.words, self.faults);
+        let (name, fixed) = (spec.name.to_string(), Params::new());
+        sets.sets.push(Set { name, workload, fixed, background: false, knobs });
         for fields in [SET, spec.params] {
             self.fields(&mut table, fields, &[0], "", sets);
         }
@@ -126,6 +129,10 @@ impl Reader<'_> {
             let hint =
                 "either `use` and parameters, or [[workload.set]] tables that each say `use`";
             self.faults.add(&entry.key_span, "`use` beside sets", "not with sets", hint);
+        }
+        if let Some(entry) = table.take("knobs") {
+            let hint = "say them in each set: [workload.set.knobs], or for all in [[variant]]";
+            self.faults.add(&entry.key_span, "`knobs` beside sets", "not with sets", hint);
         }
         let own: Vec<(usize, Vec<&'static str>)> = set_tables
             .into_iter()
@@ -166,7 +173,8 @@ impl Reader<'_> {
         });
         let index = sets.sets.len();
         let prefix = format!("{name}.");
-        sets.sets.push(Set { name, workload, fixed: Params::new(), background });
+        let knobs = Knobs::take_of_set(&mut table, self.words, self.faults);
+        sets.sets.push(Set { name, workload, fixed: Params::new(), background, knobs });
         for fields in [SET, spec.params] {
             self.fields(&mut table, fields, &[index], &prefix, sets);
         }
@@ -249,6 +257,19 @@ impl Draft {
         self.axes.iter().fold(1, |product, axis| product.saturating_mul(axis.points.len() as u128))
     }
 
+    /// Tells of knobs of sets that do not go with a variant or with the placement.
+    pub fn check_knobs(
+        &self,
+        variants: &[Variant],
+        placement: Option<&CpuSet>,
+        faults: &mut Faults,
+    ) {
+        for set in &self.sets {
+            set.knobs.check_merged(variants, faults);
+            set.knobs.check_affinity(placement, faults);
+        }
+    }
+
     /// The cross product of the axes, each point checked with the workloads themselves.
     /// The caller has bounded [`Draft::points`].
     pub fn works(&self, cpus: u32, seed: u64, faults: &mut Faults) -> Vec<Work> {
@@ -303,6 +324,7 @@ impl Set {
             count: count as u32,
             kind: if processes { WorkerKind::Processes } else { WorkerKind::Threads },
             background: self.background,
+            knobs: self.knobs.values.clone(),
         }
     }
 }

@@ -92,18 +92,24 @@ pub const SET: &[Field] = &[
 /// fields. No knob and no parameter may have such a name; a test walks the registries.
 pub const TOP_KEYS: &[&str] = &["schema", "title", "measure", "variant", "workload", "placement"];
 pub const VARIANT_KEYS: &[&str] = &["name"];
-pub const SET_KEYS: &[&str] = &["name", "use"];
-pub const WORKLOAD_KEYS: &[&str] = &["name", "use", "set", "background"];
+pub const SET_KEYS: &[&str] = &["name", "use", "knobs"];
+pub const WORKLOAD_KEYS: &[&str] = &["name", "use", "knobs", "set", "background"];
 
 /// What a plan may name: knobs and workloads. Tests bring their own.
 pub struct Words {
     pub knobs: Vec<Field>,
+    /// Those of `knobs` that a worker set may have for itself.
+    pub task_knobs: Vec<Field>,
     pub workloads: &'static [&'static dyn Workload],
 }
 
 impl Words {
     pub fn registered() -> Self {
-        Words { knobs: variant::fields(), workloads: workload::registry() }
+        Words {
+            knobs: variant::fields(),
+            task_knobs: variant::task_fields(),
+            workloads: workload::registry(),
+        }
     }
 
     pub fn workload(&self, name: &str) -> Option<&'static dyn Workload> {

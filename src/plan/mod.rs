@@ -12,6 +12,7 @@ mod builtin;
 mod error;
 mod expand;
 mod fields;
+mod knobs;
 mod order;
 mod read;
 mod schema;

@@ -6,7 +6,6 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::model::{CpuSet, Measure, PLAN_SCHEMA, Params, Placement, Plan, Value, Variant, Work};
-use crate::variant;
 
 use super::error::{Faults, PlanErrors};
 use super::expand::{self, Draft};
@@ -14,6 +13,7 @@ use super::fields::{
     MAX_CELLS, MAX_RUNS, MAX_TEXT_BYTES, MAX_TITLE_CHARS, MEASURE, PLACEMENT, TOP_KEYS,
     VARIANT_KEYS, Words,
 };
+use super::knobs::Knobs;
 use super::table::{self, Entry, Span, Table, fill_defaults, known_keys, shown};
 
 pub fn plan(
@@ -45,7 +45,7 @@ fn read(
     let title = title.map_or_else(|| file_stem(source_name), str::to_string);
     let (measure, rounds_span) = measure(&mut top, faults);
     let placement = placement(&mut top, machine, faults);
-    let variants = variants(&mut top, words, faults);
+    let variants = variants(&mut top, placement.cpus.as_ref(), words, faults);
     let drafts = expand::drafts(&mut top, words, faults);
     top.finish(TOP_KEYS, "a plan", faults);
 
@@ -53,6 +53,7 @@ fn read(
     let cpus = placement.cpus.as_ref().or(machine).map_or(1, CpuSet::len).max(1) as u32;
     let mut works: Vec<Work> = Vec::new();
     for draft in &drafts {
+        draft.check_knobs(&variants, placement.cpus.as_ref(), faults);
         works.extend(draft.works(cpus, measure.seed, faults));
     }
     Some(Plan { title, measure, variants, works, placement })
@@ -217,7 +218,12 @@ fn check_cpus(cpus: Option<&CpuSet>, machine: Option<&CpuSet>, span: &Span, faul
 }
 
 /// One variant without knobs where none is written: a measurement without comparison.
-fn variants(top: &mut Table, words: &Words, faults: &mut Faults) -> Vec<Variant> {
+fn variants(
+    top: &mut Table,
+    placement: Option<&CpuSet>,
+    words: &Words,
+    faults: &mut Faults,
+) -> Vec<Variant> {
     let written = sections(top, "variant", "variant", faults);
     if written.is_empty() {
         return vec![Variant { name: "default".to_string(), knobs: BTreeMap::new() }];
@@ -240,16 +246,11 @@ fn variants(top: &mut Table, words: &Words, faults: &mut Faults) -> Vec<Variant>
                 String::new()
             }
         };
-        let knobs = words.knobs.iter();
-        let spans: BTreeMap<&str, Span> =
-            knobs.filter_map(|knob| Some((knob.name, table.key_span(knob.name)?))).collect();
-        let knobs = table.take_written(&words.knobs, faults);
-        for (knob, message, hint) in variant::validate(&knobs) {
-            let span = spans.get(knob.as_str()).unwrap_or(&header);
-            faults.add(span, message, "not in this variant", &hint);
-        }
+        let knobs = Knobs::take(&mut table, &words.knobs, faults);
+        knobs.check(faults);
+        knobs.check_affinity(placement, faults);
         table.finish(&known_keys(VARIANT_KEYS, &[&words.knobs]), "a variant", faults);
-        variants.push(Variant { name, knobs });
+        variants.push(Variant { name, knobs: knobs.values });
     }
     variants
 }

@@ -45,6 +45,7 @@ fn schema_of(words: &Words) -> Json {
                 "pattern": r"^[^\-\s\x00-\x1f]([^\x00-\x1f]*[^\s\x00-\x1f])?$",
                 "maxLength": MAX_NAME_CHARS,
             },
+            "knobs": table(properties(&words.task_knobs, &schema_of_kind), &[]),
             "sets": { "type": "array", "minItems": 1, "maxItems": MAX_SETS, "items": {
                 "anyOf": sets.collect::<Vec<_>>(),
             } },
@@ -57,6 +58,7 @@ fn set_table(spec: &Spec, more: &[(&str, Json)]) -> Json {
     let mut keys = properties(SET, &schema_of_axis);
     keys.extend(properties(spec.params, &schema_of_axis));
     keys.insert("name".to_string(), reference("name"));
+    keys.insert("knobs".to_string(), reference("knobs"));
     keys.insert("use".to_string(), json!({ "const": spec.name, "description": spec.about }));
     keys.extend(more.iter().map(|(key, schema)| (key.to_string(), schema.clone())));
     table(keys, &["use"])

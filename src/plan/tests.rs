@@ -78,6 +78,13 @@ fn words() -> Words {
             knob("nice", Kind::Int { min: -20, max: 19 }),
             knob("uclamp-min", Kind::Percent { min: 0.0, max: 100.0 }),
             knob("features", Kind::List(&Kind::Text)),
+            knob("affinity", Kind::Cpus),
+        ],
+        task_knobs: vec![
+            knob("policy", policy),
+            knob("slice", slice),
+            knob("nice", Kind::Int { min: -20, max: 19 }),
+            knob("affinity", Kind::Cpus),
         ],
         workloads: &[&Fake],
     }
@@ -327,6 +334,107 @@ fn wrong_sets() {
         ),
         (&mix(&many), &["2:1: 17 worker sets"]),
     ]);
+}
+
+#[test]
+fn wrong_knobs_of_sets() {
+    let idle = "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\npolicy = \"idle\"\n\
+                [[variant]]\nname = \"c\"\npolicy = \"idle\"\n";
+    hold(&[
+        (&with_web("knobs = 3"), &["4:9: `knobs` is a number, not a table"]),
+        (&with_web("[[workload.knobs]]\nnice = 5"), &["4:1: `knobs` is a list, not a table"]),
+        (&with_web("knobs = { nice = [1, 2] }"), &["4:18: a list does not fit here"]),
+        (&with_web("[workload.knobs]\nnice = 20"), &["5:8: 20 is above the most that is accepted"]),
+        (
+            &with_web("knobs = { features = [\"A\"], turbo = 1 }"),
+            &[
+                "4:11: `features` acts on more than one worker set",
+                "4:29: unknown key `turbo` in the knobs of a worker set",
+            ],
+        ),
+        (
+            "schema = 1\n[[workload]]\nname = \"m\"\nknobs = { nice = 5 }\n[[workload.set]]\nuse = \"web\"",
+            &["4:1: `knobs` beside sets"],
+        ),
+        (
+            &with_web("knobs = { policy = \"idle\", nice = 5 }"),
+            &["4:28: `nice` means nothing under policy `idle`"],
+        ),
+        // Of two variants with the conflict the first is named.
+        (
+            &with_web(&format!("[workload.knobs]\nnice = 5\n{idle}")),
+            &["5:1: with variant `b`: `nice` means nothing under policy `idle`"],
+        ),
+        // The variant's knob has no place in the set: the caret is below `knobs`.
+        (
+            &with_web("knobs = { policy = \"idle\" }\n[[variant]]\nname = \"a\"\nnice = 5"),
+            &["4:1: `nice` means nothing under policy `idle`"],
+        ),
+        // What is wrong with the variant alone is told there alone.
+        (
+            &with_web(
+                "knobs = { slice = \"1ms\" }\n[[variant]]\nname = \"a\"\nuclamp-min = \"50%\"\nfeatures = [\"a\"]",
+            ),
+            &["8:1: `a` is not understood"],
+        ),
+        (
+            &with_web(
+                "[[workload.background]]\nuse = \"web\"\nname = \"bg\"\n[workload.background.knobs]\nslice = 1",
+            ),
+            &["8:9: `1` has no unit"],
+        ),
+    ]);
+}
+
+#[test]
+fn an_affinity_lies_within_the_placement() {
+    let placed = |lines: &str| with_web(&format!("{lines}\n[placement]\ncpus = \"0\""));
+    let message = "`affinity` has CPU 1, which the placement leaves out";
+    hold(&[
+        (&placed("knobs = { affinity = \"0-1\" }"), &[&format!("4:11: {message}")]),
+        (&placed("[[variant]]\nname = \"a\"\naffinity = \"1\""), &[&format!("6:1: {message}")]),
+        (&placed("knobs = { affinity = \"0\" }"), &[]),
+        // Without a placement there is nothing to leave.
+        (&with_web("knobs = { affinity = \"0-1\" }"), &[]),
+    ]);
+}
+
+#[test]
+fn workers_stay_below_the_priority_of_the_measuring_thread() {
+    let text = |priority| {
+        format!(
+            "schema = 1\n[[workload]]\nuse = \"spin\"\n\
+             knobs = {{ policy = \"fifo\", priority = {priority} }}"
+        )
+    };
+    assert!(parse("p", &text(98), None).is_ok());
+    let refused = parse("p", &text(99), None).unwrap_err().to_string();
+    assert_eq!(refused, "p:4:39: 99 is above the most that is accepted");
+}
+
+#[test]
+fn sets_have_knobs_of_their_own_in_either_form() {
+    let text = "schema = 1\n[[variant]]\nname = \"a\"\nnice = 1\n[[workload]]\nname = \"m\"\n\
+        [[workload.set]]\nuse = \"web\"\nthreads = [1, 2]\n[workload.set.knobs]\nnice = 5\n\
+        [[workload.set]]\nuse = \"web\"\nname = \"w2\"\n\
+        [[workload.background]]\nuse = \"web\"\nname = \"bg\"\n\
+        knobs = { policy = \"batch\", slice = \"1ms\" }\n\
+        [[workload]]\nuse = \"web\"\n[workload.knobs]\nnice = -5\n";
+    let plan = parse_here(text).unwrap();
+    let nice = |value| Params::from([("nice".to_string(), Value::Int(value))]);
+    assert_eq!(plan.works.len(), 3, "knobs make no axis");
+    for work in &plan.works[..2] {
+        assert_eq!(work.sets[0].knobs, nice(5));
+        assert_eq!(work.sets[1].knobs, Params::new(), "the variant's are not the set's own");
+        assert_eq!(work.sets[2].knobs["policy"], Value::Text("batch".into()));
+        assert_eq!(work.sets[2].knobs["slice"], Value::DurationNs(1_000_000));
+    }
+    assert_eq!(plan.works[2].sets[0].knobs, nice(-5));
+    // A plan that was stored before sets had knobs.
+    let mut stored = serde_json::to_value(&plan.works[2].sets[0]).unwrap();
+    stored.as_object_mut().unwrap().remove("knobs").unwrap();
+    let read: crate::model::WorkerSet = serde_json::from_value(stored).unwrap();
+    assert_eq!(read.knobs, Params::new());
 }
 
 #[test]
@@ -632,6 +740,7 @@ fn the_schema_names_every_key_that_the_parser_takes() {
         let at = format!("/$defs/sets/items/anyOf/{index}/properties");
         assert_eq!(keys(&at), sorted([SET_KEYS.to_vec(), own].concat()));
     }
+    assert_eq!(keys("/$defs/knobs/properties"), sorted(fields(&variant::task_fields())));
 }
 
 /// A plan as one might write it: what it should come to, and what is written.

@@ -16,7 +16,7 @@ use super::summary::{
 use super::{Format, Options};
 use crate::model::{
     Direction, Disturbance, Environment, KnobReading, Measure, Metric, Outcome, PlanEnd, Reading,
-    Record, RecordedRun, RunResult, SetResult, Unit, Variant, Work,
+    Record, RecordedRun, RunResult, SetResult, Unit, Value, Variant, Work,
 };
 
 const SCHEMA: &str = "schedlab-report";
@@ -93,6 +93,7 @@ struct SetOut<'a> {
     ops: &'a str,
     workers: Option<usize>,
     params: BTreeMap<&'a str, String>,
+    knobs: BTreeMap<&'a str, String>,
     variants: Vec<RowOut<'a>>,
 }
 
@@ -208,8 +209,11 @@ fn plan<'a>(record: &'a Record, summary: &'a Summary<'a>) -> PlanOut<'a> {
 }
 
 fn variant(variant: &Variant) -> VariantOut<'_> {
-    let knobs = variant.knobs.iter().map(|(knob, value)| (&**knob, value.to_string()));
-    VariantOut { name: &variant.name, knobs: knobs.collect() }
+    VariantOut { name: &variant.name, knobs: knobs(&variant.knobs) }
+}
+
+fn knobs(knobs: &BTreeMap<String, Value>) -> BTreeMap<&str, String> {
+    knobs.iter().map(|(knob, value)| (&**knob, value.to_string())).collect()
 }
 
 /// For programs every work tells all its skips, also those that hold everywhere.
@@ -270,6 +274,7 @@ fn set<'a>(found: &'a SetSummary<'a>) -> SetOut<'a> {
         ops: found.ops,
         workers: found.workers,
         params: params.collect(),
+        knobs: knobs(&found.set.knobs),
         variants: found.rows.iter().map(row).collect(),
     }
 }

@@ -72,6 +72,7 @@ impl PlanBuilder {
             count: 2,
             kind: WorkerKind::Threads,
             background,
+            knobs: BTreeMap::new(),
         };
         let axes = axes.iter().map(|(axis, point)| (axis.to_string(), point.to_string()));
         let work = Work {

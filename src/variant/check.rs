@@ -1,30 +1,61 @@
-//! Whether a variant can be had on this machine, without changing it.
+//! Whether the knobs of a cell can be had on this machine, without changing it.
 //!
 //! Files are looked at and opened for writing. Whether a thread may have a policy, a nice
 //! value or a slice is tried, not guessed: on a thread that ends at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{KnobReading, Reading, Value, Variant};
+use crate::model::{Cell, KnobReading, Reading, Value, WorkerSet};
 use crate::sys::Host;
 use crate::sys::cgroup::{Version, cpu_controller};
 use crate::sys::host::plain;
 
 use super::target::hint;
 use super::task::{NO_SLICE, try_on_self};
-use super::{Action, CgroupSetting, Missing, Scope, Wanted, read_task, registry};
+use super::{
+    Action, CgroupSetting, Missing, Scope, Wanted, merged, read_task, registry, task_fields,
+};
 
-/// All that is missing for `variant` here, in the order of the registry.
-pub fn check(variant: &Variant, host: &Host) -> Result<(), Vec<Missing>> {
-    let mut missing = unknown(&variant.knobs);
-    let mut tasks = BTreeMap::new();
-    for knob in registry() {
+/// All that is missing for `cell` here: of its variant, in the order of the registry, then of
+/// what its worker sets make of it.
+pub fn check(cell: &Cell, host: &Host) -> Result<(), Vec<Missing>> {
+    let knobs = &cell.variant.knobs;
+    let mut missing = unknown(knobs);
+    missing.extend(check_outside(knobs, host));
+    let sets = &cell.work.sets;
+    if sets.iter().any(|set| set.knobs.is_empty()) {
+        missing.extend(check_workers(knobs));
+    }
+    for set in sets.iter().filter(|set| !set.knobs.is_empty()) {
+        missing.extend(check_set(knobs, set));
+    }
+    if missing.is_empty() { Ok(()) } else { Err(missing) }
+}
+
+/// What one set with knobs of its own misses, under its name.
+fn check_set(variant: &BTreeMap<String, Value>, set: &WorkerSet) -> Vec<Missing> {
+    let missing =
+        unknown(&set.knobs).into_iter().chain(check_workers(&merged(variant, &set.knobs)));
+    let of_set = |one: Missing| {
+        let message = format!("worker set `{}`: {}", set.name.escape_default(), one.message);
+        Missing { message, ..one }
+    };
+    missing.map(of_set).collect()
+}
+
+/// The knobs that workers set on themselves.
+fn check_workers(knobs: &BTreeMap<String, Value>) -> Vec<Missing> {
+    let mut tasks = knobs.clone();
+    tasks.retain(|name, _| task_fields().iter().any(|field| field.name == name));
+    if tasks.is_empty() { Vec::new() } else { trial(tasks) }
+}
+
+/// The knobs of cgroups and of the machine.
+fn check_outside(knobs: &BTreeMap<String, Value>, host: &Host) -> Vec<Missing> {
+    let mut missing = Vec::new();
+    for knob in registry().iter().filter(|knob| knob.scope() != Scope::Task) {
         let name = knob.field().name;
-        let Some(value) = variant.knobs.get(name) else { continue };
-        if knob.scope() == Scope::Task {
-            tasks.insert(name.to_string(), value.clone());
-            continue;
-        }
+        let Some(value) = knobs.get(name) else { continue };
         match knob.actions(value, host) {
             Err(misfit) => missing.push(misfit),
             Ok(actions) => missing.extend(actions.iter().find_map(|action| match action {
@@ -38,10 +69,7 @@ pub fn check(variant: &Variant, host: &Host) -> Result<(), Vec<Missing>> {
             })),
         }
     }
-    if !tasks.is_empty() {
-        missing.extend(trial(tasks));
-    }
-    if missing.is_empty() { Ok(()) } else { Err(missing) }
+    missing
 }
 
 fn told(knob: &str, message: String) -> Missing {
@@ -54,7 +82,7 @@ fn unknown(knobs: &BTreeMap<String, Value>) -> Vec<Missing> {
     let missing = unknown.map(|name| Missing {
         knob: name.clone(),
         message: format!("there is no knob `{}`", name.escape_default()),
-        hint: "see which there are: schedlab list variants".to_string(),
+        hint: "see which there are: schedlab list knobs".to_string(),
     });
     missing.collect()
 }
@@ -116,10 +144,10 @@ fn not_taken_as_asked(reading: KnobReading) -> Option<Missing> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::variant::testing::{Machine, variant};
+    use crate::variant::testing::{Machine, cell, knobs, variant};
 
     fn messages(written: &[(&str, &str)], host: &Host) -> Vec<(String, String)> {
-        let missing = check(&variant(written), host).err().unwrap_or_default();
+        let missing = check(&cell(variant(written), &[]), host).err().unwrap_or_default();
         assert!(missing.iter().all(|one| !one.hint.is_empty()), "{missing:?}");
         missing.into_iter().map(|one| (one.knob, one.message)).collect()
     }
@@ -206,7 +234,31 @@ mod tests {
     fn an_unknown_knob_is_missing() {
         let mut odd = variant(&[]);
         odd.knobs.insert("turbo".to_string(), Value::Bool(true));
-        assert_eq!(check(&odd, &Host::default()).unwrap_err()[0].knob, "turbo");
+        assert_eq!(check(&cell(odd, &[]), &Host::default()).unwrap_err()[0].knob, "turbo");
+    }
+
+    #[test]
+    fn each_set_is_checked_with_what_it_makes_of_the_variant() {
+        let lost = [("affinity", "60000")];
+        let message = "CPUs 60000 were refused (EINVAL, none of these CPUs is online and allowed \
+                       by the cpuset)";
+        let of_set = format!("worker set `s`: {message}");
+        type Written<'a> = &'a [(&'a str, &'a str)];
+        let cases: &[(Written, &[Written], &[&str])] = &[
+            (&lost, &[&[]], &[message]),
+            (&[], &[&[], &lost], &[&of_set]),
+            (&lost, &[&[], &[("nice", "19")]], &[message, &of_set]),
+            // Nobody is left to have the variant's.
+            (&lost, &[&[("affinity", "0")]], &[]),
+            (&[], &[&[("nice", "19")]], &[]),
+        ];
+        for (of_variant, of_sets, expected) in cases {
+            let sets: Vec<_> = of_sets.iter().map(|written| knobs(written)).collect();
+            let missing = check(&cell(variant(of_variant), &sets), &Host::default());
+            let missing = missing.err().unwrap_or_default();
+            let got: Vec<&str> = missing.iter().map(|one| one.message.as_str()).collect();
+            assert_eq!(got, *expected, "{of_variant:?} {of_sets:?}");
+        }
     }
 
     /// On any real machine the answer of `check` is that of `apply_to_self`.

@@ -1,7 +1,7 @@
 //! Knobs: the settings that a variant applies, reads back and undoes.
 //!
 //! A knob is an entry of one of the tables in [`knobs`] and a line in [`registry`]; help,
-//! `schedlab list variants`, the plan parser and the docs derive from its [`Field`]. It only
+//! `schedlab list knobs`, the plan parser and the docs derive from its [`Field`]. It only
 //! translates its value into [`Action`]s. One place each carries these out, reads them back
 //! and undoes them: [`task`] for what a worker thread sets on itself, [`apply`] for cgroups
 //! and files of the machine, which a [`Journal`] remembers until they are undone.
@@ -18,6 +18,8 @@ mod task;
 #[cfg(test)]
 mod testing;
 mod validate;
+
+use std::collections::BTreeMap;
 
 use crate::model::{Field, Value};
 use crate::sys::Host;
@@ -70,7 +72,7 @@ pub trait Knob: Sync {
     fn actions(&self, value: &Value, host: &Host) -> Result<Vec<Action>, Missing>;
 }
 
-/// Every knob, in the order of `schedlab list variants`; also the order of application.
+/// Every knob, in the order of `schedlab list knobs`; also the order of application.
 pub fn registry() -> &'static [&'static dyn Knob] {
     &REGISTRY
 }
@@ -99,9 +101,26 @@ static REGISTRY: [&dyn Knob; 21] = [
     &knobs::SYSCTL,
 ];
 
-/// Every knob's field, in the order of `schedlab list variants`.
+/// Every knob's field, in the order of `schedlab list knobs`.
 pub fn fields() -> Vec<Field> {
     registry().iter().map(|knob| knob.field()).collect()
+}
+
+/// The fields of the knobs that a worker set may have for itself: those of [`Scope::Task`].
+pub fn task_fields() -> Vec<Field> {
+    let knobs = registry().iter().filter(|knob| knob.scope() == Scope::Task);
+    knobs.map(|knob| knob.field()).collect()
+}
+
+/// What holds for the workers of a set: the variant's knobs, each replaced by the set's own
+/// of its name. Which of them go together is for [`validate`] to say.
+pub fn merged(
+    variant: &BTreeMap<String, Value>,
+    own: &BTreeMap<String, Value>,
+) -> BTreeMap<String, Value> {
+    let mut knobs = variant.clone();
+    knobs.extend(own.clone());
+    knobs
 }
 
 #[cfg(test)]
@@ -132,6 +151,15 @@ mod tests {
                 assert_eq!(scope, knob.scope(), "{}", field.name);
             }
         }
+    }
+
+    #[test]
+    fn a_set_replaces_the_variants_knobs_one_by_one() {
+        let variant = testing::knobs(&[("policy", "batch"), ("nice", "3"), ("preempt", "lazy")]);
+        let own = testing::knobs(&[("nice", "5"), ("slice", "1ms")]);
+        let expected = [("policy", "batch"), ("nice", "5"), ("preempt", "lazy"), ("slice", "1ms")];
+        assert_eq!(merged(&variant, &own), testing::knobs(&expected));
+        assert_eq!(merged(&variant, &BTreeMap::new()), variant);
     }
 
     #[test]

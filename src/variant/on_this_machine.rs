@@ -9,7 +9,7 @@ use crate::model::{Reading, Variant};
 use crate::sys::{Host, fuse, sched};
 
 use super::journal::{Journal, Writer};
-use super::testing::variant;
+use super::testing::{cell, variant};
 use super::{Applied, Undone, apply, apply_to_self, check, restore};
 
 const AUTOGROUP: &str = "/proc/sys/kernel/sched_autogroup_enabled";
@@ -41,7 +41,7 @@ fn another(test: &str, host: &Host) -> Option<Variant> {
         ("cgroup-weight", "250"),
         ("cgroup-max", "50%"),
     ]);
-    match check(&variant, host) {
+    match check(&cell(variant.clone(), &[]), host) {
         Ok(()) => Some(variant),
         Err(missing) => {
             eprintln!("skipped: {test} needs privileges: {}", missing[0].message);
@@ -114,7 +114,7 @@ fn a_cgroup_without_real_time_runtime_is_named() {
         return;
     }
     let weight = variant(&[("cgroup-weight", "100")]);
-    if let Err(missing) = check(&weight, &host) {
+    if let Err(missing) = check(&cell(weight.clone(), &[]), &host) {
         eprintln!("skipped: {test} needs privileges: {}", missing[0].message);
         return;
     }

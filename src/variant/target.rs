@@ -172,9 +172,9 @@ pub fn hint(message: &str) -> String {
     } else if does("EACCES") {
         "run as root: sudo schedlab run PLAN".to_string()
     } else if does("EINVAL") {
-        "write a value that this kernel takes: schedlab list variants".to_string()
+        "write a value that this kernel takes: schedlab list knobs".to_string()
     } else if does("no such setting") {
-        "run this plan under a kernel that has it: schedlab list variants".to_string()
+        "run this plan under a kernel that has it; this one: uname -r".to_string()
     } else {
         "run this plan where root may change the kernel's settings, outside of containers and \
          without lockdown: schedlab doctor"

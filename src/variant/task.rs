@@ -248,7 +248,7 @@ impl Wishes {
 }
 
 const AS_ROOT: &str = "run as root: sudo schedlab run PLAN";
-const SEE_LIST: &str = "see what a knob takes: schedlab list variants";
+const SEE_LIST: &str = "see what a knob takes: schedlab list knobs";
 const OTHER_KERNEL: &str =
     "run this plan under a kernel with CONFIG_UCLAMP_TASK; this one: uname -r";
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::model::{Raw, Value, Variant};
+use crate::model::{Cell, Params, Placement, Raw, Value, Variant, Work, WorkerKind, WorkerSet};
 use crate::sys::Host;
 
 use super::{Journal, fields, journal};
@@ -144,4 +144,22 @@ pub fn knobs(written: &[(&str, &str)]) -> BTreeMap<String, Value> {
 
 pub fn variant(written: &[(&str, &str)]) -> Variant {
     Variant { name: "test".to_string(), knobs: knobs(written) }
+}
+
+/// A cell of sets with these knobs of their own; of one set without any where none is given.
+pub fn cell(variant: Variant, sets: &[BTreeMap<String, Value>]) -> Cell {
+    let set = |knobs: &BTreeMap<String, Value>| WorkerSet {
+        name: "s".to_string(),
+        workload: "spin".to_string(),
+        params: Params::new(),
+        count: 1,
+        kind: WorkerKind::Threads,
+        background: false,
+        knobs: knobs.clone(),
+    };
+    let plain = [BTreeMap::new()];
+    let sets = if sets.is_empty() { &plain } else { sets };
+    let sets = sets.iter().map(set).collect();
+    let work = Work { name: "w".to_string(), axes: Vec::new(), sets };
+    Cell { index: 0, variant, work, placement: Placement::default() }
 }

@@ -11,7 +11,8 @@ mod table;
 use std::io::{self, Write};
 
 use crate::model::{
-    DisturbanceKind, Environment, PlanEnd, Reading, Record, Variant, WorkerKind, show_duration,
+    DisturbanceKind, Environment, PlanEnd, Reading, Record, Variant, WorkerKind, WorkerSet,
+    show_duration,
 };
 
 use super::summary::{
@@ -138,10 +139,8 @@ impl Report<'_> {
             if at == 0 {
                 text.push_str(" (baseline)");
             }
-            let knobs = variant.knobs.iter();
-            let knobs: Vec<String> =
-                knobs.map(|(knob, value)| clean(&format!("{knob} {value}"))).collect();
-            let knobs = if knobs.is_empty() { "as found".to_string() } else { knobs.join(", ") };
+            let knobs = show::knobs(&variant.knobs);
+            let knobs = if knobs.is_empty() { "as found" } else { &clean(&knobs) };
             page.wrapped(Tone::Plain, label, &format!("{text}: {knobs}"));
             label = "          ";
         }
@@ -165,7 +164,7 @@ impl Report<'_> {
         page.wrapped(Tone::Bold, "== ", &clean(&work.work.label()));
         let background = work.work.sets.iter().filter(|set| set.background);
         let background: Vec<String> = background
-            .map(|set| format!("{} ({} x {})", set.name, set.count, set.workload))
+            .map(|set| format!("{} ({} x {}{})", set.name, set.count, set.workload, own_knobs(set)))
             .collect();
         if !background.is_empty() {
             let text = clean(&background.join(", "));
@@ -192,7 +191,8 @@ impl Report<'_> {
             (Some(1), WorkerKind::Processes) => ", 1 process".to_string(),
             (Some(n), WorkerKind::Processes) => format!(", {n} processes"),
         };
-        let heading = format!("{}: {}{workers}", set.set.name, set.set.workload);
+        let heading =
+            format!("{}: {}{workers}{}", set.set.name, set.set.workload, own_knobs(set.set));
         page.wrapped(Tone::Plain, "", &clean(&heading));
         if self.options.verbose > 0 {
             let params = set.set.params.iter();
@@ -293,6 +293,11 @@ fn warning(taker: &Taker) -> String {
         100.0 * worst_share,
         100.0 * MOST_TAKEN,
     )
+}
+
+/// What a set's workers have beside or instead of the variant's knobs.
+fn own_knobs(set: &WorkerSet) -> String {
+    if set.knobs.is_empty() { String::new() } else { format!(", {}", show::knobs(&set.knobs)) }
 }
 
 /// The letters of all marks that touch a variant.

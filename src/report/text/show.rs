@@ -3,9 +3,11 @@
 //! Every name and reason in a record may come from outside (a plan that was sent, a
 //! database, a guest), so [`clean`] stands between it and the terminal.
 
+use std::collections::BTreeMap;
+
 use unicode_width::UnicodeWidthStr;
 
-use crate::model::Unit;
+use crate::model::{Unit, Value};
 
 /// `text` without anything that a terminal acts on or that hides what is there: control
 /// characters (so escape sequences too), direction overrides, invisible and joining
@@ -30,6 +32,12 @@ pub fn reason(text: &str) -> String {
 /// A name from outside for a table: clean, and at most `columns` wide.
 pub fn shortened(text: &str, columns: usize) -> String {
     truncate(&clean(text), columns)
+}
+
+/// `nice 5, policy batch`, not yet clean; empty without knobs.
+pub fn knobs(knobs: &BTreeMap<String, Value>) -> String {
+    let knobs: Vec<String> = knobs.iter().map(|(knob, value)| format!("{knob} {value}")).collect();
+    knobs.join(", ")
 }
 
 /// Characters of Unicode's Default_Ignorable_Code_Point and format (Cf) sets, and the line

@@ -77,6 +77,7 @@ fn work(number: u32) -> Work {
         count: number,
         kind: WorkerKind::Threads,
         background: false,
+        knobs: BTreeMap::from([("nice".to_string(), Value::Int(5))]),
     };
     let axes = vec![("threads".to_string(), number.to_string())];
     Work { name: "web".to_string(), axes, sets: vec![set] }

@@ -1,0 +1,79 @@
+//! Knobs of worker sets: real processes, an effect that no noise hides.
+
+use serde_json::Value;
+
+use crate::cli::{schedlab, stdout};
+
+/// Two spinning sets on one CPU, for half a second; the second with these knobs.
+fn plan(variant: &str, sets: [&str; 2]) -> String {
+    let [first, second] = sets;
+    format!(
+        "schema = 1\n[measure]\nrounds = 1\nwarmup = \"100ms\"\nduration = \"500ms\"\n\
+         [placement]\ncpus = \"0\"\n[[variant]]\nname = \"v\"\n{variant}\n\
+         [[workload]]\nname = \"two\"\n\
+         [[workload.set]]\nuse = \"spin\"\nname = \"first\"\n{first}\n\
+         [[workload.set]]\nuse = \"spin\"\nname = \"second\"\nworkers = \"processes\"\n{second}\n"
+    )
+}
+
+/// The one run, as the JSON report has it, and the text report.
+fn run(text: &str) -> (Value, String) {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("plan.toml"), text).unwrap();
+    let output = schedlab(home.path(), &["run", "./plan.toml"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let json = schedlab(home.path(), &["report", "--format", "json"]).output().unwrap();
+    let mut document: Value = serde_json::from_slice(&json.stdout).unwrap();
+    (document["plans"][0]["runs"][0].take(), stdout(&output))
+}
+
+fn throughput(run: &Value, set: usize) -> f64 {
+    let metrics = run["sets"][set]["metrics"].as_array().unwrap();
+    let found = metrics.iter().find(|metric| metric["name"] == "throughput").unwrap();
+    found["value"].as_f64().unwrap()
+}
+
+fn readings(run: &Value) -> Vec<String> {
+    let word = |value: &Value| value.as_str().map_or(value.to_string(), str::to_string);
+    let readings = run["knobs"].as_array().unwrap().iter();
+    readings.map(|r| format!("{} {} {}", word(&r["knob"]), word(&r["asked"]), r["got"])).collect()
+}
+
+/// Weights 1024 and 36: 28 to 1.
+#[test]
+fn a_nice_set_yields_to_one_that_is_not() {
+    let (run, text) = run(&plan("", ["", "knobs = { nice = 15 }"]));
+    let (first, second) = (throughput(&run, 0), throughput(&run, 1));
+    assert!(first > 5.0 * second, "nice 0 did {first}, nice 15 did {second}");
+    assert_eq!(readings(&run), ["second: nice 15 {\"known\":\"15\"}"]);
+    assert!(text.contains("second: spin, 1 process, nice 15"), "{text}");
+}
+
+/// The variant's knobs are those of the set that has none; a set's own go before them.
+#[test]
+fn a_sets_knobs_replace_the_variants() {
+    let (run, _) = run(&plan("policy = \"batch\"\nnice = 15", ["knobs = { nice = 0 }", ""]));
+    let (first, second) = (throughput(&run, 0), throughput(&run, 1));
+    assert!(first > 5.0 * second, "nice 0 did {first}, nice 15 did {second}");
+    assert_eq!(
+        readings(&run),
+        [
+            "policy batch {\"known\":\"batch\"}",
+            "nice 15 {\"known\":\"15\"}",
+            "first: policy batch {\"known\":\"batch\"}",
+            "first: nice 0 {\"known\":\"0\"}",
+        ]
+    );
+}
+
+#[test]
+fn what_one_set_cannot_have_skips_the_cell_with_its_reason() {
+    let home = tempfile::tempdir().unwrap();
+    let text = plan("", ["", "knobs = { affinity = \"60000\" }"]);
+    let text = text.replace("[placement]\ncpus = \"0\"\n", "");
+    std::fs::write(home.path().join("plan.toml"), text).unwrap();
+    let output = schedlab(home.path(), &["run", "./plan.toml"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let said = stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("worker set `second`: CPUs 60000 were refused"), "{said}");
+}
