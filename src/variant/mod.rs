@@ -112,6 +112,10 @@ pub fn task_fields() -> Vec<Field> {
     knobs.map(|knob| knob.field()).collect()
 }
 
+/// Knobs that mean something under some policies only: a set with a policy of its own does
+/// not take the variant's.
+const OF_A_POLICY: [&str; 6] = ["priority", "runtime", "deadline", "period", "nice", "slice"];
+
 /// What holds for the workers of a set: the variant's knobs, each replaced by the set's own
 /// of its name. Which of them go together is for [`validate`] to say.
 pub fn merged(
@@ -119,6 +123,9 @@ pub fn merged(
     own: &BTreeMap<String, Value>,
 ) -> BTreeMap<String, Value> {
     let mut knobs = variant.clone();
+    if own.contains_key("policy") {
+        knobs.retain(|knob, _| !OF_A_POLICY.contains(&knob.as_str()));
+    }
     knobs.extend(own.clone());
     knobs
 }
@@ -160,6 +167,9 @@ mod tests {
         let expected = [("policy", "batch"), ("nice", "5"), ("preempt", "lazy"), ("slice", "1ms")];
         assert_eq!(merged(&variant, &own), testing::knobs(&expected));
         assert_eq!(merged(&variant, &BTreeMap::new()), variant);
+        let other_policy = testing::knobs(&[("policy", "idle")]);
+        let expected = [("policy", "idle"), ("preempt", "lazy")];
+        assert_eq!(merged(&variant, &other_policy), testing::knobs(&expected));
     }
 
     #[test]
