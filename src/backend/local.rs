@@ -124,9 +124,11 @@ impl Backend for Local {
             overhead_ns: own_cpu_ns() - self_before_ns,
             family_ns: clock::family_cpu_ns() - family_before_ns,
         };
-        let ended = match lost.is_empty() {
-            true => finish(ended, watch, &mut knobs, &used),
-            false => failed(format!("CPUs {lost} of the pool went offline in mid-run")),
+        let ended = match ended {
+            Ended::With(_) if !lost.is_empty() => {
+                failed(format!("CPUs {lost} of the pool went offline in mid-run"))
+            }
+            ended => finish(ended, watch, &mut knobs, &used),
         };
         match applied.undo() {
             Ok(()) => ended,
