@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use schedlab::model::Raw;
 use schedlab::sys::futex::{self, Scope};
+use schedlab::sys::sched;
 
 use super::{Reach, Row, crew, median};
 
@@ -33,7 +34,7 @@ pub const RATIO_TIMED: Row = Row {
     measure: || ratio(true),
 };
 
-const CPU: usize = 0;
+const CPU: u32 = 0;
 const SLICE: Duration = Duration::from_millis(150);
 const PAIRS: usize = 15;
 
@@ -81,7 +82,7 @@ fn bare() -> Result<f64, String> {
     };
     std::thread::scope(|threads| {
         let pong = threads.spawn(|| {
-            crew::pin(CPU)?;
+            pin()?;
             loop {
                 wait(1);
                 if ended.load(Relaxed) {
@@ -91,7 +92,7 @@ fn bare() -> Result<f64, String> {
             }
         });
         let ping = threads.spawn(|| {
-            crew::pin(CPU)?;
+            pin()?;
             while !stop.load(Relaxed) {
                 post(1);
                 wait(0);
@@ -110,4 +111,10 @@ fn bare() -> Result<f64, String> {
             .map(|thread| thread.join().map_err(|_| "a thread panicked".to_string())?);
         ended.into_iter().collect::<Result<(), String>>().map(|()| rate)
     })
+}
+
+/// Keeps the calling thread on [`CPU`].
+fn pin() -> Result<(), String> {
+    sched::set_affinity(0, &[CPU].into_iter().collect())
+        .map_err(|error| format!("cannot pin to CPU {CPU}: {error}"))
 }

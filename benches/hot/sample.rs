@@ -4,9 +4,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use schedlab::stats::Recorder;
 use schedlab::sys::{clock, shared};
-use schedlab::workload::{Control, Slot, Worker};
+use schedlab::workload::{Control, Recorders, Slot, Worker};
 
 use super::{Reach, Row, median};
 
@@ -32,7 +31,7 @@ fn measure() -> Result<(f64, u64), String> {
     let memory = |error: std::io::Error| format!("no memory: {error}");
     let control: &'static Control = shared::leak().map_err(memory)?;
     let slot: &'static Slot = shared::leak().map_err(memory)?;
-    let recorders: &'static [Recorder] = shared::leak_slice(1).map_err(memory)?;
+    let recorders = Recorders::new(1).map_err(memory)?;
     let worker = Worker::new(control, slot, recorders, 1);
     control.open(0, 0, u64::MAX);
     let mut batches_ns = Vec::with_capacity(BATCHES);
@@ -45,8 +44,7 @@ fn measure() -> Result<(f64, u64), String> {
         batches_ns.push((clock::monotonic_ns() - begin_ns) as f64 / f64::from(BATCH));
     }
     let allocations = ALLOCATED.load(Relaxed) - allocated;
-    let mut counted = schedlab::stats::Histogram::default();
-    counted.merge(&recorders[0]);
+    let counted = recorders.merged(0);
     if counted.total() != BATCHES as u64 * u64::from(BATCH) {
         return Err(format!("only {} samples were counted", counted.total()));
     }

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::model::{CpuSet, RunSpec, Value, WorkerKind, WorkerSet};
-use crate::stats::Recorder;
+use crate::model::{Cell, CpuSet, Value, WorkerKind, WorkerSet};
 use crate::sys::{clock, fork, sched, shared, thread};
 use crate::variant;
-use crate::workload::{self, Control, Load, Request, Slot, Spec, Worker};
+use crate::workload::{self, Control, Load, Recorders, Request, Slot, Spec, Worker};
 
 /// Stack of a worker thread: workloads keep their buffers elsewhere.
 const STACK_BYTES: usize = 128 * 1024;
@@ -28,13 +27,14 @@ pub struct Member {
     pub role: usize,
     pub kind: WorkerKind,
     pub slot: &'static Slot,
-    pub recorders: &'static [Recorder],
     /// 0 for threads.
     pub pid: i32,
 }
 
 pub struct Crew {
     control: &'static Control,
+    /// Where its workers may run.
+    pool: CpuSet,
     members: Vec<Member>,
     sets: Vec<Set>,
 }
@@ -43,6 +43,7 @@ pub struct Crew {
 pub struct Set {
     pub spec: &'static Spec,
     pub load: Arc<dyn Load>,
+    pub recorders: Recorders,
     /// The variant's, each replaced by the set's own of its name.
     pub knobs: Arc<BTreeMap<String, Value>>,
     seed: u64,
@@ -57,23 +58,23 @@ struct Dress {
 impl Crew {
     /// Prepares all sets and starts all workers: processes first, while the runner has one
     /// thread, then threads. They wait at the barrier.
-    pub fn assemble(spec: &RunSpec) -> Result<Crew, String> {
-        let pool = spec.cell.placement.cpus.clone();
+    pub fn assemble(cell: &Cell, seed: u64) -> Result<Crew, String> {
+        let placed = cell.placement.cpus.as_ref();
         let allowed = sched::affinity(0).map_err(|error| format!("sched_getaffinity: {error}"))?;
-        let cpus = pool.as_ref().unwrap_or(&allowed).len() as u32;
+        let pool = placed.unwrap_or(&allowed).clone();
         let control: &'static Control = shared::leak().map_err(no_memory)?;
-        let mut crew = Crew { control, members: Vec::new(), sets: Vec::new() };
-        for set in &spec.cell.work.sets {
-            let knobs = variant::merged(&spec.cell.variant.knobs, &set.knobs);
-            crew.prepare(set, knobs, cpus, spec.seed)?;
+        let mut crew = Crew { control, pool, members: Vec::new(), sets: Vec::new() };
+        for set in &cell.work.sets {
+            let knobs = variant::merged(&cell.variant.knobs, &set.knobs);
+            crew.prepare(set, knobs, seed)?;
         }
-        if let Some(pool) = &pool {
+        if let Some(pool) = placed {
             let outside = allowed.minus(pool);
             let measurer = if outside.is_empty() { pool } else { &outside };
             sched::set_affinity(0, measurer)
                 .map_err(|error| format!("CPUs {measurer}: {error}"))?;
         }
-        crew.start(pool.as_ref())?;
+        crew.start(placed)?;
         Ok(crew)
     }
 
@@ -81,21 +82,19 @@ impl Crew {
         &mut self,
         set: &WorkerSet,
         knobs: BTreeMap<String, Value>,
-        cpus: u32,
         seed: u64,
     ) -> Result<(), String> {
         let named = |why: String| format!("worker set `{}`: {why}", set.name);
         let workload = workload::find(&set.workload)
             .ok_or_else(|| named(format!("there is no workload `{}`", set.workload)))?;
         let seed = mix(seed, self.sets.len() as u64);
+        let cpus = self.pool.len() as u32;
         let request = Request { params: &set.params, count: set.count, kind: set.kind, cpus, seed };
         let roles = workload.layout(&request).map_err(named)?;
         let load = Arc::from(workload.prepare(&request).map_err(named)?);
         let spec = workload.spec();
-        let histograms = spec.histograms.len();
+        let recorders = Recorders::new(spec.histograms.len()).map_err(no_memory)?;
         let slots: &'static [Slot] = shared::leak_slice(roles.len()).map_err(no_memory)?;
-        let recorders: &'static [Recorder] =
-            shared::leak_slice(roles.len() * histograms).map_err(no_memory)?;
         let position = self.sets.len();
         self.members.extend(roles.into_iter().enumerate().map(|(index, role)| Member {
             set: position,
@@ -103,10 +102,9 @@ impl Crew {
             role,
             kind: set.kind,
             slot: &slots[index],
-            recorders: &recorders[index * histograms..(index + 1) * histograms],
             pid: 0,
         }));
-        self.sets.push(Set { spec, load, knobs: Arc::new(knobs), seed });
+        self.sets.push(Set { spec, load, recorders, knobs: Arc::new(knobs), seed });
         Ok(())
     }
 
@@ -131,13 +129,16 @@ impl Crew {
     fn start_member(&mut self, position: usize, pool: Option<&CpuSet>) -> std::io::Result<()> {
         let member = self.members[position].clone();
         let set = &self.sets[member.set];
-        let (control, load) = (self.control, Arc::clone(&set.load));
+        let (control, load, recorders) = (self.control, Arc::clone(&set.load), set.recorders);
         let dress = Dress { pool: pool.cloned(), knobs: Arc::clone(&set.knobs) };
         let seed = mix(set.seed, member.index as u64);
         let name = set.spec.roles[member.role].name.to_string();
         let body = {
             let member = member.clone();
-            move || live(&member, control, &*load, &dress, seed)
+            move || {
+                let worker = || Worker::new(control, member.slot, recorders, seed);
+                live(&member, control, &*load, &dress, worker);
+            }
         };
         match member.kind {
             WorkerKind::Threads => {
@@ -161,6 +162,8 @@ impl Crew {
         loop {
             let arrived = self.control.arrived();
             if arrived as usize == self.members.len() {
+                // Each worker did so for the CPU that it began on.
+                self.sets.iter().for_each(|set| set.recorders.prefault(self.pool.iter()));
                 return Ok(());
             }
             self.look_for_failures()?;
@@ -215,15 +218,20 @@ impl Crew {
 }
 
 /// A worker's life, in its own thread or process.
-fn live(member: &Member, control: &'static Control, load: &dyn Load, dress: &Dress, seed: u64) {
+fn live(
+    member: &Member,
+    control: &'static Control,
+    load: &dyn Load,
+    dress: &Dress,
+    worker: impl FnOnce() -> Worker,
+) {
     member.slot.set_tid(sched::own_tid());
     let work = || -> Result<(), String> {
         if let Some(pool) = &dress.pool {
             sched::set_affinity(0, pool).map_err(|error| format!("CPUs {pool}: {error}"))?;
         }
         variant::apply_to_self(&dress.knobs)?;
-        let worker = Worker::new(control, member.slot, member.recorders, seed);
-        load.work(member.index, &worker)?;
+        load.work(member.index, &worker())?;
         if !control.stopped() { Err("ended before the run did".to_string()) } else { Ok(()) }
     };
     match catch_unwind(AssertUnwindSafe(work)) {

@@ -6,6 +6,7 @@
 //! it, whatever they wait for. Policies that cannot be left (SCHED_IDLE) end with it too.
 
 mod crew;
+mod live;
 mod measure;
 mod result;
 
@@ -16,6 +17,7 @@ use crate::model::{FromRunner, RunSpec, WIRE_VERSION};
 use crate::sys::{clock, fork, thread};
 
 use crew::Crew;
+pub use live::{Live, Look};
 pub use result::set_result;
 
 /// The hidden first argument by which the binary knows that it is to be a runner; the second
@@ -74,7 +76,7 @@ fn run(
 ) -> Result<(), String> {
     thread::end_process_after(spec.limit_ns.saturating_add(LIMIT_SLACK_NS));
     thread::become_ordinary()?;
-    let crew = Crew::assemble(spec)?;
+    let crew = Crew::assemble(&spec.cell, spec.seed)?;
     crew.await_arrival()?;
     let section = measure::Section::begin(&crew, spec);
     say(FromRunner::Started { wire: WIRE_VERSION, workers: crew.members().len() as u32 })?;

@@ -53,13 +53,7 @@ fn read_knobs(spec: &RunSpec, crew: &Crew) -> Vec<KnobReading> {
 fn measure_set(crew: &Crew, position: usize, set: &WorkerSet, measured: &Measured) -> SetResult {
     let prepared = &crew.sets()[position];
     let own = || crew.members().iter().zip(&measured.workers).filter(|(m, _)| m.set == position);
-    let histograms: Vec<Histogram> = (0..prepared.spec.histograms.len())
-        .map(|index| {
-            let mut merged = Histogram::default();
-            own().for_each(|(member, _)| merged.merge(&member.recorders[index]));
-            merged
-        })
-        .collect();
+    let histograms = prepared.recorders.all_merged();
     let mut counters = [0; MAX_COUNTERS];
     for (_, worker) in own() {
         counters.iter_mut().zip(worker.total.counters).for_each(|(sum, own)| *sum += own);

@@ -164,6 +164,16 @@ pub fn set_own_timer_slack_ns(slack_ns: u64) -> io::Result<()> {
     checked(unsafe { libc::syscall(libc::SYS_prctl, libc::PR_SET_TIMERSLACK, slack_ns, 0, 0, 0) })
 }
 
+/// The CPU that the caller is on, which it may leave at any moment. From the thread's rseq
+/// area or the vdso: no system call. A failure (none is known where rseq or the vdso exist)
+/// shows as a CPU that no machine has.
+#[inline]
+pub fn current_cpu() -> usize {
+    // SAFETY: no preconditions.
+    let cpu = unsafe { libc::sched_getcpu() };
+    usize::try_from(cpu).unwrap_or(usize::MAX)
+}
+
 /// The calling thread's id.
 pub fn own_tid() -> i32 {
     // SAFETY: gettid has no preconditions.

@@ -49,6 +49,24 @@ impl TaskReader {
         combine(sched, switches, schedstat, &path)
     }
 
+    /// Runnable but not running, on average for each time that the task got a CPU, since it
+    /// began. For tasks that have run: zeros mean a kernel that does not count.
+    pub fn mean_wait_ns(&mut self, pid: i32, tid: i32) -> Reading<u64> {
+        let path = format!("/proc/{pid}/task/{tid}/schedstat");
+        match self.text(&path).map(parse_schedstat) {
+            Reading::Known(Some(stat)) => match stat.wait_ns.checked_div(stat.timeslices) {
+                Some(mean_ns) => Reading::Known(mean_ns),
+                None => Reading::Unknown(format!(
+                    "this kernel's schedstats are off: {path} reads zeros"
+                )),
+            },
+            Reading::Known(None) => {
+                Reading::Unknown(format!("{path}: does not hold three numbers"))
+            }
+            Reading::Unknown(why) => Reading::Unknown(why),
+        }
+    }
+
     fn text(&mut self, path: &str) -> Reading<&str> {
         self.buffer.clear();
         let read = File::open(self.host.path(path))

@@ -110,6 +110,13 @@ fn numa_nodes(host: &Host, online: &CpuSet) -> Vec<CpuSet> {
     partition(online, |cpu| told.iter().find(|node| node.contains(cpu)).cloned())
 }
 
+/// How many CPUs the kernel is set up for, offline ones included; at least 1.
+pub fn configured_cpus() -> usize {
+    // SAFETY: no preconditions.
+    let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+    usize::try_from(cpus).unwrap_or(1).max(1)
+}
+
 /// The CPUs that the calling thread may run on.
 pub fn affinity() -> io::Result<CpuSet> {
     const WORD_BITS: usize = u64::BITS as usize;

@@ -282,8 +282,8 @@ impl Tally {
 mod tests {
     use super::*;
     use crate::model::{Params, Raw, WorkerKind};
-    use crate::stats::Recorder;
     use crate::sys::shared;
+    use crate::workload::Recorders;
     use crate::workload::testing::{Crew, params};
     use crate::workload::{Control, Slot};
 
@@ -414,15 +414,14 @@ mod tests {
     fn each_skipped_release_is_a_miss_with_a_response_of_its_own() {
         let control: &Control = shared::leak().unwrap();
         let slots: &[Slot] = shared::leak_slice(1).unwrap();
-        let recorders: &[Recorder] = shared::leak_slice(2).unwrap();
+        let recorders = Recorders::new(2).unwrap();
         control.open(0, 0, u64::MAX);
         let worker = Worker::new(control, &slots[0], recorders, 1);
         let answer = Answer { first_release_ns: 30 * MS, skipped: 2, in_time: true };
         Set { terms: TERMS, workers: 1 }.account(&worker, &answer, 52 * MS);
         assert_eq!(slots[0].ops(), 1);
         assert_eq!(slots[0].counters()[..2], [2, 2], "missed, skipped");
-        let mut response = Histogram::default();
-        response.merge(&recorders[RESPONSE]);
+        let response = recorders.merged(RESPONSE);
         let mean_ns = response.mean_ns().unwrap();
         assert_eq!(response.total(), 3);
         assert_eq!((response.min_ns(), response.max_ns()), (Some(2 * MS), Some(22 * MS)));

@@ -279,8 +279,9 @@ fn receive(channel: &Channel, message: &mut [u8], worker: &Worker) -> io::Result
 mod tests {
     use super::*;
     use crate::model::{Params, Raw, WorkerKind};
-    use crate::stats::{Histogram, Recorder};
+    use crate::stats::Histogram;
     use crate::sys::shared;
+    use crate::workload::Recorders;
     use crate::workload::testing::{Crew, params};
     use crate::workload::{Control, Slot};
     use std::sync::Arc;
@@ -384,16 +385,10 @@ mod tests {
     fn a_wakeup_is_a_message_sent_after_its_receiver_came_back_for_it() {
         let control: &Control = shared::leak().unwrap();
         let slots: &[Slot] = shared::leak_slice(1).unwrap();
-        let recorders: &[Recorder] = shared::leak_slice(2).unwrap();
+        let recorders = Recorders::new(2).unwrap();
         let channel = Arc::new(Channel::new(Over::Socket).unwrap());
         control.open(0, 0, u64::MAX);
-        let received = || -> [Histogram; 2] {
-            std::array::from_fn(|index| {
-                let mut histogram = Histogram::default();
-                histogram.merge(&recorders[index]);
-                histogram
-            })
-        };
+        let received = || -> [Histogram; 2] { std::array::from_fn(|kind| recorders.merged(kind)) };
         // Not a scoped thread: if an assertion fails, the receiver waits for ever.
         let worker = Worker::new(control, &slots[0], recorders, 1);
         let reader = Arc::clone(&channel);

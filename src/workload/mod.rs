@@ -14,6 +14,7 @@ mod deadline;
 mod forkexec;
 mod messaging;
 mod pipe;
+mod recorders;
 mod schbench;
 mod spin;
 #[cfg(test)]
@@ -23,6 +24,7 @@ mod worker;
 
 use crate::model::{Field, Metric, MetricSpec, Params, WorkerKind};
 
+pub use recorders::Recorders;
 pub use worker::{Control, MAX_COUNTERS, MAX_HISTOGRAMS, Measured, Slot, Worker};
 
 /// Every workload, in the order of `schedlab list`.

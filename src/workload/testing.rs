@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::model::{Params, Raw, WorkerKind};
-use crate::stats::{Histogram, Recorder};
 use crate::sys::{clock, shared};
 
-use super::{Control, Load, MAX_COUNTERS, Measured, Request, Slot, Worker, Workload};
+use super::{Control, Load, MAX_COUNTERS, Measured, Recorders, Request, Slot, Worker, Workload};
 
 /// Parameters with the defaults filled in, as the plan parser does it.
 pub fn params(workload: &dyn Workload, given: &[(&str, Raw)]) -> Params {
@@ -26,9 +25,8 @@ pub fn params(workload: &dyn Workload, given: &[(&str, Raw)]) -> Params {
 pub struct Crew {
     control: &'static Control,
     slots: &'static [Slot],
-    recorders: &'static [Recorder],
+    recorders: Recorders,
     load: Arc<dyn Load>,
-    histograms: usize,
     children: Vec<libc::pid_t>,
 }
 
@@ -77,14 +75,12 @@ impl Crew {
         let histograms = workload.spec().histograms.len();
         let control: &'static Control = shared::leak().expect("memory");
         let slots: &'static [Slot] = shared::leak_slice(roles.len()).expect("memory");
-        let recorders: &'static [Recorder] =
-            shared::leak_slice(roles.len() * histograms).expect("memory");
+        let recorders = Recorders::new(histograms).expect("memory");
         let mut children = Vec::new();
         for (index, slot) in slots.iter().enumerate() {
-            let own = &recorders[index * histograms..(index + 1) * histograms];
             let load = Arc::clone(&load);
             let body = move || {
-                let worker = Worker::new(control, slot, own, index as u64 + 1);
+                let worker = Worker::new(control, slot, recorders, index as u64 + 1);
                 if let Err(why) = load.work(index, &worker) {
                     slot.fail(&why);
                 }
@@ -94,7 +90,7 @@ impl Crew {
                 WorkerKind::Processes => children.push(fork(body)),
             }
         }
-        let crew = Crew { control, slots, recorders, load, histograms, children };
+        let crew = Crew { control, slots, recorders, load, children };
         crew.wait_until("all workers at the barrier", |crew| {
             crew.control.arrived() as usize == crew.slots.len()
         });
@@ -132,17 +128,7 @@ impl Crew {
         for slot in self.slots {
             counters.iter_mut().zip(slot.counters()).for_each(|(sum, own)| *sum += own);
         }
-        let histograms = (0..self.histograms)
-            .map(|index| {
-                let mut merged = Histogram::default();
-                self.recorders
-                    .iter()
-                    .skip(index)
-                    .step_by(self.histograms)
-                    .for_each(|own| merged.merge(own));
-                merged
-            })
-            .collect();
+        let histograms = self.recorders.all_merged();
         let ops = self.slots.iter().map(Slot::ops).sum();
         Measured { measured_ns: 1_000_000_000, ops, counters, histograms }
     }

@@ -1,8 +1,9 @@
 //! What a worker measures with: the shared control block, its own slot, the barrier.
 //!
-//! The timed section touches only the worker's own slot and histograms (aligned to 128
-//! bytes, so no cache line is shared, adjacent-line prefetch included) and reads the control
-//! block, whose lines nobody writes between the start and the end. No allocation, no lock.
+//! The timed section touches the worker's own slot and the histograms of the CPU that it runs
+//! on (aligned to 128 bytes, so no cache line is shared with another CPU, adjacent-line
+//! prefetch included) and reads the control block, whose lines nobody writes between the start
+//! and the end. No allocation, no lock.
 
 use std::sync::atomic::{
     AtomicI32, AtomicU32, AtomicU64,
@@ -13,8 +14,10 @@ use bytemuck::Zeroable;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use crate::stats::{Histogram, Recorder};
+use crate::stats::Histogram;
 use crate::sys::{clock, futex};
+
+use super::Recorders;
 
 pub const MAX_HISTOGRAMS: usize = 2;
 pub const MAX_COUNTERS: usize = 4;
@@ -143,7 +146,7 @@ impl Slot {
 pub struct Worker {
     control: &'static Control,
     slot: &'static Slot,
-    recorders: &'static [Recorder],
+    recorders: Recorders,
     seed: u64,
 }
 
@@ -151,10 +154,10 @@ impl Worker {
     pub fn new(
         control: &'static Control,
         slot: &'static Slot,
-        recorders: &'static [Recorder],
+        recorders: Recorders,
         seed: u64,
     ) -> Self {
-        recorders.iter().for_each(Recorder::prefault);
+        recorders.prefault_here();
         Worker { control, slot, recorders, seed }
     }
 
@@ -204,7 +207,7 @@ impl Worker {
         if end_ns >= self.control.measure_from_ns.load(Relaxed)
             && end_ns < self.control.measure_until_ns.load(Relaxed)
         {
-            self.recorders[index].record(latency_ns);
+            self.recorders.here(index).record(latency_ns);
         }
     }
 
@@ -244,7 +247,8 @@ mod tests {
     fn a_phase_is_below_its_span_differs_by_seed_and_repeats() {
         let control: &Control = shared::leak().unwrap();
         let slot: &Slot = shared::leak().unwrap();
-        let phase = |seed, span_ns| Worker::new(control, slot, &[], seed).phase_ns(span_ns);
+        let none = Recorders::new(0).unwrap();
+        let phase = |seed, span_ns| Worker::new(control, slot, none, seed).phase_ns(span_ns);
         let phases: Vec<u64> = (0..100).map(|seed| phase(seed, 1_000_000)).collect();
         assert!(phases.iter().all(|&phase_ns| phase_ns < 1_000_000));
         let mut distinct = phases.clone();

@@ -11,7 +11,7 @@ use std::sync::atomic::{
 
 use bytemuck::Zeroable;
 
-use crate::sys::shared;
+use crate::sys::{sched, shared};
 
 /// What Linux supports at most. Only the pages of CPUs that exist are ever touched.
 const CPUS: usize = 8192;
@@ -35,7 +35,7 @@ impl CpuLocks {
     /// caller was moved between reading the CPU's number and taking its lock.
     #[inline]
     pub fn hold(&self) -> Result<Held<'_>, String> {
-        self.hold_on(current_cpu)
+        self.hold_on(sched::current_cpu)
     }
 
     #[inline]
@@ -61,15 +61,6 @@ impl Drop for Held<'_> {
     fn drop(&mut self) {
         self.0.0.store(0, Release);
     }
-}
-
-/// From the thread's rseq area or the vdso: no system call. A failure (none is known where
-/// rseq or the vdso exist) shows as a CPU that no machine has.
-#[inline]
-fn current_cpu() -> usize {
-    // SAFETY: no preconditions.
-    let cpu = unsafe { libc::sched_getcpu() };
-    usize::try_from(cpu).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

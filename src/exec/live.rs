@@ -1,0 +1,121 @@
+//! One worker set in threads of this process, looked at while it runs: for front ends that
+//! tell what happens second by second and may not know when it will end.
+//!
+//! No runner, no knobs, nothing stored: policy, nice and affinity are those that the process
+//! was started with, and whoever made this ends the process when it has seen enough.
+
+use crate::model::{Cell, Metric, Placement, Reading, Variant, Work, WorkerSet};
+use crate::stats::Histogram;
+use crate::sys::task::TaskReader;
+use crate::sys::{Host, clock, thread};
+use crate::workload::{MAX_COUNTERS, Measured};
+
+use super::crew::Crew;
+
+pub struct Live {
+    crew: Crew,
+    tasks: TaskReader,
+    started_ns: u64,
+    /// The histograms when they were last zeroed.
+    zeroed: Vec<Histogram>,
+}
+
+/// A reading of what goes on.
+pub struct Look {
+    /// Since the workers began.
+    pub at_ns: u64,
+    /// Of all workers, since they began.
+    pub ops: u64,
+    /// By the index of the workload's counters, likewise.
+    pub counters: [u64; MAX_COUNTERS],
+}
+
+impl Live {
+    /// Makes the workers and lets them begin. The calling thread, which measures, is served
+    /// promptly from then on. Samples count after `warmup_ns`.
+    pub fn start(
+        set: WorkerSet,
+        placement: Placement,
+        seed: u64,
+        warmup_ns: u64,
+    ) -> Result<Live, String> {
+        let variant = Variant { name: "as found".to_string(), knobs: Default::default() };
+        let work = Work { name: set.name.clone(), axes: Vec::new(), sets: vec![set] };
+        let cell = Cell { index: 0, variant, work, placement };
+        let crew = Crew::assemble(&cell, seed)?;
+        crew.await_arrival()?;
+        thread::serve_promptly();
+        let zeroed = crew.sets()[0].recorders.all_merged();
+        let started_ns = clock::monotonic_ns();
+        crew.control().open(started_ns, started_ns.saturating_add(warmup_ns), u64::MAX);
+        Ok(Live { crew, tasks: TaskReader::new(Host::default()), started_ns, zeroed })
+    }
+
+    /// On the monotonic clock.
+    pub fn started_ns(&self) -> u64 {
+        self.started_ns
+    }
+
+    /// Fails if a worker has failed.
+    pub fn look(&self) -> Result<Look, String> {
+        self.crew.look_for_failures()?;
+        let mut look = Look { at_ns: 0, ops: 0, counters: [0; MAX_COUNTERS] };
+        for member in self.crew.members() {
+            look.ops += member.slot.ops();
+            look.counters.iter_mut().zip(member.slot.counters()).for_each(|(sum, own)| *sum += own);
+        }
+        look.at_ns = clock::monotonic_ns() - self.started_ns;
+        Ok(look)
+    }
+
+    /// By the workload's order, since they were last zeroed.
+    pub fn histograms(&self) -> Vec<Histogram> {
+        let merged = self.crew.sets()[0].recorders.all_merged();
+        merged.iter().zip(&self.zeroed).map(|(now, zeroed)| now.since(zeroed)).collect()
+    }
+
+    /// Samples from now on are a new period.
+    pub fn zero(&mut self) {
+        let recorders = self.crew.sets()[0].recorders;
+        self.zeroed = recorders.all_merged();
+        recorders.forget_extremes();
+    }
+
+    /// The workload's own metrics, from all that was seen so far.
+    pub fn metrics(&self, look: &Look) -> Vec<Metric> {
+        self.crew.sets()[0].load.metrics(&Measured {
+            measured_ns: look.at_ns,
+            ops: look.ops,
+            counters: look.counters,
+            histograms: self.histograms(),
+        })
+    }
+
+    /// How long a worker of this role waited on a runqueue each time it got a CPU, by the
+    /// kernel's count since it began: the mean of the workers' means.
+    pub fn run_queue_wait_ns(&mut self, role: &str) -> Reading<u64> {
+        let roles = self.crew.sets()[0].spec.roles;
+        let (mut sum_ns, mut count) = (0, 0);
+        for member in self.crew.members().iter().filter(|m| roles[m.role].name == role) {
+            match self.tasks.mean_wait_ns(std::process::id() as i32, member.slot.tid()) {
+                Reading::Known(mean_ns) => (sum_ns, count) = (sum_ns + mean_ns, count + 1),
+                Reading::Unknown(why) => return Reading::Unknown(why),
+            }
+        }
+        match sum_ns.checked_div(count) {
+            Some(mean_ns) => Reading::Known(mean_ns),
+            None => Reading::Unknown(format!("there is no worker of role `{role}`")),
+        }
+    }
+
+    /// How many workers have this role.
+    pub fn workers(&self, role: &str) -> usize {
+        let roles = self.crew.sets()[0].spec.roles;
+        self.crew.members().iter().filter(|member| roles[member.role].name == role).count()
+    }
+
+    /// Asks workers that look to leave the CPUs.
+    pub fn stop(&self) {
+        self.crew.control().stop();
+    }
+}
