@@ -2,6 +2,7 @@
 
 pub mod backend;
 pub mod cli;
+pub mod compat;
 pub mod engine;
 pub mod exec;
 pub mod model;

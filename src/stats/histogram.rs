@@ -180,6 +180,11 @@ impl Histogram {
         (self.total > 0).then(|| self.sum_ns as f64 / self.total as f64)
     }
 
+    /// How many samples lie in the buckets up to that of `value_ns`, itself included.
+    pub fn count_through(&self, value_ns: u64) -> u64 {
+        self.counts[..=bucket_of(value_ns)].iter().sum()
+    }
+
     /// The nearest-rank quantile, `0 < q <= 1`: at least `q` of the samples are at most
     /// this. Inside a bucket samples are taken as evenly spread; the error is at most one
     /// bucket's width (0.8 % below 4.3 s, 12.5 % above). `None` without samples.
@@ -309,6 +314,19 @@ mod tests {
         recorder.forget_extremes();
         let (low, _) = bucket_range(bucket_of(700));
         assert_eq!(merged().since(&before).max_ns(), Some(low));
+    }
+
+    #[test]
+    fn samples_are_counted_through_a_bucket_and_no_further() {
+        let mut histogram = Histogram::default();
+        for (value, times) in [(0, 1), (127, 2), (1 << 20, 4), ((1 << 20) + 1, 8), (u64::MAX, 16)] {
+            histogram.add(value, times);
+        }
+        let cases = [(0, 1), (126, 1), (127, 3), (1 << 19, 3), (1 << 20, 15), (u64::MAX, 31)];
+        for (value, expected) in cases {
+            assert_eq!(histogram.count_through(value), expected, "{value}");
+        }
+        assert_eq!(Histogram::default().count_through(u64::MAX), 0);
     }
 
     #[test]

@@ -19,7 +19,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "store", "report", "stats", "sys", "model",
         ],
     ),
-    ("compat", &["engine", "plan", "store", "report", "model"]),
+    (
+        "compat",
+        &[
+            "engine", "exec", "plan", "workload", "probe", "store", "report", "stats", "sys",
+            "model",
+        ],
+    ),
     ("engine", &["backend", "plan", "model"]),
     ("backend", &["exec", "workload", "variant", "probe", "stats", "sys", "model"]),
     ("guest", &["exec", "sys", "model"]),

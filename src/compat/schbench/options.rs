@@ -1,0 +1,449 @@
+//! schbench's command line, and what it asks for.
+//!
+//! Input: arguments and the CPUs of the machine. Output: an [`Order`] with the complete
+//! parameters of the workload `schbench`, or what is wrong. Pure. Bare numbers mean what
+//! schbench's mean: KB, microseconds, seconds, percent, bytes. Ranges are the workload's.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::model::{CpuSet, Field, Kind, Misfit, Params, Raw, WorkerKind};
+use crate::workload::{self, Workload};
+
+use super::super::CompatError;
+
+/// schbench's options are C ints; more is a typing error.
+const MOST: u64 = i32::MAX as u64;
+/// As in schbench: `-p` above this is clamped, and said.
+const MOST_PIPE_BYTES: u64 = 1 << 20;
+/// Requests per second that `-A` begins with.
+const AUTO_RPS_START: u64 = 10;
+/// Below this many seconds there is no warm-up.
+const LEAST_WITH_WARMUP_S: u64 = 30;
+const HINT: &str = "hint: schedlab schbench --help";
+
+/// Drop-in for schbench v1.0: wakeup and request latencies, requests per second
+#[derive(Args, Debug, Clone)]
+#[command(infer_long_args = true, args_override_self = true)]
+pub struct SchbenchArgs {
+    /// Time the math alone: no lock, and the sleep is not in the request
+    #[arg(short = 'C', long)]
+    calibrate: bool,
+
+    // `--n` is told from `--numa`, which schbench does not have, by an alias of its own.
+    /// Hold no lock during the math
+    #[arg(short = 'L', long, aliases = ["no_locking", "n"])]
+    no_locking: bool,
+
+    /// Message threads [default: 1]
+    #[arg(short, long, alias = "message_threads", value_name = "N", value_parser = whole, allow_negative_numbers = true)]
+    message_threads: Option<u64>,
+
+    /// CPUs of the message threads, one each in turn: a list such as 0-3,8, or `auto`
+    #[arg(short = 'M', long, alias = "message_cpus", value_name = "CPUS", value_parser = cpus, allow_negative_numbers = true)]
+    message_cpus: Option<Cpus>,
+
+    /// CPUs of the workers: a list such as 0-3,8, or `auto`: all that message threads leave
+    #[arg(short = 'W', long, alias = "worker_cpus", value_name = "CPUS", value_parser = cpus, allow_negative_numbers = true)]
+    worker_cpus: Option<Cpus>,
+
+    /// Workers per message thread [default, and 0: CPUs divided by message threads, rounded up]
+    #[arg(short, long, value_name = "N", value_parser = whole, allow_negative_numbers = true)]
+    threads: Option<u64>,
+
+    /// How long to run; 0: until interrupted
+    #[arg(short, long, value_name = "SECONDS", value_parser = whole, allow_negative_numbers = true, default_value_t = 30)]
+    runtime: u64,
+
+    /// Size of a worker's three matrices [default: 256]
+    #[arg(short = 'F', long, alias = "cache_footprint", value_name = "KB", value_parser = whole, allow_negative_numbers = true)]
+    cache_footprint: Option<u64>,
+
+    /// Matrix multiplications of a request [default: 5]
+    #[arg(short = 'n', long, value_name = "N", value_parser = whole, allow_negative_numbers = true)]
+    operations: Option<u64>,
+
+    /// Sleep of a request, before the math [default: 100]
+    #[arg(short, long, alias = "sleep_usec", value_name = "USEC", value_parser = whole, allow_negative_numbers = true)]
+    sleep_usec: Option<u64>,
+
+    // `--a` is told from `--arrivals`, which schbench does not have.
+    /// Seek the rate of requests that keeps CPUs busy this much [default, and 0: off]
+    #[arg(short = 'A', long, aliases = ["auto_rps", "a"], value_name = "PERCENT", value_parser = whole, allow_negative_numbers = true)]
+    auto_rps: Option<u64>,
+
+    /// Pass this much back and forth in place of requests, at most 1048576 [default, and 0: off]
+    #[arg(short, long, value_name = "BYTES", value_parser = whole, allow_negative_numbers = true)]
+    pipe: Option<u64>,
+
+    /// Requests that arrive per second [default, and 0: as many as can be done]
+    #[arg(short = 'R', long, value_name = "N", value_parser = whole, allow_negative_numbers = true)]
+    rps: Option<u64>,
+
+    /// Leave out so much of the start; only in runs of 30 s or more without a rate
+    #[arg(short, long, value_name = "SECONDS", value_parser = whole, allow_negative_numbers = true, default_value_t = 0)]
+    warmuptime: u64,
+
+    /// Print what is known so far this often
+    #[arg(short, long, value_name = "SECONDS", value_parser = whole, allow_negative_numbers = true, default_value_t = 10)]
+    intervaltime: u64,
+
+    /// Forget what is known so far this often; 0: never
+    #[arg(short, long, value_name = "SECONDS", value_parser = whole, allow_negative_numbers = true, default_value_t = 0)]
+    zerotime: u64,
+
+    /// Also write JSON to FILE; `-`: to stdout
+    #[arg(short, long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// A name to put into the JSON
+    #[arg(short = 'J', long, value_name = "NAME", allow_hyphen_values = true)]
+    jobname: Option<String>,
+
+    /// Share of the footprint that is each worker's own; the rest all share [default: all own]
+    #[arg(long, value_name = "PERCENT", value_parser = whole, allow_negative_numbers = true)]
+    split: Option<u64>,
+
+    /// With a rate: a second's requests at once, evenly spaced, or at random (not schbench's)
+    #[arg(long, value_name = "HOW", value_parser = ["burst", "uniform", "poisson"], default_value = "burst")]
+    arrivals: String,
+
+    /// A message thread and its workers on each NUMA node, memory local (not schbench's)
+    #[arg(long)]
+    numa: bool,
+}
+
+/// The value of `-M` and `-W`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cpus {
+    Auto,
+    Listed(CpuSet),
+}
+
+/// What the order depends on.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// The CPUs that this process may use.
+    pub allowed: CpuSet,
+    /// How many CPUs there are: schbench makes as many workers, whatever it may use.
+    pub online: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JsonTarget {
+    Stdout,
+    File(PathBuf),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Requests,
+    Pipe { bytes: u64 },
+}
+
+/// What is to be run and printed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Order {
+    /// Of the workload `schbench`, complete.
+    pub params: Params,
+    /// `None`: until interrupted.
+    pub runtime_s: Option<u64>,
+    /// 0: none.
+    pub warmup_s: u64,
+    /// At least 1.
+    pub interval_s: u64,
+    /// `None`: never.
+    pub zero_s: Option<u64>,
+    pub json: Option<JsonTarget>,
+    pub jobname: Option<String>,
+    pub mode: Mode,
+    pub auto_rps: bool,
+    /// What schbench tells on stderr before it begins, line by line.
+    pub notes: Vec<String>,
+}
+
+fn whole(text: &str) -> Result<u64, String> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if text.is_empty() {
+        return Err("it is empty; write a whole number".to_string());
+    }
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err("it is not a whole number".to_string());
+    }
+    if digits.len() < text.len() {
+        return Err("it is below 0".to_string());
+    }
+    let number = digits.parse().ok().filter(|&number| number <= MOST);
+    number.ok_or_else(|| format!("it is above {MOST}"))
+}
+
+fn cpus(text: &str) -> Result<Cpus, String> {
+    match text {
+        "auto" => Ok(Cpus::Auto),
+        list => list.parse().map(Cpus::Listed).map_err(|why| format!("{why}; or write `auto`")),
+    }
+}
+
+impl SchbenchArgs {
+    /// What the options ask for on this machine, or why it cannot be had.
+    pub fn order(self, machine: &Machine) -> Result<Order, CompatError> {
+        let mut notes = Vec::new();
+        let mode = self.mode(&mut notes);
+        let params = self.params(machine, mode, &mut notes)?;
+        let has_rate = self.rate() > 0;
+        let is_short = (1..LEAST_WITH_WARMUP_S).contains(&self.runtime);
+        let warms_up = mode == Mode::Requests && !has_rate && !is_short;
+        let json = self.json.map(|path| match path.to_str() {
+            Some("-") => JsonTarget::Stdout,
+            _ => JsonTarget::File(path),
+        });
+        Ok(Order {
+            params,
+            runtime_s: Some(self.runtime).filter(|&seconds| seconds > 0),
+            warmup_s: if warms_up { self.warmuptime } else { 0 },
+            interval_s: self.intervaltime.max(1),
+            zero_s: Some(self.zerotime).filter(|&seconds| seconds > 0),
+            json,
+            jobname: self.jobname,
+            mode,
+            auto_rps: self.auto_rps.is_some_and(|percent| percent > 0),
+            notes,
+        })
+    }
+
+    fn mode(&self, notes: &mut Vec<String>) -> Mode {
+        match self.pipe {
+            None | Some(0) => Mode::Requests,
+            Some(bytes) if bytes > MOST_PIPE_BYTES => {
+                notes.push(format!("pipe size too big, using {MOST_PIPE_BYTES}"));
+                Mode::Pipe { bytes: MOST_PIPE_BYTES }
+            }
+            Some(bytes) => Mode::Pipe { bytes },
+        }
+    }
+
+    fn groups(&self) -> u64 {
+        self.message_threads.unwrap_or(1)
+    }
+
+    /// Requests per second at the start; 0: saturate.
+    fn rate(&self) -> u64 {
+        let begins = self.auto_rps.map_or(0, |percent| match percent {
+            0 => 0,
+            // Each message thread needs one.
+            _ => AUTO_RPS_START.max(self.groups()),
+        });
+        self.rps.filter(|&rps| rps > 0).unwrap_or(begins)
+    }
+
+    fn params(
+        &self,
+        machine: &Machine,
+        mode: Mode,
+        notes: &mut Vec<String>,
+    ) -> Result<Params, CompatError> {
+        let workload = workload::find("schbench");
+        let workload = workload.ok_or_else(|| here("there is no workload `schbench`"))?;
+        let mut given = Given { fields: workload.spec().params, params: Params::new() };
+        given.put("message-threads", "", Some(self.groups()))?;
+        let pinned = self.pinned(machine, notes)?;
+        let threads = self.threads.filter(|&threads| threads > 0).unwrap_or_else(|| {
+            let threads = (machine.online as u64).div_ceil(self.groups()).max(1);
+            notes.push(format!("setting worker threads to {threads}"));
+            threads
+        });
+        given.put("threads", "", Some(threads))?;
+        given.put("cache-footprint", "KiB", self.cache_footprint)?;
+        given.put("operations", "", self.operations)?;
+        given.put("sleep", "us", self.sleep_usec)?;
+        given.put("rps", "", Some(self.rate()))?;
+        given.put("auto-rps", "%", self.auto_rps.filter(|&percent| percent > 0))?;
+        given.put("split", "%", self.split)?;
+        if let Mode::Pipe { bytes } = mode {
+            given.put("pipe", "B", Some(bytes))?;
+        }
+        given.put_raw("calibrate", Raw::Bool(self.calibrate))?;
+        given.put_raw("no-locking", Raw::Bool(self.no_locking))?;
+        given.put_raw("arrivals", Raw::Text(self.arrivals.clone()))?;
+        given.put_raw("numa", Raw::Bool(self.numa))?;
+        if let Some(own) = self.split {
+            notes.extend(split_notes(given.kib("cache-footprint"), own));
+        }
+        for (name, cpus) in [("message-cpus", &pinned.message), ("worker-cpus", &pinned.workers)] {
+            if let Some(cpus) = cpus {
+                given.put_raw(name, Raw::Text(cpus.to_string()))?;
+            }
+        }
+        if let Some(cpus) = &pinned.message {
+            let cpus: Vec<u32> = cpus.iter().collect();
+            notes.extend(
+                (0..self.groups()).zip(cpus.iter().cycle()).map(|(index, cpu)| {
+                    format!("Pinning to message thread index {index} cpu {cpu}")
+                }),
+            );
+        }
+        given.complete(workload, machine)
+    }
+
+    /// `auto` in one place is `auto` in both, as in schbench.
+    fn pinned(&self, machine: &Machine, notes: &mut Vec<String>) -> Result<Pinned, CompatError> {
+        let (message, workers) = (&self.message_cpus, &self.worker_cpus);
+        if *message != Some(Cpus::Auto) && *workers != Some(Cpus::Auto) {
+            let message = listed("-M", message.as_ref(), machine)?;
+            return Ok(Pinned { message, workers: listed("-W", workers.as_ref(), machine)? });
+        }
+        notes.push("auto pinning message and worker threads".to_string());
+        let groups = self.groups();
+        let message: CpuSet = machine.allowed.iter().take(groups as usize).collect();
+        let workers = machine.allowed.minus(&message);
+        if workers.is_empty() {
+            return Err(here(&format!(
+                "-M auto: a CPU for each of {groups} message threads and one more for their \
+                 workers are {} CPUs; there are {}, CPUs {}",
+                groups + 1,
+                machine.allowed.len(),
+                machine.allowed
+            )));
+        }
+        Ok(Pinned { message: Some(message), workers: Some(workers) })
+    }
+}
+
+struct Pinned {
+    message: Option<CpuSet>,
+    workers: Option<CpuSet>,
+}
+
+fn listed(
+    option: &str,
+    cpus: Option<&Cpus>,
+    machine: &Machine,
+) -> Result<Option<CpuSet>, CompatError> {
+    let Some(Cpus::Listed(asked)) = cpus else { return Ok(None) };
+    let missing = asked.minus(&machine.allowed);
+    if missing.is_empty() {
+        return Ok(Some(asked.clone()));
+    }
+    let allowed = &machine.allowed;
+    Err(here(&format!(
+        "{option} asks for CPUs {asked}: {missing} cannot be used; there are CPUs {allowed}"
+    )))
+}
+
+fn here(what: &str) -> CompatError {
+    CompatError::Here(format!("{what}\nhint: lscpu -e"))
+}
+
+/// Sizes as schbench computes them: whole KB, and whole widths of matrices.
+fn split_notes(footprint_kib: u64, own_percent: u64) -> [String; 2] {
+    let shared_percent = 100 - own_percent;
+    let kib = |percent: u64| footprint_kib * percent / 100;
+    let width = |kib: u64| (kib * 1024 / 3 / size_of::<u64>() as u64).isqrt();
+    let (own, shared) = (kib(own_percent), kib(shared_percent));
+    [
+        format!(
+            "split mode: {own_percent}% private ({own} KB per thread), {shared_percent}% shared \
+             ({shared} KB total)"
+        ),
+        format!("matrix sizes: private={}, shared={}", width(own), width(shared)),
+    ]
+}
+
+/// The workload's parameters, as they are given one by one.
+struct Given {
+    fields: &'static [Field],
+    params: Params,
+}
+
+impl Given {
+    fn field(&self, name: &str) -> Result<&'static Field, CompatError> {
+        let field = self.fields.iter().find(|field| field.name == name);
+        field.ok_or_else(|| misfit(name, &Misfit::unknown(name)))
+    }
+
+    /// A number in the unit that schbench gives it.
+    fn put(&mut self, name: &str, unit: &str, number: Option<u64>) -> Result<(), CompatError> {
+        let Some(number) = number else { return Ok(()) };
+        let raw = match unit {
+            "" => Raw::Int(number as i64),
+            unit => Raw::Text(format!("{number}{unit}")),
+        };
+        let kind = self.field(name)?.kind;
+        let value = kind.parse(&raw).map_err(|found| {
+            let hint = range(&kind, unit).unwrap_or(found.hint);
+            misfit(&format!("{name} {number}"), &Misfit { message: found.message, hint })
+        })?;
+        self.params.insert(name.to_string(), value);
+        Ok(())
+    }
+
+    fn put_raw(&mut self, name: &str, raw: Raw) -> Result<(), CompatError> {
+        let value = self.field(name)?.kind.parse(&raw).map_err(|found| misfit(name, &found))?;
+        self.params.insert(name.to_string(), value);
+        Ok(())
+    }
+
+    fn kib(&self, name: &str) -> u64 {
+        let field = self.fields.iter().find(|field| field.name == name);
+        let default = || field.and_then(Field::default_value);
+        let value = self.params.get(name).cloned().or_else(default);
+        value.and_then(|value| value.as_bytes()).unwrap_or(0) >> 10
+    }
+
+    /// Fills in the defaults and asks the workload whether all of it goes together.
+    fn complete(
+        mut self,
+        workload: &'static dyn Workload,
+        machine: &Machine,
+    ) -> Result<Params, CompatError> {
+        for field in self.fields {
+            if let (false, Some(default)) =
+                (self.params.contains_key(field.name), field.default_value())
+            {
+                self.params.insert(field.name.to_string(), default);
+            }
+        }
+        let request = workload::Request {
+            params: &self.params,
+            count: 1,
+            kind: WorkerKind::Threads,
+            cpus: machine.online as u32,
+            seed: 1,
+        };
+        let fits = workload.layout(&request);
+        fits.map_err(|why| CompatError::Usage(format!("{why}\n{HINT}")))?;
+        Ok(self.params)
+    }
+}
+
+/// `what`: a parameter of the workload, and its value where that tells something.
+fn misfit(what: &str, found: &Misfit) -> CompatError {
+    let option = match what.strip_prefix("sleep") {
+        Some(value) => format!("sleep-usec{value}"),
+        None => what.to_string(),
+    };
+    CompatError::Usage(format!("--{option}: {}\nhint: {}", found.message, found.hint))
+}
+
+/// What a field takes, in schbench's unit.
+fn range(kind: &Kind, unit: &str) -> Option<String> {
+    let (min, max, named) = match (kind, unit) {
+        (Kind::Int { min, max }, _) => (*min as f64, (*max).min(MOST as i64) as f64, ""),
+        (Kind::Size { min_bytes, max_bytes }, "KiB") => {
+            ((min_bytes >> 10) as f64, (max_bytes >> 10) as f64, " (KB)")
+        }
+        (Kind::Size { min_bytes, max_bytes }, _) => {
+            (*min_bytes as f64, *max_bytes as f64, " (bytes)")
+        }
+        (Kind::Duration { min_ns, max_ns }, _) => {
+            ((min_ns / 1000) as f64, (max_ns / 1000) as f64, " (usec)")
+        }
+        (Kind::Percent { min, max }, _) => (*min, *max, " (percent)"),
+        _ => return None,
+    };
+    Some(format!("from {min} to {max}{named}"))
+}
+
+#[cfg(test)]
+mod tests;
