@@ -54,7 +54,7 @@ fn runner(schedlab: u32, workers: usize) -> u32 {
     })
 }
 
-fn signal(pid: u32, name: &str) {
+pub fn signal(pid: u32, name: &str) {
     let sent = std::process::Command::new("kill").args([name, &pid.to_string()]).status().unwrap();
     assert!(sent.success(), "kill {name} {pid}");
 }

@@ -9,9 +9,11 @@ mod progress;
 mod report;
 mod restore;
 mod run;
+mod schbench;
 mod terminal;
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
@@ -43,6 +45,9 @@ enum Command {
     Export(export::ExportArgs),
     /// Read JSON lines of `schedlab export` into the store
     Import(export::ImportArgs),
+    // Its help is its own first line.
+    #[command(name = "schbench")]
+    Schbench(crate::compat::schbench::SchbenchArgs),
     /// What this machine can measure, what disturbs it, and what to do
     Doctor,
     /// What there is: workloads, knobs, plans, backends, formats, stored runs
@@ -80,19 +85,32 @@ impl Database {
     }
 }
 
-/// Parses the command line, does what it says, and maps the end to an exit code.
+/// Parses the command line, does what it says, and maps the end to an exit code. Called by
+/// the name of a tool that it stands in for, it is that tool.
 pub fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let name = std::env::args_os().next();
+    match name.as_deref().map(Path::new).and_then(Path::file_name).and_then(OsStr::to_str) {
+        Some("schbench") => schbench::main(),
+        _ => finish(dispatch(Cli::parse().command)),
+    }
+}
+
+fn dispatch(command: Command) -> Result<(), Failure> {
+    match command {
         Command::Run(args) => run::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Export(args) => export::export(&args),
         Command::Import(args) => export::import(&args),
+        Command::Schbench(args) => schbench::run(args),
         Command::Doctor => doctor::run(),
         Command::List(args) => list::run(&args),
         Command::Restore => restore::run(),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::man(&args),
-    };
+    }
+}
+
+fn finish(done: Result<(), Failure>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

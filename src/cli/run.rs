@@ -4,18 +4,14 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::backend::{self, Backend};
 use crate::engine::{self, Job};
 use crate::model::{EVENT_SCHEMA, Event, Outcome, Plan, PlanEnd, PlanStarted, Raw, Record};
 use crate::plan;
-use crate::sys::signal::is_ignored;
-use crate::sys::{self, clock};
+use crate::sys::{self, clock, signal};
 
 use super::progress::Progress;
 use super::report::Output;
@@ -201,7 +197,8 @@ fn dry_run(job: &Job, backend: &dyn Backend) -> Result<(), Failure> {
 fn execute(args: &RunArgs, job: &Job, backend: &mut dyn Backend) -> Result<(), Failure> {
     let mut store = args.db.open()?;
     let mut events = args.events.as_deref().map(EventFile::create).transpose()?;
-    let cancel = cancel_on_signals()?;
+    let cancel = signal::catch_termination()
+        .map_err(|error| Failure::Here(format!("cannot catch signals: {error}")))?;
     let mut progress = Progress::new(job, args.quiet);
     let end = engine::execute(job, backend, &cancel, &mut |event: &Event| {
         store.apply(event)?;
@@ -222,18 +219,6 @@ fn execute(args: &RunArgs, job: &Job, backend: &mut dyn Backend) -> Result<(), F
         }
     }
     judged
-}
-
-/// The first signal stops after the current run is broken off; the second ends at once. What
-/// was ignored when schedlab was started (nohup) stays ignored.
-fn cancel_on_signals() -> Result<Arc<AtomicBool>, Failure> {
-    let cancel = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal)) {
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&cancel))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&cancel)))
-            .map_err(|error| Failure::Here(format!("cannot catch signals: {error}")))?;
-    }
-    Ok(cancel)
 }
 
 fn judge(args: &RunArgs, record: &Record, end: PlanEnd) -> Result<(), Failure> {

@@ -68,6 +68,12 @@ impl Live {
         Ok(look)
     }
 
+    /// One of the workload's counters, by its name.
+    pub fn counter(&self, look: &Look, name: &str) -> Option<u64> {
+        let counters = self.crew.sets()[0].spec.counters;
+        counters.iter().position(|counter| *counter == name).map(|index| look.counters[index])
+    }
+
     /// By the workload's order, since they were last zeroed.
     pub fn histograms(&self) -> Vec<Histogram> {
         let merged = self.crew.sets()[0].recorders.all_merged();

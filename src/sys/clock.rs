@@ -51,20 +51,19 @@ pub fn family_cpu_ns() -> u64 {
 
 /// Sleeps until the monotonic clock shows `deadline_ns`; signals do not cut it short.
 pub fn sleep_until(deadline_ns: u64) {
+    while !sleep_until_or_signal(deadline_ns) {}
+}
+
+/// Sleeps until the monotonic clock shows `deadline_ns` (`true`), or until a signal was handled
+/// in this thread (`false`).
+pub fn sleep_until_or_signal(deadline_ns: u64) -> bool {
     let deadline = libc::timespec {
         tv_sec: (deadline_ns / 1_000_000_000) as libc::time_t,
         tv_nsec: (deadline_ns % 1_000_000_000) as libc::c_long,
     };
+    let (clock, flags) = (libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME);
     // SAFETY: both pointers are valid or null as the call allows.
-    while unsafe {
-        libc::clock_nanosleep(
-            libc::CLOCK_MONOTONIC,
-            libc::TIMER_ABSTIME,
-            &deadline,
-            std::ptr::null_mut(),
-        )
-    } == libc::EINTR
-    {}
+    unsafe { libc::clock_nanosleep(clock, flags, &deadline, std::ptr::null_mut()) != libc::EINTR }
 }
 
 #[inline]

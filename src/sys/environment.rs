@@ -86,6 +86,13 @@ pub fn environment_told(host: &Host, told: Told) -> Environment {
     }
 }
 
+/// The name of the sched_ext scheduler that is in charge, if one is.
+pub fn sched_ext(host: &Host) -> Option<String> {
+    let state = host.read(format!("{SCHED_EXT}/state")).ok()?;
+    let name = host.read(format!("{SCHED_EXT}/root/ops")).ok()?;
+    (state.trim() != "disabled" && !name.trim().is_empty()).then(|| name.trim().to_string())
+}
+
 pub fn clock_source(host: &Host) -> Reading<String> {
     host.reading("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 }

@@ -29,8 +29,8 @@ pub struct Delays {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Closing {
     pub seconds: u64,
-    /// Operations in all; zeroing does not touch them.
-    pub requests: u64,
+    /// Over all of the run, to its nanosecond; zeroing does not touch it.
+    pub average_rps: f64,
     pub mode: Mode,
     /// Requests per second that `--auto-rps` arrived at; `None` without it.
     pub goal: Option<u64>,

@@ -7,9 +7,11 @@
 mod figures;
 pub mod json;
 mod options;
+mod run;
 #[cfg(test)]
 mod testing;
 pub mod text;
 
 pub use figures::{Closing, Delays, Figures};
 pub use options::{Cpus, JsonTarget, Machine, Mode, Order, SchbenchArgs};
+pub use run::{End, run};

@@ -41,7 +41,7 @@ pub fn figures() -> Figures {
 pub fn closing() -> Closing {
     Closing {
         seconds: 2,
-        requests: 10_615,
+        average_rps: 5_307.5,
         mode: Mode::Requests,
         goal: None,
         delays: Reading::Known(Delays { message_ns: 1_400, worker_ns: 2_600 }),
@@ -70,11 +70,11 @@ pub fn any_closing() -> impl Strategy<Value = Closing> {
             Reading::Known(Delays { message_ns, worker_ns })
         }),
     ];
-    let numbers = (any::<u64>(), any::<u64>(), any::<Option<u64>>(), any::<f64>());
+    let numbers = (any::<u64>(), any::<f64>(), any::<Option<u64>>(), any::<f64>());
     (mode, delays, numbers).prop_map(
-        |(mode, delays, (seconds, requests, goal, worker_ops_per_s))| Closing {
+        |(mode, delays, (seconds, average_rps, goal, worker_ops_per_s))| Closing {
             seconds,
-            requests,
+            average_rps,
             mode,
             goal,
             delays,

@@ -44,10 +44,7 @@ pub fn summary(out: &mut dyn Write, figures: &Figures, closing: &Closing) -> io:
     blocks(out, figures, seconds)?;
     match closing.goal {
         Some(goal) => writeln!(out, "final rps goal was {goal}")?,
-        None => {
-            let average = if seconds == 0 { 0.0 } else { closing.requests as f64 / seconds as f64 };
-            writeln!(out, "average rps: {average:.2}")?;
-        }
+        None => writeln!(out, "average rps: {:.2}", closing.average_rps)?,
     }
     sched_delay(out, &closing.delays)
 }

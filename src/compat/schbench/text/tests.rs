@@ -49,7 +49,7 @@ fn a_summary_of_pipe_mode() {
 
 #[test]
 fn nothing_measured_is_told_as_schbench_tells_it() {
-    let closing = Closing { seconds: 0, requests: 0, ..closing() };
+    let closing = Closing { seconds: 0, average_rps: 0.0, ..closing() };
     assert_snapshot!(told(|out| summary(out, &Figures::default(), &closing)));
 }
 

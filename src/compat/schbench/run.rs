@@ -1,0 +1,308 @@
+//! The run: workers at work, and once a second a look at them, told as schbench tells it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use crate::exec::{Live, Look};
+use crate::model::{Placement, Reading, WorkerKind, WorkerSet};
+use crate::probe::disturbance::{Own, Watch};
+use crate::sys::{Host, clock, environment, signal, topology};
+
+use super::super::CompatError;
+use super::json::{self, Aside, Header};
+use super::{Closing, Delays, Figures, JsonTarget, Machine, Mode, Order, SchbenchArgs, text};
+
+const NS_PER_S: u64 = 1_000_000_000;
+/// Of what is drawn at random: the arrivals of `--arrivals poisson`.
+const SEED: u64 = 1;
+/// A rate over less time than this is no sample of a second.
+const LEAST_SECOND_NS: u64 = NS_PER_S / 2;
+
+/// How a run ended that could be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// After its time; or by a signal where it had none.
+    Done,
+    /// Before its time, by a signal. What was measured was told.
+    Interrupted,
+}
+
+/// Runs what the arguments ask for and tells it: text to stderr, JSON where it was asked for.
+/// Worker threads are still there afterwards: the caller ends the process.
+pub fn run(args: SchbenchArgs, cmdline: String) -> Result<End, CompatError> {
+    let host = Host::default();
+    let machine = machine(&host)?;
+    let order = args.order(&machine)?;
+    let json = order.json.as_ref().map(JsonOutput::open).transpose()?;
+    let interrupted = signal::catch_termination().map_err(|error| {
+        CompatError::Here(format!("cannot catch signals: {error}\nhint: schedlab doctor"))
+    })?;
+    order.notes.iter().for_each(|note| tell(|out| writeln!(out, "{note}")));
+    let own = Own { pids: [std::process::id() as i32].into_iter().collect() };
+    let watch = Watch::begin(&host, &machine.allowed, own);
+    let own_cpu_ns = clock::family_cpu_ns();
+    let mut session = Session::start(&order)?;
+    let end = session.attend(&interrupted)?;
+    let (figures, closing) = session.close();
+    let aside = Aside {
+        disturbances: watch
+            .end(clock::family_cpu_ns() - own_cpu_ns)
+            .into_iter()
+            .map(|found| found.detail)
+            .collect(),
+        dropped: session.dropped(),
+    };
+    tell(|out| text::summary(out, &figures, &closing));
+    aside.disturbances.iter().for_each(|why| tell(|out| writeln!(out, "disturbed: {why}")));
+    if let Some(json) = json {
+        json.write(&header(&host, &order, cmdline), &figures, &closing, &aside)?;
+    }
+    Ok(end)
+}
+
+fn machine(host: &Host) -> Result<Machine, CompatError> {
+    let allowed = topology::affinity().map_err(|error| {
+        CompatError::Here(format!("sched_getaffinity: {error}\nhint: schedlab doctor"))
+    })?;
+    let online = topology::online(host).known().map_or(allowed.len(), |online| online.len());
+    Ok(Machine { allowed, online })
+}
+
+fn header(host: &Host, order: &Order, cmdline: String) -> Header {
+    let told = environment::Told::here();
+    Header {
+        release: told.kernel_release,
+        jobname: order.jobname.clone(),
+        hostname: told.hostname,
+        sched_ext: environment::sched_ext(host).unwrap_or_else(|| "disabled".to_string()),
+        cmdline,
+        unix_s: clock::unix_ns() / NS_PER_S,
+    }
+}
+
+/// To stderr, whole. If that is closed or full there is nobody to tell.
+fn tell(render: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
+    let mut text = Vec::new();
+    _ = render(&mut text).and_then(|()| io::stderr().write_all(&text));
+}
+
+/// A run under way.
+struct Session<'a> {
+    order: &'a Order,
+    live: Live,
+    last: Look,
+    /// Requests per second, one entry for each second since the figures were last zeroed.
+    rps: Vec<f64>,
+    /// With `--auto-rps`: whether the busy share that is asked for was reached yet.
+    settled: bool,
+}
+
+impl Session<'_> {
+    fn start(order: &Order) -> Result<Session<'_>, CompatError> {
+        let set = WorkerSet {
+            name: "schbench".to_string(),
+            workload: "schbench".to_string(),
+            params: order.params.clone(),
+            count: 1,
+            kind: WorkerKind::Threads,
+            background: false,
+            knobs: Default::default(),
+        };
+        let warmup_ns = order.warmup_s * NS_PER_S;
+        let live = Live::start(set, Placement::default(), SEED, warmup_ns).map_err(here)?;
+        let last = live.look().map_err(here)?;
+        Ok(Session { order, live, last, rps: Vec::new(), settled: false })
+    }
+
+    /// Looks every second until the time is over or a signal comes.
+    fn attend(&mut self, interrupted: &AtomicBool) -> Result<End, CompatError> {
+        for second in 1.. {
+            let deadline_ns = self.live.started_ns() + second * NS_PER_S;
+            while !clock::sleep_until_or_signal(deadline_ns) && !interrupted.load(Relaxed) {}
+            if interrupted.load(Relaxed) {
+                self.last = self.live.look().map_err(here)?;
+                let unlimited = self.order.runtime_s.is_none();
+                return Ok(if unlimited { End::Done } else { End::Interrupted });
+            }
+            let is_last = self.order.runtime_s == Some(second);
+            self.tick(second, is_last)?;
+            if is_last {
+                break;
+            }
+        }
+        Ok(End::Done)
+    }
+
+    fn tick(&mut self, second: u64, is_last: bool) -> Result<(), CompatError> {
+        let look = self.live.look().map_err(here)?;
+        let rate = rate(&self.last, &look);
+        self.last = look;
+        if matches!(self.order.mode, Mode::Pipe { .. }) {
+            // Pipe mode tells nothing before its end.
+        } else if self.order.warmup_s == second {
+            tell(|out| writeln!(out, "warmup done, zeroing stats"));
+            self.rps.clear();
+        } else {
+            self.sample(rate);
+            if second % self.order.interval_s == 0 {
+                let (figures, delays) = (self.figures(), self.delays());
+                tell(|out| text::interval(out, &figures, second, &delays, rate));
+            }
+        }
+        let zeroes = self.order.zero_s.is_some_and(|zero_s| {
+            second > self.order.warmup_s && (second - self.order.warmup_s) % zero_s == 0
+        });
+        if zeroes && !is_last {
+            self.live.zero();
+            self.rps.clear();
+        }
+        Ok(())
+    }
+
+    /// With `--auto-rps` rates count from the second in which the goal was first reached.
+    fn sample(&mut self, rate: f64) {
+        let seeking = self.order.auto_rps && !self.settled;
+        self.settled |= self.live.counter(&self.last, "settled").is_some_and(|settled| settled > 0);
+        if !seeking {
+            self.rps.push(rate);
+        }
+    }
+
+    fn figures(&self) -> Figures {
+        let mut histograms = self.live.histograms().into_iter();
+        Figures {
+            wakeup: histograms.next().unwrap_or_default(),
+            request: histograms.next().unwrap_or_default(),
+            response: histograms.next(),
+            rps: self.rps.clone(),
+        }
+    }
+
+    fn delays(&mut self) -> Reading<Delays> {
+        let message = self.live.run_queue_wait_ns("message");
+        match (message, self.live.run_queue_wait_ns("worker")) {
+            (Reading::Known(message_ns), Reading::Known(worker_ns)) => {
+                Reading::Known(Delays { message_ns, worker_ns })
+            }
+            (Reading::Unknown(why), _) | (_, Reading::Unknown(why)) => Reading::Unknown(why),
+        }
+    }
+
+    /// The end of the workers' work, at the last look.
+    fn close(&mut self) -> (Figures, Closing) {
+        let figures = self.figures();
+        self.live.stop();
+        let seconds = self.last.at_ns as f64 / NS_PER_S as f64;
+        let rps = self.last.ops as f64 / seconds;
+        let metrics = self.live.metrics(&self.last);
+        let goal = metrics.into_iter().find(|metric| metric.name == "rps_goal");
+        let closing = Closing {
+            seconds: seconds as u64,
+            average_rps: rps,
+            mode: self.order.mode,
+            goal: goal.and_then(|goal| goal.value.known()).map(|goal| goal as u64),
+            delays: self.delays(),
+            worker_ops_per_s: rps / self.live.workers("worker") as f64,
+        };
+        (figures, closing)
+    }
+
+    fn dropped(&self) -> Option<u64> {
+        let has_rate = self.live.histograms().len() > 2;
+        self.live.counter(&self.last, "dropped").filter(|_| has_rate)
+    }
+}
+
+fn here(why: String) -> CompatError {
+    CompatError::Here(format!("{why}\nhint: schedlab doctor"))
+}
+
+/// Operations per second between two looks.
+fn rate(before: &Look, after: &Look) -> f64 {
+    let ns = after.at_ns - before.at_ns;
+    if ns < LEAST_SECOND_NS { 0.0 } else { (after.ops - before.ops) as f64 * 1e9 / ns as f64 }
+}
+
+/// Where JSON goes, opened before the run: what cannot be written is said before, not after.
+enum JsonOutput {
+    Stdout,
+    File(JsonFile),
+}
+
+/// Keeps what it holds until the run has ended; if it was made here and the run does not get
+/// that far, it is removed.
+struct JsonFile {
+    file: File,
+    path: PathBuf,
+    remove: bool,
+}
+
+impl JsonOutput {
+    fn open(target: &JsonTarget) -> Result<JsonOutput, CompatError> {
+        let JsonTarget::File(path) = target else { return Ok(JsonOutput::Stdout) };
+        let made = File::create_new(path).map(|file| (file, true));
+        let opened = match made {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                OpenOptions::new().write(true).open(path).map(|file| (file, false))
+            }
+            made => made,
+        };
+        let (file, remove) = opened.map_err(|error| unwritable(path, &error))?;
+        Ok(JsonOutput::File(JsonFile { file, path: path.clone(), remove }))
+    }
+
+    fn write(
+        self,
+        header: &Header,
+        figures: &Figures,
+        closing: &Closing,
+        aside: &Aside,
+    ) -> Result<(), CompatError> {
+        let mut text = Vec::new();
+        let stdout = Path::new("stdout");
+        json::write(&mut text, header, figures, closing, aside)
+            .map_err(|error| unwritable(stdout, &error))?;
+        match self {
+            JsonOutput::Stdout => match io::stdout().write_all(&text) {
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                    Err(unwritable(stdout, &error))
+                }
+                // Whoever read it went away.
+                _ => io::stdout().flush().or(Ok(())),
+            },
+            JsonOutput::File(mut json) => {
+                json.remove = false;
+                json.replace(&text).map_err(|error| unwritable(&json.path, &error))
+            }
+        }
+    }
+}
+
+impl JsonFile {
+    fn replace(&mut self, text: &[u8]) -> io::Result<()> {
+        // A terminal or a pipe has no length.
+        if self.file.metadata()?.is_file() {
+            self.file.set_len(0)?;
+        }
+        self.file.write_all(text)
+    }
+}
+
+impl Drop for JsonFile {
+    fn drop(&mut self) {
+        if self.remove {
+            _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> CompatError {
+    let path = path.display().to_string();
+    CompatError::Here(format!(
+        "cannot write JSON to {}: {error}\nhint: --json FILE in a folder that you can write to, or \
+         --json - for stdout",
+        path.escape_debug()
+    ))
+}

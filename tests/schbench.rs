@@ -1,0 +1,151 @@
+//! The drop-in for schbench as a script calls it: arguments, streams, exit codes, signals.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use regex::Regex;
+
+use super::cli::{schedlab, stderr, stdout};
+use super::faults::signal;
+
+/// As little load as shows all that is printed.
+const SMALL: [&str; 8] = ["-r", "2", "-t", "1", "-F", "16", "-n", "1"];
+
+fn schbench(home: &Path, arguments: &[&str]) -> Output {
+    let all = [&["schbench"], arguments].concat();
+    schedlab(home, &all).output().unwrap()
+}
+
+fn home() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+/// All that a regular expression finds, its first group as a number.
+fn numbers(pattern: &str, text: &str) -> Vec<f64> {
+    let pattern = Regex::new(pattern).unwrap();
+    pattern.captures_iter(text).map(|found| found[1].parse().unwrap()).collect()
+}
+
+#[test]
+fn a_wrong_command_line_is_refused_with_what_was_seen() {
+    let cases: &[(&[&str], i32, &str)] = &[
+        (&["-r"], 2, "--runtime <SECONDS>"),
+        (&["-r", ""], 2, "--runtime <SECONDS>"),
+        (&["-r", "-3"], 2, "'-3' for '--runtime <SECONDS>'"),
+        (&["-t", "two"], 2, "'two' for '--threads <N>'"),
+        (&["-m", "0"], 2, "message-threads"),
+        (&["-x"], 2, "unexpected argument '-x'"),
+        (&["left"], 2, "unexpected argument 'left'"),
+        (&["--split", "101"], 2, "split"),
+        (&["-p", "64", "-R", "10"], 2, "pipe"),
+        (&["--arrivals", "poisson"], 2, "arrivals"),
+        (&["-M", "0-"], 2, "--message-cpus <CPUS>"),
+        (&["-M", "4090"], 3, "4090"),
+        (&["-W", "0,4090"], 3, "4090"),
+        (&["-m", "4000", "-M", "auto"], 3, "4000"),
+        (&["-j", "no/such/folder/x.json"], 3, "cannot write JSON to no/such/folder/x.json"),
+        (&["-j", "/"], 3, "cannot write JSON to /"),
+    ];
+    let home = home();
+    for (arguments, code, expected) in cases {
+        // Long enough that a run which begins all the same would be noticed.
+        let output = schbench(home.path(), &[&["-r", "600"], *arguments].concat());
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(*code), "{arguments:?}: {text}");
+        assert!(text.contains(expected), "{arguments:?}: {text}");
+        assert!(
+            text.starts_with("error: ") && !text.contains("Latencies"),
+            "{arguments:?}: {text}"
+        );
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn text_and_json_of_a_run_are_schbenchs() {
+    let home = home();
+    let output =
+        schbench(home.path(), &[&SMALL[..], &["-i", "1", "-j", "-", "-J", "\"a\""]].concat());
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    // Two intervals and the end: wakeups and requests each time.
+    assert_eq!(numbers(r"(?m)^\s*\*?\s*99\.0th: (\d+)", &text).len(), 6, "{text}");
+    assert_eq!(numbers(r"current rps: ([\d.]+)", &text).len(), 2, "{text}");
+    let average = numbers(r"average rps: ([\d.]+)", &text);
+    assert!(average.len() == 1 && average[0] > 0.0, "{text}");
+    assert!(numbers(r"RPS percentiles \(requests\) runtime 2 \(s\) \((\d+)", &text).contains(&2.0));
+    let json: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(json["normal"]["jobname"], "\"a\"");
+    assert_eq!(json["int"]["runtime"], 2);
+    let rows: Vec<f64> = numbers(r"(?m)^\t\* 99\.0th: (\d+)", &text);
+    assert_eq!(json["int"]["request_latency_pct99.0"].as_f64(), rows.last().copied());
+    let p50_ns = json["schedlab"]["request"]["p50_ns"].as_f64().unwrap();
+    assert_eq!(json["int"]["request_latency_pct50.0"].as_f64(), Some((p50_ns / 1e3).round()));
+}
+
+#[test]
+fn the_binary_called_schbench_is_schbench() {
+    let home = home();
+    let link = home.path().join("schbench");
+    symlink(env!("CARGO_BIN_EXE_schedlab"), &link).unwrap();
+    let output = Command::new(&link).args(["-p", "64", "-t", "1", "-r", "1"]).output().unwrap();
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let transfers = numbers(r"avg worker transfer: ([\d.]+) ops/sec [\d.]+[KMG]?B/s", &text);
+    assert!(transfers.len() == 1 && transfers[0] > 100.0, "{text}");
+    let help = Command::new(&link).arg("--help").output().unwrap();
+    assert!(stdout(&help).contains("Usage: schbench"), "{}", stdout(&help));
+}
+
+#[test]
+fn a_file_keeps_what_it_holds_until_the_run_has_ended() {
+    let home = home();
+    let (kept, fresh) = (home.path().join("kept.json"), home.path().join("fresh.json"));
+    let long = "x".repeat(100_000);
+    std::fs::write(&kept, &long).unwrap();
+    // Refused after the file was opened: there are no such workers' CPUs to pin to.
+    for name in ["kept.json", "fresh.json"] {
+        let refused = schbench(home.path(), &["-r", "1", "-t", "60000", "-m", "3", "-j", name]);
+        assert_ne!(refused.status.code(), Some(0), "{refused:?}");
+    }
+    assert_eq!(std::fs::read_to_string(&kept).unwrap(), long);
+    assert!(!fresh.exists(), "a file without a result is left behind");
+    let written = schbench(home.path(), &[&SMALL[..], &["-r", "1", "-j", "kept.json"]].concat());
+    assert!(written.status.success(), "{written:?}");
+    let json: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&kept).unwrap()).expect("nothing of the old is left");
+    assert_eq!(json["int"]["runtime"], 1);
+}
+
+/// Starts a run, sends it SIGINT when it has told its first interval, and waits.
+fn interrupted(home: &Path, runtime: &str) -> (Option<i32>, String) {
+    let arguments =
+        ["schbench", "-i", "1", "-r", runtime, "-t", "1", "-F", "16", "-n", "1", "-j", "out.json"];
+    let log = std::fs::File::create(home.join("log")).unwrap();
+    let mut child = schedlab(home, &arguments).stderr(log).stdout(Stdio::null()).spawn().unwrap();
+    let told = || std::fs::read_to_string(home.join("log")).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !told().contains("current rps") {
+        assert!(Instant::now() < deadline, "no interval was told: {}", told());
+        std::thread::yield_now();
+    }
+    signal(child.id(), "-INT");
+    let status = child.wait().unwrap();
+    (status.code(), told())
+}
+
+#[test]
+fn a_signal_ends_a_run_which_tells_what_it_has() {
+    for (runtime, code) in [("0", 0), ("600", 130)] {
+        let home = home();
+        let (status, text) = interrupted(home.path(), runtime);
+        assert_eq!(status, Some(code), "{text}");
+        assert!(text.contains("average rps: "), "{text}");
+        let json = std::fs::read(home.path().join("out.json")).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        let seconds = json["int"]["runtime"].as_u64().unwrap();
+        assert!((1..600).contains(&seconds), "{seconds}");
+    }
+}
