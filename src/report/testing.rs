@@ -49,6 +49,7 @@ impl PlanBuilder {
             variants,
             works: Vec::new(),
             placement: Placement::default(),
+            report_format: None,
         };
         let started = PlanStarted {
             schema: EVENT_SCHEMA,
