@@ -75,6 +75,100 @@ fn a_plan_on_the_null_backend_is_stored_reported_and_exported() {
     assert_eq!(stdout(&replayed), text, "replaying the events gives the same report");
 }
 
+/// A table with its figures taken out, which the null backend invents anew with each change
+/// of a workload's metrics: what must stay is the layout.
+fn without_figures(table: &str) -> String {
+    let row = |line: &str| match line.split_once("th:") {
+        Some((label, cells)) => {
+            let cells = cells.replace(|c: char| c.is_ascii_digit() || c == '?', "#");
+            format!("{label}th:{cells}\n")
+        }
+        None => format!("{line}\n"),
+    };
+    table.lines().filter(|line| !line.starts_with("  ?")).map(row).collect()
+}
+
+#[test]
+fn the_plan_schbench_v1_is_reported_as_the_mail_shows_it_unless_told_otherwise() {
+    let (home, output) = run(&["run", "schbench-v1", "--backend", "null", "--rounds", "2"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    insta::assert_snapshot!(without_figures(&stdout(&output)), @"
+    F128 N1                  default      batch
+    Wakeup  (usec): 99.0th:       ##         ##
+    Request (usec): 99.0th:       ##         ##
+    RPS    (count): 50.0th:        #          #
+
+    F128 N1 no-locking       default      batch
+    Wakeup  (usec): 99.0th:       ##         ##
+    Request (usec): 99.0th:       ##         ##
+    RPS    (count): 50.0th:        #          #
+
+    F128 N10                 default      batch
+    Wakeup  (usec): 99.0th:       ##         ##
+    Request (usec): 99.0th:       ##         ##
+    RPS    (count): 50.0th:        #          #
+
+    F128 N10 no-locking      default      batch
+    Wakeup  (usec): 99.0th:       ##         ##
+    Request (usec): 99.0th:       ##         ##
+    RPS    (count): 50.0th:        #          #
+
+    F128 N20                 default      batch
+    Wakeup  (usec): 99.0th:       ##         ##
+    Request (usec): 99.0th:       ##         ##
+    RPS    (count): 50.0th:        #          #
+
+    F128 N20 no-locking      default      batch
+    Wakeup  (usec): 99.0th:       ##         ##
+    Request (usec): 99.0th:       ##         ##
+    RPS    (count): 50.0th:        #          #
+
+    rounds  2 of 2 done, each run 10s after 2s of warm-up
+    kernel  Linux null
+    Values are medians over rounds and no verdicts.
+    ");
+    let report = |more: &[&str]| {
+        let output = schedlab(home.path(), &[&["report"], more].concat()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        stdout(&output)
+    };
+    assert_eq!(report(&[]), stdout(&output), "what is stored knows its format");
+    assert!(report(&["--format", "text"]).contains("variants  default (baseline)"));
+    let again = ["run", "schbench-v1", "--backend", "null", "--rounds", "1", "--quiet"];
+    let again = schedlab(home.path(), &again).output().unwrap();
+    assert_eq!(again.status.code(), Some(0), "{again:?}");
+    let both = report(&["last:2"]);
+    assert!(both.starts_with("schbench -F128") && !both.contains("variants  "), "{both}");
+    let another = schedlab(home.path(), &["run", "smoke", "--backend", "null"]).output().unwrap();
+    assert_eq!(another.status.code(), Some(0), "{another:?}");
+    let both = report(&["last:2"]);
+    assert!(both.contains("variants  default (baseline)"), "plans that differ are text: {both}");
+    let table = report(&["last:2", "--format", "schbench"]);
+    assert!(table.contains("F128 N20 no-locking") && table.contains("no work here"), "{table}");
+}
+
+#[test]
+fn a_plan_with_a_report_format_that_there_is_not_is_refused_with_its_place() {
+    let home = tempfile::tempdir().unwrap();
+    let plan = "schema = 1\n[report]\nformat = \"html\"\n[[workload]]\nuse = \"spin\"\n";
+    std::fs::write(home.path().join("plan.toml"), plan).unwrap();
+    let output = schedlab(home.path(), &["run", "./plan.toml"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(output.stdout.is_empty(), "nothing has run");
+    insta::assert_snapshot!(stderr(&output), @r#"
+     x `html` is not known here
+      ,-[./plan.toml:3:10]
+    2 | [report]
+    3 | format = "html"
+      :          ^^^^^^
+      :             `-- this value
+    4 | [[workload]]
+      `----
+
+     hint: one of "text", "json", "csv", "schbench"
+    "#);
+}
+
 #[test]
 fn the_same_seed_gives_the_same_figures_on_the_null_backend() {
     let metrics = |seed: &str| {

@@ -24,9 +24,9 @@ pub struct ReportArgs {
 /// How a report is written.
 #[derive(Args)]
 pub struct Output {
-    /// text, json or csv
-    #[arg(long, default_value = "text", value_parser = parse_format)]
-    format: &'static dyn Format,
+    /// In place of the plan's own format, or else text: `schedlab list formats`
+    #[arg(long, value_name = "NAME", value_parser = parse_format)]
+    format: Option<&'static dyn Format>,
     /// More detail; twice for all there is
     #[arg(short, long, action = clap::ArgAction::Count)]
     verbose: u8,
@@ -40,15 +40,23 @@ impl Output {
             verbose: self.verbose,
         };
         let mut out = BufWriter::new(io::stdout().lock());
-        self.format.render(records, &options, &mut out)?;
+        self.format.unwrap_or_else(|| chosen(records)).render(records, &options, &mut out)?;
         Ok(out.flush()?)
     }
 }
 
+/// The format that all of the plans ask for; without such a one the default.
+fn chosen(records: &[Record]) -> &'static dyn Format {
+    let mut asked = records.iter().map(|record| record.started.plan.report_format.as_deref());
+    let first = asked.next().flatten();
+    let agreed = first.filter(|first| asked.all(|other| other == Some(first)));
+    // A plan may be stored by a later version that has more formats.
+    agreed.and_then(report::find).unwrap_or(report::formats()[0])
+}
+
 fn parse_format(name: &str) -> Result<&'static dyn Format, String> {
-    let formats = report::formats();
-    formats.iter().copied().find(|format| format.name() == name).ok_or_else(|| {
-        let names: Vec<&str> = formats.iter().map(|format| format.name()).collect();
+    report::find(name).ok_or_else(|| {
+        let names: Vec<&str> = report::formats().iter().map(|format| format.name()).collect();
         format!("one of {}", names.join(", "))
     })
 }

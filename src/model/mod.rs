@@ -15,7 +15,8 @@ pub use environment::{Environment, Topology};
 pub use event::{EVENT_SCHEMA, Event, PlanEnd, PlanStarted};
 pub use metric::{Direction, Metric, MetricSpec, Reading, Unit};
 pub use plan::{
-    Cell, Measure, PLAN_SCHEMA, Placement, Plan, RunKey, Variant, Work, WorkerKind, WorkerSet,
+    Cell, Measure, PLAN_SCHEMA, Placement, Plan, REPORT_FORMATS, RunKey, Variant, Work, WorkerKind,
+    WorkerSet,
 };
 pub use record::{Record, RecordedRun};
 pub use run::{

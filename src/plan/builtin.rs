@@ -16,6 +16,11 @@ const BUILTINS: &[Builtin] = &[
         text: include_str!("../../plans/quick.toml"),
     },
     Builtin {
+        name: "schbench-v1",
+        title: "schbench -F128 at N1, N10 and N20, with and without locking",
+        text: include_str!("../../plans/schbench-v1.toml"),
+    },
+    Builtin {
         name: "smoke",
         title: "Does measuring work at all? Two rounds of a fifth of a second",
         text: include_str!("../../plans/smoke.toml"),

@@ -1,7 +1,7 @@
 //! The words of the plan format that belong to no workload and no knob, and its limits.
 //! Flat tables; the parser and the JSON Schema both derive from them.
 
-use crate::model::{Field, Kind};
+use crate::model::{Field, Kind, REPORT_FORMATS};
 use crate::variant;
 use crate::workload::{self, Workload};
 
@@ -72,6 +72,13 @@ pub const PLACEMENT: &[Field] = &[Field {
     about: "the CPUs that workers may use; all that the process may use unless given",
 }];
 
+pub const REPORT: &[Field] = &[Field {
+    name: "format",
+    kind: Kind::Choice(REPORT_FORMATS),
+    default: None,
+    about: "how the plan is reported where the command line does not say; text unless given",
+}];
+
 /// Beside a workload's own parameters, in every table that describes worker sets.
 pub const SET: &[Field] = &[
     Field {
@@ -90,7 +97,8 @@ pub const SET: &[Field] = &[
 
 /// Keys of the top level, of `[[variant]]`, of a worker set and of `[[workload]]`, beside
 /// fields. No knob and no parameter may have such a name; a test walks the registries.
-pub const TOP_KEYS: &[&str] = &["schema", "title", "measure", "variant", "workload", "placement"];
+pub const TOP_KEYS: &[&str] =
+    &["schema", "title", "measure", "variant", "workload", "placement", "report"];
 pub const VARIANT_KEYS: &[&str] = &["name"];
 pub const SET_KEYS: &[&str] = &["name", "use", "knobs"];
 pub const WORKLOAD_KEYS: &[&str] = &["name", "use", "knobs", "set", "background"];

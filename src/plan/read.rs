@@ -1,4 +1,4 @@
-//! The top level of a plan, `[measure]`, `[placement]` and `[[variant]]`.
+//! The top level of a plan, `[measure]`, `[placement]`, `[report]` and `[[variant]]`.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::model::{CpuSet, Measure, PLAN_SCHEMA, Params, Placement, Plan, Value,
 use super::error::{Faults, PlanErrors};
 use super::expand::{self, Draft};
 use super::fields::{
-    MAX_CELLS, MAX_RUNS, MAX_TEXT_BYTES, MAX_TITLE_CHARS, MEASURE, PLACEMENT, TOP_KEYS,
+    MAX_CELLS, MAX_RUNS, MAX_TEXT_BYTES, MAX_TITLE_CHARS, MEASURE, PLACEMENT, REPORT, TOP_KEYS,
     VARIANT_KEYS, Words,
 };
 use super::knobs::Knobs;
@@ -45,6 +45,7 @@ fn read(
     let title = title.map_or_else(|| file_stem(source_name), str::to_string);
     let (measure, rounds_span) = measure(&mut top, faults);
     let placement = placement(&mut top, machine, faults);
+    let report_format = report_format(&mut top, faults);
     let variants = variants(&mut top, placement.cpus.as_ref(), words, faults);
     let drafts = expand::drafts(&mut top, words, faults);
     top.finish(TOP_KEYS, "a plan", faults);
@@ -56,7 +57,7 @@ fn read(
         draft.check_knobs(&variants, placement.cpus.as_ref(), faults);
         works.extend(draft.works(cpus, measure.seed, faults));
     }
-    Some(Plan { title, measure, variants, works, placement })
+    Some(Plan { title, measure, variants, works, placement, report_format })
 }
 
 fn document<'t>(text: &'t str, faults: &mut Faults) -> Option<Spanned<DeTable<'t>>> {
@@ -203,6 +204,13 @@ fn placement(top: &mut Table, machine: Option<&CpuSet>, faults: &mut Faults) -> 
     }
     table.finish(&known_keys(&[], &[PLACEMENT]), "[placement]", faults);
     Placement { cpus }
+}
+
+fn report_format(top: &mut Table, faults: &mut Faults) -> Option<String> {
+    let mut table = section(top, "report", faults)?;
+    let given = table.take_written(REPORT, faults);
+    table.finish(&known_keys(&[], &[REPORT]), "[report]", faults);
+    given.get("format").and_then(Value::as_text).map(str::to_string)
 }
 
 fn check_cpus(cpus: Option<&CpuSet>, machine: Option<&CpuSet>, span: &Span, faults: &mut Faults) {

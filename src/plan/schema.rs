@@ -5,7 +5,9 @@ use serde_json::{Map, Value as Json, json};
 use crate::model::{Field, Kind, PLAN_SCHEMA};
 use crate::workload::Spec;
 
-use super::fields::{MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE, PLACEMENT, SET, Words};
+use super::fields::{
+    MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE, PLACEMENT, REPORT, SET, Words,
+};
 
 /// JSON Schema (draft 2020-12) of the TOML that [`super::parse`] takes. What a schema cannot
 /// say, the parser checks: unique names, sizes of cross products, CPUs that exist, the range
@@ -38,6 +40,7 @@ fn schema_of(words: &Words) -> Json {
                 "anyOf": workloads.collect::<Vec<_>>(),
             } },
             "placement": table(properties(PLACEMENT, &schema_of_kind), &[]),
+            "report": table(properties(REPORT, &schema_of_kind), &[]),
         },
         "$defs": {
             "name": {

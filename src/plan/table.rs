@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 use crate::model::{Field, Kind, Params, Raw, Value};
 
 use super::error::{Faults, unprintable};
-use super::fields::{MAX_NAME_CHARS, MEASURE, PLACEMENT, names};
+use super::fields::{MAX_NAME_CHARS, MEASURE, PLACEMENT, REPORT, names};
 
 pub type Span = Range<usize>;
 
@@ -88,7 +88,8 @@ impl<'t> Table<'t> {
     pub fn finish(self, known: &[&str], place: &str, faults: &mut Faults) {
         for entry in self.entries {
             let message = format!("unknown key {} in {place}", shown(entry.key));
-            let elsewhere = [("measure", MEASURE), ("placement", PLACEMENT)]
+            let sections = [("measure", MEASURE), ("placement", PLACEMENT), ("report", REPORT)];
+            let elsewhere = sections
                 .into_iter()
                 .find(|(_, fields)| names(fields).contains(&entry.key))
                 .map(|(section, _)| format!("`{}` belongs in [{section}]", entry.key));

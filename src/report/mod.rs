@@ -4,8 +4,12 @@
 //! [`summary`] computes what a report says (pairs, ratios, what stands beside the numbers);
 //! formats only lay it out. Verdicts will be one more field of [`summary::MetricSummary`].
 
+mod beside;
 mod csv;
 mod json;
+mod page;
+mod schbench;
+mod show;
 pub mod summary;
 #[cfg(test)]
 mod testing;
@@ -15,11 +19,11 @@ use std::io::{self, Write};
 
 use crate::model::Record;
 
-pub use text::shortened;
+pub use show::shortened;
 
-/// Every format, the default first.
+/// Every format, the default first. Plans know them by [`crate::model::REPORT_FORMATS`].
 pub fn formats() -> &'static [&'static dyn Format] {
-    &[&text::Text, &json::Json, &csv::Csv]
+    &[&text::Text, &json::Json, &csv::Csv, &schbench::Schbench]
 }
 
 /// The format of this name.
@@ -81,6 +85,13 @@ mod tests {
             let rendered = testing::render(*format, &[], Options::default());
             assert!(rendered.ends_with('\n'), "{}: {rendered:?}", format.name());
         }
+    }
+
+    /// The parser of plans may not know this room; it checks names with that list.
+    #[test]
+    fn plans_name_the_formats_that_there_are() {
+        let names: Vec<&str> = formats().iter().map(|format| format.name()).collect();
+        assert_eq!(names, crate::model::REPORT_FORMATS);
     }
 
     #[test]

@@ -39,6 +39,9 @@ pub struct Taker {
 /// The share of the pool that a run may lose to others and still tell of its plan.
 pub const MOST_TAKEN: f64 = 0.25;
 
+/// Why a metric that others have is unknown in a run that says nothing of it.
+pub const NOT_REPORTED: &str = "the run does not report it";
+
 /// All variants of one work.
 pub struct WorkSummary<'a> {
     pub work: &'a Work,
@@ -428,7 +431,7 @@ fn metric<'a>(set: &WorkerSet, cell: &CellRuns<'a>, column: &'a Metric) -> Metri
             }
             Some(Reading::Known(value)) => format!("{value} is not a finite number"),
             Some(Reading::Unknown(why)) => why.clone(),
-            None => "the run does not report it".to_string(),
+            None => NOT_REPORTED.to_string(),
         };
         match unknown.iter_mut().find(|(reason, _)| *reason == why) {
             Some((_, rounds)) => rounds.push(round),

@@ -25,6 +25,12 @@ pub struct RunBuilder {
 impl PlanBuilder {
     /// One work, `web threads=4`, of one set.
     pub fn new(rounds: u32, variants: &[&str]) -> Self {
+        let plan = PlanBuilder::without_works(rounds, variants);
+        plan.work("web", &[("threads", "4")], &[("web", "schbench", false)])
+    }
+
+    /// No work yet.
+    pub fn without_works(rounds: u32, variants: &[&str]) -> Self {
         let variants = variants
             .iter()
             .map(|name| Variant { name: name.to_string(), knobs: BTreeMap::new() })
@@ -43,6 +49,7 @@ impl PlanBuilder {
             variants,
             works: Vec::new(),
             placement: Placement::default(),
+            report_format: None,
         };
         let started = PlanStarted {
             schema: EVENT_SCHEMA,
@@ -56,7 +63,7 @@ impl PlanBuilder {
         };
         let mut builder = PlanBuilder { record: Record::new(started) };
         builder.record.ended = Some(PlanEnd::Complete);
-        builder.work("web", &[("threads", "4")], &[("web", "schbench", false)])
+        builder
     }
 
     /// Adds a work; sets are `(name, workload, background)`. The first call after
@@ -87,6 +94,18 @@ impl PlanBuilder {
             started.cells.push(Cell { index, variant, work, placement: Placement::default() });
         }
         started.plan.works.push(work);
+        self
+    }
+
+    /// Sets a parameter of all sets of a work; to be called before runs are added.
+    pub fn param(mut self, work: usize, name: &str, value: Value) -> Self {
+        let started = &mut self.record.started;
+        let per_work = started.plan.variants.len();
+        let cells = started.cells[work * per_work..][..per_work].iter_mut();
+        let works = cells.map(|cell| &mut cell.work).chain([&mut started.plan.works[work]]);
+        for set in works.flat_map(|work| &mut work.sets) {
+            set.params.insert(name.to_string(), value.clone());
+        }
         self
     }
 
@@ -233,6 +252,7 @@ impl RunBuilder {
             "cpus" => (Unit::Cpus, Direction::Neutral),
             "migrations" => (Unit::PerS, Direction::Neutral),
             name if name.ends_with("_switches") => (Unit::PerS, Direction::Neutral),
+            name if name.starts_with("rps_") => (Unit::OpsPerS, Direction::HigherIsBetter),
             "misses" => (Unit::Count, Direction::LowerIsBetter),
             _ => (Unit::Ns, Direction::LowerIsBetter),
         };
@@ -385,4 +405,33 @@ pub fn troubled() -> PlanBuilder {
     }
     plan.done(3, "default", |run| typical(run, 3, 1.0));
     plan.ended(Some(PlanEnd::Interrupted))
+}
+
+/// A plan in which everything that is a text is `hostile`.
+pub fn hostile(hostile: &str) -> PlanBuilder {
+    let second = format!("{hostile}2");
+    let mut plan = PlanBuilder::new(2, &[hostile, &second, "gone"])
+        .work(
+            hostile,
+            &[(hostile, hostile)],
+            &[(hostile, hostile, false), (hostile, hostile, true)],
+        )
+        .retold(hostile);
+    for round in 0..2 {
+        for variant in [hostile, &second] {
+            let fill = |run: RunBuilder| {
+                run.metric(hostile, 17.5)
+                    .metric("throughput", 3e12)
+                    .unknown("wakeup_p50", hostile)
+                    .disturbed(DisturbanceKind::Steal, hostile)
+                    .knob(hostile, hostile, Reading::Known("else".to_string()))
+                    .knob(hostile, "b", Reading::Unknown(hostile.to_string()))
+            };
+            plan.done(round, variant, fill);
+            plan.done_in(1, round, variant, fill);
+        }
+        plan.failed(round, "gone", hostile);
+        plan.skipped_in(1, round, "gone", hostile);
+    }
+    plan
 }

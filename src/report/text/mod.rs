@@ -4,26 +4,18 @@
 //! One record gives a header (question, machine, variants), a block per work with a table
 //! per worker set, and beside each table what touches its numbers. Pure.
 
-mod page;
-mod show;
 mod table;
 
 use std::io::{self, Write};
 
-use crate::model::{
-    DisturbanceKind, Environment, PlanEnd, Reading, Record, Variant, WorkerKind, WorkerSet,
-    show_duration,
-};
+use crate::model::{Environment, Reading, Record, WorkerKind, WorkerSet};
 
-use super::summary::{
-    MOST_TAKEN, Mark, RowSummary, SetSummary, Skip, Summary, Taker, Touched, WorkSummary, summarise,
-};
+use super::beside::{self, Names, kernel, letters_of};
+use super::page::{Page, Tone};
+use super::show::{self, clean};
+use super::summary::{Mark, RowSummary, SetSummary, Skip, Summary, WorkSummary, summarise};
 use super::{Format, Options};
-use page::{Page, Tone};
-use show::{clean, reason};
 use table::{Notes, TableInput};
-
-pub use show::shortened;
 
 pub struct Text;
 
@@ -45,7 +37,8 @@ impl Format for Text {
             if at > 0 {
                 page.rule();
             }
-            let report = Report { record, summary: summarise(record), options };
+            let names = Names::new(&record.started.plan, table::name_columns(options));
+            let report = Report { record, summary: summarise(record), names, options };
             report.header(&mut page);
             for work in &report.summary.works {
                 page.gap();
@@ -60,6 +53,7 @@ impl Format for Text {
 struct Report<'a> {
     record: &'a Record,
     summary: Summary<'a>,
+    names: Names<'a>,
     options: &'a Options,
 }
 
@@ -82,15 +76,15 @@ impl Report<'_> {
         if let Some(cpus) = &started.plan.placement.cpus {
             page.wrapped(Tone::Plain, "placement ", &format!("CPUs {cpus}"));
         }
-        page.wrapped(Tone::Plain, "rounds    ", &self.progress());
+        page.wrapped(Tone::Plain, "rounds    ", &beside::progress(self.record, &self.summary));
         self.variants(page);
         for Skip { variant, reason } in &self.summary.skipped_everywhere {
-            let text = format!("{}: {}", clean(&variant.name), self::reason(reason));
+            let text = format!("{}: {}", clean(&variant.name), show::reason(reason));
             page.wrapped(Tone::Warning, "skipped   ", &text);
         }
         for taker in &self.summary.takers {
             page.gap();
-            page.wrapped(Tone::Bad, "", &warning(taker));
+            page.wrapped(Tone::Bad, "", &beside::warning(taker));
         }
     }
 
@@ -111,29 +105,13 @@ impl Report<'_> {
         changes
     }
 
-    fn progress(&self) -> String {
-        let Summary { rounds_done, rounds_planned, .. } = self.summary;
-        let measure = &self.record.started.plan.measure;
-        let end = match self.record.ended {
-            Some(PlanEnd::Complete) => "",
-            Some(PlanEnd::Budget) => "; the budget left no time for more",
-            Some(PlanEnd::Interrupted) => "; interrupted, go on with `schedlab run --resume`",
-            None => "; has not ended: running, or killed",
-        };
-        format!(
-            "{rounds_done} of {rounds_planned} done, each run {} after {} of warm-up{end}",
-            show_duration(measure.duration_ns),
-            show_duration(measure.warmup_ns),
-        )
-    }
-
     /// Each variant by its full name, with its knobs.
     fn variants(&self, page: &mut Page) {
         let variants = &self.record.started.plan.variants;
         let mut label = "variants  ";
         for (at, variant) in variants.iter().enumerate() {
             let mut text = clean(&variant.name);
-            if self.short_name(variant) != text {
+            if self.names.cuts(variant) {
                 text = format!("#{} {text}", at + 1);
             }
             if at == 0 {
@@ -144,20 +122,6 @@ impl Report<'_> {
             page.wrapped(Tone::Plain, label, &format!("{text}: {knobs}"));
             label = "          ";
         }
-    }
-
-    /// A variant's name in tables. What is cut ends in its number in the header's list, so
-    /// that two long names never look alike.
-    fn short_name(&self, variant: &Variant) -> String {
-        let columns = table::name_columns(self.options);
-        let name = clean(&variant.name);
-        if show::truncate(&name, columns) == name {
-            return name;
-        }
-        let variants = &self.record.started.plan.variants;
-        let place = variants.iter().position(|other| other.name == variant.name);
-        let number = format!("#{}", place.map_or(0, |place| place + 1));
-        format!("{}{number}", show::truncate(&name, columns - number.len()))
     }
 
     fn work(&self, work: &WorkSummary, page: &mut Page) {
@@ -200,7 +164,7 @@ impl Report<'_> {
                 params.map(|(name, value)| format!("{name} {value}")).collect();
             page.wrapped(Tone::Plain, "  ", &clean(&params.join(", ")));
         }
-        let names = set.rows.iter().map(|row| self.short_name(row.variant)).collect();
+        let names = set.rows.iter().map(|row| self.names.short(row.variant)).collect();
         let marks = set.rows.iter().map(|row| letters_of(row.variant, marks)).collect();
         let input = TableInput { set, names, marks, options: self.options };
         for (at, lines) in table::tables(&input, notes).into_iter().enumerate() {
@@ -216,8 +180,9 @@ impl Report<'_> {
     fn counts(&self, set: &SetSummary, page: &mut Page) {
         let done = self.summary.rounds_done as usize;
         if set.rows.iter().any(|row| row.rounds.len() != done) {
-            let count =
-                |row: &RowSummary| format!("{} {}", self.short_name(row.variant), row.rounds.len());
+            let count = |row: &RowSummary| {
+                format!("{} {}", self.names.short(row.variant), row.rounds.len())
+            };
             let counts: Vec<String> = set.rows.iter().map(count).collect();
             page.wrapped(Tone::Plain, "measured rounds: ", &counts.join(", "));
         }
@@ -233,37 +198,11 @@ impl Report<'_> {
         if remarks > 0 {
             page.gap();
         }
-        for (at, mark) in work.marks.iter().enumerate() {
-            let worst = if mark.worst_of_several { "at worst: " } else { "" };
-            let text = format!("{worst}{}: {}", clean(&mark.detail), self.extent(mark));
-            page.wrapped(Tone::Warning, &format!("  {}  ", letter(at)), &text);
-        }
+        beside::marks(work, &self.names, page);
         for (at, note) in notes.iter().enumerate() {
             page.wrapped(Tone::Plain, &format!("  [{}] ", at + 1), note);
         }
-        for skip in &work.skipped {
-            let text = format!("{}: {}", self.short_name(skip.variant), reason(skip.reason));
-            page.wrapped(Tone::Warning, "  skipped ", &text);
-        }
-        for failure in &work.failed {
-            let name = self.short_name(failure.variant);
-            let rounds = show::rounds(&failure.rounds);
-            let text = format!("{name} in {rounds}: {}", reason(failure.reason));
-            page.wrapped(Tone::Bad, "  failed  ", &text);
-        }
-    }
-
-    /// Which runs a mark touches.
-    fn extent(&self, mark: &Mark) -> String {
-        if mark.every_run {
-            return "every run".to_string();
-        }
-        let told = |Touched { variant, rounds, every_round }: &Touched| {
-            let rounds =
-                if *every_round { "every round".to_string() } else { show::rounds(rounds) };
-            format!("{} in {rounds}", self.short_name(variant))
-        };
-        mark.touched.iter().map(told).collect::<Vec<_>>().join("; ")
+        beside::outcomes(work, &self.names, page);
     }
 
     fn footer(&self, page: &mut Page) {
@@ -280,44 +219,9 @@ const RATIO_FOOTNOTE: &str = "Values are medians over rounds. ratio: to the base
 within rounds, geometric mean; its interval is Student's t on the logarithms, for that ratio \
 alone, not adjusted for the number of ratios shown: it is not a verdict.";
 
-/// For the top of a report: whoever reads no further has read this.
-fn warning(taker: &Taker) -> String {
-    let who = match taker.kind {
-        DisturbanceKind::Steal => "the hypervisor (steal time)",
-        _ => "load from outside",
-    };
-    let Taker { worst_share, runs, measured, .. } = taker;
-    format!(
-        "warning: {who} took up to {:.0} % of the pool (more than {:.0} % in {runs} of {measured} \
-         runs): these figures are of another experiment; see the marks below",
-        100.0 * worst_share,
-        100.0 * MOST_TAKEN,
-    )
-}
-
 /// What a set's workers have beside or instead of the variant's knobs.
 fn own_knobs(set: &WorkerSet) -> String {
     if set.knobs.is_empty() { String::new() } else { format!(", {}", show::knobs(&set.knobs)) }
-}
-
-/// The letters of all marks that touch a variant.
-fn letters_of(variant: &Variant, marks: &[Mark]) -> String {
-    let touching = marks.iter().enumerate().filter(|(_, mark)| {
-        mark.touched.iter().any(|touched| touched.variant.name == variant.name)
-    });
-    touching.map(|(at, _)| letter(at)).collect::<Vec<_>>().join(",")
-}
-
-/// a to z, then aa, ab and so on.
-fn letter(mut at: usize) -> String {
-    let mut letters = Vec::new();
-    loop {
-        letters.push(char::from(b'a' + (at % 26) as u8));
-        if at < 26 {
-            return letters.iter().rev().collect();
-        }
-        at = at / 26 - 1;
-    }
 }
 
 fn told(reading: &Reading<String>) -> String {
@@ -334,12 +238,6 @@ fn machine(environment: &Environment) -> String {
     };
     let virtualisation = told(&environment.virtualisation);
     format!("{}, {cpus}, virtualisation {virtualisation}", told(&environment.cpu_model))
-}
-
-/// The version names the build and the preemption model.
-fn kernel(environment: &Environment) -> String {
-    let Environment { kernel_release, kernel_version, .. } = environment;
-    clean(&format!("Linux {kernel_release} {kernel_version}"))
 }
 
 fn state(environment: &Environment) -> String {

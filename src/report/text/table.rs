@@ -4,15 +4,15 @@
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Row, Table, TableStyle};
 use unicode_width::UnicodeWidthStr;
 
-use super::show::{self, Scale, clean, reason, truncate};
 use crate::model::{Direction, Unit};
 use crate::report::Options;
+use crate::report::beside::MARK_COLUMNS;
+use crate::report::show::{self, Scale, clean, reason, truncate};
 use crate::report::summary::{MetricSummary, SetSummary};
 
 /// No cell is wider, whatever it holds.
 const CELL_COLUMNS: usize = 16;
 const GAP: usize = 2;
-const MARK_COLUMNS: usize = 8;
 
 /// How wide a variant's name may be, so that a column fits beside it and its marks.
 pub fn name_columns(options: &Options) -> usize {

@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
 
 use super::*;
-use crate::model::{DisturbanceKind, Event, Reading};
+use crate::model::{DisturbanceKind, Event};
+use crate::report::beside::letter;
 use crate::report::testing::{self, PlanBuilder};
 
 fn text(plan: PlanBuilder, options: Options) -> String {
@@ -67,49 +68,20 @@ fn nothing_stored() {
     );
 }
 
-/// A plan in which everything that is a text is `hostile`.
-fn hostile_plan(hostile: &str) -> PlanBuilder {
-    let second = format!("{hostile}2");
-    let mut plan = PlanBuilder::new(2, &[hostile, &second, "gone"])
-        .work(
-            hostile,
-            &[(hostile, hostile)],
-            &[(hostile, hostile, false), (hostile, hostile, true)],
-        )
-        .retold(hostile);
-    for round in 0..2 {
-        for variant in [hostile, &second] {
-            let fill = |run: testing::RunBuilder| {
-                run.metric(hostile, 17.5)
-                    .metric("throughput", 3e12)
-                    .unknown("wakeup_p50", hostile)
-                    .disturbed(DisturbanceKind::Steal, hostile)
-                    .knob(hostile, hostile, Reading::Known("else".to_string()))
-                    .knob(hostile, "b", Reading::Unknown(hostile.to_string()))
-            };
-            plan.done(round, variant, fill);
-            plan.done_in(1, round, variant, fill);
-        }
-        plan.failed(round, "gone", hostile);
-        plan.skipped_in(1, round, "gone", hostile);
-    }
-    plan
-}
-
 #[test]
 fn names_from_outside_act_on_nothing_and_stay_in_their_columns() {
     let escape = "\x1b[2J\x1b]0;owned\x07\u{9b}31m\r\n\u{202e}gpj";
     let long = "n".repeat(200);
     let wide = "漢字仮名交じり文".repeat(12);
     for hostile in [escape, &long, &wide] {
-        let shown = text(hostile_plan(hostile), Options::default());
+        let shown = text(testing::hostile(hostile), Options::default());
         assert!(shown.chars().all(|c| c == '\n' || !c.is_control()), "{shown:?}");
         assert!(!shown.contains('\u{202e}'), "{shown:?}");
         for line in shown.lines() {
             assert!(line.width() <= 80, "{} columns: {line}", line.width());
         }
     }
-    assert_snapshot!(text(hostile_plan(escape), Options::default()));
+    assert_snapshot!(text(testing::hostile(escape), Options::default()));
 }
 
 #[test]
@@ -287,7 +259,7 @@ proptest! {
         width in Options::NARROWEST..140usize,
         verbose in 0u8..2,
     ) {
-        let mut plan = hostile_plan(&name);
+        let mut plan = testing::hostile(&name);
         let variants = [name.clone(), format!("{name}2")];
         for (at, value) in values.iter().enumerate() {
             plan.done(at as u32 / 2, &variants[at % 2], |run| {

@@ -64,6 +64,7 @@ pub fn started(id: &str, cells: u32) -> PlanStarted {
             variants: vec![variant],
             works,
             placement: Placement::default(),
+            report_format: Some("schbench".to_string()),
         },
         environment: environment("first"),
     }

@@ -72,10 +72,11 @@ const SPEC: Spec = Spec {
             about: "sleep of each request, before the math: simulated network or disk",
         },
         Field {
-            name: "locking",
+            name: "no-locking",
             kind: Kind::Bool,
-            default: Some("true"),
-            about: "hold a spinlock of the current CPU during the math, so that preemption hurts",
+            default: Some("false"),
+            about: "do not hold the current CPU's spinlock during the math, which makes preemption \
+                    hurt",
         },
         Field {
             name: "calibrate",
@@ -216,7 +217,7 @@ impl Rules {
             own_operations: operations,
             shared_operations: 0,
             sleep: Duration::from_nanos(value(params, "sleep", Value::as_duration_ns)?),
-            locking: value(params, "locking", Value::as_bool)? && !calibrate,
+            locking: !value(params, "no-locking", Value::as_bool)? && !calibrate,
             calibrate,
             rate_per_s: Some(int(params, "rps")?).filter(|&rps| rps > 0),
             arrivals: pattern(params)?,

@@ -89,7 +89,7 @@ fn calibrating_takes_no_lock() {
     for (calibrate, locking, expected) in
         [(false, true, true), (false, false, false), (true, true, false)]
     {
-        let given = [("calibrate", Raw::Bool(calibrate)), ("locking", Raw::Bool(locking))];
+        let given = [("calibrate", Raw::Bool(calibrate)), ("no-locking", Raw::Bool(!locking))];
         let params = params(&Schbench, &given);
         assert_eq!(Rules::of(&params).unwrap().locking, expected);
     }
@@ -105,7 +105,7 @@ fn every_worker_is_served_in_every_mode() {
     let modes: &[Given] = &[
         &[],
         &[("message-threads", Raw::Int(2))],
-        &[("locking", Raw::Bool(false)), ("split", text("50%"))],
+        &[("no-locking", Raw::Bool(true)), ("split", text("50%"))],
         &[("calibrate", Raw::Bool(true))],
         &[("sleep", text("0s")), ("operations", Raw::Int(0))],
         &[("rps", Raw::Int(2_000))],

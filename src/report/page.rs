@@ -2,8 +2,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use super::show;
-use crate::report::Options;
+use super::{Options, show};
 
 /// How a line is coloured, where lines are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
