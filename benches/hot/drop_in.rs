@@ -1,0 +1,151 @@
+//! `schedlab schbench` side by side with `schbench`, where that is on the PATH: pairs of fresh
+//! processes with the same options, whichever goes first going second in the next pair.
+//! Both are read by the same parser, from the text that they print.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use schedlab::sys::sched;
+
+use super::{Reach, Row, median};
+
+pub const CALIBRATE: Row = Row {
+    name: "schbench -C: request p50 / the program's, 15 pairs",
+    unit: "",
+    reach: Reach::NearOne(0.02),
+    measure: || pairs(15, "-C -t 1 -r 2", None, |text| after(text, "Request Latencies", "50.0th:")),
+};
+
+pub const SATURATED: Row = Row {
+    name: "schbench: saturated RPS / the program's, 10 pairs",
+    unit: "",
+    reach: Reach::NearOne(0.01),
+    measure: || pairs(10, "-r 4", None, |text| after(text, "", "average rps:")),
+};
+
+pub const SATURATED_NO_LOCKING: Row = Row {
+    name: "schbench -L -F 128 -n 2 -t 8: RPS / the program's, 10 pairs",
+    unit: "",
+    reach: Reach::NearOne(0.01),
+    measure: || {
+        pairs(10, "-L -F 128 -n 2 -t 8 -r 4", None, |text| after(text, "", "average rps:"))
+    },
+};
+
+pub const PIPE: Row = Row {
+    name: "schbench -p 64 -t 1 on one CPU: ops/s / the program's, 10 pairs",
+    unit: "",
+    reach: Reach::AtLeast(1.0),
+    measure: || pairs(10, "-p 64 -t 1 -r 2", Some(0), |text| after(text, "", "avg worker transfer:")),
+};
+
+pub const MEMORY: Row = Row {
+    name: "schbench -m 4 -t 256 -F 16 -n 1: peak memory",
+    unit: "MB",
+    reach: Reach::Below(30.0),
+    measure: || peak_mb(env!("CARGO_BIN_EXE_schedlab"), &["schbench"]),
+};
+
+pub const MEMORY_OF_THE_PROGRAM: Row = Row {
+    name: "the same of the program",
+    unit: "MB",
+    reach: Reach::None,
+    measure: || peak_mb("schbench", &[]),
+};
+
+pub const MANY: Row = Row {
+    name: "schbench -t 2000 -r 3: time beyond 3 s",
+    unit: "s",
+    reach: Reach::Below(1.0),
+    measure: || late_s(env!("CARGO_BIN_EXE_schedlab"), &["schbench"]),
+};
+
+pub const MANY_OF_THE_PROGRAM: Row = Row {
+    name: "the same of the program",
+    unit: "s",
+    reach: Reach::None,
+    measure: || late_s("schbench", &[]),
+};
+
+/// The median ratio of our figure to the program's.
+fn pairs(
+    count: usize,
+    options: &str,
+    cpu: Option<u32>,
+    figure: fn(&str) -> Option<f64>,
+) -> Result<f64, String> {
+    let ours = || told(env!("CARGO_BIN_EXE_schedlab"), &["schbench"], options, cpu, figure);
+    let theirs = || told("schbench", &[], options, cpu, figure);
+    let mut ratios = Vec::with_capacity(count);
+    for pair in 0..count {
+        let (ours, theirs) = if pair % 2 == 0 {
+            let theirs = theirs()?;
+            (ours()?, theirs)
+        } else {
+            let ours = ours()?;
+            (ours, theirs()?)
+        };
+        ratios.push(ours / theirs);
+    }
+    Ok(median(ratios))
+}
+
+/// One run, pinned to `cpu` if one is given, and a figure of what it printed.
+fn told(
+    program: &str,
+    first: &[&str],
+    options: &str,
+    cpu: Option<u32>,
+    figure: fn(&str) -> Option<f64>,
+) -> Result<f64, String> {
+    let mut command = Command::new(program);
+    command.args(first).args(options.split(' ')).stdin(Stdio::null());
+    // A child begins with the CPUs of the thread that makes it.
+    let run = move || -> Result<std::process::Output, String> {
+        if let Some(cpu) = cpu {
+            sched::set_affinity(0, &[cpu].into_iter().collect())
+                .map_err(|error| format!("cannot pin to CPU {cpu}: {error}"))?;
+        }
+        command.output().map_err(|error| missing(&error))
+    };
+    let output = std::thread::spawn(run).join().map_err(|_| "a panic".to_string())??;
+    let text = String::from_utf8_lossy(&output.stderr);
+    figure(&text).ok_or_else(|| format!("{program} {options} printed no such figure: {text}"))
+}
+
+/// The number behind `label`, in the lines from the one that begins with `heading` on.
+fn after(text: &str, heading: &str, label: &str) -> Option<f64> {
+    let mut lines = text.lines().skip_while(|line| !line.starts_with(heading));
+    let told = lines.find_map(|line| line.trim().trim_start_matches("* ").strip_prefix(label))?;
+    told.split_whitespace().next()?.parse().ok()
+}
+
+fn missing(error: &std::io::Error) -> String {
+    format!("no `schbench` on the PATH ({error})")
+}
+
+/// The largest resident size of one run, as the kernel keeps it.
+fn peak_mb(program: &str, first: &[&str]) -> Result<f64, String> {
+    let mut command = Command::new(program);
+    command.args(first).args("-m 4 -t 256 -F 16 -n 1 -r 3".split(' '));
+    command.stdin(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().map_err(|error| missing(&error))?;
+    let mut peak_kib = 0.0f64;
+    while child.try_wait().map_err(|error| error.to_string())?.is_none() {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
+        let status = status.unwrap_or_default();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let peak = peak.and_then(|text| text.trim().trim_end_matches(" kB").parse().ok());
+        peak_kib = peak_kib.max(peak.unwrap_or(0.0));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    if peak_kib > 0.0 { Ok(peak_kib / 1000.0) } else { Err("it was never seen".to_string()) }
+}
+
+fn late_s(program: &str, first: &[&str]) -> Result<f64, String> {
+    let mut command = Command::new(program);
+    command.args(first).args("-t 2000 -r 3".split(' ')).stdin(Stdio::null()).stderr(Stdio::null());
+    let began = Instant::now();
+    command.status().map_err(|error| missing(&error))?;
+    Ok(began.elapsed().as_secs_f64() - 3.0)
+}
