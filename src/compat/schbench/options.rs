@@ -228,7 +228,7 @@ impl SchbenchArgs {
         let mut notes = Vec::new();
         let mode = self.mode(&mut notes);
         let params = self.params(machine, mode, &mut notes)?;
-        self.check_rate(machine)?;
+        self.check(machine, mode)?;
         let has_rate = self.rate(machine) > 0;
         let is_short = (1..LEAST_WITH_WARMUP_S).contains(&self.runtime);
         let warms_up = mode == Mode::Requests && !has_rate && !is_short;
@@ -277,16 +277,23 @@ impl SchbenchArgs {
         self.rps.filter(|&rps| rps > 0).unwrap_or(begins)
     }
 
-    fn check_rate(&self, machine: &Machine) -> Result<(), CompatError> {
+    /// What does not go together. In the words of the options: the workload would tell it in
+    /// those of a plan.
+    fn check(&self, machine: &Machine, mode: Mode) -> Result<(), CompatError> {
         let (rate, groups) = (self.rate(machine), self.groups(machine));
-        let wrong = match rate {
-            0 if self.arrivals != BURST => {
-                format!("--arrivals {} needs a rate: -R or -A", self.arrivals)
-            }
-            1.. if rate < groups => format!(
-                "-R {rate} leaves some of {groups} message threads without a request a second"
-            ),
-            _ => return Ok(()),
+        let pins = self.message_cpus.is_some() || self.worker_cpus.is_some();
+        let wrong = if rate > 0 && mode != Mode::Requests {
+            "-p passes bytes, not requests: -R and -A do not go with it".to_string()
+        } else if rate > 0 && rate < groups {
+            format!("-R {rate} leaves some of {groups} message threads without a request a second")
+        } else if rate == 0 && self.arrivals != BURST {
+            format!("--arrivals {} needs a rate: -R or -A", self.arrivals)
+        } else if self.numa && pins {
+            "--numa chooses CPUs by node: -M and -W do not go with it".to_string()
+        } else if self.numa && groups < machine.nodes as u64 {
+            format!("--numa: -m {groups} leaves some of {} NUMA nodes without one", machine.nodes)
+        } else {
+            return Ok(());
         };
         Err(CompatError::Usage(format!("{wrong}\n{HINT}")))
     }
@@ -316,11 +323,14 @@ impl SchbenchArgs {
         given.put("sleep", "us", self.sleep_usec)?;
         given.put("rps", "", Some(self.rate(machine)))?;
         given.put("auto-rps", "%", self.auto_rps.filter(|&percent| percent > 0))?;
-        given.put("split", "%", self.split)?;
-        if let Mode::Pipe { bytes } = mode {
-            given.put("pipe", "B", Some(bytes))?;
+        match mode {
+            Mode::Requests => {
+                given.put("split", "%", self.split)?;
+                given.put_raw("calibrate", Raw::Bool(self.calibrate))?;
+            }
+            // schbench takes these beside it, and they mean nothing.
+            Mode::Pipe { bytes } => given.put("pipe", "B", Some(bytes))?,
         }
-        given.put_raw("calibrate", Raw::Bool(self.calibrate))?;
         given.put_raw("no-locking", Raw::Bool(self.no_locking))?;
         given.put_raw("arrivals", Raw::Text(self.arrivals.clone()))?;
         given.put_raw("numa", Raw::Bool(self.numa))?;
@@ -394,7 +404,7 @@ fn here(what: &str) -> CompatError {
 
 /// Sizes as schbench computes them: whole KB, and whole widths of matrices.
 fn split_notes(footprint_kib: u64, own_percent: u64) -> [String; 2] {
-    let shared_percent = 100 - own_percent;
+    let shared_percent = 100u64.saturating_sub(own_percent);
     let kib = |percent: u64| footprint_kib * percent / 100;
     let width = |kib: u64| (kib * 1024 / 3 / size_of::<u64>() as u64).isqrt();
     let (own, shared) = (kib(own_percent), kib(shared_percent));
