@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::model::{CpuSet, Field, Kind, Misfit, Params, Raw, WorkerKind};
-use crate::workload::{self, Workload};
+use crate::model::{CpuSet, Field, Kind, Misfit, Params, Raw};
+use crate::workload;
 
 use super::super::CompatError;
 
@@ -21,6 +21,8 @@ const MOST_PIPE_BYTES: u64 = 1 << 20;
 const AUTO_RPS_START: u64 = 10;
 /// Below this many seconds there is no warm-up.
 const LEAST_WITH_WARMUP_S: u64 = 30;
+/// schbench's arrivals.
+const BURST: &str = "burst";
 const HINT: &str = "hint: schedlab schbench --help";
 
 /// Drop-in for schbench v1.0: wakeup and request latencies, requests per second
@@ -37,15 +39,24 @@ pub struct SchbenchArgs {
     no_locking: bool,
 
     /// Message threads [default: 1]
-    #[arg(short, long, alias = "message_threads", value_name = "N", value_parser = whole, allow_negative_numbers = true)]
+    #[arg(
+        short, long, alias = "message_threads", value_name = "N",
+        value_parser = whole, allow_negative_numbers = true
+    )]
     message_threads: Option<u64>,
 
     /// CPUs of the message threads, one each in turn: a list such as 0-3,8, or `auto`
-    #[arg(short = 'M', long, alias = "message_cpus", value_name = "CPUS", value_parser = cpus, allow_negative_numbers = true)]
+    #[arg(
+        short = 'M', long, alias = "message_cpus", value_name = "CPUS",
+        value_parser = cpus, allow_negative_numbers = true
+    )]
     message_cpus: Option<Cpus>,
 
     /// CPUs of the workers: a list such as 0-3,8, or `auto`: all that message threads leave
-    #[arg(short = 'W', long, alias = "worker_cpus", value_name = "CPUS", value_parser = cpus, allow_negative_numbers = true)]
+    #[arg(
+        short = 'W', long, alias = "worker_cpus", value_name = "CPUS",
+        value_parser = cpus, allow_negative_numbers = true
+    )]
     worker_cpus: Option<Cpus>,
 
     /// Workers per message thread [default, and 0: CPUs divided by message threads, rounded up]
@@ -53,11 +64,17 @@ pub struct SchbenchArgs {
     threads: Option<u64>,
 
     /// How long to run; 0: until interrupted
-    #[arg(short, long, value_name = "SECONDS", value_parser = whole, allow_negative_numbers = true, default_value_t = 30)]
+    #[arg(
+        short, long, value_name = "SECONDS",
+        value_parser = whole, allow_negative_numbers = true, default_value_t = 30
+    )]
     runtime: u64,
 
     /// Size of a worker's three matrices [default: 256]
-    #[arg(short = 'F', long, alias = "cache_footprint", value_name = "KB", value_parser = whole, allow_negative_numbers = true)]
+    #[arg(
+        short = 'F', long, alias = "cache_footprint", value_name = "KB",
+        value_parser = whole, allow_negative_numbers = true
+    )]
     cache_footprint: Option<u64>,
 
     /// Matrix multiplications of a request [default: 5]
@@ -65,12 +82,18 @@ pub struct SchbenchArgs {
     operations: Option<u64>,
 
     /// Sleep of a request, before the math [default: 100]
-    #[arg(short, long, alias = "sleep_usec", value_name = "USEC", value_parser = whole, allow_negative_numbers = true)]
+    #[arg(
+        short, long, alias = "sleep_usec", value_name = "USEC",
+        value_parser = whole, allow_negative_numbers = true
+    )]
     sleep_usec: Option<u64>,
 
-    // `--a` is told from `--arrivals`, which schbench does not have.
+    // As above, of `--arrivals`.
     /// Seek the rate of requests that keeps CPUs busy this much [default, and 0: off]
-    #[arg(short = 'A', long, aliases = ["auto_rps", "a"], value_name = "PERCENT", value_parser = whole, allow_negative_numbers = true)]
+    #[arg(
+        short = 'A', long, aliases = ["auto_rps", "a"], value_name = "PERCENT",
+        value_parser = whole, allow_negative_numbers = true
+    )]
     auto_rps: Option<u64>,
 
     /// Pass this much back and forth in place of requests, at most 1048576 [default, and 0: off]
@@ -82,15 +105,24 @@ pub struct SchbenchArgs {
     rps: Option<u64>,
 
     /// Leave out so much of the start; only in runs of 30 s or more without a rate
-    #[arg(short, long, value_name = "SECONDS", value_parser = whole, allow_negative_numbers = true, default_value_t = 0)]
+    #[arg(
+        short, long, value_name = "SECONDS",
+        value_parser = whole, allow_negative_numbers = true, default_value_t = 0
+    )]
     warmuptime: u64,
 
     /// Print what is known so far this often
-    #[arg(short, long, value_name = "SECONDS", value_parser = whole, allow_negative_numbers = true, default_value_t = 10)]
+    #[arg(
+        short, long, value_name = "SECONDS",
+        value_parser = whole, allow_negative_numbers = true, default_value_t = 10
+    )]
     intervaltime: u64,
 
     /// Forget what is known so far this often; 0: never
-    #[arg(short, long, value_name = "SECONDS", value_parser = whole, allow_negative_numbers = true, default_value_t = 0)]
+    #[arg(
+        short, long, value_name = "SECONDS",
+        value_parser = whole, allow_negative_numbers = true, default_value_t = 0
+    )]
     zerotime: u64,
 
     /// Also write JSON to FILE; `-`: to stdout
@@ -106,7 +138,10 @@ pub struct SchbenchArgs {
     split: Option<u64>,
 
     /// With a rate: a second's requests at once, evenly spaced, or at random (not schbench's)
-    #[arg(long, value_name = "HOW", value_parser = ["burst", "uniform", "poisson"], default_value = "burst")]
+    #[arg(
+        long, value_name = "HOW",
+        value_parser = [BURST, "uniform", "poisson"], default_value = BURST
+    )]
     arrivals: String,
 
     /// A message thread and its workers on each NUMA node, memory local (not schbench's)
@@ -128,6 +163,8 @@ pub struct Machine {
     pub allowed: CpuSet,
     /// How many CPUs there are: schbench makes as many workers, whatever it may use.
     pub online: usize,
+    /// How many NUMA nodes have CPUs that this process may use.
+    pub nodes: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -191,7 +228,8 @@ impl SchbenchArgs {
         let mut notes = Vec::new();
         let mode = self.mode(&mut notes);
         let params = self.params(machine, mode, &mut notes)?;
-        let has_rate = self.rate() > 0;
+        self.check(machine, mode)?;
+        let has_rate = self.rate(machine) > 0;
         let is_short = (1..LEAST_WITH_WARMUP_S).contains(&self.runtime);
         let warms_up = mode == Mode::Requests && !has_rate && !is_short;
         let json = self.json.map(|path| match path.to_str() {
@@ -223,18 +261,41 @@ impl SchbenchArgs {
         }
     }
 
-    fn groups(&self) -> u64 {
-        self.message_threads.unwrap_or(1)
+    /// Message threads.
+    fn groups(&self, machine: &Machine) -> u64 {
+        let unless_given = if self.numa { machine.nodes.max(1) as u64 } else { 1 };
+        self.message_threads.unwrap_or(unless_given)
     }
 
     /// Requests per second at the start; 0: saturate.
-    fn rate(&self) -> u64 {
+    fn rate(&self, machine: &Machine) -> u64 {
         let begins = self.auto_rps.map_or(0, |percent| match percent {
             0 => 0,
             // Each message thread needs one.
-            _ => AUTO_RPS_START.max(self.groups()),
+            _ => AUTO_RPS_START.max(self.groups(machine)),
         });
         self.rps.filter(|&rps| rps > 0).unwrap_or(begins)
+    }
+
+    /// What does not go together. In the words of the options: the workload would tell it in
+    /// those of a plan.
+    fn check(&self, machine: &Machine, mode: Mode) -> Result<(), CompatError> {
+        let (rate, groups) = (self.rate(machine), self.groups(machine));
+        let pins = self.message_cpus.is_some() || self.worker_cpus.is_some();
+        let wrong = if rate > 0 && mode != Mode::Requests {
+            "-p passes bytes, not requests: -R and -A do not go with it".to_string()
+        } else if rate > 0 && rate < groups {
+            format!("-R {rate} leaves some of {groups} message threads without a request a second")
+        } else if rate == 0 && self.arrivals != BURST {
+            format!("--arrivals {} needs a rate: -R or -A", self.arrivals)
+        } else if self.numa && pins {
+            "--numa chooses CPUs by node: -M and -W do not go with it".to_string()
+        } else if self.numa && groups < machine.nodes as u64 {
+            format!("--numa: -m {groups} leaves some of {} NUMA nodes without one", machine.nodes)
+        } else {
+            return Ok(());
+        };
+        Err(CompatError::Usage(format!("{wrong}\n{HINT}")))
     }
 
     fn params(
@@ -244,12 +305,15 @@ impl SchbenchArgs {
         notes: &mut Vec<String>,
     ) -> Result<Params, CompatError> {
         let workload = workload::find("schbench");
-        let workload = workload.ok_or_else(|| here("there is no workload `schbench`"))?;
+        let workload = workload.ok_or_else(|| {
+            let hint = "hint: schedlab list workloads";
+            CompatError::Here(format!("there is no workload `schbench`\n{hint}"))
+        })?;
         let mut given = Given { fields: workload.spec().params, params: Params::new() };
-        given.put("message-threads", "", Some(self.groups()))?;
+        given.put("message-threads", "", Some(self.groups(machine)))?;
         let pinned = self.pinned(machine, notes)?;
         let threads = self.threads.filter(|&threads| threads > 0).unwrap_or_else(|| {
-            let threads = (machine.online as u64).div_ceil(self.groups()).max(1);
+            let threads = (machine.online as u64).div_ceil(self.groups(machine)).max(1);
             notes.push(format!("setting worker threads to {threads}"));
             threads
         });
@@ -257,13 +321,16 @@ impl SchbenchArgs {
         given.put("cache-footprint", "KiB", self.cache_footprint)?;
         given.put("operations", "", self.operations)?;
         given.put("sleep", "us", self.sleep_usec)?;
-        given.put("rps", "", Some(self.rate()))?;
+        given.put("rps", "", Some(self.rate(machine)))?;
         given.put("auto-rps", "%", self.auto_rps.filter(|&percent| percent > 0))?;
-        given.put("split", "%", self.split)?;
-        if let Mode::Pipe { bytes } = mode {
-            given.put("pipe", "B", Some(bytes))?;
+        match mode {
+            Mode::Requests => {
+                given.put("split", "%", self.split)?;
+                given.put_raw("calibrate", Raw::Bool(self.calibrate))?;
+            }
+            // schbench takes these beside it, and they mean nothing.
+            Mode::Pipe { bytes } => given.put("pipe", "B", Some(bytes))?,
         }
-        given.put_raw("calibrate", Raw::Bool(self.calibrate))?;
         given.put_raw("no-locking", Raw::Bool(self.no_locking))?;
         given.put_raw("arrivals", Raw::Text(self.arrivals.clone()))?;
         given.put_raw("numa", Raw::Bool(self.numa))?;
@@ -278,12 +345,12 @@ impl SchbenchArgs {
         if let Some(cpus) = &pinned.message {
             let cpus: Vec<u32> = cpus.iter().collect();
             notes.extend(
-                (0..self.groups()).zip(cpus.iter().cycle()).map(|(index, cpu)| {
+                (0..self.groups(machine)).zip(cpus.iter().cycle()).map(|(index, cpu)| {
                     format!("Pinning to message thread index {index} cpu {cpu}")
                 }),
             );
         }
-        given.complete(workload, machine)
+        Ok(given.complete())
     }
 
     /// `auto` in one place is `auto` in both, as in schbench.
@@ -294,7 +361,7 @@ impl SchbenchArgs {
             return Ok(Pinned { message, workers: listed("-W", workers.as_ref(), machine)? });
         }
         notes.push("auto pinning message and worker threads".to_string());
-        let groups = self.groups();
+        let groups = self.groups(machine);
         let message: CpuSet = machine.allowed.iter().take(groups as usize).collect();
         let workers = machine.allowed.minus(&message);
         if workers.is_empty() {
@@ -337,7 +404,7 @@ fn here(what: &str) -> CompatError {
 
 /// Sizes as schbench computes them: whole KB, and whole widths of matrices.
 fn split_notes(footprint_kib: u64, own_percent: u64) -> [String; 2] {
-    let shared_percent = 100 - own_percent;
+    let shared_percent = 100u64.saturating_sub(own_percent);
     let kib = |percent: u64| footprint_kib * percent / 100;
     let width = |kib: u64| (kib * 1024 / 3 / size_of::<u64>() as u64).isqrt();
     let (own, shared) = (kib(own_percent), kib(shared_percent));
@@ -391,12 +458,8 @@ impl Given {
         value.and_then(|value| value.as_bytes()).unwrap_or(0) >> 10
     }
 
-    /// Fills in the defaults and asks the workload whether all of it goes together.
-    fn complete(
-        mut self,
-        workload: &'static dyn Workload,
-        machine: &Machine,
-    ) -> Result<Params, CompatError> {
+    /// With the defaults of all that was not given.
+    fn complete(mut self) -> Params {
         for field in self.fields {
             if let (false, Some(default)) =
                 (self.params.contains_key(field.name), field.default_value())
@@ -404,16 +467,7 @@ impl Given {
                 self.params.insert(field.name.to_string(), default);
             }
         }
-        let request = workload::Request {
-            params: &self.params,
-            count: 1,
-            kind: WorkerKind::Threads,
-            cpus: machine.online as u32,
-            seed: 1,
-        };
-        let fits = workload.layout(&request);
-        fits.map_err(|why| CompatError::Usage(format!("{why}\n{HINT}")))?;
-        Ok(self.params)
+        self.params
     }
 }
 

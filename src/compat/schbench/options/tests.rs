@@ -15,7 +15,7 @@ fn parsed(line: &str) -> Result<SchbenchArgs, String> {
 }
 
 fn machine(allowed: &str) -> Machine {
-    Machine { allowed: allowed.parse().expect("CPUs"), online: 4 }
+    Machine { allowed: allowed.parse().expect("CPUs"), online: 4, nodes: 2 }
 }
 
 fn ordered(line: &str) -> Result<Order, CompatError> {
@@ -174,8 +174,12 @@ fn what_misfits_the_workload_is_told_with_its_option_and_range() {
             "--split 101: 101% is above the most that is accepted\nhint: from 0 to 100 (percent)",
         ),
         ("-A 101", "--auto-rps 101: 101% is above"),
-        ("-m 4 -R 3", "rps = 3"),
-        ("--arrivals poisson", "needs a rate"),
+        ("-m 4 -R 3", "-R 3 leaves some of 4 message threads"),
+        ("-p 64 -R 9", "-p passes bytes"),
+        ("-p 64 -A 9", "-p passes bytes"),
+        ("--numa -W 1", "--numa chooses CPUs by node"),
+        ("--numa -m 1", "--numa: -m 1 leaves some of 2 NUMA nodes without one"),
+        ("--arrivals poisson", "--arrivals poisson needs a rate: -R or -A"),
     ];
     for (line, expected) in cases {
         let text = usage(line);
@@ -217,6 +221,15 @@ fn warm_up_is_only_where_schbench_has_one() {
 }
 
 #[test]
+fn with_numa_each_node_has_a_message_thread_unless_told_otherwise() {
+    let names = ["numa", "message-threads", "threads"];
+    for (line, expected) in [("--numa", "true 2 2"), ("--numa -m 4", "true 4 1"), ("", "false 1 4")]
+    {
+        assert_eq!(shown(&order(line), &names), expected, "{line}");
+    }
+}
+
+#[test]
 fn modes_are_told_apart() {
     let cases = [
         ("-R 50", "50 unset unset", Mode::Requests, false),
@@ -233,6 +246,8 @@ fn modes_are_told_apart() {
         assert_eq!(shown(&order, &["rps", "auto-rps", "pipe"]), params, "{line}");
         assert_eq!((order.mode, order.auto_rps), (mode, auto), "{line}");
     }
+    let pipe = order("-p 64");
+    assert_eq!(order("-p 64 -C --split 30").params, pipe.params);
     assert_eq!(order("-j -").json, Some(JsonTarget::Stdout));
     assert_eq!(order("-j ./-").json, Some(JsonTarget::File("./-".into())));
     assert_eq!(order("-J -x").jobname.as_deref(), Some("-x"));
@@ -245,6 +260,7 @@ fn notes_are_schbenchs() {
         ("-t 1", &[]),
         ("-m 3", &["setting worker threads to 2"]),
         ("-m 9", &["setting worker threads to 1"]),
+        ("-p 1048576 -t 1", &[]),
         ("-p 2000000 -t 1", &["pipe size too big, using 1048576"]),
         (
             "-m 2 -M auto --split 30 -F 16",
