@@ -6,7 +6,7 @@ use std::time::Duration;
 use schedlab::model::{Params, Raw, WorkerKind};
 use schedlab::stats::{Histogram, Recorder};
 use schedlab::sys::{clock, shared};
-use schedlab::workload::{Control, Load, Request, Slot, Worker, find};
+use schedlab::workload::{Control, Load, Pool, Request, Slot, Worker, find};
 
 /// What a set did while it was measured.
 pub struct Done {
@@ -28,13 +28,14 @@ pub fn run(
     let workload = find(workload).ok_or("no such workload")?;
     let params = params(workload.spec().params, given)?;
     let kind = WorkerKind::Threads;
-    let request = Request { params: &params, count: 1, kind, cpus: 1, seed: 1 };
+    let pool = Pool::new([0].into_iter().collect(), &[]);
+    let request = Request { params: &params, count: 1, kind, pool: &pool, seed: 1 };
     let workers = workload.layout(&request)?.len();
     let load: Arc<dyn Load> = workload.prepare(&request)?.into();
     let memory = |error: std::io::Error| format!("no memory: {error}");
     let control: &'static Control = shared::leak().map_err(memory)?;
     let slots: &'static [Slot] = shared::leak_slice(workers).map_err(memory)?;
-    let per_worker = workload.spec().histograms.len();
+    let per_worker = workload.histograms(&params).len();
     let recorders: &'static [Recorder] =
         shared::leak_slice(workers * per_worker).map_err(memory)?;
     for (index, slot) in slots.iter().enumerate() {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use crate::model::{CpuSet, RunSpec, Value, WorkerKind, WorkerSet};
 use crate::stats::Recorder;
-use crate::sys::{clock, fork, sched, shared, thread};
+use crate::sys::{Host, clock, fork, sched, shared, thread, topology};
 use crate::variant;
-use crate::workload::{self, Control, Load, Request, Slot, Spec, Worker};
+use crate::workload::{self, Control, Latency, Load, Pool, Request, Slot, Spec, Worker};
 
 /// Stack of a worker thread: workloads keep their buffers elsewhere.
 const STACK_BYTES: usize = 128 * 1024;
@@ -42,6 +42,8 @@ pub struct Crew {
 /// One worker set, prepared.
 pub struct Set {
     pub spec: &'static Spec,
+    /// What its workers record.
+    pub histograms: &'static [Latency],
     pub load: Arc<dyn Load>,
     /// The variant's, each replaced by the set's own of its name.
     pub knobs: Arc<BTreeMap<String, Value>>,
@@ -60,12 +62,13 @@ impl Crew {
     pub fn assemble(spec: &RunSpec) -> Result<Crew, String> {
         let pool = spec.cell.placement.cpus.clone();
         let allowed = sched::affinity(0).map_err(|error| format!("sched_getaffinity: {error}"))?;
-        let cpus = pool.as_ref().unwrap_or(&allowed).len() as u32;
+        let cpus = pool.as_ref().unwrap_or(&allowed);
+        let places = Pool::new(cpus.clone(), &topology::numa_nodes(&Host::default(), cpus));
         let control: &'static Control = shared::leak().map_err(no_memory)?;
         let mut crew = Crew { control, members: Vec::new(), sets: Vec::new() };
         for set in &spec.cell.work.sets {
             let knobs = variant::merged(&spec.cell.variant.knobs, &set.knobs);
-            crew.prepare(set, knobs, cpus, spec.seed)?;
+            crew.prepare(set, knobs, &places, spec.seed)?;
         }
         if let Some(pool) = &pool {
             let outside = allowed.minus(pool);
@@ -81,21 +84,21 @@ impl Crew {
         &mut self,
         set: &WorkerSet,
         knobs: BTreeMap<String, Value>,
-        cpus: u32,
+        pool: &Pool,
         seed: u64,
     ) -> Result<(), String> {
         let named = |why: String| format!("worker set `{}`: {why}", set.name);
         let workload = workload::find(&set.workload)
             .ok_or_else(|| named(format!("there is no workload `{}`", set.workload)))?;
         let seed = mix(seed, self.sets.len() as u64);
-        let request = Request { params: &set.params, count: set.count, kind: set.kind, cpus, seed };
+        let request = Request { params: &set.params, count: set.count, kind: set.kind, pool, seed };
         let roles = workload.layout(&request).map_err(named)?;
         let load = Arc::from(workload.prepare(&request).map_err(named)?);
         let spec = workload.spec();
-        let histograms = spec.histograms.len();
+        let histograms = workload.histograms(&set.params);
         let slots: &'static [Slot] = shared::leak_slice(roles.len()).map_err(no_memory)?;
         let recorders: &'static [Recorder] =
-            shared::leak_slice(roles.len() * histograms).map_err(no_memory)?;
+            shared::leak_slice(roles.len() * histograms.len()).map_err(no_memory)?;
         let position = self.sets.len();
         self.members.extend(roles.into_iter().enumerate().map(|(index, role)| Member {
             set: position,
@@ -103,10 +106,10 @@ impl Crew {
             role,
             kind: set.kind,
             slot: &slots[index],
-            recorders: &recorders[index * histograms..(index + 1) * histograms],
+            recorders: &recorders[index * histograms.len()..][..histograms.len()],
             pid: 0,
         }));
-        self.sets.push(Set { spec, load, knobs: Arc::new(knobs), seed });
+        self.sets.push(Set { spec, histograms, load, knobs: Arc::new(knobs), seed });
         Ok(())
     }
 
@@ -222,6 +225,9 @@ fn live(member: &Member, control: &'static Control, load: &dyn Load, dress: &Dre
             sched::set_affinity(0, pool).map_err(|error| format!("CPUs {pool}: {error}"))?;
         }
         variant::apply_to_self(&dress.knobs)?;
+        if let Some(cpus) = load.cpus(member.index) {
+            sched::set_affinity(0, &cpus).map_err(|error| format!("CPUs {cpus}: {error}"))?;
+        }
         let worker = Worker::new(control, member.slot, member.recorders, seed);
         load.work(member.index, &worker)?;
         if !control.stopped() { Err("ended before the run did".to_string()) } else { Ok(()) }

@@ -53,7 +53,7 @@ fn read_knobs(spec: &RunSpec, crew: &Crew) -> Vec<KnobReading> {
 fn measure_set(crew: &Crew, position: usize, set: &WorkerSet, measured: &Measured) -> SetResult {
     let prepared = &crew.sets()[position];
     let own = || crew.members().iter().zip(&measured.workers).filter(|(m, _)| m.set == position);
-    let histograms: Vec<Histogram> = (0..prepared.spec.histograms.len())
+    let histograms: Vec<Histogram> = (0..prepared.histograms.len())
         .map(|index| {
             let mut merged = Histogram::default();
             own().for_each(|(member, _)| merged.merge(&member.recorders[index]));
@@ -69,13 +69,14 @@ fn measure_set(crew: &Crew, position: usize, set: &WorkerSet, measured: &Measure
     result.metrics.extend(prepared.load.metrics(&workload::Measured {
         measured_ns: measured.section_ns,
         ops: own().map(|(_, worker)| worker.total.ops).sum(),
+        window_ops_per_s: measured.windows.iter().map(|sets| sets[position]).collect(),
         counters,
         histograms,
     }));
     result
 }
 
-/// A worker set's standard metrics and histograms. Pure.
+/// A worker set's standard metrics and histograms, which are the first of its workload's. Pure.
 pub fn set_result(
     set: &WorkerSet,
     spec: &Spec,

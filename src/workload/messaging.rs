@@ -281,6 +281,7 @@ mod tests {
     use crate::model::{Params, Raw, WorkerKind};
     use crate::stats::{Histogram, Recorder};
     use crate::sys::shared;
+    use crate::workload::Pool;
     use crate::workload::testing::{Crew, params};
     use crate::workload::{Control, Slot};
     use std::sync::Arc;
@@ -297,7 +298,13 @@ mod tests {
     }
 
     fn layout(params: &Params, count: u32) -> Result<Vec<usize>, String> {
-        Messaging.layout(&Request { params, count, kind: WorkerKind::Threads, cpus: 2, seed: 1 })
+        Messaging.layout(&Request {
+            params,
+            count,
+            kind: WorkerKind::Threads,
+            pool: &Pool::first(2),
+            seed: 1,
+        })
     }
 
     #[test]

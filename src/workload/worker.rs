@@ -16,7 +16,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use crate::stats::{Histogram, Recorder};
 use crate::sys::{clock, futex};
 
-pub const MAX_HISTOGRAMS: usize = 2;
+pub const MAX_HISTOGRAMS: usize = 3;
 pub const MAX_COUNTERS: usize = 4;
 const MESSAGE_BYTES: usize = 240;
 
@@ -229,9 +229,11 @@ impl Worker {
 pub struct Measured {
     pub measured_ns: u64,
     pub ops: u64,
+    /// Of each window, summed over the workers that count, each by its own time.
+    pub window_ops_per_s: Vec<f64>,
     /// Sums over workers, by [`super::Spec::counters`]' index.
     pub counters: [u64; MAX_COUNTERS],
-    /// Merged over workers, by [`super::Spec::histograms`]' index.
+    /// Merged over workers, by [`super::Workload::histograms`]' index.
     pub histograms: Vec<Histogram>,
 }
 
