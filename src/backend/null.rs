@@ -13,11 +13,11 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::exec;
 use crate::model::{
-    Cell, CpuSet, Environment, Outcome, Reading, RunResult, RunSpec, SetResult, Topology, Window,
-    WorkerResult, WorkerSet, WorkerWindow,
+    Cell, CpuSet, Environment, Outcome, Reading, RunResult, RunSpec, SetResult, Topology, Unit,
+    Window, WorkerResult, WorkerSet, WorkerWindow,
 };
 use crate::stats::Histogram;
-use crate::workload::{self, Request, Spec};
+use crate::workload::{self, Pool, Request, Spec};
 
 use super::{Backend, Ended};
 
@@ -116,13 +116,10 @@ fn invent(
 ) -> Result<SetResult, String> {
     let workload =
         workload::find(&set.workload).ok_or(format!("there is no workload `{}`", set.workload))?;
-    let request = Request {
-        params: &set.params,
-        count: set.count,
-        kind: set.kind,
-        cpus: spec.cell.placement.cpus.as_ref().map_or(CPUS, |cpus| cpus.len() as u32),
-        seed: spec.seed,
-    };
+    let cpus = spec.cell.placement.cpus.clone().unwrap_or((0..CPUS).collect());
+    let (params, pool) = (&set.params, Pool::new(cpus, &[]));
+    let request =
+        Request { params, count: set.count, kind: set.kind, pool: &pool, seed: spec.seed };
     let described = workload.spec();
     let noise = noise(rng);
     let workers: Vec<WorkerResult> = workload
@@ -131,10 +128,14 @@ fn invent(
         .map(|role| invent_worker(described, role, spec.duration_ns, effect * noise))
         .collect();
     let histograms: Vec<Histogram> =
-        described.histograms.iter().map(|_| invent_histogram(rng, noise)).collect();
+        workload.histograms(params).iter().map(|_| invent_histogram(rng, noise)).collect();
     let mut result = exec::set_result(set, described, workers, &histograms);
-    let own = described.metrics.iter();
-    result.metrics.extend(own.map(|metric| metric.reading(Reading::Known(noise))));
+    let ops = result.workers.iter().map(|worker| worker.ops).sum::<u64>();
+    let ops_per_s = ops as f64 * 1e9 / spec.duration_ns as f64;
+    for metric in workload.metrics(params) {
+        let value = if metric.unit == Unit::OpsPerS { ops_per_s } else { noise };
+        result.metrics.push(metric.reading(Reading::Known(value)));
+    }
     Ok(result)
 }
 

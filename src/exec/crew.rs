@@ -5,9 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::model::{Cell, CpuSet, Value, WorkerKind, WorkerSet};
-use crate::sys::{clock, fork, sched, shared, thread};
+use crate::sys::{Host, clock, fork, sched, shared, thread, topology};
 use crate::variant;
-use crate::workload::{self, Control, Load, Recorders, Request, Slot, Spec, Worker};
+use crate::workload::{self, Control, Load, Pool, Recorders, Request, Slot, Spec, Worker};
 
 /// Stack of a worker thread: workloads keep their buffers elsewhere.
 const STACK_BYTES: usize = 128 * 1024;
@@ -34,7 +34,7 @@ pub struct Member {
 pub struct Crew {
     control: &'static Control,
     /// Where its workers may run.
-    pool: CpuSet,
+    pool: Pool,
     members: Vec<Member>,
     sets: Vec<Set>,
 }
@@ -61,7 +61,9 @@ impl Crew {
     pub fn assemble(cell: &Cell, seed: u64) -> Result<Crew, String> {
         let placed = cell.placement.cpus.as_ref();
         let allowed = sched::affinity(0).map_err(|error| format!("sched_getaffinity: {error}"))?;
-        let pool = placed.unwrap_or(&allowed).clone();
+        let cpus = placed.unwrap_or(&allowed).clone();
+        let nodes = topology::numa_nodes(&Host::default(), &cpus);
+        let pool = Pool::new(cpus, &nodes);
         let control: &'static Control = shared::leak().map_err(no_memory)?;
         let mut crew = Crew { control, pool, members: Vec::new(), sets: Vec::new() };
         for set in &cell.work.sets {
@@ -88,12 +90,12 @@ impl Crew {
         let workload = workload::find(&set.workload)
             .ok_or_else(|| named(format!("there is no workload `{}`", set.workload)))?;
         let seed = mix(seed, self.sets.len() as u64);
-        let cpus = self.pool.len() as u32;
-        let request = Request { params: &set.params, count: set.count, kind: set.kind, cpus, seed };
+        let (params, pool) = (&set.params, &self.pool);
+        let request = Request { params, count: set.count, kind: set.kind, pool, seed };
         let roles = workload.layout(&request).map_err(named)?;
         let load = Arc::from(workload.prepare(&request).map_err(named)?);
         let spec = workload.spec();
-        let recorders = Recorders::new(spec.histograms.len()).map_err(no_memory)?;
+        let recorders = Recorders::new(workload.histograms(params).len()).map_err(no_memory)?;
         let slots: &'static [Slot] = shared::leak_slice(roles.len()).map_err(no_memory)?;
         let position = self.sets.len();
         self.members.extend(roles.into_iter().enumerate().map(|(index, role)| Member {
@@ -104,7 +106,8 @@ impl Crew {
             slot: &slots[index],
             pid: 0,
         }));
-        self.sets.push(Set { spec, load, recorders, knobs: Arc::new(knobs), seed });
+        let knobs = Arc::new(knobs);
+        self.sets.push(Set { spec, load, recorders, knobs, seed });
         Ok(())
     }
 
@@ -163,7 +166,7 @@ impl Crew {
             let arrived = self.control.arrived();
             if arrived as usize == self.members.len() {
                 // Each worker did so for the CPU that it began on.
-                self.sets.iter().for_each(|set| set.recorders.prefault(self.pool.iter()));
+                self.sets.iter().for_each(|set| set.recorders.prefault(self.pool.cpus.iter()));
                 return Ok(());
             }
             self.look_for_failures()?;
@@ -231,6 +234,9 @@ fn live(
             sched::set_affinity(0, pool).map_err(|error| format!("CPUs {pool}: {error}"))?;
         }
         variant::apply_to_self(&dress.knobs)?;
+        if let Some(cpus) = load.cpus(member.index) {
+            sched::set_affinity(0, &cpus).map_err(|error| format!("CPUs {cpus}: {error}"))?;
+        }
         load.work(member.index, &worker())?;
         if !control.stopped() { Err("ended before the run did".to_string()) } else { Ok(()) }
     };

@@ -87,11 +87,12 @@ impl Live {
         recorders.forget_extremes();
     }
 
-    /// The workload's own metrics, from all that was seen so far.
+    /// The workload's own metrics, from all that was seen so far; there are no windows here.
     pub fn metrics(&self, look: &Look) -> Vec<Metric> {
         self.crew.sets()[0].load.metrics(&Measured {
             measured_ns: look.at_ns,
             ops: look.ops,
+            window_ops_per_s: Vec::new(),
             counters: look.counters,
             histograms: self.histograms(),
         })

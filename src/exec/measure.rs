@@ -2,7 +2,7 @@
 //!
 //! The measuring thread sleeps but for one pass over the workers at the end of each window:
 //! two reads of the worker's slot and one of its CPU clock each, no procfs. It keeps one
-//! reading a worker, so memory is constant in run length.
+//! reading a worker and one number a window and set, so memory hardly grows with a run.
 
 use crate::model::{RunSpec, Window, WorkerKind, WorkerWindow};
 use crate::sys::task::{TaskReader, TaskStats};
@@ -23,6 +23,8 @@ pub struct Section {
 /// What the timed section has brought, per worker in crew order.
 pub struct Measured {
     pub workers: Vec<WorkerMeasured>,
+    /// Of each window, the operations per second of each set.
+    pub windows: Vec<Vec<f64>>,
     pub section_ns: u64,
     /// Of the measuring thread, from the barrier to the last window.
     pub overhead_cpu_ns: u64,
@@ -81,6 +83,7 @@ impl Section {
             crew.members().iter().map(read_sample).collect::<Result<_, _>>()?;
         crew.members().iter().for_each(|member| _ = member.slot.take_peak_ns());
         let mut last = first.clone();
+        let mut windows = Vec::new();
         let mut end_ns = from_ns;
         for index in 0.. {
             if end_ns >= until_ns {
@@ -90,7 +93,9 @@ impl Section {
             sleep_and_look(crew, end_ns)?;
             let workers = crew.members().iter().zip(&mut last);
             let workers = workers.map(|(member, last)| close_window(member, last, start_ns));
-            on_window(Window { index, workers: workers.collect::<Result<_, _>>()? })?;
+            let workers = workers.collect::<Result<Vec<_>, _>>()?;
+            windows.push(ops_per_s(crew, &workers));
+            on_window(Window { index, workers })?;
         }
         crew.control().stop();
         let overhead_cpu_ns = clock::own_thread_cpu_ns() - overhead_before_ns;
@@ -102,7 +107,7 @@ impl Section {
             tasks_wall_ns: read_ns - start_ns,
         });
         let section_ns = self.duration_ns;
-        Ok(Measured { workers: workers.collect(), section_ns, overhead_cpu_ns })
+        Ok(Measured { workers: workers.collect(), windows, section_ns, overhead_cpu_ns })
     }
 }
 
@@ -134,6 +139,18 @@ fn close_window(member: &Member, last: &mut Sample, start_ns: u64) -> Result<Wor
         cpu_ns: window.cpu_ns,
         peak_ns: member.slot.take_peak_ns(),
     })
+}
+
+/// Of each set in one window: the sum over workers that count, each by its own time.
+fn ops_per_s(crew: &Crew, workers: &[WorkerWindow]) -> Vec<f64> {
+    let mut sums = vec![0.0; crew.sets().len()];
+    for (member, window) in crew.members().iter().zip(workers) {
+        let counts = crew.sets()[member.set].spec.roles[member.role].counts;
+        if counts && window.wall_ns > 0 {
+            sums[member.set] += window.ops as f64 * 1e9 / window.wall_ns as f64;
+        }
+    }
+    sums
 }
 
 fn read_sample(member: &Member) -> Result<Sample, String> {

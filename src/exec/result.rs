@@ -63,13 +63,14 @@ fn measure_set(crew: &Crew, position: usize, set: &WorkerSet, measured: &Measure
     result.metrics.extend(prepared.load.metrics(&workload::Measured {
         measured_ns: measured.section_ns,
         ops: own().map(|(_, worker)| worker.total.ops).sum(),
+        window_ops_per_s: measured.windows.iter().map(|sets| sets[position]).collect(),
         counters,
         histograms,
     }));
     result
 }
 
-/// A worker set's standard metrics and histograms. Pure.
+/// A worker set's standard metrics and histograms, which are the first of its workload's. Pure.
 pub fn set_result(
     set: &WorkerSet,
     spec: &Spec,

@@ -24,5 +24,6 @@ pub use run::{
     RunSpec, SetResult, WIRE_VERSION, Window, WorkerResult, WorkerWindow,
 };
 pub use value::{
-    Field, Kind, Misfit, Params, Raw, Value, duration_ns, show_bytes, show_duration, size_bytes,
+    AUTO, Field, Kind, Misfit, Params, Raw, Value, duration_ns, show_bytes, show_duration,
+    size_bytes,
 };

@@ -38,6 +38,9 @@ pub enum Value {
     List(Vec<Value>),
 }
 
+/// The word that [`Kind::CpusOrAuto`] takes beside CPUs.
+pub const AUTO: &str = "auto";
+
 /// What one field takes. Ranges are inclusive.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
@@ -61,6 +64,8 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     Text,
     Cpus,
+    /// CPUs, or the word `auto`, which is a text.
+    CpusOrAuto,
     /// A non-empty list whose elements are all of one kind; written alone, one element.
     List(&'static Kind),
 }
@@ -117,10 +122,16 @@ impl Kind {
             }
             (Kind::Choice(words), Raw::Text(text)) => choice(words, text).map(Value::Text),
             (Kind::Text, Raw::Text(text)) => Ok(Value::Text(text.clone())),
-            (Kind::Cpus, Raw::Text(text)) => text.parse().map(Value::Cpus).map_err(|why| Misfit {
-                message: why,
-                hint: "write CPUs as the kernel does: \"0-3,8\"".to_string(),
-            }),
+            (Kind::CpusOrAuto, Raw::Text(text)) if text == AUTO => Ok(Value::Text(text.clone())),
+            (Kind::Cpus | Kind::CpusOrAuto, Raw::Text(text)) => {
+                text.parse().map(Value::Cpus).map_err(|why| Misfit {
+                    message: why,
+                    hint: match self {
+                        Kind::Cpus => "write CPUs as the kernel does: \"0-3,8\"".to_string(),
+                        _ => self.example(),
+                    },
+                })
+            }
             (Kind::List(kind), Raw::List(items)) => {
                 if items.is_empty() {
                     return Err(Misfit::new("the list is empty", self.example()));
@@ -155,6 +166,7 @@ impl Kind {
             Kind::Choice(words) => format!("one of {}", quoted(words)),
             Kind::Text => "a text in quotes".to_string(),
             Kind::Cpus => "a list of CPUs: \"0-3,8\"".to_string(),
+            Kind::CpusOrAuto => "a list of CPUs, or \"auto\": \"0-3,8\"".to_string(),
             Kind::List(kind) => format!("a list, each {}", kind.example()),
         }
     }
@@ -412,6 +424,21 @@ mod tests {
         for wrong in ["80", "%", "nan%", "inf%", "1e2%", "--1%"] {
             assert!(percent(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn cpus_or_auto_takes_a_list_or_the_one_word() {
+        let parse = |text: &str| Kind::CpusOrAuto.parse(&Raw::Text(text.to_string()));
+        assert_eq!(parse("auto"), Ok(Value::Text(AUTO.to_string())));
+        assert_eq!(parse("0-1,3"), Ok(Value::Cpus(CpuSet::from_iter([0, 1, 3]))));
+        for wrong in ["", "Auto", "auto,1", "3-1"] {
+            let misfit = parse(wrong).unwrap_err();
+            assert!(misfit.hint.contains("\"auto\""), "{wrong}: {misfit:?}");
+        }
+        let misfit = Kind::CpusOrAuto.parse(&Raw::Int(5)).unwrap_err();
+        assert_eq!(misfit.hint, Kind::CpusOrAuto.example());
+        let misfit = Kind::Cpus.parse(&Raw::Text(AUTO.to_string())).unwrap_err();
+        assert_eq!(misfit.hint, "write CPUs as the kernel does: \"0-3,8\"");
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! are no axis: what is compared is a variant.
 
 use crate::model::{CpuSet, Field, Params, Value, Variant, Work, WorkerKind, WorkerSet};
-use crate::workload::{Request, Workload};
+use crate::workload::{Pool, Request, Workload};
 
 use super::error::Faults;
 use super::fields::{MAX_SETS, MAX_WORKERS, SET, SET_KEYS, WORKLOAD_KEYS, Words, names};
@@ -272,14 +272,14 @@ impl Draft {
 
     /// The cross product of the axes, each point checked with the workloads themselves.
     /// The caller has bounded [`Draft::points`].
-    pub fn works(&self, cpus: u32, seed: u64, faults: &mut Faults) -> Vec<Work> {
+    pub fn works(&self, pool: &Pool, seed: u64, faults: &mut Faults) -> Vec<Work> {
         if !self.sound {
             return Vec::new();
         }
         let mut works = Vec::new();
         for point in 0..self.points() as u64 {
             let work = self.work(point);
-            if let Err(why) = check_layout(&work, cpus, seed, &self.sets) {
+            if let Err(why) = check_layout(&work, pool, seed, &self.sets) {
                 // One point of a workload is enough: the others mostly fail alike.
                 let (why, hint) = why
                     .split_once("\nhint: ")
@@ -330,11 +330,11 @@ impl Set {
 }
 
 /// Asks each workload for its workers, as a run will.
-fn check_layout(work: &Work, cpus: u32, seed: u64, sets: &[Set]) -> Result<(), String> {
+fn check_layout(work: &Work, pool: &Pool, seed: u64, sets: &[Set]) -> Result<(), String> {
     let mut workers = 0_usize;
     for (set, made) in sets.iter().zip(&work.sets) {
         let WorkerSet { params, count, kind, .. } = made;
-        let request = Request { params, count: *count, kind: *kind, cpus, seed };
+        let request = Request { params, count: *count, kind: *kind, pool, seed };
         let roles = set
             .workload
             .layout(&request)

@@ -6,6 +6,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::model::{CpuSet, Measure, PLAN_SCHEMA, Params, Placement, Plan, Value, Variant, Work};
+use crate::workload::Pool;
 
 use super::error::{Faults, PlanErrors};
 use super::expand::{self, Draft};
@@ -51,11 +52,13 @@ fn read(
     top.finish(TOP_KEYS, "a plan", faults);
 
     check_size(&drafts, variants.len(), measure.rounds, &rounds_span, faults)?;
-    let cpus = placement.cpus.as_ref().or(machine).map_or(1, CpuSet::len).max(1) as u32;
+    let cpus = placement.cpus.as_ref().or(machine).cloned().unwrap_or_default();
+    // Which NUMA nodes there are is known where the plan runs.
+    let pool = Pool::new(cpus, &[]);
     let mut works: Vec<Work> = Vec::new();
     for draft in &drafts {
         draft.check_knobs(&variants, placement.cpus.as_ref(), faults);
-        works.extend(draft.works(cpus, measure.seed, faults));
+        works.extend(draft.works(&pool, measure.seed, faults));
     }
     Some(Plan { title, measure, variants, works, placement, report_format })
 }

@@ -125,6 +125,7 @@ fn schema_of_kind(kind: &Kind) -> Json {
         Kind::Choice(words) => json!({ "enum": words }),
         Kind::Text => json!({ "type": "string" }),
         Kind::Cpus => text(r"^\s*[0-9]+(\s*[-,]\s*[0-9]+)*\s*$"),
+        Kind::CpusOrAuto => text(r"^(auto|\s*[0-9]+(\s*[-,]\s*[0-9]+)*\s*)$"),
         Kind::List(inner) => {
             let one = schema_of_kind(inner);
             json!({ "anyOf": [one, list_of(&one)] })

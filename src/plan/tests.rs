@@ -56,7 +56,7 @@ impl Workload for Fake {
     fn layout(&self, request: &Request) -> Result<Vec<usize>, String> {
         let threads = request.params["threads"].as_int().unwrap_or_default() as usize;
         match threads {
-            13 => return Err(format!("13 threads on {} CPUs", request.cpus)),
+            13 => return Err(format!("13 threads on {} CPUs", request.pool.count())),
             14 => return Err("14 threads\nhint: threads = 12".to_string()),
             _ => {}
         }

@@ -96,7 +96,7 @@ fn last_level_cache(host: &Host, cpu: u32) -> Option<CpuSet> {
 }
 
 /// CPUs by NUMA node; memory-only nodes are left out, having none.
-fn numa_nodes(host: &Host, online: &CpuSet) -> Vec<CpuSet> {
+pub fn numa_nodes(host: &Host, online: &CpuSet) -> Vec<CpuSet> {
     let Ok(entries) = std::fs::read_dir(host.path(NODES)) else { return Vec::new() };
     let mut nodes: Vec<u32> = entries
         .flatten()

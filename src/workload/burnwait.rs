@@ -205,6 +205,7 @@ impl Load for Set {
 mod tests {
     use super::*;
     use crate::model::Raw;
+    use crate::workload::Pool;
     use crate::workload::Slot;
     use crate::workload::testing::{Crew, params};
     use proptest::prelude::*;
@@ -300,7 +301,7 @@ mod tests {
         let read = |raw: Raw| {
             let params = params(&Burnwait, &[("queue", raw)]);
             let kind = crate::model::WorkerKind::Threads;
-            items(&Request { params: &params, count: 1, kind, cpus: 1, seed: 1 })
+            items(&Request { params: &params, count: 1, kind, pool: &Pool::first(1), seed: 1 })
         };
         let expected = Ok(vec![item(10, 300), item(20, 300)]);
         assert_eq!(read(texts(&["burn 10", "wait 300us", "burn 20", "wait 300us"])), expected);

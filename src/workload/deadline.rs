@@ -283,9 +283,9 @@ mod tests {
     use super::*;
     use crate::model::{Params, Raw, WorkerKind};
     use crate::sys::shared;
-    use crate::workload::Recorders;
     use crate::workload::testing::{Crew, params};
     use crate::workload::{Control, Slot};
+    use crate::workload::{Pool, Recorders};
 
     const MS: u64 = 1_000_000;
     const TERMS: Terms = Terms { period_ns: 10 * MS, deadline_ns: 8 * MS, kops: 1 };
@@ -297,7 +297,13 @@ mod tests {
     }
 
     fn read(params: &Params) -> Result<Terms, String> {
-        terms(&Request { params, count: 1, kind: WorkerKind::Threads, cpus: 1, seed: 1 })
+        terms(&Request {
+            params,
+            count: 1,
+            kind: WorkerKind::Threads,
+            pool: &Pool::first(1),
+            seed: 1,
+        })
     }
 
     #[test]
@@ -353,6 +359,7 @@ mod tests {
     fn measured(seconds: u64, responses: &[(u64, u64)]) -> Measured {
         let mut response = Histogram::default();
         let mut measured = Measured {
+            window_ops_per_s: Vec::new(),
             measured_ns: seconds * 1_000_000_000,
             ops: 0,
             counters: Default::default(),

@@ -162,6 +162,7 @@ fn cannot_spawn(error: &std::io::Error) -> String {
 mod tests {
     use super::*;
     use crate::model::{Raw, WorkerKind};
+    use crate::workload::Pool;
     use crate::workload::testing::{Crew, params};
 
     fn given(how: &str, program: &str) -> crate::model::Params {
@@ -172,7 +173,13 @@ mod tests {
     fn prepared(how: &str, program: &str) -> Result<Box<dyn Load>, String> {
         let params = given(how, program);
         let kind = WorkerKind::Threads;
-        Forkexec.prepare(&Request { params: &params, count: 1, kind, cpus: 1, seed: 1 })
+        Forkexec.prepare(&Request {
+            params: &params,
+            count: 1,
+            kind,
+            pool: &Pool::first(1),
+            seed: 1,
+        })
     }
 
     #[test]

@@ -281,9 +281,9 @@ mod tests {
     use crate::model::{Params, Raw, WorkerKind};
     use crate::stats::Histogram;
     use crate::sys::shared;
-    use crate::workload::Recorders;
     use crate::workload::testing::{Crew, params};
     use crate::workload::{Control, Slot};
+    use crate::workload::{Pool, Recorders};
     use std::sync::Arc;
 
     fn given(senders: i64, receivers: i64, over: &str, size: &str) -> Params {
@@ -298,7 +298,13 @@ mod tests {
     }
 
     fn layout(params: &Params, count: u32) -> Result<Vec<usize>, String> {
-        Messaging.layout(&Request { params, count, kind: WorkerKind::Threads, cpus: 2, seed: 1 })
+        Messaging.layout(&Request {
+            params,
+            count,
+            kind: WorkerKind::Threads,
+            pool: &Pool::first(2),
+            seed: 1,
+        })
     }
 
     #[test]

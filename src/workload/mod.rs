@@ -14,6 +14,7 @@ mod deadline;
 mod forkexec;
 mod messaging;
 mod pipe;
+mod pool;
 mod recorders;
 mod schbench;
 mod spin;
@@ -22,8 +23,9 @@ mod testing;
 mod wakeup;
 mod worker;
 
-use crate::model::{Field, Metric, MetricSpec, Params, WorkerKind};
+use crate::model::{CpuSet, Field, Metric, MetricSpec, Params, WorkerKind};
 
+pub use pool::Pool;
 pub use recorders::Recorders;
 pub use worker::{Control, MAX_COUNTERS, MAX_HISTOGRAMS, Measured, Slot, Worker};
 
@@ -82,8 +84,8 @@ pub struct Request<'a> {
     pub params: &'a Params,
     pub count: u32,
     pub kind: WorkerKind,
-    /// CPUs of the placement, for parameters that default to "one per CPU".
-    pub cpus: u32,
+    /// Where the workers may run.
+    pub pool: &'a Pool,
     pub seed: u64,
 }
 
@@ -97,6 +99,16 @@ pub trait Workload: Sync {
     /// Makes what the workers of one set share, before any of them exists. Memory that
     /// process workers write to comes from [`crate::sys::shared`].
     fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, String>;
+
+    /// The first ones of [`Spec::histograms`]: what is measured with these parameters.
+    fn histograms(&self, _params: &Params) -> &'static [Latency] {
+        self.spec().histograms
+    }
+
+    /// Those of [`Spec::metrics`] that there are with these parameters.
+    fn metrics(&self, _params: &Params) -> &'static [MetricSpec] {
+        self.spec().metrics
+    }
 }
 
 /// One worker set, ready to run. Shared by its workers.
@@ -104,7 +116,13 @@ pub trait Load: Send + Sync {
     /// The body of worker `index` of the set. An error fails the run with its text.
     fn work(&self, index: usize, worker: &Worker) -> Result<(), String>;
 
-    /// The values of [`Spec::metrics`], in that order.
+    /// Where worker `index` of the set runs, if that is not all of the pool. It is there
+    /// before [`Load::work`], so that memory which it touches first is near.
+    fn cpus(&self, _index: usize) -> Option<CpuSet> {
+        None
+    }
+
+    /// The values of [`Workload::metrics`], in that order.
     fn metrics(&self, _measured: &Measured) -> Vec<Metric> {
         Vec::new()
     }
@@ -131,7 +149,8 @@ mod tests {
             assert_eq!(same_name.count(), 1, "{} is registered twice", spec.name);
             let params = testing::params(*workload, &[]);
             let kind = crate::model::WorkerKind::Threads;
-            let request = Request { params: &params, count: 1, kind, cpus: 2, seed: 1 };
+            let pool = Pool::first(2);
+            let request = Request { params: &params, count: 1, kind, pool: &pool, seed: 1 };
             let roles = workload.layout(&request).expect(spec.name);
             assert!(roles.iter().all(|&role| role < spec.roles.len()), "{}", spec.name);
         }
@@ -140,12 +159,13 @@ mod tests {
     #[test]
     fn every_workload_does_operations_with_its_defaults() {
         for workload in registry() {
-            let crew = testing::Crew::start(*workload, &testing::params(*workload, &[]), 1);
+            let params = testing::params(*workload, &[]);
+            let crew = testing::Crew::start(*workload, &params, 1);
             crew.wait_until(workload.spec().name, |crew| {
                 crew.slots().iter().map(Slot::ops).sum::<u64>() > 0
             });
             crew.stop();
-            let names: Vec<&str> = workload.spec().metrics.iter().map(|spec| spec.name).collect();
+            let names: Vec<&str> = workload.metrics(&params).iter().map(|spec| spec.name).collect();
             let metrics = crew.load().metrics(&crew.measured());
             assert_eq!(metrics.iter().map(|m| m.name.as_str()).collect::<Vec<_>>(), names);
         }

@@ -301,6 +301,7 @@ mod tests {
     use super::super::testing::{Crew, params};
     use super::*;
     use crate::model::Raw;
+    use crate::workload::Pool;
     use std::sync::atomic::Ordering::Relaxed;
 
     fn given(over: &str, size: &str, latency: bool) -> crate::model::Params {
@@ -347,7 +348,7 @@ mod tests {
     fn a_pair_is_a_ping_that_counts_and_a_pong_that_does_not() {
         let params = given("pipe", "64B", true);
         let kind = WorkerKind::Threads;
-        let request = Request { params: &params, count: 2, kind, cpus: 2, seed: 1 };
+        let request = Request { params: &params, count: 2, kind, pool: &Pool::first(2), seed: 1 };
         let roles = Pipe.layout(&request).unwrap();
         assert_eq!(roles, [PING, PONG, PING, PONG]);
         assert!(SPEC.roles[PING].counts && !SPEC.roles[PONG].counts);

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use crate::model::{Params, Raw, WorkerKind};
 use crate::sys::{clock, shared};
 
-use super::{Control, Load, MAX_COUNTERS, Measured, Recorders, Request, Slot, Worker, Workload};
+use super::{
+    Control, Load, MAX_COUNTERS, Measured, Pool, Recorders, Request, Slot, Worker, Workload,
+};
 
 /// Parameters with the defaults filled in, as the plan parser does it.
 pub fn params(workload: &dyn Workload, given: &[(&str, Raw)]) -> Params {
@@ -69,10 +71,11 @@ impl Crew {
         count: u32,
         kind: WorkerKind,
     ) -> Crew {
-        let request = Request { params, count, kind, cpus: 2, seed: 1 };
+        let pool = Pool::first(2);
+        let request = Request { params, count, kind, pool: &pool, seed: 1 };
         let roles = workload.layout(&request).expect("layout");
         let load: Arc<dyn Load> = workload.prepare(&request).expect("prepare").into();
-        let histograms = workload.spec().histograms.len();
+        let histograms = workload.histograms(params).len();
         let control: &'static Control = shared::leak().expect("memory");
         let slots: &'static [Slot] = shared::leak_slice(roles.len()).expect("memory");
         let recorders = Recorders::new(histograms).expect("memory");
@@ -130,6 +133,7 @@ impl Crew {
         }
         let histograms = self.recorders.all_merged();
         let ops = self.slots.iter().map(Slot::ops).sum();
-        Measured { measured_ns: 1_000_000_000, ops, counters, histograms }
+        let window_ops_per_s = vec![ops as f64];
+        Measured { measured_ns: 1_000_000_000, ops, window_ops_per_s, counters, histograms }
     }
 }

@@ -19,7 +19,7 @@ use crate::sys::{clock, futex};
 
 use super::Recorders;
 
-pub const MAX_HISTOGRAMS: usize = 2;
+pub const MAX_HISTOGRAMS: usize = 3;
 pub const MAX_COUNTERS: usize = 4;
 const MESSAGE_BYTES: usize = 240;
 
@@ -232,9 +232,11 @@ impl Worker {
 pub struct Measured {
     pub measured_ns: u64,
     pub ops: u64,
+    /// Of each window, summed over the workers that count, each by its own time.
+    pub window_ops_per_s: Vec<f64>,
     /// Sums over workers, by [`super::Spec::counters`]' index.
     pub counters: [u64; MAX_COUNTERS],
-    /// Merged over workers, by [`super::Spec::histograms`]' index.
+    /// Merged over workers, by [`super::Workload::histograms`]' index.
     pub histograms: Vec<Histogram>,
 }
 

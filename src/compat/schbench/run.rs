@@ -67,7 +67,8 @@ fn machine(host: &Host) -> Result<Machine, CompatError> {
         CompatError::Here(format!("sched_getaffinity: {error}\nhint: schedlab doctor"))
     })?;
     let online = topology::online(host).known().map_or(allowed.len(), |online| online.len());
-    Ok(Machine { allowed, online })
+    let nodes = topology::numa_nodes(host, &allowed).len().max(1);
+    Ok(Machine { allowed, online, nodes })
 }
 
 fn header(host: &Host, order: &Order, cmdline: String) -> Header {
@@ -146,13 +147,13 @@ impl Session<'_> {
             self.rps.clear();
         } else {
             self.sample(rate);
-            if second % self.order.interval_s == 0 {
+            if second.is_multiple_of(self.order.interval_s) {
                 let (figures, delays) = (self.figures(), self.delays());
                 tell(|out| text::interval(out, &figures, second, &delays, rate));
             }
         }
         let zeroes = self.order.zero_s.is_some_and(|zero_s| {
-            second > self.order.warmup_s && (second - self.order.warmup_s) % zero_s == 0
+            second > self.order.warmup_s && (second - self.order.warmup_s).is_multiple_of(zero_s)
         });
         if zeroes && !is_last {
             self.live.zero();

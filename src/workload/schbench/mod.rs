@@ -155,7 +155,7 @@ impl Shape {
         let groups = int(request.params, "message-threads")?;
         let threads = match request.params.get("threads") {
             Some(_) => int(request.params, "threads")?,
-            None => u64::from(request.cpus).div_ceil(groups).max(1),
+            None => u64::from(request.pool.count()).div_ceil(groups),
         };
         let workers = u64::from(request.count) * groups * (1 + threads);
         if workers > MAX_WORKERS {

@@ -3,7 +3,7 @@
 use super::super::testing::{Crew, params};
 use super::*;
 use crate::model::Raw;
-use crate::workload::Slot;
+use crate::workload::{Pool, Slot};
 
 type Given<'a> = &'a [(&'a str, Raw)];
 
@@ -23,8 +23,8 @@ fn text(text: &str) -> Raw {
     Raw::Text(text.to_string())
 }
 
-fn request(params: &Params, count: u32, cpus: u32) -> Request<'_> {
-    Request { params, count, kind: WorkerKind::Threads, cpus, seed: 1 }
+fn request<'a>(params: &'a Params, count: u32, pool: &'a Pool) -> Request<'a> {
+    Request { params, count, kind: WorkerKind::Threads, pool, seed: 1 }
 }
 
 #[test]
@@ -37,7 +37,8 @@ fn sets_are_copies_of_message_threads_each_with_its_workers() {
     ];
     for (given, count, cpus, expected) in cases {
         let params = params(&Schbench, given);
-        let request = request(&params, *count, *cpus);
+        let pool = Pool::first(*cpus);
+        let request = request(&params, *count, &pool);
         assert_eq!(Schbench.layout(&request).unwrap(), *expected, "{given:?}");
         let shape = Shape::of(&request).unwrap();
         let mut seen = std::collections::BTreeSet::new();
@@ -60,7 +61,7 @@ fn what_does_not_go_together_is_refused() {
     ];
     for (given, count, expected) in cases {
         let params = params(&Schbench, given);
-        let why = Schbench.layout(&request(&params, *count, 2)).unwrap_err();
+        let why = Schbench.layout(&request(&params, *count, &Pool::first(2))).unwrap_err();
         assert!(why.contains(expected), "{why}");
     }
 }
@@ -119,7 +120,7 @@ fn every_worker_is_served_in_every_mode() {
     for mode in modes {
         let params = given(mode);
         let crew = Crew::start(&Schbench, &params, 2);
-        let roles = Schbench.layout(&request(&params, 2, 2)).unwrap();
+        let roles = Schbench.layout(&request(&params, 2, &Pool::first(2))).unwrap();
         let served = |crew: &Crew| {
             let workers = crew.slots().iter().zip(&roles).filter(|(_, role)| **role == WORKER);
             workers.map(|(slot, _)| slot.ops()).min() >= Some(20)
