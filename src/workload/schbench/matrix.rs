@@ -11,18 +11,23 @@
 //! - Nothing ever writes `a` and `b`. Their pages, only read, are the kernel's one page of
 //!   zeroes, as in schbench, which has them from malloc and does not fill them; but for the
 //!   first, on which malloc keeps its header. At 256 KiB filled matrices take 20 to 30 % less.
-//!   Of 128 KiB or more malloc maps them by themselves, and they begin where ours do in their
-//!   page; smaller ones (those of a footprint of 128 KiB, too, as widths are rounded down) come
-//!   from the heap of a thread and begin elsewhere.
-//! - The loops over a row, down to the order of their instructions: those of schbench's
-//!   makefile with gcc 12. With only the inner loop written so, and the rest left to the
-//!   compiler, an operation took 40 % more at 32 KiB and 20 % more at 128 KiB. The code begins
-//!   on a cache line and fits into it, to depend less on what is linked around it: with the
-//!   head of the loop at the end of a line, an operation took a third more at 32 KiB.
+//!   They begin where malloc puts them in their page: 16 bytes into a mapping of their own
+//!   from 128 KiB on, else (at a footprint of 128 KiB, too, as widths are rounded down) 2928
+//!   bytes into the heap of a thread. At 64 KiB the difference is 2 %.
+//! - The loops, down to the order of their instructions and where they lie: those of
+//!   schbench's makefile with Debian 12's gcc. There a step, the innermost loop, begins 48
+//!   bytes into a cache line of code and goes on in the next; no other place takes that long
+//!   at 256 KiB. Of four builds of schbench with the step 0, 16, 32 and 48 bytes into a line,
+//!   those at 0 and 32 took 0.96 of the last there, that at 16 took 0.98; at 0 an operation
+//!   takes 28 % more at 32 KiB and 13 % more at 128 KiB. As it is written here, what is linked
+//!   around it cannot move it. schbench itself, built elsewhere, may differ by as much.
 //!
-//! Between 32 and 256 KiB an operation took 0.94 to 1.02 of schbench's, as medians of pairs of
-//! runs, and 0.95 at 16 KiB. At some footprints (64 KiB) runs differ by up to 15 % in a way
-//! that repeats for a while and has not been explained.
+//! As the median of 15 pairs of runs an operation took 1.00 of schbench's at 32, 64, 128 and
+//! 256 KiB, the quartiles of the pairs between 0.99 and 1.01. Runs of one program differ by
+//! up to 2.5 % either way, so that a single pair says little. At 64 KiB, 52 wide, both programs
+//! have two levels 20 % apart and go from one to the other while they run, wherever their
+//! memory lies: about 4.7 ns for each cell, as if the processor failed to foresee the end of
+//! its column. Nothing like it was seen at 50, 51 and 53 to 56 wide.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::asm;
@@ -31,8 +36,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::sys::{private, shared};
 
+/// Malloc maps from here, in glibc. What is smaller comes from the heap of the message thread.
+const MAPPED_BYTES: usize = 128 << 10;
 /// Where malloc's header ends in a mapping of its own: columns keep schbench's cache lines.
-const HEADER_WORDS: usize = 2;
+const MAPPED_AT: usize = 2;
+/// Where the first piece of a thread's heap begins in its page, after what malloc keeps there
+/// (glibc 2.36): the place of the first worker; that of the next ones depends on the sizes.
+const IN_HEAP_AT: usize = 366;
 const PAGE_WORDS: usize = 4096 / size_of::<u64>();
 
 /// Three square matrices in a row.
@@ -52,13 +62,14 @@ impl Matrices {
     pub fn private(width: usize) -> io::Result<Matrices> {
         let words: &'static [AtomicU64] = private::leak_slice(words(width))?;
         words[0].store(1, Relaxed);
-        Ok(Matrices { words: &words[HEADER_WORDS..], width })
+        Ok(Matrices { words: &words[header_words(width)..], width })
     }
 
     /// For workers in several processes. Such memory has no page of zeroes: `a` and `b` take
     /// pages of their own, too.
     pub fn shared(width: usize) -> io::Result<Matrices> {
-        Ok(Matrices { words: &shared::leak_slice(words(width))?[HEADER_WORDS..], width })
+        let words = shared::leak_slice(words(width))?;
+        Ok(Matrices { words: &words[header_words(width)..], width })
     }
 
     /// Takes the page faults of the first operation: reads `a` and `b`, writes `c`.
@@ -80,43 +91,49 @@ impl Matrices {
         }
         let (a, rest) = self.words.split_at(self.width * self.width);
         let (b, c) = rest.split_at(self.width * self.width);
-        for (row, cells) in a.chunks_exact(self.width).zip(c.chunks_exact(self.width)) {
-            multiply_row(row, b, cells);
-        }
+        product(a, b, c, self.width);
     }
 }
 
 fn words(width: usize) -> usize {
-    HEADER_WORDS + 3 * width * width
+    header_words(width) + 3 * width * width
+}
+
+fn header_words(width: usize) -> usize {
+    let mapped = 3 * width * width * size_of::<u64>() >= MAPPED_BYTES;
+    if mapped { MAPPED_AT } else { IN_HEAP_AT }
 }
 
 #[cfg(target_arch = "x86_64")]
-use row_in_asm as multiply_row;
+use product_in_asm as product;
 #[cfg(not(target_arch = "x86_64"))]
-use row_in_rust as multiply_row;
+use product_in_rust as product;
 
-/// `cells` = `row` times `b`, which is as wide as both.
+/// `c` = `a` times `b`, all three `width` wide.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn row_in_asm(row: &[AtomicU64], b: &[AtomicU64], cells: &[AtomicU64]) {
-    let width = row.len();
-    assert!(width > 0 && cells.len() == width && b.len() == width * width);
-    let row = row.as_ptr_range();
-    let to_column = (b.as_ptr() as usize).wrapping_sub(cells.as_ptr() as usize);
-    // SAFETY: for each of `width` cells the first pointer runs over `row` up to its end, and
-    // the second in step with it over the `width` elements of the column that begins as far
-    // into `b` as the cell is into `cells`; the assertion makes all of them part of the
-    // slices. `row` and `b` are only read. `cells` may be written as they are atomics, and
-    // all accesses are single instructions on aligned words.
+fn product_in_asm(a: &[AtomicU64], b: &[AtomicU64], c: &[AtomicU64], width: usize) {
+    assert!(width > 0 && [a, b, c].iter().all(|matrix| matrix.len() == width * width));
+    let to_column = (b.as_ptr() as usize).wrapping_sub(c.as_ptr() as usize);
+    // SAFETY: rdi runs once over `c`. For each of its cells rax runs over the row of `a`
+    // between r11 and r9, which both step by a row up to the end of `a`, and rsi in step with
+    // it over the `width` elements of the column that begins as far into `b` as the cell is
+    // into its row; the assertion makes all of them part of the slices. `a` and `b` are only
+    // read. `c` may be written as its elements are atomics, and all accesses are single
+    // instructions on aligned words.
     unsafe {
         asm!(
+            // Rows begin on a cache line, cells in the middle of it, steps 16 bytes further on.
             ".p2align 6",
             "2:",
+            "xor r10d, r10d",
+            ".p2align 5",
+            "3:",
             "mov qword ptr [rdi], 0",
             "lea rsi, [rdi + r14]",
             "mov rax, r11",
             "xor ecx, ecx",
-            "3:",
+            "4:",
             "mov rdx, qword ptr [rax]",
             "imul rdx, qword ptr [rsi]",
             "add rax, 8",
@@ -124,18 +141,24 @@ fn row_in_asm(row: &[AtomicU64], b: &[AtomicU64], cells: &[AtomicU64]) {
             "add rcx, rdx",
             "mov qword ptr [rdi], rcx",
             "cmp rax, r9",
-            "jne 3b",
+            "jne 4b",
             "add r10, 1",
             "add rdi, 8",
             "cmp r10, r12",
+            "jne 3b",
+            "add r11, r8",
+            "add r9, r8",
+            "sub r14, r8",
+            "cmp r11, r13",
             "jne 2b",
-            in("r11") row.start,
-            in("r9") row.end,
             in("r8") width * size_of::<u64>(),
-            in("r14") to_column,
             in("r12") width,
-            inout("r10") 0usize => _,
-            inout("rdi") cells.as_ptr() => _,
+            in("r13") a.as_ptr_range().end,
+            inout("r11") a.as_ptr() => _,
+            inout("r9") a[..width].as_ptr_range().end => _,
+            inout("r14") to_column => _,
+            inout("rdi") c.as_ptr() => _,
+            out("r10") _,
             out("rax") _,
             out("rsi") _,
             out("rcx") _,
@@ -148,13 +171,15 @@ fn row_in_asm(row: &[AtomicU64], b: &[AtomicU64], cells: &[AtomicU64]) {
 /// The same for other machines, and to test against. Compilers do not merge atomic stores,
 /// so the sum goes to memory at each step here too.
 #[cfg(any(test, not(target_arch = "x86_64")))]
-fn row_in_rust(row: &[AtomicU64], b: &[AtomicU64], cells: &[AtomicU64]) {
-    for (j, cell) in cells.iter().enumerate() {
-        let mut sum = 0u64;
-        cell.store(0, Relaxed);
-        for (a, b) in row.iter().zip(b[j..].iter().step_by(row.len())) {
-            sum = sum.wrapping_add(a.load(Relaxed).wrapping_mul(b.load(Relaxed)));
-            cell.store(sum, Relaxed);
+fn product_in_rust(a: &[AtomicU64], b: &[AtomicU64], c: &[AtomicU64], width: usize) {
+    for (row, cells) in a.chunks_exact(width).zip(c.chunks_exact(width)) {
+        for (j, cell) in cells.iter().enumerate() {
+            let mut sum = 0u64;
+            cell.store(0, Relaxed);
+            for (a, b) in row.iter().zip(b[j..].iter().step_by(width)) {
+                sum = sum.wrapping_add(a.load(Relaxed).wrapping_mul(b.load(Relaxed)));
+                cell.store(sum, Relaxed);
+            }
         }
     }
 }
@@ -176,7 +201,17 @@ mod tests {
         ];
         for (bytes, expected) in cases {
             assert_eq!(width(bytes), expected, "{bytes}");
-            assert!(words(width(bytes)) - HEADER_WORDS <= bytes as usize / 8);
+            assert!(3 * expected * expected <= bytes as usize / 8, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn matrices_begin_where_malloc_would_have_them_in_their_page() {
+        for (width, offset) in [(1, 2928), (73, 2928), (74, 16), (104, 16)] {
+            for make in [Matrices::private, Matrices::shared] {
+                let begin = make(width).unwrap().words.as_ptr() as usize;
+                assert_eq!(begin % 4096, offset, "{width} wide");
+            }
         }
     }
 
@@ -223,17 +258,15 @@ mod tests {
     }
 
     #[test]
-    fn rows_in_asm_and_in_rust_are_the_same() {
+    fn products_in_asm_and_in_rust_are_the_same() {
         for n in WIDTHS.into_iter().filter(|&n| n > 0) {
             let matrices = filled(Matrices::private(n).unwrap());
             let expected = plainly_multiplied(values(&matrices), n);
             let (a, rest) = matrices.words.split_at(n * n);
             let (b, c) = rest.split_at(n * n);
-            for make in [multiply_row, row_in_rust] {
+            for make in [product, product_in_rust] {
                 c.iter().for_each(|word| word.store(5, Relaxed));
-                for i in 0..n {
-                    make(&a[i * n..][..n], b, &c[i * n..][..n]);
-                }
+                make(a, b, c, n);
                 assert!(values(&matrices) == expected, "{n} wide");
             }
         }
