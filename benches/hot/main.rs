@@ -37,6 +37,7 @@ const ROWS: &[Row] = &[
     schbench::CALIBRATE_32_KIB,
     schbench::CALIBRATE_128_KIB,
     schbench::CALIBRATE_256_KIB,
+    schbench::PIPE,
     plan::OVERHEAD,
     plan::MEMORY,
     plan::CONSTANT_MEMORY,

@@ -1,6 +1,6 @@
 //! The time of schbench's work, by itself and side by side with the program: at 32 and 128 KiB,
 //! where malloc gives the program heap (the matrices fill a little less than 128 KiB), and at
-//! 256 KiB, where it gives a mapping.
+//! 256 KiB, where it gives a mapping. And its pipe mode, both on one CPU.
 
 use std::process::Command;
 use std::time::Duration;
@@ -37,6 +37,14 @@ pub const CALIBRATE_256_KIB: Row = Row {
     measure: || against_the_program(256, 5),
 };
 
+pub const PIPE: Row = Row {
+    name: "schbench: pipe mode of 64 B on one CPU, ops/s / the program's",
+    unit: "",
+    reach: Reach::AtLeast(1.0),
+    measure: pipe_against_the_program,
+};
+
+const CPU: usize = 0;
 const PAIRS: usize = 7;
 
 /// The median request of one worker of ours, in us.
@@ -68,6 +76,42 @@ fn against_the_program(footprint_kib: u32, operations: u32) -> Result<f64, Strin
         ratios.push(ours / theirs);
     }
     Ok(median(ratios))
+}
+
+/// The median over pairs of runs of our rate of transfers to the program's, at `-p 64 -t 1`.
+fn pipe_against_the_program() -> Result<f64, String> {
+    let section = Duration::from_secs(1);
+    let given = [("pipe", Raw::Text("64B".to_string())), ("threads", Raw::Int(1))];
+    let ours = || crew::run("schbench", &given, Some(CPU), section).map(|done| done.ops_per_s);
+    let mut ratios = Vec::with_capacity(PAIRS);
+    for pair in 0..PAIRS {
+        let (ours, theirs) = if pair % 2 == 0 {
+            let ours = ours()?;
+            (ours, program_in_pipe_mode()?)
+        } else {
+            let theirs = program_in_pipe_mode()?;
+            (ours()?, theirs)
+        };
+        ratios.push(ours / theirs);
+    }
+    Ok(median(ratios))
+}
+
+/// What `schbench` on the PATH says of its transfers per second, on the same CPU.
+fn program_in_pipe_mode() -> Result<f64, String> {
+    // A child has the affinity of the thread that starts it.
+    let child = || {
+        crew::pin(CPU)?;
+        let output = Command::new("schbench").args("-p 64 -t 1 -r 1".split(' ')).output();
+        output.map_err(|error| format!("no `schbench` on the PATH ({error})"))
+    };
+    let child = std::thread::spawn(child).join();
+    let output = child.map_err(|_| "a thread panicked".to_string())??;
+    let text = String::from_utf8_lossy(&output.stderr);
+    text.lines()
+        .find_map(|line| line.trim().strip_prefix("avg worker transfer:"))
+        .and_then(|rest| rest.split_whitespace().next()?.parse().ok())
+        .ok_or_else(|| format!("`schbench` printed no transfers: {text}"))
 }
 
 /// The same from `schbench` on the PATH: in its text, the first 50th percentile below
