@@ -4,6 +4,7 @@
 //! `cargo bench -- ping-pong`. Nothing fails here: numbers of a busy machine are for people.
 
 mod crew;
+mod drop_in;
 mod ping_pong;
 mod plan;
 mod sample;
@@ -34,9 +35,16 @@ const ROWS: &[Row] = &[
     ping_pong::RATIO,
     ping_pong::RATIO_TIMED,
     schbench::OPERATION,
-    schbench::CALIBRATE_32_KIB,
-    schbench::CALIBRATE_128_KIB,
-    schbench::CALIBRATE_256_KIB,
+    drop_in::CALIBRATE,
+    drop_in::CALIBRATE_128,
+    drop_in::CALIBRATE_32,
+    drop_in::SATURATED,
+    drop_in::SATURATED_NO_LOCKING,
+    drop_in::PIPE,
+    drop_in::MEMORY,
+    drop_in::MEMORY_OF_THE_PROGRAM,
+    drop_in::MANY,
+    drop_in::MANY_OF_THE_PROGRAM,
     plan::OVERHEAD,
     plan::MEMORY,
     plan::CONSTANT_MEMORY,

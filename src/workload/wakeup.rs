@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed, SeqCst},
+    Ordering::{Acquire, Relaxed, SeqCst},
 };
 
 use bytemuck::Zeroable;
@@ -33,6 +33,13 @@ impl Seat {
     /// list, say) it either finds, or whoever adds to it later sees the word and posts.
     pub fn block(&self) {
         self.word.store(BLOCKED, SeqCst);
+    }
+
+    /// As [`Seat::block`], where the worker then takes the list that begins here or enlists
+    /// elsewhere: that orders the two, and this costs nothing.
+    #[inline]
+    pub fn block_for_list(&self) {
+        self.word.store(BLOCKED, Relaxed);
     }
 
     /// Takes [`Seat::block`] back: there was work, no post is needed.
@@ -61,9 +68,11 @@ impl Seat {
     /// Sleeps until posted.
     #[inline]
     pub fn wait(&self, scope: Scope) {
-        while self.word.compare_exchange(RUNNING, BLOCKED, AcqRel, Acquire).is_err() {
+        while self.word.load(Acquire) != RUNNING {
             futex::wait(&self.word, BLOCKED, None, scope);
         }
+        // Nobody else writes to a word that is RUNNING.
+        self.word.store(BLOCKED, Relaxed);
     }
 
     /// The moment given to the post that ended the last wait.
@@ -80,6 +89,7 @@ impl Seat {
 
     /// Puts seat `index` of `seats` in front of the list that begins here. No lock: the list
     /// is only ever taken whole, so a stale head cannot come back.
+    #[inline]
     pub fn enlist(&self, seats: &[Seat], index: usize) {
         let mut head = self.link.load(Relaxed);
         loop {
@@ -94,17 +104,22 @@ impl Seat {
     /// Takes the whole list that begins here, posts all its seats, the latest first, and says
     /// how many. `now_ns` is asked once, after the list was taken and before the first post.
     pub fn post_list(&self, seats: &[Seat], scope: Scope, now_ns: impl Fn() -> u64) -> usize {
-        let mut link = self.link.swap(0, SeqCst);
+        let enlisted = self.take_list(seats);
         let now_ns = now_ns();
-        let mut posted = 0;
-        while link != 0 {
-            let seat = &seats[link as usize - 1];
+        enlisted.map(|index| seats[index].post_at(now_ns, scope)).count()
+    }
+
+    /// Takes the whole list that begins here: indices of seats, the latest first. A seat may
+    /// be posted as soon as its index is out.
+    #[inline]
+    pub fn take_list<'a>(&self, seats: &'a [Seat]) -> impl Iterator<Item = usize> + use<'a> {
+        let mut link = self.link.swap(0, SeqCst);
+        std::iter::from_fn(move || {
+            let index = (link as usize).checked_sub(1)?;
             // Read before the post: once awake, the worker may enlist itself again.
-            link = seat.link.load(Relaxed);
-            seat.post_at(now_ns, scope);
-            posted += 1;
-        }
-        posted
+            link = seats[index].link.load(Relaxed);
+            Some(index)
+        })
     }
 }
 

@@ -12,7 +12,9 @@ use bytemuck::Zeroable;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-const NS_PER_S: u64 = 1_000_000_000;
+pub const NS_PER_S: u64 = 1_000_000_000;
+/// No more requests per second than that.
+pub const MOST_PER_S: u64 = 100_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pattern {
@@ -34,42 +36,98 @@ impl Pattern {
 }
 
 /// The arrivals of one message thread, in ns since the start, ascending: every `of`-th of all.
+/// The rate is that of all message threads together and is told second by second.
 pub struct Arrivals {
     pattern: Pattern,
-    /// Of all message threads together; at least 1.
-    rate_per_s: u64,
     of: u64,
-    /// The number, among all arrivals, of this thread's next.
+    begins_ns: u64,
+    per_s: u64,
+    /// Of this thread's next arrival, among all of this second.
     number: u64,
     random: ChaCha8Rng,
-    poisson_ns: f64,
+    /// Poisson only: where in the second this thread is, and how far its next arrival is off,
+    /// in mean gaps. What is left of it at the end of a second is taken into the next one:
+    /// the process has no memory but for that, so it stays Poisson at each rate.
+    at_ns: f64,
+    gaps_left: f64,
 }
 
 impl Arrivals {
     /// For message thread `index` of `of`. The seed is used by Poisson arrivals alone.
-    pub fn new(pattern: Pattern, rate_per_s: u64, index: u64, of: u64, seed: u64) -> Arrivals {
-        let random = ChaCha8Rng::seed_from_u64(seed);
-        Arrivals { pattern, rate_per_s, of, number: index, random, poisson_ns: 0.0 }
+    pub fn new(pattern: Pattern, index: u64, of: u64, seed: u64) -> Arrivals {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let gaps_left = exponential(&mut random);
+        let (begins_ns, per_s, number, at_ns) = (0, 0, index, 0.0);
+        Arrivals { pattern, of, begins_ns, per_s, number, random, at_ns, gaps_left }
     }
 
-    #[inline]
-    pub fn next_ns(&mut self) -> u64 {
-        let (number, rate) = (self.number, self.rate_per_s);
-        self.number += self.of;
-        match self.pattern {
-            Pattern::Burst => number / rate * NS_PER_S,
-            Pattern::Uniform => {
-                (u128::from(number) * u128::from(NS_PER_S) / u128::from(rate)) as u64
-            }
-            Pattern::Poisson => {
-                // The inverse of the exponential distribution; 1 - u is never 0.
-                let u: f64 = self.random.random();
-                let mean_gap_ns = self.of as f64 / rate as f64 * NS_PER_S as f64;
-                self.poisson_ns -= (1.0 - u).ln() * mean_gap_ns;
-                self.poisson_ns as u64
-            }
-        }
+    /// Goes on with second `second`, the next one, at this rate. What was left of the last
+    /// one is left out, see [`Arrivals::end`].
+    pub fn begin(&mut self, second: u64, per_s: u64) {
+        self.skip();
+        // Requests of all seconds are dealt in turn, so that no thread has all the odd ones.
+        self.number -= self.per_s;
+        (self.begins_ns, self.per_s, self.at_ns) = (second * NS_PER_S, per_s, 0.0);
     }
+
+    /// The next arrival of this second.
+    #[inline]
+    pub fn next_ns(&mut self) -> Option<u64> {
+        if let Pattern::Poisson = self.pattern {
+            return self.next_poisson_ns();
+        }
+        if self.number >= self.per_s {
+            return None;
+        }
+        let number = self.number;
+        self.number += self.of;
+        Some(match self.pattern {
+            Pattern::Uniform => self.begins_ns + number * NS_PER_S / self.per_s,
+            _ => self.begins_ns,
+        })
+    }
+
+    fn next_poisson_ns(&mut self) -> Option<u64> {
+        let gap_ns = self.mean_gap_ns();
+        let at_ns = self.at_ns + self.gaps_left * gap_ns;
+        if at_ns >= NS_PER_S as f64 {
+            self.gaps_left -= (NS_PER_S as f64 - self.at_ns) / gap_ns;
+            self.at_ns = NS_PER_S as f64;
+            return None;
+        }
+        self.at_ns = at_ns;
+        self.gaps_left = exponential(&mut self.random);
+        Some(self.begins_ns + at_ns as u64)
+    }
+
+    fn mean_gap_ns(&self) -> f64 {
+        self.of as f64 / self.per_s as f64 * NS_PER_S as f64
+    }
+
+    /// Ends this second and says how many arrivals were left in it: of Poisson arrivals, as
+    /// many as are to be expected.
+    pub fn end(&mut self) -> u64 {
+        if let Pattern::Poisson = self.pattern {
+            let left_ns = NS_PER_S as f64 - self.at_ns;
+            self.at_ns = NS_PER_S as f64;
+            return (left_ns / self.mean_gap_ns()).round() as u64;
+        }
+        self.skip()
+    }
+
+    /// Counts on to this thread's first number after this second.
+    fn skip(&mut self) -> u64 {
+        let left = self.per_s.saturating_sub(self.number).div_ceil(self.of);
+        self.number += left * self.of;
+        left
+    }
+}
+
+/// Of mean 1, by the inverse of the distribution.
+fn exponential(random: &mut ChaCha8Rng) -> f64 {
+    // 1 - u is never 0.
+    let u: f64 = random.random();
+    -(1.0 - u).ln()
 }
 
 /// More than this many requests behind the worker's last look at its queue are not queued.
@@ -129,46 +187,103 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn first(pattern: Pattern, rate: u64, index: u64, of: u64, count: usize) -> Vec<u64> {
-        let mut arrivals = Arrivals::new(pattern, rate, index, of, 42 + index);
-        (0..count).map(|_| arrivals.next_ns()).collect()
+    /// The arrivals of message thread `index` in seconds of these rates.
+    fn in_seconds(pattern: Pattern, rates: &[u64], index: u64, of: u64) -> Vec<u64> {
+        let mut arrivals = Arrivals::new(pattern, index, of, 42 + index);
+        let mut all = Vec::new();
+        for (second, &per_s) in (0..).zip(rates) {
+            arrivals.begin(second, per_s);
+            all.extend(std::iter::from_fn(|| arrivals.next_ns()));
+        }
+        all
     }
+
+    const MS: u64 = 1_000_000;
 
     #[test]
     fn bursts_come_whole_at_each_second_and_uniform_ones_evenly() {
-        assert_eq!(first(Pattern::Burst, 3, 0, 1, 5), [0, 0, 0, NS_PER_S, NS_PER_S]);
-        assert_eq!(first(Pattern::Uniform, 4, 0, 1, 3), [0, 250_000_000, 500_000_000]);
-        assert_eq!(first(Pattern::Uniform, 4, 1, 2, 3), [250_000_000, 750_000_000, 1_250_000_000]);
+        let burst = |rates: &[u64]| in_seconds(Pattern::Burst, rates, 0, 1);
+        assert_eq!(burst(&[3, 0, 2]), [0, 0, 0, 2 * NS_PER_S, 2 * NS_PER_S]);
+        let uniform = |index, of| in_seconds(Pattern::Uniform, &[4, 2], index, of);
+        assert_eq!(uniform(0, 1), [0, 250, 500, 750, 1_000, 1_500].map(|ms| ms * MS));
+        assert_eq!(uniform(1, 2), [250, 750, 1_500].map(|ms| ms * MS));
+        assert_eq!(uniform(2, 4), [500 * MS]);
+        assert_eq!(uniform(0, 4), [0, NS_PER_S], "the next second goes on where this one ended");
+    }
+
+    /// Mean and standard deviation of the gaps of arrivals within one second.
+    fn gaps(times: &[u64], second: u64) -> (f64, f64) {
+        let within = |ns: &&[u64]| ns.iter().all(|ns| ns / NS_PER_S == second);
+        let gaps: Vec<f64> =
+            times.windows(2).filter(within).map(|pair| (pair[1] - pair[0]) as f64).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        (mean, variance.sqrt())
     }
 
     #[test]
-    fn poisson_arrivals_keep_the_rate_and_the_spread_of_gaps() {
-        let times = first(Pattern::Poisson, 1_000, 1, 2, 20_000);
-        let gaps: Vec<f64> =
-            times.iter().zip(&times[1..]).map(|(from, to)| (to - from) as f64).collect();
-        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
-        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
-        // Half of 1,000 a second: 2 ms. An exponential's standard deviation is its mean.
-        assert!((mean / 2e6 - 1.0).abs() < 0.03, "{mean}");
-        assert!((variance.sqrt() / mean - 1.0).abs() < 0.05, "{variance}");
-        assert_eq!(times, first(Pattern::Poisson, 1_000, 1, 2, 20_000), "seeded");
+    fn poisson_arrivals_keep_the_rate_of_each_second_and_the_spread_of_gaps() {
+        let rates = [20_000, 60_000];
+        let times = in_seconds(Pattern::Poisson, &rates, 1, 2);
+        assert!(times.is_sorted());
+        for (second, per_s) in (0..).zip(rates) {
+            let (mean, deviation) = gaps(&times, second);
+            // Every second one is this thread's. An exponential's deviation is its mean.
+            assert!((mean / (2e9 / per_s as f64) - 1.0).abs() < 0.03, "{mean} at {per_s}");
+            assert!((deviation / mean - 1.0).abs() < 0.05, "{deviation} at {per_s}");
+        }
+        assert_eq!(times, in_seconds(Pattern::Poisson, &rates, 1, 2), "seeded");
+    }
+
+    /// Where a second ends may not be seen: at much less than one a second, too, as many
+    /// come as should.
+    #[test]
+    fn poisson_arrivals_reach_over_the_ends_of_seconds() {
+        let times = in_seconds(Pattern::Poisson, &[1; 20_000], 0, 10);
+        assert!((times.len() as f64 / 2_000.0 - 1.0).abs() < 0.1, "{} of 2000", times.len());
+        // And they are spread over the seconds, not at one end of each.
+        let mean = times.iter().map(|ns| (ns % NS_PER_S) as f64).sum::<f64>() / times.len() as f64;
+        assert!((mean / 5e8 - 1.0).abs() < 0.1, "{mean}");
+    }
+
+    #[test]
+    fn what_is_left_of_a_second_can_be_counted_and_left_out() {
+        for (pattern, expected) in [(Pattern::Burst, 399), (Pattern::Uniform, 399)] {
+            let mut arrivals = Arrivals::new(pattern, 1, 2, 1);
+            arrivals.begin(0, 1_000);
+            assert_eq!((0..101).filter_map(|_| arrivals.next_ns()).count(), 101);
+            assert_eq!((arrivals.end(), arrivals.next_ns(), arrivals.end()), (expected, None, 0));
+            arrivals.begin(1, 2);
+            assert!(arrivals.next_ns().is_some_and(|ns| ns >= NS_PER_S), "{pattern:?}");
+            assert_eq!(arrivals.next_ns(), None, "one of two");
+        }
+        let mut arrivals = Arrivals::new(Pattern::Poisson, 1, 2, 1);
+        arrivals.begin(0, 1_000_000);
+        let half = std::iter::from_fn(|| arrivals.next_ns()).find(|&ns| ns > NS_PER_S / 2);
+        assert!(half.is_some());
+        let left = arrivals.end();
+        assert!((249_000..250_001).contains(&left), "{left}");
+        assert_eq!((arrivals.next_ns(), arrivals.end()), (None, 0));
+        arrivals.begin(1, 1_000_000);
+        assert!(arrivals.next_ns().is_some_and(|ns| (NS_PER_S..NS_PER_S + MS).contains(&ns)));
     }
 
     proptest! {
         #[test]
         fn message_threads_share_the_rate_to_the_last_request(
             pattern in prop_oneof![Just(Pattern::Burst), Just(Pattern::Uniform)],
-            rate in 1u64..500,
+            rates in proptest::collection::vec(0u64..500, 0..5),
             of in 1u64..9,
         ) {
-            let within = |index| {
-                let mut arrivals = Arrivals::new(pattern, rate, index, of, 1);
-                std::iter::from_fn(|| Some(arrivals.next_ns()).filter(|&ns| ns < 3 * NS_PER_S))
-                    .collect::<Vec<_>>()
-            };
-            let all: Vec<Vec<u64>> = (0..of).map(within).collect();
+            let all: Vec<Vec<u64>> =
+                (0..of).map(|index| in_seconds(pattern, &rates, index, of)).collect();
             prop_assert!(all.iter().all(|own| own.is_sorted()));
-            prop_assert_eq!(all.iter().map(Vec::len).sum::<usize>() as u64, 3 * rate);
+            for (second, &per_s) in (0..).zip(&rates) {
+                let arrived = all.iter().flatten().filter(|&&ns| ns / NS_PER_S == second);
+                prop_assert_eq!(arrived.count() as u64, per_s);
+            }
+            let counts = all.iter().map(Vec::len);
+            prop_assert!(counts.clone().max() <= counts.min().map(|least| least + 1));
         }
     }
 

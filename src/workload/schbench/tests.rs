@@ -1,6 +1,9 @@
 //! The workload run by a crew: requests, locks, arrivals.
 
+use std::collections::BTreeSet;
+
 use super::super::testing::{Crew, params};
+use super::spec::{DROPPED, REQUEST, RESPONSE, SETTLED};
 use super::*;
 use crate::model::Raw;
 use crate::workload::{Pool, Slot};
@@ -27,6 +30,11 @@ fn request<'a>(params: &'a Params, count: u32, pool: &'a Pool) -> Request<'a> {
     Request { params, count, kind: WorkerKind::Threads, pool, seed: 1 }
 }
 
+/// CPUs 0 and 1 and no more.
+fn two() -> Pool {
+    Pool::first(2)
+}
+
 #[test]
 fn sets_are_copies_of_message_threads_each_with_its_workers() {
     let cases: &[(Given, u32, u32, &[usize])] = &[
@@ -34,36 +42,209 @@ fn sets_are_copies_of_message_threads_each_with_its_workers() {
         (&[("message-threads", Raw::Int(2))], 1, 3, &[0, 1, 1, 0, 1, 1]),
         (&[("message-threads", Raw::Int(4))], 1, 2, &[0, 1, 0, 1, 0, 1, 0, 1]),
         (&[("threads", Raw::Int(1))], 3, 8, &[0, 1, 0, 1, 0, 1]),
+        (&[("threads", Raw::Int(1)), ("rps", Raw::Int(9))], 2, 8, &[0, 1, 0, 1]),
+        (&[("auto-rps", text("50%"))], 2, 2, &[0, 1, 1, 2, 0, 1, 1, 2]),
+        (&[("pipe", text("64B"))], 1, 2, &[0, 1, 1]),
     ];
     for (given, count, cpus, expected) in cases {
-        let params = params(&Schbench, given);
-        let pool = Pool::first(*cpus);
+        let (params, pool) = (params(&Schbench, given), Pool::first(*cpus));
         let request = request(&params, *count, &pool);
         assert_eq!(Schbench.layout(&request).unwrap(), *expected, "{given:?}");
         let shape = Shape::of(&request).unwrap();
-        let mut seen = std::collections::BTreeSet::new();
-        for (index, &role) in expected.iter().enumerate() {
-            let (copy, group, seat) = shape.place(index);
-            assert!(copy < shape.copies && group < shape.groups && seat < Some(shape.threads));
-            assert_eq!(seat.is_none(), role == MESSAGE);
-            assert!(seen.insert((copy, group, seat)), "worker {index} has a place of its own");
+        let places: BTreeSet<Place> = shape.places().collect();
+        assert_eq!(places.len(), expected.len(), "each has a place of its own");
+        let (mut copies, mut groups) = (0, 0);
+        for place in places {
+            match place {
+                Place::Worker { copy, group, seat } => {
+                    assert!(copy < shape.copies && group < shape.groups && seat < shape.threads);
+                }
+                Place::Message { copy, group } => {
+                    (copies, groups) = (copies.max(copy + 1), groups.max(group + 1));
+                }
+                Place::Governor { copy } => assert!(copy < shape.copies),
+            }
         }
+        assert_eq!((copies, groups), (shape.copies, shape.groups), "{given:?}");
     }
 }
 
 #[test]
 fn what_does_not_go_together_is_refused() {
+    let pipe = ("pipe", text("64B"));
+    let auto = ("auto-rps", text("50%"));
     let cases: &[(Given, u32, &str)] = &[
         (&[("arrivals", text("poisson"))], 1, "needs a rate"),
+        (&[pipe.clone(), ("arrivals", text("poisson"))], 1, "needs a rate"),
         (&[("rps", Raw::Int(1)), ("message-threads", Raw::Int(2))], 1, "without a request"),
+        (&[("rps", Raw::Int(1)), ("message-threads", Raw::Int(2)), auto.clone()], 1, "rps = 1"),
         (&[("threads", Raw::Int(65_536))], 3, "make 196611 workers"),
         (&[], u32::MAX, "at most 131072"),
+        (&[pipe.clone(), ("rps", Raw::Int(1))], 1, "rps does not go with it"),
+        (&[pipe.clone(), auto], 1, "auto-rps does not go with it"),
+        (&[pipe.clone(), ("calibrate", Raw::Bool(true))], 1, "calibrate does not go with it"),
+        (&[pipe, ("split", text("50%"))], 1, "split does not go with it"),
     ];
     for (given, count, expected) in cases {
         let params = params(&Schbench, given);
-        let why = Schbench.layout(&request(&params, *count, &Pool::first(2))).unwrap_err();
+        let why = Schbench.layout(&request(&params, *count, &two())).unwrap_err();
         assert!(why.contains(expected), "{why}");
     }
+}
+
+fn cpus(text: &str) -> CpuSet {
+    text.parse().unwrap()
+}
+
+/// Where message threads and workers stay, one after the other as `message:workers`.
+fn pinned(given: Given, count: u32, pool: &Pool) -> Result<String, String> {
+    let params = params(&Schbench, given);
+    let request = request(&params, count, pool);
+    Schbench.layout(&request)?;
+    let load = Schbench.prepare(&request)?;
+    let shape = Shape::of(&request)?;
+    let shown = |index: usize| load.cpus(index).map_or("all".to_string(), |cpus| cpus.to_string());
+    let mut groups: Vec<String> = Vec::new();
+    for (index, place) in shape.places().enumerate() {
+        match place {
+            Place::Message { .. } => groups.push(shown(index)),
+            Place::Worker { seat: 0, .. } => {
+                groups.last_mut().unwrap().push_str(&format!(":{}", shown(index)));
+            }
+            Place::Worker { .. } => {
+                let own = groups.last().unwrap().rsplit(':').next().unwrap();
+                assert_eq!(own, shown(index), "the workers of one message thread");
+            }
+            Place::Governor { .. } => assert_eq!(load.cpus(index), None),
+        }
+    }
+    Ok(groups.join(" "))
+}
+
+#[test]
+fn message_threads_and_workers_stay_where_the_plan_says() {
+    let (auto, list) = (|name| (name, text("auto")), |name, cpus| (name, text(cpus)));
+    let (message, worker) = ("message-cpus", "worker-cpus");
+    let three = ("message-threads", Raw::Int(3));
+    let numa = ("numa", Raw::Bool(true));
+    let cases: &[(Given, u32, Result<&str, &str>)] = &[
+        (&[], 1, Ok("all:all")),
+        (&[list(message, "2,5"), three.clone()], 1, Ok("2:all 5:all 2:all")),
+        (&[list(worker, "4-7")], 1, Ok("all:4-7")),
+        (&[list(message, "3"), list(worker, "2-3")], 2, Ok("3:2-3 3:2-3")),
+        (&[auto(message)], 1, Ok("2:3-7")),
+        (&[auto(worker), three.clone()], 1, Ok("2:5-7 3:5-7 4:5-7")),
+        (&[auto(message), auto(worker)], 2, Ok("2:4-7 3:4-7")),
+        (&[auto(message), list(worker, "2-3"), three.clone()], 1, Ok("2:2-3 3:2-3 4:2-3")),
+        (&[list(message, "5,7"), auto(worker)], 1, Ok("5:2-4,6")),
+        (&[auto(message), ("auto-rps", text("50%"))], 1, Ok("2:3-7")),
+        (&[list(message, "2-7"), auto(worker)], 1, Err("take CPUs 2-7, and the pool has CPUs 2-7")),
+        (&[auto(message), ("message-threads", Raw::Int(6))], 1, Err("none is left for the work")),
+        (&[list(message, "1-2,9")], 1, Err("message-cpus = 1-2,9: 1,9 is not among")),
+        (
+            &[list(worker, "8")],
+            1,
+            Err("worker-cpus = 8: 8 is not among the CPUs that workers may use, 2-7"),
+        ),
+        (&[("numa", Raw::Bool(true))], 1, Ok("2-3:2-3 4-7:4-7")),
+        (&[numa.clone(), three.clone()], 1, Ok("2-3:2-3 4-7:4-7 2-3:2-3")),
+        (&[numa.clone(), ("message-threads", Raw::Int(1))], 1, Err("2 NUMA nodes (CPUs 2-3; 4-7)")),
+        (&[numa.clone(), list(worker, "2")], 1, Err("worker-cpus = 2 does not go with it")),
+        (&[numa, auto(message)], 1, Err("message-cpus = auto does not go with it")),
+    ];
+    let pool = Pool::new(cpus("2-7"), &[cpus("0-3"), cpus("4-9")]);
+    for (given, count, expected) in cases {
+        let got = pinned(given, *count, &pool);
+        let fits = match (&got, expected) {
+            (Err(why), Err(part)) => why.contains(part),
+            (Ok(got), Ok(expected)) => got == expected,
+            _ => false,
+        };
+        assert!(fits, "{given:?}: {got:?}, not {expected:?}");
+    }
+}
+
+#[test]
+fn what_depends_on_a_machine_is_not_refused_before_it_is_known() {
+    for name in ["message-cpus", "worker-cpus"] {
+        let unknown = Pool::default();
+        assert_eq!(pinned(&[(name, text("auto"))], 1, &unknown).as_deref(), Ok("all:all"));
+        assert!(pinned(&[(name, text("5")), ("threads", Raw::Int(1))], 1, &unknown).is_ok());
+    }
+    assert_eq!(pinned(&[("numa", Raw::Bool(true))], 1, &Pool::default()).as_deref(), Ok("all:all"));
+}
+
+#[test]
+fn nodes_share_the_cpus_of_the_pool_as_workers() {
+    let pool = Pool::new(cpus("0-6"), &[cpus("0-2"), cpus("3-6")]);
+    let params = params(&Schbench, &[("numa", Raw::Bool(true))]);
+    let shape = Shape::of(&request(&params, 1, &pool)).unwrap();
+    assert_eq!((shape.groups, shape.threads), (2, 4), "7 CPUs by 2 nodes, rounded up");
+}
+
+#[test]
+fn a_governor_begins_with_the_rate_or_with_ten_or_one_a_message_thread() {
+    for (rps, groups, expected) in [(0, 1, 10), (0, 12, 12), (7, 2, 7)] {
+        let given = [
+            ("auto-rps", text("50%")),
+            ("rps", Raw::Int(rps)),
+            ("message-threads", Raw::Int(groups)),
+        ];
+        let params = params(&Schbench, &given);
+        assert_eq!(Shape::of(&request(&params, 1, &two())).unwrap().first_rps(), expected);
+    }
+}
+
+#[test]
+fn each_mode_tells_what_it_measures() {
+    let cases: &[(Given, &str, &str)] = &[
+        (&[], "wakeup request", "rps_p20 rps_p50 rps_p90"),
+        (&[("calibrate", Raw::Bool(true))], "wakeup request", "rps_p20 rps_p50 rps_p90"),
+        (&[("rps", Raw::Int(9))], "wakeup request response", "rps_p20 rps_p50 rps_p90"),
+        (
+            &[("auto-rps", text("50%"))],
+            "wakeup request response",
+            "rps_p20 rps_p50 rps_p90 rps_goal",
+        ),
+        (&[("pipe", text("64B"))], "wakeup", ""),
+    ];
+    for (given, histograms, metrics) in cases {
+        let params = params(&Schbench, given);
+        let names = Schbench.histograms(&params).iter().map(|latency| latency.name);
+        assert_eq!(names.collect::<Vec<_>>().join(" "), *histograms, "{given:?}");
+        let names = Schbench.metrics(&params).iter().map(|metric| metric.name);
+        assert_eq!(names.collect::<Vec<_>>().join(" "), *metrics, "{given:?}");
+        let load = Schbench.prepare(&request(&params, 1, &two())).unwrap();
+        let told = load.metrics(&measured(&[1.0]));
+        let told: Vec<&str> = told.iter().map(|metric| metric.name.as_str()).collect();
+        assert_eq!(told.join(" "), *metrics, "{given:?}");
+    }
+}
+
+fn measured(window_ops_per_s: &[f64]) -> Measured {
+    Measured {
+        measured_ns: 1,
+        ops: 0,
+        window_ops_per_s: window_ops_per_s.to_vec(),
+        counters: [0; crate::workload::MAX_COUNTERS],
+        histograms: Vec::new(),
+    }
+}
+
+#[test]
+fn requests_per_second_are_told_by_nearest_rank_over_windows() {
+    let params = params(&Schbench, &[("auto-rps", text("50%")), ("rps", Raw::Int(30))]);
+    let load = Schbench.prepare(&request(&params, 2, &two())).unwrap();
+    let values = |windows: &[f64]| -> Vec<Option<f64>> {
+        load.metrics(&measured(windows)).into_iter().map(|metric| metric.value.known()).collect()
+    };
+    let goal = Some(60.0); // of both copies
+    let of = |values: [f64; 3]| [Some(values[0]), Some(values[1]), Some(values[2]), goal];
+    assert_eq!(values(&[7.0]), of([7.0, 7.0, 7.0]));
+    assert_eq!(values(&[5.0, 1.0, 4.0, 2.0, 3.0]), of([1.0, 3.0, 5.0]));
+    let ten: Vec<f64> = (1..=10).rev().map(f64::from).collect();
+    assert_eq!(values(&ten), of([2.0, 5.0, 9.0]));
+    assert_eq!(values(&[]), [None, None, None, goal]);
 }
 
 #[test]
@@ -87,10 +268,10 @@ fn a_split_gives_the_sizes_and_operations_of_schbench() {
 
 #[test]
 fn calibrating_takes_no_lock() {
-    for (calibrate, locking, expected) in
-        [(false, true, true), (false, false, false), (true, true, false)]
+    for (calibrate, no_locking, expected) in
+        [(false, false, true), (false, true, false), (true, false, false)]
     {
-        let given = [("calibrate", Raw::Bool(calibrate)), ("no-locking", Raw::Bool(!locking))];
+        let given = [("calibrate", Raw::Bool(calibrate)), ("no-locking", Raw::Bool(no_locking))];
         let params = params(&Schbench, &given);
         assert_eq!(Rules::of(&params).unwrap().locking, expected);
     }
@@ -116,11 +297,13 @@ fn every_worker_is_served_in_every_mode() {
             ("arrivals", text("poisson")),
             ("message-threads", Raw::Int(2)),
         ],
+        &[("auto-rps", text("50%")), ("rps", Raw::Int(2_000))],
+        &[("pipe", text("5000B")), ("message-threads", Raw::Int(2))],
     ];
     for mode in modes {
         let params = given(mode);
         let crew = Crew::start(&Schbench, &params, 2);
-        let roles = Schbench.layout(&request(&params, 2, &Pool::first(2))).unwrap();
+        let roles = Schbench.layout(&request(&params, 2, &two())).unwrap();
         let served = |crew: &Crew| {
             let workers = crew.slots().iter().zip(&roles).filter(|(_, role)| **role == WORKER);
             workers.map(|(slot, _)| slot.ops()).min() >= Some(20)
@@ -129,10 +312,12 @@ fn every_worker_is_served_in_every_mode() {
         // The first burst may be queued before a worker first looks: no wake-up until the next.
         crew.wait_until(&format!("a wake-up, {mode:?}"), woken);
         crew.stop();
-        let idle = crew.slots().iter().zip(&roles).filter(|(_, role)| **role == MESSAGE);
+        let idle = crew.slots().iter().zip(&roles).filter(|(_, role)| **role != WORKER);
         assert_eq!(idle.map(|(slot, _)| slot.ops()).sum::<u64>(), 0, "messages are no requests");
         let measured = crew.measured();
-        assert!(measured.histograms[REQUEST].total() >= 20, "{mode:?}");
+        for (histogram, latency) in measured.histograms.iter().zip(Schbench.histograms(&params)) {
+            assert!(histogram.total() >= 1, "{} of {mode:?}", latency.name);
+        }
     }
 }
 
@@ -164,14 +349,84 @@ fn at_a_rate_that_is_too_high_requests_are_dropped_and_counted() {
 }
 
 #[test]
-fn processes_share_turns_requests_locks_and_matrices() {
-    let modes: [Given; 2] =
-        [&[("split", text("50%"))], &[("rps", Raw::Int(2_000)), ("arrivals", text("uniform"))]];
+fn a_response_is_counted_from_the_intended_arrival() {
+    // Bursts of 20, one at a time: the last waits for the sleeps of the others.
+    let params = given(&[
+        ("rps", Raw::Int(20)),
+        ("threads", Raw::Int(1)),
+        ("operations", Raw::Int(0)),
+        ("sleep", text("1ms")),
+    ]);
+    let crew = Crew::start(&Schbench, &params, 1);
+    crew.wait_until("a burst", |crew| crew.measured().histograms[RESPONSE].total() >= 20);
+    crew.stop();
+    let measured = crew.measured();
+    assert!(measured.histograms[RESPONSE].max_ns() >= Some(20_000_000));
+    let fastest = |index: usize| measured.histograms[index].min_ns();
+    assert!(fastest(RESPONSE) >= fastest(REQUEST), "a request is part of its response");
+}
+
+/// What a second cannot take is dropped when it ends: else, with a pause after each of these
+/// requests, the second one would begin after 100 s.
+#[test]
+fn seconds_begin_on_time_at_a_rate_that_is_too_high() {
+    for arrivals in ["burst", "poisson"] {
+        let params = given(&[
+            ("rps", Raw::Int(1_000_000)),
+            ("sleep", text("5ms")),
+            ("arrivals", text(arrivals)),
+        ]);
+        let crew = Crew::start(&Schbench, &params, 1);
+        crew.wait_until("most of two seconds' requests dropped", |crew| {
+            crew.measured().counters[DROPPED] > 1_800_000
+        });
+        crew.stop();
+    }
+}
+
+fn goal(crew: &Crew) -> f64 {
+    let metrics = crew.load().metrics(&crew.measured());
+    let goal = metrics.into_iter().find(|metric| metric.name == "rps_goal");
+    goal.and_then(|metric| metric.value.known()).expect("a goal")
+}
+
+#[test]
+fn a_governor_lowers_a_rate_that_keeps_the_cpus_too_busy() {
+    let params = given(&[("auto-rps", text("0.1%")), ("rps", Raw::Int(100_000))]);
+    let crew = Crew::start(&Schbench, &params, 1);
+    crew.wait_until("a lower rate", |crew| goal(crew) < 100_000.0);
+    crew.stop();
+}
+
+#[test]
+fn seconds_are_counted_once_the_target_was_hit() {
+    // However busy the machine is, 90 to 100 % is a hit, and with spinning workers it is.
+    let params = given(&[
+        ("auto-rps", text("95%")),
+        ("rps", Raw::Int(2_000)),
+        ("sleep", text("0s")),
+        ("threads", Raw::Int(4)),
+        ("cache-footprint", text("64KiB")),
+        ("operations", Raw::Int(200)),
+    ]);
+    let crew = Crew::start(&Schbench, &params, 1);
+    crew.wait_until("a settled second", |crew| crew.measured().counters[SETTLED] > 0);
+    crew.stop();
+}
+
+#[test]
+fn processes_share_turns_requests_locks_matrices_and_buffers() {
+    let modes: [Given; 4] = [
+        &[("split", text("50%"))],
+        &[("rps", Raw::Int(2_000)), ("arrivals", text("uniform"))],
+        &[("rps", Raw::Int(2_000)), ("auto-rps", text("50%"))],
+        &[("pipe", text("64B"))],
+    ];
     for mode in modes {
         let params = given(mode);
         let crew = Crew::start_as(&Schbench, &params, 1, WorkerKind::Processes);
         crew.wait_until(&format!("20 requests of each process, {mode:?}"), |crew| {
-            crew.slots().iter().skip(1).all(|slot| slot.ops() >= 20)
+            crew.slots().iter().skip(1).take(2).all(|slot| slot.ops() >= 20)
         });
         crew.wait_until(&format!("a wake-up, {mode:?}"), woken);
         crew.stop();

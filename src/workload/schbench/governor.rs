@@ -1,0 +1,168 @@
+//! Changes the rate of a copy once a second until the CPUs are as busy as asked for.
+//!
+//! The rule is that of schbench's automatic rate. Differences: it looks at the CPUs that it
+//! may run on, not at the whole machine; waiting for a disk is idle; each message thread
+//! keeps a request a second (schbench's rate never leaves 0 again); and the rate does not
+//! grow while requests are dropped (schbench's grows to 2^31).
+
+use std::collections::BTreeMap;
+
+use crate::model::{CpuSet, Reading};
+use crate::sys::load::{self, CpuTimes};
+use crate::sys::{Host, clock, sched};
+use crate::workload::Worker;
+
+use super::arrivals::{MOST_PER_S, NS_PER_S};
+use super::rate::Pace;
+use super::spec::SETTLED;
+
+/// It looks that long before each second of its message threads, so that they find the new
+/// rate when they begin.
+const EARLY_NS: u64 = 10_000_000;
+
+pub struct Governor<'a> {
+    pub pace: &'a Pace,
+    pub target_percent: f64,
+    pub least_per_s: u64,
+}
+
+impl Governor<'_> {
+    pub fn govern(&self, worker: &Worker) -> Result<(), String> {
+        let cpus = sched::affinity(0).map_err(|error| format!("sched_getaffinity: {error}"))?;
+        let started_ns = worker.start();
+        let (mut times, mut overloads) = (read(&cpus)?, self.pace.overloads());
+        let (mut settled_at, mut settled) = (None, 0);
+        while worker.running() {
+            // The next one, where the last look came late.
+            let second = (clock::monotonic_ns() + EARLY_NS - started_ns) / NS_PER_S + 1;
+            clock::sleep_until(started_ns + second * NS_PER_S - EARLY_NS);
+            let (times_before, overloads_before) = (times, overloads);
+            (times, overloads) = (read(&cpus)?, self.pace.overloads());
+            let Some(busy_percent) = busy_percent(times_before, times) else { continue };
+            let step = self.step(self.pace.per_s(), busy_percent, overloads > overloads_before);
+            self.pace.set_per_s(step.per_s);
+            let settled_at = *settled_at.get_or_insert(if step.hit { second } else { continue });
+            worker.count(SETTLED, second - settled_at - settled);
+            settled = second - settled_at;
+        }
+        Ok(())
+    }
+
+    /// What follows from a second at `per_s` in which the CPUs were `busy_percent` busy.
+    fn step(&self, per_s: u64, busy_percent: f64, overloaded: bool) -> Step {
+        let (factor, hit) = factor(self.target_percent / busy_percent);
+        let wanted = per_s as f64 * factor;
+        let wanted = if factor > 1.0 { wanted.ceil() } else { wanted.floor() } as u64;
+        let wanted = wanted.clamp(self.least_per_s, MOST_PER_S);
+        Step { per_s: if overloaded { wanted.min(per_s) } else { wanted }, hit }
+    }
+}
+
+#[derive(Debug, PartialEq)]
+struct Step {
+    per_s: u64,
+    /// Close enough to the target.
+    hit: bool,
+}
+
+/// By how much the rate changes where the target is `missing` times what was reached, and
+/// whether that is a hit: steps are cut to 0.3 and 3, and smaller near 1.
+fn factor(missing: f64) -> (f64, bool) {
+    match missing {
+        m if m > 3.0 => (3.0, false),
+        m if m >= 1.5 => (m, false),
+        m if m >= 1.2 => (1.0 + (m - 1.0) / 4.0, false),
+        m if m >= 1.0 => (1.0 + (m - 1.0) / 8.0, true),
+        m if m > 0.9 => {
+            let factor = m + (1.0 - m) / 8.0;
+            (factor, factor > 0.95)
+        }
+        m if m > 0.8 => (m + (1.0 - m) / 4.0, false),
+        m if m >= 0.3 => (m, false),
+        // No number either: nothing was reached and nothing asked for.
+        _ => (0.3, false),
+    }
+}
+
+/// Busy and all time of these CPUs since boot, in ns.
+fn read(cpus: &CpuSet) -> Result<(u64, u64), String> {
+    match load::cpu_times(&Host::default()) {
+        Reading::Known(times) => Ok(sum(&times, cpus)),
+        Reading::Unknown(why) => Err(format!("how busy the CPUs are is not known: {why}")),
+    }
+}
+
+fn sum(times: &BTreeMap<u32, CpuTimes>, cpus: &CpuSet) -> (u64, u64) {
+    let own = times.iter().filter(|(cpu, _)| cpus.contains(**cpu));
+    own.fold((0, 0), |(busy, all), (_, times)| {
+        let own_busy = times.task_ns + times.interrupt_ns + times.steal_ns;
+        (busy + own_busy, all + own_busy + times.idle_ns)
+    })
+}
+
+/// Between two readings; `None` where no time has passed.
+fn busy_percent(before: (u64, u64), after: (u64, u64)) -> Option<f64> {
+    let all = after.1.checked_sub(before.1).filter(|&all| all > 0)?;
+    Some(after.0.saturating_sub(before.0) as f64 / all as f64 * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_those_of_schbench() {
+        // Rate, target, busy, overloaded: the next rate, and whether the target was hit.
+        let cases: &[(u64, f64, f64, bool, u64, bool)] = &[
+            (10, 50.0, 0.0, false, 30, false), // nothing to divide by: the largest step
+            (10, 50.0, 10.0, false, 30, false), // 5 times: cut to 3
+            (100, 50.0, 20.0, false, 250, false), // 2.5 times, as it is
+            (100, 60.0, 40.0, false, 150, false), // 1.5 times, as it is
+            (1000, 56.0, 40.0, false, 1100, false), // 1.4 times: a quarter of the way
+            (1000, 48.0, 40.0, false, 1050, false), // 1.2 times: no hit yet
+            (1000, 44.0, 40.0, false, 1013, true), // 1.1 times: an eighth, rounded up
+            (1000, 50.0, 50.0, false, 1000, true),
+            (1000, 38.0, 40.0, false, 956, true), // 0.95 times: an eighth, rounded down
+            (1000, 37.6, 40.0, false, 947, false), // 0.94 times: an eighth, and no hit
+            (1000, 34.0, 40.0, false, 887, false), // 0.85 times: a quarter
+            (1000, 28.0, 40.0, false, 700, false), // 0.7 times, as it is
+            (1000, 20.0, 100.0, false, 300, false), // 0.2 times: cut to 0.3
+            (10, 5.0, 100.0, false, 4, false),    // 3, but each of 4 message threads has one
+            (100, 50.0, 20.0, true, 100, false),  // not raised when requests were dropped,
+            (1000, 28.0, 40.0, true, 700, false), // but lowered
+            (1000, 44.0, 40.0, true, 1000, true),
+            (MOST_PER_S, 50.0, 10.0, false, MOST_PER_S, false),
+        ];
+        for &(per_s, target_percent, busy, overloaded, expected, hit) in cases {
+            let pace: &Pace = crate::sys::shared::leak().unwrap();
+            let governor = Governor { pace, target_percent, least_per_s: 4 };
+            let got = governor.step(per_s, busy, overloaded);
+            let expected = Step { per_s: expected, hit };
+            assert_eq!(got, expected, "{per_s} at {busy} % for {target_percent} %, {overloaded}");
+        }
+    }
+
+    #[test]
+    fn busy_is_what_was_not_idle_on_the_own_cpus() {
+        let times = |task_ns, interrupt_ns, idle_ns, steal_ns| CpuTimes {
+            task_ns,
+            interrupt_ns,
+            idle_ns,
+            steal_ns,
+        };
+        let before = BTreeMap::from([(0, times(10, 0, 90, 0)), (1, times(0, 0, 0, 0))]);
+        let after = BTreeMap::from([
+            (0, times(30, 5, 115, 0)),
+            (1, times(40, 0, 0, 10)),
+            (2, times(9, 9, 9, 9)),
+        ]);
+        let busy = |cpus: &str| {
+            let cpus = cpus.parse().unwrap();
+            busy_percent(sum(&before, &cpus), sum(&after, &cpus))
+        };
+        assert_eq!(busy("0"), Some(50.0));
+        assert_eq!(busy("0-1"), Some(75.0));
+        assert_eq!(busy("7"), None, "no such CPU, so no time passed on it");
+        assert_eq!(busy_percent((5, 10), (4, 20)), Some(0.0), "the kernel's counts may go back");
+    }
+}

@@ -1,0 +1,134 @@
+//! At a rate: the message thread queues requests to its workers in turn as they arrive, and
+//! wakes those that sleep.
+//!
+//! It works second by second, so that a governor can change the rate in between. What comes
+//! to a full queue is dropped and counted, as schbench drops it.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use bytemuck::Zeroable;
+
+use crate::sys::clock;
+use crate::sys::futex::Scope;
+use crate::workload::Worker;
+
+use super::arrivals::{Arrivals, NS_PER_S};
+use super::request::Job;
+use super::spec::{DROPPED, RESPONSE};
+use super::{Group, record_wakeup};
+
+/// How long a message thread pauses after a request that found its worker's queue full.
+const FULL_PAUSE: Duration = Duration::from_micros(100);
+
+/// The rate of one copy. Its governor writes it, its message threads read it.
+#[derive(Zeroable)]
+#[repr(C, align(128))]
+pub struct Pace {
+    per_s: AtomicU64,
+    overloads: AtomicU64,
+}
+
+impl Pace {
+    pub fn per_s(&self) -> u64 {
+        self.per_s.load(Relaxed)
+    }
+
+    pub fn set_per_s(&self, per_s: u64) {
+        self.per_s.store(per_s, Relaxed);
+    }
+
+    /// Grows with each request that is dropped, and with each second that a message thread
+    /// begins when it should have ended: more than this cannot be done.
+    pub fn overloads(&self) -> u64 {
+        self.overloads.load(Relaxed)
+    }
+
+    fn overload(&self, count: u64) {
+        self.overloads.fetch_add(count, Relaxed);
+    }
+}
+
+/// The message thread.
+pub fn hand_out(
+    group: &Group,
+    pace: &Pace,
+    mut arrivals: Arrivals,
+    scope: Scope,
+    worker: &Worker,
+) -> Result<(), String> {
+    let (_, seats) = group.seats()?;
+    let mut turns = (0..seats.len()).cycle();
+    let started_ns = worker.start();
+    for second in 0.. {
+        let (begins_ns, ends_ns) =
+            (started_ns + second * NS_PER_S, started_ns + (second + 1) * NS_PER_S);
+        sleep_until(begins_ns);
+        if clock::monotonic_ns() >= ends_ns {
+            pace.overload(1);
+        }
+        arrivals.begin(second, pace.per_s());
+        while let Some(after_ns) = arrivals.next_ns() {
+            let arrives_ns = started_ns + after_ns;
+            let now_ns = sleep_until(arrives_ns);
+            if !worker.running() {
+                return Ok(());
+            }
+            let next = turns.next().ok_or("a message thread without workers")?;
+            if group.inboxes[next].push(arrives_ns) {
+                seats[next].post_at(now_ns, scope);
+                continue;
+            }
+            std::thread::sleep(FULL_PAUSE);
+            // The next second begins on time, whatever this one still has.
+            let late = clock::monotonic_ns() >= ends_ns;
+            let dropped = 1 + if late { arrivals.end() } else { 0 };
+            worker.count(DROPPED, dropped);
+            pace.overload(dropped);
+        }
+        if !worker.running() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Does not sleep when that has passed. Returns the time.
+fn sleep_until(moment_ns: u64) -> u64 {
+    let now_ns = clock::monotonic_ns();
+    if now_ns >= moment_ns {
+        return now_ns;
+    }
+    clock::sleep_until(moment_ns);
+    clock::monotonic_ns()
+}
+
+/// A worker: does all that is queued, and sleeps when nothing is.
+pub fn take(
+    group: &Group,
+    index: usize,
+    scope: Scope,
+    job: &Job,
+    worker: &Worker,
+) -> Result<(), String> {
+    let (_, seats) = group.seats()?;
+    let (seat, inbox) = (&seats[index], &group.inboxes[index]);
+    inbox.prefault();
+    worker.start();
+    while worker.running() {
+        // Blocked before the look, so that a request that comes after it is a post.
+        seat.block();
+        let requests = inbox.take();
+        if requests.len() == 0 {
+            seat.wait(scope);
+            record_wakeup(seat, worker);
+            continue;
+        }
+        seat.resume();
+        for arrived_ns in requests {
+            let end_ns = job.request(worker)?;
+            worker.record(RESPONSE, end_ns, end_ns.saturating_sub(arrived_ns));
+        }
+    }
+    Ok(())
+}

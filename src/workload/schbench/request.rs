@@ -1,0 +1,84 @@
+//! What a worker does for each request: a sleep, then math under a lock.
+
+use std::time::Duration;
+
+use crate::model::{Params, Value};
+use crate::sys::clock;
+use crate::workload::Worker;
+
+use super::locks::CpuLocks;
+use super::matrix::{self, Matrices};
+use super::shape::{int, value};
+use super::spec::REQUEST;
+
+/// What a request is.
+pub struct Rules {
+    pub own_width: usize,
+    pub shared_width: usize,
+    pub own_operations: u64,
+    pub shared_operations: u64,
+    pub sleep: Duration,
+    pub locking: bool,
+    pub calibrate: bool,
+}
+
+impl Rules {
+    pub fn of(params: &Params) -> Result<Rules, String> {
+        let footprint = value(params, "cache-footprint", Value::as_bytes)?;
+        let operations = int(params, "operations")?;
+        let calibrate = value(params, "calibrate", Value::as_bool)?;
+        let mut rules = Rules {
+            own_width: matrix::width(footprint),
+            shared_width: 0,
+            own_operations: operations,
+            shared_operations: 0,
+            sleep: Duration::from_nanos(value(params, "sleep", Value::as_duration_ns)?),
+            locking: !value(params, "no-locking", Value::as_bool)? && !calibrate,
+            calibrate,
+        };
+        if let Some(own) = params.get("split").and_then(Value::as_percent) {
+            // In whole KiB and whole operations, rounded down, as schbench does.
+            let kib = |percent: f64| ((footprint >> 10) as f64 * percent / 100.0) as u64;
+            rules.own_width = matrix::width(kib(own) << 10);
+            rules.shared_width = matrix::width(kib(100.0 - own) << 10);
+            rules.own_operations = (operations as f64 * own / 100.0) as u64;
+            rules.shared_operations = operations - rules.own_operations;
+        }
+        Ok(rules)
+    }
+}
+
+pub struct Job<'a> {
+    pub rules: &'a Rules,
+    pub own: Matrices,
+    pub shared: Matrices,
+    pub locks: Option<&'a CpuLocks>,
+}
+
+impl Job<'_> {
+    /// Takes the page faults of the first request.
+    pub fn prefault(&self) {
+        self.own.prefault();
+        self.shared.prefault();
+    }
+
+    /// Returns when it ended.
+    #[inline]
+    pub fn request(&self, worker: &Worker) -> Result<u64, String> {
+        let mut begin_ns = clock::monotonic_ns();
+        if !self.rules.sleep.is_zero() {
+            std::thread::sleep(self.rules.sleep);
+        }
+        if self.rules.calibrate {
+            begin_ns = clock::monotonic_ns();
+        }
+        let held = self.locks.map(CpuLocks::hold).transpose()?;
+        (0..self.rules.shared_operations).for_each(|_| self.shared.multiply());
+        (0..self.rules.own_operations).for_each(|_| self.own.multiply());
+        drop(held);
+        let end_ns = clock::monotonic_ns();
+        worker.record(REQUEST, end_ns, end_ns - begin_ns);
+        worker.add_ops(1);
+        Ok(end_ns)
+    }
+}

@@ -1,0 +1,163 @@
+//! What schbench takes and measures. A table; pure.
+
+use crate::model::{Direction, Field, Kind, MetricSpec, Unit};
+use crate::workload::{Latency, Role, Spec};
+
+use super::arrivals::{MOST_PER_S, Pattern};
+use super::shape::Mode;
+
+pub const MESSAGE: usize = 0;
+pub const WORKER: usize = 1;
+pub const GOVERNOR: usize = 2;
+pub const WAKEUP: usize = 0;
+pub const REQUEST: usize = 1;
+pub const RESPONSE: usize = 2;
+pub const DROPPED: usize = 0;
+pub const SETTLED: usize = 1;
+
+pub const SPEC: Spec = Spec {
+    name: "schbench",
+    about: "message and worker threads: a wake-up, a sleep and matrix math under a per-CPU \
+            lock, as schbench v1.0",
+    params: &[
+        Field {
+            name: "message-threads",
+            kind: Kind::Int { min: 1, max: 4096 },
+            default: None,
+            about: "threads that hand out turns or requests, each to workers of its own; unset: \
+                    1, or with numa one a node",
+        },
+        Field {
+            name: "threads",
+            kind: Kind::Int { min: 1, max: 65_536 },
+            default: None,
+            about: "workers per message thread; unset: CPUs divided by message threads, rounded up",
+        },
+        Field {
+            name: "cache-footprint",
+            kind: Kind::Size { min_bytes: 0, max_bytes: 1 << 30 },
+            default: Some("256KiB"),
+            about: "size of the three matrices of a worker",
+        },
+        Field {
+            name: "operations",
+            kind: Kind::Int { min: 0, max: 1 << 32 },
+            default: Some("5"),
+            about: "matrix multiplications of one request",
+        },
+        Field {
+            name: "sleep",
+            kind: Kind::Duration { min_ns: 0, max_ns: 3_600_000_000_000 },
+            default: Some("100us"),
+            about: "sleep of each request, before the math: simulated network or disk",
+        },
+        Field {
+            name: "no-locking",
+            kind: Kind::Bool,
+            default: Some("false"),
+            about: "no spinlock of the current CPU during the math, which makes preemption hurt",
+        },
+        Field {
+            name: "calibrate",
+            kind: Kind::Bool,
+            default: Some("false"),
+            about: "time the math alone: the request leaves out the sleep, and nothing is locked",
+        },
+        Field {
+            name: "rps",
+            kind: Kind::Int { min: 0, max: MOST_PER_S as i64 },
+            default: Some("0"),
+            about: "requests per second that arrive at one copy; 0: as many as it can do",
+        },
+        Field {
+            name: "auto-rps",
+            kind: Kind::Percent { min: 0.1, max: 100.0 },
+            default: None,
+            about: "change the rate each second until the CPUs are that busy, beginning with rps \
+                    or, where that is 0, with 10; unset: off",
+        },
+        Field {
+            name: "arrivals",
+            kind: Kind::Choice(&Pattern::WORDS),
+            default: Some("burst"),
+            about: "with rps or auto-rps: each second's requests at once, evenly spaced, or at random",
+        },
+        Field {
+            name: "split",
+            kind: Kind::Percent { min: 0.0, max: 100.0 },
+            default: None,
+            about: "share of footprint and operations on matrices of the worker's own; the rest \
+                    is on matrices that all share; unset: all its own",
+        },
+        Field {
+            name: "pipe",
+            kind: Kind::Size { min_bytes: 1, max_bytes: 1 << 20 },
+            default: None,
+            about: "no requests: message thread and worker fill a buffer of this size in turn; \
+                    unset: off",
+        },
+        Field {
+            name: "message-cpus",
+            kind: Kind::CpusOrAuto,
+            default: None,
+            about: "CPUs that message threads are pinned to, one each in turn; auto: the first \
+                    ones, and for the workers all the rest; unset: all",
+        },
+        Field {
+            name: "worker-cpus",
+            kind: Kind::CpusOrAuto,
+            default: None,
+            about: "CPUs that workers may use; auto: those that message threads leave; unset: all",
+        },
+        Field {
+            name: "numa",
+            kind: Kind::Bool,
+            default: Some("false"),
+            about: "pin each message thread and its workers to a NUMA node, memory with them",
+        },
+    ],
+    roles: &[
+        Role { name: "message", counts: false },
+        Role { name: "worker", counts: true },
+        Role { name: "governor", counts: false },
+    ],
+    ops: "requests",
+    histograms: &[
+        Latency { name: "wakeup", about: "from the start of the waker's pass to running" },
+        Latency { name: "request", about: "sleep and math; when calibrating, the math" },
+        Latency { name: "response", about: "at a rate: from the intended arrival to the end" },
+    ],
+    counters: &["dropped", "settled"],
+    metrics: &[
+        rps("rps_p20", "20 % of windows had at most as many requests per second"),
+        rps("rps_p50", "the median of requests per second over windows"),
+        rps("rps_p90", "90 % of windows had at most as many requests per second"),
+        rps("rps_goal", "with auto-rps: the rate of arrivals at the end"),
+    ],
+};
+
+/// Of [`SPEC`]'s metrics, those of requests per second by quantile.
+pub const RPS_QUANTILES: [f64; 3] = [0.2, 0.5, 0.9];
+const RPS_GOAL: usize = RPS_QUANTILES.len();
+
+const fn rps(name: &'static str, about: &'static str) -> MetricSpec {
+    MetricSpec { name, unit: Unit::OpsPerS, direction: Direction::HigherIsBetter, about }
+}
+
+/// What is recorded in this mode.
+pub fn histograms(mode: Mode) -> &'static [Latency] {
+    match mode {
+        Mode::Pipe { .. } => &SPEC.histograms[..=WAKEUP],
+        Mode::Saturate => &SPEC.histograms[..=REQUEST],
+        Mode::Rate { .. } => SPEC.histograms,
+    }
+}
+
+/// What is told of a run in this mode.
+pub fn metrics(mode: Mode) -> &'static [MetricSpec] {
+    match mode {
+        Mode::Pipe { .. } => &[],
+        Mode::Rate { target_percent: Some(_), .. } => SPEC.metrics,
+        Mode::Saturate | Mode::Rate { .. } => &SPEC.metrics[..RPS_GOAL],
+    }
+}

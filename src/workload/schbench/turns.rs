@@ -1,0 +1,43 @@
+//! Saturating: a worker enlists with its message thread, wakes it and sleeps; the message
+//! thread posts all that are enlisted, on behalf of the start of that pass, and sleeps.
+
+use crate::sys::clock;
+use crate::sys::futex::Scope;
+use crate::workload::Worker;
+
+use super::request::Job;
+use super::{Group, record_wakeup};
+
+/// The message thread.
+pub fn hand_out(group: &Group, scope: Scope, worker: &Worker) -> Result<(), String> {
+    let (message, seats) = group.seats()?;
+    worker.start();
+    while worker.running() {
+        message.block_for_list();
+        message.post_list(seats, scope, clock::monotonic_ns);
+        message.wait(scope);
+    }
+    Ok(())
+}
+
+/// A worker: asks for a turn, sleeps until it has it, does a request.
+pub fn take(
+    group: &Group,
+    index: usize,
+    scope: Scope,
+    job: &Job,
+    worker: &Worker,
+) -> Result<(), String> {
+    let (message, seats) = group.seats()?;
+    let seat = &seats[index];
+    worker.start();
+    while worker.running() {
+        seat.block_for_list();
+        message.enlist(seats, index);
+        message.post(scope);
+        seat.wait(scope);
+        record_wakeup(seat, worker);
+        job.request(worker)?;
+    }
+    Ok(())
+}
