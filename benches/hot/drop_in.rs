@@ -64,7 +64,7 @@ pub const MEMORY: Row = Row {
 };
 
 pub const MEMORY_OF_THE_PROGRAM: Row = Row {
-    name: "the same of the program",
+    name: "schbench, the program: the same",
     unit: "MB",
     reach: Reach::None,
     measure: || peak_mb("schbench", &[]),
@@ -78,7 +78,7 @@ pub const MANY: Row = Row {
 };
 
 pub const MANY_OF_THE_PROGRAM: Row = Row {
-    name: "the same of the program",
+    name: "schbench, the program: the same",
     unit: "s",
     reach: Reach::None,
     measure: || late_s("schbench", &[]),
