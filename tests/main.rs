@@ -6,4 +6,5 @@ mod house;
 mod kill;
 mod knobs;
 mod need;
+mod schbench_load;
 mod support;

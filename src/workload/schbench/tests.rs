@@ -399,6 +399,18 @@ fn a_governor_lowers_a_rate_that_keeps_the_cpus_too_busy() {
 }
 
 #[test]
+fn a_rate_at_which_requests_are_dropped_is_not_raised() {
+    let params =
+        given(&[("auto-rps", text("100%")), ("rps", Raw::Int(1_000_000)), ("sleep", text("5ms"))]);
+    let crew = Crew::start(&Schbench, &params, 1);
+    crew.wait_until("most of two seconds' requests dropped", |crew| {
+        crew.measured().counters[DROPPED] > 1_800_000
+    });
+    crew.stop();
+    assert!(goal(&crew) <= 1_000_000.0, "{}", goal(&crew));
+}
+
+#[test]
 fn seconds_are_counted_once_the_target_was_hit() {
     // However busy the machine is, 90 to 100 % is a hit, and with spinning workers it is.
     let params = given(&[
