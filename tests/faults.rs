@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::cli::{schedlab, stderr, stdout};
 
 /// A plan of one workload, with runs that last until something ends them.
-fn endless(workload: &str) -> String {
+pub fn endless(workload: &str) -> String {
     plan("duration = \"60s\"\nwindow = \"20ms\"\ngrace = \"100ms\"", workload)
 }
 
@@ -18,7 +18,7 @@ fn plan(measure: &str, workload: &str) -> String {
     )
 }
 
-fn start(home: &Path, plan: &str) -> Child {
+pub fn start(home: &Path, plan: &str) -> Child {
     std::fs::write(home.join("plan.toml"), plan).unwrap();
     let mut command = schedlab(home, &["run", "./plan.toml"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -29,7 +29,7 @@ fn run(home: &Path, plan: &str) -> Output {
 }
 
 /// Polls until there is something; panics with `what` after a minute.
-fn wait_for<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+pub fn wait_for<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         if let Some(found) = look() {
@@ -46,7 +46,7 @@ fn children(pid: u32) -> Vec<u32> {
 }
 
 /// The runner of a schedlab process, once it has started `workers` threads or processes.
-fn runner(schedlab: u32, workers: usize) -> u32 {
+pub fn runner(schedlab: u32, workers: usize) -> u32 {
     wait_for("the runner's workers", || {
         let runner = *children(schedlab).first()?;
         let threads = std::fs::read_dir(format!("/proc/{runner}/task")).ok()?.count() - 1;

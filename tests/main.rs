@@ -7,4 +7,5 @@ mod kill;
 mod knobs;
 mod need;
 mod schbench;
+mod schbench_load;
 mod support;

@@ -52,7 +52,8 @@ impl Pins {
                 Pins { message: one_each(message), workers: Vec::new() }
             }
             (Asked::Nothing, Asked::List(workers)) => {
-                Pins { message: Vec::new(), workers: listed(workers) }
+                // As in schbench, where a message thread begins with its workers' CPUs.
+                Pins { message: listed(workers), workers: listed(workers) }
             }
             (Asked::List(message), Asked::List(workers)) => {
                 Pins { message: one_each(message), workers: listed(workers) }

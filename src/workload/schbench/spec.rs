@@ -107,7 +107,8 @@ pub const SPEC: Spec = Spec {
             name: "worker-cpus",
             kind: Kind::CpusOrAuto,
             default: None,
-            about: "CPUs that workers may use; auto: those that message threads leave; unset: all",
+            about: "CPUs that workers may use, and message threads that have no list; auto: those \
+                    that message threads leave; unset: all",
         },
         Field {
             name: "numa",

@@ -130,7 +130,7 @@ fn message_threads_and_workers_stay_where_the_plan_says() {
     let cases: &[(Given, u32, Result<&str, &str>)] = &[
         (&[], 1, Ok("all:all")),
         (&[list(message, "2,5"), three.clone()], 1, Ok("2:all 5:all 2:all")),
-        (&[list(worker, "4-7")], 1, Ok("all:4-7")),
+        (&[list(worker, "4-7")], 1, Ok("4-7:4-7")),
         (&[list(message, "3"), list(worker, "2-3")], 2, Ok("3:2-3 3:2-3")),
         (&[auto(message)], 1, Ok("2:3-7")),
         (&[auto(worker), three.clone()], 1, Ok("2:5-7 3:5-7 4:5-7")),
@@ -396,6 +396,18 @@ fn a_governor_lowers_a_rate_that_keeps_the_cpus_too_busy() {
     let crew = Crew::start(&Schbench, &params, 1);
     crew.wait_until("a lower rate", |crew| goal(crew) < 100_000.0);
     crew.stop();
+}
+
+#[test]
+fn a_rate_at_which_requests_are_dropped_is_not_raised() {
+    let params =
+        given(&[("auto-rps", text("100%")), ("rps", Raw::Int(1_000_000)), ("sleep", text("5ms"))]);
+    let crew = Crew::start(&Schbench, &params, 1);
+    crew.wait_until("most of two seconds' requests dropped", |crew| {
+        crew.measured().counters[DROPPED] > 1_800_000
+    });
+    crew.stop();
+    assert!(goal(&crew) <= 1_000_000.0, "{}", goal(&crew));
 }
 
 #[test]

@@ -1,0 +1,64 @@
+//! The workload `schbench` in a runner: where its workers run, what is told of its windows.
+
+use std::collections::BTreeMap;
+
+use crate::cli::schedlab;
+use crate::faults::{endless, runner, start, wait_for};
+use crate::support::skip;
+
+/// The CPUs that threads may run on, by their names.
+fn allowed(pid: u32) -> Option<BTreeMap<String, String>> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let read = |task: std::fs::DirEntry| {
+        let status = std::fs::read_to_string(task.path().join("status")).ok()?;
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.map(|value| value.trim().to_string())
+        };
+        Some((field("Name:")?, field("Cpus_allowed_list:")?))
+    };
+    Some(tasks.flatten().filter_map(read).collect())
+}
+
+#[test]
+fn workers_run_on_the_cpus_of_their_role() {
+    let name = "workers_run_on_the_cpus_of_their_role";
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return skip(name, "hardware: two CPUs");
+    }
+    let home = tempfile::tempdir().unwrap();
+    let workload = "use = \"schbench\"\nmessage-cpus = \"auto\"\nauto-rps = \"50%\"";
+    let plan = format!("{}[placement]\ncpus = \"0-1\"\n", endless(workload));
+    let mut schedlab = start(home.path(), &plan);
+    let runner = runner(schedlab.id(), 4);
+    let expected = [("message", "0"), ("worker", "1"), ("governor", "0-1")];
+    wait_for("all roles on their CPUs", || {
+        let allowed = allowed(runner)?;
+        let there = |(role, cpus): &(&str, &str)| allowed.get(*role).is_some_and(|own| own == cpus);
+        expected.iter().all(there).then_some(())
+    });
+    schedlab.kill().unwrap();
+    schedlab.wait().unwrap();
+}
+
+#[test]
+fn requests_per_second_are_those_of_the_windows() {
+    let home = tempfile::tempdir().unwrap();
+    let text = "schema = 1\n[measure]\nrounds = 1\nwarmup = \"0s\"\nduration = \"300ms\"\n\
+                window = \"100ms\"\n[[workload]]\nuse = \"schbench\"\ncache-footprint = \"16KiB\"\n";
+    std::fs::write(home.path().join("plan.toml"), text).unwrap();
+    let output = schedlab(home.path(), &["run", "./plan.toml"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let json = schedlab(home.path(), &["report", "--format", "json"]).output().unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    let metrics = document["plans"][0]["runs"][0]["sets"][0]["metrics"].as_array().unwrap();
+    let value = |name: &str| {
+        let metric = metrics.iter().find(|metric| metric["name"] == name);
+        metric.and_then(|metric| metric["value"].as_f64()).expect(name)
+    };
+    // Of three windows the slowest, the middle and the fastest; the throughput is over all.
+    let (slowest, median, fastest) = (value("rps_p20"), value("rps_p50"), value("rps_p90"));
+    assert!(0.0 < slowest && slowest <= median && median <= fastest);
+    let throughput = value("throughput");
+    assert!((slowest * 0.99..=fastest * 1.01).contains(&throughput), "{throughput}: {metrics:?}");
+}
