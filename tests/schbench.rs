@@ -39,7 +39,7 @@ fn a_wrong_command_line_is_refused_with_what_was_seen() {
         (&["-x"], 2, "unexpected argument '-x'"),
         (&["left"], 2, "unexpected argument 'left'"),
         (&["--split", "101"], 2, "split"),
-        (&["-p", "64", "-R", "10"], 2, "pipe"),
+        (&["-p", "64", "-R", "10"], 2, "-p passes bytes, not requests"),
         (&["--arrivals", "poisson"], 2, "arrivals"),
         (&["-M", "0-"], 2, "--message-cpus <CPUS>"),
         (&["-M", "4090"], 3, "4090"),
