@@ -116,7 +116,7 @@ impl BenchFile<'_> {
         let run = &self.plan.runs[index];
         let mut sets = empty_sets(run).map_err(|why| self.refuse(index, &why))?;
         for (at, raw) in self.raw_reports(index)?.iter().enumerate() {
-            let report = checked(raw, run).and_then(|report| add(&mut sets, run, report));
+            let report = checked(raw, run).and_then(|report| add(&mut sets, run, report, averages));
             report.map_err(|why| self.refuse(index, &format!("`Results.Raw[{at}]`: {why}")))?;
         }
         for set in &mut sets {
@@ -202,30 +202,41 @@ fn shown_id(id: &RawId) -> String {
     format!("worker {}:{}: ", part(id.set), part(id.id))
 }
 
-fn add(sets: &mut [SetFigures], run: &Run, report: Report) -> Result<(), String> {
+/// Takes a report, and the window that it ends: in the order of the file, which the original's
+/// minima depend on.
+fn add(
+    sets: &mut [SetFigures],
+    run: &Run,
+    report: Report,
+    averages: Averages,
+) -> Result<(), String> {
     let set = &mut sets[report.set];
     if set.workers.is_empty() {
         let count = run.worker_sets.as_ref().map_or(0, |sets| sets[report.set].count);
         set.workers = vec![WorkerFigures::default(); usize::try_from(count).unwrap_or(0)];
     }
-    let before = &mut set.workers[report.id].reports;
-    let backwards = |field: &str, was: i64, is: i64| {
-        let (set, id) = (report.set, report.id);
-        Err(format!("worker {set}:{id}: `{field}` is {is} after {was}: it must grow"))
-    };
+    let worker = &mut set.workers[report.id];
+    let refuse = |why: String| Err(format!("worker {}:{}: {why}", report.set, report.id));
     if report.now_ns < 0 || report.kops < 0 {
-        let (set, id) = (report.set, report.id);
-        return Err(format!("worker {set}:{id}: `Now` and `Kops` are counted from 0"));
+        return refuse("`Now` and `Kops` are counted from 0".to_string());
     }
-    if let Some(last) = before.last() {
-        if report.now_ns <= last.now_ns {
-            return backwards("Now", last.now_ns, report.now_ns);
+    if let Some(last) = worker.reports.last() {
+        let (now, kops) = (report.now_ns, report.kops);
+        if now <= last.now_ns {
+            return refuse(format!("`Now` is {now} after {}: it must grow", last.now_ns));
         }
-        if report.kops < last.kops {
-            return backwards("Kops", last.kops, report.kops);
+        if kops < last.kops {
+            return refuse(format!("`Kops` is {kops} after {}: it cannot fall", last.kops));
+        }
+        if averages == Averages::Right || last.now_ns != 0 {
+            let (ops, cpu) = (throughput(last, &report), utilisation(last, &report));
+            worker.throughputs.update(ops, averages);
+            worker.utilisations.update(cpu, averages);
+            set.throughput.of_windows.update(ops, averages);
+            set.utilisation.of_windows.update(cpu, averages);
         }
     }
-    before.push(report);
+    worker.reports.push(report);
     Ok(())
 }
 
@@ -234,13 +245,6 @@ fn summarise(set: &mut SetFigures, averages: Averages) {
         let (Some(&first), Some(&last)) = (started(worker, averages), worker.reports.last()) else {
             continue;
         };
-        for pair in worker.reports.windows(2).filter(|pair| pair[1].now_ns > first.now_ns) {
-            let (ops, cpu) = (throughput(&pair[0], &pair[1]), utilisation(&pair[0], &pair[1]));
-            worker.throughputs.update(ops, averages);
-            worker.utilisations.update(cpu, averages);
-            set.throughput.of_windows.update(ops, averages);
-            set.utilisation.of_windows.update(cpu, averages);
-        }
         worker.kops = last.kops;
         worker.time_ns = last.now_ns - first.now_ns;
         worker.cputime_ns = last.cputime_ns.saturating_sub(first.cputime_ns);

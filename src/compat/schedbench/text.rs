@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use crate::report::clean;
 
 use super::file::Report;
-use super::results::{Averages, MinMax, RunFigures, SetFigures, WorkerFigures};
+use super::results::{Averages, RunFigures, SetFigures, WorkerFigures};
 
 /// Of worker sets, after `set`.
 pub(super) const COLUMNS: [&str; 14] = [
@@ -16,7 +16,8 @@ pub(super) const COLUMNS: [&str; 14] = [
     "ustdev", "uavgmax", "uavgmin", "utotmax", "utotmin",
 ];
 
-const WORKER_COLUMNS: [&str; 10] =
+/// Of workers.
+pub(super) const WORKER_COLUMNS: [&str; 10] =
     ["workerid", "toput", "time", "cpu", "tavg", "tmin", "tmax", "uavg", "umin", "umax"];
 
 /// What differs from the original's figures, in one line.
@@ -90,13 +91,8 @@ fn write_workers(
     verbosity: u32,
 ) -> io::Result<()> {
     for (id, worker) in set.workers.iter().enumerate() {
-        let WorkerFigures { throughputs, utilisations, .. } = worker;
         write!(out, "{at:>2}:{id:>2}    {:>10}", worker.kops)?;
-        let MinMax { min: tmin, max: tmax, .. } = *throughputs;
-        let MinMax { min: umin, max: umax, .. } = *utilisations;
-        let (time, cpu) = (seconds(worker.time_ns), seconds(worker.cputime_ns));
-        let (tavg, uavg) = (worker.throughput, worker.utilisation);
-        for value in [time, cpu, tavg, tmin, tmax, uavg, umin, umax] {
+        for value in worker_cells(worker) {
             write!(out, " {:>8}", fixed(value, 2))?;
         }
         writeln!(out)?;
@@ -105,6 +101,20 @@ fn write_workers(
         }
     }
     Ok(())
+}
+
+/// In the order of [`WORKER_COLUMNS`], after the first two.
+pub(super) fn worker_cells(worker: &WorkerFigures) -> [f64; WORKER_COLUMNS.len() - 2] {
+    [
+        seconds(worker.time_ns),
+        seconds(worker.cputime_ns),
+        worker.throughput,
+        worker.throughputs.min,
+        worker.throughputs.max,
+        worker.utilisation,
+        worker.utilisations.min,
+        worker.utilisations.max,
+    ]
 }
 
 fn write_windows(out: &mut dyn Write, reports: &[Report]) -> io::Result<()> {
