@@ -22,7 +22,7 @@ pub(super) const WORKER_COLUMNS: [&str; 10] =
 
 /// What differs from the original's figures, in one line.
 pub const NOTE: &str = "Averages of throughput (ttotal, tavg*, tstdev) count from each worker's first report, \
-     and a window without work is a minimum; --original-averages: as schedbench has them.";
+     and a window of nothing is a minimum; --original-averages: as schedbench has them.";
 
 /// The report of a file.
 pub fn write(
