@@ -8,6 +8,7 @@ mod ping_pong;
 mod plan;
 mod sample;
 mod schbench;
+mod schedbench;
 
 /// One line of the table.
 pub struct Row {
@@ -37,6 +38,8 @@ const ROWS: &[Row] = &[
     schbench::CALIBRATE_32_KIB,
     schbench::CALIBRATE_128_KIB,
     schbench::CALIBRATE_256_KIB,
+    schedbench::TIME,
+    schedbench::MEMORY,
     plan::OVERHEAD,
     plan::MEMORY,
     plan::CONSTANT_MEMORY,

@@ -158,8 +158,9 @@ fn misshapen<'t, T: Deserialize<'t>>(text: &'t str, error: &serde_json::Error) -
     let path = serde_path_to_error::deserialize::<_, T>(&mut reader)
         .err()
         .map(|error| error.path().to_string())
-        .filter(|path| path != ".")
         .unwrap_or_default();
+    // A field whose name was not read to its end has none.
+    let path = path.trim_end_matches(['.', '?']).to_string();
     let (line, column) = (error.line().max(1), error.column());
     Misshapen { line, column, path, what: in_words(error) }
 }

@@ -26,7 +26,7 @@ fn a_file_that_cannot_be_read_says_where() {
     let cut = &THREE_RUNS[..2_000];
     let why = usage(parse(cut));
     assert!(why.starts_with("t.bench:1:2000: `Runs[2].Results.Raw`: the text is cut off"), "{why}");
-    let why = usage(parse("{\"Runs\":[{\"WorkerSets\":[{\n\"Count\":\"\u{1b}[1m\"}]}]}"));
+    let why = usage(parse("{\"Runs\":[{\"WorkerSets\":[{\n\"Count\":\"\\u001b[1m\"}]}]}"));
     assert!(why.starts_with("t.bench:2:"), "{why}");
     assert!(why.contains("`Runs[0].WorkerSets[0].Count`: invalid type: string"), "{why}");
     assert!(!why.contains('\u{1b}') && why.contains("\nhint: "), "{why}");
