@@ -9,6 +9,7 @@ mod ping_pong;
 mod plan;
 mod sample;
 mod schbench;
+mod schedbench;
 
 /// One line of the table.
 pub struct Row {
@@ -45,6 +46,8 @@ const ROWS: &[Row] = &[
     drop_in::MEMORY_OF_THE_PROGRAM,
     drop_in::MANY,
     drop_in::MANY_OF_THE_PROGRAM,
+    schedbench::TIME,
+    schedbench::MEMORY,
     plan::OVERHEAD,
     plan::MEMORY,
     plan::CONSTANT_MEMORY,

@@ -2,6 +2,7 @@
 //! workloads and measuring. One folder a tool.
 
 pub mod schbench;
+pub mod schedbench;
 
 /// Why a drop-in does not start. Each text ends with its `hint:` line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

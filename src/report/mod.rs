@@ -19,7 +19,7 @@ use std::io::{self, Write};
 
 use crate::model::Record;
 
-pub use show::shortened;
+pub use show::{clean, shortened};
 
 /// Every format, the default first. Plans know them by [`crate::model::REPORT_FORMATS`].
 pub fn formats() -> &'static [&'static dyn Format] {

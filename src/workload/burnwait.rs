@@ -14,8 +14,8 @@ use super::{Latency, Load, Request, Role, Spec, Worker, Workload};
 pub struct Burnwait;
 
 const WAKEUP: usize = 0;
-const MAX_KOPS: u64 = 1_000_000_000;
-const MAX_WAIT_NS: u64 = 3_600_000_000_000;
+pub const MAX_KOPS: u64 = 1_000_000_000;
+pub const MAX_WAIT_NS: u64 = 3_600_000_000_000;
 
 const SPEC: Spec = Spec {
     name: "burnwait",
@@ -54,9 +54,9 @@ impl Workload for Burnwait {
 
 /// One burnwait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Item {
-    kops: u64,
-    wait_ns: u64,
+pub struct Item {
+    pub kops: u64,
+    pub wait_ns: u64,
 }
 
 fn items(request: &Request) -> Result<Vec<Item>, String> {
@@ -71,7 +71,7 @@ fn items(request: &Request) -> Result<Vec<Item>, String> {
 }
 
 /// Reads `burn N` and `wait TIME` in turns.
-fn parse_queue(steps: &[&str]) -> Result<Vec<Item>, String> {
+pub fn parse_queue(steps: &[&str]) -> Result<Vec<Item>, String> {
     let mut items = Vec::new();
     for (pair, step) in steps.chunks(2).zip(0..) {
         let kops = parse_burn(pair[0]).map_err(|why| refuse(2 * step + 1, pair[0], &why))?;

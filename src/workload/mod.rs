@@ -25,6 +25,10 @@ mod worker;
 
 use crate::model::{CpuSet, Field, Metric, MetricSpec, Params, WorkerKind};
 
+pub use burnwait::{
+    Item as BurnItem, MAX_KOPS as MAX_BURN_KOPS, MAX_WAIT_NS as MAX_BURN_WAIT_NS,
+    parse_queue as parse_burn_queue,
+};
 pub use pool::Pool;
 pub use recorders::Recorders;
 pub use worker::{Control, MAX_COUNTERS, MAX_HISTOGRAMS, Measured, Slot, Worker};

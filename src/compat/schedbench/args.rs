@@ -1,0 +1,163 @@
+//! `burnwait KOPS WAIT_NS`, repeated: the words of a worker in a `.bench` file, and the queue
+//! of the workload `burnwait`, each made of the other. Pure.
+//!
+//! The original's controller puts `kHZ N` before the words when it runs them, and its worker
+//! knows `report_interval MS`; files with results have the first. Both are read and told apart,
+//! and neither is part of the queue.
+
+use crate::workload::{BurnItem, MAX_BURN_KOPS, MAX_BURN_WAIT_NS, parse_burn_queue};
+
+/// What a worker is told.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WorkerArgs {
+    pub queue: Vec<BurnItem>,
+    /// The clock rate that the original's worker counted time with.
+    pub khz: Option<u64>,
+    pub report_interval_ms: Option<u64>,
+}
+
+impl WorkerArgs {
+    /// `Args` as they stand in a file; else the index of the word that is wrong, and why.
+    pub fn parse(words: &[String]) -> Result<WorkerArgs, (usize, String)> {
+        let mut args = WorkerArgs::default();
+        let mut at = 0;
+        while let Some(word) = words.get(at) {
+            match word.as_str() {
+                "burnwait" => {
+                    let kops = number(words, at, 1, "KOPS", 1..=MAX_BURN_KOPS)?;
+                    let wait_ns = number(words, at, 2, "WAIT_NS", 0..=MAX_BURN_WAIT_NS)?;
+                    args.queue.push(BurnItem { kops, wait_ns });
+                    at += 3;
+                }
+                "kHZ" => {
+                    args.khz = Some(number(words, at, 1, "a clock rate in kHz", 1..=u64::MAX)?);
+                    at += 2;
+                }
+                "report_interval" => {
+                    let ms = number(words, at, 1, "milliseconds", 1..=u64::MAX)?;
+                    args.report_interval_ms = Some(ms);
+                    at += 2;
+                }
+                other => {
+                    let why = format!("`{}` is no work; there is `burnwait`", other.escape_debug());
+                    return Err((at, why));
+                }
+            }
+        }
+        if args.queue.is_empty() {
+            return Err((words.len(), "there is no `burnwait KOPS WAIT_NS`".to_string()));
+        }
+        Ok(args)
+    }
+
+    /// The same for a file. Clock rate and interval are the original's own business.
+    pub fn words(queue: &[BurnItem]) -> Vec<String> {
+        let words = |item: &BurnItem| {
+            ["burnwait".to_string(), item.kops.to_string(), item.wait_ns.to_string()]
+        };
+        queue.iter().flat_map(words).collect()
+    }
+
+    /// The parameter `queue` of the workload.
+    pub fn to_queue(queue: &[BurnItem]) -> Vec<String> {
+        let steps =
+            |item: &BurnItem| [format!("burn {}", item.kops), format!("wait {}ns", item.wait_ns)];
+        queue.iter().flat_map(steps).collect()
+    }
+
+    /// The parameter `queue`, its texts separated by commas or not.
+    pub fn from_queue(steps: &[String]) -> Result<Vec<BurnItem>, String> {
+        let steps: Vec<&str> =
+            steps.iter().flat_map(|text| text.split(',')).map(str::trim).collect();
+        parse_burn_queue(&steps)
+    }
+}
+
+/// The whole number `after` words behind the one at `at`.
+fn number(
+    words: &[String],
+    at: usize,
+    after: usize,
+    what: &str,
+    range: std::ops::RangeInclusive<u64>,
+) -> Result<u64, (usize, String)> {
+    let Some(text) = words.get(at + after) else {
+        return Err((at, format!("`{}` has no {what} after it", words[at])));
+    };
+    let refuse =
+        |why: String| Err((at + after, format!("`{}`, {what}, {why}", text.escape_debug())));
+    // The original would read 010 as eight and 0x10 as sixteen: neither is meant by anybody.
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit())
+        && (text.len() == 1 || !text.starts_with('0'));
+    match text.parse() {
+        Ok(number) if is_plain && range.contains(&number) => Ok(number),
+        Ok(_) if is_plain => refuse(format!("is not in {} to {}", range.start(), range.end())),
+        _ => refuse("is no whole number".to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_string).collect()
+    }
+
+    #[test]
+    fn words_are_read_and_refused_with_their_place() {
+        let item = |kops, wait_ns| BurnItem { kops, wait_ns };
+        let queue = |items: &[BurnItem]| WorkerArgs { queue: items.to_vec(), ..Default::default() };
+        let good = [
+            ("burnwait 70 200000", queue(&[item(70, 200_000)])),
+            ("burnwait 1 0 burnwait 2 5", queue(&[item(1, 0), item(2, 5)])),
+            (
+                "kHZ 2261062 report_interval 500 burnwait 70 1",
+                WorkerArgs {
+                    queue: vec![item(70, 1)],
+                    khz: Some(2_261_062),
+                    report_interval_ms: Some(500),
+                },
+            ),
+        ];
+        for (text, expected) in good {
+            assert_eq!(WorkerArgs::parse(&words(text)), Ok(expected), "{text}");
+        }
+        let bad = [
+            ("", 0, "there is no `burnwait"),
+            ("kHZ 5", 2, "there is no `burnwait"),
+            ("burnwait", 0, "`burnwait` has no KOPS after it"),
+            ("burnwait 70", 0, "`burnwait` has no WAIT_NS after it"),
+            ("burnwait 70 1 deadline 3", 3, "`deadline` is no work; there is `burnwait`"),
+            ("burnwait 70 -1", 2, "`-1`, WAIT_NS, is no whole number"),
+            ("burnwait 7e1 1", 1, "`7e1`, KOPS, is no whole number"),
+            ("burnwait 0x10 1", 1, "`0x10`, KOPS, is no whole number"),
+            ("burnwait 010 1", 1, "`010`, KOPS, is no whole number"),
+            ("burnwait +7 1", 1, "`+7`, KOPS, is no whole number"),
+            ("burnwait 0 1", 1, "`0`, KOPS, is not in 1 to 1000000000"),
+            ("burnwait 1 3600000000001", 2, "is not in 0 to 3600000000000"),
+            ("burnwait 1 99999999999999999999", 2, "is no whole number"),
+            ("burnwait 1 1 70", 3, "`70` is no work"),
+            ("\u{1b}[31m", 0, "`\\u{1b}[31m` is no work"),
+        ];
+        for (text, at, expected) in bad {
+            let (found, why) = WorkerArgs::parse(&words(text)).unwrap_err();
+            assert!(found == at && why.contains(expected), "{text}: {found} {why}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn words_and_queues_are_the_same_work(
+            items in proptest::collection::vec((1u64..=1_000_000_000, 0u64..=3_600_000_000_000), 1..9),
+        ) {
+            let queue: Vec<BurnItem> =
+                items.iter().map(|&(kops, wait_ns)| BurnItem { kops, wait_ns }).collect();
+            let read = WorkerArgs::parse(&WorkerArgs::words(&queue)).unwrap();
+            prop_assert_eq!(&read.queue, &queue);
+            prop_assert_eq!(WorkerArgs::from_queue(&WorkerArgs::to_queue(&queue)).unwrap(), queue);
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! `plan`: the matrix of a file, as runs in the original's order and with its labels; and what
+//! each run that is still to be done asks for.
+//!
+//! Input: a file that has been read. Output: runs in it, or [`Pending`] runs, or what stands
+//! in the way. Pure.
+
+use std::collections::BTreeMap;
+
+use crate::report::clean;
+
+use super::super::CompatError;
+use super::args::WorkerArgs;
+use super::file::{BenchFile, Input, Run, SimpleMatrix, WorkerParams, WorkerSet};
+
+/// Of each run that `plan` makes, and of one that says 0 or nothing.
+pub const DEFAULT_RUNTIME_SECONDS: i64 = 10;
+
+/// A day: what is longer is a mistake in a unit.
+const MAX_RUNTIME_SECONDS: i64 = 86_400;
+
+/// A preset that the original knows without being told.
+const BUILT_IN: (&str, &[&str]) = ("P001", &["burnwait", "70", "200000"]);
+
+/// More workers of a set than any machine runs.
+const MAX_COUNT: i64 = 1_000_000;
+
+/// A run that is not completed, with what it inherits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pending {
+    /// Its index in `Runs`, for [`BenchFile::store`].
+    pub index: usize,
+    pub label: String,
+    pub sets: Vec<PendingSet>,
+    /// `None`: as the pool has it.
+    pub scheduler: Option<String>,
+    pub pool: Option<String>,
+    pub cpus: Option<Vec<u32>>,
+    /// Nobody said so: false. (The original crashes there.)
+    pub numa_disable: bool,
+    pub runtime_seconds: u64,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct PendingSet {
+    pub args: WorkerArgs,
+    pub count: u32,
+    /// Of the set, else of all workers, else the run's.
+    pub pool: Option<String>,
+    /// Of the set, else of the run, else of all workers.
+    pub soft_affinity: Option<String>,
+}
+
+impl BenchFile<'_> {
+    /// Forgets the runs, as a plan that is made from a template does.
+    pub fn clear_runs(&mut self) {
+        self.plan.runs.clear();
+    }
+
+    /// Makes the runs. A file that has some keeps them and is refused.
+    pub fn expand(&mut self) -> Result<(), CompatError> {
+        if !self.plan.runs.is_empty() {
+            let name = &self.name;
+            return Err(CompatError::Usage(format!(
+                "{name} has {} runs already: nothing is planned\n\
+                 hint: a new file with the same plan: schedlab schedbench -t {name} -f NEW plan",
+                self.plan.runs.len()
+            )));
+        }
+        let hint = "hint: \"Input\": { \"WorkerPresets\": { \"A\": { \"Args\": [ \"burnwait\", \"70\", \
+                    \"200000\" ] } }, \"SimpleMatrix\": { \"Workers\": [ \"A\" ], \"Count\": [ 1, 2 ] } }";
+        let refuse = |why: String| CompatError::Usage(format!("{}: {why}\n{hint}", self.name));
+        let input = self.plan.input.as_ref();
+        let input = input.ok_or_else(|| refuse("`Input` is missing".to_string()))?;
+        let runs = runs(input).map_err(refuse)?;
+        self.plan.runs = runs;
+        Ok(())
+    }
+
+    /// The runs that are not completed, in their order; or the first thing in one of them that
+    /// cannot be run as it stands.
+    pub fn pending(&self) -> Result<Vec<Pending>, CompatError> {
+        let todo = self.plan.runs.iter().enumerate().filter(|(_, run)| !run.completed);
+        todo.map(|(index, run)| {
+            self.resolve(index, run).map_err(|(path, why)| {
+                CompatError::Usage(format!(
+                    "{}: run {index} `{}`: `Runs[{index}].{path}`: {why}\n\
+                     hint: docs/schedbench.md tells the fields of the file; it was left as it is",
+                    self.name,
+                    clean(&run.label)
+                ))
+            })
+        })
+        .collect()
+    }
+
+    fn resolve(&self, index: usize, run: &Run) -> Result<Pending, (String, String)> {
+        let all = &self.plan.run_config;
+        let pool = first_of(&[&run.pool, &all.pool]);
+        let numa_disable = run.numa_disable.or(all.numa_disable).unwrap_or(false);
+        let sets = run.worker_sets.as_deref().unwrap_or_default();
+        if sets.is_empty() {
+            return Err(("WorkerSets".into(), "there is no worker set".into()));
+        }
+        let sets = sets.iter().enumerate().map(|(at, set)| {
+            let set = self
+                .resolve_set(run, set, &pool)
+                .map_err(|(path, why)| (format!("WorkerSets[{at}].{path}"), why))?;
+            if numa_disable && set.soft_affinity.is_some() {
+                let why = "true, but workers have a SoftAffinity: one of both";
+                return Err(("NumaDisable".to_string(), why.to_string()));
+            }
+            Ok(set)
+        });
+        Ok(Pending {
+            index,
+            label: run.label.clone(),
+            sets: sets.collect::<Result<_, _>>()?,
+            scheduler: first_of(&[&run.scheduler, &all.scheduler]),
+            pool,
+            cpus: cpus(run.cpus.as_ref().or(all.cpus.as_ref()))?,
+            numa_disable,
+            runtime_seconds: runtime_seconds(run.runtime_seconds)?,
+        })
+    }
+
+    fn resolve_set(
+        &self,
+        run: &Run,
+        set: &WorkerSet,
+        pool: &Option<String>,
+    ) -> Result<PendingSet, (String, String)> {
+        let plan = &self.plan;
+        let object = plan.worker_config.as_ref();
+        let (all_pool, all_affinity) =
+            object.map_or(("", ""), |object| (&object.pool, &object.soft_affinity));
+        let args = WorkerArgs::parse(set.params.args.as_deref().unwrap_or_default())
+            .map_err(|(at, why)| (format!("Params.Args[{at}]"), why))?;
+        Ok(PendingSet {
+            args,
+            count: count(set.count).map_err(|why| ("Count".to_string(), why))?,
+            pool: first_of(&[&set.config.pool, &plan.pool, all_pool]).or_else(|| pool.clone()),
+            soft_affinity: first_of(&[
+                &set.config.soft_affinity,
+                &run.soft_affinity,
+                &plan.soft_affinity,
+                all_affinity,
+            ]),
+        })
+    }
+}
+
+fn first_of(texts: &[&str]) -> Option<String> {
+    texts.iter().find(|text| !text.is_empty()).map(|text| text.to_string())
+}
+
+fn count(count: i64) -> Result<u32, String> {
+    match u32::try_from(count) {
+        Ok(workers) if (1..=MAX_COUNT).contains(&count) => Ok(workers),
+        _ => Err(format!("{count} workers, not 1 to {MAX_COUNT}")),
+    }
+}
+
+fn cpus(cpus: Option<&Vec<i64>>) -> Result<Option<Vec<u32>>, (String, String)> {
+    let Some(cpus) = cpus else { return Ok(None) };
+    let refuse = |why: String| Err(("Cpus".to_string(), why));
+    let mut numbers = Vec::with_capacity(cpus.len());
+    for &cpu in cpus {
+        match u32::try_from(cpu) {
+            Ok(number) if number <= crate::model::MAX_CPU => numbers.push(number),
+            _ => return refuse(format!("{cpu} is no number of a CPU")),
+        }
+    }
+    if numbers.is_empty() { refuse("the list is empty".to_string()) } else { Ok(Some(numbers)) }
+}
+
+fn runtime_seconds(seconds: i64) -> Result<u64, (String, String)> {
+    let seconds = if seconds == 0 { DEFAULT_RUNTIME_SECONDS } else { seconds };
+    match u64::try_from(seconds) {
+        Ok(known) if seconds <= MAX_RUNTIME_SECONDS => Ok(known),
+        _ => Err((
+            "RuntimeSeconds".to_string(),
+            format!("{seconds}, not 1 to {MAX_RUNTIME_SECONDS}"),
+        )),
+    }
+}
+
+/// Solo runs, then each count of all workers together; each with each scheduler; each of these
+/// with each `NumaDisable`.
+fn runs<'t>(input: &Input<'t>) -> Result<Vec<Run<'t>>, String> {
+    let matrix = input.simple_matrix.as_ref().ok_or("`Input.SimpleMatrix` is missing")?;
+    let workers = workers(input, matrix)?;
+    let mut runs = Vec::new();
+    for (name, params) in &workers {
+        runs.push(bare(format!("{name} baseline"), &[(name, params)], 1));
+    }
+    for (at, &number) in matrix.count.iter().flatten().enumerate() {
+        count(number).map_err(|why| format!("`Input.SimpleMatrix.Count[{at}]`: {why}"))?;
+        let labels: Vec<String> =
+            workers.iter().map(|(name, _)| format!("{name} {number}")).collect();
+        let sets: Vec<_> = workers.iter().map(|(name, params)| (*name, params)).collect();
+        runs.push(bare(labels.join(" + "), &sets, number));
+    }
+    // Without schedulers the original crosses with one of no name, whose space stays; with an
+    // empty list it does not cross.
+    let nameless = [String::new()];
+    let schedulers = matrix.schedulers.as_deref().unwrap_or(&nameless);
+    let runs = crossed(runs, schedulers, |run, scheduler: &String| {
+        run.label = format!("{} {scheduler}", run.label);
+        run.scheduler.clone_from(scheduler);
+    });
+    let numa_disable = matrix.numa_disable.as_deref().unwrap_or_default();
+    Ok(crossed(runs, numa_disable, |run, &is_off| {
+        run.label.push_str(if is_off { " NumaOff" } else { " NumaOn " });
+        run.numa_disable = Some(is_off);
+    }))
+}
+
+fn bare<'t>(label: String, sets: &[(&str, &WorkerParams<'t>)], count: i64) -> Run<'t> {
+    let sets = sets.iter().map(|(_, params)| WorkerSet {
+        // What else a preset says is said there.
+        params: WorkerParams { args: params.args.clone(), rest: Vec::new() },
+        count,
+        ..WorkerSet::default()
+    });
+    let runtime_seconds = DEFAULT_RUNTIME_SECONDS;
+    Run { label, worker_sets: Some(sets.collect()), runtime_seconds, ..Run::default() }
+}
+
+fn crossed<'t, T>(runs: Vec<Run<'t>>, by: &[T], change: impl Fn(&mut Run<'t>, &T)) -> Vec<Run<'t>> {
+    if by.is_empty() {
+        return runs;
+    }
+    let mut all = Vec::with_capacity(runs.len() * by.len());
+    for run in runs {
+        for value in by {
+            let mut run = run.clone();
+            change(&mut run, value);
+            all.push(run);
+        }
+    }
+    all
+}
+
+/// Each name of `Workers` with its preset, whose `Args` have been read once to be sure of them.
+fn workers<'a, 't>(
+    input: &'a Input<'t>,
+    matrix: &'a SimpleMatrix<'t>,
+) -> Result<Vec<(&'a str, WorkerParams<'t>)>, String> {
+    let built_in = WorkerParams {
+        args: Some(BUILT_IN.1.iter().map(|word| word.to_string()).collect()),
+        ..WorkerParams::default()
+    };
+    let built_in = BTreeMap::from([(BUILT_IN.0.to_string(), built_in)]);
+    let own = input.worker_presets.clone().unwrap_or_default();
+    let mut workers = Vec::new();
+    for (at, name) in matrix.workers.iter().flatten().enumerate() {
+        let Some(preset) = own.get(name).or_else(|| built_in.get(name)) else {
+            let known: Vec<String> = own
+                .keys()
+                .chain(built_in.keys())
+                .map(|name| format!("`{}`", clean(name)))
+                .collect();
+            return Err(format!(
+                "`Input.SimpleMatrix.Workers[{at}]`: preset `{}` is not defined; there are {}",
+                clean(name),
+                known.join(", ")
+            ));
+        };
+        let words = preset.args.as_deref().unwrap_or_default();
+        WorkerArgs::parse(words).map_err(|(word, why)| {
+            format!("preset `{0}`: `Input.WorkerPresets.{0}.Args[{word}]`: {why}", clean(name))
+        })?;
+        workers.push((name.as_str(), preset.clone()));
+    }
+    if workers.is_empty() {
+        return Err("`Input.SimpleMatrix.Workers` names no worker".to_string());
+    }
+    Ok(workers)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,351 @@
+//! A `.bench` file: its fields in the original's order, and a save that cannot lose it.
+//!
+//! Input: a path, or the text of a file. Output: [`BenchFile`], or what is wrong and where.
+//! Reading touches nothing; [`BenchFile::save`] writes one file. Records borrow from the text,
+//! so that a file of 100 MB is in memory once; the reports of a run are only delimited by the
+//! first reading, and understood when somebody asks for them.
+//!
+//! Two facts of the original's file that one would not guess: the options of workers stand
+//! directly in the outermost object (`Pool`, `SoftAffinity`), and those of a run directly in
+//! the run. There Go drops `Pool`, because two embedded structures have it; here a run's `Pool`
+//! holds if somebody wrote it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+use serde_json::value::RawValue;
+
+use crate::report::clean;
+
+use super::super::CompatError;
+use super::json::{self, Misshapen, record};
+
+record! {
+    /// Everything in a file.
+    Plan {
+        input: Option<Input<'t>> = "Input" omitted if Option::is_none,
+        /// 0: processes, 1: Xen guests.
+        worker_type: i64 = "WorkerType" omitted if is_zero,
+        pool: String = "Pool",
+        soft_affinity: String = "SoftAffinity",
+        /// The original has no such object: its fields are the two above. It is kept, and
+        /// holds where those are empty.
+        worker_config: Option<WorkerConfig<'t>> = "WorkerConfig" omitted if Option::is_none,
+        run_config: RunConfig<'t> = "RunConfig",
+        runs: Vec<Run<'t>> = "Runs" omitted if Vec::is_empty,
+    }
+}
+
+record! {
+    /// What `plan` makes runs of.
+    Input {
+        /// In the order of their names, as Go writes a map.
+        worker_presets: Option<BTreeMap<String, WorkerParams<'t>>> = "WorkerPresets",
+        simple_matrix: Option<SimpleMatrix<'t>> = "SimpleMatrix",
+    }
+}
+
+record! {
+    SimpleMatrix {
+        schedulers: Option<Vec<String>> = "Schedulers",
+        workers: Option<Vec<String>> = "Workers",
+        count: Option<Vec<i64>> = "Count",
+        numa_disable: Option<Vec<bool>> = "NumaDisable",
+    }
+}
+
+record! {
+    WorkerParams {
+        args: Option<Vec<String>> = "Args",
+    }
+}
+
+record! {
+    WorkerConfig {
+        pool: String = "Pool",
+        soft_affinity: String = "SoftAffinity",
+    }
+}
+
+record! {
+    /// What holds for runs that do not say otherwise.
+    RunConfig {
+        scheduler: String = "Scheduler",
+        pool: String = "Pool",
+        cpus: Option<Vec<i64>> = "Cpus",
+        numa_disable: Option<bool> = "NumaDisable" omitted if Option::is_none,
+    }
+}
+
+record! {
+    Run {
+        label: String = "Label",
+        worker_sets: Option<Vec<WorkerSet<'t>>> = "WorkerSets",
+        soft_affinity: String = "SoftAffinity",
+        scheduler: String = "Scheduler",
+        pool: String = "Pool" omitted if String::is_empty,
+        cpus: Option<Vec<i64>> = "Cpus",
+        numa_disable: Option<bool> = "NumaDisable" omitted if Option::is_none,
+        /// 0 is as if it were not there: [`super::DEFAULT_RUNTIME_SECONDS`].
+        runtime_seconds: i64 = "RuntimeSeconds",
+        completed: bool = "Completed",
+        results: Results<'t> = "Results",
+    }
+}
+
+record! {
+    WorkerSet {
+        params: WorkerParams<'t> = "Params",
+        config: WorkerConfig<'t> = "Config",
+        count: i64 = "Count",
+    }
+}
+
+record! {
+    Results {
+        raw: Reports<'t> = "Raw" omitted if Reports::is_empty,
+        /// Never written by the original's own commands; kept.
+        summary: Option<&'t RawValue> = "Summary" omitted if Option::is_none,
+    }
+}
+
+record! {
+    /// One line of a worker. What is missing is told when it is needed.
+    RawReport {
+        id: Option<RawId<'t>> = "Id",
+        now: Option<i64> = "Now",
+        kops: Option<i64> = "Kops",
+        max_delta: Option<i64> = "MaxDelta",
+        cputime: Option<i64> = "Cputime",
+    }
+}
+
+record! {
+    RawId {
+        set: Option<i64> = "Set",
+        id: Option<i64> = "Id",
+    }
+}
+
+/// The reports of a run, in the order in which they arrived.
+#[derive(Debug, Clone)]
+pub enum Reports<'t> {
+    /// As they stand in the file.
+    Kept(&'t RawValue),
+    Measured(Vec<Report>),
+}
+
+/// What a worker has done by some moment, in the units of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Report {
+    pub set: usize,
+    pub id: usize,
+    pub now_ns: i64,
+    pub kops: i64,
+    /// The largest delay of a start since the report before.
+    pub max_delta_ns: i64,
+    pub cputime_ns: i64,
+}
+
+impl Default for Reports<'_> {
+    fn default() -> Self {
+        Reports::Measured(Vec::new())
+    }
+}
+
+impl Reports<'_> {
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Reports::Kept(text) => {
+                let inner = text.get().trim_start_matches('[').trim_end_matches(']');
+                text.get().starts_with('[') && inner.trim().is_empty()
+            }
+            Reports::Measured(list) => list.is_empty(),
+        }
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Reports<'de> {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        <&RawValue>::deserialize(from).map(Reports::Kept)
+    }
+}
+
+impl serde::Serialize for Reports<'_> {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Reports::Kept(text) => text.serialize(to),
+            Reports::Measured(list) => to.collect_seq(list.iter().map(RawReport::from)),
+        }
+    }
+}
+
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
+
+/// A file that has been read, and what became of it since.
+#[derive(Debug, Clone)]
+pub struct BenchFile<'t> {
+    pub plan: Plan<'t>,
+    pub(super) name: String,
+    text: &'t str,
+}
+
+/// The text of the file at `path`.
+pub fn read_text(path: &Path) -> Result<String, CompatError> {
+    let name = shown(path);
+    let bytes = fs::read(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => CompatError::Usage(format!(
+            "there is no file {name}\nhint: -f FILE names the file, -t TEMPLATE one to copy a plan from"
+        )),
+        _ => CompatError::Here(format!("cannot read {name}: {error}\nhint: ls -l {name}")),
+    })?;
+    String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = good.iter().filter(|&&byte| byte == b'\n').count() + 1;
+        let start = good.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        let column = good.len() - start + 1;
+        CompatError::Usage(format!("{name}:{line}:{column}: not UTF-8 from here on\n{HINT}"))
+    })
+}
+
+const HINT: &str = "hint: docs/schedbench.md tells the fields of the file; it was left as it is";
+
+/// A path as a terminal may see it.
+pub fn shown(path: &Path) -> String {
+    clean(&path.display().to_string())
+}
+
+impl<'t> BenchFile<'t> {
+    /// Reads the text of the file at `path`, which is here a name for messages only.
+    pub fn parse(text: &'t str, path: &Path) -> Result<BenchFile<'t>, CompatError> {
+        let name = shown(path);
+        match json::read::<Plan>(text) {
+            Ok(plan) => Ok(BenchFile { plan, name, text }),
+            Err(found) => Err(refusal(&name, &found)),
+        }
+    }
+
+    /// The reports of one run as they stand, not yet checked against its worker sets.
+    pub(super) fn raw_reports(&self, run: usize) -> Result<Vec<RawReport<'t>>, CompatError> {
+        let results = &self.plan.runs[run].results;
+        match &results.raw {
+            Reports::Kept(text) => {
+                let path = format!("Runs[{run}].Results.Raw");
+                json::read_part(self.text, text, &path).map_err(|found| refusal(&self.name, &found))
+            }
+            Reports::Measured(list) => Ok(list.iter().map(RawReport::from).collect()),
+        }
+    }
+
+    /// Writes the file at `path` as the original would. At each moment the old file or the new
+    /// one is there, whole, with the old one's permissions; a symbolic link stays one.
+    pub fn save(&self, path: &Path) -> Result<(), CompatError> {
+        replace(path, &|out| json::write(out, &self.plan)).map_err(|error| {
+            let name = shown(path);
+            CompatError::Here(format!(
+                "cannot save {name}: {error}; what was there before still is\n\
+                 hint: its folder must be writable and have room for a second copy: df {name}"
+            ))
+        })
+    }
+}
+
+impl From<&Report> for RawReport<'_> {
+    fn from(report: &Report) -> Self {
+        let set = i64::try_from(report.set).ok();
+        let id = i64::try_from(report.id).ok();
+        RawReport {
+            id: Some(RawId { set, id, ..RawId::default() }),
+            now: Some(report.now_ns),
+            kops: Some(report.kops),
+            max_delta: Some(report.max_delta_ns),
+            cputime: Some(report.cputime_ns),
+            ..RawReport::default()
+        }
+    }
+}
+
+fn refusal(name: &str, found: &Misshapen) -> CompatError {
+    let Misshapen { line, column, path, what } = found;
+    let at = if path.is_empty() { String::new() } else { format!("`{}`: ", clean(path)) };
+    CompatError::Usage(format!("{name}:{line}:{column}: {at}{}\n{HINT}", clean(what)))
+}
+
+/// Writes beside the file, syncs, renames, syncs the folder.
+fn replace(path: &Path, write: &dyn Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let target = behind_links(path)?;
+    let name = target.file_name().ok_or(ErrorKind::InvalidInput)?;
+    let folder = match target.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let mut beside = std::ffi::OsString::from(".");
+    beside.push(name);
+    beside.push(format!(".{}.tmp", std::process::id()));
+    let beside = folder.join(beside);
+    let written = fill(&beside, &target, write).and_then(|()| fs::rename(&beside, &target));
+    if let Err(error) = written {
+        // Nothing of ours may stay; that it was never made is fine too.
+        let _ = fs::remove_file(&beside);
+        return Err(error);
+    }
+    File::open(folder)?.sync_all()
+}
+
+fn fill(
+    beside: &Path,
+    target: &Path,
+    write: &dyn Fn(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let old = match fs::metadata(target) {
+        Ok(metadata) if metadata.is_file() => Some(metadata),
+        Ok(_) => return Err(io::Error::other("it is no ordinary file")),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    // A dead process of the same number may have left one.
+    match fs::remove_file(beside) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    // Until it has the old one's permissions nobody else may read it.
+    let mode = if old.is_some() { 0o600 } else { 0o666 };
+    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(beside)?;
+    let mut out = BufWriter::with_capacity(1 << 16, file);
+    write(&mut out)?;
+    let file = out.into_inner()?;
+    if let Some(old) = old {
+        let new = file.metadata()?;
+        if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
+            // Only root may give a file away; without that it is the saver's.
+            let _ = fchown(&file, Some(old.uid()), Some(old.gid()));
+        }
+        file.set_permissions(fs::Permissions::from_mode(old.mode() & 0o7777))?;
+    }
+    file.sync_all()
+}
+
+/// The file that `path` means: links are followed, also to a file that is not there yet.
+fn behind_links(path: &Path) -> io::Result<PathBuf> {
+    let mut target = path.to_path_buf();
+    // The kernel's own limit.
+    for _ in 0..40 {
+        match fs::symlink_metadata(&target) {
+            Ok(metadata) if metadata.is_symlink() => {
+                let link = fs::read_link(&target)?;
+                target = target.parent().unwrap_or(Path::new("")).join(link);
+            }
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => return Ok(target),
+        }
+    }
+    Err(io::Error::other("too many symbolic links"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,30 @@
+//! `schedlab schedbench`: gwd/schedbench's `.bench` files: plans, results and reports. What is
+//! the same and what differs is told in docs/schedbench.md.
+//!
+//! [`read_text`] and [`BenchFile::parse`] read a file; all that follows but
+//! [`BenchFile::save`] is pure.
+//!
+//! - `plan`: [`BenchFile::expand`] (with a template [`BenchFile::clear_runs`] first), then
+//!   `save`.
+//! - `run`: [`BenchFile::pending`] tells the runs that are not completed, with what they
+//!   inherit; all of them are checked before the first one starts. [`WorkerArgs::to_queue`] is
+//!   a worker set's parameter `queue` of the workload `burnwait`. After each run
+//!   [`BenchFile::store`] takes its [`Report`]s (one for each worker and reading, the first at
+//!   the start of the measured section; cumulative, but for the largest delay; thousand
+//!   operations and nanoseconds, `now_ns` since any moment that all workers share), then `save`.
+//! - `report`, `htmlreport`: [`BenchFile::figures`], then [`text::write`] or [`html::write`].
+
+mod args;
+mod expand;
+mod file;
+pub mod html;
+mod json;
+mod results;
+#[cfg(test)]
+mod testing;
+pub mod text;
+
+pub use args::WorkerArgs;
+pub use expand::{DEFAULT_RUNTIME_SECONDS, Pending, PendingSet};
+pub use file::{BenchFile, Report, Reports, read_text, shown};
+pub use results::{Averages, MinMax, RunFigures, SetFigures, Spread, WorkerFigures};

@@ -1,0 +1,286 @@
+//! From the reports of a run to the figures of the original's tables.
+//!
+//! Input: a file that has been read. Output: figures of each run, worker set, worker and
+//! window; or the report that makes no sense, by run, index and worker. Pure.
+//!
+//! A report is cumulative, a window lies between two reports of one worker. Throughput is
+//! thousand operations a second, utilisation CPU time by time. The original's averages divide
+//! all operations since the worker began, so also those before its first report, by the time
+//! since that report; and its minima take a 0 for "not yet". Here averages count from the first
+//! report and a window of nothing is a minimum, unless [`Averages::Original`] is asked for.
+
+use crate::report::clean;
+
+use super::super::CompatError;
+use super::file::{BenchFile, RawId, RawReport, Report, Reports, Run};
+
+/// The largest run that is understood, against a `Count` that would take all memory.
+const MOST_WORKERS: i64 = 1_000_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Averages {
+    /// From a worker's first report to its last.
+    Right,
+    /// As the original computes them.
+    Original,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunFigures {
+    pub index: usize,
+    pub label: String,
+    pub completed: bool,
+    pub sets: Vec<SetFigures>,
+}
+
+/// Over the workers of a set; those that never reported count as 0, as in the original.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SetFigures {
+    pub args: Vec<String>,
+    pub throughput: Spread,
+    pub utilisation: Spread,
+    /// Empty where no worker of the set has reported.
+    pub workers: Vec<WorkerFigures>,
+}
+
+/// Averages of workers, and the extremes of any window.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Spread {
+    pub total: f64,
+    /// NaN without workers.
+    pub mean: f64,
+    /// Of the whole population.
+    pub deviation: f64,
+    pub of_means: MinMax,
+    pub of_windows: MinMax,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct WorkerFigures {
+    /// Since the worker began.
+    pub kops: i64,
+    /// From its first report to its last.
+    pub time_ns: i64,
+    pub cputime_ns: i64,
+    pub throughput: f64,
+    pub utilisation: f64,
+    pub throughputs: MinMax,
+    pub utilisations: MinMax,
+    pub reports: Vec<Report>,
+}
+
+/// 0 and 0 before the first value.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct MinMax {
+    pub min: f64,
+    pub max: f64,
+    is_set: bool,
+}
+
+impl MinMax {
+    fn update(&mut self, value: f64, averages: Averages) {
+        if averages == Averages::Right && value.is_nan() {
+            return;
+        }
+        let is_first = match averages {
+            Averages::Right => !std::mem::replace(&mut self.is_set, true),
+            Averages::Original => self.min == 0.0,
+        };
+        let starts = averages == Averages::Right && is_first;
+        if starts || value > self.max {
+            self.max = value;
+        }
+        if is_first || value < self.min {
+            self.min = value;
+        }
+    }
+}
+
+/// Thousand operations a second.
+pub fn throughput(from: &Report, to: &Report) -> f64 {
+    (to.kops - from.kops) as f64 / ((to.now_ns - from.now_ns) as f64 / 1e9)
+}
+
+/// CPU time by time.
+pub fn utilisation(from: &Report, to: &Report) -> f64 {
+    to.cputime_ns.saturating_sub(from.cputime_ns) as f64 / (to.now_ns - from.now_ns) as f64
+}
+
+impl BenchFile<'_> {
+    /// Figures of every run, also of those that are not completed.
+    pub fn figures(&self, averages: Averages) -> Result<Vec<RunFigures>, CompatError> {
+        (0..self.plan.runs.len()).map(|index| self.run_figures(index, averages)).collect()
+    }
+
+    fn run_figures(&self, index: usize, averages: Averages) -> Result<RunFigures, CompatError> {
+        let run = &self.plan.runs[index];
+        let mut sets = empty_sets(run).map_err(|why| self.refuse(index, &why))?;
+        for (at, raw) in self.raw_reports(index)?.iter().enumerate() {
+            let report = checked(raw, run).and_then(|report| add(&mut sets, run, report, averages));
+            report.map_err(|why| self.refuse(index, &format!("`Results.Raw[{at}]`: {why}")))?;
+        }
+        for set in &mut sets {
+            summarise(set, averages);
+        }
+        let (label, completed) = (run.label.clone(), run.completed);
+        Ok(RunFigures { index, label, completed, sets })
+    }
+
+    fn refuse(&self, index: usize, why: &str) -> CompatError {
+        let label = clean(&self.plan.runs[index].label);
+        CompatError::Usage(format!(
+            "{}: run {index} `{label}`: {why}\n\
+             hint: to report the other runs, take this one out of a copy of the file",
+            self.name
+        ))
+    }
+
+    /// Keeps what a run measured and calls it completed. Reports may come in any order; they
+    /// are kept in that of their moments.
+    pub fn store(&mut self, index: usize, mut reports: Vec<Report>) {
+        let Some(run) = self.plan.runs.get_mut(index) else { return };
+        for report in &mut reports {
+            // The original takes a moment of 0 for a worker that has not begun.
+            report.now_ns = report.now_ns.max(1);
+        }
+        reports.sort_by_key(|report| (report.now_ns, report.set, report.id));
+        run.results.raw = Reports::Measured(reports);
+        run.results.summary = None;
+        run.completed = true;
+    }
+}
+
+fn empty_sets(run: &Run) -> Result<Vec<SetFigures>, String> {
+    let sets = run.worker_sets.iter().flatten();
+    let figures = |(at, set): (usize, &super::file::WorkerSet)| {
+        if set.count > MOST_WORKERS {
+            let count = set.count;
+            return Err(format!("`WorkerSets[{at}].Count`: {count} is above {MOST_WORKERS}"));
+        }
+        let args = set.params.args.clone().unwrap_or_default();
+        Ok(SetFigures { args, ..SetFigures::default() })
+    };
+    sets.enumerate().map(figures).collect()
+}
+
+/// A report with all of its fields, and an id that the run has.
+fn checked(raw: &RawReport, run: &Run) -> Result<Report, String> {
+    let missing = |field: &str| {
+        let whose = raw.id.as_ref().map(shown_id).unwrap_or_default();
+        format!("{whose}`{field}` is missing")
+    };
+    let id = raw.id.as_ref().ok_or_else(|| missing("Id"))?;
+    let set = id.set.ok_or_else(|| missing("Id.Set"))?;
+    let worker = id.id.ok_or_else(|| missing("Id.Id"))?;
+    let sets = run.worker_sets.as_deref().unwrap_or_default();
+    let set = usize::try_from(set).ok().filter(|&set| set < sets.len()).ok_or_else(|| {
+        format!(
+            "{}its `Set` is not one of the {} worker sets, counted from 0",
+            shown_id(id),
+            sets.len()
+        )
+    })?;
+    let count = sets[set].count;
+    let worker = usize::try_from(worker).ok().filter(|_| worker < count).ok_or_else(|| {
+        format!(
+            "{}its `Id` is not one of the {count} workers of set {set}, counted from 0",
+            shown_id(id)
+        )
+    })?;
+    Ok(Report {
+        set,
+        id: worker,
+        now_ns: raw.now.ok_or_else(|| missing("Now"))?,
+        kops: raw.kops.ok_or_else(|| missing("Kops"))?,
+        max_delta_ns: raw.max_delta.ok_or_else(|| missing("MaxDelta"))?,
+        cputime_ns: raw.cputime.ok_or_else(|| missing("Cputime"))?,
+    })
+}
+
+fn shown_id(id: &RawId) -> String {
+    let part = |part: Option<i64>| part.map_or_else(|| "?".to_string(), |part| part.to_string());
+    format!("worker {}:{}: ", part(id.set), part(id.id))
+}
+
+/// Takes a report, and the window that it ends: in the order of the file, which the original's
+/// minima depend on.
+fn add(
+    sets: &mut [SetFigures],
+    run: &Run,
+    report: Report,
+    averages: Averages,
+) -> Result<(), String> {
+    let set = &mut sets[report.set];
+    if set.workers.is_empty() {
+        let count = run.worker_sets.as_ref().map_or(0, |sets| sets[report.set].count);
+        set.workers = vec![WorkerFigures::default(); usize::try_from(count).unwrap_or(0)];
+    }
+    let worker = &mut set.workers[report.id];
+    let refuse = |why: String| Err(format!("worker {}:{}: {why}", report.set, report.id));
+    if report.now_ns < 0 || report.kops < 0 {
+        return refuse("`Now` and `Kops` are counted from 0".to_string());
+    }
+    if let Some(last) = worker.reports.last() {
+        let (now, kops) = (report.now_ns, report.kops);
+        if now <= last.now_ns {
+            return refuse(format!("`Now` is {now} after {}: it must grow", last.now_ns));
+        }
+        if kops < last.kops {
+            return refuse(format!("`Kops` is {kops} after {}: it cannot fall", last.kops));
+        }
+        if averages == Averages::Right || last.now_ns != 0 {
+            let (ops, cpu) = (throughput(last, &report), utilisation(last, &report));
+            worker.throughputs.update(ops, averages);
+            worker.utilisations.update(cpu, averages);
+            set.throughput.of_windows.update(ops, averages);
+            set.utilisation.of_windows.update(cpu, averages);
+        }
+    }
+    worker.reports.push(report);
+    Ok(())
+}
+
+fn summarise(set: &mut SetFigures, averages: Averages) {
+    for worker in &mut set.workers {
+        let (Some(&first), Some(&last)) = (started(worker, averages), worker.reports.last()) else {
+            continue;
+        };
+        worker.kops = last.kops;
+        worker.time_ns = last.now_ns - first.now_ns;
+        worker.cputime_ns = last.cputime_ns.saturating_sub(first.cputime_ns);
+        let since = match averages {
+            Averages::Right => first,
+            Averages::Original => Report { kops: 0, ..first },
+        };
+        worker.throughput = throughput(&since, &last);
+        worker.utilisation = utilisation(&first, &last);
+        set.throughput.of_means.update(worker.throughput, averages);
+        set.utilisation.of_means.update(worker.utilisation, averages);
+    }
+    let of = |read: fn(&WorkerFigures) -> f64| set.workers.iter().map(read).collect::<Vec<f64>>();
+    let (ops, cpu) = (of(|worker| worker.throughput), of(|worker| worker.utilisation));
+    set.throughput.average(&ops);
+    set.utilisation.average(&cpu);
+}
+
+/// The report that a worker's averages begin at. The original takes a moment of 0 for none.
+fn started(worker: &WorkerFigures, averages: Averages) -> Option<&Report> {
+    let mut reports = worker.reports.iter();
+    match averages {
+        Averages::Right => reports.next(),
+        Averages::Original => reports.find(|report| report.now_ns != 0).or(worker.reports.last()),
+    }
+}
+
+impl Spread {
+    fn average(&mut self, values: &[f64]) {
+        let count = values.len() as f64;
+        self.total = values.iter().sum::<f64>() + 0.0;
+        self.mean = self.total / count;
+        let squares: f64 = values.iter().map(|value| (value - self.mean).powi(2)).sum();
+        self.deviation = (squares / count).sqrt();
+    }
+}
+
+#[cfg(test)]
+mod tests;
