@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{KnobReading, Reading, Variant};
 use crate::sys::Host;
-use crate::sys::cgroup::{self, CpuController, cpu_controller};
+use crate::sys::cgroup::{self, Place, cpu_controller};
 use crate::sys::host::plain;
 
 use super::journal::{Journal, Writer};
@@ -362,10 +362,10 @@ impl Applied {
         change.make(&self.host)
     }
 
-    fn make_cgroup(&mut self) -> Result<(CpuController, PathBuf), String> {
+    fn make_cgroup(&mut self) -> Result<(Place, PathBuf), String> {
         static CGROUPS: AtomicU32 = AtomicU32::new(0);
         let controller = cpu_controller(&self.host)?;
-        if controller.enable {
+        if !controller.enable.is_empty() {
             self.set(&Target::CpuForChildren(controller.parent.clone()), "+cpu")?;
         }
         let Writer { pid, start_ticks, .. } = self.journal.writer();
