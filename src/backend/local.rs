@@ -96,7 +96,7 @@ impl Backend for Local {
         cancel: &AtomicBool,
         on_window: &mut dyn FnMut(Window),
     ) -> Ended {
-        let applied = match variant::apply(&spec.cell.variant, &self.host, &self.journal) {
+        let applied = match variant::apply(&spec.cell, &self.host, &self.journal) {
             Ok(applied) => applied,
             Err(error) => return failed(error.to_string()),
         };

@@ -68,7 +68,7 @@ fn a_variant_holds_and_the_machine_is_as_it_was() {
     let (_turn, host) = (turn(), Host::default());
     let Some(variant) = another("a_variant_holds", &host) else { return };
     let (before, dir) = (values(&host), tempfile::tempdir().unwrap());
-    let applied = apply(&variant, &host, &Journal::open(dir.path()).unwrap()).unwrap();
+    let applied = apply(&cell(variant, &[]), &host, &Journal::open(dir.path()).unwrap()).unwrap();
     let mut child = member(&applied, &host);
     let readings = applied.readings();
     let now = values(&host);
@@ -92,7 +92,8 @@ fn what_a_dead_process_left_is_put_back() {
     ended.wait().unwrap();
     let me = Writer::this_process().unwrap();
     let dead = Writer { pid: ended.id() as i32, ..me };
-    let applied = apply(&variant, &host, &Journal::of(dir.path(), dead).unwrap()).unwrap();
+    let applied =
+        apply(&cell(variant, &[]), &host, &Journal::of(dir.path(), dead).unwrap()).unwrap();
     let mut child = member(&applied, &host);
     fuse::set(Some(0));
     drop(applied);
@@ -119,8 +120,8 @@ fn a_cgroup_without_real_time_runtime_is_named() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let applied = apply(&weight, &host, &Journal::open(dir.path()).unwrap()).unwrap();
-    let tasks = applied.cgroup().unwrap().join("tasks");
+    let applied = apply(&cell(weight, &[]), &host, &Journal::open(dir.path()).unwrap()).unwrap();
+    let tasks = applied.cgroups()[0].join("tasks");
     let fifo = std::thread::spawn(move || {
         std::fs::write(&tasks, sched::own_tid().to_string()).unwrap();
         let refused = apply_to_self(&variant(&[("policy", "fifo")]).knobs);

@@ -86,7 +86,7 @@ mod tests {
     use crate::sys::fuse;
     use crate::variant::apply;
     use crate::variant::journal::{Journal, Writer};
-    use crate::variant::testing::{Machine, variant};
+    use crate::variant::testing::{Machine, cell, variant};
     use proptest::prelude::*;
 
     const KNOBS: &[(&str, &str)] = &[
@@ -103,7 +103,8 @@ mod tests {
     /// Applies and undoes `written` and crashes after `changes` changes. Whether it did.
     fn crashes(machine: &Machine, written: &[(&str, &str)], changes: u32) -> bool {
         fuse::set(Some(changes));
-        if let Ok(applied) = apply(&variant(written), &machine.host, &machine.journal()) {
+        if let Ok(applied) = apply(&cell(variant(written), &[]), &machine.host, &machine.journal())
+        {
             drop(applied.undo());
         }
         let crashed = fuse::refused() > 0;
@@ -157,7 +158,7 @@ mod tests {
     /// A journal that a process has left behind, after applying `written`.
     fn left(machine: &Machine, written: &[(&str, &str)], writer: Writer) {
         let journal = Journal::of(&machine.state_dir(), writer).unwrap();
-        let applied = apply(&variant(written), &machine.host, &journal).unwrap();
+        let applied = apply(&cell(variant(written), &[]), &machine.host, &journal).unwrap();
         fuse::set(Some(0));
         drop(applied);
         fuse::set(None);

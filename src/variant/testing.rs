@@ -30,6 +30,7 @@ const FILES: &[(&str, &str)] = &[
     ("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu memory\n"),
     ("/sys/fs/cgroup/cgroup.subtree_control", "memory\n"),
     ("/sys/fs/cgroup/cgroup.procs", "1\n"),
+    ("/sys/fs/cgroup/cpuset.cpus.effective", "0-3\n"),
     ("/sys/fs/cgroup/user/cgroup.controllers", "memory\n"),
     ("/sys/fs/cgroup/user/cgroup.subtree_control", "memory\n"),
     ("/sys/fs/cgroup/user/cgroup.procs", "\n"),
