@@ -6,5 +6,6 @@ mod house;
 mod kill;
 mod knobs;
 mod need;
+mod pools;
 mod schbench;
 mod support;

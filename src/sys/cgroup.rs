@@ -333,10 +333,10 @@ mod tests {
     const V2: &str = "31 28 0:28 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate";
 
     /// Folders, each with its files and their text.
-    type Tree<'a> = &'a [(&'a str, &'a [(&'a str, &'a str)])];
+    type Folders<'a> = &'a [(&'a str, &'a [(&'a str, &'a str)])];
 
     /// A laid-out machine: mounts, this process's cgroups, folders with their files.
-    fn machine(mounts: &str, own: &str, tree: Tree) -> (tempfile::TempDir, Host) {
+    fn machine(mounts: &str, own: &str, tree: Folders) -> (tempfile::TempDir, Host) {
         let dir = tempfile::tempdir().unwrap();
         let host = Host::below(dir.path());
         fs::create_dir_all(host.path("/proc/self")).unwrap();
@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn the_nearest_cgroup_that_can_have_children_is_found() {
-        type Case<'a> = (&'a str, &'a str, Tree<'a>, &'a str, bool);
+        type Case<'a> = (&'a str, &'a str, Folders<'a>, &'a str, bool);
         let root = "/sys/fs/cgroup";
         let cases: &[Case] = &[
             // v1: in one's own cgroup.
@@ -421,8 +421,32 @@ mod tests {
     }
 
     #[test]
+    fn a_cpuset_is_made_where_it_can_be_a_partition() {
+        let in_root = [("cgroup.controllers", "cpuset cpu"), ("cgroup.subtree_control", "cpu")];
+        let both = [Controller::Cpuset, Controller::Cpu];
+        let found = |root: &[(&str, &str)], state: &str, wanted: &[Controller]| {
+            let user: &[(&str, &str)] = &[
+                ("cgroup.controllers", "cpuset cpu"),
+                ("cgroup.subtree_control", "cpuset cpu"),
+                ("cgroup.type", "domain"),
+                ("cpuset.cpus.partition", state),
+            ];
+            let tree: Folders = &[("/sys/fs/cgroup", root), ("/sys/fs/cgroup/user", user)];
+            let (_dir, host) = machine(V2, "0::/user", tree);
+            let place = place(&host, &super::tree(&host, Controller::Cpuset).unwrap(), wanted);
+            place.map(|place| (place.parent.display().to_string(), place.enable)).unwrap()
+        };
+        let (root, user) = ("/sys/fs/cgroup".to_string(), "/sys/fs/cgroup/user".to_string());
+        assert_eq!(found(&in_root, "member", &both), (root, vec![Controller::Cpuset]));
+        assert_eq!(found(&in_root, "root", &both), (user.clone(), vec![]));
+        let without = [("cgroup.controllers", "cpu"), ("cgroup.subtree_control", "cpu")];
+        assert_eq!(found(&without, "member", &both[..1]), (user.clone(), vec![]));
+        assert_eq!(found(&in_root, "member", &both[1..]), (user, vec![]), "no cpuset is wanted");
+    }
+
+    #[test]
     fn why_there_is_none_is_told() {
-        let cases: &[(&str, Tree, &str)] = &[
+        let cases: &[(&str, Folders, &str)] = &[
             ("", &[], "no cgroup tree with a CPU controller is mounted"),
             (
                 V2,

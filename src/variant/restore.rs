@@ -86,7 +86,7 @@ mod tests {
     use crate::sys::fuse;
     use crate::variant::apply;
     use crate::variant::journal::{Journal, Writer};
-    use crate::variant::testing::{Machine, cell, variant};
+    use crate::variant::testing::{Machine, cell, pooled, variant};
     use proptest::prelude::*;
 
     const KNOBS: &[(&str, &str)] = &[
@@ -100,11 +100,12 @@ mod tests {
         ("cgroup-max", "150%"),
     ];
 
-    /// Applies and undoes `written` and crashes after `changes` changes. Whether it did.
+    /// Applies and undoes `written` in a pool and crashes after `changes` changes. Whether it
+    /// did.
     fn crashes(machine: &Machine, written: &[(&str, &str)], changes: u32) -> bool {
         fuse::set(Some(changes));
-        if let Ok(applied) = apply(&cell(variant(written), &[]), &machine.host, &machine.journal())
-        {
+        let cell = pooled(written, "bench", Some("1-2"));
+        if let Ok(applied) = apply(&cell, &machine.host, &machine.journal()) {
             drop(applied.undo());
         }
         let crashed = fuse::refused() > 0;
@@ -140,7 +141,7 @@ mod tests {
         #[test]
         fn a_crash_while_restoring_is_undone_too(
             written in proptest::sample::subsequence(KNOBS, 1..=KNOBS.len()),
-            changes in 0u32..45,
+            changes in 0u32..60,
             again in 0u32..20,
         ) {
             let machine = Machine::new();

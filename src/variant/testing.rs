@@ -147,6 +147,14 @@ pub fn variant(written: &[(&str, &str)]) -> Variant {
     Variant { name: "test".to_string(), knobs: knobs(written) }
 }
 
+/// A cell whose runs go into a pool.
+pub fn pooled(written: &[(&str, &str)], name: &str, cpus: Option<&str>) -> Cell {
+    let mut cell = cell(variant(written), &[]);
+    cell.placement.pool = Some(name.parse().unwrap());
+    cell.placement.cpus = cpus.map(|cpus| cpus.parse().unwrap());
+    cell
+}
+
 /// A cell of sets with these knobs of their own; of one set without any where none is given.
 pub fn cell(variant: Variant, sets: &[BTreeMap<String, Value>]) -> Cell {
     let set = |knobs: &BTreeMap<String, Value>| WorkerSet {
