@@ -6,6 +6,7 @@ mod house;
 mod kill;
 mod knobs;
 mod need;
+mod pools;
 mod schbench;
 mod schbench_load;
 mod support;

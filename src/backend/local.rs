@@ -1,7 +1,7 @@
 //! Runs on this machine, each in a runner process of its own (see `exec`).
 //!
-//! Order of a run: apply the variant's cgroup and machine knobs (journalled), start the
-//! runner, put it into its cgroup, begin to watch for disturbances, give it the run, collect
+//! Order of a run: apply the variant's cgroup and machine knobs and make the pool (journalled),
+//! start the runner, put it into its cgroups, begin to watch for disturbances, give it the run, collect
 //! its words, end the watch, kill what is left of its process group, undo the knobs.
 
 use std::collections::BTreeSet;
@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use crate::exec;
 use crate::model::{
-    Cell, CpuSet, Disturbance, DisturbanceKind, Environment, FromRunner, KnobReading, Outcome,
-    RunSpec, Window, show_duration,
+    Cell, CpuSet, Disturbance, DisturbanceKind, Environment, FromRunner, KnobReading,
+    MemoryPlacement, Outcome, RunSpec, Window, show_duration,
 };
 use crate::probe::disturbance::{Own, Watch};
 use crate::sys::{self, Host, clock, fork, thread, topology};
@@ -65,7 +65,8 @@ impl Local {
         }
     }
 
-    fn pool(&self, spec: &RunSpec) -> CpuSet {
+    /// The CPUs of a run whose pool, if it has one, has been made.
+    fn cpus(&self, spec: &RunSpec) -> CpuSet {
         let placement = &spec.cell.placement.cpus;
         placement.clone().unwrap_or_else(|| topology::affinity().unwrap_or_default())
     }
@@ -77,12 +78,19 @@ impl Backend for Local {
     }
 
     fn check(&self, cell: &Cell) -> Result<(), String> {
-        if let Some(cpus) = &cell.placement.cpus {
+        let pool = variant::find_pool(cell, &self.host)?;
+        let in_cpuset = pool.as_ref().is_some_and(|pool| pool.is_cpuset());
+        if let (Some(cpus), false) = (&cell.placement.cpus, in_cpuset) {
             let allowed = topology::affinity().map_err(|error| error.to_string())?;
             let missing = cpus.minus(&allowed);
             if !missing.is_empty() {
                 return Err(format!("CPUs {missing} are offline or not allowed to this process"));
             }
+        }
+        if cell.placement.memory == MemoryPlacement::Interleave {
+            let cpus = pool.map(|pool| pool.cpus).or_else(|| cell.placement.cpus.clone());
+            let cpus = cpus.or_else(|| topology::affinity().ok()).unwrap_or_default();
+            sys::can_interleave(topology::node_numbers(&self.host, &cpus))?;
         }
         variant::check(cell, &self.host).map_err(|missing| {
             let reasons: Vec<String> = missing.iter().map(|knob| knob.message.clone()).collect();
@@ -96,12 +104,17 @@ impl Backend for Local {
         cancel: &AtomicBool,
         on_window: &mut dyn FnMut(Window),
     ) -> Ended {
-        let applied = match variant::apply(&spec.cell.variant, &self.host, &self.journal) {
+        let applied = match variant::apply(&spec.cell, &self.host, &self.journal) {
             Ok(applied) => applied,
             Err(error) => return failed(error.to_string()),
         };
         let mut knobs = applied.readings();
-        let pool = self.pool(spec);
+        let mut spec = spec.clone();
+        if let Some(cpus) = applied.pool_cpus() {
+            // Workers take all of them, whatever affinity schedlab was started with.
+            spec.cell.placement.cpus = Some(cpus.clone());
+        }
+        let (spec, pool) = (&spec, self.cpus(&spec));
         let mut lost = CpuSet::default();
         let mut on_window = |window| {
             if let Some(online) = topology::online(&self.host).known() {

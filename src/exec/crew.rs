@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::model::{Cell, CpuSet, Value, WorkerKind, WorkerSet};
-use crate::sys::{Host, clock, fork, sched, shared, thread, topology};
+use crate::model::{Cell, CpuSet, MemoryPlacement, Value, WorkerKind, WorkerSet};
+use crate::sys::{Host, clock, fork, interleave, sched, shared, thread, topology};
 use crate::variant;
 use crate::workload::{self, Control, Load, Pool, Recorders, Request, Slot, Spec, Worker};
 
@@ -62,7 +62,12 @@ impl Crew {
         let placed = cell.placement.cpus.as_ref();
         let allowed = sched::affinity(0).map_err(|error| format!("sched_getaffinity: {error}"))?;
         let cpus = placed.unwrap_or(&allowed).clone();
-        let nodes = topology::numa_nodes(&Host::default(), &cpus);
+        let host = Host::default();
+        if cell.placement.memory == MemoryPlacement::Interleave {
+            // Before anything is allocated; whoever is started from here on inherits it.
+            interleave(&topology::node_numbers(&host, &cpus))?;
+        }
+        let nodes = topology::numa_nodes(&host, &cpus);
         let pool = Pool::new(cpus, &nodes);
         let control: &'static Control = shared::leak().map_err(no_memory)?;
         let mut crew = Crew { control, pool, members: Vec::new(), sets: Vec::new() };

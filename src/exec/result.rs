@@ -1,10 +1,11 @@
 //! From the readings of a run to its result.
 
 use crate::model::{
-    Disturbance, DisturbanceKind, KnobReading, NamedHistogram, Reading, RunResult, RunSpec,
-    SetResult, WorkerResult, WorkerSet,
+    Disturbance, DisturbanceKind, KnobReading, MemoryPlacement, NamedHistogram, Reading, RunResult,
+    RunSpec, SetResult, WorkerResult, WorkerSet,
 };
 use crate::stats::{self, Histogram, StandardInput, StandardWorker};
+use crate::sys::{Host, policy_of};
 use crate::variant;
 use crate::workload::{self, MAX_COUNTERS, Spec};
 
@@ -30,7 +31,7 @@ pub fn assemble(
     }
 }
 
-/// The task knobs as the first worker that has them reads back: the variant's on a set that
+/// The memory policy of the first worker, and the task knobs as the first worker that has them reads back: the variant's on a set that
 /// has none of its own, and for each set with its own all that it has, as `SET: knob`.
 fn read_knobs(spec: &RunSpec, crew: &Crew) -> Vec<KnobReading> {
     let read = |position: usize| {
@@ -39,8 +40,17 @@ fn read_knobs(spec: &RunSpec, crew: &Crew) -> Vec<KnobReading> {
         member.map_or(Vec::new(), |member| variant::read_task(knobs, member.slot.tid()))
     };
     let sets = &spec.cell.work.sets;
+    let memory = spec.cell.placement.memory;
+    let first = crew.members().first().filter(|_| memory == MemoryPlacement::Interleave);
+    let memory = first.map(|member| {
+        let tid = member.slot.tid();
+        let pid = if member.pid > 0 { member.pid } else { std::process::id() as i32 };
+        let got = policy_of(&Host::default(), pid, tid);
+        KnobReading { knob: "memory".to_string(), asked: memory.word().to_string(), got }
+    });
     let plain = sets.iter().position(|set| set.knobs.is_empty());
-    let mut readings = plain.map_or(Vec::new(), read);
+    let mut readings: Vec<KnobReading> = memory.into_iter().collect();
+    readings.extend(plain.map_or(Vec::new(), read));
     for (position, set) in sets.iter().enumerate().filter(|(_, set)| !set.knobs.is_empty()) {
         readings.extend(read(position).into_iter().map(|reading| KnobReading {
             knob: format!("{}: {}", set.name, reading.knob),

@@ -6,6 +6,7 @@ mod environment;
 mod event;
 mod metric;
 mod plan;
+mod poolname;
 mod record;
 mod run;
 mod value;
@@ -15,9 +16,10 @@ pub use environment::{Environment, Topology};
 pub use event::{EVENT_SCHEMA, Event, PlanEnd, PlanStarted};
 pub use metric::{Direction, Metric, MetricSpec, Reading, Unit};
 pub use plan::{
-    Cell, Measure, PLAN_SCHEMA, Placement, Plan, REPORT_FORMATS, RunKey, Variant, Work, WorkerKind,
-    WorkerSet,
+    Cell, Measure, MemoryPlacement, PLAN_SCHEMA, Placement, Plan, REPORT_FORMATS, RunKey, Variant,
+    Work, WorkerKind, WorkerSet,
 };
+pub use poolname::{MAX_POOL_NAME_BYTES, PoolName};
 pub use record::{Record, RecordedRun};
 pub use run::{
     Disturbance, DisturbanceKind, FromRunner, KnobReading, NamedHistogram, Outcome, RunResult,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CpuSet, Params, Value};
+use super::{CpuSet, Params, PoolName, Value};
 
 /// The version of the plan format that this program reads and writes.
 pub const PLAN_SCHEMA: i64 = 1;
@@ -85,8 +85,42 @@ pub enum WorkerKind {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
-    /// `None`: every CPU that the process may use.
+    /// `None`: every CPU of the pool, or that the process may use.
     pub cpus: Option<CpuSet>,
+    /// The cpuset that the run's processes are put into. Plans stored before there were pools
+    /// have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolName>,
+    #[serde(default, skip_serializing_if = "MemoryPlacement::is_kernel")]
+    pub memory: MemoryPlacement,
+}
+
+/// On which NUMA nodes the pages of workers lie.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryPlacement {
+    /// Where the kernel puts them.
+    #[default]
+    Kernel,
+    /// Spread over the nodes of the CPUs.
+    Interleave,
+}
+
+impl MemoryPlacement {
+    /// As plans and reports write them.
+    pub const WORDS: &[&str] = &["kernel", "interleave"];
+
+    pub fn word(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
+
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Kernel, Self::Interleave].into_iter().find(|memory| memory.word() == word)
+    }
+
+    fn is_kernel(&self) -> bool {
+        *self == Self::Kernel
+    }
 }
 
 /// One variant x work x placement.
@@ -115,5 +149,26 @@ impl Work {
             label.push_str(&format!(" {axis}={point}"));
         }
         label
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_placement_stored_before_there_were_pools_loads_and_is_stored_as_it_was() {
+        let stored = r#"{"cpus":"0-1"}"#;
+        let placement: Placement = serde_json::from_str(stored).unwrap();
+        assert_eq!(serde_json::to_string(&placement).unwrap(), stored);
+        assert_eq!((placement.pool, placement.memory), (None, MemoryPlacement::Kernel));
+        assert!(serde_json::from_str::<Placement>(r#"{"cpus":null,"pool":"../x"}"#).is_err());
+    }
+
+    #[test]
+    fn every_word_for_memory_is_understood() {
+        for word in MemoryPlacement::WORDS {
+            assert_eq!(MemoryPlacement::from_word(word).map(MemoryPlacement::word), Some(*word));
+        }
     }
 }

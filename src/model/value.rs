@@ -10,7 +10,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::CpuSet;
+use super::{CpuSet, MAX_POOL_NAME_BYTES, PoolName};
 
 /// What a plan or a command line wrote, before it has a meaning.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,6 +63,8 @@ pub enum Kind {
     },
     Choice(&'static [&'static str]),
     Text,
+    /// A [`PoolName`], kept as a text.
+    PoolName,
     Cpus,
     /// CPUs, or the word `auto`, which is a text.
     CpusOrAuto,
@@ -122,6 +124,10 @@ impl Kind {
             }
             (Kind::Choice(words), Raw::Text(text)) => choice(words, text).map(Value::Text),
             (Kind::Text, Raw::Text(text)) => Ok(Value::Text(text.clone())),
+            (Kind::PoolName, Raw::Text(text)) => text
+                .parse::<PoolName>()
+                .map(|name| Value::Text(name.into()))
+                .map_err(|why| Misfit::new(why, self.example())),
             (Kind::CpusOrAuto, Raw::Text(text)) if text == AUTO => Ok(Value::Text(text.clone())),
             (Kind::Cpus | Kind::CpusOrAuto, Raw::Text(text)) => {
                 text.parse().map(Value::Cpus).map_err(|why| Misfit {
@@ -165,6 +171,10 @@ impl Kind {
             Kind::Percent { min, max } => format!("a percentage, from \"{min}%\" to \"{max}%\""),
             Kind::Choice(words) => format!("one of {}", quoted(words)),
             Kind::Text => "a text in quotes".to_string(),
+            Kind::PoolName => format!(
+                "1 to {MAX_POOL_NAME_BYTES} of A-Z a-z 0-9 _ . - in quotes, not beginning with a \
+                 dot, no `..`"
+            ),
             Kind::Cpus => "a list of CPUs: \"0-3,8\"".to_string(),
             Kind::CpusOrAuto => "a list of CPUs, or \"auto\": \"0-3,8\"".to_string(),
             Kind::List(kind) => format!("a list, each {}", kind.example()),

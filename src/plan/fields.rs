@@ -1,7 +1,7 @@
 //! The words of the plan format that belong to no workload and no knob, and its limits.
 //! Flat tables; the parser and the JSON Schema both derive from them.
 
-use crate::model::{Field, Kind, REPORT_FORMATS};
+use crate::model::{Field, Kind, MemoryPlacement, REPORT_FORMATS};
 use crate::variant;
 use crate::workload::{self, Workload};
 
@@ -65,12 +65,29 @@ pub const MEASURE: &[Field] = &[
     },
 ];
 
-pub const PLACEMENT: &[Field] = &[Field {
-    name: "cpus",
-    kind: Kind::Cpus,
-    default: None,
-    about: "the CPUs that workers may use; all that the process may use unless given",
-}];
+pub const PLACEMENT: &[Field] = &[
+    Field {
+        name: "cpus",
+        kind: Kind::Cpus,
+        default: None,
+        about: "the CPUs that workers may use; all of the pool, or all that the process may use, \
+                unless given",
+    },
+    Field {
+        name: "pool",
+        kind: Kind::PoolName,
+        default: None,
+        about: "the cpuset that runs are put into: one that is there and has these CPUs, or one \
+                made for each run",
+    },
+    Field {
+        name: "memory",
+        kind: Kind::Choice(MemoryPlacement::WORDS),
+        default: Some("kernel"),
+        about: "where workers' pages lie: as the kernel does it, or spread over the NUMA nodes of \
+                the CPUs",
+    },
+];
 
 pub const REPORT: &[Field] = &[Field {
     name: "format",

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::model::{CpuSet, Measure, PLAN_SCHEMA, Params, Placement, Plan, Value, Variant, Work};
+use crate::model::{
+    CpuSet, Measure, MemoryPlacement, PLAN_SCHEMA, Params, Placement, Plan, Value, Variant, Work,
+};
 use crate::workload::Pool;
 
 use super::error::{Faults, PlanErrors};
@@ -52,6 +54,8 @@ fn read(
     top.finish(TOP_KEYS, "a plan", faults);
 
     check_size(&drafts, variants.len(), measure.rounds, &rounds_span, faults)?;
+    // What CPUs a pool has that is there already is known where the plan runs.
+    let machine = machine.filter(|_| placement.pool.is_none());
     let cpus = placement.cpus.as_ref().or(machine).cloned().unwrap_or_default();
     // Which NUMA nodes there are is known where the plan runs.
     let pool = Pool::new(cpus, &[]);
@@ -198,15 +202,23 @@ fn measure(top: &mut Table, faults: &mut Faults) -> (Measure, Span) {
 
 fn placement(top: &mut Table, machine: Option<&CpuSet>, faults: &mut Faults) -> Placement {
     let Some(mut table) = section(top, "placement", faults) else { return Placement::default() };
-    let mut cpus = None;
+    let mut placement = Placement::default();
     for field in PLACEMENT {
-        if let Some((value, span)) = table.take_value(field, faults) {
-            cpus = value.as_cpus().cloned();
-            check_cpus(cpus.as_ref(), machine, &span, faults);
+        let Some((value, span)) = table.take_value(field, faults) else { continue };
+        match (field.name, value) {
+            ("cpus", Value::Cpus(cpus)) => {
+                check_cpus(&cpus, machine, &span, faults);
+                placement.cpus = Some(cpus);
+            }
+            ("pool", Value::Text(name)) => placement.pool = name.parse().ok(),
+            ("memory", Value::Text(word)) => {
+                placement.memory = MemoryPlacement::from_word(&word).unwrap_or_default();
+            }
+            _ => {}
         }
     }
     table.finish(&known_keys(&[], &[PLACEMENT]), "[placement]", faults);
-    Placement { cpus }
+    placement
 }
 
 fn report_format(top: &mut Table, faults: &mut Faults) -> Option<String> {
@@ -216,8 +228,8 @@ fn report_format(top: &mut Table, faults: &mut Faults) -> Option<String> {
     given.get("format").and_then(Value::as_text).map(str::to_string)
 }
 
-fn check_cpus(cpus: Option<&CpuSet>, machine: Option<&CpuSet>, span: &Span, faults: &mut Faults) {
-    let (Some(cpus), Some(machine)) = (cpus, machine) else { return };
+fn check_cpus(cpus: &CpuSet, machine: Option<&CpuSet>, span: &Span, faults: &mut Faults) {
+    let Some(machine) = machine else { return };
     let missing = cpus.minus(machine);
     let noun = match missing.len() {
         0 => return,

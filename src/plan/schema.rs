@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::model::{Field, Kind, PLAN_SCHEMA};
+use crate::model::{Field, Kind, MAX_POOL_NAME_BYTES, PLAN_SCHEMA};
 use crate::workload::Spec;
 
 use super::fields::{
@@ -124,6 +124,11 @@ fn schema_of_kind(kind: &Kind) -> Json {
         Kind::Percent { .. } => text(r"^-?[0-9]+(\.[0-9]+)?%$"),
         Kind::Choice(words) => json!({ "enum": words }),
         Kind::Text => json!({ "type": "string" }),
+        Kind::PoolName => json!({
+            "type": "string",
+            "pattern": r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?$",
+            "maxLength": MAX_POOL_NAME_BYTES,
+        }),
         Kind::Cpus => text(r"^\s*[0-9]+(\s*[-,]\s*[0-9]+)*\s*$"),
         Kind::CpusOrAuto => text(r"^(auto|\s*[0-9]+(\s*[-,]\s*[0-9]+)*\s*)$"),
         Kind::List(inner) => {

@@ -3,7 +3,10 @@
 
 use proptest::prelude::*;
 
-use crate::model::{CpuSet, Field, Kind, Params, Plan, REPORT_FORMATS, Value, WorkerKind};
+use crate::model::{
+    CpuSet, Field, Kind, MemoryPlacement, Params, Placement, Plan, PoolName, REPORT_FORMATS, Value,
+    WorkerKind,
+};
 use crate::variant;
 use crate::workload::{self, Load, Request, Role, Spec, Workload};
 
@@ -201,6 +204,12 @@ fn wrong_measure_and_placement() {
         (&with_web("[placement]\ncpus = \"2\""), &["5:8: CPU 2 not on this machine"]),
         (&with_web("[placement]\ncpus = \"1-0\""), &["5:8: the range 1-0 runs backwards"]),
         (&with_web("[placement]\ncpu = \"0\""), &["5:1: unknown key `cpu` in [placement]"]),
+        (&with_web("[placement]\nmemory = \"local\""), &["5:10: `local` is not known here"]),
+        (&with_web("[placement]\npool = 7"), &["5:8: `7` does not fit here"]),
+        (&with_web("[placement]\npool = \"../x\""), &["5:8: `../x` is not the name of a pool"]),
+        (&with_web("[placement]\npool = \".x\""), &["5:8: `.x` is not the name of a pool"]),
+        (&with_web("[placement]\npool = \"a/b\""), &["5:8: `a/b` is not the name of a pool"]),
+        (&with_web("[placement]\npool = \"\""), &["5:8: `` is not the name of a pool"]),
     ]);
 }
 
@@ -490,7 +499,7 @@ fn hints_name_what_was_meant() {
         (with_web("[[variant]]\nname = \"a\"\nuclamp_min = \"1%\""), "did you mean `uclamp-min`?"),
         (with_web("[[variant]]\nname = \"a\"\npolicy = \"bacth\""), "did you mean \"batch\"?"),
         (with_web("").replace("web", "wbe"), "did you mean `web`?"),
-        (with_web("[placement]\nxyzzy = 1"), "known here: `cpus`"),
+        (with_web("[placement]\nxyzzy = 1"), "known here: `cpus`, `pool`, `memory`"),
         (
             with_web("[measure]\nrounds = [1, 2]"),
             "one value here: only parameters of workloads make axes; a whole number from 1 to 100000",
@@ -589,6 +598,8 @@ use = "web"
 name = "bg"
 [placement]
 cpus = "1"
+pool = "bench"
+memory = "interleave"
 "#,
     )
     .unwrap();
@@ -600,6 +611,8 @@ cpus = "1"
     assert_eq!(plan.variants[1].knobs["slice"], Value::DurationNs(100_000));
     assert_eq!(plan.variants[1].knobs["features"].to_string(), "A,NO_B");
     assert_eq!(plan.placement.cpus.as_ref().map(CpuSet::to_string).as_deref(), Some("1"));
+    assert_eq!(plan.placement.pool.as_ref().map(PoolName::as_str), Some("bench"));
+    assert_eq!(plan.placement.memory, MemoryPlacement::Interleave);
     let labels: Vec<String> = plan.works.iter().map(|work| work.label()).collect();
     assert_eq!(
         labels,
@@ -647,7 +660,7 @@ fn what_is_not_written_has_its_default() {
     assert_eq!(plan.title, "some plan");
     assert_eq!(plan.variants.len(), 1);
     assert_eq!((plan.variants[0].name.as_str(), plan.variants[0].knobs.len()), ("default", 0));
-    assert_eq!(plan.placement.cpus, None);
+    assert_eq!(plan.placement, Placement::default());
     let measure = &plan.measure;
     assert_eq!((measure.duration_ns, measure.warmup_ns), (5_000_000_000, 1_000_000_000));
     assert_eq!((measure.window_ns, measure.grace_ns), (1_000_000_000, 30_000_000_000));

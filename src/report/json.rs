@@ -15,8 +15,8 @@ use super::summary::{
 };
 use super::{Format, Options};
 use crate::model::{
-    Direction, Disturbance, Environment, KnobReading, Measure, Metric, Outcome, PlanEnd, Reading,
-    Record, RecordedRun, RunResult, SetResult, Unit, Value, Variant, Work,
+    Direction, Disturbance, Environment, KnobReading, Measure, Metric, Outcome, PlanEnd, PoolName,
+    Reading, Record, RecordedRun, RunResult, SetResult, Unit, Value, Variant, Work,
 };
 
 const SCHEMA: &str = "schedlab-report";
@@ -61,6 +61,8 @@ struct PlanOut<'a> {
     rounds_done: u32,
     measure: &'a Measure,
     placement: Option<String>,
+    pool: Option<&'a str>,
+    memory: &'static str,
     baseline: Option<&'a str>,
     variants: Vec<VariantOut<'a>>,
     environments: &'a [Environment],
@@ -200,6 +202,8 @@ fn plan<'a>(record: &'a Record, summary: &'a Summary<'a>) -> PlanOut<'a> {
         rounds_done: summary.rounds_done,
         measure: &started.plan.measure,
         placement: started.plan.placement.cpus.as_ref().map(ToString::to_string),
+        pool: started.plan.placement.pool.as_ref().map(PoolName::as_str),
+        memory: started.plan.placement.memory.word(),
         baseline: started.plan.variants.first().map(|variant| &*variant.name),
         variants: started.plan.variants.iter().map(variant).collect(),
         environments: &record.environments,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::model::{Unit, Value};
+use crate::model::{MemoryPlacement, Placement, Unit, Value};
 
 /// `text` without anything that a terminal acts on or that hides what is there: control
 /// characters (so escape sequences too), direction overrides, invisible and joining
@@ -32,6 +32,16 @@ pub fn reason(text: &str) -> String {
 /// A name from outside for a table: clean, and at most `columns` wide.
 pub fn shortened(text: &str, columns: usize) -> String {
     truncate(&clean(text), columns)
+}
+
+/// `pool bench, CPUs 0-1, memory interleave`; empty where the plan says nothing of it.
+pub fn placement(placement: &Placement) -> String {
+    let pool = placement.pool.as_ref().map(|pool| format!("pool {pool}"));
+    let cpus = placement.cpus.as_ref().map(|cpus| format!("CPUs {cpus}"));
+    let memory = Some(placement.memory).filter(|memory| *memory != MemoryPlacement::Kernel);
+    let memory = memory.map(|memory| format!("memory {}", memory.word()));
+    let said: Vec<String> = [pool, cpus, memory].into_iter().flatten().collect();
+    said.join(", ")
 }
 
 /// `nice 5, policy batch`, not yet clean; empty without knobs.

@@ -336,6 +336,9 @@ fn with_extent<'a>(mut mark: Mark<'a>, members: &[&CellRuns<'a>]) -> Mark<'a> {
     mark
 }
 
+/// A pool is never told as it was asked for: what it became is the finding.
+const POOL: &str = "pool";
+
 /// Everything of one run that a reader of its numbers has to know.
 fn remarks(result: &RunResult) -> impl Iterator<Item = (MarkKind<'_>, Option<f64>, String)> {
     let disturbances = result
@@ -346,6 +349,7 @@ fn remarks(result: &RunResult) -> impl Iterator<Item = (MarkKind<'_>, Option<f64
         let (knob, asked) = (&reading.knob, &reading.asked);
         let detail = match &reading.got {
             Reading::Known(got) if got == asked => return None,
+            Reading::Known(got) if knob == POOL => format!("pool {asked}: {got}"),
             Reading::Known(got) => format!("{knob} asked {asked}, kernel took {got}"),
             Reading::Unknown(why) => format!("{knob} asked {asked}, not read back: {why}"),
         };

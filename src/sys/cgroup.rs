@@ -1,5 +1,5 @@
-//! Where this process may make a cgroup with a CPU controller, version 1 or 2, and how one
-//! ends: who is in it is killed, and it is removed.
+//! Where this process may make a cgroup with a CPU or cpuset controller, version 1 or 2, and
+//! how one ends: who is in it is killed, and it is removed.
 //!
 //! Input: /proc/self/mountinfo, /proc/self/cgroup and the trees that they name.
 
@@ -15,105 +15,197 @@ pub enum Version {
     V2,
 }
 
+/// What a cgroup can control that schedlab sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Controller {
+    Cpu,
+    Cpuset,
+}
+
+impl Controller {
+    /// As the kernel's files name it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Controller::Cpu => "cpu",
+            Controller::Cpuset => "cpuset",
+        }
+    }
+
+    fn shown(self) -> &'static str {
+        match self {
+            Controller::Cpu => "CPU",
+            Controller::Cpuset => "cpuset",
+        }
+    }
+}
+
+/// The mounted hierarchy that a controller is in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tree {
+    pub version: Version,
+    pub root: PathBuf,
+    /// The folder of this process's cgroup.
+    pub own: PathBuf,
+}
+
 /// The place for a new cgroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CpuController {
+pub struct Place {
     pub version: Version,
     /// The folder in which a cgroup can be made.
     pub parent: PathBuf,
-    /// Children of `parent` have no CPU controller until `+cpu` is written to its
+    /// Children of `parent` have these controllers only once `+NAME` is written to its
     /// `cgroup.subtree_control` (version 2 only).
-    pub enable: bool,
+    pub enable: Vec<Controller>,
 }
 
-/// Finds the nearest place, from this process's own cgroup upwards, where a cgroup with a
-/// CPU controller can be made and processes put in. The error says why there is none.
-pub fn cpu_controller(host: &Host) -> Result<CpuController, String> {
+/// Where a cgroup with a CPU controller can be made; see [`place`].
+pub fn cpu_controller(host: &Host) -> Result<Place, String> {
+    place(host, &tree(host, Controller::Cpu)?, &[Controller::Cpu])
+}
+
+/// The hierarchy of a controller: of version 1 where one is mounted for it, else version 2,
+/// which may still lack it.
+pub fn tree(host: &Host, controller: Controller) -> Result<Tree, String> {
     let read = |path: &str| host.read(path).map_err(|e| format!("{path}: {}", plain(&e)));
     let mounts = mounts(&read("/proc/self/mountinfo")?);
     let own = read("/proc/self/cgroup")?;
-    if let Some(mount) = mounts.iter().find(|mount| mount.version == Version::V1) {
-        let parent = mount.folder(own_path(&own, is_cpu));
-        return match can_host(host, &parent) {
-            Ok(()) => Ok(CpuController { version: Version::V1, parent, enable: false }),
-            Err(error) => Err(format!("no cgroup can be made in {}: {error}", parent.display())),
-        };
-    }
-    let Some(mount) = mounts.iter().find(|mount| mount.version == Version::V2) else {
-        return Err("no cgroup tree with a CPU controller is mounted".to_string());
+    let of = |mount: &Mount, own: &str| Tree {
+        version: mount.version,
+        root: mount.point.clone(),
+        own: mount.folder(own),
     };
-    in_unified_tree(host, mount, own_path(&own, str::is_empty))
+    if let Some(mount) = mounts.iter().find(|mount| mount.is_v1_of(controller)) {
+        return Ok(of(mount, own_path(&own, |names| is_among(controller, names))));
+    }
+    let unified = mounts.iter().find(|mount| mount.version == Version::V2);
+    let none = || format!("no cgroup tree with a {} controller is mounted", controller.shown());
+    unified.map(|mount| of(mount, own_path(&own, str::is_empty))).ok_or_else(none)
+}
+
+/// Finds the nearest place, from this process's own cgroup upwards, where a cgroup with all
+/// of these controllers can be made and processes put in. For a cpuset, places where it can
+/// be a partition go before others. The error says why there is none.
+pub fn place(host: &Host, tree: &Tree, wanted: &[Controller]) -> Result<Place, String> {
+    if tree.version == Version::V2 {
+        return in_unified_tree(host, tree, wanted);
+    }
+    let parent = tree.own.clone();
+    match can_host(host, &parent) {
+        Ok(()) => Ok(Place { version: Version::V1, parent, enable: Vec::new() }),
+        Err(error) => Err(format!("no cgroup can be made in {}: {error}", parent.display())),
+    }
 }
 
 /// Version 2: processes live in leaves only (but for the root), so a cgroup beside them is
-/// made in an ancestor whose children have the controller, or could have it.
-fn in_unified_tree(host: &Host, mount: &Mount, own: &str) -> Result<CpuController, String> {
-    let holds_cpu = |folder: &Path, file: &str| {
-        let words = host.read(folder.join(file)).unwrap_or_default();
-        words.split_whitespace().any(|word| word == "cpu")
-    };
-    let own = mount.folder(own);
-    let folders: Vec<&Path> =
-        own.ancestors().take_while(|folder| folder.starts_with(&mount.point)).collect();
+/// made in an ancestor whose children have the controllers, or could have them.
+fn in_unified_tree(host: &Host, tree: &Tree, wanted: &[Controller]) -> Result<Place, String> {
+    let folders = tree.own.ancestors().take_while(|folder| folder.starts_with(&tree.root));
+    let first = |folder: &&Path| !wanted.contains(&Controller::Cpuset) || parts(host, folder);
+    let (first, rest): (Vec<&Path>, Vec<&Path>) = folders.partition(first);
     let found = |parent: &Path, enable| {
-        Ok(CpuController { version: Version::V2, parent: parent.to_path_buf(), enable })
+        Ok(Place { version: Version::V2, parent: parent.to_path_buf(), enable })
     };
     let mut refused = None;
-    for folder in folders.iter().filter(|f| holds_cpu(f, "cgroup.subtree_control")) {
-        match can_host(host, folder) {
-            Ok(()) => return found(folder, false),
-            Err(error) => refused = Some(format!("{}: {error}", folder.display())),
+    for folders in [first, rest] {
+        let missing =
+            |folder: &Path, file: &str| controllers_missing(host, &folder.join(file), wanted);
+        let enabled = |f: &&&Path| missing(f, "cgroup.subtree_control").is_empty();
+        for folder in folders.iter().filter(enabled) {
+            match can_host(host, folder) {
+                Ok(()) => return found(folder, Vec::new()),
+                Err(error) => refused = Some(format!("{}: {error}", folder.display())),
+            }
+        }
+        for folder in folders.iter().filter(|f| missing(f, "cgroup.controllers").is_empty()) {
+            // Only the root may have both processes and children with controllers.
+            let is_empty = host.read(folder.join("cgroup.procs")).is_ok_and(|pids| pids.is_empty());
+            let control = host.can_write(folder.join("cgroup.subtree_control"));
+            match control.map_err(|e| plain(&e)).and_then(|()| can_host(host, folder)) {
+                Ok(()) if is_root(host, folder) || is_empty => {
+                    return found(folder, missing(folder, "cgroup.subtree_control"));
+                }
+                Ok(()) => {}
+                Err(error) => refused = Some(format!("{}: {error}", folder.display())),
+            }
         }
     }
-    for folder in folders.iter().filter(|f| holds_cpu(f, "cgroup.controllers")) {
-        // Only the root may have both processes and children with controllers; it has no
-        // `cgroup.type`.
-        let is_root = host.read(folder.join("cgroup.type")).is_err();
-        let is_empty = host.read(folder.join("cgroup.procs")).is_ok_and(|pids| pids.is_empty());
-        let control = host.can_write(folder.join("cgroup.subtree_control"));
-        match control.map_err(|e| plain(&e)).and_then(|()| can_host(host, folder)) {
-            Ok(()) if is_root || is_empty => return found(folder, true),
-            Ok(()) => {}
-            Err(error) => refused = Some(format!("{}: {error}", folder.display())),
-        }
-    }
-    let tree = mount.point.display();
+    let root = tree.root.display();
+    let names: Vec<&str> = wanted.iter().map(|controller| controller.shown()).collect();
     Err(match refused {
         Some(refusal) => format!("no cgroup can be made in {refusal}"),
-        None => format!("the cgroup tree at {tree} has no CPU controller for this process"),
+        None => {
+            let names = names.join(" and ");
+            format!("the cgroup tree at {root} has no {names} controller for this process")
+        }
     })
+}
+
+/// Those of `wanted` that a file of controllers does not name.
+pub fn controllers_missing(host: &Host, file: &Path, wanted: &[Controller]) -> Vec<Controller> {
+    let text = host.read(file).unwrap_or_default();
+    let named = |wanted: &Controller| text.split_whitespace().any(|word| word == wanted.word());
+    wanted.iter().copied().filter(|controller| !named(controller)).collect()
+}
+
+/// The root of a version 2 tree has no `cgroup.type`.
+fn is_root(host: &Host, folder: &Path) -> bool {
+    host.read(folder.join("cgroup.type")).is_err()
+}
+
+/// Whether cpusets in this cgroup can be partitions: only those in a partition can, of which
+/// the root is one.
+fn parts(host: &Host, folder: &Path) -> bool {
+    match host.read(folder.join("cpuset.cpus.partition")) {
+        Ok(state) => is_partition(&state),
+        Err(_) => is_root(host, folder),
+    }
+}
+
+/// Whether `cpuset.cpus.partition` tells of a partition in effect.
+pub fn is_partition(state: &str) -> bool {
+    matches!(state.trim(), "root" | "isolated")
 }
 
 /// The file with the real-time runtime of the calling thread's own cgroup and what it holds, where
 /// the kernel gives cgroups one (CONFIG_RT_GROUP_SCHED; version 1 only).
 pub fn own_rt_runtime(host: &Host) -> Option<(PathBuf, String)> {
     let mounts = mounts(&host.read("/proc/self/mountinfo").ok()?);
-    let mount = mounts.iter().find(|mount| mount.version == Version::V1)?;
+    let mount = mounts.iter().find(|mount| mount.is_v1_of(Controller::Cpu))?;
     let own = host.read("/proc/thread-self/cgroup").ok()?;
-    let path = mount.folder(own_path(&own, is_cpu)).join("cpu.rt_runtime_us");
+    let own = own_path(&own, |names| is_among(Controller::Cpu, names));
+    let path = mount.folder(own).join("cpu.rt_runtime_us");
     let runtime_us = host.read(&path).ok()?;
     Some((path, runtime_us))
 }
 
-fn is_cpu(controllers: &str) -> bool {
-    controllers.split(',').any(|controller| controller == "cpu")
+/// Whether a list with commas names the controller.
+fn is_among(controller: Controller, names: &str) -> bool {
+    names.split(',').any(|name| name == controller.word())
 }
 
-fn can_host(host: &Host, folder: &Path) -> Result<(), String> {
+/// Whether a cgroup can be made in `folder` and processes put in it.
+pub fn can_host(host: &Host, folder: &Path) -> Result<(), String> {
     let made = host.can_make_in(folder);
     made.and_then(|()| host.can_write(folder.join("cgroup.procs"))).map_err(|e| plain(&e))
 }
 
-/// A mounted cgroup tree that may hold the CPU controller.
+/// A mounted cgroup tree.
 #[derive(Debug, PartialEq, Eq)]
 struct Mount {
     version: Version,
+    /// Of a version 1 tree, its controllers are among these.
+    options: String,
     /// The cgroup that the mount shows as its root: not `/` in a container.
     root: PathBuf,
     point: PathBuf,
 }
 
 impl Mount {
+    fn is_v1_of(&self, controller: Controller) -> bool {
+        self.version == Version::V1 && is_among(controller, &self.options)
+    }
+
     /// The folder of a cgroup of /proc/self/cgroup; the mount itself where the cgroup lies
     /// outside of what is mounted.
     fn folder(&self, cgroup: &str) -> PathBuf {
@@ -132,12 +224,13 @@ fn mounts(mountinfo: &str) -> Vec<Mount> {
         let mut left = left.split(' ').skip(3);
         let (root, point) = (unescaped(left.next()?), unescaped(left.next()?));
         let mut right = right.split(' ');
-        let version = match (right.next()?, right.nth(1)?) {
-            ("cgroup2", _) => Version::V2,
-            ("cgroup", options) if options.split(',').any(|word| word == "cpu") => Version::V1,
+        let (kind, options) = (right.next()?, right.nth(1)?.to_string());
+        let version = match kind {
+            "cgroup2" => Version::V2,
+            "cgroup" => Version::V1,
             _ => return None,
         };
-        Some(Mount { version, root, point })
+        Some(Mount { version, options, root, point })
     };
     mountinfo.lines().filter_map(parse).collect()
 }
@@ -240,10 +333,10 @@ mod tests {
     const V2: &str = "31 28 0:28 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate";
 
     /// Folders, each with its files and their text.
-    type Tree<'a> = &'a [(&'a str, &'a [(&'a str, &'a str)])];
+    type Folders<'a> = &'a [(&'a str, &'a [(&'a str, &'a str)])];
 
     /// A laid-out machine: mounts, this process's cgroups, folders with their files.
-    fn machine(mounts: &str, own: &str, tree: Tree) -> (tempfile::TempDir, Host) {
+    fn machine(mounts: &str, own: &str, tree: Folders) -> (tempfile::TempDir, Host) {
         let dir = tempfile::tempdir().unwrap();
         let host = Host::below(dir.path());
         fs::create_dir_all(host.path("/proc/self")).unwrap();
@@ -273,7 +366,7 @@ mod tests {
 
     #[test]
     fn the_nearest_cgroup_that_can_have_children_is_found() {
-        type Case<'a> = (&'a str, &'a str, Tree<'a>, &'a str, bool);
+        type Case<'a> = (&'a str, &'a str, Folders<'a>, &'a str, bool);
         let root = "/sys/fs/cgroup";
         let cases: &[Case] = &[
             // v1: in one's own cgroup.
@@ -322,13 +415,38 @@ mod tests {
         for (mounts, own, tree, parent, enable) in cases {
             let (_dir, host) = machine(mounts, own, tree);
             let found = cpu_controller(&host).unwrap();
-            assert_eq!((found.parent.to_str().unwrap(), found.enable), (*parent, *enable), "{own}");
+            let enabled = !found.enable.is_empty();
+            assert_eq!((found.parent.to_str().unwrap(), enabled), (*parent, *enable), "{own}");
         }
     }
 
     #[test]
+    fn a_cpuset_is_made_where_it_can_be_a_partition() {
+        let in_root = [("cgroup.controllers", "cpuset cpu"), ("cgroup.subtree_control", "cpu")];
+        let both = [Controller::Cpuset, Controller::Cpu];
+        let found = |root: &[(&str, &str)], state: &str, wanted: &[Controller]| {
+            let user: &[(&str, &str)] = &[
+                ("cgroup.controllers", "cpuset cpu"),
+                ("cgroup.subtree_control", "cpuset cpu"),
+                ("cgroup.type", "domain"),
+                ("cpuset.cpus.partition", state),
+            ];
+            let tree: Folders = &[("/sys/fs/cgroup", root), ("/sys/fs/cgroup/user", user)];
+            let (_dir, host) = machine(V2, "0::/user", tree);
+            let place = place(&host, &super::tree(&host, Controller::Cpuset).unwrap(), wanted);
+            place.map(|place| (place.parent.display().to_string(), place.enable)).unwrap()
+        };
+        let (root, user) = ("/sys/fs/cgroup".to_string(), "/sys/fs/cgroup/user".to_string());
+        assert_eq!(found(&in_root, "member", &both), (root, vec![Controller::Cpuset]));
+        assert_eq!(found(&in_root, "root", &both), (user.clone(), vec![]));
+        let without = [("cgroup.controllers", "cpu"), ("cgroup.subtree_control", "cpu")];
+        assert_eq!(found(&without, "member", &both[..1]), (user.clone(), vec![]));
+        assert_eq!(found(&in_root, "member", &both[1..]), (user, vec![]), "no cpuset is wanted");
+    }
+
+    #[test]
     fn why_there_is_none_is_told() {
-        let cases: &[(&str, Tree, &str)] = &[
+        let cases: &[(&str, Folders, &str)] = &[
             ("", &[], "no cgroup tree with a CPU controller is mounted"),
             (
                 V2,

@@ -107,6 +107,7 @@ pub mod fuse {
 #[cfg(test)]
 mod fake {
     use super::*;
+    use crate::model::CpuSet;
     use std::fs;
     use std::path::PathBuf;
 
@@ -142,11 +143,19 @@ mod fake {
                     .map(|word| if word == text { format!("({word})") } else { word.to_string() });
                 new.collect::<Vec<_>>().join(" ") + "\n"
             }
-            Some("cgroup.subtree_control") => match text {
-                "+cpu" => format!("{} cpu\n", old.trim()),
-                "-cpu" => words.filter(|word| *word != "cpu").collect::<Vec<_>>().join(" "),
+            Some("cgroup.subtree_control") => match text.split_at_checked(1) {
+                Some(("+", name)) => format!("{} {name}\n", old.trim()),
+                Some(("-", name)) => words.filter(|w| *w != name).collect::<Vec<_>>().join(" "),
                 _ => return Err(einval()),
             },
+            Some("cpuset.cpus.partition") if text == "root" => partition(&path)?,
+            Some("cpuset.cpus") if of_v1(&path) => {
+                fits_v1(&path, text)?;
+                format!("{text}\n")
+            }
+            Some("cgroup.procs") if of_v1(&path) && cpus(&path, "cpuset.cpus").is_empty() => {
+                return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+            }
             // Kept in ticks of 10 ms.
             Some("sched_rr_timeslice_ms") => {
                 let ms = text.parse::<u64>().map_err(|_| einval())?;
@@ -157,26 +166,87 @@ mod fake {
         Ok((path, text))
     }
 
-    /// The files that a new cgroup has, by version of the tree.
+    /// Whether a file is one of a version 1 cpuset.
+    fn of_v1(path: &Path) -> bool {
+        let beside = |name: &str| path.with_file_name(name).exists();
+        beside("cpuset.cpus") && !beside("cgroup.controllers")
+    }
+
+    /// The CPUs of a file beside `path`.
+    fn cpus(path: &Path, name: &str) -> CpuSet {
+        let text = fs::read_to_string(path.with_file_name(name)).unwrap_or_default();
+        CpuSet::try_from(text.trim().to_string()).unwrap_or_default()
+    }
+
+    /// A partition lies in a partition, and leaves it a CPU.
+    fn partition(path: &Path) -> io::Result<String> {
+        let outer = path.parent().and_then(Path::parent).unwrap_or(path).join("x");
+        let state = fs::read_to_string(outer.with_file_name("cpuset.cpus.partition"));
+        Ok(if state.is_ok_and(|state| state.trim() != "root") {
+            "root invalid (Parent is not a partition root)\n".to_string()
+        } else if cpus(&outer, "cpuset.cpus.effective").minus(&cpus(path, "cpuset.cpus")).is_empty()
+        {
+            "root invalid (Parent unable to distribute cpu downstream)\n".to_string()
+        } else {
+            "root\n".to_string()
+        })
+    }
+
+    /// A version 1 cpuset lies within its parent and beside those that are exclusive.
+    fn fits_v1(path: &Path, text: &str) -> io::Result<()> {
+        let wanted = CpuSet::try_from(text.to_string()).unwrap_or_default();
+        let folder = path.parent().unwrap_or(path);
+        let outer = folder.parent().unwrap_or(folder);
+        if !wanted.minus(&cpus(&outer.join("x"), "cpuset.cpus")).is_empty() {
+            return Err(io::Error::from_raw_os_error(libc::EACCES));
+        }
+        for sibling in fs::read_dir(outer)?.flatten().map(|entry| entry.path()) {
+            let exclusive = fs::read_to_string(sibling.join("cpuset.cpu_exclusive"));
+            let its_cpus = cpus(&sibling.join("x"), "cpuset.cpus");
+            if sibling != folder
+                && exclusive.is_ok_and(|on| on.trim() == "1")
+                && wanted.minus(&its_cpus) != wanted
+            {
+                return Err(io::Error::from_raw_os_error(libc::EINVAL));
+            }
+        }
+        Ok(())
+    }
+
+    /// The files that a new cgroup has, by version of the tree and what its parent gives.
     pub fn fill(host: &Host, path: &Path) -> io::Result<()> {
         if !laid_out(host) {
             return Ok(());
         }
-        let v2 = host.path(path).parent().is_some_and(|p| p.join("cgroup.controllers").exists());
-        let files: &[(&str, &str)] = if v2 {
-            &[("cpu.weight", "100"), ("cpu.max", "max 100000"), ("cpu.idle", "0")]
-        } else {
-            &[
-                ("cpu.shares", "1024"),
-                ("cpu.cfs_quota_us", "-1"),
-                ("cpu.cfs_period_us", "100000"),
-                ("cpu.idle", "0"),
-            ]
-        };
-        for (name, text) in files.iter().chain(&[("cgroup.procs", "")]) {
-            fs::write(host.path(path).join(name), text)?;
+        let folder = host.path(path);
+        let parent = folder.parent().unwrap_or(&folder);
+        let given = fs::read_to_string(parent.join("cgroup.subtree_control")).unwrap_or_default();
+        let gives = |name: &str| given.split_whitespace().any(|word| word == name);
+        let v2 = parent.join("cgroup.controllers").exists();
+        let has = |name: &str| parent.join(name).exists();
+        let effective = fs::read_to_string(parent.join("cpuset.cpus.effective"));
+        let effective = effective.unwrap_or_default();
+        let mut files: Vec<(&str, &str)> = vec![("cgroup.procs", "")];
+        if v2 {
+            files.extend([("cgroup.controllers", &*given), ("cgroup.subtree_control", "")]);
         }
-        Ok(())
+        if v2 && gives("cpu") {
+            files.extend([("cpu.weight", "100"), ("cpu.max", "max 100000"), ("cpu.idle", "0")]);
+        }
+        if v2 && gives("cpuset") {
+            files.extend([("cpuset.cpus", ""), ("cpuset.mems", "")]);
+            files.extend([("cpuset.cpus.effective", &*effective)]);
+            files.extend([("cpuset.cpus.partition", "member\n")]);
+        }
+        if !v2 && has("cpuset.cpus") {
+            files.extend([("cpuset.cpus", ""), ("cpuset.mems", "")]);
+            files.extend([("cpuset.cpu_exclusive", "0")]);
+        }
+        if !v2 && (has("cpu.shares") || !has("cpuset.cpus")) {
+            files.extend([("cpu.shares", "1024"), ("cpu.cfs_quota_us", "-1")]);
+            files.extend([("cpu.cfs_period_us", "100000"), ("cpu.idle", "0")]);
+        }
+        files.iter().try_for_each(|(name, text)| fs::write(folder.join(name), text))
     }
 
     /// cgroupfs removes a folder with its files, if no folder is in it.

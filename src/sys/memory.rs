@@ -1,9 +1,14 @@
 //! Zeroed memory in pages of its own, shared with forked workers or private to one process.
-//! Never unmapped: a runner lives for one run.
+//! Never unmapped: a runner lives for one run. And on which NUMA nodes pages lie.
 
 use std::io;
 
 use bytemuck::Zeroable;
+
+use crate::model::{MemoryPlacement, Reading};
+
+use super::Host;
+use super::host::plain;
 
 /// Memory that forked workers share with the runner.
 pub mod shared {
@@ -58,4 +63,84 @@ fn map<T: Zeroable + Sync + 'static>(count: usize, flags: i32) -> io::Result<&'s
     // SAFETY: the mapping is `bytes` long, page aligned (no type here is aligned beyond a
     // page), zeroed, which `Zeroable` makes a valid `T`, and is never unmapped.
     Ok(unsafe { std::slice::from_raw_parts(start.cast::<T>(), count) })
+}
+
+/// Spreads the pages that the calling thread touches first from now on over these NUMA nodes;
+/// so will all threads and processes that it makes.
+pub fn interleave(nodes: &[u32]) -> Result<(), String> {
+    const WORD_BITS: usize = u64::BITS as usize;
+    let words = nodes.iter().max().map_or(1, |node| *node as usize / WORD_BITS + 1);
+    let mut mask = vec![0u64; words];
+    nodes.iter().for_each(|node| mask[*node as usize / WORD_BITS] |= 1 << (node % u64::BITS));
+    // SAFETY: the kernel reads one bit less than it is told, which is all of the mask.
+    let result = unsafe {
+        let bits = words * WORD_BITS + 1;
+        libc::syscall(libc::SYS_set_mempolicy, libc::MPOL_INTERLEAVE, mask.as_ptr(), bits)
+    };
+    // Over one node there is nothing to spread, so nothing is lost where that is refused.
+    if result == 0 || nodes.len() < 2 {
+        return Ok(());
+    }
+    let error = plain(&io::Error::last_os_error());
+    Err(format!("memory cannot be spread over NUMA nodes: set_mempolicy: {error}"))
+}
+
+/// Whether [`interleave`] would succeed: tried on a thread that ends at once.
+pub fn can_interleave(nodes: Vec<u32>) -> Result<(), String> {
+    let trial = std::thread::Builder::new().spawn(move || interleave(&nodes));
+    let joined = trial.map_err(|error| plain(&error))?.join();
+    joined.unwrap_or_else(|_| Err("a thread to try set_mempolicy on ended early".to_string()))
+}
+
+/// What the kernel does with the pages of a thread: `kernel`, or its own word, of which
+/// `interleave` is one.
+pub fn policy_of(host: &Host, pid: i32, tid: i32) -> Reading<String> {
+    let path = format!("/proc/{pid}/task/{tid}/numa_maps");
+    // `ADDRESS POLICY[:NODES] ...`: mappings without a policy of their own have the thread's.
+    let policy = |text: String| {
+        let policy = text.lines().next()?.split_whitespace().nth(1)?;
+        Some(policy.split([':', '=']).next()?.to_string())
+    };
+    match host.reading(&path).map(policy) {
+        Reading::Known(Some(word)) if word == "default" => {
+            Reading::Known(MemoryPlacement::Kernel.word().to_string())
+        }
+        Reading::Known(Some(word)) => Reading::Known(word),
+        Reading::Known(None) => Reading::Unknown(format!("{path}: tells no policy")),
+        Reading::Unknown(why) => Reading::Unknown(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::sched;
+
+    #[test]
+    fn what_a_thread_starts_has_its_memory_policy() {
+        let host = Host::default();
+        let pid = std::process::id() as i32;
+        let policy = move || policy_of(&Host::default(), pid, sched::own_tid());
+        if let Reading::Unknown(why) = policy() {
+            eprintln!("skipped: what_a_thread_starts_has_its_memory_policy needs kernel: {why}");
+            return;
+        }
+        let nodes = super::super::topology::node_numbers(&host, &sched::affinity(0).unwrap());
+        let seen = std::thread::spawn(move || {
+            let before = policy();
+            interleave(&nodes).unwrap();
+            (before, policy(), std::thread::spawn(policy).join().unwrap())
+        });
+        let (before, after, inherited) = seen.join().unwrap();
+        let interleaved = Reading::Known("interleave".to_string());
+        assert_eq!(before, Reading::Known("kernel".to_string()));
+        assert_eq!((&after, &inherited), (&interleaved, &interleaved));
+        assert_eq!(policy(), before, "no other thread has it");
+    }
+
+    #[test]
+    fn nodes_that_there_are_not_are_refused() {
+        let refused = can_interleave(vec![1022, 1023]).unwrap_err();
+        assert!(refused.starts_with("memory cannot be spread"), "{refused}");
+    }
 }

@@ -29,4 +29,4 @@ pub use dirs::{state_dir, terminal_columns};
 pub use environment::environment;
 pub use eventfd::eventfd;
 pub use host::Host;
-pub use memory::{private, shared};
+pub use memory::{can_interleave, interleave, policy_of, private, shared};

@@ -97,17 +97,31 @@ fn last_level_cache(host: &Host, cpu: u32) -> Option<CpuSet> {
 
 /// CPUs by NUMA node; memory-only nodes are left out, having none.
 pub fn numa_nodes(host: &Host, online: &CpuSet) -> Vec<CpuSet> {
+    let told = nodes(host);
+    let of = |cpu| told.iter().map(|(_, node)| node).find(|node| node.contains(cpu)).cloned();
+    partition(online, of)
+}
+
+/// The nodes by number, each with its CPUs as the kernel tells them.
+fn nodes(host: &Host) -> Vec<(u32, CpuSet)> {
     let Ok(entries) = std::fs::read_dir(host.path(NODES)) else { return Vec::new() };
-    let mut nodes: Vec<u32> = entries
+    let mut numbers: Vec<u32> = entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("node")?.parse().ok())
         .collect();
-    nodes.sort_unstable();
-    let told = nodes
-        .iter()
-        .filter_map(|node| cpu_list(host, &format!("{NODES}/node{node}/cpulist")).known())
-        .collect::<Vec<_>>();
-    partition(online, |cpu| told.iter().find(|node| node.contains(cpu)).cloned())
+    numbers.sort_unstable();
+    let told =
+        |node: u32| Some((node, cpu_list(host, &format!("{NODES}/node{node}/cpulist")).known()?));
+    numbers.into_iter().filter_map(told).collect()
+}
+
+/// The numbers of the NUMA nodes that have some of these CPUs.
+pub fn node_numbers(host: &Host, cpus: &CpuSet) -> Vec<u32> {
+    nodes(host)
+        .into_iter()
+        .filter(|(_, node)| node.iter().any(|cpu| cpus.contains(cpu)))
+        .map(|(number, _)| number)
+        .collect()
 }
 
 /// How many CPUs the kernel is set up for, offline ones included; at least 1.

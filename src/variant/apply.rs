@@ -10,14 +10,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{KnobReading, Reading, Variant};
+use crate::model::{Cell, CpuSet, KnobReading, Reading, Variant};
 use crate::sys::Host;
-use crate::sys::cgroup::{self, CpuController, cpu_controller};
+use crate::sys::cgroup::{self, Place, Version, cpu_controller};
 use crate::sys::host::plain;
 
 use super::journal::{Journal, Writer};
+use super::pool::{self, Form, Pool};
 use super::target::{Target, Wanted, hint, is_cgroup, same};
-use super::{Action, CgroupSetting, Missing, registry};
+use super::{Action, CgroupSetting, Missing, POOL, registry};
 
 /// One change to the machine, as a journal holds it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -117,9 +118,7 @@ fn put_back(host: &Host, target: &Target, before: &str, set: &str) -> Undone {
     if !same(&now, set) {
         return Undone::LeftAlone(format!("{target} now holds `{now}`, set by someone else"));
     }
-    if let Target::CpuForChildren(folder) = target
-        && let Some(user) = user_of_cpu(host, folder)
-    {
+    if let Some(user) = user_of(host, target) {
         return Undone::LeftAlone(format!("{target} serves {} now", user.display()));
     }
     match target.set(host, before).and_then(|()| target.current(host)) {
@@ -129,9 +128,18 @@ fn put_back(host: &Host, target: &Target, before: &str, set: &str) -> Undone {
     }
 }
 
-/// A cgroup in `folder` whose CPU settings are not those of a new one, and would be lost.
-fn user_of_cpu(host: &Host, folder: &Path) -> Option<PathBuf> {
-    let usual = [("cpu.weight", "100"), ("cpu.max", "max 100000"), ("cpu.idle", "0")];
+/// A cgroup whose settings of a controller are not those of a new one, and would be lost.
+fn user_of(host: &Host, target: &Target) -> Option<PathBuf> {
+    let (folder, usual): (_, &[(&str, &str)]) = match target {
+        Target::CpuForChildren(folder) => {
+            (folder, &[("cpu.weight", "100"), ("cpu.max", "max 100000"), ("cpu.idle", "0")])
+        }
+        Target::CpusetForChildren(folder) => {
+            let names = ("cpuset.cpus", "cpuset.mems");
+            (folder, &[(names.0, ""), (names.1, ""), ("cpuset.cpus.partition", "member")])
+        }
+        _ => return None,
+    };
     let entries = std::fs::read_dir(host.path(folder)).ok()?;
     let children = entries.flatten().map(|entry| folder.join(entry.file_name()));
     children.into_iter().find(|child| {
@@ -181,27 +189,46 @@ enum Expected {
     InCgroup(PathBuf, String),
 }
 
-/// A variant's machine and cgroup knobs, in force until undone or dropped.
+/// What a pool has become.
+#[derive(Debug)]
+enum Made {
+    Affinity,
+    V1 {
+        not_exclusive: Option<String>,
+    },
+    V2 {
+        /// The cpuset with the CPUs.
+        folder: PathBuf,
+        refused: Option<String>,
+    },
+}
+
+/// A variant's machine and cgroup knobs and the cell's pool, in force until undone or dropped.
 #[derive(Debug)]
 pub struct Applied {
     host: Host,
     journal: Journal,
     open: Vec<(u64, Change)>,
-    cgroup: Option<PathBuf>,
+    /// In one hierarchy each.
+    cgroups: Vec<PathBuf>,
+    pool: Option<(Pool, Made)>,
     checks: Vec<Check>,
 }
 
-/// Applies the machine and cgroup knobs of `variant`; task knobs are for the workers.
-pub fn apply(variant: &Variant, host: &Host, journal: &Journal) -> Result<Applied, ApplyError> {
-    let (machine, cgroup) = sorted(variant, host)?;
+/// Applies the machine and cgroup knobs of the cell's variant and makes its pool; task knobs
+/// are for the workers.
+pub fn apply(cell: &Cell, host: &Host, journal: &Journal) -> Result<Applied, ApplyError> {
+    let (machine, cgroup) = sorted(&cell.variant, host)?;
+    let pool = pool::find(cell, host).map_err(|why| missing(POOL, why))?;
     let mut applied = Applied {
         host: host.clone(),
         journal: journal.clone(),
         open: Vec::new(),
-        cgroup: None,
+        cgroups: Vec::new(),
+        pool: None,
         checks: Vec::new(),
     };
-    match applied.apply_all(machine, cgroup) {
+    match applied.apply_all(machine, cgroup, pool) {
         Ok(()) => Ok(applied),
         Err(missing) => {
             let still_changed = applied.undo_all();
@@ -240,28 +267,47 @@ fn sorted(
 }
 
 impl Applied {
-    /// The run's cgroup, where a knob asked for one.
-    pub fn cgroup(&self) -> Option<&Path> {
-        self.cgroup.as_deref()
+    /// The run's cgroups, one in each hierarchy where a knob or the pool asked for one.
+    #[cfg(test)]
+    pub fn cgroups(&self) -> &[PathBuf] {
+        &self.cgroups
     }
 
-    /// Puts a process, with all its threads, in the run's cgroup; nothing where there is
+    /// The CPUs of the pool, where there is one.
+    pub fn pool_cpus(&self) -> Option<&CpuSet> {
+        self.pool.as_ref().map(|(pool, _)| &pool.cpus)
+    }
+
+    /// Puts a process, with all its threads, in the run's cgroups; nothing where there are
     /// none. What it forks later is born there.
     pub fn adopt(&self, pid: i32) -> io::Result<()> {
-        match &self.cgroup {
-            Some(path) => self.host.write(path.join("cgroup.procs"), &pid.to_string()),
-            None => Ok(()),
-        }
+        let pid = pid.to_string();
+        self.cgroups.iter().try_for_each(|path| self.host.write(path.join("cgroup.procs"), &pid))
     }
 
-    /// What each machine and cgroup knob reads back as at this moment.
+    /// What the pool and each machine and cgroup knob read back as at this moment.
     pub fn readings(&self) -> Vec<KnobReading> {
         let reading = |check: &Check| KnobReading {
             knob: check.knob.to_string(),
             asked: check.asked.clone(),
             got: self.read_back(check),
         };
-        self.checks.iter().map(reading).collect()
+        let pool = self.pool.iter().map(|(pool, made)| pool.reading(self.read_pool(pool, made)));
+        pool.chain(self.checks.iter().map(reading)).collect()
+    }
+
+    fn read_pool(&self, pool: &Pool, made: &Made) -> Reading<String> {
+        let known = match (made, &pool.form) {
+            (Made::V2 { folder, refused }, _) => {
+                return pool::partition_state(&self.host, folder, refused.as_deref());
+            }
+            (Made::V1 { not_exclusive: Some(why) }, _) => {
+                format!("cpuset v1, not exclusive: {why}")
+            }
+            (Made::Affinity, Form::Affinity(why)) => format!("affinity: {why}"),
+            _ => "cpuset v1".to_string(),
+        };
+        Reading::Known(known)
     }
 
     /// The value as asked where all its files hold it; else what they hold.
@@ -296,8 +342,15 @@ impl Applied {
 
     /// The changes that could not be undone, each with the reason.
     fn undo_all(&mut self) -> Vec<String> {
+        self.undo_down_to(0)
+    }
+
+    /// As [`Applied::undo_all`], but for the oldest changes.
+    fn undo_down_to(&mut self, kept: usize) -> Vec<String> {
         let mut left = Vec::new();
-        while let Some((entry, change)) = self.open.pop() {
+        while self.open.len() > kept
+            && let Some((entry, change)) = self.open.pop()
+        {
             match change.undo(&self.host) {
                 Undone::PutBack | Undone::NothingToDo | Undone::Rebooted => {}
                 // Of no further concern to a restore, but to be told.
@@ -318,6 +371,7 @@ impl Applied {
         &mut self,
         machine: Asked<Wanted>,
         cgroup: Asked<CgroupSetting>,
+        pool: Option<Pool>,
     ) -> Result<(), Missing> {
         for (knob, asked, wanted) in machine {
             for Wanted { target, value } in &wanted {
@@ -326,11 +380,17 @@ impl Applied {
             let files = wanted.into_iter().map(Expected::Target).collect();
             self.checks.push(Check { knob, asked, files });
         }
+        let shared = match pool {
+            Some(pool) => self.make_pool(pool).map_err(|why| missing(POOL, why))?,
+            None => None,
+        };
         let Some((first, ..)) = cgroup.first() else { return Ok(()) };
-        let (controller, path) = self.make_cgroup().map_err(|why| missing(first, why))?;
-        self.cgroup = Some(path.clone());
+        let (version, path) = match shared {
+            Some(shared) => shared,
+            None => self.make_cpu_cgroup().map_err(|why| missing(first, why))?,
+        };
         for (knob, asked, settings) in cgroup {
-            let files = settings.iter().flat_map(|setting| setting.files(controller.version));
+            let files = settings.iter().flat_map(|setting| setting.files(version));
             let mut expected = Vec::new();
             for (name, text) in files {
                 let file = path.join(name);
@@ -340,6 +400,105 @@ impl Applied {
             self.checks.push(Check { knob, asked, files: expected });
         }
         Ok(())
+    }
+
+    /// Makes the run's cpuset. Returns the cgroup where it has the CPU controller too. A pool
+    /// that cannot be made after all is one by affinity; one that is there is never left.
+    fn make_pool(&mut self, mut pool: Pool) -> Result<Option<(Version, PathBuf)>, String> {
+        let kept = self.open.len();
+        let made = match pool.form.clone() {
+            Form::Affinity(_) => None,
+            Form::Found(place) => Some(self.enter_pool(&place, &pool.cpus)?),
+            Form::New(place) => match self.make_cpuset(&place, &pool.cpus) {
+                Ok(made) => Some(made),
+                Err(why) => {
+                    let left = self.undo_down_to(kept);
+                    if !left.is_empty() {
+                        return Err(format!("{why}{}", self::left(&left)));
+                    }
+                    pool.form = Form::Affinity(why);
+                    None
+                }
+            },
+        };
+        let Some((version, path, made)) = made else {
+            self.pool = Some((pool, Made::Affinity));
+            return Ok(None);
+        };
+        self.cgroups.push(path.clone());
+        let shared = pool.has_cpu.then_some((version, path));
+        self.pool = Some((pool, made));
+        Ok(shared)
+    }
+
+    /// A cgroup inside of a pool that is there.
+    fn enter_pool(
+        &mut self,
+        place: &Place,
+        cpus: &CpuSet,
+    ) -> Result<(Version, PathBuf, Made), String> {
+        let path = self.make_cgroup(place)?;
+        let made = match place.version {
+            Version::V1 => {
+                self.fill_v1(place, &path, cpus)?;
+                Made::V1 { not_exclusive: None }
+            }
+            Version::V2 => Made::V2 { folder: place.parent.clone(), refused: None },
+        };
+        Ok((place.version, path, made))
+    }
+
+    fn make_cpuset(
+        &mut self,
+        place: &Place,
+        cpus: &CpuSet,
+    ) -> Result<(Version, PathBuf, Made), String> {
+        let path = self.make_cgroup(place)?;
+        let file = |name: &str| path.join(name);
+        let made = match place.version {
+            Version::V1 => {
+                self.fill_v1(place, &path, cpus)?;
+                let exclusive = self.host.write(file("cpuset.cpu_exclusive"), "1");
+                Made::V1 { not_exclusive: exclusive.err().map(|error| plain(&error)) }
+            }
+            Version::V2 => {
+                self.set_in_cgroup(&file("cpuset.cpus"), &cpus.to_string())?;
+                let refused = self.make_partition(&file("cpuset.cpus.partition"));
+                Made::V2 { folder: path.clone(), refused }
+            }
+        };
+        Ok((place.version, path, made))
+    }
+
+    /// Why it became none, if so.
+    fn make_partition(&self, file: &Path) -> Option<String> {
+        let state = self.host.write(file, "root").and_then(|()| self.host.read(file));
+        let refused = match state {
+            Ok(state) if cgroup::is_partition(&state) => return None,
+            Ok(state) => state,
+            Err(error) => plain(&error),
+        };
+        // Or else it would become one in mid-run, once what is in its way is gone. A kernel
+        // without partitions has no such file.
+        _ = self.host.write(file, "member");
+        Some(refused)
+    }
+
+    /// A version 1 cpuset takes processes only once it has CPUs and memory nodes: these are
+    /// its parent's, as they are without asking in version 2.
+    fn fill_v1(&self, place: &Place, path: &Path, cpus: &CpuSet) -> Result<(), String> {
+        let file = place.parent.join("cpuset.mems");
+        let nodes = self.host.read(&file);
+        let nodes = nodes.map_err(|error| format!("{}: {}", file.display(), plain(&error)))?;
+        self.set_in_cgroup(&path.join("cpuset.mems"), nodes.trim())?;
+        let taken = self.host.write(path.join("cpuset.cpus"), &cpus.to_string());
+        taken.map_err(|error| {
+            let cause = match error.raw_os_error() {
+                Some(libc::EINVAL) => "another cpuset has some of them for itself".to_string(),
+                _ => plain(&error),
+            };
+            format!("no cpuset in {} can have CPUs {cpus} ({cause})", place.parent.display())
+        })
     }
 
     fn set(&mut self, target: &Target, value: &str) -> Result<(), String> {
@@ -362,18 +521,25 @@ impl Applied {
         change.make(&self.host)
     }
 
-    fn make_cgroup(&mut self) -> Result<(CpuController, PathBuf), String> {
+    fn make_cpu_cgroup(&mut self) -> Result<(Version, PathBuf), String> {
+        let place = cpu_controller(&self.host)?;
+        let path = self.make_cgroup(&place)?;
+        self.cgroups.push(path.clone());
+        Ok((place.version, path))
+    }
+
+    fn make_cgroup(&mut self, place: &Place) -> Result<PathBuf, String> {
         static CGROUPS: AtomicU32 = AtomicU32::new(0);
-        let controller = cpu_controller(&self.host)?;
-        if controller.enable {
-            self.set(&Target::CpuForChildren(controller.parent.clone()), "+cpu")?;
+        for controller in &place.enable {
+            let target = Target::for_children(*controller, &place.parent);
+            self.set(&target, &format!("+{}", controller.word()))?;
         }
         let Writer { pid, start_ticks, .. } = self.journal.writer();
         let number = CGROUPS.fetch_add(1, Ordering::Relaxed);
         let name = format!("{CGROUP_PREFIX}{pid}-{start_ticks}-{number}");
-        let path = controller.parent.join(name);
+        let path = place.parent.join(name);
         self.make(Change::Cgroup { path: path.clone() })?;
-        Ok((controller, path))
+        Ok(path)
     }
 
     /// Settings of the run's own cgroup end with it and need no journal.
@@ -412,8 +578,7 @@ fn missing(knob: &str, message: String) -> Missing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::cgroup::Version;
-    use crate::variant::testing::{Machine, variant};
+    use crate::variant::testing::{Machine, cell, variant};
 
     const ALL: &[(&str, &str)] = &[
         ("autogroup", "false"),
@@ -438,7 +603,7 @@ mod tests {
     fn knobs_are_applied_read_back_and_undone() {
         let machine = Machine::new();
         let before = machine.all();
-        let applied = apply(&variant(ALL), &machine.host, &machine.journal()).unwrap();
+        let applied = apply(&cell(variant(ALL), &[]), &machine.host, &machine.journal()).unwrap();
 
         let debugfs = "/sys/kernel/debug/sched";
         let expected = [
@@ -477,7 +642,7 @@ mod tests {
     fn what_is_dropped_is_undone() {
         let machine = Machine::new();
         let before = machine.all();
-        drop(apply(&variant(ALL), &machine.host, &machine.journal()).unwrap());
+        drop(apply(&cell(variant(ALL), &[]), &machine.host, &machine.journal()).unwrap());
         assert_eq!(machine.all(), before);
     }
 
@@ -489,7 +654,8 @@ mod tests {
         std::fs::remove_file(machine.host.path("/sys/fs/cgroup/cgroup.controllers")).unwrap();
         assert_eq!(cpu_controller(&machine.host).unwrap().version, Version::V1);
         let knobs = [("cgroup-weight", "250"), ("cgroup-max", "50%")];
-        let applied = apply(&variant(&knobs), &machine.host, &machine.journal()).unwrap();
+        let applied =
+            apply(&cell(variant(&knobs), &[]), &machine.host, &machine.journal()).unwrap();
         let cgroup = only_cgroup(&machine);
         let in_cgroup = |name: &str| machine.host.read(cgroup.join(name)).unwrap();
         assert_eq!(in_cgroup("cpu.shares"), "2560");
@@ -501,7 +667,8 @@ mod tests {
     #[test]
     fn what_is_as_wanted_is_not_written_but_read_back() {
         let machine = Machine::new();
-        let same = variant(&[("nr-migrate", "32"), ("preempt", "full"), ("features", "PLACE_LAG")]);
+        let same = [("nr-migrate", "32"), ("preempt", "full"), ("features", "PLACE_LAG")];
+        let same = cell(variant(&same), &[]);
         crate::sys::fuse::set(Some(0));
         let applied = apply(&same, &machine.host, &machine.journal());
         crate::sys::fuse::set(None);
@@ -520,7 +687,7 @@ mod tests {
         let machine = Machine::new();
         std::fs::remove_file(machine.host.path("/sys/kernel/debug/sched/nr_migrate")).unwrap();
         let before = machine.all();
-        let error = apply(&variant(ALL), &machine.host, &machine.journal()).unwrap_err();
+        let error = apply(&cell(variant(ALL), &[]), &machine.host, &machine.journal()).unwrap_err();
         assert_eq!(
             error.to_string(),
             "knob `nr-migrate`: /sys/kernel/debug/sched/nr_migrate cannot be read (ENOENT, this \
@@ -551,7 +718,7 @@ mod tests {
             ),
         ];
         for (knob, text, message) in cases {
-            let knobs = variant(&[("autogroup", "false"), (knob, text)]);
+            let knobs = cell(variant(&[("autogroup", "false"), (knob, text)]), &[]);
             let error = apply(&knobs, &machine.host, &machine.journal()).unwrap_err();
             assert_eq!(error.to_string(), *message);
             assert_eq!(machine.all(), before, "{knob}");
@@ -563,7 +730,8 @@ mod tests {
     fn what_someone_else_changed_is_left_and_told() {
         let machine = Machine::new();
         let knobs = [("nr-migrate", "8"), ("base-slice", "1ms")];
-        let applied = apply(&variant(&knobs), &machine.host, &machine.journal()).unwrap();
+        let applied =
+            apply(&cell(variant(&knobs), &[]), &machine.host, &machine.journal()).unwrap();
         machine.lay("/sys/kernel/debug/sched/nr_migrate", "64\n");
         let error = applied.undo().unwrap_err();
         assert_eq!(
@@ -579,7 +747,7 @@ mod tests {
     #[test]
     fn the_cpu_controller_stays_where_others_have_come_to_use_it() {
         let machine = Machine::new();
-        let knobs = variant(&[("cgroup-weight", "250")]);
+        let knobs = cell(variant(&[("cgroup-weight", "250")]), &[]);
         let applied = apply(&knobs, &machine.host, &machine.journal()).unwrap();
         machine.lay("/sys/fs/cgroup/web/cpu.weight", "900\n");
         let error = applied.undo().unwrap_err().to_string();

@@ -7,21 +7,32 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Cell, KnobReading, Reading, Value, WorkerSet};
 use crate::sys::Host;
-use crate::sys::cgroup::{Version, cpu_controller};
+use crate::sys::cgroup::{Place, Version, cpu_controller};
 use crate::sys::host::plain;
 
+use super::pool::Form;
 use super::target::hint;
 use super::task::{NO_SLICE, try_on_self};
 use super::{
-    Action, CgroupSetting, Missing, Scope, Wanted, merged, read_task, registry, task_fields,
+    Action, CgroupSetting, Missing, POOL, Scope, Wanted, find_pool, merged, read_task, registry,
+    task_fields,
 };
 
-/// All that is missing for `cell` here: of its variant, in the order of the registry, then of
+/// All that is missing for `cell` here: its pool, what its variant asks for, in the order of the registry, then of
 /// what its worker sets make of it.
 pub fn check(cell: &Cell, host: &Host) -> Result<(), Vec<Missing>> {
     let knobs = &cell.variant.knobs;
     let mut missing = unknown(knobs);
-    missing.extend(check_outside(knobs, host));
+    let pool = find_pool(cell, host).unwrap_or_else(|why| {
+        let hint = "give it these CPUs, or choose another name".to_string();
+        missing.push(Missing { knob: POOL.to_string(), message: why, hint });
+        None
+    });
+    let cpu_place = || match pool.as_ref().map(|pool| (&pool.form, pool.has_cpu)) {
+        Some((Form::Found(place) | Form::New(place), true)) => Ok(place.clone()),
+        _ => cpu_controller(host),
+    };
+    missing.extend(check_outside(knobs, host, &cpu_place));
     let sets = &cell.work.sets;
     if sets.iter().any(|set| set.knobs.is_empty()) {
         missing.extend(check_workers(knobs));
@@ -51,7 +62,11 @@ fn check_workers(knobs: &BTreeMap<String, Value>) -> Vec<Missing> {
 }
 
 /// The knobs of cgroups and of the machine.
-fn check_outside(knobs: &BTreeMap<String, Value>, host: &Host) -> Vec<Missing> {
+fn check_outside(
+    knobs: &BTreeMap<String, Value>,
+    host: &Host,
+    cpu_place: &dyn Fn() -> Result<Place, String>,
+) -> Vec<Missing> {
     let mut missing = Vec::new();
     for knob in registry().iter().filter(|knob| knob.scope() != Scope::Task) {
         let name = knob.field().name;
@@ -63,7 +78,8 @@ fn check_outside(knobs: &BTreeMap<String, Value>, host: &Host) -> Vec<Missing> {
                     target.check(host, value).err().map(|why| told(name, why))
                 }
                 Action::Cgroup(setting) => {
-                    check_cgroup(host, *setting).err().map(|why| told(name, why))
+                    let checked = cpu_place().and_then(|at| check_cgroup(host, &at, *setting));
+                    checked.err().map(|why| told(name, why))
                 }
                 Action::Task(_) => None,
             })),
@@ -87,15 +103,14 @@ fn unknown(knobs: &BTreeMap<String, Value>) -> Vec<Missing> {
     missing.collect()
 }
 
-/// Whether a cgroup can be made and, where that can be seen before, has the setting's files.
-fn check_cgroup(host: &Host, setting: CgroupSetting) -> Result<(), String> {
-    let controller = cpu_controller(host)?;
+/// Whether a cgroup made there has the setting's files, where that can be seen before.
+fn check_cgroup(host: &Host, place: &Place, setting: CgroupSetting) -> Result<(), String> {
     // The root of a version 2 tree has no cpu.weight, cpu.max or cpu.idle; its children do.
-    if controller.version == Version::V2 {
+    if place.version == Version::V2 {
         return Ok(());
     }
-    for (name, _) in setting.files(controller.version) {
-        let file = controller.parent.join(name);
+    for (name, _) in setting.files(place.version) {
+        let file = place.parent.join(name);
         host.read(&file).map_err(|error| {
             format!(
                 "{} cannot be read ({}): this kernel has no such setting",

@@ -4,7 +4,8 @@
 //! `schedlab list knobs`, the plan parser and the docs derive from its [`Field`]. It only
 //! translates its value into [`Action`]s. One place each carries these out, reads them back
 //! and undoes them: [`task`] for what a worker thread sets on itself, [`apply`] for cgroups
-//! and files of the machine, which a [`Journal`] remembers until they are undone.
+//! and files of the machine, which a [`Journal`] remembers until they are undone. The pool of
+//! a cell ([`pool`]) is no knob, but goes the way of the run's cgroup and is told like one.
 
 mod apply;
 mod check;
@@ -12,6 +13,7 @@ mod journal;
 mod knobs;
 #[cfg(test)]
 mod on_this_machine;
+mod pool;
 mod restore;
 mod target;
 mod task;
@@ -28,10 +30,14 @@ pub use apply::{Applied, ApplyError, UndoError, Undone, apply};
 pub use check::check;
 pub use journal::Journal;
 pub use knobs::CgroupSetting;
+pub use pool::{Pool, find as find_pool};
 pub use restore::{RestoreError, Restored, restore};
 pub use target::{Target, Wanted};
 pub use task::{TaskSetting, apply_to_self, read_task};
 pub use validate::validate;
+
+/// The name under which a pool is told beside knobs.
+const POOL: &str = "pool";
 
 /// Where a knob acts, and when its effect ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

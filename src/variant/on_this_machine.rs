@@ -5,12 +5,14 @@ use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command};
 
-use crate::model::{Reading, Variant};
+use crate::model::{Cell, Reading, Variant};
+use crate::sys::cgroup::Version;
 use crate::sys::{Host, fuse, sched};
 
 use super::journal::{Journal, Writer};
-use super::testing::{cell, variant};
-use super::{Applied, Undone, apply, apply_to_self, check, restore};
+use super::pool::Form;
+use super::testing::{cell, pooled, variant};
+use super::{Applied, Undone, apply, apply_to_self, check, find_pool, restore};
 
 const AUTOGROUP: &str = "/proc/sys/kernel/sched_autogroup_enabled";
 const BANDWIDTH: &str = "/proc/sys/kernel/sched_cfs_bandwidth_slice_us";
@@ -54,6 +56,78 @@ fn values(host: &Host) -> [String; 2] {
     [host.read(AUTOGROUP).unwrap(), host.read(BANDWIDTH).unwrap()]
 }
 
+/// A cell with a pool of the first CPU and a cgroup knob; `None`, loudly, where this process
+/// can make no cpuset of version 1.
+fn pool_of_v1(test: &str, host: &Host) -> Option<Cell> {
+    let cell = pooled(&[("cgroup-weight", "250")], "schedlab-test", Some("0"));
+    let found = find_pool(&cell, host).unwrap().unwrap();
+    let why = match (found.form, check(&cell, host)) {
+        (Form::New(place), Ok(())) if place.version == Version::V1 => return Some(cell),
+        (Form::Affinity(why), _) => why,
+        (_, Err(missing)) => missing[0].message.clone(),
+        _ => "cpusets of version 1".to_string(),
+    };
+    eprintln!("skipped: {test} needs privilege or a kernel with other cpusets: {why}");
+    None
+}
+
+fn member_pool(host: &Host, child: &Child) -> (String, String) {
+    let of = |file: &str, key: &str| {
+        let text = host.read(format!("/proc/{}/{file}", child.id())).unwrap();
+        text.lines().find_map(|line| Some(line.split_once(key)?.1.trim().to_string())).unwrap()
+    };
+    (of("cgroup", ":cpuset:"), of("status", "Cpus_allowed_list:"))
+}
+
+#[test]
+fn a_pool_of_version_1_holds_its_members_beside_a_cgroup_with_a_weight() {
+    let (_turn, host) = (turn(), Host::default());
+    let Some(cell) = pool_of_v1("a_pool_of_version_1_holds", &host) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let applied = apply(&cell, &host, &Journal::open(dir.path()).unwrap()).unwrap();
+    let mut child = member(&applied, &host);
+    let (cpuset, cpus) = member_pool(&host, &child);
+    let (readings, cgroups) = (applied.readings(), applied.cgroups().to_vec());
+    applied.undo().unwrap();
+    assert!(cpuset.contains("/schedlab-"), "{cpuset}");
+    assert_eq!(cpus, "0");
+    let got = |knob: &str| readings.iter().find(|r| r.knob == knob).unwrap().got.clone();
+    assert_eq!(got("pool"), Reading::Known("cpuset v1".to_string()));
+    assert_eq!(got("cgroup-weight"), Reading::Known("250".to_string()));
+    assert!(cgroups.iter().all(|path| !path.exists()), "{cgroups:?}");
+    assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL), "its cpuset has gone");
+}
+
+#[test]
+fn a_pool_of_version_1_that_is_there_outlives_the_run() {
+    let (_turn, host) = (turn(), Host::default());
+    let Some(mut cell) = pool_of_v1("a_pool_of_version_1_that_is_there", &host) else { return };
+    let found = find_pool(&cell, &host).unwrap().unwrap();
+    let Form::New(place) = found.form else { panic!("{found:?}") };
+    let name = format!("schedlab-test-{}", std::process::id());
+    let pool = place.parent.join(&name);
+    std::fs::create_dir(&pool).unwrap();
+    let mems = std::fs::read(place.parent.join("cpuset.mems")).unwrap();
+    std::fs::write(pool.join("cpuset.mems"), mems).unwrap();
+    std::fs::write(pool.join("cpuset.cpus"), "0").unwrap();
+    cell.placement.pool = Some(name.parse().unwrap());
+    cell.placement.cpus = None;
+    let dir = tempfile::tempdir().unwrap();
+    let applied = apply(&cell, &host, &Journal::open(dir.path()).unwrap()).unwrap();
+    let mut child = member(&applied, &host);
+    let (cpuset, cpus) = member_pool(&host, &child);
+    let undone = applied.undo();
+    cell.placement.cpus = Some("0-1".parse().unwrap());
+    let other_cpus = check(&cell, &host);
+    let left = std::fs::read_to_string(pool.join("cpuset.cpus"));
+    std::fs::remove_dir(&pool).unwrap();
+    undone.unwrap();
+    assert!(cpuset.contains(&format!("/{name}/schedlab-")), "{cpuset}");
+    assert_eq!((cpus.as_str(), left.unwrap().trim()), ("0", "0"));
+    assert!(other_cpus.unwrap_err()[0].message.contains("has CPUs 0, not 0-1"));
+    child.wait().unwrap();
+}
+
 /// A process in the run's cgroup.
 fn member(applied: &Applied, host: &Host) -> Child {
     let child = Command::new("sleep").arg("60").spawn().unwrap();
@@ -68,7 +142,7 @@ fn a_variant_holds_and_the_machine_is_as_it_was() {
     let (_turn, host) = (turn(), Host::default());
     let Some(variant) = another("a_variant_holds", &host) else { return };
     let (before, dir) = (values(&host), tempfile::tempdir().unwrap());
-    let applied = apply(&variant, &host, &Journal::open(dir.path()).unwrap()).unwrap();
+    let applied = apply(&cell(variant, &[]), &host, &Journal::open(dir.path()).unwrap()).unwrap();
     let mut child = member(&applied, &host);
     let readings = applied.readings();
     let now = values(&host);
@@ -92,7 +166,8 @@ fn what_a_dead_process_left_is_put_back() {
     ended.wait().unwrap();
     let me = Writer::this_process().unwrap();
     let dead = Writer { pid: ended.id() as i32, ..me };
-    let applied = apply(&variant, &host, &Journal::of(dir.path(), dead).unwrap()).unwrap();
+    let applied =
+        apply(&cell(variant, &[]), &host, &Journal::of(dir.path(), dead).unwrap()).unwrap();
     let mut child = member(&applied, &host);
     fuse::set(Some(0));
     drop(applied);
@@ -119,8 +194,8 @@ fn a_cgroup_without_real_time_runtime_is_named() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let applied = apply(&weight, &host, &Journal::open(dir.path()).unwrap()).unwrap();
-    let tasks = applied.cgroup().unwrap().join("tasks");
+    let applied = apply(&cell(weight, &[]), &host, &Journal::open(dir.path()).unwrap()).unwrap();
+    let tasks = applied.cgroups()[0].join("tasks");
     let fifo = std::thread::spawn(move || {
         std::fs::write(&tasks, sched::own_tid().to_string()).unwrap();
         let refused = apply_to_self(&variant(&[("policy", "fifo")]).knobs);

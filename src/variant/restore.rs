@@ -86,7 +86,7 @@ mod tests {
     use crate::sys::fuse;
     use crate::variant::apply;
     use crate::variant::journal::{Journal, Writer};
-    use crate::variant::testing::{Machine, variant};
+    use crate::variant::testing::{Machine, cell, pooled, variant};
     use proptest::prelude::*;
 
     const KNOBS: &[(&str, &str)] = &[
@@ -100,10 +100,12 @@ mod tests {
         ("cgroup-max", "150%"),
     ];
 
-    /// Applies and undoes `written` and crashes after `changes` changes. Whether it did.
+    /// Applies and undoes `written` in a pool and crashes after `changes` changes. Whether it
+    /// did.
     fn crashes(machine: &Machine, written: &[(&str, &str)], changes: u32) -> bool {
         fuse::set(Some(changes));
-        if let Ok(applied) = apply(&variant(written), &machine.host, &machine.journal()) {
+        let cell = pooled(written, "bench", Some("1-2"));
+        if let Ok(applied) = apply(&cell, &machine.host, &machine.journal()) {
             drop(applied.undo());
         }
         let crashed = fuse::refused() > 0;
@@ -139,7 +141,7 @@ mod tests {
         #[test]
         fn a_crash_while_restoring_is_undone_too(
             written in proptest::sample::subsequence(KNOBS, 1..=KNOBS.len()),
-            changes in 0u32..45,
+            changes in 0u32..60,
             again in 0u32..20,
         ) {
             let machine = Machine::new();
@@ -157,7 +159,7 @@ mod tests {
     /// A journal that a process has left behind, after applying `written`.
     fn left(machine: &Machine, written: &[(&str, &str)], writer: Writer) {
         let journal = Journal::of(&machine.state_dir(), writer).unwrap();
-        let applied = apply(&variant(written), &machine.host, &journal).unwrap();
+        let applied = apply(&cell(variant(written), &[]), &machine.host, &journal).unwrap();
         fuse::set(Some(0));
         drop(applied);
         fuse::set(None);

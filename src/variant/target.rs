@@ -11,6 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::sys::Host;
+use crate::sys::cgroup::Controller;
 use crate::sys::host::plain;
 
 const SYSCTL_DIR: &str = "/proc/sys/kernel";
@@ -34,6 +35,8 @@ pub enum Target {
     Preempt,
     /// Whether cgroups in this one have a CPU controller: `+cpu` or `-cpu`.
     CpuForChildren(PathBuf),
+    /// Likewise for cpusets: `+cpuset` or `-cpuset`.
+    CpusetForChildren(PathBuf),
 }
 
 /// A setting and the value that it shall have.
@@ -44,6 +47,14 @@ pub struct Wanted {
 }
 
 impl Target {
+    /// Whether cgroups in `folder` have this controller.
+    pub fn for_children(controller: Controller, folder: &Path) -> Target {
+        match controller {
+            Controller::Cpu => Target::CpuForChildren(folder.to_path_buf()),
+            Controller::Cpuset => Target::CpusetForChildren(folder.to_path_buf()),
+        }
+    }
+
     /// Whether this names a setting that schedlab changes. What a journal holds is checked.
     pub fn is_known(&self) -> bool {
         let of = |text: &str, fits: fn(u8) -> bool| !text.is_empty() && text.bytes().all(fits);
@@ -54,7 +65,7 @@ impl Target {
             Target::Debugfs(name) => TUNABLES.contains(&name.as_str()),
             Target::Feature(name) => of(name, |b| b.is_ascii_uppercase() || b == b'_'),
             Target::Preempt => true,
-            Target::CpuForChildren(folder) => is_cgroup(folder),
+            Target::CpuForChildren(folder) | Target::CpusetForChildren(folder) => is_cgroup(folder),
         }
     }
 
@@ -64,7 +75,9 @@ impl Target {
             Target::Debugfs(name) => Path::new(SCHED_DIR).join(name),
             Target::Feature(_) => FEATURES.into(),
             Target::Preempt => PREEMPT.into(),
-            Target::CpuForChildren(folder) => folder.join("cgroup.subtree_control"),
+            Target::CpuForChildren(folder) | Target::CpusetForChildren(folder) => {
+                folder.join("cgroup.subtree_control")
+            }
         }
     }
 
@@ -86,9 +99,13 @@ impl Target {
                 .find_map(|word| word.strip_prefix('(')?.strip_suffix(')'))
                 .map(str::to_string)
                 .ok_or_else(|| odd(format!("marks no model: `{}`", text.escape_default()))),
-            Target::CpuForChildren(_) => {
-                let on = words.any(|word| word == "cpu");
-                Ok(if on { "+cpu" } else { "-cpu" }.to_string())
+            Target::CpuForChildren(_) | Target::CpusetForChildren(_) => {
+                let name = match self {
+                    Target::CpuForChildren(_) => "cpu",
+                    _ => "cpuset",
+                };
+                let sign = if words.any(|word| word == name) { '+' } else { '-' };
+                Ok(format!("{sign}{name}"))
             }
         }
     }

@@ -30,6 +30,7 @@ const FILES: &[(&str, &str)] = &[
     ("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu memory\n"),
     ("/sys/fs/cgroup/cgroup.subtree_control", "memory\n"),
     ("/sys/fs/cgroup/cgroup.procs", "1\n"),
+    ("/sys/fs/cgroup/cpuset.cpus.effective", "0-3\n"),
     ("/sys/fs/cgroup/user/cgroup.controllers", "memory\n"),
     ("/sys/fs/cgroup/user/cgroup.subtree_control", "memory\n"),
     ("/sys/fs/cgroup/user/cgroup.procs", "\n"),
@@ -144,6 +145,14 @@ pub fn knobs(written: &[(&str, &str)]) -> BTreeMap<String, Value> {
 
 pub fn variant(written: &[(&str, &str)]) -> Variant {
     Variant { name: "test".to_string(), knobs: knobs(written) }
+}
+
+/// A cell whose runs go into a pool.
+pub fn pooled(written: &[(&str, &str)], name: &str, cpus: Option<&str>) -> Cell {
+    let mut cell = cell(variant(written), &[]);
+    cell.placement.pool = Some(name.parse().unwrap());
+    cell.placement.cpus = cpus.map(|cpus| cpus.parse().unwrap());
+    cell
 }
 
 /// A cell of sets with these knobs of their own; of one set without any where none is given.

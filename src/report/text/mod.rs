@@ -73,8 +73,9 @@ impl Report<'_> {
         for change in self.changes() {
             page.wrapped(Tone::Warning, "changed   ", &change);
         }
-        if let Some(cpus) = &started.plan.placement.cpus {
-            page.wrapped(Tone::Plain, "placement ", &format!("CPUs {cpus}"));
+        let placement = show::placement(&started.plan.placement);
+        if !placement.is_empty() {
+            page.wrapped(Tone::Plain, "placement ", &placement);
         }
         page.wrapped(Tone::Plain, "rounds    ", &beside::progress(self.record, &self.summary));
         self.variants(page);

@@ -1,0 +1,160 @@
+//! Pools, with real processes: what workers get of the CPUs, what a killed run leaves, and
+//! pools that are there already.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::cli::{schedlab, stderr, stdout};
+use crate::support;
+
+/// Holds off other tests that make cpusets: exclusive ones of the same CPUs refuse each other.
+fn turn() -> File {
+    let path = std::env::temp_dir().join("schedlab-test-turn.lock");
+    // Another user's file can be opened, but not made anew.
+    let file = File::open(&path).or_else(|_| File::create(&path)).unwrap();
+    file.lock().unwrap();
+    file
+}
+
+fn plan(home: &Path, placement: &str, duration: &str) {
+    let text = format!(
+        "schema = 1\n[measure]\nrounds = 1\nwarmup = \"100ms\"\nduration = \"{duration}\"\n\
+         [placement]\n{placement}\n[[workload]]\nuse = \"burnwait\"\ncount = 4\n\
+         workers = \"processes\"\n"
+    );
+    std::fs::write(home.join("plan.toml"), text).unwrap();
+}
+
+/// The one run of a plan with this placement, as the JSON report has it.
+fn run(home: &Path, placement: &str) -> Value {
+    plan(home, placement, "500ms");
+    let output = schedlab(home, &["run", "./plan.toml", "--quiet"]).output().unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{output:?}");
+    let json = schedlab(home, &["report", "--format", "json"]).output().unwrap();
+    let mut document: Value = serde_json::from_slice(&json.stdout).unwrap();
+    document["plans"][0]["runs"][0].take()
+}
+
+fn reading(run: &Value, knob: &str) -> String {
+    let readings = run["knobs"].as_array().unwrap();
+    let found = readings.iter().find(|reading| reading["knob"] == knob).unwrap();
+    found["got"]["known"].as_str().unwrap().to_string()
+}
+
+/// The cpusets that this process has made.
+fn cpusets(maker: u32) -> Vec<PathBuf> {
+    let roots = ["/sys/fs/cgroup/cpuset", "/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+    let entries = roots.iter().filter_map(|root| std::fs::read_dir(root).ok()).flatten().flatten();
+    let prefix = format!("schedlab-{maker}-");
+    let made =
+        |path: &PathBuf| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&prefix));
+    let paths = entries.map(|entry| entry.path()).filter(made);
+    paths.filter(|path| path.join("cpuset.cpus").exists()).collect()
+}
+
+#[test]
+fn workers_have_the_cpus_of_their_pool_and_no_others() {
+    let _turn = turn();
+    let home = tempfile::tempdir().unwrap();
+    let run = run(home.path(), "pool = \"one\"\ncpus = \"0\"\nmemory = \"interleave\"");
+    assert_eq!(run["status"], "done", "{run}");
+    let metrics = run["sets"][0]["metrics"].as_array().unwrap();
+    let cpus = metrics.iter().find(|metric| metric["name"] == "cpus").unwrap();
+    let cpus = cpus["value"].as_f64().unwrap();
+    assert!(cpus > 0.0 && cpus < 1.05, "four workers on one CPU used {cpus}");
+    let form = reading(&run, "pool");
+    let forms = ["cgroup v2 partition", "cgroup v2 cpuset", "cpuset v1", "affinity: "];
+    assert!(forms.iter().any(|known| form.starts_with(known)), "{form}");
+    if Path::new("/sys/devices/system/node/node0").exists() {
+        assert_eq!(reading(&run, "memory"), "interleave");
+    }
+}
+
+#[test]
+fn a_pool_without_cpus_that_is_not_there_skips_the_run() {
+    let home = tempfile::tempdir().unwrap();
+    let run = run(home.path(), "pool = \"schedlab-test-none\"");
+    assert_eq!(run["status"], "skipped", "{run}");
+    let reason = run["reason"].as_str().unwrap();
+    assert!(reason.starts_with("there is no pool `schedlab-test-none`"), "{reason}");
+}
+
+#[test]
+fn a_name_that_leads_elsewhere_is_refused_with_its_place() {
+    let home = tempfile::tempdir().unwrap();
+    plan(home.path(), "cpus = \"0\"\npool = \"../init\"", "1s");
+    let output = schedlab(home.path(), &["run", "./plan.toml"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    insta::assert_snapshot!(stderr(&output), @r#"
+     x `../init` is not the name of a pool
+      ,-[./plan.toml:8:8]
+    7 | cpus = "0"
+    8 | pool = "../init"
+      :        ^^^^^^^^^
+      :            `-- this value
+    9 | [[workload]]
+      `----
+
+     hint: 1 to 64 of A-Z a-z 0-9 _ . - in quotes, not beginning with a dot, no
+     `..`
+    "#);
+}
+
+/// A run that goes on, once its cpuset has members; `None` where it has none.
+fn running(home: &Path) -> Option<(Child, PathBuf)> {
+    plan(home, "pool = \"killed\"\ncpus = \"0\"", "60s");
+    let mut command = schedlab(home, &["run", "./plan.toml", "--quiet"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < deadline && child.try_wait().unwrap().is_none() {
+        for path in cpusets(child.id()) {
+            let members = std::fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
+            // The runner and its four workers.
+            if members.lines().count() == 5 {
+                return Some((child, path));
+            }
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    end(child);
+    None
+}
+
+fn end(mut child: Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn what_a_killed_run_leaves_is_restored() {
+    let _turn = turn();
+    let home = tempfile::tempdir().unwrap();
+    let Some((child, cpuset)) = running(home.path()) else {
+        return support::skip("what_a_killed_run_leaves_is_restored", "privilege to make a cpuset");
+    };
+    let maker = child.id();
+    end(child);
+    let left = cpuset.exists();
+    let restore = schedlab(home.path(), &["restore"]).output().unwrap();
+    assert!(left, "SIGKILL leaves it, or this tests nothing");
+    assert!(restore.status.success(), "{restore:?}");
+    assert!(stdout(&restore).contains("schedlab-"), "{restore:?}");
+    assert!(!cpuset.exists());
+    assert_eq!(cpusets(maker), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn the_next_run_restores_by_itself() {
+    let _turn = turn();
+    let home = tempfile::tempdir().unwrap();
+    let Some((child, cpuset)) = running(home.path()) else {
+        return support::skip("the_next_run_restores_by_itself", "privilege to make a cpuset");
+    };
+    end(child);
+    assert_eq!(run(home.path(), "cpus = \"0\"")["status"], "done");
+    assert!(!cpuset.exists());
+}
