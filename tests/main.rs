@@ -9,4 +9,5 @@ mod need;
 mod pools;
 mod schbench;
 mod schbench_load;
+mod schedbench;
 mod support;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
+use crate::compat::CompatError;
 use crate::plan::PlanErrors;
 use crate::store::StoreError;
 
@@ -50,6 +51,15 @@ impl fmt::Display for Failure {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         Failure::Store(error)
+    }
+}
+
+impl From<CompatError> for Failure {
+    fn from(error: CompatError) -> Self {
+        match error {
+            CompatError::Usage(why) => Failure::Usage(why),
+            CompatError::Here(why) => Failure::Here(why),
+        }
     }
 }
 

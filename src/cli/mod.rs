@@ -10,6 +10,7 @@ mod report;
 mod restore;
 mod run;
 mod schbench;
+mod schedbench;
 mod terminal;
 
 use std::ffi::OsStr;
@@ -48,6 +49,7 @@ enum Command {
     // Its help is its own first line.
     #[command(name = "schbench")]
     Schbench(crate::compat::schbench::SchbenchArgs),
+    Schedbench(schedbench::SchedbenchArgs),
     /// What this machine can measure, what disturbs it, and what to do
     Doctor,
     /// What there is: workloads, knobs, plans, backends, formats, stored runs
@@ -91,6 +93,7 @@ pub fn main() -> ExitCode {
     let name = std::env::args_os().next();
     match name.as_deref().map(Path::new).and_then(Path::file_name).and_then(OsStr::to_str) {
         Some("schbench") => schbench::main(),
+        Some("schedbench") => schedbench::main(),
         _ => finish(dispatch(Cli::parse().command)),
     }
 }
@@ -102,6 +105,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Export(args) => export::export(&args),
         Command::Import(args) => export::import(&args),
         Command::Schbench(args) => schbench::run(args),
+        Command::Schedbench(args) => schedbench::run(&args),
         Command::Doctor => doctor::run(),
         Command::List(args) => list::run(&args),
         Command::Restore => restore::run(),

@@ -138,7 +138,7 @@ fn load(named: &str) -> Result<(String, String), Failure> {
 }
 
 /// Makes a backend, with the machine as it was before any killed schedlab.
-fn make_backend(name: &str) -> Result<Box<dyn Backend>, Failure> {
+pub fn make_backend(name: &str) -> Result<Box<dyn Backend>, Failure> {
     let Some(entry) = backend::registry().iter().find(|entry| entry.name == name) else {
         return Err(Failure::Usage(format!(
             "there is no backend `{}`\nhint: schedlab list backends",

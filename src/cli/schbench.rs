@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::compat::CompatError;
 use crate::compat::schbench::{self, End, SchbenchArgs};
 
 use super::{Failure, finish};
@@ -23,8 +22,7 @@ pub fn run(args: SchbenchArgs) -> Result<(), Failure> {
     match schbench::run(args, cmdline) {
         Ok(End::Done) => Ok(()),
         Ok(End::Interrupted) => Err(Failure::Interrupted(String::new())),
-        Err(CompatError::Usage(why)) => Err(Failure::Usage(why)),
-        Err(CompatError::Here(why)) => Err(Failure::Here(why)),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -22,8 +22,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "compat",
         &[
-            "engine", "exec", "plan", "workload", "probe", "store", "report", "stats", "sys",
-            "model",
+            "engine", "backend", "exec", "plan", "workload", "probe", "store", "report", "stats",
+            "sys", "model",
         ],
     ),
     ("engine", &["backend", "plan", "model"]),

@@ -139,7 +139,7 @@ pub enum Reports<'t> {
 }
 
 /// What a worker has done by some moment, in the units of the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Report {
     pub set: usize,
     pub id: usize,

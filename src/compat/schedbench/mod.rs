@@ -20,6 +20,7 @@ mod file;
 pub mod html;
 mod json;
 mod results;
+mod run;
 #[cfg(test)]
 mod testing;
 pub mod text;
@@ -28,3 +29,4 @@ pub use args::WorkerArgs;
 pub use expand::{DEFAULT_RUNTIME_SECONDS, Pending, PendingSet};
 pub use file::{BenchFile, Report, Reports, read_text, shown};
 pub use results::{Averages, MinMax, RunFigures, SetFigures, Spread, WorkerFigures};
+pub use run::{Tally, run};

@@ -1,0 +1,214 @@
+//! `run`: the runs of a file that are not completed, one after the other, each stored in the
+//! file when it has ended.
+//!
+//! A run that this machine cannot do as the file asks (no Xen, a pool that does not match) is
+//! skipped with its reason and stays as it was; the next `run` tries it again.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use crate::backend::{Backend, Ended};
+use crate::model::{
+    Cell, CpuSet, MemoryPlacement, Outcome, Placement, RunResult, RunSpec, Value, Variant,
+    WIRE_VERSION, Window, Work, WorkerKind, WorkerSet,
+};
+use crate::report::clean;
+use crate::sys::sched::Policy;
+
+use super::super::CompatError;
+use super::args::WorkerArgs;
+use super::expand::{Pending, PendingSet};
+use super::file::{BenchFile, Report, shown};
+
+const NS_PER_S: u64 = 1_000_000_000;
+const WINDOW_NS: u64 = NS_PER_S;
+/// How long after its time a run that has not ended is killed.
+const GRACE_NS: u64 = 60 * NS_PER_S;
+/// Draws the start offsets of workers; runs of one file are alike in it.
+const SEED: u64 = 1;
+/// [`super::file::Plan::worker_type`].
+const PROCESSES: i64 = 0;
+/// Of `fifo` and `rr`, which need one: the least.
+const PRIORITY: i64 = 1;
+
+/// How the runs ended that were still to be done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub completed: usize,
+    pub skipped: usize,
+    pub failed: usize,
+    /// A signal came: what is missing may be run later.
+    pub interrupted: bool,
+}
+
+/// Runs what is pending in `file`, which is saved at `path` after each run. `tell` gets a line
+/// for people now and then.
+pub fn run(
+    file: &mut BenchFile,
+    path: &Path,
+    backend: &mut dyn Backend,
+    cancel: &AtomicBool,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Tally, CompatError> {
+    let pending = file.pending()?;
+    let mut tally = Tally::default();
+    for (number, run) in pending.iter().enumerate() {
+        let head = format!("[{} of {}] {}", number + 1, pending.len(), clean(run.label.trim_end()));
+        let cell = match cell(file.plan.worker_type, run).and_then(|cell| {
+            backend.check(&cell)?;
+            Ok(cell)
+        }) {
+            Ok(cell) => cell,
+            Err(why) => {
+                tell(&format!("{head}: skipped: {}", clean(&why)));
+                tally.skipped += 1;
+                continue;
+            }
+        };
+        tell(&format!("{head}: {} s", run.runtime_seconds));
+        let mut reports = Reports::new(&run.sets);
+        match backend.run(&spec(cell, run), cancel, &mut |window| reports.add(&window)) {
+            Ended::Interrupted => {
+                tally.interrupted = true;
+                return Ok(tally);
+            }
+            Ended::With(Outcome::Done { result }) => {
+                file.store(run.index, reports.list);
+                file.save(path)?;
+                tally.completed += 1;
+                remarks(&result).iter().for_each(|remark| tell(&format!("  {}", clean(remark))));
+            }
+            Ended::With(Outcome::Failed { reason } | Outcome::Skipped { reason }) => {
+                tell(&format!("{head}: failed: {}", clean(&reason)));
+                tally.failed += 1;
+            }
+        }
+    }
+    if pending.is_empty() {
+        tell(&format!("{}: every run is completed", shown(path)));
+    }
+    Ok(tally)
+}
+
+/// What stands beside the figures: how knobs and pool were had, what disturbed the run.
+fn remarks(result: &RunResult) -> Vec<String> {
+    let knobs = result.knobs.iter().map(|reading| match reading.got.as_ref().known() {
+        Some(got) => format!("{} {}: {got}", reading.knob, reading.asked),
+        None => format!("{} {}: cannot be read back", reading.knob, reading.asked),
+    });
+    let disturbances =
+        result.disturbances.iter().map(|found| format!("disturbed: {}", found.detail));
+    knobs.chain(disturbances).collect()
+}
+
+/// The run as a cell, or why this machine cannot do it.
+fn cell(worker_type: i64, run: &Pending) -> Result<Cell, String> {
+    if worker_type != PROCESSES {
+        return Err(format!(
+            "WorkerType {worker_type} asks for Xen guests, and this is no Xen host; \
+             \"WorkerType\": 0 runs processes"
+        ));
+    }
+    if let Some(set) = run.sets.iter().find(|set| set.soft_affinity.is_some()) {
+        let soft = set.soft_affinity.as_deref().unwrap_or_default();
+        return Err(format!("SoftAffinity {soft} is Xen's; Linux has none for processes"));
+    }
+    let sets = run.sets.iter().enumerate().map(|(at, set)| worker_set(at, set));
+    Ok(Cell {
+        index: 0,
+        variant: variant(run.scheduler.as_deref())?,
+        work: Work { name: run.label.clone(), axes: Vec::new(), sets: sets.collect() },
+        placement: placement(run)?,
+    })
+}
+
+fn worker_set(at: usize, set: &PendingSet) -> WorkerSet {
+    let queue = WorkerArgs::to_queue(&set.args.queue).into_iter().map(Value::Text).collect();
+    WorkerSet {
+        name: format!("set {at}"),
+        workload: "burnwait".to_string(),
+        params: BTreeMap::from([("queue".to_string(), Value::List(queue))]),
+        count: set.count,
+        kind: WorkerKind::Processes,
+        background: false,
+        knobs: BTreeMap::new(),
+    }
+}
+
+/// A scheduler's name as a variant: a policy.
+fn variant(scheduler: Option<&str>) -> Result<Variant, String> {
+    let mut knobs = BTreeMap::new();
+    if let Some(name) = scheduler {
+        let Some(policy) = Policy::from_word(name).filter(|policy| *policy != Policy::Deadline)
+        else {
+            return Err(match name {
+                "credit" | "credit2" => format!("the scheduler {name} is Xen's"),
+                _ => format!(
+                    "there is no scheduler `{name}` here; policies are other, batch, idle, fifo, rr"
+                ),
+            });
+        };
+        knobs.insert("policy".to_string(), Value::Text(policy.word().to_string()));
+        if policy.takes_priority() {
+            knobs.insert("priority".to_string(), Value::Int(PRIORITY));
+        }
+    }
+    let name = scheduler.unwrap_or("as found").to_string();
+    Ok(Variant { name, knobs })
+}
+
+fn placement(run: &Pending) -> Result<Placement, String> {
+    let pools: Vec<&str> = run.sets.iter().filter_map(|set| set.pool.as_deref()).collect();
+    if let Some(other) = pools.iter().find(|pool| **pool != pools[0]) {
+        return Err(format!("worker sets in two pools, {} and {other}, do not compete", pools[0]));
+    }
+    let cpus = run.cpus.as_ref().map(|cpus| cpus.iter().copied().collect::<CpuSet>());
+    let pool = pools.first().map(|name| name.parse()).transpose()?;
+    let memory =
+        if run.numa_disable { MemoryPlacement::Interleave } else { MemoryPlacement::Kernel };
+    Ok(Placement { cpus, pool, memory })
+}
+
+fn spec(cell: Cell, run: &Pending) -> RunSpec {
+    let duration_ns = run.runtime_seconds * NS_PER_S;
+    RunSpec {
+        wire: WIRE_VERSION,
+        cell,
+        warmup_ns: 0,
+        duration_ns,
+        window_ns: WINDOW_NS,
+        limit_ns: duration_ns + GRACE_NS,
+        seed: SEED,
+    }
+}
+
+/// The reports of a run in the units of the file, from its windows.
+struct Reports {
+    /// Of each worker, in the order of windows: its latest report.
+    last: Vec<Report>,
+    list: Vec<Report>,
+}
+
+impl Reports {
+    fn new(sets: &[PendingSet]) -> Reports {
+        let workers = sets.iter().enumerate().flat_map(|(set, of)| {
+            (0..of.count as usize).map(move |id| Report { set, id, ..Report::default() })
+        });
+        Reports { last: workers.collect(), list: Vec::new() }
+    }
+
+    fn add(&mut self, window: &Window) {
+        for (last, seen) in self.last.iter_mut().zip(&window.workers) {
+            if window.index == 0 {
+                last.now_ns = (seen.end_at_ns - seen.wall_ns) as i64;
+                self.list.push(*last);
+            }
+            last.now_ns = seen.end_at_ns as i64;
+            last.kops += seen.ops as i64;
+            last.cputime_ns += seen.cpu_ns as i64;
+            last.max_delta_ns = seen.peak_ns as i64;
+            self.list.push(*last);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The drop-in for schedbench as a user calls it: plan, run, report, and files that are wrong.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use super::cli::{schedlab, stderr, stdout};
+
+const TEMPLATE: &str = r#"{ "Input": {
+  "WorkerPresets": { "A": { "Args": [ "burnwait", "70", "200000" ] } },
+  "SimpleMatrix": { "Schedulers": [ "batch", "credit" ], "Workers": [ "A" ], "Count": [ 2 ] } },
+  "WorkerType": 0 }"#;
+
+fn schedbench(home: &Path, arguments: &[&str]) -> Output {
+    schedlab(home, &[&["schedbench"], arguments].concat()).output().unwrap()
+}
+
+fn write(home: &Path, name: &str, text: &str) {
+    std::fs::write(home.join(name), text).unwrap();
+}
+
+fn read(home: &Path, name: &str) -> String {
+    std::fs::read_to_string(home.join(name)).unwrap()
+}
+
+/// A planned file, its runs of a second each.
+fn planned() -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    write(home.path(), "sample.bench", TEMPLATE);
+    let output = schedbench(home.path(), &["-t", "sample.bench", "plan"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let plan = read(home.path(), "test.bench");
+    let short = plan.replace("\"RuntimeSeconds\":10", "\"RuntimeSeconds\":1");
+    assert_ne!(plan, short, "{plan}");
+    write(home.path(), "test.bench", &short);
+    home
+}
+
+#[test]
+fn what_can_be_run_is_run_stored_and_reported_and_the_rest_skipped() {
+    let home = planned();
+    let output = schedbench(home.path(), &["run"]);
+    let told = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(told.contains("policy batch: batch"), "{told}");
+    assert_eq!(told.matches("skipped: the scheduler credit is Xen's").count(), 2, "{told}");
+    let text = stdout(&schedbench(home.path(), &["-v", "1", "report"]));
+    let tables: Vec<&str> = text.split("== RUN ").skip(1).collect();
+    assert_eq!(tables.len(), 4, "{text}");
+    // What the two workers of the second run that was done got of a CPU: something, at most one
+    // each.
+    let row = tables[2].lines().find(|line| line.trim_start().starts_with("0 ")).unwrap();
+    let cells: Vec<f64> =
+        row.split_whitespace().skip(1).map(|cell| cell.parse().unwrap()).collect();
+    assert!(cells[0] > 0.0 && (0.01..=2.0).contains(&cells[7]), "{row}");
+    assert_eq!(text.matches("not run").count(), 2, "{text}");
+    let page = stdout(&schedbench(home.path(), &["htmlreport"]));
+    assert!(page.starts_with("<!DOCTYPE html>") && !page.contains("http"), "{page:.300}");
+    // Nothing is left to be done but what cannot be had.
+    let before = read(home.path(), "test.bench");
+    let again = schedbench(home.path(), &["run"]);
+    assert_eq!(again.status.code(), Some(3), "{}", stderr(&again));
+    assert_eq!(read(home.path(), "test.bench"), before);
+}
+
+#[test]
+fn xen_workers_are_skipped_and_never_started_as_processes() {
+    let home = planned();
+    let plan = read(home.path(), "test.bench").replacen('{', "{\"WorkerType\":1,", 1);
+    write(home.path(), "test.bench", &plan);
+    let output = schedbench(home.path(), &["run"]);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let told = stderr(&output);
+    assert_eq!(told.matches("WorkerType 1 asks for Xen guests").count(), 4, "{told}");
+    assert_eq!(read(home.path(), "test.bench"), plan);
+}
+
+#[test]
+fn the_binary_called_schedbench_does_its_actions_in_order() {
+    let home = planned();
+    let link = home.path().join("schedbench");
+    symlink(env!("CARGO_BIN_EXE_schedlab"), &link).unwrap();
+    let output = Command::new(&link)
+        .args(["-f", "test.bench", "--backend", "null", "run", "report"])
+        .current_dir(home.path())
+        .env("HOME", home.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(stdout(&output).contains("== RUN A 2 batch"), "{}", stdout(&output));
+}
+
+#[test]
+fn a_wrong_file_is_refused_with_its_place_and_left_as_it_is() {
+    let runs = |raw: &str| {
+        format!(
+            r#"{{"Runs":[{{"Label":"x","WorkerSets":[{{"Params":{{"Args":["burnwait","1","1"]}},"Count":1}}],"Completed":true,"Results":{{"Raw":[{raw}]}}}}]}}"#
+        )
+    };
+    let out_of_range = runs(r#"{"Id":{"Set":0,"Id":7},"Now":1,"Kops":1,"MaxDelta":0,"Cputime":1}"#);
+    let cases: &[(&str, &str, &str)] = &[
+        ("plan", "{\"Input\": {\n  \"SimpleMatrix\": ]", "test.bench:2:19"),
+        ("plan", "{\"Input\": {\"Simpl", "test.bench:1:"),
+        ("plan", "[]", "test.bench:1:1"),
+        ("plan", &TEMPLATE.replace("\"Workers\": [ \"A\" ]", "\"Workers\": [ \"Z\" ]"), "`Z`"),
+        ("plan", &TEMPLATE.replace("[ 2 ]", "[ 0 ]"), "Count[0]"),
+        ("plan", &TEMPLATE.replace("\"burnwait\"", "\"burn\""), "`burn` is no work"),
+        ("report", &out_of_range, "7"),
+    ];
+    for (action, text, expected) in cases {
+        let home = tempfile::tempdir().unwrap();
+        write(home.path(), "test.bench", text);
+        let output = schedbench(home.path(), &[action]);
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{text}: {told}");
+        assert!(told.contains(expected) && told.contains("hint: "), "{expected}: {told}");
+        assert_eq!(read(home.path(), "test.bench"), *text);
+        assert!(output.stdout.is_empty());
+    }
+}
