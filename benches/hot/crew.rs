@@ -33,7 +33,8 @@ pub fn run(
         background: false,
         knobs: Default::default(),
     };
-    let placement = Placement { cpus: cpu.map(|cpu| [cpu].into_iter().collect()) };
+    let placement =
+        Placement { cpus: cpu.map(|cpu| [cpu].into_iter().collect()), ..Placement::default() };
     // A thread of its own, as it is moved out of the workers' way and served first.
     let measure = move || {
         let live = Live::start(set, placement, 1, WARMUP.as_nanos() as u64)?;
