@@ -104,14 +104,16 @@ fn a_name_that_leads_elsewhere_is_refused_with_its_place() {
     "#);
 }
 
-/// A run that goes on, once its cpuset has members; `None` where it has none.
+/// A run that goes on, once its cpuset has members; `None` where it can have no cpuset.
 fn running(home: &Path) -> Option<(Child, PathBuf)> {
     plan(home, "pool = \"killed\"\ncpus = \"0\"", "60s");
     let mut command = schedlab(home, &["run", "./plan.toml", "--quiet"]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let deadline = Instant::now() + Duration::from_secs(5);
+    let mut seen = false;
     while Instant::now() < deadline && child.try_wait().unwrap().is_none() {
         for path in cpusets(child.id()) {
+            seen = true;
             let members = std::fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
             // The runner and its four workers.
             if members.lines().count() == 5 {
@@ -121,6 +123,8 @@ fn running(home: &Path) -> Option<(Child, PathBuf)> {
         std::thread::sleep(Duration::from_millis(5));
     }
     end(child);
+    schedlab(home, &["restore"]).output().unwrap();
+    assert!(!seen, "a cpuset was made and the run's processes were not in it");
     None
 }
 

@@ -578,7 +578,7 @@ fn missing(knob: &str, message: String) -> Missing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::variant::testing::{Machine, cell, variant};
+    use crate::variant::testing::{Machine, cell, pooled, variant};
 
     const ALL: &[(&str, &str)] = &[
         ("autogroup", "false"),
@@ -756,9 +756,22 @@ mod tests {
     }
 
     #[test]
+    fn cpusets_stay_where_others_have_come_to_use_them() {
+        let machine = Machine::new();
+        let pool = pooled(&[], "bench", Some("1"));
+        let applied = apply(&pool, &machine.host, &machine.journal()).unwrap();
+        machine.lay("/sys/fs/cgroup/web/cpuset.cpus", "2\n");
+        let error = applied.undo().unwrap_err().to_string();
+        assert!(error.ends_with("serves /sys/fs/cgroup/web now"), "{error}");
+        assert_eq!(machine.text("/sys/fs/cgroup/cgroup.subtree_control"), "memory cpuset");
+    }
+
+    #[test]
     fn only_changes_of_schedlab_are_taken_from_a_journal() {
         let cgroup = |path: &str| Change::Cgroup { path: path.into() }.is_known();
         assert!(cgroup("/sys/fs/cgroup/schedlab-1-2-3"));
+        assert!(cgroup("/sys/fs/cgroup/bench/schedlab-1-2-3"));
+        assert!(!cgroup("/sys/fs/cgroup/bench"));
         assert!(!cgroup("/sys/fs/cgroup/system.slice"));
         assert!(!cgroup("/sys/fs/cgroup/../schedlab-1-2-3"));
         assert!(!cgroup("schedlab-1-2-3"));
