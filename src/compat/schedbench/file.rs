@@ -273,6 +273,8 @@ impl From<&Report> for RawReport<'_> {
 fn refusal(name: &str, found: &Misshapen) -> CompatError {
     let Misshapen { line, column, path, what } = found;
     let at = if path.is_empty() { String::new() } else { format!("`{}`: ", clean(path)) };
+    // Before the first character JSON counts 0.
+    let column = column.max(&1);
     CompatError::Usage(format!("{name}:{line}:{column}: {at}{}\n{HINT}", clean(what)))
 }
 

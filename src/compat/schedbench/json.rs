@@ -161,7 +161,7 @@ fn misshapen<'t, T: Deserialize<'t>>(text: &'t str, error: &serde_json::Error) -
         .unwrap_or_default();
     // A field whose name was not read to its end has none.
     let path = path.trim_end_matches(['.', '?']).to_string();
-    let (line, column) = (error.line().max(1), error.column().max(1));
+    let (line, column) = (error.line().max(1), error.column());
     Misshapen { line, column, path, what: in_words(error) }
 }
 
