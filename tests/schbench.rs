@@ -86,15 +86,50 @@ fn text_and_json_of_a_run_are_schbenchs() {
 }
 
 #[test]
+fn at_a_rate_schbenchs_own_lines_stay_and_ours_come_before_them() {
+    let home = home();
+    let arguments =
+        ["-r", "2", "-t", "1", "-F", "16", "-n", "1", "-R", "2000", "-i", "5", "-j", "-"];
+    let output = schbench(home.path(), &arguments);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert_eq!(numbers(r"(?m)^\s*\*?\s*99\.0th: (\d+)", &text).len(), 2, "{text}");
+    let ours = text.find("response (usec").unwrap();
+    assert!(ours < text.find("Wakeup Latencies").unwrap(), "{text}");
+    assert!(text.lines().last().unwrap().starts_with("sched delay: "), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    // A burst of 2,000 does not fit the queue of one worker.
+    let dropped = json["schedlab"]["dropped"].as_u64().unwrap();
+    assert_eq!(numbers(r"dropped: (\d+) requests", &text), [dropped as f64], "{text}");
+    assert!(json["schedlab"]["response"]["samples"].as_u64() > Some(0), "{json}");
+}
+
+#[test]
+fn zeroing_leaves_each_period_its_own_samples() {
+    let home = home();
+    let output = schbench(home.path(), &["-r", "3", "-t", "1", "-F", "16", "-z", "1", "-i", "1"]);
+    let text = stderr(&output);
+    let samples = numbers(r"RPS percentiles \(requests\) runtime \d+ \(s\) \((\d+) total", &text);
+    assert_eq!(samples, [1.0; 4], "three intervals and the end: {text}");
+    let requests = numbers(r"Request Latencies .* \((\d+) total samples", &text);
+    let rates = numbers(r"current rps: ([\d.]+)", &text);
+    for (requests, rate) in requests.iter().zip(&rates) {
+        assert!((requests / rate - 1.0).abs() < 0.2, "of one second each: {text}");
+    }
+}
+
+#[test]
 fn the_binary_called_schbench_is_schbench() {
     let home = home();
     let link = home.path().join("schbench");
     symlink(env!("CARGO_BIN_EXE_schedlab"), &link).unwrap();
-    let output = Command::new(&link).args(["-p", "64", "-t", "1", "-r", "1"]).output().unwrap();
+    let output = Command::new(&link).args(["-p", "64", "-t", "2", "-r", "1"]).output().unwrap();
     let text = stderr(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     let transfers = numbers(r"avg worker transfer: ([\d.]+) ops/sec [\d.]+[KMG]?B/s", &text);
-    assert!(transfers.len() == 1 && transfers[0] > 100.0, "{text}");
+    // Of one worker: both together make the samples.
+    let samples = numbers(r"runtime 1 \(s\) \((\d+) total samples", &text);
+    assert!((transfers[0] * 2.0 / samples[0] - 1.0).abs() < 0.2, "{text}");
     let help = Command::new(&link).arg("--help").output().unwrap();
     assert!(stdout(&help).contains("Usage: schbench"), "{}", stdout(&help));
 }
@@ -120,11 +155,15 @@ fn a_file_keeps_what_it_holds_until_the_run_has_ended() {
 }
 
 /// Starts a run, sends it SIGINT when it has told its first interval, and waits.
-fn interrupted(home: &Path, runtime: &str) -> (Option<i32>, String) {
+fn interrupted(home: &Path, runtime: &str, more: &[&str]) -> (Option<i32>, String) {
     let arguments =
         ["schbench", "-i", "1", "-r", runtime, "-t", "1", "-F", "16", "-n", "1", "-j", "out.json"];
     let log = std::fs::File::create(home.join("log")).unwrap();
-    let mut child = schedlab(home, &arguments).stderr(log).stdout(Stdio::null()).spawn().unwrap();
+    let mut child = schedlab(home, &[&arguments, more].concat())
+        .stderr(log)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
     let told = || std::fs::read_to_string(home.join("log")).unwrap();
     let deadline = Instant::now() + Duration::from_secs(60);
     while !told().contains("current rps") {
@@ -140,9 +179,13 @@ fn interrupted(home: &Path, runtime: &str) -> (Option<i32>, String) {
 fn a_signal_ends_a_run_which_tells_what_it_has() {
     for (runtime, code) in [("0", 0), ("600", 130)] {
         let home = home();
-        let (status, text) = interrupted(home.path(), runtime);
+        let (status, text) = interrupted(home.path(), runtime, &["-w", "1"]);
         assert_eq!(status, Some(code), "{text}");
         assert!(text.contains("average rps: "), "{text}");
+        // The first second was the warm-up: what is told at the second is of that alone.
+        assert!(text.contains("warmup done, zeroing stats\nWakeup"), "{text}");
+        let samples = numbers(r"RPS percentiles .* \((\d+) total", &text);
+        assert_eq!(samples.first(), Some(&1.0), "{text}");
         let json = std::fs::read(home.path().join("out.json")).unwrap();
         let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
         let seconds = json["int"]["runtime"].as_u64().unwrap();

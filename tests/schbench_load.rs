@@ -31,7 +31,7 @@ fn workers_run_on_the_cpus_of_their_role() {
     let plan = format!("{}[placement]\ncpus = \"0-1\"\n", endless(workload));
     let mut schedlab = start(home.path(), &plan);
     let runner = runner(schedlab.id(), 4);
-    let expected = [("message", "0"), ("worker", "1"), ("governor", "0-1")];
+    let expected = [("schbench-msg", "0"), ("schbench-worker", "1"), ("schbench-rate", "0-1")];
     wait_for("all roles on their CPUs", || {
         let allowed = allowed(runner)?;
         let there = |(role, cpus): &(&str, &str)| allowed.get(*role).is_some_and(|own| own == cpus);

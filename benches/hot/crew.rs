@@ -37,14 +37,16 @@ pub fn run(
         Placement { cpus: cpu.map(|cpu| [cpu].into_iter().collect()), ..Placement::default() };
     // A thread of its own, as it is moved out of the workers' way and served first.
     let measure = move || {
-        let live = Live::start(set, placement, 1, WARMUP.as_nanos() as u64)?;
+        let mut live = Live::start(set, placement, 1)?;
         std::thread::sleep(WARMUP);
+        live.zero();
         let first = live.look()?;
         std::thread::sleep(section);
         let last = live.look()?;
         live.stop();
         let (ops, ns) = (last.ops - first.ops, last.at_ns - first.at_ns);
-        Ok(Done { ops_per_s: ops as f64 / ns as f64 * 1e9, histograms: live.histograms() })
+        let histograms = live.histograms().into_iter().map(|(_, histogram)| histogram).collect();
+        Ok(Done { ops_per_s: ops as f64 / ns as f64 * 1e9, histograms })
     };
     std::thread::spawn(measure).join().map_err(|_| "the measuring thread panicked".to_string())?
 }

@@ -123,7 +123,8 @@ impl Crew {
                     self.start_member(position, pool).map_err(|error| {
                         format!(
                             "worker {} of {} cannot start: {error}; limits: ulimit -u, \
-                             /proc/sys/kernel/threads-max, pids.max of the cgroup",
+                             /proc/sys/kernel/threads-max, vm.max_map_count (some 5 a thread), \
+                             pids.max of the cgroup",
                             position + 1,
                             self.members.len()
                         )
@@ -170,9 +171,7 @@ impl Crew {
         loop {
             let arrived = self.control.arrived();
             if arrived as usize == self.members.len() {
-                // Each worker did so for the CPU that it began on.
-                self.sets.iter().for_each(|set| set.recorders.prefault(self.pool.cpus.iter()));
-                return Ok(());
+                return self.prefault();
             }
             self.look_for_failures()?;
             if clock::monotonic_ns() > deadline_ns {
@@ -181,6 +180,19 @@ impl Crew {
             }
             self.control.wait_for_arrival(arrived, ARRIVAL_LOOK_NS);
         }
+    }
+
+    /// Touches each CPU's histograms from that CPU. A CPU that went offline is left out; one
+    /// that goes later fails the run.
+    fn prefault(&self) -> Result<(), String> {
+        let failed = |error| format!("sched_setaffinity: {error}");
+        let own = sched::affinity(0).map_err(failed)?;
+        for cpu in self.pool.cpus.iter() {
+            if sched::set_affinity(0, &[cpu].into_iter().collect()).is_ok() {
+                self.sets.iter().for_each(|set| set.recorders.prefault_here());
+            }
+        }
+        sched::set_affinity(0, &own).map_err(failed)
     }
 
     /// The first worker that has failed or ended, in words.

@@ -32,13 +32,8 @@ pub struct Look {
 
 impl Live {
     /// Makes the workers and lets them begin. The calling thread, which measures, is served
-    /// promptly from then on. Samples count after `warmup_ns`.
-    pub fn start(
-        set: WorkerSet,
-        placement: Placement,
-        seed: u64,
-        warmup_ns: u64,
-    ) -> Result<Live, String> {
+    /// promptly from then on.
+    pub fn start(set: WorkerSet, placement: Placement, seed: u64) -> Result<Live, String> {
         let variant = Variant { name: "as found".to_string(), knobs: Default::default() };
         let work = Work { name: set.name.clone(), axes: Vec::new(), sets: vec![set] };
         let cell = Cell { index: 0, variant, work, placement };
@@ -47,7 +42,7 @@ impl Live {
         thread::serve_promptly();
         let zeroed = crew.sets()[0].recorders.all_merged();
         let started_ns = clock::monotonic_ns();
-        crew.control().open(started_ns, started_ns.saturating_add(warmup_ns), u64::MAX);
+        crew.control().open(started_ns, started_ns, u64::MAX);
         Ok(Live { crew, tasks: TaskReader::new(Host::default()), started_ns, zeroed })
     }
 
@@ -74,10 +69,12 @@ impl Live {
         counters.iter().position(|counter| *counter == name).map(|index| look.counters[index])
     }
 
-    /// By the workload's order, since they were last zeroed.
-    pub fn histograms(&self) -> Vec<Histogram> {
-        let merged = self.crew.sets()[0].recorders.all_merged();
-        merged.iter().zip(&self.zeroed).map(|(now, zeroed)| now.since(zeroed)).collect()
+    /// Since they were last zeroed, by the workload's order and names.
+    pub fn histograms(&self) -> Vec<(&'static str, Histogram)> {
+        let set = &self.crew.sets()[0];
+        let periods = set.recorders.all_merged().into_iter().zip(&self.zeroed);
+        let periods = periods.map(|(now, zeroed)| now.since(zeroed));
+        set.spec.histograms.iter().map(|latency| latency.name).zip(periods).collect()
     }
 
     /// Samples from now on are a new period.
@@ -94,7 +91,7 @@ impl Live {
             ops: look.ops,
             window_ops_per_s: Vec::new(),
             counters: look.counters,
-            histograms: self.histograms(),
+            histograms: self.histograms().into_iter().map(|(_, histogram)| histogram).collect(),
         })
     }
 
@@ -124,5 +121,72 @@ impl Live {
     /// Asks workers that look to leave the CPUs.
     pub fn stop(&self) {
         self.crew.control().stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::model::{Raw, WorkerKind};
+    use crate::workload;
+
+    fn set() -> WorkerSet {
+        let fields = workload::find("schbench").unwrap().spec().params;
+        let mut params = crate::model::Params::new();
+        for field in fields {
+            let value = match field.name {
+                "threads" => Some(field.kind.parse(&Raw::Int(2)).unwrap()),
+                "rps" => Some(field.kind.parse(&Raw::Int(100_000)).unwrap()),
+                "cache-footprint" => Some(field.kind.parse(&Raw::Text("1KiB".into())).unwrap()),
+                _ => field.default_value(),
+            };
+            params.extend(value.map(|value| (field.name.to_string(), value)));
+        }
+        WorkerSet {
+            name: "set".to_string(),
+            workload: "schbench".to_string(),
+            params,
+            count: 1,
+            kind: WorkerKind::Threads,
+            background: false,
+            knobs: Default::default(),
+        }
+    }
+
+    /// This thread is served before all others: it has to sleep between two looks.
+    fn wait_until(live: &Live, what: &str, condition: impl Fn(&Live) -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !condition(live) {
+            live.look().unwrap();
+            assert!(Instant::now() < deadline, "waited a minute for {what}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn requests(live: &Live) -> u64 {
+        let histograms = live.histograms();
+        histograms.iter().find(|(name, _)| *name == "request").unwrap().1.total()
+    }
+
+    #[test]
+    fn a_set_is_looked_at_while_it_runs_and_a_new_period_begins_with_nothing() {
+        let mut live = Live::start(set(), Placement::default(), 1).unwrap();
+        wait_until(&live, "requests", |live| requests(live) >= 100);
+        let before = live.look().unwrap();
+        live.zero();
+        let left = requests(&live);
+        assert!(left < 50, "{left} right after zeroing");
+        wait_until(&live, "new requests", |live| requests(live) >= 20);
+        let after = live.look().unwrap();
+        assert!(after.ops >= before.ops + 20 && after.at_ns > before.at_ns, "ops go on");
+        wait_until(&live, "a drop", |live| {
+            live.counter(&live.look().unwrap(), "dropped").is_some_and(|dropped| dropped > 0)
+        });
+        assert_eq!(live.counter(&after, "nonesuch"), None);
+        assert_eq!((live.workers("schbench-msg"), live.workers("schbench-worker")), (1, 2));
+        assert!(matches!(live.run_queue_wait_ns("nonesuch"), Reading::Unknown(_)));
+        live.stop();
     }
 }

@@ -34,6 +34,13 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
+/// The smallest of ascending values that at least `permille` thousandths of them do not exceed.
+/// `None` without values.
+pub fn nearest_rank(sorted: &[f64], permille: u32) -> Option<f64> {
+    let rank = (sorted.len() as u64 * u64::from(permille)).div_ceil(1000);
+    sorted.get(rank.max(1) as usize - 1).copied()
+}
+
 /// The coefficient of variation: sample standard deviation (divisor n - 1) over the mean.
 /// `None` below two values, or where the mean is not positive.
 pub fn cv(values: &[f64]) -> Option<f64> {

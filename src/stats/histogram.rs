@@ -2,9 +2,9 @@
 //!
 //! [`Recorder`] is the measuring side: fixed size, no allocation, no lock; any number of
 //! threads may record, and it is meant for those of one CPU, so that its cache lines stay
-//! there. [`Histogram`] is the merged side, with quantiles. Both use the same buckets: exact below 128 ns, then 128 per octave up to
-//! 2^32 ns (4.3 s), so a bucket is at most 0.8 % wide; 8 per octave above that. Minimum,
-//! maximum and sum are exact. Pure: no clock is read here.
+//! there. [`Histogram`] is the merged side, with quantiles. Both use the same buckets: exact
+//! below 128 ns, then 128 per octave up to 2^32 ns (4.3 s), so a bucket is at most 0.8 % wide;
+//! 8 per octave above that. Minimum, maximum and sum are exact. Pure: no clock is read here.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -139,6 +139,24 @@ impl Histogram {
             self.sum_ns += u128::from(recorder.sum_ns.load(Relaxed));
             self.min_ns = self.min_ns.min(!recorder.min_inverted.load(Relaxed));
             self.max_ns = self.max_ns.max(recorder.max_ns.load(Relaxed));
+            if self.min_ns > self.max_ns {
+                self.fit_extremes();
+            }
+        }
+    }
+
+    /// A sample whose recording is under way, or was while extremes were forgotten, may be in
+    /// neither of them: then the buckets tell what they can be.
+    fn fit_extremes(&mut self) {
+        let counted = |count: &u64| *count > 0;
+        let first = self.counts.iter().position(counted).map(bucket_range);
+        let last = self.counts.iter().rposition(counted).map(bucket_range);
+        let (Some((low, high)), Some((last_low, last_high))) = (first, last) else { return };
+        if !(low..=high).contains(&self.min_ns) {
+            self.min_ns = low;
+        }
+        if !(last_low..=last_high).contains(&self.max_ns) {
+            self.max_ns = last_high;
         }
     }
 
@@ -151,17 +169,16 @@ impl Histogram {
             total: counts.iter().sum(),
             sum_ns: self.sum_ns.saturating_sub(earlier.sum_ns),
             counts,
-            ..Histogram::default()
+            min_ns: self.min_ns,
+            max_ns: self.max_ns,
         };
-        let counted = |count: &u64| *count > 0;
-        let first = new.counts.iter().position(counted).map(bucket_range);
-        let last = new.counts.iter().rposition(counted).map(bucket_range);
-        if let (Some((first_low, first_high)), Some((last_low, last_high))) = (first, last) {
-            // The clamps matter for the one sample that an extreme may lack.
-            new.min_ns = self.min_ns.clamp(first_low, first_high);
-            new.max_ns = self.max_ns.clamp(last_low, last_high);
+        match new.total {
+            0 => Histogram::default(),
+            _ => {
+                new.fit_extremes();
+                new
+            }
         }
-        new
     }
 
     pub fn total(&self) -> u64 {
@@ -312,8 +329,16 @@ mod tests {
         assert_eq!((period.min_ns(), period.max_ns()), (Some(500), Some(700)));
         // A sample caught between the reading and the forgetting is in no extreme.
         recorder.forget_extremes();
-        let (low, _) = bucket_range(bucket_of(700));
-        assert_eq!(merged().since(&before).max_ns(), Some(low));
+        let (_, high) = bucket_range(bucket_of(700));
+        assert_eq!(merged().since(&before).max_ns(), Some(high));
+        assert_eq!(merged().since(&before).min_ns(), Some(500), "where its bucket begins");
+        let before = merged();
+        [5_000, 5_001].into_iter().for_each(|value| recorder.record(value));
+        recorder.forget_extremes();
+        let lost = merged().since(&before);
+        let (low, high) = bucket_range(bucket_of(5_000));
+        assert_eq!((lost.min_ns(), lost.max_ns()), (Some(low), Some(high)));
+        assert!(lost.quantile_ns(0.5).is_some_and(|p50| (low as f64..=high as f64).contains(&p50)));
     }
 
     #[test]

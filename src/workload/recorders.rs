@@ -5,6 +5,9 @@
 //! histograms of their own would push each other's out of the caches, and the workload's data
 //! with them. A worker may be moved or preempted between reading the CPU's number and
 //! recording; counts are added atomically, so nothing is lost, and the line moves once.
+//!
+//! A histogram is 29 KiB. Its pages are touched before the start by a thread on that CPU, so
+//! that they are on its NUMA node; but for the two at its ends, which neighbours may share.
 
 use std::io;
 
@@ -13,7 +16,7 @@ use crate::sys::{sched, shared, topology};
 
 #[derive(Clone, Copy)]
 pub struct Recorders {
-    /// CPU after CPU: its histograms. Only CPUs on which somebody records take memory.
+    /// CPU after CPU: its histograms.
     all: &'static [Recorder],
     kinds: usize,
     cpus: usize,
@@ -40,17 +43,9 @@ impl Recorders {
         position * self.kinds
     }
 
-    /// Takes the page faults of the histograms of this CPU.
+    /// Takes the page faults of the histograms of the CPU that the caller is on.
     pub fn prefault_here(&self) {
         (0..self.kinds).for_each(|kind| self.here(kind).prefault());
-    }
-
-    /// The same for all of `cpus`: workers will be moved there.
-    pub fn prefault(&self, cpus: impl Iterator<Item = u32>) {
-        for cpu in cpus {
-            let first = self.first_of(cpu as usize);
-            self.all[first..first + self.kinds].iter().for_each(Recorder::prefault);
-        }
     }
 
     /// Histogram `kind`, over all CPUs.

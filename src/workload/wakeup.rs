@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, SeqCst},
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
 
 use bytemuck::Zeroable;
@@ -65,17 +65,20 @@ impl Seat {
         }
     }
 
-    /// Sleeps until posted.
+    /// Sleeps until posted. Returns the moment given to that post.
     #[inline]
-    pub fn wait(&self, scope: Scope) {
+    pub fn wait(&self, scope: Scope) -> u64 {
         while self.word.load(Acquire) != RUNNING {
             futex::wait(&self.word, BLOCKED, None, scope);
         }
-        // Nobody else writes to a word that is RUNNING.
-        self.word.store(BLOCKED, Relaxed);
+        let posted_ns = self.posted_ns.load(Relaxed);
+        // Nobody else writes to a word that is RUNNING; and once it is BLOCKED the next post
+        // may change the time, so that has been read before.
+        self.word.store(BLOCKED, Release);
+        posted_ns
     }
 
-    /// The moment given to the post that ended the last wait.
+    /// The moment given to the last post, or to [`Seat::set_posted_ns`].
     #[inline]
     pub fn posted_ns(&self) -> u64 {
         self.posted_ns.load(Relaxed)

@@ -15,7 +15,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::stats::Histogram;
-use crate::sys::{clock, futex};
+use crate::sys::futex;
 
 use super::Recorders;
 
@@ -157,7 +157,6 @@ impl Worker {
         recorders: Recorders,
         seed: u64,
     ) -> Self {
-        recorders.prefault_here();
         Worker { control, slot, recorders, seed }
     }
 
@@ -217,14 +216,6 @@ impl Worker {
         if delay_ns > self.slot.peak_ns.load(Relaxed) {
             self.slot.peak_ns.fetch_max(delay_ns, Relaxed);
         }
-    }
-
-    /// One latency sample, as a hot loop takes it: for the bench that times it.
-    #[inline]
-    pub fn sample(&self, index: usize) {
-        let begin_ns = clock::monotonic_ns();
-        let end_ns = clock::monotonic_ns();
-        self.record(index, end_ns, end_ns - begin_ns);
     }
 }
 

@@ -2,7 +2,7 @@
 //! per second, and the percentiles of its list. Pure.
 
 use crate::model::Reading;
-use crate::stats::Histogram;
+use crate::stats::{Histogram, nearest_rank};
 
 use super::Mode;
 
@@ -34,6 +34,8 @@ pub struct Closing {
     pub mode: Mode,
     /// Requests per second that `--auto-rps` arrived at; `None` without it.
     pub goal: Option<u64>,
+    /// Requests that found their worker's queue full; `None` where none arrive at a rate.
+    pub dropped: Option<u64>,
     pub delays: Reading<Delays>,
     /// Of one worker, on average: round trips in pipe mode.
     pub worker_ops_per_s: f64,
@@ -106,11 +108,6 @@ pub(super) fn sorted(rates: &[f64]) -> Vec<f64> {
     let mut sorted: Vec<f64> = rates.iter().copied().filter(|rate| rate.is_finite()).collect();
     sorted.sort_unstable_by(f64::total_cmp);
     sorted
-}
-
-pub(super) fn nearest_rank(sorted: &[f64], permille: u32) -> Option<f64> {
-    let rank = (sorted.len() as u64 * u64::from(permille)).div_ceil(1000);
-    sorted.get(rank.max(1) as usize - 1).copied()
 }
 
 /// To the nearest microsecond.

@@ -12,9 +12,9 @@ use serde::ser::{SerializeMap, Serializer};
 use serde_json::ser::Formatter;
 
 use crate::model::Reading;
-use crate::stats::{Histogram, mean};
+use crate::stats::{Histogram, mean, nearest_rank};
 
-use super::figures::{Block, PERMILLES, nearest_rank, sorted, whole};
+use super::figures::{Block, PERMILLES, sorted, whole};
 use super::{Closing, Figures, Mode};
 
 /// Of the key `schedlab`. Raised when a key of it changes its name, type or meaning.
@@ -35,22 +35,13 @@ pub struct Header {
     pub unix_s: u64,
 }
 
-/// What schbench has no word for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Aside {
-    /// What touched the figures from outside, in words.
-    pub disturbances: Vec<String>,
-    /// Requests that found their worker's queue full; `None` where none arrive at a rate.
-    pub dropped: Option<u64>,
-}
-
-/// Writes the whole object.
+/// Writes the whole object. `disturbances`: what touched the figures from outside, in words.
 pub fn write(
     out: &mut dyn Write,
     header: &Header,
     figures: &Figures,
     closing: &Closing,
-    aside: &Aside,
+    disturbances: &[String],
 ) -> io::Result<()> {
     let is_pipe = matches!(closing.mode, Mode::Pipe { .. });
     let document = Document {
@@ -62,7 +53,7 @@ pub fn write(
             cmdline: &header.cmdline,
         },
         int: Int { time: header.unix_s, figures, is_pipe, runtime: closing.seconds },
-        schedlab: Schedlab::of(figures, closing, aside),
+        schedlab: Schedlab::of(figures, closing, disturbances),
     };
     let mut serializer = serde_json::Serializer::with_formatter(out, Spaced);
     document.serialize(&mut serializer).map_err(io::Error::from)
@@ -166,7 +157,7 @@ struct Rates {
 }
 
 impl<'a> Schedlab<'a> {
-    fn of(figures: &Figures, closing: &'a Closing, aside: &'a Aside) -> Schedlab<'a> {
+    fn of(figures: &Figures, closing: &'a Closing, disturbances: &'a [String]) -> Schedlab<'a> {
         let (sched_delay, sched_delay_unknown) = match &closing.delays {
             Reading::Known(known) => {
                 (Some(Delay { message_ns: known.message_ns, worker_ns: known.worker_ns }), None)
@@ -182,8 +173,8 @@ impl<'a> Schedlab<'a> {
             rps: Rates::of(&figures.rps),
             sched_delay,
             sched_delay_unknown,
-            dropped: aside.dropped,
-            disturbances: &aside.disturbances,
+            dropped: closing.dropped,
+            disturbances,
         }
     }
 }

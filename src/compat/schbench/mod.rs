@@ -4,6 +4,7 @@
 //! [`SchbenchArgs`] is the command line, [`SchbenchArgs::order`] what it asks for, [`text`]
 //! and [`json`] what is printed of [`Figures`]. All of these are pure.
 
+mod agenda;
 mod figures;
 pub mod json;
 mod options;

@@ -126,7 +126,7 @@ pub struct SchbenchArgs {
     zerotime: u64,
 
     /// Also write JSON to FILE; `-`: to stdout
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", allow_hyphen_values = true)]
     json: Option<PathBuf>,
 
     /// A name to put into the JSON

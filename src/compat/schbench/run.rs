@@ -1,5 +1,6 @@
 //! The run: workers at work, and once a second a look at them, told as schbench tells it.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -8,17 +9,21 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use crate::exec::{Live, Look};
 use crate::model::{Placement, Reading, WorkerKind, WorkerSet};
 use crate::probe::disturbance::{Own, Watch};
+use crate::stats::Histogram;
 use crate::sys::{Host, clock, environment, signal, topology};
+use crate::workload::{self, Pool, Request};
 
 use super::super::CompatError;
-use super::json::{self, Aside, Header};
-use super::{Closing, Delays, Figures, JsonTarget, Machine, Mode, Order, SchbenchArgs, text};
+use super::agenda::{Agenda, Duties};
+use super::json::{self, Header};
+use super::{Closing, Delays, Figures, JsonTarget, Machine, Order, SchbenchArgs, text};
 
 const NS_PER_S: u64 = 1_000_000_000;
 /// Of what is drawn at random: the arrivals of `--arrivals poisson`.
 const SEED: u64 = 1;
-/// A rate over less time than this is no sample of a second.
-const LEAST_SECOND_NS: u64 = NS_PER_S / 2;
+/// Of the workload's threads, by what they do.
+const MESSAGE: &str = "schbench-msg";
+const WORKER: &str = "schbench-worker";
 
 /// How a run ended that could be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +40,7 @@ pub fn run(args: SchbenchArgs, cmdline: String) -> Result<End, CompatError> {
     let host = Host::default();
     let machine = machine(&host)?;
     let order = args.order(&machine)?;
+    check(&order, &machine)?;
     let json = order.json.as_ref().map(JsonOutput::open).transpose()?;
     let interrupted = signal::catch_termination().map_err(|error| {
         CompatError::Here(format!("cannot catch signals: {error}\nhint: schedlab doctor"))
@@ -45,19 +51,14 @@ pub fn run(args: SchbenchArgs, cmdline: String) -> Result<End, CompatError> {
     let own_cpu_ns = clock::family_cpu_ns();
     let mut session = Session::start(&order)?;
     let end = session.attend(&interrupted)?;
-    let (figures, closing) = session.close();
-    let aside = Aside {
-        disturbances: watch
-            .end(clock::family_cpu_ns() - own_cpu_ns)
-            .into_iter()
-            .map(|found| found.detail)
-            .collect(),
-        dropped: session.dropped(),
-    };
+    let (figures, closing) = session.close(end);
+    let found = watch.end(clock::family_cpu_ns() - own_cpu_ns);
+    let disturbances: Vec<String> = found.into_iter().map(|found| found.detail).collect();
+    // Before schbench's own lines: what reads its last one still finds it last.
+    disturbances.iter().for_each(|why| tell(|out| writeln!(out, "disturbed: {why}")));
     tell(|out| text::summary(out, &figures, &closing));
-    aside.disturbances.iter().for_each(|why| tell(|out| writeln!(out, "disturbed: {why}")));
     if let Some(json) = json {
-        json.write(&header(&host, &order, cmdline), &figures, &closing, &aside)?;
+        json.write(&header(&host, &order, cmdline), &figures, &closing, &disturbances)?;
     }
     Ok(end)
 }
@@ -69,6 +70,16 @@ fn machine(host: &Host) -> Result<Machine, CompatError> {
     let online = topology::online(host).known().map_or(allowed.len(), |online| online.len());
     let nodes = topology::numa_nodes(host, &allowed).len().max(1);
     Ok(Machine { allowed, online, nodes })
+}
+
+/// Whether the workload takes all of it together.
+fn check(order: &Order, machine: &Machine) -> Result<(), CompatError> {
+    let workload = workload::find("schbench").ok_or_else(|| here("no such workload".into()))?;
+    let pool = Pool::new(machine.allowed.clone(), &[]);
+    let (params, kind) = (&order.params, WorkerKind::Threads);
+    let fits = workload.layout(&Request { params, count: 1, kind, pool: &pool, seed: SEED });
+    fits.map(|_| ())
+        .map_err(|why| CompatError::Usage(format!("{why}\nhint: schedlab schbench --help")))
 }
 
 fn header(host: &Host, order: &Order, cmdline: String) -> Header {
@@ -96,8 +107,6 @@ struct Session<'a> {
     last: Look,
     /// Requests per second, one entry for each second since the figures were last zeroed.
     rps: Vec<f64>,
-    /// With `--auto-rps`: whether the busy share that is asked for was reached yet.
-    settled: bool,
 }
 
 impl Session<'_> {
@@ -111,79 +120,71 @@ impl Session<'_> {
             background: false,
             knobs: Default::default(),
         };
-        let warmup_ns = order.warmup_s * NS_PER_S;
-        let live = Live::start(set, Placement::default(), SEED, warmup_ns).map_err(here)?;
+        let live = Live::start(set, Placement::default(), SEED).map_err(here)?;
         let last = live.look().map_err(here)?;
-        Ok(Session { order, live, last, rps: Vec::new(), settled: false })
+        Ok(Session { order, live, last, rps: Vec::new() })
     }
 
     /// Looks every second until the time is over or a signal comes.
     fn attend(&mut self, interrupted: &AtomicBool) -> Result<End, CompatError> {
-        for second in 1.. {
+        let mut agenda = Agenda::of(self.order);
+        loop {
+            // The next one, where the last look came late.
+            let second = self.last.at_ns / NS_PER_S + 1;
             let deadline_ns = self.live.started_ns() + second * NS_PER_S;
             while !clock::sleep_until_or_signal(deadline_ns) && !interrupted.load(Relaxed) {}
+            let look = self.live.look().map_err(here)?;
+            let before = std::mem::replace(&mut self.last, look);
             if interrupted.load(Relaxed) {
-                self.last = self.live.look().map_err(here)?;
                 let unlimited = self.order.runtime_s.is_none();
                 return Ok(if unlimited { End::Done } else { End::Interrupted });
             }
-            let is_last = self.order.runtime_s == Some(second);
-            self.tick(second, is_last)?;
-            if is_last {
-                break;
+            let second = self.last.at_ns / NS_PER_S;
+            let settled = self.live.counter(&self.last, "settled").is_some_and(|hits| hits > 0);
+            let duties = agenda.at(second, settled);
+            self.perform(&duties, second, rate(&before, &self.last));
+            if duties.ends {
+                return Ok(End::Done);
             }
         }
-        Ok(End::Done)
     }
 
-    fn tick(&mut self, second: u64, is_last: bool) -> Result<(), CompatError> {
-        let look = self.live.look().map_err(here)?;
-        let rate = rate(&self.last, &look);
-        self.last = look;
-        if matches!(self.order.mode, Mode::Pipe { .. }) {
-            // Pipe mode tells nothing before its end.
-        } else if self.order.warmup_s == second {
+    fn perform(&mut self, duties: &Duties, second: u64, rate: f64) {
+        if duties.ends_warmup {
             tell(|out| writeln!(out, "warmup done, zeroing stats"));
-            self.rps.clear();
-        } else {
-            self.sample(rate);
-            if second.is_multiple_of(self.order.interval_s) {
-                let (figures, delays) = (self.figures(), self.delays());
-                tell(|out| text::interval(out, &figures, second, &delays, rate));
-            }
+            self.zero();
         }
-        let zeroes = self.order.zero_s.is_some_and(|zero_s| {
-            second > self.order.warmup_s && (second - self.order.warmup_s).is_multiple_of(zero_s)
-        });
-        if zeroes && !is_last {
-            self.live.zero();
-            self.rps.clear();
-        }
-        Ok(())
-    }
-
-    /// With `--auto-rps` rates count from the second in which the goal was first reached.
-    fn sample(&mut self, rate: f64) {
-        let seeking = self.order.auto_rps && !self.settled;
-        self.settled |= self.live.counter(&self.last, "settled").is_some_and(|settled| settled > 0);
-        if !seeking {
+        if duties.samples {
             self.rps.push(rate);
         }
+        if duties.tells {
+            let (figures, delays) = (self.figures(), self.delays());
+            tell(|out| text::interval(out, &figures, second, &delays, rate));
+        }
+        if duties.zeroes {
+            self.zero();
+        }
+    }
+
+    fn zero(&mut self) {
+        self.live.zero();
+        self.rps.clear();
     }
 
     fn figures(&self) -> Figures {
-        let mut histograms = self.live.histograms().into_iter();
+        let mut histograms: BTreeMap<&str, Histogram> =
+            self.live.histograms().into_iter().collect();
         Figures {
-            wakeup: histograms.next().unwrap_or_default(),
-            request: histograms.next().unwrap_or_default(),
-            response: histograms.next(),
+            wakeup: histograms.remove("wakeup").unwrap_or_default(),
+            request: histograms.remove("request").unwrap_or_default(),
+            response: histograms.remove("response"),
             rps: self.rps.clone(),
         }
     }
 
     fn delays(&mut self) -> Reading<Delays> {
-        let message = self.live.run_queue_wait_ns("message");
-        match (message, self.live.run_queue_wait_ns("worker")) {
+        let message = self.live.run_queue_wait_ns(MESSAGE);
+        match (message, self.live.run_queue_wait_ns(WORKER)) {
             (Reading::Known(message_ns), Reading::Known(worker_ns)) => {
                 Reading::Known(Delays { message_ns, worker_ns })
             }
@@ -192,27 +193,25 @@ impl Session<'_> {
     }
 
     /// The end of the workers' work, at the last look.
-    fn close(&mut self) -> (Figures, Closing) {
+    fn close(&mut self, end: End) -> (Figures, Closing) {
         let figures = self.figures();
         self.live.stop();
         let seconds = self.last.at_ns as f64 / NS_PER_S as f64;
         let rps = self.last.ops as f64 / seconds;
         let metrics = self.live.metrics(&self.last);
         let goal = metrics.into_iter().find(|metric| metric.name == "rps_goal");
+        let asked_s = self.order.runtime_s.filter(|_| end == End::Done);
+        let has_rate = figures.response.is_some();
         let closing = Closing {
-            seconds: seconds as u64,
+            seconds: asked_s.unwrap_or(seconds as u64),
             average_rps: rps,
             mode: self.order.mode,
             goal: goal.and_then(|goal| goal.value.known()).map(|goal| goal as u64),
+            dropped: self.live.counter(&self.last, "dropped").filter(|_| has_rate),
             delays: self.delays(),
-            worker_ops_per_s: rps / self.live.workers("worker") as f64,
+            worker_ops_per_s: rps / self.live.workers(WORKER) as f64,
         };
         (figures, closing)
-    }
-
-    fn dropped(&self) -> Option<u64> {
-        let has_rate = self.live.histograms().len() > 2;
-        self.live.counter(&self.last, "dropped").filter(|_| has_rate)
     }
 }
 
@@ -220,10 +219,9 @@ fn here(why: String) -> CompatError {
     CompatError::Here(format!("{why}\nhint: schedlab doctor"))
 }
 
-/// Operations per second between two looks.
+/// Operations per second between two looks, which are the better part of a second apart.
 fn rate(before: &Look, after: &Look) -> f64 {
-    let ns = after.at_ns - before.at_ns;
-    if ns < LEAST_SECOND_NS { 0.0 } else { (after.ops - before.ops) as f64 * 1e9 / ns as f64 }
+    (after.ops - before.ops) as f64 * 1e9 / (after.at_ns - before.at_ns) as f64
 }
 
 /// Where JSON goes, opened before the run: what cannot be written is said before, not after.
@@ -243,14 +241,10 @@ struct JsonFile {
 impl JsonOutput {
     fn open(target: &JsonTarget) -> Result<JsonOutput, CompatError> {
         let JsonTarget::File(path) = target else { return Ok(JsonOutput::Stdout) };
-        let made = File::create_new(path).map(|file| (file, true));
-        let opened = match made {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                OpenOptions::new().write(true).open(path).map(|file| (file, false))
-            }
-            made => made,
-        };
-        let (file, remove) = opened.map_err(|error| unwritable(path, &error))?;
+        // Also of a link that leads nowhere: what it is to lead to is made, the link is not.
+        let remove = path.symlink_metadata().is_err();
+        let opened = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+        let file = opened.map_err(|error| unwritable(path, &error))?;
         Ok(JsonOutput::File(JsonFile { file, path: path.clone(), remove }))
     }
 
@@ -259,11 +253,11 @@ impl JsonOutput {
         header: &Header,
         figures: &Figures,
         closing: &Closing,
-        aside: &Aside,
+        disturbances: &[String],
     ) -> Result<(), CompatError> {
         let mut text = Vec::new();
         let stdout = Path::new("stdout");
-        json::write(&mut text, header, figures, closing, aside)
+        json::write(&mut text, header, figures, closing, disturbances)
             .map_err(|error| unwritable(stdout, &error))?;
         match self {
             JsonOutput::Stdout => match io::stdout().write_all(&text) {

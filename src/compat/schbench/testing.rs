@@ -44,6 +44,7 @@ pub fn closing() -> Closing {
         average_rps: 5_307.5,
         mode: Mode::Requests,
         goal: None,
+        dropped: None,
         delays: Reading::Known(Delays { message_ns: 1_400, worker_ns: 2_600 }),
         worker_ops_per_s: 5_307.5,
     }
@@ -70,13 +71,14 @@ pub fn any_closing() -> impl Strategy<Value = Closing> {
             Reading::Known(Delays { message_ns, worker_ns })
         }),
     ];
-    let numbers = (any::<u64>(), any::<f64>(), any::<Option<u64>>(), any::<f64>());
+    let numbers = (any::<u64>(), any::<f64>(), any::<[Option<u64>; 2]>(), any::<f64>());
     (mode, delays, numbers).prop_map(
-        |(mode, delays, (seconds, average_rps, goal, worker_ops_per_s))| Closing {
+        |(mode, delays, (seconds, average_rps, [goal, dropped], worker_ops_per_s))| Closing {
             seconds,
             average_rps,
             mode,
             goal,
+            dropped,
             delays,
             worker_ops_per_s,
         },

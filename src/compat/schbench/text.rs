@@ -35,6 +35,9 @@ pub fn interval(
 /// What is told at the end.
 pub fn summary(out: &mut dyn Write, figures: &Figures, closing: &Closing) -> io::Result<()> {
     let seconds = closing.seconds;
+    if let Some(dropped @ 1..) = closing.dropped {
+        writeln!(out, "dropped: {dropped} requests found a full queue")?;
+    }
     if let Mode::Pipe { bytes } = closing.mode {
         latencies(out, "Wakeup", &figures.wakeup, seconds, FROM_20TH)?;
         let ops = closing.worker_ops_per_s;
@@ -50,13 +53,25 @@ pub fn summary(out: &mut dyn Write, figures: &Figures, closing: &Closing) -> io:
 }
 
 fn blocks(out: &mut dyn Write, figures: &Figures, seconds: u64) -> io::Result<()> {
+    if let Some(histogram) = &figures.response {
+        response(out, histogram)?;
+    }
     latencies(out, "Wakeup", &figures.wakeup, seconds, FROM_50TH)?;
     latencies(out, "Request", &figures.request, seconds, FROM_50TH)?;
-    if let Some(response) = &figures.response {
-        latencies(out, "Response", response, seconds, FROM_50TH)?;
-    }
     let rates = Block::of_rates(&figures.rps);
     block(out, "RPS percentiles (requests)", &rates, seconds, UP_TO_90TH, STAR_50TH)
+}
+
+/// Before schbench's blocks and unlike them: who looks for its percentiles, or for its last
+/// line, finds what schbench prints.
+fn response(out: &mut dyn Write, histogram: &Histogram) -> io::Result<()> {
+    let Block { samples, rows, max, .. } = Block::of_latencies(histogram);
+    let [_, p50, p90, p99, p999] = rows.map(|row| row.value);
+    writeln!(
+        out,
+        "response (usec, from the intended arrival): p50 {p50}, p90 {p90}, p99 {p99}, \
+         p99.9 {p999}, max {max} ({samples} samples)"
+    )
 }
 
 fn latencies(

@@ -38,6 +38,12 @@ impl CpuLocks {
         self.hold_on(sched::current_cpu)
     }
 
+    /// The CPUs whose locks are taken.
+    #[cfg(test)]
+    pub fn held(&self) -> Vec<usize> {
+        (0..CPUS).filter(|&cpu| self.0[cpu].0.load(Relaxed) != 0).collect()
+    }
+
     #[inline]
     fn hold_on(&self, mut current_cpu: impl FnMut() -> usize) -> Result<Held<'_>, String> {
         loop {
@@ -68,18 +74,14 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-    fn held(locks: &CpuLocks) -> Vec<usize> {
-        (0..CPUS).filter(|&cpu| locks.0[cpu].0.load(Relaxed) != 0).collect()
-    }
-
     #[test]
     fn who_was_moved_gives_the_lock_back_and_takes_that_of_its_new_cpu() {
         let locks = CpuLocks::new().unwrap();
         let mut cpus = [3, 5, 5, 5].into_iter();
         let lock = locks.hold_on(|| cpus.next().unwrap()).unwrap();
-        assert_eq!(held(&locks), [5]);
+        assert_eq!(locks.held(), [5]);
         drop(lock);
-        assert_eq!(held(&locks), [0usize; 0]);
+        assert_eq!(locks.held(), [0usize; 0]);
         assert!(locks.hold_on(|| CPUS).is_err_and(|why| why.contains("CPU 8192")));
     }
 

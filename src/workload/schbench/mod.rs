@@ -19,6 +19,7 @@ mod transfer;
 mod turns;
 
 use crate::model::{CpuSet, Metric, MetricSpec, Params, Reading, WorkerKind};
+use crate::stats::nearest_rank;
 use crate::sys::{clock, futex::Scope, shared};
 
 use super::wakeup::Seat;
@@ -169,10 +170,14 @@ impl Load for Running {
     fn metrics(&self, measured: &Measured) -> Vec<Metric> {
         let mut windows = measured.window_ops_per_s.clone();
         windows.sort_by(f64::total_cmp);
-        let quantiles = RPS_QUANTILES.map(|quantile| nearest_rank(&windows, quantile));
+        let quantiles = RPS_QUANTILES.map(|permille| match nearest_rank(&windows, permille) {
+            Some(rate) => Reading::Known(rate),
+            None => Reading::Unknown("no window was measured".to_string()),
+        });
+        let dropped = measured.counters[spec::DROPPED] as f64 * 1e9 / measured.measured_ns as f64;
         let goal = self.copies.iter().filter_map(|copy| copy.pace).map(|pace| pace.per_s());
         let goal = Reading::Known(goal.sum::<u64>() as f64);
-        let values = quantiles.into_iter().chain([goal]);
+        let values = quantiles.into_iter().chain([Reading::Known(dropped), goal]);
         let specs = spec::metrics(self.shape.mode).iter();
         specs.zip(values).map(|(spec, value)| spec.reading(value)).collect()
     }
@@ -223,19 +228,10 @@ impl Running {
     }
 }
 
-/// The smallest of the sorted values that at least this share of them does not exceed.
-fn nearest_rank(sorted: &[f64], quantile: f64) -> Reading<f64> {
-    let rank = (quantile * sorted.len() as f64).ceil() as usize;
-    match sorted.get(rank.saturating_sub(1)) {
-        Some(value) => Reading::Known(*value),
-        None => Reading::Unknown("no window was measured".to_string()),
-    }
-}
-
 #[inline]
-fn record_wakeup(seat: &Seat, worker: &Worker) {
+fn record_wakeup(posted_ns: u64, worker: &Worker) {
     let now_ns = clock::monotonic_ns();
-    let latency_ns = now_ns.saturating_sub(seat.posted_ns());
+    let latency_ns = now_ns.saturating_sub(posted_ns);
     worker.record(WAKEUP, now_ns, latency_ns);
     worker.note_delay(latency_ns);
 }

@@ -26,7 +26,6 @@ const FULL_PAUSE: Duration = Duration::from_micros(100);
 #[repr(C, align(128))]
 pub struct Pace {
     per_s: AtomicU64,
-    overloads: AtomicU64,
 }
 
 impl Pace {
@@ -36,16 +35,6 @@ impl Pace {
 
     pub fn set_per_s(&self, per_s: u64) {
         self.per_s.store(per_s, Relaxed);
-    }
-
-    /// Grows with each request that is dropped, and with each second that a message thread
-    /// begins when it should have ended: more than this cannot be done.
-    pub fn overloads(&self) -> u64 {
-        self.overloads.load(Relaxed)
-    }
-
-    fn overload(&self, count: u64) {
-        self.overloads.fetch_add(count, Relaxed);
     }
 }
 
@@ -61,12 +50,8 @@ pub fn hand_out(
     let mut turns = (0..seats.len()).cycle();
     let started_ns = worker.start();
     for second in 0.. {
-        let (begins_ns, ends_ns) =
-            (started_ns + second * NS_PER_S, started_ns + (second + 1) * NS_PER_S);
-        sleep_until(begins_ns);
-        if clock::monotonic_ns() >= ends_ns {
-            pace.overload(1);
-        }
+        let ends_ns = started_ns + (second + 1) * NS_PER_S;
+        sleep_until(started_ns + second * NS_PER_S);
         arrivals.begin(second, pace.per_s());
         while let Some(after_ns) = arrivals.next_ns() {
             let arrives_ns = started_ns + after_ns;
@@ -82,9 +67,7 @@ pub fn hand_out(
             std::thread::sleep(FULL_PAUSE);
             // The next second begins on time, whatever this one still has.
             let late = clock::monotonic_ns() >= ends_ns;
-            let dropped = 1 + if late { arrivals.end() } else { 0 };
-            worker.count(DROPPED, dropped);
-            pace.overload(dropped);
+            worker.count(DROPPED, 1 + if late { arrivals.end() } else { 0 });
         }
         if !worker.running() {
             break;
@@ -120,8 +103,7 @@ pub fn take(
         seat.block();
         let requests = inbox.take();
         if requests.len() == 0 {
-            seat.wait(scope);
-            record_wakeup(seat, worker);
+            record_wakeup(seat.wait(scope), worker);
             continue;
         }
         seat.resume();

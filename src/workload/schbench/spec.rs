@@ -118,9 +118,9 @@ pub const SPEC: Spec = Spec {
         },
     ],
     roles: &[
-        Role { name: "message", counts: false },
-        Role { name: "worker", counts: true },
-        Role { name: "governor", counts: false },
+        Role { name: "schbench-msg", counts: false },
+        Role { name: "schbench-worker", counts: true },
+        Role { name: "schbench-rate", counts: false },
     ],
     ops: "requests",
     histograms: &[
@@ -133,13 +133,20 @@ pub const SPEC: Spec = Spec {
         rps("rps_p20", "20 % of windows had at most as many requests per second"),
         rps("rps_p50", "the median of requests per second over windows"),
         rps("rps_p90", "90 % of windows had at most as many requests per second"),
+        MetricSpec {
+            name: "dropped",
+            unit: Unit::PerS,
+            direction: Direction::LowerIsBetter,
+            about: "at a rate: requests that found a full queue",
+        },
         rps("rps_goal", "with auto-rps: the rate of arrivals at the end"),
     ],
 };
 
-/// Of [`SPEC`]'s metrics, those of requests per second by quantile.
-pub const RPS_QUANTILES: [f64; 3] = [0.2, 0.5, 0.9];
-const RPS_GOAL: usize = RPS_QUANTILES.len();
+/// Of [`SPEC`]'s metrics, those of requests per second by quantile, in thousandths.
+pub const RPS_QUANTILES: [u32; 3] = [200, 500, 900];
+const DROPPED_PER_S: usize = RPS_QUANTILES.len();
+const RPS_GOAL: usize = DROPPED_PER_S + 1;
 
 const fn rps(name: &'static str, about: &'static str) -> MetricSpec {
     MetricSpec { name, unit: Unit::OpsPerS, direction: Direction::HigherIsBetter, about }
@@ -159,6 +166,7 @@ pub fn metrics(mode: Mode) -> &'static [MetricSpec] {
     match mode {
         Mode::Pipe { .. } => &[],
         Mode::Rate { target_percent: Some(_), .. } => SPEC.metrics,
-        Mode::Saturate | Mode::Rate { .. } => &SPEC.metrics[..RPS_GOAL],
+        Mode::Rate { .. } => &SPEC.metrics[..RPS_GOAL],
+        Mode::Saturate => &SPEC.metrics[..DROPPED_PER_S],
     }
 }

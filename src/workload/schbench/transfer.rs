@@ -123,8 +123,7 @@ pub fn answer(
         seat.block_for_list();
         message.enlist(seats, index);
         message.post(scope);
-        seat.wait(scope);
-        record_wakeup(seat, worker);
+        record_wakeup(seat.wait(scope), worker);
         worker.add_ops(1);
     }
     Ok(())

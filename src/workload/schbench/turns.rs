@@ -35,8 +35,7 @@ pub fn take(
         seat.block_for_list();
         message.enlist(seats, index);
         message.post(scope);
-        seat.wait(scope);
-        record_wakeup(seat, worker);
+        record_wakeup(seat.wait(scope), worker);
         job.request(worker)?;
     }
     Ok(())

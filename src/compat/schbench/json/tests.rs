@@ -19,9 +19,14 @@ fn header() -> Header {
     }
 }
 
-fn written(header: &Header, figures: &Figures, closing: &Closing, aside: &Aside) -> String {
+fn written(
+    header: &Header,
+    figures: &Figures,
+    closing: &Closing,
+    disturbances: &[String],
+) -> String {
     let mut out = Vec::new();
-    write(&mut out, header, figures, closing, aside).expect("a Vec takes everything");
+    write(&mut out, header, figures, closing, disturbances).expect("a Vec takes everything");
     String::from_utf8(out).expect("UTF-8")
 }
 
@@ -36,9 +41,10 @@ fn keys(text: &str, of: &str) -> Vec<String> {
 fn a_run_of_requests() {
     let mut figures = figures();
     figures.response = Some(histogram(&[(180_000, 9), (11_000_000, 1)]));
-    let aside = Aside { disturbances: vec!["steal: 3 % of CPU 1".to_string()], dropped: Some(7) };
+    let disturbances = ["steal: 3 % of CPU 1".to_string()];
+    let closing = Closing { dropped: Some(7), ..closing() };
     let header = Header { jobname: Some("night".to_string()), ..header() };
-    let text = written(&header, &figures, &closing(), &aside);
+    let text = written(&header, &figures, &closing, &disturbances);
     assert!(text.ends_with("}}"), "no newline at the end");
     // Line by line for the reader; the document has one line.
     assert_snapshot!(text.replace(", ", ",\n").replace('{', "{\n"));
@@ -53,12 +59,12 @@ fn keys_and_their_order_are_schbenchs() {
     };
     let (wakeup, request, rps) = (label("wakeup_latency"), label("request_latency"), label("rps"));
     let (time, runtime) = (vec!["time".to_string()], vec!["runtime".to_string()]);
-    let text = written(&header(), &figures(), &closing(), &Aside::default());
+    let text = written(&header(), &figures(), &closing(), &[]);
     assert_eq!(keys(&text, "normal"), ["version", "hostname", "sched_ext", "cmdline"]);
     let all = [&time[..], &wakeup, &request, &rps, &runtime].concat();
     assert_eq!(keys(&text, "int"), all);
     let pipe = Closing { mode: Mode::Pipe { bytes: 64 }, ..closing() };
-    let text = written(&header(), &figures(), &pipe, &Aside::default());
+    let text = written(&header(), &figures(), &pipe, &[]);
     assert_eq!(keys(&text, "int"), [&time[..], &wakeup, &runtime].concat());
 }
 
@@ -66,7 +72,7 @@ fn keys_and_their_order_are_schbenchs() {
 fn what_is_not_known_is_null_and_schbenchs_own_keys_are_0() {
     let delays = Reading::Unknown("no schedstat".to_string());
     let closing = Closing { delays, ..closing() };
-    let text = written(&header(), &Figures::default(), &closing, &Aside::default());
+    let text = written(&header(), &Figures::default(), &closing, &[]);
     let document: Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(document["int"]["request_latency_pct99.0"], 0);
     assert_eq!(document["int"]["rps_max"], 0);
@@ -88,8 +94,8 @@ proptest! {
         let [release, jobname, hostname, sched_ext, cmdline, disturbance] = words;
         let jobname = Some(jobname);
         let header = Header { release, jobname, hostname, sched_ext, cmdline, unix_s: u64::MAX };
-        let aside = Aside { disturbances: vec![disturbance], dropped: None };
-        let text = written(&header, &figures, &closing, &aside);
+        let disturbances = [disturbance];
+        let text = written(&header, &figures, &closing, &disturbances);
         let document: Value = serde_json::from_str(&text).unwrap();
         prop_assert_eq!(document["normal"]["version"].as_str(), Some(header.release.as_str()));
         prop_assert_eq!(document["normal"]["jobname"].as_str(), header.jobname.as_deref());
@@ -98,7 +104,7 @@ proptest! {
         prop_assert_eq!(document["normal"]["cmdline"].as_str(), Some(header.cmdline.as_str()));
         prop_assert_eq!(
             document["schedlab"]["disturbances"][0].as_str(),
-            Some(aside.disturbances[0].as_str())
+            Some(disturbances[0].as_str())
         );
         let whole = document["int"].as_object().unwrap().values().all(Value::is_u64);
         prop_assert!(whole, "{}", document["int"]);
