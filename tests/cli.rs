@@ -116,7 +116,8 @@ fn a_bench_file_is_imported_as_a_plan_by_its_name_or_by_what_it_holds() {
         assert!(stderr(&output).contains(expected), "{name}: {}", stderr(&output));
         assert!(output.stdout.is_empty(), "{name}");
     }
-    assert!(!home.path().join(".local").exists(), "no store is made for it");
+    let store = home.path().join(".local/share/schedlab/schedlab.db");
+    assert!(!store.exists(), "no store is made for it");
 }
 
 #[test]

@@ -1,3 +1,5 @@
+//! What becomes of files whose every text means something to TOML, terminals or names.
+
 use proptest::prelude::*;
 use serde_json::json;
 
