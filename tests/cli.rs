@@ -133,7 +133,7 @@ fn standard_input_is_imported_by_what_it_holds() {
     assert!(stderr(&output).contains("standard input: run 0 `a`"), "{}", stderr(&output));
     let (home, _) = run(&["run", "smoke", "--backend", "null"]);
     let lines = stdout(&schedlab(home.path(), &["export"]).output().unwrap());
-    let output = import(&format!("\n{lines}"));
+    let output = import(&lines);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(output.stdout.is_empty(), "{}", stdout(&output));
 }
