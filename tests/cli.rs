@@ -75,6 +75,69 @@ fn a_plan_on_the_null_backend_is_stored_reported_and_exported() {
     assert_eq!(stdout(&replayed), text, "replaying the events gives the same report");
 }
 
+#[test]
+fn a_bench_file_is_imported_as_a_plan_by_its_name_or_by_what_it_holds() {
+    let home = tempfile::tempdir().unwrap();
+    let bench = r#"{ "Input": { "WorkerPresets": { "A": { "Args": ["burnwait", "7", "2000"] } },
+        "SimpleMatrix": { "Workers": ["A"], "Count": [3] } } }"#;
+    let one_line = bench.replace('\n', " ");
+    let files = [
+        ("named.bench", "{}"),
+        ("broken.bench", "{ \"Inp"),
+        ("neither", bench),
+        ("one-line", one_line.as_str()),
+        ("broken", "{ \"Input\": {\n \"WorkerPresets\": 5 } }"),
+        ("binary.bench", "{\u{0}"),
+    ];
+    for (name, text) in files {
+        std::fs::write(home.path().join(name), text).unwrap();
+    }
+    std::fs::write(home.path().join("binary.bench"), b"{\xff").unwrap();
+    let import = |name: &str| schedlab(home.path(), &["import", name]).output().unwrap();
+    for name in ["neither", "one-line"] {
+        let output = import(name);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(stdout(&output).contains("\"wait 2us\"]\ncount = 3\n"), "{}", stdout(&output));
+        // What was written is a plan that can be run.
+        std::fs::write(home.path().join("plan.toml"), &output.stdout).unwrap();
+        let run = schedlab(home.path(), &["run", "./plan.toml", "--dry-run"]).output().unwrap();
+        assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+    }
+    let refused = [
+        ("named.bench", "named.bench: `Input` is missing"),
+        ("broken.bench", "broken.bench:1:"),
+        ("broken", "broken:2:"),
+        ("binary.bench", "binary.bench:1:2: not UTF-8"),
+        ("missing.bench", "missing.bench: "),
+    ];
+    for (name, expected) in refused {
+        let output = import(name);
+        assert_eq!(output.status.code(), Some(2), "{name} {output:?}");
+        assert!(stderr(&output).contains(expected), "{name}: {}", stderr(&output));
+        assert!(output.stdout.is_empty(), "{name}");
+    }
+    let store = home.path().join(".local/share/schedlab/schedlab.db");
+    assert!(!store.exists(), "no store is made for it");
+}
+
+#[test]
+fn standard_input_is_imported_by_what_it_holds() {
+    let import = |text: &str| {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join("input"), text).unwrap();
+        let input = std::fs::File::open(home.path().join("input")).unwrap();
+        schedlab(home.path(), &["import", "-"]).stdin(input).output().unwrap()
+    };
+    let output = import(r#"{"Runs":[{"Label":"a","WorkerSets":[{"Count":0}]}]}"#);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(stderr(&output).contains("standard input: run 0 `a`"), "{}", stderr(&output));
+    let (home, _) = run(&["run", "smoke", "--backend", "null"]);
+    let lines = stdout(&schedlab(home.path(), &["export"]).output().unwrap());
+    let output = import(&lines);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(output.stdout.is_empty(), "{}", stdout(&output));
+}
+
 /// A table with its figures taken out, which the null backend invents anew with each change
 /// of a workload's metrics: what must stay is the layout.
 fn without_figures(table: &str) -> String {

@@ -3,6 +3,7 @@
 //! A row is one [`Row`] below. Words on the command line choose rows by part of their name:
 //! `cargo bench -- ping-pong`. Nothing fails here: numbers of a busy machine are for people.
 
+mod burnwait;
 mod crew;
 mod drop_in;
 mod ping_pong;
@@ -46,6 +47,12 @@ const ROWS: &[Row] = &[
     drop_in::MEMORY_OF_THE_PROGRAM,
     drop_in::MANY,
     drop_in::MANY_OF_THE_PROGRAM,
+    burnwait::CALIBRATION,
+    burnwait::CALIBRATION_TO_THE_PROGRAM,
+    burnwait::CPU_TIME,
+    burnwait::CPU_TIME_OF_THE_FAMILY,
+    burnwait::OVERCOMMITTED,
+    burnwait::OVERCOMMITTED_SAMPLE,
     schedbench::TIME,
     schedbench::MEMORY,
     plan::OVERHEAD,

@@ -44,7 +44,7 @@ enum Command {
     Report(report::ReportArgs),
     /// Write stored plans as JSON lines
     Export(export::ExportArgs),
-    /// Read JSON lines of `schedlab export` into the store
+    /// Read JSON lines of `schedlab export` into the store, or a .bench file as a plan
     Import(export::ImportArgs),
     // Its help is its own first line.
     #[command(name = "schbench")]

@@ -241,6 +241,21 @@ fn crossed<'t, T>(runs: Vec<Run<'t>>, by: &[T], change: impl Fn(&mut Run<'t>, &T
     all
 }
 
+/// The words of presets by name, in the order of `Workers`, then the others.
+pub(super) fn preset_args(input: Option<&Input>) -> Vec<(String, Vec<String>)> {
+    let owned = |words: &[&str]| words.iter().map(|word| word.to_string()).collect();
+    let mut left: BTreeMap<String, Vec<String>> =
+        BTreeMap::from([(BUILT_IN.0.to_string(), owned(BUILT_IN.1))]);
+    let Some(input) = input else { return left.into_iter().collect() };
+    for (name, preset) in input.worker_presets.iter().flatten() {
+        left.insert(name.clone(), preset.args.clone().unwrap_or_default());
+    }
+    let named = input.simple_matrix.as_ref().and_then(|matrix| matrix.workers.as_deref());
+    let first: Vec<_> =
+        named.unwrap_or_default().iter().filter_map(|name| left.remove_entry(name)).collect();
+    first.into_iter().chain(left).collect()
+}
+
 /// Each name of `Workers` with its preset, whose `Args` have been read once to be sure of them.
 fn workers<'a, 't>(
     input: &'a Input<'t>,

@@ -204,6 +204,12 @@ pub fn read_text(path: &Path) -> Result<String, CompatError> {
         )),
         _ => CompatError::Here(format!("cannot read {name}: {error}\nhint: ls -l {name}")),
     })?;
+    utf8(bytes, path)
+}
+
+/// Bytes as the text of the file at `path`, which is here a name for messages only.
+pub fn utf8(bytes: Vec<u8>, path: &Path) -> Result<String, CompatError> {
+    let name = shown(path);
     String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = good.iter().filter(|&&byte| byte == b'\n').count() + 1;

@@ -111,6 +111,40 @@ impl<'de> Deserialize<'de> for Key<'de> {
     }
 }
 
+/// Whether these bytes are one JSON object and nothing else.
+pub fn is_whole_object(bytes: &[u8]) -> bool {
+    bytes.trim_ascii_start().starts_with(b"{")
+        && serde_json::from_slice::<de::IgnoredAny>(bytes).is_ok()
+}
+
+/// Whether these bytes begin a JSON object with what a `.bench` file has, `Input` or `Runs`,
+/// however broken it is from there on.
+pub fn is_bench(bytes: &[u8]) -> bool {
+    struct Search<'f>(&'f mut bool);
+    impl<'de> Visitor<'de> for Search<'_> {
+        type Value = ();
+
+        fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+            while let Some(key) = map.next_key::<Cow<str>>()? {
+                if ["Input", "Runs"].iter().any(|known| key.eq_ignore_ascii_case(known)) {
+                    *self.0 = true;
+                    return Ok(());
+                }
+                map.next_value::<de::IgnoredAny>()?;
+            }
+            Ok(())
+        }
+    }
+    let mut found = false;
+    // An error says no more than that the object does not end there.
+    let _ = serde_json::Deserializer::from_slice(bytes).deserialize_map(Search(&mut found));
+    found
+}
+
 /// What is wrong with a JSON text and where, counted from 1; columns in bytes, as JSON has them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misshapen {

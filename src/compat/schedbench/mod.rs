@@ -12,6 +12,7 @@
 //!   [`BenchFile::store`] takes its [`Report`]s (one for each worker and reading, the first at
 //!   the start of the measured section; cumulative, but for the largest delay; thousand
 //!   operations and nanoseconds, `now_ns` since any moment that all workers share), then `save`.
+//! - `schedlab import`: [`plan_text`].
 //! - `report`, `htmlreport`: [`BenchFile::figures`], then [`text::write`] or [`html::write`].
 
 mod args;
@@ -24,9 +25,12 @@ mod run;
 #[cfg(test)]
 mod testing;
 pub mod text;
+mod toml;
 
 pub use args::WorkerArgs;
 pub use expand::{DEFAULT_RUNTIME_SECONDS, Pending, PendingSet};
-pub use file::{BenchFile, Report, Reports, read_text, shown};
+pub use file::{BenchFile, Report, Reports, read_text, shown, utf8};
+pub use json::{is_bench, is_whole_object};
 pub use results::{Averages, MinMax, RunFigures, SetFigures, Spread, WorkerFigures};
 pub use run::{Tally, run};
+pub use toml::plan_text;

@@ -137,7 +137,7 @@ fn worker_set(at: usize, set: &PendingSet) -> WorkerSet {
 }
 
 /// A scheduler's name as a variant: a policy.
-fn variant(scheduler: Option<&str>) -> Result<Variant, String> {
+pub(super) fn variant(scheduler: Option<&str>) -> Result<Variant, String> {
     let mut knobs = BTreeMap::new();
     if let Some(name) = scheduler {
         let Some(policy) = Policy::from_word(name).filter(|policy| *policy != Policy::Deadline)

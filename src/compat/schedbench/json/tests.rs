@@ -86,3 +86,26 @@ fn a_part_is_told_by_its_place_in_the_whole() {
         assert_eq!((found.line, found.column, &*found.path), (line, column, "At.x[1]"), "{text}");
     }
 }
+
+#[test]
+fn a_bench_file_is_known_by_its_fields_however_it_goes_on() {
+    let cases = [
+        ("{\"Input\":{}}", true),
+        ("{\"Pool\":\"\",\"runs\":null}", true),
+        ("\n {\n \"RunConfig\": {}, \"Input\": { broken", true),
+        ("{\"Runs\":[{\"Label\":", true),
+        ("{\"event\":\"run\",\"data\":{\"Runs\":[]}}", false),
+        ("{\"event\":\"x\"} {\"Runs\":[]}", false),
+        ("{ broken, \"Runs\": []", false),
+        ("[{\"Runs\":[]}]", false),
+        ("\"Runs\"", false),
+        ("", false),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(is_bench(text.as_bytes()), expected, "{text}");
+    }
+    assert!(!is_bench(b"\xff{\"Runs\":[]}"));
+    assert!(
+        is_whole_object(b" {\"a\":1}\n") && !is_whole_object(b"{\"a\":") && !is_whole_object(b"1")
+    );
+}

@@ -1,0 +1,310 @@
+//! `schedlab import`: a `.bench` file as a plan in our own format.
+//!
+//! Input: a file that has been read. Output: the text of a plan that [`crate::plan::parse`]
+//! takes, or why there is none. Pure.
+//!
+//! A plan crosses every workload with every variant and has one placement, where a `.bench`
+//! file says all of it for each run. What a plan cannot say stands in comments. Names of the
+//! file are data: the TOML crate quotes them, and comments hold nothing unprintable.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::{CpuSet, MemoryPlacement, PoolName, show_duration};
+use crate::plan;
+use crate::report::clean;
+use crate::workload::BurnItem;
+
+use super::super::CompatError;
+use super::args::WorkerArgs;
+use super::expand::{Pending, preset_args};
+use super::file::BenchFile;
+use super::run::variant;
+
+/// Enough for an interval; the original does each run once.
+const ROUNDS: u32 = 5;
+/// Of one workload of a plan.
+const MAX_SETS: usize = 16;
+const MAX_NAME_CHARS: usize = 64;
+const NS_PER_S: u64 = 1_000_000_000;
+/// [`super::file::Plan::worker_type`].
+const PROCESSES: i64 = 0;
+
+/// The file's runs, or those that its matrix makes, as the text of a plan.
+pub fn plan_text(file: &BenchFile) -> Result<String, CompatError> {
+    let runs = all_runs(file)?;
+    let from = file.name.rsplit('/').next().unwrap_or_default();
+    let mut lines = vec![
+        format!("# From {from}, by `schedlab import`: its runs are the workloads, its schedulers"),
+        "# the variants; each workload is run with each variant.".to_string(),
+    ];
+    lines.extend(remarks(file.plan.worker_type, &runs));
+    lines.push(format!("schema = {}", crate::model::PLAN_SCHEMA));
+    let title = fit(from).unwrap_or_else(|| "a .bench file".to_string());
+    lines.push(format!("title = {}", quoted(&title)));
+    lines.extend(measure(&runs));
+    lines.extend(placement(&runs));
+    lines.extend(variants(&runs));
+    lines.extend(workloads(&presets(file), &runs));
+    let text = lines.join("\n") + "\n";
+    // What is too large for one plan is told here, not by the run that was to use it.
+    match plan::parse("plan.toml", &text, None) {
+        Ok(_) => Ok(text),
+        Err(errors) => Err(CompatError::Usage(format!(
+            "{}: it makes no plan: {}\nhint: schedlab schedbench -f {} run",
+            file.name,
+            errors.errors().first().map(|error| error.one_line()).unwrap_or_default(),
+            file.name
+        ))),
+    }
+}
+
+/// Every run with what it inherits, completed or not; solo runs first.
+fn all_runs(file: &BenchFile) -> Result<Vec<Pending>, CompatError> {
+    let mut fresh = file.clone();
+    if fresh.plan.runs.is_empty() {
+        fresh.expand()?;
+    }
+    fresh.plan.runs.iter_mut().for_each(|run| run.completed = false);
+    let mut runs = fresh.pending()?;
+    let is_solo = |run: &Pending| run.sets.len() == 1 && run.sets[0].count == 1;
+    runs.sort_by_key(|run| !is_solo(run));
+    Ok(runs)
+}
+
+/// What the file asks for and no plan can say.
+fn remarks(worker_type: i64, runs: &[Pending]) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if worker_type != PROCESSES {
+        remarks.push(format!(
+            "# WorkerType {worker_type} asks for Xen guests: here they are processes."
+        ));
+    }
+    if runs.iter().flat_map(|run| &run.sets).any(|set| set.soft_affinity.is_some()) {
+        remarks.push("# SoftAffinity is Xen's: left out.".to_string());
+    }
+    let schedulers = distinct(runs.iter().map(|run| &run.scheduler)).len();
+    let works = distinct(runs.iter().map(combination));
+    let pairs = distinct(runs.iter().map(|run| (combination(run), &run.scheduler)));
+    if pairs.len() < works.len() * schedulers {
+        remarks.push("# In the file not every workload has every scheduler.".to_string());
+    }
+    remarks
+}
+
+fn measure(runs: &[Pending]) -> Vec<String> {
+    let seconds = distinct(runs.iter().map(|run| run.runtime_seconds));
+    let longest = seconds.iter().copied().max().unwrap_or_default();
+    let mut lines = vec![String::new(), "[measure]".to_string()];
+    lines.push(format!("rounds = {ROUNDS}"));
+    let duration = quoted(&show_duration(longest * NS_PER_S));
+    let differ = if seconds.len() > 1 { "  # of the longest run; others are shorter" } else { "" };
+    lines.push(format!("duration = {duration}{differ}"));
+    lines
+}
+
+/// The first run's; that others differ is told.
+fn placement(runs: &[Pending]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let cpus = distinct(runs.iter().map(|run| run.cpus.as_ref()));
+    let show = |cpus: &Option<&Vec<u32>>| {
+        cpus.map(|cpus| cpus.iter().copied().collect::<CpuSet>().to_string())
+    };
+    if let Some(set) = cpus.first().and_then(show) {
+        lines.push(format!("cpus = {}", quoted(&set)));
+    }
+    for other in cpus.iter().skip(1) {
+        let other = show(other).map_or("no Cpus".to_string(), |set| format!("CPUs {set}"));
+        lines.push(format!("# other runs have {other}"));
+    }
+    let mut pools =
+        distinct(runs.iter().flat_map(|run| &run.sets).map(|set| &set.pool)).into_iter();
+    if let Some(Some(name)) = pools.next() {
+        match name.parse::<PoolName>() {
+            Ok(pool) => lines.push(format!("pool = {}", quoted(pool.as_str()))),
+            Err(why) => lines.push(format!("# {}", clean(&why))),
+        }
+    }
+    for other in pools {
+        let other =
+            other.as_deref().map_or("no Pool".into(), |name| format!("pool {}", clean(name)));
+        lines.push(format!("# other workers have {other}"));
+    }
+    let memory = |is_off: &bool| {
+        if *is_off { MemoryPlacement::Interleave } else { MemoryPlacement::Kernel }
+    };
+    let numa_disable = distinct(runs.iter().map(|run| run.numa_disable));
+    for (at, is_off) in numa_disable.iter().enumerate() {
+        let value = quoted(memory(is_off).word());
+        let (begin, of) = if at == 0 { ("", "") } else { ("# ", ", of other runs") };
+        // The kernel's own is what a plan has anyway.
+        if *is_off || numa_disable.len() > 1 {
+            lines.push(format!("{begin}memory = {value}  # NumaDisable {is_off}{of}"));
+        }
+    }
+    if lines.is_empty() {
+        return lines;
+    }
+    [vec![String::new(), "[placement]".to_string()], lines].concat()
+}
+
+/// Schedulers that this machine may have; those of other systems as comments.
+fn variants(runs: &[Pending]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut is_any = false;
+    for scheduler in distinct(runs.iter().map(|run| run.scheduler.as_deref())) {
+        match variant(scheduler) {
+            Ok(made) => {
+                is_any = true;
+                lines.extend(["".to_string(), "[[variant]]".to_string()]);
+                lines.push(format!("name = {}", quoted(scheduler.unwrap_or("default"))));
+                lines.extend(made.knobs.iter().map(|(knob, value)| {
+                    let value = value
+                        .as_int()
+                        .map_or_else(|| quoted(&value.to_string()), |n| n.to_string());
+                    format!("{knob} = {value}")
+                }));
+            }
+            Err(why) => {
+                let name = quoted(&clean(scheduler.unwrap_or_default()));
+                lines.extend(["".to_string(), format!("# {}", clean(&why))]);
+                lines.extend(["# [[variant]]".to_string(), format!("# name = {name}")]);
+            }
+        }
+    }
+    if !is_any {
+        let default = ["", "[[variant]]", "name = \"default\""].map(str::to_string);
+        lines.splice(0..0, default);
+    }
+    lines
+}
+
+/// Worker sets as queues and counts: what makes two runs the same workload.
+type Combination = Vec<(Vec<(u64, u64)>, u32)>;
+
+fn combination(run: &Pending) -> Combination {
+    let items = |queue: &[BurnItem]| queue.iter().map(|item| (item.kops, item.wait_ns)).collect();
+    run.sets.iter().map(|set| (items(&set.args.queue), set.count)).collect()
+}
+
+fn workloads(presets: &[(String, Vec<BurnItem>)], runs: &[Pending]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut done = BTreeSet::new();
+    let mut taken = BTreeSet::new();
+    for run in runs {
+        if !done.insert(combination(run)) {
+            continue;
+        }
+        lines.push(String::new());
+        let workers: u64 = run.sets.iter().map(|set| u64::from(set.count)).sum();
+        let label = clean(run.label.trim());
+        if run.sets.len() > MAX_SETS {
+            let sets = run.sets.len();
+            lines.push(format!(
+                "# left out: {label}: {sets} worker sets, and a plan takes {MAX_SETS}"
+            ));
+        } else if workers > plan::MAX_WORKERS as u64 {
+            let most = plan::MAX_WORKERS;
+            lines.push(format!("# left out: {label}: {workers} workers, and a plan takes {most}"));
+        } else {
+            lines.extend(workload(presets, run, &mut taken));
+        }
+    }
+    lines
+}
+
+fn workload(
+    presets: &[(String, Vec<BurnItem>)],
+    run: &Pending,
+    taken: &mut BTreeSet<String>,
+) -> Vec<String> {
+    let names = set_names(presets, run);
+    let counted = names.iter().zip(&run.sets).map(|(name, set)| format!("{name} {}", set.count));
+    let name = counted.collect::<Vec<_>>().join(" + ");
+    let name = fit(&name).unwrap_or_else(|| format!("run {}", run.index));
+    let mut lines = vec!["[[workload]]".to_string()];
+    lines.push(format!("name = {}", quoted(&unique(name, taken))));
+    lines.push("workers = \"processes\"".to_string());
+    for (name, set) in names.iter().zip(&run.sets) {
+        let steps = set.args.queue.iter().flat_map(|item| {
+            [format!("burn {}", item.kops), format!("wait {}", show_duration(item.wait_ns))]
+        });
+        let steps: Vec<String> = steps.map(|step| quoted(&step)).collect();
+        lines.push("[[workload.set]]".to_string());
+        lines.push(format!("name = {}", quoted(name)));
+        lines.push("use = \"burnwait\"".to_string());
+        lines.push(format!("queue = [{}]", steps.join(", ")));
+        lines.push(format!("count = {}", set.count));
+    }
+    lines
+}
+
+/// The presets by name, those of the matrix first. One whose words are wrong is no set's.
+fn presets(file: &BenchFile) -> Vec<(String, Vec<BurnItem>)> {
+    let args = preset_args(file.plan.input.as_ref());
+    let read = |(name, words): (String, Vec<String>)| {
+        WorkerArgs::parse(&words).ok().map(|args| (name, args.queue))
+    };
+    args.into_iter().filter_map(read).collect()
+}
+
+/// A set is called as the first preset with its queue that no set before it has, else by its
+/// place.
+fn set_names(presets: &[(String, Vec<BurnItem>)], run: &Pending) -> Vec<String> {
+    let mut used = BTreeSet::new();
+    let mut taken = BTreeSet::new();
+    let name = |(at, set): (usize, &super::PendingSet)| {
+        let preset = presets.iter().enumerate().find(|(index, (name, queue))| {
+            *queue == set.args.queue && !used.contains(index) && fit(name).is_some()
+        });
+        let name = match preset {
+            Some((index, (name, _))) => {
+                used.insert(index);
+                name.clone()
+            }
+            None => format!("set {at}"),
+        };
+        unique(name, &mut taken)
+    };
+    run.sets.iter().enumerate().map(name).collect()
+}
+
+/// The name, with a number where it is taken.
+fn unique(name: String, taken: &mut BTreeSet<String>) -> String {
+    let mut free = name.clone();
+    let mut number = 2;
+    while !taken.insert(free.clone()) {
+        let number_text = format!("-{number}");
+        let kept = MAX_NAME_CHARS - number_text.len();
+        free = name.chars().take(kept).collect::<String>() + &number_text;
+        number += 1;
+    }
+    free
+}
+
+/// The text, if a plan may use it as a name.
+fn fit(text: &str) -> Option<String> {
+    let length = 1..=MAX_NAME_CHARS;
+    let fits = length.contains(&text.chars().count())
+        && clean(text) == text
+        && text.trim() == text
+        && !text.starts_with('-');
+    fits.then(|| text.to_string())
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::from(text).to_string()
+}
+
+/// Each value once, where it first stands.
+fn distinct<T: Ord + Clone>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut places = BTreeMap::new();
+    for (at, value) in values.enumerate() {
+        places.entry(value).or_insert(at);
+    }
+    let mut values: Vec<(usize, T)> = places.into_iter().map(|(value, at)| (at, value)).collect();
+    values.sort_by_key(|(at, _)| *at);
+    values.into_iter().map(|(_, value)| value).collect()
+}
+
+#[cfg(test)]
+mod tests;
