@@ -92,6 +92,7 @@ fn order(metrics: &[MetricSummary], verbose: u8) -> Vec<usize> {
     let first_latency = metrics.iter().filter_map(|metric| latency(metric.name)).min();
     let rank = |metric: &MetricSummary| {
         let explains = metric.direction == Direction::Neutral
+            || ["spread", "window_cv"].contains(&metric.name)
             || latency(metric.name).is_some() && metric.name.ends_with(['x', 'n']);
         match (metric.name, latency(metric.name)) {
             _ if explains => (5, 0),
