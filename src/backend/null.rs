@@ -129,7 +129,7 @@ fn invent(
         .collect();
     let histograms: Vec<Histogram> =
         workload.histograms(params).iter().map(|_| invent_histogram(rng, noise)).collect();
-    let mut result = exec::set_result(set, described, workers, &histograms);
+    let mut result = exec::set_result(set, described, workers, &histograms, &[]);
     let ops = result.workers.iter().map(|worker| worker.ops).sum::<u64>();
     let ops_per_s = ops as f64 * 1e9 / spec.duration_ns as f64;
     for metric in workload.metrics(params) {

@@ -69,11 +69,12 @@ fn measure_set(crew: &Crew, position: usize, set: &WorkerSet, measured: &Measure
         counters.iter_mut().zip(worker.total.counters).for_each(|(sum, own)| *sum += own);
     }
     let workers = own().map(|(member, worker)| worker_result(crew, member, worker)).collect();
-    let mut result = set_result(set, prepared.spec, workers, &histograms);
+    let windows: Vec<f64> = measured.windows.iter().map(|sets| sets[position]).collect();
+    let mut result = set_result(set, prepared.spec, workers, &histograms, &windows);
     result.metrics.extend(prepared.load.metrics(&workload::Measured {
         measured_ns: measured.section_ns,
         ops: own().map(|(_, worker)| worker.total.ops).sum(),
-        window_ops_per_s: measured.windows.iter().map(|sets| sets[position]).collect(),
+        window_ops_per_s: windows,
         counters,
         histograms,
     }));
@@ -86,6 +87,7 @@ pub fn set_result(
     spec: &Spec,
     workers: Vec<WorkerResult>,
     histograms: &[Histogram],
+    window_ops_per_s: &[f64],
 ) -> SetResult {
     let named = || spec.histograms.iter().map(|latency| latency.name).zip(histograms);
     let standard = StandardInput {
@@ -94,6 +96,7 @@ pub fn set_result(
             .map(|result| StandardWorker { counts: counts(spec, &result.role), result })
             .collect(),
         histograms: named().collect(),
+        window_ops_per_s,
     };
     SetResult {
         name: set.name.clone(),

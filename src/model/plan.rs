@@ -150,6 +150,24 @@ impl Work {
         }
         label
     }
+
+    /// The set that is all of this work, one of it and no background: a run of this work is a
+    /// solo run of every set of the same [`WorkerSet::likeness`].
+    pub fn solo(&self) -> Option<&WorkerSet> {
+        match self.sets.as_slice() {
+            [set] if set.count == 1 && !set.background => Some(set),
+            _ => None,
+        }
+    }
+}
+
+impl WorkerSet {
+    /// The same for sets whose workers do the same, however many they are and whatever they
+    /// are called.
+    pub fn likeness(&self) -> String {
+        let WorkerSet { name: _, workload, params, count: _, kind, background: _, knobs } = self;
+        format!("{:?}", (workload, params, kind, knobs))
+    }
 }
 
 #[cfg(test)]

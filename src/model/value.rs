@@ -33,6 +33,8 @@ pub enum Value {
     Bytes(u64),
     /// Percent of something that the field names.
     Percent(f64),
+    /// So many times something that the field names.
+    Times(f64),
     Text(String),
     Cpus(CpuSet),
     List(Vec<Value>),
@@ -59,6 +61,10 @@ pub enum Kind {
     },
     Percent {
         min: f64,
+        max: f64,
+    },
+    /// Above 0 and up to this: `2x`, `0.5x`.
+    Times {
         max: f64,
     },
     Choice(&'static [&'static str]),
@@ -122,6 +128,11 @@ impl Kind {
             (Kind::Percent { min, max }, Raw::Text(text)) => {
                 in_range(percent(text)?, *min, *max, &|p| format!("{p}%")).map(Value::Percent)
             }
+            (Kind::Times { max }, Raw::Text(text)) => {
+                in_range(self.times(text)?, f64::MIN_POSITIVE, *max, &|ratio| format!("{ratio}x"))
+                    .map_err(|misfit| Misfit { hint: self.example(), ..misfit })
+                    .map(Value::Times)
+            }
             (Kind::Choice(words), Raw::Text(text)) => choice(words, text).map(Value::Text),
             (Kind::Text, Raw::Text(text)) => Ok(Value::Text(text.clone())),
             (Kind::PoolName, Raw::Text(text)) => text
@@ -169,6 +180,9 @@ impl Kind {
                 show_bytes(*max_bytes)
             ),
             Kind::Percent { min, max } => format!("a percentage, from \"{min}%\" to \"{max}%\""),
+            Kind::Times { max } => {
+                format!("a ratio with its x, above \"0x\" and up to \"{max}x\": \"2x\", \"0.5x\"")
+            }
             Kind::Choice(words) => format!("one of {}", quoted(words)),
             Kind::Text => "a text in quotes".to_string(),
             Kind::PoolName => format!(
@@ -186,11 +200,22 @@ impl Kind {
         matches!(self, Kind::List(_))
     }
 
+    /// A decimal number and an x; the sign is told as one that is out of range.
+    fn times(&self, text: &str) -> Result<f64, Misfit> {
+        let refuse =
+            |why: &str| Misfit::new(format!("`{}` {why}", text.escape_default()), self.example());
+        let number = text.trim().strip_suffix('x').ok_or_else(|| refuse("has no x"))?;
+        let digits = number.strip_prefix('-').unwrap_or(number);
+        let plain = digits.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+        number.parse::<f64>().ok().filter(|_| plain).ok_or_else(|| refuse("is not a number"))
+    }
+
     fn wrong_type(&self, raw: &Raw) -> Misfit {
         let unit = match (self, raw) {
             (Kind::Duration { .. }, Raw::Int(n)) => Some(format!("\"{n}ms\"")),
             (Kind::Size { .. }, Raw::Int(n)) => Some(format!("\"{n}KiB\"")),
             (Kind::Percent { .. }, Raw::Int(n)) => Some(format!("\"{n}%\"")),
+            (Kind::Times { .. }, Raw::Int(n)) if *n > 0 => Some(format!("\"{n}x\"")),
             _ => None,
         };
         match unit {
@@ -234,6 +259,7 @@ impl fmt::Display for Value {
             Value::DurationNs(ns) => write!(f, "{}", show_duration(*ns)),
             Value::Bytes(bytes) => write!(f, "{}", show_bytes(*bytes)),
             Value::Percent(percent) => write!(f, "{percent}%"),
+            Value::Times(ratio) => write!(f, "{ratio}x"),
             Value::Text(text) => write!(f, "{text}"),
             Value::Cpus(cpus) => write!(f, "{cpus}"),
             Value::List(items) => {
@@ -265,6 +291,10 @@ impl Value {
 
     pub fn as_percent(&self) -> Option<f64> {
         if let Value::Percent(value) = self { Some(*value) } else { None }
+    }
+
+    pub fn as_times(&self) -> Option<f64> {
+        if let Value::Times(value) = self { Some(*value) } else { None }
     }
 
     pub fn as_text(&self) -> Option<&str> {

@@ -3,16 +3,19 @@
 //! A list where a field takes one value is an axis; the axes of a workload are crossed in
 //! the order written, the first slowest. Axes of a plain workload are named `param`, those
 //! of `[[workload.set]]` and `[[workload.background]]` `SET.param`. `count` and `workers`
-//! beside sets hold for all sets (not background) that do not say their own. Knobs of a set
-//! are no axis: what is compared is a variant.
+//! beside sets hold for all sets (not background) that do not say their own. `load` says
+//! `count` by the CPUs of the pool. Knobs of a set are no axis: what is compared is a variant.
 
 use crate::model::{CpuSet, Field, Params, Value, Variant, Work, WorkerKind, WorkerSet};
 use crate::workload::{Pool, Request, Workload};
 
 use super::error::Faults;
-use super::fields::{MAX_SETS, MAX_WORKERS, SET, SET_KEYS, WORKLOAD_KEYS, Words, names};
+use super::fields::{
+    MAX_COUNT, MAX_SETS, MAX_WORKERS, SET, SET_KEYS, WORKLOAD, WORKLOAD_KEYS, Words, names,
+};
 use super::knobs::Knobs;
 use super::read::{Names, sections};
+use super::solo;
 use super::table::{self, Points, Span, Table, fill_defaults, known_keys, shown, suggestion};
 
 /// One `[[workload]]`, checked but for what depends on the point of its axes.
@@ -23,6 +26,9 @@ pub struct Draft {
     sets: Vec<Set>,
     /// In the order written.
     axes: Vec<Axis>,
+    loads: Vec<Load>,
+    /// Whether each set is to run alone, too.
+    pub solo: bool,
     /// False: a fault was noted, so works are not made from it.
     sound: bool,
 }
@@ -44,6 +50,15 @@ struct Axis {
     points: Vec<Value>,
     written_at: usize,
 }
+
+/// What was written as `load`, and where.
+struct Load {
+    ratios: Vec<f64>,
+    span: Span,
+}
+
+/// The keys of which one says how many workers a set has.
+const HOW_MANY: [&str; 2] = ["count", "load"];
 
 pub fn drafts(top: &mut Table, words: &Words, faults: &mut Faults) -> Vec<Draft> {
     let had_key = top.has("workload");
@@ -83,6 +98,7 @@ impl Reader<'_> {
             return None;
         }
         let mut sets = Sets::default();
+        let solo = self.solo(&mut table);
         let default_name = if set_tables.is_empty() {
             self.plain(table, &mut sets)
         } else {
@@ -102,8 +118,24 @@ impl Reader<'_> {
         if !name.is_empty() {
             taken.claim(&name, &span, "workload", self.faults);
         }
+        if let Some(span) = &solo {
+            for set in sets.sets.iter().filter(|set| !set.background) {
+                taken.claim(&solo::name(&name, &set.name), span, "workload", self.faults);
+            }
+        }
         sets.axes.sort_by_key(|axis| axis.written_at);
-        Some(Draft { name, span, sets: sets.sets, axes: sets.axes, sound: true })
+        let Sets { sets, axes, loads, .. } = sets;
+        Some(Draft { name, span, sets, axes, loads, solo: solo.is_some(), sound: true })
+    }
+
+    /// Where solo runs are asked for.
+    fn solo(&mut self, table: &mut Table) -> Option<Span> {
+        let mut asked = None;
+        for field in WORKLOAD {
+            let value = table.take_value(field, self.faults);
+            asked = value.filter(|(value, _)| value.as_bool() == Some(true)).map(|(_, span)| span);
+        }
+        asked
     }
 
     /// A workload with `use` and parameters in its own table. Returns its default name.
@@ -118,7 +150,7 @@ impl Reader<'_> {
             self.fields(&mut table, fields, &[0], "", sets);
         }
         fill_all(&mut sets.sets[0], &sets.axes, 0);
-        let known = known_keys(WORKLOAD_KEYS, &[SET, spec.params]);
+        let known = known_keys(WORKLOAD_KEYS, &[WORKLOAD, SET, spec.params]);
         table.finish(&known, &format!("workload `{}`", spec.name), self.faults);
         Some(spec.name.to_string())
     }
@@ -144,7 +176,7 @@ impl Reader<'_> {
         for field in SET {
             let heirs: Vec<usize> = own
                 .iter()
-                .filter(|(_, own)| !own.contains(&field.name))
+                .filter(|(_, own)| !own.iter().any(|own| says_the_same(own, field.name)))
                 .map(|(index, _)| *index)
                 .collect();
             let key_span = table.key_span(field.name);
@@ -155,8 +187,7 @@ impl Reader<'_> {
             // What is written here replaces the default that a set was given.
             self.fields(&mut table, std::slice::from_ref(field), &heirs, "", sets);
         }
-        let known: Vec<&str> =
-            ["name", "set", "background"].into_iter().chain(names(SET)).collect();
+        let known = known_keys(&["name", "set", "background"], &[WORKLOAD, SET]);
         table.finish(&known, "a workload with sets", self.faults);
     }
 
@@ -193,9 +224,12 @@ impl Reader<'_> {
         prefix: &str,
         sets: &mut Sets,
     ) {
+        self.one_of_both(table);
         for field in fields {
             let Some(entry) = table.take(field.name) else { continue };
-            match table::points(&field.kind, entry.value, self.faults) {
+            let points = table::points(&field.kind, entry.value, self.faults);
+            sets.loads.extend(points.as_ref().map(|points| Load::new(points, entry.value.span())));
+            match points {
                 None => {}
                 Some(Points::One(value)) => {
                     for &index in indices {
@@ -210,6 +244,19 @@ impl Reader<'_> {
                     written_at: entry.key_span.start,
                 }),
             }
+        }
+    }
+
+    /// Tells where both `count` and `load` are written, and drops the second.
+    fn one_of_both(&mut self, table: &mut Table) {
+        let place = |key| table.key_span(key).map(|span| (span.start, key));
+        let Some(both) = HOW_MANY.map(place).into_iter().collect::<Option<Vec<_>>>() else {
+            return;
+        };
+        let second = both.into_iter().max().and_then(|(_, key)| table.take(key));
+        if let Some(entry) = second {
+            let hint = "`load` says `count` by the CPUs of the pool: leave one of them out";
+            self.faults.add(&entry.key_span, "both `count` and `load`", "one too many", hint);
         }
     }
 
@@ -237,7 +284,42 @@ impl Reader<'_> {
 struct Sets {
     sets: Vec<Set>,
     axes: Vec<Axis>,
+    loads: Vec<Load>,
     names: Names,
+}
+
+impl Load {
+    /// Without ratios for what is no load.
+    fn new(points: &Points, span: Span) -> Load {
+        let ratios = match points {
+            Points::One(value) => value.as_times().into_iter().collect(),
+            Points::Axis(values) => values.iter().filter_map(Value::as_times).collect(),
+        };
+        Load { ratios, span }
+    }
+
+    /// Tells where the pool is not known, and where it makes more than `count` takes.
+    fn check(&self, pool: &Pool, faults: &mut Faults) {
+        let Some(most) = self.ratios.iter().copied().max_by(f64::total_cmp) else { return };
+        if pool.cpus.is_empty() {
+            let hint = "write `count`, or the CPUs: [placement] with cpus = \"0-3\"";
+            faults.add(&self.span, "of how many CPUs is not known here", "this ratio", hint);
+        } else if times_cpus(most, pool) > MAX_COUNT as f64 {
+            let cpus = pool.count();
+            let message = format!("{most}x of {cpus} CPUs are more workers than a set takes");
+            let hint = format!("at most {MAX_COUNT}: \"{}x\"", MAX_COUNT / i64::from(cpus));
+            faults.add(&self.span, message, "this ratio", hint);
+        }
+    }
+}
+
+/// Workers of a load, to the nearest.
+fn times_cpus(ratio: f64, pool: &Pool) -> f64 {
+    (ratio * f64::from(pool.count())).round().max(1.0)
+}
+
+fn says_the_same(own: &str, field: &str) -> bool {
+    own == field || HOW_MANY.contains(&own) && HOW_MANY.contains(&field)
 }
 
 /// Defaults where neither a value nor an axis is written.
@@ -276,16 +358,16 @@ impl Draft {
         if !self.sound {
             return Vec::new();
         }
+        let before = faults.len();
+        self.loads.iter().for_each(|load| load.check(pool, faults));
+        if faults.len() > before {
+            return Vec::new();
+        }
         let mut works = Vec::new();
         for point in 0..self.points() as u64 {
-            let work = self.work(point);
-            if let Err(why) = check_layout(&work, pool, seed, &self.sets) {
-                // One point of a workload is enough: the others mostly fail alike.
-                let (why, hint) = why
-                    .split_once("\nhint: ")
-                    .unwrap_or((&why, "change the parameters that do not go together"));
-                let message = format!("{} cannot be run: {why}", shown(&work.label()));
-                faults.add(&self.span, message, "this workload", hint);
+            let work = self.work(point, pool);
+            // One point of a workload is enough: the others mostly fail alike.
+            if !self.fits(&work, pool, seed, faults) {
                 return Vec::new();
             }
             works.push(work);
@@ -293,8 +375,52 @@ impl Draft {
         works
     }
 
+    /// Asks each workload for its workers, as a run will, and tells where that fails.
+    pub fn fits(&self, work: &Work, pool: &Pool, seed: u64, faults: &mut Faults) -> bool {
+        let Err(why) = self.check_layout(work, pool, seed) else { return true };
+        let (why, hint) = why
+            .split_once("\nhint: ")
+            .unwrap_or((&why, "change the parameters that do not go together"));
+        let message = format!("{} cannot be run: {why}", shown(&work.label()));
+        faults.add(&self.span, message, "this workload", hint);
+        false
+    }
+
+    fn check_layout(&self, work: &Work, pool: &Pool, seed: u64) -> Result<(), String> {
+        let mut workers = 0_usize;
+        for made in &work.sets {
+            let WorkerSet { params, count, kind, .. } = made;
+            let request = Request { params, count: *count, kind: *kind, pool, seed };
+            let Some(set) = self.sets.iter().find(|set| set.name == made.name) else { continue };
+            let roles = set
+                .workload
+                .layout(&request)
+                .map_err(|why| format!("set {}: {why}", shown(&set.name)))?;
+            workers = workers.saturating_add(roles.len());
+        }
+        if workers > MAX_WORKERS {
+            return Err(format!("it has {workers} workers, and one cell at most {MAX_WORKERS}"));
+        }
+        Ok(())
+    }
+
+    /// For each set in the foreground, the axes that its solo runs have, too: all that change
+    /// it in more than number.
+    pub fn solo_axes(&self) -> impl Iterator<Item = (usize, Vec<bool>)> + '_ {
+        let foreground = self.sets.iter().enumerate().filter(|(_, set)| !set.background);
+        foreground.map(|(index, _)| {
+            let own = |axis: &Axis| axis.sets.contains(&index) && !HOW_MANY.contains(&axis.field);
+            (index, self.axes.iter().map(own).collect())
+        })
+    }
+
+    /// How many points each axis has.
+    pub fn axis_sizes(&self) -> impl Iterator<Item = usize> + '_ {
+        self.axes.iter().map(|axis| axis.points.len())
+    }
+
     /// The work at `point`: its digits, the first axis slowest, choose from each axis.
-    fn work(&self, point: u64) -> Work {
+    fn work(&self, point: u64, pool: &Pool) -> Work {
         let mut params: Vec<Params> = self.sets.iter().map(|set| set.fixed.clone()).collect();
         let mut axes = Vec::with_capacity(self.axes.len());
         let mut rest = point;
@@ -308,41 +434,26 @@ impl Draft {
             axes.push((axis.label.clone(), value.to_string()));
         }
         axes.reverse();
-        let sets = self.sets.iter().zip(params).map(|(set, params)| set.worker_set(params));
+        let sets = self.sets.iter().zip(params).map(|(set, params)| set.worker_set(params, pool));
         Work { name: self.name.clone(), axes, sets: sets.collect() }
     }
 }
 
 impl Set {
-    fn worker_set(&self, mut params: Params) -> WorkerSet {
-        let count = params.remove("count").and_then(|value| value.as_int()).unwrap_or(1);
+    fn worker_set(&self, mut params: Params, pool: &Pool) -> WorkerSet {
+        let written = params.remove("count").and_then(|value| value.as_int()).unwrap_or(1);
+        // Where both stand here, the count is the default's.
+        let load = params.remove("load").and_then(|value| value.as_times());
+        let count = load.map_or(written as u32, |ratio| times_cpus(ratio, pool) as u32);
         let processes = params.remove("workers").is_some_and(|v| v.as_text() == Some("processes"));
         WorkerSet {
             name: self.name.clone(),
             workload: self.workload.spec().name.to_string(),
             params,
-            count: count as u32,
+            count,
             kind: if processes { WorkerKind::Processes } else { WorkerKind::Threads },
             background: self.background,
             knobs: self.knobs.values.clone(),
         }
     }
-}
-
-/// Asks each workload for its workers, as a run will.
-fn check_layout(work: &Work, pool: &Pool, seed: u64, sets: &[Set]) -> Result<(), String> {
-    let mut workers = 0_usize;
-    for (set, made) in sets.iter().zip(&work.sets) {
-        let WorkerSet { params, count, kind, .. } = made;
-        let request = Request { params, count: *count, kind: *kind, pool, seed };
-        let roles = set
-            .workload
-            .layout(&request)
-            .map_err(|why| format!("set {}: {why}", shown(&set.name)))?;
-        workers = workers.saturating_add(roles.len());
-    }
-    if workers > MAX_WORKERS {
-        return Err(format!("it has {workers} workers, and one cell at most {MAX_WORKERS}"));
-    }
-    Ok(())
 }

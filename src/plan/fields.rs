@@ -96,13 +96,22 @@ pub const REPORT: &[Field] = &[Field {
     about: "how the plan is reported where the command line does not say; text unless given",
 }];
 
+/// The most that `count` takes.
+pub const MAX_COUNT: i64 = 100_000;
+
 /// Beside a workload's own parameters, in every table that describes worker sets.
 pub const SET: &[Field] = &[
     Field {
         name: "count",
-        kind: Kind::Int { min: 1, max: 100_000 },
+        kind: Kind::Int { min: 1, max: MAX_COUNT },
         default: Some("1"),
         about: "how many times the set's workers are there",
+    },
+    Field {
+        name: "load",
+        kind: Kind::Times { max: MAX_COUNT as f64 },
+        default: None,
+        about: "in place of count: so many times the CPUs of the pool, to the nearest, at least 1",
     },
     Field {
         name: "workers",
@@ -111,6 +120,14 @@ pub const SET: &[Field] = &[
         about: "what a worker is",
     },
 ];
+
+/// In `[[workload]]`, beside what its sets take.
+pub const WORKLOAD: &[Field] = &[Field {
+    name: "solo",
+    kind: Kind::Bool,
+    default: Some("false"),
+    about: "adds before it a run of each set alone, one of it: what fairness is reckoned from",
+}];
 
 /// Keys of the top level, of `[[variant]]`, of a worker set and of `[[workload]]`, beside
 /// fields. No knob and no parameter may have such a name; a test walks the registries.

@@ -17,6 +17,7 @@ use super::fields::{
     VARIANT_KEYS, Words,
 };
 use super::knobs::Knobs;
+use super::solo;
 use super::table::{self, Entry, Span, Table, fill_defaults, known_keys, shown};
 
 pub fn plan(
@@ -59,11 +60,12 @@ fn read(
     let cpus = placement.cpus.as_ref().or(machine).cloned().unwrap_or_default();
     // Which NUMA nodes there are is known where the plan runs.
     let pool = Pool::new(cpus, &[]);
-    let mut works: Vec<Work> = Vec::new();
+    let mut works: Vec<Vec<Work>> = Vec::new();
     for draft in &drafts {
         draft.check_knobs(&variants, placement.cpus.as_ref(), faults);
-        works.extend(draft.works(&pool, measure.seed, faults));
+        works.push(draft.works(&pool, measure.seed, faults));
     }
+    let works = solo::add(&drafts, works, &pool, measure.seed, faults);
     Some(Plan { title, measure, variants, works, placement, report_format })
 }
 
@@ -303,7 +305,8 @@ fn check_size(
 ) -> Option<()> {
     let mut cells: u128 = 0;
     for draft in drafts {
-        cells = cells.saturating_add(draft.points().saturating_mul(variants as u128));
+        let works = draft.points().saturating_add(solo::most(draft));
+        cells = cells.saturating_add(works.saturating_mul(variants as u128));
         if cells > u128::from(MAX_CELLS) {
             let message = format!("the plan has {} cells up to here", many(cells));
             let hint = format!(

@@ -6,7 +6,7 @@ use crate::model::{Field, Kind, MAX_POOL_NAME_BYTES, PLAN_SCHEMA};
 use crate::workload::Spec;
 
 use super::fields::{
-    MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE, PLACEMENT, REPORT, SET, Words,
+    MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE, PLACEMENT, REPORT, SET, WORKLOAD, Words,
 };
 
 /// JSON Schema (draft 2020-12) of the TOML that [`super::parse`] takes. What a schema cannot
@@ -20,9 +20,13 @@ fn schema_of(words: &Words) -> Json {
     let specs: Vec<&Spec> = words.workloads.iter().map(|workload| workload.spec()).collect();
     let workloads = specs
         .iter()
-        .map(|spec| set_table(spec, &[("background", reference("sets"))]))
+        .map(|spec| {
+            let more = properties(WORKLOAD, &schema_of_kind).into_iter();
+            let more = more.chain([("background".to_string(), reference("sets"))]);
+            set_table(spec, more.collect())
+        })
         .chain(std::iter::once(workload_of_sets()));
-    let sets = specs.iter().map(|spec| set_table(spec, &[]));
+    let sets = specs.iter().map(|spec| set_table(spec, Map::new()));
     let mut variant = properties(&words.knobs, &schema_of_kind);
     variant.insert("name".to_string(), reference("name"));
     json!({
@@ -57,18 +61,19 @@ fn schema_of(words: &Words) -> Json {
 }
 
 /// A worker set of one workload, and the further keys that its table takes.
-fn set_table(spec: &Spec, more: &[(&str, Json)]) -> Json {
+fn set_table(spec: &Spec, more: Map<String, Json>) -> Json {
     let mut keys = properties(SET, &schema_of_axis);
     keys.extend(properties(spec.params, &schema_of_axis));
     keys.insert("name".to_string(), reference("name"));
     keys.insert("knobs".to_string(), reference("knobs"));
     keys.insert("use".to_string(), json!({ "const": spec.name, "description": spec.about }));
-    keys.extend(more.iter().map(|(key, schema)| (key.to_string(), schema.clone())));
+    keys.extend(more);
     table(keys, &["use"])
 }
 
 fn workload_of_sets() -> Json {
     let mut keys = properties(SET, &schema_of_axis);
+    keys.extend(properties(WORKLOAD, &schema_of_kind));
     keys.insert("name".to_string(), reference("name"));
     keys.insert("set".to_string(), reference("sets"));
     keys.insert("background".to_string(), reference("sets"));
@@ -122,6 +127,7 @@ fn schema_of_kind(kind: &Kind) -> Json {
         Kind::Duration { .. } => text(r"^[0-9]+(\.[0-9]+)?\s*(ns|us|ms|s|min|h)$"),
         Kind::Size { .. } => text(r"^[0-9]+(\.[0-9]+)?\s*(B|KiB|MiB|GiB)$"),
         Kind::Percent { .. } => text(r"^-?[0-9]+(\.[0-9]+)?%$"),
+        Kind::Times { .. } => text(r"^[0-9]+(\.[0-9]+)?x$"),
         Kind::Choice(words) => json!({ "enum": words }),
         Kind::Text => json!({ "type": "string" }),
         Kind::PoolName => json!({

@@ -11,8 +11,8 @@ use crate::variant;
 use crate::workload::{self, Load, Request, Role, Spec, Workload};
 
 use super::fields::{
-    MAX_CELLS, MEASURE, PLACEMENT, REPORT, SET, SET_KEYS, TOP_KEYS, VARIANT_KEYS, WORKLOAD_KEYS,
-    Words,
+    MAX_CELLS, MEASURE, PLACEMENT, REPORT, SET, SET_KEYS, TOP_KEYS, VARIANT_KEYS, WORKLOAD,
+    WORKLOAD_KEYS, Words,
 };
 use super::{PlanErrors, builtin, builtins, cells, json_schema, order, parse, read};
 
@@ -366,6 +366,155 @@ fn wrong_sets() {
         ),
         (&mix(&many), &["2:1: 17 worker sets"]),
     ]);
+}
+
+#[test]
+fn wrong_loads_and_solos() {
+    let mix = |lines: &str| format!("schema = 1\n[[workload]]\nname = \"m\"\n{lines}");
+    hold(&[
+        (&with_web("load = \"2\""), &["4:8: `2` has no x"]),
+        (&with_web("load = 2"), &["4:8: `2` has no unit"]),
+        (&with_web("load = -2"), &["4:8: `-2` does not fit here"]),
+        (&with_web("load = \"-1x\""), &["4:8: -1x is below the least that is accepted"]),
+        (&with_web("load = \"0x\""), &["4:8: 0x is below the least that is accepted"]),
+        (&with_web("load = \"x\""), &["4:8: `x` is not a number"]),
+        (&with_web("load = \"infx\""), &["4:8: `infx` is not a number"]),
+        (&with_web("load = \"1e3x\""), &["4:8: `1e3x` is not a number"]),
+        (&with_web("load = [\"1x\", \"0x\"]"), &["4:15: 0x is below the least that is accepted"]),
+        (&with_web("load = [\"1x\", \"1.0x\"]"), &["4:15: `1x` is twice on this axis"]),
+        (&with_web("load = \"100001x\""), &["4:8: 100001x is above the most that is accepted"]),
+        (
+            &with_web("load = [\"1x\", \"50001x\"]"),
+            &["4:8: 50001x of 2 CPUs are more workers than a set takes"],
+        ),
+        (&with_web("count = 2\nload = \"1x\""), &["5:1: both `count` and `load`"]),
+        (&with_web("load = \"1x\"\ncount = [1, 2]"), &["5:1: both `count` and `load`"]),
+        (
+            &mix("count = 2\nload = \"2x\"\n[[workload.set]]\nuse = \"web\""),
+            &["5:1: both `count` and `load`"],
+        ),
+        (&with_web("solo = 1"), &["4:8: `1` does not fit here"]),
+        (
+            &mix("[[workload.set]]\nuse = \"web\"\nsolo = true"),
+            &["6:1: unknown key `solo` in a set of workload `web`"],
+        ),
+        (
+            &with_web(
+                "count = 2\nsolo = true\n[[workload]]\nname = \"web solo web\"\nuse = \"web\"",
+            ),
+            &["7:8: a second workload is named `web solo web`"],
+        ),
+    ]);
+    let unknown = read::plan("p", &with_web("load = \"2x\""), None, &words()).unwrap_err();
+    assert_eq!(unknown.to_string(), "p:4:8: of how many CPUs is not known here");
+    let hint = |text: &str| parse_here(text).unwrap_err().errors()[0].hint.clone();
+    assert_eq!(hint(&with_web("load = \"60000x\"")), "at most 100000: \"50000x\"");
+    assert_eq!(hint(&with_web("load = 2")), "write it with its unit, such as \"2x\"");
+    let ratio = "a ratio with its x, above \"0x\" and up to \"100000x\": \"2x\", \"0.5x\"";
+    for load in ["\"0x\"", "\"-1x\"", "\"2\"", "-2"] {
+        assert_eq!(hint(&with_web(&format!("load = {load}"))), ratio, "{load}");
+    }
+}
+
+/// The labels of all works, each with the numbers of workers of its sets.
+fn shape(text: &str) -> Vec<String> {
+    let plan = parse_here(text).unwrap_or_else(|errors| panic!("{text}\n{errors}"));
+    let one = |work: &crate::model::Work| {
+        let sets = work.sets.iter().map(|set| format!("{}*{}", set.name, set.count));
+        format!("{}: {}", work.label(), sets.collect::<Vec<_>>().join(" "))
+    };
+    plan.works.iter().map(one).collect()
+}
+
+#[test]
+fn a_load_is_so_many_times_the_pools_cpus_to_the_nearest_and_at_least_one() {
+    let ratios = "load = [\"0.01x\", \"0.7x\", \"0.8x\", \"1x\", \"1.5x\", \"2x\"]";
+    // Of two CPUs, and of the one that a placement leaves.
+    let counts = |text: &str| -> Vec<u32> {
+        parse_here(text).unwrap().works.iter().map(|work| work.sets[0].count).collect()
+    };
+    assert_eq!(counts(&with_web(ratios)), [1, 1, 2, 2, 3, 4]);
+    let placed = format!("{}\n[placement]\ncpus = \"1\"", with_web(ratios));
+    assert_eq!(counts(&placed), [1, 1, 1, 1, 2, 2]);
+    let plan = parse_here(&with_web("load = \"2x\"")).unwrap();
+    assert!(!plan.works[0].sets[0].params.contains_key("load"), "the count says it all");
+    // Beside sets it holds for those that say neither.
+    let mix = "schema = 1\n[[workload]]\nname = \"m\"\nload = [\"1x\", \"2x\"]\n\
+        [[workload.set]]\nuse = \"web\"\nname = \"a\"\n\
+        [[workload.set]]\nuse = \"web\"\nname = \"b\"\ncount = 5\n\
+        [[workload.set]]\nuse = \"web\"\nname = \"c\"\nload = \"3x\"\n";
+    assert_eq!(shape(mix), ["m load=1x: a*2 b*5 c*6", "m load=2x: a*4 b*5 c*6"]);
+}
+
+#[test]
+fn solo_adds_each_set_alone_once() {
+    let set = |name: &str, more: &str| {
+        format!("[[workload.set]]\nuse = \"web\"\nname = \"{name}\"\n{more}\n")
+    };
+    let mix = |lines: &str| format!("schema = 1\n[[workload]]\nname = \"m\"\n{lines}");
+    let background = "[[workload.background]]\nuse = \"web\"\nname = \"bg\"\nthreads = 7\n";
+    let (a, b) = (set("a", "count = 2"), set("b", "count = [1, 3]\nthreads = [1, 4]"));
+    let cases: &[(String, &[&str])] = &[
+        // The axes that make other workers are axes of the solo runs, numbers are not.
+        (
+            mix(&format!("solo = true\n{a}{b}{background}")),
+            &[
+                "m solo a: a*1",
+                "m solo b b.threads=1: b*1",
+                "m solo b b.threads=4: b*1",
+                "m b.count=1 b.threads=1: a*2 b*1 bg*1",
+                "m b.count=1 b.threads=4: a*2 b*1 bg*1",
+                "m b.count=3 b.threads=1: a*2 b*3 bg*1",
+                "m b.count=3 b.threads=4: a*2 b*3 bg*1",
+            ],
+        ),
+        (mix(&format!("solo = false\n{a}")), &["m: a*2"]),
+        // Two sets alike want alike.
+        (mix(&format!("solo = true\n{a}{}", set("c", ""))), &["m solo a: a*1", "m: a*2 c*1"]),
+        // But not with another knob, or as processes.
+        (
+            mix(&format!(
+                "solo = true\n{a}{}{}",
+                set("c", "knobs = { nice = 5 }"),
+                set("d", "workers = \"processes\"")
+            )),
+            &["m solo a: a*1", "m solo c: c*1", "m solo d: d*1", "m: a*2 c*1 d*1"],
+        ),
+        // A work that is a solo run has none, wherever it stands.
+        (with_web("solo = true\ncount = [1, 2]"), &["web count=1: web*1", "web count=2: web*2"]),
+        (
+            format!(
+                "{}\n[[workload]]\nname = \"w\"\nuse = \"web\"",
+                mix(&format!("solo = true\n{a}"))
+            ),
+            &["m: a*2", "w: web*1"],
+        ),
+        // One beside a background is none.
+        (
+            with_web(&format!("solo = true\n{background}")),
+            &["web solo web: web*1", "web: web*1 bg*1"],
+        ),
+        // Nor do two workloads share one twice.
+        (
+            format!(
+                "{}solo = true\ncount = 3\n[[workload]]\nname = \"w\"\nuse = \"web\"\nload = \"2x\"\nsolo = true",
+                with_web("")
+            ),
+            &["web solo web: web*1", "web: web*3", "w: web*4"],
+        ),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(shape(text), *expected, "{text}");
+    }
+}
+
+#[test]
+fn solo_runs_count_among_the_cells() {
+    let points = (20..20_000).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+    let five = (1..=5).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+    let text = |solo| with_web(&format!("threads = [{points}]\ncount = [{five}]\nsolo = {solo}"));
+    assert_eq!(errors(&text(false)), [] as [&str; 0]);
+    assert_eq!(errors(&text(true)), ["2:1: the plan has 119880 cells up to here"]);
 }
 
 #[test]
@@ -726,7 +875,7 @@ fn no_field_takes_the_name_of_a_key_or_of_another_and_every_default_fits() {
     for workload in workload::registry() {
         let spec = workload.spec();
         let keys = [WORKLOAD_KEYS, SET_KEYS].concat();
-        let fields = [SET, spec.params].concat();
+        let fields = [WORKLOAD, SET, spec.params].concat();
         tables.push((spec.name, keys, fields));
     }
     for (place, mut keys, fields) in tables {
@@ -777,12 +926,16 @@ fn the_schema_names_every_key_that_the_parser_takes() {
     assert_eq!(keys("/properties/variant/items/properties"), sorted(knobs));
     for (index, workload) in workload::registry().iter().enumerate() {
         let own = [fields(SET), fields(workload.spec().params)].concat();
-        let set = [SET_KEYS.to_vec(), own.clone(), vec!["background"]].concat();
+        let more = [fields(WORKLOAD), vec!["background"]].concat();
+        let set = [SET_KEYS.to_vec(), own.clone(), more].concat();
         let at = format!("/properties/workload/items/anyOf/{index}/properties");
         assert_eq!(keys(&at), sorted(set));
         let at = format!("/$defs/sets/items/anyOf/{index}/properties");
         assert_eq!(keys(&at), sorted([SET_KEYS.to_vec(), own].concat()));
     }
+    let at = format!("/properties/workload/items/anyOf/{}/properties", workload::registry().len());
+    let of_sets = [vec!["name", "set", "background"], fields(WORKLOAD), fields(SET)].concat();
+    assert_eq!(keys(&at), sorted(of_sets));
     assert_eq!(keys("/$defs/knobs/properties"), sorted(fields(&variant::task_fields())));
 }
 

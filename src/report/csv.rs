@@ -2,13 +2,16 @@
 //! pandas. Runs that gave no numbers have one row with their reason. Columns are told in
 //! docs/report-formats.md. Pure.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use csv::Writer;
 
+use super::fairness::{VariantFairness, WorkFairness};
 use super::json::{known_or_why, word};
+use super::summary::{MetricSummary, Summary, summarise};
 use super::{Format, Options};
-use crate::model::{Cell, Outcome, Record, RecordedRun};
+use crate::model::{Cell, Outcome, Record, RecordedRun, RunKey, WorkerSet};
 
 const COLUMNS: [&str; 15] = [
     "plan",
@@ -43,10 +46,19 @@ impl Format for Csv {
         let mut writer = Writer::from_writer(out);
         writer.write_record(COLUMNS).map_err(plain)?;
         for record in records {
-            for run in &record.runs {
+            let summary = summarise(record);
+            // Of several runs of one cell and round, fairness is that of the last.
+            let places = record.runs.iter().enumerate().map(|(at, run)| (run.key, at));
+            let last: BTreeMap<RunKey, usize> = places.collect();
+            for (at, run) in record.runs.iter().enumerate() {
                 let cell = record.started.cells.iter().find(|cell| cell.index == run.key.cell);
-                if let Some(cell) = cell {
-                    write_run(&mut writer, record, cell, run)?;
+                let Some(cell) = cell else { continue };
+                write_run(&mut writer, record, cell, run)?;
+                if last.get(&run.key) == Some(&at)
+                    && let Some(fairness) = fairness_of(&summary, cell)
+                {
+                    let common = common(record, cell, run);
+                    write_fairness(&mut writer, &common, run.key.round, fairness)?;
                 }
             }
         }
@@ -64,22 +76,88 @@ struct Run<'a> {
     round: String,
 }
 
-fn write_run(
-    writer: &mut Writer<&mut dyn Write>,
-    record: &Record,
-    cell: &Cell,
-    run: &RecordedRun,
-) -> io::Result<()> {
+fn common<'a>(record: &'a Record, cell: &'a Cell, run: &RecordedRun) -> Run<'a> {
     let started = &record.started;
     let environment = record.environments.get(run.environment as usize);
-    let common = Run {
+    Run {
         plan: &started.id,
         backend: &started.backend,
         kernel: &environment.unwrap_or(&started.environment).kernel_release,
         work: cell.work.label(),
         variant: &cell.variant.name,
         round: run.key.round.to_string(),
-    };
+    }
+}
+
+fn fairness_of<'s, 'a>(summary: &'s Summary<'a>, cell: &Cell) -> Option<&'s VariantFairness<'a>> {
+    let told =
+        summary.works.iter().filter_map(|found| Some((found.work, found.fairness.as_ref()?)));
+    let mut told = told.filter(|(_, fairness)| !fairness.variants.is_empty());
+    let (_, WorkFairness { variants, .. }) = told.find(|(work, _)| **work == cell.work)?;
+    variants.iter().find(|found| found.variant.name == cell.variant.name)
+}
+
+/// What the run of this round has, compared with the solo runs of its sets: after its own.
+fn write_fairness(
+    writer: &mut Writer<&mut dyn Write>,
+    run: &Run,
+    round: u32,
+    fairness: &VariantFairness,
+) -> io::Result<()> {
+    for metric in &fairness.metrics {
+        write_compared(writer, run, round, None, metric)?;
+    }
+    for found in &fairness.sets {
+        for metric in &found.metrics {
+            write_compared(writer, run, round, Some(found.set), metric)?;
+        }
+    }
+    Ok(())
+}
+
+/// One metric of a work or of a set, if this round has it or tells why not.
+fn write_compared(
+    writer: &mut Writer<&mut dyn Write>,
+    run: &Run,
+    round: u32,
+    set: Option<&WorkerSet>,
+    metric: &MetricSummary,
+) -> io::Result<()> {
+    let at = metric.values.binary_search_by_key(&round, |(round, _)| *round);
+    let value = at.ok().map(|at| metric.values[at].1.to_string());
+    let why = metric.unknown.iter().find(|(_, rounds)| rounds.binary_search(&round).is_ok());
+    if value.is_none() && why.is_none() {
+        return Ok(());
+    }
+    let background = set.map_or(String::new(), |set| set.background.to_string());
+    let (unit, direction) = (word(&metric.unit), word(&metric.direction));
+    let row: [&str; COLUMNS.len()] = [
+        run.plan,
+        run.backend,
+        run.kernel,
+        &run.work,
+        set.map_or("", |set| &set.name),
+        set.map_or("", |set| &set.workload),
+        &background,
+        run.variant,
+        &run.round,
+        "done",
+        metric.name,
+        &unit,
+        &direction,
+        &value.unwrap_or_default(),
+        why.map_or("", |(why, _)| why),
+    ];
+    writer.write_record(row).map_err(plain)
+}
+
+fn write_run(
+    writer: &mut Writer<&mut dyn Write>,
+    record: &Record,
+    cell: &Cell,
+    run: &RecordedRun,
+) -> io::Result<()> {
+    let common = common(record, cell, run);
     let result = match &run.outcome {
         Outcome::Done { result } => result,
         Outcome::Failed { reason } => {
@@ -142,7 +220,6 @@ fn plain(error: csv::Error) -> io::Error {
 mod tests {
     use super::*;
     use crate::report::testing::{self, PlanBuilder};
-    use std::collections::BTreeMap;
 
     /// Rows by column name, as a reader of the format gets them.
     fn parsed(records: &[Record]) -> Vec<BTreeMap<String, String>> {
@@ -170,6 +247,33 @@ mod tests {
         let failed = rows.iter().find(|row| row["status"] == "failed").unwrap();
         assert_eq!((&*failed["variant"], &*failed["round"]), ("batch", "1"));
         assert_eq!(failed["reason"], "worker 3 (tid 4711) died: SIGSEGV");
+    }
+
+    #[test]
+    fn a_run_with_solo_runs_has_rows_of_its_fairness() {
+        let rows = parsed(&[testing::competing().record()]);
+        let value = |work: &str, set: &str, round: &str, metric: &str| {
+            let found = rows.iter().filter(|row| {
+                let own = [&*row["work"], &row["set"], &row["variant"], &row["round"]];
+                own == [work, set, "default", round] && row["metric"] == metric
+            });
+            let values: Vec<&str> = found.map(|row| &*row["value"]).collect();
+            values.join(" ")
+        };
+        assert_eq!(value("mix load=2x", "a", "0", "want"), "0.5");
+        assert_eq!(value("mix load=2x", "a", "1", "want"), "0.5");
+        assert_eq!(value("mix load=2x", "", "0", "cpus"), "4");
+        assert_eq!(value("mix load=2x", "", "0", "jain"), "1");
+        assert_eq!(value("mix load=2x", "", "2", "jain"), "", "no solo run in this round");
+        assert_eq!(value("mix solo a", "a", "0", "want"), "", "a solo run itself");
+        let unknown =
+            rows.iter().find(|row| row["set"] == "hog" && row["metric"] == "throughput_vs_solo");
+        assert_eq!(unknown.unwrap()["reason"], "it has no solo run");
+        // A run that a later one of its round replaced has none.
+        let mut record = testing::competing().record();
+        let first = record.runs.iter().find(|run| run.key.cell == 4).unwrap().clone();
+        record.runs.insert(0, first);
+        assert_eq!(parsed(&[record]).iter().filter(|row| row["metric"] == "jain").count(), 4);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use super::fairness::{SetFairness, VariantFairness, WorkFairness};
 use super::summary::{
     Failure, Mark, MarkKind, MetricSummary, RowSummary, SetSummary, Skip, Summary, Touched,
     WorkSummary, summarise,
@@ -86,6 +87,30 @@ struct WorkOut<'a> {
     skipped: Vec<SkipOut<'a>>,
     failed: Vec<FailureOut<'a>>,
     marks: Vec<MarkOut<'a>>,
+    fairness: Option<FairnessOut<'a>>,
+}
+
+#[derive(Serialize)]
+struct FairnessOut<'a> {
+    variants: Vec<FairRowOut<'a>>,
+    missing: Vec<&'a str>,
+    incomplete: Vec<&'a str>,
+    assumed: Vec<&'a str>,
+}
+
+#[derive(Serialize)]
+struct FairRowOut<'a> {
+    variant: &'a str,
+    rounds: &'a [u32],
+    metrics: Vec<SummaryOut<'a>>,
+    sets: Vec<FairSetOut<'a>>,
+}
+
+#[derive(Serialize)]
+struct FairSetOut<'a> {
+    name: &'a str,
+    background: bool,
+    metrics: Vec<SummaryOut<'a>>,
 }
 
 #[derive(Serialize)]
@@ -243,6 +268,30 @@ fn work<'a>(found: &'a WorkSummary<'a>, summary: &'a Summary<'a>) -> WorkOut<'a>
             })
             .collect(),
         marks: found.marks.iter().map(mark).collect(),
+        fairness: found.fairness.as_ref().map(fairness),
+    }
+}
+
+fn fairness<'a>(found: &'a WorkFairness<'a>) -> FairnessOut<'a> {
+    FairnessOut {
+        variants: found.variants.iter().map(fair_row).collect(),
+        missing: found.missing.iter().map(|set| &*set.name).collect(),
+        incomplete: found.incomplete.iter().map(|variant| &*variant.name).collect(),
+        assumed: found.assumed.iter().map(|set| &*set.name).collect(),
+    }
+}
+
+fn fair_row<'a>(row: &'a VariantFairness<'a>) -> FairRowOut<'a> {
+    let set = |found: &'a SetFairness<'a>| FairSetOut {
+        name: &found.set.name,
+        background: found.set.background,
+        metrics: found.metrics.iter().map(metric_summary).collect(),
+    };
+    FairRowOut {
+        variant: &row.variant.name,
+        rounds: &row.rounds,
+        metrics: row.metrics.iter().map(metric_summary).collect(),
+        sets: row.sets.iter().map(set).collect(),
     }
 }
 
@@ -407,6 +456,29 @@ mod tests {
     }
 
     #[test]
+    fn fairness_stands_with_its_work_and_not_with_solo_runs() {
+        let document = parsed(&[testing::competing().record()]);
+        let works = &document["plans"][0]["works"];
+        assert_eq!(works[0]["fairness"], Value::Null);
+        let fairness = &works[2]["fairness"];
+        assert_eq!(fairness["assumed"][0], "hog");
+        let greedy = &fairness["variants"][1];
+        assert_eq!((&greedy["variant"], &greedy["rounds"][1]), (&"greedy".into(), &1.into()));
+        assert_eq!(
+            (&greedy["metrics"][0]["name"], &greedy["metrics"][0]["median"]),
+            (&"cpus".into(), &4.0.into())
+        );
+        let a = &greedy["sets"][0];
+        let median = |name: &str| {
+            let metrics = a["metrics"].as_array().unwrap();
+            let found = metrics.iter().find(|metric| metric["name"] == name).unwrap();
+            found["median"].as_f64().unwrap()
+        };
+        assert_eq!((&a["name"], median("want")), (&"a".into(), 0.5));
+        assert!((median("got_over_entitled") - 0.6).abs() < 1e-9);
+    }
+
+    #[test]
     fn what_is_not_finite_or_unknown_is_null_with_its_reason() {
         let mut plan = PlanBuilder::new(1, &["base", "other"]);
         let infinite = |run: testing::RunBuilder| run.metric("throughput", f64::INFINITY);
@@ -440,7 +512,14 @@ mod tests {
     fn every_key_is_documented() {
         let page = include_str!("../../docs/report-formats.md");
         let mut found = Vec::new();
-        keys(&parsed(&[testing::ordinary().record(), testing::troubled().record()]), &mut found);
+        keys(
+            &parsed(&[
+                testing::ordinary().record(),
+                testing::troubled().record(),
+                testing::competing().record(),
+            ]),
+            &mut found,
+        );
         assert!(found.len() > 100);
         for key in found {
             assert!(page.contains(&format!("`{key}`")), "docs/report-formats.md lacks `{key}`");

@@ -6,6 +6,7 @@
 
 mod beside;
 mod csv;
+mod fairness;
 mod json;
 mod page;
 mod schbench;

@@ -12,6 +12,8 @@ use crate::model::{
 };
 use crate::stats::{self, NoRatio, Ratio};
 
+use super::fairness::{Solos, WorkFairness, fairness};
+
 pub struct Summary<'a> {
     /// Rounds in which every cell has ended, whatever the outcome.
     pub rounds_done: u32,
@@ -51,6 +53,8 @@ pub struct WorkSummary<'a> {
     pub skipped: Vec<Skip<'a>>,
     pub failed: Vec<Failure<'a>>,
     pub marks: Vec<Mark<'a>>,
+    /// `None` for a solo run.
+    pub fairness: Option<WorkFairness<'a>>,
 }
 
 pub struct SetSummary<'a> {
@@ -129,13 +133,13 @@ pub enum MarkKind<'a> {
 }
 
 /// One cell and the runs of it that count, by round.
-struct CellRuns<'a> {
-    cell: &'a Cell,
-    runs: BTreeMap<u32, &'a RecordedRun>,
+pub struct CellRuns<'a> {
+    pub cell: &'a Cell,
+    pub runs: BTreeMap<u32, &'a RecordedRun>,
 }
 
 impl<'a> CellRuns<'a> {
-    fn results(&self) -> impl Iterator<Item = (u32, &'a RunResult)> + '_ {
+    pub fn results(&self) -> impl Iterator<Item = (u32, &'a RunResult)> + '_ {
         self.runs.iter().filter_map(|(&round, run)| match &run.outcome {
             Outcome::Done { result } => Some((round, &**result)),
             Outcome::Failed { .. } | Outcome::Skipped { .. } => None,
@@ -164,6 +168,7 @@ pub fn summarise(record: &Record) -> Summary<'_> {
     }
     let told: Vec<&str> = skipped_everywhere.iter().map(|skip| &*skip.variant.name).collect();
     let baseline = record.started.plan.variants.first().map(|variant| variant.name.as_str());
+    let solos = Solos::of(&cells);
     let works = works
         .into_iter()
         .map(|(work, members)| WorkSummary {
@@ -172,6 +177,7 @@ pub fn summarise(record: &Record) -> Summary<'_> {
             skipped: skips(&members, &told),
             failed: failures(&members),
             marks: marks(&members),
+            fairness: fairness(record, work, &members, &solos),
         })
         .collect();
     Summary {
@@ -425,34 +431,48 @@ fn row<'a>(
 
 /// One metric of one row, without its ratio.
 fn metric<'a>(set: &WorkerSet, cell: &CellRuns<'a>, column: &'a Metric) -> MetricSummary<'a> {
-    let mut values = Vec::new();
-    let mut unknown: Vec<(String, Vec<u32>)> = Vec::new();
-    for (round, result) in cell.results() {
-        let why = match reading(set, result, &column.name) {
-            Some(Reading::Known(value)) if value.is_finite() => {
-                values.push((round, *value));
-                continue;
+    let results = cell.results();
+    let values = results.map(|(round, result)| (round, reading(set, result, &column.name)));
+    MetricSummary::over_rounds(&column.name, column.unit, column.direction, values)
+}
+
+impl<'a> MetricSummary<'a> {
+    /// From its reading in each round, ascending; without a ratio.
+    pub fn over_rounds<'r>(
+        name: &'a str,
+        unit: Unit,
+        direction: Direction,
+        readings: impl Iterator<Item = (u32, Option<&'r Reading<f64>>)>,
+    ) -> Self {
+        let mut values = Vec::new();
+        let mut unknown: Vec<(String, Vec<u32>)> = Vec::new();
+        for (round, reading) in readings {
+            let why = match reading {
+                Some(Reading::Known(value)) if value.is_finite() => {
+                    values.push((round, *value));
+                    continue;
+                }
+                Some(Reading::Known(value)) => format!("{value} is not a finite number"),
+                Some(Reading::Unknown(why)) => why.clone(),
+                None => NOT_REPORTED.to_string(),
+            };
+            match unknown.iter_mut().find(|(reason, _)| *reason == why) {
+                Some((_, rounds)) => rounds.push(round),
+                None => unknown.push((why, vec![round])),
             }
-            Some(Reading::Known(value)) => format!("{value} is not a finite number"),
-            Some(Reading::Unknown(why)) => why.clone(),
-            None => NOT_REPORTED.to_string(),
-        };
-        match unknown.iter_mut().find(|(reason, _)| *reason == why) {
-            Some((_, rounds)) => rounds.push(round),
-            None => unknown.push((why, vec![round])),
         }
-    }
-    let plain: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
-    MetricSummary {
-        name: &column.name,
-        unit: column.unit,
-        direction: column.direction,
-        median: stats::median(&plain),
-        mean: stats::mean(&plain),
-        cv: stats::cv(&plain),
-        values,
-        unknown,
-        ratio: None,
+        let plain: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
+        MetricSummary {
+            name,
+            unit,
+            direction,
+            median: stats::median(&plain),
+            mean: stats::mean(&plain),
+            cv: stats::cv(&plain),
+            values,
+            unknown,
+            ratio: None,
+        }
     }
 }
 

@@ -98,14 +98,37 @@ impl PlanBuilder {
     }
 
     /// Sets a parameter of all sets of a work; to be called before runs are added.
-    pub fn param(mut self, work: usize, name: &str, value: Value) -> Self {
+    pub fn param(self, work: usize, name: &str, value: Value) -> Self {
+        self.change(work, |work| {
+            for set in &mut work.sets {
+                set.params.insert(name.to_string(), value.clone());
+            }
+        })
+    }
+
+    /// Sets how many workers the sets of a work have; to be called before runs are added.
+    pub fn counts(self, work: usize, counts: &[u32]) -> Self {
+        self.change(work, |work| {
+            work.sets.iter_mut().zip(counts).for_each(|(set, &count)| set.count = count);
+        })
+    }
+
+    fn change(mut self, work: usize, change: impl Fn(&mut Work)) -> Self {
         let started = &mut self.record.started;
         let per_work = started.plan.variants.len();
         let cells = started.cells[work * per_work..][..per_work].iter_mut();
-        let works = cells.map(|cell| &mut cell.work).chain([&mut started.plan.works[work]]);
-        for set in works.flat_map(|work| &mut work.sets) {
-            set.params.insert(name.to_string(), value.clone());
-        }
+        cells.map(|cell| &mut cell.work).for_each(&change);
+        change(&mut started.plan.works[work]);
+        self
+    }
+
+    /// Gives all works these CPUs; to be called after they are added.
+    pub fn placed(mut self, cpus: &str) -> Self {
+        let placement =
+            Placement { cpus: Some(cpus.parse().expect("CPUs")), ..Placement::default() };
+        let started = &mut self.record.started;
+        started.cells.iter_mut().for_each(|cell| cell.placement = placement.clone());
+        started.plan.placement = placement;
         self
     }
 
@@ -261,6 +284,28 @@ impl RunBuilder {
         self
     }
 
+    /// The workers of a set, each by the CPUs it used and its operations per second, and the
+    /// throughput that comes to.
+    pub fn workers(mut self, set: usize, workers: &[(f64, f64)]) -> Self {
+        let found = &mut self.result.sets[set];
+        let like = found.workers[0].clone();
+        let seconds = like.wall_ns as f64 / 1e9;
+        let worker = |&(cpus, ops_per_s): &(f64, f64)| WorkerResult {
+            ops: (ops_per_s * seconds) as u64,
+            cpu_ns: (cpus * seconds * 1e9).round() as u64,
+            ..like.clone()
+        };
+        found.workers = workers.iter().map(worker).collect();
+        let throughput = workers.iter().map(|(_, ops_per_s)| ops_per_s).sum();
+        self.reading_in(set, "throughput", Reading::Known(throughput))
+    }
+
+    /// The role of the first worker of a set.
+    pub fn role(mut self, set: usize, role: &str) -> Self {
+        self.result.sets[set].workers[0].role = role.to_string();
+        self
+    }
+
     pub fn disturbed(mut self, kind: DisturbanceKind, detail: &str) -> Self {
         self.result.disturbances.push(Disturbance {
             kind,
@@ -358,6 +403,35 @@ pub fn ordinary() -> PlanBuilder {
                     .reading_in(1, "throughput", Reading::Known(297_265.0))
                     .reading_in(1, "fairness", Reading::Known(0.9871))
                     .reading_in(2, "throughput", Reading::Known(5.0))
+            });
+        }
+    }
+    plan
+}
+
+/// Two sets beside each other and a background on four CPUs, with solo runs but for the
+/// background and the last round. Variant `greedy` gives `b` what is `a`'s.
+pub fn competing() -> PlanBuilder {
+    let (a, b, hog) = (("a", "pipe", false), ("b", "burnwait", false), ("hog", "spin", true));
+    let mut plan = PlanBuilder::without_works(3, &["default", "greedy"])
+        .work("mix solo a", &[], &[a])
+        .work("mix solo b", &[], &[b])
+        .work("mix", &[("load", "2x")], &[a, b, hog])
+        .counts(0, &[1])
+        .counts(1, &[1])
+        .counts(2, &[4, 2, 1])
+        .placed("0-3");
+    for round in 0..3 {
+        // Of four CPUs 2 are wanted by `a`, and the three others want 1 each: 2/3 are their due.
+        for (variant, a, b) in [("default", 0.5, 2.0 / 3.0), ("greedy", 0.3, 0.9)] {
+            if round < 2 {
+                plan.done_in(0, round, variant, |run| run.workers(0, &[(0.5, 100.0)]));
+                plan.done_in(1, round, variant, |run| run.workers(0, &[(1.0, 20.0)]));
+            }
+            plan.done_in(2, round, variant, |run| {
+                run.workers(0, &[(a, 200.0 * a); 4])
+                    .workers(1, &[(b, 22.0 * b), (b, 18.0 * b)])
+                    .workers(2, &[(2.0 / 3.0, 5.0)])
             });
         }
     }

@@ -5,12 +5,14 @@
 
 use crate::model::{Direction, Metric, Reading, Unit, WorkerResult};
 
-use super::{Histogram, jain};
+use super::{Histogram, cv, jain};
 
 pub struct StandardInput<'a> {
     pub workers: Vec<StandardWorker<'a>>,
     /// By name, merged over workers.
     pub histograms: Vec<(&'a str, &'a Histogram)>,
+    /// Of each window, the sum over workers that count.
+    pub window_ops_per_s: &'a [f64],
 }
 
 pub struct StandardWorker<'a> {
@@ -20,7 +22,7 @@ pub struct StandardWorker<'a> {
 }
 
 /// `throughput`; `NAME_p50`, `_p99`, `_p99.9`, `_max`, `_mean` of each histogram;
-/// `fairness`; `cpus`; `voluntary_switches`, `involuntary_switches`, `migrations`.
+/// `fairness`; `spread`; `window_cv`; `cpus`; `voluntary_switches`, `involuntary_switches`, `migrations`.
 ///
 /// A rate of the set is the sum of its workers' rates, each over the worker's own wall
 /// time: workers are read one after the other, and one common time would falsify both ends.
@@ -41,6 +43,8 @@ pub fn standard_metrics(input: &StandardInput) -> Vec<Metric> {
     }
     metrics.extend([
         metric("fairness", Unit::Ratio, Direction::HigherIsBetter, fairness(input)),
+        metric("spread", Unit::Ratio, Direction::LowerIsBetter, spread(input)),
+        metric("window_cv", Unit::Ratio, Direction::LowerIsBetter, window_cv(input)),
         metric("cpus", Unit::Cpus, Direction::Neutral, cpus(input)),
     ]);
     type Counter = fn(&WorkerResult) -> &Reading<u64>;
@@ -121,8 +125,31 @@ fn fairness(input: &StandardInput) -> Reading<f64> {
         }
         Reading::Known(rates) => match jain(&rates) {
             Some(index) => Reading::Known(index),
-            None => Reading::Unknown("no operations in the measured section".to_string()),
+            None => Reading::Unknown(NO_OPS.to_string()),
         },
+    }
+}
+
+const NO_OPS: &str = "no operations in the measured section";
+
+/// How far the workers lie apart: the coefficient of variation of their rates.
+fn spread(input: &StandardInput) -> Reading<f64> {
+    match op_rates(input) {
+        Reading::Unknown(why) => Reading::Unknown(why),
+        Reading::Known(rates) if rates.len() == 1 => {
+            Reading::Unknown("one worker: nothing to compare".to_string())
+        }
+        Reading::Known(rates) => {
+            cv(&rates).map_or(Reading::Unknown(NO_OPS.to_string()), Reading::Known)
+        }
+    }
+}
+
+/// How steady the set is within a run: the coefficient of variation of its rate in windows.
+fn window_cv(input: &StandardInput) -> Reading<f64> {
+    match input.window_ops_per_s {
+        [] | [_] => Reading::Unknown("fewer than two windows: nothing to compare".to_string()),
+        rates => cv(rates).map_or(Reading::Unknown(NO_OPS.to_string()), Reading::Known),
     }
 }
 
@@ -166,11 +193,20 @@ mod tests {
     }
 
     fn metrics(workers: &[(bool, WorkerResult)], latency: &Histogram) -> Vec<Metric> {
+        metrics_over(workers, latency, &[300.0, 500.0])
+    }
+
+    fn metrics_over(
+        workers: &[(bool, WorkerResult)],
+        latency: &Histogram,
+        windows: &[f64],
+    ) -> Vec<Metric> {
         let workers =
             workers.iter().map(|(counts, result)| StandardWorker { counts: *counts, result });
         standard_metrics(&StandardInput {
             workers: workers.collect(),
             histograms: vec![("wakeup", latency)],
+            window_ops_per_s: windows,
         })
     }
 
@@ -198,6 +234,8 @@ mod tests {
         wakeup_max Ns LowerIsBetter
         wakeup_mean Ns LowerIsBetter
         fairness Ratio HigherIsBetter
+        spread Ratio LowerIsBetter
+        window_cv Ratio LowerIsBetter
         cpus Cpus Neutral
         voluntary_switches PerS Neutral
         involuntary_switches PerS Neutral
@@ -223,6 +261,8 @@ mod tests {
             ("wakeup_max", Ok(100.0)),
             ("wakeup_mean", Ok(50.5)),
             ("fairness", Ok(0.8)), // rates 100 and 300: 400^2 / (2 * 100000)
+            ("spread", Ok(0.5_f64.sqrt())), // deviation 100 * sqrt 2 of a mean of 200
+            ("window_cv", Ok(0.125_f64.sqrt())), // and of a mean of 400
             ("cpus", Ok(0.75)),
             ("voluntary_switches", Ok(25.0)),
             ("involuntary_switches", Ok(0.0)),
@@ -242,6 +282,12 @@ mod tests {
         let one = metrics(&[(true, worker(0, SECOND_NS))], &none);
         assert_eq!(value(&one, "throughput"), Ok(0.0));
         assert_eq!(value(&one, "fairness"), Err("one worker: nothing to share".to_string()));
+        assert_eq!(value(&one, "spread"), Err("one worker: nothing to compare".to_string()));
+        for windows in [&[] as &[f64], &[300.0]] {
+            let one = metrics_over(&[(true, worker(0, SECOND_NS))], &none, windows);
+            let why = "fewer than two windows: nothing to compare";
+            assert_eq!(value(&one, "window_cv"), Err(why.to_string()));
+        }
         let samples = Err("no samples in the measured section".to_string());
         for name in ["wakeup_p50", "wakeup_p99", "wakeup_p99.9", "wakeup_max", "wakeup_mean"] {
             assert_eq!(value(&one, name), samples, "{name}");
@@ -249,9 +295,12 @@ mod tests {
         let idle = metrics(&[(true, worker(0, SECOND_NS)), (true, worker(0, SECOND_NS))], &none);
         let no_ops = Err("no operations in the measured section".to_string());
         assert_eq!(value(&idle, "fairness"), no_ops);
+        assert_eq!(value(&idle, "spread"), no_ops);
+        let still = metrics_over(&[(true, worker(0, SECOND_NS))], &none, &[0.0, 0.0]);
+        assert_eq!(value(&still, "window_cv"), no_ops);
         let no_time = metrics(&[(true, worker(0, 0)), (true, worker(9, SECOND_NS))], &none);
         let why = Err("1 of 2 workers: worker 7 was measured for no time".to_string());
-        for name in ["throughput", "fairness", "cpus", "voluntary_switches"] {
+        for name in ["throughput", "fairness", "spread", "cpus", "voluntary_switches"] {
             assert_eq!(value(&no_time, name), why, "{name}");
         }
         let idle = metrics(&[(false, worker(9, SECOND_NS))], &none);

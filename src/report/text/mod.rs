@@ -4,6 +4,7 @@
 //! One record gives a header (question, machine, variants), a block per work with a table
 //! per worker set, and beside each table what touches its numbers. Pure.
 
+mod fairness;
 mod table;
 
 use std::io::{self, Write};
@@ -144,6 +145,9 @@ impl Report<'_> {
         }
         if empty {
             page.line(Tone::Plain, "nothing was measured here");
+        }
+        if let Some(found) = &work.fairness {
+            fairness::show(found, &self.names, self.options, &mut notes, page);
         }
         self.beside(work, &notes, page);
     }

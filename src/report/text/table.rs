@@ -56,13 +56,13 @@ impl Notes {
 }
 
 /// One metric as a column: its header, then for each row its lines.
-struct Column {
-    header: Vec<String>,
-    rows: Vec<Vec<String>>,
+pub struct Column {
+    pub header: Vec<String>,
+    pub rows: Vec<Vec<String>>,
 }
 
 impl Column {
-    fn width(&self) -> usize {
+    pub fn width(&self) -> usize {
         let cells = self.rows.iter().flatten().chain(&self.header);
         cells.map(|cell| cell.width()).max().unwrap_or(0)
     }
@@ -92,6 +92,7 @@ fn order(metrics: &[MetricSummary], verbose: u8) -> Vec<usize> {
     let first_latency = metrics.iter().filter_map(|metric| latency(metric.name)).min();
     let rank = |metric: &MetricSummary| {
         let explains = metric.direction == Direction::Neutral
+            || ["spread", "window_cv"].contains(&metric.name)
             || latency(metric.name).is_some() && metric.name.ends_with(['x', 'n']);
         match (metric.name, latency(metric.name)) {
             _ if explains => (5, 0),
@@ -179,7 +180,7 @@ fn header(metric: &MetricSummary, ops: &str, scale: &Scale) -> Vec<String> {
 }
 
 /// The median as shown, with a note where rounds have no value.
-fn noted(median: Option<String>, metric: &MetricSummary, notes: &mut Notes) -> String {
+pub fn noted(median: Option<String>, metric: &MetricSummary, notes: &mut Notes) -> String {
     let mut cell = median.unwrap_or("-".to_string());
     for (why, rounds) in &metric.unknown {
         let why = reason(why);
@@ -216,7 +217,7 @@ fn ratio(metric: &MetricSummary, notes: &mut Notes) -> Vec<String> {
 }
 
 /// Columns that fit beside the first, in order, at least one a band.
-fn bands(first: usize, columns: &[Column], width: usize) -> Vec<&[Column]> {
+pub fn bands(first: usize, columns: &[Column], width: usize) -> Vec<&[Column]> {
     let mut bands = Vec::new();
     let mut begin = 0;
     let mut used = first;
@@ -235,7 +236,7 @@ fn bands(first: usize, columns: &[Column], width: usize) -> Vec<&[Column]> {
     bands
 }
 
-fn lines(first: &Column, band: &[Column]) -> Vec<String> {
+pub fn lines(first: &Column, band: &[Column]) -> Vec<String> {
     let all = || std::iter::once(first).chain(band);
     let mut table = Table::new();
     table.load_style(STYLE).set_content_arrangement(ContentArrangement::Disabled);

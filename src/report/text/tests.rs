@@ -42,12 +42,59 @@ fn verbose_tells_every_metric_its_spread_and_the_parameters() {
 fn a_table_of_an_ordinary_plan_loses_nothing_to_the_width() {
     for width in Options::NARROWEST..=132 {
         for verbose in [0, 1] {
-            for plan in [testing::ordinary(), testing::troubled()] {
+            for plan in [testing::ordinary(), testing::troubled(), testing::competing()] {
                 let shown = text(plan, Options { width, verbose, color: false });
                 assert!(!shown.contains('…'), "{shown}");
             }
         }
     }
+}
+
+#[test]
+fn sets_that_compete_with_solo_runs_have_a_table_of_fairness() {
+    let shown = text(testing::competing(), Options::default());
+    assert_snapshot!(part(&shown, "fairness on", "\nValues"), @r"
+    fairness on 4 CPUs
+    variant   want  entitled    got     got /  rate /  Jain's
+      set     CPUs      CPUs   CPUs  entitled    solo   index
+    ---------------------------------------------------------
+    default                                             1.000
+      a      0.500     0.500  0.500     1.000   1.000
+      b      1.000     0.667  0.667     1.000   0.667
+      hog    1.000     0.667  0.667     1.000       -
+    greedy                                              0.853
+      a      0.500     0.500  0.300     0.600   0.600
+      b      1.000     0.667  0.900     1.350   0.900
+      hog    1.000     0.667  0.667     1.000       -
+    want: CPUs of a worker alone; entitled: max-min fair share; rate: operations/s
+    background hog is taken to want a CPU a worker, as it has no solo run, and is
+    not in Jain's index
+    ");
+    assert_eq!(shown.matches("fairness on").count(), 1, "none for solo runs");
+    // Unless the plan has no solo run of one; then who asks for all is told which.
+    let mut record = testing::competing().record();
+    record.started.cells.retain(|cell| cell.work.name != "mix solo b");
+    let shown = |verbose| {
+        let options = Options { verbose, ..Options::default() };
+        testing::render(&Text, std::slice::from_ref(&record), options)
+    };
+    assert!(!shown(0).contains("fairness on") && !shown(0).contains("fairness:"));
+    let why = "fairness: no solo run of b: `solo = true` adds them\n";
+    assert!(!shown(1).contains("fairness on") && shown(1).contains(why), "{}", shown(1));
+}
+
+#[test]
+fn a_variant_without_a_round_of_all_solo_runs_is_left_out_of_the_table() {
+    let mut plan = testing::competing();
+    for round in 0..2 {
+        plan.skipped_in(1, round, "greedy", "not here");
+    }
+    let shown = text(plan.clone(), Options::default());
+    let table = part(&shown, "fairness on", "\0");
+    assert!(table.contains("default") && !table.contains("greedy"), "{shown}");
+    let shown = text(plan, Options { verbose: 1, ..Options::default() });
+    let why = "fairness: no round of greedy has its solo runs, too\n";
+    assert!(shown.contains(why), "{shown}");
 }
 
 #[test]
@@ -82,6 +129,31 @@ fn names_from_outside_act_on_nothing_and_stay_in_their_columns() {
         }
     }
     assert_snapshot!(text(testing::hostile(escape), Options::default()));
+}
+
+#[test]
+fn names_of_sets_in_the_table_of_fairness_act_on_nothing_and_stay_apart() {
+    let names = ["\x1b[2J\u{9b}31m\r\n\u{202e}gpj".to_string(), "n".repeat(200), "漢".repeat(99)];
+    for name in &names {
+        let set = (name.as_str(), "spin", false);
+        let also = format!("{name}2");
+        let mut plan = PlanBuilder::without_works(1, &[name])
+            .work("solo", &[], &[set])
+            .counts(0, &[1])
+            .work("mix", &[], &[set, (&also, "pipe", true)]);
+        for work in 0..2 {
+            plan.done_in(work, 0, name, |run| run.workers(0, &[(0.5, 1.0)]));
+        }
+        for (width, verbose) in [(40, 0), (80, 0), (80, 1)] {
+            let shown = text(plan.clone(), Options { width, verbose, color: false });
+            let table = part(&shown, "fairness on 2 CPUs", "\0");
+            assert!(table.chars().all(|c| c == '\n' || !c.is_control()), "{table:?}");
+            assert!(!table.contains('\u{202e}') && table.contains("Jain's"), "{table:?}");
+            assert!(table.lines().all(|line| line.width() <= width), "{table}");
+            let apart = table.contains("…#1") && table.contains("…#2");
+            assert!(apart || name.width() < 40, "{table}");
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,70 @@
+//! `solo = true`: a work for each set of a `[[workload]]` alone, one of it, before the work in
+//! which they compete. What a set wants is told by its solo run.
+//!
+//! No two are alike, and none is made where the plan has such a work already. Pure.
+
+use std::collections::BTreeSet;
+
+use crate::model::{Work, WorkerSet};
+use crate::workload::Pool;
+
+use super::error::Faults;
+use super::expand::Draft;
+
+/// The works of all drafts, each draft's solo runs before its own.
+pub fn add(
+    drafts: &[Draft],
+    works: Vec<Vec<Work>>,
+    pool: &Pool,
+    seed: u64,
+    faults: &mut Faults,
+) -> Vec<Work> {
+    let solo = works.iter().flatten().filter_map(Work::solo);
+    let mut had: BTreeSet<String> = solo.map(WorkerSet::likeness).collect();
+    let mut all = Vec::new();
+    for (draft, works) in drafts.iter().zip(works) {
+        if draft.solo {
+            for solo in works.iter().flat_map(|work| alone(draft, work)) {
+                if !had.insert(solo.sets[0].likeness()) {
+                    continue;
+                }
+                if !draft.fits(&solo, pool, seed, faults) {
+                    break;
+                }
+                all.push(solo);
+            }
+        }
+        all.extend(works);
+    }
+    all
+}
+
+/// Each set of one work alone.
+fn alone<'d>(draft: &'d Draft, work: &'d Work) -> impl Iterator<Item = Work> + 'd {
+    draft.solo_axes().map(move |(index, own)| {
+        let set = WorkerSet { count: 1, ..work.sets[index].clone() };
+        let axes = work.axes.iter().zip(own).filter(|(_, own)| *own);
+        Work {
+            name: name(&work.name, &set.name),
+            axes: axes.map(|(axis, _)| axis.clone()).collect(),
+            sets: vec![set],
+        }
+    })
+}
+
+/// What the solo run of a set is called.
+pub fn name(workload: &str, set: &str) -> String {
+    format!("{workload} solo {set}")
+}
+
+/// How many works [`add`] adds for a draft, at most. Saturates.
+pub fn most(draft: &Draft) -> u128 {
+    if !draft.solo {
+        return 0;
+    }
+    let points = draft.solo_axes().map(|(_, own)| {
+        let sizes = draft.axis_sizes().zip(own).filter(|(_, own)| *own);
+        sizes.fold(1_u128, |product, (size, _)| product.saturating_mul(size as u128))
+    });
+    points.fold(0, u128::saturating_add)
+}

@@ -1,0 +1,565 @@
+//! What each set of a work was entitled to and what it got, where the record has solo runs to
+//! tell what the sets want: the same variant, the same round.
+//!
+//! Input: the runs of a record by cell. Output borrows from it. Pure.
+
+use std::collections::BTreeMap;
+
+use crate::model::{
+    Direction, Environment, Metric, Outcome, Reading, Record, RecordedRun, SetResult, Unit,
+    Variant, Work, WorkerResult, WorkerSet,
+};
+use crate::stats::{self, Competitor, Share};
+
+use super::summary::{CellRuns, MetricSummary};
+
+/// CPUs that a worker of a background set is taken to want where it has no solo run.
+const ASSUMED_WANT: f64 = 1.0;
+
+/// Fairness of one work that is no solo run itself.
+pub struct WorkFairness<'a> {
+    /// Variants with a round that has all it takes, in the plan's order.
+    pub variants: Vec<VariantFairness<'a>>,
+    /// Foreground sets of which the plan has no solo run; then there are no variants above.
+    pub missing: Vec<&'a WorkerSet>,
+    /// Variants that were measured here, but in no round together with all solo runs.
+    pub incomplete: Vec<&'a Variant>,
+    /// Background sets of which the plan has no solo run: taken to want a CPU a worker, and
+    /// left out of Jain's index.
+    pub assumed: Vec<&'a WorkerSet>,
+}
+
+pub struct VariantFairness<'a> {
+    pub variant: &'a Variant,
+    /// Those that have all it takes, ascending.
+    pub rounds: Vec<u32>,
+    /// `cpus` of the pool, and `jain` over what workers got of what they were entitled to.
+    pub metrics: Vec<MetricSummary<'a>>,
+    /// Of all sets, the background's too, in the order of the work.
+    pub sets: Vec<SetFairness<'a>>,
+}
+
+pub struct SetFairness<'a> {
+    pub set: &'a WorkerSet,
+    /// [`PER_SET`], in that order.
+    pub metrics: Vec<MetricSummary<'a>>,
+}
+
+type Described = (&'static str, Unit, Direction);
+
+const PER_WORK: [Described; 2] =
+    [("cpus", Unit::Count, Direction::Neutral), ("jain", Unit::Ratio, Direction::HigherIsBetter)];
+
+/// `want`, `entitled` and `got` are CPUs, the mean over the set's workers.
+pub const PER_SET: [Described; 6] = [
+    ("want", Unit::Cpus, Direction::Neutral),
+    ("entitled", Unit::Cpus, Direction::Neutral),
+    ("got", Unit::Cpus, Direction::Neutral),
+    ("got_over_entitled", Unit::Ratio, Direction::Neutral),
+    ("throughput_vs_solo", Unit::Ratio, Direction::HigherIsBetter),
+    ("max_over_min", Unit::Ratio, Direction::LowerIsBetter),
+];
+
+/// The cells of solo runs, by the likeness of their set.
+pub struct Solos<'c, 'a>(BTreeMap<String, Vec<&'c CellRuns<'a>>>);
+
+impl<'c, 'a> Solos<'c, 'a> {
+    pub fn of(cells: &'c [CellRuns<'a>]) -> Self {
+        let mut solos: BTreeMap<String, Vec<&CellRuns>> = BTreeMap::new();
+        for cell in cells {
+            if let Some(set) = cell.cell.work.solo() {
+                solos.entry(set.likeness()).or_default().push(cell);
+            }
+        }
+        Solos(solos)
+    }
+
+    fn cells(&self, set: &WorkerSet) -> &[&'c CellRuns<'a>] {
+        self.0.get(&set.likeness()).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// `None` for a work that is a solo run.
+pub fn fairness<'a>(
+    record: &'a Record,
+    work: &'a Work,
+    members: &[&CellRuns<'a>],
+    solos: &Solos<'_, 'a>,
+) -> Option<WorkFairness<'a>> {
+    if work.solo().is_some() {
+        return None;
+    }
+    let without = |background| {
+        let sets = work.sets.iter().filter(move |set| set.background == background);
+        sets.filter(|set| solos.cells(set).is_empty()).collect()
+    };
+    let mut fairness = WorkFairness {
+        variants: Vec::new(),
+        missing: without(false),
+        incomplete: Vec::new(),
+        assumed: without(true),
+    };
+    if !fairness.missing.is_empty() {
+        return Some(fairness);
+    }
+    let of_sets: Vec<&[&CellRuns]> = work.sets.iter().map(|set| solos.cells(set)).collect();
+    for member in members {
+        let rounds = rounds(record, member, &of_sets);
+        let variant = &member.cell.variant;
+        if !rounds.is_empty() {
+            fairness.variants.push(over_rounds(variant, work, rounds));
+        } else if member.results().next().is_some() {
+            fairness.incomplete.push(variant);
+        }
+    }
+    Some(fairness)
+}
+
+/// What one round tells: the readings of [`PER_WORK`], and of [`PER_SET`] for each set.
+struct Round {
+    round: u32,
+    work: [Reading<f64>; 2],
+    sets: Vec<[Reading<f64>; 6]>,
+}
+
+/// The rounds of a cell in which all its sets that have solo runs at all have them.
+fn rounds(record: &Record, member: &CellRuns, of_sets: &[&[&CellRuns]]) -> Vec<Round> {
+    let of_round = |(&round, run): (&u32, &&RecordedRun)| {
+        let Outcome::Done { result } = &run.outcome else { return None };
+        let cpus = pool_cpus(record, member, run)?;
+        let mut sets = Vec::new();
+        for (set, solos) in member.cell.work.sets.iter().zip(of_sets) {
+            let result = result.sets.iter().find(|found| found.name == set.name)?;
+            let solo = solos.iter().find_map(|solo| solo_of(solo, member, round));
+            if solo.is_none() && !solos.is_empty() {
+                return None;
+            }
+            sets.push(Competing { set, result, solo });
+        }
+        Some(judge(round, &sets, cpus))
+    };
+    member.runs.iter().filter_map(of_round).collect()
+}
+
+/// The solo run of the same variant, placement and round.
+fn solo_of<'a>(solo: &CellRuns<'a>, member: &CellRuns, round: u32) -> Option<&'a SetResult> {
+    let alike = solo.cell.variant.name == member.cell.variant.name
+        && solo.cell.placement == member.cell.placement;
+    match &solo.runs.get(&round).filter(|_| alike)?.outcome {
+        Outcome::Done { result } => result.sets.first(),
+        Outcome::Failed { .. } | Outcome::Skipped { .. } => None,
+    }
+}
+
+/// How many CPUs the workers of a run could use. `None`: those of a pool that was there, which
+/// the record does not tell.
+fn pool_cpus(record: &Record, member: &CellRuns, run: &RecordedRun) -> Option<usize> {
+    let placement = &member.cell.placement;
+    if placement.pool.is_some() && placement.cpus.is_none() {
+        return None;
+    }
+    let environment: &Environment =
+        record.environments.get(run.environment as usize).unwrap_or(&record.started.environment);
+    let topology = &environment.topology;
+    let found = if topology.allowed.is_empty() { &topology.online } else { &topology.allowed };
+    Some(placement.cpus.as_ref().unwrap_or(found).len())
+}
+
+/// A set in a run beside others, and its solo run where it has one.
+struct Competing<'r> {
+    set: &'r WorkerSet,
+    result: &'r SetResult,
+    solo: Option<&'r SetResult>,
+}
+
+impl Competing<'_> {
+    /// What a worker wants: the mean over the workers of its role alone, at most a CPU.
+    fn want(&self, worker: &WorkerResult) -> f64 {
+        let Some(solo) = self.solo else { return ASSUMED_WANT };
+        let alike = solo.workers.iter().filter(|alone| alone.role == worker.role);
+        let used: Vec<f64> = alike.map(used).collect();
+        // A role that is not there alone wants nothing that is known.
+        stats::mean(&used).map_or(f64::NAN, |used| used.min(1.0))
+    }
+}
+
+/// CPUs that a worker used; not a number where it was measured for no time.
+fn used(worker: &WorkerResult) -> f64 {
+    worker.cpu_ns as f64 / worker.wall_ns as f64
+}
+
+fn judge(round: u32, sets: &[Competing], cpus: usize) -> Round {
+    let competitors: Vec<Vec<Competitor>> = sets
+        .iter()
+        .map(|set| {
+            let workers = set.result.workers.iter();
+            workers.map(|own| Competitor { want: set.want(own), got: used(own) }).collect()
+        })
+        .collect();
+    let shares = stats::shares(&competitors.concat(), cpus as f64);
+    let mut rest = shares.as_slice();
+    let mut told = Vec::new();
+    let mut kept: Option<Vec<f64>> = Some(Vec::new());
+    for (set, competitors) in sets.iter().zip(&competitors) {
+        let (own, others) = rest.split_at(competitors.len());
+        rest = others;
+        told.push(set_readings(set, competitors, own));
+        if set.solo.is_some() {
+            // Who is entitled to nothing has no part in how evenly it was kept.
+            let own = own.iter().filter(|share| share.entitled > 0.0);
+            let ratios: Option<Vec<f64>> = own.map(|share| share.got_over_entitled).collect();
+            kept = kept.zip(ratios).map(|(kept, own)| [kept, own].concat());
+        }
+    }
+    let jain = kept.and_then(|kept| stats::jain(&kept));
+    let work = [Reading::Known(cpus as f64), or(jain, "no worker got what can be compared")];
+    Round { round, work, sets: told }
+}
+
+fn set_readings(set: &Competing, own: &[Competitor], shares: &[Share]) -> [Reading<f64>; 6] {
+    let mean = |values: Vec<f64>| stats::mean(&values);
+    let want = mean(own.iter().map(|worker| worker.want).collect());
+    let got = mean(own.iter().map(|worker| worker.got).collect());
+    // What is no number is entitled to nothing, which says nothing of it.
+    let entitled = want.and_then(|_| mean(shares.iter().map(|share| share.entitled).collect()));
+    let due = entitled.filter(|entitled| *entitled > 0.0);
+    [
+        or(want, "the solo run does not tell it"),
+        or(entitled, "the solo run does not tell what it wants"),
+        or(got, "a worker was measured for no time"),
+        or(got.zip(due).map(|(got, due)| got / due), "it is entitled to nothing that is known"),
+        throughput_vs_solo(set),
+        max_over_min(&set.result.workers),
+    ]
+}
+
+fn or(value: Option<f64>, why: &str) -> Reading<f64> {
+    value.map_or(Reading::Unknown(why.to_string()), Reading::Known)
+}
+
+/// Of one of the set, as the solo run is of one.
+fn throughput_vs_solo(set: &Competing) -> Reading<f64> {
+    let Some(solo) = set.solo else {
+        return Reading::Unknown("it has no solo run".to_string());
+    };
+    match (throughput(set.result), throughput(solo)) {
+        (Reading::Known(beside), Reading::Known(alone)) if alone > 0.0 => {
+            Reading::Known(beside / f64::from(set.set.count) / alone)
+        }
+        (Reading::Known(_), Reading::Known(_)) => {
+            Reading::Unknown("no operations in its solo run".to_string())
+        }
+        (Reading::Unknown(why), _) => Reading::Unknown(why),
+        (_, Reading::Unknown(why)) => Reading::Unknown(format!("solo run: {why}")),
+    }
+}
+
+fn throughput(set: &SetResult) -> Reading<f64> {
+    let found = set.metrics.iter().find(|metric| metric.name == "throughput");
+    let value = found.map(|Metric { value, .. }| value.clone());
+    value.unwrap_or(Reading::Unknown("no throughput is reported".to_string()))
+}
+
+/// Of the rates of workers that are all alike.
+fn max_over_min(workers: &[WorkerResult]) -> Reading<f64> {
+    let [first, others @ ..] = workers else {
+        return Reading::Unknown("no worker".to_string());
+    };
+    if others.is_empty() {
+        return Reading::Unknown("one worker: nothing to compare".to_string());
+    }
+    if others.iter().any(|worker| worker.role != first.role) {
+        return Reading::Unknown("its workers have several roles".to_string());
+    }
+    let rates: Vec<f64> =
+        workers.iter().map(|worker| worker.ops as f64 / worker.wall_ns as f64).collect();
+    or(stats::max_over_min(&rates), "a worker completed nothing")
+}
+
+fn over_rounds<'a>(
+    variant: &'a Variant,
+    work: &'a Work,
+    rounds: Vec<Round>,
+) -> VariantFairness<'a> {
+    let sets = work.sets.iter().enumerate().map(|(position, set)| {
+        let metrics = PER_SET.iter().enumerate().map(|(at, described)| {
+            let values = rounds.iter().map(|round| (round.round, &round.sets[position][at]));
+            summary(described, values)
+        });
+        SetFairness { set, metrics: metrics.collect() }
+    });
+    let metrics = PER_WORK.iter().enumerate().map(|(at, described)| {
+        summary(described, rounds.iter().map(|round| (round.round, &round.work[at])))
+    });
+    VariantFairness {
+        variant,
+        metrics: metrics.collect(),
+        sets: sets.collect(),
+        rounds: rounds.iter().map(|round| round.round).collect(),
+    }
+}
+
+fn summary<'r>(
+    (name, unit, direction): &Described,
+    values: impl Iterator<Item = (u32, &'r Reading<f64>)>,
+) -> MetricSummary<'static> {
+    let values = values.map(|(round, value)| (round, Some(value)));
+    MetricSummary::over_rounds(name, *unit, *direction, values)
+}
+
+impl<'a> VariantFairness<'a> {
+    /// The metric of this name.
+    pub fn metric(&self, name: &str) -> Option<&MetricSummary<'a>> {
+        self.metrics.iter().find(|metric| metric.name == name)
+    }
+}
+
+impl<'a> SetFairness<'a> {
+    /// The metric of this name.
+    pub fn metric(&self, name: &str) -> Option<&MetricSummary<'a>> {
+        self.metrics.iter().find(|metric| metric.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Value;
+    use crate::report::summary::summarise;
+    use crate::report::testing::{self, PlanBuilder, RunBuilder};
+    use proptest::prelude::*;
+
+    /// One set beside itself on four CPUs, with its solo run: `count` workers that want
+    /// `want` CPUs and got `got` each.
+    fn alike(count: u32, want: f64, got: &[f64]) -> PlanBuilder {
+        let set = ("w", "burnwait", false);
+        let mut plan = PlanBuilder::without_works(1, &["default"])
+            .work("w solo", &[], &[set])
+            .work("w", &[], &[set])
+            .counts(0, &[1])
+            .counts(1, &[count])
+            .placed("0-3");
+        plan.done_in(0, 0, "default", |run| run.workers(0, &[(want, 1000.0 * want)]));
+        let workers: Vec<(f64, f64)> = got.iter().map(|&got| (got, 1000.0 * got)).collect();
+        plan.done_in(1, 0, "default", |run| run.workers(0, &workers));
+        plan
+    }
+
+    /// The medians of the last work's first variant: of its first set, and Jain's index.
+    fn medians(plan: PlanBuilder) -> (Vec<Option<f64>>, Option<f64>) {
+        let record = plan.record();
+        let summary = summarise(&record);
+        let fairness = summary.works.last().and_then(|work| work.fairness.as_ref()).unwrap();
+        let variant = &fairness.variants[0];
+        let set = variant.sets[0].metrics.iter().map(|metric| metric.median).collect();
+        (set, variant.metric("jain").and_then(|jain| jain.median))
+    }
+
+    fn close(got: &[Option<f64>], expected: &[Option<f64>]) -> bool {
+        let alike = |(got, expected): (&Option<f64>, &Option<f64>)| match (got, expected) {
+            (Some(got), Some(expected)) => (got - expected).abs() < 1e-6,
+            (got, expected) => got == expected,
+        };
+        got.len() == expected.len() && got.iter().zip(expected).all(alike)
+    }
+
+    /// The worked examples of schedbench's README: competitors that want half a CPU each, on
+    /// four CPUs. Five are entitled to that, ten to 40 %.
+    #[test]
+    fn five_who_want_half_a_cpu_of_four_are_due_it_and_ten_four_tenths() {
+        let cases = [
+            // count, got by each, entitled, got / entitled, throughput / solo
+            (5, 0.5, 0.5, 1.0, 1.0),
+            (5, 0.4, 0.5, 0.8, 0.8),
+            (10, 0.4, 0.4, 1.0, 0.8),
+            (10, 0.2, 0.4, 0.5, 0.4),
+        ];
+        for (count, got, entitled, ratio, vs_solo) in cases {
+            let (set, jain) = medians(alike(count, 0.5, &vec![got; count as usize]));
+            let expected = [0.5, entitled, got, ratio, vs_solo, 1.0].map(Some);
+            assert!(close(&set, &expected), "{count} got {got}: {set:?}");
+            assert!(close(&[jain], &[Some(1.0)]), "all alike: {jain:?}");
+        }
+        // Half of them have all that there is.
+        let got: Vec<f64> = (0..10).map(|at| if at < 5 { 0.5 } else { 0.3 }).collect();
+        let (set, jain) = medians(alike(10, 0.5, &got));
+        assert!(close(&set[1..4], &[Some(0.4), Some(0.4), Some(1.0)]), "{set:?}");
+        assert!(close(&set[5..], &[Some(5.0 / 3.0)]), "{set:?}");
+        assert!(close(&[jain], &[Some(16.0 / 17.0)]), "4^2 / (10 * 1.7): {jain:?}");
+    }
+
+    #[test]
+    fn a_background_without_a_solo_run_competes_for_a_cpu_and_has_no_part_in_jains_index() {
+        let record = testing::competing().record();
+        let summary = summarise(&record);
+        let fairness = summary.works[2].fairness.as_ref().unwrap();
+        assert!(fairness.missing.is_empty() && fairness.incomplete.is_empty());
+        assert_eq!(fairness.assumed[0].name, "hog");
+        let [default, greedy] = fairness.variants.as_slice() else { panic!("two variants") };
+        assert_eq!((&*default.rounds, &*greedy.rounds), (&[0, 1][..], &[0, 1][..]));
+        let medians = |found: &SetFairness| -> Vec<Option<f64>> {
+            found.metrics.iter().map(|metric| metric.median).collect()
+        };
+        let third = 1.0 / 3.0;
+        let b = [1.0, 2.0 * third, 0.9, 1.35, 0.9, 11.0 / 9.0].map(Some);
+        assert!(close(&medians(&greedy.sets[1]), &b), "{:?}", medians(&greedy.sets[1]));
+        let hog = [Some(1.0), Some(2.0 * third), Some(2.0 * third), Some(1.0), None, None];
+        assert!(close(&medians(&default.sets[2]), &hog), "{:?}", medians(&default.sets[2]));
+        // Four got 0.6 of their due and two 1.35: 5.1^2 / (6 * 5.085).
+        let jain = greedy.metric("jain").and_then(|jain| jain.median);
+        assert!(close(&[jain], &[Some(26.01 / 30.51)]), "{jain:?}");
+        // With a solo run it is a competitor like others.
+        let mut record = record.clone();
+        let of_hog = |work: &mut Work| {
+            if work.name == "mix solo b" {
+                work.sets[0] = WorkerSet { workload: "spin".into(), ..work.sets[0].clone() };
+            }
+            work.sets.retain(|set| set.name != "b" || work.name != "mix");
+        };
+        record.started.cells.iter_mut().for_each(|cell| of_hog(&mut cell.work));
+        record.started.plan.works.iter_mut().for_each(of_hog);
+        let summary = summarise(&record);
+        let fairness = summary.works[2].fairness.as_ref().unwrap();
+        assert!(fairness.assumed.is_empty());
+        assert!(fairness.variants[0].sets[1].metrics[4].median.is_some(), "against its solo run");
+    }
+
+    #[test]
+    fn a_solo_run_is_of_the_same_workers_variant_and_round_whoever_wrote_it() {
+        let whole = alike(2, 0.5, &[0.5; 2]);
+        let told = |plan: PlanBuilder| {
+            let record = plan.record();
+            let summary = summarise(&record);
+            assert!(summary.works[0].fairness.is_none() || summary.works.len() == 1);
+            let fairness = summary.works.last().unwrap().fairness.as_ref().unwrap();
+            let variants = (fairness.variants.len(), fairness.incomplete.len());
+            (variants, fairness.missing.len())
+        };
+        assert_eq!(told(whole.clone()), ((1, 0), 0));
+        // Another parameter in the solo run, or more than one worker: it is none.
+        let other = |plan: PlanBuilder| {
+            let mut plan = plan;
+            plan.done_in(1, 0, "default", |run| run);
+            plan
+        };
+        let set = [("w", "burnwait", false)];
+        let works = || {
+            let plan = PlanBuilder::without_works(2, &["default"]);
+            plan.work("solo", &[], &set).work("w", &[], &set).counts(0, &[1])
+        };
+        let param = works().param(0, "operations", Value::Int(6));
+        let missing = summarise_missing(&other(param));
+        assert_eq!(missing, ["w"]);
+        // The plan has it, but no run of it in this round.
+        assert_eq!(told(other(works())), ((0, 1), 0));
+        let mut late = other(works());
+        late.done_in(0, 1, "default", |run| run);
+        assert_eq!(told(late), ((0, 1), 0));
+        let mut failed = works();
+        failed.failed(0, "default", "died");
+        assert_eq!(told(other(failed)), ((0, 1), 0));
+        // Nothing of the work was measured: nothing to say of it.
+        assert_eq!(told(works()), ((0, 0), 0));
+    }
+
+    fn summarise_missing(plan: &PlanBuilder) -> Vec<String> {
+        let record = plan.clone().record();
+        let summary = summarise(&record);
+        let fairness = summary.works.last().unwrap().fairness.as_ref().unwrap();
+        assert!(fairness.variants.is_empty() && fairness.incomplete.is_empty());
+        fairness.missing.iter().map(|set| set.name.clone()).collect()
+    }
+
+    #[test]
+    fn workers_of_a_role_want_what_that_role_wants_alone() {
+        let set = [("w", "schbench", false)];
+        let mut plan = PlanBuilder::without_works(1, &["default"])
+            .work("solo", &[], &set)
+            .work("w", &[], &set)
+            .counts(0, &[1])
+            .placed("0-3");
+        let fill = |run: RunBuilder| run.workers(0, &[(0.1, 0.0), (0.9, 10.0)]).role(0, "message");
+        plan.done_in(0, 0, "default", fill);
+        plan.done_in(1, 0, "default", fill);
+        let (set, jain) = medians(plan);
+        let expected = [Some(0.5), Some(0.5), Some(0.5), Some(1.0), Some(0.5), None];
+        assert!(close(&set, &expected), "{set:?}");
+        assert!(close(&[jain], &[Some(1.0)]), "a mean of both would be 0.61: {jain:?}");
+    }
+
+    #[test]
+    fn nobody_wants_more_than_a_cpu() {
+        let (set, _) = medians(alike(2, 1.2, &[1.2; 2]));
+        assert!(close(&set[..3], &[Some(1.0), Some(1.0), Some(1.2)]), "{set:?}");
+    }
+
+    #[test]
+    fn the_pool_is_the_placement_or_what_the_process_may_use() {
+        let cpus = |record: &Record| {
+            let summary = summarise(record);
+            let fairness = summary.works[1].fairness.as_ref().unwrap();
+            fairness.variants[0].metric("cpus").and_then(|cpus| cpus.median)
+        };
+        let mut record = alike(2, 0.5, &[0.5; 2]).record();
+        assert_eq!(cpus(&record), Some(4.0));
+        record.started.cells.iter_mut().for_each(|cell| cell.placement.cpus = None);
+        record.environments[0].topology.allowed = "1".parse().unwrap();
+        assert_eq!(cpus(&record), Some(1.0));
+        record.environments[0].topology.allowed = Default::default();
+        assert_eq!(cpus(&record), Some(2.0), "all that are online");
+    }
+
+    #[test]
+    fn what_was_measured_for_no_time_is_unknown() {
+        let mut record = alike(2, 0.5, &[0.5; 2]).record();
+        for run in &mut record.runs {
+            if let Outcome::Done { result } = &mut run.outcome {
+                result.sets[0].workers[0].wall_ns = 0;
+                result.sets[0].workers[0].cpu_ns = 0;
+            }
+        }
+        let summary = summarise(&record);
+        let fairness = summary.works[1].fairness.as_ref().unwrap();
+        for metric in &fairness.variants[0].sets[0].metrics {
+            let known = metric.name == "throughput_vs_solo";
+            assert_eq!(metric.median.is_some(), known, "{}", metric.name);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn who_got_what_they_are_entitled_to_have_a_jain_of_one(
+            wants in proptest::collection::vec((0.01f64..1.0, 1u32..8), 1..5),
+        ) {
+            let workloads = ["schbench", "burnwait", "pipe", "spin", "messaging"];
+            let sets: Vec<(&str, &str, bool)> =
+                wants.iter().zip(workloads).map(|(_, name)| (name, name, false)).collect();
+            let mut plan = PlanBuilder::without_works(1, &["default"]);
+            for (at, set) in sets.iter().enumerate() {
+                plan = plan.work(&format!("solo {at}"), &[], &[*set]).counts(at, &[1]);
+            }
+            // More than one of something, so that the last work is no solo run.
+            let mut counts: Vec<u32> = wants.iter().map(|(_, count)| *count).collect();
+            counts[0] += 1;
+            plan = plan.work("all", &[], &sets).counts(sets.len(), &counts).placed("0-3");
+            for (at, (want, _)) in wants.iter().enumerate() {
+                plan.done_in(at, 0, "default", |run| run.workers(0, &[(*want, 1.0)]));
+            }
+            let all: Vec<f64> = wants.iter().zip(&counts)
+                .flat_map(|((want, _), &count)| vec![*want; count as usize]).collect();
+            let due = stats::entitlements(&all, 4.0);
+            plan.done_in(sets.len(), 0, "default", |mut run| {
+                let mut from = 0;
+                for (at, &count) in counts.iter().enumerate() {
+                    let own = &due[from..from + count as usize];
+                    let workers: Vec<(f64, f64)> = own.iter().map(|&due| (due, 1.0)).collect();
+                    run = run.workers(at, &workers);
+                    from += count as usize;
+                }
+                run
+            });
+            let (_, jain) = medians(plan);
+            prop_assert!(jain.is_some_and(|jain| jain > 1.0 - 1e-9), "{:?}", jain);
+        }
+    }
+}
