@@ -43,5 +43,5 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn check(told: &str) {
-    assert!(!told.is_empty() && !told.contains('\u{1b}'));
+    assert!(!told.contains('\u{1b}'));
 }
