@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
+use std::path::Path;
 
 use crate::model::{CpuSet, Environment, Reading};
 
@@ -89,7 +90,7 @@ pub fn environment_told(host: &Host, told: Told) -> Environment {
 /// The name of the sched_ext scheduler that is in charge, if one is.
 pub fn sched_ext(host: &Host) -> Option<String> {
     let state = host.read(format!("{SCHED_EXT}/state")).ok()?;
-    let name = host.read(format!("{SCHED_EXT}/root/ops")).ok()?;
+    let name = host.read(Path::new(SCHED_EXT).join("root").join("ops")).ok()?;
     (state.trim() != "disabled" && !name.trim().is_empty()).then(|| name.trim().to_string())
 }
 
