@@ -6,6 +6,10 @@
 
 use super::{Mode, Order};
 
+const NS_PER_S: u64 = 1_000_000_000;
+/// A rate over less time than this is no sample of a second.
+pub const LEAST_SAMPLE_NS: u64 = NS_PER_S / 2;
+
 #[derive(Debug)]
 pub struct Agenda {
     is_pipe: bool,
@@ -46,6 +50,13 @@ impl Agenda {
             zeroed_s: 0,
             seeks: order.auto_rps,
         }
+    }
+
+    /// The second of the next look, after one at `at_ns` since the start: the next whole one
+    /// that is far enough away for a sample, but not beyond the end.
+    pub fn next(&self, at_ns: u64) -> u64 {
+        let second = (at_ns + LEAST_SAMPLE_NS) / NS_PER_S + 1;
+        self.runtime_s.map_or(second, |runtime_s| second.min(runtime_s))
     }
 
     /// At the look `second` seconds after the start; with each call it is later. `settled`:
@@ -135,6 +146,22 @@ mod tests {
             let shown = format!("{agenda:?}");
             assert_eq!(told(agenda, 1..=seconds, 0), expected, "{shown}");
         }
+    }
+
+    #[test]
+    fn after_a_late_look_the_next_is_at_a_whole_second_half_a_second_away_or_the_end() {
+        let agenda = Agenda { runtime_s: Some(5), ..agenda() };
+        let cases = [
+            (0, 1),
+            (1_000_050_000, 2),
+            (1_499_999_999, 2),
+            (1_500_000_000, 3),
+            (4_900_000_000, 5),
+        ];
+        for (at_ns, second) in cases {
+            assert_eq!(agenda.next(at_ns), second, "{at_ns}");
+        }
+        assert_eq!(Agenda { runtime_s: None, ..agenda }.next(4_900_000_000), 6);
     }
 
     #[test]

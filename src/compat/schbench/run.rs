@@ -14,7 +14,7 @@ use crate::sys::{Host, clock, environment, signal, topology};
 use crate::workload::{self, Pool, Request};
 
 use super::super::CompatError;
-use super::agenda::{Agenda, Duties};
+use super::agenda::{Agenda, Duties, LEAST_SAMPLE_NS};
 use super::json::{self, Header};
 use super::{Closing, Delays, Figures, JsonTarget, Machine, Order, SchbenchArgs, text};
 
@@ -129,8 +129,7 @@ impl Session<'_> {
     fn attend(&mut self, interrupted: &AtomicBool) -> Result<End, CompatError> {
         let mut agenda = Agenda::of(self.order);
         loop {
-            // The next one, where the last look came late.
-            let second = self.last.at_ns / NS_PER_S + 1;
+            let second = agenda.next(self.last.at_ns);
             let deadline_ns = self.live.started_ns() + second * NS_PER_S;
             while !clock::sleep_until_or_signal(deadline_ns) && !interrupted.load(Relaxed) {}
             let look = self.live.look().map_err(here)?;
@@ -141,7 +140,8 @@ impl Session<'_> {
             }
             let second = self.last.at_ns / NS_PER_S;
             let settled = self.live.counter(&self.last, "settled").is_some_and(|hits| hits > 0);
-            let duties = agenda.at(second, settled);
+            let mut duties = agenda.at(second, settled);
+            duties.samples &= self.last.at_ns - before.at_ns >= LEAST_SAMPLE_NS;
             self.perform(&duties, second, rate(&before, &self.last));
             if duties.ends {
                 return Ok(End::Done);
@@ -219,7 +219,7 @@ fn here(why: String) -> CompatError {
     CompatError::Here(format!("{why}\nhint: schedlab doctor"))
 }
 
-/// Operations per second between two looks, which are the better part of a second apart.
+/// Operations per second between two looks.
 fn rate(before: &Look, after: &Look) -> f64 {
     (after.ops - before.ops) as f64 * 1e9 / (after.at_ns - before.at_ns) as f64
 }
