@@ -197,6 +197,9 @@ fn the_plan_schbench_v1_is_reported_as_the_mail_shows_it_unless_told_otherwise()
     };
     assert_eq!(report(&[]), stdout(&output), "what is stored knows its format");
     assert!(report(&["--format", "text"]).contains("variants  default (baseline)"));
+    // What repeats the throughput by quantiles stands in text only where more is asked for.
+    assert!(!report(&["--format", "text"]).contains(" rps"));
+    assert!(report(&["--format", "text", "-v"]).contains(" rps"));
     let again = ["run", "schbench-v1", "--backend", "null", "--rounds", "1", "--quiet"];
     let again = schedlab(home.path(), &again).output().unwrap();
     assert_eq!(again.status.code(), Some(0), "{again:?}");

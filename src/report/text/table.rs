@@ -87,12 +87,13 @@ fn order(metrics: &[MetricSummary], verbose: u8) -> Vec<usize> {
         let (base, suffix) = name.rsplit_once('_')?;
         let median = format!("{base}_p50");
         let known = ["p50", "p99", "p99.9", "max", "mean"].contains(&suffix);
-        metrics.iter().position(|metric| metric.name == median).filter(|_| known)
+        let is_it = |metric: &MetricSummary| metric.name == median && metric.unit == Unit::Ns;
+        metrics.iter().position(is_it).filter(|_| known)
     };
     let first_latency = metrics.iter().filter_map(|metric| latency(metric.name)).min();
     let rank = |metric: &MetricSummary| {
         let explains = metric.direction == Direction::Neutral
-            || ["spread", "window_cv"].contains(&metric.name)
+            || ["spread", "window_cv", "rps_p20", "rps_p50", "rps_p90"].contains(&metric.name)
             || latency(metric.name).is_some() && metric.name.ends_with(['x', 'n']);
         match (metric.name, latency(metric.name)) {
             _ if explains => (5, 0),
