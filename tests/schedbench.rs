@@ -64,6 +64,52 @@ fn what_can_be_run_is_run_stored_and_reported_and_the_rest_skipped() {
 }
 
 #[test]
+fn a_scheduler_may_be_a_variant_of_a_plan() {
+    let home = planned();
+    let plan = read(home.path(), "test.bench").replace("\"credit\"", "\"gentle\"");
+    write(home.path(), "test.bench", &plan.replace("\"batch\"", "\"unheard-of\""));
+    let variants = "schema = 1\n[[variant]]\nname = \"gentle\"\nnice = 3\ntimer-slack = \"1ms\"\n\
+                    [[workload]]\nuse = \"spin\"\n";
+    write(home.path(), "variants.toml", variants);
+    let output = schedbench(home.path(), &["--variants", "variants.toml", "run"]);
+    let told = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert_eq!(told.matches("nice 3: 3").count(), 2, "{told}");
+    assert_eq!(told.matches("timer-slack 1ms: 1ms").count(), 2, "{told}");
+    assert_eq!(
+        told.matches("skipped: there is no scheduler `unheard-of` here").count(),
+        2,
+        "{told}"
+    );
+    let output = schedbench(home.path(), &["--variants", "nowhere.toml", "run"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("`nowhere.toml`"), "{}", stderr(&output));
+}
+
+#[test]
+fn sets_in_different_pools_do_not_compete_and_pool_0_is_the_machine() {
+    let set = |pool: &str| {
+        format!(
+            r#"{{"Params":{{"Args":["burnwait","1","1"]}},"Config":{{"Pool":"{pool}"}},"Count":1}}"#
+        )
+    };
+    let cases = [
+        ("bench", "Pool-0", "skipped: worker sets in two pools, bench and the whole machine, "),
+        ("", "Pool-0", "[1 of 1] x: 1 s"),
+    ];
+    for (one, other, expected) in cases {
+        let home = tempfile::tempdir().unwrap();
+        let (one, other) = (set(one), set(other));
+        let file = format!(
+            r#"{{"Runs":[{{"Label":"x","WorkerSets":[{one},{other}],"RuntimeSeconds":1}}]}}"#
+        );
+        write(home.path(), "test.bench", &file);
+        let told = stderr(&schedbench(home.path(), &["--backend", "null", "run"]));
+        assert!(told.contains(expected), "{told}");
+    }
+}
+
+#[test]
 fn xen_workers_are_skipped_and_never_started_as_processes() {
     let home = planned();
     let plan = read(home.path(), "test.bench").replacen('{', "{\"WorkerType\":1,", 1);

@@ -116,7 +116,7 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
 }
 
 /// The plan's name for messages and its text: a built-in by name, else a file.
-fn load(named: &str) -> Result<(String, String), Failure> {
+pub fn load(named: &str) -> Result<(String, String), Failure> {
     if let Some(builtin) = plan::builtin(named) {
         return Ok((format!("{}.toml", builtin.name), builtin.text.to_string()));
     }

@@ -7,6 +7,8 @@ use std::process::ExitCode;
 use clap::{Args, Parser, ValueEnum};
 
 use crate::compat::schedbench::{self, Averages, BenchFile, html, shown, text};
+use crate::model::Variant;
+use crate::plan;
 use crate::sys::signal;
 
 use super::{Failure, finish, run, terminal};
@@ -23,6 +25,9 @@ pub struct SchedbenchArgs {
     /// Of the report: 0 worker sets, 1 workers too, 2 their windows too
     #[arg(short, value_name = "N", default_value_t = 0)]
     verbosity: u32,
+    /// With run: a plan, by file or name, whose variants may be named in `Schedulers`
+    #[arg(long, value_name = "PLAN")]
+    variants: Option<String>,
     /// Averages as the original computes them
     #[arg(long)]
     original_averages: bool,
@@ -83,12 +88,22 @@ fn run_pending(args: &SchedbenchArgs) -> Result<(), Failure> {
     let mut file = BenchFile::parse(&text, &args.file)?;
     // All of it is checked before the machine is touched.
     file.pending()?;
+    let variants = match &args.variants {
+        Some(named) => variants_of(named)?,
+        None => Vec::new(),
+    };
     let mut backend = run::make_backend(&args.backend)?;
     let cancel = signal::catch_termination()
         .map_err(|error| Failure::Here(format!("cannot catch signals: {error}")))?;
     let mut tell = |line: &str| terminal::tell(line);
-    let tally = schedbench::run(&mut file, &args.file, &mut *backend, &cancel, &mut tell)?;
+    let tally =
+        schedbench::run(&mut file, &args.file, &variants, &mut *backend, &cancel, &mut tell)?;
     judge(&args.file, tally)
+}
+
+fn variants_of(named: &str) -> Result<Vec<Variant>, Failure> {
+    let (name, text) = run::load(named)?;
+    Ok(plan::parse(&name, &text, None).map_err(Failure::Plan)?.variants)
 }
 
 fn judge(path: &Path, tally: schedbench::Tally) -> Result<(), Failure> {

@@ -21,6 +21,9 @@ const MAX_RUNTIME_SECONDS: i64 = 86_400;
 /// A preset that the original knows without being told.
 const BUILT_IN: (&str, &[&str]) = ("P001", &["burnwait", "70", "200000"]);
 
+/// The original's default pool: all CPUs.
+const WHOLE_MACHINE: &str = "Pool-0";
+
 /// More workers of a set than any machine runs.
 const MAX_COUNT: i64 = 1_000_000;
 
@@ -33,7 +36,6 @@ pub struct Pending {
     pub sets: Vec<PendingSet>,
     /// `None`: as the pool has it.
     pub scheduler: Option<String>,
-    pub pool: Option<String>,
     pub cpus: Option<Vec<u32>>,
     /// Nobody said so: false. (The original crashes there.)
     pub numa_disable: bool,
@@ -44,7 +46,7 @@ pub struct Pending {
 pub struct PendingSet {
     pub args: WorkerArgs,
     pub count: u32,
-    /// Of the set, else of all workers, else the run's.
+    /// Of the set, else of all workers, else the run's; `None`: the whole machine.
     pub pool: Option<String>,
     /// Of the set, else of the run, else of all workers.
     pub soft_affinity: Option<String>,
@@ -116,7 +118,6 @@ impl BenchFile<'_> {
             label: run.label.clone(),
             sets: sets.collect::<Result<_, _>>()?,
             scheduler: first_of(&[&run.scheduler, &all.scheduler]),
-            pool,
             cpus: cpus(run.cpus.as_ref().or(all.cpus.as_ref()))?,
             numa_disable,
             runtime_seconds: runtime_seconds(run.runtime_seconds)?,
@@ -138,7 +139,9 @@ impl BenchFile<'_> {
         Ok(PendingSet {
             args,
             count: count(set.count).map_err(|why| ("Count".to_string(), why))?,
-            pool: first_of(&[&set.config.pool, &plan.pool, all_pool]).or_else(|| pool.clone()),
+            pool: first_of(&[&set.config.pool, &plan.pool, all_pool])
+                .or_else(|| pool.clone())
+                .filter(|name| name != WHOLE_MACHINE),
             soft_affinity: first_of(&[
                 &set.config.soft_affinity,
                 &run.soft_affinity,

@@ -42,11 +42,12 @@ pub struct Tally {
     pub interrupted: bool,
 }
 
-/// Runs what is pending in `file`, which is saved at `path` after each run. `tell` gets a line
-/// for people now and then.
+/// Runs what is pending in `file`, which is saved at `path` after each run. A scheduler's name is
+/// looked for in `variants`, then among policies. `tell` gets a line for people now and then.
 pub fn run(
     file: &mut BenchFile,
     path: &Path,
+    variants: &[Variant],
     backend: &mut dyn Backend,
     cancel: &AtomicBool,
     tell: &mut dyn FnMut(&str),
@@ -55,7 +56,7 @@ pub fn run(
     let mut tally = Tally::default();
     for (number, run) in pending.iter().enumerate() {
         let head = format!("[{} of {}] {}", number + 1, pending.len(), clean(run.label.trim_end()));
-        let cell = match cell(file.plan.worker_type, run).and_then(|cell| {
+        let cell = match cell(file.plan.worker_type, run, variants).and_then(|cell| {
             backend.check(&cell)?;
             Ok(cell)
         }) {
@@ -103,7 +104,7 @@ fn remarks(result: &RunResult) -> Vec<String> {
 }
 
 /// The run as a cell, or why this machine cannot do it.
-fn cell(worker_type: i64, run: &Pending) -> Result<Cell, String> {
+fn cell(worker_type: i64, run: &Pending, variants: &[Variant]) -> Result<Cell, String> {
     if worker_type != PROCESSES {
         return Err(format!(
             "WorkerType {worker_type} asks for Xen guests, and this is no Xen host; \
@@ -117,7 +118,7 @@ fn cell(worker_type: i64, run: &Pending) -> Result<Cell, String> {
     let sets = run.sets.iter().enumerate().map(|(at, set)| worker_set(at, set));
     Ok(Cell {
         index: 0,
-        variant: variant(run.scheduler.as_deref())?,
+        variant: variant(run.scheduler.as_deref(), variants)?,
         work: Work { name: run.label.clone(), axes: Vec::new(), sets: sets.collect() },
         placement: placement(run)?,
     })
@@ -136,8 +137,11 @@ fn worker_set(at: usize, set: &PendingSet) -> WorkerSet {
     }
 }
 
-/// A scheduler's name as a variant: a policy.
-pub(super) fn variant(scheduler: Option<&str>) -> Result<Variant, String> {
+/// A scheduler's name as a variant: one of `variants`, else a policy.
+pub(super) fn variant(scheduler: Option<&str>, variants: &[Variant]) -> Result<Variant, String> {
+    if let Some(variant) = variants.iter().find(|variant| Some(&*variant.name) == scheduler) {
+        return Ok(variant.clone());
+    }
     let mut knobs = BTreeMap::new();
     if let Some(name) = scheduler {
         let Some(policy) = Policy::from_word(name).filter(|policy| *policy != Policy::Deadline)
@@ -145,7 +149,8 @@ pub(super) fn variant(scheduler: Option<&str>) -> Result<Variant, String> {
             return Err(match name {
                 "credit" | "credit2" => format!("the scheduler {name} is Xen's"),
                 _ => format!(
-                    "there is no scheduler `{name}` here; policies are other, batch, idle, fifo, rr"
+                    "there is no scheduler `{name}` here; policies are other, batch, idle, fifo, \
+                     rr; --variants PLAN names more"
                 ),
             });
         };
@@ -159,15 +164,21 @@ pub(super) fn variant(scheduler: Option<&str>) -> Result<Variant, String> {
 }
 
 fn placement(run: &Pending) -> Result<Placement, String> {
-    let pools: Vec<&str> = run.sets.iter().filter_map(|set| set.pool.as_deref()).collect();
-    if let Some(other) = pools.iter().find(|pool| **pool != pools[0]) {
-        return Err(format!("worker sets in two pools, {} and {other}, do not compete", pools[0]));
+    let mut pools = run.sets.iter().map(|set| set.pool.as_deref());
+    let pool = pools.next().flatten();
+    if let Some(other) = pools.find(|other| *other != pool) {
+        let (pool, other) = (shown_pool(pool), shown_pool(other));
+        return Err(format!("worker sets in two pools, {pool} and {other}, do not compete"));
     }
     let cpus = run.cpus.as_ref().map(|cpus| cpus.iter().copied().collect::<CpuSet>());
-    let pool = pools.first().map(|name| name.parse()).transpose()?;
+    let pool = pool.map(|name| name.parse()).transpose()?;
     let memory =
         if run.numa_disable { MemoryPlacement::Interleave } else { MemoryPlacement::Kernel };
     Ok(Placement { cpus, pool, memory })
+}
+
+fn shown_pool(pool: Option<&str>) -> &str {
+    pool.unwrap_or("the whole machine")
 }
 
 fn spec(cell: Cell, run: &Pending) -> RunSpec {

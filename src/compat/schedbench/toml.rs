@@ -152,7 +152,7 @@ fn variants(runs: &[Pending]) -> Vec<String> {
     let mut lines = Vec::new();
     let mut is_any = false;
     for scheduler in distinct(runs.iter().map(|run| run.scheduler.as_deref())) {
-        match variant(scheduler) {
+        match variant(scheduler, &[]) {
             Ok(made) => {
                 is_any = true;
                 lines.extend(["".to_string(), "[[variant]]".to_string()]);

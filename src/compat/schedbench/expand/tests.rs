@@ -122,7 +122,7 @@ fn a_pending_run_inherits_what_it_does_not_say() {
     let pending = &parse(&bare).unwrap().pending().unwrap()[..];
     let [run] = pending else { panic!("{pending:?}") };
     assert_eq!((run.index, &*run.label, run.runtime_seconds), (1, "todo", 10));
-    assert_eq!((&run.scheduler, &run.pool, &run.cpus), (&None, &None, &None));
+    assert_eq!((&run.scheduler, &run.sets[0].pool, &run.cpus), (&None, &None, &None));
     assert!(!run.numa_disable, "nobody said so; the original crashes");
     assert_eq!(run.sets[0].count, 3);
     assert_eq!(WorkerArgs::to_queue(&run.sets[0].args.queue), ["burn 70", "wait 200000ns"]);
@@ -131,7 +131,7 @@ fn a_pending_run_inherits_what_it_does_not_say() {
     let inherited = &run_of(top, SET);
     let run = &parse(inherited).unwrap().pending().unwrap()[0];
     assert_eq!(run.scheduler.as_deref(), Some("s"));
-    assert_eq!((run.pool.as_deref(), run.cpus.as_deref()), (Some("rp"), Some(&[3, 1][..])));
+    assert_eq!(run.cpus.as_deref(), Some(&[3, 1][..]));
     assert_eq!(run.sets[0].pool.as_deref(), Some("wp"));
     assert_eq!(run.sets[0].soft_affinity.as_deref(), Some("0-1"));
 
@@ -139,13 +139,23 @@ fn a_pending_run_inherits_what_it_does_not_say() {
     let own = run_of(&top.replace("0-1", ""), own);
     let run = &parse(&own).unwrap().pending().unwrap()[0];
     assert_eq!(run.scheduler.as_deref(), Some("own"));
-    assert_eq!((run.pool.as_deref(), run.cpus.as_deref()), (Some("own"), Some(&[7][..])));
+    assert_eq!(run.cpus.as_deref(), Some(&[7][..]));
     assert_eq!((run.numa_disable, run.runtime_seconds), (true, 3));
     assert_eq!(run.sets[0].pool.as_deref(), Some("set"));
 
     let object = run_of(r#""WorkerConfig":{"Pool":"o","SoftAffinity":"2"},"#, SET);
     let set = parse(&object).unwrap().pending().unwrap()[0].sets[0].clone();
     assert_eq!((set.pool.as_deref(), set.soft_affinity.as_deref()), (Some("o"), Some("2")));
+
+    let pool_of = |top: &str, run: &str| {
+        let text = run_of(top, &format!("{run}{SET}"));
+        parse(&text).unwrap().pending().unwrap()[0].sets[0].pool.clone()
+    };
+    let config = r#""RunConfig":{"Pool":"rp"},"#;
+    assert_eq!(pool_of(config, "").as_deref(), Some("rp"));
+    assert_eq!(pool_of(config, r#","Pool":"own""#).as_deref(), Some("own"));
+    let whole = pool_of(config, r#","Pool":"Pool-0""#);
+    assert_eq!(whole, None, "the original's default pool is the whole machine");
 }
 
 #[test]
