@@ -70,6 +70,7 @@ fn plan(args: &SchedbenchArgs) -> Result<(), Failure> {
     let source = args.template.as_ref().unwrap_or(&args.file);
     let text = schedbench::read_text(source)?;
     let mut file = BenchFile::parse(&text, source)?;
+    file.check_results()?;
     if args.template.is_some() {
         file.clear_runs();
     }
@@ -83,6 +84,7 @@ fn run_pending(args: &SchedbenchArgs) -> Result<(), Failure> {
     let mut file = BenchFile::parse(&text, &args.file)?;
     // All of it is checked before the machine is touched.
     file.pending()?;
+    file.check_results()?;
     let mut backend = run::make_backend(&args.backend)?;
     let cancel = signal::catch_termination()
         .map_err(|error| Failure::Here(format!("cannot catch signals: {error}")))?;
