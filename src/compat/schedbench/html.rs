@@ -166,7 +166,10 @@ fn section(run: &RunFigures) -> Section {
         completed: run.completed,
         columns: &COLUMNS,
         sets: sets.collect(),
-        fairness_columns: fairness::COLUMNS.iter().map(|title| title.join(" ").trim().to_string()).collect(),
+        fairness_columns: fairness::COLUMNS
+            .iter()
+            .map(|title| title.join(" ").trim().to_string())
+            .collect(),
         fairness: run.fairness.as_ref().map(fairness::shown),
         charts: charts.into_iter().flatten().collect(),
         worker_columns: &WORKER_COLUMNS,
