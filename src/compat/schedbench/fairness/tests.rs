@@ -248,6 +248,10 @@ fn a_solo_run_is_one_of_the_same_words_and_the_same_place() {
         (&same.replace(r#""Cpus":[0,1,2,3],"#, ""), A, ""),
         (&same.replace(r#""NumaDisable":false"#, r#""NumaDisable":true"#), A, ""),
         (&same.replace(r#""NumaDisable":false,"#, ""), A, r#""NumaDisable":true"#),
+        // What a run says holds, whatever all of them say.
+        (&same.replace("credit", "credit2"), A, r#""Scheduler":"x""#),
+        (&same.replace(r#""p""#, r#""q""#), A, r#""Pool":"x""#),
+        (&same.replace("[0,1,2,3]", "[0,1,2]"), A, r#""Cpus":[9]"#),
         (&same, B, ""),
         (&same, r#""burnwait","70","200000","kHZ","1""#, ""),
     ];
@@ -345,6 +349,16 @@ fn what_reports_do_not_tell_is_unknown_and_never_nothing() {
         heading(&of(steady(1000, 500), vec![vec![], vec![]])),
         "fairness: no worker of set 0 has reported"
     );
+}
+
+/// B did nothing alone; what it takes here is not its due, and A is told without it.
+#[test]
+fn who_is_entitled_to_nothing_is_not_in_jains_index() {
+    let sets = [(A, vec![steady(1000, 500); 2]), (B, vec![steady(100, 100)])];
+    let found = table(&file(&[solo(A, 1000, 500), solo(B, 0, 0), run("A + B", CPUS, &sets)]));
+    assert_eq!(found.jain, Reading::Known(1.0));
+    assert_eq!(found.sets[1][..3], [0.0, 0.0, 0.1].map(Reading::Known));
+    assert_eq!(found.sets[1][3], Reading::Unknown("it is entitled to nothing".to_string()));
 }
 
 #[test]
