@@ -144,6 +144,8 @@ fn a_wrong_file_is_refused_with_its_place_and_left_as_it_is() {
         )
     };
     let out_of_range = runs(r#"{"Id":{"Set":0,"Id":7},"Now":1,"Kops":1,"MaxDelta":0,"Cputime":1}"#);
+    let to_run = r#"{"Runs":[{"WorkerSets":[{"Params":{"Args":["burnwait","1","1"]},"Count":1}],"RuntimeSeconds":1},"#;
+    let beside_one_to_run = out_of_range.replacen("{\"Runs\":[", to_run, 1);
     let cases: &[(&str, &str, &str)] = &[
         ("plan", "{\"Input\": {\n  \"SimpleMatrix\": ]", "test.bench:2:19"),
         ("plan", "{\"Input\": {\"Simpl", "test.bench:1:"),
@@ -152,6 +154,10 @@ fn a_wrong_file_is_refused_with_its_place_and_left_as_it_is() {
         ("plan", &TEMPLATE.replace("[ 2 ]", "[ 0 ]"), "Count[0]"),
         ("plan", &TEMPLATE.replace("\"burnwait\"", "\"burn\""), "`burn` is no work"),
         ("report", &out_of_range, "7"),
+        ("run", &out_of_range, "`Results.Raw[0]`: worker 0:7: its `Id`"),
+        ("run", &beside_one_to_run, "`Results.Raw[0]`: worker 0:7: its `Id`"),
+        ("run", &runs(r#"{"Id":7}"#), "`Runs[0].Results.Raw[0].Id`"),
+        ("plan", &out_of_range, "`Results.Raw[0]`: worker 0:7: its `Id`"),
     ];
     for (action, text, expected) in cases {
         let home = tempfile::tempdir().unwrap();

@@ -78,6 +78,7 @@ fn plan(args: &SchedbenchArgs) -> Result<(), Failure> {
     if args.template.is_some() {
         file.clear_runs();
     }
+    file.check_results()?;
     file.expand()?;
     file.save(&args.file)?;
     Ok(writeln!(io::stdout(), "Created plan in {}", shown(&args.file))?)
@@ -88,6 +89,7 @@ fn run_pending(args: &SchedbenchArgs) -> Result<(), Failure> {
     let mut file = BenchFile::parse(&text, &args.file)?;
     // All of it is checked before the machine is touched.
     file.pending()?;
+    file.check_results()?;
     let variants = match &args.variants {
         Some(named) => variants_of(named)?,
         None => Vec::new(),

@@ -10,7 +10,7 @@ use crate::report::clean;
 
 use super::super::CompatError;
 use super::args::WorkerArgs;
-use super::file::{BenchFile, Input, Run, SimpleMatrix, WorkerParams, WorkerSet};
+use super::file::{BenchFile, Input, Plan, Run, SimpleMatrix, WorkerParams, WorkerSet};
 
 /// Of each run that `plan` makes, and of one that says 0 or nothing.
 pub const DEFAULT_RUNTIME_SECONDS: i64 = 10;
@@ -96,16 +96,15 @@ impl BenchFile<'_> {
     }
 
     fn resolve(&self, index: usize, run: &Run) -> Result<Pending, (String, String)> {
-        let all = &self.plan.run_config;
-        let pool = first_of(&[&run.pool, &all.pool]);
-        let numa_disable = run.numa_disable.or(all.numa_disable).unwrap_or(false);
+        let plan = &self.plan;
+        let numa_disable = plan.numa_disable(run);
         let sets = run.worker_sets.as_deref().unwrap_or_default();
         if sets.is_empty() {
             return Err(("WorkerSets".into(), "there is no worker set".into()));
         }
         let sets = sets.iter().enumerate().map(|(at, set)| {
             let set = self
-                .resolve_set(run, set, &pool)
+                .resolve_set(run, set)
                 .map_err(|(path, why)| (format!("WorkerSets[{at}].{path}"), why))?;
             if numa_disable && set.soft_affinity.is_some() {
                 let why = "true, but workers have a SoftAffinity: one of both";
@@ -117,43 +116,57 @@ impl BenchFile<'_> {
             index,
             label: run.label.clone(),
             sets: sets.collect::<Result<_, _>>()?,
-            scheduler: first_of(&[&run.scheduler, &all.scheduler]),
-            cpus: cpus(run.cpus.as_ref().or(all.cpus.as_ref()))?,
+            scheduler: plan.scheduler(run).map(str::to_string),
+            cpus: cpus(plan.cpus(run))?,
             numa_disable,
             runtime_seconds: runtime_seconds(run.runtime_seconds)?,
         })
     }
 
-    fn resolve_set(
-        &self,
-        run: &Run,
-        set: &WorkerSet,
-        pool: &Option<String>,
-    ) -> Result<PendingSet, (String, String)> {
+    fn resolve_set(&self, run: &Run, set: &WorkerSet) -> Result<PendingSet, (String, String)> {
         let plan = &self.plan;
         let object = plan.worker_config.as_ref();
-        let (all_pool, all_affinity) =
-            object.map_or(("", ""), |object| (&object.pool, &object.soft_affinity));
+        let soft_affinity = first_of(&[
+            &set.config.soft_affinity,
+            &run.soft_affinity,
+            &plan.soft_affinity,
+            object.map_or("", |object| &object.soft_affinity),
+        ]);
         let args = WorkerArgs::parse(set.params.args.as_deref().unwrap_or_default())
             .map_err(|(at, why)| (format!("Params.Args[{at}]"), why))?;
         Ok(PendingSet {
             args,
             count: count(set.count).map_err(|why| ("Count".to_string(), why))?,
-            pool: first_of(&[&set.config.pool, &plan.pool, all_pool])
-                .or_else(|| pool.clone())
-                .filter(|name| name != WHOLE_MACHINE),
-            soft_affinity: first_of(&[
-                &set.config.soft_affinity,
-                &run.soft_affinity,
-                &plan.soft_affinity,
-                all_affinity,
-            ]),
+            pool: plan.pool(run, set).map(str::to_string),
+            soft_affinity: soft_affinity.map(str::to_string),
         })
     }
 }
 
-fn first_of(texts: &[&str]) -> Option<String> {
-    texts.iter().find(|text| !text.is_empty()).map(|text| text.to_string())
+/// What a run inherits where it does not say so itself.
+impl Plan<'_> {
+    pub fn scheduler<'p>(&'p self, run: &'p Run) -> Option<&'p str> {
+        first_of(&[&run.scheduler, &self.run_config.scheduler])
+    }
+
+    pub fn numa_disable(&self, run: &Run) -> bool {
+        run.numa_disable.or(self.run_config.numa_disable).unwrap_or(false)
+    }
+
+    pub fn cpus<'p>(&'p self, run: &'p Run) -> Option<&'p Vec<i64>> {
+        run.cpus.as_ref().or(self.run_config.cpus.as_ref())
+    }
+
+    /// Of the set, else of all workers, else the run's; `None`: the whole machine.
+    pub fn pool<'p>(&'p self, run: &'p Run, set: &'p WorkerSet) -> Option<&'p str> {
+        let object = self.worker_config.as_ref().map_or("", |object| &object.pool);
+        first_of(&[&set.config.pool, &self.pool, object, &run.pool, &self.run_config.pool])
+            .filter(|name| *name != WHOLE_MACHINE)
+    }
+}
+
+fn first_of<'p>(texts: &[&'p str]) -> Option<&'p str> {
+    texts.iter().find(|text| !text.is_empty()).copied()
 }
 
 fn count(count: i64) -> Result<u32, String> {

@@ -12,9 +12,10 @@ use serde::Serialize;
 
 use crate::report::clean;
 
+use super::fairness::{self, LEGEND, Shown};
 use super::file::{Report, shown};
 use super::results::{Averages, RunFigures, throughput, utilisation};
-use super::text::{COLUMNS, NOTE, WORKER_COLUMNS, cells, fixed, worker_cells};
+use super::text::{COLUMNS, NOTE, WORKER_COLUMNS, cells, fixed, has_fairness, worker_cells};
 
 /// A chart, in units of its own picture.
 const WIDTH: f64 = 560.0;
@@ -34,6 +35,7 @@ const TICKS: f64 = 5.0;
 struct Head {
     file: String,
     note: Option<&'static str>,
+    legend: Option<&'static str>,
     completed: usize,
     runs: Vec<Entry>,
 }
@@ -52,6 +54,8 @@ struct Section {
     completed: bool,
     columns: &'static [&'static str],
     sets: Vec<Set>,
+    fairness_columns: Vec<String>,
+    fairness: Option<Shown>,
     charts: Vec<Chart>,
     worker_columns: &'static [&'static str],
     workers: Vec<Row>,
@@ -118,6 +122,7 @@ pub fn write(
     let head = Head {
         file: shown(path),
         note: (averages == Averages::Right).then_some(NOTE),
+        legend: has_fairness(runs).then_some(LEGEND),
         completed: runs.iter().filter(|run| run.completed).count(),
         runs: runs.iter().map(entry).collect(),
     };
@@ -161,6 +166,11 @@ fn section(run: &RunFigures) -> Section {
         completed: run.completed,
         columns: &COLUMNS,
         sets: sets.collect(),
+        fairness_columns: fairness::COLUMNS
+            .iter()
+            .map(|title| title.join(" ").trim().to_string())
+            .collect(),
+        fairness: run.fairness.as_ref().map(fairness::shown),
         charts: charts.into_iter().flatten().collect(),
         worker_columns: &WORKER_COLUMNS,
         workers,

@@ -6,6 +6,8 @@
 //!
 //! - `plan`: [`BenchFile::expand`] (with a template [`BenchFile::clear_runs`] first), then
 //!   `save`.
+//! - Both begin with [`BenchFile::check_results`], so that a file whose results make no sense is
+//!   found before anything is done.
 //! - `run`: [`BenchFile::pending`] tells the runs that are not completed, with what they
 //!   inherit; all of them are checked before the first one starts. [`WorkerArgs::to_queue`] is
 //!   a worker set's parameter `queue` of the workload `burnwait`. After each run
@@ -17,6 +19,7 @@
 
 mod args;
 mod expand;
+mod fairness;
 mod file;
 pub mod html;
 mod json;
@@ -29,6 +32,7 @@ mod toml;
 
 pub use args::WorkerArgs;
 pub use expand::{DEFAULT_RUNTIME_SECONDS, Pending, PendingSet};
+pub use fairness::RunFairness;
 pub use file::{BenchFile, Report, Reports, read_text, shown, utf8};
 pub use json::{is_bench, is_whole_object};
 pub use results::{Averages, MinMax, RunFigures, SetFigures, Spread, WorkerFigures};

@@ -9,9 +9,11 @@
 //! since that report; and its minima take a 0 for "not yet". Here averages count from the first
 //! report and a window of nothing is a minimum, unless [`Averages::Original`] is asked for.
 
+use crate::model::Reading;
 use crate::report::clean;
 
 use super::super::CompatError;
+use super::fairness::{self, RunFairness};
 use super::file::{BenchFile, RawId, RawReport, Report, Reports, Run};
 
 /// The largest run that is understood, against a `Count` that would take all memory.
@@ -31,6 +33,9 @@ pub struct RunFigures {
     pub label: String,
     pub completed: bool,
     pub sets: Vec<SetFigures>,
+    /// Or why there is none, where it could be. `None`: a run that is not completed or has one
+    /// worker, and the original's averages, which know nothing of it.
+    pub fairness: Option<Reading<RunFairness>>,
 }
 
 /// Over the workers of a set; those that never reported count as 0, as in the original.
@@ -109,7 +114,18 @@ pub fn utilisation(from: &Report, to: &Report) -> f64 {
 impl BenchFile<'_> {
     /// Figures of every run, also of those that are not completed.
     pub fn figures(&self, averages: Averages) -> Result<Vec<RunFigures>, CompatError> {
-        (0..self.plan.runs.len()).map(|index| self.run_figures(index, averages)).collect()
+        let runs = (0..self.plan.runs.len()).map(|index| self.run_figures(index, averages));
+        let mut runs = runs.collect::<Result<Vec<_>, _>>()?;
+        if averages == Averages::Right {
+            fairness::add(&self.plan, &mut runs);
+        }
+        Ok(runs)
+    }
+
+    /// Refuses what [`BenchFile::figures`] would refuse. One run at a time is in memory.
+    pub fn check_results(&self) -> Result<(), CompatError> {
+        let runs = 0..self.plan.runs.len();
+        runs.into_iter().try_for_each(|index| self.run_figures(index, Averages::Right).map(drop))
     }
 
     fn run_figures(&self, index: usize, averages: Averages) -> Result<RunFigures, CompatError> {
@@ -123,14 +139,14 @@ impl BenchFile<'_> {
             summarise(set, averages);
         }
         let (label, completed) = (run.label.clone(), run.completed);
-        Ok(RunFigures { index, label, completed, sets })
+        Ok(RunFigures { index, label, completed, sets, fairness: None })
     }
 
     fn refuse(&self, index: usize, why: &str) -> CompatError {
         let label = clean(&self.plan.runs[index].label);
         CompatError::Usage(format!(
             "{}: run {index} `{label}`: {why}\n\
-             hint: to report the other runs, take this one out of a copy of the file",
+             hint: to go on with the other runs, take this one out of a copy of the file",
             self.name
         ))
     }

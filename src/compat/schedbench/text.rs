@@ -5,8 +5,10 @@
 
 use std::io::{self, Write};
 
+use crate::model::Reading;
 use crate::report::clean;
 
+use super::fairness::{self, LEGEND};
 use super::file::Report;
 use super::results::{Averages, RunFigures, SetFigures, WorkerFigures};
 
@@ -32,9 +34,18 @@ pub fn write(
     averages: Averages,
 ) -> io::Result<()> {
     if averages == Averages::Right {
-        writeln!(out, "{NOTE}\n")?;
+        writeln!(out, "{NOTE}")?;
+        if has_fairness(runs) {
+            writeln!(out, "{LEGEND}")?;
+        }
+        writeln!(out)?;
     }
     runs.iter().try_for_each(|run| write_run(out, run, verbosity))
+}
+
+/// Whether any run has a table that [`LEGEND`] tells of.
+pub(super) fn has_fairness(runs: &[RunFigures]) -> bool {
+    runs.iter().any(|run| matches!(run.fairness, Some(Reading::Known(_))))
 }
 
 fn write_run(out: &mut dyn Write, run: &RunFigures, verbosity: u32) -> io::Result<()> {
@@ -53,6 +64,9 @@ fn write_run(out: &mut dyn Write, run: &RunFigures, verbosity: u32) -> io::Resul
         let cells = cells(set).map(|value| format!("{:>8}", fixed(value, 2)));
         writeln!(out, "{at:>8} {}", cells.join(" "))?;
     }
+    if let Some(fairness) = &run.fairness {
+        write_fairness(out, &fairness::shown(fairness))?;
+    }
     if verbosity >= 1 {
         let names = WORKER_COLUMNS.map(|name| format!("{name:>8}"));
         writeln!(out, "\n{}", names.join(" "))?;
@@ -61,6 +75,22 @@ fn write_run(out: &mut dyn Write, run: &RunFigures, verbosity: u32) -> io::Resul
         }
     }
     writeln!(out, "\n")
+}
+
+fn write_fairness(out: &mut dyn Write, fairness: &fairness::Shown) -> io::Result<()> {
+    writeln!(out, "\n{}", fairness.heading)?;
+    if fairness.rows.is_empty() {
+        return Ok(());
+    }
+    for (at, first) in ["", "set"].into_iter().enumerate() {
+        let titles = fairness::COLUMNS.map(|title| format!("{:>8}", title[at]));
+        writeln!(out, "{first:>8} {}", titles.join(" "))?;
+    }
+    for (at, row) in fairness.rows.iter().enumerate() {
+        let cells = row.each_ref().map(|cell| format!("{cell:>8}"));
+        writeln!(out, "{at:>8} {}", cells.join(" "))?;
+    }
+    fairness.lines.iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
 /// In the order of [`COLUMNS`].

@@ -23,6 +23,10 @@ fn with_its_averages_the_text_is_the_originals_to_the_byte() {
 fn right_averages_change_their_own_columns_alone() {
     let right = text(THREE_RUNS, 0, Averages::Right);
     let table = right.strip_prefix(&format!("{NOTE}\n\n")).unwrap();
+    let more =
+        "\nfairness: no solo run of set 1: run 1 `B baseline credit NumaOn` is not completed\n";
+    assert_eq!(table.matches(more).count(), 1, "{table}");
+    let table = &table.replace(more, "");
     assert_eq!(table.lines().count(), ORIGINAL[0].lines().count());
     let mut changed = Vec::new();
     for (ours, theirs) in table.lines().zip(ORIGINAL[0].lines()) {

@@ -1,0 +1,393 @@
+//! What the worker sets of a run wanted, were entitled to and got, where the file has a solo
+//! run ("baseline") of each of them. The original's README asks for it and its report has none.
+//!
+//! Input: the runs of a file and their figures. Output: [`RunFairness`], or why there is none.
+//! Pure. The method is that of plans: docs/method.md, "Fairness between sets".
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::{MAX_CPU, Reading};
+use crate::report::shortened;
+use crate::stats;
+
+use super::file::{Plan, Run, WorkerSet};
+use super::results::{RunFigures, SetFigures, WorkerFigures, throughput};
+use super::text::fixed;
+
+/// After `set`: each title on two lines, in the words of the reports of plans.
+pub(super) const COLUMNS: [[&str; 2]; 7] = [
+    ["", "want"],
+    ["", "entitled"],
+    ["", "got"],
+    ["got /", "entitled"],
+    ["rate /", "solo"],
+    ["max /", "min"],
+    ["window", "cv"],
+];
+
+/// What the columns mean, in one line above a report that has them.
+pub const LEGEND: &str = "Fairness: want, entitled and got are CPUs of a worker (want: in its solo run; \
+     entitled: max-min fair share), rate is kops/s, max / min is between workers of a set.";
+
+/// Columns of a label within a sentence.
+const LABEL_COLUMNS: usize = 60;
+
+/// Of a completed run of several workers, all of which have a solo run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunFairness {
+    /// CPUs of the pool.
+    pub cpus: Reading<usize>,
+    /// In the order of [`COLUMNS`]. `want`, `entitled` and `got` are CPUs, means over the set's
+    /// workers; what follows are ratios.
+    pub sets: Vec<[Reading<f64>; COLUMNS.len()]>,
+    /// Over got / entitled of all workers that are entitled to something; 0 to 1.
+    pub jain: Reading<f64>,
+}
+
+/// Puts its fairness into the figures of each run. `runs` are those of the plan, in order.
+pub(super) fn add(plan: &Plan, runs: &mut [RunFigures]) {
+    let solos = solos(plan, runs);
+    for (run, figures) in plan.runs.iter().zip(runs) {
+        figures.fairness = of_run(plan, run, figures, &solos);
+    }
+}
+
+/// What must be the same for a solo run to tell what a set wants.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Likeness<'p> {
+    /// Without the original's `kHZ N` before them.
+    args: Vec<&'p str>,
+    scheduler: Option<&'p str>,
+    pool: Option<&'p str>,
+    cpus: BTreeSet<i64>,
+    numa_disable: bool,
+}
+
+impl<'p> Likeness<'p> {
+    fn of(plan: &'p Plan, run: &'p Run, set: &'p WorkerSet) -> Self {
+        let words = set.params.args.as_deref().unwrap_or_default();
+        let words = if words.len() >= 2 && words[0] == "kHZ" { &words[2..] } else { words };
+        Likeness {
+            args: words.iter().map(String::as_str).collect(),
+            scheduler: plan.scheduler(run),
+            pool: plan.pool(run, set),
+            cpus: cpus(plan, run),
+            numa_disable: plan.numa_disable(run),
+        }
+    }
+}
+
+/// A list may name a CPU twice. Empty where nobody says so.
+fn cpus(plan: &Plan, run: &Run) -> BTreeSet<i64> {
+    plan.cpus(run).into_iter().flatten().copied().collect()
+}
+
+/// A run of one worker.
+enum Solo {
+    /// CPUs that it used, at most one, and its kops a second.
+    Completed { want: Reading<f64>, rate: Reading<f64> },
+    /// Which it is.
+    NotCompleted(String),
+}
+
+/// The last completed one of each kind.
+fn solos<'p>(plan: &'p Plan, runs: &[RunFigures]) -> BTreeMap<Likeness<'p>, Solo> {
+    let mut solos = BTreeMap::new();
+    for (run, figures) in plan.runs.iter().zip(runs) {
+        let [set @ WorkerSet { count: 1, .. }] = run.worker_sets.as_deref().unwrap_or_default()
+        else {
+            continue;
+        };
+        let likeness = Likeness::of(plan, run, set);
+        if run.completed {
+            let worker = figures.sets.first().and_then(|set| set.workers.first());
+            let Measured { got, rate, .. } = worker.map_or_else(Measured::nothing, measured);
+            let want = alone(got).map(|got| got.min(1.0));
+            solos.insert(likeness, Solo::Completed { want, rate: alone(rate) });
+        } else {
+            let label = shortened(run.label.trim_end(), LABEL_COLUMNS);
+            let which = format!("run {} `{label}` is not completed", figures.index);
+            solos.entry(likeness).or_insert(Solo::NotCompleted(which));
+        }
+    }
+    solos
+}
+
+fn alone(reading: Reading<f64>) -> Reading<f64> {
+    match reading {
+        Reading::Unknown(why) => Reading::Unknown(format!("in a solo run {why}")),
+        known => known,
+    }
+}
+
+/// What a worker did in its run; unknown where its reports do not tell it.
+struct Measured {
+    /// CPUs.
+    got: Reading<f64>,
+    /// Thousand operations a second.
+    rate: Reading<f64>,
+    /// Coefficient of variation of the throughput of its windows.
+    window_cv: Reading<f64>,
+}
+
+const NO_WINDOW: &str = "a worker has no window";
+
+impl Measured {
+    fn nothing() -> Self {
+        let unknown = || Reading::Unknown(NO_WINDOW.to_string());
+        Measured { got: unknown(), rate: unknown(), window_cv: unknown() }
+    }
+}
+
+fn measured(worker: &WorkerFigures) -> Measured {
+    if worker.reports.len() < 2 {
+        return Measured::nothing();
+    }
+    let (rate, got) = (worker.throughput, worker.utilisation);
+    // The original writes a CPU time of 0 where it could not read it.
+    let is_told = got > 0.0 || (got == 0.0 && rate == 0.0);
+    let windows: Vec<f64> =
+        worker.reports.windows(2).map(|pair| throughput(&pair[0], &pair[1])).collect();
+    let why = match windows.len() {
+        1 => "a worker has one window only",
+        _ => COMPLETED_NOTHING,
+    };
+    Measured {
+        got: or(is_told.then_some(got), "a worker's CPU time is not told"),
+        rate: Reading::Known(rate),
+        window_cv: or(stats::cv(&windows), why),
+    }
+}
+
+const COMPLETED_NOTHING: &str = "a worker completed nothing";
+
+/// A worker set beside others.
+struct Competing<'s> {
+    want: &'s Reading<f64>,
+    solo_rate: &'s Reading<f64>,
+    workers: Vec<Measured>,
+}
+
+/// `None` where there is nothing to tell: one worker alone, or a run that is not completed.
+fn of_run(
+    plan: &Plan,
+    run: &Run,
+    figures: &RunFigures,
+    solos: &BTreeMap<Likeness, Solo>,
+) -> Option<Reading<RunFairness>> {
+    let sets = run.worker_sets.as_deref().unwrap_or_default();
+    let workers = sets.iter().fold(0i64, |sum, set| sum.saturating_add(set.count.max(0)));
+    if !run.completed || workers < 2 {
+        return None;
+    }
+    let mut competing = Vec::new();
+    let mut missing = Vec::new();
+    for (at, (set, SetFigures { workers, .. })) in sets.iter().zip(&figures.sets).enumerate() {
+        match solos.get(&Likeness::of(plan, run, set)) {
+            Some(Solo::Completed { want, rate: solo_rate }) => {
+                let workers = workers.iter().map(measured).collect();
+                competing.push(Competing { want, solo_rate, workers });
+            }
+            Some(Solo::NotCompleted(which)) => missing.push((at, which.as_str())),
+            None => missing.push((at, NO_SUCH_RUN)),
+        }
+    }
+    if !missing.is_empty() {
+        return Some(Reading::Unknown(without_solo(missing)));
+    }
+    // Their number is that of `Count`, for which nobody vouches.
+    if let Some(at) = competing.iter().position(|set| set.workers.is_empty()) {
+        return Some(Reading::Unknown(format!("no worker of set {at} has reported")));
+    }
+    let pools: BTreeSet<_> = sets.iter().map(|set| plan.pool(run, set)).collect();
+    Some(Reading::Known(judge(capacity(&cpus(plan, run), pools.len()), &competing)))
+}
+
+const NO_SUCH_RUN: &str =
+    "no run of it alone (Count 1) has the same Scheduler, Pool, Cpus and NumaDisable";
+
+fn without_solo(missing: Vec<(usize, &str)>) -> String {
+    let reasons = by_reason(missing.into_iter());
+    let parts = reasons.iter().map(|(why, sets)| format!("no solo run of set {sets}: {why}"));
+    parts.collect::<Vec<_>>().join("; ")
+}
+
+/// CPUs that the workers compete for.
+fn capacity(cpus: &BTreeSet<i64>, pools: usize) -> Reading<usize> {
+    let is_cpu = |cpu: &i64| (0..=i64::from(MAX_CPU)).contains(cpu);
+    let unknown = |why: &str| Reading::Unknown(why.to_string());
+    match cpus.len() {
+        _ if pools > 1 => unknown("its worker sets are in several pools"),
+        0 => unknown("the run has no `Cpus`"),
+        _ if !cpus.iter().all(is_cpu) => unknown("the run's `Cpus` are no numbers of CPUs"),
+        count => Reading::Known(count),
+    }
+}
+
+fn judge(cpus: Reading<usize>, sets: &[Competing]) -> RunFairness {
+    let entitled = entitled(&cpus, sets);
+    let of_set = |at: usize| entitled.as_ref().map(|entitled: &Vec<f64>| entitled[at]);
+    RunFairness {
+        sets: sets.iter().enumerate().map(|(at, set)| cells(set, of_set(at))).collect(),
+        jain: match &entitled {
+            Reading::Known(entitled) => jain(sets, entitled),
+            Reading::Unknown(why) => Reading::Unknown(why.clone()),
+        },
+        cpus,
+    }
+}
+
+/// CPUs that a worker of each set is entitled to. One want that is not known leaves all
+/// entitlements unknown: each depends on what the others want.
+fn entitled(cpus: &Reading<usize>, sets: &[Competing]) -> Reading<Vec<f64>> {
+    let (cpus, wants) = match (cpus, all(sets.iter().map(|set| set.want.clone()))) {
+        (Reading::Unknown(why), _) => return Reading::Unknown(why.clone()),
+        (_, Reading::Unknown(why)) => return Reading::Unknown(why),
+        (Reading::Known(cpus), Reading::Known(wants)) => (*cpus, wants),
+    };
+    let of_set = |(set, &want): (&Competing, &f64)| vec![want; set.workers.len()];
+    let of_workers: Vec<f64> = sets.iter().zip(&wants).flat_map(of_set).collect();
+    let granted = stats::entitlements(&of_workers, cpus as f64);
+    // Workers of a set want the same and are entitled to the same.
+    let firsts = sets.iter().scan(0, |next, set| {
+        let first = *next;
+        *next += set.workers.len();
+        granted.get(first).copied()
+    });
+    Reading::Known(firsts.collect())
+}
+
+/// In the order of [`COLUMNS`].
+fn cells(set: &Competing, entitled: Reading<f64>) -> [Reading<f64>; COLUMNS.len()] {
+    let got = mean(set.workers.iter().map(|worker| worker.got.clone()));
+    let rates = all(set.workers.iter().map(|worker| worker.rate.clone()));
+    let over_entitled = over(got.clone(), entitled.clone(), "it is entitled to nothing");
+    let mean_rate = mean(set.workers.iter().map(|worker| worker.rate.clone()));
+    let over_solo = over(mean_rate, set.solo_rate.clone(), "no operations in its solo run");
+    let max_over_min = match rates {
+        Reading::Known(rates) if rates.len() == 1 => {
+            Reading::Unknown("one worker: nothing to compare".to_string())
+        }
+        Reading::Known(rates) => or(stats::max_over_min(&rates), COMPLETED_NOTHING),
+        Reading::Unknown(why) => Reading::Unknown(why),
+    };
+    let window_cv = mean(set.workers.iter().map(|worker| worker.window_cv.clone()));
+    [set.want.clone(), entitled, got, over_entitled, over_solo, max_over_min, window_cv]
+}
+
+/// Over all workers. Who is entitled to nothing has no part in how evenly it was kept.
+fn jain(sets: &[Competing], entitled: &[f64]) -> Reading<f64> {
+    let due = sets.iter().zip(entitled).filter(|(_, entitled)| **entitled > 0.0);
+    let ratios = due.flat_map(|(set, &entitled)| {
+        set.workers.iter().map(move |worker| worker.got.clone().map(|got| got / entitled))
+    });
+    match all(ratios) {
+        Reading::Known(ratios) => or(stats::jain(&ratios), "no worker got anything"),
+        Reading::Unknown(why) => Reading::Unknown(why),
+    }
+}
+
+fn or(value: Option<f64>, why: &str) -> Reading<f64> {
+    value.map_or_else(|| Reading::Unknown(why.to_string()), Reading::Known)
+}
+
+/// Known only where every part is.
+fn all(parts: impl Iterator<Item = Reading<f64>>) -> Reading<Vec<f64>> {
+    let mut known = Vec::new();
+    for part in parts {
+        match part {
+            Reading::Known(value) => known.push(value),
+            Reading::Unknown(why) => return Reading::Unknown(why),
+        }
+    }
+    Reading::Known(known)
+}
+
+fn mean(parts: impl Iterator<Item = Reading<f64>>) -> Reading<f64> {
+    match all(parts) {
+        Reading::Known(values) => or(stats::mean(&values), NO_WINDOW),
+        Reading::Unknown(why) => Reading::Unknown(why),
+    }
+}
+
+/// `part / whole`; `none` says why there is no whole.
+fn over(part: Reading<f64>, whole: Reading<f64>, none: &str) -> Reading<f64> {
+    match (part, whole) {
+        (Reading::Known(part), Reading::Known(whole)) => {
+            or((whole > 0.0).then_some(part / whole), none)
+        }
+        (_, Reading::Unknown(why)) | (Reading::Unknown(why), _) => Reading::Unknown(why),
+    }
+}
+
+/// A run's fairness in words and cells, for text and page alike.
+#[derive(Debug, PartialEq, serde::Serialize)]
+pub(super) struct Shown {
+    pub heading: String,
+    /// Of each set, in the order of [`COLUMNS`].
+    pub rows: Vec<[String; COLUMNS.len()]>,
+    /// Below the table: Jain's index, and why cells have no figure.
+    pub lines: Vec<String>,
+}
+
+pub(super) fn shown(fairness: &Reading<RunFairness>) -> Shown {
+    let RunFairness { cpus, sets, jain } = match fairness {
+        Reading::Known(known) => known,
+        Reading::Unknown(why) => {
+            let heading = format!("fairness: {why}");
+            return Shown { heading, rows: Vec::new(), lines: Vec::new() };
+        }
+    };
+    let heading = match cpus {
+        Reading::Known(1) => "fairness on 1 CPU".to_string(),
+        Reading::Known(cpus) => format!("fairness on {cpus} CPUs"),
+        Reading::Unknown(why) => format!("fairness; entitlement is unknown: {why}"),
+    };
+    let mut lines = vec![format!("Jain's index of got / entitled: {}", cell(jain, 3))];
+    // The heading has told that one.
+    let told = match cpus {
+        Reading::Unknown(why) => why.as_str(),
+        Reading::Known(_) => "",
+    };
+    let unknown = sets.iter().enumerate().flat_map(|(at, set)| {
+        let whys = set.iter().filter_map(|cell| match cell {
+            Reading::Unknown(why) if why != told => Some(why.as_str()),
+            _ => None,
+        });
+        whys.map(move |why| (at, why))
+    });
+    let unknown = by_reason(unknown);
+    lines.extend(unknown.iter().map(|(why, sets)| format!("- of set {sets}: {why}")));
+    if let Reading::Unknown(why) = jain
+        && why != told
+        && unknown.iter().all(|(known, _)| known != why)
+    {
+        lines.push(format!("- of Jain's index: {why}"));
+    }
+    let rows = sets.iter().map(|set| set.each_ref().map(|reading| cell(reading, 2)));
+    Shown { heading, rows: rows.collect(), lines }
+}
+
+fn cell(reading: &Reading<f64>, digits: usize) -> String {
+    match reading {
+        Reading::Known(value) => fixed(*value, digits),
+        Reading::Unknown(_) => "-".to_string(),
+    }
+}
+
+/// Each reason once, in their order, with the sets that have it: `0, 2`.
+fn by_reason<'r>(sets: impl Iterator<Item = (usize, &'r str)>) -> Vec<(&'r str, String)> {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for (at, why) in sets {
+        let at = at.to_string();
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, sets)) if sets.last() == Some(&at) => {}
+            Some((_, sets)) => sets.push(at),
+            None => reasons.push((why, vec![at])),
+        }
+    }
+    reasons.into_iter().map(|(why, sets)| (why, sets.join(", "))).collect()
+}
+
+#[cfg(test)]
+mod tests;
