@@ -164,9 +164,7 @@ fn pool_cpus(record: &Record, member: &CellRuns, run: &RecordedRun) -> Option<us
     }
     let environment: &Environment =
         record.environments.get(run.environment as usize).unwrap_or(&record.started.environment);
-    let topology = &environment.topology;
-    let found = if topology.allowed.is_empty() { &topology.online } else { &topology.allowed };
-    Some(placement.cpus.as_ref().unwrap_or(found).len())
+    Some(placement.cpus.as_ref().unwrap_or(environment.topology.usable()).len())
 }
 
 /// A set in a run beside others, and its solo run where it has one.
