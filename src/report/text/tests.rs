@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
 
 use super::*;
-use crate::model::{DisturbanceKind, Event, Value};
+use crate::model::{DisturbanceKind, Event, Reading, Value};
 use crate::report::beside::letter;
 use crate::report::testing::{self, PlanBuilder};
 
@@ -316,6 +316,49 @@ fn a_plan_that_others_had_much_of_the_pool_is_warned_of_before_its_figures() {
     runs): these figures are of another experiment; see the marks below
     ");
     assert_snapshot!(part(&shown, "  a  ", "\n"), @"  a  at worst: 50 % of the pool: every run");
+}
+
+#[test]
+fn what_a_pool_became_is_told_once_and_marks_no_row() {
+    let mut plan = PlanBuilder::new(2, &["base", "other"]);
+    let became = |form: &str| Reading::Known(format!("cgroup v2 cpuset, no partition: {form}"));
+    for round in 0..2 {
+        plan.done(round, "base", |run| {
+            let run = run.knob("pool", "bench", became("EBUSY"));
+            run.metric("throughput", 10.0).disturbed(DisturbanceKind::Steal, "1 % stolen")
+        });
+        plan.done(round, "other", |run| {
+            let run = run.knob("pool", "bench", became("EBUSY"));
+            let run = run.knob("slice", "50us", Reading::Known("100us".to_string()));
+            run.metric("throughput", 10.0)
+        });
+    }
+    let shown = text(plan.clone(), Options::default());
+    assert_snapshot!(part(&shown, "base a", "\nValues"), @r"
+    base a                 10.00
+    other b                10.00
+      ratio                1.000
+      95 % interval  1.000-1.000
+
+      a  1 % stolen: base in every round
+      b  slice asked 50us, kernel took 100us: other in every round
+      every run: pool bench: cgroup v2 cpuset, no partition: EBUSY
+    ");
+    // One run without, or one that became something else: then rows differ, and are marked.
+    plan.done(1, "other", |run| {
+        let other = Reading::Known("affinity: no cpuset here".to_string());
+        run.metric("throughput", 10.0).knob("pool", "bench", other)
+    });
+    let shown = text(plan, Options::default());
+    assert!(!shown.contains("every run:"), "{shown}");
+    assert!(shown.contains("\nbase a,c ") && shown.contains("\nother b,c,d "), "{shown}");
+    // The only run there is.
+    let mut plan = PlanBuilder::new(1, &["base"]);
+    plan.done(0, "base", |run| {
+        run.metric("throughput", 10.0).knob("pool", "bench", became("EBUSY"))
+    });
+    let shown = text(plan, Options::default());
+    assert!(shown.contains("\nbase  ") && shown.contains("\n  every run: pool"), "{shown}");
 }
 
 #[test]
