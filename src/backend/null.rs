@@ -24,8 +24,8 @@ use super::{Backend, Ended};
 /// CPUs that the invented machine has.
 const CPUS: u32 = 2;
 const SAMPLES: usize = 500;
-/// In the number of a stream of random numbers: what windows are drawn from, so that they
-/// change no other figure.
+/// In the number of a stream of random numbers: windows are drawn from one of their own, so
+/// that they neither change other figures nor resemble them.
 const OF_WINDOWS: u64 = 1 << 32;
 
 #[derive(Debug, Clone, Default)]
