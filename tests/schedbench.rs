@@ -137,6 +137,38 @@ fn the_binary_called_schedbench_does_its_actions_in_order() {
 }
 
 #[test]
+fn the_null_backend_fills_a_file_with_reports_of_every_second() {
+    let home = tempfile::tempdir().unwrap();
+    write(home.path(), "sample.bench", TEMPLATE);
+    schedbench(home.path(), &["-t", "sample.bench", "plan"]);
+    let output = schedbench(home.path(), &["--backend", "null", "run"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let file: serde_json::Value = serde_json::from_str(&read(home.path(), "test.bench")).unwrap();
+    let runs = file["Runs"].as_array().unwrap();
+    let raw = runs.iter().filter_map(|run| run["Results"]["Raw"].as_array());
+    let raw: Vec<&Vec<serde_json::Value>> = raw.collect();
+    // Of the run alone and of the two together: one worker and two, ten seconds and the start.
+    assert_eq!(raw.iter().map(|list| list.len()).collect::<Vec<_>>(), [11, 22]);
+    let second = 1_000_000_000;
+    for (list, workers) in raw.iter().zip([1, 2]) {
+        for id in 0..workers {
+            let own = || list.iter().filter(|report| report["Id"]["Id"] == id);
+            let numbers = |key: &str| -> Vec<i64> {
+                own().map(|report| report[key].as_i64().unwrap()).collect()
+            };
+            // A report at 0 would be taken for none.
+            let seconds: Vec<i64> = (0..=10).map(|at| (at * second).max(1)).collect();
+            assert_eq!(numbers("Now"), seconds);
+            let (cputime, kops) = (numbers("Cputime"), numbers("Kops"));
+            assert_eq!((cputime[0], cputime[10], kops[0]), (0, 5 * second, 0));
+            assert!(cputime.is_sorted() && kops.is_sorted() && kops[10] > 9_000, "{kops:?}");
+        }
+    }
+    let text = stdout(&schedbench(home.path(), &["report"]));
+    assert_eq!(text.matches("not run").count(), 2, "{text}");
+}
+
+#[test]
 fn a_wrong_file_is_refused_with_its_place_and_left_as_it_is() {
     let runs = |raw: &str| {
         format!(

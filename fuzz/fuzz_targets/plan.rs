@@ -2,11 +2,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use schedlab::model::CpuSet;
+use schedlab::model::{CpuSet, Topology};
 use schedlab::plan;
 
 fuzz_target!(|text: &str| {
-    let machine: CpuSet = (0..4).collect();
+    let all: CpuSet = (0..4).collect();
+    let machine = Topology { online: all.clone(), allowed: all, ..Topology::default() };
     match plan::parse("fuzz.toml", text, Some(&machine)) {
         Err(errors) => {
             assert!(!errors.errors().is_empty());

@@ -3,7 +3,7 @@
 //!
 //! Every throughput and latency is a fixed value per work times log-normal noise of 1 %,
 //! drawn per run; `effects` multiplies the throughput of a variant. `faults` make chosen
-//! runs fail.
+//! runs fail. Windows part what a worker did in all; their sums are its totals.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -16,7 +16,7 @@ use crate::model::{
     Cell, CpuSet, Environment, Outcome, Reading, RunResult, RunSpec, SetResult, Topology, Unit,
     Window, WorkerResult, WorkerSet, WorkerWindow,
 };
-use crate::stats::Histogram;
+use crate::stats::{Histogram, nearest_rank};
 use crate::workload::{self, Pool, Request, Spec};
 
 use super::{Backend, Ended};
@@ -24,6 +24,9 @@ use super::{Backend, Ended};
 /// CPUs that the invented machine has.
 const CPUS: u32 = 2;
 const SAMPLES: usize = 500;
+/// In the number of a stream of random numbers: windows are drawn from one of their own, so
+/// that they neither change other figures nor resemble them.
+const OF_WINDOWS: u64 = 1 << 32;
 
 #[derive(Debug, Clone, Default)]
 pub struct Null {
@@ -85,11 +88,19 @@ impl Backend for Null {
         let effect = self.effects.get(&spec.cell.variant.name).copied().unwrap_or(1.0);
         let mut rng = ChaCha8Rng::seed_from_u64(spec.seed);
         rng.set_stream(u64::from(spec.cell.index));
-        let sets: Result<Vec<SetResult>, String> =
-            spec.cell.work.sets.iter().map(|set| invent(set, spec, effect, &mut rng)).collect();
-        match sets {
-            Ok(sets) => {
-                on_window(invent_window(&sets, spec));
+        let mut pace_rng = rng.clone();
+        pace_rng.set_stream(u64::from(spec.cell.index) | OF_WINDOWS);
+        let sets = spec.cell.work.sets.iter();
+        let invented = sets.map(|set| {
+            let pace = Pace::invent(spec, &mut pace_rng);
+            Ok((invent(set, spec, effect, &pace, &mut rng)?, pace))
+        });
+        match invented.collect::<Result<Vec<(SetResult, Pace)>, String>>() {
+            Ok(invented) => {
+                for (at, end_ns) in window_ends_ns(spec).enumerate() {
+                    on_window(window(&invented, at, spec.warmup_ns + end_ns, &mut pace_rng));
+                }
+                let sets = invented.into_iter().map(|(set, _)| set).collect();
                 Ended::With(Outcome::Done { result: Box::new(result(sets, spec)) })
             }
             Err(reason) => Ended::With(Outcome::Failed { reason }),
@@ -108,10 +119,61 @@ fn result(sets: Vec<SetResult>, spec: &RunSpec) -> RunResult {
     }
 }
 
+/// Ends of the windows, from the begin of the measured section; the last may be short.
+fn window_ends_ns(spec: &RunSpec) -> impl Iterator<Item = u64> {
+    let (window_ns, duration_ns) = (spec.window_ns.max(1), spec.duration_ns);
+    (1..=duration_ns.div_ceil(window_ns)).map(move |n| (n * window_ns).min(duration_ns))
+}
+
+/// How the workers of a set get on.
+struct Pace {
+    /// By window, its end, and which part of all has been done by then: the last is 1.
+    done: Vec<(u64, f64)>,
+}
+
+impl Pace {
+    fn invent(spec: &RunSpec, rng: &mut ChaCha8Rng) -> Self {
+        let (mut begin_ns, mut sum) = (0, 0.0);
+        let mut done: Vec<(u64, f64)> = window_ends_ns(spec)
+            .map(|end_ns| {
+                sum += (end_ns - begin_ns) as f64 * noise(rng);
+                begin_ns = end_ns;
+                (end_ns, sum)
+            })
+            .collect();
+        done.iter_mut().for_each(|(_, part)| *part /= sum);
+        Pace { done }
+    }
+
+    fn begin_ns(&self, at: usize) -> u64 {
+        at.checked_sub(1).map_or(0, |before| self.done[before].0)
+    }
+
+    fn wall_ns(&self, at: usize) -> u64 {
+        self.done[at].0 - self.begin_ns(at)
+    }
+
+    /// Of a worker's `total`, what falls into the window at `at`; all windows' sum is the total.
+    fn part(&self, total: u64, at: usize) -> u64 {
+        let until = |at: usize| (total as f64 * self.done[at].1) as u64;
+        until(at) - at.checked_sub(1).map_or(0, until)
+    }
+
+    /// Of each window, the operations per second of the set.
+    fn ops_per_s(&self, workers: &[WorkerResult]) -> Vec<f64> {
+        let rate = |at: usize| {
+            let ops: u64 = workers.iter().map(|worker| self.part(worker.ops, at)).sum();
+            ops as f64 * 1e9 / self.wall_ns(at) as f64
+        };
+        (0..self.done.len()).map(rate).collect()
+    }
+}
+
 fn invent(
     set: &WorkerSet,
     spec: &RunSpec,
     effect: f64,
+    pace: &Pace,
     rng: &mut ChaCha8Rng,
 ) -> Result<SetResult, String> {
     let workload =
@@ -129,11 +191,18 @@ fn invent(
         .collect();
     let histograms: Vec<Histogram> =
         workload.histograms(params).iter().map(|_| invent_histogram(rng, noise)).collect();
-    let mut result = exec::set_result(set, described, workers, &histograms, &[]);
+    let mut windows = pace.ops_per_s(&workers);
+    let mut result = exec::set_result(set, described, workers, &histograms, &windows);
+    windows.sort_by(f64::total_cmp);
     let ops = result.workers.iter().map(|worker| worker.ops).sum::<u64>();
     let ops_per_s = ops as f64 * 1e9 / spec.duration_ns as f64;
     for metric in workload.metrics(params) {
-        let value = if metric.unit == Unit::OpsPerS { ops_per_s } else { noise };
+        let value = match metric.unit {
+            Unit::OpsPerS => rank_of(metric.name)
+                .and_then(|permille| nearest_rank(&windows, permille))
+                .unwrap_or(ops_per_s),
+            _ => noise,
+        };
         result.metrics.push(metric.reading(Reading::Known(value)));
     }
     Ok(result)
@@ -159,9 +228,13 @@ fn invent_worker(described: &Spec, role: usize, duration_ns: u64, factor: f64) -
 fn invent_histogram(rng: &mut ChaCha8Rng, factor: f64) -> Histogram {
     let mut histogram = Histogram::default();
     for _ in 0..SAMPLES {
-        histogram.add((10_000.0 * factor * noise(rng).powi(50)) as u64, 1);
+        histogram.add(latency_ns(factor, rng), 1);
     }
     histogram
+}
+
+fn latency_ns(factor: f64, rng: &mut ChaCha8Rng) -> u64 {
+    (10_000.0 * factor * noise(rng).powi(50)) as u64
 }
 
 /// Log-normal with a sigma of 1 %, by the sum of twelve uniforms.
@@ -170,13 +243,175 @@ fn noise(rng: &mut ChaCha8Rng) -> f64 {
     ((sum - 6.0) * 0.01).exp()
 }
 
-fn invent_window(sets: &[SetResult], spec: &RunSpec) -> Window {
-    let workers = sets.iter().flat_map(|set| &set.workers).map(|worker| WorkerWindow {
-        end_at_ns: spec.warmup_ns + spec.duration_ns,
-        wall_ns: worker.wall_ns,
-        ops: worker.ops,
-        cpu_ns: worker.cpu_ns,
-        peak_ns: 0,
-    });
-    Window { index: 0, workers: workers.collect() }
+/// `rps_p50` is the rate that half of the windows do not exceed: 500 thousandths.
+fn rank_of(metric: &str) -> Option<u32> {
+    let (_, percent) = metric.rsplit_once("_p")?;
+    Some(percent.parse::<u32>().ok()?.min(100) * 10)
+}
+
+/// The window at `at`. A worker's largest delay in it is one of the latencies that its set
+/// might have measured, and no more than what it measured.
+fn window(sets: &[(SetResult, Pace)], at: usize, end_at_ns: u64, rng: &mut ChaCha8Rng) -> Window {
+    let mut workers = Vec::new();
+    for (set, pace) in sets {
+        let samples = set.histograms.iter().filter_map(|histogram| histogram.counts.last());
+        let longest_ns = samples.map(|(value_ns, _)| *value_ns).max().unwrap_or(0);
+        workers.extend(set.workers.iter().map(|worker| WorkerWindow {
+            end_at_ns,
+            wall_ns: pace.wall_ns(at),
+            ops: pace.part(worker.ops, at),
+            cpu_ns: pace.part(worker.cpu_ns, at),
+            peak_ns: latency_ns(1.0, rng).min(longest_ns),
+        }));
+    }
+    Window { index: at as u32, workers }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Params, Placement, Variant, WIRE_VERSION, Work, WorkerKind};
+
+    const MS: u64 = 1_000_000;
+
+    /// `schbench`, some of whose workers count nothing, and two of `spin`, which has no
+    /// latencies.
+    fn spec(duration_ns: u64, window_ns: u64) -> RunSpec {
+        let set = |workload: &str| {
+            let fields = workload::find(workload).unwrap().spec().params;
+            let params: Params = fields
+                .iter()
+                .filter_map(|field| Some((field.name.to_string(), field.default_value()?)))
+                .collect();
+            WorkerSet {
+                name: workload.to_string(),
+                workload: workload.to_string(),
+                params,
+                count: 2,
+                kind: WorkerKind::Threads,
+                background: false,
+                knobs: BTreeMap::new(),
+            }
+        };
+        let sets = vec![set("schbench"), set("spin")];
+        RunSpec {
+            wire: WIRE_VERSION,
+            cell: Cell {
+                index: 3,
+                variant: Variant { name: "v".to_string(), knobs: BTreeMap::new() },
+                work: Work { name: "w".to_string(), axes: Vec::new(), sets },
+                placement: Placement::default(),
+            },
+            warmup_ns: 100 * MS,
+            duration_ns,
+            window_ns,
+            limit_ns: u64::MAX,
+            seed: 7,
+        }
+    }
+
+    fn run(spec: &RunSpec) -> (RunResult, Vec<Window>) {
+        let mut windows = Vec::new();
+        let cancel = AtomicBool::new(false);
+        match Null::default().run(spec, &cancel, &mut |window| windows.push(window)) {
+            Ended::With(Outcome::Done { result }) => (*result, windows),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn value(set: &SetResult, name: &str) -> f64 {
+        let metric = set.metrics.iter().find(|metric| metric.name == name).unwrap();
+        metric.value.clone().known().unwrap_or_else(|| panic!("{name}: {:?}", metric.value))
+    }
+
+    #[test]
+    fn windows_part_the_run_and_sum_up_to_its_totals() {
+        for (duration_ns, window_ns, expected) in [
+            (1000 * MS, 250 * MS, vec![250, 500, 750, 1000]),
+            (1000 * MS, 300 * MS, vec![300, 600, 900, 1000]),
+            (1000 * MS, 1000 * MS, vec![1000]),
+            (1000 * MS, 9000 * MS, vec![1000]),
+        ] {
+            let spec = spec(duration_ns, window_ns);
+            let (result, windows) = run(&spec);
+            let indices: Vec<u32> = windows.iter().map(|window| window.index).collect();
+            assert_eq!(indices, (0..expected.len() as u32).collect::<Vec<_>>());
+            let workers: Vec<&WorkerResult> =
+                result.sets.iter().flat_map(|set| &set.workers).collect();
+            assert!(workers.iter().any(|worker| worker.ops == 0), "a role that does not count");
+            for (at, worker) in workers.iter().enumerate() {
+                let own: Vec<WorkerWindow> =
+                    windows.iter().map(|window| window.workers[at]).collect();
+                let ends: Vec<u64> = own.iter().map(|window| window.end_at_ns / MS - 100).collect();
+                assert_eq!(ends, expected);
+                let sum = |part: fn(&WorkerWindow) -> u64| own.iter().map(part).sum::<u64>();
+                let sums = (sum(|own| own.ops), sum(|own| own.cpu_ns), sum(|own| own.wall_ns));
+                assert_eq!(sums, (worker.ops, worker.cpu_ns, worker.wall_ns));
+                assert!(own.iter().all(|window| window.cpu_ns <= window.wall_ns));
+            }
+        }
+    }
+
+    #[test]
+    fn metrics_over_windows_are_those_of_the_windows_passed() {
+        let (result, windows) = run(&spec(1000 * MS, 150 * MS));
+        let mut from = 0;
+        for set in &result.sets {
+            let own = from..from + set.workers.len();
+            from = own.end;
+            let mut rates: Vec<f64> = windows
+                .iter()
+                .map(|window| {
+                    let workers = &window.workers[own.clone()];
+                    let ops: u64 = workers.iter().map(|worker| worker.ops).sum();
+                    ops as f64 * 1e9 / workers[0].wall_ns as f64
+                })
+                .collect();
+            let cv = crate::stats::cv(&rates).unwrap();
+            assert!((0.001..0.05).contains(&cv), "{cv}");
+            assert_eq!(value(set, "window_cv"), cv);
+            rates.sort_by(f64::total_cmp);
+            if set.workload == "schbench" {
+                // Of seven: the 2nd, 4th and 7th.
+                let ranks = ["rps_p20", "rps_p50", "rps_p90"].map(|name| value(set, name));
+                assert_eq!(ranks, [rates[1], rates[3], rates[6]]);
+            }
+            let peaks = windows.iter().flat_map(|window| &window.workers[own.clone()]);
+            let peak_ns = peaks.map(|worker| worker.peak_ns).max().unwrap();
+            let max_ns = set.histograms.iter().filter_map(|found| found.counts.last());
+            let max_ns = max_ns.map(|(value_ns, _)| *value_ns).max().unwrap_or(0);
+            assert!(peak_ns <= max_ns, "{peak_ns} of {max_ns}");
+            assert_eq!(peak_ns > 0, set.workload == "schbench");
+        }
+        assert_eq!(from, windows[0].workers.len());
+    }
+
+    #[test]
+    fn the_same_spec_gives_the_same_windows_and_another_seed_others() {
+        let spec = spec(1000 * MS, 100 * MS);
+        let other = RunSpec { seed: 8, ..spec.clone() };
+        assert_eq!(run(&spec), run(&spec));
+        assert_ne!(run(&spec).1, run(&other).1);
+        // How fine the windows are changes nothing of the rest.
+        let coarse = RunSpec { window_ns: 500 * MS, ..spec.clone() };
+        for (fine, coarse) in run(&spec).0.sets.iter().zip(&run(&coarse).0.sets) {
+            assert_eq!(fine.workers, coarse.workers);
+            assert_eq!(fine.histograms, coarse.histograms);
+        }
+    }
+
+    #[test]
+    fn a_percentile_is_read_from_the_name() {
+        let cases = [
+            ("rps_p50", Some(500)),
+            ("rps_p20", Some(200)),
+            ("rps_p999", Some(1000)),
+            ("rps_goal", None),
+            ("dropped_per_s", None),
+            ("p50", None),
+        ];
+        for (name, permille) in cases {
+            assert_eq!(rank_of(name), permille, "{name}");
+        }
+    }
 }

@@ -68,8 +68,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     }
     let mut backend = make_backend(&args.backend)?;
     let environment = backend.environment();
-    let mut plan =
-        plan::parse(&name, &text, Some(&environment.topology.online)).map_err(Failure::Plan)?;
+    let mut plan = plan::parse(&name, &text, Some(&environment.topology)).map_err(Failure::Plan)?;
     override_measure(&mut plan, args)?;
     let cells = plan::cells(&plan);
     let started_unix_ns = clock::unix_ns();

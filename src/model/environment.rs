@@ -43,3 +43,11 @@ pub struct Topology {
     /// CPUs that share a core.
     pub cores: Vec<CpuSet>,
 }
+
+impl Topology {
+    /// The pool of a plan without a placement: what this process may use, or where that is
+    /// not told all that is online.
+    pub fn usable(&self) -> &CpuSet {
+        if self.allowed.is_empty() { &self.online } else { &self.allowed }
+    }
+}

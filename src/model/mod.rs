@@ -17,7 +17,7 @@ pub use event::{EVENT_SCHEMA, Event, PlanEnd, PlanStarted};
 pub use metric::{Direction, Metric, MetricSpec, Reading, Unit};
 pub use plan::{
     Cell, Measure, MemoryPlacement, PLAN_SCHEMA, Placement, Plan, REPORT_FORMATS, RunKey, Variant,
-    Work, WorkerKind, WorkerSet,
+    Work, WorkerKind, WorkerSet, merged_knobs,
 };
 pub use poolname::{MAX_POOL_NAME_BYTES, PoolName};
 pub use record::{Record, RecordedRun};

@@ -170,6 +170,24 @@ impl WorkerSet {
     }
 }
 
+/// Knobs that mean something under some policies only: a set with a policy of its own does
+/// not take the variant's.
+const OF_A_POLICY: [&str; 6] = ["priority", "runtime", "deadline", "period", "nice", "slice"];
+
+/// What holds for the workers of a set: the variant's knobs, each replaced by the set's own
+/// of its name. Which of them go together is for `variant::validate` to say.
+pub fn merged_knobs(
+    variant: &BTreeMap<String, Value>,
+    own: &BTreeMap<String, Value>,
+) -> BTreeMap<String, Value> {
+    let mut knobs = variant.clone();
+    if own.contains_key("policy") {
+        knobs.retain(|knob, _| !OF_A_POLICY.contains(&knob.as_str()));
+    }
+    knobs.extend(own.clone());
+    knobs
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! Plans: text -> [`Plan`] -> cells -> order of runs.
 //!
-//! Input: the TOML of a plan and, where known, the CPUs of the machine. Output: a plan in
+//! Input: the TOML of a plan and, where known, the machine's topology. Output: a plan in
 //! which every default is filled in and every axis expanded, or all that is wrong with the
 //! text at once. Pure: reads no file, asks no kernel, draws only from the plan's seed.
 //!
@@ -21,7 +21,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use crate::model::{CpuSet, Misfit, Plan, Raw, Value};
+use crate::model::{Misfit, Plan, Raw, Topology, Value};
 
 pub use builtin::{Builtin, builtin, builtins};
 pub use error::{PlanError, PlanErrors};
@@ -52,7 +52,12 @@ pub fn set_measure(plan: &mut Plan, name: &str, raw: &Raw) -> Result<(), Misfit>
 }
 
 /// Parses and checks a plan. `source_name` is the file's name, for messages; `machine` holds
-/// the CPUs that exist (`None`: not checked).
-pub fn parse(source_name: &str, text: &str, machine: Option<&CpuSet>) -> Result<Plan, PlanErrors> {
+/// the CPUs that exist and those that schedlab may use (`None`: not checked, and no `load`
+/// without a placement).
+pub fn parse(
+    source_name: &str,
+    text: &str,
+    machine: Option<&Topology>,
+) -> Result<Plan, PlanErrors> {
     read::plan(source_name, text, machine, &fields::Words::registered())
 }

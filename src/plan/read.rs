@@ -6,7 +6,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::model::{
-    CpuSet, Measure, MemoryPlacement, PLAN_SCHEMA, Params, Placement, Plan, Value, Variant, Work,
+    CpuSet, Measure, MemoryPlacement, PLAN_SCHEMA, Params, Placement, Plan, Topology, Value,
+    Variant, Work,
 };
 use crate::workload::Pool;
 
@@ -23,7 +24,7 @@ use super::table::{self, Entry, Span, Table, fill_defaults, known_keys, shown};
 pub fn plan(
     source_name: &str,
     text: &str,
-    machine: Option<&CpuSet>,
+    machine: Option<&Topology>,
     words: &Words,
 ) -> Result<Plan, PlanErrors> {
     let mut faults = Faults::default();
@@ -38,7 +39,7 @@ pub fn plan(
 fn read(
     source_name: &str,
     text: &str,
-    machine: Option<&CpuSet>,
+    machine: Option<&Topology>,
     words: &Words,
     faults: &mut Faults,
 ) -> Option<Plan> {
@@ -48,7 +49,7 @@ fn read(
     let title = top.take("title").and_then(|entry| table::text(&entry, MAX_TITLE_CHARS, faults));
     let title = title.map_or_else(|| file_stem(source_name), str::to_string);
     let (measure, rounds_span) = measure(&mut top, faults);
-    let placement = placement(&mut top, machine, faults);
+    let placement = placement(&mut top, machine.map(|machine| &machine.online), faults);
     let report_format = report_format(&mut top, faults);
     let variants = variants(&mut top, placement.cpus.as_ref(), words, faults);
     let drafts = expand::drafts(&mut top, words, faults);
@@ -56,8 +57,8 @@ fn read(
 
     check_size(&drafts, variants.len(), measure.rounds, &rounds_span, faults)?;
     // What CPUs a pool has that is there already is known where the plan runs.
-    let machine = machine.filter(|_| placement.pool.is_none());
-    let cpus = placement.cpus.as_ref().or(machine).cloned().unwrap_or_default();
+    let usable = machine.filter(|_| placement.pool.is_none()).map(Topology::usable);
+    let cpus = placement.cpus.as_ref().or(usable).cloned().unwrap_or_default();
     // Which NUMA nodes there are is known where the plan runs.
     let pool = Pool::new(cpus, &[]);
     let mut works: Vec<Vec<Work>> = Vec::new();

@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 
 use crate::model::{
-    CpuSet, Field, Kind, MemoryPlacement, Params, Placement, Plan, PoolName, REPORT_FORMATS, Value,
-    WorkerKind,
+    CpuSet, Field, Kind, MemoryPlacement, Params, Placement, Plan, PoolName, REPORT_FORMATS,
+    Topology, Value, WorkerKind,
 };
 use crate::variant;
 use crate::workload::{self, Load, Request, Role, Spec, Workload};
@@ -94,8 +94,10 @@ fn words() -> Words {
     }
 }
 
-fn two_cpus() -> CpuSet {
-    (0..2).collect()
+/// All of which schedlab may use.
+fn two_cpus() -> Topology {
+    let all: CpuSet = (0..2).collect();
+    Topology { online: all.clone(), allowed: all, ..Topology::default() }
 }
 
 fn parse_here(text: &str) -> Result<Plan, PlanErrors> {
@@ -436,7 +438,20 @@ fn a_load_is_so_many_times_the_pools_cpus_to_the_nearest_and_at_least_one() {
     assert_eq!(counts(&with_web(ratios)), [1, 1, 2, 2, 3, 4]);
     let placed = format!("{}\n[placement]\ncpus = \"1\"", with_web(ratios));
     assert_eq!(counts(&placed), [1, 1, 1, 1, 2, 2]);
-    let plan = parse_here(&with_web("load = \"2x\"")).unwrap();
+    // Of eight CPUs schedlab may use three, and a placement may name any: whether that can be
+    // had is for the run to say.
+    let confined =
+        Topology { online: (0..8).collect(), allowed: (1..4).collect(), ..Topology::default() };
+    let count = |text: &str, machine: &Topology| {
+        read::plan("p", text, Some(machine), &words()).unwrap().works[0].sets[0].count
+    };
+    let twice = with_web("load = \"2x\"");
+    assert_eq!(count(&twice, &confined), 6);
+    let placed = format!("{twice}\n[placement]\ncpus = \"0-7\"");
+    assert_eq!(count(&placed, &confined), 16);
+    let untold = Topology { allowed: CpuSet::default(), ..confined };
+    assert_eq!(count(&twice, &untold), 16, "all that are online");
+    let plan = parse_here(&twice).unwrap();
     assert!(!plan.works[0].sets[0].params.contains_key("load"), "the count says it all");
     // Beside sets it holds for those that say neither.
     let mix = "schema = 1\n[[workload]]\nname = \"m\"\nload = [\"1x\", \"2x\"]\n\

@@ -82,11 +82,23 @@ pub fn warning(taker: &Taker) -> String {
 
 /// The legend of a work's marks.
 pub fn marks(work: &WorkSummary, names: &Names, page: &mut Page) {
-    for (at, mark) in work.marks.iter().enumerate() {
+    let told = |mark: &Mark| {
         let worst = if mark.worst_of_several { "at worst: " } else { "" };
-        let text = format!("{worst}{}: {}", clean(&mark.detail), extent(mark, names));
-        page.wrapped(Tone::Warning, &format!("  {}  ", letter(at)), &text);
+        format!("{worst}{}", clean(&mark.detail))
+    };
+    for (letter, mark) in lettered(&work.marks) {
+        let text = format!("{}: {}", told(mark), extent(mark, names));
+        page.wrapped(Tone::Warning, &format!("  {letter}  "), &text);
     }
+    for mark in work.marks.iter().filter(|mark| mark.of_all_rows) {
+        page.wrapped(Tone::Warning, "  every run: ", &told(mark));
+    }
+}
+
+/// The marks that set rows apart, each with its letter.
+fn lettered<'m, 'a>(marks: &'m [Mark<'a>]) -> impl Iterator<Item = (String, &'m Mark<'a>)> {
+    let marks = marks.iter().filter(|mark| !mark.of_all_rows);
+    marks.enumerate().map(|(at, mark)| (letter(at), mark))
 }
 
 /// Why variants of a work have no numbers, or fewer.
@@ -115,12 +127,12 @@ fn extent(mark: &Mark, names: &Names) -> String {
     mark.touched.iter().map(told).collect::<Vec<_>>().join("; ")
 }
 
-/// The letters of all marks that touch a variant.
+/// The letters of all marks that touch a variant and not just all rows.
 pub fn letters_of(variant: &Variant, marks: &[Mark]) -> String {
-    let touching = marks.iter().enumerate().filter(|(_, mark)| {
+    let touching = lettered(marks).filter(|(_, mark)| {
         mark.touched.iter().any(|touched| touched.variant.name == variant.name)
     });
-    touching.map(|(at, _)| letter(at)).collect::<Vec<_>>().join(",")
+    touching.map(|(letter, _)| letter).collect::<Vec<_>>().join(",")
 }
 
 /// a to z, then aa, ab and so on.

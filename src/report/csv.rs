@@ -262,6 +262,7 @@ mod tests {
         };
         assert_eq!(value("mix load=2x", "a", "0", "want"), "0.5");
         assert_eq!(value("mix load=2x", "a", "1", "want"), "0.5");
+        assert_eq!(value("mix load=2x", "a", "0", "weight"), "1024");
         assert_eq!(value("mix load=2x", "", "0", "cpus"), "4");
         assert_eq!(value("mix load=2x", "", "0", "jain"), "1");
         assert_eq!(value("mix load=2x", "", "2", "jain"), "", "no solo run in this round");

@@ -12,6 +12,7 @@ use crate::model::{
 use crate::stats::{self, Competitor, Share};
 
 use super::summary::{CellRuns, MetricSummary};
+use super::weight::Standing;
 
 /// CPUs that a worker of a background set is taken to want where it has no solo run.
 const ASSUMED_WANT: f64 = 1.0;
@@ -50,14 +51,16 @@ type Described = (&'static str, Unit, Direction);
 const PER_WORK: [Described; 2] =
     [("cpus", Unit::Count, Direction::Neutral), ("jain", Unit::Ratio, Direction::HigherIsBetter)];
 
-/// `want`, `entitled` and `got` are CPUs, the mean over the set's workers.
-pub const PER_SET: [Described; 6] = [
+/// `want`, `entitled` and `got` are CPUs, the mean over the set's workers; `weight` is that of
+/// each of them.
+pub const PER_SET: [Described; 7] = [
     ("want", Unit::Cpus, Direction::Neutral),
     ("entitled", Unit::Cpus, Direction::Neutral),
     ("got", Unit::Cpus, Direction::Neutral),
     ("got_over_entitled", Unit::Ratio, Direction::Neutral),
     ("throughput_vs_solo", Unit::Ratio, Direction::HigherIsBetter),
     ("max_over_min", Unit::Ratio, Direction::LowerIsBetter),
+    ("weight", Unit::Count, Direction::Neutral),
 ];
 
 /// The cells of solo runs, by the likeness of their set.
@@ -119,7 +122,7 @@ pub fn fairness<'a>(
 struct Round {
     round: u32,
     work: [Reading<f64>; 2],
-    sets: Vec<[Reading<f64>; 6]>,
+    sets: Vec<[Reading<f64>; PER_SET.len()]>,
 }
 
 /// The rounds of a cell in which all its sets that have solo runs at all have them.
@@ -134,7 +137,8 @@ fn rounds(record: &Record, member: &CellRuns, of_sets: &[&[&CellRuns]]) -> Vec<R
             if solo.is_none() && !solos.is_empty() {
                 return None;
             }
-            sets.push(Competing { set, result, solo });
+            let standing = Standing::of(&member.cell.variant, set);
+            sets.push(Competing { set, result, solo, standing });
         }
         Some(judge(round, &sets, cpus))
     };
@@ -160,9 +164,7 @@ fn pool_cpus(record: &Record, member: &CellRuns, run: &RecordedRun) -> Option<us
     }
     let environment: &Environment =
         record.environments.get(run.environment as usize).unwrap_or(&record.started.environment);
-    let topology = &environment.topology;
-    let found = if topology.allowed.is_empty() { &topology.online } else { &topology.allowed };
-    Some(placement.cpus.as_ref().unwrap_or(found).len())
+    Some(placement.cpus.as_ref().unwrap_or(environment.topology.usable()).len())
 }
 
 /// A set in a run beside others, and its solo run where it has one.
@@ -170,6 +172,7 @@ struct Competing<'r> {
     set: &'r WorkerSet,
     result: &'r SetResult,
     solo: Option<&'r SetResult>,
+    standing: Standing,
 }
 
 impl Competing<'_> {
@@ -192,8 +195,11 @@ fn judge(round: u32, sets: &[Competing], cpus: usize) -> Round {
     let competitors: Vec<Vec<Competitor>> = sets
         .iter()
         .map(|set| {
-            let workers = set.result.workers.iter();
-            workers.map(|own| Competitor { want: set.want(own), got: used(own) }).collect()
+            let compete = |own: &WorkerResult| Competitor {
+                claim: set.standing.claim(set.want(own)),
+                got: used(own),
+            };
+            set.result.workers.iter().map(compete).collect()
         })
         .collect();
     let shares = stats::shares(&competitors.concat(), cpus as f64);
@@ -216,9 +222,13 @@ fn judge(round: u32, sets: &[Competing], cpus: usize) -> Round {
     Round { round, work, sets: told }
 }
 
-fn set_readings(set: &Competing, own: &[Competitor], shares: &[Share]) -> [Reading<f64>; 6] {
+fn set_readings(
+    set: &Competing,
+    own: &[Competitor],
+    shares: &[Share],
+) -> [Reading<f64>; PER_SET.len()] {
     let mean = |values: Vec<f64>| stats::mean(&values);
-    let want = mean(own.iter().map(|worker| worker.want).collect());
+    let want = mean(own.iter().map(|worker| worker.claim.want).collect());
     let got = mean(own.iter().map(|worker| worker.got).collect());
     // What is no number is entitled to nothing, which says nothing of it.
     let entitled = want.and_then(|_| mean(shares.iter().map(|share| share.entitled).collect()));
@@ -230,6 +240,7 @@ fn set_readings(set: &Competing, own: &[Competitor], shares: &[Share]) -> [Readi
         or(got.zip(due).map(|(got, due)| got / due), "it is entitled to nothing that is known"),
         throughput_vs_solo(set),
         max_over_min(&set.result.workers),
+        set.standing.weight(),
     ]
 }
 
@@ -376,7 +387,7 @@ mod tests {
         ];
         for (count, got, entitled, ratio, vs_solo) in cases {
             let (set, jain) = medians(alike(count, 0.5, &vec![got; count as usize]));
-            let expected = [0.5, entitled, got, ratio, vs_solo, 1.0].map(Some);
+            let expected = [0.5, entitled, got, ratio, vs_solo, 1.0, 1024.0].map(Some);
             assert!(close(&set, &expected), "{count} got {got}: {set:?}");
             assert!(close(&[jain], &[Some(1.0)]), "all alike: {jain:?}");
         }
@@ -384,7 +395,7 @@ mod tests {
         let got: Vec<f64> = (0..10).map(|at| if at < 5 { 0.5 } else { 0.3 }).collect();
         let (set, jain) = medians(alike(10, 0.5, &got));
         assert!(close(&set[1..4], &[Some(0.4), Some(0.4), Some(1.0)]), "{set:?}");
-        assert!(close(&set[5..], &[Some(5.0 / 3.0)]), "{set:?}");
+        assert!(close(&set[5..6], &[Some(5.0 / 3.0)]), "{set:?}");
         assert!(close(&[jain], &[Some(16.0 / 17.0)]), "4^2 / (10 * 1.7): {jain:?}");
     }
 
@@ -401,9 +412,10 @@ mod tests {
             found.metrics.iter().map(|metric| metric.median).collect()
         };
         let third = 1.0 / 3.0;
-        let b = [1.0, 2.0 * third, 0.9, 1.35, 0.9, 11.0 / 9.0].map(Some);
+        let b = [1.0, 2.0 * third, 0.9, 1.35, 0.9, 11.0 / 9.0, 1024.0].map(Some);
         assert!(close(&medians(&greedy.sets[1]), &b), "{:?}", medians(&greedy.sets[1]));
-        let hog = [Some(1.0), Some(2.0 * third), Some(2.0 * third), Some(1.0), None, None];
+        let due = Some(2.0 * third);
+        let hog = [Some(1.0), due, due, Some(1.0), None, None, Some(1024.0)];
         assert!(close(&medians(&default.sets[2]), &hog), "{:?}", medians(&default.sets[2]));
         // Four got 0.6 of their due and two 1.35: 5.1^2 / (6 * 5.085).
         let jain = greedy.metric("jain").and_then(|jain| jain.median);
@@ -422,6 +434,80 @@ mod tests {
         let fairness = summary.works[2].fairness.as_ref().unwrap();
         assert!(fairness.assumed.is_empty());
         assert!(fairness.variants[0].sets[1].metrics[4].median.is_some(), "against its solo run");
+    }
+
+    /// `spin` beside `spin` on one CPU, each with knobs of its own, under a variant of nice 10.
+    fn beside(a: &[(&str, Value)], b: &[(&str, Value)], got: [f64; 2]) -> PlanBuilder {
+        let sets = [("a", "spin", false), ("b", "burnwait", false)];
+        let mut plan = PlanBuilder::without_works(1, &["nice-10"])
+            .work("a solo", &[], &sets[..1])
+            .work("b solo", &[], &sets[1..])
+            .work("both", &[], &sets)
+            .placed("0");
+        for (at, own) in [(0, a), (1, b)] {
+            plan = plan.counts(at, &[1]).counts(2, &[1, 1]);
+            plan = plan.own_knobs(at, 0, own).own_knobs(2, at, own);
+        }
+        plan.set_knob("nice-10", "nice", Value::Int(10));
+        plan.done_in(0, 0, "nice-10", |run| run.workers(0, &[(1.0, 100.0)]));
+        plan.done_in(1, 0, "nice-10", |run| run.workers(0, &[(0.75, 100.0)]));
+        plan.done_in(2, 0, "nice-10", |run| {
+            run.workers(0, &[(got[0], 1.0)]).workers(1, &[(got[1], 1.0)])
+        });
+        plan
+    }
+
+    /// Entitled, got / entitled and weight of both sets, and Jain's index.
+    fn by_weight(plan: PlanBuilder) -> Vec<Option<f64>> {
+        let record = plan.record();
+        let summary = summarise(&record);
+        let variant = &summary.works[2].fairness.as_ref().unwrap().variants[0];
+        let mut told = Vec::new();
+        for set in &variant.sets {
+            let metrics = ["entitled", "got_over_entitled", "weight"];
+            told.extend(metrics.map(|name| set.metric(name).and_then(|metric| metric.median)));
+        }
+        told.push(variant.metric("jain").and_then(|jain| jain.median));
+        told
+    }
+
+    #[test]
+    fn who_has_more_weight_is_entitled_to_more() {
+        let nice = |n| [("nice", Value::Int(n))];
+        let policy = |word: &str| [("policy", Value::Text(word.to_string()))];
+        let (heavy, light) = (1024.0 / 1359.0, 335.0 / 1359.0);
+        // As the weights say: each got its due.
+        let told = by_weight(beside(&nice(0), &nice(5), [heavy, light]));
+        let due = [heavy, 1.0, 1024.0, light, 1.0, 335.0, 1.0].map(Some);
+        assert!(close(&told, &due), "{told:?}");
+        // Halves are not.
+        let told = by_weight(beside(&nice(0), &nice(5), [0.5, 0.5]));
+        let (a, b) = (0.5 / heavy, 0.5 / light);
+        let jain = (a + b).powi(2) / (2.0 * (a * a + b * b));
+        let even = [heavy, a, 1024.0, light, b, 335.0, jain].map(Some);
+        assert!(close(&told, &even), "{told:?}");
+        // The variant's nice holds for a set with none of its own, but not beside a policy.
+        let told = by_weight(beside(&[], &policy("idle"), [0.5, 0.5]));
+        assert!(close(&[told[2], told[5]], &[Some(110.0), Some(3.0)]), "{told:?}");
+        let told = by_weight(beside(&[], &policy("batch"), [0.5, 0.5]));
+        assert!(close(&[told[2], told[5]], &[Some(110.0), Some(1024.0)]), "{told:?}");
+        // Who wants less than its weight gives leaves the rest.
+        let told = by_weight(beside(&nice(19), &nice(-20), [0.25, 0.75]));
+        let due = [0.25, 1.0, 15.0, 0.75, 1.0, 88761.0, 1.0].map(Some);
+        assert!(close(&told, &due), "{told:?}");
+    }
+
+    #[test]
+    fn real_time_sets_are_entitled_to_their_wants_and_leave_the_rest_to_fair_ones() {
+        let policy = |word: &str| [("policy", Value::Text(word.to_string()))];
+        for word in ["fifo", "rr", "deadline"] {
+            let told = by_weight(beside(&[], &policy(word), [0.25, 0.75]));
+            let due = [Some(0.25), Some(1.0), Some(110.0), Some(0.75), Some(1.0), None, Some(1.0)];
+            assert!(close(&told, &due), "{word}: {told:?}");
+        }
+        let told = by_weight(beside(&policy("fifo"), &[], [0.5, 0.5]));
+        let due = [Some(1.0), Some(0.5), None, Some(0.0), None, Some(110.0), Some(1.0)];
+        assert!(close(&told, &due), "nothing is left: {told:?}");
     }
 
     #[test]
@@ -482,7 +568,8 @@ mod tests {
         plan.done_in(0, 0, "default", fill);
         plan.done_in(1, 0, "default", fill);
         let (set, jain) = medians(plan);
-        let expected = [Some(0.5), Some(0.5), Some(0.5), Some(1.0), Some(0.5), None];
+        let half = Some(0.5);
+        let expected = [half, half, half, Some(1.0), half, None, Some(1024.0)];
         assert!(close(&set, &expected), "{set:?}");
         assert!(close(&[jain], &[Some(1.0)]), "a mean of both would be 0.61: {jain:?}");
     }
@@ -521,7 +608,7 @@ mod tests {
         let summary = summarise(&record);
         let fairness = summary.works[1].fairness.as_ref().unwrap();
         for metric in &fairness.variants[0].sets[0].metrics {
-            let known = metric.name == "throughput_vs_solo";
+            let known = ["throughput_vs_solo", "weight"].contains(&metric.name);
             assert_eq!(metric.median.is_some(), known, "{}", metric.name);
         }
     }
@@ -545,8 +632,9 @@ mod tests {
             for (at, (want, _)) in wants.iter().enumerate() {
                 plan.done_in(at, 0, "default", |run| run.workers(0, &[(*want, 1.0)]));
             }
-            let all: Vec<f64> = wants.iter().zip(&counts)
-                .flat_map(|((want, _), &count)| vec![*want; count as usize]).collect();
+            let claim = |want| stats::Claim { want, weight: 1024.0, rank: 0 };
+            let all: Vec<stats::Claim> = wants.iter().zip(&counts)
+                .flat_map(|((want, _), &count)| vec![claim(*want); count as usize]).collect();
             let due = stats::entitlements(&all, 4.0);
             plan.done_in(sets.len(), 0, "default", |mut run| {
                 let mut from = 0;

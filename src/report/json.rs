@@ -476,6 +476,7 @@ mod tests {
         };
         assert_eq!((&a["name"], median("want")), (&"a".into(), 0.5));
         assert!((median("got_over_entitled") - 0.6).abs() < 1e-9);
+        assert_eq!(median("weight"), 1024.0);
     }
 
     #[test]

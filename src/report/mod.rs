@@ -15,6 +15,7 @@ pub mod summary;
 #[cfg(test)]
 mod testing;
 mod text;
+mod weight;
 
 use std::io::{self, Write};
 

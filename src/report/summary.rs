@@ -115,6 +115,9 @@ pub struct Mark<'a> {
     pub touched: Vec<Touched<'a>>,
     /// Whether no measured run of the work is without it.
     pub every_run: bool,
+    /// Whether it is a knob that all measured runs of the work tell of, such as the pool: it
+    /// sets no row apart, and is told once for all.
+    pub of_all_rows: bool,
 }
 
 /// A variant with the rounds that a mark stands beside.
@@ -303,6 +306,7 @@ fn marks<'a>(members: &[&CellRuns<'a>]) -> Vec<Mark<'a>> {
                     worst_of_several: false,
                     touched: Vec::new(),
                     every_run: false,
+                    of_all_rows: false,
                 });
                 if mark.detail != detail {
                     mark.worst_of_several = true;
@@ -339,6 +343,7 @@ fn with_extent<'a>(mut mark: Mark<'a>, members: &[&CellRuns<'a>]) -> Mark<'a> {
     let runs: usize = members.iter().map(|cell| measured(cell)).sum();
     let touched: usize = mark.touched.iter().map(|touched| touched.rounds.len()).sum();
     mark.every_run = runs > 1 && touched == runs;
+    mark.of_all_rows = matches!(mark.kind, MarkKind::Knob(_)) && touched == runs;
     mark
 }
 

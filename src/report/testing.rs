@@ -113,6 +113,14 @@ impl PlanBuilder {
         })
     }
 
+    /// Gives the set at `set` of a work knobs of its own; to be called before runs are added.
+    pub fn own_knobs(self, work: usize, set: usize, knobs: &[(&str, Value)]) -> Self {
+        self.change(work, |work| {
+            let knobs = knobs.iter().map(|(knob, value)| (knob.to_string(), value.clone()));
+            work.sets[set].knobs.extend(knobs);
+        })
+    }
+
     fn change(mut self, work: usize, change: impl Fn(&mut Work)) -> Self {
         let started = &mut self.record.started;
         let per_work = started.plan.variants.len();

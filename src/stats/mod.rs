@@ -7,6 +7,6 @@ mod histogram;
 mod standard;
 
 pub use estimate::{Interval, NoRatio, Ratio, cv, jain, mean, median, nearest_rank, paired_ratio};
-pub use fairness::{Competitor, Share, entitlements, max_over_min, shares};
+pub use fairness::{Claim, Competitor, Share, entitlements, max_over_min, shares};
 pub use histogram::{Histogram, Recorder, bucket_of, bucket_range};
 pub use standard::{StandardInput, StandardWorker, standard_metrics};

@@ -21,11 +21,10 @@ mod task;
 mod testing;
 mod validate;
 
-use std::collections::BTreeMap;
-
 use crate::model::{Field, Value};
 use crate::sys::Host;
 
+pub use crate::model::merged_knobs as merged;
 pub use apply::{Applied, ApplyError, UndoError, Undone, apply};
 pub use check::check;
 pub use journal::Journal;
@@ -118,26 +117,10 @@ pub fn task_fields() -> Vec<Field> {
     knobs.map(|knob| knob.field()).collect()
 }
 
-/// Knobs that mean something under some policies only: a set with a policy of its own does
-/// not take the variant's.
-const OF_A_POLICY: [&str; 6] = ["priority", "runtime", "deadline", "period", "nice", "slice"];
-
-/// What holds for the workers of a set: the variant's knobs, each replaced by the set's own
-/// of its name. Which of them go together is for [`validate`] to say.
-pub fn merged(
-    variant: &BTreeMap<String, Value>,
-    own: &BTreeMap<String, Value>,
-) -> BTreeMap<String, Value> {
-    let mut knobs = variant.clone();
-    if own.contains_key("policy") {
-        knobs.retain(|knob, _| !OF_A_POLICY.contains(&knob.as_str()));
-    }
-    knobs.extend(own.clone());
-    knobs
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]

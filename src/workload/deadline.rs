@@ -59,7 +59,13 @@ const SPEC: Spec = Spec {
     metrics: &METRICS,
 };
 
-const METRICS: [MetricSpec; 3] = [
+const METRICS: [MetricSpec; 4] = [
+    MetricSpec {
+        name: "met_ratio",
+        unit: Unit::Ratio,
+        direction: Direction::HigherIsBetter,
+        about: "share of releases whose deadline was met: 1 - miss_ratio",
+    },
     MetricSpec {
         name: "miss_ratio",
         unit: Unit::Ratio,
@@ -78,7 +84,7 @@ const METRICS: [MetricSpec; 3] = [
         unit: Unit::Ns,
         direction: Direction::LowerIsBetter,
         about: "the least that must be added to the deadline for 99.9 % to be met, to 0.8 % \
-                of the response",
+                of the response; of fewer than 1,000 releases none may miss",
     },
 ];
 
@@ -195,6 +201,7 @@ impl Load for Set {
         let tally = Tally::of(measured, self.terms, self.workers);
         let response = &measured.histograms[RESPONSE];
         let values = [
+            tally.miss_ratio().map(|missed| 1.0 - missed),
             tally.miss_ratio(),
             tally.lateness_max_ns(response, self.terms.deadline_ns),
             tally.tolerance_ns(response, self.terms.deadline_ns),
@@ -376,9 +383,25 @@ mod tests {
         measured
     }
 
+    /// All but the first, which is what the second leaves.
     fn metrics(measured: &Measured, workers: u64) -> [Reading<f64>; 3] {
         let metrics = Set { terms: TERMS, workers }.metrics(measured);
-        metrics.into_iter().map(|metric| metric.value).collect::<Vec<_>>().try_into().unwrap()
+        let named: Vec<&str> = metrics.iter().map(|metric| metric.name.as_str()).collect();
+        assert_eq!(named, ["met_ratio", "miss_ratio", "lateness_max", "tolerance"]);
+        let values = metrics.into_iter().map(|metric| metric.value).collect::<Vec<_>>();
+        let [met, missed, max, tolerance] = values.try_into().unwrap();
+        assert_eq!(met, missed.clone().map(|missed| 1.0 - missed));
+        [missed, max, tolerance]
+    }
+
+    #[test]
+    fn the_share_of_deadlines_that_were_met_is_told() {
+        let met = |measured: &Measured, workers| {
+            Set { terms: TERMS, workers }.metrics(measured).remove(0).value
+        };
+        assert_eq!(met(&measured(10, &[(MS, 750), (9 * MS, 250)]), 1), Reading::Known(0.75));
+        assert_eq!(met(&measured(10, &[(MS, 998)]), 2), Reading::Known(0.5), "one never answers");
+        assert_eq!(met(&measured(0, &[]), 1), Reading::Unknown(NO_RELEASE.to_string()));
     }
 
     #[test]

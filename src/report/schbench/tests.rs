@@ -404,27 +404,22 @@ fn others_that_had_much_of_the_pool_and_another_kernel_are_told() {
 fn names_from_outside_act_on_nothing() {
     let escape = "\x1b[2J\x1b]0;owned\x07\u{9b}31m\r\n\u{202e}gpj";
     assert_snapshot!(table(testing::hostile(escape), Options::default()), @r"
-    F256 N5 threads=4        \u{1b}[2J\u{1b}]0;own…#1 a,b,c
-    Wakeup  (usec): 99.0th:                               ?
-    Request (usec): 99.0th:                               ?
-    RPS    (count): 50.0th:                               ?
+    F256 N5 threads=4        \u{1b}[2J\u{1b}]0;own…#1 a  \u{1b}[2J\u{1b}]0;own…#2 a
+    Wakeup  (usec): 99.0th:                           ?                           ?
+    Request (usec): 99.0th:                           ?                           ?
+    RPS    (count): 50.0th:                           ?                           ?
 
-    F256 N5 threads=4        \u{1b}[2J\u{1b}]0;own…#2 a,b,c
-    Wakeup  (usec): 99.0th:                               ?
-    Request (usec): 99.0th:                               ?
-    RPS    (count): 50.0th:                               ?
-
-    F256 N5 threads=4                                  gone
-    Wakeup  (usec): 99.0th:                               -
-    Request (usec): 99.0th:                               -
-    RPS    (count): 50.0th:                               -
+    F256 N5 threads=4                              gone
+    Wakeup  (usec): 99.0th:                           -
+    Request (usec): 99.0th:                           -
+    RPS    (count): 50.0th:                           -
       ?  Wakeup, Request, RPS of every variant: the run does not report it
       a  \u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\r\n\u{202e}gpj: every run
-      b  \u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\r\n\u{202e}gpj asked
-         \u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\r\n\u{202e}gpj, kernel took else:
-         every run
-      c  \u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\r\n\u{202e}gpj asked b, not read
-         back: \u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\r\n\u{202e}gpj: every run
+      every run: \u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\r\n\u{202e}gpj asked
+                 \u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\r\n\u{202e}gpj, kernel took
+                 else
+      every run: \u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\r\n\u{202e}gpj asked b, not
+                 read back: \u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\r\n\u{202e}gpj
       failed  gone in rounds 0, 1:
               \u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\r\n\u{202e}gpj
       runs    \u{1b}[2J\u{1b}]0;own…#1 2 of 2, \u{1b}[2J\u{1b}]0;own…#2 2 of 2, gone

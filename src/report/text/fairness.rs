@@ -1,6 +1,7 @@
 //! The table of a work's fairness: each variant with its sets below it, and what its words
 //! mean. Pure.
 
+use crate::model::Unit;
 use crate::report::Options;
 use crate::report::beside::Names;
 use crate::report::fairness::{SetFairness, VariantFairness, WorkFairness};
@@ -10,8 +11,9 @@ use crate::report::summary::MetricSummary;
 
 use super::table::{Column, Notes, bands, lines, name_columns, noted};
 
-/// Metrics of a set as columns, each with its header.
-const COLUMNS: [(&str, [&str; 2]); 5] = [
+/// Metrics of a set as columns, each with its header; the first where sets differ in it.
+const COLUMNS: [(&str, [&str; 2]); 6] = [
+    ("weight", ["", "weight"]),
     ("want", ["want", "CPUs"]),
     ("entitled", ["entitled", "CPUs"]),
     ("got", ["got", "CPUs"]),
@@ -21,6 +23,8 @@ const COLUMNS: [(&str, [&str; 2]); 5] = [
 
 const LEGEND: &str =
     "want: CPUs of a worker alone; entitled: max-min fair share; rate: operations/s";
+const WEIGHTED: &str = "want: CPUs of a worker alone; entitled: max-min fair share in \
+                        proportion to weight; weight: 1024 at nice 0; rate: operations/s";
 
 /// The table where there is one, and why there is none to who asks for all.
 pub fn show(
@@ -39,7 +43,8 @@ pub fn show(
             }
             lines.iter().for_each(|line| page.line(Tone::Plain, line));
         }
-        page.wrapped(Tone::Plain, "", LEGEND);
+        let legend = if weights_differ(fairness) { WEIGHTED } else { LEGEND };
+        page.wrapped(Tone::Plain, "", legend);
         for set in &fairness.assumed {
             let text = "is taken to want a CPU a worker, as it has no solo run, and is not in \
                         Jain's index";
@@ -64,6 +69,17 @@ pub fn show(
     }
 }
 
+/// Within a variant: a weight that all workers have changes nothing.
+fn weights_differ(fairness: &WorkFairness) -> bool {
+    fairness.variants.iter().any(|variant| {
+        let weight = |found: &SetFairness| {
+            let metric = found.metric("weight");
+            metric.map(|metric| (metric.median, metric.unknown.clone()))
+        };
+        variant.sets.windows(2).any(|pair| weight(&pair[0]) != weight(&pair[1]))
+    })
+}
+
 fn heading(first: &VariantFairness) -> String {
     match first.metric("cpus").and_then(|cpus| cpus.median) {
         Some(1.0) => "fairness on 1 CPU".to_string(),
@@ -86,11 +102,13 @@ fn tables(
     let rows = fairness.variants.iter().map(own).collect();
     let first = Column { header: header(["variant", "  set"]), rows };
     let mut columns: Vec<Column> = Vec::new();
-    for (name, title) in COLUMNS {
+    let told = if weights_differ(fairness) { &COLUMNS[..] } else { &COLUMNS[1..] };
+    for &(name, title) in told {
         let rows = fairness.variants.iter().map(|variant| {
             let cells = variant.sets.iter().map(|found| {
                 // A line below the table says why.
-                let assumed = fairness.assumed.iter().any(|set| set.name == found.set.name);
+                let assumed = name != "weight"
+                    && fairness.assumed.iter().any(|set| set.name == found.set.name);
                 match found.metric(name) {
                     Some(MetricSummary { median: None, .. }) if assumed => "-".to_string(),
                     metric => cell(metric, notes),
@@ -122,6 +140,10 @@ fn set_name(found: &SetFairness, at: usize, columns: usize) -> String {
 }
 
 fn cell(metric: Option<&MetricSummary>, notes: &mut Notes) -> String {
-    let shown = |value: f64| if value == 0.0 { "0".to_string() } else { show::ratio(value) };
+    let shown = |value: f64| match metric {
+        _ if value == 0.0 => "0".to_string(),
+        Some(metric) if metric.unit == Unit::Count => value.to_string(),
+        _ => show::ratio(value),
+    };
     metric.map_or(String::new(), |metric| noted(metric.median.map(shown), metric, notes))
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
 
 use super::*;
-use crate::model::{DisturbanceKind, Event};
+use crate::model::{DisturbanceKind, Event, Reading, Value};
 use crate::report::beside::letter;
 use crate::report::testing::{self, PlanBuilder};
 
@@ -81,6 +81,45 @@ fn sets_that_compete_with_solo_runs_have_a_table_of_fairness() {
     assert!(!shown(0).contains("fairness on") && !shown(0).contains("fairness:"));
     let why = "fairness: no solo run of b: `solo = true` adds them\n";
     assert!(!shown(1).contains("fairness on") && shown(1).contains(why), "{}", shown(1));
+}
+
+#[test]
+fn weights_are_shown_where_they_differ_within_a_variant() {
+    let nice = |n| [("nice", Value::Int(n))];
+    let fifo = [("policy", Value::Text("fifo".to_string()))];
+    let with = |a: &[(&str, Value)], b: &[(&str, Value)], hog: &[(&str, Value)]| {
+        // Knobs are part of what a solo run is looked for by.
+        let plan = testing::competing().own_knobs(0, 0, a).own_knobs(1, 0, b);
+        let plan = plan.own_knobs(2, 0, a).own_knobs(2, 1, b).own_knobs(2, 2, hog);
+        text(plan, Options::default())
+    };
+    let shown = with(&nice(0), &nice(5), &fifo);
+    assert_snapshot!(part(&shown, "fairness on", "\nValues"), @r"
+    fairness on 4 CPUs
+    variant           want  entitled    got     got /  rate /  Jain's
+      set    weight   CPUs      CPUs   CPUs  entitled    solo   index
+    -----------------------------------------------------------------
+    default                                                     0.980
+      a        1024  0.500     0.500  0.500     1.000   1.000
+      b         335  1.000     0.500  0.667     1.333   0.667
+      hog     - [1]  1.000     1.000  0.667     0.667       -
+    greedy                                                      0.758
+      a        1024  0.500     0.500  0.300     0.600   0.600
+      b         335  1.000     0.500  0.900     1.800   0.900
+      hog     - [1]  1.000     1.000  0.667     0.667       -
+    want: CPUs of a worker alone; entitled: max-min fair share in proportion to
+    weight; weight: 1024 at nice 0; rate: operations/s
+    background hog is taken to want a CPU a worker, as it has no solo run, and is
+    not in Jain's index
+
+      [1] policy fifo of priority 1 is served before any weight
+    ");
+    let alike = with(&nice(5), &nice(5), &nice(5));
+    assert!(alike.contains("fairness on") && !alike.contains("weight"), "{alike}");
+    // Two ranks that have no weight.
+    let rr = [("policy", Value::Text("rr".to_string())), ("priority", Value::Int(2))];
+    assert!(with(&fifo, &rr, &fifo).contains("weight"));
+    assert!(!with(&fifo, &fifo, &fifo).contains("weight"));
 }
 
 #[test]
@@ -277,6 +316,49 @@ fn a_plan_that_others_had_much_of_the_pool_is_warned_of_before_its_figures() {
     runs): these figures are of another experiment; see the marks below
     ");
     assert_snapshot!(part(&shown, "  a  ", "\n"), @"  a  at worst: 50 % of the pool: every run");
+}
+
+#[test]
+fn what_a_pool_became_is_told_once_and_marks_no_row() {
+    let mut plan = PlanBuilder::new(2, &["base", "other"]);
+    let became = |form: &str| Reading::Known(format!("cgroup v2 cpuset, no partition: {form}"));
+    for round in 0..2 {
+        plan.done(round, "base", |run| {
+            let run = run.knob("pool", "bench", became("EBUSY"));
+            run.metric("throughput", 10.0).disturbed(DisturbanceKind::Steal, "1 % stolen")
+        });
+        plan.done(round, "other", |run| {
+            let run = run.knob("pool", "bench", became("EBUSY"));
+            let run = run.knob("slice", "50us", Reading::Known("100us".to_string()));
+            run.metric("throughput", 10.0)
+        });
+    }
+    let shown = text(plan.clone(), Options::default());
+    assert_snapshot!(part(&shown, "base a", "\nValues"), @r"
+    base a                 10.00
+    other b                10.00
+      ratio                1.000
+      95 % interval  1.000-1.000
+
+      a  1 % stolen: base in every round
+      b  slice asked 50us, kernel took 100us: other in every round
+      every run: pool bench: cgroup v2 cpuset, no partition: EBUSY
+    ");
+    // One run without, or one that became something else: then rows differ, and are marked.
+    plan.done(1, "other", |run| {
+        let other = Reading::Known("affinity: no cpuset here".to_string());
+        run.metric("throughput", 10.0).knob("pool", "bench", other)
+    });
+    let shown = text(plan, Options::default());
+    assert!(!shown.contains("every run:"), "{shown}");
+    assert!(shown.contains("\nbase a,c ") && shown.contains("\nother b,c,d "), "{shown}");
+    // The only run there is.
+    let mut plan = PlanBuilder::new(1, &["base"]);
+    plan.done(0, "base", |run| {
+        run.metric("throughput", 10.0).knob("pool", "bench", became("EBUSY"))
+    });
+    let shown = text(plan, Options::default());
+    assert!(shown.contains("\nbase  ") && shown.contains("\n  every run: pool"), "{shown}");
 }
 
 #[test]
