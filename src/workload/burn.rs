@@ -9,6 +9,8 @@
 //! operation costs. Kept in registers it costs a fifth, and the words of a `.bench` file would ask
 //! for another load than they were written for.
 
+use std::arch::asm;
+
 use bytemuck::Zeroable;
 
 const OPS_PER_KOP: u32 = 1_000;
@@ -21,27 +23,10 @@ struct Buffer([u32; WORDS]);
 /// One worker's buffer and what its loop keeps beside it.
 pub struct Burner {
     buffer: Box<Buffer>,
-    place: Memory<usize>,
-    bound: Memory<usize>,
-    counter: Memory<u32>,
-    left: Memory<u32>,
-}
-
-/// A variable that every use reads from memory or writes to it.
-struct Memory<T>(T);
-
-impl<T: Copy> Memory<T> {
-    #[inline(always)]
-    fn get(&self) -> T {
-        // SAFETY: a live reference. Volatile, so that the compiler keeps it in no register.
-        unsafe { (&raw const self.0).read_volatile() }
-    }
-
-    #[inline(always)]
-    fn set(&mut self, value: T) {
-        // SAFETY: a live exclusive reference. Volatile as in `get`.
-        unsafe { (&raw mut self.0).write_volatile(value) }
-    }
+    place: usize,
+    bound: usize,
+    counter: u32,
+    left: u32,
 }
 
 impl Burner {
@@ -50,29 +35,41 @@ impl Burner {
         let mut buffer: Box<Buffer> = bytemuck::zeroed_box();
         // Not zero: storing zeros into fresh zeroed memory may be left out by the compiler.
         buffer.0.fill(1);
-        let (place, bound) = (Memory(0), Memory(WORDS));
-        Burner { buffer, place, bound, counter: Memory(0), left: Memory(0) }
+        Burner { buffer, place: 0, bound: WORDS, counter: 0, left: 0 }
     }
 
     /// One kilo-operation: a thousand words, one after the other around the buffer, are each
     /// read, changed by the counter and written back.
     #[inline(never)]
     pub fn burn_kop(&mut self) {
-        self.left.set(OPS_PER_KOP);
-        while self.left.get() > 0 {
-            self.left.set(self.left.get() - 1);
-            self.place.set(self.place.get() + 1);
-            if self.place.get() >= self.bound.get() {
-                self.place.set(0);
+        self.left = OPS_PER_KOP;
+        loop {
+            self.to_memory();
+            if self.left == 0 {
+                return;
             }
-            let count = self.counter.get();
-            self.counter.set(count.wrapping_add(1));
+            self.left -= 1;
+            self.place += 1;
+            self.to_memory();
+            if self.place >= self.bound {
+                self.place = 0;
+            }
+            let count = self.counter;
+            self.counter = count.wrapping_add(1);
+            self.to_memory();
             // The place is below the bound, which is the number of words: the remainder only spares
             // the check.
-            let word: *mut u32 = &mut self.buffer.0[self.place.get() % WORDS];
-            // SAFETY: `word` comes from a live exclusive reference. Volatile, so that each
-            // operation is done, one at a time, whatever the compiler knows of the buffer.
-            unsafe { word.write_volatile(word.read_volatile() ^ count) };
+            self.buffer.0[self.place % WORDS] ^= count;
+        }
+    }
+
+    /// Here all variables and the whole buffer are in memory, and nothing of them in registers.
+    #[inline(always)]
+    fn to_memory(&mut self) {
+        // SAFETY: no instruction at all; it only may have read and written what the reference
+        // leads to.
+        unsafe {
+            asm!("/* {0} */", in(reg) &raw mut *self, options(nostack, preserves_flags));
         }
     }
 }

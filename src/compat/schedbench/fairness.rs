@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{MAX_CPU, Reading};
 use crate::report::shortened;
-use crate::stats;
+use crate::stats::{self, Claim};
 
 use super::file::{Plan, Run, WorkerSet};
 use super::results::{RunFigures, SetFigures, WorkerFigures, throughput};
@@ -245,8 +245,10 @@ fn entitled(cpus: &Reading<usize>, sets: &[Competing]) -> Reading<Vec<f64>> {
         (_, Reading::Unknown(why)) => return Reading::Unknown(why),
         (Reading::Known(cpus), Reading::Known(wants)) => (*cpus, wants),
     };
-    let of_set = |(set, &want): (&Competing, &f64)| vec![want; set.workers.len()];
-    let of_workers: Vec<f64> = sets.iter().zip(&wants).flat_map(of_set).collect();
+    // One scheduler for all, and no weights in a `.bench` file.
+    let claim = |want| Claim { want, weight: 1.0, rank: 0 };
+    let of_set = |(set, &want): (&Competing, &f64)| vec![claim(want); set.workers.len()];
+    let of_workers: Vec<Claim> = sets.iter().zip(&wants).flat_map(of_set).collect();
     let granted = stats::entitlements(&of_workers, cpus as f64);
     // Workers of a set want the same and are entitled to the same.
     let firsts = sets.iter().scan(0, |next, set| {
