@@ -44,19 +44,19 @@ impl Burner {
     pub fn burn_kop(&mut self) {
         self.left = OPS_PER_KOP;
         loop {
-            self.to_memory();
+            self.spill();
             if self.left == 0 {
                 return;
             }
             self.left -= 1;
             self.place += 1;
-            self.to_memory();
+            self.spill();
             if self.place >= self.bound {
                 self.place = 0;
             }
             let count = self.counter;
             self.counter = count.wrapping_add(1);
-            self.to_memory();
+            self.spill();
             // The place is below the bound, which is the number of words: the remainder only spares
             // the check.
             self.buffer.0[self.place % WORDS] ^= count;
@@ -65,7 +65,7 @@ impl Burner {
 
     /// Here all variables and the whole buffer are in memory, and nothing of them in registers.
     #[inline(always)]
-    fn to_memory(&mut self) {
+    fn spill(&mut self) {
         // SAFETY: no instruction at all; it only may have read and written what the reference
         // leads to.
         unsafe {
