@@ -21,7 +21,7 @@ use crate::model::{
     MemoryPlacement, Outcome, RunSpec, Window, show_duration,
 };
 use crate::probe::disturbance::{Own, Watch};
-use crate::sys::{self, Host, clock, fork, thread, topology};
+use crate::sys::{self, Host, clock, fork, signal, thread, topology};
 use crate::variant::{self, Journal};
 
 use super::{Backend, Ended};
@@ -104,6 +104,7 @@ impl Backend for Local {
         cancel: &AtomicBool,
         on_window: &mut dyn FnMut(Window),
     ) -> Ended {
+        let _changes = changes(&spec.cell).then(signal::Changes::begin);
         let applied = match variant::apply(&spec.cell, &self.host, &self.journal) {
             Ok(applied) => applied,
             Err(error) => return failed(error.to_string()),
@@ -148,6 +149,11 @@ impl Backend for Local {
             Err(error) => failed(format!("{error}; hint: schedlab restore")),
         }
     }
+}
+
+/// Whether a run of the cell may change what outlives it.
+fn changes(cell: &Cell) -> bool {
+    !cell.variant.knobs.is_empty() || cell.placement.pool.is_some()
 }
 
 /// CPU time of a run.
