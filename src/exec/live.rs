@@ -55,8 +55,7 @@ impl Live {
     /// Fails if a worker has failed.
     pub fn look(&self) -> Result<Look, String> {
         self.crew.look_for_failures()?;
-        let mut look =
-            Look { at_ns: 0, ops: 0, counters: [0; MAX_COUNTERS], workers: Vec::new() };
+        let mut look = Look { at_ns: 0, ops: 0, counters: [0; MAX_COUNTERS], workers: Vec::new() };
         for member in self.crew.members() {
             let (ops, counters) = (member.slot.ops(), member.slot.counters());
             look.ops += ops;

@@ -9,7 +9,8 @@ use crate::model::{Params, Raw, WorkerKind};
 use crate::sys::{clock, shared};
 
 use super::{
-    Control, Load, MAX_COUNTERS, Measured, Pool, Recorders, Request, Slot, Worker, WorkerCounts, Workload,
+    Control, Load, MAX_COUNTERS, Measured, Pool, Recorders, Request, Slot, Worker, WorkerCounts,
+    Workload,
 };
 
 /// Parameters with the defaults filled in, as the plan parser does it.
