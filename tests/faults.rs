@@ -45,6 +45,12 @@ fn children(pid: u32) -> Vec<u32> {
     text.unwrap_or_default().split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
+/// The process group of a process.
+fn group_of(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(2)?.parse().ok()
+}
+
 /// The runner of a schedlab process, once it has started `workers` threads or processes.
 pub fn runner(schedlab: u32, workers: usize) -> u32 {
     wait_for("the runner's workers", || {
@@ -130,6 +136,47 @@ fn an_interrupt_leaves_a_resumable_plan_and_no_process() {
     self::runner(resumed.id(), 3);
     signal(resumed.id(), "-TERM");
     assert_eq!(resumed.wait_with_output().unwrap().status.code(), Some(130));
+}
+
+/// Two signals that come together: the first is not acted on yet when the second comes.
+#[test]
+fn a_second_signal_ends_it_at_once_and_names_what_undoes_the_changes() {
+    for (variant, told) in [("[[variant]]\nname = \"v\"\nnice = 1\n", true), ("", false)] {
+        let home = tempfile::tempdir().unwrap();
+        let plan = format!("{}{variant}", endless("use = \"spin\""));
+        let schedlab = start(home.path(), &plan);
+        let runner = runner(schedlab.id(), 1);
+        signal(schedlab.id(), "-STOP");
+        signal(schedlab.id(), "-INT");
+        signal(schedlab.id(), "-TERM");
+        signal(schedlab.id(), "-CONT");
+        let output = schedlab.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{output:?}");
+        let said = stderr(&output);
+        assert_eq!(said.contains("second signal"), told, "{said}");
+        assert_eq!(said.ends_with("hint: schedlab restore\n"), told, "{said}");
+        assert!(!said.contains("--resume"), "it was not at once: {said}");
+        assert_gone(runner);
+    }
+}
+
+#[test]
+fn a_run_that_failed_leaves_no_process_that_counts_against_the_limits_of_the_next() {
+    let home = tempfile::tempdir().unwrap();
+    let workload = "use = \"spin\"\ncount = 200\nworkers = \"processes\"";
+    let text = plan("duration = \"50ms\"\nwindow = \"50ms\"", workload);
+    let text = text.replace("rounds = 1", "rounds = 2");
+    let schedlab = start(home.path(), &text);
+    let first = runner(schedlab.id(), 200);
+    signal(first, "-KILL");
+    wait_for("the next runner", || {
+        let leads = |child: &u32| *child != first && group_of(*child) == Some(*child);
+        children(schedlab.id()).into_iter().find(leads)
+    });
+    // When the next run begins nobody of the one before is there, dead or alive.
+    let left = children(schedlab.id()).into_iter().filter(|child| group_of(*child) == Some(first));
+    assert_eq!(left.collect::<Vec<_>>(), [0; 0], "of runner {first}");
+    schedlab.wait_with_output().unwrap();
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! Order of a run: apply the variant's cgroup and machine knobs and make the pool (journalled),
 //! start the runner, put it into its cgroups, begin to watch for disturbances, give it the run, collect
-//! its words, end the watch, kill what is left of its process group, undo the knobs.
+//! its words, kill what is left of its process group and wait until it is gone, end the watch,
+//! undo the knobs.
 
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
@@ -21,7 +22,7 @@ use crate::model::{
     MemoryPlacement, Outcome, RunSpec, Window, show_duration,
 };
 use crate::probe::disturbance::{Own, Watch};
-use crate::sys::{self, Host, clock, fork, thread, topology};
+use crate::sys::{self, Host, clock, fork, signal, thread, topology};
 use crate::variant::{self, Journal};
 
 use super::{Backend, Ended};
@@ -32,6 +33,9 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(200);
 /// A runner that has said its last word is given this long to exit.
 const EXIT_LIMIT: Duration = Duration::from_secs(10);
+/// What a run leaves is killed, and given this long to be gone: dead processes count against
+/// the limits that the next run starts its workers under.
+const GONE_LIMIT: Duration = Duration::from_secs(5);
 /// How much of a runner's standard error is kept for the reason of a failure.
 const STDERR_BYTES: u64 = 4096;
 
@@ -48,6 +52,7 @@ impl Local {
     /// workers a runner would else wait for seconds until somebody empties its pipe.
     pub fn new(state: &Path) -> Result<Local, String> {
         thread::serve_promptly();
+        fork::adopt_orphans();
         let unwritable = |error: io::Error| format!("cannot write to {}: {error}", state.display());
         let journal = Journal::open(state).map_err(unwritable)?;
         let turn = File::create(state.join("measuring.lock")).map_err(unwritable)?;
@@ -104,6 +109,7 @@ impl Backend for Local {
         cancel: &AtomicBool,
         on_window: &mut dyn FnMut(Window),
     ) -> Ended {
+        let _changes = changes(&spec.cell).then(signal::Changes::begin);
         let applied = match variant::apply(&spec.cell, &self.host, &self.journal) {
             Ok(applied) => applied,
             Err(error) => return failed(error.to_string()),
@@ -148,6 +154,11 @@ impl Backend for Local {
             Err(error) => failed(format!("{error}; hint: schedlab restore")),
         }
     }
+}
+
+/// Whether a run of the cell may change what outlives it.
+fn changes(cell: &Cell) -> bool {
+    !cell.variant.knobs.is_empty() || cell.placement.pool.is_some()
 }
 
 /// CPU time of a run.
@@ -203,6 +214,8 @@ struct Runner {
     child: Child,
     words: Receiver<Result<FromRunner, String>>,
     stderr: Option<JoinHandle<String>>,
+    /// Nothing is left of it, and its number may be another's.
+    gone: bool,
 }
 
 impl Runner {
@@ -222,7 +235,7 @@ impl Runner {
         let words = listen(stdout);
         let stderr = std::thread::spawn(move || keep_end(stderr));
         let pid = child.id() as i32;
-        let runner = Runner { child, words, stderr: Some(stderr) };
+        let runner = Runner { child, words, stderr: Some(stderr), gone: false };
         adopt(pid).map_err(|error| format!("the runner's cgroup: {error}"))?;
         let mut line = serde_json::to_vec(spec).map_err(|error| error.to_string())?;
         line.push(b'\n');
@@ -284,9 +297,16 @@ impl Runner {
 
     /// Leaves no process of the run behind.
     fn end(&mut self) {
-        fork::kill_group(self.child.id() as i32);
+        if self.gone {
+            return;
+        }
+        let group = self.child.id() as i32;
+        fork::kill_group(group);
         // The group is dead or dying; a failure here means that the child is collected already.
         _ = self.child.wait();
+        // Worker processes may be dying still; what the kernel does not end in time, it ends.
+        fork::await_end_of_group(group, GONE_LIMIT);
+        self.gone = true;
     }
 }
 

@@ -8,7 +8,7 @@ use crate::model::{Cell, Metric, Placement, Reading, Variant, Work, WorkerSet};
 use crate::stats::Histogram;
 use crate::sys::task::TaskReader;
 use crate::sys::{Host, clock, thread};
-use crate::workload::{MAX_COUNTERS, Measured};
+use crate::workload::{MAX_COUNTERS, Measured, WorkerCounts};
 
 use super::crew::Crew;
 
@@ -28,6 +28,7 @@ pub struct Look {
     pub ops: u64,
     /// By the index of the workload's counters, likewise.
     pub counters: [u64; MAX_COUNTERS],
+    workers: Vec<WorkerCounts>,
 }
 
 impl Live {
@@ -54,10 +55,13 @@ impl Live {
     /// Fails if a worker has failed.
     pub fn look(&self) -> Result<Look, String> {
         self.crew.look_for_failures()?;
-        let mut look = Look { at_ns: 0, ops: 0, counters: [0; MAX_COUNTERS] };
+        let mut look = Look { at_ns: 0, ops: 0, counters: [0; MAX_COUNTERS], workers: Vec::new() };
         for member in self.crew.members() {
-            look.ops += member.slot.ops();
-            look.counters.iter_mut().zip(member.slot.counters()).for_each(|(sum, own)| *sum += own);
+            let (ops, counters) = (member.slot.ops(), member.slot.counters());
+            look.ops += ops;
+            look.counters.iter_mut().zip(counters).for_each(|(sum, own)| *sum += own);
+            let wall_ns = clock::monotonic_ns() - self.started_ns;
+            look.workers.push(WorkerCounts { wall_ns, ops, counters });
         }
         look.at_ns = clock::monotonic_ns() - self.started_ns;
         Ok(look)
@@ -92,6 +96,7 @@ impl Live {
             window_ops_per_s: Vec::new(),
             counters: look.counters,
             histograms: self.histograms().into_iter().map(|(_, histogram)| histogram).collect(),
+            workers: look.workers.clone(),
         })
     }
 

@@ -7,10 +7,10 @@ use crate::model::{
 use crate::stats::{self, Histogram, StandardInput, StandardWorker};
 use crate::sys::{Host, policy_of};
 use crate::variant;
-use crate::workload::{self, MAX_COUNTERS, Spec};
+use crate::workload::{self, MAX_COUNTERS, Spec, WorkerCounts};
 
 use super::crew::{Crew, Member};
-use super::measure::{Measured, WorkerMeasured};
+use super::measure::{Measured, Sample, WorkerMeasured};
 
 pub fn assemble(
     spec: &RunSpec,
@@ -77,8 +77,14 @@ fn measure_set(crew: &Crew, position: usize, set: &WorkerSet, measured: &Measure
         window_ops_per_s: windows,
         counters,
         histograms,
+        workers: own().map(|(_, worker)| worker_counts(worker)).collect(),
     }));
     result
+}
+
+fn worker_counts(worker: &WorkerMeasured) -> WorkerCounts {
+    let Sample { at_ns, ops, counters, .. } = worker.total;
+    WorkerCounts { wall_ns: at_ns, ops, counters }
 }
 
 /// A worker set's standard metrics and histograms, which are the first of its workload's. Pure.

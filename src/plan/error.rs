@@ -1,21 +1,26 @@
 //! What is wrong with a plan: all of it, each with its place, in words and with a caret.
 //!
 //! Text of a plan goes to terminals here, so characters that steer one (controls, bidi
-//! overrides) are replaced by printable ones of the same length in bytes.
+//! overrides) are replaced by printable ones of the same length in bytes; and of a line that
+//! is longer than a terminal is wide only what is around the place is shown: the wrong file
+//! may be one line of a MiB.
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 
-use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource};
+use miette::{
+    Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteError,
+    MietteSpanContents, SourceCode, SourceSpan, SpanContents,
+};
 
 /// One error, found at bytes `span` of the text.
 #[derive(Debug, Clone)]
-pub struct Fault {
-    pub span: Range<usize>,
-    pub message: String,
-    pub label: &'static str,
-    pub hint: String,
+struct Fault {
+    span: Range<usize>,
+    message: String,
+    /// What stands at the caret; none where the text is not to be shown.
+    label: Option<&'static str>,
+    hint: String,
 }
 
 /// Collects faults while the rest of the plan is read.
@@ -31,7 +36,13 @@ impl Faults {
         hint: impl Into<String>,
     ) {
         let (message, hint) = (message.into(), hint.into());
-        self.0.push(Fault { span: span.clone(), message, label, hint });
+        self.0.push(Fault { span: span.clone(), message, label: Some(label), hint });
+    }
+
+    /// A fault of the whole text, of which no part says more than another.
+    pub fn add_of_all(&mut self, message: impl Into<String>, hint: impl Into<String>) {
+        let (message, hint) = (message.into(), hint.into());
+        self.0.push(Fault { span: 0..0, message, label: None, hint });
     }
 
     pub fn is_empty(&self) -> bool {
@@ -46,20 +57,24 @@ impl Faults {
     pub fn into_errors(mut self, source_name: &str, text: &str) -> PlanErrors {
         self.0.sort_by_key(|fault| (fault.span.start, fault.span.end));
         let file = one_line(source_name);
-        let shared: Arc<String> = Arc::new(printable(text));
-        let lines = LineIndex::new(text);
+        let text = printable(text);
+        let lines = LineIndex::new(&text);
         let errors = self.0.into_iter().map(|fault| {
             let span = lines.clamp(fault.span);
             let (line, column) = lines.position(span.start);
-            let label = LabeledSpan::new(Some(fault.label.into()), span.start, span.len());
+            let excerpt = fault.label.map(|label| {
+                let name = format!("{file}:{line}:{column}");
+                lines.excerpt(name, line - 1, &span, label)
+            });
+            let (excerpt, labels) = excerpt.unzip();
             PlanError {
                 file: file.clone(),
                 line,
                 column,
-                message: one_line(&fault.message),
-                hint: one_line(&fault.hint),
-                text: NamedSource::new(format!("{file}:{line}:{column}"), Arc::clone(&shared)),
-                labels: vec![label],
+                message: shortened(&one_line(&fault.message)),
+                hint: shortened(&one_line(&fault.hint)),
+                excerpt,
+                labels: labels.into_iter().collect(),
             }
         });
         PlanErrors { errors: errors.collect() }
@@ -68,7 +83,6 @@ impl Faults {
 
 /// One error of a plan.
 #[derive(Debug, Clone, thiserror::Error, Diagnostic)]
-#[error("{message}")]
 pub struct PlanError {
     pub file: String,
     /// From 1.
@@ -78,7 +92,7 @@ pub struct PlanError {
     pub message: String,
     pub hint: String,
     #[source_code]
-    text: NamedSource<Arc<String>>,
+    excerpt: Option<Excerpt>,
     #[label(collection)]
     labels: Vec<LabeledSpan>,
 }
@@ -90,6 +104,45 @@ impl PlanError {
     }
 }
 
+/// The message; with the file where no excerpt names it.
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.excerpt.is_none() {
+            write!(f, "{}: ", self.file)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// Some lines of a plan, none of them long.
+#[derive(Debug, Clone)]
+struct Excerpt {
+    /// `file:line:column`
+    name: String,
+    text: String,
+    /// How many lines of the plan are before it.
+    lines_before: usize,
+}
+
+impl SourceCode for Excerpt {
+    fn read_span<'a>(
+        &'a self,
+        span: &SourceSpan,
+        before: usize,
+        after: usize,
+    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
+        let found = self.text.read_span(span, before, after)?;
+        Ok(Box::new(MietteSpanContents::new_named(
+            self.name.clone(),
+            found.data(),
+            *found.span(),
+            self.lines_before + found.line(),
+            found.column(),
+            found.line_count(),
+        )))
+    }
+}
+
 /// Everything that is wrong with a plan, in the order of its text; never empty.
 #[derive(Debug, Clone, thiserror::Error, Diagnostic)]
 pub struct PlanErrors {
@@ -98,6 +151,15 @@ pub struct PlanErrors {
 }
 
 const MOST_DRAWN: usize = 50;
+/// Lines before and after the one with the caret.
+const CONTEXT_LINES: usize = 1;
+/// Of a line, in characters.
+const MOST_SHOWN: usize = 120;
+/// Of a line that has more, before the caret.
+const SHOWN_BEFORE: usize = 40;
+const ELLIPSIS: &str = "...";
+/// Of a message or a hint, in characters: it may quote the plan.
+const MOST_SAID: usize = 1_000;
 
 impl PlanErrors {
     pub fn errors(&self) -> &[PlanError] {
@@ -116,7 +178,7 @@ impl PlanErrors {
             .with_links(false)
             // It counts columns in bytes; the source's name has them in characters.
             .without_primary_span_start()
-            .with_context_lines(1);
+            .with_context_lines(CONTEXT_LINES);
         let mut rendered = String::new();
         for error in self.errors.iter().take(MOST_DRAWN) {
             let hinting = handler.clone().with_footer(format!("hint: {}", error.hint));
@@ -162,10 +224,75 @@ impl<'t> LineIndex<'t> {
         start..end
     }
 
+    /// A line by its number from 0, without its end.
+    fn line(&self, number: usize) -> Option<Range<usize>> {
+        let start = *self.starts.get(number)?;
+        let end = self.starts.get(number + 1).map_or(self.text.len(), |next| next - 1);
+        Some(start..end)
+    }
+
+    /// What is shown of a place in line `number` (from 0), and where in that it is labelled.
+    fn excerpt(
+        &self,
+        name: String,
+        number: usize,
+        span: &Range<usize>,
+        label: &str,
+    ) -> (Excerpt, LabeledSpan) {
+        let first = number.saturating_sub(CONTEXT_LINES);
+        let mut text = String::new();
+        let mut labelled = 0..0;
+        let lines = (first..=number + CONTEXT_LINES).map_while(|at| Some((at, self.line(at)?)));
+        for (at, line) in lines {
+            if at > first {
+                text.push('\n');
+            }
+            let own = at == number;
+            let place = if own { span.start - line.start } else { 0 };
+            let (start, line) = (line.start, &self.text[line]);
+            let shown = around(line, place);
+            if shown.start > 0 {
+                text.push_str(ELLIPSIS);
+            }
+            if own {
+                let end = (span.end - start).min(shown.end);
+                labelled = text.len() + place - shown.start..text.len() + end - shown.start;
+            }
+            text.push_str(&line[shown.clone()]);
+            if shown.end < line.len() {
+                text.push_str(ELLIPSIS);
+            }
+        }
+        let label = LabeledSpan::new(Some(label.to_string()), labelled.start, labelled.len());
+        (Excerpt { name, text, lines_before: first }, label)
+    }
+
     fn position(&self, at: usize) -> (usize, usize) {
         let line = self.starts.partition_point(|&start| start <= at);
         let start = self.starts[line - 1];
         (line, self.text[start..at].chars().count() + 1)
+    }
+}
+
+/// The part of a line that is shown: all of it, or as much as there is room for around
+/// `place`.
+fn around(line: &str, place: usize) -> Range<usize> {
+    let after = |from: usize, count: usize| {
+        let next = line[from..].char_indices().nth(count);
+        next.map_or(line.len(), |(at, _)| from + at)
+    };
+    if after(0, MOST_SHOWN) == line.len() {
+        return 0..line.len();
+    }
+    let before = line[..place].char_indices().rev().take(SHOWN_BEFORE).last();
+    let start = before.map_or(place, |(at, _)| at);
+    start..after(start, MOST_SHOWN - 2 * ELLIPSIS.len())
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MOST_SAID) {
+        Some((end, _)) => format!("{}{ELLIPSIS}", &text[..end]),
+        None => text.to_string(),
     }
 }
 
@@ -241,5 +368,68 @@ mod tests {
             assert_eq!(error.one_line(), format!("f ?:{line}:{column}: message of two"));
             assert!(errors.render(80, true).contains("message of two"), "{text:?} {span:?}");
         }
+    }
+
+    /// What is drawn of an error at bytes `span`.
+    fn drawn(text: &str, span: Range<usize>) -> String {
+        let mut faults = Faults::default();
+        faults.add(&span, "message", "here", "hint");
+        faults.into_errors("f", text).render(80, false)
+    }
+
+    #[test]
+    fn of_a_line_without_end_only_what_is_around_the_place_is_drawn() {
+        let long = "-".repeat(1 << 20);
+        let middle = long.len() / 2;
+        let (left, right) =
+            ("-".repeat(SHOWN_BEFORE), "-".repeat(MOST_SHOWN - 6 - SHOWN_BEFORE - 3));
+        let cases = [
+            // text, place, the line of the caret
+            (
+                format!("{long}<ü>{long}"),
+                long.len()..long.len() + 4,
+                format!("...{left}<ü>{right}..."),
+            ),
+            (format!("{long}<"), long.len()..long.len() + 1, format!("...{left}<")),
+            (format!("<{long}"), 0..1, format!("<{}...", "-".repeat(MOST_SHOWN - 7))),
+            (format!("a\n{long}\nb"), 2..2 + middle, format!("{}...", "-".repeat(MOST_SHOWN - 6))),
+            ("-".repeat(MOST_SHOWN), 3..4, "-".repeat(MOST_SHOWN)),
+        ];
+        for (text, span, line) in cases {
+            let drawn = drawn(&text, span.clone());
+            let shown = drawn.lines().find(|shown| shown.contains("--")).unwrap();
+            assert_eq!(shown.split_once("| ").unwrap().1, line, "{span:?}\n{drawn}");
+            assert!(drawn.lines().all(|line| line.chars().count() <= MOST_SHOWN + 8), "{drawn}");
+        }
+    }
+
+    #[test]
+    fn the_caret_stands_below_the_place_and_lines_keep_their_numbers() {
+        let long = "x".repeat(500);
+        let drawn = drawn(&format!("1\n2\n3 {long}\n4 {long}!\n5 {long}\n6"), 1009..1010);
+        let line = drawn.lines().position(|line| line.contains('!')).expect(&drawn);
+        let lines: Vec<&str> = drawn.lines().collect();
+        assert_eq!(lines[line].find('!'), lines[line + 1].find('^'), "{drawn}");
+        for (at, number) in [(line - 1, "3"), (line, "4"), (line + 3, "5")] {
+            assert!(lines[at].trim_start().starts_with(number), "{number}: {drawn}");
+        }
+        assert!(!drawn.contains("2 |") && !drawn.contains("6 |"), "{drawn}");
+    }
+
+    #[test]
+    fn a_fault_of_the_whole_text_shows_none_of_it_and_long_messages_are_cut() {
+        let mut faults = Faults::default();
+        faults.add_of_all("too many bytes", "another file");
+        let errors = faults.into_errors("f.toml", "\0\0\0secret");
+        assert_eq!(errors.to_string(), "f.toml:1:1: too many bytes");
+        let drawn = errors.render(80, false);
+        assert!(drawn.contains("f.toml: too many bytes") && drawn.contains("hint: another file"));
+        assert!(!drawn.contains("secret") && !drawn.contains("^"), "{drawn}");
+
+        let mut faults = Faults::default();
+        faults.add(&(0..1), "ü".repeat(1 << 20), "here", "h".repeat(1 << 20));
+        let errors = faults.into_errors("f", "text");
+        let (message, hint) = (&errors.errors()[0].message, &errors.errors()[0].hint);
+        assert_eq!((message.chars().count(), hint.chars().count()), (1_003, 1_003));
     }
 }

@@ -74,7 +74,7 @@ fn document<'t>(text: &'t str, faults: &mut Faults) -> Option<Spanned<DeTable<'t
     if text.len() > MAX_TEXT_BYTES {
         let message = format!("the plan has {} bytes", text.len());
         let hint = format!("at most {MAX_TEXT_BYTES} bytes are read: is this the right file?");
-        faults.add(&(0..0), message, "too long", hint);
+        faults.add_of_all(message, hint);
         return None;
     }
     let (document, errors) = DeTable::parse_recoverable(text);

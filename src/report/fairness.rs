@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use crate::model::{
-    Direction, Environment, Metric, Outcome, Reading, Record, RecordedRun, SetResult, Unit,
-    Variant, Work, WorkerResult, WorkerSet,
+    CpuSet, Direction, Environment, Metric, Outcome, Placement, Reading, Record, RecordedRun,
+    RunResult, SetResult, Unit, Value, Variant, Work, WorkerResult, WorkerSet, merged_knobs,
 };
 use crate::stats::{self, Competitor, Share};
 
@@ -34,7 +34,7 @@ pub struct VariantFairness<'a> {
     pub variant: &'a Variant,
     /// Those that have all it takes, ascending.
     pub rounds: Vec<u32>,
-    /// `cpus` of the pool, and `jain` over what workers got of what they were entitled to.
+    /// `cpus` that the sets may use, and `jain` over what workers got of what they were entitled to.
     pub metrics: Vec<MetricSummary<'a>>,
     /// Of all sets, the background's too, in the order of the work.
     pub sets: Vec<SetFairness<'a>>,
@@ -129,7 +129,10 @@ struct Round {
 fn rounds(record: &Record, member: &CellRuns, of_sets: &[&[&CellRuns]]) -> Vec<Round> {
     let of_round = |(&round, run): (&u32, &&RecordedRun)| {
         let Outcome::Done { result } = &run.outcome else { return None };
-        let cpus = pool_cpus(record, member, run)?;
+        let environment = record.environments.get(run.environment as usize);
+        let environment = environment.unwrap_or(&record.started.environment);
+        let placement = &member.cell.placement;
+        let pool = pool_cpus(placement, environment, result);
         let mut sets = Vec::new();
         for (set, solos) in member.cell.work.sets.iter().zip(of_sets) {
             let result = result.sets.iter().find(|found| found.name == set.name)?;
@@ -137,10 +140,12 @@ fn rounds(record: &Record, member: &CellRuns, of_sets: &[&[&CellRuns]]) -> Vec<R
             if solo.is_none() && !solos.is_empty() {
                 return None;
             }
-            let standing = Standing::of(&member.cell.variant, set);
-            sets.push(Competing { set, result, solo, standing });
+            let variant = &member.cell.variant;
+            let standing = Standing::of(variant, set);
+            let cpus = pool.clone().and_then(|pool| held_to(pool, placement, variant, set));
+            sets.push(Competing { set, result, solo, standing, cpus });
         }
-        Some(judge(round, &sets, cpus))
+        Some(judge(round, &sets))
     };
     member.runs.iter().filter_map(of_round).collect()
 }
@@ -155,16 +160,54 @@ fn solo_of<'a>(solo: &CellRuns<'a>, member: &CellRuns, round: u32) -> Option<&'a
     }
 }
 
-/// How many CPUs the workers of a run could use. `None`: those of a pool that was there, which
-/// the record does not tell.
-fn pool_cpus(record: &Record, member: &CellRuns, run: &RecordedRun) -> Option<usize> {
-    let placement = &member.cell.placement;
-    if placement.pool.is_some() && placement.cpus.is_none() {
-        return None;
+/// The CPUs that the workers of a run compete for. The error is why that is not known.
+fn pool_cpus(
+    placement: &Placement,
+    environment: &Environment,
+    result: &RunResult,
+) -> Result<CpuSet, String> {
+    match (&placement.cpus, &placement.pool) {
+        (Some(cpus), _) => Ok(cpus.clone()),
+        (None, None) => Ok(environment.topology.usable().clone()),
+        // The machine had it, and what it was is among what was read back.
+        (None, Some(pool)) => {
+            let told = result.knobs.iter().find(|knob| knob.knob == "pool");
+            match told.map(|knob| &knob.got) {
+                Some(Reading::Known(got)) => cpus_told(got)
+                    .ok_or(format!("the pool {pool} read back as `{got}`, without its CPUs")),
+                Some(Reading::Unknown(why)) => {
+                    Err(format!("the CPUs of the pool {pool} are not known: {why}"))
+                }
+                None => Err(format!("the run does not tell the CPUs of the pool {pool}")),
+            }
+        }
     }
-    let environment: &Environment =
-        record.environments.get(run.environment as usize).unwrap_or(&record.started.environment);
-    Some(placement.cpus.as_ref().unwrap_or(environment.topology.usable()).len())
+}
+
+/// Of `cpuset v1, CPUs 0-1`, as a pool that the plan gives no CPUs reads back.
+fn cpus_told(got: &str) -> Option<CpuSet> {
+    let (_, text) = got.rsplit_once(", CPUs ")?;
+    text.parse().ok().filter(|cpus: &CpuSet| cpus.to_string() == text)
+}
+
+/// The CPUs of `pool` that the workers of a set may use under a variant.
+fn held_to(
+    pool: CpuSet,
+    placement: &Placement,
+    variant: &Variant,
+    set: &WorkerSet,
+) -> Result<CpuSet, String> {
+    let knobs = merged_knobs(&variant.knobs, &set.knobs);
+    let Some(affinity) = knobs.get("affinity").and_then(Value::as_cpus) else { return Ok(pool) };
+    if placement.cpus.is_none() && placement.pool.is_none() {
+        // Nothing holds workers but this: what schedlab was started with is theirs to leave.
+        return Ok(affinity.clone());
+    }
+    let cpus: CpuSet = pool.iter().filter(|cpu| affinity.contains(*cpu)).collect();
+    if cpus.is_empty() {
+        return Err(format!("of the pool's CPUs {pool} none is in the affinity {affinity}"));
+    }
+    Ok(cpus)
 }
 
 /// A set in a run beside others, and its solo run where it has one.
@@ -173,6 +216,8 @@ struct Competing<'r> {
     result: &'r SetResult,
     solo: Option<&'r SetResult>,
     standing: Standing,
+    /// Which its workers may use, or why that is not known.
+    cpus: Result<CpuSet, String>,
 }
 
 impl Competing<'_> {
@@ -191,7 +236,7 @@ fn used(worker: &WorkerResult) -> f64 {
     worker.cpu_ns as f64 / worker.wall_ns as f64
 }
 
-fn judge(round: u32, sets: &[Competing], cpus: usize) -> Round {
+fn judge(round: u32, sets: &[Competing]) -> Round {
     let competitors: Vec<Vec<Competitor>> = sets
         .iter()
         .map(|set| {
@@ -202,42 +247,84 @@ fn judge(round: u32, sets: &[Competing], cpus: usize) -> Round {
             set.result.workers.iter().map(compete).collect()
         })
         .collect();
-    let shares = stats::shares(&competitors.concat(), cpus as f64);
-    let mut rest = shares.as_slice();
+    let shares = shares(sets, &competitors);
     let mut told = Vec::new();
-    let mut kept: Option<Vec<f64>> = Some(Vec::new());
-    for (set, competitors) in sets.iter().zip(&competitors) {
-        let (own, others) = rest.split_at(competitors.len());
-        rest = others;
-        told.push(set_readings(set, competitors, own));
-        if set.solo.is_some() {
-            // Who is entitled to nothing has no part in how evenly it was kept.
-            let own = own.iter().filter(|share| share.entitled > 0.0);
-            let ratios: Option<Vec<f64>> = own.map(|share| share.got_over_entitled).collect();
-            kept = kept.zip(ratios).map(|(kept, own)| [kept, own].concat());
-        }
+    for (at, (set, competitors)) in sets.iter().zip(&competitors).enumerate() {
+        let own = shares.as_ref().map(|shares| shares[at].as_slice());
+        told.push(set_readings(set, competitors, own.map_err(String::as_str)));
     }
-    let jain = kept.and_then(|kept| stats::jain(&kept));
-    let work = [Reading::Known(cpus as f64), or(jain, "no worker got what can be compared")];
-    Round { round, work, sets: told }
+    let jain = match &shares {
+        Ok(shares) => or(jain(sets, shares), "no worker got what can be compared"),
+        Err(why) => Reading::Unknown(why.clone()),
+    };
+    let cpus = match all_cpus(sets) {
+        Ok(cpus) => Reading::Known(cpus.len() as f64),
+        Err(why) => Reading::Unknown(why),
+    };
+    Round { round, work: [cpus, jain], sets: told }
 }
 
+/// Those that one of the sets may use.
+fn all_cpus(sets: &[Competing]) -> Result<CpuSet, String> {
+    let each = sets.iter().map(|set| set.cpus.clone());
+    Ok(each.collect::<Result<Vec<CpuSet>, String>>()?.iter().flat_map(CpuSet::iter).collect())
+}
+
+/// Of the workers of each set. The error is why there are none.
+fn shares(sets: &[Competing], competitors: &[Vec<Competitor>]) -> Result<Vec<Vec<Share>>, String> {
+    let mut held_to: Vec<&CpuSet> = Vec::new();
+    for (set, own) in sets.iter().zip(competitors) {
+        let cpus = set.cpus.as_ref().map_err(String::clone)?;
+        held_to.extend(own.iter().map(|_| cpus));
+    }
+    let shares = stats::shares(&competitors.concat(), &held_to)
+        .ok_or("sets are held to different CPUs in more ways than are reckoned with")?;
+    let mut rest = shares.as_slice();
+    let of_sets = competitors.iter().map(|own| {
+        let (own, others) = rest.split_at(own.len());
+        rest = others;
+        own.to_vec()
+    });
+    Ok(of_sets.collect())
+}
+
+/// Of all workers whose want was measured.
+fn jain(sets: &[Competing], shares: &[Vec<Share>]) -> Option<f64> {
+    let measured = sets.iter().zip(shares).filter(|(set, _)| set.solo.is_some());
+    // Who is entitled to nothing has no part in how evenly it was kept.
+    let shares = measured.flat_map(|(_, own)| own).filter(|share| share.entitled > 0.0);
+    let kept: Option<Vec<f64>> = shares.map(|share| share.got_over_entitled).collect();
+    stats::jain(&kept?)
+}
+
+/// `shares`: of its workers, or why nobody's is known.
 fn set_readings(
     set: &Competing,
     own: &[Competitor],
-    shares: &[Share],
+    shares: Result<&[Share], &str>,
 ) -> [Reading<f64>; PER_SET.len()] {
     let mean = |values: Vec<f64>| stats::mean(&values);
     let want = mean(own.iter().map(|worker| worker.claim.want).collect());
     let got = mean(own.iter().map(|worker| worker.got).collect());
-    // What is no number is entitled to nothing, which says nothing of it.
-    let entitled = want.and_then(|_| mean(shares.iter().map(|share| share.entitled).collect()));
-    let due = entitled.filter(|entitled| *entitled > 0.0);
+    let (entitled, kept) = match shares {
+        Ok(shares) => {
+            let due = mean(shares.iter().map(|share| share.entitled).collect());
+            // What is no number is entitled to nothing, which says nothing of it.
+            let entitled = want.and(due);
+            let due = entitled.filter(|entitled| *entitled > 0.0);
+            let kept = got.zip(due).map(|(got, due)| got / due);
+            (
+                or(entitled, "the solo run does not tell what it wants"),
+                or(kept, "it is entitled to nothing that is known"),
+            )
+        }
+        Err(why) => (Reading::Unknown(why.to_string()), Reading::Unknown(why.to_string())),
+    };
     [
         or(want, "the solo run does not tell it"),
-        or(entitled, "the solo run does not tell what it wants"),
+        entitled,
         or(got, "a worker was measured for no time"),
-        or(got.zip(due).map(|(got, due)| got / due), "it is entitled to nothing that is known"),
+        kept,
         throughput_vs_solo(set),
         max_over_min(&set.result.workers),
         set.standing.weight(),
@@ -335,7 +422,7 @@ impl<'a> SetFairness<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Value;
+    use crate::model::KnobReading;
     use crate::report::summary::summarise;
     use crate::report::testing::{self, PlanBuilder, RunBuilder};
     use proptest::prelude::*;
@@ -594,6 +681,140 @@ mod tests {
         assert_eq!(cpus(&record), Some(1.0));
         record.environments[0].topology.allowed = Default::default();
         assert_eq!(cpus(&record), Some(2.0), "all that are online");
+    }
+
+    /// Two hogs beside themselves in a pool that the plan gives no CPUs; the whole work's
+    /// metrics, then the set's.
+    fn in_pool(got: Option<Reading<String>>) -> Vec<(String, Reading<f64>)> {
+        let mut record = alike(2, 1.0, &[0.5; 2]).record();
+        for cell in &mut record.started.cells {
+            cell.placement.cpus = None;
+            cell.placement.pool = Some("bench".to_string().try_into().unwrap());
+        }
+        let run = record.runs.iter_mut().find(|run| run.key.cell == 1).unwrap();
+        let Outcome::Done { result } = &mut run.outcome else { panic!("it is done") };
+        let (knob, asked) = ("pool".to_string(), "bench".to_string());
+        result.knobs.extend(got.map(|got| KnobReading { knob, asked, got }));
+        let summary = summarise(&record);
+        let fairness = summary.works[1].fairness.as_ref().unwrap();
+        assert!(fairness.incomplete.is_empty());
+        let [variant] = fairness.variants.as_slice() else { panic!("there is one") };
+        let metrics = variant.metrics.iter().chain(&variant.sets[0].metrics);
+        let reading = |metric: &MetricSummary| match metric.median {
+            Some(median) => Reading::Known(median),
+            None => Reading::Unknown(metric.unknown[0].0.clone()),
+        };
+        metrics.map(|metric| (metric.name.to_string(), reading(metric))).collect()
+    }
+
+    #[test]
+    fn a_pool_that_was_there_tells_its_cpus_or_the_entitlement_is_unknown() {
+        for (got, cpus, entitled) in [
+            ("cpuset v1, CPUs 3", 1.0, 0.5),
+            ("cgroup v2 cpuset, no partition: member, CPUs 0-1,8", 3.0, 1.0),
+            ("cgroup v2 partition, CPUs 2,4", 2.0, 1.0),
+        ] {
+            let told = in_pool(Some(Reading::Known(got.to_string())));
+            let known =
+                |name: &str, value| told.contains(&(name.to_string(), Reading::Known(value)));
+            assert!(known("cpus", cpus) && known("entitled", entitled), "{got}: {told:?}");
+            assert!(known("got_over_entitled", 0.5 / entitled) && known("jain", 1.0), "{told:?}");
+        }
+        let unreadable = |got: &str| {
+            let why = format!("the pool bench read back as `{got}`, without its CPUs");
+            (Some(Reading::Known(got.to_string())), why)
+        };
+        for (got, why) in [
+            (None, "the run does not tell the CPUs of the pool bench".to_string()),
+            (
+                Some(Reading::Unknown("EIO".to_string())),
+                "the CPUs of the pool bench are not known: EIO".to_string(),
+            ),
+            unreadable("cpuset v1"),
+            unreadable("cpuset v1, CPUs "),
+            unreadable("cpuset v1, CPUs 0-1 "),
+            unreadable("cpuset v1, CPUs 1,0"),
+            unreadable("cpuset v1, CPUs 0-1, more"),
+            unreadable("CPUs 0-1"),
+        ] {
+            let told = in_pool(got);
+            for (name, reading) in &told {
+                let of_entitlement = ["cpus", "jain", "entitled", "got_over_entitled"];
+                let unknown = *reading == Reading::Unknown(why.clone());
+                assert_eq!(unknown, of_entitlement.contains(&name.as_str()), "{name}: {reading:?}");
+            }
+        }
+    }
+
+    /// Two sets of two hogs on CPUs 0-1 with these affinities, or without any; what each is
+    /// entitled to and the CPUs of both.
+    fn held(
+        variant: Option<&str>,
+        own: [Option<&str>; 2],
+        placed: Option<&str>,
+    ) -> [Reading<f64>; 3] {
+        let affinity = |cpus: &str| ("affinity", Value::Cpus(cpus.parse().unwrap()));
+        let sets = [("a", "spin", false), ("b", "burnwait", false)];
+        let mut plan = PlanBuilder::without_works(1, &["v"])
+            .work("a solo", &[], &sets[..1])
+            .work("b solo", &[], &sets[1..])
+            .work("both", &[], &sets)
+            .counts(0, &[1])
+            .counts(1, &[1]);
+        for (at, own) in own.into_iter().enumerate() {
+            let own: Vec<(&str, Value)> = own.into_iter().map(affinity).collect();
+            plan = plan.own_knobs(at, 0, &own).own_knobs(2, at, &own);
+        }
+        if let Some(cpus) = placed {
+            plan = plan.placed(cpus);
+        }
+        if let Some(cpus) = variant {
+            let (knob, value) = affinity(cpus);
+            plan.set_knob("v", knob, value);
+        }
+        plan.done_in(0, 0, "v", |run| run.workers(0, &[(1.0, 1.0)]));
+        plan.done_in(1, 0, "v", |run| run.workers(0, &[(1.0, 1.0)]));
+        plan.done_in(2, 0, "v", |run| {
+            run.workers(0, &[(0.5, 1.0); 2]).workers(1, &[(0.5, 1.0); 2])
+        });
+        let record = plan.record();
+        let summary = summarise(&record);
+        let variant = &summary.works[2].fairness.as_ref().unwrap().variants[0];
+        let entitled = |at: usize| variant.sets[at].metric("entitled").unwrap();
+        [entitled(0), entitled(1), variant.metric("cpus").unwrap()].map(|metric| {
+            match metric.median {
+                Some(median) => Reading::Known(median),
+                None => Reading::Unknown(metric.unknown[0].0.clone()),
+            }
+        })
+    }
+
+    #[test]
+    fn an_affinity_leaves_its_workers_these_cpus_and_to_others_theirs() {
+        type Case<'a> = (Option<&'a str>, [Option<&'a str>; 2], Option<&'a str>, [f64; 3]);
+        let cases: &[Case] = &[
+            (None, [None, None], Some("0-1"), [0.5, 0.5, 2.0]),
+            // All on one CPU of the two.
+            (Some("0"), [None, None], Some("0-1"), [0.25, 0.25, 1.0]),
+            (None, [Some("1"), Some("1")], Some("0-1"), [0.25, 0.25, 1.0]),
+            // The set's own replaces the variant's.
+            (Some("0"), [None, Some("1")], Some("0-1"), [0.5, 0.5, 2.0]),
+            (None, [Some("0"), None], Some("0-2"), [0.5, 1.0, 3.0]),
+            // A pool has no CPUs that it lacks; without any an affinity leaves the process's.
+            (Some("1-9"), [None, None], Some("0-1"), [0.25, 0.25, 1.0]),
+            (Some("1-3"), [None, None], None, [0.75, 0.75, 3.0]),
+            (None, [Some("0"), Some("0-2")], None, [0.5, 1.0, 3.0]),
+            (Some("0-1"), [Some("1"), Some("0")], Some("0-1"), [0.5, 0.5, 2.0]),
+        ];
+        for (variant, own, placed, expected) in cases {
+            let told = held(*variant, *own, *placed);
+            let close = |(told, expected): (&Reading<f64>, &f64)| matches!(told, Reading::Known(told) if (told - expected).abs() < 1e-9);
+            let all = told.iter().zip(expected).all(close);
+            assert!(all, "{variant:?} {own:?} {placed:?}: {told:?}");
+        }
+        let why = "of the pool's CPUs 0-1 none is in the affinity 4";
+        let unknown = Reading::Unknown(why.to_string());
+        assert_eq!(held(None, [Some("4"), None], Some("0-1")), [(); 3].map(|()| unknown.clone()));
     }
 
     #[test]

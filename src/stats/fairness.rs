@@ -5,9 +5,12 @@
 //! fair share, whichever is less; what those who want less leave over raises the share of the
 //! others, until the pool is used up or all wants are met. Here the fair share is in proportion
 //! to weights, as if who has twice the weight were two: weighted water filling. And who has a
-//! higher rank is served first.
+//! higher rank is served first. Where workers are held to different CPUs the same filling
+//! goes on until each worker is held up by CPUs that are used up.
 
 use std::collections::BTreeSet;
+
+use crate::model::CpuSet;
 
 /// What a worker may ask of a pool.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,21 +30,95 @@ impl Claim {
     }
 }
 
-/// Weighted max-min fair entitlements in CPUs, on `capacity` CPUs, in the order of `claims`.
+/// Claims are told apart by the CPUs that they are held to in at most so many ways: the unions
+/// of these that are looked at are two to this power.
+const MOST_CLASSES: usize = 8;
+
+/// Some classes of claims, and how many CPUs there are that one of them may use.
+struct Union {
+    /// A bit for each class.
+    classes: u32,
+    cpus: f64,
+}
+
+impl Union {
+    fn holds(&self, class: usize) -> bool {
+        self.classes & 1 << class != 0
+    }
+}
+
+/// Weighted max-min fair entitlements in CPUs, on `capacity` CPUs that all may use, in the
+/// order of `claims`.
 pub fn entitlements(claims: &[Claim], capacity: f64) -> Vec<f64> {
+    grant(claims, &vec![0; claims.len()], &[Union { classes: 1, cpus: capacity }])
+}
+
+/// As [`entitlements`], where each claim is held to CPUs of its own, given in the order of
+/// `claims`. `None` where they differ in more than eight ways.
+fn entitlements_on(claims: &[Claim], held_to: &[&CpuSet]) -> Option<Vec<f64>> {
+    let sets: BTreeSet<&CpuSet> = held_to.iter().copied().collect();
+    let sets: Vec<&CpuSet> = sets.into_iter().collect();
+    if sets.len() > MOST_CLASSES {
+        return None;
+    }
+    let class = |cpus: &&CpuSet| sets.binary_search(cpus).unwrap_or_default();
+    let class_of: Vec<usize> = held_to.iter().map(class).collect();
+    let union = |classes: u32| {
+        let own = sets.iter().enumerate().filter(|(class, _)| classes & 1 << class != 0);
+        let cpus: BTreeSet<u32> = own.flat_map(|(_, cpus)| cpus.iter()).collect();
+        Union { classes, cpus: cpus.len() as f64 }
+    };
+    let unions: Vec<Union> = (1..1 << sets.len()).map(union).collect();
+    Some(grant(claims, &class_of, &unions))
+}
+
+/// Grants can be had if, and only if, those of each union's classes add up to no more than its
+/// CPUs (the cut that is a maximum flow from claims to CPUs), as nobody wants more than a CPU.
+fn grant(claims: &[Claim], class_of: &[usize], unions: &[Union]) -> Vec<f64> {
     let mut granted = vec![0.0; claims.len()];
-    let mut left = capacity.max(0.0);
     let counting = || (0..claims.len()).filter(|&at| claims[at].counts());
     let ranks: BTreeSet<u32> = counting().map(|at| claims[at].rank).collect();
     for rank in ranks.into_iter().rev() {
-        let members = counting().filter(|&at| claims[at].rank == rank).collect();
-        left = serve(claims, members, left, &mut granted);
+        let mut open: Vec<usize> = counting().filter(|&at| claims[at].rank == rank).collect();
+        // What all have for their weight rises until a union is used up: its members have
+        // what they have, and the others rise on.
+        while let Some(tightest) = tightest(claims, class_of, unions, &granted, &open) {
+            tightest.parts.iter().for_each(|&(at, part)| granted[at] = part);
+            let served: BTreeSet<usize> = tightest.parts.iter().map(|&(at, _)| at).collect();
+            open.retain(|at| !served.contains(at));
+        }
     }
     granted
 }
 
-/// Grants the `members` their part of `left` CPUs; what is left after that.
-fn serve(claims: &[Claim], mut members: Vec<usize>, mut left: f64, granted: &mut [f64]) -> f64 {
+/// The open claims of a union, served with what is left of it.
+struct Served {
+    parts: Vec<(usize, f64)>,
+    /// What those have for their weight who want more; endless where nobody does.
+    level: f64,
+}
+
+/// Of all unions with open claims the one that is used up first.
+fn tightest(
+    claims: &[Claim],
+    class_of: &[usize],
+    unions: &[Union],
+    granted: &[f64],
+    open: &[usize],
+) -> Option<Served> {
+    let served = unions.iter().filter_map(|union| {
+        let members: Vec<usize> =
+            open.iter().copied().filter(|&at| union.holds(class_of[at])).collect();
+        let own = granted.iter().zip(class_of).filter(|(_, class)| union.holds(**class));
+        let used: f64 = own.map(|(granted, _)| granted).sum();
+        let left = (union.cpus - used).max(0.0);
+        (!members.is_empty()).then(|| serve(claims, members, left))
+    });
+    served.min_by(|a, b| a.level.total_cmp(&b.level))
+}
+
+/// Grants the `members` their part of `left` CPUs.
+fn serve(claims: &[Claim], mut members: Vec<usize>, mut left: f64) -> Served {
     // Of the largest: weights that are all equal are 1, and divide without an error.
     let largest = members.iter().map(|&at| claims[at].weight).fold(0.0, f64::max);
     let weight = |at: usize| claims[at].weight / largest;
@@ -52,14 +129,19 @@ fn serve(claims: &[Claim], mut members: Vec<usize>, mut left: f64, granted: &mut
     for &at in members.iter().rev() {
         remainders.push(remainders.last().unwrap_or(&0.0) + weight(at));
     }
+    let mut served = Served { parts: Vec::with_capacity(members.len()), level: f64::INFINITY };
     // Who wants the least for its weight first: who wants less than its part of the rest takes
     // its want, and from the first that wants more on all have the same for their weight.
     for (&at, remainder) in members.iter().zip(remainders.iter().rev()) {
         let share = left * weight(at) / remainder;
-        granted[at] = claims[at].want.min(share);
-        left = (left - granted[at]).max(0.0);
+        let part = claims[at].want.min(share);
+        if part < claims[at].want {
+            served.level = served.level.min(part / claims[at].weight);
+        }
+        served.parts.push((at, part));
+        left = (left - part).max(0.0);
     }
-    left
+    served
 }
 
 /// A worker on a pool: what it may ask for, and what it got, in CPUs.
@@ -77,15 +159,17 @@ pub struct Share {
     pub got_over_entitled: Option<f64>,
 }
 
-/// The share of each competitor for a pool of `capacity` CPUs, in their order.
-pub fn shares(competitors: &[Competitor], capacity: f64) -> Vec<Share> {
+/// The share of each competitor, in their order. `held_to`: the CPUs that each may use.
+/// `None` where these differ in more than eight ways.
+pub fn shares(competitors: &[Competitor], held_to: &[&CpuSet]) -> Option<Vec<Share>> {
     let claims: Vec<Claim> = competitors.iter().map(|competitor| competitor.claim).collect();
     let share = |(competitor, entitled): (&Competitor, f64)| {
         let ratio = competitor.got / entitled;
         let known = entitled > 0.0 && ratio.is_finite() && ratio >= 0.0;
         Share { entitled, got_over_entitled: known.then_some(ratio) }
     };
-    competitors.iter().zip(entitlements(&claims, capacity)).map(share).collect()
+    let entitled = entitlements_on(&claims, held_to)?;
+    Some(competitors.iter().zip(entitled).map(share).collect())
 }
 
 /// The largest value over the least. `None` below two values, where one is not finite or is
@@ -203,22 +287,83 @@ mod tests {
             let claim = |want| Claim { want, weight: 1024.0, rank: 0 };
             pairs.iter().map(|&(want, got)| Competitor { claim: claim(want), got }).collect()
         };
-        type Case<'a> = (&'a [(f64, f64)], f64, &'a [(f64, Option<f64>)]);
+        type Case<'a> = (&'a [(f64, f64)], &'a [(f64, Option<f64>)]);
         let cases: &[Case] = &[
-            (&[(1.0, 0.75), (1.0, 0.25)], 1.0, &[(0.5, Some(1.5)), (0.5, Some(0.5))]),
+            (&[(1.0, 0.75), (1.0, 0.25)], &[(0.5, Some(1.5)), (0.5, Some(0.5))]),
             // Who wants little is owed little, and what it leaves is owed to the other.
-            (&[(0.25, 0.25), (1.0, 0.375)], 1.0, &[(0.25, Some(1.0)), (0.75, Some(0.5))]),
-            (&[(0.0, 0.1), (0.5, 0.0)], 1.0, &[(0.0, None), (0.5, Some(0.0))]),
-            (&[(0.5, f64::NAN), (0.5, -1.0)], 1.0, &[(0.5, None), (0.5, None)]),
-            (&[], 1.0, &[]),
+            (&[(0.25, 0.25), (1.0, 0.375)], &[(0.25, Some(1.0)), (0.75, Some(0.5))]),
+            (&[(0.0, 0.1), (0.5, 0.0)], &[(0.0, None), (0.5, Some(0.0))]),
+            (&[(0.5, f64::NAN), (0.5, -1.0)], &[(0.5, None), (0.5, None)]),
+            (&[], &[]),
         ];
-        for (pairs, capacity, expected) in cases {
-            let told: Vec<(f64, Option<f64>)> = shares(&competitors(pairs), *capacity)
-                .iter()
-                .map(|share| (share.entitled, share.got_over_entitled))
-                .collect();
-            assert_eq!(told, *expected, "{pairs:?} of {capacity}");
+        for (pairs, expected) in cases {
+            let one = cpus("0");
+            let told: Vec<(f64, Option<f64>)> =
+                shares(&competitors(pairs), &vec![&one; pairs.len()])
+                    .unwrap()
+                    .iter()
+                    .map(|share| (share.entitled, share.got_over_entitled))
+                    .collect();
+            assert_eq!(told, *expected, "{pairs:?}");
         }
+    }
+
+    fn cpus(text: &str) -> CpuSet {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn who_is_held_to_few_cpus_shares_these_and_leaves_the_others_to_others() {
+        // Claims (count, want, CPUs) of one weight, and what each of them is entitled to.
+        type Case<'a> = (&'a [(usize, f64, &'a str)], &'a [f64]);
+        let third = 1.0 / 3.0;
+        let cases: &[Case] = &[
+            (&[(4, 1.0, "0")], &[0.25]),
+            (&[(2, 1.0, "0"), (2, 1.0, "1")], &[0.5, 0.5]),
+            (&[(3, 1.0, "0"), (1, 1.0, "1")], &[third, 1.0]),
+            // Who may use both leaves the one that is in demand.
+            (&[(3, 1.0, "0"), (1, 1.0, "0-1")], &[third, 1.0]),
+            (&[(1, 1.0, "0"), (3, 1.0, "0-1")], &[0.5, 0.5]),
+            (&[(1, 0.25, "0"), (3, 1.0, "0-1")], &[0.25, 1.75 / 3.0]),
+            // A chain: the middle ones go where the ends leave room.
+            (
+                &[(4, 1.0, "0"), (1, 1.0, "0-1"), (1, 1.0, "1-2"), (1, 1.0, "2")],
+                &[0.25, 2.0 * third, 2.0 * third, 2.0 * third],
+            ),
+            // No pair is too much for its CPUs, all three are.
+            (&[(2, 0.75, "0-1"), (2, 0.75, "1-2"), (2, 0.75, "0,2")], &[0.5, 0.5, 0.5]),
+        ];
+        for (groups, expected) in cases {
+            let sets: Vec<CpuSet> = groups.iter().map(|(.., held)| cpus(held)).collect();
+            let (mut claims, mut held_to, mut due) = (Vec::new(), Vec::new(), Vec::new());
+            for ((&(count, want, _), set), &expected) in groups.iter().zip(&sets).zip(*expected) {
+                claims.extend(alike(&vec![want; count], 1024.0));
+                held_to.extend(vec![set; count]);
+                due.extend(vec![expected; count]);
+            }
+            let granted = entitlements_on(&claims, &held_to).unwrap();
+            let close = granted.iter().zip(&due).all(|(own, due)| (own - due).abs() < 1e-12);
+            assert!(close, "{groups:?}: {granted:?}");
+        }
+    }
+
+    #[test]
+    fn ranks_and_weights_hold_within_what_each_may_use() {
+        let (zero, both) = (cpus("0"), cpus("0-1"));
+        let claim = |want, weight, rank| Claim { want, weight, rank };
+        // The first goes before all on CPU 0; its like for fair ones is there by weight.
+        let claims =
+            [claim(0.5, 1.0, 7), claim(1.0, 3.0, 0), claim(1.0, 1.0, 0), claim(0.75, 1.0, 0)];
+        let granted = entitlements_on(&claims, &[&zero, &zero, &zero, &both]).unwrap();
+        assert_eq!(granted, [0.5, 0.375, 0.125, 0.75]);
+    }
+
+    #[test]
+    fn more_ways_than_are_reckoned_with_are_told() {
+        let sets: Vec<CpuSet> = (0..9).map(|cpu| [cpu].into_iter().collect()).collect();
+        let held: Vec<&CpuSet> = sets.iter().collect();
+        assert_eq!(entitlements_on(&alike(&[1.0; 9], 1.0), &held), None);
+        assert_eq!(entitlements_on(&alike(&[1.0; 8], 1.0), &held[..8]), Some(vec![1.0; 8]));
     }
 
     #[test]
@@ -249,15 +394,17 @@ mod tests {
         #[test]
         fn who_all_got_their_due_have_a_jain_of_one_and_who_did_not_have_less(
             pairs in proptest::collection::vec((0.001f64..1.0, 1.0f64..100.0), 2..40),
-            capacity in 0.1f64..16.0,
+            capacity in 1u32..16,
             taken in 0.05f64..0.9,
         ) {
             let claims = weighted(&pairs);
-            let due = entitlements(&claims, capacity);
+            let pool: CpuSet = (0..capacity).collect();
+            let due = entitlements(&claims, f64::from(capacity));
             let index = |got: &[f64]| {
                 let both = claims.iter().zip(got);
                 let both = both.map(|(&claim, &got)| Competitor { claim, got });
-                let shares = shares(&both.collect::<Vec<_>>(), capacity);
+                let shares = shares(&both.collect::<Vec<_>>(), &vec![&pool; claims.len()]);
+                let shares = shares.unwrap();
                 let ratios: Option<Vec<f64>> =
                     shares.iter().map(|share| share.got_over_entitled).collect();
                 ratios.and_then(|ratios| crate::stats::jain(&ratios))
@@ -290,6 +437,44 @@ mod tests {
                     let short = claim.want - granted > 1e-9;
                     prop_assert!(!short || share * claim.weight - granted < 1e-6);
                 }
+            }
+        }
+
+        /// The definition: what is granted can be had, and who wants more is among claims that
+        /// use up all their CPUs, none of which has more for its weight or a lower rank.
+        #[test]
+        fn who_wants_more_is_held_up_by_claims_that_have_no_more_for_their_weight(
+            held in proptest::collection::vec((proptest::collection::vec(0u32..5, 1..4), 0u32..2), 1..4),
+            pairs in proptest::collection::vec((0.01f64..1.0, 1.0f64..100.0, 0usize..4), 1..12),
+        ) {
+            let sets: Vec<CpuSet> = held.iter().map(|(cpus, _)| cpus.iter().copied().collect()).collect();
+            let of = |at: usize| at % sets.len();
+            let claims: Vec<Claim> = pairs.iter()
+                .map(|&(want, weight, set)| Claim { want, weight, rank: held[of(set)].1 }).collect();
+            let held_to: Vec<&CpuSet> = pairs.iter().map(|&(.., set)| &sets[of(set)]).collect();
+            let granted = entitlements_on(&claims, &held_to).unwrap();
+            let mut held_up = vec![false; claims.len()];
+            // Every choice of CPUs: who is held to these has no more than they are.
+            for choice in 1u32..1 << 5 {
+                let inside = |at: &usize| held_to[*at].iter().all(|cpu| choice & 1 << cpu != 0);
+                let own: Vec<usize> = (0..claims.len()).filter(inside).collect();
+                let sum: f64 = own.iter().map(|&at| granted[at]).sum();
+                prop_assert!(sum <= f64::from(choice.count_ones()) + 1e-9);
+                if sum < f64::from(choice.count_ones()) - 1e-9 {
+                    continue;
+                }
+                let level = |at: usize| granted[at] / claims[at].weight;
+                for &at in &own {
+                    held_up[at] |= own.iter().all(|&other| {
+                        granted[other] <= 1e-9
+                            || claims[other].rank > claims[at].rank
+                            || claims[other].rank == claims[at].rank && level(other) <= level(at) + 1e-9
+                    });
+                }
+            }
+            for (at, claim) in claims.iter().enumerate() {
+                prop_assert!((0.0..=claim.want).contains(&granted[at]));
+                prop_assert!(granted[at] >= claim.want - 1e-9 || held_up[at], "{at} of {claims:?}: {granted:?}");
             }
         }
 

@@ -1,6 +1,7 @@
 //! Worker processes: forks of a runner that has one thread still.
 
 use std::io;
+use std::time::{Duration, Instant};
 
 /// How a forked process has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +69,38 @@ pub fn end(pid: i32) {
     }
 }
 
+/// Processes below this one whose parents end become its children, so that it can collect
+/// them. An init that is late with that, or that never does it, would leave the dead to count
+/// against the limit of processes.
+pub fn adopt_orphans() {
+    // SAFETY: sets a flag of the calling process. Kernels that have pools have it, and without
+    // it orphans go to init.
+    unsafe {
+        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
+    }
+}
+
+/// Waits until nobody is left of a process group that this process has made and killed,
+/// collecting those that are its children; at most for `patience`. Whether that came true.
+pub fn await_end_of_group(leader: i32, patience: Duration) -> bool {
+    if leader <= 1 {
+        return false;
+    }
+    let deadline = Instant::now() + patience;
+    loop {
+        // SAFETY: only this process's children in the group are collected, no status is asked
+        // for, and WNOHANG returns at once.
+        while unsafe { libc::waitpid(-leader, std::ptr::null_mut(), libc::WNOHANG) } > 0 {}
+        // SAFETY: signal 0 is never sent; it asks whether the group has a member, dead or alive.
+        let has_member = unsafe { libc::kill(-leader, 0) } == 0
+            || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH);
+        if !has_member || Instant::now() > deadline {
+            return !has_member;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Sends SIGKILL to a process group that this process has made.
 pub fn kill_group(leader: i32) {
     if leader > 1 {
@@ -75,5 +108,31 @@ pub fn kill_group(leader: i32) {
         unsafe {
             libc::kill(-leader, libc::SIGKILL);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn nobody_is_left_of_a_group_whose_leader_died_before_its_children() {
+        adopt_orphans();
+        let mut command = Command::new("/bin/sh");
+        // Says that its children are there once they are.
+        command.args(["-c", "sleep 60 & sleep 60 & echo; exec sleep 60"]);
+        let mut leader = command.process_group(0).stdout(Stdio::piped()).spawn().expect("a shell");
+        leader.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let group = leader.id() as i32;
+        assert!(!await_end_of_group(group, Duration::ZERO), "they live");
+        kill_group(group);
+        leader.wait().unwrap();
+        assert!(await_end_of_group(group, Duration::from_secs(60)));
+        // SAFETY: signal 0 only asks; the group's number is free for a moment at least.
+        assert_eq!(unsafe { libc::kill(-group, 0) }, -1, "not even a zombie");
+        assert!(!await_end_of_group(1, Duration::ZERO), "1 is no group of ours");
     }
 }

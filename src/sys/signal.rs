@@ -2,22 +2,66 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{
+    AtomicBool, AtomicU32,
+    Ordering::{Relaxed, SeqCst},
+};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// The exit code after a signal: as shells show SIGINT.
 const INTERRUPTED: i32 = 130;
 
+const NOT_UNDONE: &str = "\nschedlab: ended by a second signal, before what it changed on this \
+                          machine was undone\nhint: schedlab restore\n";
+
+/// How many [`Changes`] there are.
+static CHANGES: AtomicU32 = AtomicU32::new(0);
+
+/// While this lives, a second signal leaves something to be undone, and says so.
+pub struct Changes(());
+
+impl Changes {
+    pub fn begin() -> Self {
+        CHANGES.fetch_add(1, Relaxed);
+        Changes(())
+    }
+}
+
+impl Drop for Changes {
+    fn drop(&mut self) {
+        CHANGES.fetch_sub(1, Relaxed);
+    }
+}
+
 /// A flag that the first of SIGINT, SIGTERM and SIGHUP sets; the second ends the process at
-/// once. What was ignored when this process was started (nohup) stays ignored.
+/// once, and tells how to undo what it leaves ([`Changes`]). What was ignored when this process
+/// was started (nohup) stays ignored.
 pub fn catch_termination() -> io::Result<Arc<AtomicBool>> {
     let asked = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal)) {
-        signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&asked))?;
-        signal_hook::flag::register(signal, Arc::clone(&asked))?;
+        let flag = Arc::clone(&asked);
+        // One exchange: two signals that two threads take at the same moment are two all the same.
+        let ask = move || {
+            if flag.swap(true, SeqCst) {
+                end_at_once();
+            }
+        };
+        // SAFETY: the action only touches atomics, writes to a descriptor and exits, all of
+        // which is async-signal-safe; the flag lives as long as the action does.
+        unsafe { signal_hook::low_level::register(signal, ask) }?;
     }
     Ok(asked)
+}
+
+fn end_at_once() -> ! {
+    if CHANGES.load(Relaxed) > 0 {
+        // SAFETY: the text is valid for its length; if nobody takes it there is nobody to tell.
+        unsafe {
+            libc::write(libc::STDERR_FILENO, NOT_UNDONE.as_ptr().cast(), NOT_UNDONE.len());
+        }
+    }
+    signal_hook::low_level::exit(INTERRUPTED)
 }
 
 /// Whether `signal` was to be ignored when this process began (nohup, a shell's `&`).

@@ -12,7 +12,7 @@ use crate::stats::Histogram;
 use crate::sys::clock;
 
 use super::burn::Burner;
-use super::{Latency, Load, Measured, Request, Role, Spec, Worker, Workload};
+use super::{Latency, Load, Measured, Request, Role, Spec, Worker, WorkerCounts, Workload};
 
 pub struct Deadline;
 
@@ -99,7 +99,7 @@ impl Workload for Deadline {
     }
 
     fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, String> {
-        Ok(Box::new(Set { terms: terms(request)?, workers: u64::from(request.count) }))
+        Ok(Box::new(Set { terms: terms(request)? }))
     }
 }
 
@@ -175,7 +175,6 @@ impl Jobs {
 
 struct Set {
     terms: Terms,
-    workers: u64,
 }
 
 impl Load for Set {
@@ -198,7 +197,7 @@ impl Load for Set {
     }
 
     fn metrics(&self, measured: &Measured) -> Vec<Metric> {
-        let tally = Tally::of(measured, self.terms, self.workers);
+        let tally = Tally::of(measured, self.terms);
         let response = &measured.histograms[RESPONSE];
         let values = [
             tally.miss_ratio().map(|missed| 1.0 - missed),
@@ -237,11 +236,15 @@ const NO_RELEASE: &str = "no release was answered in the measured section";
 impl Tally {
     /// A worker that is starved to the end answers nothing, and silence must not look like
     /// success: releases that the clock says there were, but for two of each worker that the
-    /// section's ends may cut off, count as missed if nothing tells of them.
-    fn of(measured: &Measured, terms: Terms, workers: u64) -> Self {
+    /// section's ends may cut off, count as missed if nothing tells of them. Reckoned for each
+    /// worker: one that answered what its ends cut off does not speak for another.
+    fn of(measured: &Measured, terms: Terms) -> Self {
         let answered = measured.ops + measured.counters[MISSED];
-        let sure = workers * (measured.measured_ns / terms.period_ns).saturating_sub(2);
-        let silent = sure.saturating_sub(answered);
+        let silent = |worker: &WorkerCounts| {
+            let sure = (worker.wall_ns / terms.period_ns).saturating_sub(2);
+            sure.saturating_sub(worker.ops + worker.counters[MISSED])
+        };
+        let silent = measured.workers.iter().map(silent).sum();
         let missed = measured.counters[MISSED] + silent;
         Tally { releases: answered + silent, missed, silent }
     }
@@ -295,6 +298,7 @@ mod tests {
     use crate::workload::{Pool, Recorders};
 
     const MS: u64 = 1_000_000;
+    const S: u64 = 1_000 * MS;
     const TERMS: Terms = Terms { period_ns: 10 * MS, deadline_ns: 8 * MS, kops: 1 };
 
     fn params_of(pairs: &[(&str, &str)]) -> Params {
@@ -362,30 +366,38 @@ mod tests {
         }
     }
 
-    /// Measured for `seconds` with these responses, in time or not by TERMS.
-    fn measured(seconds: u64, responses: &[(u64, u64)]) -> Measured {
+    /// Measured for so long with these responses of each worker, in time or not by TERMS.
+    fn measured(measured_ns: u64, workers: &[&[(u64, u64)]]) -> Measured {
         let mut response = Histogram::default();
         let mut measured = Measured {
             window_ops_per_s: Vec::new(),
-            measured_ns: seconds * 1_000_000_000,
+            measured_ns,
             ops: 0,
             counters: Default::default(),
             histograms: Vec::new(),
+            workers: Vec::new(),
         };
-        for &(response_ns, times) in responses {
-            response.add(response_ns, times);
-            match response_ns <= TERMS.deadline_ns {
-                true => measured.ops += times,
-                false => measured.counters[MISSED] += times,
+        for responses in workers {
+            let mut own =
+                WorkerCounts { wall_ns: measured_ns, ops: 0, counters: Default::default() };
+            for &(response_ns, times) in *responses {
+                response.add(response_ns, times);
+                match response_ns <= TERMS.deadline_ns {
+                    true => own.ops += times,
+                    false => own.counters[MISSED] += times,
+                }
             }
+            measured.ops += own.ops;
+            measured.counters[MISSED] += own.counters[MISSED];
+            measured.workers.push(own);
         }
         measured.histograms = vec![Histogram::default(), response];
         measured
     }
 
     /// All but the first, which is what the second leaves.
-    fn metrics(measured: &Measured, workers: u64) -> [Reading<f64>; 3] {
-        let metrics = Set { terms: TERMS, workers }.metrics(measured);
+    fn metrics(measured: &Measured) -> [Reading<f64>; 3] {
+        let metrics = Set { terms: TERMS }.metrics(measured);
         let named: Vec<&str> = metrics.iter().map(|metric| metric.name.as_str()).collect();
         assert_eq!(named, ["met_ratio", "miss_ratio", "lateness_max", "tolerance"]);
         let values = metrics.into_iter().map(|metric| metric.value).collect::<Vec<_>>();
@@ -396,24 +408,25 @@ mod tests {
 
     #[test]
     fn the_share_of_deadlines_that_were_met_is_told() {
-        let met = |measured: &Measured, workers| {
-            Set { terms: TERMS, workers }.metrics(measured).remove(0).value
+        let met = |workers: &[&[(u64, u64)]], seconds: u64| {
+            let measured = measured(seconds * S, workers);
+            Set { terms: TERMS }.metrics(&measured).remove(0).value
         };
-        assert_eq!(met(&measured(10, &[(MS, 750), (9 * MS, 250)]), 1), Reading::Known(0.75));
-        assert_eq!(met(&measured(10, &[(MS, 998)]), 2), Reading::Known(0.5), "one never answers");
-        assert_eq!(met(&measured(0, &[]), 1), Reading::Unknown(NO_RELEASE.to_string()));
+        assert_eq!(met(&[&[(MS, 750), (9 * MS, 250)]], 10), Reading::Known(0.75));
+        assert_eq!(met(&[&[(MS, 998)], &[]], 10), Reading::Known(0.5), "one never answers");
+        assert_eq!(met(&[&[]], 0), Reading::Unknown(NO_RELEASE.to_string()));
     }
 
     #[test]
     fn one_miss_in_a_thousand_needs_no_tolerance_and_two_need_the_smaller_ones() {
         let known = |values: [f64; 3]| values.map(Reading::Known);
-        let all_met = measured(10, &[(8 * MS, 1_000)]);
-        assert_eq!(metrics(&all_met, 1), known([0.0, 0.0, 0.0]));
+        let all_met = measured(10 * S, &[&[(8 * MS, 1_000)]]);
+        assert_eq!(metrics(&all_met), known([0.0, 0.0, 0.0]));
         // At the deadline itself, where a histogram's bucket reaches beyond it.
-        let one = measured(10, &[(8 * MS, 999), (9 * MS, 1)]);
-        assert_eq!(metrics(&one, 1), known([0.001, MS as f64, 0.0]));
+        let one = measured(10 * S, &[&[(8 * MS, 999), (9 * MS, 1)]]);
+        assert_eq!(metrics(&one), known([0.001, MS as f64, 0.0]));
         let [ratio, max, tolerance] =
-            metrics(&measured(10, &[(MS, 998), (9 * MS, 1), (20 * MS, 1)]), 1);
+            metrics(&measured(10 * S, &[&[(MS, 998), (9 * MS, 1), (20 * MS, 1)]]));
         assert_eq!((ratio, max), (Reading::Known(0.002), Reading::Known(12.0 * MS as f64)));
         let tolerance = tolerance.known().unwrap();
         assert!((tolerance - MS as f64).abs() < 0.008 * 9.0 * MS as f64, "{tolerance}");
@@ -422,22 +435,38 @@ mod tests {
     #[test]
     fn a_worker_that_never_answers_is_not_taken_for_one_that_never_misses() {
         // 10 s, 1,000 releases each: one worker of two answered all, the other none.
-        let [ratio, max, tolerance] = metrics(&measured(10, &[(MS, 1_000)]), 2);
-        assert_eq!(ratio, Reading::Known(996.0 / 1_996.0), "but for two of each at the ends");
-        let why = "996 of 1996 releases were not answered before the end";
+        let [ratio, max, tolerance] = metrics(&measured(10 * S, &[&[(MS, 1_000)], &[]]));
+        assert_eq!(ratio, Reading::Known(998.0 / 1_998.0), "but for two at its ends");
+        let why = "998 of 1998 releases were not answered before the end";
         assert_eq!(max, Reading::Unknown(why.to_string()));
         assert_eq!(tolerance, Reading::Unknown(why.to_string()));
-        for reading in metrics(&measured(0, &[]), 1) {
+        for reading in metrics(&measured(0, &[&[]])) {
             assert_eq!(reading, Reading::Unknown(NO_RELEASE.to_string()));
         }
     }
 
     #[test]
+    fn of_many_workers_with_few_releases_those_that_answered_all_do_not_hide_one_that_is_dead() {
+        // 200 ms, 20 releases each.
+        let all: &[(u64, u64)] = &[(MS, 20)];
+        let mut workers = vec![all; 10];
+        workers[3] = &[];
+        let [ratio, max, tolerance] = metrics(&measured(200 * MS, &workers));
+        assert_eq!(ratio, Reading::Known(18.0 / 198.0));
+        let why = Reading::Unknown("18 of 198 releases were not answered before the end".into());
+        assert_eq!((max, tolerance), (why.clone(), why));
+        // A worker whose time was shorter had fewer of them.
+        let mut short = measured(200 * MS, &workers);
+        short.workers[3].wall_ns = 30 * MS;
+        assert_eq!(metrics(&short)[0], Reading::Known(1.0 / 181.0));
+    }
+
+    #[test]
     fn releases_at_the_ends_of_the_section_are_no_misses() {
         // Of 1,000 the first was answered before, the last will be.
-        let [ratio, _, tolerance] = metrics(&measured(10, &[(MS, 998)]), 1);
+        let [ratio, _, tolerance] = metrics(&measured(10 * S, &[&[(MS, 998)]]));
         assert_eq!((ratio, tolerance), (Reading::Known(0.0), Reading::Known(0.0)));
-        assert_eq!(metrics(&measured(10, &[(MS, 997)]), 1)[0], Reading::Known(1.0 / 998.0));
+        assert_eq!(metrics(&measured(10 * S, &[&[(MS, 997)]]))[0], Reading::Known(1.0 / 998.0));
     }
 
     #[test]
@@ -448,7 +477,7 @@ mod tests {
         control.open(0, 0, u64::MAX);
         let worker = Worker::new(control, &slots[0], recorders, 1);
         let answer = Answer { first_release_ns: 30 * MS, skipped: 2, in_time: true };
-        Set { terms: TERMS, workers: 1 }.account(&worker, &answer, 52 * MS);
+        Set { terms: TERMS }.account(&worker, &answer, 52 * MS);
         assert_eq!(slots[0].ops(), 1);
         assert_eq!(slots[0].counters()[..2], [2, 2], "missed, skipped");
         let response = recorders.merged(RESPONSE);

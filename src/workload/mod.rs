@@ -31,7 +31,7 @@ pub use burnwait::{
 };
 pub use pool::Pool;
 pub use recorders::Recorders;
-pub use worker::{Control, MAX_COUNTERS, MAX_HISTOGRAMS, Measured, Slot, Worker};
+pub use worker::{Control, MAX_COUNTERS, MAX_HISTOGRAMS, Measured, Slot, Worker, WorkerCounts};
 
 /// Every workload, in the order of `schedlab list`.
 pub fn registry() -> &'static [&'static dyn Workload] {

@@ -9,7 +9,8 @@ use crate::model::{Params, Raw, WorkerKind};
 use crate::sys::{clock, shared};
 
 use super::{
-    Control, Load, MAX_COUNTERS, Measured, Pool, Recorders, Request, Slot, Worker, Workload,
+    Control, Load, MAX_COUNTERS, Measured, Pool, Recorders, Request, Slot, Worker, WorkerCounts,
+    Workload,
 };
 
 /// Parameters with the defaults filled in, as the plan parser does it.
@@ -127,13 +128,20 @@ impl Crew {
     }
 
     pub fn measured(&self) -> Measured {
+        let measured_ns = 1_000_000_000;
+        let counts = |slot: &Slot| WorkerCounts {
+            wall_ns: measured_ns,
+            ops: slot.ops(),
+            counters: slot.counters(),
+        };
+        let workers: Vec<WorkerCounts> = self.slots.iter().map(counts).collect();
         let mut counters = [0; MAX_COUNTERS];
-        for slot in self.slots {
-            counters.iter_mut().zip(slot.counters()).for_each(|(sum, own)| *sum += own);
+        for worker in &workers {
+            counters.iter_mut().zip(worker.counters).for_each(|(sum, own)| *sum += own);
         }
         let histograms = self.recorders.all_merged();
-        let ops = self.slots.iter().map(Slot::ops).sum();
+        let ops = workers.iter().map(|worker| worker.ops).sum();
         let window_ops_per_s = vec![ops as f64];
-        Measured { measured_ns: 1_000_000_000, ops, window_ops_per_s, counters, histograms }
+        Measured { measured_ns, ops, window_ops_per_s, counters, histograms, workers }
     }
 }

@@ -229,6 +229,17 @@ pub struct Measured {
     pub counters: [u64; MAX_COUNTERS],
     /// Merged over workers, by [`super::Workload::histograms`]' index.
     pub histograms: Vec<Histogram>,
+    /// What the sums are of: every worker of the set, in start order.
+    pub workers: Vec<WorkerCounts>,
+}
+
+/// One worker over the measured section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkerCounts {
+    /// Between the two readings of this worker.
+    pub wall_ns: u64,
+    pub ops: u64,
+    pub counters: [u64; MAX_COUNTERS],
 }
 
 #[cfg(test)]

@@ -34,9 +34,9 @@ pub fn show(
     notes: &mut Notes,
     page: &mut Page,
 ) {
-    if let Some(first) = fairness.variants.first() {
+    if !fairness.variants.is_empty() {
         page.gap();
-        page.wrapped(Tone::Plain, "", &heading(first));
+        page.wrapped(Tone::Plain, "", &heading(&fairness.variants));
         for (at, lines) in tables(fairness, names, options, notes).into_iter().enumerate() {
             if at > 0 {
                 page.gap();
@@ -80,10 +80,16 @@ fn weights_differ(fairness: &WorkFairness) -> bool {
     })
 }
 
-fn heading(first: &VariantFairness) -> String {
-    match first.metric("cpus").and_then(|cpus| cpus.median) {
-        Some(1.0) => "fairness on 1 CPU".to_string(),
-        Some(cpus) => format!("fairness on {cpus} CPUs"),
+/// A variant's affinity may leave it fewer CPUs than others have.
+fn heading(variants: &[VariantFairness]) -> String {
+    let cpus = |variant: &VariantFairness| variant.metric("cpus").and_then(|cpus| cpus.median);
+    let each: Option<Vec<f64>> = variants.iter().map(cpus).collect();
+    let each = each.unwrap_or_default();
+    let least = each.iter().copied().reduce(f64::min);
+    match least.zip(each.iter().copied().reduce(f64::max)) {
+        Some((1.0, 1.0)) => "fairness on 1 CPU".to_string(),
+        Some((least, most)) if least == most => format!("fairness on {most} CPUs"),
+        Some((least, most)) => format!("fairness on {least} to {most} CPUs, by the variant"),
         None => "fairness".to_string(),
     }
 }

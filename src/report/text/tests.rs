@@ -84,6 +84,23 @@ fn sets_that_compete_with_solo_runs_have_a_table_of_fairness() {
 }
 
 #[test]
+fn an_entitlement_that_is_not_known_says_why_and_the_cpus_are_told_by_the_variant() {
+    let mut record = testing::competing().record();
+    for cell in &mut record.started.cells {
+        cell.placement.cpus = None;
+        cell.placement.pool = Some("bench".to_string().try_into().unwrap());
+    }
+    let shown = testing::render(&Text, std::slice::from_ref(&record), Options::default());
+    assert!(shown.contains("the run does not tell the CPUs of the pool bench"), "{shown}");
+    assert!(shown.contains("fairness\n") && !shown.contains("has its solo runs"), "{shown}");
+
+    let mut plan = testing::competing();
+    plan.set_knob("greedy", "affinity", Value::Cpus("1".parse().unwrap()));
+    let shown = text(plan, Options::default());
+    assert!(shown.contains("fairness on 1 to 4 CPUs, by the variant\n"), "{shown}");
+}
+
+#[test]
 fn weights_are_shown_where_they_differ_within_a_variant() {
     let nice = |n| [("nice", Value::Int(n))];
     let fifo = [("policy", Value::Text("fifo".to_string()))];

@@ -230,6 +230,7 @@ fn measured(window_ops_per_s: &[f64]) -> Measured {
         window_ops_per_s: window_ops_per_s.to_vec(),
         counters,
         histograms: Vec::new(),
+        workers: Vec::new(),
     }
 }
 
