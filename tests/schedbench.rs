@@ -202,3 +202,47 @@ fn a_wrong_file_is_refused_with_its_place_and_left_as_it_is() {
         assert!(output.stdout.is_empty());
     }
 }
+
+#[test]
+fn what_could_not_be_saved_is_not_measured() {
+    let home = planned();
+    let plan = read(home.path(), "test.bench");
+    // It fits, but not what is written beside it.
+    let name = "x".repeat(250);
+    write(home.path(), &name, &plan);
+    let output = schedbench(home.path(), &["-f", &name, "--backend", "null", "run"]);
+    let told = stderr(&output);
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(told.contains("nothing was run") && told.contains("hint: a shorter name"), "{told}");
+    assert!(!told.contains(" of 4] A baseline batch: 1 s"), "{told}");
+    assert_eq!(read(home.path(), &name), plan);
+}
+
+/// The second of two: what the first one saved while it waited for the machine is what it reads.
+#[test]
+fn a_file_is_read_when_nobody_else_measures() {
+    let home = planned();
+    let state = home.path().join(".local/state/schedlab");
+    std::fs::create_dir_all(&state).unwrap();
+    let lock = std::fs::File::create(state.join("measuring.lock")).unwrap();
+    lock.lock().unwrap();
+    let mut command = schedlab(home.path(), &["schedbench", "run"]);
+    let child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    // It has read the file once when it has opened the lock.
+    let opened = format!("/proc/{}/fd", child.id());
+    let waits = || {
+        let entries = std::fs::read_dir(&opened).unwrap().flatten();
+        let mut links = entries.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        links.any(|link| link.ends_with("measuring.lock"))
+    };
+    while !waits() {
+        std::thread::yield_now();
+    }
+    let done = read(home.path(), "test.bench").replace("\"Completed\":false", "\"Completed\":true");
+    write(home.path(), "test.bench", &done);
+    drop(lock);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(stderr(&output).contains("every run is completed"), "{output:?}");
+    assert_eq!(read(home.path(), "test.bench"), done);
+}

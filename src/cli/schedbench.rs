@@ -6,10 +6,10 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, ValueEnum};
 
-use crate::compat::schedbench::{self, Averages, BenchFile, html, shown, text};
+use crate::compat::schedbench::{self, Averages, BenchFile, OnDisk, html, shown, text};
 use crate::model::Variant;
 use crate::plan;
-use crate::sys::signal;
+use crate::sys::{self, signal};
 
 use super::{Failure, finish, run, terminal};
 
@@ -85,22 +85,28 @@ fn plan(args: &SchedbenchArgs) -> Result<(), Failure> {
 }
 
 fn run_pending(args: &SchedbenchArgs) -> Result<(), Failure> {
-    let text = schedbench::read_text(&args.file)?;
-    let mut file = BenchFile::parse(&text, &args.file)?;
     // All of it is checked before the machine is touched.
-    file.pending()?;
-    file.check_results()?;
+    check(&BenchFile::parse(&schedbench::read_text(&args.file)?, &args.file)?)?;
     let variants = match &args.variants {
         Some(named) => variants_of(named)?,
         None => Vec::new(),
     };
     let mut backend = run::make_backend(&args.backend)?;
+    // Read again, now that nobody else measures: who did until now has saved.
+    let (mut disk, text) = OnDisk::read(&args.file, sys::state_dir().ok())?;
+    let mut file = BenchFile::parse(&text, &args.file)?;
+    check(&file)?;
     let cancel = signal::catch_termination()
         .map_err(|error| Failure::Here(format!("cannot catch signals: {error}")))?;
     let mut tell = |line: &str| terminal::tell(line);
     let tally =
-        schedbench::run(&mut file, &args.file, &variants, &mut *backend, &cancel, &mut tell)?;
+        schedbench::run(&mut file, &mut disk, &variants, &mut *backend, &cancel, &mut tell)?;
     judge(&args.file, tally)
+}
+
+fn check(file: &BenchFile) -> Result<(), Failure> {
+    file.pending()?;
+    Ok(file.check_results()?)
 }
 
 fn variants_of(named: &str) -> Result<Vec<Variant>, Failure> {

@@ -5,7 +5,6 @@
 //! skipped with its reason and stays as it was; the next `run` tries it again.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use crate::backend::{Backend, Ended};
@@ -20,6 +19,7 @@ use super::super::CompatError;
 use super::args::WorkerArgs;
 use super::expand::{Pending, PendingSet};
 use super::file::{BenchFile, Report, shown};
+use super::on_disk::OnDisk;
 
 const NS_PER_S: u64 = 1_000_000_000;
 const WINDOW_NS: u64 = NS_PER_S;
@@ -42,18 +42,19 @@ pub struct Tally {
     pub interrupted: bool,
 }
 
-/// Runs what is pending in `file`, which is saved at `path` after each run. A scheduler's name is
-/// looked for in `variants`, then among policies. `tell` gets a line for people now and then.
+/// Runs what is pending in `file`, which is saved after each run; that it can be is tried before
+/// the first one. A scheduler's name is looked for in `variants`, then among policies. `tell`
+/// gets a line for people now and then.
 pub fn run(
     file: &mut BenchFile,
-    path: &Path,
+    disk: &mut OnDisk,
     variants: &[Variant],
     backend: &mut dyn Backend,
     cancel: &AtomicBool,
     tell: &mut dyn FnMut(&str),
 ) -> Result<Tally, CompatError> {
     let pending = file.pending()?;
-    let mut tally = Tally::default();
+    let (mut tally, mut is_probed) = (Tally::default(), false);
     for (number, run) in pending.iter().enumerate() {
         let head = format!("[{} of {}] {}", number + 1, pending.len(), clean(run.label.trim_end()));
         let cell = match cell(file.plan.worker_type, run, variants).and_then(|cell| {
@@ -67,6 +68,9 @@ pub fn run(
                 continue;
             }
         };
+        if !std::mem::replace(&mut is_probed, true) {
+            disk.probe(file)?;
+        }
         tell(&format!("{head}: {} s", run.runtime_seconds));
         let mut reports = Reports::new(&run.sets);
         match backend.run(&spec(cell, run), cancel, &mut |window| reports.add(&window)) {
@@ -76,7 +80,7 @@ pub fn run(
             }
             Ended::With(Outcome::Done { result }) => {
                 file.store(run.index, reports.list);
-                file.save(path)?;
+                disk.save(file)?;
                 tally.completed += 1;
                 remarks(&result).iter().for_each(|remark| tell(&format!("  {}", clean(remark))));
             }
@@ -87,7 +91,7 @@ pub fn run(
         }
     }
     if pending.is_empty() {
-        tell(&format!("{}: every run is completed", shown(path)));
+        tell(&format!("{}: every run is completed", shown(disk.path())));
     }
     Ok(tally)
 }
