@@ -54,6 +54,12 @@ fn what_can_be_run_is_run_stored_and_reported_and_the_rest_skipped() {
         row.split_whitespace().skip(1).map(|cell| cell.parse().unwrap()).collect();
     assert!(cells[0] > 0.0 && (0.01..=2.0).contains(&cells[7]), "{row}");
     assert_eq!(text.matches("not run").count(), 2, "{text}");
+    let had = "\nknobs read back: policy batch: batch";
+    assert_eq!(text.matches(had).count(), 2, "{text}");
+    let original = ["-v", "1", "--original-averages", "report"];
+    assert!(!stdout(&schedbench(home.path(), &original)).contains("read back"));
+    // The file has no `Cpus`; those that the run was on make the pool.
+    assert_eq!(text.matches("\nfairness on ").count(), 1, "{text}");
     let page = stdout(&schedbench(home.path(), &["htmlreport"]));
     assert!(page.starts_with("<!DOCTYPE html>") && !page.contains("://"), "{page:.300}");
     // Nothing is left to be done but what cannot be had.

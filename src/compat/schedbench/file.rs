@@ -106,6 +106,20 @@ record! {
         raw: Reports<'t> = "Raw" omitted if Reports::is_empty,
         /// Never written by the original's own commands; kept.
         summary: Option<&'t RawValue> = "Summary" omitted if Option::is_none,
+        /// Ours: the original neither writes nor reads it.
+        schedlab: Option<Conditions<'t>> = "Schedlab" omitted if Option::is_none,
+    }
+}
+
+record! {
+    /// What stands beside the figures of a run that was done here.
+    Conditions {
+        /// What disturbed it, a line each.
+        disturbances: Vec<String> = "Disturbances" omitted if Vec::is_empty,
+        /// What each knob read back as, a line each; the form of the pool too.
+        knobs: Vec<String> = "Knobs" omitted if Vec::is_empty,
+        /// Those it was placed on. `None`: not known.
+        cpus: Option<Vec<i64>> = "Cpus" omitted if Option::is_none,
     }
 }
 
@@ -145,6 +159,16 @@ pub struct Report {
     /// The largest delay of a start since the report before.
     pub max_delta_ns: i64,
     pub cputime_ns: i64,
+}
+
+impl Conditions<'_> {
+    /// As people are told them, from a file not yet clean.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let knobs =
+            (!self.knobs.is_empty()).then(|| format!("knobs read back: {}", self.knobs.join("; ")));
+        let disturbances = self.disturbances.iter().map(|found| format!("disturbed: {found}"));
+        knobs.into_iter().chain(disturbances).collect()
+    }
 }
 
 impl Default for Reports<'_> {

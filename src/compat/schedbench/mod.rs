@@ -36,7 +36,7 @@ mod toml;
 pub use args::WorkerArgs;
 pub use expand::{DEFAULT_RUNTIME_SECONDS, Pending, PendingSet};
 pub use fairness::RunFairness;
-pub use file::{BenchFile, Report, Reports, shown, utf8};
+pub use file::{BenchFile, Conditions, Report, Reports, shown, utf8};
 pub use json::{is_bench, is_whole_object};
 pub use on_disk::{OnDisk, read_text};
 pub use results::{Averages, MinMax, RunFigures, SetFigures, Spread, WorkerFigures};

@@ -18,7 +18,7 @@ use crate::sys::sched::Policy;
 use super::super::CompatError;
 use super::args::WorkerArgs;
 use super::expand::{Pending, PendingSet};
-use super::file::{BenchFile, Report, shown};
+use super::file::{BenchFile, Conditions, Report, shown};
 use super::on_disk::OnDisk;
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -72,6 +72,7 @@ pub fn run(
             disk.probe(file)?;
         }
         tell(&format!("{head}: {} s", run.runtime_seconds));
+        let placed = placed(&cell, backend);
         let mut reports = Reports::new(&run.sets);
         match backend.run(&spec(cell, run), cancel, &mut |window| reports.add(&window)) {
             Ended::Interrupted => {
@@ -79,10 +80,13 @@ pub fn run(
                 return Ok(tally);
             }
             Ended::With(Outcome::Done { result }) => {
-                file.store(run.index, reports.list);
+                let found = conditions(&result, placed);
+                for line in found.lines() {
+                    tell(&format!("  {}", clean(&line)));
+                }
+                file.store(run.index, reports.list, found);
                 disk.save(file)?;
                 tally.completed += 1;
-                remarks(&result).iter().for_each(|remark| tell(&format!("  {}", clean(remark))));
             }
             Ended::With(Outcome::Failed { reason } | Outcome::Skipped { reason }) => {
                 tell(&format!("{head}: failed: {}", clean(&reason)));
@@ -96,15 +100,31 @@ pub fn run(
     Ok(tally)
 }
 
-/// What stands beside the figures: how knobs and pool were had, what disturbed the run.
-fn remarks(result: &RunResult) -> Vec<String> {
+/// What stands beside the figures: how knobs and pool were had, what disturbed the run, and
+/// the CPUs that it was placed on.
+fn conditions(result: &RunResult, cpus: Option<CpuSet>) -> Conditions<'static> {
     let knobs = result.knobs.iter().map(|reading| match reading.got.as_ref().known() {
         Some(got) => format!("{} {}: {got}", reading.knob, reading.asked),
         None => format!("{} {}: cannot be read back", reading.knob, reading.asked),
     });
-    let disturbances =
-        result.disturbances.iter().map(|found| format!("disturbed: {}", found.detail));
-    knobs.chain(disturbances).collect()
+    Conditions {
+        disturbances: result.disturbances.iter().map(|found| found.detail.clone()).collect(),
+        knobs: knobs.collect(),
+        cpus: cpus.map(|cpus| cpus.iter().map(i64::from).collect()),
+        rest: Vec::new(),
+    }
+}
+
+/// The CPUs of a run in no pool of its own; those of a pool are the pool's affair, and not known
+/// where the run does not say them.
+fn placed(cell: &Cell, backend: &dyn Backend) -> Option<CpuSet> {
+    let Placement { cpus, pool, .. } = &cell.placement;
+    match (cpus, pool) {
+        (Some(cpus), _) => Some(cpus.clone()),
+        (None, None) => Some(backend.environment().topology.usable().clone()),
+        (None, Some(_)) => None,
+    }
+    .filter(|cpus| !cpus.is_empty())
 }
 
 /// The run as a cell, or why this machine cannot do it.

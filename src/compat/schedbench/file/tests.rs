@@ -12,7 +12,7 @@ fn a_file_of_the_originals_is_written_back_to_the_byte() {
 
 #[test]
 fn unknown_fields_survive_anywhere() {
-    let text = r#"{"Input":{"WorkerPresets":{"A":{"Args":[],"u":1.50}},"SimpleMatrix":{"Schedulers":null,"Workers":null,"Count":null,"NumaDisable":null,"u":2},"u":3},"Pool":"","SoftAffinity":"","WorkerConfig":{"Pool":"p","SoftAffinity":"","u":4},"RunConfig":{"Scheduler":"","Pool":"","Cpus":null,"u":5},"Runs":[{"Label":"","WorkerSets":[{"Params":{"Args":null,"u":6},"Config":{"Pool":"","SoftAffinity":"","u":7},"Count":1,"u":8}],"SoftAffinity":"","Scheduler":"","Pool":"own","Cpus":null,"RuntimeSeconds":0,"Completed":true,"Results":{"Raw":[{"Id":{"Set":0,"Id":0,"u":9},"Now":1,"u":10}],"Summary":[{"u":11}],"u":12},"u":13}],"u":18446744073709551616}"#;
+    let text = r#"{"Input":{"WorkerPresets":{"A":{"Args":[],"u":1.50}},"SimpleMatrix":{"Schedulers":null,"Workers":null,"Count":null,"NumaDisable":null,"u":2},"u":3},"Pool":"","SoftAffinity":"","WorkerConfig":{"Pool":"p","SoftAffinity":"","u":4},"RunConfig":{"Scheduler":"","Pool":"","Cpus":null,"u":5},"Runs":[{"Label":"","WorkerSets":[{"Params":{"Args":null,"u":6},"Config":{"Pool":"","SoftAffinity":"","u":7},"Count":1,"u":8}],"SoftAffinity":"","Scheduler":"","Pool":"own","Cpus":null,"RuntimeSeconds":0,"Completed":true,"Results":{"Raw":[{"Id":{"Set":0,"Id":0,"u":9},"Now":1,"u":10}],"Summary":[{"u":11}],"Schedlab":{"Disturbances":["d"],"Knobs":["k"],"Cpus":[0],"u":14},"u":12},"u":13}],"u":18446744073709551616}"#;
     let mut out = Vec::new();
     json::write(&mut out, &parse(text).unwrap().plan).unwrap();
     assert_eq!(String::from_utf8(out).unwrap(), text);
