@@ -252,3 +252,26 @@ fn a_file_is_read_when_nobody_else_measures() {
     assert!(stderr(&output).contains("every run is completed"), "{output:?}");
     assert_eq!(read(home.path(), "test.bench"), done);
 }
+
+#[test]
+fn a_template_is_not_written_over_results_or_other_files() {
+    let home = planned();
+    let plan = ["-t", "sample.bench", "plan"];
+    assert_eq!(schedbench(home.path(), &plan).status.code(), Some(0), "over a plan");
+    write(home.path(), "test.bench", "");
+    assert_eq!(schedbench(home.path(), &plan).status.code(), Some(0), "over nothing");
+    assert_eq!(schedbench(home.path(), &["--backend", "null", "run"]).status.code(), Some(0));
+    let results = read(home.path(), "test.bench");
+    for (text, expected) in [
+        (results.as_str(), "test.bench is there already, with results of 2 runs"),
+        ("[package]\n", "test.bench:1:"),
+        ("{}", "test.bench is there already, and no .bench file"),
+    ] {
+        write(home.path(), "test.bench", text);
+        let output = schedbench(home.path(), &plan);
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains(expected) && told.contains("hint: "), "{told}");
+        assert_eq!(read(home.path(), "test.bench"), text);
+    }
+}

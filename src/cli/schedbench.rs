@@ -17,13 +17,13 @@ use super::{Failure, finish, run, terminal};
 #[derive(Args)]
 pub struct SchedbenchArgs {
     /// The file of plan and results
-    #[arg(short, value_name = "FILE", default_value = "test.bench")]
+    #[arg(short, value_name = "FILE", default_value = "test.bench", overrides_with = "file")]
     file: PathBuf,
     /// With plan: a file whose plan is taken, and whose runs are left
-    #[arg(short, value_name = "TEMPLATE")]
+    #[arg(short, value_name = "TEMPLATE", overrides_with = "template")]
     template: Option<PathBuf>,
     /// Of the report: 0 worker sets, 1 workers too, 2 their windows too
-    #[arg(short, value_name = "N", default_value_t = 0)]
+    #[arg(short, value_name = "N", default_value_t = 0, overrides_with = "verbosity")]
     verbosity: u32,
     /// With run: a plan, by file or name, whose variants may be named in `Schedulers`
     #[arg(long, value_name = "PLAN")]
@@ -80,8 +80,24 @@ fn plan(args: &SchedbenchArgs) -> Result<(), Failure> {
     }
     file.check_results()?;
     file.expand()?;
+    if args.template.is_some() {
+        check_replaceable(&args.file)?;
+    }
     file.save(&args.file)?;
     Ok(writeln!(io::stdout(), "Created plan in {}", shown(&args.file))?)
+}
+
+/// A plan from a template is written over a plan without results, or where there is no file, or
+/// an empty one.
+fn check_replaceable(path: &Path) -> Result<(), Failure> {
+    if !path.try_exists().unwrap_or(true) {
+        return Ok(());
+    }
+    let text = schedbench::read_text(path)?;
+    if text.is_empty() {
+        return Ok(());
+    }
+    Ok(BenchFile::parse(&text, path)?.check_replaceable(&text)?)
 }
 
 fn run_pending(args: &SchedbenchArgs) -> Result<(), Failure> {

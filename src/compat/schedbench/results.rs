@@ -15,10 +15,11 @@
 use std::collections::BTreeMap;
 
 use crate::model::Reading;
-use crate::plan::MAX_WORKERS;
 use crate::report::clean;
 
 use super::super::CompatError;
+use super::args::WorkerArgs;
+use super::expand::too_many;
 use super::fairness::{self, RunFairness};
 use super::file::{BenchFile, Conditions, RawId, RawReport, Report, Reports, Run, WorkerSet};
 
@@ -142,8 +143,13 @@ impl BenchFile<'_> {
     fn run_figures(&self, index: usize, averages: Averages) -> Result<RunFigures, CompatError> {
         let run = &self.plan.runs[index];
         let raw = self.raw_reports(index)?;
-        if !raw.is_empty() {
-            few_enough(run).map_err(|why| self.refuse(index, &why))?;
+        let refuse = |why: String| self.refuse(index, &why);
+        if run.completed {
+            runnable(run).map_err(refuse)?;
+        }
+        if run.completed || !raw.is_empty() {
+            // Against a `Count` that would be written as so many rows.
+            too_many(run).map_err(|(path, why)| refuse(format!("`{path}`: {why}")))?;
         }
         let mut sets: Vec<Filling> = run.worker_sets.iter().flatten().map(Filling::of).collect();
         for (at, raw) in raw.iter().enumerate() {
@@ -189,17 +195,23 @@ impl BenchFile<'_> {
     }
 }
 
-/// Against a `Count` that would be written as so many rows.
-fn few_enough(run: &Run) -> Result<(), String> {
-    let mut workers = 0i64;
-    for (at, set) in run.worker_sets.iter().flatten().enumerate() {
-        workers = workers.saturating_add(set.count.max(0));
-        if usize::try_from(workers).map_or(true, |workers| workers > MAX_WORKERS) {
+/// What no completed run can have. One that is not completed may: it is told as not run.
+fn runnable(run: &Run) -> Result<(), String> {
+    let sets = run.worker_sets.as_deref().unwrap_or_default();
+    if sets.is_empty() {
+        return Err("`WorkerSets`: there is no worker set, and it is `Completed`".to_string());
+    }
+    for (at, WorkerSet { params, count, .. }) in sets.iter().enumerate() {
+        if *count < 1 {
             return Err(format!(
-                "`WorkerSets[{at}].Count`: {}: the run has more than {MAX_WORKERS} workers",
-                set.count
+                "`WorkerSets[{at}].Count`: {count} workers, and it is `Completed`"
             ));
         }
+        WorkerArgs::check_words(params.args.as_deref().unwrap_or_default()).map_err(
+            |(word, why)| {
+                format!("`WorkerSets[{at}].Params.Args[{word}]`: {why}, and it is `Completed`")
+            },
+        )?;
     }
     Ok(())
 }

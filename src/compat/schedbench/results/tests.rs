@@ -188,3 +188,35 @@ fn what_is_stored_is_reported_and_written_in_the_order_of_its_moments() {
     }
     file.store(99, Vec::new(), Conditions::default());
 }
+
+#[test]
+fn a_completed_run_that_nobody_could_have_run_is_refused_and_told_where_it_is_not() {
+    let set = |args: &str, count: i64| format!(r#"{{"Params":{{"Args":{args}}},"Count":{count}}}"#);
+    let good = r#"["kHZ","2261062","burnwait","0x10","010"]"#;
+    let run = |sets: &str, completed: bool| {
+        format!(r#"{{"Runs":[{{"Label":"l","WorkerSets":[{sets}],"Completed":{completed}}}]}}"#)
+    };
+    let bad = [
+        (String::new(), "`WorkerSets`: there is no worker set"),
+        (set(good, 0), "`WorkerSets[0].Count`: 0 workers, and it is `Completed`"),
+        ([set(good, 1), set(good, -1)].join(","), "`WorkerSets[1].Count`: -1 workers"),
+        (set("null", 1), "`WorkerSets[0].Params.Args[0]`: there is no `burnwait"),
+        (set(r#"["bogus"]"#, 1), "`WorkerSets[0].Params.Args[0]`: `bogus` is no work"),
+        (set(r#"["burnwait","1"]"#, 1), "Args[0]`: `burnwait` has no WAIT_NS after it"),
+        (set(good, 100_001), "`WorkerSets[0].Count`: 100001: the run has more than 100000"),
+    ];
+    for (sets, expected) in bad {
+        let text = run(&sets, true);
+        let file = parse(&text).unwrap();
+        for averages in [Averages::Right, Averages::Original] {
+            let why = usage(file.figures(averages));
+            assert!(why.starts_with("t.bench: run 0 `l`: ") && why.contains(expected), "{why}");
+        }
+        assert!(usage(file.check_results()).contains(expected));
+        let text = run(&sets, false);
+        assert_eq!(parse(&text).unwrap().figures(Averages::Right).unwrap().len(), 1, "{text}");
+    }
+    // What the original could run it could also run without a report.
+    let text = run(&set(good, 2), true);
+    assert!(parse(&text).unwrap().figures(Averages::Right).is_ok());
+}
