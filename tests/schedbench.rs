@@ -275,3 +275,28 @@ fn a_template_is_not_written_over_results_or_other_files() {
         assert_eq!(read(home.path(), "test.bench"), text);
     }
 }
+
+/// As the original reads them: each for what follows it. One behind all actions holds for all.
+#[test]
+fn files_and_verbosity_hold_for_the_actions_behind_them() {
+    let home = tempfile::tempdir().unwrap();
+    for name in ["a", "b", "test.bench"] {
+        write(home.path(), name, &format!(r#"{{"Runs":[{{"Label":"of {name}"}}]}}"#));
+    }
+    let cases: [(&[&str], &[&str], usize); 5] = [
+        (&["-f", "a", "report", "-f", "b", "report"], &["a", "b"], 0),
+        (&["-f", "a", "-f", "b", "report"], &["b"], 0),
+        (&["report", "report", "-f", "a"], &["a", "a"], 0),
+        (&["report", "-v", "0"], &["test.bench"], 0),
+        (&["-v", "0", "report", "-v", "1", "-f", "b", "report", "report"], &["b"; 3], 2),
+    ];
+    for (arguments, expected, detailed) in cases {
+        let output = schedbench(home.path(), arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?} {}", stderr(&output));
+        let text = stdout(&output);
+        let labels = text.lines().filter_map(|line| line.strip_prefix("== RUN of "));
+        let labels: Vec<_> = labels.filter_map(|label| label.strip_suffix(" ==")).collect();
+        assert_eq!(labels, expected, "{arguments:?}");
+        assert_eq!(text.matches("workerid").count(), detailed, "{arguments:?}");
+    }
+}
