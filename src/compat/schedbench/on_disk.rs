@@ -122,7 +122,7 @@ impl OnDisk {
         let made = behind_links(&self.path).and_then(|target| {
             let mut stem = target.into_os_string();
             stem.push(".new");
-            write_free(&stem.into(), Some(other), file)
+            write_free(Path::new(&stem), Some(other), file)
         });
         match made {
             Ok(kept) => {
@@ -160,14 +160,10 @@ impl OnDisk {
 }
 
 /// Writes `file` under the first free name that begins with `stem`.
-fn write_free(
-    stem: &PathBuf,
-    old: Option<&Metadata>,
-    file: &BenchFile,
-) -> std::io::Result<PathBuf> {
+fn write_free(stem: &Path, old: Option<&Metadata>, file: &BenchFile) -> std::io::Result<PathBuf> {
     let mut number = 1;
     loop {
-        let mut name = stem.clone().into_os_string();
+        let mut name = stem.as_os_str().to_os_string();
         name.push(format!("-{}-{number}", std::process::id()));
         let path = PathBuf::from(name);
         match write_new(&path, old, &|out| json::write(out, &file.plan)) {
