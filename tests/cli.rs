@@ -88,6 +88,14 @@ fn a_bench_file_is_imported_as_a_plan_by_its_name_or_by_what_it_holds() {
         ("one-line", one_line.as_str()),
         ("broken", "{ \"Input\": {\n \"WorkerPresets\": 5 } }"),
         ("binary.bench", "{\u{0}"),
+        ("null.bench", "null"),
+        ("empty.bench", ""),
+        ("mark.bench", "\u{feff}{\"Input\":{}}"),
+        ("mark", "\u{feff}{\"Input\":{}}"),
+        ("brace", "{"),
+        ("null", "null\n"),
+        ("pretty", "{\n\"a\": 1\n}"),
+        ("empty", " \n"),
     ];
     for (name, text) in files {
         std::fs::write(home.path().join(name), text).unwrap();
@@ -109,6 +117,18 @@ fn a_bench_file_is_imported_as_a_plan_by_its_name_or_by_what_it_holds() {
         ("broken", "broken:2:"),
         ("binary.bench", "binary.bench:1:2: not UTF-8"),
         ("missing.bench", "missing.bench: "),
+        ("null.bench", "null.bench:1:4: invalid type: null, expected an object"),
+        ("empty.bench", "empty.bench:1:1: the text is cut off"),
+        ("mark.bench", "mark.bench: neither JSON lines of `schedlab export` nor a .bench file"),
+        ("mark", "mark: neither JSON lines"),
+        ("brace", "brace: neither JSON lines of `schedlab export` nor a .bench file"),
+        ("null", "null: neither JSON lines"),
+        ("pretty", "pretty: neither JSON lines"),
+        (
+            "empty",
+            "empty: neither JSON lines of `schedlab export` nor a .bench file (a JSON object \
+                   with `Input` or `Runs`): it is empty",
+        ),
     ];
     for (name, expected) in refused {
         let output = import(name);
@@ -128,6 +148,15 @@ fn standard_input_is_imported_by_what_it_holds() {
         let input = std::fs::File::open(home.path().join("input")).unwrap();
         schedlab(home.path(), &["import", "-"]).stdin(input).output().unwrap()
     };
+    for text in ["{}", "{\"a\":1}\n{}\n"] {
+        let output = import(text);
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(
+            told.contains("standard input: neither ") && told.contains("line 1 is not an"),
+            "{told}"
+        );
+    }
     let output = import(r#"{"Runs":[{"Label":"a","WorkerSets":[{"Count":0}]}]}"#);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(stderr(&output).contains("standard input: run 0 `a`"), "{}", stderr(&output));

@@ -54,6 +54,12 @@ fn what_can_be_run_is_run_stored_and_reported_and_the_rest_skipped() {
         row.split_whitespace().skip(1).map(|cell| cell.parse().unwrap()).collect();
     assert!(cells[0] > 0.0 && (0.01..=2.0).contains(&cells[7]), "{row}");
     assert_eq!(text.matches("not run").count(), 2, "{text}");
+    let had = "\nknobs read back: policy batch: batch";
+    assert_eq!(text.matches(had).count(), 2, "{text}");
+    let original = ["-v", "1", "--original-averages", "report"];
+    assert!(!stdout(&schedbench(home.path(), &original)).contains("read back"));
+    // The file has no `Cpus`; those that the run was on make the pool.
+    assert_eq!(text.matches("\nfairness on ").count(), 1, "{text}");
     let page = stdout(&schedbench(home.path(), &["htmlreport"]));
     assert!(page.starts_with("<!DOCTYPE html>") && !page.contains("://"), "{page:.300}");
     // Nothing is left to be done but what cannot be had.
@@ -200,5 +206,97 @@ fn a_wrong_file_is_refused_with_its_place_and_left_as_it_is() {
         assert!(told.contains(expected) && told.contains("hint: "), "{expected}: {told}");
         assert_eq!(read(home.path(), "test.bench"), *text);
         assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn what_could_not_be_saved_is_not_measured() {
+    let home = planned();
+    let plan = read(home.path(), "test.bench");
+    // It fits, but not what is written beside it.
+    let name = "x".repeat(250);
+    write(home.path(), &name, &plan);
+    let output = schedbench(home.path(), &["-f", &name, "--backend", "null", "run"]);
+    let told = stderr(&output);
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(told.contains("nothing was run") && told.contains("hint: a shorter name"), "{told}");
+    assert!(!told.contains(" of 4] A baseline batch: 1 s"), "{told}");
+    assert_eq!(read(home.path(), &name), plan);
+}
+
+/// The second of two: what the first one saved while it waited for the machine is what it reads.
+#[test]
+fn a_file_is_read_when_nobody_else_measures() {
+    let home = planned();
+    let state = home.path().join(".local/state/schedlab");
+    std::fs::create_dir_all(&state).unwrap();
+    let lock = std::fs::File::create(state.join("measuring.lock")).unwrap();
+    lock.lock().unwrap();
+    let mut command = schedlab(home.path(), &["schedbench", "run"]);
+    let child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    // It has read the file once when it has opened the lock.
+    let opened = format!("/proc/{}/fd", child.id());
+    let waits = || {
+        let entries = std::fs::read_dir(&opened).unwrap().flatten();
+        let mut links = entries.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        links.any(|link| link.ends_with("measuring.lock"))
+    };
+    while !waits() {
+        std::thread::yield_now();
+    }
+    let done = read(home.path(), "test.bench").replace("\"Completed\":false", "\"Completed\":true");
+    write(home.path(), "test.bench", &done);
+    drop(lock);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(stderr(&output).contains("every run is completed"), "{output:?}");
+    assert_eq!(read(home.path(), "test.bench"), done);
+}
+
+#[test]
+fn a_template_is_not_written_over_results_or_other_files() {
+    let home = planned();
+    let plan = ["-t", "sample.bench", "plan"];
+    assert_eq!(schedbench(home.path(), &plan).status.code(), Some(0), "over a plan");
+    write(home.path(), "test.bench", "");
+    assert_eq!(schedbench(home.path(), &plan).status.code(), Some(0), "over nothing");
+    assert_eq!(schedbench(home.path(), &["--backend", "null", "run"]).status.code(), Some(0));
+    let results = read(home.path(), "test.bench");
+    for (text, expected) in [
+        (results.as_str(), "test.bench is there already, with results of 2 runs"),
+        ("[package]\n", "test.bench:1:"),
+        ("{}", "test.bench is there already, and no .bench file"),
+    ] {
+        write(home.path(), "test.bench", text);
+        let output = schedbench(home.path(), &plan);
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains(expected) && told.contains("hint: "), "{told}");
+        assert_eq!(read(home.path(), "test.bench"), text);
+    }
+}
+
+/// As the original reads them: each for what follows it. One behind all actions holds for all.
+#[test]
+fn files_and_verbosity_hold_for_the_actions_behind_them() {
+    let home = tempfile::tempdir().unwrap();
+    for name in ["a", "b", "test.bench"] {
+        write(home.path(), name, &format!(r#"{{"Runs":[{{"Label":"of {name}"}}]}}"#));
+    }
+    let cases: [(&[&str], &[&str], usize); 5] = [
+        (&["-f", "a", "report", "-f", "b", "report"], &["a", "b"], 0),
+        (&["-f", "a", "-f", "b", "report"], &["b"], 0),
+        (&["report", "report", "-f", "a"], &["a", "a"], 0),
+        (&["report", "-v", "0"], &["test.bench"], 0),
+        (&["-v", "0", "report", "-v", "1", "-f", "b", "report", "report"], &["b"; 3], 2),
+    ];
+    for (arguments, expected, detailed) in cases {
+        let output = schedbench(home.path(), arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?} {}", stderr(&output));
+        let text = stdout(&output);
+        let labels = text.lines().filter_map(|line| line.strip_prefix("== RUN of "));
+        let labels: Vec<_> = labels.filter_map(|label| label.strip_suffix(" ==")).collect();
+        assert_eq!(labels, expected, "{arguments:?}");
+        assert_eq!(text.matches("workerid").count(), detailed, "{arguments:?}");
     }
 }

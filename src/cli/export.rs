@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::compat::schedbench::{self, BenchFile};
+use crate::report::clean;
+use crate::store::StoreError;
 
 use super::{Database, Failure};
 
@@ -53,19 +55,47 @@ pub fn import(args: &ImportArgs) -> Result<(), Failure> {
     let named = args.file.extension().is_some_and(|extension| extension == "bench");
     if !named && schedbench::is_whole_object(&head) && !schedbench::is_bench(&head) {
         // A line of ours: what follows is as long as it likes.
-        args.db.open()?.import(&mut Cursor::new(head).chain(reader))?;
-        return Ok(());
+        let imported = args.db.open()?.import(&mut Cursor::new(head).chain(reader));
+        return match imported {
+            Ok(_) => Ok(()),
+            Err(StoreError::Malformed { line, why }) => {
+                Err(neither(&args.file, &format!("line {line} is not an event: {why}")))
+            }
+            Err(other) => Err(other.into()),
+        };
     }
     reader.read_to_end(&mut head).map_err(fail)?;
-    if named || schedbench::is_bench(&head) {
+    let has_mark = head.starts_with(BYTE_ORDER_MARK);
+    if !has_mark && (named || schedbench::is_bench(&head)) {
         return plan(head, &args.file);
     }
-    args.db.open()?.import(&mut Cursor::new(head))?;
-    Ok(())
+    let what = match serde_json::from_slice::<serde::de::IgnoredAny>(&head) {
+        _ if has_mark => "it begins with a byte-order mark, which JSON has not".to_string(),
+        _ if head.trim_ascii().is_empty() => "it is empty".to_string(),
+        Ok(_) => "it is other JSON".to_string(),
+        Err(error) => error.to_string(),
+    };
+    Err(neither(&args.file, &what))
+}
+
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
+fn neither(path: &Path, what: &str) -> Failure {
+    Failure::Usage(format!(
+        "{}: neither JSON lines of `schedlab export` nor a .bench file (a JSON object with `Input` \
+         or `Runs`): {}\nhint: schedlab export > FILE writes the one; docs/schedbench.md tells the other",
+        schedbench::shown(shown_path(path)),
+        clean(what)
+    ))
+}
+
+/// `-` is standard input.
+fn shown_path(path: &Path) -> &Path {
+    if path.as_os_str() == "-" { Path::new("standard input") } else { path }
 }
 
 fn plan(bytes: Vec<u8>, path: &Path) -> Result<(), Failure> {
-    let path = if path.as_os_str() == "-" { Path::new("standard input") } else { path };
+    let path = shown_path(path);
     let text = schedbench::utf8(bytes, path)?;
     let plan = schedbench::plan_text(&BenchFile::parse(&text, path)?)?;
     let mut out = io::stdout().lock();

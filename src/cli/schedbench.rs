@@ -4,27 +4,27 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Parser, ValueEnum};
+use clap::{ArgMatches, Args, Command, FromArgMatches, Parser, ValueEnum};
 
-use crate::compat::schedbench::{self, Averages, BenchFile, html, shown, text};
+use crate::compat::schedbench::{self, Averages, BenchFile, OnDisk, html, shown, text};
 use crate::model::Variant;
 use crate::plan;
-use crate::sys::signal;
+use crate::sys::{self, signal};
 
 use super::{Failure, finish, run, terminal};
 
 /// Drop-in for gwd/schedbench: plans, runs and reports of .bench files
 #[derive(Args)]
-pub struct SchedbenchArgs {
-    /// The file of plan and results
-    #[arg(short, value_name = "FILE", default_value = "test.bench")]
-    file: PathBuf,
+struct Words {
+    /// The file of plan and results [default: test.bench]
+    #[arg(short, value_name = "FILE")]
+    file: Vec<PathBuf>,
     /// With plan: a file whose plan is taken, and whose runs are left
     #[arg(short, value_name = "TEMPLATE")]
-    template: Option<PathBuf>,
-    /// Of the report: 0 worker sets, 1 workers too, 2 their windows too
-    #[arg(short, value_name = "N", default_value_t = 0)]
-    verbosity: u32,
+    template: Vec<PathBuf>,
+    /// Of the report: 0 worker sets, 1 workers too, 2 their windows too [default: 0]
+    #[arg(short, value_name = "N")]
+    verbosity: Vec<u32>,
     /// With run: a plan, by file or name, whose variants may be named in `Schedulers`
     #[arg(long, value_name = "PLAN")]
     variants: Option<String>,
@@ -34,9 +34,80 @@ pub struct SchedbenchArgs {
     /// Where to run: `schedlab list backends`
     #[arg(long, default_value = "local")]
     backend: String,
-    /// What to do, in this order
+    /// What to do, in this order; -f, -t and -v hold for what follows them
     #[arg(required = true, value_name = "ACTION")]
     actions: Vec<Action>,
+}
+
+/// The words of the command line, read in their order as the original reads them.
+pub struct SchedbenchArgs {
+    words: Words,
+    /// Of each action.
+    places: Vec<Places>,
+}
+
+/// Where the words that one action needs stand among their kind.
+struct Places {
+    file: Option<usize>,
+    template: Option<usize>,
+    verbosity: Option<usize>,
+}
+
+impl FromArgMatches for SchedbenchArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let words = Words::from_arg_matches(matches)?;
+        let indices = |id: &str| matches.indices_of(id).into_iter().flatten().collect::<Vec<_>>();
+        let [files, templates, verbosities] = ["file", "template", "verbosity"].map(indices);
+        let places = indices("actions").into_iter().map(|action| Places {
+            file: place(&files, action),
+            template: place(&templates, action),
+            verbosity: place(&verbosities, action),
+        });
+        Ok(SchedbenchArgs { words, places: places.collect() })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for SchedbenchArgs {
+    fn augment_args(command: Command) -> Command {
+        Words::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Words::augment_args_for_update(command)
+    }
+}
+
+/// The last of `options` before the action; where all stand behind it, the first.
+fn place(options: &[usize], action: usize) -> Option<usize> {
+    let before = options.iter().filter(|&&option| option < action).count();
+    (!options.is_empty()).then(|| before.saturating_sub(1))
+}
+
+/// An action, with what the words say of it.
+struct Step<'a> {
+    action: Action,
+    file: &'a Path,
+    template: Option<&'a Path>,
+    verbosity: u32,
+    words: &'a Words,
+}
+
+impl SchedbenchArgs {
+    fn steps(&self) -> impl Iterator<Item = Step<'_>> {
+        let words = &self.words;
+        self.words.actions.iter().zip(&self.places).map(move |(action, at)| Step {
+            action: *action,
+            file: at.file.map_or(Path::new("test.bench"), |at| &words.file[at]),
+            template: at.template.map(|at| &*words.template[at]),
+            verbosity: at.verbosity.map_or(0, |at| words.verbosity[at]),
+            words,
+        })
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -64,43 +135,65 @@ pub fn main() -> ExitCode {
 }
 
 pub fn run(args: &SchedbenchArgs) -> Result<(), Failure> {
-    args.actions.iter().try_for_each(|action| match action {
-        Action::Plan => plan(args),
-        Action::Run => run_pending(args),
-        Action::Report | Action::Htmlreport => report(args, *action),
+    args.steps().try_for_each(|step| match step.action {
+        Action::Plan => plan(&step),
+        Action::Run => run_pending(&step),
+        Action::Report | Action::Htmlreport => report(&step),
     })
 }
 
-fn plan(args: &SchedbenchArgs) -> Result<(), Failure> {
-    let source = args.template.as_ref().unwrap_or(&args.file);
+fn plan(step: &Step) -> Result<(), Failure> {
+    let source = step.template.unwrap_or(step.file);
     let text = schedbench::read_text(source)?;
     let mut file = BenchFile::parse(&text, source)?;
-    if args.template.is_some() {
+    if step.template.is_some() {
         file.clear_runs();
     }
     file.check_results()?;
     file.expand()?;
-    file.save(&args.file)?;
-    Ok(writeln!(io::stdout(), "Created plan in {}", shown(&args.file))?)
+    if step.template.is_some() {
+        check_replaceable(step.file)?;
+    }
+    file.save(step.file)?;
+    Ok(writeln!(io::stdout(), "Created plan in {}", shown(step.file))?)
 }
 
-fn run_pending(args: &SchedbenchArgs) -> Result<(), Failure> {
-    let text = schedbench::read_text(&args.file)?;
-    let mut file = BenchFile::parse(&text, &args.file)?;
+/// A plan from a template is written over a plan without results, or where there is no file, or
+/// an empty one.
+fn check_replaceable(path: &Path) -> Result<(), Failure> {
+    if !path.try_exists().unwrap_or(true) {
+        return Ok(());
+    }
+    let text = schedbench::read_text(path)?;
+    if text.is_empty() {
+        return Ok(());
+    }
+    Ok(BenchFile::parse(&text, path)?.check_replaceable(&text)?)
+}
+
+fn run_pending(step: &Step) -> Result<(), Failure> {
     // All of it is checked before the machine is touched.
-    file.pending()?;
-    file.check_results()?;
-    let variants = match &args.variants {
+    check(&BenchFile::parse(&schedbench::read_text(step.file)?, step.file)?)?;
+    let variants = match &step.words.variants {
         Some(named) => variants_of(named)?,
         None => Vec::new(),
     };
-    let mut backend = run::make_backend(&args.backend)?;
+    let mut backend = run::make_backend(&step.words.backend)?;
+    // Read again, now that nobody else measures: who did until now has saved.
+    let (mut disk, text) = OnDisk::read(step.file, sys::state_dir().ok())?;
+    let mut file = BenchFile::parse(&text, step.file)?;
+    check(&file)?;
     let cancel = signal::catch_termination()
         .map_err(|error| Failure::Here(format!("cannot catch signals: {error}")))?;
     let mut tell = |line: &str| terminal::tell(line);
     let tally =
-        schedbench::run(&mut file, &args.file, &variants, &mut *backend, &cancel, &mut tell)?;
-    judge(&args.file, tally)
+        schedbench::run(&mut file, &mut disk, &variants, &mut *backend, &cancel, &mut tell)?;
+    judge(step.file, tally)
+}
+
+fn check(file: &BenchFile) -> Result<(), Failure> {
+    file.pending()?;
+    Ok(file.check_results()?)
 }
 
 fn variants_of(named: &str) -> Result<Vec<Variant>, Failure> {
@@ -125,15 +218,15 @@ fn judge(path: &Path, tally: schedbench::Tally) -> Result<(), Failure> {
     Ok(())
 }
 
-fn report(args: &SchedbenchArgs, action: Action) -> Result<(), Failure> {
-    let text = schedbench::read_text(&args.file)?;
-    let file = BenchFile::parse(&text, &args.file)?;
-    let averages = if args.original_averages { Averages::Original } else { Averages::Right };
+fn report(step: &Step) -> Result<(), Failure> {
+    let text = schedbench::read_text(step.file)?;
+    let file = BenchFile::parse(&text, step.file)?;
+    let averages = if step.words.original_averages { Averages::Original } else { Averages::Right };
     let figures = file.figures(averages)?;
     let mut out = BufWriter::new(io::stdout().lock());
-    match action {
-        Action::Htmlreport => html::write(&mut out, &args.file, &figures, averages)?,
-        _ => text::write(&mut out, &figures, args.verbosity, averages)?,
+    match step.action {
+        Action::Htmlreport => html::write(&mut out, step.file, &figures, averages)?,
+        _ => text::write(&mut out, &figures, step.verbosity, averages)?,
     }
     Ok(out.flush()?)
 }

@@ -39,15 +39,35 @@ impl WorkerArgs {
                     at += 2;
                 }
                 other => {
-                    let why = format!("`{}` is no work; there is `burnwait`", other.escape_debug());
-                    return Err((at, why));
+                    return Err((at, no_work(other)));
                 }
             }
         }
         if args.queue.is_empty() {
-            return Err((words.len(), "there is no `burnwait KOPS WAIT_NS`".to_string()));
+            return Err((words.len(), NO_WORK.to_string()));
         }
         Ok(args)
+    }
+
+    /// Whether the original's worker would take these words: it reads numbers in more forms than
+    /// are accepted from people here. Else as in [`WorkerArgs::parse`].
+    pub fn check_words(words: &[String]) -> Result<(), (usize, String)> {
+        let (mut at, mut has_work) = (0, false);
+        while let Some(word) = words.get(at) {
+            let numbers: &[&str] = match word.as_str() {
+                "burnwait" => &["KOPS", "WAIT_NS"],
+                "kHZ" | "report_interval" => &["number"],
+                other => return Err((at, no_work(other))),
+            };
+            has_work |= word == "burnwait";
+            for (after, what) in (1..).zip(numbers) {
+                if words.get(at + after).is_none() {
+                    return Err((at, format!("`{word}` has no {what} after it")));
+                }
+            }
+            at += 1 + numbers.len();
+        }
+        if has_work { Ok(()) } else { Err((words.len(), NO_WORK.to_string())) }
     }
 
     /// The same for a file. Clock rate and interval are the original's own business.
@@ -71,6 +91,12 @@ impl WorkerArgs {
             steps.iter().flat_map(|text| text.split(',')).map(str::trim).collect();
         parse_burn_queue(&steps)
     }
+}
+
+const NO_WORK: &str = "there is no `burnwait KOPS WAIT_NS`";
+
+fn no_work(word: &str) -> String {
+    format!("`{}` is no work; there is `burnwait`", word.escape_debug())
 }
 
 /// The whole number `after` words behind the one at `at`.
@@ -124,6 +150,7 @@ mod tests {
         ];
         for (text, expected) in good {
             assert_eq!(WorkerArgs::parse(&words(text)), Ok(expected), "{text}");
+            assert_eq!(WorkerArgs::check_words(&words(text)), Ok(()), "{text}");
         }
         let bad = [
             ("", 0, "there is no `burnwait"),
@@ -145,6 +172,10 @@ mod tests {
         for (text, at, expected) in bad {
             let (found, why) = WorkerArgs::parse(&words(text)).unwrap_err();
             assert!(found == at && why.contains(expected), "{text}: {found} {why}");
+            // What is wrong with numbers alone the original's worker takes.
+            let is_number = why.contains("is no whole number") || why.contains("is not in ");
+            let shape = WorkerArgs::check_words(&words(text));
+            assert_eq!(shape, if is_number { Ok(()) } else { Err((found, why)) }, "{text}");
         }
     }
 

@@ -6,11 +6,13 @@
 
 use std::collections::BTreeMap;
 
+use crate::plan::MAX_WORKERS;
 use crate::report::clean;
 
 use super::super::CompatError;
 use super::args::WorkerArgs;
 use super::file::{BenchFile, Input, Plan, Run, SimpleMatrix, WorkerParams, WorkerSet};
+use super::json::is_bench;
 
 /// Of each run that `plan` makes, and of one that says 0 or nothing.
 pub const DEFAULT_RUNTIME_SECONDS: i64 = 10;
@@ -46,7 +48,8 @@ pub struct Pending {
 pub struct PendingSet {
     pub args: WorkerArgs,
     pub count: u32,
-    /// Of the set, else of all workers, else the run's; `None`: the whole machine.
+    /// Of the set, else the run's, else of all workers, else of all runs; `None`: the whole
+    /// machine.
     pub pool: Option<String>,
     /// Of the set, else of the run, else of all workers.
     pub soft_affinity: Option<String>,
@@ -58,8 +61,37 @@ impl BenchFile<'_> {
         self.plan.runs.clear();
     }
 
-    /// Makes the runs. A file that has some keeps them and is refused.
+    /// Why a plan may not be written over this file, whose text is `text`: it has results, or is
+    /// something else.
+    pub fn check_replaceable(&self, text: &str) -> Result<(), CompatError> {
+        let name = &self.name;
+        let has_results = |run: &&Run| run.completed || !run.results.raw.is_empty();
+        let why = match self.plan.runs.iter().filter(has_results).count() {
+            0 if is_bench(text.as_bytes()) => return Ok(()),
+            0 => format!("{name} is there already, and no .bench file: neither `Input` nor `Runs`"),
+            runs => format!("{name} is there already, with results of {runs} runs"),
+        };
+        Err(CompatError::Usage(format!(
+            "{why}; it was left as it is\nhint: -f NEW names another file for the plan"
+        )))
+    }
+
+    /// Makes the runs. A file that has some keeps them and is refused, as is a run of more workers
+    /// than one can have.
     pub fn expand(&mut self) -> Result<(), CompatError> {
+        self.expand_to_any_size()?;
+        let crowd = self.plan.runs.iter().find_map(|run| too_many(run).err());
+        crowd.map_or(Ok(()), |(_, why)| {
+            self.plan.runs.clear();
+            Err(CompatError::Usage(format!(
+                "{}: `Input.SimpleMatrix.Count`: {why}\nhint: fewer `Workers`, or a smaller `Count`",
+                self.name
+            )))
+        })
+    }
+
+    /// The same, also where a run would be too large for a machine.
+    pub(super) fn expand_to_any_size(&mut self) -> Result<(), CompatError> {
         if !self.plan.runs.is_empty() {
             let name = &self.name;
             return Err(CompatError::Usage(format!(
@@ -81,9 +113,24 @@ impl BenchFile<'_> {
     /// The runs that are not completed, in their order; or the first thing in one of them that
     /// cannot be run as it stands.
     pub fn pending(&self) -> Result<Vec<Pending>, CompatError> {
+        self.resolved(|index, run| {
+            let pending = self.resolve(index, run)?;
+            too_many(run).map(|()| pending)
+        })
+    }
+
+    /// The same, also where a run would be too large for a machine.
+    pub(super) fn pending_of_any_size(&self) -> Result<Vec<Pending>, CompatError> {
+        self.resolved(|index, run| self.resolve(index, run))
+    }
+
+    fn resolved(
+        &self,
+        resolve: impl Fn(usize, &Run) -> Result<Pending, (String, String)>,
+    ) -> Result<Vec<Pending>, CompatError> {
         let todo = self.plan.runs.iter().enumerate().filter(|(_, run)| !run.completed);
         todo.map(|(index, run)| {
-            self.resolve(index, run).map_err(|(path, why)| {
+            resolve(index, run).map_err(|(path, why)| {
                 CompatError::Usage(format!(
                     "{}: run {index} `{}`: `Runs[{index}].{path}`: {why}\n\
                      hint: docs/schedbench.md tells the fields of the file; it was left as it is",
@@ -157,10 +204,10 @@ impl Plan<'_> {
         run.cpus.as_ref().or(self.run_config.cpus.as_ref())
     }
 
-    /// Of the set, else of all workers, else the run's; `None`: the whole machine.
+    /// Of the set, else the run's, else of all workers; `None`: the whole machine.
     pub fn pool<'p>(&'p self, run: &'p Run, set: &'p WorkerSet) -> Option<&'p str> {
         let object = self.worker_config.as_ref().map_or("", |object| &object.pool);
-        first_of(&[&set.config.pool, &self.pool, object, &run.pool, &self.run_config.pool])
+        first_of(&[&set.config.pool, &run.pool, &self.pool, object, &self.run_config.pool])
             .filter(|name| *name != WHOLE_MACHINE)
     }
 }
@@ -174,6 +221,20 @@ fn count(count: i64) -> Result<u32, String> {
         Ok(workers) if (1..=MAX_COUNT).contains(&count) => Ok(workers),
         _ => Err(format!("{count} workers, not 1 to {MAX_COUNT}")),
     }
+}
+
+/// More workers than one run can have: the set that is too many, and why.
+pub(super) fn too_many(run: &Run) -> Result<(), (String, String)> {
+    let mut workers = 0i64;
+    for (at, set) in run.worker_sets.iter().flatten().enumerate() {
+        workers = workers.saturating_add(set.count.max(0));
+        if usize::try_from(workers).map_or(true, |workers| workers > MAX_WORKERS) {
+            let count = set.count;
+            let why = format!("{count}: the run has more than {MAX_WORKERS} workers");
+            return Err((format!("WorkerSets[{at}].Count"), why));
+        }
+    }
+    Ok(())
 }
 
 fn cpus(cpus: Option<&Vec<i64>>) -> Result<Option<Vec<u32>>, (String, String)> {

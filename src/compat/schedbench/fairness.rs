@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{MAX_CPU, Reading};
-use crate::report::shortened;
+use crate::report::{clean, shortened};
 use crate::stats::{self, Claim};
 
 use super::file::{Plan, Run, WorkerSet};
@@ -42,6 +42,8 @@ pub struct RunFairness {
     pub sets: Vec<[Reading<f64>; COLUMNS.len()]>,
     /// Over got / entitled of all workers that are entitled to something; 0 to 1.
     pub jain: Reading<f64>,
+    /// What disturbed the solo run that a set's want is from.
+    pub disturbed: Vec<Option<String>>,
 }
 
 /// Puts its fairness into the figures of each run. `runs` are those of the plan, in order.
@@ -82,10 +84,20 @@ fn cpus(plan: &Plan, run: &Run) -> BTreeSet<i64> {
     plan.cpus(run).into_iter().flatten().copied().collect()
 }
 
+/// Those that the file asks for, else those that `run` found the run on.
+fn had_cpus(plan: &Plan, run: &Run) -> BTreeSet<i64> {
+    let asked = cpus(plan, run);
+    if !asked.is_empty() {
+        return asked;
+    }
+    let found = run.results.schedlab.as_ref().and_then(|found| found.cpus.as_ref());
+    found.into_iter().flatten().copied().collect()
+}
+
 /// A run of one worker.
 enum Solo {
-    /// CPUs that it used, at most one, and its kops a second.
-    Completed { want: Reading<f64>, rate: Reading<f64> },
+    /// CPUs that it used, at most one, and its kops a second; and what disturbed it.
+    Completed { want: Reading<f64>, rate: Reading<f64>, disturbed: Option<String> },
     /// Which it is.
     NotCompleted(String),
 }
@@ -102,8 +114,16 @@ fn solos<'p>(plan: &'p Plan, runs: &[RunFigures]) -> BTreeMap<Likeness<'p>, Solo
         if run.completed {
             let worker = figures.sets.first().and_then(|set| set.workers.first());
             let Measured { got, rate, .. } = worker.map_or_else(Measured::nothing, measured);
-            let want = alone(got).map(|got| got.min(1.0));
-            solos.insert(likeness, Solo::Completed { want, rate: alone(rate) });
+            let rate = alone(rate);
+            let want = match (alone(got), &rate) {
+                // Who did nothing alone did not get to say what it wants.
+                (Reading::Known(_), Reading::Known(0.0)) => {
+                    Reading::Unknown(NOTHING_ALONE.to_string())
+                }
+                (got, _) => got.map(|got| got.min(1.0)),
+            };
+            let disturbed = disturbed(run);
+            solos.insert(likeness, Solo::Completed { want, rate, disturbed });
         } else {
             let label = shortened(run.label.trim_end(), LABEL_COLUMNS);
             let which = format!("run {} `{label}` is not completed", figures.index);
@@ -111,6 +131,13 @@ fn solos<'p>(plan: &'p Plan, runs: &[RunFigures]) -> BTreeMap<Likeness<'p>, Solo
         }
     }
     solos
+}
+
+/// What disturbed the run, in one text; `None` where nothing did, or nobody says so.
+fn disturbed(run: &Run) -> Option<String> {
+    let found = &run.results.schedlab.as_ref()?.disturbances;
+    let found: Vec<String> = found.iter().map(|found| clean(found)).collect();
+    (!found.is_empty()).then(|| found.join("; "))
 }
 
 fn alone(reading: Reading<f64>) -> Reading<f64> {
@@ -130,6 +157,7 @@ struct Measured {
     window_cv: Reading<f64>,
 }
 
+const NOTHING_ALONE: &str = "no operations in its solo run";
 const NO_WINDOW: &str = "a worker has no window";
 
 impl Measured {
@@ -140,7 +168,7 @@ impl Measured {
 }
 
 fn measured(worker: &WorkerFigures) -> Measured {
-    if worker.reports.len() < 2 {
+    if !worker.has_window() {
         return Measured::nothing();
     }
     let (rate, got) = (worker.throughput, worker.utilisation);
@@ -165,6 +193,9 @@ const COMPLETED_NOTHING: &str = "a worker completed nothing";
 struct Competing<'s> {
     want: &'s Reading<f64>,
     solo_rate: &'s Reading<f64>,
+    solo_disturbed: Option<&'s str>,
+    count: usize,
+    /// Of those that have reported; one more without anything where there are others.
     workers: Vec<Measured>,
 }
 
@@ -182,11 +213,18 @@ fn of_run(
     }
     let mut competing = Vec::new();
     let mut missing = Vec::new();
-    for (at, (set, SetFigures { workers, .. })) in sets.iter().zip(&figures.sets).enumerate() {
+    for (at, (set, found)) in sets.iter().zip(&figures.sets).enumerate() {
         match solos.get(&Likeness::of(plan, run, set)) {
-            Some(Solo::Completed { want, rate: solo_rate }) => {
-                let workers = workers.iter().map(measured).collect();
-                competing.push(Competing { want, solo_rate, workers });
+            Some(Solo::Completed { want, rate: solo_rate, disturbed }) => {
+                let SetFigures { count, workers, .. } = found;
+                let silent = (workers.len() < *count).then(Measured::nothing);
+                competing.push(Competing {
+                    want,
+                    solo_rate,
+                    solo_disturbed: disturbed.as_deref(),
+                    count: *count,
+                    workers: workers.iter().map(measured).chain(silent).collect(),
+                });
             }
             Some(Solo::NotCompleted(which)) => missing.push((at, which.as_str())),
             None => missing.push((at, NO_SUCH_RUN)),
@@ -196,11 +234,11 @@ fn of_run(
         return Some(Reading::Unknown(without_solo(missing)));
     }
     // Their number is that of `Count`, for which nobody vouches.
-    if let Some(at) = competing.iter().position(|set| set.workers.is_empty()) {
+    if let Some(at) = figures.sets.iter().position(|set| set.workers.is_empty()) {
         return Some(Reading::Unknown(format!("no worker of set {at} has reported")));
     }
     let pools: BTreeSet<_> = sets.iter().map(|set| plan.pool(run, set)).collect();
-    Some(Reading::Known(judge(capacity(&cpus(plan, run), pools.len()), &competing)))
+    Some(Reading::Known(judge(capacity(&had_cpus(plan, run), pools.len()), &competing)))
 }
 
 const NO_SUCH_RUN: &str =
@@ -228,6 +266,7 @@ fn judge(cpus: Reading<usize>, sets: &[Competing]) -> RunFairness {
     let entitled = entitled(&cpus, sets);
     let of_set = |at: usize| entitled.as_ref().map(|entitled: &Vec<f64>| entitled[at]);
     RunFairness {
+        disturbed: sets.iter().map(|set| set.solo_disturbed.map(str::to_string)).collect(),
         sets: sets.iter().enumerate().map(|(at, set)| cells(set, of_set(at))).collect(),
         jain: match &entitled {
             Reading::Known(entitled) => jain(sets, entitled),
@@ -247,13 +286,13 @@ fn entitled(cpus: &Reading<usize>, sets: &[Competing]) -> Reading<Vec<f64>> {
     };
     // One scheduler for all, and no weights in a `.bench` file.
     let claim = |want| Claim { want, weight: 1.0, rank: 0 };
-    let of_set = |(set, &want): (&Competing, &f64)| vec![claim(want); set.workers.len()];
+    let of_set = |(set, &want): (&Competing, &f64)| vec![claim(want); set.count];
     let of_workers: Vec<Claim> = sets.iter().zip(&wants).flat_map(of_set).collect();
     let granted = stats::entitlements(&of_workers, cpus as f64);
     // Workers of a set want the same and are entitled to the same.
     let firsts = sets.iter().scan(0, |next, set| {
         let first = *next;
-        *next += set.workers.len();
+        *next += set.count;
         granted.get(first).copied()
     });
     Reading::Known(firsts.collect())
@@ -265,7 +304,7 @@ fn cells(set: &Competing, entitled: Reading<f64>) -> [Reading<f64>; COLUMNS.len(
     let rates = all(set.workers.iter().map(|worker| worker.rate.clone()));
     let over_entitled = over(got.clone(), entitled.clone(), "it is entitled to nothing");
     let mean_rate = mean(set.workers.iter().map(|worker| worker.rate.clone()));
-    let over_solo = over(mean_rate, set.solo_rate.clone(), "no operations in its solo run");
+    let over_solo = over(mean_rate, set.solo_rate.clone(), NOTHING_ALONE);
     let max_over_min = match rates {
         Reading::Known(rates) if rates.len() == 1 => {
             Reading::Unknown("one worker: nothing to compare".to_string())
@@ -333,7 +372,7 @@ pub(super) struct Shown {
 }
 
 pub(super) fn shown(fairness: &Reading<RunFairness>) -> Shown {
-    let RunFairness { cpus, sets, jain } = match fairness {
+    let RunFairness { cpus, sets, jain, disturbed } = match fairness {
         Reading::Known(known) => known,
         Reading::Unknown(why) => {
             let heading = format!("fairness: {why}");
@@ -366,7 +405,19 @@ pub(super) fn shown(fairness: &Reading<RunFairness>) -> Shown {
     {
         lines.push(format!("- of Jain's index: {why}"));
     }
-    let rows = sets.iter().map(|set| set.each_ref().map(|reading| cell(reading, 2)));
+    let marked = disturbed.iter().enumerate().filter_map(|(at, why)| Some((at, why.as_deref()?)));
+    lines.extend(
+        by_reason(marked)
+            .iter()
+            .map(|(why, sets)| format!("* want of set {sets}: its solo run was disturbed: {why}")),
+    );
+    let rows = sets.iter().zip(disturbed).map(|(set, disturbed)| {
+        let mut row = set.each_ref().map(|reading| cell(reading, 2));
+        if disturbed.is_some() {
+            row[0].push('*');
+        }
+        row
+    });
     Shown { heading, rows: rows.collect(), lines }
 }
 

@@ -1,7 +1,7 @@
-//! A `.bench` file: its fields in the original's order, and a save that cannot lose it.
+//! A `.bench` file: its fields in the original's order.
 //!
-//! Input: a path, or the text of a file. Output: [`BenchFile`], or what is wrong and where.
-//! Reading touches nothing; [`BenchFile::save`] writes one file. Records borrow from the text,
+//! Input: the text of a file. Output: [`BenchFile`], or what is wrong and where. Pure; `save` and
+//! `on_disk` read and write files. Records borrow from the text,
 //! so that a file of 100 MB is in memory once; the reports of a run are only delimited by the
 //! first reading, and understood when somebody asks for them.
 //!
@@ -11,10 +11,7 @@
 //! holds if somebody wrote it.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::value::RawValue;
 
@@ -109,6 +106,20 @@ record! {
         raw: Reports<'t> = "Raw" omitted if Reports::is_empty,
         /// Never written by the original's own commands; kept.
         summary: Option<&'t RawValue> = "Summary" omitted if Option::is_none,
+        /// Ours: the original neither writes nor reads it.
+        schedlab: Option<Conditions<'t>> = "Schedlab" omitted if Option::is_none,
+    }
+}
+
+record! {
+    /// What stands beside the figures of a run that was done here.
+    Conditions {
+        /// What disturbed it, a line each.
+        disturbances: Vec<String> = "Disturbances" omitted if Vec::is_empty,
+        /// What each knob read back as, a line each; the form of the pool too.
+        knobs: Vec<String> = "Knobs" omitted if Vec::is_empty,
+        /// Those it was placed on. `None`: not known.
+        cpus: Option<Vec<i64>> = "Cpus" omitted if Option::is_none,
     }
 }
 
@@ -148,6 +159,16 @@ pub struct Report {
     /// The largest delay of a start since the report before.
     pub max_delta_ns: i64,
     pub cputime_ns: i64,
+}
+
+impl Conditions<'_> {
+    /// As people are told them, from a file not yet clean.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let knobs =
+            (!self.knobs.is_empty()).then(|| format!("knobs read back: {}", self.knobs.join("; ")));
+        let disturbances = self.disturbances.iter().map(|found| format!("disturbed: {found}"));
+        knobs.into_iter().chain(disturbances).collect()
+    }
 }
 
 impl Default for Reports<'_> {
@@ -195,18 +216,6 @@ pub struct BenchFile<'t> {
     text: &'t str,
 }
 
-/// The text of the file at `path`.
-pub fn read_text(path: &Path) -> Result<String, CompatError> {
-    let name = shown(path);
-    let bytes = fs::read(path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => CompatError::Usage(format!(
-            "there is no file {name}\nhint: -f FILE names the file, -t TEMPLATE one to copy a plan from"
-        )),
-        _ => CompatError::Here(format!("cannot read {name}: {error}\nhint: ls -l {name}")),
-    })?;
-    utf8(bytes, path)
-}
-
 /// Bytes as the text of the file at `path`, which is here a name for messages only.
 pub fn utf8(bytes: Vec<u8>, path: &Path) -> Result<String, CompatError> {
     let name = shown(path);
@@ -247,18 +256,6 @@ impl<'t> BenchFile<'t> {
             Reports::Measured(list) => Ok(list.iter().map(RawReport::from).collect()),
         }
     }
-
-    /// Writes the file at `path` as the original would. At each moment the old file or the new
-    /// one is there, whole, with the old one's permissions; a symbolic link stays one.
-    pub fn save(&self, path: &Path) -> Result<(), CompatError> {
-        replace(path, &|out| json::write(out, &self.plan)).map_err(|error| {
-            let name = shown(path);
-            CompatError::Here(format!(
-                "cannot save {name}: {error}; what was there before still is\n\
-                 hint: its folder must be writable and have room for a second copy: df {name}"
-            ))
-        })
-    }
 }
 
 impl From<&Report> for RawReport<'_> {
@@ -282,77 +279,6 @@ fn refusal(name: &str, found: &Misshapen) -> CompatError {
     // Before the first character JSON counts 0.
     let column = column.max(&1);
     CompatError::Usage(format!("{name}:{line}:{column}: {at}{}\n{HINT}", clean(what)))
-}
-
-/// Writes beside the file, syncs, renames, syncs the folder.
-fn replace(path: &Path, write: &dyn Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let target = behind_links(path)?;
-    let name = target.file_name().ok_or(ErrorKind::InvalidInput)?;
-    let folder = match target.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let mut beside = std::ffi::OsString::from(".");
-    beside.push(name);
-    beside.push(format!(".{}.tmp", std::process::id()));
-    let beside = folder.join(beside);
-    let written = fill(&beside, &target, write).and_then(|()| fs::rename(&beside, &target));
-    if let Err(error) = written {
-        // Nothing of ours may stay; that it was never made is fine too.
-        let _ = fs::remove_file(&beside);
-        return Err(error);
-    }
-    File::open(folder)?.sync_all()
-}
-
-fn fill(
-    beside: &Path,
-    target: &Path,
-    write: &dyn Fn(&mut dyn Write) -> io::Result<()>,
-) -> io::Result<()> {
-    let old = match fs::metadata(target) {
-        Ok(metadata) if metadata.is_file() => Some(metadata),
-        Ok(_) => return Err(io::Error::other("it is no ordinary file")),
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
-    };
-    // A dead process of the same number may have left one.
-    match fs::remove_file(beside) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    // Until it has the old one's permissions nobody else may read it.
-    let mode = if old.is_some() { 0o600 } else { 0o666 };
-    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(beside)?;
-    let mut out = BufWriter::with_capacity(1 << 16, file);
-    write(&mut out)?;
-    let file = out.into_inner()?;
-    if let Some(old) = old {
-        let new = file.metadata()?;
-        if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
-            // Only root may give a file away; without that it is the saver's.
-            let _ = fchown(&file, Some(old.uid()), Some(old.gid()));
-        }
-        file.set_permissions(fs::Permissions::from_mode(old.mode() & 0o7777))?;
-    }
-    file.sync_all()
-}
-
-/// The file that `path` means: links are followed, also to a file that is not there yet.
-fn behind_links(path: &Path) -> io::Result<PathBuf> {
-    let mut target = path.to_path_buf();
-    // The kernel's own limit.
-    for _ in 0..40 {
-        match fs::symlink_metadata(&target) {
-            Ok(metadata) if metadata.is_symlink() => {
-                let link = fs::read_link(&target)?;
-                target = target.parent().unwrap_or(Path::new("")).join(link);
-            }
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            _ => return Ok(target),
-        }
-    }
-    Err(io::Error::other("too many symbolic links"))
 }
 
 #[cfg(test)]

@@ -54,6 +54,7 @@ struct Section {
     completed: bool,
     columns: &'static [&'static str],
     sets: Vec<Set>,
+    notes: Vec<String>,
     fairness_columns: Vec<String>,
     fairness: Option<Shown>,
     charts: Vec<Chart>,
@@ -154,10 +155,10 @@ fn section(run: &RunFigures) -> Section {
     ];
     let mut workers = Vec::new();
     for (at, set) in run.sets.iter().enumerate() {
-        for (id, worker) in set.workers.iter().enumerate() {
+        for worker in &set.workers {
             let mut cells = vec![worker.kops.to_string()];
             cells.extend(worker_cells(worker).map(|value| fixed(value, 2)));
-            workers.push(Row { name: format!("{at}:{id}"), cells });
+            workers.push(Row { name: format!("{at}:{}", worker.id), cells });
         }
     }
     Section {
@@ -166,6 +167,7 @@ fn section(run: &RunFigures) -> Section {
         completed: run.completed,
         columns: &COLUMNS,
         sets: sets.collect(),
+        notes: run.notes.iter().map(|note| clean(note)).collect(),
         fairness_columns: fairness::COLUMNS
             .iter()
             .map(|title| title.join(" ").trim().to_string())
@@ -190,13 +192,13 @@ fn chart(
 ) -> Option<Chart> {
     let mut workers = Vec::new();
     for (at, set) in run.sets.iter().enumerate() {
-        for (id, worker) in set.workers.iter().enumerate() {
+        for worker in &set.workers {
             let pairs = worker.reports.windows(2);
             let points: Vec<(f64, f64)> = pairs
                 .map(|pair| (pair[1].now_ns as f64 / 1e9, value(&pair[0], &pair[1])))
                 .collect();
             if !points.is_empty() {
-                workers.push((at, id, points));
+                workers.push((at, worker.id, points));
             }
         }
     }

@@ -2,7 +2,7 @@
 //! the same and what differs is told in docs/schedbench.md.
 //!
 //! [`read_text`] and [`BenchFile::parse`] read a file; all that follows but
-//! [`BenchFile::save`] is pure.
+//! [`BenchFile::save`] and [`OnDisk`] is pure.
 //!
 //! - `plan`: [`BenchFile::expand`] (with a template [`BenchFile::clear_runs`] first), then
 //!   `save`.
@@ -13,7 +13,8 @@
 //!   a worker set's parameter `queue` of the workload `burnwait`. After each run
 //!   [`BenchFile::store`] takes its [`Report`]s (one for each worker and reading, the first at
 //!   the start of the measured section; cumulative, but for the largest delay; thousand
-//!   operations and nanoseconds, `now_ns` since any moment that all workers share), then `save`.
+//!   operations and nanoseconds, `now_ns` since any moment that all workers share), then
+//!   [`OnDisk::save`], which loses no results.
 //! - `schedlab import`: [`plan_text`].
 //! - `report`, `htmlreport`: [`BenchFile::figures`], then [`text::write`] or [`html::write`].
 
@@ -23,8 +24,10 @@ mod fairness;
 mod file;
 pub mod html;
 mod json;
+mod on_disk;
 mod results;
 mod run;
+mod save;
 #[cfg(test)]
 mod testing;
 pub mod text;
@@ -33,8 +36,9 @@ mod toml;
 pub use args::WorkerArgs;
 pub use expand::{DEFAULT_RUNTIME_SECONDS, Pending, PendingSet};
 pub use fairness::RunFairness;
-pub use file::{BenchFile, Report, Reports, read_text, shown, utf8};
+pub use file::{BenchFile, Conditions, Report, Reports, shown, utf8};
 pub use json::{is_bench, is_whole_object};
+pub use on_disk::{OnDisk, read_text};
 pub use results::{Averages, MinMax, RunFigures, SetFigures, Spread, WorkerFigures};
 pub use run::{Tally, run};
 pub use toml::plan_text;

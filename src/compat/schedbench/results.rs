@@ -7,17 +7,21 @@
 //! thousand operations a second, utilisation CPU time by time. The original's averages divide
 //! all operations since the worker began, so also those before its first report, by the time
 //! since that report; and its minima take a 0 for "not yet". Here averages count from the first
-//! report and a window of nothing is a minimum, unless [`Averages::Original`] is asked for.
+//! report, a window of nothing is a minimum, and a worker without a window is no part of them,
+//! unless [`Averages::Original`] is asked for.
+//!
+//! Memory is bounded by what has been reported, whatever `Count` says.
+
+use std::collections::BTreeMap;
 
 use crate::model::Reading;
 use crate::report::clean;
 
 use super::super::CompatError;
+use super::args::WorkerArgs;
+use super::expand::too_many;
 use super::fairness::{self, RunFairness};
-use super::file::{BenchFile, RawId, RawReport, Report, Reports, Run};
-
-/// The largest run that is understood, against a `Count` that would take all memory.
-const MOST_WORKERS: i64 = 1_000_000;
+use super::file::{BenchFile, Conditions, RawId, RawReport, Report, Reports, Run, WorkerSet};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Averages {
@@ -33,18 +37,24 @@ pub struct RunFigures {
     pub label: String,
     pub completed: bool,
     pub sets: Vec<SetFigures>,
+    /// Lines below the table: who is left out of it, what disturbed the run. None with the
+    /// original's averages. Not yet clean.
+    pub notes: Vec<String>,
     /// Or why there is none, where it could be. `None`: a run that is not completed or has one
     /// worker, and the original's averages, which know nothing of it.
     pub fairness: Option<Reading<RunFairness>>,
 }
 
-/// Over the workers of a set; those that never reported count as 0, as in the original.
+/// Over the workers of a set that have a window. With the original's averages over all of them,
+/// as soon as one has reported; the others count as 0.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SetFigures {
     pub args: Vec<String>,
     pub throughput: Spread,
     pub utilisation: Spread,
-    /// Empty where no worker of the set has reported.
+    /// `Count`; 0 where that is negative.
+    pub count: usize,
+    /// Those that have reported, by number.
     pub workers: Vec<WorkerFigures>,
 }
 
@@ -62,6 +72,8 @@ pub struct Spread {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WorkerFigures {
+    /// Its number within the set.
+    pub id: usize,
     /// Since the worker began.
     pub kops: i64,
     /// From its first report to its last.
@@ -108,7 +120,7 @@ pub fn throughput(from: &Report, to: &Report) -> f64 {
 
 /// CPU time by time.
 pub fn utilisation(from: &Report, to: &Report) -> f64 {
-    to.cputime_ns.saturating_sub(from.cputime_ns) as f64 / (to.now_ns - from.now_ns) as f64
+    (to.cputime_ns - from.cputime_ns) as f64 / (to.now_ns - from.now_ns) as f64
 }
 
 impl BenchFile<'_> {
@@ -130,16 +142,27 @@ impl BenchFile<'_> {
 
     fn run_figures(&self, index: usize, averages: Averages) -> Result<RunFigures, CompatError> {
         let run = &self.plan.runs[index];
-        let mut sets = empty_sets(run).map_err(|why| self.refuse(index, &why))?;
-        for (at, raw) in self.raw_reports(index)?.iter().enumerate() {
-            let report = checked(raw, run).and_then(|report| add(&mut sets, run, report, averages));
+        let raw = self.raw_reports(index)?;
+        let refuse = |why: String| self.refuse(index, &why);
+        if run.completed {
+            runnable(run).map_err(refuse)?;
+        }
+        if run.completed || !raw.is_empty() {
+            // Against a `Count` that would be written as so many rows.
+            too_many(run).map_err(|(path, why)| refuse(format!("`{path}`: {why}")))?;
+        }
+        let mut sets: Vec<Filling> = run.worker_sets.iter().flatten().map(Filling::of).collect();
+        for (at, raw) in raw.iter().enumerate() {
+            let report = checked(raw, run).and_then(|report| add(&mut sets, report, averages));
             report.map_err(|why| self.refuse(index, &format!("`Results.Raw[{at}]`: {why}")))?;
         }
-        for set in &mut sets {
-            summarise(set, averages);
-        }
+        let sets: Vec<SetFigures> = sets.into_iter().map(|set| set.summarise(averages)).collect();
+        let notes = match averages {
+            Averages::Right => notes(run, &sets),
+            Averages::Original => Vec::new(),
+        };
         let (label, completed) = (run.label.clone(), run.completed);
-        Ok(RunFigures { index, label, completed, sets, fairness: None })
+        Ok(RunFigures { index, label, completed, sets, notes, fairness: None })
     }
 
     fn refuse(&self, index: usize, why: &str) -> CompatError {
@@ -153,7 +176,12 @@ impl BenchFile<'_> {
 
     /// Keeps what a run measured and calls it completed. Reports may come in any order; they
     /// are kept in that of their moments.
-    pub fn store(&mut self, index: usize, mut reports: Vec<Report>) {
+    pub fn store(
+        &mut self,
+        index: usize,
+        mut reports: Vec<Report>,
+        conditions: Conditions<'static>,
+    ) {
         let Some(run) = self.plan.runs.get_mut(index) else { return };
         for report in &mut reports {
             // The original takes a moment of 0 for a worker that has not begun.
@@ -162,21 +190,47 @@ impl BenchFile<'_> {
         reports.sort_by_key(|report| (report.now_ns, report.set, report.id));
         run.results.raw = Reports::Measured(reports);
         run.results.summary = None;
+        run.results.schedlab = Some(conditions);
         run.completed = true;
     }
 }
 
-fn empty_sets(run: &Run) -> Result<Vec<SetFigures>, String> {
-    let sets = run.worker_sets.iter().flatten();
-    let figures = |(at, set): (usize, &super::file::WorkerSet)| {
-        if set.count > MOST_WORKERS {
-            let count = set.count;
-            return Err(format!("`WorkerSets[{at}].Count`: {count} is above {MOST_WORKERS}"));
+/// What no completed run can have. One that is not completed may: it is told as not run.
+fn runnable(run: &Run) -> Result<(), String> {
+    let sets = run.worker_sets.as_deref().unwrap_or_default();
+    if sets.is_empty() {
+        return Err("`WorkerSets`: there is no worker set, and it is `Completed`".to_string());
+    }
+    for (at, WorkerSet { params, count, .. }) in sets.iter().enumerate() {
+        if *count < 1 {
+            return Err(format!(
+                "`WorkerSets[{at}].Count`: {count} workers, and it is `Completed`"
+            ));
         }
-        let args = set.params.args.clone().unwrap_or_default();
-        Ok(SetFigures { args, ..SetFigures::default() })
-    };
-    sets.enumerate().map(figures).collect()
+        WorkerArgs::check_words(params.args.as_deref().unwrap_or_default()).map_err(
+            |(word, why)| {
+                format!("`WorkerSets[{at}].Params.Args[{word}]`: {why}, and it is `Completed`")
+            },
+        )?;
+    }
+    Ok(())
+}
+
+/// Who is left out of the averages of a run that has begun, and what it was done under.
+fn notes(run: &Run, sets: &[SetFigures]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if run.completed || sets.iter().any(|set| !set.workers.is_empty()) {
+        for (at, set) in sets.iter().enumerate() {
+            let have = set.workers.iter().filter(|worker| worker.has_window()).count();
+            match set.count - have {
+                0 => {}
+                1 => notes.push(format!("1 worker of set {at} has no window")),
+                left => notes.push(format!("{left} workers of set {at} have no window")),
+            }
+        }
+    }
+    notes.extend(run.results.schedlab.iter().flat_map(Conditions::lines));
+    notes
 }
 
 /// A report with all of its fields, and an id that the run has.
@@ -218,23 +272,21 @@ fn shown_id(id: &RawId) -> String {
     format!("worker {}:{}: ", part(id.set), part(id.id))
 }
 
+/// A worker set while its reports are read.
+struct Filling {
+    figures: SetFigures,
+    workers: BTreeMap<usize, WorkerFigures>,
+}
+
 /// Takes a report, and the window that it ends: in the order of the file, which the original's
 /// minima depend on.
-fn add(
-    sets: &mut [SetFigures],
-    run: &Run,
-    report: Report,
-    averages: Averages,
-) -> Result<(), String> {
-    let set = &mut sets[report.set];
-    if set.workers.is_empty() {
-        let count = run.worker_sets.as_ref().map_or(0, |sets| sets[report.set].count);
-        set.workers = vec![WorkerFigures::default(); usize::try_from(count).unwrap_or(0)];
-    }
-    let worker = &mut set.workers[report.id];
+fn add(sets: &mut [Filling], report: Report, averages: Averages) -> Result<(), String> {
+    let Filling { figures: set, workers } = &mut sets[report.set];
+    let new = || WorkerFigures { id: report.id, ..WorkerFigures::default() };
+    let worker = workers.entry(report.id).or_insert_with(new);
     let refuse = |why: String| Err(format!("worker {}:{}: {why}", report.set, report.id));
-    if report.now_ns < 0 || report.kops < 0 {
-        return refuse("`Now` and `Kops` are counted from 0".to_string());
+    if report.now_ns < 0 || report.kops < 0 || report.cputime_ns < 0 {
+        return refuse("`Now`, `Kops` and `Cputime` are counted from 0".to_string());
     }
     if let Some(last) = worker.reports.last() {
         let (now, kops) = (report.now_ns, report.kops);
@@ -256,27 +308,68 @@ fn add(
     Ok(())
 }
 
-fn summarise(set: &mut SetFigures, averages: Averages) {
-    for worker in &mut set.workers {
-        let (Some(&first), Some(&last)) = (started(worker, averages), worker.reports.last()) else {
-            continue;
+impl Filling {
+    fn of(set: &WorkerSet) -> Filling {
+        let args = set.params.args.clone().unwrap_or_default();
+        let count = usize::try_from(set.count).unwrap_or(0);
+        let figures = SetFigures { args, count, ..SetFigures::default() };
+        Filling { figures, workers: BTreeMap::new() }
+    }
+
+    fn summarise(self, averages: Averages) -> SetFigures {
+        let mut set = self.figures;
+        set.workers = self.workers.into_values().collect();
+        for worker in &mut set.workers {
+            worker.summarise(averages);
+            set.throughput.of_means.update(worker.throughput, averages);
+            set.utilisation.of_means.update(worker.utilisation, averages);
+        }
+        let of = |read: fn(&WorkerFigures) -> f64| -> Vec<f64> {
+            match averages {
+                Averages::Right => {
+                    set.workers.iter().filter(|worker| worker.has_window()).map(read).collect()
+                }
+                Averages::Original => {
+                    set.rows().map(|(_, worker)| worker.map_or(0.0, read)).collect()
+                }
+            }
         };
-        worker.kops = last.kops;
-        worker.time_ns = last.now_ns - first.now_ns;
-        worker.cputime_ns = last.cputime_ns.saturating_sub(first.cputime_ns);
+        let (ops, cpu) = (of(|worker| worker.throughput), of(|worker| worker.utilisation));
+        set.throughput.average(&ops);
+        set.utilisation.average(&cpu);
+        set
+    }
+}
+
+impl SetFigures {
+    /// Every worker of the set by its number, as soon as one has reported; those that have not
+    /// are `None`.
+    pub fn rows(&self) -> impl Iterator<Item = (usize, Option<&WorkerFigures>)> {
+        let count = if self.workers.is_empty() { 0 } else { self.count };
+        let mut reported = self.workers.iter().peekable();
+        (0..count).map(move |id| (id, reported.next_if(|worker| worker.id == id)))
+    }
+}
+
+impl WorkerFigures {
+    pub fn has_window(&self) -> bool {
+        self.reports.len() >= 2
+    }
+
+    fn summarise(&mut self, averages: Averages) {
+        let (Some(&first), Some(&last)) = (started(self, averages), self.reports.last()) else {
+            return;
+        };
+        self.kops = last.kops;
+        self.time_ns = last.now_ns - first.now_ns;
+        self.cputime_ns = last.cputime_ns - first.cputime_ns;
         let since = match averages {
             Averages::Right => first,
             Averages::Original => Report { kops: 0, ..first },
         };
-        worker.throughput = throughput(&since, &last);
-        worker.utilisation = utilisation(&first, &last);
-        set.throughput.of_means.update(worker.throughput, averages);
-        set.utilisation.of_means.update(worker.utilisation, averages);
+        self.throughput = throughput(&since, &last);
+        self.utilisation = utilisation(&first, &last);
     }
-    let of = |read: fn(&WorkerFigures) -> f64| set.workers.iter().map(read).collect::<Vec<f64>>();
-    let (ops, cpu) = (of(|worker| worker.throughput), of(|worker| worker.utilisation));
-    set.throughput.average(&ops);
-    set.utilisation.average(&cpu);
 }
 
 /// The report that a worker's averages begin at. The original takes a moment of 0 for none.

@@ -5,7 +5,6 @@
 //! skipped with its reason and stays as it was; the next `run` tries it again.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use crate::backend::{Backend, Ended};
@@ -19,7 +18,8 @@ use crate::sys::sched::Policy;
 use super::super::CompatError;
 use super::args::WorkerArgs;
 use super::expand::{Pending, PendingSet};
-use super::file::{BenchFile, Report, shown};
+use super::file::{BenchFile, Conditions, Report, shown};
+use super::on_disk::OnDisk;
 
 const NS_PER_S: u64 = 1_000_000_000;
 const WINDOW_NS: u64 = NS_PER_S;
@@ -42,18 +42,19 @@ pub struct Tally {
     pub interrupted: bool,
 }
 
-/// Runs what is pending in `file`, which is saved at `path` after each run. A scheduler's name is
-/// looked for in `variants`, then among policies. `tell` gets a line for people now and then.
+/// Runs what is pending in `file`, which is saved after each run; that it can be is tried before
+/// the first one. A scheduler's name is looked for in `variants`, then among policies. `tell`
+/// gets a line for people now and then.
 pub fn run(
     file: &mut BenchFile,
-    path: &Path,
+    disk: &mut OnDisk,
     variants: &[Variant],
     backend: &mut dyn Backend,
     cancel: &AtomicBool,
     tell: &mut dyn FnMut(&str),
 ) -> Result<Tally, CompatError> {
     let pending = file.pending()?;
-    let mut tally = Tally::default();
+    let (mut tally, mut is_probed) = (Tally::default(), false);
     for (number, run) in pending.iter().enumerate() {
         let head = format!("[{} of {}] {}", number + 1, pending.len(), clean(run.label.trim_end()));
         let cell = match cell(file.plan.worker_type, run, variants).and_then(|cell| {
@@ -67,7 +68,11 @@ pub fn run(
                 continue;
             }
         };
+        if !std::mem::replace(&mut is_probed, true) {
+            disk.probe(file)?;
+        }
         tell(&format!("{head}: {} s", run.runtime_seconds));
+        let placed = placed(&cell, backend);
         let mut reports = Reports::new(&run.sets);
         match backend.run(&spec(cell, run), cancel, &mut |window| reports.add(&window)) {
             Ended::Interrupted => {
@@ -75,10 +80,13 @@ pub fn run(
                 return Ok(tally);
             }
             Ended::With(Outcome::Done { result }) => {
-                file.store(run.index, reports.list);
-                file.save(path)?;
+                let found = conditions(&result, placed);
+                for line in found.lines() {
+                    tell(&format!("  {}", clean(&line)));
+                }
+                file.store(run.index, reports.list, found);
+                disk.save(file)?;
                 tally.completed += 1;
-                remarks(&result).iter().for_each(|remark| tell(&format!("  {}", clean(remark))));
             }
             Ended::With(Outcome::Failed { reason } | Outcome::Skipped { reason }) => {
                 tell(&format!("{head}: failed: {}", clean(&reason)));
@@ -87,20 +95,36 @@ pub fn run(
         }
     }
     if pending.is_empty() {
-        tell(&format!("{}: every run is completed", shown(path)));
+        tell(&format!("{}: every run is completed", shown(disk.path())));
     }
     Ok(tally)
 }
 
-/// What stands beside the figures: how knobs and pool were had, what disturbed the run.
-fn remarks(result: &RunResult) -> Vec<String> {
+/// What stands beside the figures: how knobs and pool were had, what disturbed the run, and
+/// the CPUs that it was placed on.
+fn conditions(result: &RunResult, cpus: Option<CpuSet>) -> Conditions<'static> {
     let knobs = result.knobs.iter().map(|reading| match reading.got.as_ref().known() {
         Some(got) => format!("{} {}: {got}", reading.knob, reading.asked),
         None => format!("{} {}: cannot be read back", reading.knob, reading.asked),
     });
-    let disturbances =
-        result.disturbances.iter().map(|found| format!("disturbed: {}", found.detail));
-    knobs.chain(disturbances).collect()
+    Conditions {
+        disturbances: result.disturbances.iter().map(|found| found.detail.clone()).collect(),
+        knobs: knobs.collect(),
+        cpus: cpus.map(|cpus| cpus.iter().map(i64::from).collect()),
+        rest: Vec::new(),
+    }
+}
+
+/// The CPUs of a run in no pool of its own; those of a pool are the pool's affair, and not known
+/// where the run does not say them.
+fn placed(cell: &Cell, backend: &dyn Backend) -> Option<CpuSet> {
+    let Placement { cpus, pool, .. } = &cell.placement;
+    match (cpus, pool) {
+        (Some(cpus), _) => Some(cpus.clone()),
+        (None, None) => Some(backend.environment().topology.usable().clone()),
+        (None, Some(_)) => None,
+    }
+    .filter(|cpus| !cpus.is_empty())
 }
 
 /// The run as a cell, or why this machine cannot do it.

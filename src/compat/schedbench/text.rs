@@ -40,7 +40,7 @@ pub fn write(
         }
         writeln!(out)?;
     }
-    runs.iter().try_for_each(|run| write_run(out, run, verbosity))
+    runs.iter().try_for_each(|run| write_run(out, run, verbosity, averages))
 }
 
 /// Whether any run has a table that [`LEGEND`] tells of.
@@ -48,7 +48,12 @@ pub(super) fn has_fairness(runs: &[RunFigures]) -> bool {
     runs.iter().any(|run| matches!(run.fairness, Some(Reading::Known(_))))
 }
 
-fn write_run(out: &mut dyn Write, run: &RunFigures, verbosity: u32) -> io::Result<()> {
+fn write_run(
+    out: &mut dyn Write,
+    run: &RunFigures,
+    verbosity: u32,
+    averages: Averages,
+) -> io::Result<()> {
     let label = clean(&run.label);
     if !run.completed {
         writeln!(out, "Test [{}] {label} not run", run.index)?;
@@ -64,6 +69,9 @@ fn write_run(out: &mut dyn Write, run: &RunFigures, verbosity: u32) -> io::Resul
         let cells = cells(set).map(|value| format!("{:>8}", fixed(value, 2)));
         writeln!(out, "{at:>8} {}", cells.join(" "))?;
     }
+    for note in &run.notes {
+        writeln!(out, "{}", clean(note))?;
+    }
     if let Some(fairness) = &run.fairness {
         write_fairness(out, &fairness::shown(fairness))?;
     }
@@ -71,7 +79,7 @@ fn write_run(out: &mut dyn Write, run: &RunFigures, verbosity: u32) -> io::Resul
         let names = WORKER_COLUMNS.map(|name| format!("{name:>8}"));
         writeln!(out, "\n{}", names.join(" "))?;
         for (at, set) in run.sets.iter().enumerate() {
-            write_workers(out, at, set, verbosity)?;
+            write_workers(out, at, set, verbosity, averages)?;
         }
     }
     writeln!(out, "\n")
@@ -119,8 +127,14 @@ fn write_workers(
     at: usize,
     set: &SetFigures,
     verbosity: u32,
+    averages: Averages,
 ) -> io::Result<()> {
-    for (id, worker) in set.workers.iter().enumerate() {
+    let silent = WorkerFigures::default();
+    for (id, worker) in set.rows() {
+        // The original has zeros in the row of a worker that has not reported: unknown is not zero.
+        let Some(worker) = worker.or((averages == Averages::Original).then_some(&silent)) else {
+            continue;
+        };
         write!(out, "{at:>2}:{id:>2}    {:>10}", worker.kops)?;
         for value in worker_cells(worker) {
             write!(out, " {:>8}", fixed(value, 2))?;
@@ -158,7 +172,7 @@ fn write_windows(out: &mut dyn Write, reports: &[Report]) -> io::Result<()> {
             fixed(report.now_ns as f64 / 1e9, 3),
             fixed((report.now_ns - before.now_ns) as f64 / 1e9, 3),
             fixed(seconds(report.cputime_ns), 3),
-            fixed(seconds(report.cputime_ns.saturating_sub(before.cputime_ns)), 3),
+            fixed(seconds(report.cputime_ns - before.cputime_ns), 3),
             report.kops,
             report.kops - before.kops,
             report.max_delta_ns,

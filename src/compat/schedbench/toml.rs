@@ -62,10 +62,10 @@ pub fn plan_text(file: &BenchFile) -> Result<String, CompatError> {
 fn all_runs(file: &BenchFile) -> Result<Vec<Pending>, CompatError> {
     let mut fresh = file.clone();
     if fresh.plan.runs.is_empty() {
-        fresh.expand()?;
+        fresh.expand_to_any_size()?;
     }
     fresh.plan.runs.iter_mut().for_each(|run| run.completed = false);
-    let mut runs = fresh.pending()?;
+    let mut runs = fresh.pending_of_any_size()?;
     let is_solo = |run: &Pending| run.sets.len() == 1 && run.sets[0].count == 1;
     runs.sort_by_key(|run| !is_solo(run));
     Ok(runs)

@@ -95,6 +95,10 @@ fn what_cannot_be_planned_is_told_by_name_and_nothing_is_made() {
             "`Input.SimpleMatrix.Count[1]`: 0 workers, not 1 to",
         ),
         (with(r#""Workers":["A"],"Count":[-3]"#), "Count[0]`: -3 workers"),
+        (
+            with(r#""Workers":["A","B"],"Count":[1,50001]"#),
+            "`Input.SimpleMatrix.Count`: 50001: the run has more than 100000 workers",
+        ),
         (preset("null"), "preset `X`: `Input.WorkerPresets.X.Args[0]`: there is no `burnwait"),
         (preset(r#"["burnwait","70"]"#), "Args[0]`: `burnwait` has no WAIT_NS after it"),
         (preset(r#"["burnwait","70","1","spin"]"#), "X.Args[3]`: `spin` is no work"),
@@ -142,6 +146,10 @@ fn a_pending_run_inherits_what_it_does_not_say() {
     assert_eq!(run.cpus.as_deref(), Some(&[7][..]));
     assert_eq!((run.numa_disable, run.runtime_seconds), (true, 3));
     assert_eq!(run.sets[0].pool.as_deref(), Some("set"));
+    // A run's own before that of all workers, as with SoftAffinity.
+    let of_run = own.replace(r#""Config":{"Pool":"set"},"#, "");
+    let run = &parse(&of_run).unwrap().pending().unwrap()[0];
+    assert_eq!(run.sets[0].pool.as_deref(), Some("own"));
 
     let object = run_of(r#""WorkerConfig":{"Pool":"o","SoftAffinity":"2"},"#, SET);
     let set = parse(&object).unwrap().pending().unwrap()[0].sets[0].clone();
@@ -168,6 +176,13 @@ fn a_pending_run_that_cannot_be_run_is_told_by_its_path() {
             "WorkerSets[0].Params.Args[0]`: ",
         ),
         (set(r#"{"Params":{"Args":["burnwait","1","1"]}}"#), "WorkerSets[0].Count`: 0 workers"),
+        (
+            format!("{SET},\"x\":[").replace("\"Count\":3", "\"Count\":99999").replace(
+                "}],\"x\":[",
+                "},{\"Params\":{\"Args\":[\"burnwait\",\"1\",\"1\"]},\"Count\":2}]",
+            ),
+            "WorkerSets[1].Count`: 2: the run has more than 100000 workers",
+        ),
         (format!("{SET},\"RuntimeSeconds\":-1"), "RuntimeSeconds`: -1, not 1 to 86400"),
         (format!("{SET},\"Cpus\":[]"), "Cpus`: the list is empty"),
         (format!("{SET},\"Cpus\":[1,-2]"), "Cpus`: -2 is no number of a CPU"),
@@ -178,5 +193,25 @@ fn a_pending_run_that_cannot_be_run_is_told_by_its_path() {
         let why = usage(parse(&text).unwrap().pending());
         let place = format!("t.bench: run 1 `todo`: `Runs[1].{expected}");
         assert!(why.starts_with(&place), "{run}: {why}");
+    }
+}
+
+#[test]
+fn a_plan_is_written_over_a_plan_and_over_nothing_else() {
+    let run = |fields: &str| format!("{{\"Runs\":[{{\"Label\":\"x\"{fields}}}]}}");
+    let raw = r#","Results":{"Raw":[{}]}"#;
+    let check = |text: &str| parse(text).unwrap().check_replaceable(text);
+    for good in [run(""), run(r#","Results":{"Raw":[ ]}"#), "{\"Input\":{}}".to_string()] {
+        assert_eq!(check(&good), Ok(()), "{good}");
+    }
+    let bad = [
+        (run(r#","Completed":true"#), "t.bench is there already, with results of 1 runs"),
+        (run(raw), "with results of 1 runs"),
+        ("{}".to_string(), "no .bench file"),
+        ("{\"Pool\":\"\"}".to_string(), "no .bench file"),
+    ];
+    for (text, expected) in bad {
+        let why = usage(check(&text));
+        assert!(why.contains(expected) && why.contains("\nhint: -f NEW "), "{text}: {why}");
     }
 }

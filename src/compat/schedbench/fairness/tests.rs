@@ -286,7 +286,6 @@ fn runs_that_are_not_completed_and_the_originals_averages_have_none() {
     assert!(fairness(&source).is_some());
     let original = parse(&source).unwrap().figures(Averages::Original).unwrap();
     assert!(original.iter().all(|run| run.fairness.is_none()));
-    assert_eq!(fairness(&file(&[format!(r#"{{"Label":"x",{CPUS}}}"#)])), None, "no worker");
 }
 
 #[test]
@@ -315,11 +314,8 @@ fn what_reports_do_not_tell_is_unknown_and_never_nothing() {
         ),
         (
             of(steady(0, 0), good()),
-            "0.00 0.00 0.40 - - 1.00 0.00",
-            format!(
-                "{jain}: -\n- of set 0: it is entitled to nothing\n\
-                 - of set 0: no operations in its solo run\n- of Jain's index: no worker got anything"
-            ),
+            "- - 0.40 - - 1.00 0.00",
+            format!("{jain}: -\n- of set 0: no operations in its solo run"),
         ),
         (
             of(steady(1000, 500), vec![steady(1000, 400), steady(1000, 0)]),
@@ -327,7 +323,7 @@ fn what_reports_do_not_tell_is_unknown_and_never_nothing() {
             format!("{jain}: -\n- of set 0: a worker's CPU time is not told"),
         ),
         (
-            of(steady(1000, 500), vec![steady(1000, 400), vec![(900, 400), (900, -500)]]),
+            of(steady(1000, 500), vec![steady(1000, 400), vec![(900, 400), (900, -400)]]),
             "0.50 0.50 - - 0.95 1.11 0.00",
             format!("{jain}: -\n- of set 0: a worker's CPU time is not told"),
         ),
@@ -351,14 +347,53 @@ fn what_reports_do_not_tell_is_unknown_and_never_nothing() {
     );
 }
 
-/// B did nothing alone; what it takes here is not its due, and A is told without it.
+/// B did nothing alone: nobody knows what it wants, nor what that leaves to A.
 #[test]
-fn who_is_entitled_to_nothing_is_not_in_jains_index() {
+fn who_did_nothing_alone_leaves_all_entitlements_unknown() {
     let sets = [(A, vec![steady(1000, 500); 2]), (B, vec![steady(100, 100)])];
     let found = table(&file(&[solo(A, 1000, 500), solo(B, 0, 0), run("A + B", CPUS, &sets)]));
-    assert_eq!(found.jain, Reading::Known(1.0));
-    assert_eq!(found.sets[1][..3], [0.0, 0.0, 0.1].map(Reading::Known));
-    assert_eq!(found.sets[1][3], Reading::Unknown("it is entitled to nothing".to_string()));
+    let nothing = Reading::Unknown(NOTHING_ALONE.to_string());
+    assert_eq!(found.jain, nothing);
+    assert_eq!(found.sets[0][..2], [Reading::Known(0.5), nothing.clone()]);
+    assert_eq!(found.sets[1][..3], [nothing.clone(), nothing, Reading::Known(0.1)]);
+}
+
+#[test]
+fn a_want_of_a_disturbed_solo_run_is_marked() {
+    let found = r#""Results":{"Schedlab":{"Disturbances":["load \u001b","steal"]},"#;
+    let alone = solo(A, 1000, 500).replace(r#""Results":{"#, found);
+    let sets = [(A, vec![steady(800, 400); 2]), (B, vec![steady(250, 250)])];
+    let source = file(&[alone, solo(B, 250, 250), run("A + B", CPUS, &sets)]);
+    let told = told(&source);
+    let wants = told.lines().skip(3).map(|row| row.split_whitespace().nth(1).unwrap());
+    assert_eq!(wants.take(2).collect::<Vec<_>>(), ["0.50*", "0.25"]);
+    assert!(
+        told.ends_with("\n* want of set 0: its solo run was disturbed: load \\u{1b}; steal"),
+        "{told}"
+    );
+    let figures = parse(&source).unwrap().figures(Averages::Right).unwrap();
+    let mut page = Vec::new();
+    html::write(&mut page, std::path::Path::new("t"), &figures, Averages::Right).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    assert!(
+        page.contains("<td>0.50*</td>") && page.contains("disturbed: load \\u{1b}<br>"),
+        "{page}"
+    );
+}
+
+#[test]
+fn the_cpus_that_a_run_was_found_on_stand_in_for_those_that_nobody_asked_for() {
+    let found = r#""Results":{"Schedlab":{"Cpus":[1,0,1]},"#;
+    let beside = |fields: &str| {
+        let beside = run("A", fields, &[(A, vec![steady(800, 400); 3])]);
+        let alone = run("solo", fields, &[(A, vec![steady(1000, 900)])]);
+        table(&file(&[alone, beside.replace(r#""Results":{"#, found)]))
+    };
+    let none = CPUS.replace(r#""Cpus":[0,1,2,3],"#, "");
+    let here = beside(&none);
+    assert_eq!(here.cpus, Reading::Known(2));
+    assert_eq!(here.sets[0][1], Reading::Known(2.0 / 3.0));
+    assert_eq!(beside(CPUS).cpus, Reading::Known(4), "what the file asks for holds");
 }
 
 #[test]

@@ -17,6 +17,13 @@ fn figures(reports: &[Report], averages: Averages) -> Vec<SetFigures> {
     file.figures(averages).unwrap().remove(0).sets
 }
 
+fn notes_of(reports: &[Report], averages: Averages) -> Vec<String> {
+    let text = EMPTY.replace("RAW", "");
+    let mut file = parse(&text).unwrap();
+    file.plan.runs[0].results.raw = Reports::Measured(reports.to_vec());
+    file.figures(averages).unwrap().remove(0).notes
+}
+
 const S: i64 = 1_000_000_000;
 
 #[test]
@@ -52,14 +59,29 @@ fn averages_count_from_the_first_report_unless_the_originals_are_wanted() {
 }
 
 #[test]
-fn workers_that_say_little_are_unknown_and_those_that_say_nothing_got_nothing() {
+fn workers_without_a_window_are_left_out_of_averages() {
     let reports = [report(0, 0, S, 0, 0), report(0, 0, 2 * S, 100, S)];
-    let sets = figures(&reports, Averages::Right);
-    assert_eq!((sets[0].throughput.total, sets[0].throughput.mean), (100.0, 50.0));
-    assert_eq!(sets[0].throughput.of_means.min, 100.0, "only of those that reported");
-    assert!(sets[1].workers.is_empty() && sets[1].throughput.mean.is_nan());
-    let once = figures(&[report(1, 0, S, 5, 5)], Averages::Right);
-    assert!(once[1].throughput.total.is_nan() && once[1].utilisation.total.is_nan());
+    let once = report(0, 1, S, 5, 5);
+    for more in [vec![], vec![once]] {
+        let all = [&reports[..], &more].concat();
+        let sets = figures(&all, Averages::Right);
+        let spread = sets[0].throughput;
+        assert_eq!((spread.total, spread.mean, spread.deviation), (100.0, 100.0, 0.0));
+        assert_eq!((spread.of_means.min, spread.of_means.max), (100.0, 100.0));
+        assert_eq!((sets[0].utilisation.total, sets[0].utilisation.mean), (1.0, 1.0));
+        assert!(sets[1].workers.is_empty() && sets[1].throughput.mean.is_nan());
+        let notes = notes_of(&all, Averages::Right);
+        assert_eq!(notes, ["1 worker of set 0 has no window", "1 worker of set 1 has no window"]);
+        assert!(notes_of(&all, Averages::Original).is_empty());
+    }
+    // The original divides by all workers of a set of which one has reported.
+    let original = &figures(&reports, Averages::Original)[0];
+    let spread = original.throughput;
+    assert_eq!((spread.total, spread.mean, spread.deviation), (100.0, 50.0, 50.0));
+    assert_eq!(original.rows().map(|row| row.1.is_some()).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(notes_of(&[], Averages::Right), [""; 0], "it has not begun");
+    let two = notes_of(&[report(1, 0, S, 5, 5), report(1, 0, 2 * S, 5, 5)], Averages::Right);
+    assert_eq!(two, ["2 workers of set 0 have no window"]);
     assert_eq!(
         figures(&[report(1, 0, S, 5, 5)], Averages::Original)[1].throughput.total,
         f64::INFINITY
@@ -84,7 +106,11 @@ fn reports_that_make_no_sense_are_told_by_run_index_and_worker() {
         (second("\"Now\":5", "\"Now\":4"), "1]`: worker 0:1: `Now` is 4 after 5: it must grow"),
         (second("\"Now\":5", "\"Now\":5"), "1]`: worker 0:1: `Now` is 5 after 5"),
         (second("\"Now\":5,\"Kops\":7", "\"Now\":6,\"Kops\":6"), "`Kops` is 6 after 7"),
-        (good.replace(":5", ":-5"), "0]`: worker 0:1: `Now` and `Kops` are counted from 0"),
+        (good.replace(":5", ":-5"), "0]`: worker 0:1: `Now`, `Kops` and `Cputime` are counted"),
+        (
+            good.replace("e\":0", "e\":-5"),
+            "0]`: worker 0:1: `Now`, `Kops` and `Cputime` are counted",
+        ),
         (good.replace("\"Now\":5,", ""), "0]`: worker 0:1: `Now` is missing"),
         (good.replace("\"Kops\":7,", ""), "`Kops` is missing"),
         (good.replace("\"MaxDelta\":0,", ""), "`MaxDelta` is missing"),
@@ -106,28 +132,91 @@ fn reports_that_make_no_sense_are_told_by_run_index_and_worker() {
     );
 }
 
+/// One report each of two sets with a million workers: rows for all of them would take 300 MB.
 #[test]
-fn a_count_that_would_take_all_memory_is_refused() {
-    let text = EMPTY.replace("\"Count\":2", "\"Count\":9000000000").replace("RAW", "");
-    let why = usage(parse(&text).unwrap().figures(Averages::Right));
-    assert!(why.contains("`WorkerSets[0].Count`: 9000000000 is above"), "{why}");
+fn figures_are_of_what_was_reported_whatever_count_says() {
+    let raw = |set: usize| {
+        format!(r#"{{"Id":{{"Set":{set},"Id":49999}},"Now":5,"Kops":7,"MaxDelta":0,"Cputime":0}}"#)
+    };
+    let text = |count: i64| {
+        let text = EMPTY.replace("\"Count\":2", &format!("\"Count\":{count}"));
+        text.replace("\"Count\":1}", "\"Count\":50000}").replace("RAW", &[raw(0), raw(1)].join(","))
+    };
+    for averages in [Averages::Right, Averages::Original] {
+        let run = parse(&text(50_000)).unwrap().figures(averages).unwrap().remove(0);
+        assert_eq!(run.sets.iter().map(|set| set.workers.len()).collect::<Vec<_>>(), [1, 1]);
+        assert_eq!((run.sets[0].workers[0].id, run.sets[0].rows().count()), (49_999, 50_000));
+        assert!(run.sets[0].rows().last().unwrap().1.is_some());
+    }
+    for count in [50_001, 9_000_000_000, i64::MAX] {
+        let why = usage(parse(&text(count)).unwrap().figures(Averages::Right));
+        assert!(why.contains(".Count`: ") && why.contains("has more than 100000 workers"), "{why}");
+        assert!(why.starts_with("t.bench: run 0 ") && why.contains("hint: "), "{why}");
+    }
+    let not_run = EMPTY.replace("\"Count\":2", "\"Count\":9000000000").replace("RAW", "");
+    let run = parse(&not_run).unwrap().figures(Averages::Original).unwrap().remove(0);
+    assert_eq!(run.sets[0].rows().count(), 0);
 }
 
 #[test]
 fn what_is_stored_is_reported_and_written_in_the_order_of_its_moments() {
     let mut file = parse(THREE_RUNS).unwrap();
-    file.store(1, vec![report(0, 0, S, 50, S / 4), report(0, 0, 0, 0, 0)]);
+    let conditions = Conditions {
+        disturbances: vec!["a\u{1b}".to_string()],
+        knobs: vec!["policy batch: batch".to_string(), "pool p: affinity".to_string()],
+        cpus: Some(vec![0, 2]),
+        rest: Vec::new(),
+    };
+    file.store(1, vec![report(0, 0, S, 50, S / 4), report(0, 0, 0, 0, 0)], conditions);
     assert!(file.pending().unwrap().is_empty());
     let mut out = Vec::new();
     super::super::json::write(&mut out, &file.plan.runs[1].results).unwrap();
     let expected = concat!(
         r#"{"Raw":[{"Id":{"Set":0,"Id":0},"Now":1,"Kops":0,"MaxDelta":0,"Cputime":0},"#,
-        r#"{"Id":{"Set":0,"Id":0},"Now":1000000000,"Kops":50,"MaxDelta":0,"Cputime":250000000}]}"#
+        r#"{"Id":{"Set":0,"Id":0},"Now":1000000000,"Kops":50,"MaxDelta":0,"Cputime":250000000}],"#,
+        r#""Schedlab":{"Disturbances":["a\u001b"],"Knobs":["policy batch: batch","pool p: affinity"],"#,
+        r#""Cpus":[0,2]}}"#
     );
     assert_eq!(String::from_utf8(out).unwrap(), expected);
     for averages in [Averages::Right, Averages::Original] {
         let run = &file.figures(averages).unwrap()[1];
         assert!((run.sets[0].throughput.total - 50.0).abs() < 1e-3 && run.completed);
+        let notes =
+            ["knobs read back: policy batch: batch; pool p: affinity", "disturbed: a\u{1b}"];
+        let notes = if averages == Averages::Right { &notes[..] } else { &[] };
+        assert_eq!(run.notes, notes);
     }
-    file.store(99, Vec::new());
+    file.store(99, Vec::new(), Conditions::default());
+}
+
+#[test]
+fn a_completed_run_that_nobody_could_have_run_is_refused_and_told_where_it_is_not() {
+    let set = |args: &str, count: i64| format!(r#"{{"Params":{{"Args":{args}}},"Count":{count}}}"#);
+    let good = r#"["kHZ","2261062","burnwait","0x10","010"]"#;
+    let run = |sets: &str, completed: bool| {
+        format!(r#"{{"Runs":[{{"Label":"l","WorkerSets":[{sets}],"Completed":{completed}}}]}}"#)
+    };
+    let bad = [
+        (String::new(), "`WorkerSets`: there is no worker set"),
+        (set(good, 0), "`WorkerSets[0].Count`: 0 workers, and it is `Completed`"),
+        ([set(good, 1), set(good, -1)].join(","), "`WorkerSets[1].Count`: -1 workers"),
+        (set("null", 1), "`WorkerSets[0].Params.Args[0]`: there is no `burnwait"),
+        (set(r#"["bogus"]"#, 1), "`WorkerSets[0].Params.Args[0]`: `bogus` is no work"),
+        (set(r#"["burnwait","1"]"#, 1), "Args[0]`: `burnwait` has no WAIT_NS after it"),
+        (set(good, 100_001), "`WorkerSets[0].Count`: 100001: the run has more than 100000"),
+    ];
+    for (sets, expected) in bad {
+        let text = run(&sets, true);
+        let file = parse(&text).unwrap();
+        for averages in [Averages::Right, Averages::Original] {
+            let why = usage(file.figures(averages));
+            assert!(why.starts_with("t.bench: run 0 `l`: ") && why.contains(expected), "{why}");
+        }
+        assert!(usage(file.check_results()).contains(expected));
+        let text = run(&sets, false);
+        assert_eq!(parse(&text).unwrap().figures(Averages::Right).unwrap().len(), 1, "{text}");
+    }
+    // What the original could run it could also run without a report.
+    let text = run(&set(good, 2), true);
+    assert!(parse(&text).unwrap().figures(Averages::Right).is_ok());
 }

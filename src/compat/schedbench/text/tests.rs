@@ -41,6 +41,28 @@ fn right_averages_change_their_own_columns_alone() {
     assert!(table.contains(" 110017.96 110017.96     0.00 110017.96"), "440160 kops in 4.0008 s");
 }
 
+/// Of two workers one has reported: its row alone, and a line for the other.
+#[test]
+fn who_is_silent_has_a_line_and_no_row_but_the_originals_zeros() {
+    let of = |now: i64| {
+        format!(r#"{{"Id":{{"Set":0,"Id":1}},"Now":{now},"Kops":9,"MaxDelta":0,"Cputime":0}}"#)
+    };
+    let source = format!(
+        r#"{{"Runs":[{{"Label":"l","WorkerSets":[{{"Params":{{"Args":["burnwait","1","1"]}},"Count":2}}],"Completed":true,"Results":{{"Raw":[{},{}],"Schedlab":{{"Disturbances":["\u001b[1m x"]}}}}}}]}}"#,
+        of(1),
+        of(2)
+    );
+    let right = text(&source, 1, Averages::Right);
+    assert!(
+        right.contains("\n1 worker of set 0 has no window\ndisturbed: \\u{1b}[1m x\n"),
+        "{right}"
+    );
+    assert!(right.contains("\n 0: 1 ") && !right.contains("\n 0: 0 "), "{right}");
+    let original = text(&source, 1, Averages::Original);
+    assert!(original.contains("\n 0: 0             0     0.00"), "{original}");
+    assert!(!original.contains("window") && !original.contains("disturbed"), "{original}");
+}
+
 #[test]
 fn labels_and_words_act_on_no_terminal() {
     let source = r#"{"Runs":[{"Label":"\u001b[2Ja","WorkerSets":[{"Params":{"Args":["\u202ex"]},"Count":1}]}]}"#;

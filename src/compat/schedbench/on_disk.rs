@@ -1,0 +1,177 @@
+//! The file that `run` reads, fills and saves, and what becomes of results where it cannot be
+//! saved, or where somebody else has changed it since.
+//!
+//! Input: a path, and a folder for results that have no other place. Effect: files are read and
+//! written. What this process measured is never dropped and never written over what another
+//! wrote: it goes beside it under a name of its own, or into that folder.
+
+use std::fs::{self, File, Metadata};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::super::CompatError;
+use super::file::{BenchFile, shown, utf8};
+use super::json;
+use super::save::{behind_links, cannot_save, hint, rehearse, replace, write_new};
+
+/// The text of the file at `path`.
+pub fn read_text(path: &Path) -> Result<String, CompatError> {
+    read(path).map(|(text, _)| text)
+}
+
+fn read(path: &Path) -> Result<(String, Identity), CompatError> {
+    let name = shown(path);
+    let read = File::open(path).and_then(|mut file| {
+        // Before its text: what is changed while it is read is then another file.
+        let metadata = file.metadata()?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok((bytes, metadata))
+    });
+    let (bytes, metadata) = read.map_err(|error| match error.kind() {
+        ErrorKind::NotFound => CompatError::Usage(format!(
+            "there is no file {name}\nhint: -f FILE names the file, -t TEMPLATE one to copy a plan from"
+        )),
+        _ => CompatError::Here(format!("cannot read {name}: {error}\nhint: ls -l {name}")),
+    })?;
+    Ok((utf8(bytes, path)?, Identity::of(&metadata)))
+}
+
+/// Which file it is, and in what state, so far as can be told without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    size: u64,
+    changed_at: (i64, i64),
+}
+
+impl Identity {
+    fn of(metadata: &Metadata) -> Identity {
+        Identity {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            changed_at: (metadata.mtime(), metadata.mtime_nsec()),
+        }
+    }
+}
+
+/// A file that has been read and will be saved.
+#[derive(Debug)]
+pub struct OnDisk {
+    path: PathBuf,
+    /// As it was read or last saved.
+    seen: Identity,
+    /// The folder for results that cannot be saved.
+    refuge: Option<PathBuf>,
+}
+
+impl OnDisk {
+    /// Reads the file at `path`. `refuge`: the folder for results that cannot be saved.
+    pub fn read(path: &Path, refuge: Option<PathBuf>) -> Result<(OnDisk, String), CompatError> {
+        let (text, seen) = read(path)?;
+        Ok((OnDisk { path: path.to_path_buf(), seen, refuge }, text))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether a save would succeed, so far as can be told before it: the file beside it is
+    /// made with all of its text, and removed.
+    pub fn probe(&self, file: &BenchFile) -> Result<(), CompatError> {
+        rehearse(&self.path, &|out| json::write(out, &file.plan)).map_err(|error| {
+            CompatError::Here(format!(
+                "nothing was run, as results could not be kept: {}\n{}",
+                cannot_save(&self.path, &error),
+                hint(&self.path, &error)
+            ))
+        })
+    }
+
+    /// Writes `file` in place of what was read. Where that fails, or the file there is no longer
+    /// the one that was read, results are kept elsewhere, and the error says where.
+    pub fn save(&mut self, file: &BenchFile) -> Result<(), CompatError> {
+        if let Some(other) = self.other() {
+            return Err(self.save_beside(file, &other));
+        }
+        match replace(&self.path, &|out| json::write(out, &file.plan)) {
+            Ok(()) => {
+                if let Ok(saved) = fs::metadata(&self.path) {
+                    self.seen = Identity::of(&saved);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                let why = cannot_save(&self.path, &error);
+                Err(self.save_in_refuge(file, &why, &hint(&self.path, &error)))
+            }
+        }
+    }
+
+    /// What is there now in place of the file that was read. A file that is gone is made anew.
+    fn other(&self) -> Option<Metadata> {
+        fs::metadata(&self.path).ok().filter(|now| Identity::of(now) != self.seen)
+    }
+
+    fn save_beside(&self, file: &BenchFile, other: &Metadata) -> CompatError {
+        let name = shown(&self.path);
+        let why = format!("{name} was changed by somebody else while it was run");
+        let made = behind_links(&self.path).and_then(|target| {
+            let mut stem = target.into_os_string();
+            stem.push(".new");
+            write_free(Path::new(&stem), Some(other), file)
+        });
+        match made {
+            Ok(kept) => {
+                let kept = shown(&kept);
+                CompatError::Here(format!(
+                    "{why}: it is left as it is, and what was measured here is in {kept}\n\
+                     hint: schedlab schedbench -f {kept} report"
+                ))
+            }
+            Err(error) => self.save_in_refuge(file, &why, &hint(&self.path, &error)),
+        }
+    }
+
+    fn save_in_refuge(&self, file: &BenchFile, why: &str, hint: &str) -> CompatError {
+        let kept = self.refuge.as_ref().ok_or_else(|| "there is no state folder".to_string());
+        let kept = kept.and_then(|folder| {
+            let told = |error| format!("{}: {error}", shown(folder));
+            fs::create_dir_all(folder).map_err(told)?;
+            // Whoever could read the file may not be whoever can read that folder: as private
+            // as the file itself.
+            let old = fs::metadata(&self.path).ok();
+            write_free(&folder.join("unsaved.bench"), old.as_ref(), file).map_err(told)
+        });
+        CompatError::Here(match kept {
+            Ok(kept) => {
+                let kept = shown(&kept);
+                format!("{why}; the file with all results is {kept}: move it to its place\n{hint}")
+            }
+            Err(second) => format!(
+                "{why}; and nowhere else ({second}): results of the last run are lost, what was \
+                 saved before is still there\n{hint}"
+            ),
+        })
+    }
+}
+
+/// Writes `file` under the first free name that begins with `stem`.
+fn write_free(stem: &Path, old: Option<&Metadata>, file: &BenchFile) -> std::io::Result<PathBuf> {
+    let mut number = 1;
+    loop {
+        let mut name = stem.as_os_str().to_os_string();
+        name.push(format!("-{}-{number}", std::process::id()));
+        let path = PathBuf::from(name);
+        match write_new(&path, old, &|out| json::write(out, &file.plan)) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
+            written => return written.map(|()| path),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
