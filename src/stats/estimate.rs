@@ -1,4 +1,4 @@
-//! Estimators of one sample, and the paired ratio of two variants.
+//! Estimators of one sample, and the ratio of two variants, paired by round or not.
 //!
 //! Input: plain numbers, one per run. Output: the estimate, or `None` (a reason, for
 //! ratios) where it is not defined; never a stand-in value. Pure. Method: docs/method.md.
@@ -18,6 +18,16 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     }
     let count = values.len() as f64;
     Some(values.iter().map(|value| value / count).sum())
+}
+
+/// The harmonic mean: of rates of the same work. `None` without values or where one is not
+/// positive and finite.
+pub fn harmonic_mean(values: &[f64]) -> Option<f64> {
+    if !values.iter().all(|value| value.is_finite() && *value > 0.0) {
+        return None;
+    }
+    let inverses: Vec<f64> = values.iter().map(|value| 1.0 / value).collect();
+    mean(&inverses).map(|inverse| 1.0 / inverse)
 }
 
 /// The middle value, or the mean of the two in the middle. `None` as for [`mean`].
@@ -49,7 +59,7 @@ pub fn cv(values: &[f64]) -> Option<f64> {
 }
 
 /// Sample standard deviation around a mean that is known; at least two values.
-fn deviation(values: &[f64], mean: f64) -> f64 {
+pub(super) fn deviation(values: &[f64], mean: f64) -> f64 {
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     (squares / (values.len() as f64 - 1.0)).sqrt()
 }
@@ -73,14 +83,16 @@ pub fn jain(shares: &[f64]) -> Option<f64> {
     Some((sum * sum / (shares.len() as f64 * squares)).min(1.0))
 }
 
-/// A variant over its baseline, from rounds that have both.
+/// A variant over its baseline: from rounds that have both, or from all runs of either.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratio {
-    /// The geometric mean of the ratios within rounds.
+    /// The geometric mean of the ratios within rounds; of sides that share no rounds the ratio
+    /// of the geometric means.
     pub ratio: f64,
-    /// 95 %, for this comparison alone. `None` for a single pair, which says nothing of
+    /// 95 %, for this comparison alone. `None` for a single pair or run, which says nothing of
     /// the spread.
     pub interval: Option<Interval>,
+    /// Of sides that share no rounds: the runs of the side that has fewer.
     pub pairs: usize,
 }
 
@@ -95,8 +107,10 @@ pub struct Interval {
 pub enum NoRatio {
     /// No round has a value of both.
     NoPairs,
-    /// A pair holds a value that has no logarithm. Leaving the pair out would favour one
-    /// side, so the whole ratio is refused.
+    /// Sides that share no rounds, and one has no value at all.
+    NoRuns,
+    /// A value has no logarithm. Leaving it out would favour one side, so the whole ratio is
+    /// refused.
     NotPositive { round: u32, value: f64 },
 }
 
@@ -104,6 +118,7 @@ impl fmt::Display for NoRatio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NoRatio::NoPairs => write!(f, "no round has a value of both"),
+            NoRatio::NoRuns => write!(f, "one side has no value"),
             NoRatio::NotPositive { round, value } => {
                 write!(f, "a ratio needs positive values, and round {round} has {value}")
             }
@@ -119,8 +134,18 @@ impl fmt::Display for NoRatio {
 /// Source: the paired t interval (Student, "The Probable Error of a Mean", Biometrika 6,
 /// 1908) on logarithms, hence a geometric mean and limits that lie symmetrically in ratio.
 pub fn paired_ratio(baseline: &[(u32, f64)], variant: &[(u32, f64)]) -> Result<Ratio, NoRatio> {
+    let pairs = log_ratios(baseline, variant)?;
+    ratio_of(&pairs).ok_or(NoRatio::NoPairs)
+}
+
+/// `(round, ln(variant / baseline))` of the rounds that have both, in the order of `variant`;
+/// at least one.
+pub(super) fn log_ratios(
+    baseline: &[(u32, f64)],
+    variant: &[(u32, f64)],
+) -> Result<Vec<(u32, f64)>, NoRatio> {
     let baseline: BTreeMap<u32, f64> = baseline.iter().copied().collect();
-    let mut logs = Vec::new();
+    let mut pairs = Vec::new();
     for &(round, above) in variant {
         let Some(&below) = baseline.get(&round) else { continue };
         for value in [below, above] {
@@ -128,21 +153,80 @@ pub fn paired_ratio(baseline: &[(u32, f64)], variant: &[(u32, f64)]) -> Result<R
                 return Err(NoRatio::NotPositive { round, value });
             }
         }
-        logs.push(above.ln() - below.ln());
+        pairs.push((round, above.ln() - below.ln()));
     }
-    let center = mean(&logs).ok_or(NoRatio::NoPairs)?;
-    let pairs = logs.len();
+    if pairs.is_empty() { Err(NoRatio::NoPairs) } else { Ok(pairs) }
+}
+
+/// What [`paired_ratio`] says of log-ratios that are made. `None` without any.
+pub(super) fn ratio_of(pairs: &[(u32, f64)]) -> Option<Ratio> {
+    let logs: Vec<f64> = pairs.iter().map(|(_, log)| *log).collect();
+    let center = mean(&logs)?;
     let interval = half_width(&logs, center)
         .map(|half| Interval { low: (center - half).exp(), high: (center + half).exp() });
-    Ok(Ratio { ratio: center.exp(), interval, pairs })
+    Some(Ratio { ratio: center.exp(), interval, pairs: logs.len() })
 }
 
 /// Half the width of Student's t interval for the mean; `None` below two values.
 fn half_width(values: &[f64], mean: f64) -> Option<f64> {
     let freedom = values.len().checked_sub(1).filter(|freedom| *freedom > 0)? as f64;
+    Some(quantile(freedom)? * deviation(values, mean) / (values.len() as f64).sqrt())
+}
+
+/// What Student's t stays below in absolute value with probability [`CONFIDENCE`].
+fn quantile(freedom: f64) -> Option<f64> {
     let student = StudentsT::new(0.0, 1.0, freedom).ok()?;
-    let quantile = student.inverse_cdf(0.5 + CONFIDENCE / 2.0);
-    Some(quantile * deviation(values, mean) / (values.len() as f64).sqrt())
+    Some(student.inverse_cdf(0.5 + CONFIDENCE / 2.0))
+}
+
+/// The ratio of `variant` to `baseline`, both `(round, value)`, which were measured at different
+/// times: the difference of the mean logarithms with Welch's interval, taken back through `exp`.
+///
+/// Nothing cancels: drift between the two times is in the ratio.
+/// Source: Welch, "The Generalization of 'Student's' Problem when Several Different Population
+/// Variances are Involved", Biometrika 34, 1947; degrees of freedom by Satterthwaite, "An
+/// Approximate Distribution of Estimates of Variance Components", Biometrics Bulletin 2, 1946.
+pub fn unpaired_ratio(baseline: &[(u32, f64)], variant: &[(u32, f64)]) -> Result<Ratio, NoRatio> {
+    let sides = [logs_of(baseline)?, logs_of(variant)?];
+    ratio_of_sides(&sides[0], &sides[1]).ok_or(NoRatio::NoRuns)
+}
+
+/// `(round, ln(value))` of one side, in the same order; at least one.
+pub(super) fn logs_of(values: &[(u32, f64)]) -> Result<Vec<(u32, f64)>, NoRatio> {
+    if values.is_empty() {
+        return Err(NoRatio::NoRuns);
+    }
+    let logs = values.iter().map(|&(round, value)| match value.is_finite() && value > 0.0 {
+        true => Ok((round, value.ln())),
+        false => Err(NoRatio::NotPositive { round, value }),
+    });
+    logs.collect()
+}
+
+/// What [`unpaired_ratio`] says of logarithms that are made. `None` where a side has none.
+pub(super) fn ratio_of_sides(baseline: &[(u32, f64)], variant: &[(u32, f64)]) -> Option<Ratio> {
+    let logs = [baseline, variant].map(|side| side.iter().map(|one| one.1).collect::<Vec<f64>>());
+    let [below, above] = [mean(&logs[0])?, mean(&logs[1])?];
+    let center = above - below;
+    let pairs = baseline.len().min(variant.len());
+    let squares = [(&logs[0], below), (&logs[1], above)]
+        .map(|(logs, mean)| deviation(logs, mean).powi(2) / logs.len() as f64);
+    let half = if pairs < 2 { None } else { welch_half_width(squares, [&logs[0], &logs[1]]) };
+    let interval =
+        half.map(|half| Interval { low: (center - half).exp(), high: (center + half).exp() });
+    Some(Ratio { ratio: center.exp(), interval, pairs })
+}
+
+/// Half the width of Welch's interval for a difference of means, from the squared standard
+/// error of each.
+fn welch_half_width(squares: [f64; 2], sides: [&[f64]; 2]) -> Option<f64> {
+    let square: f64 = squares.iter().sum();
+    if square == 0.0 {
+        return Some(0.0);
+    }
+    let parts = squares.iter().zip(sides);
+    let parts = parts.map(|(one, side)| (one / square).powi(2) / (side.len() as f64 - 1.0));
+    Some(quantile(1.0 / parts.sum::<f64>())? * square.sqrt())
 }
 
 #[cfg(test)]
@@ -230,6 +314,38 @@ mod tests {
             let got = paired_ratio(baseline, variant).unwrap_err();
             assert_eq!(got.to_string(), *why, "{baseline:?} {variant:?}");
         }
+    }
+
+    #[test]
+    fn an_unpaired_ratio_by_hand() {
+        // Logs 0, ln 2, ln 4 against ln 16 and ln 64: means ln 2 and ln 32, squared errors
+        // (ln 2)^2 / 3 and (ln 4)^2 / 4; 16 / (1/2 + 9) = 1.68 degrees of freedom. The order and
+        // the rounds do not matter.
+        let ratio =
+            unpaired_ratio(&[(5, 2.0), (0, 1.0), (9, 4.0)], &[(0, 64.0), (1, 16.0)]).unwrap();
+        let student = StudentsT::new(0.0, 1.0, 16.0 / 9.5).unwrap();
+        let half = student.inverse_cdf(0.975) * 2f64.ln() * (4.0f64 / 3.0).sqrt();
+        let interval = ratio.interval.unwrap();
+        assert_eq!(ratio.pairs, 2);
+        assert!(near(Some(ratio.ratio), Some(16.0)), "{ratio:?}");
+        assert!((interval.low.ln() - (16f64.ln() - half)).abs() < 1e-6, "{ratio:?}");
+        assert!((interval.high.ln() - (16f64.ln() + half)).abs() < 1e-6, "{ratio:?}");
+    }
+
+    #[test]
+    fn sides_without_spread_or_values_have_what_can_be_told() {
+        let constant = unpaired_ratio(&[(0, 2.0), (1, 2.0)], &[(0, 3.0), (1, 3.0)]).unwrap();
+        let interval = constant.interval.unwrap();
+        assert_eq!((interval.low, interval.high), (constant.ratio, constant.ratio));
+        let single = unpaired_ratio(&[(0, 2.0), (1, 4.0)], &[(7, 3.0)]).unwrap();
+        assert_eq!((single.interval, single.pairs), (None, 1));
+        let nothing = unpaired_ratio(&[(0, 2.0)], &[]).unwrap_err();
+        assert_eq!(
+            (nothing, nothing.to_string().as_str()),
+            (NoRatio::NoRuns, "one side has no value")
+        );
+        let zero = unpaired_ratio(&[(0, 2.0), (3, 0.0)], &[(0, 1.0)]).unwrap_err();
+        assert_eq!(zero, NoRatio::NotPositive { round: 3, value: 0.0 });
     }
 
     #[test]

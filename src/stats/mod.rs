@@ -4,9 +4,22 @@
 mod estimate;
 mod fairness;
 mod histogram;
+mod shape;
+#[cfg(test)]
+mod simulate;
 mod standard;
+mod verdict;
 
-pub use estimate::{Interval, NoRatio, Ratio, cv, jain, mean, median, nearest_rank, paired_ratio};
+pub use estimate::{
+    Interval, NoRatio, Ratio, cv, harmonic_mean, jain, mean, median, nearest_rank, paired_ratio,
+    unpaired_ratio,
+};
 pub use fairness::{Claim, Competitor, Share, entitlements, max_over_min, shares};
 pub use histogram::{Histogram, Recorder, bucket_of, bucket_range};
+pub use shape::{Shape, shapes};
 pub use standard::{StandardInput, StandardWorker, standard_metrics};
+pub use verdict::{
+    Comparison, Experiment, Family, Judged, LEVEL, Look, MOST_ROUNDS, Rounds, Schedule, Spread,
+    Unjudged, Verdict, Why, judge, least_rounds, least_runs, replay, rounds_for_same,
+    rounds_needed,
+};

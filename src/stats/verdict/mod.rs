@@ -1,0 +1,153 @@
+//! Verdicts: which differences of a table are real, which are too small to matter, and which
+//! the rounds do not decide.
+//!
+//! Input: values by round of one variant and the baseline, for each comparison of the table; from
+//! the same rounds, or from runs at different times.
+//! Output: for each its ratio, verdict and p-values. The error rate is that of the whole table.
+//! Pure: the caller passes the seed. Method and figures: docs/verdicts.md.
+
+mod flips;
+mod labels;
+mod power;
+mod sample;
+mod schedule;
+mod state;
+mod stepdown;
+#[cfg(test)]
+mod tests;
+
+pub use power::{
+    Experiment, MOST_ROUNDS, Rounds, Spread, least_rounds, least_runs, rounds_for_same,
+    rounds_needed,
+};
+pub use schedule::{Look, Schedule};
+
+use super::estimate::{NoRatio, Ratio};
+use crate::model::Direction;
+use state::{State, Table};
+
+/// The level that verdicts are held against. What is claimed is 5 %: the rest is kept for what
+/// exchangeability does not cover (a start order that matters, variances that differ in few runs),
+/// and so that a simulation of the claim does not lie above it every other time.
+pub const LEVEL: f64 = 0.04;
+
+/// One metric of one worker set: the variant against the baseline.
+#[derive(Debug, Clone, Copy)]
+pub struct Comparison<'a> {
+    /// Which pair of cells it is of. Metrics of the same runs have the same number.
+    pub block: usize,
+    /// Whether both sides were measured in the same shuffled rounds; else they share none, and
+    /// round numbers only tell the runs of a side apart. All comparisons of a call are alike:
+    /// where one is not paired, none is.
+    pub paired: bool,
+    /// `(round, value)`, each round at most once.
+    pub baseline: &'a [(u32, f64)],
+    /// As `baseline`, of the variant.
+    pub variant: &'a [(u32, f64)],
+    /// [`Direction::Neutral`] is not judged.
+    pub direction: Direction,
+    /// SAME means a ratio between 1 / (1 + margin) and 1 + margin; positive.
+    pub margin: f64,
+    /// The smallest difference that this machine's own A/A resolves, a ratio's distance from 1
+    /// as the margin is; 0: none is known. What is no larger is never BETTER or WORSE.
+    pub floor: f64,
+}
+
+/// What the comparisons of one variant are judged as: one table, one error rate.
+#[derive(Debug, Clone, Copy)]
+pub struct Family {
+    /// Variants besides the baseline, those of other tables of the report too.
+    pub variants: usize,
+    /// The error rate: of false BETTER or WORSE, and again of false SAME. [`LEVEL`].
+    pub alpha: f64,
+    /// Patterns of labels to draw where there are too many to go through all.
+    pub draws: u32,
+    pub seed: u64,
+}
+
+impl Family {
+    pub fn new(variants: usize, seed: u64) -> Family {
+        Family { variants, alpha: LEVEL, draws: 20_000, seed }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Verdict {
+    Better,
+    Worse,
+    /// Within the margin, whether there is a difference or not.
+    Same,
+    Inconclusive {
+        why: Why,
+        /// All rounds that it would take, those that are done included: an estimate. Of sides
+        /// that share no rounds: runs of each.
+        rounds: Rounds,
+    },
+    /// Has no part in the table's verdicts.
+    Unjudged(Unjudged),
+}
+
+/// Why the data do not decide.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Why {
+    /// No data of so few rounds could: it takes at least this many. Of sides that share no
+    /// rounds: runs of each.
+    TooFewRounds { least: u32 },
+    /// Alone it would be a difference: its interval excludes 1. Among so many it may be chance.
+    OnlyAlone,
+    /// Alone it would be the same: its interval lies within the margin.
+    SameOnlyAlone,
+    /// There may well be a difference, but it is no larger than [`Comparison::floor`]. The rounds
+    /// told are those to SAME.
+    BelowFloor { floor: f64 },
+    /// The interval holds 1, and more than the margin.
+    Noise,
+}
+
+/// Why there is no verdict.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Unjudged {
+    NoRatio(NoRatio),
+    /// More is neither better nor worse.
+    Neutral,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Judged {
+    /// From all rounds, with the interval of this comparison alone.
+    pub ratio: Result<Ratio, NoRatio>,
+    pub verdict: Verdict,
+    /// Adjusted for the whole table and all variants; to be held against alpha, or against
+    /// the look's share of it.
+    pub p_difference: Option<f64>,
+    /// As `p_difference`, for SAME.
+    pub p_same: Option<f64>,
+    /// After how many rounds the verdict fell. `None` while there is none.
+    pub decided_at: Option<u32>,
+}
+
+/// The verdicts of one look at all data, whose number of rounds was fixed beforehand.
+pub fn judge(comparisons: &[Comparison], family: &Family) -> Vec<Judged> {
+    let table = Table::new(comparisons);
+    let mut state = State::new(comparisons.len());
+    state.look(&table, family, Look { rounds: u32::MAX, share: 1.0 });
+    state.tell(&table, family, None)
+}
+
+/// The verdicts after `rounds_done` rounds, numbered from 0, of looks on a schedule: each look
+/// anew at what it saw, so the same data give the same verdicts for ever. What a look decided
+/// stays decided. `has_ended`: no round will ever be added.
+pub fn replay(
+    comparisons: &[Comparison],
+    family: &Family,
+    schedule: Schedule,
+    rounds_done: u32,
+    has_ended: bool,
+) -> Vec<Judged> {
+    let table = Table::new(comparisons);
+    let mut state = State::new(comparisons.len());
+    for look in schedule.looks_at(rounds_done, has_ended) {
+        state.look(&table, family, look);
+    }
+    state.tell(&table, family, Some((schedule, rounds_done)))
+}

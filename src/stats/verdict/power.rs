@@ -1,0 +1,296 @@
+//! How many rounds it takes: to show a difference, to prove SAME, to claim anything at all.
+//!
+//! Input: spread and difference of log-ratios. Output: rounds, up to a limit. Pure.
+//! Source: power of Student's t test, at the level that Bonferroni leaves to one comparison
+//! (the sign-flip test has nearly that power). Docs: docs/verdicts.md.
+
+use std::cell::OnceCell;
+use std::f64::consts::LN_2;
+
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
+
+/// Steps of degrees of freedom.
+const EIGHTHS: usize = 8;
+
+/// Nobody waits for more.
+pub const MOST_ROUNDS: u32 = 1_000;
+
+/// A number of rounds, all told, or that it is beyond [`MOST_ROUNDS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rounds {
+    Number(u32),
+    MoreThan(u32),
+}
+
+/// How much a comparison scatters: standard deviations of logarithms.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Spread {
+    /// Of the log-ratios within rounds.
+    Paired { sd_ln: f64 },
+    /// Of the runs of each side, which share no rounds. All numbers of rounds are then runs of
+    /// each side.
+    Sides { baseline_sd_ln: f64, variant_sd_ln: f64 },
+}
+
+impl Spread {
+    /// Of the difference of two runs.
+    fn sd_ln(self) -> f64 {
+        match self {
+            Spread::Paired { sd_ln } => sd_ln,
+            Spread::Sides { baseline_sd_ln, variant_sd_ln } => baseline_sd_ln.hypot(variant_sd_ln),
+        }
+    }
+
+    /// Degrees of freedom of n rounds, in eighths of n - 1: Welch and Satterthwaite's for two
+    /// sides of n runs, (a + b)^2 / (a^2 + b^2) of the variances a and b. Rounded down, so that
+    /// few quantiles serve a whole table.
+    fn freedom_eighths(self) -> usize {
+        let Spread::Sides { baseline_sd_ln, variant_sd_ln } = self else { return EIGHTHS };
+        let (a, b) = (baseline_sd_ln.powi(2), variant_sd_ln.powi(2));
+        let eighths = EIGHTHS as f64 * (a + b).powi(2) / (a * a + b * b);
+        // Neither can scatter by nothing and the quotient be a number.
+        if eighths >= EIGHTHS as f64 { (eighths as usize).min(2 * EIGHTHS) } else { EIGHTHS }
+    }
+
+    fn is_paired(self) -> bool {
+        matches!(self, Spread::Paired { .. })
+    }
+}
+
+/// An experiment that is to be planned.
+#[derive(Debug, Clone, Copy)]
+pub struct Experiment {
+    pub spread: Spread,
+    /// Comparisons of one variant, over all works and metrics.
+    pub comparisons: usize,
+    /// Variants besides the baseline.
+    pub variants: usize,
+    /// Error rate of the whole table.
+    pub alpha: f64,
+    /// Probability with which a difference that is there is to be shown.
+    pub power: f64,
+}
+
+/// Rounds after which a true log-ratio of `difference_ln` is BETTER or WORSE with probability
+/// `power`.
+pub fn rounds_needed(experiment: &Experiment, difference_ln: f64) -> Rounds {
+    search(|rounds| experiment.shows(rounds, difference_ln.abs()) >= experiment.power)
+}
+
+/// Rounds after which SAME is claimed with probability `power` where the true log-ratio is
+/// `difference_ln`, and SAME means less than `margin_ln`.
+pub fn rounds_for_same(experiment: &Experiment, difference_ln: f64, margin_ln: f64) -> Rounds {
+    search(|rounds| experiment.shows_same(rounds, difference_ln, margin_ln) >= experiment.power)
+}
+
+/// The least rounds with which any claim is possible: two of the 2^n sign patterns are as
+/// extreme as can be.
+pub fn least_rounds(alpha: f64, variants: usize) -> u32 {
+    let patterns = 2.0 * variants.max(1) as f64 / alpha;
+    // Not a hair more where it is a power of two.
+    ((patterns.ln() / LN_2) - 1e-9).ceil().clamp(1.0, f64::from(MOST_ROUNDS)) as u32
+}
+
+/// The least runs of each of two sides that share no rounds with which any claim is possible:
+/// labels fall in (2n)! / n!^2 ways, two of them as extreme as can be, and a spread takes two.
+pub fn least_runs(alpha: f64, variants: usize) -> u32 {
+    let enough = |runs: &u32| can_claim([*runs as usize; 2], alpha, variants);
+    (2..MOST_ROUNDS).find(enough).unwrap_or(MOST_ROUNDS)
+}
+
+/// Whether sides with so many runs may show anything at all.
+pub(super) fn can_claim(runs: [usize; 2], alpha: f64, variants: usize) -> bool {
+    let fewer = runs[0].min(runs[1]);
+    let more = runs[0].max(runs[1]) as f64;
+    let wanted = 2.0 * variants.max(1) as f64 / alpha * (1.0 - 1e-9);
+    let patterns = |patterns: f64, chosen: usize| match patterns >= wanted {
+        true => patterns,
+        false => patterns * (more + chosen as f64) / chosen as f64,
+    };
+    fewer >= 2 && (1..=fewer).fold(1.0, patterns) >= wanted
+}
+
+impl Experiment {
+    fn level(&self, rounds: u32) -> Level {
+        let tests = self.comparisons.max(1) * self.variants.max(1);
+        Level::new(rounds, self.alpha, tests, self.spread.is_paired())
+    }
+
+    fn shows(&self, rounds: u32, distance_ln: f64) -> f64 {
+        self.level(rounds).shows(distance_ln, self.spread)
+    }
+
+    fn shows_same(&self, rounds: u32, difference_ln: f64, margin_ln: f64) -> f64 {
+        self.level(rounds).shows_same(difference_ln, margin_ln, self.spread)
+    }
+}
+
+/// What Bonferroni leaves to one comparison after so many rounds. Made once for all comparisons
+/// of a table: a quantile takes longer than all the rest.
+pub(super) struct Level {
+    pub rounds: u32,
+    /// On one side. A difference has both tails of alpha, each side of SAME half of alpha: the
+    /// same.
+    tail: f64,
+    can_show: bool,
+    /// By eighths of degrees of freedom.
+    critical: [OnceCell<f64>; EIGHTHS + 1],
+}
+
+impl Level {
+    pub(super) fn new(rounds: u32, alpha: f64, tests: usize, is_paired: bool) -> Level {
+        let tail = alpha / tests as f64 / 2.0;
+        let can_show = match is_paired {
+            true => rounds >= least_rounds(alpha, tests).max(2),
+            false => can_claim([rounds as usize; 2], alpha, tests),
+        };
+        Level { rounds, tail, can_show, critical: Default::default() }
+    }
+
+    /// The probability of any verdict, if the truth is as told; `may_differ`: of BETTER or WORSE,
+    /// too.
+    pub(super) fn decides(
+        &self,
+        mean_ln: f64,
+        margin_ln: f64,
+        spread: Spread,
+        may_differ: bool,
+    ) -> f64 {
+        let same = self.shows_same(mean_ln, margin_ln, spread);
+        if may_differ { self.shows(mean_ln.abs(), spread).max(same) } else { same }
+    }
+
+    /// Both sides have to be excluded; neither fails more often than it does alone.
+    fn shows_same(&self, difference_ln: f64, margin_ln: f64, spread: Spread) -> f64 {
+        let (near, far) = (margin_ln - difference_ln.abs(), margin_ln + difference_ln.abs());
+        self.shows(near, spread) + self.shows(far, spread) - 1.0
+    }
+
+    /// The probability to exclude, on one side, what lies `distance_ln` from the truth.
+    fn shows(&self, distance_ln: f64, spread: Spread) -> f64 {
+        // No number is above 0 as little as a negative one.
+        if !self.can_show || distance_ln.is_nan() || distance_ln <= 0.0 {
+            return 0.0;
+        }
+        let sd_ln = spread.sd_ln();
+        if sd_ln == 0.0 {
+            return 1.0;
+        }
+        let eighths = spread.freedom_eighths();
+        let freedom = (f64::from(self.rounds) - 1.0) * eighths as f64 / EIGHTHS as f64;
+        let shift = distance_ln * f64::from(self.rounds).sqrt() / sd_ln;
+        let critical =
+            *self.critical[eighths - EIGHTHS].get_or_init(|| quantile(self.tail, freedom));
+        exceeds(critical, freedom, shift)
+    }
+}
+
+/// The least rounds that are enough: more rounds are never worse.
+fn search(enough: impl Fn(u32) -> bool) -> Rounds {
+    if !enough(MOST_ROUNDS) {
+        return Rounds::MoreThan(MOST_ROUNDS);
+    }
+    let (mut too_few, mut enough_at) = (1, MOST_ROUNDS);
+    while enough_at - too_few > 1 {
+        let middle = (too_few + enough_at) / 2;
+        if enough(middle) { enough_at = middle } else { too_few = middle }
+    }
+    Rounds::Number(enough_at)
+}
+
+/// What Student's t exceeds with probability `tail`.
+fn quantile(tail: f64, freedom: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |student| -student.inverse_cdf(tail))
+}
+
+/// The probability that noncentral t exceeds `critical`, by the normal approximation that is
+/// good where power is planned: Abramowitz and Stegun, *Handbook of Mathematical Functions*,
+/// 26.7.10.
+fn exceeds(critical: f64, freedom: f64, shift: f64) -> f64 {
+    let center = critical * (1.0 - 1.0 / (4.0 * freedom));
+    let spread = (1.0 + critical * critical / (2.0 * freedom)).sqrt();
+    Normal::standard().cdf((shift - center) / spread)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn experiment(power: f64) -> Experiment {
+        let spread = Spread::Paired { sd_ln: 1.0 };
+        Experiment { spread, comparisons: 1, variants: 1, alpha: 0.05, power }
+    }
+
+    #[test]
+    fn rounds_agree_with_printed_power_tables() {
+        // Cohen, Statistical Power Analysis: paired t, two-sided 0.05.
+        let cases = [(0.5, 0.8, 34), (0.5, 0.95, 54), (1.0, 0.8, 10), (1.0, 0.95, 16)];
+        for (difference, power, rounds) in cases {
+            for sign in [1.0, -1.0] {
+                let got = rounds_needed(&experiment(power), sign * difference);
+                assert_eq!(got, Rounds::Number(rounds), "{difference} {power}");
+            }
+        }
+    }
+
+    #[test]
+    fn rounds_of_two_sides_agree_with_printed_power_tables() {
+        // Cohen, table 2.4.1: two groups of n, two-sided 0.05, d in deviations of a run.
+        let two = |sds: [f64; 2], power| Experiment {
+            spread: Spread::Sides { baseline_sd_ln: sds[0], variant_sd_ln: sds[1] },
+            ..experiment(power)
+        };
+        for (difference, power, runs) in [(0.5, 0.8, 64), (0.8, 0.8, 26), (0.8, 0.95, 42)] {
+            let got = rounds_needed(&two([1.0, 1.0], power), difference);
+            assert_eq!(got, Rounds::Number(runs), "{difference} {power}");
+        }
+        // Where one side does not scatter, the other is alone, as pairs are.
+        let alone = two([0.0, 1.0], 0.8);
+        assert_eq!(rounds_needed(&alone, 0.5), rounds_needed(&experiment(0.8), 0.5));
+        let constant = two([0.0, 0.0], 0.8);
+        assert_eq!(rounds_needed(&constant, 0.5), Rounds::Number(4));
+    }
+
+    #[test]
+    fn the_least_runs_have_enough_patterns() {
+        // 70 = 8! / 4!^2 ways; 2 / 70 is below 0.04, 2 / 20 is not; 4 / 70 is not, 4 / 252 is.
+        let cases = [(0.04, 1, 4), (0.04, 2, 5), (0.1, 1, 3), (0.5, 1, 2), (0.02, 1, 5)];
+        for (alpha, variants, runs) in cases {
+            assert_eq!(least_runs(alpha, variants), runs, "{alpha} {variants}");
+        }
+        // 3 of 9 are 84, 2 of 7 are 21, 2 of 12 are 66, one of 1,001 has no spread.
+        let cases = [([3, 6], true), ([5, 2], false), ([10, 2], true), ([1, 1_000], false)];
+        for (runs, expected) in cases {
+            assert_eq!(can_claim(runs, 0.04, 1), expected, "{runs:?}");
+        }
+    }
+
+    #[test]
+    fn the_least_rounds_have_enough_patterns() {
+        let cases = [(0.05, 1, 6), (0.05, 2, 7), (0.05, 40, 11), (0.0625, 1, 5), (0.025, 1, 7)];
+        for (alpha, variants, rounds) in cases {
+            assert_eq!(least_rounds(alpha, variants), rounds, "{alpha} {variants}");
+        }
+    }
+
+    #[test]
+    fn more_comparisons_variants_noise_or_nearness_take_more_rounds() {
+        let number = |rounds| match rounds {
+            Rounds::Number(rounds) => rounds,
+            Rounds::MoreThan(rounds) => rounds + 1,
+        };
+        let base = experiment(0.95);
+        let of = |experiment| number(rounds_needed(&experiment, 0.7));
+        let few = of(base);
+        assert!(of(Experiment { comparisons: 40, ..base }) > few);
+        assert!(of(Experiment { variants: 3, ..base }) > few);
+        assert!(of(Experiment { spread: Spread::Paired { sd_ln: 2.0 }, ..base }) > few);
+        assert_eq!(rounds_needed(&base, 0.01), Rounds::MoreThan(MOST_ROUNDS));
+        assert_eq!(rounds_needed(&base, f64::NAN), Rounds::MoreThan(MOST_ROUNDS));
+        let still = Spread::Paired { sd_ln: 0.0 };
+        assert_eq!(of(Experiment { spread: still, comparisons: 40, ..base }), 11);
+        let same = |difference| number(rounds_for_same(&base, difference, 0.7));
+        assert!(same(0.0) > few && same(0.3) > same(0.0), "{} {}", same(0.0), same(0.3));
+        assert_eq!(rounds_for_same(&base, -0.7, 0.7), Rounds::MoreThan(MOST_ROUNDS));
+    }
+}

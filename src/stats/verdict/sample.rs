@@ -1,0 +1,139 @@
+//! What was measured of a comparison: log-ratios by round, or the logarithms of either side.
+//!
+//! Input: values by round. Output: logarithms in order of rounds, and what a look sees of them.
+//! Pure.
+
+use super::flips::MOST_SIGNS;
+use super::labels;
+use super::power::{self, Spread};
+use super::{Comparison, Family};
+use crate::stats::estimate::{
+    NoRatio, Ratio, deviation, log_ratios, logs_of, mean, ratio_of, ratio_of_sides,
+};
+
+/// Additions that the statistics of one comparison are worth, where labels are permuted.
+const ADDITIONS_OF_WELCH: usize = 100;
+
+/// In order of rounds.
+pub(super) enum Logs {
+    Paired(Vec<(u32, f64)>),
+    Sides([Vec<(u32, f64)>; 2]),
+}
+
+/// What a look sees; never empty.
+#[derive(Clone, Copy)]
+pub(super) enum Seen<'a> {
+    Paired(&'a [(u32, f64)]),
+    /// Of the baseline and of the variant.
+    Sides([&'a [(u32, f64)]; 2]),
+}
+
+impl Logs {
+    pub(super) fn new(one: &Comparison, is_paired: bool) -> Result<Logs, NoRatio> {
+        let sorted = |mut logs: Vec<(u32, f64)>| {
+            logs.sort_unstable_by_key(|(round, _)| *round);
+            logs
+        };
+        if is_paired {
+            return Ok(Logs::Paired(sorted(log_ratios(one.baseline, one.variant)?)));
+        }
+        Ok(Logs::Sides([sorted(logs_of(one.baseline)?), sorted(logs_of(one.variant)?)]))
+    }
+
+    /// Of rounds below `rounds`; an error where a side has none.
+    pub(super) fn before(&self, rounds: u32) -> Result<Seen<'_>, NoRatio> {
+        fn cut(logs: &[(u32, f64)], rounds: u32) -> &[(u32, f64)] {
+            &logs[..logs.partition_point(|(round, _)| *round < rounds)]
+        }
+        match self {
+            Logs::Paired(logs) => match cut(logs, rounds) {
+                [] => Err(NoRatio::NoPairs),
+                seen => Ok(Seen::Paired(seen)),
+            },
+            Logs::Sides(sides) => match sides.each_ref().map(|logs| cut(logs, rounds)) {
+                [[], _] | [_, []] => Err(NoRatio::NoRuns),
+                seen => Ok(Seen::Sides(seen)),
+            },
+        }
+    }
+}
+
+impl Seen<'_> {
+    pub(super) fn ratio(&self) -> Option<Ratio> {
+        match self {
+            Seen::Paired(logs) => ratio_of(logs),
+            Seen::Sides([baseline, variant]) => ratio_of_sides(baseline, variant),
+        }
+    }
+
+    /// The logarithm of the ratio.
+    pub(super) fn center_ln(&self) -> f64 {
+        let center = |logs: &[(u32, f64)]| mean(&values(logs)).unwrap_or(0.0);
+        match self {
+            Seen::Paired(logs) => center(logs),
+            Seen::Sides([baseline, variant]) => center(variant) - center(baseline),
+        }
+    }
+
+    /// `None` where a side has fewer than two values.
+    pub(super) fn spread(&self) -> Option<Spread> {
+        let sd_ln = |logs: &[(u32, f64)]| {
+            let values = values(logs);
+            mean(&values).filter(|_| values.len() >= 2).map(|mean| deviation(&values, mean))
+        };
+        Some(match self {
+            Seen::Paired(logs) => Spread::Paired { sd_ln: sd_ln(logs)? },
+            Seen::Sides([baseline, variant]) => {
+                let (baseline_sd_ln, variant_sd_ln) = (sd_ln(baseline)?, sd_ln(variant)?);
+                Spread::Sides { baseline_sd_ln, variant_sd_ln }
+            }
+        })
+    }
+
+    /// Rounds; of sides that share none the runs of the one that has fewer.
+    pub(super) fn rounds(&self) -> u32 {
+        let count = match self {
+            Seen::Paired(logs) => logs.len(),
+            Seen::Sides(sides) => sides[0].len().min(sides[1].len()),
+        };
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    /// The number after that of the last round.
+    pub(super) fn end(&self) -> u32 {
+        let end = |logs: &[(u32, f64)]| logs.last().map_or(0, |(round, _)| round.saturating_add(1));
+        match self {
+            Seen::Paired(logs) => end(logs),
+            Seen::Sides([baseline, variant]) => end(baseline).max(end(variant)),
+        }
+    }
+
+    /// The least rounds with which any claim is possible, if these are fewer.
+    pub(super) fn too_few(&self, alpha: f64, family: &Family) -> Option<u32> {
+        match self {
+            Seen::Paired(logs) => {
+                let least = power::least_rounds(alpha, family.variants);
+                ((logs.len() as u64) < u64::from(least)).then_some(least)
+            }
+            Seen::Sides(sides) => {
+                let can_claim = power::can_claim(sides.map(<[_]>::len), alpha, family.variants);
+                (!can_claim).then(|| power::least_runs(alpha, family.variants))
+            }
+        }
+    }
+
+    /// What a draw costs.
+    pub(super) fn additions(&self) -> usize {
+        match self {
+            Seen::Paired(logs) => logs.len().min(MOST_SIGNS),
+            Seen::Sides(sides) => {
+                let (units, _) = labels::units_of(sides.map(<[_]>::len));
+                2 * (units[0] + units[1]) + ADDITIONS_OF_WELCH
+            }
+        }
+    }
+}
+
+fn values(logs: &[(u32, f64)]) -> Vec<f64> {
+    logs.iter().map(|(_, log)| *log).collect()
+}

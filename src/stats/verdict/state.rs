@@ -1,0 +1,274 @@
+//! What looks at a table have decided so far, and what is told of it in the end.
+//!
+//! Input: comparisons, looks in turn. Output: a [`Judged`] for each comparison. Pure.
+
+use super::power::{Level, MOST_ROUNDS, Rounds};
+use super::sample::{Logs, Seen};
+use super::schedule::{Look, Schedule};
+use super::{Comparison, Family, Judged, Unjudged, Verdict, Why, flips, labels, stepdown};
+use crate::model::Direction;
+use crate::stats::estimate::{NoRatio, Ratio};
+
+/// A small share of alpha takes more draws than [`Family::draws`]: so many for each p-value
+/// that would just do.
+const DRAWS_PER_CLAIM: f64 = 40.0;
+/// More than these are never drawn.
+const MOST_DRAWS: f64 = 200_000.0;
+/// A table so large that all of [`Family::draws`] would take more additions gets fewer: the
+/// test stays exact, its p-values become coarser.
+const MOST_ADDITIONS: f64 = 8e8;
+/// The probability with which the rounds still needed decide, if the data go on as they are.
+const POWER_OF_NEED: f64 = 0.8;
+
+/// A log-ratio this near to the floor is on it: rounding may not break a tie.
+const TIE_LN: f64 = 1e-12;
+
+/// Comparisons with their logarithms, by round.
+pub(super) struct Table<'a> {
+    comparisons: &'a [Comparison<'a>],
+    logs: Vec<Result<Logs, NoRatio>>,
+    is_paired: bool,
+}
+
+impl<'a> Table<'a> {
+    pub(super) fn new(comparisons: &'a [Comparison<'a>]) -> Table<'a> {
+        let is_paired = comparisons.iter().all(|one| one.paired);
+        let logs = comparisons.iter().map(|one| Logs::new(one, is_paired)).collect();
+        Table { comparisons, logs, is_paired }
+    }
+
+    /// What there is of rounds below `rounds`.
+    fn seen(&self, at: usize, rounds: u32) -> Result<Seen<'_>, NoRatio> {
+        self.logs[at].as_ref().map_err(|why| *why)?.before(rounds)
+    }
+
+    /// As [`Table::seen`]; none where there is nothing to judge.
+    fn judged(&self, at: usize, rounds: u32) -> Option<Seen<'_>> {
+        let is_judged = self.comparisons[at].direction != Direction::Neutral;
+        self.seen(at, rounds).ok().filter(|_| is_judged)
+    }
+
+    fn margin_ln(&self, at: usize) -> f64 {
+        self.comparisons[at].margin.ln_1p()
+    }
+
+    /// Whether a log-ratio is larger than what this machine resolves.
+    fn is_above_floor(&self, at: usize, center_ln: f64) -> bool {
+        let floor = self.comparisons[at].floor;
+        floor <= 0.0 || center_ln.abs() > floor.ln_1p() + TIE_LN
+    }
+
+    /// Adjusted p-values by side, of what is seen of each comparison.
+    fn adjusted(
+        &self,
+        seen: &[Option<Seen>],
+        tested: [&[bool]; 3],
+        draws: u32,
+        seed: u64,
+    ) -> [Vec<Option<f64>>; 3] {
+        let with = |at: usize| (self.comparisons[at].block, self.margin_ln(at));
+        if self.is_paired {
+            let series = seen.iter().enumerate().map(|(at, seen)| {
+                let logs = if let Some(Seen::Paired(logs)) = seen { *logs } else { &[] };
+                let (block, margin_ln) = with(at);
+                flips::Series { block, logs, margin_ln }
+            });
+            let series: Vec<flips::Series> = series.collect();
+            return stepdown::adjusted(flips::Flips::new(&series, draws, seed), tested);
+        }
+        let series = seen.iter().enumerate().map(|(at, seen)| {
+            let logs = if let Some(Seen::Sides(logs)) = seen { *logs } else { [&[][..]; 2] };
+            let (block, margin_ln) = with(at);
+            labels::Series { block, logs, margin_ln }
+        });
+        let series: Vec<labels::Series> = series.collect();
+        stepdown::adjusted(labels::Labels::new(&series, draws, seed), tested)
+    }
+}
+
+/// Of each side and comparison whether it is rejected, of each comparison what was decided.
+pub(super) struct State {
+    rejected: [Vec<bool>; 3],
+    p_values: [Vec<Option<f64>>; 3],
+    decided: Vec<Option<(Verdict, u32)>>,
+    /// The share of alpha that the last look had.
+    share: f64,
+}
+
+impl State {
+    pub(super) fn new(count: usize) -> State {
+        let rejected = [(); 3].map(|()| vec![false; count]);
+        let p_values = [(); 3].map(|()| vec![None; count]);
+        State { rejected, p_values, decided: vec![None; count], share: 0.0 }
+    }
+
+    /// Tests all that no earlier look has rejected.
+    ///
+    /// What is rejected leaves its side's family: as long as nothing was rejected falsely, all
+    /// true hypotheses are still in it, so the first false rejection costs this look's share.
+    /// What was decided on another side stays: to leave it out would choose by the data.
+    pub(super) fn look(&mut self, table: &Table, family: &Family, look: Look) {
+        self.share = look.share;
+        let alpha = family.alpha * look.share;
+        let seen: Vec<Option<Seen>> =
+            (0..table.comparisons.len()).map(|at| table.judged(at, look.rounds)).collect();
+        let tested = self.rejected.each_ref().map(|rejected| {
+            let open = rejected.iter().zip(&seen).map(|(done, one)| !done && one.is_some());
+            open.collect::<Vec<bool>>()
+        });
+        let variants = family.variants.max(1) as f64;
+        let additions: usize = seen.iter().flatten().map(Seen::additions).sum();
+        let draws = f64::from(family.draws).min(MOST_ADDITIONS / additions.max(1) as f64);
+        let draws = draws.max(DRAWS_PER_CLAIM * variants / alpha).min(MOST_DRAWS) as u32;
+        let tested = tested.each_ref().map(Vec::as_slice);
+        let p_values = table.adjusted(&seen, tested, draws, family.seed);
+        // Each side of SAME has half of alpha; told doubled, so that all are held against alpha.
+        for (side, times) in [variants, 2.0 * variants, 2.0 * variants].into_iter().enumerate() {
+            for (at, p_value) in p_values[side].iter().enumerate() {
+                let Some(p_value) = p_value else { continue };
+                let p_value = (p_value * times).min(1.0);
+                self.p_values[side][at] = Some(p_value);
+                self.rejected[side][at] = p_value <= alpha;
+            }
+        }
+        for (at, seen) in seen.into_iter().enumerate() {
+            if let (Some(seen), None) = (seen, self.decided[at]) {
+                let verdict = self.decide(at, seen.center_ln(), table);
+                self.decided[at] = verdict.map(|verdict| (verdict, look.rounds.min(seen.end())));
+            }
+        }
+    }
+
+    fn decide(&self, at: usize, center_ln: f64, table: &Table) -> Option<Verdict> {
+        let [differs, not_high, not_low] = self.rejected.each_ref().map(|side| side[at]);
+        let is_up = center_ln > 0.0;
+        match table.comparisons[at].direction {
+            // A difference that is shown to be immaterial is none that anybody asked for.
+            _ if not_high && not_low => Some(Verdict::Same),
+            // Later looks may find it above the floor.
+            _ if !differs || !table.is_above_floor(at, center_ln) => None,
+            Direction::HigherIsBetter if is_up => Some(Verdict::Better),
+            Direction::LowerIsBetter if !is_up => Some(Verdict::Better),
+            _ => Some(Verdict::Worse),
+        }
+    }
+
+    /// Of each comparison what is known after the looks. `looks`: the schedule and the rounds
+    /// done, or none where there was to be one look.
+    pub(super) fn tell(
+        &self,
+        table: &Table,
+        family: &Family,
+        looks: Option<(Schedule, u32)>,
+    ) -> Vec<Judged> {
+        let rounds_done = looks.map_or(u32::MAX, |(_, rounds)| rounds);
+        let count = table.comparisons.len();
+        let is_open =
+            |at: &usize| self.decided[*at].is_none() && table.judged(*at, rounds_done).is_some();
+        let open = (0..count).filter(is_open).count();
+        let told = Told { table, family, looks, levels: levels(family, looks, open, table) };
+        let one = |at: usize| {
+            let seen = table.seen(at, rounds_done);
+            let ratio = seen.and_then(|seen| seen.ratio().ok_or(NoRatio::NoPairs));
+            let verdict = match (self.decided[at], seen, ratio) {
+                (Some((verdict, _)), _, _) => verdict,
+                (None, Ok(seen), Ok(ratio)) => self.open(at, seen, &ratio, &told),
+                (None, Err(why), _) | (None, _, Err(why)) => {
+                    Verdict::Unjudged(Unjudged::NoRatio(why))
+                }
+            };
+            let [differs, high, low] = self.p_values.each_ref().map(|side| side[at]);
+            Judged {
+                ratio,
+                verdict,
+                p_difference: differs,
+                p_same: high.zip(low).map(|(high, low)| high.max(low)),
+                decided_at: self.decided[at].map(|(_, rounds)| rounds),
+            }
+        };
+        (0..count).map(one).collect()
+    }
+
+    /// What is told of a comparison that is not decided.
+    fn open(&self, at: usize, seen: Seen, ratio: &Ratio, told: &Told) -> Verdict {
+        if told.table.comparisons[at].direction == Direction::Neutral {
+            return Verdict::Unjudged(Unjudged::Neutral);
+        }
+        let why = self.why(at, seen, ratio, told);
+        let done = told.looks.map_or(seen.rounds(), |(_, rounds)| rounds);
+        Verdict::Inconclusive { why, rounds: told.rounds(at, seen, done) }
+    }
+
+    fn why(&self, at: usize, seen: Seen, ratio: &Ratio, told: &Told) -> Why {
+        // Before the first look no share is spent yet.
+        let first = match told.looks {
+            Some((schedule, rounds)) if self.share == 0.0 => schedule.first.max(rounds),
+            _ => 0,
+        };
+        let share = if self.share == 0.0 { 1.0 } else { self.share };
+        let too_few = seen.too_few(told.family.alpha * share, told.family);
+        let least = too_few.unwrap_or(0).max(first);
+        if too_few.is_some() || seen.rounds() < first {
+            return Why::TooFewRounds { least };
+        }
+        let margin_ln = told.table.margin_ln(at);
+        match ratio.interval {
+            _ if self.rejected[0][at] => {
+                Why::BelowFloor { floor: told.table.comparisons[at].floor }
+            }
+            Some(interval) if interval.low > 1.0 || interval.high < 1.0 => Why::OnlyAlone,
+            Some(interval) if interval.low.ln() > -margin_ln && interval.high.ln() < margin_ln => {
+                Why::SameOnlyAlone
+            }
+            _ => Why::Noise,
+        }
+    }
+}
+
+/// What is told of an undecided comparison is told from this.
+struct Told<'a> {
+    table: &'a Table<'a>,
+    family: &'a Family,
+    looks: Option<(Schedule, u32)>,
+    levels: Vec<Level>,
+}
+
+impl Told<'_> {
+    /// The first of the levels, beyond `rounds_done`, at which data like these would decide:
+    /// BETTER or WORSE, or SAME.
+    fn rounds(&self, at: usize, seen: Seen, rounds_done: u32) -> Rounds {
+        let Some(spread) = seen.spread() else {
+            return Rounds::MoreThan(MOST_ROUNDS);
+        };
+        let (center, margin_ln) = (seen.center_ln(), self.table.margin_ln(at));
+        let may_differ = self.table.is_above_floor(at, center);
+        let levels = &self.levels;
+        let later = &levels[levels.partition_point(|level| level.rounds <= rounds_done)..];
+        // More rounds are never worse.
+        let enough = later.partition_point(|level| {
+            level.decides(center, margin_ln, spread, may_differ) < POWER_OF_NEED
+        });
+        later.get(enough).map_or(Rounds::MoreThan(MOST_ROUNDS), |one| Rounds::Number(one.rounds))
+    }
+}
+
+/// When a table could be decided, at the level that is left to one of its `open` comparisons:
+/// after any number of rounds, or at the looks of a schedule.
+fn levels(
+    family: &Family,
+    looks: Option<(Schedule, u32)>,
+    open: usize,
+    table: &Table,
+) -> Vec<Level> {
+    let tests = open.max(1) * family.variants.max(1);
+    let level =
+        |rounds, share: f64| Level::new(rounds, family.alpha * share, tests, table.is_paired);
+    match looks {
+        None => (1..=MOST_ROUNDS).map(|rounds| level(rounds, 1.0)).collect(),
+        Some((schedule, _)) => schedule
+            .looks()
+            .take_while(|look| look.rounds <= MOST_ROUNDS)
+            .map(|look| level(look.rounds, look.share))
+            .collect(),
+    }
+}

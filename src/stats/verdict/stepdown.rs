@@ -1,0 +1,166 @@
+//! Step-down max-T: adjusted p-values of a whole table from statistics under redrawn labels.
+//!
+//! Input: a [`Scheme`], which redraws the labels and reckons the statistics. Output: for each
+//! comparison and side the adjusted p-value. Pure: the caller passes the seed. Method:
+//! docs/verdicts.md.
+//!
+//! Source: Westfall and Young, *Resampling-Based Multiple Testing* (1993), algorithm 2.8, with
+//! the randomisation test of Fisher (1935) and Pitman (1937) in place of resampling.
+
+use std::ops::Range;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+/// Draws that are reckoned side by side: the bits of one word.
+pub(super) const LANES: usize = 64;
+/// Up to this many patterns of labels all are counted, and nothing is drawn.
+pub(super) const MOST_ENUMERATED: u64 = 1 << 14;
+/// Statistics closer than this are one and the same: rounding may not break a tie.
+const TIE: f64 = 1e-9;
+/// Logarithms that scatter by less than this say nothing: it is near what rounding does.
+pub(super) const ROUNDING: f64 = 1e-9;
+
+pub(super) type Lanes = [f64; LANES];
+
+/// What a test speaks against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    /// "No difference", both ways.
+    NoDifference,
+    /// "At least the margin above".
+    TooHigh,
+    /// "At least the margin below".
+    TooLow,
+}
+
+pub(super) const SIDES: [Side; 3] = [Side::NoDifference, Side::TooHigh, Side::TooLow];
+
+impl Side {
+    /// What is taken off a variant's logarithms, and the sign that makes a large statistic speak
+    /// against the side.
+    pub(super) fn shift_and_turn(self, margin_ln: f64) -> (f64, f64) {
+        match self {
+            Side::NoDifference => (0.0, 1.0),
+            Side::TooHigh => (margin_ln, -1.0),
+            Side::TooLow => (-margin_ln, 1.0),
+        }
+    }
+}
+
+/// How labels may be redrawn, and what they give.
+pub(super) trait Scheme {
+    /// The labels as they were measured, in every lane.
+    fn observe(&mut self);
+    /// The labels of the next draws, a lane each; says how many lanes count, none at the end.
+    fn draw(&mut self) -> Option<usize>;
+    /// The statistic of a comparison in each lane; a large one speaks against the side.
+    fn statistic(&self, at: usize, side: Side, values: &mut Lanes);
+    fn p_value(&self, reached: u64) -> f64;
+}
+
+/// Adjusted p-values, by side and then by comparison; `None` where `tested` says no. A family is
+/// what is tested on one side.
+pub(super) fn adjusted<S: Scheme>(mut scheme: S, tested: [&[bool]; 3]) -> [Vec<Option<f64>>; 3] {
+    scheme.observe();
+    let mut families = [0, 1, 2].map(|side| {
+        let members = (0..tested[side].len()).filter(|&at| tested[side][at]);
+        Family::new(&scheme, SIDES[side], members)
+    });
+    while let Some(lanes) = scheme.draw() {
+        for family in &mut families {
+            family.count(&scheme, lanes);
+        }
+    }
+    [0, 1, 2].map(|side| families[side].p_values(tested[side].len(), &scheme))
+}
+
+/// One side's tests, the least significant first.
+struct Family {
+    side: Side,
+    members: Vec<Member>,
+}
+
+struct Member {
+    at: usize,
+    /// The observed statistic, less what rounding may take.
+    least: f64,
+    /// Draws in which this test or a less significant one reaches it.
+    reached: u64,
+}
+
+impl Family {
+    fn new<S: Scheme>(observed: &S, side: Side, tested: impl Iterator<Item = usize>) -> Family {
+        let mut values = [0.0; LANES];
+        let mut members: Vec<Member> = tested
+            .map(|at| {
+                observed.statistic(at, side, &mut values);
+                Member { at, least: values[0] - TIE, reached: 0 }
+            })
+            .collect();
+        members.sort_by(|a, b| a.least.total_cmp(&b.least));
+        Family { side, members }
+    }
+
+    fn count<S: Scheme>(&mut self, drawn: &S, lanes: usize) {
+        let (mut largest, mut values) = ([f64::NEG_INFINITY; LANES], [0.0; LANES]);
+        for Member { at, least, reached } in &mut self.members {
+            drawn.statistic(*at, self.side, &mut values);
+            for (largest, value) in largest.iter_mut().zip(&values) {
+                *largest = if value > largest { *value } else { *largest };
+            }
+            *reached += largest[..lanes].iter().map(|value| u64::from(value >= least)).sum::<u64>();
+        }
+    }
+
+    /// From the most significant on no p-value is below the one before it.
+    fn p_values<S: Scheme>(&self, count: usize, scheme: &S) -> Vec<Option<f64>> {
+        let mut p_values = vec![None; count];
+        let mut least = 0.0f64;
+        for member in self.members.iter().rev() {
+            least = least.max(scheme.p_value(member.reached));
+            p_values[member.at] = Some(least);
+        }
+        p_values
+    }
+}
+
+/// Which patterns of labels are gone through: all in order, or some that are drawn.
+pub(super) struct Draws {
+    total: u64,
+    done: u64,
+    rng: Option<ChaCha8Rng>,
+}
+
+impl Draws {
+    /// All patterns where they are few (`None`: too many to count), else `draws` of them.
+    pub(super) fn new(patterns: Option<u64>, draws: u32, seed: u64) -> Draws {
+        if let Some(total) = patterns.filter(|count| *count <= MOST_ENUMERATED) {
+            return Draws { total, done: 0, rng: None };
+        }
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&seed.to_le_bytes());
+        Draws { total: u64::from(draws), done: 0, rng: Some(ChaCha8Rng::from_seed(key)) }
+    }
+
+    /// The numbers of the next patterns, one a lane; `None` at the end.
+    pub(super) fn next(&mut self) -> Option<Range<u64>> {
+        let first = self.done;
+        self.done = self.total.min(first + LANES as u64);
+        (first < self.done).then_some(first..self.done)
+    }
+
+    /// Where patterns are drawn: a random word.
+    pub(super) fn word(&mut self) -> Option<u64> {
+        self.rng.as_mut().map(Rng::next_u64)
+    }
+
+    /// Enumerated patterns hold the one that was measured; among drawn ones it is added, which
+    /// keeps the test exact however few there are (Phipson and Smyth, 2010).
+    pub(super) fn p_value(&self, reached: u64) -> f64 {
+        match self.rng {
+            None => reached as f64 / self.total as f64,
+            Some(_) => (reached + 1) as f64 / (self.total + 1) as f64,
+        }
+    }
+}

@@ -1,0 +1,672 @@
+//! Verdicts of tables made by hand, and of a few hundred made up ones with known truth. The
+//! full simulations are rows of `make bench`.
+
+use super::flips::{Flips, MOST_SIGNS, Series};
+use super::labels::{self, Labels, MOST_UNITS};
+use super::stepdown::{SIDES, Side, adjusted};
+use super::*;
+use crate::stats::simulate::{Noise, Random, Setting, Simulated, experiment};
+
+type Values = Vec<(u32, f64)>;
+
+fn side(values: impl IntoIterator<Item = f64>) -> Values {
+    (0..).zip(values).collect()
+}
+
+/// Higher is better; margin 2 %.
+fn comparison<'a>(
+    block: usize,
+    baseline: &'a [(u32, f64)],
+    variant: &'a [(u32, f64)],
+) -> Comparison<'a> {
+    Comparison {
+        block,
+        paired: true,
+        baseline,
+        variant,
+        direction: Direction::HigherIsBetter,
+        margin: 0.02,
+        floor: 0.0,
+    }
+}
+
+fn comparisons(table: &[Simulated]) -> Vec<Comparison<'_>> {
+    table.iter().map(|one| comparison(one.block, &one.variants[0], &one.variants[1])).collect()
+}
+
+fn family(seed: u64) -> Family {
+    Family { draws: 199, ..Family::new(1, seed) }
+}
+
+/// The adjusted p-values of one side.
+fn p_values(series: &[Series], side: usize) -> Vec<f64> {
+    let all = vec![true; series.len()];
+    let p_values = adjusted(Flips::new(series, 4_000, 1), [&all, &all, &all]);
+    p_values[side].iter().map(|p_value| p_value.unwrap()).collect()
+}
+
+fn one(block: usize, logs: &[(u32, f64)]) -> Series<'_> {
+    Series { block, logs, margin_ln: 2.5 }
+}
+
+#[test]
+fn one_comparison_by_hand() {
+    // Of 8 patterns of signs, 2 are as far from 0 as 1 + 2 + 4.
+    let up = side([1.0, 2.0, 4.0]);
+    assert_eq!(p_values(&[one(0, &up)], 0), [2.0 / 8.0]);
+    // |1 - 2 + 4| = 3: 3, 5, 7 and their negatives.
+    let mixed = side([1.0, -2.0, 4.0]);
+    assert_eq!(p_values(&[one(0, &mixed)], 0), [6.0 / 8.0]);
+    // Less 2.5: -1.5, -0.5, 1.5, in all -0.5. At most that: -3.5, -2.5 and twice -0.5.
+    assert_eq!(p_values(&[one(0, &up)], 1), [4.0 / 8.0]);
+    // Plus 2.5: all positive, and only the unflipped one is as large.
+    assert_eq!(p_values(&[one(0, &up)], 2), [1.0 / 8.0]);
+}
+
+#[test]
+fn metrics_of_a_block_share_their_signs_and_blocks_do_not() {
+    let logs = side([1.0, 1.5, 0.5, 1.0, 2.0]);
+    let alone = p_values(&[one(0, &logs)], 0);
+    assert_eq!(alone, [2.0 / 32.0]);
+    assert_eq!(p_values(&[one(0, &logs), one(0, &logs)], 0), [alone[0], alone[0]]);
+    // Two blocks: either reaches it in 2 of 32.
+    let either = 1.0 - (1.0 - alone[0]).powi(2);
+    let apart = p_values(&[one(0, &logs), one(7, &logs)], 0);
+    assert!(apart.iter().all(|p_value| (p_value - either).abs() < 1e-12), "{apart:?} {either}");
+}
+
+/// All patterns of both blocks, statistic by statistic: what the fast way has to agree with.
+fn slowly(series: &[Series]) -> Vec<f64> {
+    let statistic = |one: &Series, pattern: u32| {
+        let signed = one.logs.iter().map(|(round, log)| {
+            let bit = one.block as u32 * 5 + round;
+            if pattern >> bit & 1 == 1 { -log } else { *log }
+        });
+        let squares: f64 = one.logs.iter().map(|(_, log)| log * log).sum();
+        (signed.sum::<f64>() / squares.sqrt()).abs()
+    };
+    let observed: Vec<f64> = series.iter().map(|one| statistic(one, 0)).collect();
+    let mut order: Vec<usize> = (0..series.len()).collect();
+    order.sort_by(|a, b| observed[*b].total_cmp(&observed[*a]));
+    let (mut p_values, mut least) = (vec![0.0; series.len()], 0.0f64);
+    for (done, at) in order.iter().enumerate() {
+        let reached = (0..1u32 << 10).filter(|pattern| {
+            order[done..].iter().any(|o| statistic(&series[*o], *pattern) >= observed[*at] - 1e-9)
+        });
+        least = least.max(reached.count() as f64 / 1024.0);
+        p_values[*at] = least;
+    }
+    p_values
+}
+
+#[test]
+fn a_table_agrees_with_the_slow_way() {
+    let mut random = Random::new(5);
+    for _ in 0..5 {
+        let logs: Vec<Vec<(u32, f64)>> =
+            (0..5).map(|at| side((0..5).map(|_| random.normal() + f64::from(at)))).collect();
+        let mut gap = logs[3].clone();
+        gap.remove(2);
+        // Every round stands in some comparison of its block.
+        let series = [one(0, &logs[0]), one(1, &logs[1]), one(0, &logs[2]), one(1, &gap)];
+        let (fast, slow) = (p_values(&series, 0), slowly(&series));
+        let is_near = fast.iter().zip(&slow).all(|(fast, slow)| (fast - slow).abs() < 1e-12);
+        assert!(is_near, "{fast:?} {slow:?}");
+    }
+}
+
+#[test]
+fn drawn_patterns_come_near_to_all_of_them() {
+    // 14 rounds are enumerated; one round more of almost nothing is drawn.
+    let mut random = Random::new(3);
+    let logs: Vec<f64> = (0..14).map(|_| random.normal() + 0.35).collect();
+    let (all, drawn) = (side(logs.clone()), side(logs.into_iter().chain([1e-12])));
+    let (exact, near) = (p_values(&[one(0, &all)], 0)[0], p_values(&[one(0, &drawn)], 0)[0]);
+    assert!((0.01..0.3).contains(&exact), "{exact}");
+    // Three standard errors of 4,000 draws.
+    let error = 3.0 * (exact * (1.0 - exact) / 4_000.0).sqrt();
+    assert!((exact - near).abs() < error && exact != near, "{exact} {near}");
+}
+
+#[test]
+fn equal_values_are_the_same_and_different_ones_better_or_worse() {
+    let baseline = side(vec![100.0; 10]);
+    let cases: &[(f64, Direction, Verdict)] = &[
+        (100.0, Direction::HigherIsBetter, Verdict::Same),
+        (101.0, Direction::HigherIsBetter, Verdict::Same),
+        (103.0, Direction::HigherIsBetter, Verdict::Better),
+        (97.0, Direction::HigherIsBetter, Verdict::Worse),
+        (103.0, Direction::LowerIsBetter, Verdict::Worse),
+        (97.0, Direction::LowerIsBetter, Verdict::Better),
+        (97.0, Direction::Neutral, Verdict::Unjudged(Unjudged::Neutral)),
+    ];
+    for (value, direction, expected) in cases {
+        let variant = side(vec![*value; 10]);
+        let one = Comparison { direction: *direction, ..comparison(0, &baseline, &variant) };
+        let judged = judge(&[one], &Family::new(1, 1));
+        assert_eq!(judged[0].verdict, *expected, "{value} {direction:?} {judged:?}");
+    }
+}
+
+#[test]
+fn each_side_of_the_same_has_half_of_alpha() {
+    let equal = side(vec![100.0; 5]);
+    let judged = judge(&[comparison(0, &equal, &equal)], &Family::new(1, 1))[0];
+    // One pattern of 32 on each side, told doubled.
+    assert_eq!(judged.p_same, Some(2.0 / 32.0));
+    assert!(matches!(judged.verdict, Verdict::Inconclusive { .. }), "{judged:?}");
+}
+
+#[test]
+fn a_side_that_a_look_excluded_stays_excluded() {
+    // Eight rounds exclude what is above the margin, all later ones what is below it.
+    let logs = (0..22).map(|round| match round {
+        0..8 => [-0.03, 0.012][round % 2],
+        _ => 0.03,
+    });
+    let variant = side(logs.map(|log: f64| 100.0 * log.exp()));
+    let baseline = side(vec![100.0; 22]);
+    let table = [comparison(0, &baseline, &variant)];
+    let judged = replay(&table, &Family::new(1, 1), Schedule::default(), 22, false)[0];
+    assert_eq!(judged.verdict, Verdict::Same, "{judged:?}");
+    let at_once = judge(&table, &Family::new(1, 1))[0];
+    assert!(at_once.verdict != Verdict::Same, "{at_once:?}");
+}
+
+#[test]
+fn what_is_not_decided_says_why() {
+    let noise = [0.0, 3.0, -2.0, 1.0, -4.0, 2.0, -1.0, 4.0, -3.0, 0.5];
+    let values = |count: usize, shift: f64, spread: f64| {
+        side(noise[..count].iter().map(move |noise| 100.0 + shift + spread * noise))
+    };
+    let few = side(vec![110.0; 5]);
+    let cases: &[(&str, Values, Why)] = &[
+        ("five rounds", few, Why::TooFewRounds { least: 6 }),
+        ("much noise", values(10, 0.0, 2.0), Why::Noise),
+        ("alone a difference", values(10, 1.9, 0.8), Why::OnlyAlone),
+        ("alone the same", values(10, 0.0, 0.9), Why::SameOnlyAlone),
+    ];
+    let baseline = side(vec![100.0; 10]);
+    // Nineteen comparisons that only make the table longer, each of a work of its own.
+    let mut random = Random::new(9);
+    let others: Vec<Vec<(u32, f64)>> =
+        (0..19).map(|_| side((0..10).map(|_| 90.0 + 20.0 * random.uniform()))).collect();
+    for (name, variant, expected) in cases {
+        let mut table = vec![comparison(0, &baseline, variant)];
+        let rest = others.iter().enumerate();
+        table.extend(rest.map(|(at, other)| comparison(1 + at, &baseline, other)));
+        let judged = judge(&table, &Family::new(1, 1))[0];
+        let Verdict::Inconclusive { why, rounds } = judged.verdict else {
+            panic!("{name}: {judged:?}");
+        };
+        assert_eq!(why, *expected, "{name}: {judged:?}");
+        let Rounds::Number(rounds) = rounds else { panic!("{name}: {judged:?}") };
+        assert!(rounds > variant.len() as u32, "{name}: {judged:?}");
+    }
+}
+
+#[test]
+fn what_has_no_ratio_is_left_out_and_says_why() {
+    let baseline = side(vec![100.0; 10]);
+    let (better, zero) = (side(vec![110.0; 10]), side([vec![100.0; 9], vec![0.0]].concat()));
+    let away: Vec<(u32, f64)> = vec![(10, 1.0)];
+    let table = [
+        comparison(0, &baseline, &better),
+        comparison(0, &baseline, &zero),
+        comparison(0, &baseline, &away),
+    ];
+    let judged = judge(&table, &Family::new(1, 1));
+    let zero = NoRatio::NotPositive { round: 9, value: 0.0 };
+    assert_eq!(judged[0], judge(&table[..1], &Family::new(1, 1))[0]);
+    assert_eq!(judged[1].verdict, Verdict::Unjudged(Unjudged::NoRatio(zero)));
+    assert_eq!(judged[2].verdict, Verdict::Unjudged(Unjudged::NoRatio(NoRatio::NoPairs)));
+    assert_eq!((judged[1].p_difference, judged[1].p_same), (None, None));
+}
+
+#[test]
+fn each_look_has_its_share_and_what_is_decided_stays() {
+    let baseline = side(vec![100.0; 30]);
+    let better = side(vec![110.0; 30]);
+    // From round 12 on it is worse by more.
+    let turned = side([vec![110.0; 12], vec![50.0; 18]].concat());
+    let at = |variants, variant: &[(u32, f64)], rounds| {
+        let table = [comparison(0, &baseline, variant)];
+        let family = Family::new(variants, 1);
+        let judged = replay(&table, &family, Schedule::default(), rounds, false)[0];
+        (judged.verdict, judged.decided_at)
+    };
+    // 2/256 of one variant is below 0.02, of three it is not; 3 * 2/1024 is below 0.04 / 6.
+    assert_eq!(at(1, &better, 8), (Verdict::Better, Some(8)));
+    assert_eq!(at(1, &turned, 30), (Verdict::Better, Some(8)));
+    assert_eq!(at(3, &better, 10), (Verdict::Better, Some(10)));
+    let open = |why| Verdict::Inconclusive { why, rounds: Rounds::Number(10) };
+    assert_eq!(at(3, &better, 8), (open(Why::TooFewRounds { least: 9 }), None));
+    let open = |why| Verdict::Inconclusive { why, rounds: Rounds::Number(8) };
+    assert_eq!(at(1, &better, 7), (open(Why::TooFewRounds { least: 8 }), None));
+    // Seven rounds that will stay seven may be looked at, with all of alpha.
+    let table = [comparison(0, &baseline, &better)];
+    let ended = replay(&table, &Family::new(1, 1), Schedule::default(), 7, true)[0];
+    assert_eq!((ended.verdict, ended.decided_at), (Verdict::Better, Some(7)));
+}
+
+#[test]
+fn rounds_that_came_later_change_no_look() {
+    let setting = Setting { rounds: 24, ..Setting::moved(24, 3, 3, 1.04) };
+    let table = experiment(&setting, 2, &mut Random::new(2));
+    let all = comparisons(&table);
+    let now = replay(&all, &family(1), Schedule::default(), 14, false);
+    let cut: Vec<Vec<(u32, f64)>> =
+        table.iter().map(|one| one.variants[1][..14].to_vec()).collect();
+    let early: Vec<Comparison> =
+        table.iter().zip(&cut).map(|(one, cut)| comparison(0, &one.variants[0], cut)).collect();
+    assert_eq!(now, replay(&early, &family(1), Schedule::default(), 14, false));
+    let later = replay(&all, &family(1), Schedule::default(), 24, false);
+    let decided = now.iter().zip(&later).filter(|(now, _)| now.decided_at.is_some());
+    let kept: Vec<bool> = decided.map(|(now, later)| now.verdict == later.verdict).collect();
+    assert!(!kept.is_empty() && kept.iter().all(|kept| *kept), "{now:?} {later:?}");
+}
+
+#[test]
+fn swapped_sides_swap_verdicts_and_order_does_not_matter() {
+    let table = experiment(&Setting::moved(12, 6, 3, 1.08), 2, &mut Random::new(4));
+    let there = judge(&comparisons(&table), &family(1));
+    let swapped: Vec<Comparison> =
+        table.iter().map(|one| comparison(0, &one.variants[1], &one.variants[0])).collect();
+    let back = judge(&swapped, &family(1));
+    let mut reversed = comparisons(&table);
+    reversed.reverse();
+    let mut reversed = judge(&reversed, &family(1));
+    reversed.reverse();
+    assert!(there.iter().any(|one| one.verdict == Verdict::Better), "{there:?}");
+    for ((there, back), reversed) in there.iter().zip(&back).zip(&reversed) {
+        assert_eq!(there.p_difference, back.p_difference);
+        assert_eq!(there.p_same, back.p_same);
+        assert_eq!(there.verdict == Verdict::Better, back.verdict == Verdict::Worse);
+        assert_eq!(there, reversed);
+    }
+}
+
+/// Tables in which any verdict fulfils `what`.
+fn tables(count: u64, setting: &Setting, what: fn(&Verdict) -> bool) -> usize {
+    let hits = (0..count).filter(|seed| {
+        let table = experiment(setting, 2, &mut Random::new(*seed));
+        judge(&comparisons(&table), &family(*seed)).iter().any(|one| what(&one.verdict))
+    });
+    hits.count()
+}
+
+#[test]
+fn tables_without_a_difference_seldom_show_one() {
+    for noise in [Noise::Normal, Noise::LogNormal, Noise::HeavyTailed, Noise::Bimodal] {
+        let short = Setting { blocks: 1, metrics_per_block: 6, ..Setting::same(8, noise, 0.3) };
+        let setting = Setting { drift_within: 1.0, ..short };
+        let alarms = tables(150, &setting, |v| matches!(v, Verdict::Better | Verdict::Worse));
+        // 5 % of 150 are 7.5, with a deviation of 2.7.
+        assert!((1..=14).contains(&alarms), "{noise:?}: {alarms} of 150");
+    }
+}
+
+#[test]
+fn three_percent_are_found_in_twenty_rounds() {
+    let setting = Setting::moved(20, 1, 1, 1.03);
+    let found = tables(200, &setting, |verdict| *verdict == Verdict::Better);
+    assert!(found >= 190, "{found} of 200");
+}
+
+#[test]
+fn twice_the_margin_is_not_the_same() {
+    let setting = Setting { noise: Noise::HeavyTailed, ..Setting::moved(12, 8, 8, 1.02 * 1.02) };
+    let same = tables(100, &setting, |verdict| *verdict == Verdict::Same);
+    assert_eq!(same, 0, "of 100");
+    let close = Setting { cv: 0.004, ..Setting::moved(12, 8, 8, 1.005) };
+    let same = tables(20, &close, |verdict| *verdict == Verdict::Same);
+    assert_eq!(same, 20, "of 20");
+}
+
+fn apart<'a>(baseline: &'a [(u32, f64)], variant: &'a [(u32, f64)]) -> Comparison<'a> {
+    Comparison { paired: false, ..comparison(0, baseline, variant) }
+}
+
+fn two<'a>(
+    block: usize,
+    baseline: &'a [(u32, f64)],
+    variant: &'a [(u32, f64)],
+) -> labels::Series<'a> {
+    labels::Series { block, logs: [baseline, variant], margin_ln: 0.7 }
+}
+
+fn p_values_apart(series: &[labels::Series], side: usize, draws: u32) -> Vec<f64> {
+    let all = vec![true; series.len()];
+    let p_values = adjusted(Labels::new(series, draws, 1), [&all, &all, &all]);
+    p_values[side].iter().map(|p_value| p_value.unwrap()).collect()
+}
+
+#[test]
+fn two_sides_by_hand() {
+    // Of 20 ways to choose 3 of 6, that and its mirror lie furthest apart.
+    let (low, high) = (side([1.0, 2.0, 4.0]), side([7.0, 9.0, 12.0]));
+    assert_eq!(p_values_apart(&[two(0, &low, &high)], 0, 99), [2.0 / 20.0]);
+    // Rounds only tell runs apart.
+    let later: Values = high.iter().map(|(round, log)| (round + 70, *log)).collect();
+    assert_eq!(p_values_apart(&[two(0, &low, &later)], 0, 99), [2.0 / 20.0]);
+    // Against "at least 0.7 lower" speaks this one alone, and nothing against "0.7 higher".
+    assert_eq!(p_values_apart(&[two(0, &low, &high)], 2, 99), [1.0 / 20.0]);
+    assert_eq!(p_values_apart(&[two(0, &low, &high)], 1, 99), [1.0]);
+    // One run has no spread: nothing can be said.
+    assert_eq!(p_values_apart(&[two(0, &low, &high[..1])], 0, 99), [1.0]);
+    // Other blocks have labels of their own.
+    let both = p_values_apart(&[two(0, &low, &high), two(1, &low, &high)], 0, 99);
+    assert!(both.iter().all(|p| (p - (1.0 - 0.9f64.powi(2))).abs() < 1e-12), "{both:?}");
+    let joint = p_values_apart(&[two(0, &low, &high), two(0, &low, &high)], 0, 99);
+    assert_eq!(joint, [2.0 / 20.0; 2]);
+}
+
+/// Welch's t as printed, by its p-value; 0 of fewer than two values on a side.
+fn welch(logs: [&[f64]; 2]) -> f64 {
+    let counts = logs.map(|side| side.len() as f64);
+    if counts.iter().any(|count| *count < 2.0) {
+        return 0.0;
+    }
+    let [below, above] = [0, 1].map(|at| logs[at].iter().sum::<f64>() / counts[at]);
+    let square = |at: usize, mean: f64| {
+        let squares: f64 = logs[at].iter().map(|log| (log - mean).powi(2)).sum();
+        squares / (counts[at] - 1.0) / counts[at]
+    };
+    let (a, b) = (square(0, below), square(1, above));
+    let freedom = (a + b).powi(2) / (a * a / (counts[0] - 1.0) + b * b / (counts[1] - 1.0));
+    let t = (above - below) / (a + b).sqrt();
+    let deviate = (freedom * (1.0 + t * t / freedom).ln()).sqrt();
+    (deviate * (8.0 * freedom + 1.0) / (8.0 * freedom + 3.0)).copysign(t)
+}
+
+/// All ways to label 4 + 3 runs of one block, statistic by statistic.
+fn slowly_apart(series: &[labels::Series], side: Side) -> Vec<f64> {
+    let (shift, turn) = side.shift_and_turn(0.7);
+    let statistic = |one: &labels::Series, pattern: u32| {
+        let runs = one.logs[0].iter().map(|(run, log)| (*run, *log));
+        let runs = runs.chain(one.logs[1].iter().map(|(run, log)| (run + 4, log - shift)));
+        let (above, below): (Vec<_>, Vec<_>) = runs.partition(|(run, _)| pattern >> run & 1 == 1);
+        let [below, above] =
+            [below, above].map(|side| side.into_iter().map(|run| run.1).collect::<Vec<f64>>());
+        let turned = turn * welch([&below, &above]);
+        if side == Side::NoDifference { turned.abs() } else { turned }
+    };
+    let observed: Vec<f64> = series.iter().map(|one| statistic(one, 0b111_0000)).collect();
+    let mut order: Vec<usize> = (0..series.len()).collect();
+    order.sort_by(|a, b| observed[*b].total_cmp(&observed[*a]));
+    let (mut p_values, mut least) = (vec![0.0; series.len()], 0.0f64);
+    for (done, at) in order.iter().enumerate() {
+        let reached = (0..1u32 << 7).filter(|pattern| {
+            let is_one = pattern.count_ones() == 3;
+            let mut rest = order[done..].iter();
+            is_one && rest.any(|o| statistic(&series[*o], *pattern) >= observed[*at] - 1e-9)
+        });
+        least = least.max(reached.count() as f64 / 35.0);
+        p_values[*at] = least;
+    }
+    p_values
+}
+
+#[test]
+fn a_table_of_two_sides_agrees_with_the_slow_way() {
+    let mut random = Random::new(5);
+    for _ in 0..10 {
+        let mut sides = |count: u32, center: f64| -> Values {
+            side((0..count).map(|_| center + random.normal()))
+        };
+        let (below, above) = ([0, 1, 2].map(|_| sides(4, 9.0)), [0, 1, 2].map(|_| sides(3, 10.0)));
+        // Metrics that miss in runs; each run is in the first.
+        let (short, gap) = (&below[1][1..], [above[2][0], above[2][2]]);
+        let table =
+            [two(0, &below[0], &above[0]), two(0, short, &above[1]), two(0, &below[2], &gap)];
+        for (at, side) in SIDES.into_iter().enumerate() {
+            let (fast, slow) = (p_values_apart(&table, at, 99), slowly_apart(&table, side));
+            let is_near = fast.iter().zip(&slow).all(|(fast, slow)| (fast - slow).abs() < 1e-9);
+            assert!(is_near, "{side:?}: {fast:?} {slow:?}");
+        }
+    }
+}
+
+#[test]
+fn drawn_labels_come_near_to_all_of_them() {
+    let mut random = Random::new(3);
+    let mut sides =
+        |count: u32, center: f64| -> Values { side((0..count).map(|_| center + random.normal())) };
+    // 7 of 15 are 6,435 ways; another block's 3 of 6 make them more than are gone through.
+    let cases = [(sides(8, 0.0), sides(7, 1.3)), (sides(7, 0.0), sides(8, 1.3))];
+    let (low, high) = (side(vec![1.0; 3]), side(vec![1.0; 3]));
+    for (below, above) in &cases {
+        let exact = p_values_apart(&[two(0, below, above)], 0, 99)[0];
+        // Equal values have the statistic 0, and take nothing from the other's p-value.
+        let drawn = p_values_apart(&[two(0, below, above), two(1, &low, &high)], 0, 4_000)[0];
+        assert!((0.01..0.5).contains(&exact), "{exact}");
+        let error = 3.0 * (exact * (1.0 - exact) / 4_000.0).sqrt();
+        assert!((exact - drawn).abs() < error && exact != drawn, "{exact} {drawn}");
+    }
+}
+
+#[test]
+fn long_series_change_labels_in_groups_and_keep_their_p_values() {
+    let mut random = Random::new(8);
+    let count = 2 * MOST_UNITS.max(MOST_SIGNS) as u32 + 89;
+    let mut sides =
+        |count: u32, center: f64| -> Values { side((0..count).map(|_| center + random.normal())) };
+    let normal_p = |t: f64| {
+        use statrs::distribution::{ContinuousCDF, Normal};
+        2.0 * Normal::standard().cdf(-t.abs())
+    };
+    let moments = |logs: &[(u32, f64)]| {
+        let count = logs.len() as f64;
+        let mean = logs.iter().map(|(_, log)| log).sum::<f64>() / count;
+        let squares: f64 = logs.iter().map(|(_, log)| (log - mean).powi(2)).sum();
+        (mean, squares / (count - 1.0) / count)
+    };
+    let flipped = sides(count, 0.05);
+    let (mean, square) = moments(&flipped);
+    let (got, expected) = (p_values(&[one(0, &flipped)], 0)[0], normal_p(mean / square.sqrt()));
+    assert!((0.05..0.6).contains(&expected), "{expected}");
+    // Three standard errors of 4,000 draws, and what groups take.
+    assert!((got - expected).abs() < 0.05, "{got} {expected}");
+    for (fewer, more) in [(count, count + 55), (90, count)] {
+        let (below, above) = (sides(fewer, 0.0), sides(more, 0.06));
+        let (at, of) = (moments(&below), moments(&above));
+        let expected = normal_p((of.0 - at.0) / (of.1 + at.1).sqrt());
+        for table in [two(0, &below, &above), two(0, &above, &below)] {
+            let got = p_values_apart(&[table], 0, 4_000)[0];
+            assert!((got - expected).abs() < 0.05, "{fewer} {more}: {got} {expected}");
+        }
+    }
+}
+
+#[test]
+fn groups_of_runs_are_of_one_size_and_no_side_is_left_with_few() {
+    let cases = [
+        ([20, 10], [20, 10], 1),
+        ([256, 256], [256, 256], 1),
+        ([257, 300], [128, 150], 2),
+        ([5_000, 5_000], [250, 250], 20),
+        ([5_000, 300], [555, 33], 9),
+        ([5_000, 10], [5_000, 10], 1),
+    ];
+    for (runs, units, size) in cases {
+        assert_eq!(labels::units_of(runs), (units, size), "{runs:?}");
+    }
+}
+
+#[test]
+fn equal_sides_are_the_same_and_different_ones_better_or_worse() {
+    // As many runs as it takes to be sure, not from the same rounds.
+    let baseline: Values = (30..36).map(|round| (round, 100.0)).collect();
+    let cases: &[(f64, Direction, Verdict)] = &[
+        (100.0, Direction::HigherIsBetter, Verdict::Same),
+        (101.0, Direction::HigherIsBetter, Verdict::Same),
+        (103.0, Direction::HigherIsBetter, Verdict::Better),
+        (97.0, Direction::HigherIsBetter, Verdict::Worse),
+        (103.0, Direction::LowerIsBetter, Verdict::Worse),
+        (97.0, Direction::LowerIsBetter, Verdict::Better),
+        (97.0, Direction::Neutral, Verdict::Unjudged(Unjudged::Neutral)),
+    ];
+    for (value, direction, expected) in cases {
+        let variant = side(vec![*value; 9]);
+        let one = Comparison { direction: *direction, ..apart(&baseline, &variant) };
+        let judged = judge(&[one], &Family::new(1, 1))[0];
+        assert_eq!(judged.verdict, *expected, "{value} {direction:?} {judged:?}");
+        assert_eq!(judged.ratio.unwrap().pairs, 6);
+    }
+    // One that is not paired makes a table of which none is.
+    let paired = Comparison { paired: true, ..apart(&baseline, &baseline) };
+    let table = [apart(&baseline, &baseline), paired];
+    let judged = judge(&table, &Family::new(1, 1));
+    assert_eq!(judged[0], judged[1]);
+}
+
+#[test]
+fn what_two_sides_do_not_decide_says_why() {
+    let noise = [0.0, 3.0, -2.0, 1.0, -4.0, 2.0, -1.0, 4.0, -3.0, 0.5];
+    let values = |count: usize, shift: f64, spread: f64| {
+        side(noise[..count].iter().map(move |noise| 100.0 + shift + spread * noise))
+    };
+    let baseline = values(10, 0.0, 0.2);
+    let open = |runs: usize, variant: &Values| {
+        judge(&[apart(&baseline[..runs], variant)], &Family::new(1, 1))[0].verdict
+    };
+    let Verdict::Inconclusive { why, rounds } = open(3, &values(3, 20.0, 0.1)) else {
+        panic!("decided")
+    };
+    assert_eq!((why, rounds), (Why::TooFewRounds { least: 4 }, Rounds::Number(4)));
+    // Two runs against ten fall in 66 ways.
+    assert_eq!(open(10, &values(2, 20.0, 0.1)), Verdict::Better);
+    let Verdict::Inconclusive { why: Why::Noise, rounds: Rounds::Number(rounds) } =
+        open(10, &values(8, 0.0, 2.0))
+    else {
+        panic!("decided, or for another reason")
+    };
+    assert!(rounds > 8, "{rounds}");
+    let nothing = NoRatio::NoRuns;
+    assert_eq!(open(10, &Vec::new()), Verdict::Unjudged(Unjudged::NoRatio(nothing)));
+}
+
+#[test]
+fn looks_see_both_sides_up_to_their_round() {
+    let (baseline, better) = (side(vec![100.0; 30]), side(vec![110.0; 30]));
+    let late: Values = better.iter().map(|(round, value)| (round + 9, *value)).collect();
+    let at = |variant: &Values, rounds| {
+        let table = [apart(&baseline, variant)];
+        replay(&table, &Family::new(1, 1), Schedule::default(), rounds, false)[0]
+    };
+    assert_eq!((at(&better, 8).verdict, at(&better, 8).decided_at), (Verdict::Better, Some(8)));
+    assert_eq!(at(&late, 9).verdict, Verdict::Unjudged(Unjudged::NoRatio(NoRatio::NoRuns)));
+    assert_eq!((at(&late, 13).verdict, at(&late, 13).decided_at), (Verdict::Better, Some(13)));
+}
+
+#[test]
+fn what_is_no_larger_than_the_floor_is_no_verdict() {
+    let baseline = side(vec![100.0; 10]);
+    let open = |rounds| Verdict::Inconclusive { why: Why::BelowFloor { floor: 0.05 }, rounds };
+    let never = open(Rounds::MoreThan(MOST_ROUNDS));
+    let cases = [
+        (100.0 * 1.0501, 0.05, Verdict::Better),
+        (100.0 * 1.05, 0.05, never),
+        (103.0, 0.05, never),
+        (103.0, 0.0, Verdict::Better),
+        (100.0 / 1.05, 0.05, never),
+        (100.0 / 1.0501, 0.05, Verdict::Worse),
+        // What is shown to be the same needs no floor.
+        (101.0, 0.05, Verdict::Same),
+    ];
+    for (value, floor, expected) in cases {
+        let variant = side(vec![value; 10]);
+        for paired in [true, false] {
+            let one = Comparison { floor, paired, ..comparison(0, &baseline, &variant) };
+            let judged = judge(&[one], &Family::new(1, 1))[0];
+            assert_eq!(judged.verdict, expected, "{value} {floor} {paired}");
+            // The difference is as real as before.
+            assert!(judged.p_difference.unwrap() <= LEVEL);
+        }
+    }
+}
+
+#[test]
+fn below_the_floor_the_rounds_are_those_to_the_same_and_later_looks_may_decide() {
+    // Real, near the margin from within, and under the floor.
+    let logs = |shift: f64| (0..10).map(move |at| shift + 0.008 * [1.0, -1.0][at % 2]);
+    let baseline = side(vec![100.0; 10]);
+    let variant = side(logs(0.013).map(|log: f64| 100.0 * log.exp()));
+    let at = |floor| {
+        let one = Comparison { floor, ..comparison(0, &baseline, &variant) };
+        judge(&[one], &Family::new(1, 1))[0].verdict
+    };
+    assert_eq!(at(0.0), Verdict::Better);
+    let Verdict::Inconclusive { why, rounds: Rounds::Number(rounds) } = at(0.05) else {
+        panic!("{:?}", at(0.05))
+    };
+    assert_eq!(why, Why::BelowFloor { floor: 0.05 });
+    assert!((11..40).contains(&rounds), "{rounds}");
+    // Eight rounds find it, and it is above the floor only after ten.
+    let baseline = side(vec![100.0; 10]);
+    let rising = side([vec![104.5; 8], vec![111.0; 2]].concat());
+    let one = Comparison { floor: 0.05, ..comparison(0, &baseline, &rising) };
+    let look = |rounds| {
+        let judged = replay(&[one], &Family::new(1, 1), Schedule::default(), rounds, false)[0];
+        (judged.verdict, judged.decided_at)
+    };
+    let never = Rounds::MoreThan(MOST_ROUNDS);
+    let below = Verdict::Inconclusive { why: Why::BelowFloor { floor: 0.05 }, rounds: never };
+    assert_eq!(look(8), (below, None));
+    assert_eq!(look(10), (Verdict::Better, Some(10)));
+}
+
+/// Tables of two sides in which any verdict fulfils `what`; the baseline has `runs` of them.
+fn tables_apart(count: u64, setting: &Setting, runs: usize, what: fn(&Verdict) -> bool) -> usize {
+    let hits = (0..count).filter(|seed| {
+        let table = experiment(setting, 2, &mut Random::new(*seed));
+        let table: Vec<Comparison> = table
+            .iter()
+            .map(|one| Comparison {
+                block: one.block,
+                ..apart(&one.variants[0][..runs], &one.variants[1])
+            })
+            .collect();
+        judge(&table, &family(*seed)).iter().any(|one| what(&one.verdict))
+    });
+    hits.count()
+}
+
+#[test]
+fn sides_without_a_difference_seldom_show_one() {
+    let is_alarm = |verdict: &Verdict| matches!(verdict, Verdict::Better | Verdict::Worse);
+    let few = |rounds, noise| Setting {
+        blocks: 1,
+        metrics_per_block: 3,
+        ..Setting::steady(rounds, noise)
+    };
+    let cases = [
+        (Noise::Normal, 10, 10),
+        (Noise::LogNormal, 8, 16),
+        (Noise::HeavyTailed, 10, 10),
+        (Noise::Bimodal, 16, 16),
+    ];
+    for (noise, runs, rounds) in cases {
+        let alarms = tables_apart(100, &few(rounds, noise), runs, is_alarm);
+        // 4 % of 100 are 4, with a deviation of 2.
+        assert!((1..=10).contains(&alarms), "{noise:?} {runs}: {alarms} of 100");
+    }
+    // The side of fewer runs scatters three times as much, or a third: pooled variances would give
+    // alarms in every third table, or none.
+    for spread in [3.0, 1.0 / 3.0] {
+        let setting = Setting { spread, ..few(20, Noise::Normal) };
+        let alarms = tables_apart(100, &setting, 10, is_alarm);
+        assert!((1..=10).contains(&alarms), "{spread}: {alarms} of 100");
+    }
+}
+
+#[test]
+fn what_is_there_is_found_between_two_sides() {
+    let steady = Setting { drift: 0.0, ..Setting::moved(20, 1, 1, 1.03) };
+    let found = tables_apart(200, &steady, 20, |verdict| *verdict == Verdict::Better);
+    assert!(found >= 190, "{found} of 200");
+    let far = Setting { drift: 0.0, ..Setting::moved(12, 8, 8, 1.02 * 1.02) };
+    assert_eq!(tables_apart(100, &far, 12, |verdict| *verdict == Verdict::Same), 0, "of 100");
+    let close = Setting { drift: 0.0, cv: 0.004, ..Setting::moved(12, 8, 8, 1.005) };
+    assert_eq!(tables_apart(20, &close, 12, |verdict| *verdict == Verdict::Same), 20, "of 20");
+}
