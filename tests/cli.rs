@@ -260,7 +260,7 @@ fn a_plan_with_a_report_format_that_there_is_not_is_refused_with_its_place() {
     4 | [[workload]]
       `----
 
-     hint: one of "text", "json", "csv", "schbench"
+     hint: one of "text", "json", "csv", "schbench", "lkml"
     "#);
 }
 

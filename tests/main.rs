@@ -1,11 +1,13 @@
 //! The one integration target: one program to link, one module per subject.
 
 mod cli;
+mod compare;
 mod faults;
 mod house;
 mod kill;
 mod knobs;
 mod need;
+mod plan_power;
 mod pools;
 mod schbench;
 mod schbench_load;

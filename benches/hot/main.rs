@@ -9,8 +9,10 @@ mod drop_in;
 mod ping_pong;
 mod plan;
 mod sample;
+mod samples;
 mod schbench;
 mod schedbench;
+mod verdicts;
 
 /// One line of the table.
 pub struct Row {
@@ -55,6 +57,11 @@ const ROWS: &[Row] = &[
     burnwait::OVERCOMMITTED_SAMPLE,
     schedbench::TIME,
     schedbench::MEMORY,
+    samples::TIME,
+    samples::MEMORY,
+    samples::VERDICTS,
+    samples::VERDICTS_MEMORY,
+    samples::HEADS,
     plan::OVERHEAD,
     plan::MEMORY,
     plan::CONSTANT_MEMORY,
@@ -93,7 +100,9 @@ fn main() {
     let chosen: Vec<String> =
         std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     println!("{:<58} {:>10} {:>12} unit", "what", "reach", "measured");
-    for row in ROWS {
+    for row in
+        ROWS.iter().chain(verdicts::SAME.iter().chain(&verdicts::APART).chain(&verdicts::OTHERS))
+    {
         if !chosen.is_empty() && !chosen.iter().any(|word| row.name.contains(word.as_str())) {
             continue;
         }

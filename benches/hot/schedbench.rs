@@ -48,7 +48,7 @@ fn report(path: &Path) -> Result<(), CompatError> {
     written.map_err(|error| CompatError::Here(error.to_string()))
 }
 
-fn peak_megabytes() -> Option<f64> {
+pub fn peak_megabytes() -> Option<f64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kib: f64 = peak.trim().strip_suffix(" kB")?.parse().ok()?;

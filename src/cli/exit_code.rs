@@ -11,6 +11,10 @@ use crate::store::StoreError;
 /// Why a subcommand did not do what it was asked.
 #[derive(Debug)]
 pub enum Failure {
+    /// A regression was found, and the caller asked for it: 1.
+    Regression(String),
+    /// For `git bisect run`: 125, which skips, and 255, which ends the bisection.
+    Bisect { code: u8, text: String },
     /// The command line or the plan is wrong: 2.
     Usage(String),
     /// As `Usage`; rendered with source and carets already.
@@ -29,6 +33,8 @@ impl Failure {
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Failure::OutputClosed => 0,
+            Failure::Regression(_) => 1,
+            Failure::Bisect { code, .. } => *code,
             Failure::Usage(_) | Failure::Plan(_) => 2,
             Failure::Here(_) | Failure::Store(_) => 3,
             Failure::Interrupted(_) => 130,
@@ -40,7 +46,9 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Usage(text) | Failure::Here(text) => write!(f, "error: {text}"),
-            Failure::Interrupted(text) => write!(f, "{text}"),
+            Failure::Interrupted(text)
+            | Failure::Regression(text)
+            | Failure::Bisect { text, .. } => write!(f, "{text}"),
             Failure::Plan(errors) => write!(f, "{}", super::terminal::render_plan_errors(errors)),
             Failure::Store(error) => write!(f, "error: {error}\nhint: {}", error.hint()),
             Failure::OutputClosed => Ok(()),

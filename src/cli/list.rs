@@ -69,8 +69,12 @@ fn backends() -> Vec<Vec<String>> {
 }
 
 fn formats() -> Vec<Vec<String>> {
-    let rows = report::formats().iter();
-    rows.map(|format| vec![format.name().to_string(), format.about().to_string()]).collect()
+    let of_records = report::formats().iter().map(|format| (format.name(), format.about().into()));
+    let of_comparisons = report::compare::formats()
+        .iter()
+        .map(|format| (format.name(), format!("(compare) {}", format.about())));
+    let rows = of_records.chain(of_comparisons);
+    rows.map(|(name, about): (&str, String)| vec![name.to_string(), about]).collect()
 }
 
 fn runs(db: &Database) -> Result<Vec<Vec<String>>, Failure> {

@@ -1,10 +1,13 @@
 //! The command line: one file per subcommand, each with its arguments and its `run`.
 
+mod compare;
 mod doctor;
 mod exit_code;
 mod export;
+mod judging;
 mod list;
 mod manual;
+mod plan_power;
 mod progress;
 mod report;
 mod restore;
@@ -42,6 +45,17 @@ enum Command {
     Run(run::RunArgs),
     /// Print what is stored
     Report(report::ReportArgs),
+    /// Say which differences between stored runs are real, with verdicts
+    Compare(compare::CompareArgs),
+    /// Say how many rounds a plan needs to find a difference here, before measuring
+    ///
+    /// How much each metric of the plan scatters on this machine is known from stored plans of
+    /// the same work with two variants or more: A/A plans where there are any (schedlab run PLAN
+    /// --aa --rounds 10), else others. From that follow the smallest difference that the plan's
+    /// own rounds find, and the rounds and the time that it takes to call a difference BETTER or
+    /// WORSE, and SAME what does not differ. Nothing is measured. Exits with 3 where nothing is
+    /// known of any work of the plan.
+    PlanPower(plan_power::PlanPowerArgs),
     /// Write stored plans as JSON lines
     Export(export::ExportArgs),
     /// Read JSON lines of `schedlab export` into the store, or a .bench file as a plan
@@ -94,7 +108,21 @@ pub fn main() -> ExitCode {
     match name.as_deref().map(Path::new).and_then(Path::file_name).and_then(OsStr::to_str) {
         Some("schbench") => schbench::main(),
         Some("schedbench") => schedbench::main(),
-        _ => finish(dispatch(Cli::parse().command)),
+        _ => match Cli::try_parse() {
+            Ok(cli) => finish(dispatch(cli.command)),
+            Err(error) => misread(&error),
+        },
+    }
+}
+
+/// Help, or what is wrong with the command line. That is no bad commit for `git bisect run`.
+fn misread(error: &clap::Error) -> ExitCode {
+    // Where nobody can be told, the exit code says all.
+    let _ = error.print();
+    match error.exit_code() {
+        0 => ExitCode::SUCCESS,
+        _ if std::env::args_os().any(|word| word == "--bisect") => ExitCode::from(255),
+        _ => ExitCode::from(2),
     }
 }
 
@@ -102,6 +130,8 @@ fn dispatch(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run(args) => run::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::PlanPower(args) => plan_power::run(&args),
         Command::Export(args) => export::export(&args),
         Command::Import(args) => export::import(&args),
         Command::Schbench(args) => schbench::run(args),

@@ -4,11 +4,12 @@ use std::io::{self, BufWriter, Write};
 
 use clap::Args;
 
-use crate::model::Record;
+use crate::compare::Comparison;
+use crate::model::{Plan, Record};
 use crate::report::{self, Format, Options};
 use crate::store::Store;
 
-use super::{Database, Failure, terminal};
+use super::{Database, Failure, judging, terminal};
 
 #[derive(Args)]
 pub struct ReportArgs {
@@ -33,6 +34,18 @@ pub struct Output {
 }
 
 impl Output {
+    /// Whether people read it: verdicts are told below.
+    pub fn is_text(&self, plan: &Plan) -> bool {
+        let format = self.format.map(|format| format.name());
+        format.or(plan.report_format.as_deref()).is_none_or(|name| name == "text")
+    }
+
+    /// A comparison below the report.
+    pub fn write_comparison(&self, comparison: &Comparison) -> Result<(), Failure> {
+        writeln!(io::stdout())?;
+        judging::write(comparison, None, self.verbose)
+    }
+
     pub fn write(&self, records: &[Record]) -> Result<(), Failure> {
         let options = Options {
             width: terminal::width(),

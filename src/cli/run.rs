@@ -1,5 +1,6 @@
 //! `schedlab run`: a plan from file to stored results and a table.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -8,14 +9,21 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::backend::{self, Backend};
+use crate::compare::{self, Comparison, Misselected, Selection};
 use crate::engine::{self, Job};
 use crate::model::{EVENT_SCHEMA, Event, Outcome, Plan, PlanEnd, PlanStarted, Raw, Record};
 use crate::plan;
+use crate::stats::{Schedule, Verdict};
+use crate::store::Store;
 use crate::sys::{self, clock, signal};
 
+use super::judging::{self, Gate, Judging};
 use super::progress::Progress;
 use super::report::Output;
 use super::{Database, Failure, restore, terminal};
+
+/// What --until-decided ends at, whatever the budget.
+const MOST_DECIDING_ROUNDS: u32 = 1_000;
 
 #[derive(Args)]
 pub struct RunArgs {
@@ -43,6 +51,23 @@ pub struct RunArgs {
     /// In place of the plan's seed
     #[arg(long, value_name = "N", conflicts_with = "resume")]
     seed: Option<i64>,
+    /// In place of the plan's budget: no round begins that would end after this time
+    #[arg(long, value_name = "TIME", conflicts_with = "resume")]
+    budget: Option<String>,
+    /// Add rounds until every metric has its verdict or the budget ends, by a rule that is
+    /// valid whenever it stops
+    #[arg(long, conflicts_with_all = ["resume", "rounds"])]
+    until_decided: bool,
+    /// Measure the first variant against itself: what this machine resolves
+    #[arg(long, conflicts_with = "resume")]
+    aa: bool,
+    /// Compare what was measured with this too, as `schedlab compare --against`
+    #[arg(long, value_name = "SIDE")]
+    against: Option<String>,
+    #[command(flatten)]
+    judging: Judging,
+    #[command(flatten)]
+    gate: Gate,
     /// Fail (exit 3) where a cell cannot run here, or a run fails
     #[arg(long)]
     strict: bool,
@@ -59,6 +84,10 @@ pub struct RunArgs {
 }
 
 pub fn run(args: &RunArgs) -> Result<(), Failure> {
+    args.gate.translate(run_plan(args))
+}
+
+fn run_plan(args: &RunArgs) -> Result<(), Failure> {
     if args.resume.is_some() {
         return resume(args);
     }
@@ -70,6 +99,9 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     let environment = backend.environment();
     let mut plan = plan::parse(&name, &text, Some(&environment.topology)).map_err(Failure::Plan)?;
     override_measure(&mut plan, args)?;
+    if args.aa {
+        against_itself(&mut plan);
+    }
     let cells = plan::cells(&plan);
     let started_unix_ns = clock::unix_ns();
     let started = PlanStarted {
@@ -159,12 +191,23 @@ fn override_measure(plan: &mut Plan, args: &RunArgs) -> Result<(), Failure> {
         ("rounds", args.rounds.map(Raw::Int)),
         ("duration", args.duration.clone().map(Raw::Text)),
         ("seed", args.seed.map(Raw::Int)),
+        ("budget", args.budget.clone().map(Raw::Text)),
     ];
     for (name, raw) in given {
         let Some(raw) = raw else { continue };
         plan::set_measure(plan, name, &raw).map_err(|misfit| {
             Failure::Usage(format!("--{name}: {}\nhint: {}", misfit.message, misfit.hint))
         })?;
+    }
+    if args.until_decided {
+        plan.measure.until_decided = true;
+        if plan.measure.budget_ns.is_none() {
+            let text = "--until-decided needs a budget: some differences are never decided";
+            return Err(Failure::Usage(format!("{text}\nhint: --budget 20min")));
+        }
+        let rounds = MOST_DECIDING_ROUNDS.min(plan::most_rounds(plan));
+        plan::set_measure(plan, "rounds", &Raw::Int(i64::from(rounds)))
+            .map_err(|misfit| Failure::Usage(misfit.message))?;
     }
     Ok(())
 }
@@ -195,18 +238,26 @@ fn dry_run(job: &Job, backend: &dyn Backend) -> Result<(), Failure> {
 /// Runs the job with all its sinks, then prints the report and judges the end.
 fn execute(args: &RunArgs, job: &Job, backend: &mut dyn Backend) -> Result<(), Failure> {
     let mut store = args.db.open()?;
+    check_question(args, &store, &job.started)?;
     let mut events = args.events.as_deref().map(EventFile::create).transpose()?;
     let cancel = signal::catch_termination()
         .map_err(|error| Failure::Here(format!("cannot catch signals: {error}")))?;
     let mut progress = Progress::new(job, args.quiet);
-    let end = engine::execute(job, backend, &cancel, &mut |event: &Event| {
-        store.apply(event)?;
-        if let Some(events) = &mut events {
-            events.write(event)?;
-        }
-        progress.show(event);
-        Ok::<(), Failure>(())
-    });
+    let store_cell = RefCell::new(&mut store);
+    let end = engine::execute(
+        job,
+        backend,
+        &cancel,
+        &mut |event: &Event| {
+            store_cell.borrow_mut().apply(event)?;
+            if let Some(events) = &mut events {
+                events.write(event)?;
+            }
+            progress.show(event);
+            Ok::<(), Failure>(())
+        },
+        &mut |rounds| is_decided(args, job, &store_cell.borrow(), rounds),
+    );
     progress.finish();
     let end = end?;
     let record = store.record(&job.started.id)?;
@@ -217,7 +268,102 @@ fn execute(args: &RunArgs, job: &Job, backend: &mut dyn Backend) -> Result<(), F
             Err(failure) => return Err(failure),
         }
     }
-    judged
+    judged?;
+    verdicts(args, &store, &job.started)
+}
+
+/// Whether looks so far have decided everything. Looked is only after rounds of the schedule.
+fn is_decided(args: &RunArgs, job: &Job, store: &Store, rounds: u32) -> bool {
+    let looks = Schedule::default();
+    let is_look = rounds > 0 && looks.next_look(rounds - 1).is_some_and(|l| l.rounds == rounds);
+    if !job.started.plan.measure.until_decided || !is_look {
+        return false;
+    }
+    // What cannot be read decides nothing: the rounds go on, and the end tells the fault.
+    let Ok(comparison) = compare_variants(args, store, &job.started) else { return false };
+    let cells = || comparison.works.iter().flat_map(|w| &w.sets).flat_map(|s| &s.rows);
+    let mut judged = cells().flat_map(|row| &row.cells).filter_map(|cell| cell.judged.as_ref());
+    !judged.any(|judged| matches!(judged.verdict, Verdict::Inconclusive { .. }))
+}
+
+fn compare_variants(
+    args: &RunArgs,
+    store: &Store,
+    started: &PlanStarted,
+) -> Result<Comparison, Failure> {
+    let variants = started.plan.variants.iter();
+    let sides = variants.map(|variant| Selection::of_variant(&started.id, &variant.name)).collect();
+    let command = format!("schedlab compare plan={}", started.id);
+    let question = args.judging.question(sides, command + &args.judging.words());
+    judging::compare_stored(store, &question)
+}
+
+/// The verdicts below the report, and what they mean for the exit code.
+fn verdicts(args: &RunArgs, store: &Store, started: &PlanStarted) -> Result<(), Failure> {
+    let mut comparisons = Vec::new();
+    if started.plan.variants.len() > 1 {
+        comparisons.push(compare_variants(args, store, started)?);
+    }
+    if let Some(against) = &args.against {
+        comparisons.push(compare_against(args, store, started, against)?);
+    }
+    for comparison in &comparisons {
+        if !args.quiet && args.output.is_text(&started.plan) {
+            args.output.write_comparison(comparison)?;
+        }
+    }
+    comparisons.iter().try_for_each(|comparison| args.gate.judge(comparison))
+}
+
+/// Whether there will be something to answer: it is too late to ask after the night.
+fn check_question(args: &RunArgs, store: &Store, started: &PlanStarted) -> Result<(), Failure> {
+    if let Some(against) = &args.against {
+        others(store, started, against)?;
+    }
+    let is_lone = started.plan.variants.len() < 2;
+    let wants = match () {
+        () if !is_lone => return Ok(()),
+        () if started.plan.measure.until_decided => "--until-decided",
+        () if args.against.is_none() && args.gate.is_asked() => "--fail-on or --bisect",
+        () => return Ok(()),
+    };
+    Err(Failure::Usage(format!(
+        "the plan has one variant alone: there will be no verdict for {wants}\n\
+         hint: a plan with a [[variant]] more, or --aa, or --against last:10"
+    )))
+}
+
+/// What --against names, of the stored plans besides this one.
+fn others(store: &Store, started: &PlanStarted, against: &str) -> Result<Vec<Selection>, Failure> {
+    let others: Vec<_> =
+        store.plan_heads()?.into_iter().filter(|head| head.id != started.id).collect();
+    let wrong = |wrong: Misselected| {
+        Failure::Usage(format!("--against: {}\nhint: {}", wrong.message, wrong.hint))
+    };
+    compare::select(&[against.to_string()], &others).map_err(wrong)
+}
+
+/// This plan's runs against others that are stored.
+fn compare_against(
+    args: &RunArgs,
+    store: &Store,
+    started: &PlanStarted,
+    against: &str,
+) -> Result<Comparison, Failure> {
+    let mut sides = others(store, started, against)?;
+    sides.push(Selection::of_plan(&started.id));
+    let words = format!("plan={} --against {}", started.id, judging::quoted(against));
+    let command = format!("schedlab compare {words}{}", args.judging.words());
+    judging::compare_stored(store, &args.judging.question(sides, command))
+}
+
+/// The baseline twice, under two names.
+fn against_itself(plan: &mut Plan) {
+    plan.variants.truncate(1);
+    let mut again = plan.variants[0].clone();
+    again.name.push_str("-again");
+    plan.variants.push(again);
+    plan.aa = true;
 }
 
 fn judge(args: &RunArgs, record: &Record, end: PlanEnd) -> Result<(), Failure> {

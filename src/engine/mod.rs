@@ -20,15 +20,17 @@ pub struct Job {
 /// Executes what is missing of a job. The first missing round runs whatever the budget; a
 /// further one begins only if it can end within it, judged by the longest so far. `emit` gets
 /// every event as it happens; its error ends the plan at once (a result that cannot be stored
-/// must not be followed by others).
+/// must not be followed by others). `is_decided` is asked after each round, with the number of
+/// rounds that are done: whether no further one is needed.
 pub fn execute<E>(
     job: &Job,
     backend: &mut dyn Backend,
     cancel: &AtomicBool,
     emit: &mut dyn FnMut(&Event) -> Result<(), E>,
+    is_decided: &mut dyn FnMut(u32) -> bool,
 ) -> Result<PlanEnd, E> {
     emit(&Event::PlanStarted(Box::new(job.started.clone())))?;
-    let reason = execute_rounds(job, backend, cancel, emit)?;
+    let reason = execute_rounds(job, backend, cancel, emit, is_decided)?;
     emit(&Event::PlanEnded { reason })?;
     Ok(reason)
 }
@@ -38,6 +40,7 @@ fn execute_rounds<E>(
     backend: &mut dyn Backend,
     cancel: &AtomicBool,
     emit: &mut dyn FnMut(&Event) -> Result<(), E>,
+    is_decided: &mut dyn FnMut(u32) -> bool,
 ) -> Result<PlanEnd, E> {
     let started = Instant::now();
     let mut longest_round = Duration::ZERO;
@@ -59,6 +62,9 @@ fn execute_rounds<E>(
             }
         }
         longest_round = longest_round.max(round_started.elapsed());
+        if is_decided(round[0].round + 1) {
+            return Ok(PlanEnd::Decided);
+        }
     }
     Ok(PlanEnd::Complete)
 }
@@ -156,12 +162,13 @@ mod tests {
         let cancel = AtomicBool::new(false);
         let mut events = Vec::new();
         let mut ended = 0;
-        let end = execute(job, null, &cancel, &mut |event| {
+        let mut emit = |event: &Event| {
             events.push(event.clone());
             ended += usize::from(matches!(event, Event::RunEnded { .. }));
             cancel.store(ended >= stop_after, Relaxed);
             Ok::<(), ()>(())
-        });
+        };
+        let end = execute(job, null, &cancel, &mut emit, &mut |_| false);
         (events, end.expect("no sink fails"))
     }
 
@@ -234,10 +241,11 @@ mod tests {
         let job = job();
         let mut seen = 0;
         let cancel = AtomicBool::new(false);
-        let end = execute(&job, &mut Null::default(), &cancel, &mut |event| {
+        let mut emit = |event: &Event| {
             seen += usize::from(matches!(event, Event::RunEnded { .. }));
             if seen == 2 { Err("disk full") } else { Ok(()) }
-        });
+        };
+        let end = execute(&job, &mut Null::default(), &cancel, &mut emit, &mut |_| false);
         assert_eq!((end, seen), (Err("disk full"), 2));
     }
 

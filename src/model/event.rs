@@ -49,6 +49,8 @@ pub enum PlanEnd {
     Complete,
     /// The budget left no time for a further round.
     Budget,
+    /// Rounds went on until all was decided, and it is.
+    Decided,
     /// Resumable.
     Interrupted,
 }

@@ -9,6 +9,7 @@ mod plan;
 mod poolname;
 mod record;
 mod run;
+mod sample;
 mod value;
 
 pub use cpuset::{CpuSet, MAX_CPU};
@@ -25,6 +26,7 @@ pub use run::{
     Disturbance, DisturbanceKind, FromRunner, KnobReading, NamedHistogram, Outcome, RunResult,
     RunSpec, SetResult, WIRE_VERSION, Window, WorkerResult, WorkerWindow,
 };
+pub use sample::{EnvironmentHead, PlanHead, SampledMetric, SampledPlan, SampledRun, SampledValue};
 pub use value::{
     AUTO, Field, Kind, Misfit, Params, Raw, Value, duration_ns, show_bytes, show_duration,
     size_bytes,

@@ -11,7 +11,7 @@ pub const PLAN_SCHEMA: i64 = 1;
 
 /// What a plan may name as the format of its report, in the order of `report::formats()`,
 /// which a test holds this list to: a plan is checked without knowing of reports.
-pub const REPORT_FORMATS: &[&str] = &["text", "json", "csv", "schbench"];
+pub const REPORT_FORMATS: &[&str] = &["text", "json", "csv", "schbench", "lkml"];
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -26,6 +26,9 @@ pub struct Plan {
     /// format. Plans stored before they could say so have none, and keep their text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_format: Option<String>,
+    /// Both variants do the same, to learn what this machine resolves.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub aa: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +42,10 @@ pub struct Measure {
     pub budget_ns: Option<u64>,
     /// A run that has not ended after warm-up, duration and this is killed and failed.
     pub grace_ns: u64,
+    /// Rounds go on until every metric has its verdict, `rounds` at most. Its verdicts are those
+    /// of looks on a schedule.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub until_decided: bool,
 }
 
 /// One scheduler configuration under test.

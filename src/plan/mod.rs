@@ -41,6 +41,7 @@ pub fn set_measure(plan: &mut Plan, name: &str, raw: &Raw) -> Result<(), Misfit>
             measure.duration_ns = duration_ns;
             measure.window_ns = measure.window_ns.min(duration_ns);
         }
+        ("budget", Value::DurationNs(budget_ns)) => measure.budget_ns = Some(budget_ns),
         _ => return Err(Misfit::unknown(name)),
     }
     let runs = (plan.variants.len() * plan.works.len()) as u64 * u64::from(measure.rounds);
@@ -49,6 +50,12 @@ pub fn set_measure(plan: &mut Plan, name: &str, raw: &Raw) -> Result<(), Misfit>
         return Err(Misfit { message, hint: format!("at most {MAX_RUNS}") });
     }
     Ok(())
+}
+
+/// The most rounds that a plan of so many cells may have.
+pub fn most_rounds(plan: &Plan) -> u32 {
+    let cells = (plan.variants.len() * plan.works.len()).max(1) as u64;
+    u32::try_from(MAX_RUNS / cells).unwrap_or(u32::MAX)
 }
 
 /// Parses and checks a plan. `source_name` is the file's name, for messages; `machine` holds

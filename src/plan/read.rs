@@ -67,7 +67,7 @@ fn read(
         works.push(draft.works(&pool, measure.seed, faults));
     }
     let works = solo::add(&drafts, works, &pool, measure.seed, faults);
-    Some(Plan { title, measure, variants, works, placement, report_format })
+    Some(Plan { title, measure, variants, works, placement, report_format, aa: false })
 }
 
 fn document<'t>(text: &'t str, faults: &mut Faults) -> Option<Spanned<DeTable<'t>>> {
@@ -198,6 +198,7 @@ fn measure(top: &mut Table, faults: &mut Faults) -> (Measure, Span) {
         seed: int("seed") as u64,
         budget_ns: ns("budget"),
         grace_ns: ns("grace").unwrap_or_default(),
+        until_decided: false,
     };
     let rounds_span = places.get("rounds").or(places.get("measure")).cloned().unwrap_or(0..0);
     (measure, rounds_span)

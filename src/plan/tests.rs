@@ -673,7 +673,7 @@ fn hints_name_what_was_meant() {
         (with_web("[report]\nformat = \"schbnech\""), "did you mean \"schbench\"?"),
         (
             with_web("[report]\nformat = \"html\""),
-            "one of \"text\", \"json\", \"csv\", \"schbench\"",
+            "one of \"text\", \"json\", \"csv\", \"schbench\", \"lkml\"",
         ),
         (with_web("threads = 13"), "change the parameters that do not go together"),
         (with_web("threads = 14"), "threads = 12"),

@@ -48,6 +48,7 @@ pub fn progress(record: &Record, summary: &Summary) -> String {
     let measure = &record.started.plan.measure;
     let end = match record.ended {
         Some(PlanEnd::Complete) => "",
+        Some(PlanEnd::Decided) => "; all was decided",
         Some(PlanEnd::Budget) => "; the budget left no time for more",
         Some(PlanEnd::Interrupted) => "; interrupted, go on with `schedlab run --resume`",
         None => "; has not ended: running, or killed",

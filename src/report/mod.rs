@@ -5,10 +5,13 @@
 //! formats only lay it out. Verdicts will be one more field of [`summary::MetricSummary`].
 
 mod beside;
+pub mod compare;
 mod csv;
 mod fairness;
 mod json;
+mod lkml;
 mod page;
+pub mod power;
 mod schbench;
 mod show;
 pub mod summary;
@@ -25,7 +28,7 @@ pub use show::{clean, shortened};
 
 /// Every format, the default first. Plans know them by [`crate::model::REPORT_FORMATS`].
 pub fn formats() -> &'static [&'static dyn Format] {
-    &[&text::Text, &json::Json, &csv::Csv, &schbench::Schbench]
+    &[&text::Text, &json::Json, &csv::Csv, &schbench::Schbench, &lkml::Lkml]
 }
 
 /// The format of this name.

@@ -45,11 +45,13 @@ impl PlanBuilder {
                 seed: 1,
                 budget_ns: None,
                 grace_ns: 5_000_000_000,
+                until_decided: false,
             },
             variants,
             works: Vec::new(),
             placement: Placement::default(),
             report_format: None,
+            aa: false,
         };
         let started = PlanStarted {
             schema: EVENT_SCHEMA,

@@ -11,8 +11,10 @@ mod check;
 mod column;
 mod error;
 mod hdr;
+mod heads;
 mod open;
 mod read;
+mod sample;
 mod stream;
 #[cfg(test)]
 mod tests;

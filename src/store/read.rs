@@ -51,7 +51,7 @@ impl Store {
     pub fn unfinished(&self) -> Result<Option<PlanSummary>, StoreError> {
         let resumable = |plan: &PlanSummary| match plan.ended {
             None | Some(PlanEnd::Interrupted) => true,
-            Some(PlanEnd::Complete | PlanEnd::Budget) => false,
+            Some(PlanEnd::Complete | PlanEnd::Decided | PlanEnd::Budget) => false,
         };
         Ok(self.plans()?.into_iter().find(resumable))
     }
@@ -114,7 +114,7 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<PlanSummary> {
     })
 }
 
-fn ended(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<PlanEnd>> {
+pub(super) fn ended(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<PlanEnd>> {
     match row.get_ref(column)? {
         ValueRef::Null => Ok(None),
         _ => from_word(row, column).map(Some),

@@ -16,7 +16,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "cli",
         &[
             "compat", "engine", "backend", "guest", "exec", "plan", "workload", "variant", "probe",
-            "store", "report", "stats", "sys", "model",
+            "store", "report", "compare", "stats", "sys", "model",
         ],
     ),
     (
@@ -35,7 +35,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("variant", &["sys", "model"]),
     ("probe", &["stats", "sys", "model"]),
     ("store", &["stats", "model"]),
-    ("report", &["stats", "model"]),
+    ("report", &["compare", "stats", "model"]),
+    ("compare", &["stats", "model"]),
     ("stats", &["model"]),
     ("sys", &["model"]),
     ("model", &[]),

@@ -28,19 +28,19 @@ use super::{Format, Options};
 pub struct Schbench;
 
 /// The workload whose sets are shown.
-const WORKLOAD: &str = "schbench";
+pub(super) const WORKLOAD: &str = "schbench";
 
 /// One line of a block.
-struct Line {
-    metric: &'static str,
-    label: &'static str,
+pub(super) struct Line {
+    pub metric: &'static str,
+    pub label: &'static str,
     /// In legends.
     name: &'static str,
     /// The metric's units in one of the table's.
-    per: f64,
+    pub per: f64,
 }
 
-const LINES: &[Line] = &[
+pub(super) const LINES: &[Line] = &[
     Line { metric: "wakeup_p99", label: "Wakeup  (usec): 99.0th:", name: "Wakeup", per: 1e3 },
     Line { metric: "request_p99", label: "Request (usec): 99.0th:", name: "Request", per: 1e3 },
     Line { metric: RESPONSE, label: "Response(usec): 99.0th:", name: "Response", per: 1e3 },
@@ -48,7 +48,7 @@ const LINES: &[Line] = &[
 ];
 
 /// From the intended arrival, which there is only where requests arrive at a rate.
-const RESPONSE: &str = "response_p99";
+pub(super) const RESPONSE: &str = "response_p99";
 
 /// Of the labels of all [`LINES`].
 const LABEL_COLUMNS: usize = 23;
@@ -112,12 +112,12 @@ struct Report<'a> {
 }
 
 /// One set's table, before it is brought into columns.
-struct Block {
-    label: String,
+pub(super) struct Block {
+    pub label: String,
     /// Per variant: its name, with its marks.
-    heads: Vec<String>,
+    pub heads: Vec<String>,
     /// Per line, its label and a cell per variant.
-    lines: Vec<(&'static str, Vec<String>)>,
+    pub lines: Vec<(&'static str, Vec<String>)>,
 }
 
 impl Report<'_> {
@@ -154,7 +154,7 @@ impl Report<'_> {
     fn blocks(&self) -> Vec<(&WorkSummary<'_>, Vec<Block>)> {
         let works = self.summary.works.iter();
         let sets = works.flat_map(|work| schbench(work).map(move |set| (work.work, set.set)));
-        let labels: Vec<String> = sets.map(|(work, set)| label(work, set)).collect();
+        let labels: Vec<String> = sets.map(|(work, set)| label_of(work, set)).collect();
         let works = self.summary.works.iter();
         let blocks = works.map(|work| {
             let block = |set| self.block(work, set, &labels);
@@ -164,7 +164,7 @@ impl Report<'_> {
     }
 
     fn block(&self, work: &WorkSummary, set: &SetSummary, labels: &[String]) -> Block {
-        let mut label = label(work.work, set.set);
+        let mut label = label_of(work.work, set.set);
         // What a label leaves out stands in the plan under these names.
         let ambiguous = labels.iter().filter(|other| **other == label).count() > 1;
         let several = schbench(work).count() > 1;
@@ -287,13 +287,13 @@ impl Report<'_> {
 }
 
 impl Block {
-    fn cells(&self) -> impl Iterator<Item = &String> {
+    pub fn cells(&self) -> impl Iterator<Item = &String> {
         self.heads.iter().chain(self.lines.iter().flat_map(|(_, cells)| cells))
     }
 
     /// As many tables one below the other as the width asks for, in columns that fit the
     /// widest cell of all blocks of the record.
-    fn write(&self, widest: usize, width: usize, page: &mut Page) {
+    pub fn write(&self, widest: usize, width: usize, page: &mut Page) {
         let first = FIRST_COLUMNS.max(widest + GAP);
         let other = OTHER_COLUMNS.max(widest + GAP);
         let most = 1 + width.saturating_sub(LABEL_COLUMNS + first) / other;
@@ -329,20 +329,24 @@ fn schbench<'w, 'a>(work: &'w WorkSummary<'a>) -> impl Iterator<Item = &'w SetSu
     work.sets.iter().filter(|set| set.set.workload == WORKLOAD)
 }
 
+fn label_of(work: &Work, set: &WorkerSet) -> String {
+    label(&set.params, &work.axes, &set.name)
+}
+
 /// `F128 N10 no-locking threads=4`, not yet clean: what the mail says, then the other axes.
-fn label(work: &Work, set: &WorkerSet) -> String {
-    let footprint = match set.params.get("cache-footprint").and_then(Value::as_bytes) {
+pub(super) fn label(params: &Params, axes: &[(String, String)], set: &str) -> String {
+    let footprint = match params.get("cache-footprint").and_then(Value::as_bytes) {
         Some(bytes) if bytes % 1024 == 0 => (bytes / 1024).to_string(),
         Some(bytes) => show_bytes(bytes),
         None => "?".to_string(),
     };
-    let operations = set.params.get("operations").map_or("?".to_string(), Value::to_string);
+    let operations = params.get("operations").map_or("?".to_string(), Value::to_string);
     let mut label = format!("F{footprint} N{operations}");
-    if set.params.get("no-locking").and_then(Value::as_bool) == Some(true) {
+    if params.get("no-locking").and_then(Value::as_bool) == Some(true) {
         label.push_str(" no-locking");
     }
-    for (axis, point) in &work.axes {
-        let own = axis.strip_prefix(&format!("{}.", set.name)).unwrap_or(axis);
+    for (axis, point) in axes {
+        let own = axis.strip_prefix(&format!("{set}.")).unwrap_or(axis);
         if !["cache-footprint", "operations", "no-locking"].contains(&own) {
             label.push_str(&format!(" {axis}={point}"));
         }
@@ -399,7 +403,7 @@ fn file<K: PartialEq, V>(filed: &mut Vec<(K, Vec<V>)>, key: K, what: V) {
 
 /// A whole number, its thousands separated by commas; from 10^11 on (27 hours in usec) with
 /// an exponent, so that it stays short.
-fn grouped(value: f64) -> String {
+pub(super) fn grouped(value: f64) -> String {
     if value.abs() >= 99_999_999_999.5 {
         return format!("{value:.2e}");
     }

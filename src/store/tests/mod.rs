@@ -4,6 +4,7 @@ mod faults;
 mod kill;
 mod round_trip;
 mod sample;
+mod sampled;
 
 use std::io::BufReader;
 use std::path::Path;

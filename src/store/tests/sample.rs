@@ -60,11 +60,13 @@ pub fn started(id: &str, cells: u32) -> PlanStarted {
                 seed: u64::MAX,
                 budget_ns: None,
                 grace_ns: 10_000_000_000,
+                until_decided: false,
             },
             variants: vec![variant],
             works,
             placement: Placement::default(),
             report_format: Some("schbench".to_string()),
+            aa: false,
         },
         environment: environment("first"),
     }
@@ -80,8 +82,9 @@ fn work(number: u32) -> Work {
         background: false,
         knobs: BTreeMap::from([("nice".to_string(), Value::Int(5))]),
     };
+    let load = WorkerSet { name: "load".to_string(), background: true, ..set.clone() };
     let axes = vec![("threads".to_string(), number.to_string())];
-    Work { name: "web".to_string(), axes, sets: vec![set] }
+    Work { name: "web".to_string(), axes, sets: vec![set, load] }
 }
 
 pub fn start(id: &str, cells: u32) -> Event {
@@ -156,6 +159,11 @@ fn reading<T: Clone + std::fmt::Debug>(
     prop_oneof![known.prop_map(Reading::Known), any::<String>().prop_map(Reading::Unknown)]
 }
 
+/// Mostly one of these, so that it comes again.
+fn any_name(names: &'static [&str]) -> impl Strategy<Value = String> {
+    prop_oneof![4 => select(names).prop_map(str::to_string), 1 => any::<String>()]
+}
+
 fn any_metric() -> impl Strategy<Value = Metric> {
     let units = [
         Unit::Ns,
@@ -171,7 +179,8 @@ fn any_metric() -> impl Strategy<Value = Metric> {
     let finite = any::<f64>()
         .prop_filter("finite", |value| value.is_finite())
         .prop_map(|value| if value == 0.0 { 0.0 } else { value });
-    (any::<String>(), select(units.to_vec()), select(directions.to_vec()), reading(finite))
+    let name = any_name(&["throughput", "cpu", "p99"]);
+    (name, select(units.to_vec()), select(directions.to_vec()), reading(finite))
         .prop_map(|(name, unit, direction, value)| Metric { name, unit, direction, value })
 }
 
@@ -212,13 +221,13 @@ fn any_worker() -> impl Strategy<Value = WorkerResult> {
 
 fn any_set() -> impl Strategy<Value = SetResult> {
     (
-        any::<[String; 3]>(),
+        (any_name(&["web", "load"]), any::<String>(), any_name(&["requests", "rounds"])),
         any::<bool>(),
         vec(any_metric(), 0..4),
         vec(any_histogram(), 0..3),
         vec(any_worker(), 0..4),
     )
-        .prop_map(|([name, workload, ops], background, metrics, histograms, workers)| {
+        .prop_map(|((name, workload, ops), background, metrics, histograms, workers)| {
             SetResult { name, workload, ops, background, metrics, histograms, workers }
         })
 }

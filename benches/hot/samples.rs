@@ -1,0 +1,270 @@
+//! What a comparison reads of a store: 20 plans of 5,000 runs, two worker sets with eight
+//! metrics each.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use schedlab::compare::{self, Question};
+use schedlab::model::*;
+use schedlab::store::Store;
+
+use crate::schedbench::peak_megabytes;
+use crate::{Reach, Row};
+
+pub const TIME: Row = Row {
+    name: "100,000 stored runs read for a comparison: time",
+    unit: "s",
+    reach: Reach::Below(1.0),
+    measure: || Ok(large()?.read.0),
+};
+
+pub const MEMORY: Row = Row {
+    name: "100,000 stored runs read for a comparison: peak memory",
+    unit: "MB",
+    reach: Reach::Below(150.0),
+    measure: || Ok(large()?.read.1),
+};
+
+pub const VERDICTS: Row = Row {
+    name: "100,000 stored runs read and judged, two variants: time",
+    unit: "s",
+    reach: Reach::Below(2.0),
+    measure: || Ok(large()?.judged.0),
+};
+
+pub const VERDICTS_MEMORY: Row = Row {
+    name: "100,000 stored runs read and judged: peak memory",
+    unit: "MB",
+    reach: Reach::Below(300.0),
+    measure: || Ok(large()?.judged.1),
+};
+
+pub const HEADS: Row = Row {
+    name: "2,000 stored plans listed to choose from: time",
+    unit: "s",
+    reach: Reach::Below(0.1),
+    measure: many_plans,
+};
+
+const SETS: usize = 2;
+const METRICS: usize = 8;
+
+/// How many of each there are in a store.
+#[derive(Clone, Copy)]
+struct Size {
+    plans: u32,
+    rounds: u32,
+    cells: u32,
+}
+
+/// Seconds and peak megabytes since the start, from the page cache.
+#[derive(Clone, Copy)]
+struct Measured {
+    read: (f64, f64),
+    judged: (f64, f64),
+}
+
+/// Measured once for all rows.
+fn large() -> Result<Measured, String> {
+    static MEASURED: OnceLock<Result<Measured, String>> = OnceLock::new();
+    MEASURED.get_or_init(|| measure().map_err(|why| why.to_string())).clone()
+}
+
+fn measure() -> Result<Measured, Box<dyn std::error::Error>> {
+    let scratch = tempfile::tempdir()?;
+    let path = scratch.path().join("schedlab.db");
+    fill(&path, Size { plans: 20, rounds: 500, cells: 10 })?;
+    let store = Store::open_read_only(&path)?;
+    // The peak of what ran before is forgotten.
+    fs::write("/proc/self/clear_refs", "5")?;
+    let began = Instant::now();
+    let heads = store.plan_heads()?;
+    let mut plans: Vec<SampledPlan> =
+        heads.iter().map(|head| store.sampled(&head.id)).collect::<Result<_, _>>()?;
+    let now = || Some((began.elapsed().as_secs_f64(), peak_megabytes()?));
+    let read = now().ok_or("no VmHWM in /proc/self/status")?;
+    let values: usize = plans.iter().map(|plan| plan.values.len()).sum();
+    if values != 100_000 * SETS * METRICS {
+        return Err(format!("{values} values were read").into());
+    }
+    plans.reverse();
+    let sides = ["all,variant=default", "all,variant=batch"].map(str::to_string);
+    let sides = compare::select(&sides, &heads).map_err(|wrong| wrong.message)?;
+    let comparison = compare::compare(&plans, &[], &Question::new(sides, String::new()));
+    let judged = now().ok_or("no VmHWM in /proc/self/status")?;
+    match comparison.method.family {
+        0 => Err("nothing was judged".into()),
+        _ => Ok(Measured { read, judged }),
+    }
+}
+
+fn many_plans() -> Result<f64, String> {
+    let list = || -> Result<f64, Box<dyn std::error::Error>> {
+        let scratch = tempfile::tempdir()?;
+        let path = scratch.path().join("schedlab.db");
+        fill(&path, Size { plans: 2_000, rounds: 5, cells: 10 })?;
+        let store = Store::open_read_only(&path)?;
+        let began = Instant::now();
+        let listed = store.plan_heads()?.len();
+        let seconds = began.elapsed().as_secs_f64();
+        match listed == 2_000 {
+            true => Ok(seconds),
+            false => Err(format!("{listed} plans were listed").into()),
+        }
+    };
+    list().map_err(|why| why.to_string())
+}
+
+/// Imported in one transaction: run by run, each would wait for the disk.
+fn fill(path: &Path, size: Size) -> Result<(), Box<dyn std::error::Error>> {
+    let plans = (0..size.plans).flat_map(move |number| plan(number, size));
+    let lines = Lines { events: plans, line: Vec::new(), read: 0 };
+    Store::open(path)?.import(BufReader::with_capacity(1 << 16, lines))?;
+    Ok(())
+}
+
+/// Events as JSON lines, made as they are read.
+struct Lines<I> {
+    events: I,
+    line: Vec<u8>,
+    /// Bytes of `line` that are read already.
+    read: usize,
+}
+
+impl<I: Iterator<Item = Event>> Read for Lines<I> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.read == self.line.len() {
+            (self.line, self.read) = (Vec::new(), 0);
+            if let Some(event) = self.events.next() {
+                serde_json::to_writer(&mut self.line, &event)?;
+                self.line.push(b'\n');
+            }
+        }
+        let count = (&self.line[self.read..]).read(into)?;
+        self.read += count;
+        Ok(count)
+    }
+}
+
+fn plan(number: u32, size: Size) -> impl Iterator<Item = Event> {
+    let rounds = (0..size.rounds).flat_map(move |round| {
+        let run = move |cell| Event::RunEnded {
+            key: RunKey { round, cell },
+            outcome: outcome(round, cell),
+        };
+        (0..size.cells).map(run)
+    });
+    let end = Event::PlanEnded { reason: PlanEnd::Complete };
+    std::iter::once(start(number, size)).chain(rounds).chain([end])
+}
+
+/// A work for every second cell, and two variants.
+fn start(number: u32, size: Size) -> Event {
+    let variants =
+        ["default", "batch"].map(|name| Variant { name: name.to_string(), knobs: BTreeMap::new() });
+    let works: Vec<Work> = (0..size.cells / 2).map(work).collect();
+    let cells = works.iter().flat_map(|work| variants.iter().map(move |variant| (work, variant)));
+    let cell = |((work, variant), index): ((&Work, &Variant), u32)| Cell {
+        index,
+        variant: variant.clone(),
+        work: work.clone(),
+        placement: Placement::default(),
+    };
+    let cells = cells.zip(0..).map(cell).collect();
+    let measure = Measure {
+        rounds: size.rounds,
+        duration_ns: 5_000_000_000,
+        warmup_ns: 1_000_000_000,
+        window_ns: 1_000_000_000,
+        seed: 1,
+        budget_ns: None,
+        grace_ns: 10_000_000_000,
+        until_decided: false,
+    };
+    Event::PlanStarted(Box::new(PlanStarted {
+        schema: EVENT_SCHEMA,
+        id: format!("plan-{number}"),
+        backend: "null".to_string(),
+        started_unix_ns: u64::from(number),
+        source: "schema = 1\n".to_string(),
+        cells,
+        plan: Plan {
+            title: "Many runs".to_string(),
+            measure,
+            variants: variants.to_vec(),
+            works,
+            placement: Placement::default(),
+            report_format: None,
+            aa: false,
+        },
+        environment: environment(),
+    }))
+}
+
+fn work(threads: u32) -> Work {
+    let set = |number: usize| WorkerSet {
+        name: format!("set-{number}"),
+        workload: "spin".to_string(),
+        params: BTreeMap::new(),
+        count: threads,
+        kind: WorkerKind::Threads,
+        background: false,
+        knobs: BTreeMap::new(),
+    };
+    let axes = vec![("threads".to_string(), threads.to_string())];
+    Work { name: "web".to_string(), axes, sets: (0..SETS).map(set).collect() }
+}
+
+fn outcome(round: u32, cell: u32) -> Outcome {
+    let metric = |set: usize, number: usize| Metric {
+        name: format!("latency_p{number}"),
+        unit: Unit::OpsPerS,
+        direction: Direction::HigherIsBetter,
+        value: Reading::Known(f64::from(round * 31 + cell) / 3.0 + (set * METRICS + number) as f64),
+    };
+    let set = |number: usize| SetResult {
+        name: format!("set-{number}"),
+        workload: "spin".to_string(),
+        ops: "batches".to_string(),
+        background: false,
+        metrics: (0..METRICS).map(|at| metric(number, at)).collect(),
+        histograms: Vec::new(),
+        workers: Vec::new(),
+    };
+    let result = RunResult {
+        started_unix_ns: u64::from(round),
+        measured_ns: 5_000_000_000,
+        sets: (0..SETS).map(set).collect(),
+        knobs: Vec::new(),
+        disturbances: Vec::new(),
+        overhead_cpu_ns: Reading::Known(1),
+    };
+    Outcome::Done { result: Box::new(result) }
+}
+
+fn environment() -> Environment {
+    let unknown = || Reading::Unknown("made up".to_string());
+    Environment {
+        hostname: "made-up".to_string(),
+        cpu_model: unknown(),
+        topology: Topology::default(),
+        memory_bytes: Reading::Unknown("made up".to_string()),
+        kernel_release: "6.18.0".to_string(),
+        kernel_version: "#1 SMP".to_string(),
+        kernel_cmdline: unknown(),
+        boot_id: unknown(),
+        virtualisation: unknown(),
+        cgroup_mode: "v2".to_string(),
+        clock_source: unknown(),
+        smt: unknown(),
+        governor: unknown(),
+        turbo: unknown(),
+        load_average: unknown(),
+        mitigations: BTreeMap::new(),
+        tunables: BTreeMap::new(),
+    }
+}

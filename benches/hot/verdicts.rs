@@ -1,0 +1,409 @@
+//! Verdicts of thousands of made-up experiments with known truth: how often they are wrong,
+//! how often they find what is there, and what a table costs. Seeded: the same figures for ever.
+
+use std::time::Instant;
+
+use schedlab::model::Direction;
+use schedlab::stats::{
+    Comparison, Family, Judged, Schedule, Verdict, judge, paired_ratio, replay, unpaired_ratio,
+};
+
+use super::{Reach, Row, median};
+
+#[path = "../../src/stats/simulate.rs"]
+mod simulate;
+use simulate::{Noise, Random, Setting, Simulated, experiment};
+
+/// Experiments of a row.
+const TABLES: u32 = 2_000;
+/// Of a hundred: what is claimed.
+const FALSE_ALARMS: Reach = Reach::Below(5.0);
+const MARGIN: f64 = 0.02;
+
+/// A row of tables without any difference, in all combinations that the name does not tell.
+const fn same(name: &'static str, measure: fn() -> Result<f64, String>) -> Row {
+    Row { name, unit: "%", reach: FALSE_ALARMS, measure }
+}
+
+const fn beyond(name: &'static str, measure: fn() -> Result<f64, String>) -> Row {
+    Row { name, unit: "%", reach: Reach::None, measure }
+}
+
+const fn held(name: &'static str, measure: fn() -> Result<f64, String>) -> Row {
+    Row { name, unit: "%", reach: Reach::AtLeast(93.0), measure }
+}
+
+const fn time(name: &'static str, most_ms: f64, measure: fn() -> Result<f64, String>) -> Row {
+    Row { name, unit: "ms", reach: Reach::Below(most_ms), measure }
+}
+
+pub const SAME: [Row; 16] = [
+    same("A/A false alarms: normal, 6 rounds", || alarms(Noise::Normal, 6, 0.0)),
+    same("A/A false alarms: normal, 10 rounds", || alarms(Noise::Normal, 10, 0.0)),
+    same("A/A false alarms: normal, 20 rounds", || alarms(Noise::Normal, 20, 0.0)),
+    same("A/A false alarms: normal, 20 rounds, correlated", || alarms(Noise::Normal, 20, 0.95)),
+    same("A/A false alarms: log-normal, 6 rounds", || alarms(Noise::LogNormal, 6, 0.0)),
+    same("A/A false alarms: log-normal, 10 rounds", || alarms(Noise::LogNormal, 10, 0.0)),
+    same("A/A false alarms: log-normal, 20 rounds", || alarms(Noise::LogNormal, 20, 0.0)),
+    same("A/A false alarms: log-normal, 20 rounds, correlated", || {
+        alarms(Noise::LogNormal, 20, 0.95)
+    }),
+    same("A/A false alarms: heavy tails, 6 rounds", || alarms(Noise::HeavyTailed, 6, 0.0)),
+    same("A/A false alarms: heavy tails, 10 rounds", || alarms(Noise::HeavyTailed, 10, 0.0)),
+    same("A/A false alarms: heavy tails, 20 rounds", || alarms(Noise::HeavyTailed, 20, 0.0)),
+    same("A/A false alarms: heavy tails, 20 rounds, correlated", || {
+        alarms(Noise::HeavyTailed, 20, 0.95)
+    }),
+    same("A/A false alarms: two modes, 6 rounds", || alarms(Noise::Bimodal, 6, 0.0)),
+    same("A/A false alarms: two modes, 10 rounds", || alarms(Noise::Bimodal, 10, 0.0)),
+    same("A/A false alarms: two modes, 20 rounds", || alarms(Noise::Bimodal, 20, 0.0)),
+    same("A/A false alarms: two modes, 20 rounds, correlated", || alarms(Noise::Bimodal, 20, 0.95)),
+];
+
+/// Two sides that were measured at different times, on a machine that does not drift.
+pub const APART: [Row; 29] = [
+    same("A/A unpaired: normal, 10 runs a side", || apart(Noise::Normal, [10, 10], 1.0)),
+    same("A/A unpaired: normal, 20 runs a side", || apart(Noise::Normal, [20, 20], 1.0)),
+    same("A/A unpaired: normal, 10 against 20", || apart(Noise::Normal, [10, 20], 1.0)),
+    same("A/A unpaired: log-normal, 10 runs a side", || apart(Noise::LogNormal, [10, 10], 1.0)),
+    same("A/A unpaired: log-normal, 20 runs a side", || apart(Noise::LogNormal, [20, 20], 1.0)),
+    same("A/A unpaired: log-normal, 10 against 20", || apart(Noise::LogNormal, [10, 20], 1.0)),
+    same("A/A unpaired: heavy tails, 10 runs a side", || apart(Noise::HeavyTailed, [10, 10], 1.0)),
+    same("A/A unpaired: heavy tails, 20 runs a side", || apart(Noise::HeavyTailed, [20, 20], 1.0)),
+    same("A/A unpaired: heavy tails, 10 against 20", || apart(Noise::HeavyTailed, [10, 20], 1.0)),
+    same("A/A unpaired: two modes, 10 runs a side", || apart(Noise::Bimodal, [10, 10], 1.0)),
+    same("A/A unpaired: two modes, 20 runs a side", || apart(Noise::Bimodal, [20, 20], 1.0)),
+    same("A/A unpaired: two modes, 10 against 20", || apart(Noise::Bimodal, [10, 20], 1.0)),
+    same("A/A unpaired, sd 3 times: normal, 10 a side", || apart(Noise::Normal, [10, 10], 3.0)),
+    same("A/A unpaired, sd 3 times: normal, 20 a side", || apart(Noise::Normal, [20, 20], 3.0)),
+    same("A/A unpaired, sd 3 times of 20, against 10: normal", || {
+        apart(Noise::Normal, [10, 20], 3.0)
+    }),
+    same("A/A unpaired, sd 3 times of 10, against 20: normal", || {
+        apart(Noise::Normal, [10, 20], 1.0 / 3.0)
+    }),
+    same("A/A unpaired, sd 3 times: heavy tails, 20 a side", || {
+        apart(Noise::HeavyTailed, [20, 20], 3.0)
+    }),
+    // Told, not promised: a mean of few skewed values is itself skewed.
+    beyond("A/A unpaired, sd 3 times: log-normal, 20 a side", || {
+        apart(Noise::LogNormal, [20, 20], 3.0)
+    }),
+    beyond("A/A unpaired, drift of 1 sd from one time to the other", drifted),
+    Row {
+        name: "unpaired, 3 % found at CV 2 %, 20 runs a side: one metric",
+        unit: "%",
+        reach: Reach::AtLeast(95.0),
+        measure: || {
+            let moved = Setting { drift: 0.0, ..Setting::moved(20, 1, 1, 1.03) };
+            Ok(rate_apart(&moved, [20, 20], |all| all[0].verdict == Verdict::Better))
+        },
+    },
+    Row {
+        name: "unpaired, false SAME: all 40 differ by the margin",
+        unit: "%",
+        reach: Reach::Below(2.5),
+        measure: || {
+            let moved = Setting {
+                effect_ln: 1.02f64.ln(),
+                moved: 40,
+                ..Setting::steady(20, Noise::Normal)
+            };
+            Ok(rate_apart(&moved, [20, 20], |judged| {
+                judged.iter().any(|one| one.verdict == Verdict::Same)
+            }))
+        },
+    },
+    held("unpaired intervals that hold the truth: normal", || coverage_apart(Noise::Normal, 1.0)),
+    held("unpaired intervals that hold the truth: log-normal", || {
+        coverage_apart(Noise::LogNormal, 1.0)
+    }),
+    held("unpaired intervals that hold the truth: heavy tails", || {
+        coverage_apart(Noise::HeavyTailed, 1.0)
+    }),
+    held("unpaired intervals that hold the truth: two modes", || {
+        coverage_apart(Noise::Bimodal, 1.0)
+    }),
+    held("unpaired intervals that hold the truth: normal, sd 3 times", || {
+        coverage_apart(Noise::Normal, 3.0)
+    }),
+    time("unpaired verdicts of 40 comparisons, 20 runs, 20,000 draws", 150.0, || {
+        Ok(time_ms(&Setting { drift: 0.0, ..Setting::moved(20, 40, 1, 1.03) }, 9, false))
+    }),
+    time("unpaired verdicts of 40 comparisons, 5,000 runs a side", 300.0, || {
+        Ok(time_ms(&long(), 3, false))
+    }),
+    time("unpaired verdicts of 100,000 runs: 10,000 comparisons", 4_000.0, || {
+        let steady = Setting { drift: 0.0, ..Setting::moved(20, 4, 1, 1.03) };
+        Ok(time_ms(&Setting { blocks: 2_500, ..steady }, 1, false))
+    }),
+];
+
+pub const OTHERS: [Row; 18] = [
+    same("A/A/A false alarms: three variants, heavy tails, 20 rounds", || {
+        let setting = still(Setting::same(20, Noise::HeavyTailed, 0.0));
+        Ok(rate(&setting, 3, 999, is_false_alarm))
+    }),
+    same("A/A false alarms: no drift within a round, two modes", || {
+        Ok(rate(&still(Setting::same(20, Noise::Bimodal, 0.5)), 2, 999, is_false_alarm))
+    }),
+    same("A/A false alarms with a look at each of 8 to 100 rounds", sequential),
+    Row {
+        name: "3 % found at CV 2 %, 20 rounds: one metric",
+        unit: "%",
+        reach: Reach::AtLeast(95.0),
+        measure: || found(20, 1, 1),
+    },
+    Row {
+        name: "3 % found at CV 2 %, 20 rounds: 40 metrics that all move",
+        unit: "%",
+        reach: Reach::AtLeast(95.0),
+        measure: || found(20, 40, 40),
+    },
+    Row {
+        name: "3 % found at CV 2 %, 20 rounds: 1 of 40 metrics",
+        unit: "%",
+        reach: Reach::None,
+        measure: || found(20, 40, 1),
+    },
+    Row {
+        name: "3 % found at CV 2 %, 28 rounds: 1 of 40 metrics",
+        unit: "%",
+        reach: Reach::AtLeast(95.0),
+        measure: || found(28, 40, 1),
+    },
+    Row {
+        name: "tables with a false SAME: all 40 differ by twice the margin",
+        unit: "%",
+        reach: Reach::Below(2.5),
+        measure: || false_same(1.04),
+    },
+    Row {
+        name: "tables with a false SAME: all 40 differ by the margin",
+        unit: "%",
+        reach: Reach::Below(2.5),
+        measure: || false_same(1.02),
+    },
+    Row {
+        name: "SAME found where it is so, CV 1 %, 20 rounds: each of 40",
+        unit: "%",
+        reach: Reach::None,
+        measure: same_found,
+    },
+    Row {
+        name: "intervals that hold the truth: normal, worst of 5, 10, 20 rounds",
+        unit: "%",
+        reach: Reach::AtLeast(94.0),
+        measure: || coverage(Noise::Normal),
+    },
+    Row {
+        name: "intervals that hold the truth: log-normal",
+        unit: "%",
+        reach: Reach::AtLeast(93.0),
+        measure: || coverage(Noise::LogNormal),
+    },
+    Row {
+        name: "intervals that hold the truth: heavy tails",
+        unit: "%",
+        reach: Reach::AtLeast(93.0),
+        measure: || coverage(Noise::HeavyTailed),
+    },
+    Row {
+        name: "intervals that hold the truth: two modes",
+        unit: "%",
+        reach: Reach::AtLeast(93.0),
+        measure: || coverage(Noise::Bimodal),
+    },
+    time("verdicts of 40 comparisons, 20 rounds, 20,000 draws", 50.0, || {
+        Ok(time_ms(&Setting::moved(20, 40, 1, 1.03), 9, true))
+    }),
+    time("verdicts of 40 comparisons, 5,000 rounds", 300.0, || Ok(time_ms(&long(), 3, true))),
+    time("verdicts after 5,000 rounds of looks, 40 comparisons", 10_000.0, sequential_ms),
+    time("verdicts of 100,000 runs: 10,000 comparisons, 20 rounds", 2_000.0, || {
+        Ok(time_ms(&Setting { blocks: 2_500, ..Setting::moved(20, 4, 1, 1.03) }, 1, true))
+    }),
+];
+
+fn still(setting: Setting) -> Setting {
+    Setting { drift_within: 0.0, ..setting }
+}
+
+fn comparisons(table: &[Simulated], variant: usize) -> Vec<Comparison<'_>> {
+    let metrics = table.iter().map(|metric| Comparison {
+        block: metric.block,
+        paired: true,
+        baseline: &metric.variants[0],
+        variant: &metric.variants[variant],
+        direction: Direction::HigherIsBetter,
+        margin: MARGIN,
+        floor: 0.0,
+    });
+    metrics.collect()
+}
+
+fn family(variants: usize, draws: u32, seed: u64) -> Family {
+    Family { draws, ..Family::new(variants, seed) }
+}
+
+/// Of its own for each row: rows that share random numbers err together.
+fn seed(setting: &Setting, table: u32) -> u64 {
+    let row = u64::from(setting.rounds) << 8
+        | u64::from(setting.spread != 1.0) << 3
+        | u64::from(setting.drift == 0.0) << 2
+        | (setting.noise as u64) << 4
+        | u64::from(setting.common > 0.0) << 1
+        | u64::from(setting.drift_within > 0.0);
+    row << 32 | u64::from(table)
+}
+
+/// Of a hundred tables, those in which the verdicts on any variant fulfil `what`.
+fn rate(setting: &Setting, variants: usize, draws: u32, what: fn(&[Judged]) -> bool) -> f64 {
+    let hits = (0..TABLES).filter(|table| {
+        let seed = seed(setting, *table);
+        let table = experiment(setting, variants, &mut Random::new(seed));
+        let family = family(variants - 1, draws, seed);
+        (1..variants).any(|variant| what(&judge(&comparisons(&table, variant), &family)))
+    });
+    hits.count() as f64 / f64::from(TABLES) * 100.0
+}
+
+fn is_false_alarm(judged: &[Judged]) -> bool {
+    judged.iter().any(|one| matches!(one.verdict, Verdict::Better | Verdict::Worse))
+}
+
+fn alarms(noise: Noise, rounds: u32, common: f64) -> Result<f64, String> {
+    Ok(rate(&Setting::same(rounds, noise, common), 2, 999, is_false_alarm))
+}
+
+/// Ten metrics, so that the looks at many rounds, which draw more, take no hours.
+fn sequential() -> Result<f64, String> {
+    let setting =
+        Setting { blocks: 2, metrics_per_block: 5, ..Setting::same(100, Noise::HeavyTailed, 0.0) };
+    let hits = (0..TABLES).filter(|table| {
+        let seed = u64::from(*table);
+        let table = experiment(&setting, 2, &mut Random::new(seed));
+        let family = family(1, 999, seed);
+        is_false_alarm(&replay(&comparisons(&table, 1), &family, Schedule::default(), 100, true))
+    });
+    Ok(hits.count() as f64 / f64::from(TABLES) * 100.0)
+}
+
+/// Of a hundred moved metrics, those that are BETTER.
+fn found(rounds: u32, metrics: usize, moved: usize) -> Result<f64, String> {
+    Ok(share_of(&Setting::moved(rounds, metrics, moved, 1.03), moved, Verdict::Better))
+}
+
+fn same_found() -> Result<f64, String> {
+    let setting = Setting { cv: 0.01, ..Setting::moved(20, 40, 0, 1.0) };
+    Ok(share_of(&setting, 40, Verdict::Same))
+}
+
+fn share_of(setting: &Setting, among: usize, verdict: Verdict) -> f64 {
+    let hits = (0..TABLES).map(|table| {
+        let seed = u64::from(table);
+        let table = experiment(setting, 2, &mut Random::new(seed));
+        let judged = judge(&comparisons(&table, 1), &family(1, 4_999, seed));
+        judged[..among].iter().filter(|one| one.verdict == verdict).count()
+    });
+    hits.sum::<usize>() as f64 / (f64::from(TABLES) * among as f64) * 100.0
+}
+
+fn false_same(ratio: f64) -> Result<f64, String> {
+    let setting = Setting { noise: Noise::LogNormal, ..Setting::moved(20, 40, 40, ratio) };
+    Ok(rate(&setting, 2, 999, |judged| judged.iter().any(|one| one.verdict == Verdict::Same)))
+}
+
+/// The worst of three numbers of rounds; 40,000 intervals each.
+fn coverage(noise: Noise) -> Result<f64, String> {
+    let true_ratio = 1.1;
+    let of = |rounds| {
+        let setting = Setting { noise, ..Setting::moved(rounds, 1, 1, true_ratio) };
+        let mut random = Random::new(u64::from(rounds));
+        let held = (0..20 * TABLES).filter(|_| {
+            let table = experiment(&setting, 2, &mut random);
+            let ratio = paired_ratio(&table[0].variants[0], &table[0].variants[1]);
+            let interval = ratio.ok().and_then(|ratio| ratio.interval);
+            interval.is_some_and(|one| one.low <= true_ratio && true_ratio <= one.high)
+        });
+        held.count() as f64 / f64::from(20 * TABLES) * 100.0
+    };
+    Ok([5, 10, 20].into_iter().map(of).fold(100.0, f64::min))
+}
+
+/// Tables of sides that share no rounds, with so many runs of the baseline and the variant.
+fn rate_apart(setting: &Setting, runs: [u32; 2], what: fn(&[Judged]) -> bool) -> f64 {
+    let hits = (0..TABLES).filter(|table| {
+        let seed = u64::from(runs[0]) << 56 | seed(setting, *table);
+        let table = experiment(setting, 2, &mut Random::new(seed));
+        what(&judge(&sides(&table, runs), &family(1, 999, seed)))
+    });
+    hits.count() as f64 / f64::from(TABLES) * 100.0
+}
+
+fn sides(table: &[Simulated], runs: [u32; 2]) -> Vec<Comparison<'_>> {
+    let comparisons = comparisons(table, 1).into_iter().map(|one| Comparison {
+        paired: false,
+        baseline: &one.baseline[..runs[0] as usize],
+        variant: &one.variant[..runs[1] as usize],
+        ..one
+    });
+    comparisons.collect()
+}
+
+fn apart(noise: Noise, runs: [u32; 2], spread: f64) -> Result<f64, String> {
+    let setting = Setting { spread, ..Setting::steady(runs[0].max(runs[1]), noise) };
+    Ok(rate_apart(&setting, runs, is_false_alarm))
+}
+
+/// What permutations do not cover: all metrics of the later side are a little higher.
+fn drifted() -> Result<f64, String> {
+    let steady = Setting::steady(20, Noise::Normal);
+    let setting = Setting { effect_ln: steady.cv, moved: 40, ..steady };
+    Ok(rate_apart(&setting, [20, 20], is_false_alarm))
+}
+
+/// The worst of 5, 10 and 20 runs a side, and 10 against 20; 40,000 intervals each.
+fn coverage_apart(noise: Noise, spread: f64) -> Result<f64, String> {
+    let true_ratio = 1.1;
+    let of = |runs: [u32; 2]| {
+        let moved = Setting::moved(runs[1], 1, 1, true_ratio);
+        let setting = Setting { noise, spread, drift: 0.0, ..moved };
+        let mut random = Random::new(u64::from(runs[0] + runs[1]));
+        let held = (0..20 * TABLES).filter(|_| {
+            let table = experiment(&setting, 2, &mut random);
+            let [baseline, variant] = [&table[0].variants[0], &table[0].variants[1]];
+            let ratio = unpaired_ratio(&baseline[..runs[0] as usize], variant);
+            let interval = ratio.ok().and_then(|ratio| ratio.interval);
+            interval.is_some_and(|one| one.low <= true_ratio && true_ratio <= one.high)
+        });
+        held.count() as f64 / f64::from(20 * TABLES) * 100.0
+    };
+    Ok([[5, 5], [10, 10], [20, 20], [10, 20]].into_iter().map(of).fold(100.0, f64::min))
+}
+
+/// So many rounds with drift would leave the range of numbers.
+fn long() -> Setting {
+    Setting { drift: 0.0, ..Setting::moved(5_000, 40, 1, 1.001) }
+}
+
+/// Looks that are all gone through again.
+fn sequential_ms() -> Result<f64, String> {
+    let table = experiment(&long(), 2, &mut Random::new(1));
+    let begin = Instant::now();
+    let family = Family::new(1, 1);
+    let judged = replay(&comparisons(&table, 1), &family, Schedule::default(), 5_000, true);
+    std::hint::black_box(judged);
+    Ok(begin.elapsed().as_secs_f64() * 1e3)
+}
+
+fn time_ms(setting: &Setting, times: u32, paired: bool) -> f64 {
+    let table = experiment(setting, 2, &mut Random::new(1));
+    let times = (0..times).map(|_| {
+        let begin = Instant::now();
+        let all = comparisons(&table, 1).into_iter();
+        let all: Vec<Comparison> = all.map(|one| Comparison { paired, ..one }).collect();
+        std::hint::black_box(judge(&all, &Family::new(1, 1)));
+        begin.elapsed().as_secs_f64() * 1e3
+    });
+    median(times.collect())
+}

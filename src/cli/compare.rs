@@ -1,0 +1,101 @@
+//! `schedlab compare`: verdicts between selections of what is stored.
+
+use clap::Args;
+
+use crate::compare::{self, Misselected, Selection};
+use crate::model::PlanHead;
+use crate::report::compare::Format;
+
+use super::judging::{self, Gate, Judging, quoted};
+use super::{Database, Failure};
+
+#[derive(Args)]
+pub struct CompareArgs {
+    /// What to compare, the baseline first: variants, kernels, machines, plans (ids, last,
+    /// last:10, all), or terms with commas between: kernel=6.1.*,variant=default,since=2026-11-01.
+    /// One plan, or nothing for the newest: its variants
+    sides: Vec<String>,
+    /// The baseline, from other plans than those of the sides: --against last:10
+    #[arg(long, value_name = "SIDE")]
+    against: Option<String>,
+    #[command(flatten)]
+    judging: Judging,
+    #[command(flatten)]
+    gate: Gate,
+    /// How it is written
+    #[arg(long, value_name = "NAME", value_parser = judging::parse_format)]
+    format: Option<&'static dyn Format>,
+    /// More detail
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    verbose: u8,
+    #[command(flatten)]
+    db: Database,
+}
+
+pub fn run(args: &CompareArgs) -> Result<(), Failure> {
+    args.gate.translate(compare(args))
+}
+
+fn compare(args: &CompareArgs) -> Result<(), Failure> {
+    let store = args.db.open_read_only()?;
+    let heads = store.plan_heads()?;
+    let sides = sides(args, &heads)?;
+    if sides.len() < 2 {
+        return Err(Failure::Usage(
+            "one side alone is nothing to compare\nhint: schedlab compare default batch"
+                .to_string(),
+        ));
+    }
+    let question = args.judging.question(sides, command(args));
+    let comparison = judging::compare_stored(&store, &question)?;
+    judging::write(&comparison, args.format, args.verbose)?;
+    judging::anything(&comparison)?;
+    args.gate.judge(&comparison)
+}
+
+fn sides(args: &CompareArgs, heads: &[PlanHead]) -> Result<Vec<Selection>, Failure> {
+    let usage =
+        |wrong: Misselected| Failure::Usage(format!("{}\nhint: {}", wrong.message, wrong.hint));
+    let sides = match args.sides.as_slice() {
+        [] if args.against.is_none() && !heads.is_empty() => return Ok(variants(heads.first())),
+        [] => compare::select(&["last".to_string()], heads),
+        sides => compare::select(sides, heads),
+    };
+    let mut sides = sides.map_err(usage)?;
+    if let ([Selection { plans, variant: None, .. }], None) = (sides.as_slice(), &args.against)
+        && let [plan] = plans.as_slice()
+    {
+        return Ok(variants(heads.iter().find(|head| head.id == *plan)));
+    }
+    if let Some(against) = &args.against {
+        let is_other = |head: &&PlanHead| !sides.iter().any(|side| side.plans.contains(&head.id));
+        let others: Vec<PlanHead> = heads.iter().filter(is_other).cloned().collect();
+        let baseline = compare::select(std::slice::from_ref(against), &others).map_err(usage)?;
+        sides.splice(0..0, baseline);
+    }
+    if let Some(twice) = (1..sides.len()).find(|&at| sides[..at].contains(&sides[at])) {
+        let label = sides[twice].label.escape_default();
+        return Err(Failure::Usage(format!("`{label}` stands twice\nhint: schedlab list runs")));
+    }
+    Ok(sides)
+}
+
+/// Those of one plan.
+fn variants(head: Option<&PlanHead>) -> Vec<Selection> {
+    let of_head = |head: &PlanHead| -> Vec<Selection> {
+        head.variants.iter().map(|variant| Selection::of_variant(&head.id, variant)).collect()
+    };
+    head.map(of_head).unwrap_or_default()
+}
+
+/// The command that asks the same again.
+fn command(args: &CompareArgs) -> String {
+    let mut command = "schedlab compare".to_string();
+    for side in &args.sides {
+        command.push_str(&format!(" {}", quoted(side)));
+    }
+    if let Some(against) = &args.against {
+        command.push_str(&format!(" --against {}", quoted(against)));
+    }
+    command + &args.judging.words()
+}

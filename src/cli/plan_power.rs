@@ -1,0 +1,153 @@
+//! `schedlab plan-power`: how many rounds a plan needs here, from what is stored.
+
+use std::collections::BTreeSet;
+use std::io::{self, BufWriter, Write};
+
+use clap::Args;
+
+use crate::compare::{self, Wanted};
+use crate::model::{Environment, Plan, PlanHead, SampledPlan};
+use crate::plan;
+use crate::report::{self, Options};
+use crate::store::{Store, StoreError};
+
+use super::judging::{Judging, quoted};
+use super::run::{load, make_backend};
+use super::{Database, Failure, terminal};
+
+/// Plans that are looked through, the newest, of A/A and of others each.
+const MOST_PLANS: usize = 20;
+
+#[derive(Args)]
+pub struct PlanPowerArgs {
+    /// A built-in plan by name, or a plan file
+    #[arg(default_value = "quick")]
+    plan: String,
+    /// The difference that is to be found
+    #[arg(long, value_name = "PERCENT", default_value = "3%", value_parser = parse_difference)]
+    difference: f64,
+    /// The probability with which it is to be found, each metric for itself
+    #[arg(long, value_name = "PERCENT", default_value = "95%", value_parser = parse_power)]
+    power: f64,
+    /// Where it is to run: `schedlab list backends`
+    #[arg(long, default_value = "local")]
+    backend: String,
+    #[command(flatten)]
+    judging: Judging,
+    #[command(flatten)]
+    db: Database,
+}
+
+/// `3%`: above 0, at most 1000 %.
+fn parse_difference(text: &str) -> Result<f64, String> {
+    percent(text).filter(|share| *share > 0.0 && *share <= 10.0).ok_or_else(|| {
+        format!("`{}` is no difference: a percentage above 0%, such as 3%", text.escape_default())
+    })
+}
+
+/// `95%`: from 1 % to 99.9 %.
+fn parse_power(text: &str) -> Result<f64, String> {
+    percent(text).filter(|share| (0.01..=0.999).contains(share)).ok_or_else(|| {
+        format!("`{}` is no probability from 1% to 99.9%, such as 95%", text.escape_default())
+    })
+}
+
+fn percent(text: &str) -> Option<f64> {
+    let percent: f64 = text.strip_suffix('%')?.trim().parse().ok()?;
+    Some(percent / 100.0)
+}
+
+pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
+    let (name, text) = load(&args.plan)?;
+    let environment = make_backend(&args.backend)?.environment();
+    let plan = plan::parse(&name, &text, Some(&environment.topology)).map_err(Failure::Plan)?;
+    let again = again(args);
+    let stored = match args.db.open_read_only() {
+        Ok(store) => stored(&store, &environment, &args.backend)?,
+        Err(Failure::Store(StoreError::Missing { .. })) => Vec::new(),
+        Err(failure) => return Err(failure),
+    };
+    let wanted = Wanted {
+        question: args.judging.question(Vec::new(), String::new()),
+        difference: args.difference,
+        power: args.power,
+    };
+    let power = compare::power(&planned(plan, environment, &args.backend), &stored, &wanted);
+    let options = Options {
+        width: terminal::width(),
+        color: terminal::color(&io::stdout()),
+        ..Options::default()
+    };
+    let mut out = BufWriter::new(io::stdout().lock());
+    report::power::render(&power, &again, &options, &mut out)?;
+    out.flush()?;
+    if power.comparisons == 0 {
+        return Err(Failure::Here(format!(
+            "how noisy this plan is here is not known; the reasons are above\n\
+             hint: {again} --aa --rounds 10"
+        )));
+    }
+    Ok(())
+}
+
+/// The command that runs this plan.
+fn again(args: &PlanPowerArgs) -> String {
+    let backend = match args.backend.as_str() {
+        "local" => String::new(),
+        name => format!(" --backend {}", quoted(name)),
+    };
+    format!("schedlab run {}{backend}", quoted(&args.plan))
+}
+
+/// The plan as if it were stored and had no run yet.
+fn planned(plan: Plan, environment: Environment, backend: &str) -> SampledPlan {
+    SampledPlan {
+        id: String::new(),
+        backend: backend.to_string(),
+        started_unix_ns: 0,
+        cells: plan::cells(&plan),
+        plan,
+        environments: vec![environment],
+        ended: None,
+        metrics: Vec::new(),
+        runs: Vec::new(),
+        values: Vec::new(),
+    }
+}
+
+/// The newest plans of this machine and backend with something to compare, newest first.
+fn stored(
+    store: &Store,
+    environment: &Environment,
+    backend: &str,
+) -> Result<Vec<SampledPlan>, Failure> {
+    let is_here = |head: &PlanHead| {
+        let mut machines = head.environments.iter().map(|of| &of.hostname);
+        head.backend == backend
+            && head.variants.len() > 1
+            && machines.all(|hostname| *hostname == environment.hostname)
+    };
+    let heads: Vec<PlanHead> = store.plan_heads()?.into_iter().filter(is_here).collect();
+    let newest = |aa: bool| heads.iter().filter(move |head| head.aa == aa).take(MOST_PLANS);
+    let chosen: BTreeSet<&str> =
+        newest(true).chain(newest(false)).map(|head| head.id.as_str()).collect();
+    let heads = heads.iter().filter(|head| chosen.contains(head.id.as_str()));
+    Ok(heads.map(|head| store.sampled(&head.id)).collect::<Result<_, _>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentages_are_checked() {
+        assert_eq!(parse_difference("3%"), Ok(0.03));
+        assert_eq!(parse_power("95 %"), Ok(0.95));
+        for wrong in ["3", "%", "0%", "-1%", "1001%", "nan%", ""] {
+            assert!(parse_difference(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["95", "0%", "100%", "nan%", ""] {
+            assert!(parse_power(wrong).is_err(), "{wrong}");
+        }
+    }
+}

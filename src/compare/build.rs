@@ -1,0 +1,317 @@
+//! From gathered values to a comparison with its verdicts.
+//!
+//! Input: sampled plans, selections and what the user asked for. Output: a [`Comparison`].
+//! Pure: the same plans and question give the same verdicts for ever.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use crate::model::{PlanEnd, SampledPlan};
+use crate::stats::{self, Family, Judged, Schedule, Verdict, shapes};
+
+use super::gather::{Boots, Gathered, Series, gather, pairing, side};
+use super::metrics::{is_headline, metric_matches};
+use super::select::Selection;
+use super::{Cell, Comparison, Method, Pairing, Row, SetTable, Side, WorkTable};
+
+/// Of tables without any difference at most this part has one: what the level of
+/// [`stats::LEVEL`] leaves room for.
+pub(super) const CLAIMED_ERROR: f64 = 0.05;
+
+/// What is to be compared, and how.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// The baseline first.
+    pub sides: Vec<Selection>,
+    /// SAME means a ratio between 1 / (1 + margin) and 1 + margin.
+    pub margin: f64,
+    /// Of metrics that a pattern names; the last that fits holds.
+    pub margins: Vec<(String, f64)>,
+    /// Patterns of the metrics to judge; empty: the headlines.
+    pub metrics: Vec<String>,
+    /// Explaining metrics too.
+    pub all_metrics: bool,
+    pub seed: u64,
+    /// The command that asks this.
+    pub command: String,
+}
+
+impl Question {
+    pub fn new(sides: Vec<Selection>, command: String) -> Question {
+        let (margins, metrics) = (Vec::new(), Vec::new());
+        Question { sides, margin: 0.02, margins, metrics, all_metrics: false, seed: 1, command }
+    }
+
+    pub(super) fn takes(&self, work: &str, series: &Series) -> bool {
+        if self.metrics.is_empty() {
+            return self.all_metrics || is_headline(series.metric, series.unit, series.direction);
+        }
+        self.metrics.iter().any(|pattern| metric_matches(pattern, work, series.set, series.metric))
+    }
+
+    pub(super) fn margin_of(&self, work: &str, set: &str, metric: &str) -> f64 {
+        let fits = |(pattern, _): &&(String, f64)| metric_matches(pattern, work, set, metric);
+        self.margins.iter().rev().find(fits).map_or(self.margin, |(_, margin)| *margin)
+    }
+}
+
+/// Compares the sides. `plans` are those of all selections, oldest first; `floors` has the
+/// newest A/A plans of these machines.
+pub fn compare(plans: &[SampledPlan], floors: &[SampledPlan], question: &Question) -> Comparison {
+    let pairing = pairing(&question.sides);
+    let mut refused = Vec::new();
+    let works = common(gather(plans, &question.sides), question, &mut refused);
+    let floors = Floors::of(floors);
+    let mut tables: Vec<WorkTable> =
+        works.iter().map(|work| work_table(work, question, &mut refused)).collect();
+    let looks = looks(plans, pairing);
+    judge(&mut tables, &works, question, &floors, (pairing, looks));
+    let rows = || tables.iter().flat_map(|work| &work.sets).flat_map(|set| &set.rows);
+    let verdicts = rows().flat_map(|row| &row.cells).filter_map(|cell| cell.judged.as_ref());
+    let family = verdicts.filter(|judged| !matches!(judged.verdict, Verdict::Unjudged(_))).count();
+    let sides: Vec<(Side, Boots)> =
+        question.sides.iter().map(|selection| side(plans, selection)).collect();
+    Comparison {
+        method: Method {
+            margin: question.margin,
+            margins: question.margins.clone(),
+            alpha: CLAIMED_ERROR,
+            family,
+            pairing,
+            looks: looks.map(|(done, ended)| looked_at(done, ended)),
+            seed: question.seed,
+        },
+        remarks: super::remarks::remarks(plans, &sides, pairing),
+        sides: sides.into_iter().map(|(side, _)| side).collect(),
+        works: tables,
+        refused,
+        command: question.command.clone(),
+    }
+}
+
+/// Works that all sides have; why others are not compared goes to `refused`.
+fn common<'a>(
+    works: Vec<Gathered<'a>>,
+    question: &Question,
+    refused: &mut Vec<String>,
+) -> Vec<Gathered<'a>> {
+    let label = |side: usize| question.sides[side].label.as_str();
+    let (common, partial): (Vec<_>, Vec<_>) =
+        works.into_iter().partition(|work| work.sides.iter().all(Option::is_some));
+    for work in &partial {
+        let has: Vec<usize> =
+            (0..work.sides.len()).filter(|&side| work.sides[side].is_some()).collect();
+        let name = work.key.label();
+        let others = common.iter().chain(&partial);
+        let other = others.filter(|other| other.key.label() == name).find_map(|other| {
+            other.key.difference(&work.key).map(|difference| (other, difference))
+        });
+        let on: Vec<&str> = has.iter().map(|&side| label(side)).collect();
+        let (of, have) = (on.join(" and "), if on.len() == 1 { "has" } else { "have" });
+        refused.push(match other {
+            Some((_, difference)) => {
+                format!("{name} of {of}: not the same work as the other's: {difference}")
+            }
+            None => format!("{name}: only {of} {have} runs of it"),
+        });
+    }
+    common.into_iter().filter(|work| is_unmixed(work, question, refused)).collect()
+}
+
+/// Whether each side has this work of one variant; where not, `refused` says so.
+fn is_unmixed(work: &Gathered, question: &Question, refused: &mut Vec<String>) -> bool {
+    let before = refused.len();
+    for (side, values) in question.sides.iter().zip(work.sides.iter().flatten()) {
+        let [first, _, ..] = values.variants.as_slice() else { continue };
+        let mut names: Vec<&str> = values.variants.iter().map(|v| v.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let (name, label) = (work.key.label(), &side.label);
+        refused.push(match names.len() {
+            1 => format!("{name} of {label}: the knobs of {} differ from plan to plan", first.name),
+            _ => {
+                let names = names.join(", ");
+                format!("{name} of {label} mixes the variants {names}: name one of them")
+            }
+        });
+    }
+    refused.len() == before
+}
+
+fn work_table(work: &Gathered, question: &Question, refused: &mut Vec<String>) -> WorkTable {
+    let label = work.key.label();
+    let mut sets: Vec<SetTable> = Vec::new();
+    let sides: Vec<_> = work.sides.iter().flatten().collect();
+    let mut rows: Vec<&Series> = Vec::new();
+    for series in sides.iter().flat_map(|side| &side.series) {
+        let known = rows.iter().any(|row| row.is_of(series));
+        if !known && question.takes(&label, series) {
+            rows.push(series);
+        }
+    }
+    for series in rows {
+        let found = sides.iter().map(|side| side.series.iter().find(|own| own.is_of(series)));
+        let cells: Vec<Cell> =
+            found.map(|own| cell(own.map_or(&[], |own| own.values.as_slice()))).collect();
+        if let Some(side) = cells.iter().position(|cell| cell.values.is_empty()) {
+            let (set, metric) = (series.set, series.metric);
+            let side = &question.sides[side].label;
+            refused.push(format!("{label}, {set}, {metric}: {side} has no value of it"));
+            continue;
+        }
+        let row = Row {
+            metric: series.metric.to_string(),
+            unit: series.unit,
+            direction: series.direction,
+            cells,
+        };
+        match sets.iter_mut().find(|set| set.name == series.set) {
+            Some(set) => set.rows.push(row),
+            None => sets.push(set_table(work, series, row)),
+        }
+    }
+    WorkTable {
+        name: work.key.cell.work.name.clone(),
+        axes: work.key.cell.work.axes.clone(),
+        label,
+        sets,
+    }
+}
+
+fn set_table(work: &Gathered, series: &Series, row: Row) -> SetTable {
+    let own = work.key.cell.work.sets.iter().find(|set| set.name == series.set);
+    SetTable {
+        name: series.set.to_string(),
+        workload: own.map(|set| set.workload.clone()).unwrap_or_default(),
+        params: own.map(|set| set.params.clone()).unwrap_or_default(),
+        ops: series.ops.to_string(),
+        rows: vec![row],
+    }
+}
+
+fn cell(values: &[(u32, f64)]) -> Cell {
+    let plain: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
+    Cell {
+        values: values.to_vec(),
+        mean: stats::mean(&plain),
+        hmean: stats::harmonic_mean(&plain),
+        median: stats::median(&plain),
+        cv: stats::cv(&plain),
+        judged: None,
+        shapes: shapes(values),
+    }
+}
+
+/// Rounds done and whether it has ended, where rounds went on until all was decided.
+fn looks(plans: &[SampledPlan], pairing: Pairing) -> Option<(u32, bool)> {
+    let [plan] = plans else { return None };
+    if pairing != Pairing::WithinRounds || !plan.plan.measure.until_decided {
+        return None;
+    }
+    let done = plan.runs.iter().map(|run| run.key.round + 1).max().unwrap_or(0);
+    // An end that the verdicts made gives the last look no more to spend: they looked.
+    let has_ended = matches!(plan.ended, Some(PlanEnd::Complete | PlanEnd::Budget));
+    Some((done, has_ended))
+}
+
+fn looked_at(done: u32, has_ended: bool) -> Vec<u32> {
+    Schedule::default().looks_at(done, has_ended).iter().map(|look| look.rounds).collect()
+}
+
+/// Puts the verdicts into the cells of all sides but the first: of each side one family.
+fn judge(
+    tables: &mut [WorkTable],
+    works: &[Gathered],
+    question: &Question,
+    floors: &Floors,
+    (pairing, looks): (Pairing, Option<(u32, bool)>),
+) {
+    let family = Family::new(question.sides.len() - 1, question.seed);
+    for side in 1..question.sides.len() {
+        let mut comparisons = Vec::new();
+        for (block, (table, work)) in tables.iter().zip(works).enumerate() {
+            for (set, row) in
+                table.sets.iter().flat_map(|set| set.rows.iter().map(move |row| (set, row)))
+            {
+                comparisons.push(stats::Comparison {
+                    block,
+                    baseline: &row.cells[0].values,
+                    variant: &row.cells[side].values,
+                    direction: row.direction,
+                    margin: question.margin_of(&table.label, &set.name, &row.metric),
+                    floor: floors.of_metric(work, &set.name, &row.metric),
+                    paired: pairing == Pairing::WithinRounds,
+                });
+            }
+        }
+        let judged: Vec<Judged> = match looks {
+            None => stats::judge(&comparisons, &family),
+            Some((done, has_ended)) => {
+                stats::replay(&comparisons, &family, Schedule::default(), done, has_ended)
+            }
+        };
+        let rows = tables.iter_mut().flat_map(|work| &mut work.sets).flat_map(|set| &mut set.rows);
+        for (row, judged) in rows.zip(judged) {
+            row.cells[side].judged = Some(judged);
+        }
+    }
+}
+
+/// What this machine's own A/A plans resolve, as a ratio's distance from 1.
+struct Floors<'a> {
+    works: Vec<(Gathered<'a>, FloorsOfWork)>,
+}
+
+/// By worker set and metric.
+type FloorsOfWork = BTreeMap<(String, String), f64>;
+
+impl<'a> Floors<'a> {
+    fn of(plans: &'a [SampledPlan]) -> Floors<'a> {
+        let mut works = Vec::new();
+        for plan in plans {
+            let sides: Vec<Selection> = plan
+                .plan
+                .variants
+                .iter()
+                .map(|variant| Selection::of_variant(&plan.id, &variant.name))
+                .collect();
+            for work in gather(std::slice::from_ref(plan), &sides) {
+                let floors = floors_of(&work);
+                works.push((work, floors));
+            }
+        }
+        Floors { works }
+    }
+
+    /// The newest word on it; 0 where there is none.
+    fn of_metric(&self, work: &Gathered, set: &str, metric: &str) -> f64 {
+        let same = |known: &&(Gathered, FloorsOfWork)| {
+            known.0.key.cell.work.label() == work.key.cell.work.label()
+                && super::work::WorkKey { variant: None, ..known.0.key }
+                    .difference(&super::work::WorkKey { variant: None, ..work.key })
+                    .is_none()
+        };
+        let found = self.works.iter().rev().find(same);
+        let key = (set.to_string(), metric.to_string());
+        found.and_then(|(_, floors)| floors.get(&key)).copied().unwrap_or(0.0)
+    }
+}
+
+/// Of the first two sides, which do the same: how far from 1 the interval of their ratio goes.
+fn floors_of(work: &Gathered) -> FloorsOfWork {
+    let mut floors = BTreeMap::new();
+    let [Some(first), Some(again), ..] = work.sides.as_slice() else { return floors };
+    for series in &first.series {
+        let other = again.series.iter().find(|own| own.is_of(series));
+        let ratio = other.map(|other| stats::paired_ratio(&series.values, &other.values));
+        if let Some(Ok(ratio)) = ratio
+            && let Some(interval) = ratio.interval
+        {
+            let floor = interval.high.max(1.0 / interval.low) - 1.0;
+            floors.insert((series.set.to_string(), series.metric.to_string()), floor);
+        }
+    }
+    floors
+}

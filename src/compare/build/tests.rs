@@ -1,0 +1,543 @@
+//! Tests of comparisons of invented plans: what is gathered, refused, remarked and judged.
+
+use super::*;
+use crate::compare::testing::{environment, plan, rounds, run, run_of, work};
+use crate::compare::{select, testing};
+use crate::model::{EnvironmentHead, Placement, PlanHead, Unit, Value};
+use crate::stats::Why;
+
+fn heads(plans: &[SampledPlan]) -> Vec<PlanHead> {
+    let head = |plan: &SampledPlan| PlanHead {
+        id: plan.id.clone(),
+        title: String::new(),
+        backend: plan.backend.clone(),
+        started_unix_ns: plan.started_unix_ns,
+        ended: plan.ended,
+        environments: plan
+            .environments
+            .iter()
+            .map(|environment| EnvironmentHead {
+                hostname: environment.hostname.clone(),
+                kernel_release: environment.kernel_release.clone(),
+                boot_id: environment.boot_id.clone(),
+            })
+            .collect(),
+        variants: plan.plan.variants.iter().map(|variant| variant.name.clone()).collect(),
+        aa: plan.plan.aa,
+    };
+    plans.iter().rev().map(head).collect()
+}
+
+/// The question that a user asks by these words; `plans` are oldest first.
+fn asked(plans: &[SampledPlan], sides: &[&str]) -> Question {
+    let sides: Vec<String> = sides.iter().map(|side| side.to_string()).collect();
+    Question::new(select(&sides, &heads(plans)).unwrap(), "schedlab compare".to_string())
+}
+
+fn compared(plans: &[SampledPlan], sides: &[&str]) -> Comparison {
+    compare(plans, &[], &asked(plans, sides))
+}
+
+fn rows(comparison: &Comparison) -> impl Iterator<Item = (String, &Row)> {
+    comparison.works.iter().flat_map(|work| {
+        work.sets.iter().flat_map(move |set| {
+            let row = move |row| (format!("{}/{}", work.label, set.name), row);
+            set.rows.iter().map(row)
+        })
+    })
+}
+
+/// Work, set and metric of every row.
+fn names(comparison: &Comparison) -> Vec<String> {
+    rows(comparison).map(|(place, row)| format!("{place}/{}", row.metric)).collect()
+}
+
+/// The rounds of each side, of the row that a name ends in.
+fn rounds_of(comparison: &Comparison, name: &str) -> Vec<Vec<u32>> {
+    let find = |(place, row): &(String, &Row)| format!("{place}/{}", row.metric).ends_with(name);
+    let (_, row) = rows(comparison).find(find).expect(name);
+    let numbers = |cell: &Cell| cell.values.iter().map(|(round, _)| *round).collect();
+    row.cells.iter().map(numbers).collect()
+}
+
+fn verdict<'a>(comparison: &'a Comparison, metric: &str) -> &'a Verdict {
+    let (_, row) = rows(comparison).find(|(_, row)| row.metric == metric).expect(metric);
+    &row.cells[1].judged.as_ref().expect("a verdict").verdict
+}
+
+fn tens(factor: f64) -> SampledPlan {
+    rounds(plan("p1", 1, &["default", "batch"]), 0..10, &[1.0, factor])
+}
+
+#[test]
+fn variants_of_a_plan_have_verdicts_of_their_headlines() {
+    let comparison = compared(&[tens(1.1)], &["default", "batch"]);
+    assert_eq!(
+        names(&comparison),
+        ["web threads=4/web/throughput", "web threads=4/web/wakeup_p99"]
+    );
+    assert_eq!(verdict(&comparison, "throughput"), &Verdict::Better);
+    assert_eq!(verdict(&comparison, "wakeup_p99"), &Verdict::Worse);
+    let (_, row) = rows(&comparison).next().unwrap();
+    assert_eq!(row.cells[0].judged, None, "the baseline");
+    assert_eq!(row.cells[0].values[1], (1, 1000.0 * 1.004 * 1.0002));
+    let Ok(ratio) = row.cells[1].judged.unwrap().ratio else { panic!("{row:?}") };
+    assert!((ratio.ratio - 1.1).abs() < 0.001 && ratio.pairs == 10, "{ratio:?}");
+    let Comparison { method, works, refused, remarks, sides, command } = &comparison;
+    assert_eq!((method.pairing, method.family, method.margin), (Pairing::WithinRounds, 2, 0.02));
+    assert_eq!((refused.len(), remarks.len(), command.as_str()), (0, 0, "schedlab compare"));
+    let set = &works[0].sets[0];
+    assert_eq!((works[0].name.as_str(), set.workload.as_str()), ("web", "schbench"));
+    assert_eq!((works[0].axes[0].1.as_str(), set.ops.as_str()), ("4", "requests"));
+    assert_eq!((sides[1].runs, sides[1].boots), (10, Some(1)));
+    assert_eq!(sides[1].kernels, ["6.12.0"]);
+}
+
+#[test]
+fn the_baseline_is_the_side_named_first() {
+    let comparison = compared(&[tens(1.1)], &["batch", "default"]);
+    assert_eq!(verdict(&comparison, "throughput"), &Verdict::Worse);
+    assert_eq!(comparison.sides[0].label, "batch");
+}
+
+#[test]
+fn the_same_question_has_the_same_answer() {
+    let plans = [tens(1.004)];
+    assert_eq!(compared(&plans, &["default", "batch"]), compared(&plans, &["default", "batch"]));
+}
+
+#[test]
+fn more_is_judged_where_asked_for_and_the_family_counts_verdicts_alone() {
+    let plans = [rounds(work(plan("p1", 1, &["a", "b", "c"]), "chat", 2), 0..10, &[1.0; 3])];
+    let ask = |change: fn(&mut Question)| {
+        let mut question = asked(&plans, &["a", "b", "c"]);
+        change(&mut question);
+        compare(&plans, &[], &question)
+    };
+    // Two works, two sides beside the baseline.
+    let headlines = ask(|_| {});
+    assert_eq!((names(&headlines).len(), headlines.method.family), (4, 8));
+    let all = ask(|question| question.all_metrics = true);
+    assert_eq!((names(&all).len(), all.method.family), (8, 12), "neutral ones have no verdict");
+    assert!(matches!(verdict(&all, "switches"), Verdict::Unjudged(_)));
+    let chosen = ask(|question| question.metrics = vec!["chat*/web/*_max".to_string()]);
+    assert_eq!(names(&chosen), ["chat threads=2/web/wakeup_max"]);
+    assert_eq!(chosen.method.family, 2);
+    let none = ask(|question| question.metrics = vec!["nonesuch".to_string()]);
+    assert_eq!((none.works.len(), none.method.family), (2, 0));
+}
+
+#[test]
+fn each_metric_has_the_margin_of_the_last_pattern_that_names_it() {
+    let plans = [tens(1.01)];
+    let verdicts = |margin: f64, margins: &[(&str, f64)]| {
+        let mut question = asked(&plans, &["default", "batch"]);
+        question.margin = margin;
+        question.margins = margins.iter().map(|(name, by)| (name.to_string(), *by)).collect();
+        let comparison = compare(&plans, &[], &question);
+        assert_eq!(comparison.method.margins, question.margins);
+        let is_same = |metric| *verdict(&comparison, metric) == Verdict::Same;
+        (is_same("throughput"), is_same("wakeup_p99"))
+    };
+    assert_eq!(verdicts(0.02, &[]), (true, true));
+    assert_eq!(verdicts(0.005, &[]), (false, false));
+    assert_eq!(verdicts(0.02, &[("throughput", 0.005)]), (false, true));
+    assert_eq!(verdicts(0.005, &[("web/wakeup*", 0.02)]), (false, true));
+    assert_eq!(verdicts(0.02, &[("*", 0.005), ("throughput", 0.02)]), (true, false));
+    assert_eq!(verdicts(0.02, &[("throughput", 0.02), ("*", 0.005)]), (false, false));
+    assert_eq!(verdicts(0.02, &[("web threads=9/web/*", 0.005)]), (true, true));
+}
+
+#[test]
+fn too_few_rounds_decide_nothing() {
+    let few = rounds(plan("p1", 1, &["a", "b"]), 0..4, &[1.0, 2.0]);
+    let comparison = compared(&[few], &["a", "b"]);
+    let Verdict::Inconclusive { why: Why::TooFewRounds { least }, .. } =
+        verdict(&comparison, "throughput")
+    else {
+        panic!("{:?}", verdict(&comparison, "throughput"))
+    };
+    assert!(*least > 4);
+}
+
+/// What is changed in the second of two plans, and how it is told.
+type Change = (fn(&mut SampledPlan), &'static str);
+
+const CHANGES: &[Change] = &[
+    (|plan| plan.backend = "lab".to_string(), "the backend is local and lab"),
+    (|plan| plan.plan.measure.duration_ns *= 2, "the duration is 5s and 10s"),
+    (|plan| plan.plan.measure.warmup_ns = 0, "the warm-up is 1s and 0ns"),
+    (|plan| plan.plan.measure.window_ns /= 2, "the window is 1s and 500ms"),
+    (
+        |plan| {
+            for cell in &mut plan.cells {
+                cell.placement = Placement { cpus: "0-1".parse().ok(), ..Placement::default() };
+            }
+        },
+        "the placement differs",
+    ),
+    (|plan| plan.cells[0].variant.knobs = slice(), "the variant's knobs differ"),
+    (
+        |plan| {
+            let params = &mut plan.cells[0].work.sets[0].params;
+            params.insert("operations".to_string(), Value::Int(7));
+        },
+        "operations of web is 5 and 7",
+    ),
+    (|plan| plan.cells[0].work.sets[0].params.clear(), "operations of web is 5 and not there"),
+    (|plan| plan.cells[0].work.sets[0].count = 5, "the count of web is 4 and 5"),
+    (
+        |plan| plan.cells[0].work.sets[0].workload = "spin".to_string(),
+        "the workload of web is schbench and spin",
+    ),
+    (
+        |plan| plan.cells[0].work.sets[0].name = "other".to_string(),
+        "a worker set is called web and other",
+    ),
+    (
+        |plan| {
+            let set = plan.cells[0].work.sets[0].clone();
+            plan.cells[0].work.sets.push(set);
+        },
+        "it has 1 and 2 worker sets",
+    ),
+    (|plan| plan.cells[0].work.sets[0].knobs = slice(), "the kind or the knobs of web differ"),
+];
+
+fn slice() -> BTreeMap<String, Value> {
+    BTreeMap::from([("slice".to_string(), Value::DurationNs(3_000_000))])
+}
+
+fn two() -> [SampledPlan; 2] {
+    let one = |id, at| rounds(plan(id, at, &["default"]), 0..10, &[1.0]);
+    [one("p1", 1), one("p2", 2)]
+}
+
+#[test]
+fn the_same_work_of_two_plans_is_compared() {
+    let comparison = compared(&two(), &["p1", "p2"]);
+    assert_eq!(comparison.refused, [""; 0]);
+    assert_eq!(comparison.works[0].label, "web threads=4 [default]");
+    assert_eq!(comparison.method.pairing, Pairing::None);
+    assert_eq!(comparison.remarks.len(), 1, "{:?}", comparison.remarks);
+    assert!(comparison.remarks[0].starts_with("The sides were not measured in the same rounds"));
+}
+
+#[test]
+fn other_work_of_the_same_name_is_refused_by_what_differs() {
+    for (change, sentence) in CHANGES {
+        let [first, mut second] = two();
+        change(&mut second);
+        let comparison = compared(&[first, second], &["p1", "p2"]);
+        assert_eq!((comparison.works.len(), comparison.method.family), (0, 0), "{sentence}");
+        let told = comparison.refused.join("\n");
+        assert!(told.contains(sentence), "{sentence} is not in: {told}");
+        assert!(
+            told.contains("web threads=4 [default] of p1: not the same work as the other's: "),
+            "{told}"
+        );
+    }
+}
+
+/// By sides that are variants a variant's own knobs are what is compared, not a part of the work.
+#[test]
+fn knobs_of_variants_that_are_sides_may_differ() {
+    let mut plan = tens(1.0);
+    plan.cells[1].variant.knobs = slice();
+    assert_eq!(names(&compared(&[plan], &["default", "batch"])).len(), 2);
+}
+
+#[test]
+fn work_of_some_sides_alone_is_told() {
+    let one = |id, at, name| rounds(work(plan(id, at, &["default"]), name, 2), 0..10, &[1.0]);
+    let plans = [one("p1", 1, "chat"), one("p2", 2, "mail"), one("p3", 3, "mail")];
+    let comparison = compared(&plans, &["p1", "p2", "p3"]);
+    assert_eq!(comparison.works.len(), 1);
+    assert_eq!(
+        comparison.refused,
+        [
+            "mail threads=2 [default]: only p2 and p3 have runs of it",
+            "chat threads=2 [default]: only p1 has runs of it",
+        ]
+    );
+}
+
+#[test]
+fn a_metric_that_a_side_lacks_is_refused_and_the_others_are_not() {
+    let mut plan = plan("p1", 1, &["default", "batch"]);
+    for round in 0..10 {
+        run(&mut plan, round, 0, 1.0);
+        run_of(&mut plan, round, 1, &[("throughput", 1000.0)]);
+    }
+    let comparison = compared(&[plan], &["default", "batch"]);
+    assert_eq!(names(&comparison), ["web threads=4/web/throughput"]);
+    assert_eq!(comparison.refused, ["web threads=4, web, wakeup_p99: batch has no value of it"]);
+}
+
+#[test]
+fn a_metric_whose_unit_has_changed_is_another_one() {
+    let [first, mut second] = two();
+    second.metrics[1].unit = Unit::Count;
+    let comparison = compared(&[first, second], &["p1", "p2"]);
+    assert_eq!(names(&comparison), ["web threads=4 [default]/web/throughput"]);
+    assert_eq!(
+        comparison.refused,
+        [
+            "web threads=4 [default], web, wakeup_p99: p2 has no value of it",
+            "web threads=4 [default], web, wakeup_p99: p1 has no value of it",
+        ]
+    );
+}
+
+#[test]
+fn rounds_of_several_plans_are_counted_through_and_paired_where_all_sides_are_in_them() {
+    let one = |id, at, count, of| rounds(plan(id, at, &["default", "batch"]), 0..count, of);
+    let plans =
+        [one("p1", 1, 3, &[1.0, 1.1]), one("p2", 2, 2, &[2.0, 2.2]), one("p3", 3, 4, &[3.0, 3.3])];
+    let comparison = compared(&plans, &["variant=default,all", "variant=batch,all"]);
+    assert_eq!(comparison.method.pairing, Pairing::WithinRounds);
+    let through: Vec<u32> = (0..9).collect();
+    assert_eq!(rounds_of(&comparison, "throughput"), [through.clone(), through]);
+    let (_, row) = rows(&comparison).next().unwrap();
+    // The first of each plan: it is the oldest plan's that comes first.
+    let firsts: Vec<f64> = [0, 3, 5].map(|at: usize| row.cells[0].values[at].1.round()).to_vec();
+    assert_eq!(firsts, [1000.0, 2000.0, 3000.0]);
+    let ratio = row.cells[1].judged.unwrap().ratio.unwrap();
+    assert!((ratio.ratio - 1.1).abs() < 0.001, "paired: {ratio:?}");
+    assert_eq!(comparison.sides[0].plans, ["p1", "p2", "p3"]);
+    let newest = compared(&plans, &["variant=default,last:2", "variant=batch,last"]);
+    assert_eq!(newest.method.pairing, Pairing::None, "not the same plans");
+}
+
+#[test]
+fn a_run_that_is_missing_in_a_round_is_missing_there_alone() {
+    let mut plan = plan("p1", 1, &["default", "batch"]);
+    for round in 0..10 {
+        run(&mut plan, round, 0, 1.0);
+        if round != 4 {
+            run(&mut plan, round, 1, 1.5);
+        }
+    }
+    let comparison = compared(&[plan], &["default", "batch"]);
+    let rounds = rounds_of(&comparison, "throughput");
+    assert_eq!((rounds[0].len(), &rounds[1][3..5]), (10, &[3, 5][..]));
+    let (_, row) = rows(&comparison).next().unwrap();
+    assert_eq!(row.cells[1].judged.unwrap().ratio.unwrap().pairs, 9);
+    assert_eq!((comparison.sides[0].runs, comparison.sides[1].runs), (10, 9));
+}
+
+#[test]
+fn a_plan_that_has_not_ended_is_compared_as_far_as_it_went() {
+    let remarks = |ended| {
+        let mut plan = tens(1.1);
+        plan.ended = ended;
+        let comparison = compared(&[plan], &["default", "batch"]);
+        assert_eq!(verdict(&comparison, "throughput"), &Verdict::Better);
+        comparison.remarks
+    };
+    let sentence = "Not ended yet, or interrupted, and compared as far as it went: p1.";
+    assert_eq!(remarks(None), [sentence]);
+    assert_eq!(remarks(Some(PlanEnd::Interrupted)), [sentence]);
+    for ended in [PlanEnd::Complete, PlanEnd::Budget, PlanEnd::Decided] {
+        assert_eq!(remarks(Some(ended)), [""; 0]);
+    }
+}
+
+/// One plan of each kernel; each run of a plan is in the next of its boots.
+fn kernels(boots: &[(&str, &[Option<&str>])]) -> Vec<SampledPlan> {
+    let made = |(at, (kernel, boots)): (usize, &(&str, &[Option<&str>]))| {
+        let mut made = plan(&format!("p{at}"), at as u64, &["default"]);
+        made.environments.clear();
+        for (round, boot) in boots.iter().enumerate() {
+            made.environments.push(environment(kernel, "big", *boot));
+            run(&mut made, round as u32, 0, 1.0);
+        }
+        made
+    };
+    boots.iter().enumerate().map(made).collect()
+}
+
+#[test]
+fn boots_that_sides_do_not_share_are_told() {
+    let remark = |boots: &[(&str, &[Option<&str>])]| {
+        let plans = kernels(boots);
+        let sides: Vec<&str> = boots.iter().map(|(kernel, _)| *kernel).collect();
+        let remarks = compared(&plans, &sides).remarks;
+        let mut found = remarks.into_iter().filter(|remark| remark.starts_with("Boot-to-boot"));
+        let told = found.next();
+        assert_eq!(found.next(), None, "told once");
+        told
+    };
+    let (a, b, c) = (Some("a"), Some("b"), Some("c"));
+    let (d, e, f) = (Some("d"), Some("e"), Some("f"));
+    assert_eq!(
+        remark(&[("6.1", &[a]), ("6.2", &[b])]).as_deref(),
+        Some(
+            "Boot-to-boot variation is not covered: 6.1 was measured in one boot and 6.2 in one \
+             boot. To cover it, reboot into each in turn, 3 times or more, run the plan each \
+             time, and compare all of these plans."
+        )
+    );
+    let told = remark(&[("6.1", &[a, b, c]), ("6.2", &[d, e, d])]).unwrap();
+    assert!(told.contains("6.1 was measured in 3 boots and 6.2 in 2 boots"), "{told}");
+    assert_eq!(remark(&[("6.1", &[a, b, c]), ("6.2", &[d, e, f])]), None, "enough of them");
+    assert_eq!(remark(&[("6.1", &[a, b]), ("6.2", &[b])]), None, "one is shared");
+    assert_eq!(remark(&[("6.1", &[a]), ("6.2", &[None])]), None, "nothing is known");
+    let told = remark(&[("6.1", &[a]), ("6.2", &[None]), ("6.3", &[b])]).unwrap();
+    assert!(told.contains("6.1 was measured in one boot and 6.3 in one boot"), "{told}");
+    let boots = |boots: &[Option<&str>]| {
+        compared(&kernels(&[("6.1", boots), ("6.2", boots)]), &["6.1", "6.2"])
+    };
+    assert_eq!(boots(&[a, b, a]).sides[0].boots, Some(2));
+    assert_eq!(boots(&[a, None]).sides[0].boots, None);
+}
+
+/// A plan that was resumed under another kernel has both.
+#[test]
+fn of_a_resumed_plan_each_kernel_has_its_own_runs() {
+    let mut resumed = rounds(plan("p1", 1, &["default"]), 0..6, &[1.0]);
+    resumed.environments.push(environment("6.13.0", "big", Some("boot-2")));
+    let resumed = rounds(resumed, 6..10, &[1.0]);
+    let sides = ["variant=default,kernel=6.12.0", "variant=default,kernel=6.13.0"];
+    let comparison = compared(&[resumed], &sides);
+    let own = |range: std::ops::Range<u32>| range.collect::<Vec<u32>>();
+    assert_eq!(rounds_of(&comparison, "throughput"), [own(0..6), own(6..10)]);
+    assert_eq!(comparison.sides[1].kernels, ["6.13.0"]);
+    assert_eq!(comparison.method.pairing, Pairing::None, "their rounds are not the same");
+}
+
+#[test]
+fn figures_that_are_invented_are_told() {
+    let mut plan = tens(1.0);
+    plan.backend = "null".to_string();
+    let remarks = compared(&[plan], &["default", "batch"]).remarks;
+    assert_eq!(remarks, ["The backend null invents its figures."]);
+}
+
+#[test]
+fn a_side_of_several_variants_is_refused_and_not_mixed() {
+    let [first, second] = [("p1", 1), ("p2", 2)]
+        .map(|(id, at)| rounds(plan(id, at, &["a", "b", "c"]), 0..10, &[1.0, 1.1, 1.2]));
+    let plans = [first, second];
+    let comparison = compared(&plans, &["variant=a", "variant=*,p2"]);
+    assert_eq!(comparison.works.len(), 0);
+    assert_eq!(
+        comparison.refused,
+        ["web threads=4 of variant=*,p2 mixes the variants a, b, c: name one of them"]
+    );
+    // A side that tells no variant, beside one that does.
+    let comparison = compared(&plans, &["p1,a", "p2"]);
+    assert_eq!(
+        comparison.refused,
+        ["web threads=4 of p2 mixes the variants a, b, c: name one of them"]
+    );
+    // One name, two meanings.
+    let [first, mut second] = plans;
+    second.cells[1].variant.knobs = slice();
+    let comparison = compared(&[first, second], &["variant=a,all", "variant=b,all"]);
+    assert_eq!(comparison.works.len(), 0);
+    assert_eq!(
+        comparison.refused,
+        ["web threads=4 of variant=b,all: the knobs of b differ from plan to plan"]
+    );
+}
+
+fn floor(floors: &[SampledPlan], plan: &SampledPlan, metric: &str) -> f64 {
+    let question = asked(std::slice::from_ref(plan), &["default", "batch"]);
+    let works = gather(std::slice::from_ref(plan), &question.sides);
+    Floors::of(floors).of_metric(&works[0], "web", metric)
+}
+
+fn aa(id: &str, at: u64, ratio: f64) -> SampledPlan {
+    let mut made = rounds(plan(id, at, &["default", "default-again"]), 0..10, &[1.0, ratio]);
+    made.plan.aa = true;
+    made
+}
+
+#[test]
+fn floors_are_of_the_newest_aa_plan_of_the_same_work() {
+    let near = |floor: f64, expected: f64| (floor - expected).abs() < 0.001;
+    let own = tens(1.1);
+    let [old, new] = [aa("p2", 2, 1.05), aa("p3", 3, 1.03)];
+    assert_eq!(floor(&[], &own, "throughput"), 0.0);
+    assert!(near(floor(std::slice::from_ref(&old), &own, "throughput"), 0.05));
+    let two = [old.clone(), new.clone()];
+    assert!(near(floor(&two, &own, "throughput"), 0.03), "{}", floor(&two, &own, "throughput"));
+    assert!(near(floor(&two, &own, "wakeup_p99"), 0.03));
+    assert_eq!(floor(&two, &own, "nonesuch"), 0.0);
+    // Below 1 it is as far from it as above.
+    let down = floor(&[aa("p2", 2, 1.0 / 1.05)], &own, "throughput");
+    assert!(near(down, 0.05), "{down}");
+    // The newer one did other work.
+    let mut other = new;
+    other.plan.measure.duration_ns *= 2;
+    assert!(near(floor(&[old, other], &own, "throughput"), 0.05));
+}
+
+fn until_decided(ratio: f64, count: u32, ended: Option<PlanEnd>) -> Comparison {
+    let mut plan = rounds(plan("p1", 1, &["default", "batch"]), 0..count, &[1.0, ratio]);
+    plan.plan.measure.until_decided = true;
+    plan.ended = ended;
+    compared(&[plan], &["default", "batch"])
+}
+
+#[test]
+fn a_plan_until_decided_is_judged_by_looks() {
+    let looks = |count, ended| until_decided(1.1, count, ended).method.looks.unwrap();
+    assert_eq!(looks(7, None), [0; 0]);
+    assert_eq!(looks(12, None), [8, 10]);
+    assert_eq!(looks(12, Some(PlanEnd::Interrupted)), [8, 10]);
+    assert_eq!(looks(12, Some(PlanEnd::Budget)), [8, 10, 12]);
+    assert_eq!(looks(12, Some(PlanEnd::Complete)), [8, 10, 12]);
+    assert_eq!(looks(13, Some(PlanEnd::Decided)), [8, 10, 13]);
+    let decided = until_decided(1.1, 12, None);
+    let (_, row) = rows(&decided).next().unwrap();
+    assert_eq!(row.cells[1].judged.unwrap().decided_at, Some(8));
+    assert_eq!(compared(&[tens(1.1)], &["default", "batch"]).method.looks, None);
+}
+
+/// What decided the end looked at the figures, so the end gives no look more to spend.
+#[test]
+fn verdicts_after_the_end_of_a_plan_that_was_decided_are_those_that_ended_it() {
+    // Of 256 ways to flip signs 8 are as far out: p is 3.1 %, more than half of 5 %.
+    let nearly = |ended| {
+        let mut plan = plan("p1", 1, &["default", "batch"]);
+        for round in 0..8 {
+            run(&mut plan, round, 0, 1.0);
+            run(&mut plan, round, 1, if round < 6 { 1.01 } else { 0.997 });
+        }
+        plan.plan.measure.until_decided = true;
+        plan.ended = ended;
+        let plans = [plan];
+        let mut question = asked(&plans, &["default", "batch"]);
+        question.margin = 0.001;
+        *verdict(&compare(&plans, &[], &question), "throughput")
+    };
+    for ended in [None, Some(PlanEnd::Interrupted), Some(PlanEnd::Decided)] {
+        assert!(matches!(nearly(ended), Verdict::Inconclusive { .. }), "{ended:?}");
+    }
+    for ended in [Some(PlanEnd::Budget), Some(PlanEnd::Complete)] {
+        assert_eq!(nearly(ended), Verdict::Better, "{ended:?}");
+    }
+}
+
+#[test]
+fn looks_are_at_variants_of_one_plan_alone() {
+    let plans = [("p1", 1), ("p2", 2)].map(|(id, at)| {
+        let mut one = rounds(plan(id, at, &["a", "b"]), 0..10, &[1.0, 1.1]);
+        one.plan.measure.until_decided = true;
+        one
+    });
+    let looks = |plans: &[SampledPlan], sides: &[&str]| compared(plans, sides).method.looks;
+    assert_eq!(looks(&plans[..1], &["a", "b"]), Some(vec![8, 10]));
+    assert_eq!(looks(&plans, &["p1", "p2"]), None);
+    assert_eq!(looks(&plans, &["variant=a,all", "variant=b,all"]), None);
+}
+
+#[test]
+fn nothing_measured_is_nothing_to_compare() {
+    let comparison = compared(&[testing::plan("p1", 1, &["a", "b"])], &["a", "b"]);
+    assert_eq!((comparison.works.len(), comparison.method.family), (0, 0));
+    assert_eq!((comparison.sides[0].runs, comparison.sides[0].boots), (0, Some(0)));
+    assert_eq!(comparison.refused, [""; 0]);
+}

@@ -1,0 +1,214 @@
+//! The values of each side, by work, worker set and metric.
+//!
+//! Input: sampled plans and selections. Output: [`Gathered`], not yet compared. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::{Cell, Direction, SampledPlan, Unit, Variant};
+
+use super::select::{Selection, boot_of, matches};
+use super::work::WorkKey;
+use super::{Pairing, Side};
+
+/// One work with the values of all sides that have it.
+pub struct Gathered<'a> {
+    pub key: WorkKey<'a>,
+    /// By side; `None` where it has no run of this work.
+    pub sides: Vec<Option<Values<'a>>>,
+}
+
+/// Of one side: values by `(set, metric)`, in the order in which runs tell them.
+#[derive(Default)]
+pub struct Values<'a> {
+    pub runs: usize,
+    /// Those whose runs are in it, each once, as its plan has it.
+    pub variants: Vec<&'a Variant>,
+    pub series: Vec<Series<'a>>,
+}
+
+pub struct Series<'a> {
+    pub set: &'a str,
+    pub metric: &'a str,
+    pub unit: Unit,
+    pub direction: Direction,
+    pub ops: &'a str,
+    /// `(round, value)`: rounds of several plans are counted through.
+    pub values: Vec<(u32, f64)>,
+}
+
+impl Series<'_> {
+    /// Whether both have values of one metric. A unit that has changed makes it another one.
+    pub fn is_of(&self, other: &Series) -> bool {
+        (self.set, self.metric, self.unit) == (other.set, other.metric, other.unit)
+            && self.direction == other.direction
+    }
+}
+
+/// Whether the sides were measured in the same rounds: all in the same plans.
+pub fn pairing(selections: &[Selection]) -> Pairing {
+    let all_alike = selections.windows(2).all(|pair| pair[0].is_of_the_runs_of(&pair[1]));
+    let told_apart = selections.iter().all(|selection| selection.variant.is_some());
+    if all_alike && told_apart { Pairing::WithinRounds } else { Pairing::None }
+}
+
+/// The works of all sides, in the order of the newest plan that has them.
+pub fn gather<'a>(plans: &'a [SampledPlan], selections: &[Selection]) -> Vec<Gathered<'a>> {
+    let by_variant = selections.iter().all(|selection| selection.variant.is_none());
+    let mut works: Vec<Gathered> = Vec::new();
+    let mut first_round = vec![0u32; plans.len()];
+    for (at, plan) in plans.iter().enumerate().skip(1) {
+        first_round[at] = first_round[at - 1] + rounds(&plans[at - 1]);
+        debug_assert!(plan.started_unix_ns >= plans[at - 1].started_unix_ns);
+    }
+    for (plan, first_round) in plans.iter().zip(first_round).rev() {
+        for cell in &plan.cells {
+            let variant = by_variant.then_some(&cell.variant);
+            let key = WorkKey { plan, cell, variant };
+            for (side, selection) in selections.iter().enumerate() {
+                let wanted = selection.variant.as_ref();
+                let is_of = wanted.is_none_or(|wanted| matches(wanted, &cell.variant.name));
+                if is_of && selection.plans.contains(&plan.id) {
+                    let values = take(plan, cell, first_round, selection);
+                    add(&mut works, key, side, selections.len(), values);
+                }
+            }
+        }
+    }
+    works
+}
+
+fn rounds(plan: &SampledPlan) -> u32 {
+    plan.runs.iter().map(|run| run.key.round + 1).max().unwrap_or(0)
+}
+
+/// The values of one cell, of runs that the selection takes.
+fn take<'a>(
+    plan: &'a SampledPlan,
+    cell: &'a Cell,
+    first_round: u32,
+    selection: &Selection,
+) -> Values<'a> {
+    let mut values = Values { variants: vec![&cell.variant], ..Values::default() };
+    let mut place: BTreeMap<u32, usize> = BTreeMap::new();
+    for (at, run) in plan.runs.iter().enumerate() {
+        let environment = &plan.environments[run.environment as usize];
+        if run.key.cell != cell.index
+            || !selection.takes(&environment.kernel_release, &environment.hostname)
+        {
+            continue;
+        }
+        values.runs += 1;
+        for sampled in plan.values_of(at) {
+            let metric = &plan.metrics[sampled.metric as usize];
+            let series = *place.entry(sampled.metric).or_insert_with(|| {
+                values.series.push(Series {
+                    set: &metric.set,
+                    metric: &metric.name,
+                    unit: metric.unit,
+                    direction: metric.direction,
+                    ops: &metric.ops,
+                    values: Vec::new(),
+                });
+                values.series.len() - 1
+            });
+            values.series[series].values.push((first_round + run.key.round, sampled.value));
+        }
+    }
+    values.series.iter_mut().for_each(|series| series.values.sort_unstable_by_key(|(r, _)| *r));
+    values
+}
+
+/// Puts the values of a cell to the work that they are of.
+fn add<'a>(
+    works: &mut Vec<Gathered<'a>>,
+    key: WorkKey<'a>,
+    side: usize,
+    sides: usize,
+    values: Values<'a>,
+) {
+    if values.runs == 0 {
+        return;
+    }
+    let same = |work: &&mut Gathered| {
+        work.key.label() == key.label() && work.key.difference(&key).is_none()
+    };
+    let work = match works.iter_mut().find(same) {
+        Some(work) => work,
+        None => {
+            let none = std::iter::repeat_with(|| None).take(sides).collect();
+            works.push(Gathered { key, sides: none });
+            works.last_mut().expect("one was pushed")
+        }
+    };
+    match &mut work.sides[side] {
+        Some(known) => known.append(values),
+        empty => *empty = Some(values),
+    }
+}
+
+impl<'a> Values<'a> {
+    fn append(&mut self, more: Values<'a>) {
+        self.runs += more.runs;
+        for variant in more.variants {
+            if !self.variants.contains(&variant) {
+                self.variants.push(variant);
+            }
+        }
+        for series in more.series {
+            let known = self.series.iter_mut().find(|known| known.is_of(&series));
+            match known {
+                // Plans come newest first, their rounds ascend.
+                Some(known) => {
+                    known.values.splice(0..0, series.values);
+                }
+                None => self.series.push(series),
+            }
+        }
+    }
+}
+
+/// The boots in which runs were made, by id; `None` where some run does not know.
+pub type Boots = Option<BTreeSet<String>>;
+
+/// What the runs of a selection have in common, for the head of a report.
+pub fn side(plans: &[SampledPlan], selection: &Selection) -> (Side, Boots) {
+    let mut side = Side { label: selection.label.clone(), ..Side::default() };
+    let mut boots = Some(BTreeSet::new());
+    for plan in plans.iter().filter(|plan| selection.plans.contains(&plan.id)) {
+        let mut sessions = BTreeSet::new();
+        for run in &plan.runs {
+            let cell = plan.cells.iter().find(|cell| cell.index == run.key.cell);
+            let variant = cell.map_or("", |cell| &cell.variant.name);
+            let environment = &plan.environments[run.environment as usize];
+            let is_of = selection.variant.as_ref().is_none_or(|wanted| matches(wanted, variant))
+                && selection.takes(&environment.kernel_release, &environment.hostname);
+            if is_of {
+                side.runs += 1;
+                sessions.insert(run.environment);
+            }
+        }
+        for session in &sessions {
+            let environment = &plan.environments[*session as usize];
+            once(&mut side.kernels, &environment.kernel_release);
+            once(&mut side.machines, &environment.hostname);
+            match (boot_of(&environment.boot_id), &mut boots) {
+                (Some(boot), Some(boots)) => {
+                    boots.insert(boot.to_string());
+                }
+                _ => boots = None,
+            }
+        }
+        if !sessions.is_empty() {
+            once(&mut side.plans, &plan.id);
+            once(&mut side.backends, &plan.backend);
+        }
+    }
+    side.boots = boots.as_ref().map(BTreeSet::len);
+    (side, boots)
+}
+
+fn once(list: &mut Vec<String>, text: &str) {
+    if !list.iter().any(|known| known == text) {
+        list.push(text.to_string());
+    }
+}

@@ -1,0 +1,311 @@
+//! Which stored runs a side of a comparison is made of.
+//!
+//! Input: what the user wrote and the heads of stored plans. Output: for each side its plans
+//! and what its runs must be like. Pure.
+//!
+//! A side is written as terms with commas between: `KEY=VALUE`, or a word alone that is `last`,
+//! `last:N`, `all`, or the name of a variant, of a kernel or of a machine, or the beginning of
+//! a plan's id. In values `*` stands for anything.
+
+#[cfg(test)]
+mod tests;
+
+use crate::model::{PlanHead, Reading};
+
+/// A side, resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selection {
+    /// As the user wrote it.
+    pub label: String,
+    /// Ids, oldest first.
+    pub plans: Vec<String>,
+    pub variant: Option<String>,
+    kernel: Option<String>,
+    machine: Option<String>,
+}
+
+impl Selection {
+    /// Whether runs made on this kernel and machine are of this side.
+    pub fn takes(&self, kernel_release: &str, hostname: &str) -> bool {
+        let fits = |pattern: &Option<String>, text| {
+            pattern.as_ref().is_none_or(|pattern| matches(pattern, text))
+        };
+        fits(&self.kernel, kernel_release) && fits(&self.machine, hostname)
+    }
+
+    /// Whether both take the same runs, but for the variant.
+    pub fn is_of_the_runs_of(&self, other: &Selection) -> bool {
+        (&self.plans, &self.kernel, &self.machine) == (&other.plans, &other.kernel, &other.machine)
+    }
+
+    /// All of one plan.
+    pub fn of_plan(plan: &str) -> Selection {
+        let label = plan.to_string();
+        let plans = vec![label.clone()];
+        Selection { label, plans, variant: None, kernel: None, machine: None }
+    }
+
+    /// One variant of one plan.
+    pub fn of_variant(plan: &str, variant: &str) -> Selection {
+        Selection {
+            label: variant.to_string(),
+            plans: vec![plan.to_string()],
+            variant: Some(variant.to_string()),
+            kernel: None,
+            machine: None,
+        }
+    }
+}
+
+/// Why a side means nothing: what was seen, and a hint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misselected {
+    pub message: String,
+    pub hint: String,
+}
+
+/// What was written for one side.
+#[derive(Debug, Clone, Default)]
+struct Terms {
+    newest: Option<usize>,
+    plan: Option<String>,
+    variant: Option<String>,
+    kernel: Option<String>,
+    machine: Option<String>,
+    backend: Option<String>,
+    since_unix_ns: Option<u64>,
+    until_unix_ns: Option<u64>,
+}
+
+const KEYS: &str = "variant, kernel, machine, plan, backend, since, until";
+
+/// The sides that `texts` name. `heads` are all stored plans, newest first.
+pub fn select(texts: &[String], heads: &[PlanHead]) -> Result<Vec<Selection>, Misselected> {
+    if heads.is_empty() {
+        return Err(wrong("nothing is stored yet".to_string(), "schedlab run quick"));
+    }
+    let terms: Vec<Terms> = texts.iter().map(|text| read(text, heads)).collect::<Result<_, _>>()?;
+    // Sides that are variants and nothing else are of one plan: the newest that has them all.
+    let variants: Vec<&str> = terms
+        .iter()
+        .filter(|terms| terms.is_variant())
+        .filter_map(|t| t.variant.as_deref())
+        .collect();
+    let common = heads.iter().find(|head| {
+        variants.iter().all(|variant| head.variants.iter().any(|name| matches(variant, name)))
+    });
+    let sides = texts.iter().zip(&terms);
+    sides.map(|(text, terms)| selection(text, terms, heads, common)).collect()
+}
+
+fn selection(
+    text: &str,
+    terms: &Terms,
+    heads: &[PlanHead],
+    common: Option<&PlanHead>,
+) -> Result<Selection, Misselected> {
+    let shown = text.escape_default();
+    let plans: Vec<String> = if terms.is_variant() {
+        let Some(head) = common else {
+            let message = format!("no stored plan has `{shown}` together with the other variants");
+            return Err(wrong(message, "schedlab list runs"));
+        };
+        vec![head.id.clone()]
+    } else {
+        let newest = heads.iter().filter(|head| terms.take(head)).map(|head| head.id.clone());
+        let mut plans: Vec<String> = newest.take(terms.newest.unwrap_or(usize::MAX)).collect();
+        plans.reverse();
+        plans
+    };
+    if plans.is_empty() {
+        return Err(wrong(format!("no stored plan is `{shown}`"), "schedlab list runs"));
+    }
+    Ok(Selection {
+        label: text.to_string(),
+        plans,
+        variant: terms.variant.clone(),
+        kernel: terms.kernel.clone(),
+        machine: terms.machine.clone(),
+    })
+}
+
+impl Terms {
+    /// Adds a further term; fails with what would be there twice.
+    fn add(&mut self, more: Terms) -> Result<(), &'static str> {
+        fill(&mut self.newest, more.newest, "plans")?;
+        fill(&mut self.plan, more.plan, "plan")?;
+        fill(&mut self.variant, more.variant, "variant")?;
+        fill(&mut self.kernel, more.kernel, "kernel")?;
+        fill(&mut self.machine, more.machine, "machine")?;
+        fill(&mut self.backend, more.backend, "backend")?;
+        fill(&mut self.since_unix_ns, more.since_unix_ns, "since")?;
+        fill(&mut self.until_unix_ns, more.until_unix_ns, "until")
+    }
+
+    /// Nothing but a variant.
+    fn is_variant(&self) -> bool {
+        let Terms { newest, plan, variant, kernel, machine, backend, since_unix_ns, until_unix_ns } =
+            self;
+        variant.is_some()
+            && newest.is_none()
+            && [plan, kernel, machine, backend].iter().all(|term| term.is_none())
+            && since_unix_ns.or(*until_unix_ns).is_none()
+    }
+
+    fn take(&self, head: &PlanHead) -> bool {
+        let is = |pattern: &Option<String>, text: &str| {
+            pattern.as_ref().is_none_or(|pattern| matches(pattern, text))
+        };
+        let started = head.started_unix_ns;
+        self.plan.as_ref().is_none_or(|plan| begins(plan, &head.id))
+            && is(&self.backend, &head.backend)
+            && self.since_unix_ns.is_none_or(|since| started >= since)
+            && self.until_unix_ns.is_none_or(|until| started < until)
+            && (self.variant.is_none() || head.variants.iter().any(|name| is(&self.variant, name)))
+            && head.environments.iter().any(|environment| {
+                is(&self.kernel, &environment.kernel_release)
+                    && is(&self.machine, &environment.hostname)
+            })
+    }
+}
+
+fn read(text: &str, heads: &[PlanHead]) -> Result<Terms, Misselected> {
+    let mut all = Terms::default();
+    for term in text.split(',').map(str::trim) {
+        let mut terms = Terms::default();
+        match term.split_once('=') {
+            Some((key, value)) => put(&mut terms, key.trim(), value.trim())?,
+            None => put_word(&mut terms, term, heads)?,
+        }
+        all.add(terms).map_err(|what| {
+            let message = format!("`{}` names its {what} twice", text.escape_default());
+            wrong(message, "schedlab compare default batch")
+        })?;
+    }
+    Ok(all)
+}
+
+/// Puts `more` where nothing is yet.
+fn fill<T>(slot: &mut Option<T>, more: Option<T>, what: &'static str) -> Result<(), &'static str> {
+    if slot.is_some() && more.is_some() {
+        return Err(what);
+    }
+    *slot = more.or(slot.take());
+    Ok(())
+}
+
+fn put(terms: &mut Terms, key: &str, value: &str) -> Result<(), Misselected> {
+    let shown = value.escape_default();
+    if value.is_empty() {
+        let message = format!("`{}=` names nothing", key.escape_default());
+        return Err(wrong(message, "schedlab compare default batch"));
+    }
+    let slot = match key {
+        "variant" => &mut terms.variant,
+        "kernel" => &mut terms.kernel,
+        "machine" => &mut terms.machine,
+        "backend" => &mut terms.backend,
+        "plan" => match newest(value)? {
+            Some(count) => {
+                terms.newest = Some(count);
+                return Ok(());
+            }
+            None => &mut terms.plan,
+        },
+        "since" | "until" => {
+            let moment = moment(value).ok_or_else(|| {
+                let message = format!("`{key}={shown}` is no date");
+                wrong(message, "schedlab compare since=2026-11-01 until=2026-11-01")
+            })?;
+            let slot =
+                if key == "since" { &mut terms.since_unix_ns } else { &mut terms.until_unix_ns };
+            *slot = Some(moment);
+            return Ok(());
+        }
+        _ => {
+            let message = format!("`{}` is none of {KEYS}", key.escape_default());
+            return Err(wrong(message, "schedlab compare kernel=6.1.* kernel=6.12.*"));
+        }
+    };
+    *slot = Some(value.to_string());
+    Ok(())
+}
+
+/// A word alone, by what the stored plans have of that name.
+fn put_word(terms: &mut Terms, word: &str, heads: &[PlanHead]) -> Result<(), Misselected> {
+    if let Some(count) = newest(word)? {
+        terms.newest = Some(count);
+        return Ok(());
+    }
+    let any = |has: &dyn Fn(&PlanHead) -> bool| !word.is_empty() && heads.iter().any(has);
+    let word_is = |text: &str| matches(word, text);
+    let slot = if any(&|head| head.variants.iter().any(|name| word_is(name))) {
+        &mut terms.variant
+    } else if any(&|head| head.environments.iter().any(|of| word_is(&of.kernel_release))) {
+        &mut terms.kernel
+    } else if any(&|head| head.environments.iter().any(|of| word_is(&of.hostname))) {
+        &mut terms.machine
+    } else if any(&|head| begins(word, &head.id)) {
+        &mut terms.plan
+    } else {
+        let shown = word.escape_default();
+        let message = format!("no stored plan has a variant, kernel, machine or id `{shown}`");
+        return Err(wrong(message, "schedlab list runs"));
+    };
+    *slot = Some(word.to_string());
+    Ok(())
+}
+
+/// How many of the newest plans; `None` where the word says nothing of it.
+fn newest(word: &str) -> Result<Option<usize>, Misselected> {
+    match word {
+        "last" => return Ok(Some(1)),
+        "all" => return Ok(Some(usize::MAX)),
+        _ => {}
+    }
+    let Some(count) = word.strip_prefix("last:") else { return Ok(None) };
+    match count.parse() {
+        Ok(count @ 1..) => Ok(Some(count)),
+        _ => {
+            let message = format!("`last:{}` names no number of plans", count.escape_default());
+            Err(wrong(message, "schedlab compare last --against last:10"))
+        }
+    }
+}
+
+/// The beginning of a day, or a moment of it, in UTC.
+fn moment(text: &str) -> Option<u64> {
+    let moment: jiff::civil::DateTime =
+        text.parse().ok().or_else(|| text.parse::<jiff::civil::Date>().ok().map(Into::into))?;
+    let zoned = moment.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
+    u64::try_from(zoned.timestamp().as_nanosecond()).ok()
+}
+
+/// Whether `pattern`, in which `*` stands for anything, is all of `text`.
+pub fn matches(pattern: &str, text: &str) -> bool {
+    let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(mut text) = text.strip_prefix(head) else { return false };
+    let (middle, tail) = rest.rsplit_once('*').unwrap_or(("", rest));
+    // The first place of each part leaves the most for the parts after it.
+    for part in middle.split('*') {
+        let Some((_, after)) = text.split_once(part) else { return false };
+        text = after;
+    }
+    text.ends_with(tail)
+}
+
+fn begins(pattern: &str, id: &str) -> bool {
+    matches(&format!("{pattern}*"), id)
+}
+
+fn wrong(message: String, hint: &str) -> Misselected {
+    Misselected { message, hint: hint.to_string() }
+}
+
+/// Boots of a plan's environments, `None` where one does not know.
+pub fn boot_of(boot_id: &Reading<String>) -> Option<&str> {
+    match boot_id {
+        Reading::Known(id) => Some(id),
+        Reading::Unknown(_) => None,
+    }
+}

@@ -1,0 +1,278 @@
+//! Tests of the sides: their words, what they mean, and what means nothing.
+
+use super::*;
+use crate::model::EnvironmentHead;
+
+const DAY_NS: u64 = 86_400_000_000_000;
+
+fn head(id: &str, day: u64, variants: &[&str], environments: &[(&str, &str)]) -> PlanHead {
+    let environments = environments.iter().map(|(kernel, machine)| EnvironmentHead {
+        hostname: machine.to_string(),
+        kernel_release: kernel.to_string(),
+        boot_id: Reading::Unknown("invented".to_string()),
+    });
+    PlanHead {
+        id: id.to_string(),
+        title: String::new(),
+        backend: if id.starts_with('n') { "null" } else { "local" }.to_string(),
+        started_unix_ns: day * DAY_NS,
+        ended: None,
+        environments: environments.collect(),
+        variants: variants.iter().map(|name| name.to_string()).collect(),
+        aa: false,
+    }
+}
+
+/// Five plans, newest first, of days 5 to 1 of January 1970, counted from 0.
+fn heads() -> Vec<PlanHead> {
+    vec![
+        head("p5", 5, &["default"], &[("6.12.1", "big")]),
+        head("n4", 4, &["default", "batch"], &[("null", "null")]),
+        head("p3", 3, &["default", "batch"], &[("6.1.7", "big"), ("6.12.0", "big")]),
+        head("p2", 2, &["default", "short slice"], &[("6.1.7", "small")]),
+        head("p1", 1, &["default", "batch"], &[("6.1.6", "big")]),
+    ]
+}
+
+fn of(texts: &[&str]) -> Result<Vec<Selection>, Misselected> {
+    let texts: Vec<String> = texts.iter().map(|text| text.to_string()).collect();
+    select(&texts, &heads())
+}
+
+/// The plans of one side.
+fn plans(text: &str) -> Vec<String> {
+    let mut sides = of(&[text]).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
+    assert_eq!(sides.len(), 1, "{text}");
+    sides.remove(0).plans
+}
+
+fn wrong_of(text: &str) -> (String, String) {
+    let wrong = of(&[text]).expect_err(text);
+    (wrong.message, wrong.hint)
+}
+
+#[test]
+fn a_side_is_written_by_words_and_terms() {
+    let cases: &[(&str, &[&str])] = &[
+        ("last", &["p5"]),
+        ("last:1", &["p5"]),
+        ("last:2", &["n4", "p5"]),
+        ("last:99", &["p1", "p2", "p3", "n4", "p5"]),
+        ("all", &["p1", "p2", "p3", "n4", "p5"]),
+        ("plan=last:2", &["n4", "p5"]),
+        ("plan=all", &["p1", "p2", "p3", "n4", "p5"]),
+        ("plan=p", &["p1", "p2", "p3", "p5"]),
+        ("plan=*3", &["p3"]),
+        ("p3", &["p3"]),
+        ("p", &["p1", "p2", "p3", "p5"]),
+        ("6.1.7", &["p2", "p3"]),
+        ("6.1.*", &["p1", "p2", "p3"]),
+        ("kernel=6.1*", &["p1", "p2", "p3", "p5"]),
+        ("small", &["p2"]),
+        ("machine=big", &["p1", "p3", "p5"]),
+        ("backend=null", &["n4"]),
+        ("backend=l*", &["p1", "p2", "p3", "p5"]),
+        // Newest of what the other terms leave, whichever stands first.
+        ("last,batch", &["n4"]),
+        ("variant=batch , last:2", &["p3", "n4"]),
+        ("kernel=6.1.*,last", &["p3"]),
+        ("variant=short slice,all", &["p2"]),
+        // Since includes its moment, until does not; both in UTC.
+        ("since=1970-01-04", &["p3", "n4", "p5"]),
+        ("until=1970-01-04", &["p1", "p2"]),
+        ("since=1970-01-03T00:00:00,until=1970-01-05T00:00:01", &["p2", "p3", "n4"]),
+        ("since=1970-01-03T00:00:01,until=1970-01-05", &["p3"]),
+        // Kernel and machine hold for one and the same environment.
+        ("kernel=6.12.*,machine=big", &["p3", "p5"]),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(plans(text), *expected, "{text}");
+    }
+}
+
+#[test]
+fn a_side_says_what_its_runs_must_be_like() {
+    let side = of(&["variant=b*,kernel=6.1.*,machine=big"]).unwrap().remove(0);
+    assert_eq!(side.label, "variant=b*,kernel=6.1.*,machine=big");
+    assert_eq!(side.variant.as_deref(), Some("b*"));
+    assert_eq!(side.plans, ["p1", "p3"]);
+    for (kernel, machine, expected) in [
+        ("6.1.7", "big", true),
+        ("6.12.0", "big", false),
+        ("6.1.7", "small", false),
+        ("6.1", "big", false),
+    ] {
+        assert_eq!(side.takes(kernel, machine), expected, "{kernel} {machine}");
+    }
+    let anything = of(&["last"]).unwrap().remove(0);
+    assert!(anything.variant.is_none() && anything.takes("any", "where"));
+}
+
+#[test]
+fn a_word_is_a_variant_before_a_kernel_before_a_machine_before_a_plan() {
+    let of_word = |word: &str, heads: &[PlanHead]| {
+        let side = select(&[format!("{word},all")], heads).unwrap().remove(0);
+        (side.variant.is_some(), side.kernel.is_some(), side.machine.is_some())
+    };
+    let mut heads = vec![
+        head("x", 4, &["x"], &[("x", "x")]),
+        head("b", 3, &["b"], &[("x", "x")]),
+        head("c", 2, &["c"], &[("c", "x")]),
+        head("x-id", 1, &["d"], &[("d", "d")]),
+    ];
+    assert_eq!(of_word("x", &heads), (true, false, false));
+    heads[0].variants[0] = "a".to_string();
+    assert_eq!(of_word("x", &heads), (false, true, false));
+    for head in &mut heads {
+        head.environments[0].kernel_release = "k".to_string();
+    }
+    assert_eq!(of_word("x", &heads), (false, false, true));
+    for head in &mut heads {
+        head.environments[0].hostname = "m".to_string();
+    }
+    assert_eq!(of_word("x", &heads), (false, false, false));
+    assert_eq!(select(&["x".to_string()], &heads).unwrap()[0].plans, ["x-id", "x"]);
+    // A key means what it says.
+    assert!(select(&["kernel=x".to_string()], &heads).is_err());
+}
+
+#[test]
+fn variants_alone_are_of_the_newest_plan_that_has_them_all() {
+    for (texts, expected) in [
+        (&["default"][..], "p5"),
+        (&["default", "batch"], "n4"),
+        (&["variant=batch", "default"], "n4"),
+        (&["default", "short slice"], "p2"),
+        (&["default", "short*"], "p2"),
+        // Sides that say more than a variant do not take part in it.
+        (&["default", "last,default"], "p5"),
+        (&["default", "batch,kernel=6.1.6"], "p5"),
+    ] {
+        assert_eq!(of(texts).unwrap()[0].plans, [expected], "{texts:?}");
+    }
+    let sides = of(&["default", "batch"]).unwrap();
+    assert_eq!(sides[0].plans, sides[1].plans);
+    let wrong = of(&["batch", "short slice"]).unwrap_err();
+    assert_eq!(wrong.message, "no stored plan has `batch` together with the other variants");
+    assert_eq!(wrong.hint, "schedlab list runs");
+}
+
+#[test]
+fn what_means_nothing_is_refused_with_a_hint() {
+    let none = "no stored plan has a variant, kernel, machine or id";
+    let dates = "schedlab compare since=2026-11-01 until=2026-11-01";
+    let newest = "schedlab compare last --against last:10";
+    let keys = "schedlab compare kernel=6.1.* kernel=6.12.*";
+    for (text, message, hint) in [
+        ("nonesuch", format!("{none} `nonesuch`"), "schedlab list runs"),
+        ("", format!("{none} ``"), "schedlab list runs"),
+        ("last,", format!("{none} ``"), "schedlab list runs"),
+        ("z*", format!("{none} `z*`"), "schedlab list runs"),
+        ("last:0", "`last:0` names no number of plans".to_string(), newest),
+        ("last:", "`last:` names no number of plans".to_string(), newest),
+        ("last:-1", "`last:-1` names no number of plans".to_string(), newest),
+        ("plan=last:x", "`last:x` names no number of plans".to_string(), newest),
+        ("since=yesterday", "`since=yesterday` is no date".to_string(), dates),
+        ("until=2026-02-30", "`until=2026-02-30` is no date".to_string(), dates),
+        ("kernel=", "`kernel=` names nothing".to_string(), "schedlab compare default batch"),
+        ("seed=1", format!("`seed` is none of {KEYS}"), keys),
+        ("kernel=6.99", "no stored plan is `kernel=6.99`".to_string(), "schedlab list runs"),
+        (
+            "kernel=6.12.0,machine=small",
+            "no stored plan is `kernel=6.12.0,machine=small`".to_string(),
+            "schedlab list runs",
+        ),
+        (
+            "default,batch",
+            "`default,batch` names its variant twice".to_string(),
+            "schedlab compare default batch",
+        ),
+        (
+            "kernel=6.1.6,6.1.7",
+            "`kernel=6.1.6,6.1.7` names its kernel twice".to_string(),
+            "schedlab compare default batch",
+        ),
+        (
+            "last,plan=last:2",
+            "`last,plan=last:2` names its plans twice".to_string(),
+            "schedlab compare default batch",
+        ),
+        (
+            "since=1970-01-02,since=1970-01-03",
+            "`since=1970-01-02,since=1970-01-03` names its since twice".to_string(),
+            "schedlab compare default batch",
+        ),
+    ] {
+        assert_eq!(wrong_of(text), (message, hint.to_string()), "{text:?}");
+    }
+    let nothing = select(&["last".to_string()], &[]).unwrap_err();
+    assert_eq!(
+        (nothing.message.as_str(), nothing.hint.as_str()),
+        ("nothing is stored yet", "schedlab run quick")
+    );
+}
+
+#[test]
+fn hostile_text_is_told_escaped() {
+    let evil = "\u{1b}[2J\n\u{202e}`";
+    for text in [
+        evil.to_string(),
+        format!("last:{evil}"),
+        format!("since={evil}"),
+        format!("{evil}=x"),
+        format!("{evil}="),
+        format!("kernel={evil}"),
+        format!("variant={evil}"),
+        format!("backend={evil},{evil}"),
+        format!("kernel={evil},kernel={evil}"),
+    ] {
+        let (message, hint) = wrong_of(&text);
+        let acts = |c: char| c.is_control() || c == '\u{202e}';
+        assert!(!message.contains(acts) && !hint.contains(acts), "{message:?}");
+        assert!(message.contains("\\u{1b}[2J"), "{message:?}");
+    }
+}
+
+#[test]
+fn a_star_stands_for_anything_and_nothing_else_does() {
+    for (pattern, text, expected) in [
+        ("", "", true),
+        ("", "a", false),
+        ("a", "a", true),
+        ("a", "ab", false),
+        ("*", "", true),
+        ("*", "a/b c", true),
+        ("a*", "a", true),
+        ("a*", "ba", false),
+        ("*a", "a", true),
+        ("*a", "aba", true),
+        ("*a", "ab", false),
+        ("a*a", "a", false),
+        ("a*a", "aa", true),
+        ("a*b*c", "axbxbc", true),
+        ("a*b*c", "acb", false),
+        ("*ab*ab*", "aab", false),
+        ("*ab*ab*", "xabyabz", true),
+        ("**", "x", true),
+        ("é*", "éa", true),
+        ("*é", "aé", true),
+        ("a.c", "abc", false),
+        ("a?c", "abc", false),
+    ] {
+        assert_eq!(matches(pattern, text), expected, "{pattern:?} {text:?}");
+    }
+}
+
+/// By trying every way it would take longer than there is time.
+#[test]
+fn many_stars_are_no_burden() {
+    let (pattern, text) = ("*a".repeat(40) + "b", "a".repeat(400));
+    assert!(!matches(&pattern, &text));
+    assert!(matches(&pattern, &(text + "b")));
+}
+
+#[test]
+fn a_boot_is_known_or_not() {
+    assert_eq!(boot_of(&Reading::Known("b".to_string())), Some("b"));
+    assert_eq!(boot_of(&Reading::Unknown("no /proc".to_string())), None);
+}

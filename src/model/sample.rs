@@ -1,0 +1,172 @@
+//! The values of a stored plan without its workers and histograms: what comparisons over many
+//! plans are made from. Plain data.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{
+    Cell, Direction, Environment, Outcome, Plan, PlanEnd, Reading, Record, RunKey, SetResult, Unit,
+    Work,
+};
+
+/// What a selection of plans looks at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanHead {
+    pub id: String,
+    pub title: String,
+    pub backend: String,
+    pub started_unix_ns: u64,
+    /// `None`: still running, or the process was killed.
+    pub ended: Option<PlanEnd>,
+    /// At each start and resumption, in order; never empty.
+    pub environments: Vec<EnvironmentHead>,
+    /// The names, in the plan's order.
+    pub variants: Vec<String>,
+    /// As [`Plan::aa`].
+    pub aa: bool,
+}
+
+/// Of an [`Environment`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnvironmentHead {
+    pub hostname: String,
+    pub kernel_release: String,
+    pub boot_id: Reading<String>,
+}
+
+/// One execution of a plan, as [`Record`], with values of metrics alone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SampledPlan {
+    pub id: String,
+    pub backend: String,
+    pub started_unix_ns: u64,
+    pub plan: Plan,
+    /// By [`Cell::index`].
+    pub cells: Vec<Cell>,
+    /// The machine at each start and resumption, in order; never empty.
+    pub environments: Vec<Environment>,
+    /// `None`: still running, or the process was killed.
+    pub ended: Option<PlanEnd>,
+    /// What values are of, in the order in which they were first known; each once. A set and
+    /// a name are here more than once where two works call different sets alike.
+    pub metrics: Vec<SampledMetric>,
+    /// Runs that were measured, in the order in which they ended. Of several of one cell and
+    /// round only the last.
+    pub runs: Vec<SampledRun>,
+    /// Of all runs, one after the other; finite, and at most one of a metric in a run.
+    pub values: Vec<SampledValue>,
+}
+
+/// A metric of a foreground worker set.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SampledMetric {
+    pub set: String,
+    pub name: String,
+    pub unit: Unit,
+    pub direction: Direction,
+    /// Of the set's throughput: `requests`.
+    pub ops: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SampledRun {
+    pub key: RunKey,
+    /// Index into [`SampledPlan::environments`].
+    pub environment: u32,
+    /// Where its values begin in [`SampledPlan::values`]; they end where the next run's begin.
+    pub first_value: u32,
+}
+
+/// Only what is known has a value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SampledValue {
+    /// Index into [`SampledPlan::metrics`].
+    pub metric: u32,
+    pub value: f64,
+}
+
+impl SampledPlan {
+    /// What a store gives without reading the rest. A value that is not finite is unknown.
+    pub fn of(record: &Record) -> SampledPlan {
+        let started = &record.started;
+        let mut sampled = SampledPlan {
+            id: started.id.clone(),
+            backend: started.backend.clone(),
+            started_unix_ns: started.started_unix_ns,
+            plan: started.plan.clone(),
+            cells: started.cells.clone(),
+            environments: record.environments.clone(),
+            ended: record.ended,
+            metrics: Vec::new(),
+            runs: Vec::new(),
+            values: Vec::new(),
+        };
+        let last: HashMap<RunKey, usize> =
+            record.runs.iter().enumerate().map(|(at, run)| (run.key, at)).collect();
+        let works: HashMap<u32, &Work> =
+            started.cells.iter().map(|cell| (cell.index, &cell.work)).collect();
+        let mut found = HashMap::new();
+        for (at, run) in record.runs.iter().enumerate() {
+            let (Outcome::Done { result }, Some(work)) = (&run.outcome, works.get(&run.key.cell))
+            else {
+                continue;
+            };
+            if last.get(&run.key) == Some(&at) {
+                let (key, environment) = (run.key, run.environment);
+                let first_value = sampled.values.len() as u32;
+                sampled.runs.push(SampledRun { key, environment, first_value });
+                sampled.add_values(work, &result.sets, &mut found);
+            }
+        }
+        sampled
+    }
+
+    /// Of sets of one name, and of metrics of one name in a set, the first counts, as in
+    /// reports of one record. `found` has the position of each metric.
+    fn add_values(
+        &mut self,
+        work: &Work,
+        sets: &[SetResult],
+        found: &mut HashMap<SampledMetric, u32>,
+    ) {
+        let mut names = HashSet::new();
+        for set in sets {
+            if !SampledPlan::takes(work, &set.name) || !names.insert(&set.name) {
+                continue;
+            }
+            let mut names = HashSet::new();
+            for metric in &set.metrics {
+                let is_first = names.insert(&metric.name);
+                let value = match metric.value {
+                    Reading::Known(value) if is_first && value.is_finite() => value,
+                    _ => continue,
+                };
+                let sampled = SampledMetric {
+                    set: set.name.clone(),
+                    name: metric.name.clone(),
+                    unit: metric.unit,
+                    direction: metric.direction,
+                    ops: set.ops.clone(),
+                };
+                let metrics = &mut self.metrics;
+                let metric = *found.entry(sampled).or_insert_with_key(|metric| {
+                    metrics.push(metric.clone());
+                    metrics.len() as u32 - 1
+                });
+                self.values.push(SampledValue { metric, value });
+            }
+        }
+    }
+
+    /// Whether values of this set are samples: the work has it, and not in the background.
+    pub fn takes(work: &Work, set: &str) -> bool {
+        work.sets.iter().any(|own| own.name == set && !own.background)
+    }
+
+    /// The values of the run at this position of `runs`.
+    pub fn values_of(&self, run: usize) -> &[SampledValue] {
+        let first = self.runs[run].first_value as usize;
+        let end =
+            self.runs.get(run + 1).map_or(self.values.len(), |next| next.first_value as usize);
+        &self.values[first..end]
+    }
+}

@@ -1,0 +1,369 @@
+//! `json` of a comparison: all of it for programs, versioned. The shape is told in
+//! docs/report-formats.md; a test holds every key against that page. Pure.
+//!
+//! The structs below are the format, and give the order of its keys: a change of name, meaning
+//! or type of a key raises [`SCHEMA`], a key more does not.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::{Format, words};
+use crate::compare::{Cell, Comparison, Method, Pairing, Row, SetTable, Side, WorkTable};
+use crate::model::{Direction, Unit};
+use crate::report::Options;
+use crate::stats::{Judged, Rounds, Verdict, Why};
+
+const SCHEMA: u32 = 1;
+
+pub struct Json;
+
+impl Format for Json {
+    fn name(&self) -> &'static str {
+        "json"
+    }
+
+    fn about(&self) -> &'static str {
+        "one versioned document: sides, method, values by round, ratios, verdicts and reasons"
+    }
+
+    fn render(&self, comparison: &Comparison, _: &Options, out: &mut dyn Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, &document(comparison))?;
+        out.write_all(b"\n")
+    }
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: u32,
+    document: &'static str,
+    command: &'a str,
+    method: MethodOut<'a>,
+    sides: Vec<SideOut<'a>>,
+    works: Vec<WorkOut<'a>>,
+    refused: &'a [String],
+    remarks: &'a [String],
+}
+
+#[derive(Serialize)]
+struct MethodOut<'a> {
+    margin: f64,
+    margins: Vec<MarginOut<'a>>,
+    alpha: f64,
+    family: usize,
+    pairing: &'static str,
+    looks: Option<&'a [u32]>,
+    seed: u64,
+}
+
+#[derive(Serialize)]
+struct MarginOut<'a> {
+    metric: &'a str,
+    margin: f64,
+}
+
+#[derive(Serialize)]
+struct SideOut<'a> {
+    label: &'a str,
+    baseline: bool,
+    kernels: &'a [String],
+    machines: &'a [String],
+    backends: &'a [String],
+    plans: &'a [String],
+    boots: Option<usize>,
+    runs: usize,
+    tally: Option<TallyOut>,
+}
+
+#[derive(Serialize)]
+struct TallyOut {
+    better: usize,
+    worse: usize,
+    same: usize,
+    inconclusive: usize,
+    unjudged: usize,
+    #[serde(flatten)]
+    rounds: RoundsOut,
+}
+
+#[derive(Serialize)]
+struct WorkOut<'a> {
+    label: &'a str,
+    name: &'a str,
+    axes: Vec<AxisOut<'a>>,
+    sets: Vec<SetOut<'a>>,
+}
+
+#[derive(Serialize)]
+struct AxisOut<'a> {
+    axis: &'a str,
+    point: &'a str,
+}
+
+#[derive(Serialize)]
+struct SetOut<'a> {
+    name: &'a str,
+    workload: &'a str,
+    ops: &'a str,
+    metrics: Vec<RowOut<'a>>,
+}
+
+#[derive(Serialize)]
+struct RowOut<'a> {
+    metric: &'a str,
+    unit: Unit,
+    direction: Direction,
+    cells: Vec<CellOut<'a>>,
+}
+
+#[derive(Serialize)]
+struct CellOut<'a> {
+    side: Option<&'a str>,
+    values: Vec<ValueOut>,
+    mean: Option<f64>,
+    hmean: Option<f64>,
+    median: Option<f64>,
+    cv: Option<f64>,
+    shapes: Vec<String>,
+    judged: Option<JudgedOut>,
+}
+
+#[derive(Serialize)]
+struct ValueOut {
+    round: u32,
+    value: f64,
+}
+
+#[derive(Serialize)]
+struct JudgedOut {
+    ratio: Option<f64>,
+    low: Option<f64>,
+    high: Option<f64>,
+    pairs: Option<usize>,
+    verdict: &'static str,
+    why: Option<&'static str>,
+    note: Option<String>,
+    least_rounds: Option<u32>,
+    #[serde(flatten)]
+    rounds: RoundsOut,
+    p_difference: Option<f64>,
+    p_same: Option<f64>,
+    decided_at: Option<u32>,
+}
+
+/// At most one of the two is a number.
+#[derive(Serialize)]
+struct RoundsOut {
+    rounds: Option<u32>,
+    rounds_more_than: Option<u32>,
+}
+
+fn document(comparison: &Comparison) -> Document<'_> {
+    let Comparison { sides, method, works, refused, remarks, command } = comparison;
+    Document {
+        schema: SCHEMA,
+        document: "schedlab-comparison",
+        command,
+        method: method_out(method),
+        sides: sides.iter().enumerate().map(|(at, found)| side(comparison, at, found)).collect(),
+        works: works.iter().map(|found| work(found, comparison)).collect(),
+        refused,
+        remarks,
+    }
+}
+
+fn method_out(method: &Method) -> MethodOut<'_> {
+    let Method { margin, margins, alpha, family, pairing, looks, seed } = method;
+    MethodOut {
+        margin: *margin,
+        margins: margins
+            .iter()
+            .map(|(metric, margin)| MarginOut { metric, margin: *margin })
+            .collect(),
+        alpha: *alpha,
+        family: *family,
+        pairing: match pairing {
+            Pairing::WithinRounds => "within_rounds",
+            Pairing::None => "none",
+        },
+        looks: looks.as_deref(),
+        seed: *seed,
+    }
+}
+
+fn side<'a>(comparison: &Comparison, at: usize, side: &'a Side) -> SideOut<'a> {
+    let Side { label, kernels, machines, backends, plans, boots, runs } = side;
+    let tally = (at > 0).then(|| {
+        let words::Tally { better, worse, same, inconclusive, unjudged, rounds } =
+            words::Tally::of(comparison, at);
+        TallyOut { better, worse, same, inconclusive, unjudged, rounds: rounds_out(rounds) }
+    });
+    let (baseline, boots, runs) = (at == 0, *boots, *runs);
+    SideOut { label, baseline, kernels, machines, backends, plans, boots, runs, tally }
+}
+
+fn work<'a>(work: &'a WorkTable, comparison: &'a Comparison) -> WorkOut<'a> {
+    let WorkTable { label, name, axes, sets } = work;
+    WorkOut {
+        label,
+        name,
+        axes: axes.iter().map(|(axis, point)| AxisOut { axis, point }).collect(),
+        sets: sets.iter().map(|found| set(found, comparison)).collect(),
+    }
+}
+
+fn set<'a>(set: &'a SetTable, comparison: &'a Comparison) -> SetOut<'a> {
+    let SetTable { name, workload, params: _, ops, rows } = set;
+    let metrics = rows.iter().map(|found| row(found, comparison)).collect();
+    SetOut { name, workload, ops, metrics }
+}
+
+fn row<'a>(row: &'a Row, comparison: &'a Comparison) -> RowOut<'a> {
+    let Row { metric, unit, direction, cells } = row;
+    let cells = cells.iter().enumerate();
+    let cells = cells.map(|(at, found)| {
+        let side = comparison.sides.get(at).map(|side| &*side.label);
+        cell(side, found, *unit, &comparison.method)
+    });
+    RowOut { metric, unit: *unit, direction: *direction, cells: cells.collect() }
+}
+
+fn cell<'a>(side: Option<&'a str>, cell: &'a Cell, unit: Unit, method: &Method) -> CellOut<'a> {
+    let Cell { values, mean, hmean, median, cv, judged, shapes } = cell;
+    CellOut {
+        side,
+        values: values
+            .iter()
+            .map(|(round, value)| ValueOut { round: *round, value: *value })
+            .collect(),
+        mean: *mean,
+        hmean: *hmean,
+        median: *median,
+        cv: *cv,
+        shapes: shapes.iter().map(|shape| words::shape(shape, unit)).collect(),
+        judged: judged.as_ref().map(|judged| judged_out(judged, method)),
+    }
+}
+
+fn judged_out(judged: &Judged, method: &Method) -> JudgedOut {
+    let Judged { ratio, verdict, p_difference, p_same, decided_at } = judged;
+    let ratio = ratio.ok();
+    let interval = ratio.and_then(|ratio| ratio.interval);
+    let (word, why) = words::keys(verdict);
+    JudgedOut {
+        ratio: ratio.map(|ratio| ratio.ratio),
+        low: interval.map(|interval| interval.low),
+        high: interval.map(|interval| interval.high),
+        pairs: ratio.map(|ratio| ratio.pairs),
+        verdict: word,
+        why,
+        note: words::why(verdict, method),
+        least_rounds: match verdict {
+            Verdict::Inconclusive { why: Why::TooFewRounds { least }, .. } => Some(*least),
+            _ => None,
+        },
+        rounds: rounds_out(words::rounds(verdict)),
+        p_difference: *p_difference,
+        p_same: *p_same,
+        decided_at: *decided_at,
+    }
+}
+
+fn rounds_out(rounds: Option<Rounds>) -> RoundsOut {
+    match rounds {
+        None => RoundsOut { rounds: None, rounds_more_than: None },
+        Some(Rounds::Number(rounds)) => RoundsOut { rounds: Some(rounds), rounds_more_than: None },
+        Some(Rounds::MoreThan(rounds)) => {
+            RoundsOut { rounds: None, rounds_more_than: Some(rounds) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::compare::testing;
+    use serde_json::{Value, json};
+
+    fn parsed(comparison: &Comparison) -> Value {
+        let text = testing::render(&Json, comparison, Options::default());
+        serde_json::from_str(&text).expect("JSON")
+    }
+
+    #[test]
+    fn the_document_begins_with_its_version_and_has_all_of_the_sides_and_the_method() {
+        let text = testing::render(&Json, &testing::troubled(), Options::default());
+        let begin = "{\n  \"schema\": 1,\n  \"document\": \"schedlab-comparison\",\n  \"command\":";
+        assert!(text.starts_with(begin), "{text}");
+        let found = parsed(&testing::troubled());
+        assert_eq!(
+            found["method"],
+            json!({"margin": 0.02, "margins": [{"metric": "wakeup_p99", "margin": 0.05}],
+                   "alpha": 0.05, "family": 12, "pairing": "none", "looks": [6, 9, 14], "seed": 7})
+        );
+        assert_eq!(found["sides"][0]["tally"], Value::Null);
+        assert_eq!(found["sides"][0]["kernels"], json!(["6.6.87", "6.6.88"]));
+        assert_eq!(found["sides"][1]["boots"], Value::Null);
+        assert_eq!(
+            found["sides"][2]["tally"],
+            json!({"better": 0, "worse": 0, "same": 0, "inconclusive": 2, "unjudged": 2,
+                   "rounds": null, "rounds_more_than": 1000})
+        );
+        assert_eq!(found["works"][0]["axes"][1], json!({"axis": "footprint", "point": "256KiB"}));
+        assert_eq!(found["refused"].as_array().map(Vec::len), Some(2));
+        assert_eq!(found["remarks"].as_array().map(Vec::len), Some(1));
+        let paired = parsed(&testing::ordinary());
+        assert_eq!(paired["method"]["pairing"], "within_rounds");
+        assert_eq!(paired["method"]["looks"], Value::Null);
+    }
+
+    #[test]
+    fn what_is_not_known_is_null_with_its_reason() {
+        let found = parsed(&testing::troubled());
+        let metrics = &found["works"][0]["sets"][0]["metrics"];
+        let unknown = &metrics[2]["cells"][2];
+        assert_eq!(
+            *unknown,
+            json!({"side": "6.18.5-lavd", "values": [], "mean": null, "hmean": null,
+                   "median": null, "cv": null, "shapes": [], "judged": {
+                       "ratio": null, "low": null, "high": null, "pairs": null,
+                       "verdict": "unjudged", "why": "no_ratio",
+                       "note": "no ratio: no round has a value of both",
+                       "least_rounds": null, "rounds": null, "rounds_more_than": null,
+                       "p_difference": null, "p_same": null, "decided_at": null}})
+        );
+        let few = &metrics[1]["cells"][2]["judged"];
+        let told = ["ratio", "low", "pairs", "why", "least_rounds", "rounds"].map(|key| &few[key]);
+        assert_eq!(json!(told), json!([0.571, null, 1, "too_few_rounds", 6, 6]));
+        assert_eq!(metrics[0]["cells"][2]["judged"]["rounds_more_than"], 1000);
+        assert_eq!(metrics[2]["cells"][0]["values"][2], json!({"round": 2, "value": 0.0}));
+        assert_eq!(
+            metrics[1]["cells"][0]["shapes"],
+            json!(["two modes, 12.0 ms and 31.0 ms (4 of 10 rounds)"])
+        );
+        assert_eq!(metrics[0]["cells"][0]["judged"], Value::Null, "the baseline");
+    }
+
+    fn keys(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(map) => map.iter().for_each(|(key, value)| {
+                found.push(key.clone());
+                keys(value, found);
+            }),
+            Value::Array(list) => list.iter().for_each(|value| keys(value, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_key_is_documented() {
+        let page = include_str!("../../../docs/report-formats.md");
+        let (_, page) = page.split_once("### json of a comparison").unwrap();
+        let mut found = Vec::new();
+        keys(&parsed(&testing::troubled()), &mut found);
+        assert!(found.len() > 100);
+        for key in found {
+            assert!(page.contains(&format!("`{key}`")), "docs/report-formats.md lacks `{key}`");
+        }
+    }
+}

@@ -1,0 +1,518 @@
+//! `lkml`: tables as scheduler patches are mailed with, ready to paste: ASCII, at most 78
+//! columns where the names allow it.
+//!
+//! One table per workload, set and metric; its cases are the points of the axes. What is
+//! normalised is the statistic of each side; verdicts, from paired ratios, stand below. The
+//! layout is that of K Prateek Nayak's mails; docs/report-formats.md tells the rules. Pure.
+
+use std::io::{self, Write};
+
+use super::{Format, words};
+use crate::compare::{Cell, Comparison, Row, SetTable, WorkTable};
+use crate::model::{Direction, Unit};
+use crate::report::Options;
+use crate::report::page::{Page, Tone};
+use crate::report::show::{self, Scale, clean};
+use crate::stats::Verdict;
+
+pub(super) const COLUMNS: usize = 78;
+const RULE: usize = 66;
+const GAP: usize = 4;
+/// Labels of sides are no wider: two columns and a case have to fit.
+pub(super) const NAME_COLUMNS: usize = 20;
+/// A row with a coefficient of variation above this has a star. Every row that those mails star
+/// has more than 8.6 %; regressions without star have at most 6.5 %.
+const LARGE_CV: f64 = 0.075;
+
+pub struct Lkml;
+
+impl Format for Lkml {
+    fn name(&self) -> &'static str {
+        "lkml"
+    }
+
+    fn about(&self) -> &'static str {
+        "tables for a mail to a kernel list: normalised, percent improvement, CV; verdicts below"
+    }
+
+    fn render(&self, comparison: &Comparison, _: &Options, out: &mut dyn Write) -> io::Result<()> {
+        let names = words::names(&comparison.sides, NAME_COLUMNS, cut);
+        let mut page = Page::new(&Options { width: COLUMNS, ..Options::default() });
+        let tables = tables(comparison);
+        for table in &tables {
+            table.show(&names, &mut page);
+            page.gap();
+        }
+        if tables.is_empty() {
+            page.line(Tone::Plain, "Nothing was compared.");
+            page.gap();
+        }
+        if tables.iter().any(|table| table.cases.iter().any(|(_, row)| starred(row))) {
+            let bound = words::percent(LARGE_CV);
+            let text = format!("CV above {bound}: the run-to-run variance is large");
+            page.wrapped(Tone::Plain, "* ", &text);
+            page.gap();
+        }
+        verdicts(comparison, &names, &mut page);
+        out.write_all(page.text().as_bytes())
+    }
+}
+
+/// Clean, and ASCII: what is not shows as its Rust escape.
+pub(super) fn ascii(text: &str) -> String {
+    let mut ascii = String::with_capacity(text.len());
+    for c in clean(text).chars() {
+        match c.is_ascii() {
+            true => ascii.push(c),
+            false => ascii.extend(c.escape_default()),
+        }
+    }
+    ascii
+}
+
+/// As [`ascii`], one word of a table's row.
+fn word(text: &str) -> String {
+    ascii(text).replace(' ', "_")
+}
+
+/// A word of at most `columns`, with `~` where something is missing.
+pub(super) fn cut(text: &str, columns: usize) -> String {
+    let word = word(text);
+    if word.len() <= columns {
+        return word;
+    }
+    let head: String = word.chars().take(columns.saturating_sub(1)).collect();
+    format!("{head}~")
+}
+
+/// One metric of one set, over the points of the axes.
+struct Table<'a> {
+    work: &'a WorkTable,
+    set: &'a SetTable,
+    /// Of the first case; all have its metric, unit and direction.
+    row: &'a Row,
+    cases: Vec<(String, &'a Row)>,
+}
+
+/// In the order in which they first come. What is neither better nor worse has no `pct imp`.
+fn tables(comparison: &Comparison) -> Vec<Table<'_>> {
+    let mut tables: Vec<Table> = Vec::new();
+    for (work, set, row) in words::rows(comparison) {
+        if row.direction == Direction::Neutral {
+            continue;
+        }
+        let known = tables.iter_mut().find(|table| {
+            let of = (&table.work.name, &table.set.name, &table.set.workload, &table.row.metric);
+            of == (&work.name, &set.name, &set.workload, &row.metric)
+                && (table.row.unit, table.row.direction) == (row.unit, row.direction)
+        });
+        match known {
+            Some(table) => table.cases.push((case(work), row)),
+            None => tables.push(Table { work, set, row, cases: vec![(case(work), row)] }),
+        }
+    }
+    tables
+}
+
+/// `threads=4,footprint=256KiB`; without axes the work's name.
+fn case(work: &WorkTable) -> String {
+    let points = work.axes.iter().map(|(axis, point)| format!("{}={}", word(axis), word(point)));
+    let points: Vec<String> = points.collect();
+    if points.is_empty() { word(&work.name) } else { points.join(",") }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Statistic {
+    AMean,
+    HMean,
+    Median,
+}
+
+impl Statistic {
+    fn word(self) -> &'static str {
+        match self {
+            Statistic::AMean => "AMean",
+            Statistic::HMean => "HMean",
+            Statistic::Median => "Median",
+        }
+    }
+
+    fn of(self, cell: &Cell) -> Option<f64> {
+        match self {
+            Statistic::AMean => cell.mean,
+            Statistic::HMean => cell.hmean,
+            Statistic::Median => cell.median,
+        }
+    }
+}
+
+/// `99.9` of `wakeup_p99.9`, and what it is of.
+fn quantile(metric: &str) -> Option<(&str, &str)> {
+    let (of, percent) = metric.rsplit_once("_p")?;
+    percent.parse::<f64>().ok().map(|_| (of, percent))
+}
+
+/// Whether the numbers of a row differ much from run to run, on any side.
+fn starred(row: &Row) -> bool {
+    row.cells.iter().any(|cell| cell.cv.is_some_and(|cv| cv > LARGE_CV))
+}
+
+impl Table<'_> {
+    fn show(&self, names: &[String], page: &mut Page) {
+        let interpretation = match self.row.direction {
+            Direction::HigherIsBetter => "Higher is better",
+            Direction::LowerIsBetter => "Lower is better",
+            Direction::Neutral => "Neither is better",
+        };
+        let statistic = self.statistic();
+        let rule = "=".repeat(RULE);
+        page.line(Tone::Plain, &rule);
+        page.wrapped(Tone::Plain, "Test          : ", &self.test());
+        page.wrapped(Tone::Plain, "Units         : ", &self.units(statistic));
+        page.line(Tone::Plain, &format!("Interpretation: {interpretation}"));
+        page.line(Tone::Plain, &format!("Statistic     : {}", statistic.word()));
+        page.line(Tone::Plain, &rule);
+        let columns = self.columns(names, statistic);
+        let cases: Vec<&str> = self.cases.iter().map(|(case, _)| case.as_str()).collect();
+        let first = Column::new("Case:".to_string(), cases.iter().map(|case| case.to_string()));
+        for (at, block) in blocks(first.width, &columns).into_iter().enumerate() {
+            if at > 0 {
+                page.gap();
+            }
+            self.block(&first, &block, page);
+        }
+    }
+
+    /// Headers end where their columns end.
+    fn block(&self, first: &Column, block: &[&Column], page: &mut Page) {
+        let gap = " ".repeat(GAP);
+        let mut head = format!("{:width$}", first.head, width = first.width);
+        for column in block {
+            head.push_str(&format!("{gap}{:>width$}", column.head, width = column.width));
+        }
+        page.line(Tone::Plain, &head);
+        for (at, (_, row)) in self.cases.iter().enumerate() {
+            let mut line = format!("{:>width$}", first.cells[at], width = first.width);
+            for column in block {
+                line.push_str(&format!("{gap}{:>width$}", column.cells[at], width = column.width));
+            }
+            let star = if starred(row) { " *" } else { "" };
+            page.line(Tone::Plain, &format!("{line}{star}"));
+        }
+    }
+
+    /// `web`, and of which set where that is not the same word.
+    fn test(&self) -> String {
+        let (work, set, workload) =
+            (ascii(&self.work.name), ascii(&self.set.name), ascii(&self.set.workload));
+        let mut said = vec![work.clone()];
+        said.extend((set != work).then(|| format!("set {set}")));
+        let own = workload != set && workload != work;
+        said.extend(own.then_some(workload));
+        said.join(", ")
+    }
+
+    fn units(&self, statistic: Statistic) -> String {
+        let Row { metric, unit, cells, .. } = self.row;
+        let typical = cells.iter().find_map(|cell| statistic.of(cell));
+        let suffix = Scale::of(*unit, typical).suffix;
+        let name = ascii(metric);
+        let units = match (unit, quantile(metric)) {
+            (Unit::Ns, found) => {
+                let suffix = if suffix == "s" { "seconds" } else { suffix };
+                match found {
+                    Some((of, percent)) => {
+                        format!("{}th percentile {} latency in {suffix}", ascii(percent), ascii(of))
+                    }
+                    None => format!("{name} in {suffix}"),
+                }
+            }
+            (Unit::OpsPerS, _) => match words::operations(&self.set.ops).0 {
+                "" => format!("{name}, ops/s"),
+                ops => format!("{name}, {}/s", ascii(ops)),
+            },
+            (Unit::BytesPerS, _) => format!("{name}, {suffix}"),
+            (Unit::PerS, _) => format!("{name} per second"),
+            (Unit::Cpus, _) => format!("{name}, CPUs"),
+            (Unit::Ratio, _) => format!("{name}, ratio"),
+            (Unit::Count, _) => format!("{name}, count"),
+        };
+        format!("Normalized {units}")
+    }
+
+    /// The harmonic mean is that of rates; where it is not defined for a cell, none has it.
+    fn statistic(&self) -> Statistic {
+        let cells = || self.cases.iter().flat_map(|(_, row)| &row.cells);
+        match self.row.unit {
+            Unit::Ns if quantile(&self.row.metric).is_some() => Statistic::Median,
+            Unit::OpsPerS | Unit::BytesPerS | Unit::PerS => {
+                let defined = cells().all(|cell| cell.hmean.is_some() || cell.mean.is_none());
+                if defined { Statistic::HMean } else { Statistic::AMean }
+            }
+            Unit::Ns | Unit::Cpus | Unit::Ratio | Unit::Count => Statistic::AMean,
+        }
+    }
+
+    fn columns(&self, names: &[String], statistic: Statistic) -> Vec<Column> {
+        let column = |(side, name): (usize, &String)| {
+            let parts = self.cases.iter().map(|(_, row)| Parts::of(row, side, statistic));
+            let parts: Vec<Option<Parts>> = parts.collect();
+            let width = |of: fn(&Parts) -> &String, least: usize| {
+                parts.iter().flatten().map(|parts| of(parts).len()).fold(least, usize::max)
+            };
+            let (improved, cv) = (width(|parts| &parts.improved, 6), width(|parts| &parts.cv, 5));
+            let cells = parts.iter().map(|parts| match parts {
+                None => "-".to_string(),
+                Some(parts) => format!(
+                    "{} [{:>improved$}]({:>cv$})",
+                    parts.normalised, parts.improved, parts.cv
+                ),
+            });
+            Column::new(format!("{name}[pct imp](CV)"), cells)
+        };
+        names.iter().enumerate().map(column).collect()
+    }
+}
+
+/// The three numbers of a cell.
+struct Parts {
+    normalised: String,
+    improved: String,
+    cv: String,
+}
+
+impl Parts {
+    /// `None` where one of the two is unknown, or the baseline is not positive.
+    fn of(row: &Row, side: usize, statistic: Statistic) -> Option<Parts> {
+        let baseline = statistic.of(row.cells.first()?).filter(|baseline| *baseline > 0.0)?;
+        let cell = row.cells.get(side)?;
+        let normalised = statistic.of(cell)? / baseline;
+        let improved = match row.direction {
+            // The baseline's own is then -0.00, as in those mails.
+            Direction::LowerIsBetter => -(normalised - 1.0) * 100.0,
+            Direction::HigherIsBetter | Direction::Neutral => (normalised - 1.0) * 100.0,
+        };
+        let cv = cell.cv.map_or("-".to_string(), |cv| two_decimals(100.0 * cv));
+        Some(Parts { normalised: two_decimals(normalised), improved: two_decimals(improved), cv })
+    }
+}
+
+fn two_decimals(value: f64) -> String {
+    if value.abs() < 1e6 { format!("{value:.2}") } else { format!("{value:.1e}") }
+}
+
+struct Column {
+    head: String,
+    cells: Vec<String>,
+    width: usize,
+}
+
+impl Column {
+    fn new(head: String, cells: impl Iterator<Item = String>) -> Column {
+        let cells: Vec<String> = cells.collect();
+        let width = cells.iter().map(String::len).fold(head.len(), usize::max);
+        Column { head, cells, width }
+    }
+}
+
+/// The baseline with as many others as fit beside it, at least one, and so on.
+fn blocks(first: usize, columns: &[Column]) -> Vec<Vec<&Column>> {
+    let Some((baseline, others)) = columns.split_first() else { return Vec::new() };
+    let star = " *".len();
+    let alone = first + GAP + baseline.width + star;
+    let mut blocks = vec![vec![baseline]];
+    let mut used = alone;
+    for column in others {
+        let last = blocks.len() - 1;
+        if used + GAP + column.width > COLUMNS && blocks[last].len() > 1 {
+            blocks.push(vec![baseline, column]);
+            used = alone + GAP + column.width;
+        } else {
+            blocks[last].push(column);
+            used += GAP + column.width;
+        }
+    }
+    blocks
+}
+
+/// What can be believed of the tables, and how to get them again.
+pub(super) fn verdicts(comparison: &Comparison, names: &[String], page: &mut Page) {
+    let Comparison { sides, method, refused, remarks, command, .. } = comparison;
+    for (at, name) in names.iter().enumerate().skip(1) {
+        let heading = format!("Verdicts, {name} against {}:", names[0]);
+        page.wrapped(Tone::Plain, "", &heading);
+        for (work, set, row) in words::rows(comparison) {
+            if let Some(line) = differs(work, set, row, at) {
+                page.wrapped(Tone::Plain, "  ", &line);
+            }
+        }
+        page.wrapped(Tone::Plain, "  ", &words::Tally::of(comparison, at).sentence());
+        page.gap();
+    }
+    let how = words::method(method).join("; ");
+    page.wrapped(Tone::Plain, "Method: ", &ascii(&how));
+    for (side, name) in sides.iter().zip(names) {
+        let label = word(&side.label);
+        let also = if *name == label { String::new() } else { format!("{label}: ") };
+        let text = format!("{also}{}", ascii(&words::about(side)));
+        page.wrapped(Tone::Plain, &format!("{name}: "), &text);
+    }
+    for (label, texts) in [("Refused: ", refused), ("Note: ", remarks)] {
+        for text in texts {
+            page.wrapped(Tone::Plain, label, &ascii(&show::reason(text)));
+        }
+    }
+    page.gap();
+    page.line(Tone::Plain, "Reproduce with:");
+    for line in words::command_lines(&ascii(command), COLUMNS - 2) {
+        page.line(Tone::Plain, &format!("  {line}"));
+    }
+}
+
+/// `WORSE   web threads=4, wakeup_p99: ratio 1.563 (1.401 to 1.744)`.
+fn differs(work: &WorkTable, set: &SetTable, row: &Row, side: usize) -> Option<String> {
+    let judged = row.cells.get(side)?.judged.as_ref()?;
+    let verdict = match judged.verdict {
+        Verdict::Better => "BETTER:",
+        Verdict::Worse => "WORSE:",
+        _ => return None,
+    };
+    let mut place = ascii(&work.label);
+    if set.name != work.name {
+        place.push_str(&format!(", {}", ascii(&set.name)));
+    }
+    let mut line = format!("{verdict} {place}, {}", ascii(&row.metric));
+    if let Ok(ratio) = judged.ratio {
+        line.push_str(&format!(", ratio {}", show::ratio(ratio.ratio)));
+        if let Some(interval) = ratio.interval {
+            let (low, high) = (show::ratio(interval.low), show::ratio(interval.high));
+            line.push_str(&format!(" ({low} to {high})"));
+        }
+    }
+    Some(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::compare::testing::{self, HIGHER, LOWER, render};
+    use insta::assert_snapshot;
+
+    #[test]
+    fn two_variants_of_one_plan() {
+        assert_snapshot!(render(&Lkml, &testing::ordinary(), Options::default()));
+    }
+
+    #[test]
+    fn three_kernels_with_all_that_can_be_odd() {
+        assert_snapshot!(render(&Lkml, &testing::troubled(), Options::default()));
+    }
+
+    /// A cell of which only what these tables show is known.
+    fn known(value: f64, cv_percent: f64) -> Cell {
+        let (value, cv) = (Some(value), Some(cv_percent / 100.0));
+        Cell { mean: value, hmean: value, median: value, cv, ..testing::cell(Vec::new()) }
+    }
+
+    /// Normalised value, improvement and variation of the baseline and the variant.
+    type Told = (&'static str, f64, f64, f64, &'static str);
+
+    /// The rows of one table without its header, from cases with both CVs and a ratio.
+    fn table(metric: &str, unit: Unit, direction: Direction, cases: &[Told]) -> Vec<String> {
+        let mut comparison = testing::sides_only();
+        comparison.sides[1].label = "run-to-parity-wakeup".to_string();
+        for (case, ratio, cv, other_cv, _) in cases {
+            let cells = vec![known(1000.0, *cv), known(1000.0 * ratio, *other_cv)];
+            let row = testing::row(metric, unit, direction, cells);
+            comparison.works.push(testing::work("mail", &[("n", case)], "mail", "mail", vec![row]));
+        }
+        let shown = render(&Lkml, &comparison, Options::default());
+        let rows = shown.lines().skip_while(|line| !line.starts_with("Case:")).skip(1);
+        rows.take(cases.len()).map(str::to_string).collect()
+    }
+
+    /// Rows of the mail of 25 March 2024, with the numbers that it has.
+    #[test]
+    fn rows_are_those_of_the_mails() {
+        let lower: &[Told] = &[
+            ("1-groups", 0.9771, 2.08, 3.19, "1.00 [ -0.00]( 2.08)  0.98 [  2.29]( 3.19)"),
+            ("2-groups", 1.0222, 0.89, 1.27, "1.00 [ -0.00]( 0.89)  1.02 [ -2.22]( 1.27)"),
+            ("64", 0.9847, 1.79, 2.36, "1.00 [ -0.00]( 1.79)  0.98 [  1.53]( 2.36)"),
+            ("4", 1.2105, 14.0, 7.2, "1.00 [ -0.00](14.00)  1.21 [-21.05]( 7.20) *"),
+            ("8", 1.0417, 4.68, 13.1, "1.00 [ -0.00]( 4.68)  1.04 [ -4.17](13.10) *"),
+            ("128", 1.0316, 6.3, 8.92, "1.00 [ -0.00]( 6.30)  1.03 [ -3.16]( 8.92) *"),
+        ];
+        let higher: &[Told] = &[
+            ("1-clients", 1.0226, 0.22, 1.08, "1.00 [  0.00]( 0.22)  1.02 [  2.26]( 1.08)"),
+            ("Scale", 0.9714, 1.26, 6.48, "1.00 [  0.00]( 1.26)  0.97 [ -2.86]( 6.48)"),
+            ("256-clients", 0.9504, 8.68, 7.11, "1.00 [  0.00]( 8.68)  0.95 [ -4.96]( 7.11) *"),
+        ];
+        let units = [(Unit::Ns, LOWER, lower), (Unit::OpsPerS, HIGHER, higher)];
+        for (unit, direction, cases) in units {
+            let rows = table("x_p99", unit, direction, cases);
+            for ((case, .., expected), row) in cases.iter().zip(&rows) {
+                let words = |text: &str| text.split("  ").map(str::trim).collect::<String>();
+                assert_eq!(words(row), words(&format!("n={case}  {expected}")));
+                // Below one another, to the column.
+                let close: Vec<usize> = row.match_indices(')').map(|(at, _)| at).collect();
+                let first: Vec<usize> = rows[0].match_indices(')').map(|(at, _)| at).collect();
+                assert_eq!(close, first, "{row}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_metric_has_its_statistic_and_unit_in_words() {
+        let cases: &[(&str, Unit, f64, &str, &str)] = &[
+            ("wakeup_p99.9", Unit::Ns, 5e3, "99.9th percentile wakeup latency in us", "Median"),
+            ("wakeup_p50", Unit::Ns, 5e6, "50th percentile wakeup latency in ms", "Median"),
+            ("wakeup_max", Unit::Ns, 5e9, "wakeup_max in seconds", "AMean"),
+            ("a_pattern", Unit::Ns, 5.0, "a_pattern in ns", "AMean"),
+            ("throughput", Unit::OpsPerS, 5.0, "throughput, requests/s", "HMean"),
+            ("copied", Unit::BytesPerS, 5e6, "copied, MB/s", "HMean"),
+            ("switches", Unit::PerS, 5.0, "switches per second", "HMean"),
+            ("misses", Unit::Count, 5.0, "misses, count", "AMean"),
+            ("fairness", Unit::Ratio, 0.5, "fairness, ratio", "AMean"),
+            ("busy", Unit::Cpus, 0.5, "busy, CPUs", "AMean"),
+            ("steps", Unit::OpsPerS, 0.0, "steps, requests/s", "AMean"),
+        ];
+        for (metric, unit, value, units, statistic) in cases {
+            let mut comparison = testing::sides_only();
+            let cell = || testing::cell(vec![(0, *value), (1, *value)]);
+            let row = testing::row(metric, *unit, LOWER, vec![cell(), cell()]);
+            comparison.works = vec![testing::work("w", &[], "w", "w", vec![row])];
+            let shown = render(&Lkml, &comparison, Options::default());
+            let units = format!("\nUnits         : Normalized {units}\n");
+            assert!(shown.contains(&units), "{units} {shown}");
+            assert!(
+                shown.contains(&format!("\nStatistic     : {statistic}\n")),
+                "{metric} {shown}"
+            );
+        }
+    }
+
+    #[test]
+    fn tables_are_ascii_and_fit_a_mail() {
+        let comparisons =
+            [testing::ordinary(), testing::troubled(), testing::hostile("a b\nµ\u{202e}(x)")];
+        for comparison in comparisons {
+            let shown = render(&Lkml, &comparison, Options::default());
+            assert!(shown.is_ascii(), "{shown}");
+            // Where the case alone leaves no room for two columns nothing is cut.
+            let case = |line: &&str| line.split("    ").next().is_some_and(|case| case.len() > 20);
+            let wide: Vec<&str> = shown.lines().filter(|line| line.len() > COLUMNS).collect();
+            let (cases, heads): (Vec<&str>, Vec<&str>) = wide.into_iter().partition(case);
+            assert!(heads.iter().all(|line| line.starts_with("Case:")), "{heads:?}");
+            assert!(cases.len() >= heads.len(), "{cases:?}");
+        }
+    }
+
+    #[test]
+    fn variants_that_do_not_fit_have_a_block_with_the_baseline_again() {
+        let shown = render(&Lkml, &testing::troubled(), Options::default());
+        let heads: Vec<&str> = shown.lines().filter(|line| line.starts_with("Case:")).collect();
+        assert!(heads.iter().all(|head| head.contains(" 6.6.87-cfs[pct imp](CV)")), "{heads:?}");
+        assert!(heads.iter().all(|head| head.matches("(CV)").count() == 2), "{heads:?}");
+        assert_eq!(heads.len(), 6);
+    }
+}

@@ -1,0 +1,419 @@
+//! `text` of a comparison: for people, never wider than asked, in ASCII but for what names bring
+//! along and the sign of a cut.
+//!
+//! Sides and method, then per worker set a table with a row per metric and side, what is to be
+//! known of its rows in notes below it, then what was refused, a summary per side and the
+//! command. Pure.
+
+use std::io::{self, Write};
+
+use unicode_width::UnicodeWidthStr;
+
+use super::{Format, words};
+use crate::compare::{Cell, Comparison, Row, SetTable, WorkTable};
+use crate::model::Unit;
+use crate::report::Options;
+use crate::report::page::{Page, Tone};
+use crate::report::show::{self, Scale, clean, reason};
+use crate::stats::{Ratio, Verdict};
+
+/// Names of sides in tables are no wider.
+const NAME_COLUMNS: usize = 10;
+const GAP: usize = 2;
+
+pub struct Text;
+
+impl Format for Text {
+    fn name(&self) -> &'static str {
+        "text"
+    }
+
+    fn about(&self) -> &'static str {
+        "tables for a terminal or a mail, at most 80 columns wide unless told"
+    }
+
+    fn render(
+        &self,
+        comparison: &Comparison,
+        options: &Options,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let mut page = Page::new(options);
+        let names = words::names(&comparison.sides, NAME_COLUMNS, words::cut);
+        let shown = Shown { comparison, names, options };
+        shown.header(&mut page);
+        for work in &comparison.works {
+            page.gap();
+            shown.work(work, &mut page);
+        }
+        if comparison.works.is_empty() {
+            page.gap();
+            page.line(Tone::Plain, "nothing was compared");
+        }
+        shown.footer(&mut page);
+        out.write_all(page.text().as_bytes())
+    }
+}
+
+struct Shown<'a> {
+    comparison: &'a Comparison,
+    /// Of the sides, as tables show them.
+    names: Vec<String>,
+    options: &'a Options,
+}
+
+impl Shown<'_> {
+    fn header(&self, page: &mut Page) {
+        for (at, side) in self.comparison.sides.iter().enumerate() {
+            let label = if at == 0 { "baseline  " } else { "against   " };
+            let name = clean(&side.label);
+            let short = &self.names[at];
+            let name = if *short == name { name } else { format!("{name} ({short})") };
+            page.wrapped(Tone::Bold, label, &name);
+            page.wrapped(Tone::Plain, "          ", &words::about(side));
+        }
+        page.wrapped(Tone::Plain, "method    ", &words::method(&self.comparison.method).join("; "));
+    }
+
+    fn work(&self, work: &WorkTable, page: &mut Page) {
+        page.wrapped(Tone::Bold, "== ", &clean(&work.label));
+        let mut notes = Notes::default();
+        for (at, set) in work.sets.iter().enumerate() {
+            if at > 0 {
+                page.gap();
+            }
+            self.set(set, &mut notes, page);
+        }
+        if !notes.0.is_empty() {
+            page.gap();
+        }
+        for (at, note) in notes.0.iter().enumerate() {
+            page.wrapped(Tone::Plain, &format!("  [{}] ", at + 1), note);
+        }
+    }
+
+    fn set(&self, set: &SetTable, notes: &mut Notes, page: &mut Page) {
+        let (ops, _) = words::operations(&set.ops);
+        let of = if ops.is_empty() { String::new() } else { format!(", throughput in {ops}") };
+        page.wrapped(Tone::Plain, "", &clean(&format!("{}: {}{of}", set.name, set.workload)));
+        if set.rows.is_empty() {
+            page.line(Tone::Plain, "no metric is known on both sides");
+            return;
+        }
+        let lines: Vec<Line> =
+            set.rows.iter().flat_map(|row| self.lines(set, row, notes)).collect();
+        let heads = self.heads();
+        let widths = widths(&heads, &lines);
+        if widths.iter().sum::<usize>() + GAP * (COLUMNS - 1) > self.options.columns() {
+            return self.stacked(&lines, page);
+        }
+        for head in &heads {
+            page.line(Tone::Plain, &laid_out(head, &widths));
+        }
+        page.line(Tone::Plain, &"-".repeat(widths.iter().sum::<usize>() + GAP * (COLUMNS - 1)));
+        for line in &lines {
+            page.line(line.tone, &laid_out(&line.cells, &widths));
+            self.details(line, page);
+        }
+    }
+
+    /// Two lines above the columns. Of several sides each has a row that names it.
+    fn heads(&self) -> [[String; COLUMNS]; 2] {
+        let name = |at: usize| self.names.get(at).cloned().unwrap_or_default();
+        let variant = if self.grouped() { String::new() } else { name(1) };
+        let upper = ["".into(), name(0), variant, "".into(), "95 %".into(), "".into(), "".into()];
+        let lower = ["metric", "median", "median", "ratio", "interval", "verdict", "rounds"];
+        [upper, lower.map(str::to_string)]
+    }
+
+    /// Whether a metric has a line of its own and a row below it for each side.
+    fn grouped(&self) -> bool {
+        self.comparison.sides.len() > 2
+    }
+
+    fn lines(&self, set: &SetTable, row: &Row, notes: &mut Notes) -> Vec<Line> {
+        let scale = RowScale::new(row, set);
+        let metric = format!("{} {}", clean(&row.metric), scale.scale.suffix);
+        let metric = metric.trim_end().to_string();
+        let Some((baseline, others)) = row.cells.split_first() else { return Vec::new() };
+        let median = scale.show(baseline.median);
+        let mut lines = Vec::new();
+        if self.grouped() || others.is_empty() {
+            let mut line = Line::new(metric.clone(), median.clone());
+            line.subject = metric.clone();
+            line.note(self.shapes(0, row, baseline), notes);
+            lines.push(line);
+        }
+        for (at, cell) in others.iter().enumerate() {
+            let name = self.names.get(at + 1).cloned().unwrap_or_default();
+            let mut line = match self.grouped() {
+                true => Line::new(format!("  {name}"), String::new()),
+                false => Line::new(metric.clone(), median.clone()),
+            };
+            line.subject = format!("{metric}, {name}");
+            line.judged(cell, &scale);
+            if !self.grouped() {
+                line.note(self.shapes(0, row, baseline), notes);
+            }
+            line.note(self.shapes(at + 1, row, cell), notes);
+            line.note(self.why(cell), notes);
+            line.details = details(baseline, cell, &scale);
+            lines.push(line);
+        }
+        lines
+    }
+
+    fn shapes(&self, side: usize, row: &Row, cell: &Cell) -> Vec<String> {
+        let name = self.names.get(side).map_or("", String::as_str);
+        let told = cell.shapes.iter().map(|shape| words::shape(shape, row.unit));
+        told.map(|told| format!("{name}: {told}")).collect()
+    }
+
+    fn why(&self, cell: &Cell) -> Vec<String> {
+        let Some(judged) = &cell.judged else { return Vec::new() };
+        let single = matches!(judged.ratio, Ok(Ratio { interval: None, .. }));
+        let single = single.then(|| "one round has both: a ratio, but no interval".to_string());
+        words::why(&judged.verdict, &self.comparison.method).into_iter().chain(single).collect()
+    }
+
+    /// Where the columns don't fit one beside the other.
+    fn stacked(&self, lines: &[Line], page: &mut Page) {
+        for line in lines {
+            let [_, baseline, variant, ratio, interval, verdict, rounds] = &line.cells;
+            let text = match (baseline.as_str(), variant.as_str()) {
+                (baseline, "") => format!("{}: {baseline} {rounds}", line.subject),
+                ("", variant) => {
+                    format!("{}: {variant}, {ratio} ({interval}) {verdict} {rounds}", line.subject)
+                }
+                (baseline, variant) => format!(
+                    "{}: {baseline} to {variant}, {ratio} ({interval}) {verdict} {rounds}",
+                    line.subject
+                ),
+            };
+            page.wrapped(line.tone, "- ", text.trim_end());
+            self.details(line, page);
+        }
+    }
+
+    fn details(&self, line: &Line, page: &mut Page) {
+        if self.options.verbose > 0 && !line.details.is_empty() {
+            page.wrapped(Tone::Plain, "    ", &line.details);
+        }
+    }
+
+    fn footer(&self, page: &mut Page) {
+        let Comparison { sides, refused, remarks, command, .. } = self.comparison;
+        if !refused.is_empty() || !remarks.is_empty() {
+            page.gap();
+        }
+        for text in refused {
+            page.wrapped(Tone::Warning, "refused   ", &reason(text));
+        }
+        for text in remarks {
+            page.wrapped(Tone::Warning, "note      ", &reason(text));
+        }
+        page.gap();
+        for (at, side) in sides.iter().enumerate().skip(1) {
+            let tally = words::Tally::of(self.comparison, at);
+            let name = match sides.iter().filter(|other| other.label == side.label).count() {
+                1 => clean(&side.label),
+                _ => self.names[at].clone(),
+            };
+            let tone = if tally.worse > 0 { Tone::Bad } else { Tone::Bold };
+            page.wrapped(tone, "", &format!("{name}: {}", tally.sentence()));
+        }
+        page.gap();
+        // A single word may be longer than the page.
+        for line in words::command_lines(command, self.options.columns()) {
+            match line.width() > self.options.columns() {
+                true => page.wrapped(Tone::Plain, "    ", &line),
+                false => page.line(Tone::Plain, &line),
+            }
+        }
+    }
+}
+
+/// What a row tells: metric, medians, ratio, interval, verdict, rounds.
+const COLUMNS: usize = 7;
+
+struct Line {
+    cells: [String; COLUMNS],
+    /// What it is of, where it does not stand in a table.
+    subject: String,
+    details: String,
+    tone: Tone,
+}
+
+impl Line {
+    fn new(metric: String, baseline: String) -> Line {
+        let mut cells: [String; COLUMNS] = Default::default();
+        cells[0] = metric;
+        cells[1] = baseline;
+        Line { cells, subject: String::new(), details: String::new(), tone: Tone::Plain }
+    }
+
+    fn judged(&mut self, cell: &Cell, scale: &RowScale) {
+        let none = || "-".to_string();
+        let ratio = cell.judged.as_ref().and_then(|judged| judged.ratio.ok());
+        let interval = ratio.and_then(|ratio| ratio.interval);
+        let verdict = cell.judged.as_ref().map(|judged| judged.verdict);
+        self.cells[2] = scale.show(cell.median);
+        self.cells[3] = ratio.map_or_else(none, |ratio| show::ratio(ratio.ratio));
+        self.cells[4] = interval.map_or_else(none, |found| {
+            format!("{}-{}", show::ratio(found.low), show::ratio(found.high))
+        });
+        self.cells[5] = words::verdict(cell).unwrap_or("-").to_string();
+        let rounds = verdict.as_ref().and_then(words::rounds);
+        self.cells[6] = rounds.map(words::show_rounds).unwrap_or_default();
+        self.tone = match verdict {
+            Some(Verdict::Better) => Tone::Bold,
+            Some(Verdict::Worse) => Tone::Bad,
+            _ => Tone::Plain,
+        };
+    }
+
+    /// Signs of notes stand behind all else.
+    fn note(&mut self, texts: Vec<String>, notes: &mut Notes) {
+        for text in texts {
+            let sign = notes.sign(text);
+            let last = &mut self.cells[COLUMNS - 1];
+            *last = format!("{last} {sign}").trim_start().to_string();
+        }
+    }
+}
+
+/// Numbered remarks, each text once.
+#[derive(Default)]
+struct Notes(Vec<String>);
+
+impl Notes {
+    /// The text's number in brackets.
+    fn sign(&mut self, text: String) -> String {
+        let at = self.0.iter().position(|note| *note == text).unwrap_or_else(|| {
+            self.0.push(text);
+            self.0.len() - 1
+        });
+        format!("[{}]", at + 1)
+    }
+}
+
+/// One scale for all values of a row.
+struct RowScale {
+    scale: Scale,
+    multiple: f64,
+}
+
+impl RowScale {
+    fn new(row: &Row, set: &SetTable) -> RowScale {
+        let multiple = if row.unit == Unit::OpsPerS { words::operations(&set.ops).1 } else { 1.0 };
+        let typical = row.cells.iter().find_map(|cell| cell.median);
+        let scale = Scale::of(row.unit, typical.map(|typical| multiple * typical));
+        RowScale { scale, multiple }
+    }
+
+    fn show(&self, value: Option<f64>) -> String {
+        value.map_or("-".to_string(), |value| self.scale.show(self.multiple * value))
+    }
+}
+
+fn details(baseline: &Cell, cell: &Cell, scale: &RowScale) -> String {
+    let cv = |cell: &Cell| cell.cv.map_or("-".to_string(), |cv| format!("{:.1} %", 100.0 * cv));
+    let judged = cell.judged.as_ref();
+    let pairs = judged.and_then(|judged| judged.ratio.ok()).map_or(0, |ratio| ratio.pairs);
+    let mut said = vec![
+        format!("mean {} to {}", scale.show(baseline.mean), scale.show(cell.mean)),
+        format!("cv {} to {}", cv(baseline), cv(cell)),
+        if pairs == 1 { "1 pair".to_string() } else { format!("{pairs} pairs") },
+    ];
+    if let Some(judged) = judged {
+        said.push(format!("p of a difference {}", words::p_value(judged.p_difference)));
+        said.push(format!("p of SAME {}", words::p_value(judged.p_same)));
+        said.extend(judged.decided_at.map(|rounds| format!("decided after {rounds} rounds")));
+    }
+    said.join(", ")
+}
+
+fn widths(heads: &[[String; COLUMNS]], lines: &[Line]) -> [usize; COLUMNS] {
+    let all = || heads.iter().chain(lines.iter().map(|line| &line.cells));
+    std::array::from_fn(|at| all().map(|cells| cells[at].width()).max().unwrap_or(0))
+}
+
+/// Numbers to the right, words to the left.
+fn laid_out(cells: &[String; COLUMNS], widths: &[usize; COLUMNS]) -> String {
+    let cell = |(at, text): (usize, &String)| {
+        let pad = " ".repeat(widths[at].saturating_sub(text.width()));
+        if [0, 5, 6].contains(&at) { format!("{text}{pad}") } else { format!("{pad}{text}") }
+    };
+    let cells: Vec<String> = cells.iter().enumerate().map(cell).collect();
+    cells.join(&" ".repeat(GAP)).trim_end().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::compare::testing::{self, render};
+    use insta::assert_snapshot;
+    use proptest::prelude::*;
+
+    #[test]
+    fn two_variants_of_one_plan() {
+        assert_snapshot!(render(&Text, &testing::ordinary(), Options::default()));
+    }
+
+    #[test]
+    fn three_kernels_with_all_that_can_be_odd() {
+        assert_snapshot!(render(&Text, &testing::troubled(), Options::default()));
+    }
+
+    #[test]
+    fn verbose_tells_means_variation_pairs_and_p_values() {
+        let options = Options { verbose: 1, ..Options::default() };
+        assert_snapshot!(render(&Text, &testing::ordinary(), options));
+    }
+
+    #[test]
+    fn a_narrow_page_has_sentences_for_rows() {
+        let options = Options { width: 48, ..Options::default() };
+        assert_snapshot!(render(&Text, &testing::ordinary(), options));
+    }
+
+    #[test]
+    fn without_works_or_sides_it_says_so() {
+        let shown = render(&Text, &testing::sides_only(), Options::default());
+        assert!(shown.contains("\nnothing was compared\n"), "{shown}");
+        assert!(shown.contains("\nbatch: 0 BETTER, 0 WORSE, 0 SAME, 0 INCONCLUSIVE\n"), "{shown}");
+    }
+
+    #[test]
+    fn verdicts_are_coloured_by_line() {
+        let options = Options { color: true, ..Options::default() };
+        let shown = render(&Text, &testing::ordinary(), options);
+        let line = |start: &str, end: &str| {
+            shown.lines().any(|line| line.starts_with(start) && line.contains(end))
+        };
+        assert!(line("\x1b[31mwakeup_p99", "WORSE"), "{shown}");
+        assert!(line("\x1b[1mwakeup_p99", "BETTER"), "{shown}");
+        assert!(line("throughput", "SAME") && line("request_p99", "INCONCLUSIVE"), "{shown}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn no_line_is_wider_than_asked(
+            name in any::<String>(),
+            width in Options::NARROWEST..140usize,
+            verbose in 0u8..2,
+            color: bool,
+        ) {
+            let options = Options { width, color, verbose };
+            for comparison in [testing::hostile(&name), testing::troubled()] {
+                let shown = testing::without_colour(&render(&Text, &comparison, options));
+                for line in shown.lines() {
+                    prop_assert!(line.width() <= width, "wider than {}: {}", width, line);
+                    prop_assert!(!line.chars().any(char::is_control), "{:?}", line);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,418 @@
+//! What formats of comparisons say in the same words: names of sides, verdicts and their
+//! reasons, the method, counts, and the command. Pure.
+
+use crate::compare::{Cell, Comparison, Method, Pairing, Row, SetTable, Side, WorkTable};
+use crate::model::Unit;
+use crate::report::show::{Scale, clean, significant, truncate};
+use crate::stats::{Rounds, Shape, Unjudged, Verdict, Why};
+use unicode_width::UnicodeWidthStr;
+
+/// More plans, kernels or machines of one side are counted, not named.
+const MOST_NAMED: usize = 4;
+
+/// Names of the sides, clean, at most `columns` wide and each another's. What is cut, or would
+/// be there twice, ends in its number in the list of sides.
+pub fn names(sides: &[Side], columns: usize, cut: fn(&str, usize) -> String) -> Vec<String> {
+    let clean: Vec<String> =
+        sides.iter().map(|side| cut(&clean(&side.label), usize::MAX)).collect();
+    let name = |(at, name): (usize, &String)| {
+        let twice = clean.iter().filter(|other| *other == name).count() > 1;
+        if !twice && !name.is_empty() && name.width() <= columns {
+            return name.clone();
+        }
+        let number = format!("#{}", at + 1);
+        format!("{}{number}", cut(name, columns.saturating_sub(number.len())))
+    };
+    clean.iter().enumerate().map(name).collect()
+}
+
+/// For terminals: see [`truncate`].
+pub fn cut(text: &str, columns: usize) -> String {
+    truncate(text, columns)
+}
+
+/// `two modes, 12 ms and 31 ms (4 of 10 rounds)`.
+pub fn shape(shape: &Shape, unit: Unit) -> String {
+    let show = |value: f64| {
+        let scale = Scale::of(unit, Some(value));
+        format!("{} {}", scale.show(value), scale.suffix).trim_end().to_string()
+    };
+    match *shape {
+        Shape::TwoModes { low, high, in_high, of, .. } => {
+            format!("two modes, {} and {} ({in_high} of {of} rounds)", show(low), show(high))
+        }
+        Shape::Trend { last_over_first, p_value, .. } => {
+            let change = percent(last_over_first - 1.0);
+            format!("a trend, {change} from the first round to the last (p {})", p(p_value))
+        }
+        Shape::OneApart { round, value, median, .. } => {
+            format!("round {round} is apart, {} where the median is {}", show(value), show(median))
+        }
+    }
+}
+
+fn p(value: f64) -> String {
+    p_value(Some(value))
+}
+
+/// `kernel 6.18.5; machine M; backend local; 40 runs in 2 boots; plan P`.
+pub fn about(side: &Side) -> String {
+    let Side { label: _, kernels, machines, backends, plans, boots, runs } = side;
+    let boots = match boots {
+        None => "an unknown number of boots".to_string(),
+        Some(1) => "1 boot".to_string(),
+        Some(boots) => format!("{boots} boots"),
+    };
+    let counted = if *runs == 1 { "1 run" } else { &format!("{runs} runs") };
+    [
+        list("kernel", kernels),
+        list("machine", machines),
+        list("backend", backends),
+        format!("{counted} in {boots}"),
+        list("plan", plans),
+    ]
+    .join("; ")
+}
+
+fn list(word: &str, names: &[String]) -> String {
+    let shown: Vec<String> = names.iter().take(MOST_NAMED).map(|name| clean(name)).collect();
+    let more = match names.len().saturating_sub(MOST_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    match names.len() {
+        0 => format!("{word} unknown"),
+        1 => format!("{word} {}", shown[0]),
+        _ => format!("{word}s {}{more}", shown.join(", ")),
+    }
+}
+
+/// Every row with where it stands, in order.
+pub fn rows(comparison: &Comparison) -> impl Iterator<Item = (&WorkTable, &SetTable, &Row)> {
+    let sets =
+        comparison.works.iter().flat_map(|work| work.sets.iter().map(move |set| (work, set)));
+    sets.flat_map(|(work, set)| set.rows.iter().map(move |row| (work, set, row)))
+}
+
+/// The verdict of a cell as people read it; `None` where none was to be.
+pub fn verdict(cell: &Cell) -> Option<&'static str> {
+    Some(match cell.judged.as_ref()?.verdict {
+        Verdict::Better => "BETTER",
+        Verdict::Worse => "WORSE",
+        Verdict::Same => "SAME",
+        Verdict::Inconclusive { .. } => "INCONCLUSIVE",
+        Verdict::Unjudged(Unjudged::Neutral) => "neutral",
+        Verdict::Unjudged(Unjudged::NoRatio(_)) => "-",
+    })
+}
+
+/// The verdict for programs, and one word for why there is none.
+pub fn keys(verdict: &Verdict) -> (&'static str, Option<&'static str>) {
+    match verdict {
+        Verdict::Better => ("better", None),
+        Verdict::Worse => ("worse", None),
+        Verdict::Same => ("same", None),
+        Verdict::Inconclusive { why, .. } => {
+            let why = match why {
+                Why::TooFewRounds { .. } => "too_few_rounds",
+                Why::OnlyAlone => "only_alone",
+                Why::SameOnlyAlone => "same_only_alone",
+                Why::BelowFloor { .. } => "below_floor",
+                Why::Noise => "noise",
+            };
+            ("inconclusive", Some(why))
+        }
+        Verdict::Unjudged(Unjudged::Neutral) => ("unjudged", Some("neutral")),
+        Verdict::Unjudged(Unjudged::NoRatio(_)) => ("unjudged", Some("no_ratio")),
+    }
+}
+
+/// Why a verdict is not BETTER, WORSE or SAME, as a sentence; `None` where nothing has to be
+/// said.
+pub fn why(verdict: &Verdict, method: &Method) -> Option<String> {
+    let family = method.family;
+    Some(match verdict {
+        Verdict::Better | Verdict::Worse | Verdict::Same => return None,
+        Verdict::Unjudged(Unjudged::Neutral) => return None,
+        Verdict::Unjudged(Unjudged::NoRatio(why)) => format!("no ratio: {why}"),
+        Verdict::Inconclusive { why: Why::TooFewRounds { least }, .. } => {
+            format!("so few rounds decide nothing, whatever the data: it takes at least {least}")
+        }
+        Verdict::Inconclusive { why: Why::OnlyAlone, .. } => format!(
+            "alone it would be a difference; as one of {family} verdicts it may still be chance"
+        ),
+        Verdict::Inconclusive { why: Why::SameOnlyAlone, .. } => {
+            format!("alone it would be SAME; as one of {family} verdicts that may still be chance")
+        }
+        Verdict::Inconclusive { why: Why::BelowFloor { floor }, .. } => format!(
+            "a difference that is no larger than what equal variants differ by here: an A/A run \
+             resolves {} at best",
+            percent(*floor)
+        ),
+        Verdict::Inconclusive { why: Why::Noise, .. } => {
+            "noise: its interval holds 1, and more than the margin".to_string()
+        }
+    })
+}
+
+/// All rounds that a verdict is expected to take, those that are done included.
+pub fn rounds(verdict: &Verdict) -> Option<Rounds> {
+    match verdict {
+        Verdict::Inconclusive { rounds, .. } => Some(*rounds),
+        _ => None,
+    }
+}
+
+/// `~14`, `>1000`.
+pub fn show_rounds(rounds: Rounds) -> String {
+    match rounds {
+        Rounds::Number(rounds) => format!("~{rounds}"),
+        Rounds::MoreThan(rounds) => format!(">{rounds}"),
+    }
+}
+
+/// `2 %`, `0.5 %`.
+pub fn percent(share: f64) -> String {
+    let percent = (share * 1e6).round() / 1e4;
+    format!("{percent} %")
+}
+
+/// How the verdicts were reached, a phrase each.
+pub fn method(method: &Method) -> Vec<String> {
+    let Method { margin, margins, alpha, family, pairing, looks, seed } = method;
+    let mut said = vec![match pairing {
+        Pairing::WithinRounds => "ratios paired within rounds".to_string(),
+        Pairing::None => {
+            "ratios not paired: the sides were measured at different times, and what changed in \
+             between is in the ratios"
+                .to_string()
+        }
+    }];
+    let (low, high) = (1.0 / (1.0 + margin), 1.0 + margin);
+    said.push(format!("margin {}: SAME is a ratio from {low:.3} to {high:.3}", percent(*margin)));
+    let own = margins.iter().map(|(name, margin)| format!("{} {}", clean(name), percent(*margin)));
+    let own: Vec<String> = own.collect();
+    if !own.is_empty() {
+        said.push(format!("margins of single metrics: {}", own.join(", ")));
+    }
+    said.push(format!(
+        "family of {family} verdicts, error rate {} over all of them, and again for SAME",
+        percent(*alpha)
+    ));
+    said.push(match looks {
+        None => "one look at all rounds".to_string(),
+        Some(looks) => {
+            let looks: Vec<String> = looks.iter().map(u32::to_string).collect();
+            format!("looks after rounds {}", looks.join(", "))
+        }
+    });
+    said.push("intervals are 95 %, each for its ratio alone".to_string());
+    said.push(format!("seed {seed}"));
+    said
+}
+
+/// How many verdicts of each kind one side has.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Tally {
+    pub better: usize,
+    pub worse: usize,
+    pub same: usize,
+    pub inconclusive: usize,
+    pub unjudged: usize,
+    /// After which all that is open is expected to be decided.
+    pub rounds: Option<Rounds>,
+}
+
+impl Tally {
+    /// Of the side at this place in the list of sides.
+    pub fn of(comparison: &Comparison, side: usize) -> Tally {
+        let mut tally = Tally::default();
+        for (_, _, row) in rows(comparison) {
+            let Some(judged) = row.cells.get(side).and_then(|cell| cell.judged.as_ref()) else {
+                continue;
+            };
+            match judged.verdict {
+                Verdict::Better => tally.better += 1,
+                Verdict::Worse => tally.worse += 1,
+                Verdict::Same => tally.same += 1,
+                Verdict::Inconclusive { rounds, .. } => {
+                    tally.inconclusive += 1;
+                    tally.rounds = Some(later(tally.rounds, rounds));
+                }
+                Verdict::Unjudged(_) => tally.unjudged += 1,
+            }
+        }
+        tally
+    }
+
+    /// `2 BETTER, 1 WORSE, 5 SAME, 4 INCONCLUSIVE (about 14 rounds decide all)`.
+    pub fn sentence(&self) -> String {
+        let Tally { better, worse, same, inconclusive, unjudged, rounds } = self;
+        let mut said =
+            format!("{better} BETTER, {worse} WORSE, {same} SAME, {inconclusive} INCONCLUSIVE");
+        match rounds {
+            None => {}
+            Some(Rounds::Number(rounds)) => {
+                said.push_str(&format!(" (about {rounds} rounds decide all)"));
+            }
+            Some(Rounds::MoreThan(rounds)) => {
+                said.push_str(&format!(" (to decide all takes more than {rounds} rounds)"));
+            }
+        }
+        if *unjudged > 0 {
+            said.push_str(&format!(", {unjudged} not judged"));
+        }
+        said
+    }
+}
+
+fn later(one: Option<Rounds>, other: Rounds) -> Rounds {
+    match (one, other) {
+        (None, rounds) => rounds,
+        (Some(Rounds::Number(one)), Rounds::Number(other)) => Rounds::Number(one.max(other)),
+        (Some(more @ Rounds::MoreThan(_)), _) | (_, more @ Rounds::MoreThan(_)) => more,
+    }
+}
+
+/// A p-value with two digits; the least that 20,000 sign patterns tell is far above the limit.
+pub fn p_value(p: Option<f64>) -> String {
+    match p {
+        None => "-".to_string(),
+        Some(p) if p < 0.00001 => "<0.00001".to_string(),
+        Some(p) => significant(p, 2),
+    }
+}
+
+/// What is counted and by how many: 5,400,000 kops a second are 5.4 G/s of ops.
+pub fn operations(ops: &str) -> (&str, f64) {
+    match ops {
+        "kops" => ("ops", 1e3),
+        _ => (ops, 1.0),
+    }
+}
+
+/// A command in lines of at most `columns`, broken only where a shell takes `\` for a break: at
+/// spaces outside of quotes. A longer word stands in a line of its own.
+pub fn command_lines(command: &str, columns: usize) -> Vec<String> {
+    const GO_ON: &str = " \\";
+    let mut lines: Vec<String> = Vec::new();
+    let words = shell_words(&clean(command));
+    for word in &words {
+        match lines.last_mut() {
+            Some(line) if line.width() + 1 + word.width() + GO_ON.len() <= columns => {
+                line.push_str(&format!(" {word}"));
+            }
+            Some(line) => {
+                line.push_str(GO_ON);
+                lines.push(format!("    {word}"));
+            }
+            None => lines.push(word.clone()),
+        }
+    }
+    lines
+}
+
+/// Words as they are written, quotes and all.
+fn shell_words(command: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quote = None;
+    let mut escaped = false;
+    for c in command.chars() {
+        let word = words.len() - 1;
+        match quote {
+            None if c == ' ' && !escaped => {
+                words.push(String::new());
+                continue;
+            }
+            None if !escaped && (c == '\'' || c == '"') => quote = Some(c),
+            Some(open) if c == open && !escaped => quote = None,
+            _ => {}
+        }
+        escaped = c == '\\' && !escaped && quote != Some('\'');
+        words[word].push(c);
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::compare::testing;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names_stay_apart_and_fit() {
+        let cases: &[(&[&str], &[&str])] = &[
+            (&["default", "batch"], &["default", "batch"]),
+            (&["default", "default"], &["default#1", "default#2"]),
+            (&["6.18.5-custom-one", "6.18.5-custom-two"], &["6.18.5-…#1", "6.18.5-…#2"]),
+            (&["", "a\n"], &["#1", "a\\n"]),
+        ];
+        for (labels, expected) in cases {
+            let sides: Vec<Side> = labels.iter().map(|label| testing::side(label)).collect();
+            assert_eq!(names(&sides, 10, cut), *expected);
+        }
+    }
+
+    #[test]
+    fn counts_of_verdicts_and_the_rounds_for_all() {
+        let comparison = testing::ordinary();
+        assert_eq!(
+            Tally::of(&comparison, 1).sentence(),
+            "2 BETTER, 1 WORSE, 2 SAME, 2 INCONCLUSIVE (about 31 rounds decide all), 1 not judged"
+        );
+        assert_eq!(Tally::of(&comparison, 0), Tally::default(), "the baseline has no verdict");
+        let cases: &[(Option<Rounds>, Rounds, Rounds)] = &[
+            (None, Rounds::Number(3), Rounds::Number(3)),
+            (Some(Rounds::Number(9)), Rounds::Number(3), Rounds::Number(9)),
+            (Some(Rounds::Number(9)), Rounds::MoreThan(1000), Rounds::MoreThan(1000)),
+            (Some(Rounds::MoreThan(1000)), Rounds::Number(3), Rounds::MoreThan(1000)),
+        ];
+        for (one, other, expected) in cases {
+            assert_eq!(later(*one, *other), *expected);
+        }
+        let many = Tally { inconclusive: 1, rounds: Some(Rounds::MoreThan(9)), ..Tally::default() };
+        assert!(
+            many.sentence().ends_with("1 INCONCLUSIVE (to decide all takes more than 9 rounds)")
+        );
+    }
+
+    #[test]
+    fn percentages() {
+        let cases: &[(f64, &str)] =
+            &[(0.02, "2 %"), (0.005, "0.5 %"), (0.07, "7 %"), (1.0, "100 %")];
+        for (share, expected) in cases {
+            assert_eq!(percent(*share), *expected);
+        }
+    }
+
+    #[test]
+    fn commands_break_only_where_a_shell_goes_on() {
+        let cases: &[(&str, usize, &[&str])] = &[
+            ("schedlab compare a b", 80, &["schedlab compare a b"]),
+            ("schedlab compare 'a b' c", 22, &["schedlab compare \\", "    'a b' c"]),
+            (
+                "x 'a  b' \"c ' d\" e\\ f",
+                6,
+                &["x \\", "    'a  b' \\", "    \"c ' d\" \\", "    e\\ f"],
+            ),
+            ("x 'a\\' b", 6, &["x \\", "    'a\\' \\", "    b"]),
+            ("", 80, &[]),
+        ];
+        for (command, columns, expected) in cases {
+            assert_eq!(command_lines(command, *columns), *expected, "{command}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_broken_command_is_the_same_command(words in proptest::collection::vec("[a-z]{1,12}", 1..20)) {
+            let command = words.join(" ");
+            let lines = command_lines(&command, 30);
+            prop_assert!(lines.iter().all(|line| line.width() <= 30));
+            let back = lines.join("\n").replace(" \\\n    ", " ");
+            prop_assert_eq!(back, command);
+        }
+    }
+}

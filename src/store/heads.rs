@@ -1,0 +1,85 @@
+//! A light list of what is stored, to choose plans by: no runs are counted or read.
+
+use rusqlite::Connection;
+
+use super::Store;
+use super::column::{reading, unsigned};
+use super::error::{Fault, StoreError};
+use super::read::ended;
+use crate::model::{EnvironmentHead, PlanEnd, PlanHead};
+
+const PLANS: &str = "
+    SELECT plan, id, title, backend, started_unix_ns, coalesce(json ->> '$.aa', 0) FROM plan
+    ORDER BY started_unix_ns DESC, plan DESC";
+/// The reason why a boot is unknown stands in the JSON alone.
+const ENVIRONMENTS: &str = "
+    SELECT hostname, kernel_release, boot_id, iif(boot_id IS NULL, json ->> '$.boot_id.unknown', NULL),
+           ended
+    FROM environment WHERE plan = ?1 ORDER BY environment";
+const VARIANTS: &str = "SELECT variant FROM cell WHERE plan = ?1 ORDER BY cell";
+
+impl Store {
+    /// All plans, newest first, as [`Store::plans`] has them.
+    pub fn plan_heads(&self) -> Result<Vec<PlanHead>, StoreError> {
+        let read = || -> Result<_, Fault> {
+            let snapshot = self.conn.unchecked_transaction()?;
+            let mut select = snapshot.prepare_cached(PLANS)?;
+            let mut rows = select.query([])?;
+            let mut heads = Vec::new();
+            while let Some(row) = rows.next()? {
+                let plan = row.get(0)?;
+                let (environments, ended) = environments(&snapshot, plan)?;
+                heads.push(PlanHead {
+                    id: row.get(1)?,
+                    title: row.get(2)?,
+                    backend: row.get(3)?,
+                    started_unix_ns: unsigned(row, 4)?,
+                    ended,
+                    environments,
+                    variants: variants(&snapshot, plan)?,
+                    aa: row.get(5)?,
+                });
+            }
+            Ok(heads)
+        };
+        read().map_err(|fault| fault.told("list the plans", &self.path))
+    }
+}
+
+/// And how the last session ended.
+fn environments(
+    conn: &Connection,
+    plan: i64,
+) -> Result<(Vec<EnvironmentHead>, Option<PlanEnd>), Fault> {
+    let mut select = conn.prepare_cached(ENVIRONMENTS)?;
+    let mut rows = select.query([plan])?;
+    let (mut heads, mut last) = (Vec::new(), None);
+    while let Some(row) = rows.next()? {
+        heads.push(EnvironmentHead {
+            hostname: row.get(0)?,
+            kernel_release: row.get(1)?,
+            boot_id: reading(row.get(2)?, row.get(3)?)?,
+        });
+        last = ended(row, 4)?;
+    }
+    match heads.is_empty() {
+        true => Err(Fault::Damaged("a plan has no environment".to_string())),
+        false => Ok((heads, last)),
+    }
+}
+
+/// Cells are works times variants, the variants fastest: they are all there when the first
+/// comes again.
+fn variants(conn: &Connection, plan: i64) -> Result<Vec<String>, Fault> {
+    let mut select = conn.prepare_cached(VARIANTS)?;
+    let mut rows = select.query([plan])?;
+    let mut names: Vec<String> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let name = row.get(0)?;
+        if names.first() == Some(&name) {
+            break;
+        }
+        names.push(name);
+    }
+    Ok(names)
+}

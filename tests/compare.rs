@@ -1,0 +1,424 @@
+//! Verdicts as a user gets them: `run`, `compare`, their formats and their exit codes.
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+
+use super::cli::{schedlab, stderr, stdout};
+
+/// Two variants that do the same, whose figures the null backend invents at once.
+const PLAN: &str = "schema = 1\ntitle = \"two\"\n[measure]\nrounds = 12\nduration = \"2s\"\n\
+    warmup = \"0s\"\nwindow = \"2s\"\n[[variant]]\nname = \"plain\"\n[[variant]]\n\
+    name = \"other\"\n[[workload]]\nuse = \"spin\"\n";
+
+/// The default is the null backend's baseline alone.
+const LONE: &str = "schema = 1\ntitle = \"one\"\n[measure]\nrounds = 12\nduration = \"2s\"\n\
+    warmup = \"0s\"\nwindow = \"2s\"\n[[workload]]\nuse = \"spin\"\n";
+
+struct Home {
+    folder: tempfile::TempDir,
+}
+
+impl Home {
+    fn new() -> Home {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("two.toml"), PLAN).unwrap();
+        fs::write(folder.path().join("one.toml"), LONE).unwrap();
+        Home { folder }
+    }
+
+    /// With the plan run once for each seed.
+    fn with_runs(seeds: &[&str]) -> Home {
+        let home = Home::new();
+        for seed in seeds {
+            home.null("./two.toml", &["--seed", seed, "--quiet"]);
+        }
+        home
+    }
+
+    /// With one plan, whose variant `other` has `factor` times the throughput.
+    fn with_factor(factor: f64) -> Home {
+        let home = Home::with_runs(&["1"]);
+        let lines = home.ok(&["export"]);
+        let scaled: Vec<String> = lines.lines().map(|line| scaled(line, factor)).collect();
+        fs::write(home.path().join("lines"), scaled.join("\n")).unwrap();
+        fs::remove_dir_all(home.path().join(".local")).unwrap();
+        home.ok(&["import", "lines"]);
+        home
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn call(&self, arguments: &[&str]) -> Output {
+        schedlab(self.path(), arguments).output().unwrap()
+    }
+
+    fn ok(&self, arguments: &[&str]) -> String {
+        let output = self.call(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+        stdout(&output)
+    }
+
+    /// Fails with this code, which is not 0; gives what it says.
+    fn fails(&self, code: i32, arguments: &[&str]) -> String {
+        let output = self.call(arguments);
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {told}");
+        told
+    }
+
+    fn null(&self, plan: &str, more: &[&str]) -> String {
+        self.ok(&[&["run", plan, "--backend", "null"], more].concat())
+    }
+
+    fn ids(&self) -> Vec<String> {
+        let started = |line: &str| {
+            let event: Value = serde_json::from_str(line).unwrap();
+            event["id"].as_str().map(str::to_string)
+        };
+        self.ok(&["export"]).lines().filter_map(started).collect()
+    }
+
+    /// Set, metric and verdict of each row of a comparison.
+    fn verdicts(&self, arguments: &[&str]) -> Vec<(String, String)> {
+        let json = self.ok(&[&["compare"], arguments, &["--format", "json"]].concat());
+        verdicts(&serde_json::from_str(&json).unwrap())
+    }
+}
+
+/// A line of `schedlab export` with the throughput of the second variant's runs changed.
+fn scaled(line: &str, factor: f64) -> String {
+    let mut event: Value = serde_json::from_str(line).unwrap();
+    if event["event"] == "run_ended" && event["key"]["cell"] == 1 {
+        for set in event["outcome"]["result"]["sets"].as_array_mut().unwrap() {
+            for metric in set["metrics"].as_array_mut().unwrap() {
+                if metric["name"] == "throughput" {
+                    let value = metric["value"]["known"].as_f64().unwrap();
+                    metric["value"]["known"] = (value * factor).into();
+                }
+            }
+        }
+    }
+    event.to_string()
+}
+
+fn verdicts(document: &Value) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let list = |value: &Value, key: &str| value[key].as_array().unwrap().clone();
+    for work in list(document, "works") {
+        for set in list(&work, "sets") {
+            for row in list(&set, "metrics") {
+                let place = format!("{}/{}", set["name"].as_str().unwrap(), row["metric"]);
+                for cell in list(&row, "cells").iter().skip(1) {
+                    let verdict = cell["judged"]["verdict"].as_str().unwrap();
+                    found.push((place.replace('"', ""), verdict.to_string()));
+                }
+            }
+        }
+    }
+    assert!(!found.is_empty(), "{document}");
+    found
+}
+
+/// From the line of a text that begins so to its end.
+fn from_line<'a>(text: &'a str, begin: &str) -> &'a str {
+    let at = text.find(&format!("\n{begin}")).unwrap_or_else(|| panic!("{begin}: {text}"));
+    &text[at + 1..]
+}
+
+#[test]
+fn a_run_ends_with_the_verdicts_that_compare_gives_again() {
+    let home = Home::new();
+    let printed = home.null("./two.toml", &[]);
+    let told = from_line(&printed, "baseline  plain");
+    let id = home.ids().remove(0);
+    let command = format!("schedlab compare plan={id}");
+    assert!(told.contains("throughput") && told.contains(&command), "{told}");
+    assert!(["SAME", "BETTER", "WORSE", "INCONCLUSIVE"].iter().any(|word| told.contains(word)));
+    assert!(told.contains("The backend null invents its figures."), "{told}");
+    let words: Vec<&str> = command.split(' ').skip(1).collect();
+    assert_eq!(home.ok(&words), told, "the command that stands there gives it again");
+    assert!(told.lines().all(|line| line.chars().count() <= 80), "{told}");
+    let other = home.null("./two.toml", &["--format", "csv"]);
+    assert!(!other.contains("baseline  plain"), "no text among data");
+    assert_eq!(home.null("./two.toml", &["--quiet"]), "");
+    assert!(!home.null("./one.toml", &[]).contains("\nmethod"), "one variant has no verdicts");
+}
+
+#[test]
+fn variants_plans_and_dates_are_compared() {
+    let home = Home::with_runs(&["1", "2"]);
+    let ids = home.ids();
+    // What is compared; its exit code is not asked for.
+    let json = |arguments: &[&str]| -> Value {
+        let output = home.call(&[&["compare"], arguments, &["--format", "json"]].concat());
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+    };
+    let sides = |document: &Value| -> Vec<(String, Vec<String>)> {
+        let sides = document["sides"].as_array().unwrap().iter();
+        let words = |list: &Value| serde_json::from_value(list.clone()).unwrap();
+        sides
+            .map(|side| (side["label"].as_str().unwrap().to_string(), words(&side["plans"])))
+            .collect()
+    };
+    let side = |label: &str, plans: &[&String]| {
+        (label.to_string(), plans.iter().map(|id| id.to_string()).collect::<Vec<String>>())
+    };
+    let (old, new) = (&ids[0], &ids[1]);
+    let newest = json(&[]);
+    assert_eq!(sides(&newest), [side("plain", &[new]), side("other", &[new])]);
+    assert_eq!(newest["method"]["pairing"], "within_rounds");
+    assert_eq!(verdicts(&json(&["plain", "other"])), verdicts(&newest));
+    assert_eq!(verdicts(&json(&["last"])), verdicts(&newest));
+    assert_eq!(sides(&json(&["other", "plain"]))[0].0, "other");
+    assert_eq!(sides(&json(&[old]))[1], side("other", &[old]), "the variants of one plan");
+    let two = json(&[old, new]);
+    assert_eq!(sides(&two), [side(old, &[old]), side(new, &[new])]);
+    assert_eq!(two["method"]["pairing"], "none");
+    let labels = |document: &Value| {
+        let works = document["works"].as_array().unwrap().iter();
+        works.map(|work| work["label"].as_str().unwrap().to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(labels(&two), ["spin [plain]", "spin [other]"]);
+    home.null("./two.toml", &["--seed", "3", "--quiet"]);
+    let newest = home.ids().remove(2);
+    let against = json(&["last", "--against", "last:3"]);
+    assert_eq!(sides(&against), [side("last:3", &[old, new]), side("last", &[&newest])]);
+    assert_eq!(json(&["--against", "last:3"])["works"], against["works"], "of the newest plan");
+    let both = json(&["variant=plain,all", "variant=other,all"]);
+    assert_eq!(both["method"]["pairing"], "within_rounds");
+    assert_eq!(both["sides"][0]["runs"], 36);
+    let run = home.null("./two.toml", &["--seed", "4", "--against", "last:3"]);
+    let again = home.ids().remove(3);
+    let command = format!("schedlab compare plan={again} --against last:3");
+    assert!(from_line(&run, "baseline  last:3").contains(&command), "{run}");
+    let once_more: Vec<&str> = command.split(' ').skip(1).collect();
+    let once_more = stdout(&home.call(&once_more));
+    assert!(once_more.starts_with("baseline  last:3"), "{once_more}");
+}
+
+#[test]
+fn every_format_has_the_same_comparison() {
+    let home = Home::with_factor(0.5);
+    let rendered = |name: &str| home.ok(&["compare", "--metric", "throughput", "--format", name]);
+    assert!(rendered("text").contains("WORSE"), "{}", rendered("text"));
+    assert_eq!(home.ok(&["compare", "--metric", "throughput"]), rendered("text"));
+    let lkml = rendered("lkml");
+    assert!(lkml.contains("Case: ") && lkml.contains("schedlab compare"), "{lkml}");
+    let csv = rendered("csv");
+    let mut rows = csv::Reader::from_reader(csv.as_bytes());
+    let head = rows.headers().unwrap().clone();
+    let column = head.iter().position(|name| name == "verdict").expect("a verdict");
+    assert!(rows.records().any(|row| &row.unwrap()[column] == "worse"), "{csv}");
+    let json: Value = serde_json::from_str(&rendered("json")).unwrap();
+    assert_eq!(json["document"], "schedlab-comparison");
+    assert_eq!(verdicts(&json), [("spin/throughput".to_string(), "worse".to_string())]);
+    assert!(rendered("gobench").lines().any(|line| line.starts_with("Benchmark")));
+    let told = home.fails(2, &["compare", "--format", "html"]);
+    assert!(told.contains("one of text, lkml, csv, json, gobench"), "{told}");
+}
+
+#[test]
+fn exit_codes_say_what_the_verdicts_say() {
+    let worse = Home::with_factor(0.5);
+    let one = ["compare", "--metric", "throughput"];
+    let with = |more: &[&'static str]| [&one[..], more].concat();
+    worse.ok(&one);
+    for gate in
+        [&["--fail-on", "regression"][..], &["--bisect"], &["--bisect", "--fail-on", "regression"]]
+    {
+        let told = worse.fails(1, &with(gate));
+        assert_eq!(told, "regression: spin throughput of other is WORSE\n");
+    }
+    let better = Home::with_factor(2.0);
+    better.ok(&with(&["--fail-on", "regression"]));
+    better.ok(&with(&["--bisect"]));
+    // Of the same figures a margin decides nothing: that is no regression, and no good commit.
+    let open = Home::with_factor(1.0);
+    let narrow = ["--margin", "0.01%"];
+    assert_eq!(open.verdicts(&[&one[1..], &narrow].concat())[0].1, "inconclusive");
+    open.ok(&[&with(&["--fail-on", "regression"])[..], &narrow].concat());
+    let told = open.fails(125, &[&with(&["--bisect"])[..], &narrow].concat());
+    assert!(told.starts_with("not decided: spin throughput of other\nhint: "), "{told}");
+    open.ok(&with(&["--bisect", "--margin", "50%"]));
+}
+
+#[test]
+fn a_bisection_takes_no_failure_for_a_bad_commit() {
+    let home = Home::new();
+    fs::write(home.path().join("broken.toml"), "schema = 1\n[[nonsense]]\n").unwrap();
+    let null = |plan: &'static str, more: &[&'static str]| {
+        [&["run", plan, "--backend", "null", "--bisect"], more].concat()
+    };
+    for (arguments, told) in [
+        (null("./broken.toml", &[]), "nonsense"),
+        (null("./nonesuch.toml", &[]), "there is neither a built-in plan nor a file"),
+        (null("./two.toml", &["--rounds", "0"]), "--rounds: 0 is below the least"),
+        (null("./two.toml", &["--nonsense"]), "--nonsense"),
+        (null("./two.toml", &["--margin", "2"]), "`2` is no margin"),
+        (null("./two.toml", &["--against", "last"]), "--against: nothing is stored yet"),
+        (null("./one.toml", &[]), "the plan has one variant alone"),
+    ] {
+        let said = home.fails(255, &arguments);
+        assert!(said.contains(told), "{arguments:?}: {said}");
+    }
+    // Nothing stored to compare, nothing measured, and no such metric: not measured.
+    home.fails(125, &["compare", "--bisect", "--db", "missing.db"]);
+    let said = home.fails(125, &null("./two.toml", &["--metric", "nonesuch"]));
+    assert!(said.contains("nothing of it can be compared"), "{said}");
+    // Without it the same failures have their usual codes.
+    home.fails(2, &["run", "./two.toml", "--nonsense"]);
+    home.fails(2, &["run", "./one.toml", "--backend", "null", "--fail-on", "regression"]);
+    assert!(home.ok(&["run", "--help"]).contains("--bisect"));
+    home.ok(&["run", "--help", "--bisect"]);
+}
+
+#[test]
+fn what_is_asked_in_vain_is_refused_before_the_first_run() {
+    let home = Home::with_runs(&["1"]);
+    for (more, told) in [
+        (&["./one.toml", "--bisect"][..], "the plan has one variant alone"),
+        (
+            &["./one.toml", "--until-decided", "--budget", "1h", "--against", "last"],
+            "--until-decided",
+        ),
+        (&["./two.toml", "--against", "nonesuch"], "--against: no stored plan has"),
+    ] {
+        let output = home.call(&[&["run", "--backend", "null"], more].concat());
+        let said = stderr(&output);
+        assert!(said.contains(told) && said.contains("hint: "), "{more:?}: {said}");
+        assert_eq!(home.ids().len(), 1, "nothing was run");
+    }
+    // The variant is measured against itself, or against another plan.
+    home.null("./one.toml", &["--aa", "--fail-on", "regression", "--quiet", "--margin", "50%"]);
+    home.null("./two.toml", &["--against", "last:2", "--quiet"]);
+}
+
+#[test]
+fn rounds_go_on_until_all_is_decided() {
+    let home = Home::new();
+    let told = home.fails(2, &["run", "./two.toml", "--backend", "null", "--until-decided"]);
+    assert!(told.contains("--until-decided needs a budget") && told.contains("hint: "), "{told}");
+    home.fails(2, &["run", "./two.toml", "--until-decided", "--budget", "1h", "--rounds", "3"]);
+    let asked = ["--metric", "throughput", "--margin", "5%"];
+    let until = ["--until-decided", "--budget", "1h"];
+    let printed = home.null("./two.toml", &[&until[..], &asked].concat());
+    let told = from_line(&printed, "baseline  plain");
+    let events = home.ok(&["export"]);
+    let last: Value = serde_json::from_str(events.lines().last().unwrap()).unwrap();
+    assert_eq!(last["reason"], "decided");
+    let rounds = events.lines().filter(|line| line.contains("\"run_ended\"")).count() / 2;
+    assert!([8, 10, 13, 17, 22].contains(&rounds), "at a look: {rounds}");
+    assert!(told.contains("SAME"), "{told}");
+    let command = told
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("schedlab "))
+        .unwrap_or_else(|| panic!("{told}"));
+    assert_eq!(home.ok(&command.split(' ').collect::<Vec<_>>()), told, "and for ever");
+    let document: Value =
+        serde_json::from_str(&home.ok(&[&["compare", "--format", "json"], &asked[..]].concat()))
+            .unwrap();
+    assert_eq!(document["method"]["looks"].as_array().unwrap().last().unwrap(), rounds);
+    assert_eq!(verdicts(&document), [("spin/throughput".to_string(), "same".to_string())]);
+}
+
+#[test]
+fn aa_measures_the_first_variant_against_itself() {
+    let home = Home::new();
+    let knobs = PLAN.replace("name = \"plain\"", "name = \"plain\"\npolicy = \"batch\"");
+    fs::write(home.path().join("knobs.toml"), knobs).unwrap();
+    let printed = home.null("./knobs.toml", &["--aa"]);
+    assert!(from_line(&printed, "baseline  plain").contains("plain-again"), "{printed}");
+    let events = home.ok(&["export"]);
+    let started: Value = serde_json::from_str(events.lines().next().unwrap()).unwrap();
+    assert_eq!(started["plan"]["aa"], true);
+    let variants = started["plan"]["variants"].as_array().unwrap();
+    let names: Vec<&str> = variants.iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["plain", "plain-again"]);
+    assert_eq!(variants[0]["knobs"], variants[1]["knobs"]);
+    assert!(variants[0]["knobs"].to_string().contains("batch"), "{variants:?}");
+    assert_eq!(started["cells"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn too_few_rounds_are_told() {
+    let home = Home::new();
+    let printed = home.null("./two.toml", &["--rounds", "2"]);
+    let told = from_line(&printed, "baseline  plain");
+    assert!(told.contains(" INCONCLUSIVE "), "{told}");
+    let document: Value = serde_json::from_str(&home.ok(&["compare", "--format", "json"])).unwrap();
+    let judged = &document["works"][0]["sets"][0]["metrics"][0]["cells"][1]["judged"];
+    assert_eq!(judged["why"], "too_few_rounds");
+    assert!(judged["least_rounds"].as_u64().unwrap() > 2, "{judged}");
+}
+
+#[test]
+fn margins_and_metrics_are_what_the_user_says() {
+    let home = Home::new();
+    fs::write(home.path().join("two.toml"), PLAN.replace("spin", "schbench")).unwrap();
+    home.null("./two.toml", &["--quiet"]);
+    let worded = ["--margin", "100%", "--margin", "schbench/throughput=0.01%"];
+    let found = home.verdicts(&worded);
+    for (metric, verdict) in &found {
+        let expected = if metric == "schbench/throughput" { "inconclusive" } else { "same" };
+        assert_eq!(verdict, expected, "{metric}");
+    }
+    assert!(found.len() > 1, "{found:?}");
+    let told = home.ok(&[&["compare"], &worded[..]].concat());
+    assert!(told.contains("--margin 100% --margin schbench/throughput=0.01%"), "{told}");
+    let all = home.verdicts(&["--all-metrics"]);
+    assert!(
+        all.len() > found.len() && found.iter().all(|(name, _)| all.iter().any(|(n, _)| n == name))
+    );
+    for wrong in ["2", "0%", "-1%", "101%", "two%", "=2%", "x=y"] {
+        let margin = format!("--margin={wrong}");
+        for command in [&["compare"][..], &["run", "./two.toml"]] {
+            let told = home.fails(2, &[command, &[&margin]].concat());
+            assert!(
+                told.contains(&format!("`{wrong}` is no margin: 2% or throughput=1%")),
+                "{told}"
+            );
+        }
+    }
+    home.fails(2, &["compare", "--metric", "throughput", "--all-metrics"]);
+}
+
+#[test]
+fn what_cannot_be_compared_is_told_with_a_hint() {
+    let home = Home::new();
+    // No store at all is told as `schedlab report` tells it.
+    let told = home.fails(3, &["compare"]);
+    assert_eq!(told, home.fails(3, &["report"]));
+    // What is refused on the way in leaves a store without plans.
+    fs::write(home.path().join("nothing"), "{}").unwrap();
+    home.fails(2, &["import", "nothing"]);
+    for arguments in [&["compare"][..], &["compare", "a", "b"], &["compare", "--against", "last"]] {
+        let told = home.fails(2, arguments);
+        assert_eq!(told, "error: nothing is stored yet\nhint: schedlab run quick\n");
+    }
+    home.null("./one.toml", &["--quiet"]);
+    let said = home.fails(2, &["compare"]);
+    assert!(said.contains("one side alone is nothing to compare"), "{said}");
+    for (arguments, told) in [
+        (&["compare", "nonesuch", "default"][..], "kernel, machine or id `nonesuch`"),
+        (&["compare", "default", "default"], "`default` stands twice"),
+        (&["compare", "last", "--against", "last"], "nothing is stored yet"),
+        (&["compare", "\u{1b}[2J", "default"], "`\\u{1b}[2J`"),
+    ] {
+        let said = home.fails(2, arguments);
+        assert!(said.contains(told) && said.contains("hint: "), "{arguments:?}: {said}");
+        assert!(!said.contains('\u{1b}'), "{said}");
+    }
+    // Other work: a duration of its own.
+    home.null("./one.toml", &["--duration", "3s", "--quiet"]);
+    let output = home.call(&["compare", "last", "--against", "last"]);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let words: Vec<String> = stdout(&output).split_whitespace().map(str::to_string).collect();
+    assert!(words.join(" ").contains("the duration is 2s and 3s"), "{}", stdout(&output));
+    assert!(stderr(&output).contains("hint: schedlab list runs"), "{}", stderr(&output));
+    home.fails(125, &["compare", "last", "--against", "last", "--bisect"]);
+}

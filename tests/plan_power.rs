@@ -1,0 +1,86 @@
+//! `schedlab plan-power` as a user calls it, on the null backend.
+
+use super::cli::{schedlab, stderr, stdout};
+
+const PLAN: &str = "schema = 1\ntitle = \"power\"\n[measure]\nrounds = 12\nduration = \"2s\"\n\
+    warmup = \"1s\"\n[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n\
+    [[workload]]\nuse = \"spin\"\n";
+
+fn run(home: &tempfile::TempDir, arguments: &[&str]) -> std::process::Output {
+    schedlab(home.path(), &[arguments, &["--backend", "null"]].concat()).output().unwrap()
+}
+
+fn home() -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("plan.toml"), PLAN).unwrap();
+    home
+}
+
+#[test]
+fn what_is_not_known_comes_with_the_command_that_measures_it() {
+    let home = home();
+    let nothing = run(&home, &["plan-power", "./plan.toml"]);
+    assert_eq!(nothing.status.code(), Some(3), "{nothing:?}");
+    let command = "schedlab run ./plan.toml --backend null --aa --rounds 10";
+    assert!(stdout(&nothing).contains("== spin\nnot known: "), "{}", stdout(&nothing));
+    assert!(stderr(&nothing).contains(&format!("hint: {command}\n")), "{}", stderr(&nothing));
+    // The same plan for longer is other work.
+    let other = run(&home, &["run", "./plan.toml", "--aa", "--duration", "4s", "--quiet"]);
+    assert_eq!(other.status.code(), Some(0), "{other:?}");
+    let nothing = run(&home, &["plan-power", "./plan.toml"]);
+    assert_eq!(nothing.status.code(), Some(3), "{nothing:?}");
+    assert!(stdout(&nothing).contains("the duration is 2s and 4s"), "{}", stdout(&nothing));
+}
+
+#[test]
+fn from_aa_runs_follow_rounds_and_time() {
+    let home = home();
+    let aa = run(&home, &["run", "./plan.toml", "--aa", "--rounds", "10", "--quiet"]);
+    assert_eq!(aa.status.code(), Some(0), "{aa:?}");
+    let metric = ["--metric", "throughput"];
+    let power = run(&home, &[&["plan-power", "./plan.toml"], &metric[..]].concat());
+    assert_eq!(power.status.code(), Some(0), "{power:?}");
+    let shown = stdout(&power);
+    assert!(shown.contains("10 A/A\n"), "{shown}");
+    assert!(shown.contains("planned   12 rounds, 72 s: find 3 % in "), "{shown}");
+    // What it says decides all, does: by its own word, with that number of rounds.
+    let command = shown.rsplit_once("schedlab run ").unwrap().1;
+    let rounds = command.split_whitespace().last().unwrap();
+    let enough = std::fs::read_to_string(home.path().join("plan.toml")).unwrap();
+    let enough = enough.replace("rounds = 12", &format!("rounds = {rounds}"));
+    std::fs::write(home.path().join("plan.toml"), enough).unwrap();
+    let again = stdout(&run(&home, &[&["plan-power", "./plan.toml"], &metric[..]].concat()));
+    assert!(again.contains("find 3 % in 1 of 1 metric\n"), "{again}");
+    // A larger difference takes no more, all metrics no fewer.
+    let last = |more: &[&str]| {
+        let output = run(&home, &[&["plan-power", "./plan.toml"], more].concat());
+        let text = stdout(&output);
+        let (_, last) = text.rsplit_once("decided after ").unwrap();
+        let digits: String = last.chars().filter(|c| !c.is_whitespace()).collect();
+        digits
+            .trim_start_matches("morethan")
+            .split("rounds")
+            .next()
+            .unwrap()
+            .parse::<u32>()
+            .unwrap()
+    };
+    let least = last(&["--metric", "throughput", "--difference", "50%", "--margin", "50%"]);
+    assert!(least < rounds.parse().unwrap(), "{least} {rounds}");
+    assert!(last(&["--metric", "*"]) >= rounds.parse().unwrap());
+}
+
+#[test]
+fn the_command_line_is_checked() {
+    let home = home();
+    let cases: &[(&[&str], &str)] = &[
+        (&["plan-power", "nonesuch"], "there is neither a built-in plan nor a file"),
+        (&["plan-power", "--difference", "3"], "is no difference"),
+        (&["plan-power", "--power", "100%"], "is no probability"),
+    ];
+    for (arguments, expected) in cases {
+        let output = run(&home, arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
+        assert!(stderr(&output).contains(expected), "{arguments:?}: {}", stderr(&output));
+    }
+}
