@@ -83,7 +83,7 @@ pub fn compare(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
             looks: looks.map(|(done, ended)| looked_at(done, ended)),
             seed: question.seed,
         },
-        remarks: super::remarks::remarks(plans, &sides, pairing),
+        remarks: super::remarks::remarks(plans, &sides, pairing, &tables),
         sides: sides.into_iter().map(|(side, _)| side).collect(),
         works: tables,
         refused,
