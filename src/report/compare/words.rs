@@ -42,8 +42,9 @@ pub fn shape(shape: &Shape, unit: Unit) -> String {
             format!("two modes, {} and {} ({in_high} of {of} rounds)", show(low), show(high))
         }
         Shape::Trend { last_over_first, p_value, .. } => {
-            let change = percent(last_over_first - 1.0);
-            format!("a trend, {change} from the first round to the last (p {})", p(p_value))
+            let change = format!("{:.1}", 100.0 * (last_over_first - 1.0));
+            let change = change.trim_end_matches(".0");
+            format!("a trend, {change} % from the first round to the last (p {})", p(p_value))
         }
         Shape::OneApart { round, value, median, .. } => {
             format!("round {round} is apart, {} where the median is {}", show(value), show(median))
