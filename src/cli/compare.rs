@@ -6,7 +6,7 @@ use crate::compare::{self, Misselected, Selection};
 use crate::model::PlanHead;
 use crate::report::compare::Format;
 
-use super::judging::{self, Gate, Judging, quoted};
+use super::judging::{self, Gate, Judging};
 use super::{Database, Failure};
 
 #[derive(Args)]
@@ -33,12 +33,15 @@ pub struct CompareArgs {
 }
 
 pub fn run(args: &CompareArgs) -> Result<(), Failure> {
-    args.gate.translate(compare(args))
+    args.gate.translate(|| compare(args))
 }
 
 fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let store = args.db.open_read_only()?;
     let heads = store.plan_heads()?;
+    if heads.is_empty() {
+        return Err(Failure::Here("nothing is stored yet\nhint: schedlab run quick".to_string()));
+    }
     let sides = sides(args, &heads)?;
     if sides.len() < 2 {
         return Err(Failure::Usage(
@@ -46,7 +49,8 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
                 .to_string(),
         ));
     }
-    let question = args.judging.question(sides, command(args));
+    let command = judging::command(&sides, args.against.is_some(), &heads) + &args.judging.words();
+    let question = args.judging.question(sides, command);
     let comparison = judging::compare_stored(&store, &question)?;
     judging::write(&comparison, args.format, args.verbose)?;
     judging::anything(&comparison)?;
@@ -57,15 +61,18 @@ fn sides(args: &CompareArgs, heads: &[PlanHead]) -> Result<Vec<Selection>, Failu
     let usage =
         |wrong: Misselected| Failure::Usage(format!("{}\nhint: {}", wrong.message, wrong.hint));
     let sides = match args.sides.as_slice() {
-        [] if args.against.is_none() && !heads.is_empty() => return Ok(variants(heads.first())),
+        [] if args.against.is_none() => {
+            return Ok(heads.first().map(judging::variants).unwrap_or_default());
+        }
         [] => compare::select(&["last".to_string()], heads),
         sides => compare::select(sides, heads),
     };
     let mut sides = sides.map_err(usage)?;
-    if let ([Selection { plans, variant: None, .. }], None) = (sides.as_slice(), &args.against)
-        && let [plan] = plans.as_slice()
+    if let ([side], None) = (sides.as_slice(), &args.against)
+        && let ([plan], false) = (side.plans.as_slice(), side.names_variants())
     {
-        return Ok(variants(heads.iter().find(|head| head.id == *plan)));
+        let head = heads.iter().find(|head| head.id == *plan);
+        return Ok(head.map(judging::variants).unwrap_or_default());
     }
     if let Some(against) = &args.against {
         let is_other = |head: &&PlanHead| !sides.iter().any(|side| side.plans.contains(&head.id));
@@ -78,24 +85,4 @@ fn sides(args: &CompareArgs, heads: &[PlanHead]) -> Result<Vec<Selection>, Failu
         return Err(Failure::Usage(format!("`{label}` stands twice\nhint: schedlab list runs")));
     }
     Ok(sides)
-}
-
-/// Those of one plan.
-fn variants(head: Option<&PlanHead>) -> Vec<Selection> {
-    let of_head = |head: &PlanHead| -> Vec<Selection> {
-        head.variants.iter().map(|variant| Selection::of_variant(&head.id, variant)).collect()
-    };
-    head.map(of_head).unwrap_or_default()
-}
-
-/// The command that asks the same again.
-fn command(args: &CompareArgs) -> String {
-    let mut command = "schedlab compare".to_string();
-    for side in &args.sides {
-        command.push_str(&format!(" {}", quoted(side)));
-    }
-    if let Some(against) = &args.against {
-        command.push_str(&format!(" --against {}", quoted(against)));
-    }
-    command + &args.judging.words()
 }

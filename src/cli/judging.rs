@@ -2,6 +2,7 @@
 //! are written, and what verdicts mean for the exit code.
 
 use std::io::{self, BufWriter, Write};
+use std::panic::{self, AssertUnwindSafe};
 
 use clap::{Args, ValueEnum};
 
@@ -79,6 +80,27 @@ fn parse_margin(text: &str) -> Result<(Option<String>, f64), String> {
     Ok((metric, percent / 100.0))
 }
 
+/// The variants of one plan.
+pub fn variants(head: &PlanHead) -> Vec<Selection> {
+    head.variants.iter().map(|variant| Selection::of_variant(&head.id, variant)).collect()
+}
+
+/// The command that compares the same sides again, however many plans are stored by then.
+/// `against`: the first side is what the others are compared with by `--against`.
+pub fn command(sides: &[Selection], against: bool, heads: &[PlanHead]) -> String {
+    let whole = heads.iter().find(|head| variants(head) == sides);
+    let mut words: Vec<String> = match whole {
+        Some(head) => vec![format!("plan={}", head.id)],
+        None => sides.iter().map(|side| side.words(heads)).collect(),
+    };
+    if against {
+        let baseline = words.remove(0);
+        words.extend(["--against".to_string(), baseline]);
+    }
+    let words = words.iter().map(|word| format!(" {}", quoted(word)));
+    format!("schedlab compare{}", words.collect::<String>())
+}
+
 /// A word for a shell to take back: data from outside stays one word.
 pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,%+@".contains(c);
@@ -128,16 +150,23 @@ impl Gate {
         Ok(())
     }
 
-    /// With --bisect no failure may be taken for a bad commit.
-    pub fn translate(&self, done: Result<(), Failure>) -> Result<(), Failure> {
-        match done {
-            Err(failure @ (Failure::Here(_) | Failure::Store(_))) if self.bisect => {
+    /// Does the work. With --bisect no failure may be taken for a bad commit, nor a panic.
+    pub fn translate(&self, work: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+        if !self.bisect {
+            return work();
+        }
+        match panic::catch_unwind(AssertUnwindSafe(work)) {
+            Err(_) => {
+                let text = "a fault of schedlab itself: nothing is known of this commit";
+                Err(Failure::Bisect { code: 125, text: text.to_string() })
+            }
+            Ok(Err(failure @ (Failure::Here(_) | Failure::Store(_)))) => {
                 Err(Failure::Bisect { code: 125, text: failure.to_string() })
             }
-            Err(failure @ (Failure::Usage(_) | Failure::Plan(_))) if self.bisect => {
+            Ok(Err(failure @ (Failure::Usage(_) | Failure::Plan(_)))) => {
                 Err(Failure::Bisect { code: 255, text: failure.to_string() })
             }
-            done => done,
+            Ok(done) => done,
         }
     }
 }
@@ -234,6 +263,7 @@ pub fn parse_format(name: &str) -> Result<&'static dyn Format, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{EnvironmentHead, Reading};
 
     #[test]
     fn margins_are_percents_of_all_or_of_one_metric() {
@@ -242,6 +272,71 @@ mod tests {
         for wrong in ["2", "%", "0%", "-1%", "101%", "nan%", "=2%", "x=y", ""] {
             assert!(parse_margin(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_fault_of_ours_is_no_bad_commit() {
+        let gate = |bisect| Gate { fail_on: None, bisect };
+        type Work = fn() -> Result<(), Failure>;
+        let cases: &[(Work, u8)] = &[
+            (|| panic!("a fault"), 125),
+            (|| Err(Failure::Here(String::new())), 125),
+            (|| Err(Failure::Usage(String::new())), 255),
+        ];
+        for (work, expected) in cases {
+            let done = gate(true).translate(work);
+            assert!(matches!(done, Err(Failure::Bisect { code, .. }) if code == *expected));
+        }
+        assert!(matches!(gate(false).translate(cases[1].0), Err(Failure::Here(_))));
+    }
+
+    #[test]
+    fn the_command_names_what_it_was_about_when_it_ran() {
+        let head = |id: &str, second: u64, variants: &[&str]| PlanHead {
+            id: id.to_string(),
+            title: String::new(),
+            backend: "local".to_string(),
+            started_unix_ns: second * 1_000_000_000,
+            ended: None,
+            environments: vec![EnvironmentHead {
+                hostname: "big".to_string(),
+                kernel_release: "6.1.7".to_string(),
+                boot_id: Reading::Unknown("invented".to_string()),
+            }],
+            variants: variants.iter().map(|name| name.to_string()).collect(),
+            aa: false,
+        };
+        let heads = [
+            head("p3", 3, &["default", "batch", "x,y"]),
+            head("p2", 2, &["default"]),
+            head("p1", 1, &["default"]),
+        ];
+        let select = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| word.to_string()).collect();
+            compare::select(&words, &heads).unwrap()
+        };
+        let cases: &[(Vec<Selection>, bool, &str)] = &[
+            (variants(&heads[0]), false, "plan=p3"),
+            (select(&["default", "batch"]), false, "plan=p3,variant=default plan=p3,variant=batch"),
+            (select(&["p1", "last"]), false, "plan=p1 plan=p3"),
+            (select(&["last", "p1"]), true, "plan=p1 --against plan=p3"),
+            (
+                select(&["last:2", "6.1.*"]),
+                false,
+                "last:2,until=1970-01-01T00:00:03.000000001 \
+                 '6.1.*,until=1970-01-01T00:00:03.000000001'",
+            ),
+            (
+                select(&["all,until=1970-01-02", "last,6.1.7"]),
+                false,
+                "all,until=1970-01-02 plan=p3,kernel=6.1.7",
+            ),
+        ];
+        for (sides, against, expected) in cases {
+            assert_eq!(command(sides, *against, &heads), format!("schedlab compare {expected}"));
+        }
+        let again = select(&["last:2,until=1970-01-01T00:00:03.000000001"]);
+        assert_eq!(again[0].plans, select(&["last:2"])[0].plans);
     }
 
     #[test]

@@ -84,7 +84,7 @@ pub struct RunArgs {
 }
 
 pub fn run(args: &RunArgs) -> Result<(), Failure> {
-    args.gate.translate(run_plan(args))
+    args.gate.translate(|| run_plan(args))
 }
 
 fn run_plan(args: &RunArgs) -> Result<(), Failure> {
@@ -352,8 +352,7 @@ fn compare_against(
 ) -> Result<Comparison, Failure> {
     let mut sides = others(store, started, against)?;
     sides.push(Selection::of_plan(&started.id));
-    let words = format!("plan={} --against {}", started.id, judging::quoted(against));
-    let command = format!("schedlab compare {words}{}", args.judging.words());
+    let command = judging::command(&sides, true, &store.plan_heads()?) + &args.judging.words();
     judging::compare_stored(store, &args.judging.question(sides, command))
 }
 

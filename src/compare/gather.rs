@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Cell, Direction, SampledPlan, Unit, Variant};
 
-use super::select::{Selection, boot_of, matches};
+use super::select::{Selection, boot_of};
 use super::work::WorkKey;
 use super::{Pairing, Side};
 
@@ -47,13 +47,13 @@ impl Series<'_> {
 /// Whether the sides were measured in the same rounds: all in the same plans.
 pub fn pairing(selections: &[Selection]) -> Pairing {
     let all_alike = selections.windows(2).all(|pair| pair[0].is_of_the_runs_of(&pair[1]));
-    let told_apart = selections.iter().all(|selection| selection.variant.is_some());
+    let told_apart = selections.iter().all(Selection::names_variants);
     if all_alike && told_apart { Pairing::WithinRounds } else { Pairing::None }
 }
 
 /// The works of all sides, in the order of the newest plan that has them.
 pub fn gather<'a>(plans: &'a [SampledPlan], selections: &[Selection]) -> Vec<Gathered<'a>> {
-    let by_variant = selections.iter().all(|selection| selection.variant.is_none());
+    let by_variant = !selections.iter().any(Selection::names_variants);
     let mut works: Vec<Gathered> = Vec::new();
     let mut first_round = vec![0u32; plans.len()];
     for (at, plan) in plans.iter().enumerate().skip(1) {
@@ -65,9 +65,8 @@ pub fn gather<'a>(plans: &'a [SampledPlan], selections: &[Selection]) -> Vec<Gat
             let variant = by_variant.then_some(&cell.variant);
             let key = WorkKey { plan, cell, variant };
             for (side, selection) in selections.iter().enumerate() {
-                let wanted = selection.variant.as_ref();
-                let is_of = wanted.is_none_or(|wanted| matches(wanted, &cell.variant.name));
-                if is_of && selection.plans.contains(&plan.id) {
+                if selection.takes_variant(&cell.variant.name) && selection.plans.contains(&plan.id)
+                {
                     let values = take(plan, cell, first_round, selection);
                     add(&mut works, key, side, selections.len(), values);
                 }
@@ -180,7 +179,7 @@ pub fn side(plans: &[SampledPlan], selection: &Selection) -> (Side, Boots) {
             let cell = plan.cells.iter().find(|cell| cell.index == run.key.cell);
             let variant = cell.map_or("", |cell| &cell.variant.name);
             let environment = &plan.environments[run.environment as usize];
-            let is_of = selection.variant.as_ref().is_none_or(|wanted| matches(wanted, variant))
+            let is_of = selection.takes_variant(variant)
                 && selection.takes(&environment.kernel_release, &environment.hostname);
             if is_of {
                 side.runs += 1;

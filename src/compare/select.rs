@@ -12,6 +12,15 @@ mod tests;
 
 use crate::model::{PlanHead, Reading};
 
+/// The variants that a side takes, where it says so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Wanted {
+    /// As a user wrote it: `*` stands for anything.
+    Like(String),
+    /// As a plan names it: `b*` is a name like any other.
+    Named(String),
+}
+
 /// A side, resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
@@ -19,7 +28,7 @@ pub struct Selection {
     pub label: String,
     /// Ids, oldest first.
     pub plans: Vec<String>,
-    pub variant: Option<String>,
+    variant: Option<Wanted>,
     kernel: Option<String>,
     machine: Option<String>,
 }
@@ -31,6 +40,41 @@ impl Selection {
             pattern.as_ref().is_none_or(|pattern| matches(pattern, text))
         };
         fits(&self.kernel, kernel_release) && fits(&self.machine, hostname)
+    }
+
+    /// Whether runs of this variant are of this side.
+    pub fn takes_variant(&self, name: &str) -> bool {
+        match &self.variant {
+            None => true,
+            Some(Wanted::Like(pattern)) => matches(pattern, name),
+            Some(Wanted::Named(wanted)) => wanted == name,
+        }
+    }
+
+    /// Whether it takes some variants alone.
+    pub fn names_variants(&self) -> bool {
+        self.variant.is_some()
+    }
+
+    /// The words that take the same from a store that has got newer plans since: one plan by
+    /// its id, several by what was written and a moment just after the newest of them.
+    pub fn words(&self, heads: &[PlanHead]) -> String {
+        if let [plan] = self.plans.as_slice() {
+            let variant = self.variant.as_ref().map(|wanted| match wanted {
+                Wanted::Like(text) | Wanted::Named(text) => text,
+            });
+            let terms = [("variant", variant), ("kernel", self.kernel.as_ref())];
+            let terms = terms.into_iter().chain([("machine", self.machine.as_ref())]);
+            let told = terms.filter_map(|(key, value)| Some(format!(",{key}={}", value?)));
+            return format!("plan={plan}{}", told.collect::<String>());
+        }
+        let newest = self.plans.last().and_then(|id| heads.iter().find(|head| head.id == *id));
+        match newest {
+            Some(newest) if !self.label.contains("until=") => {
+                format!("{},until={}", self.label, date(newest.started_unix_ns.saturating_add(1)))
+            }
+            _ => self.label.clone(),
+        }
     }
 
     /// Whether both take the same runs, but for the variant.
@@ -50,7 +94,7 @@ impl Selection {
         Selection {
             label: variant.to_string(),
             plans: vec![plan.to_string()],
-            variant: Some(variant.to_string()),
+            variant: Some(Wanted::Named(variant.to_string())),
             kernel: None,
             machine: None,
         }
@@ -123,7 +167,7 @@ fn selection(
     Ok(Selection {
         label: text.to_string(),
         plans,
-        variant: terms.variant.clone(),
+        variant: terms.variant.clone().map(Wanted::Like),
         kernel: terms.kernel.clone(),
         machine: terms.machine.clone(),
     })
@@ -279,6 +323,12 @@ fn moment(text: &str) -> Option<u64> {
         text.parse().ok().or_else(|| text.parse::<jiff::civil::Date>().ok().map(Into::into))?;
     let zoned = moment.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
     u64::try_from(zoned.timestamp().as_nanosecond()).ok()
+}
+
+/// As [`moment`] reads it.
+fn date(unix_ns: u64) -> String {
+    let moment = jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or_default();
+    moment.to_zoned(jiff::tz::TimeZone::UTC).datetime().to_string()
 }
 
 /// Whether `pattern`, in which `*` stands for anything, is all of `text`.

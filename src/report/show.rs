@@ -212,6 +212,15 @@ pub fn ratio(ratio: f64) -> String {
     }
 }
 
+/// What is counted and by how many, so that the scale's prefix is the only one shown:
+/// 5,400,000 kops a second are 5.4 G/s of ops.
+pub fn operations(ops: &str) -> (&str, f64) {
+    match ops {
+        "kops" => ("ops", 1e3),
+        _ => (ops, 1.0),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -91,10 +91,21 @@ fn a_side_is_written_by_words_and_terms() {
 }
 
 #[test]
+fn a_variant_that_a_plan_names_is_no_pattern() {
+    let named = Selection::of_variant("p1", "b*");
+    let written = of(&["variant=b*"]).unwrap().remove(0);
+    for (name, by_name, by_pattern) in [("b*", true, true), ("batch", false, true)] {
+        assert_eq!(named.takes_variant(name), by_name, "{name}");
+        assert_eq!(written.takes_variant(name), by_pattern, "{name}");
+    }
+    assert!(Selection::of_plan("p1").takes_variant("anything"));
+}
+
+#[test]
 fn a_side_says_what_its_runs_must_be_like() {
     let side = of(&["variant=b*,kernel=6.1.*,machine=big"]).unwrap().remove(0);
     assert_eq!(side.label, "variant=b*,kernel=6.1.*,machine=big");
-    assert_eq!(side.variant.as_deref(), Some("b*"));
+    assert_eq!(side.variant, Some(Wanted::Like("b*".to_string())));
     assert_eq!(side.plans, ["p1", "p3"]);
     for (kernel, machine, expected) in [
         ("6.1.7", "big", true),

@@ -2,7 +2,7 @@
 //! docs/report-formats.md; a test holds every key against that page. Pure.
 //!
 //! The structs below are the format, and give the order of its keys: a change of name, meaning
-//! or type of a key raises [`SCHEMA`], a key more does not.
+//! or type of a key raises [`VERSION`], a key more does not.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ use crate::model::{Direction, Unit};
 use crate::report::Options;
 use crate::stats::{Judged, Rounds, Verdict, Why};
 
-const SCHEMA: u32 = 1;
+const VERSION: u32 = 1;
 
 pub struct Json;
 
@@ -35,8 +35,8 @@ impl Format for Json {
 
 #[derive(Serialize)]
 struct Document<'a> {
-    schema: u32,
-    document: &'static str,
+    schema: &'static str,
+    version: u32,
     command: &'a str,
     method: MethodOut<'a>,
     sides: Vec<SideOut<'a>>,
@@ -161,8 +161,8 @@ struct RoundsOut {
 fn document(comparison: &Comparison) -> Document<'_> {
     let Comparison { sides, method, works, refused, remarks, command } = comparison;
     Document {
-        schema: SCHEMA,
-        document: "schedlab-comparison",
+        schema: "schedlab-comparison",
+        version: VERSION,
         command,
         method: method_out(method),
         sides: sides.iter().enumerate().map(|(at, found)| side(comparison, at, found)).collect(),
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn the_document_begins_with_its_version_and_has_all_of_the_sides_and_the_method() {
         let text = testing::render(&Json, &testing::troubled(), Options::default());
-        let begin = "{\n  \"schema\": 1,\n  \"document\": \"schedlab-comparison\",\n  \"command\":";
+        let begin = "{\n  \"schema\": \"schedlab-comparison\",\n  \"version\": 1,\n  \"command\":";
         assert!(text.starts_with(begin), "{text}");
         let found = parsed(&testing::troubled());
         assert_eq!(

@@ -227,7 +227,7 @@ impl Table<'_> {
                     None => format!("{name} in {suffix}"),
                 }
             }
-            (Unit::OpsPerS, _) => match words::operations(&self.set.ops).0 {
+            (Unit::OpsPerS, _) => match show::operations(&self.set.ops).0 {
                 "" => format!("{name}, ops/s"),
                 ops => format!("{name}, {}/s", ascii(ops)),
             },

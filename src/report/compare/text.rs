@@ -19,6 +19,8 @@ use crate::stats::{Ratio, Verdict};
 
 /// Names of sides in tables are no wider.
 const NAME_COLUMNS: usize = 10;
+/// Where fewer are left for the names of metrics, there is no table.
+const LEAST_METRIC_COLUMNS: usize = 12;
 const GAP: usize = 2;
 
 pub struct Text;
@@ -93,7 +95,7 @@ impl Shown<'_> {
     }
 
     fn set(&self, set: &SetTable, notes: &mut Notes, page: &mut Page) {
-        let (ops, _) = words::operations(&set.ops);
+        let (ops, _) = show::operations(&set.ops);
         let of = if ops.is_empty() { String::new() } else { format!(", throughput in {ops}") };
         page.wrapped(Tone::Plain, "", &clean(&format!("{}: {}{of}", set.name, set.workload)));
         if set.rows.is_empty() {
@@ -103,16 +105,19 @@ impl Shown<'_> {
         let lines: Vec<Line> =
             set.rows.iter().flat_map(|row| self.lines(set, row, notes)).collect();
         let heads = self.heads();
-        let widths = widths(&heads, &lines);
-        if widths.iter().sum::<usize>() + GAP * (COLUMNS - 1) > self.options.columns() {
+        let Some(widths) = widths(&heads, &lines, self.options.columns()) else {
             return self.stacked(&lines, page);
-        }
+        };
         for head in &heads {
             page.line(Tone::Plain, &laid_out(head, &widths));
         }
         page.line(Tone::Plain, &"-".repeat(widths.iter().sum::<usize>() + GAP * (COLUMNS - 1)));
         for line in &lines {
-            page.line(line.tone, &laid_out(&line.cells, &widths));
+            let mut cells = line.cells.clone();
+            if cells[0].width() > widths[0] {
+                page.wrapped(line.tone, "", &std::mem::take(&mut cells[0]));
+            }
+            page.line(line.tone, &laid_out(&cells, &widths));
             self.details(line, page);
         }
     }
@@ -305,7 +310,7 @@ struct RowScale {
 
 impl RowScale {
     fn new(row: &Row, set: &SetTable) -> RowScale {
-        let multiple = if row.unit == Unit::OpsPerS { words::operations(&set.ops).1 } else { 1.0 };
+        let multiple = if row.unit == Unit::OpsPerS { show::operations(&set.ops).1 } else { 1.0 };
         let typical = row.cells.iter().find_map(|cell| cell.median);
         let scale = Scale::of(row.unit, typical.map(|typical| multiple * typical));
         RowScale { scale, multiple }
@@ -333,9 +338,19 @@ fn details(baseline: &Cell, cell: &Cell, scale: &RowScale) -> String {
     said.join(", ")
 }
 
-fn widths(heads: &[[String; COLUMNS]], lines: &[Line]) -> [usize; COLUMNS] {
+/// Of the columns; `None` where they don't fit into `columns`. The first may be too narrow for a
+/// name, which then stands above its row.
+fn widths(heads: &[[String; COLUMNS]], lines: &[Line], columns: usize) -> Option<[usize; COLUMNS]> {
     let all = || heads.iter().chain(lines.iter().map(|line| &line.cells));
-    std::array::from_fn(|at| all().map(|cells| cells[at].width()).max().unwrap_or(0))
+    let mut widths: [usize; COLUMNS] =
+        std::array::from_fn(|at| all().map(|cells| cells[at].width()).max().unwrap_or(0));
+    let others = widths[1..].iter().sum::<usize>() + GAP * (COLUMNS - 1);
+    let room = columns.checked_sub(others)?;
+    if room < widths[0].min(LEAST_METRIC_COLUMNS) {
+        return None;
+    }
+    widths[0] = widths[0].min(room);
+    Some(widths)
 }
 
 /// Numbers to the right, words to the left.

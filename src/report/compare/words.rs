@@ -284,14 +284,6 @@ pub fn p_value(p: Option<f64>) -> String {
     }
 }
 
-/// What is counted and by how many: 5,400,000 kops a second are 5.4 G/s of ops.
-pub fn operations(ops: &str) -> (&str, f64) {
-    match ops {
-        "kops" => ("ops", 1e3),
-        _ => (ops, 1.0),
-    }
-}
-
 /// A command in lines of at most `columns`, broken only where a shell takes `\` for a break: at
 /// spaces outside of quotes. A longer word stands in a line of its own.
 pub fn command_lines(command: &str, columns: usize) -> Vec<String> {

@@ -222,7 +222,8 @@ impl Report<'_> {
 
 const RATIO_FOOTNOTE: &str = "Values are medians over rounds. ratio: to the baseline, paired \
 within rounds, geometric mean; its interval is Student's t on the logarithms, for that ratio \
-alone, not adjusted for the number of ratios shown: it is not a verdict.";
+alone, not adjusted for the number of ratios shown: it is not a verdict. Verdicts: \
+`schedlab compare`.";
 
 /// What a set's workers have beside or instead of the variant's knobs.
 fn own_knobs(set: &WorkerSet) -> String {

@@ -137,7 +137,7 @@ fn column(input: &TableInput, at: usize, notes: &mut Notes) -> Column {
     let of_rows: Vec<&MetricSummary> = input.set.rows.iter().map(|row| &row.metrics[at]).collect();
     // The baseline comes first where it was measured; its unit serves all.
     let (ops, multiple) = match of_rows[0].unit {
-        Unit::OpsPerS => without_prefix(input.set.ops),
+        Unit::OpsPerS => show::operations(input.set.ops),
         _ => ("", 1.0),
     };
     let typical = of_rows.iter().find_map(|metric| metric.median);
@@ -153,15 +153,6 @@ fn column(input: &TableInput, at: usize, notes: &mut Notes) -> Column {
     });
     let rows = cells.collect();
     Column { header: header(of_rows[0], ops, &scale), rows }
-}
-
-/// What is counted and by how many, so that the scale's prefix is the only one shown:
-/// 5,400,000 kops a second are 5.4 G/s of ops.
-fn without_prefix(ops: &str) -> (&str, f64) {
-    match ops {
-        "kops" => ("ops", 1e3),
-        _ => (ops, 1.0),
-    }
 }
 
 /// Four lines, the name's last words lowest: name, name, unit, which direction is better.
