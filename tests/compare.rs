@@ -194,11 +194,22 @@ fn variants_plans_and_dates_are_compared() {
     assert_eq!(both["sides"][0]["runs"], 36);
     let run = home.null("./two.toml", &["--seed", "4", "--against", "last:3"]);
     let again = home.ids().remove(3);
-    let command = format!("schedlab compare plan={again} --against last:3");
-    assert!(from_line(&run, "baseline  last:3").contains(&command), "{run}");
-    let once_more: Vec<&str> = command.split(' ').skip(1).collect();
-    let once_more = stdout(&home.call(&once_more));
-    assert!(once_more.starts_with("baseline  last:3"), "{once_more}");
+    let told = from_line(&run, "baseline  last:3").replace(" \\\n    ", " ");
+    let command = told.lines().find_map(|line| line.strip_prefix("schedlab compare ")).unwrap();
+    let begins = format!("plan={again} --against last:3,until=");
+    assert!(command.starts_with(&begins), "{command}");
+    let words: Vec<&str> = command.split(' ').collect();
+    let works = |arguments: &[&str]| {
+        let document = json(arguments);
+        let labels = document["sides"].as_array().unwrap().iter().map(|side| &side["label"]);
+        let works = document["works"].to_string();
+        labels.fold(works, |works, label| works.replace(&label.to_string(), "\"\""))
+    };
+    let then = works(&words);
+    assert_eq!(then, works(&["last", "--against", "last:3"]));
+    home.null("./two.toml", &["--seed", "5", "--quiet"]);
+    assert_eq!(works(&words), then, "whatever was stored since");
+    assert_ne!(works(&["last", "--against", "last:3"]), then);
 }
 
 #[test]
@@ -215,7 +226,7 @@ fn every_format_has_the_same_comparison() {
     let column = head.iter().position(|name| name == "verdict").expect("a verdict");
     assert!(rows.records().any(|row| &row.unwrap()[column] == "worse"), "{csv}");
     let json: Value = serde_json::from_str(&rendered("json")).unwrap();
-    assert_eq!(json["document"], "schedlab-comparison");
+    assert_eq!(json["schema"], "schedlab-comparison");
     assert_eq!(verdicts(&json), [("spin/throughput".to_string(), "worse".to_string())]);
     assert!(rendered("gobench").lines().any(|line| line.starts_with("Benchmark")));
     let told = home.fails(2, &["compare", "--format", "html"]);
@@ -368,7 +379,7 @@ fn margins_and_metrics_are_what_the_user_says() {
         assert_eq!(verdict, expected, "{metric}");
     }
     assert!(found.len() > 1, "{found:?}");
-    let told = home.ok(&[&["compare"], &worded[..]].concat());
+    let told = home.ok(&[&["compare"], &worded[..]].concat()).replace(" \\\n    ", " ");
     assert!(told.contains("--margin 100% --margin schbench/throughput=0.01%"), "{told}");
     let all = home.verdicts(&["--all-metrics"]);
     assert!(
@@ -397,7 +408,7 @@ fn what_cannot_be_compared_is_told_with_a_hint() {
     fs::write(home.path().join("nothing"), "{}").unwrap();
     home.fails(2, &["import", "nothing"]);
     for arguments in [&["compare"][..], &["compare", "a", "b"], &["compare", "--against", "last"]] {
-        let told = home.fails(2, arguments);
+        let told = home.fails(3, arguments);
         assert_eq!(told, "error: nothing is stored yet\nhint: schedlab run quick\n");
     }
     home.null("./one.toml", &["--quiet"]);
