@@ -80,6 +80,7 @@ pub fn compare(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
             alpha: CLAIMED_ERROR,
             family,
             pairing,
+            floors: Vec::new(),
             looks: looks.map(|(done, ended)| looked_at(done, ended)),
             seed: question.seed,
         },
@@ -87,6 +88,7 @@ pub fn compare(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
         sides: sides.into_iter().map(|(side, _)| side).collect(),
         works: tables,
         refused,
+        missing: Vec::new(),
         command: question.command.clone(),
     }
 }

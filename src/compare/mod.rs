@@ -30,6 +30,9 @@ pub struct Comparison {
     pub works: Vec<WorkTable>,
     /// What was not compared, and why, a sentence each.
     pub refused: Vec<String>,
+    /// What was to be measured on both sides and could not be judged, a sentence each: runs that
+    /// failed, metrics without a value or a ratio. Who asks whether B is as good as A has no answer.
+    pub missing: Vec<String>,
     /// What a reader of the verdicts has to know, a sentence each.
     pub remarks: Vec<String>,
     /// The command that gives this comparison again.
@@ -64,6 +67,8 @@ pub struct Method {
     /// Verdicts that share it.
     pub family: usize,
     pub pairing: Pairing,
+    /// Ids of the A/A plans from which the floors of verdicts come.
+    pub floors: Vec<String>,
     /// Rounds after which was looked, where rounds went on until all was decided.
     pub looks: Option<Vec<u32>>,
     pub seed: u64,

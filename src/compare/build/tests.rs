@@ -83,7 +83,8 @@ fn variants_of_a_plan_have_verdicts_of_their_headlines() {
     assert_eq!(row.cells[0].values[1], (1, 1000.0 * 1.004 * 1.0002));
     let Ok(ratio) = row.cells[1].judged.unwrap().ratio else { panic!("{row:?}") };
     assert!((ratio.ratio - 1.1).abs() < 0.001 && ratio.pairs == 10, "{ratio:?}");
-    let Comparison { method, works, refused, remarks, sides, command } = &comparison;
+    let Comparison { method, works, refused, missing, remarks, sides, command } = &comparison;
+    assert!(missing.is_empty(), "{missing:?}");
     assert_eq!((method.pairing, method.family, method.margin), (Pairing::WithinRounds, 2, 0.02));
     assert_eq!((refused.len(), remarks.len(), command.as_str()), (0, 0, "schedlab compare"));
     let set = &works[0].sets[0];

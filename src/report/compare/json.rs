@@ -42,6 +42,7 @@ struct Document<'a> {
     sides: Vec<SideOut<'a>>,
     works: Vec<WorkOut<'a>>,
     refused: &'a [String],
+    missing: &'a [String],
     remarks: &'a [String],
 }
 
@@ -52,6 +53,7 @@ struct MethodOut<'a> {
     alpha: f64,
     family: usize,
     pairing: &'static str,
+    floors: &'a [String],
     looks: Option<&'a [u32]>,
     seed: u64,
 }
@@ -159,7 +161,7 @@ struct RoundsOut {
 }
 
 fn document(comparison: &Comparison) -> Document<'_> {
-    let Comparison { sides, method, works, refused, remarks, command } = comparison;
+    let Comparison { sides, method, works, refused, missing, remarks, command } = comparison;
     Document {
         schema: "schedlab-comparison",
         version: VERSION,
@@ -168,12 +170,13 @@ fn document(comparison: &Comparison) -> Document<'_> {
         sides: sides.iter().enumerate().map(|(at, found)| side(comparison, at, found)).collect(),
         works: works.iter().map(|found| work(found, comparison)).collect(),
         refused,
+        missing,
         remarks,
     }
 }
 
 fn method_out(method: &Method) -> MethodOut<'_> {
-    let Method { margin, margins, alpha, family, pairing, looks, seed } = method;
+    let Method { margin, margins, alpha, family, pairing, floors, looks, seed } = method;
     MethodOut {
         margin: *margin,
         margins: margins
@@ -186,6 +189,7 @@ fn method_out(method: &Method) -> MethodOut<'_> {
             Pairing::WithinRounds => "within_rounds",
             Pairing::None => "none",
         },
+        floors,
         looks: looks.as_deref(),
         seed: *seed,
     }
@@ -299,7 +303,8 @@ mod tests {
         assert_eq!(
             found["method"],
             json!({"margin": 0.02, "margins": [{"metric": "wakeup_p99", "margin": 0.05}],
-                   "alpha": 0.05, "family": 12, "pairing": "none", "looks": [6, 9, 14], "seed": 7})
+                   "alpha": 0.05, "family": 12, "pairing": "none",
+                   "floors": ["20261120-010203-aaaa"], "looks": [6, 9, 14], "seed": 7})
         );
         assert_eq!(found["sides"][0]["tally"], Value::Null);
         assert_eq!(found["sides"][0]["kernels"], json!(["6.6.87", "6.6.88"]));

@@ -337,7 +337,7 @@ fn blocks(first: usize, columns: &[Column]) -> Vec<Vec<&Column>> {
 
 /// What can be believed of the tables, and how to get them again.
 pub(super) fn verdicts(comparison: &Comparison, names: &[String], page: &mut Page) {
-    let Comparison { sides, method, refused, remarks, command, .. } = comparison;
+    let Comparison { sides, method, refused, missing, remarks, command, .. } = comparison;
     for (at, name) in names.iter().enumerate().skip(1) {
         let heading = format!("Verdicts, {name} against {}:", names[0]);
         page.wrapped(Tone::Plain, "", &heading);
@@ -357,7 +357,7 @@ pub(super) fn verdicts(comparison: &Comparison, names: &[String], page: &mut Pag
         let text = format!("{also}{}", ascii(&words::about(side)));
         page.wrapped(Tone::Plain, &format!("{name}: "), &text);
     }
-    for (label, texts) in [("Refused: ", refused), ("Note: ", remarks)] {
+    for (label, texts) in [("Refused: ", refused), ("Missing: ", missing), ("Note: ", remarks)] {
         for text in texts {
             page.wrapped(Tone::Plain, label, &ascii(&show::reason(text)));
         }

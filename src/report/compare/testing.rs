@@ -132,12 +132,14 @@ pub fn nothing() -> Comparison {
         alpha: 0.05,
         family: 0,
         pairing: Pairing::WithinRounds,
+        floors: Vec::new(),
         looks: None,
         seed: 1,
     };
     let command = "schedlab compare default batch".to_string();
-    let (sides, works, refused, remarks) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    Comparison { sides, method, works, refused, remarks, command }
+    let (sides, works, missing) = (Vec::new(), Vec::new(), Vec::new());
+    let (refused, remarks) = (Vec::new(), Vec::new());
+    Comparison { sides, method, works, refused, missing, remarks, command }
 }
 
 pub fn sides_only() -> Comparison {
@@ -265,10 +267,13 @@ pub fn troubled() -> Comparison {
         alpha: 0.05,
         family: 12,
         pairing: Pairing::None,
+        floors: vec!["20261120-010203-aaaa".to_string()],
         looks: Some(vec![6, 9, 14]),
         seed: 7,
     };
     comparison.works = vec![troubled_work()];
+    comparison.missing =
+        vec!["6.18.5-lavd: 3 of 10 runs of `web` failed: a worker hung".to_string()];
     comparison.refused = vec![
         "web threads=8: 6.18.5-lavd has no run of it".to_string(),
         "burn: its parameter `period` is 1 ms on one side and 2 ms on the other".to_string(),

@@ -207,12 +207,15 @@ impl Shown<'_> {
     }
 
     fn footer(&self, page: &mut Page) {
-        let Comparison { sides, refused, remarks, command, .. } = self.comparison;
-        if !refused.is_empty() || !remarks.is_empty() {
+        let Comparison { sides, refused, missing, remarks, command, .. } = self.comparison;
+        if !refused.is_empty() || !missing.is_empty() || !remarks.is_empty() {
             page.gap();
         }
         for text in refused {
             page.wrapped(Tone::Warning, "refused   ", &reason(text));
+        }
+        for text in missing {
+            page.wrapped(Tone::Bad, "missing   ", &reason(text));
         }
         for text in remarks {
             page.wrapped(Tone::Warning, "note      ", &reason(text));

@@ -180,7 +180,7 @@ pub fn percent(share: f64) -> String {
 
 /// How the verdicts were reached, a phrase each.
 pub fn method(method: &Method) -> Vec<String> {
-    let Method { margin, margins, alpha, family, pairing, looks, seed } = method;
+    let Method { margin, margins, alpha, family, pairing, floors, looks, seed } = method;
     let mut said = vec![match pairing {
         Pairing::WithinRounds => "ratios paired within rounds".to_string(),
         Pairing::None => {
@@ -207,6 +207,10 @@ pub fn method(method: &Method) -> Vec<String> {
             format!("looks after rounds {}", looks.join(", "))
         }
     });
+    if !floors.is_empty() {
+        let ids: Vec<String> = floors.iter().map(|id| clean(id)).collect();
+        said.push(format!("no difference below what A/A resolved here ({})", ids.join(", ")));
+    }
     said.push("intervals are 95 %, each for its ratio alone".to_string());
     said.push(format!("seed {seed}"));
     said
