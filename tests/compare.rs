@@ -399,6 +399,49 @@ fn margins_and_metrics_are_what_the_user_says() {
 }
 
 #[test]
+fn what_was_decided_or_ran_out_of_time_does_not_go_on() {
+    let decided = Home::new();
+    let plan = ["run", "./two.toml", "--backend", "null", "--until-decided", "--budget", "1h"];
+    let asked = ["--metric", "throughput", "--margin", "50%"];
+    let output = decided.call(&[&plan[..], &asked].concat());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let told = stderr(&output);
+    assert!(told.ends_with("8 rounds done, 60 min of the budget left\n"), "{told}");
+    assert!(told.starts_with("1 round done, ") && !told.contains("runs"), "{told}");
+    let events = decided.ok(&["export"]);
+    let begun: Vec<&str> = events.lines().take(8).collect();
+    let imported = |lines: &[&str]| {
+        let home = Home::new();
+        fs::write(home.path().join("lines"), lines.join("\n")).unwrap();
+        home.ok(&["import", "lines"]);
+        home
+    };
+    let last = events.lines().last().unwrap();
+    let [budget, complete, interrupted] = ["budget", "complete", "interrupted"].map(|reason| {
+        let ended = last.replace("decided", reason);
+        assert_ne!(ended, last);
+        imported(&[&begun[..], &[&ended]].concat())
+    });
+    for (home, why, listed) in [
+        (&decided, "cannot go on: all of it is decided", "(16 runs, all decided)"),
+        (&budget, "cannot go on: its budget is used up", " runs, budget used up)"),
+        (&complete, "cannot go on: all of its rounds are done", " of 2000 runs)"),
+    ] {
+        let id = home.ids().remove(0);
+        let told = home.fails(2, &["run", "--resume", &id]);
+        assert!(told.contains(why) && told.contains("hint: run the plan again"), "{told}");
+        home.fails(255, &["run", "--resume", &id, "--bisect"]);
+        assert!(home.fails(2, &["run", "--resume"]).contains("nothing to resume"));
+        assert!(home.ok(&["list", "runs"]).contains(listed), "{}", home.ok(&["list", "runs"]));
+    }
+    // One that was interrupted or killed goes on, and is decided by the same looks.
+    for home in [interrupted, imported(&begun)] {
+        home.ok(&[&["run", "--resume", "--quiet"], &asked[..]].concat());
+        assert!(home.ok(&["list", "runs"]).contains("(16 runs, all decided)"));
+    }
+}
+
+#[test]
 fn what_cannot_be_compared_is_told_with_a_hint() {
     let home = Home::new();
     // No store at all is told as `schedlab report` tells it.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clap::{Args, ValueEnum};
 use comfy_table::{ContentArrangement, Table, TableStyle};
 
-use crate::model::Field;
+use crate::model::{Field, PlanEnd};
 use crate::{backend, plan, report, variant, workload};
 
 use super::{Database, Failure, terminal};
@@ -80,9 +80,17 @@ fn formats() -> Vec<Vec<String>> {
 fn runs(db: &Database) -> Result<Vec<Vec<String>>, Failure> {
     let plans = db.open_read_only()?.plans()?;
     let rows = plans.into_iter().map(|plan| {
-        let state = if plan.ended.is_some() { "" } else { ", not ended" };
         let (id, title) = (report::shortened(&plan.id, 64), report::shortened(&plan.title, 100));
-        vec![id, format!("{title} ({} of {} runs{state})", plan.runs_done, plan.runs_total)]
+        let (done, total) = (plan.runs_done, plan.runs_total);
+        let state = match plan.ended {
+            Some(PlanEnd::Complete) => format!("{done} of {total} runs"),
+            // No more are wanted than were made.
+            Some(PlanEnd::Decided) => format!("{done} runs, all decided"),
+            Some(PlanEnd::Budget) => format!("{done} runs, budget used up"),
+            Some(PlanEnd::Interrupted) => format!("{done} of {total} runs, interrupted"),
+            None => format!("{done} of {total} runs, not ended"),
+        };
+        vec![id, format!("{title} ({state})")]
     });
     Ok(rows.collect())
 }

@@ -134,8 +134,9 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
         Some(prefix) => super::report::find(&store, prefix)?,
     };
     let done = store.finished_runs(&id)?;
-    let mut started = store.record(&id)?.started;
+    let Record { mut started, ended, .. } = store.record(&id)?;
     drop(store);
+    may_go_on(&started, ended)?;
     if started.cells != plan::cells(&started.plan) {
         let text = format!("the stored plan {id} does not fit its own cells");
         return Err(Failure::Usage(format!("{text}\nhint: schedlab run with the plan's file")));
@@ -144,6 +145,23 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
     started.environment = backend.environment();
     let job = Job { order: plan::order(&started.plan), started, done };
     execute(args, &job, &mut *backend)
+}
+
+/// Where rounds went on until all was decided, the end has spent the last look: what is added
+/// then would be chosen by what was seen.
+fn may_go_on(started: &PlanStarted, ended: Option<PlanEnd>) -> Result<(), Failure> {
+    let why = match ended {
+        _ if !started.plan.measure.until_decided => return Ok(()),
+        None | Some(PlanEnd::Interrupted) => return Ok(()),
+        Some(PlanEnd::Decided) => "all of it is decided",
+        Some(PlanEnd::Budget) => "its budget is used up",
+        Some(PlanEnd::Complete) => "all of its rounds are done",
+    };
+    Err(Failure::Usage(format!(
+        "{} cannot go on: {why}, and no further look at its verdicts is left\n\
+         hint: run the plan again, --until-decided with a larger --budget",
+        started.id.escape_default()
+    )))
 }
 
 /// The plan's name for messages and its text: a built-in by name, else a file.
