@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 use serde_json::Value;
 
@@ -40,7 +40,13 @@ impl Home {
 
     /// With one plan, whose variant `other` has `factor` times the throughput.
     fn with_factor(factor: f64) -> Home {
-        let home = Home::with_runs(&["1"]);
+        Home::of_plan_with_factor(PLAN, factor)
+    }
+
+    fn of_plan_with_factor(plan: &str, factor: f64) -> Home {
+        let home = Home::new();
+        fs::write(home.path().join("two.toml"), plan).unwrap();
+        home.null("./two.toml", &["--seed", "1", "--quiet"]);
         let lines = home.ok(&["export"]);
         let scaled: Vec<String> = lines.lines().map(|line| scaled(line, factor)).collect();
         fs::write(home.path().join("lines"), scaled.join("\n")).unwrap();
@@ -69,6 +75,16 @@ impl Home {
         let told = stderr(&output);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {told}");
         told
+    }
+
+    /// With nobody to read what it prints; gives its exit code and what it says.
+    fn unread(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = schedlab(self.path(), arguments);
+        let child = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+        let output = child.wait_with_output().unwrap();
+        (output.status.code(), stderr(&output))
     }
 
     fn null(&self, plan: &str, more: &[&str]) -> String {
@@ -259,6 +275,70 @@ fn exit_codes_say_what_the_verdicts_say() {
 }
 
 #[test]
+fn what_could_not_be_judged_is_no_good_news() {
+    let zero = Home::of_plan_with_factor(&format!("{PLAN}count = 2\n"), 0.0);
+    let told = zero.fails(3, &["compare", "--fail-on", "regression", "--margin", "50%"]);
+    assert!(told.contains("not all could be judged: "), "{told}");
+    assert!(told.contains("throughput of other has no ratio") && told.contains("hint: "), "{told}");
+    zero.fails(125, &["compare", "--bisect", "--margin", "50%"]);
+    zero.ok(&["compare"]);
+    zero.ok(&["compare", "--bisect", "--margin", "50%", "--metric", "fairness"]);
+}
+
+#[test]
+fn the_verdict_decides_the_exit_code_also_where_nobody_reads() {
+    let worse = Home::with_factor(0.5);
+    let gate = ["--fail-on", "regression"];
+    let compare = ["compare", "--metric", "throughput"];
+    let told = (Some(1), "regression: spin throughput of other is WORSE\n".to_string());
+    assert_eq!(worse.unread(&[&compare[..], &gate].concat()), told);
+    assert_eq!(worse.unread(&[&compare[..], &["--bisect"]].concat()), told);
+    assert_eq!(worse.unread(&compare), (Some(0), String::new()));
+    // What is stored has twice the throughput that will be measured.
+    let better = Home::with_factor(2.0);
+    let run = ["run", "./two.toml", "--backend", "null", "--seed", "1", "--metric", "throughput"];
+    let against = ["--against", "since=2000-01-01,until=2100-01-01"];
+    for format in ["text", "lkml", "csv"] {
+        let all = [&run[..], &against, &gate, &["--format", format]].concat();
+        let (code, told) = better.unread(&all);
+        assert_eq!(code, Some(1), "{format}: {told}");
+        assert!(told.contains("regression: spin [other] throughput of "), "{format}: {told}");
+    }
+    let (code, told) = better.unread(&run);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(!told.contains("error"), "{told}");
+}
+
+#[test]
+fn a_run_prints_the_verdicts_that_it_acts_by_in_every_format_that_has_them() {
+    let home = Home::new();
+    let asked = ["--metric", "throughput", "--margin", "50%", "--db", "./a b.db"];
+    for format in ["text", "lkml"] {
+        let run = home.null("./two.toml", &[&asked[..], &["--format", format]].concat());
+        let told = run.replace(" \\\n", " ");
+        let at = told.rfind("schedlab compare plan=").unwrap_or_else(|| panic!("{told}"));
+        let command: Vec<&str> = told[at..].split_whitespace().collect();
+        let id = command[2];
+        let way = if format == "text" { "" } else { "--format lkml " };
+        let words = format!("--margin 50% --metric throughput {way}--db './a b.db'");
+        assert_eq!(command[3..].join(" "), words);
+        let again = [&["compare", id], &asked[..], &["--format", format]].concat();
+        let again = home.ok(&again);
+        match format {
+            "text" => assert!(run.ends_with(&again), "{run}\n{again}"),
+            _ => assert_eq!(run, again),
+        }
+        assert!(again.contains("SAME"), "{again}");
+    }
+    // Verdicts are for people; of one variant there are none.
+    home.null("./two.toml", &["--format", "csv"]);
+    let lone = home.null("./one.toml", &["--format", "lkml"]);
+    assert!(lone.contains("has one variant"), "{lone}");
+    let against = home.null("./one.toml", &["--format", "lkml", "--against", "last"]);
+    assert!(against.contains("Verdicts, ") && !against.contains("has one variant"), "{against}");
+}
+
+#[test]
 fn a_bisection_takes_no_failure_for_a_bad_commit() {
     let home = Home::new();
     fs::write(home.path().join("broken.toml"), "schema = 1\n[[nonsense]]\n").unwrap();
@@ -273,13 +353,14 @@ fn a_bisection_takes_no_failure_for_a_bad_commit() {
         (null("./two.toml", &["--margin", "2"]), "`2` is no margin"),
         (null("./two.toml", &["--against", "last"]), "--against: nothing is stored yet"),
         (null("./one.toml", &[]), "the plan has one variant alone"),
+        (null("./two.toml", &["--metric", "nonesuch"]), "`nonesuch` names no metric"),
     ] {
         let said = home.fails(255, &arguments);
         assert!(said.contains(told), "{arguments:?}: {said}");
     }
-    // Nothing stored to compare, nothing measured, and no such metric: not measured.
+    // Nothing stored to compare, and nothing of it judged: not measured.
     home.fails(125, &["compare", "--bisect", "--db", "missing.db"]);
-    let said = home.fails(125, &null("./two.toml", &["--metric", "nonesuch"]));
+    let said = home.fails(125, &null("./two.toml", &["--metric", "cpus"]));
     assert!(said.contains("nothing of it can be compared"), "{said}");
     // Without it the same failures have their usual codes.
     home.fails(2, &["run", "./two.toml", "--nonsense"]);
@@ -298,6 +379,13 @@ fn what_is_asked_in_vain_is_refused_before_the_first_run() {
             "--until-decided",
         ),
         (&["./two.toml", "--against", "nonesuch"], "--against: no stored plan has"),
+        (&["./two.toml", "--metric", "thruoghput"], "did you mean `throughput`?"),
+        (&["./two.toml", "--metric", "spni/throughput"], "did you mean `spin/throughput`?"),
+        (&["./two.toml", "--margin", "wakeup_p99=5%"], "--margin: `wakeup_p99` names no metric"),
+        (
+            &["./two.toml", "--margin", "throughput=1%,fairness=2%"],
+            "repeat the option: --margin throughput=1% --margin fairness=2%",
+        ),
     ] {
         let output = home.call(&[&["run", "--backend", "null"], more].concat());
         let said = stderr(&output);
@@ -335,6 +423,49 @@ fn rounds_go_on_until_all_is_decided() {
             .unwrap();
     assert_eq!(document["method"]["looks"].as_array().unwrap().last().unwrap(), rounds);
     assert_eq!(verdicts(&document), [("spin/throughput".to_string(), "same".to_string())]);
+}
+
+#[test]
+fn what_was_decided_or_ran_out_of_time_does_not_go_on() {
+    let decided = Home::new();
+    let plan = ["run", "./two.toml", "--backend", "null", "--until-decided", "--budget", "1h"];
+    let asked = ["--metric", "throughput", "--margin", "50%"];
+    let output = decided.call(&[&plan[..], &asked].concat());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let told = stderr(&output);
+    assert!(told.ends_with("8 rounds done, 60 min of the budget left\n"), "{told}");
+    assert!(told.starts_with("1 round done, ") && !told.contains("runs"), "{told}");
+    let events = decided.ok(&["export"]);
+    let begun: Vec<&str> = events.lines().take(8).collect();
+    let imported = |lines: &[&str]| {
+        let home = Home::new();
+        fs::write(home.path().join("lines"), lines.join("\n")).unwrap();
+        home.ok(&["import", "lines"]);
+        home
+    };
+    let last = events.lines().last().unwrap();
+    let [budget, complete, interrupted] = ["budget", "complete", "interrupted"].map(|reason| {
+        let ended = last.replace("decided", reason);
+        assert_ne!(ended, last);
+        imported(&[&begun[..], &[&ended]].concat())
+    });
+    for (home, why, listed) in [
+        (&decided, "cannot go on: all of it is decided", "(16 runs, all decided)"),
+        (&budget, "cannot go on: its budget is used up", " runs, budget used up)"),
+        (&complete, "cannot go on: all of its rounds are done", " of 2000 runs)"),
+    ] {
+        let id = home.ids().remove(0);
+        let told = home.fails(2, &["run", "--resume", &id]);
+        assert!(told.contains(why) && told.contains("hint: run the plan again"), "{told}");
+        home.fails(255, &["run", "--resume", &id, "--bisect"]);
+        assert!(home.fails(2, &["run", "--resume"]).contains("nothing to resume"));
+        assert!(home.ok(&["list", "runs"]).contains(listed), "{}", home.ok(&["list", "runs"]));
+    }
+    // One that was interrupted or killed goes on, and is decided by the same looks.
+    for home in [interrupted, imported(&begun)] {
+        home.ok(&[&["run", "--resume", "--quiet"], &asked[..]].concat());
+        assert!(home.ok(&["list", "runs"]).contains("(16 runs, all decided)"));
+    }
 }
 
 #[test]
@@ -396,49 +527,19 @@ fn margins_and_metrics_are_what_the_user_says() {
         }
     }
     home.fails(2, &["compare", "--metric", "throughput", "--all-metrics"]);
-}
-
-#[test]
-fn what_was_decided_or_ran_out_of_time_does_not_go_on() {
-    let decided = Home::new();
-    let plan = ["run", "./two.toml", "--backend", "null", "--until-decided", "--budget", "1h"];
-    let asked = ["--metric", "throughput", "--margin", "50%"];
-    let output = decided.call(&[&plan[..], &asked].concat());
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let told = stderr(&output);
-    assert!(told.ends_with("8 rounds done, 60 min of the budget left\n"), "{told}");
-    assert!(told.starts_with("1 round done, ") && !told.contains("runs"), "{told}");
-    let events = decided.ok(&["export"]);
-    let begun: Vec<&str> = events.lines().take(8).collect();
-    let imported = |lines: &[&str]| {
-        let home = Home::new();
-        fs::write(home.path().join("lines"), lines.join("\n")).unwrap();
-        home.ok(&["import", "lines"]);
-        home
-    };
-    let last = events.lines().last().unwrap();
-    let [budget, complete, interrupted] = ["budget", "complete", "interrupted"].map(|reason| {
-        let ended = last.replace("decided", reason);
-        assert_ne!(ended, last);
-        imported(&[&begun[..], &[&ended]].concat())
-    });
-    for (home, why, listed) in [
-        (&decided, "cannot go on: all of it is decided", "(16 runs, all decided)"),
-        (&budget, "cannot go on: its budget is used up", " runs, budget used up)"),
-        (&complete, "cannot go on: all of its rounds are done", " of 2000 runs)"),
-    ] {
-        let id = home.ids().remove(0);
-        let told = home.fails(2, &["run", "--resume", &id]);
-        assert!(told.contains(why) && told.contains("hint: run the plan again"), "{told}");
-        home.fails(255, &["run", "--resume", &id, "--bisect"]);
-        assert!(home.fails(2, &["run", "--resume"]).contains("nothing to resume"));
-        assert!(home.ok(&["list", "runs"]).contains(listed), "{}", home.ok(&["list", "runs"]));
+    let named = |metric| home.verdicts(&["--metric", metric]);
+    assert_eq!(named("schbench/throughput"), named("throughput"));
+    for (metric, told) in [("thruput", "did you mean `throughput`?"), ("web/*", "names no metric")]
+    {
+        let said = home.fails(2, &["compare", "--metric", metric]);
+        assert!(said.contains(told) && said.contains("hint: "), "{said}");
+        home.fails(255, &["compare", "--metric", metric, "--bisect"]);
+        home.fails(2, &["compare", "--margin", &format!("{metric}=1%")]);
     }
-    // One that was interrupted or killed goes on, and is decided by the same looks.
-    for home in [interrupted, imported(&begun)] {
-        home.ok(&[&["run", "--resume", "--quiet"], &asked[..]].concat());
-        assert!(home.ok(&["list", "runs"]).contains("(16 runs, all decided)"));
-    }
+    let web = PLAN.replace("use = \"spin\"", "use = \"schbench\"\nname = \"web\"");
+    fs::write(home.path().join("web.toml"), web).unwrap();
+    home.null("./web.toml", &["--metric", "web/throughput", "--quiet"]);
+    assert_eq!(named("web/throughput").len(), 1);
 }
 
 #[test]
@@ -460,7 +561,8 @@ fn what_cannot_be_compared_is_told_with_a_hint() {
     for (arguments, told) in [
         (&["compare", "nonesuch", "default"][..], "kernel, machine or id `nonesuch`"),
         (&["compare", "default", "default"], "`default` stands twice"),
-        (&["compare", "last", "--against", "last"], "nothing is stored yet"),
+        (&["compare", "last", "--against", "last"], "--against: no other plan is stored"),
+        (&["compare", "default", "--against", "batch"], "hint: two variants of one plan"),
         (&["compare", "\u{1b}[2J", "default"], "`\\u{1b}[2J`"),
     ] {
         let said = home.fails(2, arguments);

@@ -77,6 +77,8 @@ fn the_command_line_is_checked() {
         (&["plan-power", "nonesuch"], "there is neither a built-in plan nor a file"),
         (&["plan-power", "--difference", "3"], "is no difference"),
         (&["plan-power", "--power", "100%"], "is no probability"),
+        (&["plan-power", "--margin", "1e-300%"], "is below the least margin, 0.001%"),
+        (&["plan-power", "--metric", "nonesuch"], "names no metric"),
     ];
     for (arguments, expected) in cases {
         let output = run(&home, arguments);

@@ -6,7 +6,8 @@ use crate::compare::{self, Misselected, Selection};
 use crate::model::PlanHead;
 use crate::report::compare::Format;
 
-use super::judging::{self, Gate, Judging};
+use super::gate::{self, Gate};
+use super::judging::{self, Judging};
 use super::{Database, Failure};
 
 #[derive(Args)]
@@ -49,12 +50,20 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
                 .to_string(),
         ));
     }
-    let command = judging::command(&sides, args.against.is_some(), &heads) + &args.judging.words();
+    let plans = judging::sampled(&store, &sides)?;
+    judging::check_named(&args.judging, &plans, &sides)?;
+    let command = judging::command(&sides, args.against.is_some(), &heads)
+        + &args.judging.words()
+        + &judging::surroundings(&args.db, args.format.map(|format| format.name()));
     let question = args.judging.question(sides, command);
-    let comparison = judging::compare_stored(&store, &question)?;
-    judging::write(&comparison, args.format, args.verbose)?;
-    judging::anything(&comparison)?;
-    args.gate.judge(&comparison)
+    let comparison = judging::compare_stored(&store, &plans, &question)?;
+    match judging::write(&comparison, args.format, args.verbose) {
+        // Whoever asks for the exit code gets it, whether or not all was read.
+        Err(Failure::OutputClosed) if args.gate.is_asked() => {}
+        written => written?,
+    }
+    args.gate.judge(std::slice::from_ref(&comparison))?;
+    gate::anything(&comparison)
 }
 
 fn sides(args: &CompareArgs, heads: &[PlanHead]) -> Result<Vec<Selection>, Failure> {
@@ -77,7 +86,15 @@ fn sides(args: &CompareArgs, heads: &[PlanHead]) -> Result<Vec<Selection>, Failu
     if let Some(against) = &args.against {
         let is_other = |head: &&PlanHead| !sides.iter().any(|side| side.plans.contains(&head.id));
         let others: Vec<PlanHead> = heads.iter().filter(is_other).cloned().collect();
-        let baseline = compare::select(std::slice::from_ref(against), &others).map_err(usage)?;
+        if others.is_empty() {
+            return Err(no_other(&sides));
+        }
+        let of_others = |wrong: Misselected| {
+            let text = format!("--against, of plans that are no side's: {}", wrong.message);
+            Failure::Usage(format!("{text}\nhint: {}", wrong.hint))
+        };
+        let baseline =
+            compare::select(std::slice::from_ref(against), &others).map_err(of_others)?;
         sides.splice(0..0, baseline);
     }
     if let Some(twice) = (1..sides.len()).find(|&at| sides[..at].contains(&sides[at])) {
@@ -85,4 +102,14 @@ fn sides(args: &CompareArgs, heads: &[PlanHead]) -> Result<Vec<Selection>, Failu
         return Err(Failure::Usage(format!("`{label}` stands twice\nhint: schedlab list runs")));
     }
     Ok(sides)
+}
+
+/// --against has nothing to choose from.
+fn no_other(sides: &[Selection]) -> Failure {
+    let text = "--against: no other plan is stored than those of the sides";
+    let hint = match sides.iter().any(Selection::names_variants) {
+        true => "two variants of one plan, the baseline first: schedlab compare default batch",
+        false => "schedlab run quick, and compare again",
+    };
+    Failure::Usage(format!("{text}\nhint: {hint}"))
 }

@@ -1,31 +1,31 @@
-//! What `run` and `compare` share: which metrics are judged by which margins, how comparisons
-//! are written, and what verdicts mean for the exit code.
+//! What `run` and `compare` share: which metrics are judged by which margins, what is compared,
+//! and how comparisons are written.
 
 use std::io::{self, BufWriter, Write};
-use std::panic::{self, AssertUnwindSafe};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use crate::compare::{self, Comparison, Question, Selection};
 use crate::model::{PlanHead, SampledPlan};
+use crate::report::Options;
 use crate::report::compare::{self as formats, Format};
-use crate::report::{Options, clean};
-use crate::stats::Verdict;
 use crate::store::Store;
 
-use super::{Failure, terminal};
+use super::{Database, Failure, named, terminal};
 
 /// A/A plans that are looked through for what this machine resolves.
 const MOST_FLOORS: usize = 5;
-/// Metrics that a message names.
-const MOST_NAMED: usize = 5;
+/// Margins are read and written in these many parts of a percent: what is told is what holds.
+const MARGIN_PARTS: f64 = 1e4;
+const LEAST_MARGIN_PERCENT: f64 = 0.001;
 
 #[derive(Args, Clone)]
 pub struct Judging {
     /// Call differences below this SAME: 2%, or for one metric throughput=1%; may be repeated
     #[arg(long, value_name = "[METRIC=]PERCENT", value_parser = parse_margin)]
     margin: Vec<(Option<String>, f64)>,
-    /// Judge these alone: NAME, SET/NAME or WORK/SET/NAME, with * for anything; may be repeated
+    /// Judge these alone: NAME, SET/NAME, WORK/NAME or WORK/SET/NAME, with * for anything; may be
+    /// repeated
     #[arg(long, value_name = "METRIC")]
     metric: Vec<String>,
     /// Judge what only explains, too: maxima, means, spreads
@@ -47,12 +47,19 @@ impl Judging {
         question
     }
 
+    /// The patterns of metrics, each with its option.
+    pub fn patterns(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let margins = self.margin.iter().filter_map(|(metric, _)| metric.as_deref());
+        let metrics = self.metric.iter().map(|metric| ("--metric", metric.as_str()));
+        metrics.chain(margins.map(|metric| ("--margin", metric)))
+    }
+
     /// As they stand on a command line, with a space before each.
     pub fn words(&self) -> String {
         let mut words = String::new();
         for (metric, margin) in &self.margin {
             let metric = metric.as_ref().map_or(String::new(), |metric| format!("{metric}="));
-            let percent = format!("{}", (margin * 1e6).round() / 1e4);
+            let percent = format!("{}", (margin * 100.0 * MARGIN_PARTS).round() / MARGIN_PARTS);
             words.push_str(&format!(" --margin {}", quoted(&format!("{metric}{percent}%"))));
         }
         for metric in &self.metric {
@@ -65,24 +72,41 @@ impl Judging {
     }
 }
 
-/// `2%` or `throughput=2%`: above 0, at most 100 %.
+/// `2%` or `throughput=2%`: from 0.001 % to 100 %.
 fn parse_margin(text: &str) -> Result<(Option<String>, f64), String> {
+    let shown = text.escape_default();
+    if text.contains("%,") {
+        let repeated: Vec<String> =
+            text.split(',').map(|part| format!("--margin {}", part.escape_default())).collect();
+        let repeated = repeated.join(" ");
+        return Err(format!("`{shown}` is several margins\nhint: repeat the option: {repeated}"));
+    }
     let (metric, number) = match text.rsplit_once('=') {
         Some((metric, number)) => (Some(metric.to_string()), number),
         None => (None, text),
     };
-    let wrong = || format!("`{}` is no margin: 2% or throughput=1%", text.escape_default());
+    let wrong = || format!("`{shown}` is no margin: 2% or throughput=1%");
     let percent: f64 =
         number.strip_suffix('%').ok_or_else(wrong)?.trim().parse().map_err(|_| wrong())?;
     if !(percent > 0.0 && percent <= 100.0) || metric.as_deref() == Some("") {
         return Err(wrong());
     }
-    Ok((metric, percent / 100.0))
+    if percent < LEAST_MARGIN_PERCENT {
+        return Err(format!("`{shown}` is below the least margin, {LEAST_MARGIN_PERCENT}%"));
+    }
+    Ok((metric, (percent * MARGIN_PARTS).round() / MARGIN_PARTS / 100.0))
 }
 
 /// The variants of one plan.
 pub fn variants(head: &PlanHead) -> Vec<Selection> {
     head.variants.iter().map(|variant| Selection::of_variant(&head.id, variant)).collect()
+}
+
+/// The words that make a command read the same store and write the same format.
+pub fn surroundings(db: &Database, format: Option<&str>) -> String {
+    let format = format.filter(|format| *format != formats::formats()[0].name());
+    let format = format.map(|format| format!(" --format {}", quoted(format)));
+    format!("{}{}", format.unwrap_or_default(), db.words())
 }
 
 /// The command that compares the same sides again, however many plans are stored by then.
@@ -110,110 +134,37 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
-#[derive(Args, Clone)]
-pub struct Gate {
-    /// Exit with 1 where a metric is WORSE
-    #[arg(long, value_name = "WHAT", value_enum)]
-    fail_on: Option<FailOn>,
-    /// Exit for `git bisect run`: 0 good, 1 bad (WORSE), 125 not decided or not measured
-    #[arg(long)]
-    pub bisect: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum FailOn {
-    Regression,
-}
-
-impl Gate {
-    /// Whether the exit code is to say what the verdicts say.
-    pub fn is_asked(&self) -> bool {
-        self.fail_on.is_some() || self.bisect
-    }
-
-    /// What the verdicts mean for the exit code.
-    pub fn judge(&self, comparison: &Comparison) -> Result<(), Failure> {
-        if !self.is_asked() {
-            return Ok(());
-        }
-        anything(comparison)?;
-        let worse = named(comparison, |verdict| matches!(verdict, Verdict::Worse));
-        if !worse.is_empty() {
-            let (is, list) = (if worse.len() == 1 { "is" } else { "are" }, listed(&worse));
-            return Err(Failure::Regression(format!("regression: {list} {is} WORSE")));
-        }
-        let open = named(comparison, |verdict| matches!(verdict, Verdict::Inconclusive { .. }));
-        if self.bisect && !open.is_empty() {
-            let text = format!("not decided: {}\nhint: more --rounds, or --metric", listed(&open));
-            return Err(Failure::Bisect { code: 125, text });
-        }
-        Ok(())
-    }
-
-    /// Does the work. With --bisect no failure may be taken for a bad commit, nor a panic.
-    pub fn translate(&self, work: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
-        if !self.bisect {
-            return work();
-        }
-        match panic::catch_unwind(AssertUnwindSafe(work)) {
-            Err(_) => {
-                let text = "a fault of schedlab itself: nothing is known of this commit";
-                Err(Failure::Bisect { code: 125, text: text.to_string() })
-            }
-            Ok(Err(failure @ (Failure::Here(_) | Failure::Store(_)))) => {
-                Err(Failure::Bisect { code: 125, text: failure.to_string() })
-            }
-            Ok(Err(failure @ (Failure::Usage(_) | Failure::Plan(_)))) => {
-                Err(Failure::Bisect { code: 255, text: failure.to_string() })
-            }
-            Ok(done) => done,
-        }
-    }
-}
-
-/// Fails where there is not one verdict: that is no good news.
-pub fn anything(comparison: &Comparison) -> Result<(), Failure> {
-    if comparison.method.family > 0 {
-        return Ok(());
-    }
-    let text = "nothing of it can be compared; the reasons are above";
-    Err(Failure::Here(format!("{text}\nhint: schedlab list runs")))
-}
-
-fn named(comparison: &Comparison, is: impl Fn(&Verdict) -> bool) -> Vec<String> {
-    let mut found = Vec::new();
-    for work in &comparison.works {
-        for set in &work.sets {
-            for row in &set.rows {
-                for (side, cell) in comparison.sides.iter().zip(&row.cells) {
-                    if cell.judged.as_ref().is_some_and(|judged| is(&judged.verdict)) {
-                        let (work, label) = (clean(&work.label), clean(&side.label));
-                        found.push(format!("{work} {} of {label}", clean(&row.metric)));
-                    }
-                }
-            }
-        }
-    }
-    found
-}
-
-fn listed(names: &[String]) -> String {
-    match names.len() {
-        0..=MOST_NAMED => names.join(", "),
-        count => format!("{} and {} more", names[..MOST_NAMED].join(", "), count - MOST_NAMED),
-    }
-}
-
-/// The comparison that `question` asks for, from the store.
-pub fn compare_stored(store: &Store, question: &Question) -> Result<Comparison, Failure> {
-    let mut ids: Vec<&String> = question.sides.iter().flat_map(|side| &side.plans).collect();
+/// The plans of all sides, oldest first.
+pub fn sampled(store: &Store, sides: &[Selection]) -> Result<Vec<SampledPlan>, Failure> {
+    let mut ids: Vec<&String> = sides.iter().flat_map(|side| &side.plans).collect();
     ids.sort_unstable();
     ids.dedup();
     let mut plans: Vec<SampledPlan> =
         ids.into_iter().map(|id| store.sampled(id)).collect::<Result<_, _>>()?;
     plans.sort_by_key(|plan| plan.started_unix_ns);
-    let floors = floors(store, &store.plan_heads()?, &plans)?;
-    Ok(compare::compare(&plans, &floors, question))
+    Ok(plans)
+}
+
+/// Whether the metrics that are named are there in these plans.
+pub fn check_named(
+    judging: &Judging,
+    plans: &[SampledPlan],
+    sides: &[Selection],
+) -> Result<(), Failure> {
+    let by_variant = !sides.iter().any(Selection::names_variants);
+    named::check(judging.patterns(), || {
+        plans.iter().flat_map(|plan| named::places(&plan.cells, &plan.metrics, by_variant))
+    })
+}
+
+/// The comparison that `question` asks for; `plans` are those of its sides.
+pub fn compare_stored(
+    store: &Store,
+    plans: &[SampledPlan],
+    question: &Question,
+) -> Result<Comparison, Failure> {
+    let floors = floors(store, &store.plan_heads()?, plans)?;
+    Ok(compare::compare(plans, &floors, question))
 }
 
 /// The newest A/A plans of the machines of these plans, oldest first; none for A/A itself.
@@ -269,25 +220,26 @@ mod tests {
     fn margins_are_percents_of_all_or_of_one_metric() {
         assert_eq!(parse_margin("2%"), Ok((None, 0.02)));
         assert_eq!(parse_margin("a/b=0.5 %"), Ok((Some("a/b".to_string()), 0.005)));
-        for wrong in ["2", "%", "0%", "-1%", "101%", "nan%", "=2%", "x=y", ""] {
+        assert_eq!(parse_margin("0.001%"), Ok((None, 0.00001)));
+        assert_eq!(parse_margin("1.23456789%"), Ok((None, 0.012346)));
+        for wrong in ["2", "%", "0%", "-1%", "101%", "nan%", "=2%", "x=y", "", "1e-300%", "0.0009%"]
+        {
             assert!(parse_margin(wrong).is_err(), "{wrong}");
         }
+        let told = parse_margin("a/b=1%,fairness=2%").unwrap_err();
+        assert!(
+            told.ends_with("repeat the option: --margin a/b=1% --margin fairness=2%"),
+            "{told}"
+        );
     }
 
     #[test]
-    fn a_fault_of_ours_is_no_bad_commit() {
-        let gate = |bisect| Gate { fail_on: None, bisect };
-        type Work = fn() -> Result<(), Failure>;
-        let cases: &[(Work, u8)] = &[
-            (|| panic!("a fault"), 125),
-            (|| Err(Failure::Here(String::new())), 125),
-            (|| Err(Failure::Usage(String::new())), 255),
-        ];
-        for (work, expected) in cases {
-            let done = gate(true).translate(work);
-            assert!(matches!(done, Err(Failure::Bisect { code, .. }) if code == *expected));
+    fn margins_are_written_back_as_they_hold() {
+        for text in ["2%", "0.001%", "throughput=0.0015%", "7%", "100%", "1.2346%"] {
+            let margin = vec![parse_margin(text).unwrap()];
+            let words = Judging { margin, metric: Vec::new(), all_metrics: false }.words();
+            assert_eq!(words, format!(" --margin {text}"));
         }
-        assert!(matches!(gate(false).translate(cases[1].0), Err(Failure::Here(_))));
     }
 
     #[test]

@@ -4,9 +4,11 @@ mod compare;
 mod doctor;
 mod exit_code;
 mod export;
+mod gate;
 mod judging;
 mod list;
 mod manual;
+mod named;
 mod plan_power;
 mod progress;
 mod report;
@@ -90,6 +92,12 @@ impl Database {
             Some(path) => Ok(path.clone()),
             None => Ok(store::default_path()?),
         }
+    }
+
+    /// As it stands on a command line, with a space before it.
+    fn words(&self) -> String {
+        let path = self.path.as_ref().map(|path| path.to_string_lossy());
+        path.map_or(String::new(), |path| format!(" --db {}", judging::quoted(&path)))
     }
 
     fn open(&self) -> Result<Store, Failure> {

@@ -13,7 +13,7 @@ use crate::store::{Store, StoreError};
 
 use super::judging::{Judging, quoted};
 use super::run::{load, make_backend};
-use super::{Database, Failure, terminal};
+use super::{Database, Failure, named, terminal};
 
 /// Plans that are looked through, the newest, of A/A and of others each.
 const MOST_PLANS: usize = 20;
@@ -38,23 +38,25 @@ pub struct PlanPowerArgs {
     db: Database,
 }
 
-/// `3%`: above 0, at most 1000 %.
+/// `3%`: from 0.001 % to 1000 %.
 fn parse_difference(text: &str) -> Result<f64, String> {
-    percent(text).filter(|share| *share > 0.0 && *share <= 10.0).ok_or_else(|| {
-        format!("`{}` is no difference: a percentage above 0%, such as 3%", text.escape_default())
+    let is_one = |percent: &f64| (0.001..=1000.0).contains(percent);
+    percent(text).filter(is_one).map(|percent| percent / 100.0).ok_or_else(|| {
+        let shown = text.escape_default();
+        format!("`{shown}` is no difference: a percentage from 0.001% to 1000%, such as 3%")
     })
 }
 
 /// `95%`: from 1 % to 99.9 %.
 fn parse_power(text: &str) -> Result<f64, String> {
-    percent(text).filter(|share| (0.01..=0.999).contains(share)).ok_or_else(|| {
+    let is_one = |percent: &f64| (1.0..=99.9).contains(percent);
+    percent(text).filter(is_one).map(|percent| percent / 100.0).ok_or_else(|| {
         format!("`{}` is no probability from 1% to 99.9%, such as 95%", text.escape_default())
     })
 }
 
 fn percent(text: &str) -> Option<f64> {
-    let percent: f64 = text.strip_suffix('%')?.trim().parse().ok()?;
-    Some(percent / 100.0)
+    text.strip_suffix('%')?.trim().parse().ok()
 }
 
 pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
@@ -62,6 +64,8 @@ pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
     let environment = make_backend(&args.backend)?.environment();
     let plan = plan::parse(&name, &text, Some(&environment.topology)).map_err(Failure::Plan)?;
     let again = again(args);
+    let cells = plan::cells(&plan);
+    named::check(args.judging.patterns(), || named::places(&cells, &[], false))?;
     let stored = match args.db.open_read_only() {
         Ok(store) => stored(&store, &environment, &args.backend)?,
         Err(Failure::Store(StoreError::Missing { .. })) => Vec::new(),
@@ -96,7 +100,7 @@ fn again(args: &PlanPowerArgs) -> String {
         "local" => String::new(),
         name => format!(" --backend {}", quoted(name)),
     };
-    format!("schedlab run {}{backend}", quoted(&args.plan))
+    format!("schedlab run {}{backend}{}", quoted(&args.plan), args.db.words())
 }
 
 /// The plan as if it were stored and had no run yet.
@@ -143,10 +147,16 @@ mod tests {
     fn percentages_are_checked() {
         assert_eq!(parse_difference("3%"), Ok(0.03));
         assert_eq!(parse_power("95 %"), Ok(0.95));
-        for wrong in ["3", "%", "0%", "-1%", "1001%", "nan%", ""] {
+        for limit in ["1%", "99.9%"] {
+            assert!(parse_power(limit).is_ok(), "{limit}");
+        }
+        for limit in ["0.001%", "1000%"] {
+            assert!(parse_difference(limit).is_ok(), "{limit}");
+        }
+        for wrong in ["3", "%", "0%", "-1%", "1001%", "nan%", "", "1e-300%"] {
             assert!(parse_difference(wrong).is_err(), "{wrong}");
         }
-        for wrong in ["95", "0%", "100%", "nan%", ""] {
+        for wrong in ["95", "0%", "0.9%", "99.91%", "100%", "nan%", ""] {
             assert!(parse_power(wrong).is_err(), "{wrong}");
         }
     }

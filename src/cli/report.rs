@@ -6,6 +6,7 @@ use clap::Args;
 
 use crate::compare::Comparison;
 use crate::model::{Plan, Record};
+use crate::report::compare as comparisons;
 use crate::report::{self, Format, Options};
 use crate::store::Store;
 
@@ -34,16 +35,20 @@ pub struct Output {
 }
 
 impl Output {
-    /// Whether people read it: verdicts are told below.
-    pub fn is_text(&self, plan: &Plan) -> bool {
-        let format = self.format.map(|format| format.name());
-        format.or(plan.report_format.as_deref()).is_none_or(|name| name == "text")
+    /// How verdicts are written; `None` in a format that has none.
+    pub fn of_comparisons(&self, plan: &Plan) -> Option<&'static dyn comparisons::Format> {
+        let own = self.format.map(|format| format.name());
+        let name = own.or(plan.report_format.as_deref()).unwrap_or("text");
+        // Formats of the same name for machines hold the record and nothing besides.
+        if matches!(name, "text" | "lkml") { comparisons::find(name) } else { None }
     }
 
-    /// A comparison below the report.
-    pub fn write_comparison(&self, comparison: &Comparison) -> Result<(), Failure> {
-        writeln!(io::stdout())?;
-        judging::write(comparison, None, self.verbose)
+    pub fn write_comparison(
+        &self,
+        comparison: &Comparison,
+        format: &'static dyn comparisons::Format,
+    ) -> Result<(), Failure> {
+        judging::write(comparison, Some(format), self.verbose)
     }
 
     pub fn write(&self, records: &[Record]) -> Result<(), Failure> {

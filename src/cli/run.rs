@@ -17,10 +17,11 @@ use crate::stats::{Schedule, Verdict};
 use crate::store::Store;
 use crate::sys::{self, clock, signal};
 
-use super::judging::{self, Gate, Judging};
+use super::gate::Gate;
+use super::judging::{self, Judging};
 use super::progress::Progress;
 use super::report::Output;
-use super::{Database, Failure, restore, terminal};
+use super::{Database, Failure, named, restore, terminal};
 
 /// What --until-decided ends at, whatever the budget.
 const MOST_DECIDING_ROUNDS: u32 = 1_000;
@@ -279,15 +280,19 @@ fn execute(args: &RunArgs, job: &Job, backend: &mut dyn Backend) -> Result<(), F
     progress.finish();
     let end = end?;
     let record = store.record(&job.started.id)?;
-    let judged = judge(args, &record, end);
-    if !args.quiet {
-        match args.output.write(std::slice::from_ref(&record)) {
-            Err(Failure::OutputClosed) | Ok(()) => {}
-            Err(failure) => return Err(failure),
-        }
+    let compared =
+        measured(args, &record, end).and_then(|()| comparisons(args, &store, &job.started));
+    let written = match args.quiet {
+        true => Ok(()),
+        false => print(args, &record, compared.as_deref().unwrap_or_default()),
+    };
+    match written {
+        // The exit code tells of what was measured, whether or not all of it was read.
+        Err(Failure::OutputClosed) => {}
+        written => written?,
     }
-    judged?;
-    verdicts(args, &store, &job.started)
+    args.gate.judge(&compared?)?;
+    all_measured(args, &record)
 }
 
 /// Whether looks so far have decided everything. Looked is only after rounds of the schedule.
@@ -310,14 +315,25 @@ fn compare_variants(
     started: &PlanStarted,
 ) -> Result<Comparison, Failure> {
     let variants = started.plan.variants.iter();
-    let sides = variants.map(|variant| Selection::of_variant(&started.id, &variant.name)).collect();
-    let command = format!("schedlab compare plan={}", started.id);
-    let question = args.judging.question(sides, command + &args.judging.words());
-    judging::compare_stored(store, &question)
+    let sides: Vec<Selection> =
+        variants.map(|variant| Selection::of_variant(&started.id, &variant.name)).collect();
+    let command = format!("schedlab compare plan={}", started.id) + &asked_how(args, started);
+    let plans = judging::sampled(store, &sides)?;
+    judging::compare_stored(store, &plans, &args.judging.question(sides, command))
 }
 
-/// The verdicts below the report, and what they mean for the exit code.
-fn verdicts(args: &RunArgs, store: &Store, started: &PlanStarted) -> Result<(), Failure> {
+/// The end of the command that gives a comparison of this run again.
+fn asked_how(args: &RunArgs, started: &PlanStarted) -> String {
+    let format = args.output.of_comparisons(&started.plan).map(|format| format.name());
+    args.judging.words() + &judging::surroundings(&args.db, format)
+}
+
+/// All that the run's verdicts stand in.
+fn comparisons(
+    args: &RunArgs,
+    store: &Store,
+    started: &PlanStarted,
+) -> Result<Vec<Comparison>, Failure> {
     let mut comparisons = Vec::new();
     if started.plan.variants.len() > 1 {
         comparisons.push(compare_variants(args, store, started)?);
@@ -325,12 +341,25 @@ fn verdicts(args: &RunArgs, store: &Store, started: &PlanStarted) -> Result<(), 
     if let Some(against) = &args.against {
         comparisons.push(compare_against(args, store, started, against)?);
     }
-    for comparison in &comparisons {
-        if !args.quiet && args.output.is_text(&started.plan) {
-            args.output.write_comparison(comparison)?;
-        }
+    Ok(comparisons)
+}
+
+/// The report with the verdicts below it; in a format that is nothing but verdicts those alone:
+/// they are by this run's margins, metrics and floors, which the record does not know.
+fn print(args: &RunArgs, record: &Record, comparisons: &[Comparison]) -> Result<(), Failure> {
+    let format = args.output.of_comparisons(&record.started.plan);
+    let are_all = format.is_some_and(|format| format.name() == "lkml") && !comparisons.is_empty();
+    if !are_all {
+        args.output.write(std::slice::from_ref(record))?;
     }
-    comparisons.iter().try_for_each(|comparison| args.gate.judge(comparison))
+    let Some(format) = format else { return Ok(()) };
+    for (at, comparison) in comparisons.iter().enumerate() {
+        if at > 0 || !are_all {
+            writeln!(io::stdout())?;
+        }
+        args.output.write_comparison(comparison, format)?;
+    }
+    Ok(())
 }
 
 /// Whether there will be something to answer: it is too late to ask after the night.
@@ -338,6 +367,8 @@ fn check_question(args: &RunArgs, store: &Store, started: &PlanStarted) -> Resul
     if let Some(against) = &args.against {
         others(store, started, against)?;
     }
+    let by_variant = args.against.is_some();
+    named::check(args.judging.patterns(), || named::places(&started.cells, &[], by_variant))?;
     let is_lone = started.plan.variants.len() < 2;
     let wants = match () {
         () if !is_lone => return Ok(()),
@@ -353,8 +384,13 @@ fn check_question(args: &RunArgs, store: &Store, started: &PlanStarted) -> Resul
 
 /// What --against names, of the stored plans besides this one.
 fn others(store: &Store, started: &PlanStarted, against: &str) -> Result<Vec<Selection>, Failure> {
-    let others: Vec<_> =
-        store.plan_heads()?.into_iter().filter(|head| head.id != started.id).collect();
+    let mut others = store.plan_heads()?;
+    let is_first = others.is_empty();
+    others.retain(|head| head.id != started.id);
+    if others.is_empty() && !is_first {
+        let text = "--against: no other plan is stored than this one";
+        return Err(Failure::Usage(format!("{text}\nhint: schedlab list runs")));
+    }
     let wrong = |wrong: Misselected| {
         Failure::Usage(format!("--against: {}\nhint: {}", wrong.message, wrong.hint))
     };
@@ -370,8 +406,9 @@ fn compare_against(
 ) -> Result<Comparison, Failure> {
     let mut sides = others(store, started, against)?;
     sides.push(Selection::of_plan(&started.id));
-    let command = judging::command(&sides, true, &store.plan_heads()?) + &args.judging.words();
-    judging::compare_stored(store, &args.judging.question(sides, command))
+    let command = judging::command(&sides, true, &store.plan_heads()?) + &asked_how(args, started);
+    let plans = judging::sampled(store, &sides)?;
+    judging::compare_stored(store, &plans, &args.judging.question(sides, command))
 }
 
 /// The baseline twice, under two names.
@@ -383,24 +420,32 @@ fn against_itself(plan: &mut Plan) {
     plan.aa = true;
 }
 
-fn judge(args: &RunArgs, record: &Record, end: PlanEnd) -> Result<(), Failure> {
+/// Fails where there is nothing to judge.
+fn measured(args: &RunArgs, record: &Record, end: PlanEnd) -> Result<(), Failure> {
     if end == PlanEnd::Interrupted {
-        let id = &record.started.id;
+        let (id, db) = (&record.started.id, args.db.words());
         return Err(Failure::Interrupted(format!(
-            "interrupted; what was measured is stored\nhint: schedlab run --resume {id}"
+            "interrupted; what was measured is stored\nhint: schedlab run --resume {id}{db}"
         )));
     }
-    let done = |outcome: &Outcome| matches!(outcome, Outcome::Done { .. });
-    let measured = record.runs.iter().filter(|run| done(&run.outcome)).count();
-    let all = record.runs.len();
-    if measured == 0 {
+    if measured_runs(record) == 0 {
         return Err(Failure::Here("no run could be measured; the report says why".to_string()));
     }
+    Ok(())
+}
+
+fn all_measured(args: &RunArgs, record: &Record) -> Result<(), Failure> {
+    let (measured, all) = (measured_runs(record), record.runs.len());
     if args.strict && measured < all {
         let missing = all - measured;
         return Err(Failure::Here(format!("{missing} of {all} runs were not measured (--strict)")));
     }
     Ok(())
+}
+
+fn measured_runs(record: &Record) -> usize {
+    let is_done = |outcome: &Outcome| matches!(outcome, Outcome::Done { .. });
+    record.runs.iter().filter(|run| is_done(&run.outcome)).count()
 }
 
 /// The engine's events as lines of JSON, as they happen.

@@ -1,0 +1,295 @@
+//! What verdicts mean for the exit code: `--fail-on` and `--bisect`.
+
+use std::panic::{self, AssertUnwindSafe};
+
+use clap::{Args, ValueEnum};
+
+use crate::compare::Comparison;
+use crate::report::clean;
+use crate::stats::{Unjudged, Verdict};
+
+use super::Failure;
+
+/// What a message names of each kind.
+const MOST_NAMED: usize = 5;
+
+#[derive(Args, Clone)]
+pub struct Gate {
+    /// Exit with 1 where a metric is WORSE, with 3 where one could not be judged
+    #[arg(long, value_name = "WHAT", value_enum)]
+    fail_on: Option<FailOn>,
+    /// Exit for `git bisect run`: 0 good, 1 bad (WORSE), 125 not decided or not measured
+    #[arg(long)]
+    pub bisect: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum FailOn {
+    Regression,
+}
+
+impl Gate {
+    /// Whether the exit code is to say what the verdicts say.
+    pub fn is_asked(&self) -> bool {
+        self.fail_on.is_some() || self.bisect
+    }
+
+    /// What the verdicts of all of these mean for the exit code. A regression anywhere goes
+    /// first: it is known, whatever else is not.
+    pub fn judge(&self, comparisons: &[Comparison]) -> Result<(), Failure> {
+        if !self.is_asked() {
+            return Ok(());
+        }
+        let named = |is: fn(&Verdict) -> bool| -> Vec<String> {
+            comparisons.iter().flat_map(|comparison| named(comparison, is)).collect()
+        };
+        let worse = named(|verdict| matches!(verdict, Verdict::Worse));
+        if !worse.is_empty() {
+            let (is, list) = (if worse.len() == 1 { "is" } else { "are" }, listed(&worse, ", "));
+            return Err(Failure::Regression(format!("regression: {list} {is} WORSE")));
+        }
+        let mut missing: Vec<String> = comparisons
+            .iter()
+            .flat_map(|comparison| comparison.missing.iter().map(|what| clean(what)))
+            .collect();
+        missing.extend(
+            named(|verdict| matches!(verdict, Verdict::Unjudged(Unjudged::NoRatio(_))))
+                .into_iter()
+                .map(|place| format!("{place} has no ratio")),
+        );
+        if !missing.is_empty() {
+            return Err(Failure::Here(format!(
+                "not all could be judged: {}\nhint: --metric with what is to be judged, or \
+                 schedlab doctor",
+                listed(&missing, "; ")
+            )));
+        }
+        comparisons.iter().try_for_each(anything)?;
+        let open = named(|verdict| matches!(verdict, Verdict::Inconclusive { .. }));
+        if self.bisect && !open.is_empty() {
+            let list = listed(&open, ", ");
+            let text = format!("not decided: {list}\nhint: more --rounds, or --metric");
+            return Err(Failure::Bisect { code: 125, text });
+        }
+        Ok(())
+    }
+
+    /// Does the work. With --bisect no failure may be taken for a bad commit, nor a panic.
+    pub fn translate(&self, work: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+        if !self.bisect {
+            return work();
+        }
+        match panic::catch_unwind(AssertUnwindSafe(work)) {
+            Err(_) => {
+                let text = "a fault of schedlab itself: nothing is known of this commit";
+                Err(Failure::Bisect { code: 125, text: text.to_string() })
+            }
+            Ok(Err(failure @ (Failure::Here(_) | Failure::Store(_)))) => {
+                Err(Failure::Bisect { code: 125, text: failure.to_string() })
+            }
+            Ok(Err(failure @ (Failure::Usage(_) | Failure::Plan(_)))) => {
+                Err(Failure::Bisect { code: 255, text: failure.to_string() })
+            }
+            Ok(done) => done,
+        }
+    }
+}
+
+/// Fails where there is not one verdict: that is no good news.
+pub fn anything(comparison: &Comparison) -> Result<(), Failure> {
+    if comparison.method.family > 0 {
+        return Ok(());
+    }
+    let text = "nothing of it can be compared; the reasons are above";
+    Err(Failure::Here(format!("{text}\nhint: schedlab list runs")))
+}
+
+fn named(comparison: &Comparison, is: impl Fn(&Verdict) -> bool) -> Vec<String> {
+    let mut found = Vec::new();
+    for work in &comparison.works {
+        for set in &work.sets {
+            for row in &set.rows {
+                for (side, cell) in comparison.sides.iter().zip(&row.cells) {
+                    if cell.judged.as_ref().is_some_and(|judged| is(&judged.verdict)) {
+                        let (work, label) = (clean(&work.label), clean(&side.label));
+                        found.push(format!("{work} {} of {label}", clean(&row.metric)));
+                    }
+                }
+            }
+        }
+    }
+    found
+}
+
+fn listed(names: &[String], between: &str) -> String {
+    match names.len() {
+        0..=MOST_NAMED => names.join(between),
+        count => {
+            let more = count - MOST_NAMED;
+            format!("{} and {more} more", names[..MOST_NAMED].join(between))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::{Cell, Method, Pairing, Row, SetTable, Side, WorkTable};
+    use crate::model::{Direction, Params, Unit};
+    use crate::stats::{Judged, NoRatio, Rounds, Why};
+
+    const OPEN: Verdict = Verdict::Inconclusive { why: Why::Noise, rounds: Rounds::Number(20) };
+    const ZERO: Verdict = Verdict::Unjudged(Unjudged::NoRatio(NoRatio::NoPairs));
+    const NEUTRAL: Verdict = Verdict::Unjudged(Unjudged::Neutral);
+
+    /// A row `m0`, `m1` ... for each verdict.
+    fn comparison(verdicts: &[Verdict], missing: &[&str]) -> Comparison {
+        let side = |label: &str| Side { label: label.to_string(), ..Side::default() };
+        let cell = |judged| Cell {
+            values: Vec::new(),
+            mean: None,
+            hmean: None,
+            median: None,
+            cv: None,
+            judged,
+            shapes: Vec::new(),
+        };
+        let row = |(at, verdict): (usize, &Verdict)| Row {
+            metric: format!("m{at}"),
+            unit: Unit::OpsPerS,
+            direction: Direction::HigherIsBetter,
+            cells: vec![
+                cell(None),
+                cell(Some(Judged {
+                    ratio: Err(NoRatio::NoPairs),
+                    verdict: *verdict,
+                    p_difference: None,
+                    p_same: None,
+                    decided_at: None,
+                })),
+            ],
+        };
+        let judged = |verdict: &&Verdict| !matches!(verdict, Verdict::Unjudged(_));
+        Comparison {
+            sides: vec![side("default"), side("batch")],
+            method: Method {
+                margin: 0.02,
+                margins: Vec::new(),
+                alpha: 0.05,
+                family: verdicts.iter().filter(judged).count(),
+                pairing: Pairing::WithinRounds,
+                floors: Vec::new(),
+                looks: None,
+                seed: 1,
+            },
+            works: vec![WorkTable {
+                label: "web threads=4".to_string(),
+                name: "web".to_string(),
+                axes: Vec::new(),
+                sets: vec![SetTable {
+                    name: "web".to_string(),
+                    workload: "schbench".to_string(),
+                    params: Params::new(),
+                    ops: "requests".to_string(),
+                    rows: verdicts.iter().enumerate().map(row).collect(),
+                }],
+            }],
+            refused: Vec::new(),
+            missing: missing.iter().map(|what| what.to_string()).collect(),
+            remarks: Vec::new(),
+            command: String::new(),
+        }
+    }
+
+    fn gate(fail_on: bool, bisect: bool) -> Gate {
+        Gate { fail_on: fail_on.then_some(FailOn::Regression), bisect }
+    }
+
+    /// The exit code, 0 for none, and what is said.
+    fn end(gate: &Gate, comparisons: &[Comparison]) -> (u8, String) {
+        match gate.translate(|| gate.judge(comparisons)) {
+            Ok(()) => (0, String::new()),
+            Err(failure) => {
+                let code = match failure {
+                    Failure::Regression(_) => 1,
+                    Failure::Here(_) => 3,
+                    Failure::Bisect { code, .. } => code,
+                    _ => panic!("{failure}"),
+                };
+                (code, failure.to_string())
+            }
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_judged_is_not_good() {
+        use Verdict::{Better, Same, Worse};
+        // Verdicts, what is missing, and the exit codes of --fail-on and of --bisect.
+        let cases: &[(&[Verdict], &[&str], u8, u8)] = &[
+            (&[Same, Better, NEUTRAL], &[], 0, 0),
+            (&[Same, OPEN], &[], 0, 125),
+            (&[Same, Worse], &[], 1, 1),
+            (&[Worse, ZERO, OPEN], &["web: failed"], 1, 1),
+            (&[Same], &["web: failed"], 3, 125),
+            (&[Same, ZERO], &[], 3, 125),
+            (&[ZERO], &[], 3, 125),
+            (&[NEUTRAL], &[], 3, 125),
+            (&[], &["web: failed"], 3, 125),
+            (&[], &[], 3, 125),
+        ];
+        for (verdicts, missing, fail_on, bisect) in cases {
+            let comparison = [comparison(verdicts, missing)];
+            assert_eq!(end(&gate(false, false), &comparison).0, 0);
+            assert_eq!(
+                end(&gate(true, false), &comparison).0,
+                *fail_on,
+                "{verdicts:?} {missing:?}"
+            );
+            for both in [false, true] {
+                let (code, _) = end(&gate(both, true), &comparison);
+                assert_eq!(code, *bisect, "{verdicts:?} {missing:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_judged_is_named() {
+        let told = end(&gate(true, false), &[comparison(&[ZERO, Verdict::Same], &["a\u{1b}"])]).1;
+        let expected = "error: not all could be judged: a\\u{1b}; web threads=4 m0 of batch has \
+                        no ratio\nhint: ";
+        assert!(told.starts_with(expected), "{told}");
+        let many = end(&gate(true, false), &[comparison(&[ZERO; 8], &[])]).1;
+        assert!(many.contains("m4 of batch has no ratio and 3 more\n"), "{many}");
+    }
+
+    #[test]
+    fn a_regression_in_any_comparison_goes_first() {
+        let both = [
+            comparison(&[OPEN, ZERO], &["web: failed"]),
+            comparison(&[Verdict::Worse], &[]),
+            comparison(&[], &[]),
+        ];
+        for gate in [gate(true, false), gate(false, true)] {
+            let (code, told) = end(&gate, &both);
+            assert_eq!(
+                (code, told.as_str()),
+                (1, "regression: web threads=4 m0 of batch is WORSE")
+            );
+        }
+    }
+
+    #[test]
+    fn a_fault_of_ours_is_no_bad_commit() {
+        type Work = fn() -> Result<(), Failure>;
+        let cases: &[(Work, u8)] = &[
+            (|| panic!("a fault"), 125),
+            (|| Err(Failure::Here(String::new())), 125),
+            (|| Err(Failure::Usage(String::new())), 255),
+        ];
+        for (work, expected) in cases {
+            let done = gate(false, true).translate(work);
+            assert!(matches!(done, Err(Failure::Bisect { code, .. }) if code == *expected));
+        }
+        assert!(matches!(gate(false, false).translate(cases[1].0), Err(Failure::Here(_))));
+    }
+}

@@ -1,0 +1,202 @@
+//! Whether the metrics that `--metric` and `--margin` name are there.
+//!
+//! Input: patterns, cells of plans, metrics that stored runs have. What runs will have is
+//! foreseen from their workloads. Pure.
+
+use std::collections::BTreeSet;
+
+use crate::compare::metric_matches;
+use crate::model::{Cell, SampledMetric, WorkerSet};
+use crate::stats::{Histogram, StandardInput, standard_metrics};
+use crate::workload;
+
+use super::Failure;
+
+/// Metrics that a message names.
+const MOST_NAMED: usize = 6;
+
+/// Where a metric stands.
+pub struct Place {
+    work: String,
+    set: String,
+    metric: String,
+}
+
+/// Of the foreground sets of these cells: what their runs have, and what `stored` ones had.
+/// `by_variant`: the variant is a part of what works are called.
+pub fn places<'a>(
+    cells: &'a [Cell],
+    stored: &'a [SampledMetric],
+    by_variant: bool,
+) -> impl Iterator<Item = Place> + 'a {
+    let sets = cells.iter().flat_map(move |cell| {
+        let work = match by_variant {
+            true => format!("{} [{}]", cell.work.label(), cell.variant.name),
+            false => cell.work.label(),
+        };
+        let sets = cell.work.sets.iter().filter(|set| !set.background);
+        sets.map(move |set| (work.clone(), set))
+    });
+    sets.flat_map(move |(work, set)| {
+        let stored = stored.iter().filter(|metric| metric.set == set.name);
+        let names = foreseen(set).into_iter().chain(stored.map(|metric| metric.name.clone()));
+        names.map(move |metric| Place { work: work.clone(), set: set.name.clone(), metric })
+    })
+}
+
+/// What a run of this set measures, known or not; nothing of a workload that is not there.
+fn foreseen(set: &WorkerSet) -> Vec<String> {
+    let Some(workload) = workload::find(&set.workload) else { return Vec::new() };
+    let empty = Histogram::default();
+    let histograms = workload.histograms(&set.params).iter();
+    let standard = standard_metrics(&StandardInput {
+        workers: Vec::new(),
+        histograms: histograms.map(|latency| (latency.name, &empty)).collect(),
+        window_ops_per_s: &[],
+    });
+    let own = workload.metrics(&set.params).iter().map(|metric| metric.name.to_string());
+    standard.into_iter().map(|metric| metric.name).chain(own).collect()
+}
+
+/// Fails with the first pattern, and the option that it was given to, that names none of them.
+pub fn check<'a, I: Iterator<Item = Place>>(
+    patterns: impl Iterator<Item = (&'static str, &'a str)>,
+    places: impl Fn() -> I,
+) -> Result<(), Failure> {
+    for (option, pattern) in patterns {
+        let is = |at: Place| metric_matches(pattern, &at.work, &at.set, &at.metric);
+        if !places().any(is) {
+            let shown = pattern.escape_default();
+            let text = format!("{option}: `{shown}` names no metric of what is compared");
+            return Err(Failure::Usage(format!(
+                "{text}\nhint: {}",
+                hint(option, pattern, places())
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn hint(option: &str, pattern: &str, places: impl Iterator<Item = Place>) -> String {
+    if pattern.contains(',') {
+        return format!("repeat {option} for each metric");
+    }
+    let mut seen = BTreeSet::new();
+    let mut known = Vec::new();
+    for Place { work, set, metric } in places {
+        let names = match pattern.matches('/').count() {
+            0 => vec![metric],
+            1 => vec![format!("{work}/{metric}"), format!("{set}/{metric}")],
+            _ => vec![format!("{work}/{set}/{metric}")],
+        };
+        known.extend(names.into_iter().filter(|name| seen.insert(name.clone())));
+    }
+    let near = known
+        .iter()
+        .filter(|known| pattern.len() <= 4 * known.len())
+        .map(|known| (strsim::osa_distance(pattern, known), known))
+        .filter(|(distance, known)| *distance <= known.chars().count() / 3)
+        .min_by_key(|(distance, _)| *distance);
+    let near = near
+        .map_or(String::new(), |(_, near)| format!("did you mean `{}`? ", near.escape_default()));
+    let more = match known.len().saturating_sub(MOST_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let some = known.iter().take(MOST_NAMED).map(|name| name.escape_default().to_string());
+    let some: Vec<String> = some.collect();
+    format!("{near}there are {}{more}: schedlab list workloads NAME", some.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::{Backend, Ended, Null};
+    use crate::model::{Outcome, RunSpec, WIRE_VERSION};
+    use crate::plan;
+    use std::sync::atomic::AtomicBool;
+
+    const PLAN: &str = "schema = 1\ntitle = \"t\"\n[measure]\nduration = \"1s\"\n[[variant]]\n\
+        name = \"a\"\n[[workload]]\nname = \"web\"\nuse = \"schbench\"\nthreads = [2, 4]\n\
+        [[workload]]\nname = \"mix\"\n[[workload.background]]\nname = \"load\"\nuse = \"spin\"\n\
+        [[workload.set]]\nname = \"fore\"\nuse = \"spin\"\n";
+
+    fn cells(text: &str) -> Vec<Cell> {
+        plan::cells(&plan::parse("test.toml", text, None).expect("the plan is right"))
+    }
+
+    fn told(patterns: &[&str], by_variant: bool) -> Option<String> {
+        let cells = cells(PLAN);
+        let stored = SampledMetric {
+            set: "fore".to_string(),
+            name: "of_old".to_string(),
+            unit: crate::model::Unit::Count,
+            direction: crate::model::Direction::Neutral,
+            ops: String::new(),
+        };
+        let stored = [stored];
+        let patterns = patterns.iter().map(|pattern| ("--metric", *pattern));
+        let done = check(patterns, || places(&cells, &stored, by_variant));
+        done.err().map(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn patterns_that_name_nothing_are_told_with_what_there_is() {
+        for pattern in ["throughput", "web/wakeup_*", "schbench/request_p99", "of_old", "*"] {
+            assert_eq!(told(&[pattern], false), None, "{pattern}");
+        }
+        let cases: &[(&[&str], &str)] = &[
+            (
+                &["thoughput"],
+                "--metric: `thoughput` names no metric of what is compared\nhint: did you mean `throughput`? there are throughput, ",
+            ),
+            (&["throughput", "nonesuch"], "`nonesuch` names no metric"),
+            (&["mix/load/throughput"], "hint: did you mean `mix/fore/throughput`?"),
+            (&["wbe/throughput"], "hint: did you mean `"),
+            (&["mix/of_new"], "there are web threads=2/throughput, schbench/throughput, "),
+            (&["throughput,fairness"], "hint: repeat --metric for each metric"),
+            (&["\u{1b}"], "`\\u{1b}` names"),
+            (&["web threads=2 [a]/throughput"], "names no metric"),
+        ];
+        for (patterns, expected) in cases {
+            let told = told(patterns, false).expect("it names nothing");
+            assert!(told.contains(expected), "{patterns:?}: {told}");
+        }
+        assert_eq!(told(&["web threads=2 [a]/throughput", "web/throughput"], true), None);
+    }
+
+    /// Else a metric that runs have would be refused before they were made.
+    #[test]
+    fn every_metric_that_runs_have_is_foreseen() {
+        for workload in workload::registry() {
+            let name = workload.spec().name;
+            let text = format!(
+                "schema = 1\ntitle = \"t\"\n[measure]\nduration = \"1s\"\n[[variant]]\n\
+                 name = \"a\"\n[[workload]]\nuse = \"{name}\"\n"
+            );
+            for cell in cells(&text) {
+                let spec = RunSpec {
+                    wire: WIRE_VERSION,
+                    cell: cell.clone(),
+                    warmup_ns: 0,
+                    duration_ns: 1_000_000_000,
+                    window_ns: 250_000_000,
+                    limit_ns: 9_000_000_000,
+                    seed: 1,
+                };
+                let cancel = AtomicBool::new(false);
+                let ended = Null::default().run(&spec, &cancel, &mut |_| ());
+                let Ended::With(Outcome::Done { result }) = ended else { panic!("{name}") };
+                for set in &result.sets {
+                    let own = cell.work.sets.iter().find(|own| own.name == set.name).unwrap();
+                    let mut names = foreseen(own);
+                    let mut made: Vec<String> =
+                        set.metrics.iter().map(|metric| metric.name.clone()).collect();
+                    names.sort();
+                    made.sort();
+                    assert_eq!(names, made, "{name}");
+                }
+            }
+        }
+    }
+}
