@@ -125,6 +125,7 @@ fn plain(error: csv::Error) -> io::Error {
 mod tests {
     use super::*;
     use crate::report::compare::testing;
+    use crate::stats::Why;
     use std::collections::BTreeMap;
 
     /// Rows by column name, as a reader of the format gets them.
@@ -196,6 +197,30 @@ mod tests {
         assert_eq!(rows.len(), 16);
         for column in ["work", "set", "workload", "metric", "side"] {
             assert_eq!(rows[0][column], hostile, "{column}");
+        }
+    }
+
+    /// A reason that is added does not compile until it is here, too.
+    #[test]
+    fn every_reason_is_documented() {
+        let page = include_str!("../../../docs/report-formats.md");
+        let (_, page) = page.split_once("### csv of a comparison").unwrap();
+        let row = page.lines().find(|line| line.starts_with("| `why` |")).unwrap();
+        let whys = [
+            Why::TooFewRounds { least: 6 },
+            Why::OnlyAlone,
+            Why::SameOnlyAlone,
+            Why::BelowFloor { floor: 0.1 },
+            Why::Noise,
+        ];
+        for why in whys {
+            match why {
+                Why::TooFewRounds { .. } | Why::BelowFloor { .. } => {}
+                Why::OnlyAlone | Why::SameOnlyAlone | Why::Noise => {}
+            }
+            let (_, key) = words::keys(&testing::open(why, Rounds::Number(9)));
+            let key = key.expect("a reason");
+            assert!(row.contains(&format!("`{key}`")), "docs/report-formats.md lacks `{key}`");
         }
     }
 

@@ -13,7 +13,7 @@ use crate::model::{Direction, Unit};
 use crate::report::Options;
 use crate::report::page::{Page, Tone};
 use crate::report::show::{self, Scale, clean};
-use crate::stats::Verdict;
+use crate::stats::{Verdict, Why};
 
 pub(super) const COLUMNS: usize = 78;
 const RULE: usize = 66;
@@ -369,19 +369,19 @@ pub(super) fn verdicts(comparison: &Comparison, names: &[String], page: &mut Pag
     }
 }
 
-/// `WORSE   web threads=4, wakeup_p99: ratio 1.563 (1.401 to 1.744)`.
+/// `WORSE: web threads=4, wakeup_p99, ratio 1.563 (1.401 to 1.744)`; also of a difference that
+/// was not called because equal variants differ as much.
 fn differs(work: &WorkTable, set: &SetTable, row: &Row, side: usize) -> Option<String> {
     let judged = row.cells.get(side)?.judged.as_ref()?;
-    let verdict = match judged.verdict {
-        Verdict::Better => "BETTER:",
-        Verdict::Worse => "WORSE:",
+    let (verdict, floor) = match judged.verdict {
+        Verdict::Better => ("BETTER:", None),
+        Verdict::Worse => ("WORSE:", None),
+        Verdict::Inconclusive { why: Why::BelowFloor { floor }, .. } => {
+            ("INCONCLUSIVE:", Some(floor))
+        }
         _ => return None,
     };
-    let mut place = ascii(&work.label);
-    if set.name != work.name {
-        place.push_str(&format!(", {}", ascii(&set.name)));
-    }
-    let mut line = format!("{verdict} {place}, {}", ascii(&row.metric));
+    let mut line = format!("{verdict} {}", place(work, set, row));
     if let Ok(ratio) = judged.ratio {
         line.push_str(&format!(", ratio {}", show::ratio(ratio.ratio)));
         if let Some(interval) = ratio.interval {
@@ -389,13 +389,26 @@ fn differs(work: &WorkTable, set: &SetTable, row: &Row, side: usize) -> Option<S
             line.push_str(&format!(" ({low} to {high})"));
         }
     }
+    if let Some(floor) = floor {
+        line.push_str(&format!(", below the A/A floor of {}", words::floor_percent(floor)));
+    }
     Some(line)
+}
+
+/// `web threads=4, wakeup_p99`, with the set where it has another name.
+fn place(work: &WorkTable, set: &SetTable, row: &Row) -> String {
+    let mut place = ascii(&work.label);
+    if set.name != work.name {
+        place.push_str(&format!(", {}", ascii(&set.name)));
+    }
+    format!("{place}, {}", ascii(&row.metric))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::report::compare::testing::{self, HIGHER, LOWER, render};
+    use crate::stats::Rounds;
     use insta::assert_snapshot;
 
     #[test]
@@ -489,6 +502,19 @@ mod tests {
                 "{metric} {shown}"
             );
         }
+    }
+
+    #[test]
+    fn a_difference_below_the_floor_says_so() {
+        let mut comparison = testing::ordinary();
+        let below = testing::open(Why::BelowFloor { floor: 0.103_949 }, Rounds::MoreThan(1000));
+        let cell = testing::values(1e6, 0.01).judged(below, 1.08, 1.05, 1.1);
+        comparison.works[0].sets[0].rows[1].cells[1] = cell;
+        let shown = render(&Lkml, &comparison, Options::default());
+        let line = "  INCONCLUSIVE: web threads=2, wakeup_p99, ratio 1.080 (1.050 to 1.100), \
+                    below\n  the A/A floor of 10 %\n";
+        assert!(shown.contains(line), "{shown}");
+        assert_eq!(shown.matches("INCONCLUSIVE:").count(), 1, "others are counted\n{shown}");
     }
 
     #[test]

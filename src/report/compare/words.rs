@@ -61,15 +61,13 @@ pub fn about(side: &Side) -> String {
     let Side { label: _, kernels, machines, backends, plans, boots, runs } = side;
     let boots = match boots {
         None => "an unknown number of boots".to_string(),
-        Some(1) => "1 boot".to_string(),
-        Some(boots) => format!("{boots} boots"),
+        Some(boots) => counted(*boots, "boot"),
     };
-    let counted = if *runs == 1 { "1 run" } else { &format!("{runs} runs") };
     [
         list("kernel", kernels),
         list("machine", machines),
         list("backend", backends),
-        format!("{counted} in {boots}"),
+        format!("{} in {boots}", counted(*runs, "run")),
         list("plan", plans),
     ]
     .join("; ")
@@ -139,16 +137,24 @@ pub fn why(verdict: &Verdict, method: &Method) -> Option<String> {
         Verdict::Inconclusive { why: Why::TooFewRounds { least }, .. } => {
             format!("so few rounds decide nothing, whatever the data: it takes at least {least}")
         }
+        Verdict::Inconclusive { why: Why::OnlyAlone, .. } if family == 1 => {
+            "its interval does not hold 1, but a verdict takes more: it may still be chance"
+                .to_string()
+        }
         Verdict::Inconclusive { why: Why::OnlyAlone, .. } => format!(
             "alone it would be a difference; as one of {family} verdicts it may still be chance"
         ),
+        Verdict::Inconclusive { why: Why::SameOnlyAlone, .. } if family == 1 => {
+            "its interval is within the margin, but a verdict takes more: that may still be chance"
+                .to_string()
+        }
         Verdict::Inconclusive { why: Why::SameOnlyAlone, .. } => {
             format!("alone it would be SAME; as one of {family} verdicts that may still be chance")
         }
         Verdict::Inconclusive { why: Why::BelowFloor { floor }, .. } => format!(
             "a difference that is no larger than what equal variants differ by here: an A/A run \
              resolves {} at best",
-            percent(*floor)
+            floor_percent(*floor)
         ),
         Verdict::Inconclusive { why: Why::Noise, .. } => {
             "noise: its interval holds 1, and more than the margin".to_string()
@@ -178,6 +184,16 @@ pub fn percent(share: f64) -> String {
     format!("{percent} %")
 }
 
+/// `10 %`, `0.53 %`: a floor is an estimate, and two digits of it are all that can be meant.
+pub fn floor_percent(floor: f64) -> String {
+    format!("{} %", significant(100.0 * floor, 2))
+}
+
+/// `1 verdict`, `12 verdicts`.
+fn counted(count: usize, one: &str) -> String {
+    format!("{count} {one}{}", if count == 1 { "" } else { "s" })
+}
+
 /// How the verdicts were reached, a phrase each.
 pub fn method(method: &Method) -> Vec<String> {
     let Method { margin, margins, alpha, family, pairing, floors, looks, seed } = method;
@@ -197,7 +213,8 @@ pub fn method(method: &Method) -> Vec<String> {
         said.push(format!("margins of single metrics: {}", own.join(", ")));
     }
     said.push(format!(
-        "family of {family} verdicts, error rate {} over all of them, and again for SAME",
+        "family of {}, error rate {} over all of them, and again for SAME",
+        counted(*family, "verdict"),
         percent(*alpha)
     ));
     said.push(match looks {
@@ -373,6 +390,38 @@ mod tests {
         assert!(
             many.sentence().ends_with("1 INCONCLUSIVE (to decide all takes more than 9 rounds)")
         );
+    }
+
+    #[test]
+    fn one_verdict_is_singular_and_is_no_family() {
+        let mut method = testing::ordinary().method;
+        let whys = [Why::OnlyAlone, Why::SameOnlyAlone];
+        let told = |method: &Method| {
+            let whys = whys.map(|why| testing::open(why, Rounds::Number(9)));
+            let whys = whys.iter().filter_map(|verdict| super::why(verdict, method));
+            [words_of(method), whys.collect::<Vec<_>>().join("; ")].join("; ")
+        };
+        assert_eq!(told(&method).matches("7 verdicts").count(), 3, "{}", told(&method));
+        method.family = 1;
+        assert!(told(&method).contains("family of 1 verdict,"), "{}", told(&method));
+        assert!(!told(&method).contains("1 verdicts"), "{}", told(&method));
+        assert_eq!(told(&method).matches("a verdict takes more").count(), 2);
+    }
+
+    fn words_of(method: &Method) -> String {
+        super::method(method).join("; ")
+    }
+
+    #[test]
+    fn a_floor_has_two_digits() {
+        let cases: &[(f64, &str)] =
+            &[(0.103_949, "10 %"), (0.005_312, "0.53 %"), (0.0996, "10 %"), (1.234, "123 %")];
+        for (floor, expected) in cases {
+            assert_eq!(floor_percent(*floor), *expected);
+            let verdict = testing::open(Why::BelowFloor { floor: *floor }, Rounds::Number(9));
+            let told = why(&verdict, &testing::ordinary().method).unwrap();
+            assert!(told.ends_with(&format!("an A/A run resolves {expected} at best")), "{told}");
+        }
     }
 
     #[test]
