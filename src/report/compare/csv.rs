@@ -59,8 +59,7 @@ impl Format for Csv {
                 fields.extend([side.label.clone(), (at == 0).to_string()]);
                 fields.extend(values(cell));
                 fields.extend(judged(cell.judged.as_ref()));
-                let shapes = cell.shapes.iter().map(|shape| words::shape(shape, row.unit));
-                fields.push(shapes.collect::<Vec<_>>().join("; "));
+                fields.push(words::shapes(comparison, row, cell).join("; "));
                 let why = cell.judged.as_ref();
                 let why = why.and_then(|found| words::why(&found.verdict, &comparison.method));
                 fields.push(why.unwrap_or_default());
@@ -186,7 +185,7 @@ mod tests {
         let of = ["wakeup_p99", "6.6.87-cfs"];
         assert_eq!(
             told(&rows, &of, &["shapes"]),
-            ["two modes, 12.0 ms and 31.0 ms (4 of 10 rounds)"]
+            ["two modes, 12.0 ms and 31.0 ms (4 of 10 values)"]
         );
     }
 

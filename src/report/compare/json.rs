@@ -227,13 +227,18 @@ fn row<'a>(row: &'a Row, comparison: &'a Comparison) -> RowOut<'a> {
     let cells = cells.iter().enumerate();
     let cells = cells.map(|(at, found)| {
         let side = comparison.sides.get(at).map(|side| &*side.label);
-        cell(side, found, *unit, &comparison.method)
+        cell(side, found, row, comparison)
     });
     RowOut { metric, unit: *unit, direction: *direction, cells: cells.collect() }
 }
 
-fn cell<'a>(side: Option<&'a str>, cell: &'a Cell, unit: Unit, method: &Method) -> CellOut<'a> {
-    let Cell { values, mean, hmean, median, cv, judged, shapes } = cell;
+fn cell<'a>(
+    side: Option<&'a str>,
+    cell: &'a Cell,
+    row: &Row,
+    comparison: &Comparison,
+) -> CellOut<'a> {
+    let Cell { values, mean, hmean, median, cv, judged, shapes: _ } = cell;
     CellOut {
         side,
         values: values
@@ -244,8 +249,8 @@ fn cell<'a>(side: Option<&'a str>, cell: &'a Cell, unit: Unit, method: &Method) 
         hmean: *hmean,
         median: *median,
         cv: *cv,
-        shapes: shapes.iter().map(|shape| words::shape(shape, unit)).collect(),
-        judged: judged.as_ref().map(|judged| judged_out(judged, method)),
+        shapes: words::shapes(comparison, row, cell),
+        judged: judged.as_ref().map(|judged| judged_out(judged, &comparison.method)),
     }
 }
 
@@ -344,7 +349,7 @@ mod tests {
         assert_eq!(metrics[2]["cells"][0]["values"][2], json!({"round": 2, "value": 0.0}));
         assert_eq!(
             metrics[1]["cells"][0]["shapes"],
-            json!(["two modes, 12.0 ms and 31.0 ms (4 of 10 rounds)"])
+            json!(["two modes, 12.0 ms and 31.0 ms (4 of 10 values)"])
         );
         assert_eq!(metrics[0]["cells"][0]["judged"], Value::Null, "the baseline");
     }

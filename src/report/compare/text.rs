@@ -170,7 +170,7 @@ impl Shown<'_> {
 
     fn shapes(&self, side: usize, row: &Row, cell: &Cell) -> Vec<String> {
         let name = self.names.get(side).map_or("", String::as_str);
-        let told = cell.shapes.iter().map(|shape| words::shape(shape, row.unit));
+        let told = words::shapes(self.comparison, row, cell).into_iter();
         told.map(|told| format!("{name}: {told}")).collect()
     }
 

@@ -31,23 +31,46 @@ pub fn cut(text: &str, columns: usize) -> String {
     truncate(text, columns)
 }
 
-/// `two modes, 12 ms and 31 ms (4 of 10 rounds)`.
-pub fn shape(shape: &Shape, unit: Unit) -> String {
+/// What is odd about the values of a cell, a phrase each: `two modes, 12 ms and 31 ms (4 of 10
+/// rounds)`. Where rounds are counted through, a reader of the plans finds them under another
+/// number: then it is the place among the values that is told.
+pub fn shapes(comparison: &Comparison, row: &Row, cell: &Cell) -> Vec<String> {
+    let is_of_one_plan = comparison.sides.iter().all(|side| side.plans.len() <= 1);
+    let are_rounds = comparison.method.pairing == Pairing::WithinRounds && is_of_one_plan;
+    let one = |found: &Shape| match (are_rounds, found) {
+        (true, Shape::OneApart { round, .. }) => {
+            shape(found, row.unit, "round", &format!("round {round}"))
+        }
+        (false, Shape::OneApart { round, .. }) => {
+            let at = cell.values.iter().position(|(other, _)| other == round);
+            let at = at.map_or("one value".to_string(), |at| {
+                format!("value {} of {}", at + 1, cell.values.len())
+            });
+            shape(found, row.unit, "value", &at)
+        }
+        (true, _) => shape(found, row.unit, "round", ""),
+        (false, _) => shape(found, row.unit, "value", ""),
+    };
+    cell.shapes.iter().map(one).collect()
+}
+
+/// `each`: what a value is of. `which` of them is apart.
+fn shape(shape: &Shape, unit: Unit, each: &str, which: &str) -> String {
     let show = |value: f64| {
         let scale = Scale::of(unit, Some(value));
         format!("{} {}", scale.show(value), scale.suffix).trim_end().to_string()
     };
     match *shape {
         Shape::TwoModes { low, high, in_high, of, .. } => {
-            format!("two modes, {} and {} ({in_high} of {of} rounds)", show(low), show(high))
+            format!("two modes, {} and {} ({in_high} of {of} {each}s)", show(low), show(high))
         }
         Shape::Trend { last_over_first, p_value, .. } => {
             let change = format!("{:.1}", 100.0 * (last_over_first - 1.0));
             let change = change.trim_end_matches(".0");
-            format!("a trend, {change} % from the first round to the last (p {})", p(p_value))
+            format!("a trend, {change} % from the first {each} to the last (p {})", p(p_value))
         }
-        Shape::OneApart { round, value, median, .. } => {
-            format!("round {round} is apart, {} where the median is {}", show(value), show(median))
+        Shape::OneApart { value, median, .. } => {
+            format!("{which} is apart, {} where the median is {}", show(value), show(median))
         }
     }
 }
@@ -422,6 +445,33 @@ mod tests {
             let told = why(&verdict, &testing::ordinary().method).unwrap();
             assert!(told.ends_with(&format!("an A/A run resolves {expected} at best")), "{told}");
         }
+    }
+
+    #[test]
+    fn a_round_has_its_number_only_where_the_plan_has_it() {
+        let apart = Shape::OneApart { round: 7, value: 9e6, median: 1e6, deviations: 30.0 };
+        let values = [0, 2, 3, 4, 5, 6, 7, 8].map(|round| (round, 1e6)).to_vec();
+        let shapes = [testing::TWO_MODES, testing::TREND, apart];
+        let cell = Cell { shapes: shapes.to_vec(), ..testing::cell(values) };
+        let row = testing::row("x", Unit::Ns, testing::LOWER, Vec::new());
+        let mut comparison = testing::ordinary();
+        let told = |comparison: &Comparison| super::shapes(comparison, &row, &cell);
+        let of_rounds = [
+            "two modes, 12.0 ms and 31.0 ms (4 of 10 rounds)",
+            "a trend, 3 % from the first round to the last (p 0.0020)",
+            "round 7 is apart, 9.00 ms where the median is 1.00 ms",
+        ];
+        let of_values = [
+            "two modes, 12.0 ms and 31.0 ms (4 of 10 values)",
+            "a trend, 3 % from the first value to the last (p 0.0020)",
+            "value 7 of 8 is apart, 9.00 ms where the median is 1.00 ms",
+        ];
+        assert_eq!(told(&comparison), of_rounds);
+        comparison.sides[1].plans.push("another".to_string());
+        assert_eq!(told(&comparison), of_values, "rounds of several plans are counted through");
+        comparison.sides[1].plans.pop();
+        comparison.method.pairing = Pairing::None;
+        assert_eq!(told(&comparison), of_values, "there are no common rounds");
     }
 
     #[test]
