@@ -5,11 +5,12 @@ use std::io::{self, Write};
 
 use csv::Writer;
 
+use super::words::Needed;
 use super::{Format, words};
 use crate::compare::{Cell, Comparison, Row, SetTable, WorkTable};
 use crate::report::Options;
 use crate::report::json::word;
-use crate::stats::{Judged, Rounds};
+use crate::stats::Judged;
 
 const COLUMNS: [&str; 25] = [
     "work",
@@ -95,8 +96,8 @@ fn judged(judged: Option<&Judged>) -> [String; 10] {
     let interval = ratio.and_then(|ratio| ratio.interval);
     let (word, why) = words::keys(verdict);
     let rounds = words::rounds(verdict).map(|rounds| match rounds {
-        Rounds::Number(rounds) => rounds.to_string(),
-        Rounds::MoreThan(rounds) => format!(">{rounds}"),
+        Needed::About(rounds) => rounds.to_string(),
+        bound @ (Needed::MoreThan(_) | Needed::AtLeast(_)) => words::show_rounds(bound),
     });
     [
         number(ratio.map(|ratio| ratio.ratio)),
@@ -124,7 +125,7 @@ fn plain(error: csv::Error) -> io::Error {
 mod tests {
     use super::*;
     use crate::report::compare::testing;
-    use crate::stats::Why;
+    use crate::stats::{Rounds, Why};
     use std::collections::BTreeMap;
 
     /// Rows by column name, as a reader of the format gets them.

@@ -8,11 +8,12 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use super::words::Needed;
 use super::{Format, words};
 use crate::compare::{Cell, Comparison, Method, Pairing, Row, SetTable, Side, WorkTable};
 use crate::model::{Direction, Unit};
 use crate::report::Options;
-use crate::stats::{Judged, Rounds, Verdict, Why};
+use crate::stats::{Judged, Verdict, Why};
 
 const VERSION: u32 = 1;
 
@@ -84,6 +85,7 @@ struct TallyOut {
     same: usize,
     inconclusive: usize,
     unjudged: usize,
+    least_rounds: Option<u32>,
     #[serde(flatten)]
     rounds: RoundsOut,
 }
@@ -200,7 +202,12 @@ fn side<'a>(comparison: &Comparison, at: usize, side: &'a Side) -> SideOut<'a> {
     let tally = (at > 0).then(|| {
         let words::Tally { better, worse, same, inconclusive, unjudged, rounds } =
             words::Tally::of(comparison, at);
-        TallyOut { better, worse, same, inconclusive, unjudged, rounds: rounds_out(rounds) }
+        let least_rounds = match rounds {
+            Some(Needed::AtLeast(rounds)) => Some(rounds),
+            _ => None,
+        };
+        let rounds = rounds_out(rounds);
+        TallyOut { better, worse, same, inconclusive, unjudged, least_rounds, rounds }
     });
     let (baseline, boots, runs) = (at == 0, *boots, *runs);
     SideOut { label, baseline, kernels, machines, backends, plans, boots, runs, tally }
@@ -278,11 +285,11 @@ fn judged_out(judged: &Judged, method: &Method) -> JudgedOut {
     }
 }
 
-fn rounds_out(rounds: Option<Rounds>) -> RoundsOut {
+fn rounds_out(rounds: Option<Needed>) -> RoundsOut {
     match rounds {
-        None => RoundsOut { rounds: None, rounds_more_than: None },
-        Some(Rounds::Number(rounds)) => RoundsOut { rounds: Some(rounds), rounds_more_than: None },
-        Some(Rounds::MoreThan(rounds)) => {
+        None | Some(Needed::AtLeast(_)) => RoundsOut { rounds: None, rounds_more_than: None },
+        Some(Needed::About(rounds)) => RoundsOut { rounds: Some(rounds), rounds_more_than: None },
+        Some(Needed::MoreThan(rounds)) => {
             RoundsOut { rounds: None, rounds_more_than: Some(rounds) }
         }
     }
@@ -317,7 +324,7 @@ mod tests {
         assert_eq!(
             found["sides"][2]["tally"],
             json!({"better": 0, "worse": 0, "same": 0, "inconclusive": 2, "unjudged": 2,
-                   "rounds": null, "rounds_more_than": 1000})
+                   "least_rounds": null, "rounds": null, "rounds_more_than": 1000})
         );
         assert_eq!(found["works"][0]["axes"][1], json!({"axis": "footprint", "point": "256KiB"}));
         assert_eq!(found["refused"].as_array().map(Vec::len), Some(2));

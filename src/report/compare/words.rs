@@ -185,19 +185,37 @@ pub fn why(verdict: &Verdict, method: &Method) -> Option<String> {
     })
 }
 
-/// All rounds that a verdict is expected to take, those that are done included.
-pub fn rounds(verdict: &Verdict) -> Option<Rounds> {
-    match verdict {
-        Verdict::Inconclusive { rounds, .. } => Some(*rounds),
+/// How many rounds something takes in all, those that are done included.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Needed {
+    About(u32),
+    MoreThan(u32),
+    /// Fewer decide nothing, whatever the data; from so few nothing more can be told.
+    AtLeast(u32),
+}
+
+/// Of a verdict that is open.
+pub fn rounds(verdict: &Verdict) -> Option<Needed> {
+    match *verdict {
+        // One round has no spread to estimate from: that is not a need of many.
+        Verdict::Inconclusive {
+            why: Why::TooFewRounds { least },
+            rounds: Rounds::MoreThan(_),
+        } => Some(Needed::AtLeast(least)),
+        Verdict::Inconclusive { rounds: Rounds::Number(rounds), .. } => Some(Needed::About(rounds)),
+        Verdict::Inconclusive { rounds: Rounds::MoreThan(rounds), .. } => {
+            Some(Needed::MoreThan(rounds))
+        }
         _ => None,
     }
 }
 
-/// `~14`, `>1000`.
-pub fn show_rounds(rounds: Rounds) -> String {
+/// `~14`, `>1000`, `>=6`.
+pub fn show_rounds(rounds: Needed) -> String {
     match rounds {
-        Rounds::Number(rounds) => format!("~{rounds}"),
-        Rounds::MoreThan(rounds) => format!(">{rounds}"),
+        Needed::About(rounds) => format!("~{rounds}"),
+        Needed::MoreThan(rounds) => format!(">{rounds}"),
+        Needed::AtLeast(rounds) => format!(">={rounds}"),
     }
 }
 
@@ -265,7 +283,7 @@ pub struct Tally {
     pub inconclusive: usize,
     pub unjudged: usize,
     /// After which all that is open is expected to be decided.
-    pub rounds: Option<Rounds>,
+    pub rounds: Option<Needed>,
 }
 
 impl Tally {
@@ -280,9 +298,10 @@ impl Tally {
                 Verdict::Better => tally.better += 1,
                 Verdict::Worse => tally.worse += 1,
                 Verdict::Same => tally.same += 1,
-                Verdict::Inconclusive { rounds, .. } => {
+                Verdict::Inconclusive { .. } => {
                     tally.inconclusive += 1;
-                    tally.rounds = Some(later(tally.rounds, rounds));
+                    let needed = rounds(&judged.verdict).into_iter();
+                    tally.rounds = tally.rounds.into_iter().chain(needed).reduce(later);
                 }
                 Verdict::Unjudged(_) => tally.unjudged += 1,
             }
@@ -297,11 +316,14 @@ impl Tally {
             format!("{better} BETTER, {worse} WORSE, {same} SAME, {inconclusive} INCONCLUSIVE");
         match rounds {
             None => {}
-            Some(Rounds::Number(rounds)) => {
+            Some(Needed::About(rounds)) => {
                 said.push_str(&format!(" (about {rounds} rounds decide all)"));
             }
-            Some(Rounds::MoreThan(rounds)) => {
+            Some(Needed::MoreThan(rounds)) => {
                 said.push_str(&format!(" (to decide all takes more than {rounds} rounds)"));
+            }
+            Some(Needed::AtLeast(rounds)) => {
+                said.push_str(&format!(" (to decide all takes at least {rounds} rounds)"));
             }
         }
         if *unjudged > 0 {
@@ -311,11 +333,14 @@ impl Tally {
     }
 }
 
-fn later(one: Option<Rounds>, other: Rounds) -> Rounds {
+fn later(one: Needed, other: Needed) -> Needed {
+    use Needed::{About, AtLeast, MoreThan};
     match (one, other) {
-        (None, rounds) => rounds,
-        (Some(Rounds::Number(one)), Rounds::Number(other)) => Rounds::Number(one.max(other)),
-        (Some(more @ Rounds::MoreThan(_)), _) | (_, more @ Rounds::MoreThan(_)) => more,
+        (About(one), About(other)) => About(one.max(other)),
+        (more @ MoreThan(_), _) | (_, more @ MoreThan(_)) => more,
+        (AtLeast(one), AtLeast(other) | About(other)) | (About(one), AtLeast(other)) => {
+            AtLeast(one.max(other))
+        }
     }
 }
 
@@ -400,19 +425,42 @@ mod tests {
             "2 BETTER, 1 WORSE, 2 SAME, 2 INCONCLUSIVE (about 31 rounds decide all), 1 not judged"
         );
         assert_eq!(Tally::of(&comparison, 0), Tally::default(), "the baseline has no verdict");
-        let cases: &[(Option<Rounds>, Rounds, Rounds)] = &[
-            (None, Rounds::Number(3), Rounds::Number(3)),
-            (Some(Rounds::Number(9)), Rounds::Number(3), Rounds::Number(9)),
-            (Some(Rounds::Number(9)), Rounds::MoreThan(1000), Rounds::MoreThan(1000)),
-            (Some(Rounds::MoreThan(1000)), Rounds::Number(3), Rounds::MoreThan(1000)),
+        let cases: &[(Needed, Needed, Needed)] = &[
+            (Needed::About(9), Needed::About(3), Needed::About(9)),
+            (Needed::About(9), Needed::MoreThan(1000), Needed::MoreThan(1000)),
+            (Needed::AtLeast(6), Needed::MoreThan(1000), Needed::MoreThan(1000)),
+            (Needed::AtLeast(6), Needed::About(3), Needed::AtLeast(6)),
+            (Needed::AtLeast(6), Needed::About(9), Needed::AtLeast(9)),
         ];
         for (one, other, expected) in cases {
             assert_eq!(later(*one, *other), *expected);
+            assert_eq!(later(*other, *one), *expected);
         }
-        let many = Tally { inconclusive: 1, rounds: Some(Rounds::MoreThan(9)), ..Tally::default() };
+        let many = Tally { inconclusive: 1, rounds: Some(Needed::MoreThan(9)), ..Tally::default() };
         assert!(
             many.sentence().ends_with("1 INCONCLUSIVE (to decide all takes more than 9 rounds)")
         );
+    }
+
+    #[test]
+    fn of_one_round_no_need_is_told_but_the_least() {
+        let few = Why::TooFewRounds { least: 6 };
+        let mut comparison = testing::sides_only();
+        let unknown = testing::open(few, Rounds::MoreThan(1000));
+        let cell = testing::cell(vec![(0, 2.0)]).single(unknown, 2.0);
+        let cells = vec![testing::cell(vec![(0, 1.0)]), cell];
+        let row = testing::row("x_p99", Unit::Ns, testing::LOWER, cells);
+        comparison.works = vec![testing::work("w", &[], "w", "w", vec![row])];
+        let tally = Tally::of(&comparison, 1).sentence();
+        assert!(tally.ends_with("1 INCONCLUSIVE (to decide all takes at least 6 rounds)"));
+        for format in crate::report::compare::formats() {
+            let shown = testing::render(*format, &comparison, Default::default());
+            assert!(!shown.contains("1000"), "{}: {shown}", format.name());
+        }
+        let known = testing::open(few, Rounds::Number(14));
+        assert_eq!(rounds(&known), Some(Needed::About(14)));
+        let noise = testing::open(Why::Noise, Rounds::MoreThan(1000));
+        assert_eq!(rounds(&noise), Some(Needed::MoreThan(1000)));
     }
 
     #[test]
