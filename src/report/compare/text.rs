@@ -111,13 +111,21 @@ impl Shown<'_> {
         for head in &heads {
             page.line(Tone::Plain, &laid_out(head, &widths));
         }
-        page.line(Tone::Plain, &"-".repeat(widths.iter().sum::<usize>() + GAP * (COLUMNS - 1)));
+        page.line(Tone::Plain, &"-".repeat(table_width(&widths)));
         for line in &lines {
             let mut cells = line.cells.clone();
             if cells[0].width() > widths[0] {
                 page.wrapped(line.tone, "", &std::mem::take(&mut cells[0]));
             }
+            let last = line.last();
+            let is_beside = last.width() <= widths[COLUMNS - 1];
+            if is_beside {
+                cells[COLUMNS - 1] = last;
+            }
             page.line(line.tone, &laid_out(&cells, &widths));
+            if !is_beside {
+                page.line(line.tone, &below(&line.signs(), &widths));
+            }
             self.details(line, page);
         }
     }
@@ -184,7 +192,8 @@ impl Shown<'_> {
     /// Where the columns don't fit one beside the other.
     fn stacked(&self, lines: &[Line], page: &mut Page) {
         for line in lines {
-            let [_, baseline, variant, ratio, interval, verdict, rounds] = &line.cells;
+            let [_, baseline, variant, ratio, interval, verdict, _] = &line.cells;
+            let rounds = line.last();
             let text = match (baseline.as_str(), variant.as_str()) {
                 (baseline, "") => format!("{}: {baseline} {rounds}", line.subject),
                 ("", variant) => {
@@ -246,6 +255,8 @@ const COLUMNS: usize = 7;
 
 struct Line {
     cells: [String; COLUMNS],
+    /// Numbers of its notes.
+    notes: Vec<usize>,
     /// What it is of, where it does not stand in a table.
     subject: String,
     details: String,
@@ -257,7 +268,8 @@ impl Line {
         let mut cells: [String; COLUMNS] = Default::default();
         cells[0] = metric;
         cells[1] = baseline;
-        Line { cells, subject: String::new(), details: String::new(), tone: Tone::Plain }
+        let (subject, details) = (String::new(), String::new());
+        Line { cells, notes: Vec::new(), subject, details, tone: Tone::Plain }
     }
 
     fn judged(&mut self, cell: &Cell, scale: &RowScale) {
@@ -280,13 +292,24 @@ impl Line {
         };
     }
 
-    /// Signs of notes stand behind all else.
     fn note(&mut self, texts: Vec<String>, notes: &mut Notes) {
         for text in texts {
-            let sign = notes.sign(text);
-            let last = &mut self.cells[COLUMNS - 1];
-            *last = format!("{last} {sign}").trim_start().to_string();
+            let number = notes.number(text);
+            if !self.notes.contains(&number) {
+                self.notes.push(number);
+            }
         }
+    }
+
+    /// `[1,4]`.
+    fn signs(&self) -> String {
+        let numbers: Vec<String> = self.notes.iter().map(usize::to_string).collect();
+        if numbers.is_empty() { String::new() } else { format!("[{}]", numbers.join(",")) }
+    }
+
+    /// The last cell: signs of notes stand behind all else.
+    fn last(&self) -> String {
+        format!("{} {}", self.cells[COLUMNS - 1], self.signs()).trim().to_string()
     }
 }
 
@@ -295,13 +318,13 @@ impl Line {
 struct Notes(Vec<String>);
 
 impl Notes {
-    /// The text's number in brackets.
-    fn sign(&mut self, text: String) -> String {
+    /// Of the text, from 1.
+    fn number(&mut self, text: String) -> usize {
         let at = self.0.iter().position(|note| *note == text).unwrap_or_else(|| {
             self.0.push(text);
             self.0.len() - 1
         });
-        format!("[{}]", at + 1)
+        at + 1
     }
 }
 
@@ -341,19 +364,34 @@ fn details(baseline: &Cell, cell: &Cell, scale: &RowScale) -> String {
     said.join(", ")
 }
 
-/// Of the columns; `None` where they don't fit into `columns`. The first may be too narrow for a
-/// name, which then stands above its row.
+/// Of the columns; `None` where they don't fit into `columns`. The last may be too narrow for
+/// signs of notes, which then stand below their row, and after that the first for a name, which
+/// then stands above it.
 fn widths(heads: &[[String; COLUMNS]], lines: &[Line], columns: usize) -> Option<[usize; COLUMNS]> {
     let all = || heads.iter().chain(lines.iter().map(|line| &line.cells));
     let mut widths: [usize; COLUMNS] =
         std::array::from_fn(|at| all().map(|cells| cells[at].width()).max().unwrap_or(0));
-    let others = widths[1..].iter().sum::<usize>() + GAP * (COLUMNS - 1);
-    let room = columns.checked_sub(others)?;
+    let room = (columns + widths[0]).checked_sub(table_width(&widths))?;
     if room < widths[0].min(LEAST_METRIC_COLUMNS) {
         return None;
     }
     widths[0] = widths[0].min(room);
+    let last = widths[COLUMNS - 1];
+    let room = last + columns - table_width(&widths);
+    let lasts = lines.iter().map(|line| line.last().width()).filter(|width| *width <= room);
+    widths[COLUMNS - 1] = lasts.fold(last, usize::max);
     Some(widths)
+}
+
+fn table_width(widths: &[usize; COLUMNS]) -> usize {
+    widths.iter().sum::<usize>() + GAP * (COLUMNS - 1)
+}
+
+/// Signs that do not fit into the last column: below it, and as far to the left as they need.
+fn below(signs: &str, widths: &[usize; COLUMNS]) -> String {
+    let width = table_width(widths);
+    let begin = (width - widths[COLUMNS - 1]).min(width.saturating_sub(signs.width()));
+    format!("{}{signs}", " ".repeat(begin))
 }
 
 /// Numbers to the right, words to the left.
@@ -370,6 +408,7 @@ fn laid_out(cells: &[String; COLUMNS], widths: &[usize; COLUMNS]) -> String {
 mod tests {
     use super::*;
     use crate::report::compare::testing::{self, render};
+    use crate::stats::{Rounds, Shape, Why};
     use insta::assert_snapshot;
     use proptest::prelude::*;
 
@@ -402,6 +441,43 @@ mod tests {
         assert!(shown.contains("\nbatch: 0 BETTER, 0 WORSE, 0 SAME, 0 INCONCLUSIVE\n"), "{shown}");
     }
 
+    /// Two sides whose names are as wide as any, metrics as wide as ordinary ones, and a note for
+    /// each thing that there is a note for.
+    fn full_of_notes() -> Comparison {
+        let apart = Shape::OneApart { round: 7, value: 9e6, median: 1e6, deviations: 30.0 };
+        let mut comparison = testing::sides_only();
+        comparison.sides[0].label = "throughput-".repeat(3);
+        comparison.sides[1].label = "latency-".repeat(3);
+        let rows = ["wakeup_p99.9", "request_p99", "throughput"].iter().zip([21e6, 13e4, 7e3]);
+        let rows = rows.map(|(metric, value)| {
+            let odd = |value| {
+                let cell = testing::values(value, 0.3).shaped(testing::TWO_MODES);
+                cell.shaped(testing::TREND).shaped(apart)
+            };
+            let noise = testing::open(Why::Noise, Rounds::MoreThan(1000));
+            let judged = odd(value * 1.1).judged(noise, 0.123_4, 0.751_2, 11.361);
+            testing::row(metric, Unit::Ns, testing::LOWER, vec![odd(value), judged])
+        });
+        comparison.works = vec![testing::work("w", &[], "w", "w", rows.collect())];
+        comparison
+    }
+
+    #[test]
+    fn signs_that_do_not_fit_stand_below_and_break_no_table() {
+        let shown = render(&Text, &full_of_notes(), Options::default());
+        assert!(shown.contains("\nmetric "), "a table\n{shown}");
+        let lines: Vec<&str> = shown.lines().collect();
+        let rule = lines.iter().position(|line| line.starts_with("----")).expect("a rule");
+        let row = lines.iter().position(|line| line.contains("INCONCLUSIVE")).expect("a row");
+        assert!(lines[row].ends_with(">1000"), "{shown}");
+        let signs = lines[row + 1];
+        assert_eq!(signs.trim_start(), "[1,2,3,4,5,6,7]", "{shown}");
+        assert_eq!(signs.len(), lines[rule].len(), "they end with the table\n{shown}");
+        assert!(lines.iter().all(|line| line.width() <= 80), "{shown}");
+        let wide = render(&Text, &full_of_notes(), Options { width: 100, ..Options::default() });
+        assert!(wide.contains("INCONCLUSIVE  >1000 [1,2,3,4,5,6,7]\n"), "{wide}");
+    }
+
     #[test]
     fn verdicts_are_coloured_by_line() {
         let options = Options { color: true, ..Options::default() };
@@ -425,7 +501,7 @@ mod tests {
             color: bool,
         ) {
             let options = Options { width, color, verbose };
-            for comparison in [testing::hostile(&name), testing::troubled()] {
+            for comparison in [testing::hostile(&name), testing::troubled(), full_of_notes()] {
                 let shown = testing::without_colour(&render(&Text, &comparison, options));
                 for line in shown.lines() {
                     prop_assert!(line.width() <= width, "wider than {}: {}", width, line);
