@@ -53,6 +53,7 @@ impl Format for Lkml {
             page.wrapped(Tone::Plain, "* ", &text);
             page.gap();
         }
+        oddities(comparison, &names, &mut page);
         verdicts(comparison, &names, &mut page);
         out.write_all(page.text().as_bytes())
     }
@@ -335,6 +336,28 @@ fn blocks(first: usize, columns: &[Column]) -> Vec<Vec<&Column>> {
     blocks
 }
 
+/// What statistics of the tables hide: a note for each side of a row whose values are odd. Of
+/// what has no verdict nothing is said.
+pub(super) fn oddities(comparison: &Comparison, names: &[String], page: &mut Page) {
+    let mut is_any = false;
+    for (work, set, row) in words::rows(comparison) {
+        if row.direction == Direction::Neutral {
+            continue;
+        }
+        for (cell, name) in row.cells.iter().zip(names) {
+            let told = words::shapes(comparison, row, cell);
+            if !told.is_empty() {
+                let text = format!("{}, {name}: {}", place(work, set, row), told.join("; "));
+                page.wrapped(Tone::Plain, "Note: ", &ascii(&text));
+                is_any = true;
+            }
+        }
+    }
+    if is_any {
+        page.gap();
+    }
+}
+
 /// What can be believed of the tables, and how to get them again.
 pub(super) fn verdicts(comparison: &Comparison, names: &[String], page: &mut Page) {
     let Comparison { sides, method, refused, missing, remarks, command, .. } = comparison;
@@ -502,6 +525,30 @@ mod tests {
                 "{metric} {shown}"
             );
         }
+    }
+
+    #[test]
+    fn odd_values_are_noted_below_the_tables_and_neutral_ones_are_not() {
+        let mut comparison = testing::ordinary();
+        for work in &mut comparison.works {
+            for row in &mut work.sets[0].rows {
+                let is_odd = row.metric == "wakeup_p99" || row.metric == "switches";
+                let odd = row.cells[1].clone().shaped(testing::TWO_MODES).shaped(testing::TREND);
+                row.cells[1] = if is_odd { odd } else { row.cells[1].clone() };
+            }
+        }
+        let shown = render(&Lkml, &comparison, Options::default());
+        let (tables, verdicts) = shown.split_once("\nVerdicts, ").expect("verdicts");
+        let notes = tables.split_once("variance is large\n\n").expect("tables").1;
+        let note = |threads: u32| {
+            format!(
+                "Note: web threads={threads}, wakeup_p99, batch: two modes, 12.0 ms and 31.0 ms \
+                 (4 of\n      10 rounds); a trend, 3 % from the first round to the last (p \
+                 0.0020)\n"
+            )
+        };
+        assert_eq!(notes, format!("{}{}", note(2), note(4)));
+        assert!(!verdicts.contains("two modes"), "{shown}");
     }
 
     #[test]

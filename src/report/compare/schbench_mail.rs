@@ -58,6 +58,7 @@ impl Format for SchbenchMail {
             }
             page.gap();
         }
+        lkml::oddities(comparison, &names, &mut page);
         lkml::verdicts(comparison, &names, &mut page);
         out.write_all(page.text().as_bytes())
     }
@@ -240,6 +241,16 @@ mod tests {
         for part in ["Verdicts, batch against default:\n", "Reproduce with:\n  schedlab compare"] {
             assert!(shown.contains(part), "{shown}");
         }
+    }
+
+    #[test]
+    fn odd_values_are_noted_below_the_blocks() {
+        let mut rows = mailed([1.0, 2.0], [3.0, 4.0], [5.0, 6.0]);
+        rows[0].cells[0] = testing::values(1e6, 0.3).shaped(testing::TWO_MODES);
+        assert!(blocks_of(&kernels(vec![work(1, false, rows)])).ends_with(
+            "Values are medians over runs.\n\nNote: web operations=1 no-locking=false, \
+             wakeup_p99, EEVDF: two modes, 12.0 ms\n      and 31.0 ms (4 of 10 rounds)"
+        ));
     }
 
     #[test]
