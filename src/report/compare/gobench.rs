@@ -34,7 +34,7 @@ impl Format for Gobench {
         for (unit, better) in units(comparison) {
             text.push_str(&format!("Unit {unit} better={better}\n"));
         }
-        let names = words::names(&comparison.sides, usize::MAX, words::cut);
+        let names = words::names(&comparison.sides, usize::MAX, clean, "");
         for (side, name) in names.iter().enumerate() {
             let about = words::about(&comparison.sides[side]);
             text.push_str(&format!("\n# {about}\nvariant: {name}\n"));

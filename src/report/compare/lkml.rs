@@ -18,8 +18,14 @@ use crate::stats::{Verdict, Why};
 pub(super) const COLUMNS: usize = 78;
 const RULE: usize = 66;
 const GAP: usize = 4;
-/// Labels of sides are no wider: two columns and a case have to fit.
+/// Labels of sides are no wider.
 pub(super) const NAME_COLUMNS: usize = 20;
+/// So that two columns fit beside a case, they are cut down to this.
+const LEAST_NAME_COLUMNS: usize = 8;
+/// Stands for what is cut off a label.
+pub(super) const CUT: &str = "~";
+/// Behind the numbers of a row.
+const STAR: &str = " *";
 /// A row with a coefficient of variation above this has a star. Every row that those mails star
 /// has more than 8.6 %; regressions without star have at most 6.5 %.
 const LARGE_CV: f64 = 0.075;
@@ -36,9 +42,9 @@ impl Format for Lkml {
     }
 
     fn render(&self, comparison: &Comparison, _: &Options, out: &mut dyn Write) -> io::Result<()> {
-        let names = words::names(&comparison.sides, NAME_COLUMNS, cut);
         let mut page = Page::new(&Options { width: COLUMNS, ..Options::default() });
         let tables = tables(comparison);
+        let names = names(comparison, &tables);
         for table in &tables {
             table.show(&names, &mut page);
             page.gap();
@@ -72,18 +78,8 @@ pub(super) fn ascii(text: &str) -> String {
 }
 
 /// As [`ascii`], one word of a table's row.
-fn word(text: &str) -> String {
+pub(super) fn word(text: &str) -> String {
     ascii(text).replace(' ', "_")
-}
-
-/// A word of at most `columns`, with `~` where something is missing.
-pub(super) fn cut(text: &str, columns: usize) -> String {
-    let word = word(text);
-    if word.len() <= columns {
-        return word;
-    }
-    let head: String = word.chars().take(columns.saturating_sub(1)).collect();
-    format!("{head}~")
 }
 
 /// One metric of one set, over the points of the axes.
@@ -113,6 +109,14 @@ fn tables(comparison: &Comparison) -> Vec<Table<'_>> {
         }
     }
     tables
+}
+
+/// As long as all tables have room for.
+fn names(comparison: &Comparison, tables: &[Table]) -> Vec<String> {
+    let of = |columns| words::names(&comparison.sides, columns, word, CUT);
+    let fits = |names: &Vec<String>| tables.iter().all(|table| table.has_room_for(names));
+    let mut shorter = (LEAST_NAME_COLUMNS..=NAME_COLUMNS).rev().map(of);
+    shorter.find(fits).unwrap_or_else(|| of(LEAST_NAME_COLUMNS))
 }
 
 /// `threads=4,footprint=256KiB`; without axes the work's name.
@@ -174,14 +178,34 @@ impl Table<'_> {
         page.line(Tone::Plain, &format!("Statistic     : {}", statistic.word()));
         page.line(Tone::Plain, &rule);
         let columns = self.columns(names, statistic);
-        let cases: Vec<&str> = self.cases.iter().map(|(case, _)| case.as_str()).collect();
-        let first = Column::new("Case:".to_string(), cases.iter().map(|case| case.to_string()));
+        let first = self.first(&columns);
         for (at, block) in blocks(first.width, &columns).into_iter().enumerate() {
             if at > 0 {
                 page.gap();
             }
             self.block(&first, &block, page);
         }
+    }
+
+    /// The cases; those which are so long that two columns would not fit beside them stand above
+    /// their rows.
+    fn first(&self, columns: &[Column]) -> Column {
+        let cases = self.cases.iter().map(|(case, _)| case.clone());
+        let mut first = Column::new("Case:".to_string(), cases);
+        let room = room(columns);
+        let beside = first.cells.iter().map(String::len).filter(|width| *width <= room);
+        first.width = beside.fold(first.head.len(), usize::max);
+        first
+    }
+
+    /// Whether two columns fit beside each case, unless it is so long that they never do.
+    fn has_room_for(&self, names: &[String]) -> bool {
+        let statistic = self.statistic();
+        let shortest = vec!["x".repeat(LEAST_NAME_COLUMNS); names.len()];
+        let most = room(&self.columns(&shortest, statistic));
+        let cases = self.cases.iter().map(|(case, _)| case.len());
+        let longest = cases.filter(|width| *width <= most).fold("Case:".len(), usize::max);
+        longest <= room(&self.columns(names, statistic))
     }
 
     /// Headers end where their columns end.
@@ -193,11 +217,16 @@ impl Table<'_> {
         }
         page.line(Tone::Plain, &head);
         for (at, (_, row)) in self.cases.iter().enumerate() {
-            let mut line = format!("{:>width$}", first.cells[at], width = first.width);
+            let mut case = first.cells[at].as_str();
+            if case.len() > first.width {
+                page.wrapped(Tone::Plain, "", case);
+                case = "";
+            }
+            let mut line = format!("{case:>width$}", width = first.width);
             for column in block {
                 line.push_str(&format!("{gap}{:>width$}", column.cells[at], width = column.width));
             }
-            let star = if starred(row) { " *" } else { "" };
+            let star = if starred(row) { STAR } else { "" };
             page.line(Tone::Plain, &format!("{line}{star}"));
         }
     }
@@ -316,11 +345,17 @@ impl Column {
     }
 }
 
+/// For cases, beside the baseline and any one other.
+fn room(columns: &[Column]) -> usize {
+    let Some((baseline, others)) = columns.split_first() else { return COLUMNS };
+    let widest = others.iter().map(|column| GAP + column.width).max().unwrap_or(0);
+    COLUMNS.saturating_sub(GAP + baseline.width + widest + STAR.len())
+}
+
 /// The baseline with as many others as fit beside it, at least one, and so on.
 fn blocks(first: usize, columns: &[Column]) -> Vec<Vec<&Column>> {
     let Some((baseline, others)) = columns.split_first() else { return Vec::new() };
-    let star = " *".len();
-    let alone = first + GAP + baseline.width + star;
+    let alone = first + GAP + baseline.width + STAR.len();
     let mut blocks = vec![vec![baseline]];
     let mut used = alone;
     for column in others {
@@ -433,6 +468,7 @@ mod tests {
     use crate::report::compare::testing::{self, HIGHER, LOWER, render};
     use crate::stats::Rounds;
     use insta::assert_snapshot;
+    use proptest::prelude::*;
 
     #[test]
     fn two_variants_of_one_plan() {
@@ -571,12 +607,48 @@ mod tests {
         for comparison in comparisons {
             let shown = render(&Lkml, &comparison, Options::default());
             assert!(shown.is_ascii(), "{shown}");
-            // Where the case alone leaves no room for two columns nothing is cut.
-            let case = |line: &&str| line.split("    ").next().is_some_and(|case| case.len() > 20);
             let wide: Vec<&str> = shown.lines().filter(|line| line.len() > COLUMNS).collect();
-            let (cases, heads): (Vec<&str>, Vec<&str>) = wide.into_iter().partition(case);
-            assert!(heads.iter().all(|line| line.starts_with("Case:")), "{heads:?}");
-            assert!(cases.len() >= heads.len(), "{cases:?}");
+            assert!(wide.is_empty(), "{wide:?}");
+        }
+    }
+
+    #[test]
+    fn long_names_are_cut_in_what_they_share_and_long_cases_stand_above_their_rows() {
+        let mut comparison = testing::troubled();
+        comparison.sides.truncate(2);
+        for (side, label) in comparison.sides.iter_mut().zip(["tip+", "parity+"]) {
+            side.label = format!("kernel=6.12.0-rc1-{label}");
+        }
+        let shown = render(&Lkml, &comparison, Options::default());
+        let head = shown.lines().find(|line| line.starts_with("Case:")).unwrap();
+        let words: Vec<&str> = head.split_whitespace().collect();
+        assert_eq!(words, ["Case:", "~tip+[pct", "imp](CV)", "~parity+[pct", "imp](CV)"]);
+        for full in ["~tip+: kernel=6.12.0-rc1-tip+: ", "~parity+: kernel=6.12.0-rc1-parity+: "] {
+            assert!(shown.contains(full), "{shown}");
+        }
+        comparison.works[0].axes[0].1 = "4".repeat(20);
+        let shown = render(&Lkml, &comparison, Options::default());
+        let case = format!("threads={},footprint=256KiB", "4".repeat(20));
+        let (_, row) = shown.split_once(&format!("\n{case}\n")).expect("a line of its own");
+        assert!(row.trim_start().starts_with("1.00 [  0.00]( 0.68)    "), "{shown}");
+        assert_eq!(shown.lines().find(|line| line.len() > COLUMNS), None);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn no_line_is_wider_than_a_mail(
+            labels in proptest::collection::vec("(kernel=)?[a-c.-]{0,30}", 3),
+            point in "[a-c]{0,90}",
+        ) {
+            let mut comparison = testing::troubled();
+            for (side, label) in comparison.sides.iter_mut().zip(labels) {
+                side.label = label;
+            }
+            comparison.works[0].axes[0].1 = point;
+            let shown = render(&Lkml, &comparison, Options::default());
+            prop_assert_eq!(shown.lines().find(|line| line.len() > COLUMNS), None);
         }
     }
 
@@ -584,7 +656,7 @@ mod tests {
     fn variants_that_do_not_fit_have_a_block_with_the_baseline_again() {
         let shown = render(&Lkml, &testing::troubled(), Options::default());
         let heads: Vec<&str> = shown.lines().filter(|line| line.starts_with("Case:")).collect();
-        assert!(heads.iter().all(|head| head.contains(" 6.6.87-cfs[pct imp](CV)")), "{heads:?}");
+        assert!(heads.iter().all(|head| head.contains(" 6.6.87-~[pct imp](CV)")), "{heads:?}");
         assert!(heads.iter().all(|head| head.matches("(CV)").count() == 2), "{heads:?}");
         assert_eq!(heads.len(), 6);
     }

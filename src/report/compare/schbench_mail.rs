@@ -32,7 +32,7 @@ impl Format for SchbenchMail {
     }
 
     fn render(&self, comparison: &Comparison, _: &Options, out: &mut dyn Write) -> io::Result<()> {
-        let names = words::names(&comparison.sides, lkml::NAME_COLUMNS, lkml::cut);
+        let names = words::names(&comparison.sides, lkml::NAME_COLUMNS, lkml::word, lkml::CUT);
         let mut page = Page::new(&Options { width: lkml::COLUMNS, ..Options::default() });
         let blocks = blocks(comparison, &names);
         let widest = blocks.iter().flat_map(Block::cells).map(|cell| cell.width()).max();

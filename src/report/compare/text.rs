@@ -41,7 +41,7 @@ impl Format for Text {
         out: &mut dyn Write,
     ) -> io::Result<()> {
         let mut page = Page::new(options);
-        let names = words::names(&comparison.sides, NAME_COLUMNS, words::cut);
+        let names = words::names(&comparison.sides, NAME_COLUMNS, clean, "…");
         let shown = Shown { comparison, names, options };
         shown.header(&mut page);
         for work in &comparison.works {

@@ -3,32 +3,81 @@
 
 use crate::compare::{Cell, Comparison, Method, Pairing, Row, SetTable, Side, WorkTable};
 use crate::model::Unit;
-use crate::report::show::{Scale, clean, significant, truncate};
+use crate::report::show::{Scale, clean, significant};
 use crate::stats::{Rounds, Shape, Unjudged, Verdict, Why};
 use unicode_width::UnicodeWidthStr;
 
 /// More plans, kernels or machines of one side are counted, not named.
 const MOST_NAMED: usize = 4;
 
-/// Names of the sides, clean, at most `columns` wide and each another's. What is cut, or would
-/// be there twice, ends in its number in the list of sides.
-pub fn names(sides: &[Side], columns: usize, cut: fn(&str, usize) -> String) -> Vec<String> {
-    let clean: Vec<String> =
-        sides.iter().map(|side| cut(&clean(&side.label), usize::MAX)).collect();
-    let name = |(at, name): (usize, &String)| {
-        let twice = clean.iter().filter(|other| *other == name).count() > 1;
-        if !twice && !name.is_empty() && name.width() <= columns {
-            return name.clone();
-        }
-        let number = format!("#{}", at + 1);
-        format!("{}{number}", cut(name, columns.saturating_sub(number.len())))
+/// Names of the sides, `plain`, at most `columns` wide and each another's. A `key=` that all
+/// labels begin with is left out. What is too long is cut where it is as another one, which
+/// `sign` stands for; what would be there twice even so ends in its number in the list of sides.
+pub fn names(sides: &[Side], columns: usize, plain: fn(&str) -> String, sign: &str) -> Vec<String> {
+    let labels: Vec<String> = sides.iter().map(|side| plain(&side.label)).collect();
+    let key = if columns == usize::MAX { 0 } else { common_key(&labels) };
+    let labels: Vec<&str> = labels.iter().map(|label| &label[key..]).collect();
+    let names: Vec<String> =
+        labels.iter().map(|label| shortened(label, &labels, columns, sign)).collect();
+    let is_own = |names: &[String], at: usize| {
+        !names[at].is_empty() && names.iter().filter(|other| **other == names[at]).count() == 1
     };
-    clean.iter().enumerate().map(name).collect()
+    let numbered = |at: usize| {
+        let number = format!("#{}", at + 1);
+        format!("{}{number}", headed(&names[at], columns.saturating_sub(number.len()), sign))
+    };
+    let name = |at| if is_own(&names, at) { names[at].clone() } else { numbered(at) };
+    let told: Vec<String> = (0..names.len()).map(name).collect();
+    match (0..told.len()).all(|at| is_own(&told, at)) {
+        true => told,
+        // A label that itself ends in a number.
+        false => (0..names.len()).map(numbered).collect(),
+    }
 }
 
-/// For terminals: see [`truncate`].
-pub fn cut(text: &str, columns: usize) -> String {
-    truncate(text, columns)
+/// The length of `kernel=`, if all of several labels begin with that and none ends there.
+fn common_key(labels: &[String]) -> usize {
+    let key = labels.first().and_then(|label| label.split_once('='));
+    let key = key.map(|(key, _)| key).filter(|key| key.chars().all(|c| c.is_ascii_lowercase()));
+    let Some(key) = key.filter(|key| !key.is_empty() && labels.len() > 1) else { return 0 };
+    let key = format!("{key}=");
+    let begins = |label: &String| label.starts_with(&key) && label.len() > key.len();
+    if labels.iter().all(begins) { key.len() } else { 0 }
+}
+
+/// A label of at most `columns`, without as much of its beginning as others share and as has
+/// to go, in whole parts.
+fn shortened(label: &str, labels: &[&str], columns: usize, sign: &str) -> String {
+    if label.width() <= columns {
+        return label.to_string();
+    }
+    let others = labels.iter().filter(|other| **other != label);
+    let mut shared: Vec<usize> = others.map(|other| shared_parts(label, other)).collect();
+    shared.sort_unstable();
+    // Less than this gains nothing.
+    shared.retain(|shared| label[..*shared].width() > 2 * sign.width());
+    let tails = shared.iter().map(|shared| format!("{sign}{}", &label[*shared..]));
+    let tails: Vec<String> = tails.collect();
+    let fits = tails.iter().find(|tail| tail.width() <= columns);
+    fits.cloned().unwrap_or_else(|| headed(tails.last().map_or(label, |tail| tail), columns, sign))
+}
+
+/// How much of its beginning a text has in common with another, up to what parts words.
+fn shared_parts(text: &str, other: &str) -> usize {
+    let same = text.char_indices().zip(other.chars()).take_while(|((_, a), b)| a == b);
+    let ends =
+        same.filter(|((_, c), _)| !c.is_alphanumeric()).map(|((at, c), _)| at + c.len_utf8());
+    ends.filter(|end| *end < text.len()).last().unwrap_or(0)
+}
+
+/// The beginning, with `sign` behind it where something is missing.
+fn headed(text: &str, columns: usize, sign: &str) -> String {
+    if text.width() <= columns {
+        return text.to_string();
+    }
+    let ends = text.char_indices().map(|(at, _)| at);
+    let heads = ends.map(|end| format!("{}{sign}", &text[..end]));
+    heads.take_while(|head| head.width() <= columns).last().unwrap_or_default()
 }
 
 /// What is odd about the values of a cell, a phrase each: `two modes, 12 ms and 31 ms (4 of 10
@@ -198,10 +247,9 @@ pub enum Needed {
 pub fn rounds(verdict: &Verdict) -> Option<Needed> {
     match *verdict {
         // One round has no spread to estimate from: that is not a need of many.
-        Verdict::Inconclusive {
-            why: Why::TooFewRounds { least },
-            rounds: Rounds::MoreThan(_),
-        } => Some(Needed::AtLeast(least)),
+        Verdict::Inconclusive { why: Why::TooFewRounds { least }, rounds: Rounds::MoreThan(_) } => {
+            Some(Needed::AtLeast(least))
+        }
         Verdict::Inconclusive { rounds: Rounds::Number(rounds), .. } => Some(Needed::About(rounds)),
         Verdict::Inconclusive { rounds: Rounds::MoreThan(rounds), .. } => {
             Some(Needed::MoreThan(rounds))
@@ -403,18 +451,32 @@ mod tests {
     use crate::report::compare::testing;
     use proptest::prelude::*;
 
+    fn named(labels: &[&str], columns: usize) -> Vec<String> {
+        let sides: Vec<Side> = labels.iter().map(|label| testing::side(label)).collect();
+        names(&sides, columns, clean, "…")
+    }
+
     #[test]
     fn names_stay_apart_and_fit() {
         let cases: &[(&[&str], &[&str])] = &[
             (&["default", "batch"], &["default", "batch"]),
             (&["default", "default"], &["default#1", "default#2"]),
-            (&["6.18.5-custom-one", "6.18.5-custom-two"], &["6.18.5-…#1", "6.18.5-…#2"]),
+            (&["default", "default", "default#1"], &["default#1", "default#2", "default…#3"]),
+            (&["6.18.5-custom-one", "6.18.5-custom-two"], &["…one", "…two"]),
+            (&["6.18.5-lavd", "6.6.87-cfs"], &["6.18.5-la…", "6.6.87-cfs"]),
+            (&["a-long-name-a", "a-long-name-a"], &["a-long-…#1", "a-long-…#2"]),
+            (&["6.12.0-rc1-tip", "6.12.0-rc1-tip+debug"], &["…tip", "…tip+debug"]),
             (&["", "a\n"], &["#1", "a\\n"]),
+            (&["kernel=6.1", "kernel=6.12"], &["6.1", "6.12"]),
+            (&["kernel=", "kernel=6.12"], &["kernel=", "…6.12"]),
+            (&["kernel=6.1", "plan=last"], &["kernel=6.1", "plan=last"]),
+            (&["kernel=6.12.0-rc1-tip+", "kernel=6.12.0-rc1-parity+"], &["…tip+", "…parity+"]),
         ];
         for (labels, expected) in cases {
-            let sides: Vec<Side> = labels.iter().map(|label| testing::side(label)).collect();
-            assert_eq!(names(&sides, 10, cut), *expected);
+            assert_eq!(named(labels, 10), *expected);
         }
+        let full = names(&[testing::side("k=a"), testing::side("k=b")], usize::MAX, clean, "…");
+        assert_eq!(full, ["k=a", "k=b"], "nothing has to go");
     }
 
     #[test]
@@ -550,6 +612,19 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn any_names_fit_and_stay_apart(
+            labels in proptest::collection::vec("(kernel=)?(6\\.1[0-2]-){0,3}[a-b漢#1-3]{0,9}", 1..6),
+            columns in 8usize..24,
+        ) {
+            let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+            let names = named(&labels, columns);
+            for (at, name) in names.iter().enumerate() {
+                prop_assert!(name.width() <= columns && !name.is_empty(), "{:?}", names);
+                prop_assert!(!names[..at].contains(name), "{:?}", names);
+            }
+        }
+
         #[test]
         fn a_broken_command_is_the_same_command(words in proptest::collection::vec("[a-z]{1,12}", 1..20)) {
             let command = words.join(" ");
