@@ -116,6 +116,7 @@ fn planned(plan: Plan, environment: Environment, backend: &str) -> SampledPlan {
         metrics: Vec::new(),
         runs: Vec::new(),
         values: Vec::new(),
+        troubles: Default::default(),
     }
 }
 

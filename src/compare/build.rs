@@ -8,12 +8,13 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use crate::model::{PlanEnd, SampledPlan};
+use crate::model::{PlanEnd, SampledPlan, Work};
 use crate::stats::{self, Family, Judged, Schedule, Verdict, shapes};
 
-use super::gather::{Boots, Gathered, Series, gather, pairing, side};
+use super::gather::{Boots, Gathered, Series, Values, gather, pairing, side};
 use super::metrics::{is_headline, metric_matches};
-use super::select::Selection;
+use super::missing::{self, Unknown};
+use super::select::{Selection, matches};
 use super::{Cell, Comparison, Method, Pairing, Row, SetTable, Side, WorkTable};
 
 /// Of tables without any difference at most this part has one: what the level of
@@ -51,6 +52,20 @@ impl Question {
         self.metrics.iter().any(|pattern| metric_matches(pattern, work, series.set, series.metric))
     }
 
+    /// Whether some metric of this work is to be judged, as far as is known of it.
+    pub(super) fn takes_work(&self, work: &Gathered) -> bool {
+        let label = work.key.label();
+        let mut series = work.sides.iter().flatten().flat_map(|side| &side.series).peekable();
+        if series.peek().is_some() {
+            return series.any(|series| self.takes(&label, series));
+        }
+        let may_be = |pattern: &String| match pattern.rsplitn(3, '/').nth(2) {
+            Some(work) => matches(work, &label),
+            None => true,
+        };
+        self.metrics.is_empty() || self.metrics.iter().any(may_be)
+    }
+
     pub(super) fn margin_of(&self, work: &str, set: &str, metric: &str) -> f64 {
         let fits = |(pattern, _): &&(String, f64)| metric_matches(pattern, work, set, metric);
         self.margins.iter().rev().find(fits).map_or(self.margin, |(_, margin)| *margin)
@@ -61,13 +76,19 @@ impl Question {
 /// newest A/A plans of these machines.
 pub fn compare(plans: &[SampledPlan], floors: &[SampledPlan], question: &Question) -> Comparison {
     let pairing = pairing(&question.sides);
-    let mut refused = Vec::new();
-    let works = common(gather(plans, &question.sides), question, &mut refused);
+    let (mut refused, mut unknown) = (Vec::new(), Unknown::default());
+    let gathered = gather(plans, &question.sides);
+    let mut missing = missing::lost(&gathered, question);
+    let works = common(gathered, question, &mut refused);
     let floors = Floors::of(floors);
     let mut tables: Vec<WorkTable> =
-        works.iter().map(|work| work_table(work, question, &mut refused)).collect();
+        works.iter().map(|work| table_of(work, question, &mut refused, &mut unknown)).collect();
     let looks = looks(plans, pairing);
     judge(&mut tables, &works, question, &floors, (pairing, looks));
+    missing.extend(unknown.sentences());
+    let labels: Vec<String> = question.sides.iter().map(|side| side.label.clone()).collect();
+    missing.extend(missing::ratios(&tables, &labels));
+    missing.extend(missing::knobs(&works, &labels));
     let rows = || tables.iter().flat_map(|work| &work.sets).flat_map(|set| &set.rows);
     let verdicts = rows().flat_map(|row| &row.cells).filter_map(|cell| cell.judged.as_ref());
     let family = verdicts.filter(|judged| !matches!(judged.verdict, Verdict::Unjudged(_))).count();
@@ -88,7 +109,7 @@ pub fn compare(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
         sides: sides.into_iter().map(|(side, _)| side).collect(),
         works: tables,
         refused,
-        missing: Vec::new(),
+        missing,
         command: question.command.clone(),
     }
 }
@@ -99,27 +120,57 @@ fn common<'a>(
     question: &Question,
     refused: &mut Vec<String>,
 ) -> Vec<Gathered<'a>> {
-    let label = |side: usize| question.sides[side].label.as_str();
     let (common, partial): (Vec<_>, Vec<_>) =
         works.into_iter().partition(|work| work.sides.iter().all(Option::is_some));
-    for work in &partial {
-        let has: Vec<usize> =
-            (0..work.sides.len()).filter(|&side| work.sides[side].is_some()).collect();
-        let name = work.key.label();
-        let others = common.iter().chain(&partial);
-        let other = others.filter(|other| other.key.label() == name).find_map(|other| {
-            other.key.difference(&work.key).map(|difference| (other, difference))
-        });
-        let on: Vec<&str> = has.iter().map(|&side| label(side)).collect();
-        let (of, have) = (on.join(" and "), if on.len() == 1 { "has" } else { "have" });
-        refused.push(match other {
-            Some((_, difference)) => {
-                format!("{name} of {of}: not the same work as the other's: {difference}")
-            }
-            None => format!("{name}: only {of} {have} runs of it"),
-        });
+    for at in 0..partial.len() {
+        refused.extend(why_partial(at, &partial, &common, question));
     }
     common.into_iter().filter(|work| is_unmixed(work, question, refused)).collect()
+}
+
+/// Why the work at this position of `partial` is not compared; `None` where that is told already.
+fn why_partial(
+    at: usize,
+    partial: &[Gathered],
+    common: &[Gathered],
+    question: &Question,
+) -> Option<String> {
+    let work = &partial[at];
+    let first = |work: &Gathered| work.sides.iter().position(Option::is_some);
+    let on = |work: &Gathered| {
+        let sides = question.sides.iter().zip(&work.sides).filter(|(_, values)| values.is_some());
+        sides.map(|(side, _)| side.label.as_str()).collect::<Vec<_>>().join(" and ")
+    };
+    let is_lost = |(values, lost): (&Option<Values>, &Vec<_>)| values.is_some() || !lost.is_empty();
+    if first(work).is_none() || work.sides.iter().zip(&work.lost).all(is_lost) {
+        return None;
+    }
+    let name = work.key.label();
+    let differs = |other: &Gathered| {
+        let is_namesake = other.key.label() == name;
+        if is_namesake { work.key.difference(&other.key) } else { None }
+    };
+    if let Some(difference) = common.iter().find_map(differs) {
+        let of = on(work);
+        return Some(format!("{name} of {of}: not the same work as the others': {difference}"));
+    }
+    // Of two works that differ both are here; the first tells it.
+    let unlike =
+        |(_, other): &(usize, &Gathered)| first(other).is_some() && differs(other).is_some();
+    match partial.iter().enumerate().find(unlike) {
+        Some((other_at, _)) if other_at < at => None,
+        Some((_, other)) => {
+            let (a, b) = if first(other) < first(work) { (other, work) } else { (work, other) };
+            let difference = a.key.difference(&b.key)?;
+            let (a, b) = (on(a), on(b));
+            Some(format!("{name}: not the same work of {a} and {b}: {difference}"))
+        }
+        None => {
+            let has = work.sides.iter().flatten().count();
+            let have = if has == 1 { "has" } else { "have" };
+            Some(format!("{name}: only {} {have} runs of it", on(work)))
+        }
+    }
 }
 
 /// Whether each side has this work of one variant; where not, `refused` says so.
@@ -142,7 +193,12 @@ fn is_unmixed(work: &Gathered, question: &Question, refused: &mut Vec<String>) -
     refused.len() == before
 }
 
-fn work_table(work: &Gathered, question: &Question, refused: &mut Vec<String>) -> WorkTable {
+fn table_of(
+    work: &Gathered,
+    question: &Question,
+    refused: &mut Vec<String>,
+    unknown: &mut Unknown,
+) -> WorkTable {
     let label = work.key.label();
     let mut sets: Vec<SetTable> = Vec::new();
     let sides: Vec<_> = work.sides.iter().flatten().collect();
@@ -154,32 +210,36 @@ fn work_table(work: &Gathered, question: &Question, refused: &mut Vec<String>) -
         }
     }
     for series in rows {
+        let (set, metric) = (series.set, series.metric);
+        let place = format!("{label}, {set}");
         let found = sides.iter().map(|side| side.series.iter().find(|own| own.is_of(series)));
-        let cells: Vec<Cell> =
-            found.map(|own| cell(own.map_or(&[], |own| own.values.as_slice()))).collect();
-        if let Some(side) = cells.iter().position(|cell| cell.values.is_empty()) {
-            let (set, metric) = (series.set, series.metric);
-            let side = &question.sides[side].label;
-            refused.push(format!("{label}, {set}, {metric}: {side} has no value of it"));
+        let found: Vec<Option<&Series>> = found.collect();
+        let has_other = |(side, own): (&&Values, &Option<&Series>)| {
+            own.is_none() && side.series.iter().any(|own| (own.set, own.metric) == (set, metric))
+        };
+        if sides.iter().zip(&found).any(has_other) {
+            let sentence = format!("{place}, {metric}: its unit or its direction has changed");
+            if !refused.contains(&sentence) {
+                refused.push(sentence);
+            }
             continue;
         }
-        let row = Row {
-            metric: series.metric.to_string(),
-            unit: series.unit,
-            direction: series.direction,
-            cells,
-        };
+        for ((side, own), selection) in sides.iter().zip(&found).zip(&question.sides) {
+            let known = own.map_or(0, |own| own.values.len());
+            unknown.add(&selection.label, &place, metric, (known, side.runs));
+        }
+        let cells: Option<Vec<Cell>> =
+            found.iter().map(|own| Some(cell(&(*own)?.values))).collect();
+        let Some(cells) = cells else { continue };
+        let (metric, unit, direction) = (metric.to_string(), series.unit, series.direction);
+        let row = Row { metric, unit, direction, cells };
         match sets.iter_mut().find(|set| set.name == series.set) {
             Some(set) => set.rows.push(row),
             None => sets.push(set_table(work, series, row)),
         }
     }
-    WorkTable {
-        name: work.key.cell.work.name.clone(),
-        axes: work.key.cell.work.axes.clone(),
-        label,
-        sets,
-    }
+    let Work { name, axes, .. } = &work.key.cell.work;
+    WorkTable { name: name.clone(), axes: axes.clone(), label, sets }
 }
 
 fn set_table(work: &Gathered, series: &Series, row: Row) -> SetTable {

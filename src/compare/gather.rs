@@ -4,7 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Cell, Direction, SampledPlan, Unit, Variant};
+use crate::model::{
+    Cell, Direction, DisturbanceKind, SampledPlan, Unit, Unmeasured, UntakenKnob, Variant,
+};
 
 use super::select::{Selection, boot_of};
 use super::work::WorkKey;
@@ -15,6 +17,8 @@ pub struct Gathered<'a> {
     pub key: WorkKey<'a>,
     /// By side; `None` where it has no run of this work.
     pub sides: Vec<Option<Values<'a>>>,
+    /// By side: its runs that failed or were skipped. A side may have no others.
+    pub lost: Vec<Vec<&'a Unmeasured>>,
 }
 
 /// Of one side: values by `(set, metric)`, in the order in which runs tell them.
@@ -24,6 +28,12 @@ pub struct Values<'a> {
     /// Those whose runs are in it, each once, as its plan has it.
     pub variants: Vec<&'a Variant>,
     pub series: Vec<Series<'a>>,
+    /// Runs by the plan's position and its session.
+    pub sessions: BTreeMap<(usize, u32), usize>,
+    /// Runs by what disturbed them.
+    pub disturbed: BTreeMap<DisturbanceKind, usize>,
+    /// Runs by the knobs that read back otherwise than asked.
+    pub untaken: BTreeMap<&'a UntakenKnob, usize>,
 }
 
 pub struct Series<'a> {
@@ -60,15 +70,16 @@ pub fn gather<'a>(plans: &'a [SampledPlan], selections: &[Selection]) -> Vec<Gat
         first_round[at] = first_round[at - 1] + rounds(&plans[at - 1]);
         debug_assert!(plan.started_unix_ns >= plans[at - 1].started_unix_ns);
     }
-    for (plan, first_round) in plans.iter().zip(first_round).rev() {
+    for ((at, plan), first_round) in plans.iter().enumerate().zip(first_round).rev() {
         for cell in &plan.cells {
             let variant = by_variant.then_some(&cell.variant);
             let key = WorkKey { plan, cell, variant };
             for (side, selection) in selections.iter().enumerate() {
                 if selection.takes_variant(&cell.variant.name) && selection.plans.contains(&plan.id)
                 {
-                    let values = take(plan, cell, first_round, selection);
-                    add(&mut works, key, side, selections.len(), values);
+                    let values = take((at, plan), cell, first_round, selection);
+                    let lost = lost(plan, cell, selection);
+                    add(&mut works, key, (side, selections.len()), values, lost);
                 }
             }
         }
@@ -82,7 +93,7 @@ fn rounds(plan: &SampledPlan) -> u32 {
 
 /// The values of one cell, of runs that the selection takes.
 fn take<'a>(
-    plan: &'a SampledPlan,
+    (plan_at, plan): (usize, &'a SampledPlan),
     cell: &'a Cell,
     first_round: u32,
     selection: &Selection,
@@ -97,6 +108,13 @@ fn take<'a>(
             continue;
         }
         values.runs += 1;
+        *values.sessions.entry((plan_at, run.environment)).or_default() += 1;
+        for kind in plan.disturbances_of(at) {
+            *values.disturbed.entry(kind).or_default() += 1;
+        }
+        for knob in plan.untaken_of(at) {
+            *values.untaken.entry(knob).or_default() += 1;
+        }
         for sampled in plan.values_of(at) {
             let metric = &plan.metrics[sampled.metric as usize];
             let series = *place.entry(sampled.metric).or_insert_with(|| {
@@ -117,15 +135,29 @@ fn take<'a>(
     values
 }
 
+/// The runs of one cell that gave no values, of those that the selection takes.
+fn lost<'a>(
+    plan: &'a SampledPlan,
+    cell: &Cell,
+    selection: &Selection,
+) -> impl Iterator<Item = &'a Unmeasured> {
+    plan.troubles.unmeasured.iter().filter(move |run| {
+        let environment = &plan.environments[run.environment as usize];
+        run.key.cell == cell.index
+            && selection.takes(&environment.kernel_release, &environment.hostname)
+    })
+}
+
 /// Puts the values of a cell to the work that they are of.
 fn add<'a>(
     works: &mut Vec<Gathered<'a>>,
     key: WorkKey<'a>,
-    side: usize,
-    sides: usize,
+    (side, sides): (usize, usize),
     values: Values<'a>,
+    lost: impl Iterator<Item = &'a Unmeasured>,
 ) {
-    if values.runs == 0 {
+    let mut lost = lost.peekable();
+    if values.runs == 0 && lost.peek().is_none() {
         return;
     }
     let same = |work: &&mut Gathered| {
@@ -135,10 +167,14 @@ fn add<'a>(
         Some(work) => work,
         None => {
             let none = std::iter::repeat_with(|| None).take(sides).collect();
-            works.push(Gathered { key, sides: none });
+            works.push(Gathered { key, sides: none, lost: vec![Vec::new(); sides] });
             works.last_mut().expect("one was pushed")
         }
     };
+    work.lost[side].extend(lost);
+    if values.runs == 0 {
+        return;
+    }
     match &mut work.sides[side] {
         Some(known) => known.append(values),
         empty => *empty = Some(values),
@@ -148,6 +184,15 @@ fn add<'a>(
 impl<'a> Values<'a> {
     fn append(&mut self, more: Values<'a>) {
         self.runs += more.runs;
+        for (session, runs) in more.sessions {
+            *self.sessions.entry(session).or_default() += runs;
+        }
+        for (kind, runs) in more.disturbed {
+            *self.disturbed.entry(kind).or_default() += runs;
+        }
+        for (knob, runs) in more.untaken {
+            *self.untaken.entry(knob).or_default() += runs;
+        }
         for variant in more.variants {
             if !self.variants.contains(&variant) {
                 self.variants.push(variant);

@@ -6,6 +6,7 @@
 mod build;
 mod gather;
 mod metrics;
+mod missing;
 mod power;
 mod remarks;
 mod select;

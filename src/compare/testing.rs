@@ -53,6 +53,7 @@ pub fn plan(id: &str, started_unix_ns: u64, variants: &[&str]) -> SampledPlan {
         metrics: METRICS.iter().map(metric).collect(),
         runs: Vec::new(),
         values: Vec::new(),
+        troubles: Troubles::default(),
     };
     work(plan, "web", 4)
 }

@@ -26,7 +26,10 @@ pub use run::{
     Disturbance, DisturbanceKind, FromRunner, KnobReading, NamedHistogram, Outcome, RunResult,
     RunSpec, SetResult, WIRE_VERSION, Window, WorkerResult, WorkerWindow,
 };
-pub use sample::{EnvironmentHead, PlanHead, SampledMetric, SampledPlan, SampledRun, SampledValue};
+pub use sample::{
+    EnvironmentHead, PlanHead, SampledMetric, SampledPlan, SampledRun, SampledValue, Troubles,
+    Unmeasured, UntakenKnob,
+};
 pub use value::{
     AUTO, Field, Kind, Misfit, Params, Raw, Value, duration_ns, show_bytes, show_duration,
     size_bytes,

@@ -4,8 +4,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    Cell, Direction, Environment, Outcome, Plan, PlanEnd, Reading, Record, RunKey, SetResult, Unit,
-    Work,
+    Cell, Direction, DisturbanceKind, Environment, KnobReading, Outcome, Plan, PlanEnd, Reading,
+    Record, RecordedRun, RunKey, RunResult, SetResult, Unit, Work,
 };
 
 /// What a selection of plans looks at.
@@ -54,6 +54,40 @@ pub struct SampledPlan {
     pub runs: Vec<SampledRun>,
     /// Of all runs, one after the other; finite, and at most one of a metric in a run.
     pub values: Vec<SampledValue>,
+    pub troubles: Troubles,
+}
+
+/// What a reader of the values has to know of the runs. Mostly there is little.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Troubles {
+    /// Runs that failed or were skipped, in the order in which they ended. Of several of one
+    /// cell and round only the last counts.
+    pub unmeasured: Vec<Unmeasured>,
+    /// Position in [`SampledPlan::runs`] and what disturbed it, ascending, each once.
+    pub disturbed: Vec<(u32, DisturbanceKind)>,
+    /// Readings of knobs that are not what was asked for, each once.
+    pub knobs: Vec<UntakenKnob>,
+    /// Position in [`SampledPlan::runs`] and in `knobs`: by run, in the order of its readings.
+    pub untaken: Vec<(u32, u32)>,
+}
+
+/// A run without values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unmeasured {
+    pub key: RunKey,
+    /// Index into [`SampledPlan::environments`].
+    pub environment: u32,
+    /// It could not run there; else it failed.
+    pub is_skipped: bool,
+    pub reason: String,
+}
+
+/// A knob that was read back as something else.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UntakenKnob {
+    pub knob: String,
+    pub asked: String,
+    pub got: String,
 }
 
 /// A metric of a foreground worker set.
@@ -99,6 +133,7 @@ impl SampledPlan {
             metrics: Vec::new(),
             runs: Vec::new(),
             values: Vec::new(),
+            troubles: Troubles::default(),
         };
         let last: HashMap<RunKey, usize> =
             record.runs.iter().enumerate().map(|(at, run)| (run.key, at)).collect();
@@ -106,16 +141,19 @@ impl SampledPlan {
             started.cells.iter().map(|cell| (cell.index, &cell.work)).collect();
         let mut found = HashMap::new();
         for (at, run) in record.runs.iter().enumerate() {
-            let (Outcome::Done { result }, Some(work)) = (&run.outcome, works.get(&run.key.cell))
-            else {
+            let Some(work) = works.get(&run.key.cell) else { continue };
+            if last.get(&run.key) != Some(&at) {
+                continue;
+            }
+            let Outcome::Done { result } = &run.outcome else {
+                sampled.troubles.unmeasured.extend(Unmeasured::of(run));
                 continue;
             };
-            if last.get(&run.key) == Some(&at) {
-                let (key, environment) = (run.key, run.environment);
-                let first_value = sampled.values.len() as u32;
-                sampled.runs.push(SampledRun { key, environment, first_value });
-                sampled.add_values(work, &result.sets, &mut found);
-            }
+            let (key, environment) = (run.key, run.environment);
+            let first_value = sampled.values.len() as u32;
+            sampled.troubles.add(sampled.runs.len() as u32, result);
+            sampled.runs.push(SampledRun { key, environment, first_value });
+            sampled.add_values(work, &result.sets, &mut found);
         }
         sampled
     }
@@ -168,5 +206,74 @@ impl SampledPlan {
         let end =
             self.runs.get(run + 1).map_or(self.values.len(), |next| next.first_value as usize);
         &self.values[first..end]
+    }
+    /// What disturbed the run at this position of `runs`, each kind once.
+    pub fn disturbances_of(&self, run: usize) -> impl Iterator<Item = DisturbanceKind> {
+        of_run(&self.troubles.disturbed, run).iter().map(|(_, kind)| *kind)
+    }
+
+    /// The knobs that the run at this position of `runs` read back otherwise than asked.
+    pub fn untaken_of(&self, run: usize) -> impl Iterator<Item = &UntakenKnob> {
+        let untaken = of_run(&self.troubles.untaken, run).iter();
+        untaken.map(|(_, knob)| &self.troubles.knobs[*knob as usize])
+    }
+}
+
+/// The entries of one run, of a list that is sorted by run.
+fn of_run<T>(list: &[(u32, T)], run: usize) -> &[(u32, T)] {
+    let begins = list.partition_point(|(of, _)| (*of as usize) < run);
+    let length = list[begins..].partition_point(|(of, _)| *of as usize == run);
+    &list[begins..begins + length]
+}
+
+impl Unmeasured {
+    /// `None` of a run that was measured.
+    fn of(run: &RecordedRun) -> Option<Unmeasured> {
+        let (is_skipped, reason) = match &run.outcome {
+            Outcome::Done { .. } => return None,
+            Outcome::Failed { reason } => (false, reason.clone()),
+            Outcome::Skipped { reason } => (true, reason.clone()),
+        };
+        Some(Unmeasured { key: run.key, environment: run.environment, is_skipped, reason })
+    }
+}
+
+impl Troubles {
+    /// A pool is never told as it was asked for: what it became is what is told.
+    pub const POOL: &str = "pool";
+
+    fn add(&mut self, run: u32, result: &RunResult) {
+        let kinds = result.disturbances.iter().map(|found| found.kind);
+        self.add_disturbances(run, kinds.collect());
+        for KnobReading { knob, asked, got } in &result.knobs {
+            if let Reading::Known(got) = got
+                && got != asked
+                && knob != Troubles::POOL
+            {
+                self.add_knob(run, knob, asked, got);
+            }
+        }
+    }
+
+    /// Of a run after all that are in it.
+    pub fn add_disturbances(&mut self, run: u32, mut kinds: Vec<DisturbanceKind>) {
+        kinds.sort_unstable();
+        kinds.dedup();
+        self.disturbed.extend(kinds.into_iter().map(|kind| (run, kind)));
+    }
+
+    /// Of the last run that is in it, or a later one.
+    pub fn add_knob(&mut self, run: u32, knob: &str, asked: &str, got: &str) {
+        let is =
+            |known: &UntakenKnob| known.knob == knob && known.asked == asked && known.got == got;
+        let at = self.knobs.iter().position(is).unwrap_or_else(|| {
+            let [knob, asked, got] = [knob, asked, got].map(str::to_string);
+            self.knobs.push(UntakenKnob { knob, asked, got });
+            self.knobs.len() - 1
+        });
+        let entry = (run, at as u32);
+        if !of_run(&self.untaken, run as usize).contains(&entry) {
+            self.untaken.push(entry);
+        }
     }
 }

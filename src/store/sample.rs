@@ -1,5 +1,5 @@
 //! What comparisons over many plans read of one: the values of its metrics, without workers,
-//! histograms, windows and disturbances.
+//! histograms and windows; of disturbances and knobs only what is unlike it should be.
 //!
 //! Rows hang on a run and are clustered by its number, and the runs of a plan mostly follow
 //! each other. So a stretch of them is one pass over two tables, side by side. Names are the
@@ -15,16 +15,24 @@ use super::column::{from_word, misfit};
 use super::error::{Fault, StoreError};
 use super::read::{sessions, started};
 use crate::model::{
-    Cell, Environment, RunKey, SampledMetric, SampledPlan, SampledRun, SampledValue,
+    Cell, DisturbanceKind, Environment, RunKey, SampledMetric, SampledPlan, SampledRun,
+    SampledValue, Troubles, Unmeasured,
 };
 
 const RUNS: &str = "
-    SELECT run, round, cell, environment, status = 'done' FROM run WHERE plan = ?1 ORDER BY run";
+    SELECT run, round, cell, environment, status = 'done', status = 'skipped', reason
+    FROM run WHERE plan = ?1 ORDER BY run";
 const SETS: &str = "
     SELECT run, name, ops FROM worker_set WHERE run BETWEEN ?1 AND ?2 ORDER BY run, worker_set";
 const METRICS: &str = "
     SELECT run, worker_set, name, unit, direction, value FROM metric WHERE run BETWEEN ?1 AND ?2
     ORDER BY run, worker_set, metric";
+const DISTURBANCES: &str = "
+    SELECT run, kind FROM disturbance WHERE run BETWEEN ?1 AND ?2 ORDER BY run, disturbance";
+/// What is unknown is not known to be otherwise.
+const UNTAKEN: &str = "
+    SELECT run, knob, asked, got FROM knob_reading
+    WHERE run BETWEEN ?1 AND ?2 AND got <> asked AND knob <> ?3 ORDER BY run, knob_reading";
 
 impl Store {
     /// What [`SampledPlan::of`] makes of the record of plan `id`, many times as fast.
@@ -37,12 +45,14 @@ impl Store {
             let ended = sessions.last().and_then(|session| session.ended);
             let environments: Vec<Environment> =
                 sessions.into_iter().map(|session| session.environment).collect();
-            let stored = stored_runs(&snapshot, plan, environments.len())?;
+            let (stored, unmeasured) = stored_runs(&snapshot, plan, environments.len())?;
             let mut samples = Samples::default();
+            samples.troubles.unmeasured = unmeasured;
             for stretch in stored.chunk_by(|run, next| next.number == run.number + 1) {
                 samples.read(&snapshot, &started.cells, stretch)?;
+                samples.read_troubles(&snapshot, stretch)?;
             }
-            let Samples { metrics, runs, values, .. } = samples;
+            let Samples { metrics, runs, values, troubles, .. } = samples;
             Ok(SampledPlan {
                 id: started.id,
                 backend: started.backend,
@@ -54,6 +64,7 @@ impl Store {
                 metrics,
                 runs,
                 values,
+                troubles,
             })
         };
         read().map_err(|fault| fault.told(format!("read plan `{id}`"), &self.path))
@@ -67,23 +78,29 @@ struct StoredRun {
     done: bool,
 }
 
-/// In the order in which they ended.
-fn stored_runs(conn: &Connection, plan: i64, sessions: usize) -> Result<Vec<StoredRun>, Fault> {
+/// In the order in which they ended; beside them what is told of those that gave no values.
+fn stored_runs(
+    conn: &Connection,
+    plan: i64,
+    sessions: usize,
+) -> Result<(Vec<StoredRun>, Vec<Unmeasured>), Fault> {
     let mut select = conn.prepare_cached(RUNS)?;
-    let runs: Vec<StoredRun> = select
-        .query_map([plan], |row| {
-            Ok(StoredRun {
-                number: row.get(0)?,
-                key: RunKey { round: row.get(1)?, cell: row.get(2)? },
-                environment: row.get(3)?,
-                done: row.get(4)?,
-            })
-        })?
-        .collect::<Result<_, _>>()?;
-    match runs.iter().all(|run| (run.environment as usize) < sessions) {
-        true => Ok(runs),
-        false => Err(Fault::Damaged("a run names an environment that is not stored".into())),
+    let mut rows = select.query([plan])?;
+    let (mut runs, mut unmeasured) = (Vec::new(), Vec::new());
+    while let Some(row) = rows.next()? {
+        let key = RunKey { round: row.get(1)?, cell: row.get(2)? };
+        let run =
+            StoredRun { number: row.get(0)?, key, environment: row.get(3)?, done: row.get(4)? };
+        if run.environment as usize >= sessions {
+            return Err(Fault::Damaged("a run names an environment that is not stored".into()));
+        }
+        if !run.done {
+            let (environment, is_skipped) = (run.environment, row.get(5)?);
+            unmeasured.push(Unmeasured { key, environment, is_skipped, reason: row.get(6)? });
+        }
+        runs.push(run);
     }
+    Ok((runs, unmeasured))
 }
 
 /// What has been read of a plan, and what is known of its names.
@@ -92,6 +109,9 @@ struct Samples {
     metrics: Vec<SampledMetric>,
     runs: Vec<SampledRun>,
     values: Vec<SampledValue>,
+    troubles: Troubles,
+    /// The number of each of `runs`, ascending.
+    numbers: Vec<i64>,
     sets: Vec<Set>,
     /// Name to operation to position in `sets`.
     ids: HashMap<String, HashMap<String, usize>>,
@@ -171,7 +191,36 @@ impl Samples {
         }
         if work.is_some() {
             let (key, environment) = (run.key, run.environment);
+            self.numbers.push(run.number);
             self.runs.push(SampledRun { key, environment, first_value: count(self.values.len())? });
+        }
+        Ok(())
+    }
+
+    /// What is odd about consecutive runs, which have been read.
+    fn read_troubles(&mut self, conn: &Connection, runs: &[StoredRun]) -> Result<(), Fault> {
+        let [Some(first), Some(last)] = [runs.first(), runs.last()] else { return Ok(()) };
+        let mut select = conn.prepare_cached(DISTURBANCES)?;
+        let mut rows = select.query([first.number, last.number])?;
+        let (mut of, mut kinds): (_, Vec<DisturbanceKind>) = (None, Vec::new());
+        while let Some(row) = rows.next()? {
+            let Ok(run) = self.numbers.binary_search(&row.get(0)?) else { continue };
+            if let Some(before) = of.replace(run)
+                && before != run
+            {
+                self.troubles.add_disturbances(count(before)?, std::mem::take(&mut kinds));
+            }
+            kinds.push(from_word(row, 1)?);
+        }
+        if let Some(run) = of {
+            self.troubles.add_disturbances(count(run)?, kinds);
+        }
+        let mut select = conn.prepare_cached(UNTAKEN)?;
+        let mut rows = select.query((first.number, last.number, Troubles::POOL))?;
+        while let Some(row) = rows.next()? {
+            let Ok(run) = self.numbers.binary_search(&row.get(0)?) else { continue };
+            let (knob, asked, got) = (text(row, 1)?, text(row, 2)?, text(row, 3)?);
+            self.troubles.add_knob(count(run)?, knob, asked, got);
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::compare::testing::{environment, plan, rounds, run, run_of, work};
 use crate::compare::{select, testing};
-use crate::model::{EnvironmentHead, Placement, PlanHead, Unit, Value};
+use crate::model::{EnvironmentHead, Placement, PlanHead, RunKey, Unit, Unmeasured, Value};
 use crate::stats::Why;
 
 fn heads(plans: &[SampledPlan]) -> Vec<PlanHead> {
@@ -234,9 +234,10 @@ fn other_work_of_the_same_name_is_refused_by_what_differs() {
         let told = comparison.refused.join("\n");
         assert!(told.contains(sentence), "{sentence} is not in: {told}");
         assert!(
-            told.contains("web threads=4 [default] of p1: not the same work as the other's: "),
+            told.contains("web threads=4 [default]: not the same work of p1 and p2: "),
             "{told}"
         );
+        assert_eq!(comparison.refused.len(), 1, "told once: {told}");
     }
 }
 
@@ -264,7 +265,7 @@ fn work_of_some_sides_alone_is_told() {
 }
 
 #[test]
-fn a_metric_that_a_side_lacks_is_refused_and_the_others_are_not() {
+fn a_metric_that_a_side_lacks_is_missing_and_the_others_are_not() {
     let mut plan = plan("p1", 1, &["default", "batch"]);
     for round in 0..10 {
         run(&mut plan, round, 0, 1.0);
@@ -272,7 +273,11 @@ fn a_metric_that_a_side_lacks_is_refused_and_the_others_are_not() {
     }
     let comparison = compared(&[plan], &["default", "batch"]);
     assert_eq!(names(&comparison), ["web threads=4/web/throughput"]);
-    assert_eq!(comparison.refused, ["web threads=4, web, wakeup_p99: batch has no value of it"]);
+    assert_eq!(comparison.refused, [""; 0]);
+    assert_eq!(
+        comparison.missing,
+        ["batch: no value of wakeup_p99 (web threads=4, web) in 10 of 10 runs"]
+    );
 }
 
 #[test]
@@ -283,11 +288,134 @@ fn a_metric_whose_unit_has_changed_is_another_one() {
     assert_eq!(names(&comparison), ["web threads=4 [default]/web/throughput"]);
     assert_eq!(
         comparison.refused,
+        ["web threads=4 [default], web, wakeup_p99: its unit or its direction has changed"]
+    );
+    assert_eq!(comparison.missing, [""; 0]);
+}
+
+#[test]
+fn metrics_that_are_unknown_in_some_rounds_are_missing_there() {
+    let mut plan = plan("p1", 1, &["default", "batch"]);
+    for round in 0..10 {
+        run(&mut plan, round, 0, 1.0);
+        let known = [("throughput", 1000.0), ("wakeup_p99", 2e4), ("wakeup_max", 9e4)];
+        run_of(&mut plan, round, 1, if round < 3 { &known[..1] } else { &known });
+    }
+    let question = Question { all_metrics: true, ..asked(&[plan.clone()], &["default", "batch"]) };
+    let comparison = compare(&[plan], &[], &question);
+    assert_eq!(names(&comparison).len(), 3, "the others have values");
+    assert_eq!(
+        comparison.missing,
         [
-            "web threads=4 [default], web, wakeup_p99: p2 has no value of it",
-            "web threads=4 [default], web, wakeup_p99: p1 has no value of it",
+            "batch: no value of wakeup_p99, wakeup_max (web threads=4, web) in 3 of 10 runs",
+            "batch: no value of switches (web threads=4, web) in 10 of 10 runs",
         ]
     );
+}
+
+#[test]
+fn a_metric_without_a_ratio_is_missing() {
+    let mut plan = plan("p1", 1, &["default", "batch"]);
+    for round in 0..10 {
+        run(&mut plan, round, 0, 1.0);
+        let throughput = if round < 7 { 0.0 } else { 3.0 };
+        run_of(&mut plan, round, 1, &[("throughput", throughput), ("wakeup_p99", 2e4)]);
+    }
+    let comparison = compared(&[plan], &["default", "batch"]);
+    assert_eq!(names(&comparison).len(), 2);
+    assert_eq!(
+        comparison.missing,
+        [
+            "batch: no ratio of throughput (web threads=4, web), whose median is 1000 of default and 0 \
+          of batch: a ratio needs positive values, and round 0 has 0"
+        ]
+    );
+}
+
+fn lose(plan: &mut SampledPlan, round: u32, cell: u32, is_skipped: bool, reason: &str) {
+    let (environment, reason) = (plan.environments.len() as u32 - 1, reason.to_string());
+    let key = RunKey { round, cell };
+    plan.troubles.unmeasured.push(Unmeasured { key, environment, is_skipped, reason });
+}
+
+#[test]
+fn runs_that_failed_are_missing_and_the_others_are_judged() {
+    let mut plan = plan("p1", 1, &["default", "batch"]);
+    for round in 0..12 {
+        run(&mut plan, round, 0, 1.0);
+        match round {
+            0 => lose(&mut plan, 0, 1, false, "killed"),
+            1..4 => lose(&mut plan, round, 1, false, "hung task"),
+            4 => lose(&mut plan, 4, 1, true, "needs sched_ext"),
+            _ => run(&mut plan, round, 1, 1.1),
+        }
+    }
+    let comparison = compared(&[plan.clone()], &["default", "batch"]);
+    assert_eq!(verdict(&comparison, "throughput"), &Verdict::Better);
+    assert_eq!(
+        comparison.missing,
+        [
+            "batch: 4 of 12 runs of web threads=4 failed: hung task (1 for other reasons)",
+            "batch: 1 of 12 runs of web threads=4 were skipped: needs sched_ext",
+        ]
+    );
+    // What is not asked for is not missing.
+    let asks = |metric: &str| {
+        let question = asked(&[plan.clone()], &["default", "batch"]);
+        let question = Question { metrics: vec![metric.to_string()], ..question };
+        compare(&[plan.clone()], &[], &question).missing.len()
+    };
+    assert_eq!((asks("web */web/throughput"), asks("chat/web/throughput")), (2, 0));
+}
+
+/// The runs of a cell read a knob back otherwise than asked.
+fn untaken(plan: &mut SampledPlan, cell: u32, rounds: std::ops::Range<u32>) {
+    for at in 0..plan.runs.len() {
+        if plan.runs[at].key.cell == cell && rounds.contains(&plan.runs[at].key.round) {
+            plan.troubles.add_knob(at as u32, "policy", "batch", "other");
+        }
+    }
+}
+
+#[test]
+fn a_knob_that_took_in_no_run_is_missing() {
+    let missing = |rounds| {
+        let mut plan = tens(1.1);
+        untaken(&mut plan, 1, rounds);
+        compared(&[plan], &["default", "batch"]).missing
+    };
+    assert_eq!(
+        missing(0..10),
+        ["batch: the knob policy was batch in no run of web threads=4: not what was asked for"]
+    );
+    assert_eq!(missing(1..10), [""; 0]);
+}
+
+#[test]
+fn a_side_of_which_all_runs_failed_is_missing_and_not_refused() {
+    let mut plan = work(plan("p1", 1, &["default", "batch"]), "chat", 2);
+    for round in 0..10 {
+        (0..3).for_each(|cell| run(&mut plan, round, cell, 1.0));
+        lose(&mut plan, round, 3, false, "hung task");
+    }
+    let comparison = compared(&[plan.clone()], &["default", "batch"]);
+    assert_eq!(comparison.works.len(), 1);
+    assert_eq!(comparison.refused, [""; 0]);
+    let sentence = "batch: 10 of 10 runs of chat threads=2 failed: hung task";
+    assert_eq!(comparison.missing, [sentence]);
+    let asks = |metric: &str| {
+        let question = asked(&[plan.clone()], &["default", "batch"]);
+        let question = Question { metrics: vec![metric.to_string()], ..question };
+        compare(&[plan.clone()], &[], &question).missing.len()
+    };
+    assert_eq!((asks("throughput"), asks("web*/web/*"), asks("chat*/web/*")), (1, 0, 1));
+    // Of both sides.
+    let mut none = testing::plan("p1", 1, &["default", "batch"]);
+    (0..2).for_each(|cell| lose(&mut none, 0, cell, true, "needs root"));
+    let comparison = compared(&[none], &["default", "batch"]);
+    assert_eq!((comparison.works.len(), comparison.refused.len()), (0, 0));
+    let sentence = |side| format!("{side}: 1 of 1 runs of web threads=4 were skipped: needs root");
+    assert_eq!(comparison.missing, ["default", "batch"].map(sentence));
 }
 
 #[test]

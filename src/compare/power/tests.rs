@@ -65,6 +65,7 @@ fn plan(variants: &[&str], aa: bool) -> SampledPlan {
             metric("wakeup_max", Direction::LowerIsBetter),
             metric("switches", Direction::Neutral),
         ],
+        troubles: Default::default(),
         runs: Vec::new(),
         values: Vec::new(),
     }
