@@ -14,6 +14,7 @@ use crate::stats::{self, Family, Judged, Schedule, Verdict, shapes};
 use super::gather::{Boots, Gathered, Series, Values, gather, pairing, side};
 use super::metrics::{is_headline, metric_matches};
 use super::missing::{self, Unknown};
+use super::remarks::{Basis, remarks};
 use super::select::{Selection, matches};
 use super::{Cell, Comparison, Method, Pairing, Row, SetTable, Side, WorkTable};
 
@@ -79,7 +80,7 @@ pub fn compare(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
     let (mut refused, mut unknown) = (Vec::new(), Unknown::default());
     let gathered = gather(plans, &question.sides);
     let mut missing = missing::lost(&gathered, question);
-    let works = common(gathered, question, &mut refused);
+    let (works, left_out) = common(gathered, question, &mut refused);
     let floors = Floors::of(floors);
     let mut tables: Vec<WorkTable> =
         works.iter().map(|work| table_of(work, question, &mut refused, &mut unknown)).collect();
@@ -92,8 +93,13 @@ pub fn compare(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
     let rows = || tables.iter().flat_map(|work| &work.sets).flat_map(|set| &set.rows);
     let verdicts = rows().flat_map(|row| &row.cells).filter_map(|cell| cell.judged.as_ref());
     let family = verdicts.filter(|judged| !matches!(judged.verdict, Verdict::Unjudged(_))).count();
+    let told = |(_, table): &(Gathered, &WorkTable)| !table.sets.is_empty();
+    let shown: Vec<Gathered> =
+        works.into_iter().zip(&tables).filter(told).map(|(work, _)| work).collect();
     let sides: Vec<(Side, Boots)> =
-        question.sides.iter().map(|selection| side(plans, selection)).collect();
+        labels.iter().enumerate().map(|(at, label)| side(plans, &shown, at, label)).collect();
+    let basis =
+        Basis { plans, question, sides: &sides, pairing, shown: &shown, left_out: &left_out };
     Comparison {
         method: Method {
             margin: question.margin,
@@ -105,7 +111,7 @@ pub fn compare(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
             looks: looks.map(|(done, ended)| looked_at(done, ended)),
             seed: question.seed,
         },
-        remarks: super::remarks::remarks(plans, &sides, pairing, &tables),
+        remarks: remarks(&basis, &tables),
         sides: sides.into_iter().map(|(side, _)| side).collect(),
         works: tables,
         refused,
@@ -114,18 +120,21 @@ pub fn compare(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
     }
 }
 
-/// Works that all sides have; why others are not compared goes to `refused`.
+/// Works that all sides have, and the others; why these are not compared goes to `refused`.
 fn common<'a>(
     works: Vec<Gathered<'a>>,
     question: &Question,
     refused: &mut Vec<String>,
-) -> Vec<Gathered<'a>> {
+) -> (Vec<Gathered<'a>>, Vec<Gathered<'a>>) {
     let (common, partial): (Vec<_>, Vec<_>) =
         works.into_iter().partition(|work| work.sides.iter().all(Option::is_some));
     for at in 0..partial.len() {
         refused.extend(why_partial(at, &partial, &common, question));
     }
-    common.into_iter().filter(|work| is_unmixed(work, question, refused)).collect()
+    let (common, mut mixed): (Vec<_>, Vec<_>) =
+        common.into_iter().partition(|work| is_unmixed(work, question, refused));
+    mixed.extend(partial);
+    (common, mixed)
 }
 
 /// Why the work at this position of `partial` is not compared; `None` where that is told already.

@@ -214,41 +214,37 @@ impl<'a> Values<'a> {
 /// The boots in which runs were made, by id; `None` where some run does not know.
 pub type Boots = Option<BTreeSet<String>>;
 
-/// What the runs of a selection have in common, for the head of a report.
-pub fn side(plans: &[SampledPlan], selection: &Selection) -> (Side, Boots) {
-    let mut side = Side { label: selection.label.clone(), ..Side::default() };
+/// What the runs of the works in tables have in common, for the head of a report.
+pub fn side(plans: &[SampledPlan], works: &[Gathered], at: usize, label: &str) -> (Side, Boots) {
+    let mut side = Side { label: label.to_string(), ..Side::default() };
     let mut boots = Some(BTreeSet::new());
-    for plan in plans.iter().filter(|plan| selection.plans.contains(&plan.id)) {
-        let mut sessions = BTreeSet::new();
-        for run in &plan.runs {
-            let cell = plan.cells.iter().find(|cell| cell.index == run.key.cell);
-            let variant = cell.map_or("", |cell| &cell.variant.name);
-            let environment = &plan.environments[run.environment as usize];
-            let is_of = selection.takes_variant(variant)
-                && selection.takes(&environment.kernel_release, &environment.hostname);
-            if is_of {
-                side.runs += 1;
-                sessions.insert(run.environment);
+    for ((plan, session), runs) in sessions(works, at) {
+        let (plan, environment) = (&plans[plan], &plans[plan].environments[session as usize]);
+        side.runs += runs;
+        once(&mut side.plans, &plan.id);
+        once(&mut side.backends, &plan.backend);
+        once(&mut side.kernels, &environment.kernel_release);
+        once(&mut side.machines, &environment.hostname);
+        match (boot_of(&environment.boot_id), &mut boots) {
+            (Some(boot), Some(boots)) => {
+                boots.insert(boot.to_string());
             }
-        }
-        for session in &sessions {
-            let environment = &plan.environments[*session as usize];
-            once(&mut side.kernels, &environment.kernel_release);
-            once(&mut side.machines, &environment.hostname);
-            match (boot_of(&environment.boot_id), &mut boots) {
-                (Some(boot), Some(boots)) => {
-                    boots.insert(boot.to_string());
-                }
-                _ => boots = None,
-            }
-        }
-        if !sessions.is_empty() {
-            once(&mut side.plans, &plan.id);
-            once(&mut side.backends, &plan.backend);
+            _ => boots = None,
         }
     }
     side.boots = boots.as_ref().map(BTreeSet::len);
     (side, boots)
+}
+
+/// Runs of one side by the plan's position and its session: in order of time.
+pub fn sessions(works: &[Gathered], side: usize) -> BTreeMap<(usize, u32), usize> {
+    let mut sessions = BTreeMap::new();
+    for values in works.iter().filter_map(|work| work.sides[side].as_ref()) {
+        for (session, runs) in &values.sessions {
+            *sessions.entry(*session).or_default() += runs;
+        }
+    }
+    sessions
 }
 
 fn once(list: &mut Vec<String>, text: &str) {

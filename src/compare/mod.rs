@@ -40,7 +40,7 @@ pub struct Comparison {
     pub command: String,
 }
 
-/// What is compared with what.
+/// What is compared with what: of the runs whose values are in a table.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Side {
     /// As the user named it, or a variant's name.

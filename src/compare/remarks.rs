@@ -1,8 +1,12 @@
 //! What a reader of verdicts has to know beside them. Pure.
 
-use crate::model::{PlanEnd, SampledPlan};
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::gather::Boots;
+use crate::model::{DisturbanceKind, PlanEnd, SampledPlan, UntakenKnob};
+
+use super::build::Question;
+use super::gather::{Boots, Gathered, sessions};
+use super::select::Selection;
 use super::{Pairing, Row, Side, WorkTable};
 
 /// Fewer boots of a side do not show how much one boot differs from another.
@@ -29,12 +33,20 @@ fn spreads(works: &[WorkTable]) -> Option<String> {
     })
 }
 
-pub fn remarks(
-    plans: &[SampledPlan],
-    sides: &[(Side, Boots)],
-    pairing: Pairing,
-    works: &[WorkTable],
-) -> Vec<String> {
+/// What the remarks are made from.
+pub struct Basis<'a> {
+    pub plans: &'a [SampledPlan],
+    pub question: &'a Question,
+    pub sides: &'a [(Side, Boots)],
+    pub pairing: Pairing,
+    /// Works whose values are in tables.
+    pub shown: &'a [Gathered<'a>],
+    /// Works that were not compared.
+    pub left_out: &'a [Gathered<'a>],
+}
+
+pub fn remarks(basis: &Basis, works: &[WorkTable]) -> Vec<String> {
+    let Basis { sides, pairing, .. } = *basis;
     let mut remarks = Vec::new();
     if pairing == Pairing::None {
         remarks.push(
@@ -44,21 +56,191 @@ pub fn remarks(
         );
         remarks.extend(spreads(works));
     }
+    remarks.extend(machines_differ(basis));
+    remarks.extend(pooled(sides));
+    remarks.extend(resumed(basis));
     remarks.extend(boots(sides));
+    remarks.extend(knobs(basis));
+    remarks.extend(disturbances(basis));
     let mut backends = sides.iter().flat_map(|(side, _)| &side.backends);
     if backends.any(|backend| backend == "null") {
         remarks.push("The backend null invents its figures.".to_string());
     }
+    let is_used = |plan: &&SampledPlan| sides.iter().any(|(side, _)| side.plans.contains(&plan.id));
     let is_unfinished =
         |plan: &&SampledPlan| matches!(plan.ended, None | Some(PlanEnd::Interrupted));
-    let unfinished: Vec<&str> =
-        plans.iter().filter(is_unfinished).map(|plan| plan.id.as_str()).collect();
+    let unfinished = basis.plans.iter().filter(is_used).filter(is_unfinished);
+    let unfinished: Vec<&str> = unfinished.map(|plan| plan.id.as_str()).collect();
     if !unfinished.is_empty() {
         let ids = unfinished.join(", ");
         remarks
             .push(format!("Not ended yet, or interrupted, and compared as far as it went: {ids}."));
     }
+    remarks.extend(besides(basis));
     remarks
+}
+
+/// Where sides differ in machine beside what they are told apart by.
+fn machines_differ(basis: &Basis) -> Option<String> {
+    let differ = |of: fn(&Side) -> &Vec<String>| {
+        let set = |side: &Side| of(side).iter().cloned().collect::<BTreeSet<String>>();
+        basis.sides.windows(2).any(|pair| set(&pair[0].0) != set(&pair[1].0))
+    };
+    if !differ(|side| &side.machines) || basis.sides.iter().any(|(side, _)| side.runs == 0) {
+        return None;
+    }
+    let variants = |at: usize| {
+        let values = basis.shown.iter().filter_map(move |work| work.sides[at].as_ref());
+        values.flat_map(|values| &values.variants).map(|of| &of.name).collect::<BTreeSet<_>>()
+    };
+    let all_named = basis.question.sides.iter().all(Selection::names_machines);
+    let differ_besides = differ(|side| &side.kernels)
+        || (1..basis.sides.len()).any(|at| variants(at) != variants(0))
+        || !all_named;
+    let told = |(side, _): &(Side, Boots)| format!("{} on {}", side.label, listed(&side.machines));
+    let told: Vec<String> = basis.sides.iter().map(told).collect();
+    differ_besides.then(|| {
+        let told = told.join("; ");
+        format!("The sides differ in machine too ({told}): the ratio holds that as well.")
+    })
+}
+
+/// Where a side holds runs of several machines or kernels; sides alike are told together.
+fn pooled(sides: &[(Side, Boots)]) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let lists: [(&str, fn(&Side) -> &Vec<String>); 2] =
+        [("machines", |side| &side.machines), ("kernels", |side| &side.kernels)];
+    for (what, of) in lists {
+        let mut groups: Vec<(&Vec<String>, Vec<String>)> = Vec::new();
+        for (side, _) in sides.iter().filter(|(side, _)| of(side).len() > 1) {
+            match groups.iter_mut().find(|(list, _)| *list == of(side)) {
+                Some((_, labels)) => labels.push(side.label.clone()),
+                None => groups.push((of(side), vec![side.label.clone()])),
+            }
+        }
+        for (list, labels) in groups {
+            let (list, verb) = (listed(list), if labels.len() == 1 { "pools" } else { "pool" });
+            let labels = listed(&labels);
+            remarks.push(format!(
+                "{labels} {verb} the {what} {list}: what differs between them is in the spread, \
+                 and a verdict is on all together."
+            ));
+        }
+    }
+    remarks
+}
+
+/// Plans whose runs are of several machines or kernels.
+fn resumed(basis: &Basis) -> Vec<String> {
+    let mut used: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
+    for side in 0..basis.sides.len() {
+        for (plan, session) in sessions(basis.shown, side).into_keys() {
+            used.entry(plan).or_default().insert(session);
+        }
+    }
+    let mut remarks = Vec::new();
+    for (plan, sessions) in used {
+        let plan = &basis.plans[plan];
+        let mut places: Vec<String> = sessions
+            .iter()
+            .map(|session| &plan.environments[*session as usize])
+            .map(|of| format!("{} on {}", of.kernel_release, of.hostname))
+            .collect();
+        places.dedup();
+        if places.len() > 1 {
+            let places = places.join(", then ");
+            remarks.push(format!("{} was resumed elsewhere: {places}.", plan.id));
+        }
+    }
+    remarks
+}
+
+/// Knobs that read back otherwise than asked, of each side.
+fn knobs(basis: &Basis) -> Vec<String> {
+    let mut remarks = Vec::new();
+    for (at, (side, _)) in basis.sides.iter().enumerate() {
+        let mut found: BTreeMap<&UntakenKnob, (usize, usize)> = BTreeMap::new();
+        for values in basis.shown.iter().filter_map(|work| work.sides[at].as_ref()) {
+            for (knob, count) in &values.untaken {
+                let (untaken, runs) = found.entry(knob).or_default();
+                *untaken += count;
+                *runs += values.runs;
+            }
+        }
+        for (UntakenKnob { knob, asked, got }, (untaken, runs)) in found {
+            remarks.push(format!(
+                "{}: the knob {knob} was asked {asked} and read back {got} in {untaken} of {runs} \
+                 runs.",
+                side.label
+            ));
+        }
+    }
+    remarks
+}
+
+/// What touched runs of any side from outside.
+fn disturbances(basis: &Basis) -> Vec<String> {
+    let mut found: BTreeMap<DisturbanceKind, Vec<usize>> = BTreeMap::new();
+    for work in basis.shown {
+        for (side, values) in work.sides.iter().enumerate() {
+            for (kind, runs) in values.iter().flat_map(|values| &values.disturbed) {
+                found.entry(*kind).or_insert_with(|| vec![0; basis.sides.len()])[side] += runs;
+            }
+        }
+    }
+    let sentence = |(kind, counts): (DisturbanceKind, Vec<usize>)| {
+        let sides = basis.sides.iter().zip(counts);
+        let told = sides.map(|((side, _), count)| (count, side.runs, &side.label));
+        let told: Vec<String> =
+            told.map(|(n, runs, of)| format!("{n} of {runs} runs of {of}")).collect();
+        format!("Disturbed: {} in {}.", word(kind), told.join(", "))
+    };
+    found.into_iter().map(sentence).collect()
+}
+
+fn word(kind: DisturbanceKind) -> &'static str {
+    match kind {
+        DisturbanceKind::Steal => "steal",
+        DisturbanceKind::OutsideLoad => "load from outside",
+        DisturbanceKind::Throttling => "throttling",
+        DisturbanceKind::FrequencyChange => "a change of frequency",
+        DisturbanceKind::ClockSourceChange => "a change of the clock source",
+        DisturbanceKind::ClockStep => "a step of the clock",
+        DisturbanceKind::CpuHotplug => "CPUs that went or came",
+        DisturbanceKind::StarvedWorkers => "starved workers",
+    }
+}
+
+/// What selections have beside what is in tables.
+fn besides(basis: &Basis) -> Vec<String> {
+    let mut remarks = Vec::new();
+    for (at, selection) in basis.question.sides.iter().enumerate() {
+        let asked: Vec<&Gathered> =
+            basis.left_out.iter().filter(|work| basis.question.takes_work(work)).collect();
+        let values = asked.iter().filter_map(|work| work.sides[at].as_ref());
+        let (mut runs, mut plans) = (0, BTreeSet::new());
+        for ((plan, _), count) in values.flat_map(|values| &values.sessions) {
+            runs += count;
+            plans.insert(*plan);
+        }
+        if runs > 0 {
+            let ids: Vec<String> = plans.iter().map(|plan| basis.plans[*plan].id.clone()).collect();
+            let (ids, label) = (listed(&ids), &selection.label);
+            remarks.push(format!(
+                "{label} has {runs} runs besides, in {ids}, of work that was not compared."
+            ));
+        }
+    }
+    remarks
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
 }
 
 /// Where sides share no boot, a boot is a part of what is compared.

@@ -56,6 +56,11 @@ impl Selection {
         self.variant.is_some()
     }
 
+    /// Whether it takes some machines alone.
+    pub fn names_machines(&self) -> bool {
+        self.machine.is_some()
+    }
+
     /// The words that take the same from a store that has got newer plans since: one plan by
     /// its id, several by what was written and a moment just after the newest of them.
     pub fn words(&self, heads: &[PlanHead]) -> String {

@@ -3,7 +3,9 @@
 use super::*;
 use crate::compare::testing::{environment, plan, rounds, run, run_of, work};
 use crate::compare::{select, testing};
-use crate::model::{EnvironmentHead, Placement, PlanHead, RunKey, Unit, Unmeasured, Value};
+use crate::model::{
+    DisturbanceKind, EnvironmentHead, Placement, PlanHead, RunKey, Unit, Unmeasured, Value,
+};
 use crate::stats::Why;
 
 fn heads(plans: &[SampledPlan]) -> Vec<PlanHead> {
@@ -389,6 +391,100 @@ fn a_knob_that_took_in_no_run_is_missing() {
         ["batch: the knob policy was batch in no run of web threads=4: not what was asked for"]
     );
     assert_eq!(missing(1..10), [""; 0]);
+}
+
+#[test]
+fn disturbances_and_knobs_that_did_not_take_are_told() {
+    let mut plan = work(plan("p1", 1, &["default", "batch"]), "chat", 2);
+    plan = rounds(plan, 0..10, &[1.0, 1.1]);
+    untaken(&mut plan, 1, 0..10);
+    for at in 0..plan.runs.len() {
+        let RunKey { round, cell } = plan.runs[at].key;
+        if cell % 2 == 1 || round > 0 {
+            let twice = vec![DisturbanceKind::Steal; 2];
+            plan.troubles.add_disturbances(at as u32, twice);
+        }
+    }
+    assert_eq!(
+        compared(&[plan], &["default", "batch"]).remarks,
+        [
+            "batch: the knob policy was asked batch and read back other in 10 of 10 runs.",
+            "Disturbed: steal in 18 of 20 runs of default, 20 of 20 runs of batch.",
+        ]
+    );
+}
+
+/// A plan of one variant on this kernel and machine.
+fn on(id: &str, at: u64, kernel: &str, machine: &str) -> SampledPlan {
+    let mut made = plan(id, at, &["default"]);
+    made.environments = vec![environment(kernel, machine, None)];
+    rounds(made, 0..6, &[1.0])
+}
+
+#[test]
+fn sides_that_differ_in_machine_too_are_told() {
+    let plans =
+        [on("p1", 1, "6.1.1", "big"), on("p2", 2, "6.1.1", "small"), on("p3", 3, "6.12.1", "big")];
+    let told = |sides: &[&str]| {
+        let remarks = compared(&plans, sides).remarks;
+        remarks.into_iter().filter(|told| told.contains("machine")).skip(1).collect::<Vec<_>>()
+    };
+    let differ = "The sides differ in machine too (6.1.* on big and small; 6.12.* on big): the ratio \
+                  holds that as well.";
+    let pools = "6.1.* pools the machines big and small: what differs between them is in the spread, \
+                 and a verdict is on all together.";
+    assert_eq!(told(&["6.1.*", "6.12.*"]), [differ, pools]);
+    assert_eq!(told(&["p1", "p3"]), [""; 0], "one machine");
+    assert_eq!(told(&["p1", "p2"]).len(), 1, "no one asked for that");
+    assert_eq!(
+        told(&["machine=big,kernel=6.1.1", "machine=small"]),
+        [""; 0],
+        "that is the question"
+    );
+    let kernels = compared(&plans, &["machine=small", "machine=big"]).remarks;
+    assert!(
+        kernels
+            .iter()
+            .any(|told| told.starts_with("machine=big pools the kernels 6.1.1 and 6.12.1: "))
+    );
+    assert!(
+        kernels.iter().any(|told| told.starts_with("The sides differ in machine too")),
+        "and in kernel"
+    );
+}
+
+#[test]
+fn a_plan_that_was_resumed_under_another_kernel_is_told() {
+    let mut resumed = rounds(plan("p1", 1, &["default", "batch"]), 0..6, &[1.0, 1.1]);
+    resumed.environments.push(environment("6.13.0", "big", Some("boot-2")));
+    let resumed = rounds(resumed, 6..10, &[1.0, 1.1]);
+    assert_eq!(
+        compared(&[resumed], &["default", "batch"]).remarks,
+        [
+            "default and batch pool the kernels 6.12.0 and 6.13.0: what differs between them is in \
+             the spread, and a verdict is on all together.",
+            "p1 was resumed elsewhere: 6.12.0 on big, then 6.13.0 on big.",
+        ]
+    );
+}
+
+#[test]
+fn the_head_counts_what_is_in_tables_and_the_rest_is_told() {
+    let [first, mut second] = [("p1", 1), ("p2", 2)].map(|(id, at)| {
+        let both = rounds(plan(id, at, &["default", "batch"]), 0..10, &[1.0, 1.1]);
+        if id == "p1" { both } else { SampledPlan { ended: None, ..both } }
+    });
+    second.plan.measure.duration_ns *= 2;
+    second.runs.retain(|run| run.key.cell == 0);
+    let comparison = compared(&[first, second], &["variant=default,all", "variant=batch,all"]);
+    assert_eq!(comparison.works.len(), 1);
+    for side in &comparison.sides {
+        assert_eq!((side.runs, side.plans.as_slice()), (10, &["p1".to_string()][..]), "{side:?}");
+    }
+    assert_eq!(
+        comparison.remarks,
+        ["variant=default,all has 10 runs besides, in p2, of work that was not compared."]
+    );
 }
 
 #[test]
