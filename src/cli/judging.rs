@@ -167,7 +167,8 @@ pub fn compare_stored(
     Ok(compare::compare(plans, &floors, question))
 }
 
-/// The newest A/A plans of the machines of these plans, oldest first; none for A/A itself.
+/// The newest A/A plans of the machines of these plans, oldest first; none for A/A itself. Those
+/// that started later than all of these plans do not count: what was compared stays as it was.
 pub fn floors(
     store: &Store,
     heads: &[PlanHead],
@@ -181,10 +182,12 @@ pub fn floors(
         .flat_map(|plan| &plan.environments)
         .map(|environment| environment.hostname.as_str())
         .collect();
-    let is_here = |head: &&PlanHead| {
-        head.aa && head.environments.iter().any(|of| hosts.contains(&of.hostname.as_str()))
+    let newest = plans.iter().map(|plan| plan.started_unix_ns).max().unwrap_or(0);
+    let is_before = |head: &&PlanHead| {
+        let mut machines = head.environments.iter().map(|of| of.hostname.as_str());
+        head.aa && head.started_unix_ns < newest && machines.any(|machine| hosts.contains(&machine))
     };
-    let heads = heads.iter().filter(is_here).take(MOST_FLOORS);
+    let heads = heads.iter().filter(is_before).take(MOST_FLOORS);
     let mut floors: Vec<SampledPlan> =
         heads.map(|head| store.sampled(&head.id)).collect::<Result<_, _>>()?;
     floors.reverse();

@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{PlanEnd, SampledPlan, Work};
 use crate::stats::{self, Family, Judged, Schedule, Verdict, shapes};
@@ -73,8 +73,9 @@ impl Question {
     }
 }
 
-/// Compares the sides. `plans` are those of all selections, oldest first; `floors` has the
-/// newest A/A plans of these machines.
+/// Compares the sides. `plans` are those of all selections, oldest
+/// first; `floors` has the newest A/A plans of these machines that are older than the newest of
+/// `plans`.
 pub fn compare(plans: &[SampledPlan], floors: &[SampledPlan], question: &Question) -> Comparison {
     let pairing = pairing(&question.sides);
     let (mut refused, mut unknown) = (Vec::new(), Unknown::default());
@@ -85,7 +86,7 @@ pub fn compare(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
     let mut tables: Vec<WorkTable> =
         works.iter().map(|work| table_of(work, question, &mut refused, &mut unknown)).collect();
     let looks = looks(plans, pairing);
-    judge(&mut tables, &works, question, &floors, (pairing, looks));
+    let floors = judge(&mut tables, &works, question, &floors, (pairing, looks));
     missing.extend(unknown.sentences());
     let labels: Vec<String> = question.sides.iter().map(|side| side.label.clone()).collect();
     missing.extend(missing::ratios(&tables, &labels));
@@ -107,7 +108,7 @@ pub fn compare(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
             alpha: CLAIMED_ERROR,
             family,
             pairing,
-            floors: Vec::new(),
+            floors,
             looks: looks.map(|(done, ended)| looked_at(done, ended)),
             seed: question.seed,
         },
@@ -291,28 +292,32 @@ fn looked_at(done: u32, has_ended: bool) -> Vec<u32> {
     Schedule::default().looks_at(done, has_ended).iter().map(|look| look.rounds).collect()
 }
 
-/// Puts the verdicts into the cells of all sides but the first: of each side one family.
+/// Puts the verdicts into the cells of all sides but the first: of each side one family. Returns
+/// the ids of the plans whose floors hold in it, oldest first.
 fn judge(
     tables: &mut [WorkTable],
     works: &[Gathered],
     question: &Question,
     floors: &Floors,
     (pairing, looks): (Pairing, Option<(u32, bool)>),
-) {
+) -> Vec<String> {
     let family = Family::new(question.sides.len() - 1, question.seed);
+    let mut used: BTreeSet<(u64, String)> = BTreeSet::new();
     for side in 1..question.sides.len() {
-        let mut comparisons = Vec::new();
+        let (mut comparisons, mut floor_plans) = (Vec::new(), Vec::new());
         for (block, (table, work)) in tables.iter().zip(works).enumerate() {
             for (set, row) in
                 table.sets.iter().flat_map(|set| set.rows.iter().map(move |row| (set, row)))
             {
+                let (floor, of) = floors.of_metric(work, &set.name, &row.metric).unzip();
+                floor_plans.push(of);
                 comparisons.push(stats::Comparison {
                     block,
                     baseline: &row.cells[0].values,
                     variant: &row.cells[side].values,
                     direction: row.direction,
                     margin: question.margin_of(&table.label, &set.name, &row.metric),
-                    floor: floors.of_metric(work, &set.name, &row.metric),
+                    floor: floor.unwrap_or(0.0),
                     paired: pairing == Pairing::WithinRounds,
                 });
             }
@@ -324,10 +329,14 @@ fn judge(
             }
         };
         let rows = tables.iter_mut().flat_map(|work| &mut work.sets).flat_map(|set| &mut set.rows);
-        for (row, judged) in rows.zip(judged) {
+        for ((row, judged), floor) in rows.zip(judged).zip(floor_plans) {
+            if !matches!(judged.verdict, Verdict::Unjudged(_)) {
+                used.extend(floor.map(|plan| (plan.started_unix_ns, plan.id.clone())));
+            }
             row.cells[side].judged = Some(judged);
         }
     }
+    used.into_iter().map(|(_, id)| id).collect()
 }
 
 /// What this machine's own A/A plans resolve, as a ratio's distance from 1.
@@ -356,19 +365,27 @@ impl<'a> Floors<'a> {
         Floors { works }
     }
 
-    /// The newest word on it; 0 where there is none.
-    fn of_metric(&self, work: &Gathered, set: &str, metric: &str) -> f64 {
+    /// The newest word on it, and the plan that says so.
+    fn of_metric(
+        &self,
+        work: &Gathered,
+        set: &str,
+        metric: &str,
+    ) -> Option<(f64, &'a SampledPlan)> {
         let same = |known: &&(Gathered, FloorsOfWork)| {
             known.0.key.cell.work.label() == work.key.cell.work.label()
                 && super::work::WorkKey { variant: None, ..known.0.key }
                     .difference(&super::work::WorkKey { variant: None, ..work.key })
                     .is_none()
         };
-        let found = self.works.iter().rev().find(same);
         let key = (set.to_string(), metric.to_string());
-        found.and_then(|(_, floors)| floors.get(&key)).copied().unwrap_or(0.0)
+        let mut known = self.works.iter().rev().filter(same);
+        known.find_map(|(work, floors)| Some((*floors.get(&key)?, work.key.plan)))
     }
 }
+
+/// The interval of fewer pairs is that of a few pairs: it tells their number, not the machine.
+const LEAST_PAIRS: usize = 8;
 
 /// Of the first two sides, which do the same: how far from 1 the interval of their ratio goes.
 fn floors_of(work: &Gathered) -> FloorsOfWork {
@@ -378,6 +395,7 @@ fn floors_of(work: &Gathered) -> FloorsOfWork {
         let other = again.series.iter().find(|own| own.is_of(series));
         let ratio = other.map(|other| stats::paired_ratio(&series.values, &other.values));
         if let Some(Ok(ratio)) = ratio
+            && ratio.pairs >= LEAST_PAIRS
             && let Some(interval) = ratio.interval
         {
             let floor = interval.high.max(1.0 / interval.low) - 1.0;

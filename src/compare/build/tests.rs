@@ -670,7 +670,7 @@ fn a_side_of_several_variants_is_refused_and_not_mixed() {
 fn floor(floors: &[SampledPlan], plan: &SampledPlan, metric: &str) -> f64 {
     let question = asked(std::slice::from_ref(plan), &["default", "batch"]);
     let works = gather(std::slice::from_ref(plan), &question.sides);
-    Floors::of(floors).of_metric(&works[0], "web", metric)
+    Floors::of(floors).of_metric(&works[0], "web", metric).map_or(0.0, |(floor, _)| floor)
 }
 
 fn aa(id: &str, at: u64, ratio: f64) -> SampledPlan {
@@ -697,6 +697,35 @@ fn floors_are_of_the_newest_aa_plan_of_the_same_work() {
     let mut other = new;
     other.plan.measure.duration_ns *= 2;
     assert!(near(floor(&[old, other], &own, "throughput"), 0.05));
+}
+
+#[test]
+fn an_aa_plan_of_few_rounds_has_no_floor() {
+    let own = tens(1.1);
+    let of_rounds = |at, count| {
+        let mut made = plan(&format!("a{at}"), at, &["default", "default-again"]);
+        made.plan.aa = true;
+        rounds(made, 0..count, &[1.0, 1.05])
+    };
+    assert_eq!(floor(&[of_rounds(2, 7)], &own, "throughput"), 0.0);
+    assert!(floor(&[of_rounds(2, 8)], &own, "throughput") > 0.049);
+    let [older, short] = [of_rounds(2, 8), of_rounds(3, 7)];
+    assert!(floor(&[older, short], &own, "throughput") > 0.049, "the one before it counts");
+}
+
+#[test]
+fn the_plans_whose_floors_hold_are_named() {
+    let plans = [tens(1.04)];
+    let named = |floors: &[SampledPlan], metric: &str| {
+        let question = asked(&plans, &["default", "batch"]);
+        let question = Question { metrics: vec![metric.to_string()], ..question };
+        compare(&plans, floors, &question).method.floors
+    };
+    let [old, mut new] = [aa("a1", 2, 1.05), aa("a2", 3, 1.05)];
+    new.plan.measure.duration_ns *= 2;
+    assert_eq!(named(&[old.clone(), new.clone()], "*"), ["a1"]);
+    assert_eq!(named(&[old, new.clone()], "switches"), [""; 0], "it has no verdict");
+    assert_eq!(named(&[new], "*"), [""; 0]);
 }
 
 fn until_decided(ratio: f64, count: u32, ended: Option<PlanEnd>) -> Comparison {
