@@ -163,6 +163,13 @@ pub fn compare_stored(
     plans: &[SampledPlan],
     question: &Question,
 ) -> Result<Comparison, Failure> {
+    if let Some((runs, sides)) = compare::overlap(plans, &question.sides) {
+        let [first, other] = sides.map(|side| question.sides[side].label.escape_default());
+        return Err(Failure::Usage(format!(
+            "`{first}` and `{other}` have {runs} runs in common, which cannot be compared with \
+             themselves\nhint: schedlab compare last --against last:10"
+        )));
+    }
     let floors = floors(store, &store.plan_heads()?, plans)?;
     Ok(compare::compare(plans, &floors, question))
 }

@@ -8,7 +8,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{PlanEnd, SampledPlan, Work};
+use crate::model::{PlanEnd, SampledPlan, SampledRun, Work};
 use crate::stats::{self, Family, Judged, Schedule, Verdict, shapes};
 
 use super::gather::{Boots, Gathered, Series, Values, gather, pairing, side};
@@ -73,7 +73,30 @@ impl Question {
     }
 }
 
-/// Compares the sides. `plans` are those of all selections, oldest
+/// How many runs the first two sides that overlap have in common, and which sides these are. Runs
+/// are not to be compared with themselves: a ratio of 1 without any spread shows nothing.
+pub fn overlap(plans: &[SampledPlan], sides: &[Selection]) -> Option<(usize, [usize; 2])> {
+    let shared = |a: &Selection, b: &Selection| {
+        let both = |id: &String| a.plans.contains(id) && b.plans.contains(id);
+        let plans = plans.iter().filter(|plan| both(&plan.id));
+        let runs = plans.flat_map(|plan| plan.runs.iter().map(move |run| (plan, run)));
+        let is_of = |(plan, run): &(&SampledPlan, &SampledRun)| {
+            let environment = &plan.environments[run.environment as usize];
+            let cell = plan.cells.get(run.key.cell as usize);
+            let variant = cell.map_or("", |cell| &cell.variant.name);
+            [a, b].iter().all(|side| {
+                side.takes_variant(variant)
+                    && side.takes(&environment.kernel_release, &environment.hostname)
+            })
+        };
+        runs.filter(is_of).count()
+    };
+    let pairs = (0..sides.len()).flat_map(|b| (0..b).map(move |a| [a, b]));
+    let counts = pairs.map(|[a, b]| (shared(&sides[a], &sides[b]), [a, b]));
+    counts.into_iter().find(|(count, _)| *count > 0)
+}
+
+/// Compares the sides, which have no run in common. `plans` are those of all selections, oldest
 /// first; `floors` has the newest A/A plans of these machines that are older than the newest of
 /// `plans`.
 pub fn compare(plans: &[SampledPlan], floors: &[SampledPlan], question: &Question) -> Comparison {

@@ -728,6 +728,28 @@ fn the_plans_whose_floors_hold_are_named() {
     assert_eq!(named(&[new], "*"), [""; 0]);
 }
 
+#[test]
+fn runs_that_two_sides_share_are_counted() {
+    let one = |id, at, variants: &[&str]| rounds(plan(id, at, variants), 0..10, &[1.0, 1.1]);
+    let plans = [
+        one("p1", 1, &["default"]),
+        one("p2", 2, &["default", "default-again"]),
+        on("p3", 3, "6.13.0", "small"),
+    ];
+    let cases: &[(&[&str], Option<(usize, [usize; 2])>)] = &[
+        (&["all", "last"], Some((6, [0, 1]))),
+        (&["p1", "last", "p3"], Some((6, [1, 2]))),
+        (&["p2,default", "p2,default*"], Some((10, [0, 1]))),
+        (&["p2,default", "p2,default-again"], None),
+        (&["machine=small", "kernel=6.1*"], Some((6, [0, 1]))),
+        (&["machine=small", "kernel=6.12.0"], None),
+        (&["p1", "p2"], None),
+    ];
+    for (sides, expected) in cases {
+        assert_eq!(overlap(&plans, &asked(&plans, sides).sides), *expected, "{sides:?}");
+    }
+}
+
 fn until_decided(ratio: f64, count: u32, ended: Option<PlanEnd>) -> Comparison {
     let mut plan = rounds(plan("p1", 1, &["default", "batch"]), 0..count, &[1.0, ratio]);
     plan.plan.measure.until_decided = true;
