@@ -54,31 +54,34 @@ fn most_frequent(lost: &[&Unmeasured]) -> Option<String> {
 /// Metrics that are unknown in some runs of a side, those of one set in one sentence.
 #[derive(Default)]
 pub struct Unknown {
-    /// By place in `found`.
-    found: Vec<(String, String, (usize, usize), Vec<String>)>,
+    found: Vec<(Gap, Vec<String>)>,
+}
+
+#[derive(PartialEq, Eq)]
+struct Gap {
+    side: String,
+    /// The work and the set.
+    place: String,
+    unknown: usize,
+    runs: usize,
 }
 
 impl Unknown {
     /// A side has a value of `metric` in `known` of its `runs`; `place` is the work and the set.
     pub fn add(&mut self, side: &str, place: &str, metric: &str, (known, runs): (usize, usize)) {
-        let of = (runs - known.min(runs), runs);
-        if of.0 == 0 {
+        let unknown = runs - known.min(runs);
+        if unknown == 0 {
             return;
         }
-        let same = |(own, at, count, _): &&mut (String, String, (usize, usize), Vec<String>)| {
-            (own.as_str(), at.as_str(), *count) == (side, place, of)
-        };
-        match self.found.iter_mut().find(same) {
-            Some((.., metrics)) => metrics.push(metric.to_string()),
-            None => {
-                let metrics = vec![metric.to_string()];
-                self.found.push((side.to_string(), place.to_string(), of, metrics));
-            }
+        let gap = Gap { side: side.to_string(), place: place.to_string(), unknown, runs };
+        match self.found.iter_mut().find(|(known, _)| *known == gap) {
+            Some((_, metrics)) => metrics.push(metric.to_string()),
+            None => self.found.push((gap, vec![metric.to_string()])),
         }
     }
 
     pub fn sentences(self) -> impl Iterator<Item = String> {
-        self.found.into_iter().map(|(side, place, (unknown, runs), metrics)| {
+        self.found.into_iter().map(|(Gap { side, place, unknown, runs }, metrics)| {
             let metrics = metrics.join(", ");
             format!("{side}: no value of {metrics} ({place}) in {unknown} of {runs} runs")
         })

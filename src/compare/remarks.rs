@@ -82,7 +82,7 @@ pub fn remarks(basis: &Basis, works: &[WorkTable]) -> Vec<String> {
 
 /// Where sides differ in machine beside what they are told apart by.
 fn machines_differ(basis: &Basis) -> Option<String> {
-    let differ = |of: fn(&Side) -> &Vec<String>| {
+    let differ = |of: List| {
         let set = |side: &Side| of(side).iter().cloned().collect::<BTreeSet<String>>();
         basis.sides.windows(2).any(|pair| set(&pair[0].0) != set(&pair[1].0))
     };
@@ -105,10 +105,12 @@ fn machines_differ(basis: &Basis) -> Option<String> {
     })
 }
 
+type List = fn(&Side) -> &Vec<String>;
+
 /// Where a side holds runs of several machines or kernels; sides alike are told together.
 fn pooled(sides: &[(Side, Boots)]) -> Vec<String> {
     let mut remarks = Vec::new();
-    let lists: [(&str, fn(&Side) -> &Vec<String>); 2] =
+    let lists: [(&str, List); 2] =
         [("machines", |side| &side.machines), ("kernels", |side| &side.kernels)];
     for (what, of) in lists {
         let mut groups: Vec<(&Vec<String>, Vec<String>)> = Vec::new();

@@ -736,7 +736,8 @@ fn runs_that_two_sides_share_are_counted() {
         one("p2", 2, &["default", "default-again"]),
         on("p3", 3, "6.13.0", "small"),
     ];
-    let cases: &[(&[&str], Option<(usize, [usize; 2])>)] = &[
+    type Shared = Option<(usize, [usize; 2])>;
+    let cases: &[(&[&str], Shared)] = &[
         (&["all", "last"], Some((6, [0, 1]))),
         (&["p1", "last", "p3"], Some((6, [1, 2]))),
         (&["p2,default", "p2,default*"], Some((10, [0, 1]))),

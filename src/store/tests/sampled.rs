@@ -5,8 +5,9 @@ use proptest::prelude::*;
 use super::sample;
 use super::*;
 use crate::model::{
-    Direction, EnvironmentHead, Metric, Outcome, PlanEnd, PlanHead, PlanStarted, Reading, RunKey,
-    SampledMetric, SampledPlan, SampledValue, SetResult, Unit, Variant,
+    Direction, Disturbance, DisturbanceKind, EnvironmentHead, KnobReading, Metric, Outcome,
+    PlanEnd, PlanHead, PlanStarted, Reading, RunKey, SampledMetric, SampledPlan, SampledValue,
+    SetResult, Unit, Unmeasured, Variant,
 };
 
 /// Each session of a stream, from one start of the plan to the next.
@@ -127,6 +128,49 @@ fn what_is_known_of_foreground_sets_in_measured_runs_is_sampled() {
     let hosts: Vec<&str> = sampled.environments.iter().map(|found| &*found.hostname).collect();
     assert_eq!((hosts, sampled.ended), (vec!["first", "second"], Some(PlanEnd::Budget)));
     assert_eq!((sampled.cells.len(), sampled.metrics.len()), (2, 2));
+}
+
+#[test]
+fn what_is_odd_about_runs_is_sampled() {
+    let with = |round, knobs: &[(&str, &str, Reading<String>)], kinds: &[DisturbanceKind]| {
+        let mut event = done(round, 0, &[]);
+        if let Event::RunEnded { outcome: Outcome::Done { result }, .. } = &mut event {
+            let reading = |(knob, asked, got): &(&str, &str, Reading<String>)| KnobReading {
+                knob: knob.to_string(),
+                asked: asked.to_string(),
+                got: got.clone(),
+            };
+            result.knobs = knobs.iter().map(reading).collect();
+            let disturbance = |&kind| Disturbance { kind, share: None, detail: String::new() };
+            result.disturbances = kinds.iter().map(disturbance).collect();
+        }
+        event
+    };
+    let known = |got: &str| Reading::Known(got.to_string());
+    let other = ("policy", "batch", known("other"));
+    let fine = ("nice", "5", known("5"));
+    let pool = ("pool", "bench", known("affinity"));
+    let unread = ("slice", "1ms", Reading::Unknown("ENOSYS".to_string()));
+    let (steal, load) = (DisturbanceKind::Steal, DisturbanceKind::OutsideLoad);
+    let skipped = Outcome::Skipped { reason: "needs root".to_string() };
+    let events = [
+        sample::start("plan", 2),
+        failed(0, 0),
+        with(1, &[fine.clone(), pool, unread], &[]),
+        with(2, &[fine, other.clone()], &[load, steal, load]),
+        Event::RunEnded { key: RunKey { round: 2, cell: 1 }, outcome: skipped },
+        with(3, &[other.clone(), other], &[]),
+    ];
+    let troubles = samples(&events, true).troubles;
+    let lost = |found: &Unmeasured| (found.key.round, found.is_skipped, found.reason.clone());
+    assert_eq!(
+        troubles.unmeasured.iter().map(lost).collect::<Vec<_>>(),
+        [(0, false, "killed".to_string()), (2, true, "needs root".to_string())]
+    );
+    // The second and the third of the runs that were measured.
+    assert_eq!(troubles.disturbed, [(1, steal), (1, load)]);
+    assert_eq!((troubles.untaken.as_slice(), troubles.knobs.len()), (&[(1, 0), (2, 0)][..], 1));
+    assert_eq!((&*troubles.knobs[0].knob, &*troubles.knobs[0].got), ("policy", "other"));
 }
 
 #[test]
