@@ -174,27 +174,13 @@ pub fn compare_stored(
     Ok(compare::compare(plans, &floors, question))
 }
 
-/// The newest A/A plans of the machines of these plans, oldest first; none for A/A itself. Those
-/// that started later than all of these plans do not count: what was compared stays as it was.
+/// The newest A/A plans whose floors may hold in a comparison of these plans, oldest first.
 pub fn floors(
     store: &Store,
     heads: &[PlanHead],
     plans: &[SampledPlan],
 ) -> Result<Vec<SampledPlan>, Failure> {
-    if plans.iter().any(|plan| plan.plan.aa) {
-        return Ok(Vec::new());
-    }
-    let hosts: Vec<&str> = plans
-        .iter()
-        .flat_map(|plan| &plan.environments)
-        .map(|environment| environment.hostname.as_str())
-        .collect();
-    let newest = plans.iter().map(|plan| plan.started_unix_ns).max().unwrap_or(0);
-    let is_before = |head: &&PlanHead| {
-        let mut machines = head.environments.iter().map(|of| of.hostname.as_str());
-        head.aa && head.started_unix_ns < newest && machines.any(|machine| hosts.contains(&machine))
-    };
-    let heads = heads.iter().filter(is_before).take(MOST_FLOORS);
+    let heads = compare::with_floors(heads, plans).into_iter().take(MOST_FLOORS);
     let mut floors: Vec<SampledPlan> =
         heads.map(|head| store.sampled(&head.id)).collect::<Result<_, _>>()?;
     floors.reverse();

@@ -8,7 +8,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{PlanEnd, SampledPlan, SampledRun, Work};
+use crate::model::{PlanEnd, PlanHead, SampledPlan, SampledRun, Work};
 use crate::stats::{self, Family, Judged, Schedule, Verdict, shapes};
 
 use super::gather::{Boots, Gathered, Series, Values, gather, pairing, side};
@@ -360,6 +360,22 @@ fn judge(
         }
     }
     used.into_iter().map(|(_, id)| id).collect()
+}
+
+/// The A/A plans of the machines of these plans, in the order of `heads`; none for A/A itself. Those
+/// that started later than all of these plans do not count: what was compared stays as it was.
+pub fn with_floors<'a>(heads: &'a [PlanHead], plans: &[SampledPlan]) -> Vec<&'a PlanHead> {
+    if plans.iter().any(|plan| plan.plan.aa) {
+        return Vec::new();
+    }
+    let environments = plans.iter().flat_map(|plan| &plan.environments);
+    let hosts: BTreeSet<&str> = environments.map(|of| of.hostname.as_str()).collect();
+    let newest = plans.iter().map(|plan| plan.started_unix_ns).max().unwrap_or(0);
+    let counts = |head: &&PlanHead| {
+        let mut machines = head.environments.iter().map(|of| of.hostname.as_str());
+        head.aa && head.started_unix_ns < newest && machines.any(|machine| hosts.contains(machine))
+    };
+    heads.iter().filter(counts).collect()
 }
 
 /// What this machine's own A/A plans resolve, as a ratio's distance from 1.

@@ -17,7 +17,7 @@ mod work;
 use crate::model::{Direction, Params, Unit};
 use crate::stats::{Judged, Shape};
 
-pub use build::{Question, compare, overlap};
+pub use build::{Question, compare, overlap, with_floors};
 pub use metrics::{is_headline, metric_matches};
 pub use power::{MetricPower, Power, Wanted, WorkPower, power};
 pub use select::{Misselected, Selection, select};

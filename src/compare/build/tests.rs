@@ -714,6 +714,29 @@ fn an_aa_plan_of_few_rounds_has_no_floor() {
 }
 
 #[test]
+fn floors_are_of_aa_plans_of_this_machine_that_were_there_already() {
+    let mut elsewhere = aa("a3", 3, 1.05);
+    elsewhere.environments = vec![environment("6.12.0", "small", None)];
+    let plain = |id, at| rounds(plan(id, at, &["default", "batch"]), 0..10, &[1.0, 1.1]);
+    let stored = [
+        aa("a1", 1, 1.05),
+        plain("p2", 2),
+        elsewhere,
+        aa("a4", 4, 1.05),
+        plain("p5", 5),
+        aa("a6", 6, 1.05),
+    ];
+    let heads = heads(&stored);
+    let of = |plans: &[usize]| -> Vec<&str> {
+        let plans: Vec<SampledPlan> = plans.iter().map(|&at| stored[at].clone()).collect();
+        with_floors(&heads, &plans).into_iter().map(|head| head.id.as_str()).collect()
+    };
+    assert_eq!(of(&[1]), ["a1"]);
+    assert_eq!(of(&[1, 4]), ["a4", "a1"], "newest first");
+    assert_eq!(of(&[5]), [""; 0], "A/A itself");
+}
+
+#[test]
 fn the_plans_whose_floors_hold_are_named() {
     let plans = [tens(1.04)];
     let named = |floors: &[SampledPlan], metric: &str| {
