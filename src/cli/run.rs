@@ -306,7 +306,9 @@ fn is_decided(args: &RunArgs, job: &Job, store: &Store, rounds: u32) -> bool {
     let Ok(comparison) = compare_variants(args, store, &job.started) else { return false };
     let cells = || comparison.works.iter().flat_map(|w| &w.sets).flat_map(|s| &s.rows);
     let mut judged = cells().flat_map(|row| &row.cells).filter_map(|cell| cell.judged.as_ref());
-    !judged.any(|judged| matches!(judged.verdict, Verdict::Inconclusive { .. }))
+    // Nothing to judge is nothing decided.
+    comparison.method.family > 0
+        && !judged.any(|judged| matches!(judged.verdict, Verdict::Inconclusive { .. }))
 }
 
 fn compare_variants(

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::{PlanEnd, PlanHead, SampledPlan, SampledRun, Work};
 use crate::stats::{self, Family, Judged, Schedule, Verdict, shapes};
 
-use super::gather::{Boots, Gathered, Series, Values, gather, pairing, side};
+use super::gather::{Boots, Gathered, Series, Values, first_rounds, gather, pairing, side};
 use super::metrics::{is_headline, metric_matches};
 use super::missing::{self, Unknown};
 use super::remarks::{Basis, remarks};
@@ -109,7 +109,8 @@ pub fn compare(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
     let mut tables: Vec<WorkTable> =
         works.iter().map(|work| table_of(work, question, &mut refused, &mut unknown)).collect();
     let looks = looks(plans, pairing);
-    let floors = judge(&mut tables, &works, question, &floors, (pairing, looks));
+    let begins = first_rounds(plans);
+    let floors = judge(&mut tables, &works, question, (&floors, &begins), (pairing, looks));
     missing.extend(unknown.sentences());
     let labels: Vec<String> = question.sides.iter().map(|side| side.label.clone()).collect();
     missing.extend(missing::ratios(&tables, &labels));
@@ -144,14 +145,15 @@ pub fn compare(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
     }
 }
 
-/// Works that all sides have, and the others; why these are not compared goes to `refused`.
+/// Works that the baseline and another side have, and the others; why these are not compared goes
+/// to `refused`.
 fn common<'a>(
     works: Vec<Gathered<'a>>,
     question: &Question,
     refused: &mut Vec<String>,
 ) -> (Vec<Gathered<'a>>, Vec<Gathered<'a>>) {
     let (common, partial): (Vec<_>, Vec<_>) =
-        works.into_iter().partition(|work| work.sides.iter().all(Option::is_some));
+        works.into_iter().partition(|work| has_baseline_and_another(&work.sides));
     for at in 0..partial.len() {
         refused.extend(why_partial(at, &partial, &common, question));
     }
@@ -159,6 +161,12 @@ fn common<'a>(
         common.into_iter().partition(|work| is_unmixed(work, question, refused));
     mixed.extend(partial);
     (common, mixed)
+}
+
+fn has_baseline_and_another<T>(sides: &[Option<T>]) -> bool {
+    sides
+        .split_first()
+        .is_some_and(|(baseline, others)| baseline.is_some() && others.iter().any(Option::is_some))
 }
 
 /// Why the work at this position of `partial` is not compared; `None` where that is told already.
@@ -209,9 +217,10 @@ fn why_partial(
 /// Whether each side has this work of one variant; where not, `refused` says so.
 fn is_unmixed(work: &Gathered, question: &Question, refused: &mut Vec<String>) -> bool {
     let before = refused.len();
-    for (side, values) in question.sides.iter().zip(work.sides.iter().flatten()) {
-        let [first, _, ..] = values.variants.as_slice() else { continue };
-        let mut names: Vec<&str> = values.variants.iter().map(|v| v.name.as_str()).collect();
+    for (side, values) in question.sides.iter().zip(&work.sides) {
+        let variants = values.as_ref().map_or(&[][..], |values| values.variants.as_slice());
+        let [first, _, ..] = variants else { continue };
+        let mut names: Vec<&str> = variants.iter().map(|v| v.name.as_str()).collect();
         names.sort_unstable();
         names.dedup();
         let (name, label) = (work.key.label(), &side.label);
@@ -234,9 +243,9 @@ fn table_of(
 ) -> WorkTable {
     let label = work.key.label();
     let mut sets: Vec<SetTable> = Vec::new();
-    let sides: Vec<_> = work.sides.iter().flatten().collect();
+    let sides: Vec<Option<&Values>> = work.sides.iter().map(Option::as_ref).collect();
     let mut rows: Vec<&Series> = Vec::new();
-    for series in sides.iter().flat_map(|side| &side.series) {
+    for series in sides.iter().flatten().flat_map(|side| &side.series) {
         let known = rows.iter().any(|row| row.is_of(series));
         if !known && question.takes(&label, series) {
             rows.push(series);
@@ -245,10 +254,11 @@ fn table_of(
     for series in rows {
         let (set, metric) = (series.set, series.metric);
         let place = format!("{label}, {set}");
-        let found = sides.iter().map(|side| side.series.iter().find(|own| own.is_of(series)));
+        let found = sides.iter().map(|side| side.as_ref()?.series.iter().find(|s| s.is_of(series)));
         let found: Vec<Option<&Series>> = found.collect();
-        let has_other = |(side, own): (&&Values, &Option<&Series>)| {
-            own.is_none() && side.series.iter().any(|own| (own.set, own.metric) == (set, metric))
+        let has_other = |(side, own): (&Option<&Values>, &Option<&Series>)| {
+            let mut others = side.iter().flat_map(|side| &side.series);
+            own.is_none() && others.any(|own| (own.set, own.metric) == (set, metric))
         };
         if sides.iter().zip(&found).any(has_other) {
             let sentence = format!("{place}, {metric}: its unit or its direction has changed");
@@ -258,12 +268,15 @@ fn table_of(
             continue;
         }
         for ((side, own), selection) in sides.iter().zip(&found).zip(&question.sides) {
+            let Some(side) = side else { continue };
             let known = own.map_or(0, |own| own.values.len());
             unknown.add(&selection.label, &place, metric, (known, side.runs));
         }
-        let cells: Option<Vec<Cell>> =
-            found.iter().map(|own| Some(cell(&(*own)?.values))).collect();
-        let Some(cells) = cells else { continue };
+        if !has_baseline_and_another(&found) {
+            continue;
+        }
+        let cells = found.iter().map(|own| cell(own.map_or(&[], |own| own.values.as_slice())));
+        let cells = cells.collect();
         let (metric, unit, direction) = (metric.to_string(), series.unit, series.direction);
         let row = Row { metric, unit, direction, cells };
         match sets.iter_mut().find(|set| set.name == series.set) {
@@ -321,11 +334,13 @@ fn judge(
     tables: &mut [WorkTable],
     works: &[Gathered],
     question: &Question,
-    floors: &Floors,
+    (floors, begins): (&Floors, &[u32]),
     (pairing, looks): (Pairing, Option<(u32, bool)>),
 ) -> Vec<String> {
     let family = Family::new(question.sides.len() - 1, question.seed);
     let mut used: BTreeSet<(u64, String)> = BTreeSet::new();
+    let rows = tables.iter().flat_map(|work| &work.sets).map(|set| set.rows.len());
+    let verdicts = rows.sum::<usize>() * (question.sides.len() - 1);
     for side in 1..question.sides.len() {
         let (mut comparisons, mut floor_plans) = (Vec::new(), Vec::new());
         for (block, (table, work)) in tables.iter().zip(works).enumerate() {
@@ -334,13 +349,17 @@ fn judge(
             {
                 let (floor, of) = floors.of_metric(work, &set.name, &row.metric).unzip();
                 floor_plans.push(of);
+                let (one, other) = (&row.cells[0].values, &row.cells[side].values);
+                let between = (pairing == Pairing::None)
+                    .then(|| [one, other].map(|values| by_plan(values, begins)))
+                    .and_then(|[one, other]| stats::floor_between([&one, &other], verdicts));
                 comparisons.push(stats::Comparison {
                     block,
-                    baseline: &row.cells[0].values,
-                    variant: &row.cells[side].values,
+                    baseline: one,
+                    variant: other,
                     direction: row.direction,
                     margin: question.margin_of(&table.label, &set.name, &row.metric),
-                    floor: floor.unwrap_or(0.0),
+                    floor: floor.unwrap_or(0.0).max(between.unwrap_or(0.0)),
                     paired: pairing == Pairing::WithinRounds,
                 });
             }
@@ -356,10 +375,20 @@ fn judge(
             if !matches!(judged.verdict, Verdict::Unjudged(_)) {
                 used.extend(floor.map(|plan| (plan.started_unix_ns, plan.id.clone())));
             }
-            row.cells[side].judged = Some(judged);
+            // Of what was not measured, or never happened on both sides, there is no verdict.
+            let is_there = !row.cells[side].values.is_empty();
+            let is_nothing = row.cells[0].is_all_zero() && row.cells[side].is_all_zero();
+            row.cells[side].judged = (is_there && !is_nothing).then_some(judged);
         }
     }
     used.into_iter().map(|(_, id)| id).collect()
+}
+
+/// Values of runs whose rounds are counted through, plan by plan.
+fn by_plan(values: &[(u32, f64)], begins: &[u32]) -> Vec<Vec<f64>> {
+    let plan_of = |round: u32| begins.partition_point(|begin| *begin <= round);
+    let plans = values.chunk_by(|(one, _), (other, _)| plan_of(*one) == plan_of(*other));
+    plans.map(|runs| runs.iter().map(|(_, value)| *value).collect()).collect()
 }
 
 /// The A/A plans of the machines of these plans, in the order of `heads`; none for A/A itself. Those

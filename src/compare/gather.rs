@@ -65,12 +65,7 @@ pub fn pairing(selections: &[Selection]) -> Pairing {
 pub fn gather<'a>(plans: &'a [SampledPlan], selections: &[Selection]) -> Vec<Gathered<'a>> {
     let by_variant = !selections.iter().any(Selection::names_variants);
     let mut works: Vec<Gathered> = Vec::new();
-    let mut first_round = vec![0u32; plans.len()];
-    for (at, plan) in plans.iter().enumerate().skip(1) {
-        first_round[at] = first_round[at - 1] + rounds(&plans[at - 1]);
-        debug_assert!(plan.started_unix_ns >= plans[at - 1].started_unix_ns);
-    }
-    for ((at, plan), first_round) in plans.iter().enumerate().zip(first_round).rev() {
+    for ((at, plan), first_round) in plans.iter().enumerate().zip(first_rounds(plans)).rev() {
         for cell in &plan.cells {
             let variant = by_variant.then_some(&cell.variant);
             let key = WorkKey { plan, cell, variant };
@@ -85,6 +80,18 @@ pub fn gather<'a>(plans: &'a [SampledPlan], selections: &[Selection]) -> Vec<Gat
         }
     }
     works
+}
+
+/// Of each plan, where its rounds begin when those of all are counted through. `plans`: oldest
+/// first.
+pub fn first_rounds(plans: &[SampledPlan]) -> Vec<u32> {
+    debug_assert!(plans.is_sorted_by_key(|plan| plan.started_unix_ns));
+    let before = plans.iter().scan(0, |next, plan| {
+        let first = *next;
+        *next += rounds(plan);
+        Some(first)
+    });
+    before.collect()
 }
 
 fn rounds(plan: &SampledPlan) -> u32 {

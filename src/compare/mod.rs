@@ -132,3 +132,10 @@ pub struct Cell {
     /// What is odd about the values.
     pub shapes: Vec<Shape>,
 }
+
+impl Cell {
+    /// Nothing of it ever happened: on both sides, that is no lack of an answer.
+    pub fn is_all_zero(&self) -> bool {
+        !self.values.is_empty() && self.values.iter().all(|(_, value)| *value == 0.0)
+    }
+}

@@ -1,6 +1,7 @@
 //! Histograms, estimators and intervals. Pure and seeded: data in, numbers out; the same
 //! stored run gives the same answer for ever.
 
+mod between;
 mod estimate;
 mod fairness;
 mod histogram;
@@ -10,6 +11,7 @@ mod simulate;
 mod standard;
 mod verdict;
 
+pub use between::floor_between;
 pub use estimate::{
     Interval, NoRatio, Ratio, cv, harmonic_mean, jain, mean, median, nearest_rank, paired_ratio,
     unpaired_ratio,

@@ -841,3 +841,51 @@ fn nothing_measured_is_nothing_to_compare() {
     assert_eq!((comparison.sides[0].runs, comparison.sides[0].boots), (0, Some(0)));
     assert_eq!(comparison.refused, [""; 0]);
 }
+
+#[test]
+fn a_variant_that_was_not_measured_leaves_the_others_their_verdicts() {
+    let mut three = plan("p1", 1, &["default", "slower", "gone"]);
+    for round in 0..10 {
+        run(&mut three, round, 0, 1.0);
+        run(&mut three, round, 1, 1.1);
+    }
+    let comparison = compared(&[three], &["default", "slower", "gone"]);
+    let (_, row) = rows(&comparison).find(|(_, row)| row.metric == "wakeup_p99").unwrap();
+    assert!(row.cells[1].judged.is_some(), "{row:?}");
+    assert_eq!((row.cells[2].judged, row.cells[2].median), (None, None));
+    assert_eq!(verdict(&comparison, "wakeup_p99"), &Verdict::Worse);
+}
+
+#[test]
+fn what_never_happened_on_both_sides_has_no_verdict_and_is_not_missing() {
+    let mut both = plan("p1", 1, &["default", "batch"]);
+    for round in 0..10 {
+        let wave = 1.0 + f64::from(round % 3) / 1000.0;
+        run_of(&mut both, round, 0, &[("throughput", wave), ("wakeup_p99", 0.0)]);
+        run_of(&mut both, round, 1, &[("throughput", wave), ("wakeup_p99", 0.0)]);
+    }
+    let comparison = compared(&[both], &["default", "batch"]);
+    let (_, row) = rows(&comparison).find(|(_, row)| row.metric == "wakeup_p99").unwrap();
+    assert_eq!(row.cells[1].judged, None);
+    assert_eq!(comparison.missing, Vec::<String>::new());
+}
+
+#[test]
+fn no_difference_is_smaller_than_what_plans_differ_by() {
+    // Ten plans, each 2 % from the last and back, and one that is 3 % off their middle.
+    let plans: Vec<SampledPlan> = (0..11u32)
+        .map(|at| {
+            let own = if at == 10 { 1.03 } else { 0.99 + 0.02 * f64::from(at % 2) };
+            let id = format!("p{at:02}");
+            rounds(plan(&id, u64::from(at) + 1, &["default"]), 0..10, &[own])
+        })
+        .collect();
+    let verdict_of = |sides: &[&str]| *verdict(&compared(&plans, sides), "wakeup_p99");
+    let Verdict::Inconclusive { why: Why::BelowFloor { floor }, .. } =
+        verdict_of(&["until=1970-01-01T00:00:00.000000011", "p10"])
+    else {
+        panic!("{:?}", verdict_of(&["until=1970-01-01T00:00:00.000000011", "p10"]));
+    };
+    assert!((0.03..0.06).contains(&floor), "{floor}");
+    assert_eq!(verdict_of(&["p00", "p10"]), Verdict::Worse, "of two plans nobody knows");
+}

@@ -224,8 +224,8 @@ pub fn why(verdict: &Verdict, method: &Method) -> Option<String> {
             format!("alone it would be SAME; as one of {family} verdicts that may still be chance")
         }
         Verdict::Inconclusive { why: Why::BelowFloor { floor }, .. } => format!(
-            "a difference that is no larger than what equal variants differ by here: an A/A run \
-             resolves {} at best",
+            "a difference that is no larger than what equal runs differ by here, in A/A or from plan \
+             to plan: {}",
             floor_percent(*floor)
         ),
         Verdict::Inconclusive { why: Why::Noise, .. } => {
@@ -553,7 +553,7 @@ mod tests {
             assert_eq!(floor_percent(*floor), *expected);
             let verdict = testing::open(Why::BelowFloor { floor: *floor }, Rounds::Number(9));
             let told = why(&verdict, &testing::ordinary().method).unwrap();
-            assert!(told.ends_with(&format!("an A/A run resolves {expected} at best")), "{told}");
+            assert!(told.ends_with(&format!("plan to plan: {expected}")), "{told}");
         }
     }
 
