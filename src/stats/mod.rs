@@ -22,6 +22,5 @@ pub use shape::{Shape, shapes};
 pub use standard::{StandardInput, StandardWorker, standard_metrics};
 pub use verdict::{
     Comparison, Experiment, Family, Judged, LEVEL, Look, MOST_ROUNDS, Rounds, Schedule, Spread,
-    Unjudged, Verdict, Why, judge, least_rounds, least_runs, replay, rounds_for_same,
-    rounds_needed,
+    Unjudged, Verdict, Why, judge, least_rounds, replay, rounds_for_same, rounds_needed,
 };

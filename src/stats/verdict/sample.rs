@@ -110,16 +110,8 @@ impl Seen<'_> {
 
     /// The least rounds with which any claim is possible, if these are fewer.
     pub(super) fn too_few(&self, alpha: f64, family: &Family) -> Option<u32> {
-        match self {
-            Seen::Paired(logs) => {
-                let least = power::least_rounds(alpha, family.variants);
-                ((logs.len() as u64) < u64::from(least)).then_some(least)
-            }
-            Seen::Sides(sides) => {
-                let can_claim = power::can_claim(sides.map(<[_]>::len), alpha, family.variants);
-                (!can_claim).then(|| power::least_runs(alpha, family.variants))
-            }
-        }
+        let least = power::least_rounds(alpha, family.variants);
+        (self.rounds() < least).then_some(least)
     }
 
     /// What a draw costs.
@@ -128,10 +120,24 @@ impl Seen<'_> {
             Seen::Paired(logs) => logs.len().min(MOST_SIGNS),
             Seen::Sides(sides) => {
                 let (units, _) = labels::units_of(sides.map(<[_]>::len));
-                2 * (units[0] + units[1]) + ADDITIONS_OF_WELCH
+                let pairs = sides[0].len().min(sides[1].len()).min(MOST_SIGNS);
+                2 * (units[0] + units[1]) + ADDITIONS_OF_WELCH + pairs
             }
         }
     }
+}
+
+/// Sides that share no rounds as pairs, as many as the smaller has runs: runs that follow one
+/// another are a group, as near to one size as can be, and stand for their mean. The differences
+/// of variant and baseline, by group.
+pub(super) fn folded([baseline, variant]: [&[(u32, f64)]; 2]) -> Vec<(u32, f64)> {
+    let groups = baseline.len().min(variant.len());
+    let center = |logs: &[(u32, f64)], group: usize| {
+        let (from, to) = (group * logs.len() / groups, (group + 1) * logs.len() / groups);
+        mean(&values(&logs[from..to])).unwrap_or(0.0)
+    };
+    let difference = |group| center(variant, group) - center(baseline, group);
+    (0u32..).zip((0..groups).map(difference)).collect()
 }
 
 fn values(logs: &[(u32, f64)]) -> Vec<f64> {

@@ -2,10 +2,14 @@
 //!
 //! Input: comparisons, looks in turn. Output: a [`Judged`] for each comparison. Pure.
 
+use std::borrow::Cow;
+
+use super::flips::{self, Flips};
+use super::labels::{self, Labels};
 use super::power::{Level, MOST_ROUNDS, Rounds};
-use super::sample::{Logs, Seen};
+use super::sample::{Logs, Seen, folded};
 use super::schedule::{Look, Schedule};
-use super::{Comparison, Family, Judged, Unjudged, Verdict, Why, flips, labels, stepdown};
+use super::{Comparison, Family, Judged, Unjudged, Verdict, Why, stepdown};
 use crate::model::Direction;
 use crate::stats::estimate::{NoRatio, Ratio};
 
@@ -58,7 +62,10 @@ impl<'a> Table<'a> {
         floor <= 0.0 || center_ln.abs() > floor.ln_1p() + TIE_LN
     }
 
-    /// Adjusted p-values by side, of what is seen of each comparison.
+    /// Adjusted p-values by side, of what is seen of each comparison. Of sides that share no
+    /// rounds: the larger of what permuted labels and flipped signs of folded pairs say. Labels
+    /// are exact where runs are exchangeable, flips where noise is symmetric, however much more
+    /// one side scatters.
     fn adjusted(
         &self,
         seen: &[Option<Seen>],
@@ -66,24 +73,39 @@ impl<'a> Table<'a> {
         draws: u32,
         seed: u64,
     ) -> [Vec<Option<f64>>; 3] {
-        let with = |at: usize| (self.comparisons[at].block, self.margin_ln(at));
-        if self.is_paired {
-            let series = seen.iter().enumerate().map(|(at, seen)| {
-                let logs = if let Some(Seen::Paired(logs)) = seen { *logs } else { &[] };
-                let (block, margin_ln) = with(at);
-                flips::Series { block, logs, margin_ln }
-            });
-            let series: Vec<flips::Series> = series.collect();
-            return stepdown::adjusted(flips::Flips::new(&series, draws, seed), tested);
-        }
-        let series = seen.iter().enumerate().map(|(at, seen)| {
-            let logs = if let Some(Seen::Sides(logs)) = seen { *logs } else { [&[][..]; 2] };
-            let (block, margin_ln) = with(at);
-            labels::Series { block, logs, margin_ln }
+        let differences = seen.iter().map(|seen| match seen {
+            Some(Seen::Paired(logs)) => Cow::Borrowed(*logs),
+            Some(Seen::Sides(sides)) => Cow::Owned(folded(*sides)),
+            None => Cow::Borrowed(&[][..]),
         });
-        let series: Vec<labels::Series> = series.collect();
-        stepdown::adjusted(labels::Labels::new(&series, draws, seed), tested)
+        let differences: Vec<Cow<[(u32, f64)]>> = differences.collect();
+        let pairs = differences.iter().enumerate().map(|(at, logs)| {
+            let block = self.comparisons[at].block;
+            flips::Series { block, logs, margin_ln: self.margin_ln(at) }
+        });
+        let pairs: Vec<flips::Series> = pairs.collect();
+        let flipped = stepdown::adjusted(Flips::new(&pairs, draws, seed), tested);
+        if self.is_paired {
+            return flipped;
+        }
+        let sides = seen.iter().enumerate().map(|(at, seen)| {
+            let logs = if let Some(Seen::Sides(logs)) = seen { *logs } else { [&[][..]; 2] };
+            let block = self.comparisons[at].block;
+            labels::Series { block, logs, margin_ln: self.margin_ln(at) }
+        });
+        let sides: Vec<labels::Series> = sides.collect();
+        let permuted = stepdown::adjusted(Labels::new(&sides, draws, seed), tested);
+        larger(flipped, permuted)
     }
+}
+
+/// Of each side and comparison; what is tested is so in both.
+fn larger(one: [Vec<Option<f64>>; 3], other: [Vec<Option<f64>>; 3]) -> [Vec<Option<f64>>; 3] {
+    let mut larger = one;
+    for (one, other) in larger.iter_mut().flatten().zip(other.iter().flatten()) {
+        *one = one.zip(*other).map(|(one, other)| one.max(other));
+    }
+    larger
 }
 
 /// Of each side and comparison whether it is rejected, of each comparison what was decided.
@@ -166,7 +188,7 @@ impl State {
         let is_open =
             |at: &usize| self.decided[*at].is_none() && table.judged(*at, rounds_done).is_some();
         let open = (0..count).filter(is_open).count();
-        let told = Told { table, family, looks, levels: levels(family, looks, open, table) };
+        let told = Told { table, family, looks, levels: levels(family, looks, open) };
         let one = |at: usize| {
             let seen = table.seen(at, rounds_done);
             let ratio = seen.and_then(|seen| seen.ratio().ok_or(NoRatio::NoPairs));
@@ -254,15 +276,9 @@ impl Told<'_> {
 
 /// When a table could be decided, at the level that is left to one of its `open` comparisons:
 /// after any number of rounds, or at the looks of a schedule.
-fn levels(
-    family: &Family,
-    looks: Option<(Schedule, u32)>,
-    open: usize,
-    table: &Table,
-) -> Vec<Level> {
+fn levels(family: &Family, looks: Option<(Schedule, u32)>, open: usize) -> Vec<Level> {
     let tests = open.max(1) * family.variants.max(1);
-    let level =
-        |rounds, share: f64| Level::new(rounds, family.alpha * share, tests, table.is_paired);
+    let level = |rounds, share: f64| Level::new(rounds, family.alpha * share, tests);
     match looks {
         None => (1..=MOST_ROUNDS).map(|rounds| level(rounds, 1.0)).collect(),
         Some((schedule, _)) => schedule
