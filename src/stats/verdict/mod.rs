@@ -113,7 +113,8 @@ pub enum Unjudged {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judged {
-    /// From all rounds, with the interval of this comparison alone.
+    /// From all rounds, with the interval of this comparison alone. None where a round came later
+    /// than the verdict whose value has no logarithm; the verdict stays.
     pub ratio: Result<Ratio, NoRatio>,
     pub verdict: Verdict,
     /// Adjusted for the whole table and all variants; to be held against alpha, or against

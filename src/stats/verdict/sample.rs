@@ -14,8 +14,15 @@ use crate::stats::estimate::{
 /// Additions that the statistics of one comparison are worth, where labels are permuted.
 const ADDITIONS_OF_WELCH: usize = 100;
 
+/// Of the rounds before the first that has a value without a logarithm.
+pub(super) struct Logs {
+    of: Of,
+    /// That round, and why it is refused.
+    refused: Option<(u32, NoRatio)>,
+}
+
 /// In order of rounds.
-pub(super) enum Logs {
+enum Of {
     Paired(Vec<(u32, f64)>),
     Sides([Vec<(u32, f64)>; 2]),
 }
@@ -29,32 +36,55 @@ pub(super) enum Seen<'a> {
 }
 
 impl Logs {
-    pub(super) fn new(one: &Comparison, is_paired: bool) -> Result<Logs, NoRatio> {
-        let sorted = |mut logs: Vec<(u32, f64)>| {
-            logs.sort_unstable_by_key(|(round, _)| *round);
-            logs
-        };
+    pub(super) fn new(one: &Comparison, is_paired: bool) -> Logs {
         if is_paired {
-            return Ok(Logs::Paired(sorted(log_ratios(one.baseline, one.variant)?)));
+            let (logs, refused) =
+                up_to_refused(one.variant, |variant| log_ratios(one.baseline, variant));
+            return Logs { of: Of::Paired(logs), refused };
         }
-        Ok(Logs::Sides([sorted(logs_of(one.baseline)?), sorted(logs_of(one.variant)?)]))
+        let [(baseline, below), (variant, above)] =
+            [one.baseline, one.variant].map(|side| up_to_refused(side, logs_of));
+        let refused = below.into_iter().chain(above).min_by_key(|(round, _)| *round);
+        Logs { of: Of::Sides([baseline, variant]), refused }
     }
 
-    /// Of rounds below `rounds`; an error where a side has none.
+    /// Of rounds below `rounds`; an error where a side has none, or one that is refused. What
+    /// comes later changes nothing: a look sees the same for ever.
     pub(super) fn before(&self, rounds: u32) -> Result<Seen<'_>, NoRatio> {
         fn cut(logs: &[(u32, f64)], rounds: u32) -> &[(u32, f64)] {
             &logs[..logs.partition_point(|(round, _)| *round < rounds)]
         }
-        match self {
-            Logs::Paired(logs) => match cut(logs, rounds) {
+        if let Some((_, why)) = self.refused.filter(|(round, _)| *round < rounds) {
+            return Err(why);
+        }
+        match &self.of {
+            Of::Paired(logs) => match cut(logs, rounds) {
                 [] => Err(NoRatio::NoPairs),
                 seen => Ok(Seen::Paired(seen)),
             },
-            Logs::Sides(sides) => match sides.each_ref().map(|logs| cut(logs, rounds)) {
+            Of::Sides(sides) => match sides.each_ref().map(|logs| cut(logs, rounds)) {
                 [[], _] | [_, []] => Err(NoRatio::NoRuns),
                 seen => Ok(Seen::Sides(seen)),
             },
         }
+    }
+}
+
+/// Logarithms of `values` in order of rounds, up to the first round that is refused, and that.
+fn up_to_refused(
+    values: &[(u32, f64)],
+    logs: impl Fn(&[(u32, f64)]) -> Result<Vec<(u32, f64)>, NoRatio>,
+) -> (Vec<(u32, f64)>, Option<(u32, NoRatio)>) {
+    let mut values = values.to_vec();
+    values.sort_unstable_by_key(|(round, _)| *round);
+    match logs(&values) {
+        Ok(all) => (all, None),
+        Err(why @ NoRatio::NotPositive { round, .. }) => {
+            let before = values.partition_point(|(other, _)| *other < round);
+            // No value is left, or none of both: a look says so by itself.
+            (logs(&values[..before]).unwrap_or_default(), Some((round, why)))
+        }
+        Err(_) => (Vec::new(), None),
     }
 }
 

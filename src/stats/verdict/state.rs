@@ -30,7 +30,7 @@ const TIE_LN: f64 = 1e-12;
 /// Comparisons with their logarithms, by round.
 pub(super) struct Table<'a> {
     comparisons: &'a [Comparison<'a>],
-    logs: Vec<Result<Logs, NoRatio>>,
+    logs: Vec<Logs>,
     is_paired: bool,
 }
 
@@ -43,7 +43,7 @@ impl<'a> Table<'a> {
 
     /// What there is of rounds below `rounds`.
     fn seen(&self, at: usize, rounds: u32) -> Result<Seen<'_>, NoRatio> {
-        self.logs[at].as_ref().map_err(|why| *why)?.before(rounds)
+        self.logs[at].before(rounds)
     }
 
     /// As [`Table::seen`]; none where there is nothing to judge.

@@ -268,6 +268,58 @@ fn rounds_that_came_later_change_no_look() {
 }
 
 #[test]
+fn a_value_without_a_logarithm_undoes_no_look_before_it() {
+    let baseline = side(vec![100.0; 20]);
+    let mut random = Random::new(3);
+    let mut noisy = |shift: f64| side((0..20).map(|_| 100.0 * (shift + random.normal()).exp()));
+    let others = [noisy(0.0), noisy(1.2), noisy(2.0)];
+    for (bad, paired) in [(0.0, true), (f64::NAN, true), (-1.0, false), (f64::INFINITY, false)] {
+        let mut broken = side(vec![110.0; 20]);
+        broken[15].1 = bad;
+        let table = |broken: &[(u32, f64)], rounds, has_ended| {
+            let mut table = vec![comparison(0, &baseline, broken)];
+            table.extend((1..).zip(&others).map(|(at, one)| comparison(at, &baseline, one)));
+            table.iter_mut().for_each(|one| one.paired = paired);
+            replay(&table, &family(1), Schedule::default(), rounds, has_ended)
+        };
+        // Up to round 14, and at the look at 13, all is as if the value had never come.
+        for rounds in [8, 10, 13, 15] {
+            let never = table(&broken[..15], rounds, false);
+            assert_eq!(table(&broken, rounds, false), never, "{bad} {rounds}");
+        }
+        let (then, later) = (table(&broken, 15, false), table(&broken, 20, true));
+        assert_eq!((then[0].verdict, later[0].verdict), (Verdict::Better, Verdict::Better));
+        assert_eq!(then[0].decided_at, later[0].decided_at);
+        let Err(NoRatio::NotPositive { round: 15, .. }) = later[0].ratio else {
+            panic!("{bad}: {:?}", later[0]);
+        };
+        // Not decided when it comes: refused.
+        broken.iter_mut().for_each(|(round, value)| {
+            *value *= if round.is_multiple_of(2) { 1.0 } else { 0.8 };
+        });
+        let refused = table(&broken, 20, true)[0].verdict;
+        let Verdict::Unjudged(Unjudged::NoRatio(NoRatio::NotPositive { round: 15, .. })) = refused
+        else {
+            panic!("{bad}: {refused:?}");
+        };
+    }
+}
+
+#[test]
+fn the_first_round_that_is_refused_is_told_in_whatever_order_they_come() {
+    let baseline = side(vec![100.0; 10]);
+    let mut variant = side(vec![100.0; 10]);
+    (variant[3].1, variant[7].1) = (0.0, -1.0);
+    variant.reverse();
+    for paired in [true, false] {
+        let one = Comparison { paired, ..comparison(0, &baseline, &variant) };
+        let first = NoRatio::NotPositive { round: 3, value: 0.0 };
+        let got = judge(&[one], &family(1))[0].verdict;
+        assert_eq!(got, Verdict::Unjudged(Unjudged::NoRatio(first)), "{paired}");
+    }
+}
+
+#[test]
 fn swapped_sides_swap_verdicts_and_order_does_not_matter() {
     let table = experiment(&Setting::moved(12, 6, 3, 1.08), 2, &mut Random::new(4));
     let there = judge(&comparisons(&table), &family(1));
