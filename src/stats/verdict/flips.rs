@@ -119,6 +119,10 @@ impl Scheme for Flips {
     fn p_value(&self, reached: u64) -> f64 {
         self.draws.p_value(reached)
     }
+
+    fn stop(&mut self) {
+        self.draws.stop();
+    }
 }
 
 impl Block {

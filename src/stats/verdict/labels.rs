@@ -184,6 +184,10 @@ impl Scheme for Labels {
     fn p_value(&self, reached: u64) -> f64 {
         self.draws.p_value(reached)
     }
+
+    fn stop(&mut self) {
+        self.draws.stop();
+    }
 }
 
 impl Block {

@@ -9,6 +9,7 @@ use super::labels::{self, Labels};
 use super::power::{Level, MOST_ROUNDS, Rounds};
 use super::sample::{Logs, Seen, folded};
 use super::schedule::{Look, Schedule};
+use super::stepdown::Limit;
 use super::{Comparison, Family, Judged, Unjudged, Verdict, Why, stepdown};
 use crate::model::Direction;
 use crate::stats::estimate::{NoRatio, Ratio};
@@ -32,13 +33,15 @@ pub(super) struct Table<'a> {
     comparisons: &'a [Comparison<'a>],
     logs: Vec<Logs>,
     is_paired: bool,
+    /// Whether draws end where nothing can be rejected any more; it changes no verdict.
+    pub(super) ends_early: bool,
 }
 
 impl<'a> Table<'a> {
     pub(super) fn new(comparisons: &'a [Comparison<'a>]) -> Table<'a> {
         let is_paired = comparisons.iter().all(|one| one.paired);
         let logs = comparisons.iter().map(|one| Logs::new(one, is_paired)).collect();
-        Table { comparisons, logs, is_paired }
+        Table { comparisons, logs, is_paired, ends_early: true }
     }
 
     /// What there is of rounds below `rounds`.
@@ -70,9 +73,9 @@ impl<'a> Table<'a> {
         &self,
         seen: &[Option<Seen>],
         tested: [&[bool]; 3],
-        draws: u32,
-        seed: u64,
+        draws: &DrawsOfLook,
     ) -> [Vec<Option<f64>>; 3] {
+        let DrawsOfLook { most, seed, limit } = draws;
         let differences = seen.iter().map(|seen| match seen {
             Some(Seen::Paired(logs)) => Cow::Borrowed(*logs),
             Some(Seen::Sides(sides)) => Cow::Owned(folded(*sides)),
@@ -84,7 +87,7 @@ impl<'a> Table<'a> {
             flips::Series { block, logs, margin_ln: self.margin_ln(at) }
         });
         let pairs: Vec<flips::Series> = pairs.collect();
-        let flipped = stepdown::adjusted(Flips::new(&pairs, draws, seed), tested);
+        let flipped = stepdown::adjusted(Flips::new(&pairs, *most, *seed), tested, limit);
         if self.is_paired {
             return flipped;
         }
@@ -94,7 +97,7 @@ impl<'a> Table<'a> {
             labels::Series { block, logs, margin_ln: self.margin_ln(at) }
         });
         let sides: Vec<labels::Series> = sides.collect();
-        let permuted = stepdown::adjusted(Labels::new(&sides, draws, seed), tested);
+        let permuted = stepdown::adjusted(Labels::new(&sides, *most, *seed), tested, limit);
         larger(flipped, permuted)
     }
 }
@@ -106,6 +109,26 @@ fn larger(one: [Vec<Option<f64>>; 3], other: [Vec<Option<f64>>; 3]) -> [Vec<Opti
         *one = one.zip(*other).map(|(one, other)| one.max(other));
     }
     larger
+}
+
+/// How many patterns of labels a look draws, and what for.
+struct DrawsOfLook {
+    most: u32,
+    seed: u64,
+    limit: Limit,
+}
+
+impl DrawsOfLook {
+    fn new(seen: &[Option<Seen>], family: &Family, alpha: f64, ends_early: bool) -> DrawsOfLook {
+        let variants = family.variants.max(1) as f64;
+        let additions: usize = seen.iter().flatten().map(Seen::additions).sum();
+        let usual = f64::from(family.draws).min(MOST_ADDITIONS / additions.max(1) as f64);
+        let most = usual.max(DRAWS_PER_CLAIM * variants / alpha).min(MOST_DRAWS) as u32;
+        // Each side of SAME has half of alpha; told doubled, so that all are held against alpha.
+        let times = [variants, 2.0 * variants, 2.0 * variants];
+        let least_draws = if ends_early { usual as u64 } else { u64::MAX };
+        DrawsOfLook { most, seed: family.seed, limit: Limit { alpha, times, least_draws } }
+    }
 }
 
 /// Of each side and comparison whether it is rejected, of each comparison what was decided.
@@ -138,19 +161,14 @@ impl State {
             let open = rejected.iter().zip(&seen).map(|(done, one)| !done && one.is_some());
             open.collect::<Vec<bool>>()
         });
-        let variants = family.variants.max(1) as f64;
-        let additions: usize = seen.iter().flatten().map(Seen::additions).sum();
-        let draws = f64::from(family.draws).min(MOST_ADDITIONS / additions.max(1) as f64);
-        let draws = draws.max(DRAWS_PER_CLAIM * variants / alpha).min(MOST_DRAWS) as u32;
+        let draws = DrawsOfLook::new(&seen, family, alpha, table.ends_early);
         let tested = tested.each_ref().map(Vec::as_slice);
-        let p_values = table.adjusted(&seen, tested, draws, family.seed);
-        // Each side of SAME has half of alpha; told doubled, so that all are held against alpha.
-        for (side, times) in [variants, 2.0 * variants, 2.0 * variants].into_iter().enumerate() {
-            for (at, p_value) in p_values[side].iter().enumerate() {
+        let p_values = table.adjusted(&seen, tested, &draws);
+        for (side, p_values) in p_values.into_iter().enumerate() {
+            for (at, p_value) in p_values.into_iter().enumerate() {
                 let Some(p_value) = p_value else { continue };
-                let p_value = (p_value * times).min(1.0);
-                self.p_values[side][at] = Some(p_value);
-                self.rejected[side][at] = p_value <= alpha;
+                self.p_values[side][at] = Some(draws.limit.told(side, p_value));
+                self.rejected[side][at] = draws.limit.rejects(side, p_value);
             }
         }
         for (at, seen) in seen.into_iter().enumerate() {

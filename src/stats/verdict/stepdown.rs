@@ -56,20 +56,66 @@ pub(super) trait Scheme {
     fn draw(&mut self) -> Option<usize>;
     /// The statistic of a comparison in each lane; a large one speaks against the side.
     fn statistic(&self, at: usize, side: Side, values: &mut Lanes);
+    /// As all draws make it, if no other reaches it.
     fn p_value(&self, reached: u64) -> f64;
+    /// Draws no more: p-values are those of what was drawn. Nothing where patterns are enumerated.
+    fn stop(&mut self);
+}
+
+/// What a p-value is held against, and when draws may end before their number.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limit {
+    pub alpha: f64,
+    /// By side: what a p-value is multiplied by.
+    pub times: [f64; 3],
+    /// No fewer draws than these, so that p-values do not become coarse.
+    pub least_draws: u64,
+}
+
+impl Limit {
+    /// All draws: nothing could be rejected, and nobody asks.
+    #[cfg(test)]
+    pub(super) const NONE: Limit = Limit { alpha: 0.0, times: [1.0; 3], least_draws: u64::MAX };
+
+    /// As told: in multiples that make all sides comparable.
+    pub(super) fn told(&self, side: usize, p_value: f64) -> f64 {
+        (p_value * self.times[side]).min(1.0)
+    }
+
+    pub(super) fn rejects(&self, side: usize, p_value: f64) -> bool {
+        self.told(side, p_value) <= self.alpha
+    }
 }
 
 /// Adjusted p-values, by side and then by comparison; `None` where `tested` says no. A family is
 /// what is tested on one side.
-pub(super) fn adjusted<S: Scheme>(mut scheme: S, tested: [&[bool]; 3]) -> [Vec<Option<f64>>; 3] {
+///
+/// Draws end early where no further one can change what is rejected: where on no side even the
+/// most significant test would be, if none of the draws to come reached it. Its p-value from
+/// fewer draws is then above the limit as well (it is as valid: Besag and Clifford, "Sequential
+/// Monte Carlo p-values", Biometrika 78, 1991).
+pub(super) fn adjusted<S: Scheme>(
+    mut scheme: S,
+    tested: [&[bool]; 3],
+    limit: &Limit,
+) -> [Vec<Option<f64>>; 3] {
     scheme.observe();
     let mut families = [0, 1, 2].map(|side| {
         let members = (0..tested[side].len()).filter(|&at| tested[side][at]);
         Family::new(&scheme, SIDES[side], members)
     });
+    let mut done = 0;
     while let Some(lanes) = scheme.draw() {
         for family in &mut families {
             family.count(&scheme, lanes);
+        }
+        done += lanes as u64;
+        let may_reject = |(side, family): (usize, &Family)| {
+            let first = family.members.last();
+            first.is_some_and(|one| limit.rejects(side, scheme.p_value(one.reached)))
+        };
+        if done >= limit.least_draws && !families.iter().enumerate().any(may_reject) {
+            scheme.stop();
         }
     }
     [0, 1, 2].map(|side| families[side].p_values(tested[side].len(), &scheme))
@@ -153,6 +199,13 @@ impl Draws {
     /// Where patterns are drawn: a random word.
     pub(super) fn word(&mut self) -> Option<u64> {
         self.rng.as_mut().map(Rng::next_u64)
+    }
+
+    /// What is drawn is all there will be.
+    pub(super) fn stop(&mut self) {
+        if self.rng.is_some() {
+            self.total = self.done;
+        }
     }
 
     /// Enumerated patterns hold the one that was measured; among drawn ones it is added, which

@@ -4,7 +4,8 @@
 use super::flips::{Flips, MOST_SIGNS, Series};
 use super::labels::{self, Labels, MOST_UNITS};
 use super::sample::folded;
-use super::stepdown::{SIDES, Side, adjusted};
+use super::state::{State, Table};
+use super::stepdown::{Limit, SIDES, Side, adjusted};
 use super::*;
 use crate::stats::simulate::{Noise, Random, Setting, Simulated, experiment};
 
@@ -42,7 +43,7 @@ fn family(seed: u64) -> Family {
 /// The adjusted p-values of one side.
 fn p_values(series: &[Series], side: usize) -> Vec<f64> {
     let all = vec![true; series.len()];
-    let p_values = adjusted(Flips::new(series, 4_000, 1), [&all, &all, &all]);
+    let p_values = adjusted(Flips::new(series, 4_000, 1), [&all, &all, &all], &Limit::NONE);
     p_values[side].iter().map(|p_value| p_value.unwrap()).collect()
 }
 
@@ -320,6 +321,87 @@ fn the_first_round_that_is_refused_is_told_in_whatever_order_they_come() {
 }
 
 #[test]
+fn draws_that_end_early_change_no_decision() {
+    let looks = Schedule::default();
+    let mut seen = [0; 3];
+    for seed in 0..12 {
+        let paired = seed % 2 == 0;
+        // Some are decided at once, some late, some never.
+        let effect = [1.0, 1.01, 1.02, 1.04][seed as usize % 4];
+        let setting = Setting { drift: 0.0, cv: 0.01, ..Setting::moved(49, 4, 2, effect) };
+        let table = experiment(&setting, 2, &mut Random::new(seed));
+        let mut all = comparisons(&table);
+        all.iter_mut().for_each(|one| one.paired = paired);
+        let mut whole = Table::new(&all);
+        whole.ends_early = false;
+        let mut state = State::new(all.len());
+        looks.looks_at(49, true).into_iter().for_each(|look| {
+            state.look(&whole, &family(seed), look);
+        });
+        let whole = state.tell(&whole, &family(seed), Some((looks, 49)));
+        let early = replay(&all, &family(seed), looks, 49, true);
+        for (whole, early) in whole.iter().zip(&early) {
+            assert_eq!((whole.verdict, whole.decided_at), (early.verdict, early.decided_at));
+            assert_eq!(whole.ratio, early.ratio);
+            seen[0] += usize::from(whole.decided_at == Some(8));
+            seen[1] += usize::from(whole.decided_at > Some(8));
+            seen[2] += usize::from(whole.p_difference != early.p_difference);
+        }
+    }
+    assert!(seen.iter().all(|count| *count > 2), "{seen:?}");
+}
+
+#[test]
+fn a_difference_that_a_late_look_sees_first_is_found_by_it() {
+    // The variant's metric is there from round 64 on: 19 rounds at the tenth look, more patterns
+    // than are gone through, and a share of alpha that 199 draws could not reach.
+    let baseline = side(vec![100.0; 83]);
+    let variant: Values = (64..83).map(|round| (round, 110.0)).collect();
+    for paired in [true, false] {
+        let one = Comparison { paired, ..comparison(0, &baseline, &variant) };
+        let judged = replay(&[one], &family(1), Schedule::default(), 83, false)[0];
+        assert_eq!((judged.verdict, judged.decided_at), (Verdict::Better, Some(83)), "{paired}");
+        let p_value = judged.p_difference.unwrap();
+        assert!(p_value > 0.0 && p_value <= LEVEL / 110.0, "{paired}: {p_value}");
+    }
+}
+
+#[test]
+fn a_drawn_p_value_counts_what_was_measured() {
+    let logs = side((0..30).map(|round| 1.0 + f64::from(round) / 100.0));
+    let below = side((0..30).map(|round| f64::from(round) / 100.0));
+    // None of so few draws is as extreme as 30 rounds that all rise.
+    let all = vec![true];
+    let tested = [&all[..]; 3];
+    for draws in [99, 1_000] {
+        let least = Some(1.0 / (f64::from(draws) + 1.0));
+        let flipped = adjusted(Flips::new(&[one(0, &logs)], draws, 1), tested, &Limit::NONE);
+        assert_eq!(flipped[0][0], least);
+        let labels = Labels::new(&[two(0, &below, &logs)], draws, 1);
+        assert_eq!(adjusted(labels, tested, &Limit::NONE)[0][0], least);
+    }
+}
+
+#[test]
+fn a_larger_table_needs_more_rounds() {
+    let setting = Setting { drift: 0.0, cv: 0.1, ..Setting::moved(8, 40, 1, 1.04) };
+    let table = experiment(&setting, 2, &mut Random::new(1));
+    let rounds = |count: usize, variants: usize, paired: bool| {
+        let mut all = comparisons(&table);
+        all.truncate(count);
+        all.iter_mut().for_each(|one| one.paired = paired);
+        match judge(&all, &Family::new(variants, 1))[0].verdict {
+            Verdict::Inconclusive { rounds: Rounds::Number(rounds), .. } => rounds,
+            other => panic!("{count} {variants}: {other:?}"),
+        }
+    };
+    for paired in [true, false] {
+        let needed = [(1, 1), (5, 1), (40, 1), (40, 3)].map(|(n, v)| rounds(n, v, paired));
+        assert!(needed.is_sorted_by(|few, more| few < more), "{needed:?}");
+    }
+}
+
+#[test]
 fn swapped_sides_swap_verdicts_and_order_does_not_matter() {
     let table = experiment(&Setting::moved(12, 6, 3, 1.08), 2, &mut Random::new(4));
     let there = judge(&comparisons(&table), &family(1));
@@ -390,7 +472,7 @@ fn two<'a>(
 
 fn p_values_apart(series: &[labels::Series], side: usize, draws: u32) -> Vec<f64> {
     let all = vec![true; series.len()];
-    let p_values = adjusted(Labels::new(series, draws, 1), [&all, &all, &all]);
+    let p_values = adjusted(Labels::new(series, draws, 1), [&all, &all, &all], &Limit::NONE);
     p_values[side].iter().map(|p_value| p_value.unwrap()).collect()
 }
 
