@@ -8,6 +8,7 @@ use std::f64::consts::SQRT_2;
 use statrs::distribution::{ContinuousCDF, Normal};
 
 use super::estimate::{deviation, mean, median};
+use super::histogram::{bucket_of, bucket_range};
 
 /// Of a longer series so many are looked at for modes and a trend.
 const MOST_VALUES: usize = 400;
@@ -16,6 +17,14 @@ const LEAST_VALUES: usize = 8;
 /// A mode holds at least this part of the values, and at least [`LEAST_OF_MODE`].
 const LEAST_PART_OF_MODE: f64 = 0.2;
 const LEAST_OF_MODE: usize = 3;
+/// Modes that lie closer together are none, and a round that is no further from the others is not
+/// apart: the margin of a verdict, by which nobody minds.
+const LEAST_DISTANCE: f64 = 0.02;
+/// So many buckets of a histogram neither: little noise that falls into few of them looks like
+/// places of its own.
+const LEAST_BUCKETS: f64 = 3.5;
+/// From here on a bucket is less than 1 % wide.
+const FINE_FROM: f64 = 128.0;
 /// A trend is named below this p-value.
 const TREND_P: f64 = 0.01;
 /// Up to so many values without ties the distribution of Kendall's tau is reckoned exactly.
@@ -72,13 +81,28 @@ fn two_modes(logs: &[(u32, f64)]) -> Option<Shape> {
         .min_by(|a, b| within(&sorted, *a).total_cmp(&within(&sorted, *b)))?;
     let separation = separation(&sorted, split)?;
     let (low, high) = sorted.split_at(split);
-    (separation > least_separation(count)).then_some(Shape::TwoModes {
+    let is_far = is_far_apart(&sorted, mean(low)?, mean(high)?);
+    (is_far && separation > least_separation(count)).then_some(Shape::TwoModes {
         low: mean(low)?.exp(),
         high: mean(high)?.exp(),
         in_high: high.len(),
         of: count,
         separation,
     })
+}
+
+/// Whether two places are worth telling apart: by more than the margin, and by more than a few
+/// buckets of a histogram, which the values may be from. Nobody says so here; below
+/// [`FINE_FROM`], where buckets are wide for the value, it is believed of whole numbers only.
+fn is_far_apart(logs: &[f64], one: f64, other: f64) -> bool {
+    let (low, high) = (one.min(other), one.max(other));
+    // What comes back from a logarithm is whole but for rounding.
+    let is_whole = |value: f64| (value - value.round()).abs() < 1e-9 * value;
+    let may_be_bucketed = high.exp() >= FINE_FROM || logs.iter().all(|log| is_whole(log.exp()));
+    let (first, last) = bucket_range(bucket_of(high.exp() as u64));
+    let bucket = if may_be_bucketed { (last - first) as f64 + 1.0 } else { 0.0 };
+    let is_beyond_buckets = high.exp() - low.exp() > LEAST_BUCKETS * bucket;
+    is_beyond_buckets && high - low > LEAST_DISTANCE.ln_1p()
 }
 
 /// The sum of squares within the two parts.
@@ -181,7 +205,8 @@ fn one_apart(logs: &[(u32, f64)]) -> Option<Shape> {
     let far = least_deviations(logs.len()) * spread;
     let mut apart = logs.iter().filter(|(_, log)| (log - middle).abs() > far);
     let (round, log) = apart.next()?;
-    apart.next().is_none().then_some(Shape::OneApart {
+    let is_alone = apart.next().is_none();
+    (is_alone && is_far_apart(&all, middle, *log)).then_some(Shape::OneApart {
         round: *round,
         value: log.exp(),
         median: middle.exp(),
@@ -232,8 +257,18 @@ mod tests {
             (with(|at, noise| 100.0 + noise + 50.0 * f64::from(at == 4 || at == 5)), &[]),
             (with(|at, noise| noise + 50.0 * f64::from(at == 4) - 1.0), &[]),
             (with(|_, _| 100.0), &[]),
-            (with(|at, _| 100.0 + f64::from(at == 4)), &["apart"]),
-            (with(|at, _| 100.0 + f64::from(at % 2 == 0)), &["modes"]),
+            (with(|at, _| 100.0 + 4.0 * f64::from(at == 4)), &["apart"]),
+            (with(|at, _| 100.0 + 4.0 * f64::from(at % 2 == 0)), &["modes"]),
+            // Within the margin, of values in no buckets; and within a few buckets.
+            (with(|at, _| 100.3 + 1.9 * f64::from(at == 4)), &[]),
+            (with(|at, _| 100.3 + 1.9 * f64::from(at % 2 == 0)), &[]),
+            (with(|at, _| 100.3 + 2.1 * f64::from(at == 4)), &["apart"]),
+            (with(|at, _| 100.3 + 2.1 * f64::from(at % 2 == 0)), &["modes"]),
+            (with(|at, _| 20.0 + 3.0 * f64::from(at == 4)), &[]),
+            (with(|at, _| 20.0 + 3.0 * f64::from(at % 2 == 0)), &[]),
+            // Wider ones, of 8 ns from 1,024 on.
+            (with(|at, _| 1_027.5 + 24.0 * f64::from(at == 4)), &[]),
+            (with(|at, _| 1_027.5 + 32.0 * f64::from(at == 4)), &["apart"]),
             (series(vec![1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6]), &[]),
         ];
         for (values, expected) in cases {
@@ -290,7 +325,7 @@ mod tests {
             ] {
                 let mut found = [0; 3];
                 for _ in 0..1000 {
-                    let values = series((0..count).map(|_| (0.02 * random.noise(noise)).exp()));
+                    let values = series((0..count).map(|_| (0.2 * random.noise(noise)).exp()));
                     for shape in shapes(&values) {
                         found[match shape {
                             Shape::TwoModes { .. } => 0,
@@ -301,6 +336,32 @@ mod tests {
                 }
                 let is_seldom = found.iter().zip(most).all(|(found, most)| *found <= most);
                 assert!(is_seldom, "{noise:?} {count}: {found:?} of 1000");
+            }
+        }
+    }
+
+    #[test]
+    fn little_noise_in_buckets_has_no_modes_and_nothing_apart() {
+        let mut random = Random::new(9);
+        // Of whole ns below 128, of less than 1 % above, of 12 % beyond 4.3 s.
+        for center in [20.0f64, 50.0, 200.0, 1e6, 6e9] {
+            let width = |at: f64| {
+                let (first, last) = bucket_range(bucket_of(at as u64));
+                (last - first + 1) as f64
+            };
+            for noise in [0.1, 0.2, 0.3, 0.5] {
+                let mut found = 0;
+                for _ in 0..300 {
+                    let place = random.uniform();
+                    let values = (0..20).map(|_| {
+                        let at = center + (place + noise * random.normal()) * width(center);
+                        let (first, last) = bucket_range(bucket_of(at as u64));
+                        (first + last) as f64 / 2.0
+                    });
+                    let is_trend = |shape: &Shape| matches!(shape, Shape::Trend { .. });
+                    found += usize::from(shapes(&series(values)).iter().any(|one| !is_trend(one)));
+                }
+                assert!(found <= 6, "{center} {noise}: {found} of 300");
             }
         }
     }
