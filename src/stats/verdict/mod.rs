@@ -117,13 +117,29 @@ pub struct Judged {
     /// than the verdict whose value has no logarithm; the verdict stays.
     pub ratio: Result<Ratio, NoRatio>,
     pub verdict: Verdict,
-    /// Adjusted for the whole table and all variants; to be held against alpha, or against
-    /// the look's share of it.
+    /// Adjusted for the whole table and all variants; to be held against [`Judged::p_limit`].
+    /// Of the last look that tested it: a difference that was shown is tested no more.
     pub p_difference: Option<f64>,
     /// As `p_difference`, for SAME.
     pub p_same: Option<f64>,
-    /// After how many rounds the verdict fell. `None` while there is none.
+    /// After how many rounds the verdict fell: those of the look, or all. `None` while there is
+    /// none.
     pub decided_at: Option<u32>,
+}
+
+impl Judged {
+    /// What the p-value behind the verdict was held against: alpha, or the share of it that the
+    /// look had which decided; without a verdict the last look's. `looks`: those that were made,
+    /// [`Schedule::looks_at`]; none where the rounds were fixed. `None` where nothing was tested.
+    ///
+    /// A difference shown at an earlier look, be it below the floor or SAME in the end, was held
+    /// against that look's share, which is larger.
+    pub fn p_limit(&self, family: &Family, looks: &[Look]) -> Option<f64> {
+        self.p_difference?;
+        let decided = looks.iter().find(|look| Some(look.rounds) == self.decided_at);
+        let share = decided.or(looks.last()).map_or(1.0, |look| look.share);
+        Some(family.alpha * share)
+    }
 }
 
 /// The verdicts of one look at all data, whose number of rounds was fixed beforehand.

@@ -3,6 +3,7 @@
 //! Input: comparisons, looks in turn. Output: a [`Judged`] for each comparison. Pure.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
 use super::flips::{self, Flips};
 use super::labels::{self, Labels};
@@ -134,17 +135,19 @@ impl DrawsOfLook {
 /// Of each side and comparison whether it is rejected, of each comparison what was decided.
 pub(super) struct State {
     rejected: [Vec<bool>; 3],
-    p_values: [Vec<Option<f64>>; 3],
+    /// With the number of the look that tested last.
+    p_values: [Vec<Option<(u32, f64)>>; 3],
     decided: Vec<Option<(Verdict, u32)>>,
     /// The share of alpha that the last look had.
     share: f64,
+    looks: u32,
 }
 
 impl State {
     pub(super) fn new(count: usize) -> State {
         let rejected = [(); 3].map(|()| vec![false; count]);
         let p_values = [(); 3].map(|()| vec![None; count]);
-        State { rejected, p_values, decided: vec![None; count], share: 0.0 }
+        State { rejected, p_values, decided: vec![None; count], share: 0.0, looks: 0 }
     }
 
     /// Tests all that no earlier look has rejected.
@@ -154,6 +157,7 @@ impl State {
     /// What was decided on another side stays: to leave it out would choose by the data.
     pub(super) fn look(&mut self, table: &Table, family: &Family, look: Look) {
         self.share = look.share;
+        self.looks += 1;
         let alpha = family.alpha * look.share;
         let seen: Vec<Option<Seen>> =
             (0..table.comparisons.len()).map(|at| table.judged(at, look.rounds)).collect();
@@ -167,14 +171,15 @@ impl State {
         for (side, p_values) in p_values.into_iter().enumerate() {
             for (at, p_value) in p_values.into_iter().enumerate() {
                 let Some(p_value) = p_value else { continue };
-                self.p_values[side][at] = Some(draws.limit.told(side, p_value));
+                self.p_values[side][at] = Some((self.looks, draws.limit.told(side, p_value)));
                 self.rejected[side][at] = draws.limit.rejects(side, p_value);
             }
         }
         for (at, seen) in seen.into_iter().enumerate() {
             if let (Some(seen), None) = (seen, self.decided[at]) {
                 let verdict = self.decide(at, seen.center_ln(), table);
-                self.decided[at] = verdict.map(|verdict| (verdict, look.rounds.min(seen.end())));
+                let rounds = if look.rounds == u32::MAX { seen.end() } else { look.rounds };
+                self.decided[at] = verdict.map(|verdict| (verdict, rounds));
             }
         }
     }
@@ -221,8 +226,8 @@ impl State {
             Judged {
                 ratio,
                 verdict,
-                p_difference: differs,
-                p_same: high.zip(low).map(|(high, low)| high.max(low)),
+                p_difference: differs.map(|(_, p_value)| p_value),
+                p_same: high.zip(low).map(|(high, low)| p_of_same(high, low)),
                 decided_at: self.decided[at].map(|(_, rounds)| rounds),
             }
         };
@@ -289,6 +294,16 @@ impl Told<'_> {
             level.decides(center, margin_ln, spread, may_differ) < POWER_OF_NEED
         });
         later.get(enough).map_or(Rounds::MoreThan(MOST_ROUNDS), |one| Rounds::Number(one.rounds))
+    }
+}
+
+/// Of both sides of SAME, each with its look: what was excluded at an earlier look is done, and
+/// the other decides; at the same look the larger.
+fn p_of_same(high: (u32, f64), low: (u32, f64)) -> f64 {
+    match high.0.cmp(&low.0) {
+        Ordering::Less => low.1,
+        Ordering::Equal => high.1.max(low.1),
+        Ordering::Greater => high.1,
     }
 }
 

@@ -252,6 +252,47 @@ fn each_look_has_its_share_and_what_is_decided_stays() {
 }
 
 #[test]
+fn p_values_are_told_with_what_they_were_held_against() {
+    let (looks, mut kinds) = (Schedule::default(), [0; 3]);
+    for seed in 0..40 {
+        let effect = [1.0, 1.008, 1.02, 1.04][seed as usize % 4];
+        let setting = Setting { drift: 0.0, cv: 0.012, ..Setting::moved(32, 3, 2, effect) };
+        let table = experiment(&setting, 2, &mut Random::new(seed));
+        for has_ended in [false, true] {
+            let made = looks.looks_at(32, has_ended);
+            let judged = replay(&comparisons(&table), &family(seed), looks, 32, has_ended);
+            for one in judged {
+                let limit = one.p_limit(&family(seed), &made).unwrap();
+                let (differs, same) = (one.p_difference.unwrap(), one.p_same.unwrap());
+                let kind = match one.verdict {
+                    Verdict::Better | Verdict::Worse => (0, differs <= limit),
+                    Verdict::Same => (1, same <= limit),
+                    _ => (2, differs > limit && same > limit),
+                };
+                assert!(kind.1, "{seed}: {one:?} {limit}");
+                kinds[kind.0] += 1;
+            }
+        }
+    }
+    assert!(kinds.iter().all(|count| *count > 5), "{kinds:?}");
+    // The first look has half of alpha, one at fixed rounds all, one that was not made none.
+    let (baseline, better) = (side(vec![100.0; 9]), side(vec![110.0; 9]));
+    let table = [comparison(0, &baseline, &better)];
+    let at = |rounds| replay(&table, &family(1), looks, rounds, false)[0];
+    let limit = |rounds| at(rounds).p_limit(&family(1), &looks.looks_at(rounds, false));
+    assert_eq!((limit(7), limit(9)), (None, Some(LEVEL / 2.0)));
+    assert_eq!(judge(&table, &family(1))[0].p_limit(&family(1), &[]), Some(LEVEL));
+    // A metric that ends after 12 rounds is decided by the look at 13, whose share is 1/12.
+    let ends: Values = (0..12).map(|round| (round, 110.0)).collect();
+    let long = side(vec![100.0; 30]);
+    let five = Family::new(5, 1);
+    let judged = replay(&[comparison(0, &long, &ends)], &five, looks, 30, false)[0];
+    assert_eq!((judged.verdict, judged.decided_at), (Verdict::Better, Some(13)));
+    let limit = judged.p_limit(&five, &looks.looks_at(30, false)).unwrap();
+    assert!((limit - LEVEL / 12.0).abs() < 1e-15, "{limit}");
+}
+
+#[test]
 fn rounds_that_came_later_change_no_look() {
     let setting = Setting { rounds: 24, ..Setting::moved(24, 3, 3, 1.04) };
     let table = experiment(&setting, 2, &mut Random::new(2));
