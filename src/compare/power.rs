@@ -6,7 +6,9 @@
 //!
 //! The spread is that of the log-ratios within rounds. What the variants do to the metric is in
 //! the mean of these ratios and not in their spread, so plans that compare real variants tell it
-//! too; A/A plans go before them, since a variant may change the noise as well.
+//! too; A/A plans go before them, since a variant may change the noise as well. Few rounds know
+//! their spread badly, and would promise too few as often as too many: the rounds are reckoned with
+//! what the spread does not exceed with probability 0.8.
 
 use std::collections::BTreeMap;
 
@@ -20,6 +22,8 @@ use super::work::WorkKey;
 
 /// A spread from fewer degrees of freedom is a guess.
 const LEAST_FREEDOM: usize = 3;
+/// With this probability the spread is no larger than what rounds are reckoned with.
+const CONFIDENCE: f64 = 0.8;
 /// In standard deviations; no plan is made for more.
 const LARGEST: f64 = 1e3;
 
@@ -41,7 +45,8 @@ pub struct Power {
     pub power: f64,
     /// Of the plan.
     pub rounds: u32,
-    /// Comparisons of one variant that share the error rate.
+    /// Comparisons of one variant that share the error rate. A work of which nothing is stored
+    /// is taken to have as many as the one that has most.
     pub comparisons: usize,
     /// Besides the baseline; at least one.
     pub variants: usize,
@@ -69,7 +74,8 @@ pub struct WorkPower {
 pub struct MetricPower {
     pub set: String,
     pub metric: String,
-    /// Standard deviation of the log-ratios within rounds.
+    /// Standard deviation of the log-ratios within rounds, as they are. All that follows is
+    /// reckoned with more: its upper limit of 80 %.
     pub sd_ln: f64,
     /// How many of them there are.
     pub ratios: usize,
@@ -132,12 +138,14 @@ fn larger(one: Rounds, other: Rounds) -> Rounds {
 pub fn power(planned: &SampledPlan, stored: &[SampledPlan], wanted: &Wanted) -> Power {
     let known: Vec<(&SampledPlan, Vec<Gathered>)> =
         stored.iter().map(|plan| (plan, by_variant(plan))).collect();
-    let works: Vec<(WorkKey, Result<Spreads, String>)> = works(planned)
+    let works: Vec<(WorkKey, Result<Scatters, String>)> = works(planned)
         .into_iter()
         .map(|key| (key, spreads(&key, &known, &wanted.question)))
         .collect();
     let spreads = || works.iter().filter_map(|(_, spreads)| spreads.as_ref().ok());
-    let comparisons = spreads().map(BTreeMap::len).sum();
+    let known_comparisons: usize = spreads().map(BTreeMap::len).sum();
+    let unknown = works.iter().filter(|(_, spreads)| spreads.is_err()).count();
+    let comparisons = known_comparisons + unknown * spreads().map(BTreeMap::len).max().unwrap_or(0);
     let variants = planned.plan.variants.len().saturating_sub(1).max(1);
     let alpha = Family::new(variants, wanted.question.seed).alpha;
     let unit =
@@ -146,15 +154,16 @@ pub fn power(planned: &SampledPlan, stored: &[SampledPlan], wanted: &Wanted) -> 
     let finds = smallest(&unit, rounds);
     let works = works.into_iter().map(|(key, spreads)| {
         let label = key.label();
-        let row = |((_, set, metric), spread): ((usize, String, String), Spread)| {
+        let row = |((_, set, metric), spread): ((usize, String, String), Scatter)| {
             let margin = wanted.question.margin_of(&label, &set, &metric);
-            let experiment = Experiment { spread: paired(spread.sd_ln()), ..unit };
+            let cautious_ln = spread.cautious_sd_ln();
+            let experiment = Experiment { spread: paired(cautious_ln), ..unit };
             MetricPower {
                 sd_ln: spread.sd_ln(),
                 ratios: spread.ratios,
                 aa: spread.aa,
                 floor: spread.floor,
-                smallest: finds.map(|sds| (sds * spread.sd_ln()).exp_m1()),
+                smallest: finds.map(|sds| (sds * cautious_ln).exp_m1()),
                 for_difference: stats::rounds_needed(&experiment, wanted.difference.ln_1p()),
                 margin,
                 for_same: stats::rounds_for_same(&experiment, 0.0, margin.ln_1p()),
@@ -223,7 +232,7 @@ fn by_variant(plan: &SampledPlan) -> Vec<Gathered<'_>> {
 
 /// The spread of ratios about the mean of their variant and plan.
 #[derive(Debug, Clone, Copy, Default)]
-struct Spread {
+struct Scatter {
     squares: f64,
     freedom: usize,
     ratios: usize,
@@ -231,24 +240,31 @@ struct Spread {
     floor: f64,
 }
 
-impl Spread {
+impl Scatter {
     fn sd_ln(&self) -> f64 {
         (self.squares / self.freedom.max(1) as f64).sqrt()
     }
 
-    /// `None` where there is nothing to see a spread in.
-    fn of(baseline: &Series, variant: &Series) -> Option<Spread> {
-        let ratios = log_ratios(baseline, variant)?;
+    fn cautious_sd_ln(&self) -> f64 {
+        let limit = stats::deviation_at_most(self.squares, self.freedom, CONFIDENCE);
+        limit.unwrap_or(f64::INFINITY)
+    }
+
+    /// `None` where there is nothing to see a spread in, or a value has no logarithm: no verdict
+    /// would be had.
+    fn of(baseline: &Series, variant: &Series) -> Option<Scatter> {
+        let ratios = stats::log_ratios(&baseline.values, &variant.values).ok()?;
         let freedom = ratios.len().checked_sub(1).filter(|freedom| *freedom > 0)?;
+        let ratios: Vec<f64> = ratios.into_iter().map(|(_, ratio)| ratio).collect();
         let mean = stats::mean(&ratios)?;
         let squares = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum();
         let interval = stats::paired_ratio(&baseline.values, &variant.values).ok()?.interval?;
-        let floor = interval.high.max(1.0 / interval.low) - 1.0;
-        Some(Spread { squares, freedom, ratios: ratios.len(), aa: false, floor })
+        let floor = interval.floor();
+        Some(Scatter { squares, freedom, ratios: ratios.len(), aa: false, floor })
     }
 
     /// Takes an older plan in: the floor stays that of the newest.
-    fn add(&mut self, more: Spread) {
+    fn add(&mut self, more: Scatter) {
         if self.ratios == 0 {
             self.floor = more.floor;
         }
@@ -258,25 +274,16 @@ impl Spread {
     }
 }
 
-/// Of rounds that have both; `None` where a value has no logarithm: no verdict would be had.
-fn log_ratios(baseline: &Series, variant: &Series) -> Option<Vec<f64>> {
-    let own: BTreeMap<u32, f64> = baseline.values.iter().copied().collect();
-    let both = variant.values.iter().filter_map(|(round, value)| Some((*own.get(round)?, *value)));
-    let is_number = |value: f64| value.is_finite() && value > 0.0;
-    both.map(|(own, other)| (is_number(own) && is_number(other)).then(|| other.ln() - own.ln()))
-        .collect()
-}
-
 /// By place in the runs, set and metric.
-type Spreads = BTreeMap<(usize, String, String), Spread>;
+type Scatters = BTreeMap<(usize, String, String), Scatter>;
 
 /// Of the metrics of one work that would be judged; or why none is known.
 fn spreads(
     key: &WorkKey,
     known: &[(&SampledPlan, Vec<Gathered>)],
     question: &Question,
-) -> Result<Spreads, String> {
-    let mut found: [BTreeMap<(&str, &str), Spread>; 2] = Default::default();
+) -> Result<Scatters, String> {
+    let mut found: [BTreeMap<(&str, &str), Scatter>; 2] = Default::default();
     let mut order: Vec<(&str, &str)> = Vec::new();
     let mut differs = None;
     for (plan, works) in known {
@@ -296,14 +303,14 @@ fn spreads(
         }
     }
     let [plans, aa] = &found;
-    let enough = |spread: &&Spread| spread.freedom >= LEAST_FREEDOM;
+    let enough = |spread: &&Scatter| spread.freedom >= LEAST_FREEDOM;
     let best = |place| {
         let floor = aa.get(place).map_or(0.0, |spread| spread.floor);
-        let of_aa = aa.get(place).filter(enough).map(|spread| Spread { aa: true, ..*spread });
+        let of_aa = aa.get(place).filter(enough).map(|spread| Scatter { aa: true, ..*spread });
         let best = of_aa.or_else(|| plans.get(place).filter(enough).copied())?;
-        Some(Spread { floor, ..best })
+        Some(Scatter { floor, ..best })
     };
-    let spreads: Spreads = order
+    let spreads: Scatters = order
         .iter()
         .enumerate()
         .filter_map(|(at, place)| {
@@ -325,7 +332,7 @@ fn of_work<'g, 'a>(
     work: &'g Gathered<'a>,
     label: &'g str,
     question: &'g Question,
-) -> impl Iterator<Item = ((&'a str, &'a str), Spread)> + 'g {
+) -> impl Iterator<Item = ((&'a str, &'a str), Scatter)> + 'g {
     let baseline = work.sides.first().and_then(Option::as_ref);
     let others = work.sides.iter().skip(1).flatten();
     let series = baseline.into_iter().flat_map(|side| &side.series);
@@ -336,7 +343,7 @@ fn of_work<'g, 'a>(
         let place = (series.set, series.metric);
         let others = others.clone().flat_map(|side| &side.series);
         let same = others.filter(move |other| (other.set, other.metric) == place);
-        same.filter_map(move |other| Some((place, Spread::of(series, other)?)))
+        same.filter_map(move |other| Some((place, Scatter::of(series, other)?)))
     })
 }
 

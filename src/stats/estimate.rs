@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::distribution::{ChiSquared, ContinuousCDF, StudentsT};
 
 /// Two-sided confidence of every interval here.
 const CONFIDENCE: f64 = 0.95;
@@ -102,6 +102,23 @@ pub struct Interval {
     pub high: f64,
 }
 
+impl Interval {
+    /// How far from 1 it goes, as a ratio's distance: of a variant against itself what cannot be
+    /// told from chance.
+    pub fn floor(&self) -> f64 {
+        self.high.max(1.0 / self.low) - 1.0
+    }
+}
+
+/// What a standard deviation does not exceed with probability `confidence`, from so many squares
+/// about means with `freedom` degrees of freedom. `None` without any.
+///
+/// Source: squares of normal values over their variance are distributed as chi-square.
+pub fn deviation_at_most(squares: f64, freedom: usize, confidence: f64) -> Option<f64> {
+    let chi_squared = ChiSquared::new(freedom as f64).ok()?;
+    Some((squares / chi_squared.inverse_cdf(1.0 - confidence)).sqrt())
+}
+
 /// Why there is no ratio.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum NoRatio {
@@ -140,7 +157,7 @@ pub fn paired_ratio(baseline: &[(u32, f64)], variant: &[(u32, f64)]) -> Result<R
 
 /// `(round, ln(variant / baseline))` of the rounds that have both, in the order of `variant`;
 /// at least one.
-pub(super) fn log_ratios(
+pub fn log_ratios(
     baseline: &[(u32, f64)],
     variant: &[(u32, f64)],
 ) -> Result<Vec<(u32, f64)>, NoRatio> {
@@ -241,6 +258,26 @@ mod tests {
         match (got, expected) {
             (Some(got), Some(expected)) => (got - expected).abs() <= 1e-9 * expected.abs(),
             (got, expected) => got == expected,
+        }
+    }
+
+    #[test]
+    fn a_deviation_has_the_limit_of_printed_tables() {
+        // Chi-square exceeds 0.554 with 0.99, 2.343 with 0.80 (5 degrees), 0.0642 (1 degree).
+        for (freedom, confidence, chi) in [(5, 0.99, 0.5543), (5, 0.8, 2.3425), (1, 0.8, 0.0642)] {
+            let got = deviation_at_most(4.0, freedom, confidence).unwrap();
+            assert!((got - (4.0 / chi as f64).sqrt()).abs() < 1e-2, "{freedom} {got}");
+        }
+        assert_eq!(deviation_at_most(4.0, 0, 0.8), None);
+        assert_eq!(deviation_at_most(0.0, 5, 0.8), Some(0.0));
+    }
+
+    #[test]
+    fn a_floor_is_how_far_an_interval_goes_on_either_side() {
+        for (low, high, floor) in
+            [(0.9, 1.05, 1.0 / 0.9 - 1.0), (0.99, 1.05, 0.05), (1.0, 1.0, 0.0)]
+        {
+            assert!((Interval { low, high }.floor() - floor).abs() < 1e-12, "{low} {high}");
         }
     }
 

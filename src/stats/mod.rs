@@ -13,8 +13,8 @@ mod verdict;
 
 pub use between::floor_between;
 pub use estimate::{
-    Interval, NoRatio, Ratio, cv, harmonic_mean, jain, mean, median, nearest_rank, paired_ratio,
-    unpaired_ratio,
+    Interval, NoRatio, Ratio, cv, deviation_at_most, harmonic_mean, jain, log_ratios, mean, median,
+    nearest_rank, paired_ratio, unpaired_ratio,
 };
 pub use fairness::{Claim, Competitor, Share, entitlements, max_over_min, shares};
 pub use histogram::{Histogram, Recorder, bucket_of, bucket_range};

@@ -150,9 +150,12 @@ fn rounds_and_smallest_difference_are_those_of_the_verdicts_power() {
     let row = power.rows().next().unwrap();
     assert_eq!(power.variants, 2);
     let alpha = Family::new(2, 1).alpha;
+    // With 0.8 chi-square of 9 degrees of freedom exceeds 5.380.
     let sd_ln = sd(10.0, 0.02);
+    let cautious = stats::deviation_at_most(9.0 * sd_ln * sd_ln, 9, 0.8).unwrap();
+    assert!((cautious / sd_ln - (9.0f64 / 5.380).sqrt()).abs() < 1e-3, "{cautious} {sd_ln}");
     let experiment =
-        Experiment { spread: paired(sd_ln), comparisons: 1, variants: 2, alpha, power: 0.95 };
+        Experiment { spread: paired(cautious), comparisons: 1, variants: 2, alpha, power: 0.95 };
     assert_eq!(row.for_difference, stats::rounds_needed(&experiment, 1.03f64.ln()));
     assert_eq!(row.for_same, stats::rounds_for_same(&experiment, 0.0, 1.02f64.ln()));
     let smallest = row.smallest.unwrap().ln_1p();
@@ -162,6 +165,29 @@ fn rounds_and_smallest_difference_are_those_of_the_verdicts_power() {
     // Three cells of six seconds.
     assert_eq!((power.round_ns, power.time_ns(4)), (18_000_000_000, 72_000_000_000));
     assert_eq!(power.for_all(), Some(larger(row.for_difference, row.for_same)));
+}
+
+#[test]
+fn works_of_which_nothing_is_stored_are_counted_as_the_largest_known() {
+    let stored = [rounds(plan(&["a", "b"], true), 10, 0.0, 0.02)];
+    let mut planned = plan(&["a", "b"], false);
+    for (name, count) in [("new", 5), ("newer", 6)] {
+        let mut work = Work { name: name.to_string(), ..planned.plan.works[0].clone() };
+        work.sets[0].count = count;
+        let mut cells = planned.cells[..2].to_vec();
+        cells.iter_mut().for_each(|cell| cell.work = work.clone());
+        planned.plan.works.push(work);
+        planned.cells.extend(cells);
+    }
+    let mut wanted = wanted();
+    wanted.question.all_metrics = true;
+    let known = power(&plan(&["a", "b"], false), &stored, &wanted);
+    let power = power(&planned, &stored, &wanted);
+    let missing = power.works.iter().filter(|work| work.missing.is_some()).count();
+    assert_eq!((missing, known.comparisons, power.comparisons), (2, 2, 6));
+    assert!(power.least_rounds > known.least_rounds);
+    let row = |power: &Power| power.rows().next().unwrap().smallest.unwrap();
+    assert!(row(&power) > row(&known), "{} {}", row(&power), row(&known));
 }
 
 #[test]
