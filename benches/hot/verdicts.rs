@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use schedlab::model::Direction;
 use schedlab::stats::{
-    Comparison, Family, Judged, Schedule, Verdict, judge, paired_ratio, replay, unpaired_ratio,
+    Comparison, Family, Judged, Schedule, Verdict, judge, paired_ratio, replay, shapes,
+    unpaired_ratio,
 };
 
 use super::{Reach, Row, median};
@@ -61,7 +62,7 @@ pub const SAME: [Row; 16] = [
 ];
 
 /// Two sides that were measured at different times, on a machine that does not drift.
-pub const APART: [Row; 29] = [
+pub const APART: [Row; 35] = [
     same("A/A unpaired: normal, 10 runs a side", || apart(Noise::Normal, [10, 10], 1.0)),
     same("A/A unpaired: normal, 20 runs a side", || apart(Noise::Normal, [20, 20], 1.0)),
     same("A/A unpaired: normal, 10 against 20", || apart(Noise::Normal, [10, 20], 1.0)),
@@ -76,6 +77,7 @@ pub const APART: [Row; 29] = [
     same("A/A unpaired: two modes, 10 against 20", || apart(Noise::Bimodal, [10, 20], 1.0)),
     same("A/A unpaired, sd 3 times: normal, 10 a side", || apart(Noise::Normal, [10, 10], 3.0)),
     same("A/A unpaired, sd 3 times: normal, 20 a side", || apart(Noise::Normal, [20, 20], 3.0)),
+    same("A/A unpaired, sd 10 times: normal, 10 a side", || apart(Noise::Normal, [10, 10], 10.0)),
     same("A/A unpaired, sd 3 times of 20, against 10: normal", || {
         apart(Noise::Normal, [10, 20], 3.0)
     }),
@@ -90,14 +92,27 @@ pub const APART: [Row; 29] = [
         apart(Noise::LogNormal, [20, 20], 3.0)
     }),
     beyond("A/A unpaired, drift of 1 sd from one time to the other", drifted),
+    // Nor are runs that hang together.
+    beyond("A/A unpaired, autocorrelated 0.2: normal, 20 a side", || autocorrelated(0.2)),
+    beyond("A/A unpaired, autocorrelated 0.5: normal, 20 a side", || autocorrelated(0.5)),
+    beyond("A/A unpaired, autocorrelated 0.8: normal, 20 a side", || autocorrelated(0.8)),
     Row {
         name: "unpaired, 3 % found at CV 2 %, 20 runs a side: one metric",
         unit: "%",
         reach: Reach::AtLeast(95.0),
-        measure: || {
-            let moved = Setting { drift: 0.0, ..Setting::moved(20, 1, 1, 1.03) };
-            Ok(rate_apart(&moved, [20, 20], |all| all[0].verdict == Verdict::Better))
-        },
+        measure: || Ok(found_apart(20, 1)),
+    },
+    Row {
+        name: "unpaired, 3 % found at CV 2 %, 20 runs a side: 1 of 40 metrics",
+        unit: "%",
+        reach: Reach::None,
+        measure: || Ok(found_apart(20, 40)),
+    },
+    Row {
+        name: "unpaired, 3 % found at CV 2 %, 28 runs a side: 1 of 40 metrics",
+        unit: "%",
+        reach: Reach::None,
+        measure: || Ok(found_apart(28, 40)),
     },
     Row {
         name: "unpaired, false SAME: all 40 differ by the margin",
@@ -139,7 +154,7 @@ pub const APART: [Row; 29] = [
     }),
 ];
 
-pub const OTHERS: [Row; 18] = [
+pub const OTHERS: [Row; 26] = [
     same("A/A/A false alarms: three variants, heavy tails, 20 rounds", || {
         let setting = still(Setting::same(20, Noise::HeavyTailed, 0.0));
         Ok(rate(&setting, 3, 999, is_false_alarm))
@@ -148,6 +163,19 @@ pub const OTHERS: [Row; 18] = [
         Ok(rate(&still(Setting::same(20, Noise::Bimodal, 0.5)), 2, 999, is_false_alarm))
     }),
     same("A/A false alarms with a look at each of 8 to 100 rounds", sequential),
+    // Equal means, and a change of the noise: not what the null says, told and not promised.
+    beyond("sd 3 times, equal means: normal, 20 rounds", || widened(Noise::Normal, 20)),
+    beyond("sd 3 times, equal means: two modes, 20 rounds", || widened(Noise::Bimodal, 20)),
+    beyond("sd 3 times, equal means: log-normal, 10 rounds", || widened(Noise::LogNormal, 10)),
+    beyond("sd 3 times, equal means: log-normal, 20 rounds", || widened(Noise::LogNormal, 20)),
+    beyond("A/A, two plans until decided, pooled as if fixed: one metric, CV 5 %", pooled),
+    beyond("until decided: intervals that hold 3 %, CV 5 %, to 64 rounds", || {
+        Ok(until_decided().held)
+    }),
+    beyond("until decided: the mean ratio less the true 3 %, CV 5 %", || {
+        Ok(until_decided().too_large)
+    }),
+    beyond("plain tables with a shape named: 40 metrics, two variants, 20 rounds", shaped),
     Row {
         name: "3 % found at CV 2 %, 20 rounds: one metric",
         unit: "%",
@@ -218,7 +246,7 @@ pub const OTHERS: [Row; 18] = [
         Ok(time_ms(&Setting::moved(20, 40, 1, 1.03), 9, true))
     }),
     time("verdicts of 40 comparisons, 5,000 rounds", 300.0, || Ok(time_ms(&long(), 3, true))),
-    time("verdicts after 5,000 rounds of looks, 40 comparisons", 10_000.0, sequential_ms),
+    time("verdicts after 5,000 rounds of looks, 40 comparisons", 2_000.0, sequential_ms),
     time("verdicts of 100,000 runs: 10,000 comparisons, 20 rounds", 2_000.0, || {
         Ok(time_ms(&Setting { blocks: 2_500, ..Setting::moved(20, 4, 1, 1.03) }, 1, true))
     }),
@@ -288,6 +316,81 @@ fn sequential() -> Result<f64, String> {
     Ok(hits.count() as f64 / f64::from(TABLES) * 100.0)
 }
 
+/// A variant that changes the noise, and no mean.
+fn widened(noise: Noise, rounds: u32) -> Result<f64, String> {
+    let setting = Setting { spread: 3.0, ..Setting::same(rounds, noise, 0.0) };
+    Ok(rate(&setting, 2, 999, is_false_alarm))
+}
+
+/// One metric whose rounds go on to the first look that decides it, or to `most`.
+fn decided(seed: u64, setting: &Setting) -> (Simulated, u32) {
+    let mut table = experiment(setting, 2, &mut Random::new(seed));
+    let looks = Schedule::default().looks_at(setting.rounds, true);
+    let end = looks.iter().find_map(|look| {
+        let has_ended = look.rounds == setting.rounds;
+        let family = family(1, 999, seed);
+        let judged =
+            replay(&comparisons(&table, 1), &family, Schedule::default(), look.rounds, has_ended);
+        judged[0].decided_at.is_some().then_some(look.rounds)
+    });
+    let done = end.unwrap_or(setting.rounds);
+    let mut one = table.remove(0);
+    one.variants.iter_mut().for_each(|values| values.truncate(done as usize));
+    (one, done)
+}
+
+/// Two plans that ended when they were decided, put together and judged as if their rounds had
+/// been fixed.
+fn pooled() -> Result<f64, String> {
+    let setting = still(Setting { drift: 0.0, cv: 0.05, ..Setting::moved(29, 1, 0, 1.0) });
+    let hits = (0..TABLES).filter(|table| {
+        let seed = u64::from(*table) * 2;
+        let (mut first, done) = decided(seed, &setting);
+        let (second, _) = decided(seed + 1, &setting);
+        for (values, more) in first.variants.iter_mut().zip(second.variants) {
+            values.extend(more.into_iter().map(|(round, value)| (round + done, value)));
+        }
+        is_false_alarm(&judge(&comparisons(&[first], 1), &family(1, 999, seed)))
+    });
+    Ok(hits.count() as f64 / f64::from(TABLES) * 100.0)
+}
+
+struct UntilDecided {
+    /// Intervals of all rounds that hold the truth, of a hundred.
+    held: f64,
+    /// The geometric mean of ratios, less the true one, in hundredths.
+    too_large: f64,
+}
+
+fn until_decided() -> UntilDecided {
+    let true_ratio = 1.03;
+    let setting = Setting { cv: 0.05, drift: 0.0, ..Setting::moved(64, 1, 1, true_ratio) };
+    let (mut held, mut sum_ln) = (0, 0.0);
+    for table in 0..TABLES {
+        let (one, _) = decided(u64::from(table), &setting);
+        let Ok(ratio) = paired_ratio(&one.variants[0], &one.variants[1]) else { continue };
+        sum_ln += ratio.ratio.ln();
+        let holds =
+            |one: schedlab::stats::Interval| one.low <= true_ratio && true_ratio <= one.high;
+        held += u32::from(ratio.interval.is_some_and(holds));
+    }
+    let tables = f64::from(TABLES);
+    UntilDecided {
+        held: f64::from(held) / tables * 100.0,
+        too_large: ((sum_ln / tables).exp() - true_ratio) * 100.0,
+    }
+}
+
+/// Normal noise of 2 %, without drift: all that is named is chance.
+fn shaped() -> Result<f64, String> {
+    let hits = (0..TABLES).filter(|table| {
+        let steady = Setting::steady(20, Noise::Normal);
+        let table = experiment(&steady, 2, &mut Random::new(u64::from(*table)));
+        table.iter().flat_map(|one| &one.variants).any(|values| !shapes(values).is_empty())
+    });
+    Ok(hits.count() as f64 / f64::from(TABLES) * 100.0)
+}
+
 /// Of a hundred moved metrics, those that are BETTER.
 fn found(rounds: u32, metrics: usize, moved: usize) -> Result<f64, String> {
     Ok(share_of(&Setting::moved(rounds, metrics, moved, 1.03), moved, Verdict::Better))
@@ -340,6 +443,12 @@ fn rate_apart(setting: &Setting, runs: [u32; 2], what: fn(&[Judged]) -> bool) ->
     hits.count() as f64 / f64::from(TABLES) * 100.0
 }
 
+/// Of a hundred tables of `metrics`, the first moved by 3 %, those in which it is BETTER.
+fn found_apart(runs: u32, metrics: usize) -> f64 {
+    let moved = Setting { drift: 0.0, ..Setting::moved(runs, metrics, 1, 1.03) };
+    rate_apart(&moved, [runs, runs], |all| all[0].verdict == Verdict::Better)
+}
+
 fn sides(table: &[Simulated], runs: [u32; 2]) -> Vec<Comparison<'_>> {
     let comparisons = comparisons(table, 1).into_iter().map(|one| Comparison {
         paired: false,
@@ -360,6 +469,27 @@ fn drifted() -> Result<f64, String> {
     let steady = Setting::steady(20, Noise::Normal);
     let setting = Setting { effect_ln: steady.cv, moved: 40, ..steady };
     Ok(rate_apart(&setting, [20, 20], is_false_alarm))
+}
+
+/// Forty metrics, each a series in which a run is like the one before, by so much.
+fn autocorrelated(correlation: f64) -> Result<f64, String> {
+    let hits = (0..TABLES).filter(|table| {
+        let mut random = Random::new(u64::from(*table));
+        let fresh = (1.0 - correlation * correlation).sqrt();
+        let mut series = || {
+            let mut now = random.normal();
+            let mut values = Vec::new();
+            for round in 0..20 {
+                values.push((round, 1000.0 * (0.02 * now).exp()));
+                now = correlation * now + fresh * random.normal();
+            }
+            values
+        };
+        let metric = |block| Simulated { block, variants: vec![series(), series()] };
+        let simulated: Vec<Simulated> = (0..40).map(metric).collect();
+        is_false_alarm(&judge(&sides(&simulated, [20, 20]), &family(1, 999, u64::from(*table))))
+    });
+    Ok(hits.count() as f64 / f64::from(TABLES) * 100.0)
 }
 
 /// The worst of 5, 10 and 20 runs a side, and 10 against 20; 40,000 intervals each.
