@@ -266,7 +266,7 @@ mod tests {
         // Chi-square exceeds 0.554 with 0.99, 2.343 with 0.80 (5 degrees), 0.0642 (1 degree).
         for (freedom, confidence, chi) in [(5, 0.99, 0.5543), (5, 0.8, 2.3425), (1, 0.8, 0.0642)] {
             let got = deviation_at_most(4.0, freedom, confidence).unwrap();
-            assert!((got - (4.0 / chi as f64).sqrt()).abs() < 1e-2, "{freedom} {got}");
+            assert!((got - (4.0f64 / chi).sqrt()).abs() < 1e-2, "{freedom} {got}");
         }
         assert_eq!(deviation_at_most(4.0, 0, 0.8), None);
         assert_eq!(deviation_at_most(0.0, 5, 0.8), Some(0.0));

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use super::stepdown::{Draws, LANES, Lanes, ROUNDING, SIDES, Scheme, Side};
+use super::stepdown::{Draws, LANES, Lanes, NULLS, Null, ROUNDING, Scheme};
 
 /// More rounds are flipped in groups that follow one another: a subgroup of all flips, and the
 /// test is as exact; so many signs lose next to no power.
@@ -62,7 +62,7 @@ impl Flips {
             let mut block = Block { rounds, signs, first_row: rows, rows: Vec::new() };
             for &at in members {
                 let (row, having) = block.add(series[at].logs);
-                tests[at] = SIDES.map(|side| block.test(row, having, series[at].margin_ln, side));
+                tests[at] = NULLS.map(|side| block.test(row, having, series[at].margin_ln, side));
             }
             rows += block.rows.len();
             blocks.push(block);
@@ -107,12 +107,12 @@ impl Scheme for Flips {
         Some((patterns.end - patterns.start) as usize)
     }
 
-    fn statistic(&self, at: usize, side: Side, values: &mut Lanes) {
+    fn statistic(&self, at: usize, side: Null, values: &mut Lanes) {
         let Test { row, having, scale, shift } = self.tests[at][side as usize];
         let lanes = values.iter_mut().zip(&self.sums[row]).zip(&self.sums[having]);
         for ((value, sum), having) in lanes {
             let turned = scale * sum + shift * having;
-            *value = if side == Side::NoDifference { turned.abs() } else { turned };
+            *value = if side == Null::NoDifference { turned.abs() } else { turned };
         }
     }
 
@@ -147,7 +147,7 @@ impl Block {
         (row, self.first_row + place)
     }
 
-    fn test(&self, row: usize, having: usize, margin_ln: f64, side: Side) -> Test {
+    fn test(&self, row: usize, having: usize, margin_ln: f64, side: Null) -> Test {
         let (shift, turn) = side.shift_and_turn(margin_ln);
         let own = |row: usize| self.rows[row - self.first_row].iter();
         let shifted = own(row).zip(own(having)).map(|(log, having)| log - shift * having);

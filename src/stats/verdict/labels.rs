@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use super::stepdown::{Draws, LANES, Lanes, MOST_ENUMERATED, ROUNDING, SIDES, Scheme, Side};
+use super::stepdown::{Draws, LANES, Lanes, MOST_ENUMERATED, NULLS, Null, ROUNDING, Scheme};
 use crate::stats::estimate::mean;
 
 /// Runs beyond this number on a side change labels in groups that follow one another, all of
@@ -165,7 +165,7 @@ impl Scheme for Labels {
         Some((patterns.end - patterns.start) as usize)
     }
 
-    fn statistic(&self, at: usize, side: Side, values: &mut Lanes) {
+    fn statistic(&self, at: usize, side: Null, values: &mut Lanes) {
         let place = &self.places[at];
         let [below, above] = &self.sums[place.row];
         let [squares_below, squares_above] = &self.sums[place.row + 1];
@@ -177,7 +177,7 @@ impl Scheme for Labels {
             let squares = squares_below[lane] + squares_above[lane]
                 - test.shift * (2.0 * above[lane] - test.shift * having[lane]);
             let statistic = test.of(sum, squares, weights, lane);
-            *value = if side == Side::NoDifference { statistic.abs() } else { statistic };
+            *value = if side == Null::NoDifference { statistic.abs() } else { statistic };
         }
     }
 
@@ -228,7 +228,7 @@ impl Block {
             *weights += 1;
             (self.rows.len() - 1, *weights - 1)
         });
-        let tests = SIDES.map(|side| Test::new(&logs, series.margin_ln, side));
+        let tests = NULLS.map(|side| Test::new(&logs, series.margin_ln, side));
         Place { row, having: self.first_row + count, weights: place, tests }
     }
 
@@ -402,7 +402,7 @@ struct Test {
 const LEAST_SQUARES: f64 = 1e-12;
 
 impl Test {
-    fn new(logs: &[Vec<(u32, f64)>; 2], margin_ln: f64, side: Side) -> Test {
+    fn new(logs: &[Vec<(u32, f64)>; 2], margin_ln: f64, side: Null) -> Test {
         let (shift, turn) = side.shift_and_turn(margin_ln);
         let above = logs[1].iter().map(|(_, log)| log - shift);
         let shifted: Vec<f64> = logs[0].iter().map(|(_, log)| *log).chain(above).collect();

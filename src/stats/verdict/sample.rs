@@ -70,11 +70,13 @@ impl Logs {
     }
 }
 
+type UpToRefused = (Vec<(u32, f64)>, Option<(u32, NoRatio)>);
+
 /// Logarithms of `values` in order of rounds, up to the first round that is refused, and that.
 fn up_to_refused(
     values: &[(u32, f64)],
     logs: impl Fn(&[(u32, f64)]) -> Result<Vec<(u32, f64)>, NoRatio>,
-) -> (Vec<(u32, f64)>, Option<(u32, NoRatio)>) {
+) -> UpToRefused {
     let mut values = values.to_vec();
     values.sort_unstable_by_key(|(round, _)| *round);
     match logs(&values) {

@@ -25,7 +25,7 @@ pub(super) type Lanes = [f64; LANES];
 
 /// What a test speaks against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum Null {
     /// "No difference", both ways.
     NoDifference,
     /// "At least the margin above".
@@ -34,16 +34,16 @@ pub(super) enum Side {
     TooLow,
 }
 
-pub(super) const SIDES: [Side; 3] = [Side::NoDifference, Side::TooHigh, Side::TooLow];
+pub(super) const NULLS: [Null; 3] = [Null::NoDifference, Null::TooHigh, Null::TooLow];
 
-impl Side {
+impl Null {
     /// What is taken off a variant's logarithms, and the sign that makes a large statistic speak
     /// against the side.
     pub(super) fn shift_and_turn(self, margin_ln: f64) -> (f64, f64) {
         match self {
-            Side::NoDifference => (0.0, 1.0),
-            Side::TooHigh => (margin_ln, -1.0),
-            Side::TooLow => (-margin_ln, 1.0),
+            Null::NoDifference => (0.0, 1.0),
+            Null::TooHigh => (margin_ln, -1.0),
+            Null::TooLow => (-margin_ln, 1.0),
         }
     }
 }
@@ -55,7 +55,7 @@ pub(super) trait Scheme {
     /// The labels of the next draws, a lane each; says how many lanes count, none at the end.
     fn draw(&mut self) -> Option<usize>;
     /// The statistic of a comparison in each lane; a large one speaks against the side.
-    fn statistic(&self, at: usize, side: Side, values: &mut Lanes);
+    fn statistic(&self, at: usize, side: Null, values: &mut Lanes);
     /// As all draws make it, if no other reaches it.
     fn p_value(&self, reached: u64) -> f64;
     /// Draws no more: p-values are those of what was drawn. Nothing where patterns are enumerated.
@@ -102,7 +102,7 @@ pub(super) fn adjusted<S: Scheme>(
     scheme.observe();
     let mut families = [0, 1, 2].map(|side| {
         let members = (0..tested[side].len()).filter(|&at| tested[side][at]);
-        Family::new(&scheme, SIDES[side], members)
+        Family::new(&scheme, NULLS[side], members)
     });
     let mut done = 0;
     while let Some(lanes) = scheme.draw() {
@@ -123,7 +123,7 @@ pub(super) fn adjusted<S: Scheme>(
 
 /// One side's tests, the least significant first.
 struct Family {
-    side: Side,
+    side: Null,
     members: Vec<Member>,
 }
 
@@ -136,7 +136,7 @@ struct Member {
 }
 
 impl Family {
-    fn new<S: Scheme>(observed: &S, side: Side, tested: impl Iterator<Item = usize>) -> Family {
+    fn new<S: Scheme>(observed: &S, side: Null, tested: impl Iterator<Item = usize>) -> Family {
         let mut values = [0.0; LANES];
         let mut members: Vec<Member> = tested
             .map(|at| {

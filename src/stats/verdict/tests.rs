@@ -5,7 +5,7 @@ use super::flips::{Flips, MOST_SIGNS, Series};
 use super::labels::{self, Labels, MOST_UNITS};
 use super::sample::folded;
 use super::state::{State, Table};
-use super::stepdown::{Limit, SIDES, Side, adjusted};
+use super::stepdown::{Limit, NULLS, Null, adjusted};
 use super::*;
 use crate::stats::simulate::{Noise, Random, Setting, Simulated, experiment};
 
@@ -412,7 +412,7 @@ fn a_drawn_p_value_counts_what_was_measured() {
     let logs = side((0..30).map(|round| 1.0 + f64::from(round) / 100.0));
     let below = side((0..30).map(|round| f64::from(round) / 100.0));
     // None of so few draws is as extreme as 30 rounds that all rise.
-    let all = vec![true];
+    let all = [true];
     let tested = [&all[..]; 3];
     for draws in [99, 1_000] {
         let least = Some(1.0 / (f64::from(draws) + 1.0));
@@ -556,7 +556,7 @@ fn welch(logs: [&[f64]; 2]) -> f64 {
 }
 
 /// All ways to label 4 + 3 runs of one block, statistic by statistic.
-fn slowly_apart(series: &[labels::Series], side: Side) -> Vec<f64> {
+fn slowly_apart(series: &[labels::Series], side: Null) -> Vec<f64> {
     let (shift, turn) = side.shift_and_turn(0.7);
     let statistic = |one: &labels::Series, pattern: u32| {
         let runs = one.logs[0].iter().map(|(run, log)| (*run, *log));
@@ -565,7 +565,7 @@ fn slowly_apart(series: &[labels::Series], side: Side) -> Vec<f64> {
         let [below, above] =
             [below, above].map(|side| side.into_iter().map(|run| run.1).collect::<Vec<f64>>());
         let turned = turn * welch([&below, &above]);
-        if side == Side::NoDifference { turned.abs() } else { turned }
+        if side == Null::NoDifference { turned.abs() } else { turned }
     };
     let observed: Vec<f64> = series.iter().map(|one| statistic(one, 0b111_0000)).collect();
     let mut order: Vec<usize> = (0..series.len()).collect();
@@ -595,7 +595,7 @@ fn a_table_of_two_sides_agrees_with_the_slow_way() {
         let (short, gap) = (&below[1][1..], [above[2][0], above[2][2]]);
         let table =
             [two(0, &below[0], &above[0]), two(0, short, &above[1]), two(0, &below[2], &gap)];
-        for (at, side) in SIDES.into_iter().enumerate() {
+        for (at, side) in NULLS.into_iter().enumerate() {
             let (fast, slow) = (p_values_apart(&table, at, 99), slowly_apart(&table, side));
             let is_near = fast.iter().zip(&slow).all(|(fast, slow)| (fast - slow).abs() < 1e-9);
             assert!(is_near, "{side:?}: {fast:?} {slow:?}");
@@ -614,7 +614,7 @@ fn drawn_labels_come_near_to_all_of_them() {
     many[4].1 += 9.0;
     let (low, high) = (side(vec![1.0; 3]), side(vec![1.0; 3]));
     for (below, above) in [(&few, &many), (&many, &few)] {
-        for at in 0..SIDES.len() {
+        for at in 0..NULLS.len() {
             let exact = p_values_apart(&[two(0, below, above)], at, 99)[0];
             // Equal values have the statistic 0: they take nothing from what is above it.
             let still = labels::Series { margin_ln: 0.0, ..two(1, &low, &high) };
