@@ -5,7 +5,7 @@ CARGO ?= cargo
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench dist install-deps clean
+.PHONY: help run test bench bpf dist install-deps clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -22,6 +22,9 @@ test: ## run every test
 bench: ## measure schedlab itself: the cost of a sample, of a worker, of a start
 	@sh scripts/need.sh build
 	$(CARGO) bench --locked --bench '*'
+
+bpf: ## compile the BPF programs anew (clang-19)
+	@sh scripts/bpf.sh
 
 dist: ## make one static binary, dist/schedlab
 	@sh scripts/need.sh build dist

@@ -13,7 +13,10 @@ readonly most_bytes=25000000 goal_us=20000 starts=20
 target=$(rustc -vV | sed -n 's/^host: //p')
 folder=$(cargo metadata --format-version 1 --no-deps --offline |
     sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
-RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static" \
+# Where the linker finds libelf.a: not where Rust looks for static libraries.
+libraries=$(dirname "$(cc -print-file-name=libelf.a)")
+LIBBPF_SYS_LIBRARY_PATH="${LIBBPF_SYS_LIBRARY_PATH:-$libraries}" \
+    RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static" \
     cargo build --release --locked --target "$target"
 mkdir -p dist
 built=dist/schedlab.new

@@ -23,6 +23,11 @@ links() {
     [ "$linked" = yes ]
 }
 
+# libbpf is built from source, and links these two.
+has_libelf() {
+    has make && has pkg-config && pkg-config --exists libelf zlib
+}
+
 # Cargo fetches over TLS and takes the system's certificates.
 has_certificates() {
     [ -n "${SSL_CERT_FILE:-}" ] && { [ -s "$SSL_CERT_FILE" ]; return; }
@@ -42,6 +47,9 @@ look() {
         build)
             links || lack 'a C compiler with headers (SQLite is built from source)' \
                 'gcc libc6-dev' 'gcc glibc-devel' gcc
+            has_libelf || lack 'libelf, zlib, make and pkg-config (telemetry)' \
+                'libelf-dev zlib1g-dev make pkg-config' \
+                'elfutils-libelf-devel zlib-devel make pkgconf-pkg-config' 'libelf zlib make pkgconf'
             has_certificates || lack 'CA certificates (Cargo fetches over TLS)' \
                 ca-certificates ca-certificates ca-certificates
             ;;
@@ -55,6 +63,8 @@ look() {
             ;;
         ci)
             has make || lack 'make' make make make
+            { has clang-19 && has llvm-strip-19; } || lack 'clang 19 (BPF programs)' \
+                'clang-19 llvm-19' 'clang llvm' 'clang llvm'
             ;;
         *)
             say "error: unknown purpose \`$purpose\`"

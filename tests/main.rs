@@ -1,5 +1,6 @@
 //! The one integration target: one program to link, one module per subject.
 
+mod bpf;
 mod cli;
 mod compare;
 mod faults;
@@ -12,4 +13,6 @@ mod pools;
 mod schbench;
 mod schbench_load;
 mod schedbench;
+mod score_sources;
 mod support;
+mod trace;

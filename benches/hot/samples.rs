@@ -199,6 +199,7 @@ fn start(number: u32, size: Size) -> Event {
             works,
             placement: Placement::default(),
             report_format: None,
+            probes: Vec::new(),
             aa: false,
         },
         environment: environment(),

@@ -305,6 +305,7 @@ mod tests {
             warmup_ns: 100 * MS,
             duration_ns,
             window_ns,
+            probes: Vec::new(),
             limit_ns: u64::MAX,
             seed: 7,
         }

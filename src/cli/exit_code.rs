@@ -15,6 +15,8 @@ pub enum Failure {
     Regression(String),
     /// For `git bisect run`: 125, which skips, and 255, which ends the bisection.
     Bisect { code: u8, text: String },
+    /// The watched command's own exit code.
+    Command { code: u8, text: String },
     /// The command line or the plan is wrong: 2.
     Usage(String),
     /// As `Usage`; rendered with source and carets already.
@@ -34,7 +36,7 @@ impl Failure {
         ExitCode::from(match self {
             Failure::OutputClosed => 0,
             Failure::Regression(_) => 1,
-            Failure::Bisect { code, .. } => *code,
+            Failure::Bisect { code, .. } | Failure::Command { code, .. } => *code,
             Failure::Usage(_) | Failure::Plan(_) => 2,
             Failure::Here(_) | Failure::Store(_) => 3,
             Failure::Interrupted(_) => 130,
@@ -48,6 +50,7 @@ impl fmt::Display for Failure {
             Failure::Usage(text) | Failure::Here(text) => write!(f, "error: {text}"),
             Failure::Interrupted(text)
             | Failure::Regression(text)
+            | Failure::Command { text, .. }
             | Failure::Bisect { text, .. } => write!(f, "{text}"),
             Failure::Plan(errors) => write!(f, "{}", super::terminal::render_plan_errors(errors)),
             Failure::Store(error) => write!(f, "error: {error}\nhint: {}", error.hint()),

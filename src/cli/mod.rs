@@ -16,7 +16,10 @@ mod restore;
 mod run;
 mod schbench;
 mod schedbench;
+mod score;
+mod score_cost;
 mod terminal;
+mod tracing;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -58,6 +61,8 @@ enum Command {
     /// WORSE, and SAME what does not differ. Nothing is measured. Exits with 3 where nothing is
     /// known of any work of the plan.
     PlanPower(plan_power::PlanPowerArgs),
+    /// Run a command under scheduler telemetry: what happened to every task
+    Score(score::ScoreArgs),
     /// Write stored plans as JSON lines
     Export(export::ExportArgs),
     /// Read JSON lines of `schedlab export` into the store, or a .bench file as a plan
@@ -140,6 +145,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Report(args) => report::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::PlanPower(args) => plan_power::run(&args),
+        Command::Score(args) => score::run(&args),
         Command::Export(args) => export::export(&args),
         Command::Import(args) => export::import(&args),
         Command::Schbench(args) => schbench::run(args),

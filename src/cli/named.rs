@@ -183,6 +183,7 @@ mod tests {
                     window_ns: 250_000_000,
                     limit_ns: 9_000_000_000,
                     seed: 1,
+                    probes: Vec::new(),
                 };
                 let cancel = AtomicBool::new(false);
                 let ended = Null::default().run(&spec, &cancel, &mut |_| ());

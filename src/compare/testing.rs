@@ -45,6 +45,7 @@ pub fn plan(id: &str, started_unix_ns: u64, variants: &[&str]) -> SampledPlan {
             works: Vec::new(),
             placement: Placement::default(),
             report_format: None,
+            probes: Vec::new(),
             aa: false,
         },
         cells: Vec::new(),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::backend::{Backend, Ended};
 use crate::model::{
-    Cell, Event, Measure, Outcome, PlanEnd, PlanStarted, RunKey, RunSpec, WIRE_VERSION,
+    Cell, Event, Outcome, Plan, PlanEnd, PlanStarted, RunKey, RunSpec, WIRE_VERSION,
 };
 
 /// A plan in order, with what has been done of it already.
@@ -87,7 +87,7 @@ fn execute_run<E>(
     }
     emit(&Event::RunStarted { key })?;
     let mut unsaid = Ok(());
-    let spec = order_run(cell, key, &job.started.plan.measure);
+    let spec = order_run(cell, key, &job.started.plan);
     let ended = backend.run(&spec, cancel, &mut |window| {
         if unsaid.is_ok() {
             unsaid = emit(&Event::Window { key, window });
@@ -104,7 +104,8 @@ fn execute_run<E>(
 }
 
 /// The seed depends on plan and round alone: in one round all variants draw the same.
-fn order_run(cell: &Cell, key: RunKey, measure: &Measure) -> RunSpec {
+fn order_run(cell: &Cell, key: RunKey, plan: &Plan) -> RunSpec {
+    let measure = &plan.measure;
     let section_ns = measure.warmup_ns.saturating_add(measure.duration_ns);
     RunSpec {
         wire: WIRE_VERSION,
@@ -114,6 +115,7 @@ fn order_run(cell: &Cell, key: RunKey, measure: &Measure) -> RunSpec {
         window_ns: measure.window_ns,
         limit_ns: section_ns.saturating_add(measure.grace_ns),
         seed: measure.seed.wrapping_add(u64::from(key.round).wrapping_mul(0x9e37_79b9)),
+        probes: plan.probes.clone(),
     }
 }
 
@@ -252,10 +254,10 @@ mod tests {
     #[test]
     fn variants_of_a_round_share_their_seed_and_rounds_do_not() {
         let job = job();
-        let measure = &job.started.plan.measure;
+        let plan = &job.started.plan;
         let seed = |round, cell| {
             let key = RunKey { round, cell };
-            order_run(&job.started.cells[cell as usize], key, measure).seed
+            order_run(&job.started.cells[cell as usize], key, plan).seed
         };
         assert_eq!(seed(0, 0), seed(0, 1));
         assert_ne!(seed(0, 0), seed(1, 0));

@@ -10,6 +10,7 @@ use crate::sys::{Host, clock, thread};
 use crate::workload::MAX_COUNTERS;
 
 use super::crew::{Crew, Member};
+use super::telemetry::Telemetry;
 
 /// A run that is about to start: what must be read while no worker runs.
 pub struct Section {
@@ -66,11 +67,13 @@ impl Section {
         }
     }
 
-    /// Opens the barrier, reads all windows, gives each to `on_window`. Fails as soon as a
+    /// Opens the barrier, reads all windows, gives each to `on_window`. Telemetry counts over the
+    /// measured section. Fails as soon as a
     /// worker has failed.
     pub fn measure(
         mut self,
         crew: &Crew,
+        mut telemetry: Option<&mut Telemetry>,
         on_window: &mut dyn FnMut(Window) -> Result<(), String>,
     ) -> Result<Measured, String> {
         let overhead_before_ns = clock::own_thread_cpu_ns();
@@ -79,6 +82,7 @@ impl Section {
         let until_ns = from_ns + self.duration_ns;
         crew.control().open(start_ns, from_ns, until_ns);
         sleep_and_look(crew, from_ns)?;
+        telemetry.iter_mut().for_each(|telemetry| telemetry.begin());
         let first: Vec<Sample> =
             crew.members().iter().map(read_sample).collect::<Result<_, _>>()?;
         crew.members().iter().for_each(|member| _ = member.slot.take_peak_ns());
@@ -95,8 +99,10 @@ impl Section {
             let workers = workers.map(|(member, last)| close_window(member, last, start_ns));
             let workers = workers.collect::<Result<Vec<_>, _>>()?;
             windows.push(ops_per_s(crew, &workers));
+            telemetry.iter_mut().for_each(|telemetry| telemetry.look());
             on_window(Window { index, workers })?;
         }
+        telemetry.iter_mut().for_each(|telemetry| telemetry.end());
         crew.control().stop();
         let overhead_cpu_ns = clock::own_thread_cpu_ns() - overhead_before_ns;
         let tasks_after = read_tasks(crew, &mut self.tasks);

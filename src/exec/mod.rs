@@ -9,6 +9,7 @@ mod crew;
 mod live;
 mod measure;
 mod result;
+mod telemetry;
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufWriter, Write};
@@ -19,6 +20,7 @@ use crate::sys::{clock, fork, thread};
 use crew::Crew;
 pub use live::{Live, Look};
 pub use result::set_result;
+use telemetry::Telemetry;
 
 /// The hidden first argument by which the binary knows that it is to be a runner; the second
 /// is the pid of the process that it must not outlive.
@@ -78,11 +80,14 @@ fn run(
     thread::become_ordinary()?;
     let crew = Crew::assemble(&spec.cell, spec.seed)?;
     crew.await_arrival()?;
+    let mut telemetry = Telemetry::open(&spec.probes, crew.members().len());
     let section = measure::Section::begin(&crew, spec);
     say(FromRunner::Started { wire: WIRE_VERSION, workers: crew.members().len() as u32 })?;
     let started_unix_ns = clock::unix_ns();
-    let measured = section.measure(&crew, &mut |window| say(FromRunner::Window(window)))?;
-    let result = result::assemble(spec, &crew, measured, started_unix_ns);
+    let on_window = &mut |window| say(FromRunner::Window(window));
+    let measured = section.measure(&crew, telemetry.as_mut(), on_window)?;
+    let roles = telemetry.map(Telemetry::roles);
+    let result = result::assemble(spec, &crew, measured, roles.as_ref(), started_unix_ns);
     crew.end_processes();
     say(FromRunner::Done(Box::new(result)))
 }

@@ -1,5 +1,7 @@
 //! From the readings of a run to its result.
 
+use std::collections::BTreeMap;
+
 use crate::model::{
     Disturbance, DisturbanceKind, KnobReading, MemoryPlacement, NamedHistogram, Reading, RunResult,
     RunSpec, SetResult, WorkerResult, WorkerSet,
@@ -11,16 +13,21 @@ use crate::workload::{self, MAX_COUNTERS, Spec, WorkerCounts};
 
 use super::crew::{Crew, Member};
 use super::measure::{Measured, Sample, WorkerMeasured};
+use super::telemetry::{Role, Roles};
 
 pub fn assemble(
     spec: &RunSpec,
     crew: &Crew,
     measured: Measured,
+    roles: Option<&Roles>,
     started_unix_ns: u64,
 ) -> RunResult {
     let sets = spec.cell.work.sets.iter().enumerate();
-    let sets: Vec<SetResult> =
+    let mut sets: Vec<SetResult> =
         sets.map(|(position, set)| measure_set(crew, position, set, &measured)).collect();
+    if let Some(roles) = roles {
+        add_telemetry(crew, roles, &mut sets);
+    }
     RunResult {
         started_unix_ns,
         measured_ns: measured.section_ns,
@@ -28,6 +35,31 @@ pub fn assemble(
         sets,
         knobs: read_knobs(spec, crew),
         overhead_cpu_ns: Reading::Known(measured.overhead_cpu_ns),
+    }
+}
+
+/// `schbench-worker` of schbench is the `worker` there.
+fn short<'a>(workload: &str, role: &'a str) -> &'a str {
+    let rest = role.strip_prefix(workload).and_then(|rest| rest.strip_prefix('-'));
+    rest.unwrap_or(role)
+}
+
+/// What the scheduler did to each role of each set.
+fn add_telemetry(crew: &Crew, seen: &Roles, sets: &mut [SetResult]) {
+    let specs = crew.sets().iter().map(|set| set.spec);
+    let roles = specs.flat_map(|spec| spec.roles.iter().map(move |role| (spec.name, role.name)));
+    let threads: BTreeMap<&str, &str> =
+        roles.map(|(workload, role)| (role, short(workload, role))).collect();
+    for (position, set) in sets.iter_mut().enumerate() {
+        let roles = crew.sets()[position].spec.roles.iter().enumerate().map(|(at, role)| {
+            let is_of = |member: &&Member| member.set == position && member.role == at;
+            let tids = crew.members().iter().filter(is_of).map(|member| member.slot.tid());
+            Role { thread: role.name, tids: tids.collect() }
+        });
+        let roles: Vec<Role> = roles.filter(|role| !role.tids.is_empty()).collect();
+        let (metrics, histograms) = seen.of(&roles, &threads);
+        set.metrics.extend(metrics);
+        set.histograms.extend(histograms);
     }
 }
 

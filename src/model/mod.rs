@@ -10,6 +10,8 @@ mod poolname;
 mod record;
 mod run;
 mod sample;
+mod score;
+mod trace;
 mod value;
 
 pub use cpuset::{CpuSet, MAX_CPU};
@@ -17,8 +19,8 @@ pub use environment::{Environment, Topology};
 pub use event::{EVENT_SCHEMA, Event, PlanEnd, PlanStarted};
 pub use metric::{Direction, Metric, MetricSpec, Reading, Unit};
 pub use plan::{
-    Cell, Measure, MemoryPlacement, PLAN_SCHEMA, Placement, Plan, REPORT_FORMATS, RunKey, Variant,
-    Work, WorkerKind, WorkerSet, merged_knobs,
+    Cell, Measure, MemoryPlacement, PLAN_SCHEMA, PROBES, Placement, Plan, REPORT_FORMATS, RunKey,
+    Variant, Work, WorkerKind, WorkerSet, merged_knobs,
 };
 pub use poolname::{MAX_POOL_NAME_BYTES, PoolName};
 pub use record::{Record, RecordedRun};
@@ -29,6 +31,13 @@ pub use run::{
 pub use sample::{
     EnvironmentHead, PlanHead, SampledMetric, SampledPlan, SampledRun, SampledValue, Troubles,
     Unmeasured, UntakenKnob,
+};
+pub use score::{
+    Balance, Bucket, CpuScore, Distances, DomainScore, Migrations, PairKind, PairScore, ProbeCost,
+    Score, TaskScore, Times, Watched,
+};
+pub use trace::{
+    Clocks, Kernel, Left, Running, Trace, TraceEvent, TraceTask, TraceWhat, TracedTask, Waker,
 };
 pub use value::{
     AUTO, Field, Kind, Misfit, Params, Raw, Value, duration_ns, show_bytes, show_duration,

@@ -22,6 +22,9 @@ pub struct RunSpec {
     pub limit_ns: u64,
     /// Seeds what workers draw: arrivals, offsets. The same for all variants of a round.
     pub seed: u64,
+    /// Of [`PROBES`].
+    #[serde(default)]
+    pub probes: Vec<String>,
 }
 
 /// What a runner says, one line of JSON each on its standard output.

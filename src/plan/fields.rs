@@ -132,7 +132,7 @@ pub const WORKLOAD: &[Field] = &[Field {
 /// Keys of the top level, of `[[variant]]`, of a worker set and of `[[workload]]`, beside
 /// fields. No knob and no parameter may have such a name; a test walks the registries.
 pub const TOP_KEYS: &[&str] =
-    &["schema", "title", "measure", "variant", "workload", "placement", "report"];
+    &["schema", "title", "measure", "variant", "workload", "placement", "report", "probes"];
 pub const VARIANT_KEYS: &[&str] = &["name"];
 pub const SET_KEYS: &[&str] = &["name", "use", "knobs"];
 pub const WORKLOAD_KEYS: &[&str] = &["name", "use", "knobs", "set", "background"];

@@ -6,8 +6,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::model::{
-    CpuSet, Measure, MemoryPlacement, PLAN_SCHEMA, Params, Placement, Plan, Topology, Value,
-    Variant, Work,
+    CpuSet, Measure, MemoryPlacement, PLAN_SCHEMA, PROBES, Params, Placement, Plan, Topology,
+    Value, Variant, Work,
 };
 use crate::workload::Pool;
 
@@ -51,6 +51,7 @@ fn read(
     let (measure, rounds_span) = measure(&mut top, faults);
     let placement = placement(&mut top, machine.map(|machine| &machine.online), faults);
     let report_format = report_format(&mut top, faults);
+    let probes = probes(&mut top, faults);
     let variants = variants(&mut top, placement.cpus.as_ref(), words, faults);
     let drafts = expand::drafts(&mut top, words, faults);
     top.finish(TOP_KEYS, "a plan", faults);
@@ -67,7 +68,7 @@ fn read(
         works.push(draft.works(&pool, measure.seed, faults));
     }
     let works = solo::add(&drafts, works, &pool, measure.seed, faults);
-    Some(Plan { title, measure, variants, works, placement, report_format, aa: false })
+    Some(Plan { title, measure, variants, works, placement, report_format, probes, aa: false })
 }
 
 fn document<'t>(text: &'t str, faults: &mut Faults) -> Option<Spanned<DeTable<'t>>> {
@@ -230,6 +231,36 @@ fn report_format(top: &mut Table, faults: &mut Faults) -> Option<String> {
     let given = table.take_written(REPORT, faults);
     table.finish(&known_keys(&[], &[REPORT]), "[report]", faults);
     given.get("format").and_then(Value::as_text).map(str::to_string)
+}
+
+/// A list of names, each once.
+fn probes(top: &mut Table, faults: &mut Faults) -> Vec<String> {
+    let Some(entry) = top.take("probes") else { return Vec::new() };
+    let hint = format!("write: probes = [\"{}\"]; there are {}", PROBES[0], PROBES.join(", "));
+    let DeValue::Array(items) = entry.value.get_ref() else {
+        let message = format!("`probes` is {}, not a list", table::kind_of(entry.value.get_ref()));
+        faults.add(&entry.value.span(), message, "not a list", hint);
+        return Vec::new();
+    };
+    let mut probes: Vec<String> = Vec::new();
+    for item in items.iter() {
+        match item.get_ref() {
+            DeValue::String(name) if !PROBES.contains(&name.as_ref()) => {
+                let message = format!("there is no probe {}", shown(name));
+                faults.add(&item.span(), message, "not a probe", hint.clone());
+            }
+            DeValue::String(_) if !probes.is_empty() => {
+                let message = "one probe at a time: `sched` counts all that `sched-light` does";
+                faults.add(&item.span(), message.to_string(), "one too many", hint.clone());
+            }
+            DeValue::String(name) => probes.push(name.to_string()),
+            other => {
+                let message = format!("a probe is a name, not {}", table::kind_of(other));
+                faults.add(&item.span(), message, "not a name", hint.clone());
+            }
+        }
+    }
+    probes
 }
 
 fn check_cpus(cpus: &CpuSet, machine: Option<&CpuSet>, span: &Span, faults: &mut Faults) {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::model::{Field, Kind, MAX_POOL_NAME_BYTES, PLAN_SCHEMA};
+use crate::model::{Field, Kind, MAX_POOL_NAME_BYTES, PLAN_SCHEMA, PROBES};
 use crate::workload::Spec;
 
 use super::fields::{
@@ -45,6 +45,12 @@ fn schema_of(words: &Words) -> Json {
             } },
             "placement": table(properties(PLACEMENT, &schema_of_kind), &[]),
             "report": table(properties(REPORT, &schema_of_kind), &[]),
+            "probes": {
+                "type": "array",
+                "maxItems": 1,
+                "items": { "enum": PROBES },
+                "description": "telemetry beside the workloads: what the scheduler did to each role",
+            },
         },
         "$defs": {
             "name": {

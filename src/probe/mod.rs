@@ -3,6 +3,7 @@
 
 pub mod checkup;
 pub mod disturbance;
+pub mod sched;
 
 /// Text that others chose (process names, firmware strings), safe for a terminal.
 fn printable(text: &str) -> String {

@@ -13,6 +13,7 @@ mod lkml;
 mod page;
 pub mod power;
 mod schbench;
+pub mod score;
 mod show;
 pub mod summary;
 #[cfg(test)]

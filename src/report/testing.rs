@@ -51,6 +51,7 @@ impl PlanBuilder {
             works: Vec::new(),
             placement: Placement::default(),
             report_format: None,
+            probes: Vec::new(),
             aa: false,
         };
         let started = PlanStarted {

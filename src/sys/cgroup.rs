@@ -3,8 +3,11 @@
 //!
 //! Input: /proc/self/mountinfo, /proc/self/cgroup and the trees that they name.
 
+use std::collections::HashMap;
+use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::{Host, clock, host::plain};
@@ -188,6 +191,34 @@ fn is_among(controller: Controller, names: &str) -> bool {
 pub fn can_host(host: &Host, folder: &Path) -> Result<(), String> {
     let made = host.can_make_in(folder);
     made.and_then(|()| host.can_write(folder.join("cgroup.procs"))).map_err(|e| plain(&e))
+}
+
+/// The cgroups of the version 2 tree by the number that the kernel has for each, which is its
+/// folder's inode. Empty where no such tree is mounted.
+pub fn paths_by_inode(host: &Host) -> HashMap<u64, String> {
+    let mounts = host.read("/proc/self/mountinfo").map(|text| mounts(&text)).unwrap_or_default();
+    let Some(tree) = mounts.iter().find(|mount| mount.version == Version::V2) else {
+        return HashMap::new();
+    };
+    let mut found = HashMap::new();
+    let mut left = vec![(host.path(&tree.point), String::new())];
+    while let Some((folder, path)) = left.pop() {
+        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        for entry in entries.flatten().filter(|e| e.file_type().is_ok_and(|kind| kind.is_dir())) {
+            let name = entry.file_name();
+            left.push((folder.join(&name), format!("{path}/{}", name.to_string_lossy())));
+        }
+        let inode = fs::metadata(&folder).map(|of| of.ino());
+        let shown = if path.is_empty() { "/".to_string() } else { path };
+        found.extend(inode.ok().map(|inode| (inode, shown)));
+    }
+    found
+}
+
+/// The cgroup of a process in the version 2 tree. `None` where there is none, or no such process.
+pub fn path_of(host: &Host, pid: i32) -> Option<String> {
+    let text = host.read(format!("/proc/{pid}/cgroup")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("0::")).map(str::to_string)
 }
 
 /// A mounted cgroup tree.

@@ -3,6 +3,7 @@
 
 pub mod cgroup;
 mod change;
+pub mod child;
 pub mod clock;
 mod dirs;
 pub mod environment;
@@ -13,8 +14,10 @@ pub mod host;
 pub mod load;
 mod memory;
 pub mod mounts;
+pub mod perf;
 pub mod process;
 pub mod sched;
+pub mod schedstat;
 pub mod signal;
 pub mod task;
 #[cfg(test)]

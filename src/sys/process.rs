@@ -105,6 +105,13 @@ pub fn fork_and_exec(birth: &Birth, program: &Program) -> io::Result<i32> {
     })
 }
 
+/// Whether there is a process of this number, one that nobody has collected yet included.
+pub fn exists(pid: i32) -> bool {
+    // SAFETY: no memory is passed, and signal 0 is none.
+    let failed = unsafe { libc::kill(pid, 0) } != 0;
+    pid > 0 && (!failed || io::Error::last_os_error().raw_os_error() == Some(libc::EPERM))
+}
+
 /// Collects a child of this process, whichever thread forked it.
 pub fn wait(pid: i32) -> io::Result<Ending> {
     let mut status = 0;

@@ -5,13 +5,15 @@
 //! wait on the runqueue where the kernel keeps it. What a kernel does not keep, it prints as
 //! zeros: those come out as unknown.
 
+use std::borrow::Cow;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 
 use crate::model::Reading;
 
 use super::Host;
 use super::host::plain;
+use super::load::{Process, parse_process, tick_ns};
 
 /// Counts since the task began; callers take differences.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +24,10 @@ pub struct TaskStats {
     pub migrations: Reading<u64>,
     /// Runnable but not running.
     pub run_queue_wait_ns: Reading<u64>,
+    /// How often it got a CPU.
+    pub timeslices: Reading<u64>,
+    /// On a CPU.
+    pub run_ns: Reading<u64>,
 }
 
 /// Reads tasks one after the other through one buffer.
@@ -39,21 +45,34 @@ impl TaskReader {
     /// Two or three files of one task: about 20 us, most of it the kernel printing.
     pub fn stats(&mut self, pid: i32, tid: i32) -> TaskStats {
         let folder = format!("/proc/{pid}/task/{tid}");
-        let sched = self.text(&format!("{folder}/sched")).map(parse_sched);
+        let sched = self.text(&format!("{folder}/sched")).map(|text| parse_sched(&text));
         let switches = match &sched {
             Reading::Known(sched) if sched.has_switches() => sched.switches(),
-            _ => self.text(&format!("{folder}/status")).map(parse_status),
+            _ => self.text(&format!("{folder}/status")).map(|text| parse_status(&text)),
         };
         let path = format!("{folder}/schedstat");
-        let schedstat = self.text(&path).map(parse_schedstat);
+        let schedstat = self.text(&path).map(|text| parse_schedstat(&text));
         combine(sched, switches, schedstat, &path)
+    }
+
+    /// One file: what the task ran and waited. Zeros also where the kernel does not keep it; for a
+    /// task that has run, such as the own, they tell that. `None`: not there, or the task is gone.
+    pub fn schedstat(&mut self, pid: i32, tid: i32) -> Option<Schedstat> {
+        let text = self.text(&format!("/proc/{pid}/task/{tid}/schedstat")).known()?;
+        parse_schedstat(&text)
+    }
+
+    /// Who the task is: its CPU times are its own, not those of its process.
+    pub fn identity(&mut self, pid: i32, tid: i32) -> Option<Process> {
+        let text = self.text(&format!("/proc/{pid}/task/{tid}/stat")).known()?;
+        parse_process(&text, tick_ns())
     }
 
     /// Runnable but not running, on average for each time that the task got a CPU, since it
     /// began. For tasks that have run: zeros mean a kernel that does not count.
     pub fn mean_wait_ns(&mut self, pid: i32, tid: i32) -> Reading<u64> {
         let path = format!("/proc/{pid}/task/{tid}/schedstat");
-        match self.text(&path).map(parse_schedstat) {
+        match self.text(&path).map(|text| parse_schedstat(&text)) {
             Reading::Known(Some(stat)) => match stat.wait_ns.checked_div(stat.timeslices) {
                 Some(mean_ns) => Reading::Known(mean_ns),
                 None => Reading::Unknown(format!(
@@ -67,16 +86,13 @@ impl TaskReader {
         }
     }
 
-    fn text(&mut self, path: &str) -> Reading<&str> {
+    /// Names in it may hold any bytes.
+    fn text(&mut self, path: &str) -> Reading<Cow<'_, str>> {
         self.buffer.clear();
         let read = File::open(self.host.path(path))
-            .and_then(|mut file| file.read_to_end(&mut self.buffer))
-            .and_then(|_| {
-                std::str::from_utf8(&self.buffer)
-                    .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
-            });
+            .and_then(|mut file| file.read_to_end(&mut self.buffer));
         match read {
-            Ok(text) => Reading::Known(text),
+            Ok(_) => Reading::Known(String::from_utf8_lossy(&self.buffer)),
             Err(error) => Reading::Unknown(format!("{path}: {}", plain(&error))),
         }
     }
@@ -106,11 +122,13 @@ impl Sched {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Schedstat {
-    run_ns: u64,
-    wait_ns: u64,
-    timeslices: u64,
+/// A task's `schedstat`, since it began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Schedstat {
+    pub run_ns: u64,
+    pub wait_ns: u64,
+    /// How often it got a CPU.
+    pub timeslices: u64,
 }
 
 /// `status`: `voluntary_ctxt_switches:\t12` and `nonvoluntary_ctxt_switches:\t3`.
@@ -181,11 +199,20 @@ fn combine(
         Reading::Unknown(why) => Reading::Unknown(why.clone()),
     };
     let schedstat = kept(&sched, &switches, schedstat, path);
+    let run_ns = match (&schedstat, &sched) {
+        (Reading::Known(stat), _) => Reading::Known(stat.run_ns),
+        (Reading::Unknown(why), sched) => {
+            let told = sched.as_ref().known().and_then(|sched| sched.run_ns);
+            known(told, why)
+        }
+    };
     TaskStats {
         voluntary_switches: pick(&switches, |switches| switches.voluntary),
         involuntary_switches: pick(&switches, |switches| switches.involuntary),
         migrations,
-        run_queue_wait_ns: schedstat.map(|stat| stat.wait_ns),
+        run_queue_wait_ns: schedstat.as_ref().map(|stat| stat.wait_ns),
+        timeslices: schedstat.map(|stat| stat.timeslices),
+        run_ns,
     }
 }
 
@@ -204,7 +231,7 @@ fn kept(
         }
         Reading::Unknown(why) => return Reading::Unknown(why),
     };
-    if stat != (Schedstat { run_ns: 0, wait_ns: 0, timeslices: 0 }) {
+    if stat != Schedstat::default() {
         return Reading::Known(stat);
     }
     let run_ns = sched.as_ref().known().and_then(|sched| sched.run_ns);
@@ -311,6 +338,25 @@ mod tests {
         for (name, files, expected) in cases {
             assert_eq!(read(&files), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn run_time_is_known_without_schedstats_and_names_may_be_any_bytes() {
+        let files = |sched: &str, schedstat: &str| {
+            let tree = Tree::of(&[("/proc/7/task/7/schedstat", schedstat)]);
+            let bytes = [b"\xff\xfe (".as_slice(), sched.as_bytes()].concat();
+            std::fs::write(tree.host().path("/proc/7/task/7/sched"), bytes).unwrap();
+            let stats = TaskReader::new(tree.host()).stats(7, 7);
+            (stats.run_ns.known(), stats.timeslices.known(), stats.voluntary_switches.known())
+        };
+        let cases = [
+            ("1066200 48944 9\n", (Some(1_066_200), Some(9), Some(5))),
+            ("0 0 0\n", (Some(1_066_158), None, Some(5))),
+        ];
+        for (schedstat, expected) in cases {
+            assert_eq!(files(SCHED, schedstat), expected, "{schedstat}");
+        }
+        assert_eq!(files("", "0 0 0\n"), (None, None, None));
     }
 
     #[test]

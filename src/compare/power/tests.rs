@@ -56,6 +56,7 @@ fn plan(variants: &[&str], aa: bool) -> SampledPlan {
             works: vec![work],
             placement: Placement::default(),
             report_format: None,
+            probes: Vec::new(),
             aa,
         },
         environments: vec![environment()],

@@ -215,6 +215,7 @@ fn spec(cell: Cell, run: &Pending) -> RunSpec {
         window_ns: WINDOW_NS,
         limit_ns: duration_ns + GRACE_NS,
         seed: SEED,
+        probes: Vec::new(),
     }
 }
 

@@ -66,6 +66,7 @@ pub fn started(id: &str, cells: u32) -> PlanStarted {
             works,
             placement: Placement::default(),
             report_format: Some("schbench".to_string()),
+            probes: Vec::new(),
             aa: false,
         },
         environment: environment("first"),

@@ -1,0 +1,344 @@
+//! `schedlab score`: any command, process or the whole machine under scheduler telemetry.
+
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use crate::model::{DomainScore, Score, Watched, duration_ns};
+use crate::probe::sched::{self, Ask, Counted, Domains, Level, Opened, Session};
+use crate::report::score::{self, By, Layout};
+use crate::report::{Options, clean};
+use crate::sys::child::{self, Foreground};
+use crate::sys::{Host, clock, process, signal};
+
+use super::tracing::{TraceArgs, TraceFile};
+use super::{Failure, score_cost, terminal};
+
+/// How often what would be lost is taken over, and the command is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+#[derive(Args)]
+pub struct ScoreArgs {
+    /// A process that runs already, with what it forks from now on; may be repeated
+    #[arg(long, value_name = "PID", conflicts_with_all = ["system", "command"])]
+    pid: Vec<i32>,
+    /// All tasks of the machine
+    #[arg(long, conflicts_with = "command")]
+    system: bool,
+    /// How long to count: 10s. With a command: at most
+    #[arg(long = "for", value_name = "TIME")]
+    period: Option<String>,
+    /// Switch counts and waits alone, which costs less
+    #[arg(long)]
+    light: bool,
+    /// This source and no other
+    #[arg(long, value_name = "NAME", value_parser = known_source)]
+    source: Option<String>,
+    /// Fold tasks by
+    #[arg(long, value_enum, default_value = "name")]
+    by: ByArg,
+    /// Rows and pairs to show
+    #[arg(long, value_name = "N", default_value_t = 15)]
+    top: usize,
+    /// text, or json: everything, for programs
+    #[arg(long, value_enum, default_value = "text")]
+    format: FormatArg,
+    /// Where the scoreboard goes: to this file. Else behind a command to standard error, without
+    /// one to standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Tasks that can be told apart at one time
+    #[arg(long, value_name = "N", default_value_t = Ask::default().max_tasks)]
+    max_tasks: u32,
+    /// Measure what the telemetry costs here, with a ping-pong, and do nothing else
+    #[arg(long, conflicts_with_all = ["system", "pid", "command"])]
+    cost: bool,
+    #[command(flatten)]
+    tracing: TraceArgs,
+    /// The command and its arguments
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ByArg {
+    Name,
+    Process,
+    Cgroup,
+    Task,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum FormatArg {
+    Text,
+    Json,
+}
+
+fn known_source(name: &str) -> Result<String, String> {
+    let names: Vec<&str> = sched::SOURCES.iter().map(|source| source.name).collect();
+    match names.contains(&name) {
+        true => Ok(name.to_string()),
+        false => Err(format!("one of {}", names.join(", "))),
+    }
+}
+
+/// What the process ends with is the command's.
+pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
+    if args.cost {
+        return score_cost::print(args.source.as_deref());
+    }
+    let period_ns = period_ns(args)?;
+    let watched = match () {
+        () if args.system => Watched::System,
+        () if !args.pid.is_empty() => Watched::Processes(args.pid.clone()),
+        () if !args.command.is_empty() => Watched::Command(args.command.clone()),
+        () => {
+            let text =
+                "nothing to watch: a command, --pid or --system\nhint: schedlab score -- make";
+            return Err(Failure::Usage(text.to_string()));
+        }
+    };
+    if watched != Watched::System
+        && let Some(gone) = args.pid.iter().find(|pid| !process::exists(**pid))
+    {
+        let text = format!("there is no process {gone}\nhint: pgrep -a NAME");
+        return Err(Failure::Usage(text));
+    }
+    let mut output = args.output.as_ref().map(open_output).transpose()?;
+    let trace = args.tracing.open()?;
+    let ask = Ask {
+        level: if args.light { Level::Light } else { Level::Full },
+        max_tasks: args.max_tasks,
+        trace_ns: trace.as_ref().map_or(0, |trace| trace.trace_ns),
+    };
+    let level = ask.level;
+    let mut telemetry = Telemetry::open(&ask, args.source.as_deref());
+    let ended = match &watched {
+        Watched::Command(words) => Ended::Command(command(words, period_ns, &mut telemetry)?),
+        Watched::Processes(pids) => {
+            for pid in pids {
+                telemetry.with(|session| session.watch(*pid));
+            }
+            let any = || pids.iter().any(|pid| process::exists(*pid));
+            watch(period_ns, &mut telemetry, any)?;
+            Ended::Watched
+        }
+        Watched::System => {
+            watch(period_ns, &mut telemetry, || true)?;
+            Ended::Watched
+        }
+    };
+    let traced = trace.map_or(Ok(()), |file| telemetry.write_trace(file));
+    let mut score = telemetry.score(watched);
+    score.cost = score_cost::of_score(&score, level);
+    let written = write(args, &score, output.as_mut());
+    ended.then(written.and(traced))
+}
+
+fn period_ns(args: &ScoreArgs) -> Result<Option<u64>, Failure> {
+    let Some(text) = &args.period else { return Ok(None) };
+    duration_ns(text).map(Some).map_err(|misfit| {
+        Failure::Usage(format!("--for: {}\nhint: {}", misfit.message, misfit.hint))
+    })
+}
+
+fn open_output(path: &PathBuf) -> Result<File, Failure> {
+    File::create(path).map_err(|error| {
+        let shown = path.display().to_string();
+        Failure::Here(format!("cannot write {}: {error}", shown.escape_default()))
+    })
+}
+
+/// A session, or why there is none. What it watches goes on whatever becomes of it.
+struct Telemetry {
+    session: Option<Box<dyn Session>>,
+    source: Option<&'static str>,
+    missed: Vec<(String, String)>,
+    counted: Counted,
+    domains_before: Option<Domains>,
+    domains: Option<Result<Vec<DomainScore>, String>>,
+}
+
+impl Telemetry {
+    fn open(ask: &Ask, only: Option<&str>) -> Telemetry {
+        let (session, source, missed) = match sched::open(ask, only) {
+            Ok(Opened { source, session, missed }) => (Some(session), Some(source), missed),
+            Err(missed) => (None, None, missed),
+        };
+        let missed = missed.into_iter().map(|(source, why)| (source.to_string(), why)).collect();
+        let counted = Counted::default();
+        Telemetry { session, source, missed, counted, domains_before: None, domains: None }
+    }
+
+    /// Does something with the session; one that fails is given up, and the reason is kept.
+    fn with<T>(&mut self, act: impl FnOnce(&mut dyn Session) -> Result<T, String>) -> Option<T> {
+        match act(self.session.as_mut()?.as_mut()) {
+            Ok(done) => Some(done),
+            Err(why) => {
+                let source = self.source.take().unwrap_or_default();
+                self.missed.push((source.to_string(), why));
+                self.session = None;
+                None
+            }
+        }
+    }
+
+    fn begin(&mut self) {
+        self.with(|session| session.begin());
+        self.domains_before = Some(Domains::begin(Host::default()));
+    }
+
+    fn end(&mut self) {
+        self.domains = self.domains_before.take().map(|before| before.end());
+        if let Some(counted) = self.with(|session| session.end()) {
+            self.counted = counted;
+        }
+    }
+
+    fn write_trace(&mut self, file: TraceFile) -> Result<(), Failure> {
+        let trace = self.counted.trace.take();
+        file.write(trace.as_ref(), self.source)
+    }
+
+    fn score(self, watched: Watched) -> Score {
+        let Counted { wall_ns, tasks, cpus, pairs, mut lost, trace: _ } = self.counted;
+        let source = self.source.map(str::to_string);
+        let domains = match self.domains {
+            Some(Ok(domains)) => Some(domains),
+            Some(Err(why)) => {
+                lost.push(why);
+                None
+            }
+            None => None,
+        };
+        Score {
+            source,
+            missed: self.missed,
+            watched,
+            wall_ns,
+            tasks,
+            cpus,
+            pairs,
+            domains,
+            lost,
+            cost: None,
+        }
+    }
+}
+
+/// What became of what was watched.
+enum Ended {
+    Watched,
+    Command(Result<ExitStatus, io::Error>),
+}
+
+impl Ended {
+    /// The end of the whole: of a command its exit code, whatever became of the scoreboard.
+    fn then(self, written: Result<(), Failure>) -> Result<(), Failure> {
+        match self {
+            Ended::Watched => written,
+            Ended::Command(Err(error)) => {
+                let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
+                Err(Failure::Command { code, text: String::new() })
+            }
+            Ended::Command(Ok(status)) => {
+                let text = written.err().map(|failure| failure.to_string()).unwrap_or_default();
+                match child::exit_code(status) {
+                    0 if text.is_empty() => Ok(()),
+                    code => Err(Failure::Command { code, text }),
+                }
+            }
+        }
+    }
+}
+
+/// Runs a command to its end.
+fn command(
+    words: &[String],
+    period_ns: Option<u64>,
+    telemetry: &mut Telemetry,
+) -> Result<Result<ExitStatus, io::Error>, Failure> {
+    telemetry.with(|session| session.watch_children());
+    telemetry.begin();
+    let mut running = match Foreground::start(words) {
+        Ok(running) => running,
+        Err(error) => {
+            terminal::tell(&format!("error: cannot run `{}`: {error}", clean(&words[0])));
+            telemetry.end();
+            return Ok(Err(error));
+        }
+    };
+    let pid = running.pid();
+    telemetry.with(|session| session.watch(pid));
+    let until_ns = period_ns.map(|period_ns| clock::monotonic_ns().saturating_add(period_ns));
+    loop {
+        // Its last numbers are read before it is collected.
+        if running.has_ended()? {
+            telemetry.end();
+            return Ok(Ok(running.wait()?));
+        }
+        if until_ns.is_some_and(|until_ns| clock::monotonic_ns() >= until_ns) {
+            telemetry.end();
+            return Ok(Ok(running.wait()?));
+        }
+        std::thread::sleep(LOOK);
+        telemetry.with(|session| session.look());
+    }
+}
+
+/// Counts as long as `goes_on`, at most for the time, or until a signal comes.
+fn watch(
+    period_ns: Option<u64>,
+    telemetry: &mut Telemetry,
+    goes_on: impl Fn() -> bool,
+) -> Result<(), Failure> {
+    let asked = signal::catch_termination()
+        .map_err(|error| Failure::Here(format!("cannot catch signals: {error}")))?;
+    telemetry.begin();
+    let until_ns = period_ns.map(|period_ns| clock::monotonic_ns().saturating_add(period_ns));
+    let is_asked = || asked.load(std::sync::atomic::Ordering::SeqCst);
+    let is_over = || until_ns.is_some_and(|until_ns| clock::monotonic_ns() >= until_ns);
+    while goes_on() && !is_asked() && !is_over() && telemetry.session.is_some() {
+        std::thread::sleep(LOOK);
+        telemetry.with(|session| session.look());
+    }
+    telemetry.end();
+    Ok(())
+}
+
+fn write(args: &ScoreArgs, score: &Score, output: Option<&mut File>) -> Result<(), Failure> {
+    let to_stdout = output.is_none() && args.command.is_empty();
+    let (stdout, stderr) = (io::stdout(), io::stderr());
+    let color = match () {
+        () if output.is_some() => false,
+        () if to_stdout => terminal::color(&stdout),
+        () => terminal::color(&stderr) && stderr.is_terminal(),
+    };
+    let mut out: Box<dyn Write> = match output {
+        Some(file) => Box::new(BufWriter::new(file)),
+        None if to_stdout => Box::new(BufWriter::new(stdout.lock())),
+        None => Box::new(BufWriter::new(stderr.lock())),
+    };
+    if args.format == FormatArg::Json {
+        score::json(score, &mut out)?;
+    } else {
+        let by = match args.by {
+            ByArg::Name => By::Name,
+            ByArg::Process => By::Process,
+            ByArg::Cgroup => By::Cgroup,
+            ByArg::Task => By::Task,
+        };
+        let options = Options { width: terminal::width(), color, verbose: 0 };
+        score::text(score, &Layout { by, top: args.top }, &options, &mut out)?;
+    }
+    out.flush()?;
+    drop(out);
+    match score.source {
+        None => Err(Failure::Here("nothing was counted; the reasons are above".to_string())),
+        Some(_) => Ok(()),
+    }
+}

@@ -1,0 +1,132 @@
+//! `schedlab score --cost`, and the figure that each scoreboard states: measured once for each
+//! kernel, source and level, and kept in the state folder.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{ProbeCost, Score};
+use crate::probe::sched::cost::{self, Effort, Pair};
+use crate::probe::sched::{self, Ask, Level};
+use crate::sys::{self, Host, clock};
+
+use super::Failure;
+
+const FILE: &str = "score-cost.json";
+
+#[derive(Serialize, Deserialize)]
+struct Known {
+    kernel: String,
+    source: String,
+    full: bool,
+    cost: ProbeCost,
+}
+
+/// Measures at length, prints, and keeps the result.
+pub fn print(only: Option<&str>) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "ping-pong of two threads through pipes on one CPU, with and without in turns")?;
+    let mut any = false;
+    for level in [Level::Full, Level::Light] {
+        let ask = Ask { level, ..Ask::default() };
+        let Some(source) = best(&ask, only) else { continue };
+        let word = if level == Level::Full { "full" } else { "light" };
+        match cost::measure(&ask, source, cost::THOROUGH) {
+            Ok(pairs) => {
+                any = true;
+                writeln!(out, "{}", told(&format!("{source}, {word}"), &pairs))?;
+                keep(source, level, &pairs);
+            }
+            Err(why) => writeln!(out, "{source}, {word}: {why}")?,
+        }
+    }
+    match any {
+        true => Ok(()),
+        false => Err(Failure::Here("no source whose cost could be measured".to_string())),
+    }
+}
+
+/// `bpf, full: 1520 ns a switch, 1670 with: +9.9 % (+8.1 to +11.2, 9 pairs), 150 ns a switch`.
+fn told(what: &str, pairs: &[Pair]) -> String {
+    let Some(cost) = cost::summary(pairs, 0) else { return format!("{what}: nothing measured") };
+    let slowdowns = pairs.iter().map(|pair| 100.0 * (pair.with_ns / pair.plain_ns - 1.0));
+    let (least, most) = slowdowns.fold((f64::MAX, f64::MIN), |(least, most), slowdown| {
+        (least.min(slowdown), most.max(slowdown))
+    });
+    format!(
+        "{what}: {:+.1} % ({least:+.1} to {most:+.1} in {} pairs), {:.0} ns a switch",
+        100.0 * cost.slowdown,
+        pairs.len(),
+        cost.switch_ns,
+    )
+}
+
+/// The first source that opens.
+fn best(ask: &Ask, only: Option<&str>) -> Option<&'static str> {
+    sched::open(ask, only).ok().map(|opened| opened.source)
+}
+
+/// What the source of a scoreboard costs on this kernel. Pictures of /proc cost nothing at a switch,
+/// but time of their own.
+pub fn of_score(score: &Score, level: Level) -> Option<ProbeCost> {
+    score
+        .source
+        .as_deref()
+        .filter(|source| *source != "procfs")
+        .and_then(|source| of(source, level))
+}
+
+/// What is known of this source on this kernel; measured now, for a second, where nothing is.
+fn of(source: &str, level: Level) -> Option<ProbeCost> {
+    let kernel = kernel()?;
+    let full = level == Level::Full;
+    let is_it =
+        |known: &Known| known.kernel == kernel && known.source == source && known.full == full;
+    if let Some(known) = read().into_iter().find(is_it) {
+        return Some(known.cost);
+    }
+    let ask = Ask { level, ..Ask::default() };
+    let pairs = measure_shortly(&ask, source)?;
+    keep(source, level, &pairs);
+    cost::summary(&pairs, clock::unix_ns())
+}
+
+fn measure_shortly(ask: &Ask, source: &str) -> Option<Vec<Pair>> {
+    const EFFORT: Effort = cost::SHORT;
+    cost::measure(ask, source, EFFORT).ok().filter(|pairs| !pairs.is_empty())
+}
+
+fn kernel() -> Option<String> {
+    let host = Host::default();
+    let release = host.read("/proc/sys/kernel/osrelease").ok()?;
+    let version = host.read("/proc/sys/kernel/version").ok()?;
+    Some(format!("{} {}", release.trim(), version.trim()))
+}
+
+fn path() -> Option<PathBuf> {
+    sys::state_dir().ok().map(|folder| folder.join(FILE))
+}
+
+fn read() -> Vec<Known> {
+    let text = path().and_then(|path| fs::read_to_string(path).ok());
+    text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+}
+
+/// The newest of each kind. What cannot be written is measured again next time.
+fn keep(source: &str, level: Level, pairs: &[Pair]) {
+    let (Some(kernel), Some(path)) = (kernel(), path()) else { return };
+    let Some(cost) = cost::summary(pairs, clock::unix_ns()) else { return };
+    let full = level == Level::Full;
+    let mut all = read();
+    all.retain(|known| known.kernel != kernel || known.source != source || known.full != full);
+    all.push(Known { kernel, source: source.to_string(), full, cost });
+    let Ok(text) = serde_json::to_string(&all) else { return };
+    let new = path.with_extension("new");
+    if path.parent().is_some_and(|folder| fs::create_dir_all(folder).is_ok())
+        && fs::write(&new, text).is_ok()
+    {
+        let _ = fs::rename(&new, &path);
+    }
+}

@@ -1,0 +1,80 @@
+//! `schedlab score --trace`: the options, and the file.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::model::{Trace, duration_ns, show_bytes};
+use crate::report::{clean, score};
+
+use super::{Failure, terminal};
+
+#[derive(Args)]
+pub struct TraceArgs {
+    /// Writes the last seconds, event by event, as a trace for the Perfetto UI
+    /// (https://ui.perfetto.dev)
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// How far back the trace goes
+    #[arg(long, value_name = "TIME", default_value = "10s", requires = "trace")]
+    trace_for: String,
+}
+
+/// The file that a trace goes to.
+pub struct TraceFile {
+    file: File,
+    path: String,
+    pub trace_ns: u64,
+}
+
+impl TraceArgs {
+    /// `None`: none is wanted.
+    pub fn open(&self) -> Result<Option<TraceFile>, Failure> {
+        let Some(path) = &self.trace else { return Ok(None) };
+        let trace_ns = duration_ns(&self.trace_for).map_err(|misfit| {
+            Failure::Usage(format!("--trace-for: {}\nhint: {}", misfit.message, misfit.hint))
+        })?;
+        if trace_ns == 0 {
+            let text = "--trace-for: 0 leaves nothing to trace\nhint: --trace-for 10s";
+            return Err(Failure::Usage(text.to_string()));
+        }
+        let shown = clean(&path.display().to_string());
+        let file = File::create(path).map_err(|error| {
+            let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            let folder = folder.map_or(".".to_string(), |folder| folder.display().to_string());
+            let hint = format!("hint: ls -ld {}", clean(&folder));
+            Failure::Here(format!("--trace: cannot write {shown}: {error}\n{hint}"))
+        })?;
+        Ok(Some(TraceFile { file, path: shown, trace_ns }))
+    }
+}
+
+impl TraceFile {
+    /// Writes the trace, and tells what is in it or why there is none.
+    pub fn write(self, trace: Option<&Trace>, source: Option<&str>) -> Result<(), Failure> {
+        let path = &self.path;
+        let Some(trace) = trace else {
+            let why = match source {
+                Some(source) => format!("the source {source} has none"),
+                None => "nothing was counted".to_string(),
+            };
+            terminal::tell(&format!("warning: no trace, {path} is empty: {why}"));
+            return Ok(());
+        };
+        let mut out = BufWriter::new(self.file);
+        let written = score::perfetto(trace, &mut out).and_then(|()| out.flush());
+        written.map_err(|error| {
+            Failure::Here(format!("cannot write the trace {path}: {error}\nhint: df {path}"))
+        })?;
+        let seconds = (trace.to_ns - trace.from_ns) as f64 / 1e9;
+        let events = trace.events.len();
+        let memory = show_bytes(trace.recorder_bytes);
+        terminal::tell(&format!(
+            "trace     {path}: {events} events of {seconds:.3} s, kept in {memory} of memory; for \
+             https://ui.perfetto.dev"
+        ));
+        Ok(())
+    }
+}

@@ -1,0 +1,276 @@
+//! A scoreboard: what the scheduler did to tasks and CPUs over a period. No I/O.
+//!
+//! What a source does not count is `None`, never 0: [`Score::sources`] says why. Times are
+//! nanoseconds.
+
+use serde::{Deserialize, Serialize};
+
+use super::CpuSet;
+
+/// How a scoreboard was asked for and made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Score {
+    /// The source that was used, `None`: no source could be had.
+    pub source: Option<String>,
+    /// Better sources that could not be used, each with the reason.
+    pub missed: Vec<(String, String)>,
+    pub watched: Watched,
+    /// How long was counted.
+    pub wall_ns: u64,
+    /// All tasks that ran, those beside what is watched included.
+    pub tasks: Vec<TaskScore>,
+    pub cpus: Vec<CpuScore>,
+    /// Between names: who woke whom, who preempted whom. `None`: not counted by the source.
+    pub pairs: Option<Vec<PairScore>>,
+    /// Load balancing. `None`: the kernel does not count it, and [`Score::lost`] says why.
+    #[serde(default)]
+    pub domains: Option<Vec<DomainScore>>,
+    /// What was counted and lost, or could not be counted, a sentence each.
+    pub lost: Vec<String>,
+    /// What the probes cost here; `None`: not measured.
+    pub cost: Option<ProbeCost>,
+}
+
+/// What telemetry adds to a switch and the wakeup before it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ProbeCost {
+    pub switch_ns: f64,
+    /// Of a ping-pong on one CPU: 0.1 is a tenth.
+    pub slowdown: f64,
+    pub measured_unix_ns: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Watched {
+    Command(Vec<String>),
+    Processes(Vec<i32>),
+    System,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct TaskScore {
+    pub tid: i32,
+    pub pid: i32,
+    pub name: String,
+    /// Of the process: its first thread's name.
+    pub process: String,
+    /// Path below the cgroup root.
+    pub cgroup: Option<String>,
+    /// One of those that were asked for.
+    pub watched: bool,
+    pub kernel_thread: bool,
+    pub ended: bool,
+    pub run_ns: Option<u64>,
+    pub wait: Option<Times>,
+    pub slice: Option<Times>,
+    pub voluntary: Option<u64>,
+    pub involuntary: Option<u64>,
+    pub wakeups: Option<u64>,
+    pub migrations: Option<Migrations>,
+    /// Run time by CPU, ascending.
+    pub cpus: Option<Vec<(u32, u64)>>,
+}
+
+/// Samples of a time: how many, how long.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Times {
+    pub count: u64,
+    pub total_ns: u64,
+    pub max_ns: Option<u64>,
+    /// Where a source has no histogram: none. Ascending; empty buckets are left out.
+    pub buckets: Vec<Bucket>,
+}
+
+/// Samples from `low_ns` to below `high_ns`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bucket {
+    pub low_ns: u64,
+    pub high_ns: u64,
+    pub count: u64,
+}
+
+/// Moves to another CPU, by how far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Migrations {
+    pub total: u64,
+    /// `None`: the source counts moves, but not where to.
+    pub by_distance: Option<Distances>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Distances {
+    pub within_llc: u64,
+    pub across_llc: u64,
+    pub across_node: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CpuScore {
+    pub cpu: u32,
+    /// Not idle.
+    pub busy_ns: Option<u64>,
+    pub switches: Option<u64>,
+    pub idle_entries: Option<u64>,
+    /// How often each run-queue length was seen at evenly spaced moments, from 0.
+    pub lengths: Option<Vec<u64>>,
+}
+
+/// One CPU's view of one scheduling domain. Names are those of /proc/schedstat's documentation.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct DomainScore {
+    pub cpu: u32,
+    /// 0: the closest.
+    pub domain: u32,
+    /// `SMT`, `MC`, `PKG`, `NUMA`... `None` before version 17.
+    pub name: Option<String>,
+    pub cpus: CpuSet,
+    /// By what the CPU was doing when it looked for load to take over.
+    pub busy: Balance,
+    pub idle: Balance,
+    pub newly_idle: Balance,
+    pub alb_count: u64,
+    pub alb_failed: u64,
+    pub alb_pushed: u64,
+    pub sbe_count: u64,
+    pub sbe_balanced: u64,
+    pub sbe_pushed: u64,
+    pub sbf_count: u64,
+    pub sbf_balanced: u64,
+    pub sbf_pushed: u64,
+    pub ttwu_wake_remote: u64,
+    pub ttwu_move_affine: u64,
+    pub ttwu_move_balance: u64,
+}
+
+/// Of one kind of idleness: how often load was balanced, and what became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Balance {
+    pub lb_count: u64,
+    pub lb_balanced: u64,
+    pub lb_failed: u64,
+    /// Before version 17.
+    pub lb_imbalance: Option<u64>,
+    /// These four from version 17.
+    pub lb_imbalance_load: Option<u64>,
+    pub lb_imbalance_util: Option<u64>,
+    pub lb_imbalance_task: Option<u64>,
+    pub lb_imbalance_misfit: Option<u64>,
+    /// Tasks that were pulled.
+    pub lb_gained: u64,
+    pub lb_hot_gained: u64,
+    pub lb_nobusyq: u64,
+    pub lb_nobusyg: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PairKind {
+    Woke,
+    Preempted,
+}
+
+/// `by` has done it to `name`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PairScore {
+    pub kind: PairKind,
+    pub by: String,
+    pub name: String,
+    pub count: u64,
+    /// The waits that followed; `None` for wakeups.
+    pub lost_ns: Option<u64>,
+}
+
+impl Times {
+    /// The value that a share `q` of the samples does not exceed, within its bucket by rank. `None` without
+    /// samples or histogram.
+    pub fn quantile_ns(&self, q: f64) -> Option<u64> {
+        let all: u64 = self.buckets.iter().map(|bucket| bucket.count).sum();
+        let rank = (q * all as f64).ceil().max(1.0) as u64;
+        let mut below = 0;
+        for bucket in &self.buckets {
+            if below + bucket.count >= rank {
+                let inside = (rank - below) as f64 / bucket.count as f64;
+                let width = (bucket.high_ns - bucket.low_ns) as f64;
+                let value = bucket.low_ns + (inside * width) as u64;
+                return Some(self.max_ns.map_or(value, |max| value.min(max)));
+            }
+            below += bucket.count;
+        }
+        None
+    }
+
+    pub fn mean_ns(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.total_ns as f64 / self.count as f64)
+    }
+
+    /// The samples of both.
+    pub fn merge(&mut self, other: &Times) {
+        self.count += other.count;
+        self.total_ns += other.total_ns;
+        self.max_ns = self.max_ns.max(other.max_ns);
+        for bucket in &other.buckets {
+            match self.buckets.binary_search_by_key(&bucket.low_ns, |own| own.low_ns) {
+                Ok(at) => self.buckets[at].count += bucket.count,
+                Err(at) => self.buckets.insert(at, *bucket),
+            }
+        }
+    }
+}
+
+impl Migrations {
+    pub fn merge(&mut self, other: &Migrations) {
+        self.total += other.total;
+        self.by_distance = match (self.by_distance, other.by_distance) {
+            (Some(a), Some(b)) => Some(Distances {
+                within_llc: a.within_llc + b.within_llc,
+                across_llc: a.across_llc + b.across_llc,
+                across_node: a.across_node + b.across_node,
+            }),
+            _ => None,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(buckets: &[(u64, u64, u64)], max_ns: u64) -> Times {
+        let buckets: Vec<Bucket> = buckets
+            .iter()
+            .map(|&(low_ns, high_ns, count)| Bucket { low_ns, high_ns, count })
+            .collect();
+        let count = buckets.iter().map(|bucket| bucket.count).sum();
+        Times { count, total_ns: 0, max_ns: Some(max_ns), buckets }
+    }
+
+    #[test]
+    fn quantiles_lie_in_their_bucket_by_rank_and_never_above_the_maximum() {
+        let seen = times(&[(0, 256, 4), (1024, 1152, 4), (4096, 8192, 2)], 5000);
+        let cases = [(0.0, 64), (0.4, 256), (0.5, 1056), (0.8, 1152), (0.99, 5000), (1.0, 5000)];
+        for (q, expected) in cases {
+            assert_eq!(seen.quantile_ns(q), Some(expected), "{q}");
+        }
+        assert_eq!(Times::default().quantile_ns(0.5), None);
+        assert_eq!(Times::default().mean_ns(), None);
+    }
+
+    #[test]
+    fn merged_times_have_the_samples_of_both_in_order() {
+        let mut sum = times(&[(256, 288, 1), (1024, 1152, 2)], 1100);
+        sum.merge(&times(&[(0, 256, 5), (1024, 1152, 1), (2048, 2304, 1)], 2100));
+        let expected = times(&[(0, 256, 5), (256, 288, 1), (1024, 1152, 3), (2048, 2304, 1)], 2100);
+        assert_eq!(sum, expected);
+    }
+
+    #[test]
+    fn distances_of_migrations_are_unknown_where_one_side_does_not_know_them() {
+        let near = Distances { within_llc: 2, ..Distances::default() };
+        let mut sum = Migrations { total: 2, by_distance: Some(near) };
+        sum.merge(&Migrations { total: 2, by_distance: Some(near) });
+        assert_eq!(sum.by_distance.map(|d| d.within_llc), Some(4));
+        sum.merge(&Migrations { total: 3, by_distance: None });
+        assert_eq!(sum, Migrations { total: 7, by_distance: None });
+    }
+}

@@ -1,0 +1,124 @@
+//! A trace: what the scheduler did in the last seconds, event by event. No I/O.
+//!
+//! Times are nanoseconds of CLOCK_BOOTTIME, as in the kernel's own traces.
+
+/// What was recorded of a period, complete for all CPUs from its beginning to its end.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Trace {
+    pub from_ns: u64,
+    pub to_ns: u64,
+    pub clocks: Clocks,
+    pub kernel: Kernel,
+    /// What [`TraceTask::name`] counts in.
+    pub names: Vec<String>,
+    /// Who is known of those that the events name.
+    pub tasks: Vec<TracedTask>,
+    /// What each CPU ran at the beginning, where that is known.
+    pub running: Vec<Running>,
+    /// By time.
+    pub events: Vec<TraceEvent>,
+    /// What the recorder took of the kernel's memory.
+    pub recorder_bytes: u64,
+}
+
+/// The clocks at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Clocks {
+    pub boot_ns: u64,
+    pub monotonic_ns: u64,
+    pub unix_ns: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Kernel {
+    pub release: String,
+    pub version: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TracedTask {
+    pub tid: i32,
+    pub pid: i32,
+    pub name: String,
+    /// Of the process: its first thread's name.
+    pub process: String,
+    pub kernel_thread: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Running {
+    pub cpu: u32,
+    pub task: TraceTask,
+    pub prio: u16,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TraceEvent {
+    pub at_ns: u64,
+    /// Where it happened.
+    pub cpu: u32,
+    pub what: TraceWhat,
+}
+
+/// Priorities are the kernel's: below 100 real-time, 120 is nice 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TraceWhat {
+    Switch {
+        from: TraceTask,
+        left: Left,
+        to: TraceTask,
+        prio: u16,
+    },
+    /// Also of a task that has just been made, by its parent. `last_cpu`: where it was last.
+    Waking {
+        by: Waker,
+        task: TraceTask,
+        prio: u16,
+        last_cpu: u32,
+    },
+    Migrate {
+        task: TraceTask,
+        prio: u16,
+        from_cpu: u32,
+        to_cpu: u32,
+    },
+}
+
+/// A task in an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TraceTask {
+    /// 0: the CPU's idle task.
+    pub tid: i32,
+    /// As it was called then, in [`Trace::names`]; `None`: not known.
+    pub name: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waker {
+    /// Whatever task was interrupted has no part in it.
+    Interrupt,
+    Task(i32),
+}
+
+/// How a task was left that no longer runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    /// It could go on: the CPU was taken from it in the kernel.
+    Preempted,
+    /// It could go on: it yielded, or the CPU was taken from it in user space.
+    Runnable,
+    Sleeping,
+    Uninterruptible,
+    /// Uninterruptible, but no load: how kernel threads wait for work.
+    Idle,
+    Parked,
+    Stopped,
+    Traced,
+    Dead,
+}
+
+impl Trace {
+    pub fn name(&self, task: TraceTask) -> Option<&str> {
+        self.names.get(task.name? as usize).map(String::as_str)
+    }
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What the BPF programs of the probe `sched` and their reader share: sizes and layouts. The
+ * reader's side is src/probe/sched/bpf.rs; a test holds both against each other.
+ */
+#ifndef SCHEDLAB_SCHED_H
+#define SCHEDLAB_SCHED_H
+
+enum {
+	/* CPUs with higher numbers are counted under the last. */
+	MAX_CPUS = 1024,
+	/* Run-queue lengths; the last counts all longer ones. */
+	LENGTHS = 64,
+	/* Names of partners that a task keeps by itself; others go through the map `pairs`. */
+	PARTNERS = 4,
+};
+
+/*
+ * Histograms are logarithmic: below 2^FIRST_BIT ns one bucket, then 2^bits buckets for each
+ * doubling, and a last one for 2^LAST_BIT ns and more.
+ */
+enum {
+	FIRST_BIT = 8,
+	LAST_BIT = 36,
+	WAIT_BITS = 3,
+	SLICE_BITS = 2,
+	WAIT_BUCKETS = 2 + ((LAST_BIT - FIRST_BIT) << WAIT_BITS),
+	SLICE_BUCKETS = 2 + ((LAST_BIT - FIRST_BIT) << SLICE_BITS),
+};
+
+/* Names that are no task's; those of tasks begin with FIRST_NAME. */
+enum { NO_NAME, OTHER_NAME, INTERRUPT_NAME, IDLE_NAME, FIRST_NAME };
+
+/* Bits of task.flags. */
+enum { WATCHED = 1, KERNEL_THREAD = 2, DEAD = 4 };
+
+enum { DISTANCE_LLC, DISTANCE_NODE, DISTANCE_FAR, DISTANCES };
+
+struct partner {
+	u32 name;
+	u32 count;
+	u64 ns;
+};
+
+/* One task. Times are nanoseconds. */
+struct task {
+	/* The kernel's own counts at the last look. */
+	u64 run_seen;
+	u64 delay_seen;
+	u64 voluntary_seen;
+	u64 involuntary_seen;
+
+	u64 run_ns;
+	u64 wait_ns;
+	u64 wait_max_ns;
+	u64 slice_max_ns;
+	u64 waits;
+	u64 slices;
+	u64 voluntary;
+	u64 involuntary;
+	u64 wakeups;
+	u64 migrations[DISTANCES];
+	/* Of run_ns, what it ran on `cpu` since it came there. */
+	u64 run_here_ns;
+	u64 start_ns;
+	u64 cgroup;
+	u32 cpu;
+	u32 name;
+	/* Who took the CPU from it, until it has it back. */
+	u32 preemptor;
+	u32 flags;
+	/* Its own, never another task's. */
+	u32 number;
+	u32 unused;
+	s32 pid;
+	s32 tgid;
+	char comm[16];
+	struct partner woken_by[PARTNERS];
+	struct partner preempted_by[PARTNERS];
+	u32 wait[WAIT_BUCKETS];
+	u32 slice[SLICE_BUCKETS];
+};
+
+/* One CPU. Two lines of cache apart from the next. */
+struct cpu {
+	u64 switches;
+	u64 idle_entries;
+	u64 idle_ns;
+	/* Of the run queue's clock; 0 while it does not idle. */
+	u64 idle_since;
+	/* Switches to tasks that there is no room for. */
+	u64 untracked;
+	/* Of the task that runs, NO_NAME before the first switch. */
+	u32 name;
+	/* Interrupts that it serves, one inside the other. */
+	u32 interrupts;
+	u64 trace_head;
+	u64 lengths[LENGTHS];
+} __attribute__((aligned(128)));
+
+struct settings {
+	/* More than switch counts and waits: slices, wakeups, migrations, pairs. */
+	u32 full;
+	/* Entries of the flight recorder for each CPU, a power of 2; 0: none. */
+	u32 trace_slots;
+	u32 max_tasks;
+	u32 max_names;
+	/* By CPU: which last-level cache and which NUMA node. */
+	u16 llc_of[MAX_CPUS];
+	u16 node_of[MAX_CPUS];
+};
+
+struct control {
+	u32 counting;
+	/* What `walk` is to do with each task. */
+	u32 walk_to;
+	/* The process that WALK_WATCH marks, and the one whose children are watched from birth. */
+	s32 watch_pid;
+	s32 watch_children_of;
+};
+
+/* The first line, then one or more for each CPU. */
+struct counters {
+	u32 tasks_now;
+	u32 tasks_ever;
+	u32 names_given;
+	u32 unused;
+	/* Lost, and told. */
+	u64 tasks_lost;
+	u64 names_lost;
+	u64 dead_lost;
+	u64 pairs_lost;
+	u64 stays_lost;
+	struct cpu cpus[MAX_CPUS];
+};
+
+enum { PAIR_WOKEN, PAIR_PREEMPTED };
+
+struct pair {
+	u32 name;
+	u32 by;
+	u32 kind;
+};
+
+struct pair_sum {
+	u64 count;
+	u64 ns;
+};
+
+struct stay {
+	/* Of the task. */
+	u32 number;
+	u32 cpu;
+};
+
+/* What the iterator does with each task. */
+enum { WALK_BEGIN, WALK_WATCH, WALK_READ };
+
+enum { TRACE_SWITCH = 1, TRACE_WAKING, TRACE_MIGRATE };
+
+/*
+ * One line of the flight recorder. The time is that of the clock that runs on in suspend, as in
+ * the kernel's own traces for Perfetto.
+ * SWITCH: from pid to other, info is how the former was left (its state, bit 31: preempted).
+ * WAKING: pid (0: an interrupt) wakes other, or has just made it; info is the CPU where other was
+ * last.
+ * MIGRATE: pid goes from CPU other to CPU info.
+ */
+struct trace {
+	u64 at_ns;
+	s32 pid;
+	s32 other;
+	u32 info;
+	u16 kind;
+	u16 prio;
+	u32 name;
+	u32 other_name;
+};
+
+#endif

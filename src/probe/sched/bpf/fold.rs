@@ -1,0 +1,256 @@
+//! From what the BPF programs counted to a scoreboard's rows. Names stay numbers until the end,
+//! when the table of names is read.
+
+use std::collections::{BTreeMap, HashMap};
+
+use libbpf_rs::{Map, MapCore, MapFlags};
+
+use crate::model::{
+    Bucket, CpuScore, Distances, Migrations, PairKind, PairScore, TaskScore, Times,
+};
+use crate::sys::{Host, cgroup};
+
+use super::Now;
+use super::layout::{self, Counters, Cpu, Pair, PairSum, Partner, Stay, Task};
+use crate::probe::sched::Counted;
+
+/// Ended tasks whose stays on CPUs are left in the kernel's map at most.
+const MOST_ENDED: usize = 500;
+/// Entries of a map that one call reads.
+const BATCH: u32 = 4096;
+
+#[derive(Default)]
+pub struct Fold {
+    tasks: Vec<TaskScore>,
+    /// Of each task: its cgroup's number.
+    cgroups: Vec<u64>,
+    /// Position in `tasks` by the task's number.
+    by_number: HashMap<u32, usize>,
+    /// Ended tasks whose stays are still in the map.
+    ended: usize,
+    /// By kind, who and whom: count and time.
+    pairs: BTreeMap<(u32, u32, u32), (u64, u64)>,
+    names: BTreeMap<u32, String>,
+}
+
+impl Fold {
+    /// Takes over a task, living or ended. One that nothing happened to is left out.
+    pub fn task(&mut self, task: &Task) {
+        let happened = task.waits + task.wakeups + task.voluntary + task.involuntary + task.run_ns;
+        if happened == 0 {
+            return;
+        }
+        for (kind, partners) in
+            [(layout::PAIR_WOKEN, &task.woken_by), (layout::PAIR_PREEMPTED, &task.preempted_by)]
+        {
+            partners.iter().for_each(|partner| self.partner(kind, task.name, partner));
+        }
+        let is_ended = task.flags & layout::DEAD != 0;
+        self.ended += usize::from(is_ended);
+        self.by_number.insert(task.number, self.tasks.len());
+        self.cgroups.push(task.cgroup);
+        self.tasks.push(score(task));
+    }
+
+    fn partner(&mut self, kind: u32, name: u32, partner: &Partner) {
+        if partner.count > 0 {
+            let sum = self.pairs.entry((kind, partner.name, name)).or_default();
+            sum.0 += u64::from(partner.count);
+            sum.1 += partner.ns;
+        }
+    }
+
+    /// Takes over what tasks ran on CPUs that they have left: of ended ones, where there are
+    /// many, and of all at the end.
+    pub fn take_stays(&mut self, map: &Map, all: bool) -> Result<(), String> {
+        if !all && self.ended < MOST_ENDED {
+            return Ok(());
+        }
+        for (key, value) in entries(map)? {
+            let stay: Stay = bytemuck::pod_read_unaligned(&key);
+            let Some(task) = self.by_number.get(&stay.number).map(|at| &mut self.tasks[*at]) else {
+                continue;
+            };
+            if !task.ended && !all {
+                continue;
+            }
+            add_stay(task, stay.cpu, bytemuck::pod_read_unaligned(&value));
+            map.delete(&key).map_err(|error| format!("cannot make room for stays: {error}"))?;
+        }
+        self.ended = 0;
+        Ok(())
+    }
+
+    pub fn take_pairs(&mut self, map: &Map) -> Result<(), String> {
+        for (key, value) in entries(map)? {
+            let Pair { name, by, kind } = bytemuck::pod_read_unaligned(&key);
+            let PairSum { count, ns } = bytemuck::pod_read_unaligned(&value);
+            let sum = self.pairs.entry((kind, by, name)).or_default();
+            sum.0 += count;
+            sum.1 += ns;
+        }
+        Ok(())
+    }
+
+    pub fn take_names(&mut self, map: &Map) -> Result<(), String> {
+        for (key, value) in entries(map)? {
+            self.names.insert(bytemuck::pod_read_unaligned(&value), text(&key));
+        }
+        Ok(())
+    }
+
+    /// Everything, with names in place of numbers.
+    pub fn finish(&mut self, counters: &Counters, cpus: &[Cpu], now: &Now, full: bool) -> Counted {
+        let mut tasks = std::mem::take(&mut self.tasks);
+        let paths = cgroup::paths_by_inode(&Host::default());
+        let processes: HashMap<i32, String> = tasks
+            .iter()
+            .filter(|task| task.tid == task.pid)
+            .map(|task| (task.pid, task.name.clone()))
+            .collect();
+        for (task, cgroup) in tasks.iter_mut().zip(&self.cgroups) {
+            task.process = processes.get(&task.pid).unwrap_or(&task.name).clone();
+            task.cgroup = paths.get(cgroup).cloned();
+            if !full {
+                (task.slice, task.wakeups, task.migrations) = (None, None, None);
+            }
+        }
+        let cpus: Vec<(u32, &Cpu)> =
+            now.online.iter().filter_map(|cpu| Some((*cpu, cpus.get(*cpu as usize)?))).collect();
+        Counted {
+            wall_ns: now.wall_ns,
+            tasks,
+            trace: None,
+            lost: lost(counters, &cpus),
+            pairs: full.then(|| self.named_pairs()),
+            cpus: cpus.into_iter().map(|(number, cpu)| cpu_score(number, cpu, now)).collect(),
+        }
+    }
+
+    /// By number, those of tasks.
+    pub fn names(&self) -> &BTreeMap<u32, String> {
+        &self.names
+    }
+
+    fn named_pairs(&self) -> Vec<PairScore> {
+        let name = |number: u32| match number {
+            layout::INTERRUPT_NAME => "(interrupt)".to_string(),
+            layout::IDLE_NAME => "(idle)".to_string(),
+            number => self.names.get(&number).map_or("(other)", String::as_str).to_string(),
+        };
+        let pair = |(&(kind, by, to), &(count, ns)): (&(u32, u32, u32), &(u64, u64))| {
+            let is_woken = kind == layout::PAIR_WOKEN;
+            PairScore {
+                kind: if is_woken { PairKind::Woke } else { PairKind::Preempted },
+                by: name(by),
+                name: name(to),
+                count,
+                lost_ns: (!is_woken).then_some(ns),
+            }
+        };
+        self.pairs.iter().map(pair).collect()
+    }
+}
+
+/// Key and value.
+type Entry = (Vec<u8>, Vec<u8>);
+
+/// A map's entries, as they are at some moment of the reading.
+fn entries(map: &Map) -> Result<Vec<Entry>, String> {
+    let batch = map.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
+    let batch = batch.map_err(|error| {
+        format!("cannot read the map `{}`: {error}", map.name().to_string_lossy())
+    })?;
+    Ok(batch.collect())
+}
+
+/// Up to the first NUL, whatever bytes the name has.
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+fn score(task: &Task) -> TaskScore {
+    let [within_llc, across_llc, across_node] = task.migrations;
+    let mut score = TaskScore {
+        tid: task.pid,
+        pid: task.tgid,
+        name: text(&task.comm),
+        process: String::new(),
+        cgroup: None,
+        watched: task.flags & layout::WATCHED != 0,
+        kernel_thread: task.flags & layout::KERNEL_THREAD != 0,
+        ended: task.flags & layout::DEAD != 0,
+        run_ns: Some(task.run_ns),
+        wait: Some(Times {
+            count: task.waits,
+            total_ns: task.wait_ns,
+            max_ns: Some(task.wait_max_ns),
+            buckets: buckets(&task.wait, layout::WAIT_BITS),
+        }),
+        slice: Some(Times {
+            count: task.slices,
+            total_ns: task.run_ns,
+            max_ns: Some(task.slice_max_ns),
+            buckets: buckets(&task.slice, layout::SLICE_BITS),
+        }),
+        voluntary: Some(task.voluntary),
+        involuntary: Some(task.involuntary),
+        wakeups: Some(task.wakeups),
+        migrations: Some(Migrations {
+            total: within_llc + across_llc + across_node,
+            by_distance: Some(Distances { within_llc, across_llc, across_node }),
+        }),
+        cpus: Some(Vec::new()),
+    };
+    if task.run_here_ns > 0 {
+        add_stay(&mut score, task.cpu, task.run_here_ns);
+    }
+    score
+}
+
+fn buckets(counts: &[u32], bits: u32) -> Vec<Bucket> {
+    let counted = counts.iter().enumerate().filter(|(_, count)| **count > 0);
+    counted
+        .map(|(bucket, count)| {
+            let (low_ns, high_ns) = layout::bucket_range(bucket, bits);
+            Bucket { low_ns, high_ns, count: u64::from(*count) }
+        })
+        .collect()
+}
+
+fn add_stay(task: &mut TaskScore, cpu: u32, ns: u64) {
+    let stays = task.cpus.get_or_insert_default();
+    match stays.binary_search_by_key(&cpu, |(cpu, _)| *cpu) {
+        Ok(at) => stays[at].1 += ns,
+        Err(at) => stays.insert(at, (cpu, ns)),
+    }
+}
+
+fn cpu_score(number: u32, cpu: &Cpu, now: &Now) -> CpuScore {
+    CpuScore {
+        cpu: number,
+        busy_ns: Some(now.wall_ns.saturating_sub(cpu.idle_ns)),
+        switches: Some(cpu.switches),
+        idle_entries: Some(cpu.idle_entries),
+        lengths: now.sampled.then(|| {
+            let longest = cpu.lengths.iter().rposition(|count| *count > 0).map_or(0, |at| at + 1);
+            cpu.lengths[..longest].to_vec()
+        }),
+    }
+}
+
+/// What there was no room for, a sentence each.
+fn lost(counters: &Counters, cpus: &[(u32, &Cpu)]) -> Vec<String> {
+    let untracked: u64 = cpus.iter().map(|(_, cpu)| cpu.untracked).sum();
+    let cases = [
+        (counters.tasks_lost, "tasks had no room: raise --max-tasks"),
+        (untracked, "switches were to tasks that had no room, or that the kernel does not list"),
+        (counters.dead_lost, "ended tasks could not be handed over and are missing"),
+        (counters.names_lost, "names had no room and are counted as (other)"),
+        (counters.pairs_lost, "wakeups or preemptions had no room among the pairs"),
+        (counters.stays_lost, "stays on a CPU had no room: run times by CPU are too low"),
+    ];
+    let told = cases.into_iter().filter(|(count, _)| *count > 0);
+    told.map(|(count, what)| format!("{count} {what}")).collect()
+}

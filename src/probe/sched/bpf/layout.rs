@@ -1,0 +1,184 @@
+//! What the BPF programs share with us: the types of `../bpf/sched.h`, byte for byte. A test holds
+//! sizes and offsets against those that the compiled programs carry.
+
+use bytemuck::{AnyBitPattern, NoUninit, Pod, Zeroable};
+
+pub const MAX_CPUS: usize = 1024;
+pub const LENGTHS: usize = 64;
+pub const PARTNERS: usize = 4;
+
+const FIRST_BIT: u32 = 8;
+const LAST_BIT: u32 = 36;
+pub const WAIT_BITS: u32 = 3;
+pub const SLICE_BITS: u32 = 2;
+pub const WAIT_BUCKETS: usize = buckets(WAIT_BITS);
+pub const SLICE_BUCKETS: usize = buckets(SLICE_BITS);
+
+const fn buckets(bits: u32) -> usize {
+    2 + (((LAST_BIT - FIRST_BIT) as usize) << bits)
+}
+
+pub const INTERRUPT_NAME: u32 = 2;
+pub const IDLE_NAME: u32 = 3;
+
+pub const FIRST_NAME: u32 = 4;
+
+pub const TRACE_SWITCH: u16 = 1;
+pub const TRACE_WAKING: u16 = 2;
+pub const TRACE_MIGRATE: u16 = 3;
+/// In [`Line::info`] of a switch.
+pub const PREEMPTED: u32 = 1 << 31;
+
+pub const WATCHED: u32 = 1;
+pub const KERNEL_THREAD: u32 = 2;
+pub const DEAD: u32 = 4;
+
+pub const WALK_BEGIN: u32 = 0;
+pub const WALK_WATCH: u32 = 1;
+pub const WALK_READ: u32 = 2;
+
+pub const PAIR_WOKEN: u32 = 0;
+pub const PAIR_PREEMPTED: u32 = 1;
+
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub struct Partner {
+    pub name: u32,
+    pub count: u32,
+    pub ns: u64,
+}
+
+#[derive(Debug, Clone, Copy, AnyBitPattern)]
+#[repr(C)]
+pub struct Task {
+    pub run_seen: u64,
+    pub delay_seen: u64,
+    pub voluntary_seen: u64,
+    pub involuntary_seen: u64,
+    pub run_ns: u64,
+    pub wait_ns: u64,
+    pub wait_max_ns: u64,
+    pub slice_max_ns: u64,
+    pub waits: u64,
+    pub slices: u64,
+    pub voluntary: u64,
+    pub involuntary: u64,
+    pub wakeups: u64,
+    /// Within the last-level cache, within the node, farther.
+    pub migrations: [u64; 3],
+    pub run_here_ns: u64,
+    pub start_ns: u64,
+    pub cgroup: u64,
+    pub cpu: u32,
+    pub name: u32,
+    pub preemptor: u32,
+    pub flags: u32,
+    pub number: u32,
+    pub unused: u32,
+    pub pid: i32,
+    pub tgid: i32,
+    pub comm: [u8; 16],
+    pub woken_by: [Partner; PARTNERS],
+    pub preempted_by: [Partner; PARTNERS],
+    pub wait: [u32; WAIT_BUCKETS],
+    pub slice: [u32; SLICE_BUCKETS],
+}
+
+#[derive(Debug, Clone, Copy, AnyBitPattern)]
+#[repr(C, align(128))]
+pub struct Cpu {
+    pub switches: u64,
+    pub idle_entries: u64,
+    pub idle_ns: u64,
+    pub idle_since: u64,
+    pub untracked: u64,
+    pub name: u32,
+    pub interrupts: u32,
+    pub trace_head: u64,
+    pub lengths: [u64; LENGTHS],
+}
+
+#[derive(Debug, Clone, Copy, NoUninit, Zeroable)]
+#[repr(C)]
+pub struct Settings {
+    pub full: u32,
+    pub trace_slots: u32,
+    pub max_tasks: u32,
+    pub max_names: u32,
+    pub llc_of: [u16; MAX_CPUS],
+    pub node_of: [u16; MAX_CPUS],
+}
+
+#[derive(Debug, Clone, Copy, Default, NoUninit)]
+#[repr(C)]
+pub struct Control {
+    pub counting: u32,
+    pub walk_to: u32,
+    pub watch_pid: i32,
+    pub watch_children_of: i32,
+}
+
+/// What stands before the CPUs in `struct counters`.
+#[derive(Debug, Clone, Copy, AnyBitPattern)]
+#[repr(C, align(128))]
+pub struct Counters {
+    pub tasks_now: u32,
+    pub tasks_ever: u32,
+    pub names_given: u32,
+    pub unused: u32,
+    pub tasks_lost: u64,
+    pub names_lost: u64,
+    pub dead_lost: u64,
+    pub pairs_lost: u64,
+    pub stays_lost: u64,
+}
+
+#[derive(Debug, Clone, Copy, AnyBitPattern)]
+#[repr(C)]
+pub struct Pair {
+    pub name: u32,
+    pub by: u32,
+    pub kind: u32,
+}
+
+#[derive(Debug, Clone, Copy, AnyBitPattern)]
+#[repr(C)]
+pub struct PairSum {
+    pub count: u64,
+    pub ns: u64,
+}
+
+#[derive(Debug, Clone, Copy, AnyBitPattern)]
+#[repr(C)]
+pub struct Stay {
+    pub number: u32,
+    pub cpu: u32,
+}
+
+/// One line of the flight recorder, `struct trace`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, AnyBitPattern)]
+#[repr(C)]
+pub struct Line {
+    pub at_ns: u64,
+    pub pid: i32,
+    pub other: i32,
+    pub info: u32,
+    pub kind: u16,
+    pub prio: u16,
+    pub name: u32,
+    pub other_name: u32,
+}
+
+/// The smallest time that a bucket counts, and the smallest that it no longer does.
+pub fn bucket_range(bucket: usize, bits: u32) -> (u64, u64) {
+    let octaves = (LAST_BIT - FIRST_BIT) as usize;
+    let low = |bucket: usize| match bucket {
+        0 => 0,
+        _ if bucket > octaves << bits => 1 << LAST_BIT,
+        _ => {
+            let (octave, part) = ((bucket - 1) >> bits, (bucket - 1) & ((1 << bits) - 1));
+            ((1u64 << bits) + part as u64) << (octave as u32 + FIRST_BIT - bits)
+        }
+    };
+    (low(bucket), if bucket > octaves << bits { u64::MAX } else { low(bucket + 1) })
+}

@@ -1,0 +1,370 @@
+//! The source `bpf`: the programs of `../bpf/sched.bpf.c`, loaded into the running kernel.
+//!
+//! They count in the kernel; this side loads them, says when counting begins and ends, takes
+//! over tasks that end, and reads the rest at the end. Everything that was loaded goes with the
+//! last descriptor of it, so a killed schedlab leaves nothing behind.
+
+mod fold;
+mod layout;
+mod recorder;
+#[cfg(test)]
+mod tests;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::os::fd::IntoRawFd;
+use std::rc::Rc;
+use std::sync::Mutex;
+
+use bytemuck::Zeroable;
+use libbpf_rs::btf::{Btf, types};
+use libbpf_rs::{
+    Iter, Link, Map, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel,
+    RingBuffer, RingBufferBuilder,
+};
+
+use crate::model::{Clocks, Kernel};
+use crate::sys::{Host, clock, environment, perf, topology};
+
+use super::{Ask, Counted, Level, Session};
+use fold::Fold;
+use layout::{Control, Counters, Cpu, MAX_CPUS, Settings, Task};
+use recorder::{Recorder, Window};
+
+/// Compiled from `sched.bpf.c` by `make bpf`.
+const PROGRAMS: &[u8] = include_bytes!("../../bpf/sched.bpf.o");
+
+/// Not a divisor of any tick, so that samples do not fall together with what ticks do.
+const SAMPLE_PERIOD_NS: u64 = 10_101_010;
+/// Names that are told apart.
+const MAX_NAMES: u32 = 4000;
+/// Programs that light telemetry does without.
+const FULL_ONLY: [&str; 3] = ["on_waking", "on_migrate", "on_sample"];
+
+pub fn open(ask: &Ask) -> Result<Box<dyn Session>, String> {
+    let object = load(ask)?;
+    let mut links = Vec::new();
+    // New tasks are known before the others are looked for, and all before one is switched to.
+    attach(&object, &["on_fork", "on_rename"], &mut links)?;
+    let walk = program(&object, "walk")?
+        .attach_iter_with_opts(libbpf_rs::IterOpts::None)
+        .map_err(|error| format!("cannot walk through the tasks: {error}"))?;
+    let fold = Rc::new(RefCell::new(Fold::default()));
+    let dead = dead(&object, &fold)?;
+    let mut session = Bpf {
+        control: Control::default(),
+        began_ns: 0,
+        began_boot_ns: 0,
+        trace_ns: ask.trace_ns,
+        sampled: false,
+        object,
+        links,
+        walk,
+        dead,
+        fold,
+        full: ask.level == Level::Full,
+    };
+    session.walk(layout::WALK_BEGIN)?;
+    session.attach_all()?;
+    Ok(Box::new(session))
+}
+
+struct Bpf {
+    object: Object,
+    links: Vec<Link>,
+    walk: Link,
+    dead: RingBuffer<'static>,
+    /// Shared with the callback of `dead`.
+    fold: Rc<RefCell<Fold>>,
+    control: Control,
+    began_ns: u64,
+    began_boot_ns: u64,
+    trace_ns: u64,
+    /// Run-queue lengths are.
+    sampled: bool,
+    full: bool,
+}
+
+impl Session for Bpf {
+    fn watch(&mut self, pid: i32) -> Result<(), String> {
+        self.control.watch_pid = pid;
+        self.walk(layout::WALK_WATCH).map(|_| ())
+    }
+
+    fn watch_children(&mut self) -> Result<(), String> {
+        self.control.watch_children_of = std::process::id() as i32;
+        self.put_control()
+    }
+
+    fn begin(&mut self) -> Result<(), String> {
+        self.walk(layout::WALK_BEGIN)?;
+        self.control.counting = 1;
+        self.put_control()?;
+        self.began_ns = clock::monotonic_ns();
+        self.began_boot_ns = clock::boot_ns();
+        Ok(())
+    }
+
+    fn look(&mut self) -> Result<(), String> {
+        self.dead.consume().map_err(|error| format!("cannot read ended tasks: {error}"))?;
+        self.fold.borrow_mut().take_stays(&map(&self.object, "stays")?, false)
+    }
+
+    fn end(&mut self) -> Result<Counted, String> {
+        let wall_ns = clock::monotonic_ns() - self.began_ns;
+        let ended_boot_ns = clock::boot_ns();
+        self.control.counting = 0;
+        self.put_control()?;
+        let living = self.walk(layout::WALK_READ)?;
+        self.look()?;
+        let mut fold = self.fold.borrow_mut();
+        for record in living.chunks_exact(size_of::<Task>()) {
+            fold.task(&bytemuck::pod_read_unaligned(record));
+        }
+        fold.take_stays(&map(&self.object, "stays")?, true)?;
+        fold.take_pairs(&map(&self.object, "pairs")?)?;
+        fold.take_names(&map(&self.object, "names")?)?;
+        let counters = map(&self.object, ".bss")?
+            .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(|error| format!("cannot read the CPUs' counts: {error}"))?
+            .ok_or("the CPUs' counts are gone")?;
+        let (first, cpus) = counters.split_at(size_of::<Counters>());
+        let cpus: Vec<Cpu> =
+            cpus.chunks_exact(size_of::<Cpu>()).map(bytemuck::pod_read_unaligned).collect();
+        let now = Now { online: online(), wall_ns, sampled: self.sampled };
+        let mut counted = fold.finish(&bytemuck::pod_read_unaligned(first), &cpus, &now, self.full);
+        if self.trace_ns > 0 {
+            let added = self.add_trace(&mut counted, fold.names(), &cpus, ended_boot_ns);
+            counted.lost.extend(added.err().map(|why| format!("the trace: {why}")));
+        }
+        Ok(counted)
+    }
+}
+
+/// What the machine is like when counting ends.
+struct Now {
+    online: Vec<u32>,
+    wall_ns: u64,
+    /// Run-queue lengths were sampled.
+    sampled: bool,
+}
+
+impl Bpf {
+    fn put_control(&self) -> Result<(), String> {
+        map(&self.object, ".data.control")?
+            .update(&0u32.to_ne_bytes(), bytemuck::bytes_of(&self.control), MapFlags::ANY)
+            .map_err(|error| format!("cannot steer the programs: {error}"))
+    }
+
+    /// Has the iterator go through all tasks. What it says.
+    fn walk(&mut self, to: u32) -> Result<Vec<u8>, String> {
+        self.control.walk_to = to;
+        self.put_control()?;
+        let mut said = Vec::new();
+        let mut walk =
+            Iter::new(&self.walk).map_err(|error| format!("cannot walk through tasks: {error}"))?;
+        walk.read_to_end(&mut said)
+            .map_err(|error| format!("cannot walk through tasks: {error}"))?;
+        Ok(said)
+    }
+
+    /// Reads the flight recorder, which nothing is written into any more.
+    fn add_trace(
+        &self,
+        counted: &mut Counted,
+        names: &BTreeMap<u32, String>,
+        cpus: &[Cpu],
+        ended_ns: u64,
+    ) -> Result<(), String> {
+        let window = Window { began_ns: self.began_boot_ns, ended_ns, trace_ns: self.trace_ns };
+        let traced = traced_cpus();
+        let slots = recorder::slots(self.trace_ns, traced);
+        let mut recorder = Recorder::new(slots, traced, window);
+        recorder.read(&map(&self.object, "traces")?, cpus)?;
+        let clocks = Clocks {
+            boot_ns: clock::boot_ns(),
+            monotonic_ns: clock::monotonic_ns(),
+            unix_ns: clock::unix_ns(),
+        };
+        let told = environment::Told::here();
+        let kernel = Kernel { release: told.kernel_release, version: told.kernel_version };
+        let (trace, lost) = recorder.finish(&counted.tasks, names, clocks, kernel);
+        counted.trace = Some(trace);
+        counted.lost.extend(lost);
+        Ok(())
+    }
+
+    /// Everything that was loaded and is not attached yet.
+    fn attach_all(&mut self) -> Result<(), String> {
+        let names: Vec<String> = self
+            .object
+            .progs()
+            .filter(|program| program.section().as_encoded_bytes().starts_with(b"tp_btf/"))
+            .filter(|program| program.autoload())
+            .map(|program| program.name().to_string_lossy().into_owned())
+            .filter(|name| !["on_fork", "on_rename"].contains(&name.as_str()))
+            .collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        attach(&self.object, &names, &mut self.links)?;
+        if !self.full {
+            return Ok(());
+        }
+        for cpu in online() {
+            // Without samples the lengths are unknown, and nothing else.
+            let Ok(event) = perf::sample_cpu_clock(cpu, SAMPLE_PERIOD_NS) else { continue };
+            let sampler = program(&self.object, "on_sample")?;
+            // The link closes the event with itself.
+            if let Ok(link) = sampler.attach_perf_event(event.into_raw_fd()) {
+                self.links.push(link);
+                self.sampled = true;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn online() -> Vec<u32> {
+    topology::online(&Host::default()).known().map_or(Vec::new(), |cpus| cpus.iter().collect())
+}
+
+/// CPUs that the flight recorder has room for. One with a higher number that is switched on later
+/// leaves no lines.
+fn traced_cpus() -> u32 {
+    online().into_iter().max().map_or(1, |cpu| cpu.saturating_add(1)).min(MAX_CPUS as u32)
+}
+
+fn load(ask: &Ask) -> Result<Object, String> {
+    let said = Said::listen();
+    let with_words = |what: &str, error: libbpf_rs::Error| {
+        let words = said.last();
+        let words = if words.is_empty() { String::new() } else { format!(" ({words})") };
+        format!("{what}: {error}{words}")
+    };
+    let btf = Btf::from_vmlinux()
+        .map_err(|_| "this kernel has no BTF (/sys/kernel/btf/vmlinux)".to_string())?;
+    let mut open = ObjectBuilder::default()
+        .open_memory(PROGRAMS)
+        .map_err(|error| with_words("cannot read the programs", error))?;
+    choose_programs(&mut open, &btf, ask);
+    set_up_maps(&mut open, ask)?;
+    open.load().map_err(|error| with_words("the kernel does not take the programs", error))
+}
+
+/// Leaves out what is not wanted, and what this kernel has no tracepoint for.
+fn choose_programs(open: &mut OpenObject, btf: &Btf, ask: &Ask) {
+    let is_interrupt = |section: &str| section.ends_with("_entry") || section.ends_with("_exit");
+    for mut program in open.progs_mut() {
+        let section = program.section().to_string_lossy().into_owned();
+        let tracepoint = section.strip_prefix("tp_btf/").unwrap_or_default();
+        let named = format!("btf_trace_{tracepoint}");
+        let is_known = btf.type_by_name::<types::Typedef>(&named).is_some();
+        let name = program.name().to_string_lossy().into_owned();
+        let is_extra = FULL_ONLY.contains(&name.as_str()) || is_interrupt(&section);
+        let is_traced = ask.trace_ns > 0 && name != "on_sample";
+        let is_wanted = ask.level == Level::Full || is_traced || !is_extra;
+        program.set_autoload(is_wanted && (is_known || !is_interrupt(&section)));
+    }
+}
+
+fn set_up_maps(open: &mut OpenObject, ask: &Ask) -> Result<(), String> {
+    let cpus = traced_cpus();
+    let mut settings = Settings::zeroed();
+    settings.full = u32::from(ask.level == Level::Full);
+    settings.trace_slots = recorder::slots(ask.trace_ns, cpus);
+    settings.max_tasks = ask.max_tasks;
+    settings.max_names = MAX_NAMES;
+    place_cpus(&mut settings);
+    for mut map in open.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        if name.ends_with(".rodata.settings") {
+            let value = map.initial_value_mut().ok_or("the programs have no settings")?;
+            let settings = bytemuck::bytes_of(&settings);
+            value
+                .get_mut(..settings.len())
+                .ok_or("the settings are too short")?
+                .copy_from_slice(settings);
+        } else if name == "traces" && settings.trace_slots > 0 {
+            map.set_max_entries(cpus.saturating_mul(settings.trace_slots))
+                .map_err(|error| format!("no room for a trace: {error}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Numbers for the groups of CPUs that share a last-level cache or a node.
+fn place_cpus(settings: &mut Settings) {
+    let affinity = topology::affinity().unwrap_or_default();
+    let topology = topology::topology(&Host::default(), affinity);
+    for (groups, numbers) in
+        [(&topology.llcs, &mut settings.llc_of), (&topology.numa_nodes, &mut settings.node_of)]
+    {
+        for (number, group) in groups.iter().enumerate() {
+            let in_reach = group.iter().filter(|cpu| (*cpu as usize) < MAX_CPUS);
+            in_reach.for_each(|cpu| numbers[cpu as usize] = number as u16);
+        }
+    }
+}
+
+fn program<'a>(object: &'a Object, name: &str) -> Result<libbpf_rs::ProgramMut<'a>, String> {
+    object
+        .progs_mut()
+        .find(|program| program.name() == name)
+        .ok_or_else(|| format!("there is no program `{name}`"))
+}
+
+fn attach(object: &Object, names: &[&str], links: &mut Vec<Link>) -> Result<(), String> {
+    for name in names {
+        let link = program(object, name)?
+            .attach_trace()
+            .map_err(|error| format!("cannot attach `{name}`: {error}"))?;
+        links.push(link);
+    }
+    Ok(())
+}
+
+/// By the end of its name: libbpf puts the object's before those of sections.
+fn map<'a>(object: &'a Object, name: &str) -> Result<Map<'a>, String> {
+    object
+        .maps()
+        .find(|map| map.name().to_string_lossy().ends_with(name))
+        .ok_or_else(|| format!("there is no map `{name}`"))
+}
+
+/// Tasks that end go straight into the fold.
+fn dead(object: &Object, fold: &Rc<RefCell<Fold>>) -> Result<RingBuffer<'static>, String> {
+    let wrong = |error| format!("cannot read ended tasks: {error}");
+    let ring = MapHandle::try_from(&map(object, "dead")?).map_err(wrong)?;
+    let fold = Rc::clone(fold);
+    let mut builder = RingBufferBuilder::new();
+    let take = move |record: &[u8]| {
+        if let Some(record) = record.get(..size_of::<Task>()) {
+            fold.borrow_mut().task(&bytemuck::pod_read_unaligned(record));
+        }
+        0
+    };
+    builder.add(&ring, take).map_err(wrong)?;
+    builder.build().map_err(wrong)
+}
+
+/// What libbpf says while programs are loaded, in place of standard error.
+struct Said;
+
+static SAID: Mutex<String> = Mutex::new(String::new());
+
+impl Said {
+    fn listen() -> Said {
+        libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| {
+            if let Ok(mut said) = SAID.lock() {
+                *said = text.trim().to_string();
+            }
+        })));
+        Said
+    }
+
+    /// The last line, on one line.
+    fn last(&self) -> String {
+        let said = SAID.lock().map(|said| said.clone()).unwrap_or_default();
+        said.lines().last().unwrap_or_default().to_string()
+    }
+}

@@ -1,0 +1,388 @@
+//! The flight recorder: a ring of lines for each CPU that the programs write, and the trace that
+//! is made of it at the end. Only [`Recorder::read`] touches the kernel.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use libbpf_rs::{Map, MapCore, MapFlags};
+
+use crate::model::{
+    Clocks, Kernel, Left, Running, TaskScore, Trace, TraceEvent, TraceTask, TraceWhat, TracedTask,
+    Waker,
+};
+
+use super::layout::{self, Cpu, Line};
+
+/// Lines for a second, on each CPU: a busy one switches some 10,000 times, each with a wakeup.
+const LINES_PER_SECOND: u64 = 25_000;
+const FEWEST: u64 = 1 << 16;
+const MOST: u64 = 1 << 20;
+/// All rings together.
+const MOST_BYTES: u64 = 1 << 30;
+/// Lines that one call reads.
+const BATCH: u32 = 4096;
+
+/// Lines that each CPU keeps for a trace of so long, a power of two; 0: there is no trace.
+pub fn slots(trace_ns: u64, cpus: u32) -> u32 {
+    if trace_ns == 0 {
+        return 0;
+    }
+    let wanted = (u128::from(trace_ns) * u128::from(LINES_PER_SECOND)).div_ceil(1_000_000_000);
+    let mut slots = (wanted.min(u128::from(MOST)) as u64).next_power_of_two().max(FEWEST);
+    while slots > 1 && slots * u64::from(cpus) * size_of::<Line>() as u64 > MOST_BYTES {
+        slots /= 2;
+    }
+    slots as u32
+}
+
+/// What was asked for, on the clock that runs on in suspend.
+#[derive(Debug, Clone, Copy)]
+pub struct Window {
+    pub began_ns: u64,
+    pub ended_ns: u64,
+    pub trace_ns: u64,
+}
+
+impl Window {
+    fn begin_ns(&self) -> u64 {
+        self.ended_ns.saturating_sub(self.trace_ns).max(self.began_ns)
+    }
+}
+
+#[derive(Default)]
+struct Ring {
+    /// Within the window.
+    lines: Vec<Line>,
+    /// The last switch before the window.
+    before: Option<Line>,
+    /// Where older lines were written over: the time of the oldest that is left.
+    oldest_ns: Option<u64>,
+}
+
+/// What the rings held.
+pub struct Recorder {
+    slots: u32,
+    cpus: u32,
+    window: Window,
+    rings: BTreeMap<u32, Ring>,
+}
+
+impl Recorder {
+    pub fn new(slots: u32, cpus: u32, window: Window) -> Recorder {
+        Recorder { slots, cpus, window, rings: BTreeMap::new() }
+    }
+
+    /// Takes over the map's lines, when nothing is written any more.
+    pub fn read(&mut self, map: &Map, cpus: &[Cpu]) -> Result<(), String> {
+        let wrong = |error| format!("cannot read the map `traces`: {error}");
+        let heads: Vec<u64> = cpus.iter().map(|cpu| cpu.trace_head).collect();
+        let batch = map.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY).map_err(wrong)?;
+        for (key, line) in batch {
+            self.take(
+                bytemuck::pod_read_unaligned(&key),
+                bytemuck::pod_read_unaligned(&line),
+                &heads,
+            );
+        }
+        Ok(())
+    }
+
+    /// Takes over one line, where something was written there.
+    fn take(&mut self, at: u32, line: Line, heads: &[u64]) {
+        let (cpu, slot) = (at / self.slots, u64::from(at % self.slots));
+        let head = heads.get(cpu as usize).copied().unwrap_or(0);
+        if slot >= head || line.kind == 0 {
+            return;
+        }
+        let from_ns = self.window.begin_ns();
+        let ring = self.rings.entry(cpu).or_default();
+        if head > u64::from(self.slots) {
+            ring.oldest_ns = Some(ring.oldest_ns.map_or(line.at_ns, |ns| ns.min(line.at_ns)));
+        }
+        if line.at_ns > self.window.ended_ns {
+            // Written before the programs heard of the end.
+        } else if line.at_ns >= from_ns {
+            ring.lines.push(line);
+        } else if line.kind == layout::TRACE_SWITCH
+            && ring.before.is_none_or(|before| before.at_ns <= line.at_ns)
+        {
+            ring.before = Some(line);
+        }
+    }
+
+    /// The trace, and what is to be told where it does not go back as far as was asked for. It
+    /// begins where all CPUs have their lines: where one lacks them, others would show tasks
+    /// that nobody woke.
+    pub fn finish(
+        self,
+        tasks: &[TaskScore],
+        names: &BTreeMap<u32, String>,
+        clocks: Clocks,
+        kernel: Kernel,
+    ) -> (Trace, Option<String>) {
+        let asked_ns = self.window.begin_ns();
+        let full = self.rings.iter().filter_map(|(cpu, ring)| Some((ring.oldest_ns?, *cpu)));
+        let (from_ns, full) = match full.max() {
+            Some((oldest_ns, cpu)) if oldest_ns > asked_ns => (oldest_ns, Some(cpu)),
+            _ => (asked_ns, None),
+        };
+        let to_ns = self.window.ended_ns.max(from_ns);
+        let lost = full.map(|cpu| {
+            let [goes, asked] = [from_ns, asked_ns].map(|ns| (to_ns - ns.min(to_ns)) as f64 / 1e9);
+            format!(
+                "the trace goes back {goes:.3} s in place of {asked:.3} s: CPU {cpu} had more \
+                 events than the {} that each keeps",
+                self.slots
+            )
+        });
+        let recorder_bytes =
+            u64::from(self.slots) * u64::from(self.cpus) * size_of::<Line>() as u64;
+        let words = Words::new(names);
+        let mut trace = Trace {
+            from_ns,
+            to_ns,
+            clocks,
+            kernel,
+            names: words.names.clone(),
+            recorder_bytes,
+            ..Trace::default()
+        };
+        for (cpu, ring) in self.rings {
+            add_ring(&mut trace, &words, cpu, ring);
+        }
+        trace.events.sort_by_key(|event| event.at_ns);
+        trace.tasks = named(&trace, tasks);
+        (trace, lost)
+    }
+}
+
+fn add_ring(trace: &mut Trace, words: &Words, cpu: u32, ring: Ring) {
+    let mut before = ring.before;
+    for line in ring.lines {
+        if line.at_ns >= trace.from_ns {
+            let event = words.what(&line).map(|what| TraceEvent { at_ns: line.at_ns, cpu, what });
+            trace.events.extend(event);
+        } else if line.kind == layout::TRACE_SWITCH
+            && before.is_none_or(|before| before.at_ns <= line.at_ns)
+        {
+            before = Some(line);
+        }
+    }
+    trace.running.extend(before.map(|line| Running {
+        cpu,
+        task: words.task(line.other, line.other_name),
+        prio: line.prio,
+    }));
+}
+
+/// Numbers of names, and where the names are in the trace.
+struct Words {
+    names: Vec<String>,
+    at: HashMap<u32, u32>,
+}
+
+impl Words {
+    fn new(names: &BTreeMap<u32, String>) -> Words {
+        let at = names.keys().zip(0..).map(|(number, at)| (*number, at)).collect();
+        Words { names: names.values().cloned().collect(), at }
+    }
+
+    fn task(&self, tid: i32, number: u32) -> TraceTask {
+        let is_tasks = tid != 0 && number >= layout::FIRST_NAME;
+        TraceTask { tid, name: is_tasks.then(|| self.at.get(&number).copied()).flatten() }
+    }
+
+    /// `None`: of a kind that is not known.
+    fn what(&self, line: &Line) -> Option<TraceWhat> {
+        let prio = line.prio;
+        Some(match line.kind {
+            layout::TRACE_SWITCH => TraceWhat::Switch {
+                from: self.task(line.pid, line.name),
+                left: left(line.info),
+                to: self.task(line.other, line.other_name),
+                prio,
+            },
+            layout::TRACE_WAKING => TraceWhat::Waking {
+                by: match line.name {
+                    layout::INTERRUPT_NAME => Waker::Interrupt,
+                    _ => Waker::Task(line.pid),
+                },
+                task: self.task(line.other, line.other_name),
+                prio,
+                last_cpu: line.info,
+            },
+            layout::TRACE_MIGRATE => TraceWhat::Migrate {
+                task: self.task(line.pid, line.name),
+                prio,
+                from_cpu: line.other as u32,
+                to_cpu: line.info,
+            },
+            _ => return None,
+        })
+    }
+}
+
+/// From the kernel's bits. Some are set together; the first that fits says most.
+fn left(info: u32) -> Left {
+    if info & layout::PREEMPTED != 0 {
+        return Left::Preempted;
+    }
+    // Uninterruptible that counts for no load.
+    let is_idle = info & 0x402 == 0x402;
+    let states = [
+        (0x80, Left::Dead),
+        (0x40, Left::Parked),
+        (0x08, Left::Traced),
+        (0x04, Left::Stopped),
+        (0x02, if is_idle { Left::Idle } else { Left::Uninterruptible }),
+        (0x01, Left::Sleeping),
+        // Waits for a sleeping spin lock, or frozen.
+        (0x9000, Left::Uninterruptible),
+    ];
+    let state = states.into_iter().find(|(bits, _)| info & bits != 0);
+    state.map_or(Left::Runnable, |(_, left)| left)
+}
+
+/// Of those that something happened to while it was counted: the tasks of the events.
+fn named(trace: &Trace, tasks: &[TaskScore]) -> Vec<TracedTask> {
+    let mut tids: BTreeSet<i32> = trace.running.iter().map(|running| running.task.tid).collect();
+    for event in &trace.events {
+        match event.what {
+            TraceWhat::Switch { from, to, .. } => tids.extend([from.tid, to.tid]),
+            TraceWhat::Waking { by, task, .. } => {
+                tids.insert(task.tid);
+                tids.extend(if let Waker::Task(tid) = by { Some(tid) } else { None });
+            }
+            TraceWhat::Migrate { task, .. } => _ = tids.insert(task.tid),
+        }
+    }
+    let of = |task: &TaskScore| TracedTask {
+        tid: task.tid,
+        pid: task.pid,
+        name: task.name.clone(),
+        process: task.process.clone(),
+        kernel_thread: task.kernel_thread,
+    };
+    tasks.iter().filter(|task| tids.contains(&task.tid)).map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLOTS: u32 = 4;
+
+    fn window() -> Window {
+        Window { began_ns: 100, ended_ns: 1000, trace_ns: 500 }
+    }
+
+    /// From `pid` to `other`, which are called what their number says.
+    fn switch(at_ns: u64, pid: i32, other: i32) -> Line {
+        let number = |pid: i32| if pid == 0 { layout::IDLE_NAME } else { pid as u32 };
+        let (name, other_name) = (number(pid), number(other));
+        Line { at_ns, pid, other, info: 1, kind: layout::TRACE_SWITCH, prio: 120, name, other_name }
+    }
+
+    fn finish(recorder: Recorder) -> (Trace, Option<String>) {
+        let names = BTreeMap::from([(7, "seven".to_string()), (9, "nine".to_string())]);
+        let task = |tid| TaskScore { tid, pid: 7, name: "last".into(), ..TaskScore::default() };
+        recorder.finish(&[task(7), task(8)], &names, Clocks::default(), Kernel::default())
+    }
+
+    fn times(trace: &Trace) -> Vec<(u64, u32)> {
+        trace.events.iter().map(|event| (event.at_ns, event.cpu)).collect()
+    }
+
+    #[test]
+    fn lines_of_all_cpus_are_in_order_and_what_ran_before_is_kept() {
+        let mut recorder = Recorder::new(SLOTS, 2, window());
+        // The last line of CPU 0 is not written yet, that of CPU 1 came after the end.
+        let heads = [3, 4];
+        let lines = [
+            [switch(200, 0, 7), switch(400, 7, 9), switch(900, 9, 7), switch(950, 7, 9)],
+            [switch(300, 7, 0), switch(600, 0, 7), switch(501, 7, 0), switch(1001, 0, 7)],
+        ];
+        for (at, line) in lines.iter().flatten().enumerate() {
+            recorder.take(at as u32, *line, &heads);
+        }
+        let (trace, lost) = finish(recorder);
+        assert_eq!((trace.from_ns, trace.to_ns, lost), (500, 1000, None));
+        assert_eq!(times(&trace), [(501, 1), (600, 1), (900, 0)]);
+        let ran: Vec<(u32, i32)> = trace.running.iter().map(|r| (r.cpu, r.task.tid)).collect();
+        assert_eq!(ran, [(0, 9), (1, 0)]);
+        assert_eq!(trace.name(trace.running[0].task), Some("nine"));
+        assert_eq!(trace.name(trace.running[1].task), None);
+        assert_eq!(trace.tasks.iter().map(|task| task.tid).collect::<Vec<_>>(), [7]);
+    }
+
+    #[test]
+    fn where_a_ring_is_full_the_trace_begins_later_on_all_cpus_and_says_so() {
+        let mut recorder = Recorder::new(SLOTS, 2, window());
+        let heads = [7, 2];
+        let lines = [
+            [switch(840, 9, 7), switch(850, 7, 9), switch(860, 9, 7), switch(830, 7, 9)],
+            [switch(510, 0, 7), switch(835, 7, 0), switch(0, 0, 0), switch(0, 0, 0)],
+        ];
+        for (at, line) in lines.iter().flatten().enumerate() {
+            recorder.take(at as u32, *line, &heads);
+        }
+        let (trace, lost) = finish(recorder);
+        assert_eq!(trace.from_ns, 830);
+        assert_eq!(times(&trace), [(830, 0), (835, 1), (840, 0), (850, 0), (860, 0)]);
+        assert_eq!(trace.running.len(), 1);
+        assert_eq!((trace.running[0].cpu, trace.running[0].task.tid), (1, 7));
+        let lost = lost.expect("it is told");
+        assert!(lost.contains("0.000 s in place of 0.000 s: CPU 0"), "{lost}");
+    }
+
+    #[test]
+    fn a_full_ring_that_goes_back_far_enough_loses_nothing() {
+        let mut recorder = Recorder::new(SLOTS, 1, window());
+        let lines = [switch(840, 9, 7), switch(450, 7, 9), switch(490, 9, 7), switch(830, 7, 9)];
+        for (at, line) in lines.iter().enumerate() {
+            recorder.take(at as u32, *line, &[9]);
+        }
+        let (trace, lost) = finish(recorder);
+        assert_eq!((times(&trace), lost), (vec![(830, 0), (840, 0)], None));
+        assert_eq!(trace.running[0].task.tid, 7);
+    }
+
+    #[test]
+    fn ways_to_be_left() {
+        let cases = [
+            (0, Left::Runnable),
+            (1, Left::Sleeping),
+            (2, Left::Uninterruptible),
+            (0x102, Left::Uninterruptible),
+            (0x402, Left::Idle),
+            (0x2001, Left::Sleeping),
+            (0x104, Left::Stopped),
+            (0x108, Left::Traced),
+            (0x40, Left::Parked),
+            (0x80, Left::Dead),
+            (0x1000, Left::Uninterruptible),
+            (0x8000, Left::Uninterruptible),
+            (1 << 31, Left::Preempted),
+            (1 << 31 | 1, Left::Preempted),
+        ];
+        for (info, expected) in cases {
+            assert_eq!(left(info), expected, "{info:#x}");
+        }
+    }
+
+    #[test]
+    fn rings_grow_with_the_time_within_bounds_of_each_and_of_all() {
+        let s = 1_000_000_000;
+        let cases = [
+            ((0, 2), 0),
+            ((1, 2), 1 << 16),
+            ((2 * s, 2), 1 << 16),
+            ((10 * s, 2), 1 << 18),
+            ((u64::MAX, 2), 1 << 20),
+            ((10 * s, 256), 1 << 17),
+            ((10 * s, 1024), 1 << 15),
+        ];
+        for ((ns, cpus), expected) in cases {
+            assert_eq!(slots(ns, cpus), expected, "{ns} ns on {cpus} CPUs");
+        }
+    }
+}

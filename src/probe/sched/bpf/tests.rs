@@ -1,0 +1,368 @@
+//! Tests of the source `bpf`: its layouts against the compiled programs, and its counts against
+//! the kernel's own. The latter need the right to load programs.
+
+use libbpf_rs::HasSize;
+use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
+use std::mem::offset_of;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use super::*;
+use crate::model::{CpuSet, PairKind, PairScore, TaskScore};
+use crate::sys::sched as policy;
+
+/// One session at a time: each counts what the others' tests do, too.
+static ONE: Mutex<()> = Mutex::new(());
+
+fn btf() -> Btf<'static> {
+    Btf::from_raw("sched", PROGRAMS).unwrap().unwrap()
+}
+
+/// Offset of each field and the size of a struct of the programs.
+fn of_the_programs(name: &str) -> (Vec<(String, usize)>, usize) {
+    let btf = btf();
+    let found: types::Struct = btf.type_by_name(name).unwrap();
+    let members = found.iter().map(|member| {
+        let libbpf_rs::btf::types::MemberAttr::Normal { offset } = member.attr else { panic!() };
+        (member.name.unwrap().to_string_lossy().into_owned(), offset as usize / 8)
+    });
+    let size = found.size();
+    (members.collect(), size)
+}
+
+macro_rules! same_layout {
+    ($name:literal, $type:ty, $($field:ident),+) => {
+        let (members, size) = of_the_programs($name);
+        let own = vec![$((stringify!($field).to_string(), offset_of!($type, $field))),+];
+        assert_eq!(members, own, $name);
+        assert_eq!(size, size_of::<$type>(), $name);
+    };
+}
+
+#[test]
+fn layouts_are_those_of_the_programs() {
+    same_layout!(
+        "task",
+        Task,
+        run_seen,
+        delay_seen,
+        voluntary_seen,
+        involuntary_seen,
+        run_ns,
+        wait_ns,
+        wait_max_ns,
+        slice_max_ns,
+        waits,
+        slices,
+        voluntary,
+        involuntary,
+        wakeups,
+        migrations,
+        run_here_ns,
+        start_ns,
+        cgroup,
+        cpu,
+        name,
+        preemptor,
+        flags,
+        number,
+        unused,
+        pid,
+        tgid,
+        comm,
+        woken_by,
+        preempted_by,
+        wait,
+        slice
+    );
+    same_layout!("partner", layout::Partner, name, count, ns);
+    same_layout!(
+        "cpu",
+        Cpu,
+        switches,
+        idle_entries,
+        idle_ns,
+        idle_since,
+        untracked,
+        name,
+        interrupts,
+        trace_head,
+        lengths
+    );
+    same_layout!("settings", Settings, full, trace_slots, max_tasks, max_names, llc_of, node_of);
+    same_layout!("control", Control, counting, walk_to, watch_pid, watch_children_of);
+    same_layout!("pair", layout::Pair, name, by, kind);
+    same_layout!("pair_sum", layout::PairSum, count, ns);
+    same_layout!("stay", layout::Stay, number, cpu);
+    let (members, size) = of_the_programs("counters");
+    let cpus = members.iter().find(|(name, _)| name == "cpus").unwrap().1;
+    assert_eq!((cpus, size), (size_of::<Counters>(), cpus + MAX_CPUS * size_of::<Cpu>()));
+}
+
+#[test]
+fn buckets_follow_each_other_and_are_as_narrow_as_told() {
+    for (bits, count) in
+        [(layout::WAIT_BITS, layout::WAIT_BUCKETS), (layout::SLICE_BITS, layout::SLICE_BUCKETS)]
+    {
+        let ranges: Vec<(u64, u64)> =
+            (0..count).map(|bucket| layout::bucket_range(bucket, bits)).collect();
+        assert!(ranges.windows(2).all(|pair| pair[0].1 == pair[1].0), "{ranges:?}");
+        assert_eq!((ranges[0], ranges[1].0), ((0, 256), 256));
+        assert_eq!(ranges[count - 1], (1 << 36, u64::MAX));
+        for (low, high) in &ranges[1..count - 1] {
+            assert!((high - low) << bits <= *low, "{low} to {high}");
+        }
+    }
+}
+
+/// A session, or why this test cannot run here.
+fn session(ask: &Ask, test: &str) -> Option<Box<dyn Session>> {
+    match open(ask) {
+        Ok(session) => Some(session),
+        Err(why) if why.contains("ermitted") || why.contains("BTF") => {
+            println!("skipped: {test} needs privilege or kernel support for BPF: {why}");
+            None
+        }
+        Err(why) => panic!("{why}"),
+    }
+}
+
+/// A thread that does what it is told between two rests, in which nothing happens to it.
+struct Actor {
+    tid: i32,
+    go: Sender<()>,
+    rested: Receiver<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Actor {
+    fn new(name: &str, act: impl FnOnce() + Send + 'static) -> Actor {
+        let (go, told) = channel::<()>();
+        let (say, rested) = channel();
+        let act = move || {
+            say.send(policy::own_tid()).unwrap();
+            told.recv().unwrap();
+            act();
+            say.send(0).unwrap();
+            let _ = told.recv();
+        };
+        let thread = std::thread::Builder::new().name(name.to_string()).spawn(act).unwrap();
+        let tid = rested.recv().unwrap();
+        let (done, ended) = channel();
+        std::thread::spawn(move || {
+            while rested.recv().is_ok() {
+                let _ = done.send(());
+            }
+        });
+        Actor { tid, go, rested: ended, thread }
+    }
+
+    /// What the kernel says of it while it rests.
+    fn kernel(&self) -> Kernel {
+        await_sleep(self.tid);
+        let read = |file: &str| {
+            std::fs::read_to_string(format!("/proc/self/task/{}/{file}", self.tid)).unwrap()
+        };
+        let status = read("status");
+        let count = |key: &str| {
+            let line = status.lines().find(|line| line.starts_with(key)).unwrap();
+            line.rsplit('\t').next().unwrap().parse().unwrap()
+        };
+        let schedstat: Vec<u64> =
+            read("schedstat").split_whitespace().map(|word| word.parse().unwrap()).collect();
+        Kernel {
+            voluntary: count("voluntary_ctxt_switches"),
+            involuntary: count("nonvoluntary_ctxt_switches"),
+            run_ns: schedstat[0],
+            wait_ns: schedstat[1],
+        }
+    }
+}
+
+#[derive(Debug, PartialEq)]
+struct Kernel {
+    voluntary: u64,
+    involuntary: u64,
+    run_ns: u64,
+    wait_ns: u64,
+}
+
+impl Kernel {
+    fn since(&self, before: &Kernel) -> Kernel {
+        Kernel {
+            voluntary: self.voluntary - before.voluntary,
+            involuntary: self.involuntary - before.involuntary,
+            run_ns: self.run_ns - before.run_ns,
+            wait_ns: self.wait_ns - before.wait_ns,
+        }
+    }
+
+    fn of(task: &TaskScore) -> Kernel {
+        Kernel {
+            voluntary: task.voluntary.unwrap(),
+            involuntary: task.involuntary.unwrap(),
+            run_ns: task.run_ns.unwrap(),
+            wait_ns: task.wait.as_ref().unwrap().total_ns,
+        }
+    }
+}
+
+/// Until the thread sleeps: then nothing of it is counted any more.
+fn await_sleep(tid: i32) {
+    loop {
+        let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")).unwrap();
+        if stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S')) {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Counts while actors act. What was counted, and the kernel's differences, in their order.
+fn count(session: &mut dyn Session, actors: &[Actor]) -> (Counted, Vec<Kernel>) {
+    let before: Vec<Kernel> = actors.iter().map(Actor::kernel).collect();
+    session.begin().unwrap();
+    actors.iter().for_each(|actor| actor.go.send(()).unwrap());
+    actors.iter().for_each(|actor| actor.rested.recv().unwrap());
+    actors.iter().for_each(|actor| await_sleep(actor.tid));
+    let counted = session.end().unwrap();
+    let after = actors.iter().map(Actor::kernel).zip(&before);
+    (counted, after.map(|(after, before)| after.since(before)).collect())
+}
+
+fn task(counted: &Counted, tid: i32) -> &TaskScore {
+    counted.tasks.iter().find(|task| task.tid == tid).unwrap()
+}
+
+fn pairs<'a>(counted: &'a Counted, kind: PairKind, name: &str) -> Vec<&'a PairScore> {
+    counted.pairs.iter().flatten().filter(|pair| pair.kind == kind && pair.name == name).collect()
+}
+
+fn on_one_cpu() {
+    let cpu = crate::sys::topology::affinity().unwrap().iter().next().unwrap();
+    policy::set_affinity(0, &[cpu].into_iter().collect::<CpuSet>()).unwrap();
+}
+
+fn strike(mut to: PipeWriter, mut from: PipeReader, times: u32, first: bool) {
+    on_one_cpu();
+    let mut ball = [0u8];
+    for _ in 0..times {
+        if first {
+            to.write_all(&ball).unwrap();
+            from.read_exact(&mut ball).unwrap();
+        } else {
+            from.read_exact(&mut ball).unwrap();
+            to.write_all(&ball).unwrap();
+        }
+    }
+}
+
+#[test]
+fn counts_are_the_kernels_own_and_who_woke_whom_is_known() {
+    let _one = ONE.lock();
+    let test = "counts_are_the_kernels_own_and_who_woke_whom_is_known";
+    let Some(mut session) = session(&Ask::default(), test) else { return };
+    const TIMES: u32 = 500;
+    let ((ping_out, ping_in), (pong_out, pong_in)) = (pipe().unwrap(), pipe().unwrap());
+    let actors = [
+        Actor::new("bpf-ping", move || strike(ping_in, pong_out, TIMES, true)),
+        Actor::new("bpf-pong", move || strike(pong_in, ping_out, TIMES, false)),
+    ];
+    let (counted, kernel) = count(&mut *session, &actors);
+    for (actor, kernel) in actors.iter().zip(&kernel) {
+        let task = task(&counted, actor.tid);
+        assert_eq!(Kernel::of(task), *kernel, "{}", task.name);
+        let wait = task.wait.as_ref().unwrap();
+        assert_eq!(wait.count, wait.buckets.iter().map(|bucket| bucket.count).sum::<u64>());
+        assert!(wait.count >= kernel.voluntary && kernel.voluntary >= u64::from(TIMES) / 2);
+        let by_cpu: u64 = task.cpus.as_ref().unwrap().iter().map(|(_, ns)| ns).sum();
+        assert_eq!(by_cpu, kernel.run_ns);
+        let woken: u64 =
+            pairs(&counted, PairKind::Woke, &task.name).iter().map(|pair| pair.count).sum();
+        assert_eq!(woken, task.wakeups.unwrap());
+        assert!(!task.ended && !task.kernel_thread && task.pid == std::process::id() as i32);
+    }
+    let by_ping = pairs(&counted, PairKind::Woke, "bpf-pong");
+    let by_ping = by_ping.iter().find(|pair| pair.by == "bpf-ping").unwrap().count;
+    assert!(by_ping >= u64::from(TIMES) / 2, "{by_ping}");
+    for actor in actors {
+        drop(actor.go);
+        actor.thread.join().unwrap();
+    }
+}
+
+#[test]
+fn each_preemption_has_its_preemptor_and_what_it_cost() {
+    let _one = ONE.lock();
+    let test = "each_preemption_has_its_preemptor_and_what_it_cost";
+    let Some(mut session) = session(&Ask::default(), test) else { return };
+    let spin = || {
+        on_one_cpu();
+        let start_ns = clock::own_thread_cpu_ns();
+        while clock::own_thread_cpu_ns() - start_ns < 60_000_000 {}
+    };
+    let actors = [Actor::new("bpf-spin-a", spin), Actor::new("bpf-spin-b", spin)];
+    let (counted, kernel) = count(&mut *session, &actors);
+    for (actor, kernel) in actors.iter().zip(&kernel) {
+        let task = task(&counted, actor.tid);
+        assert_eq!(Kernel::of(task), *kernel, "{}", task.name);
+        let by = pairs(&counted, PairKind::Preempted, &task.name);
+        let times: u64 = by.iter().map(|pair| pair.count).sum();
+        assert_eq!(times, kernel.involuntary, "{by:?}");
+        let lost_ns: u64 = by.iter().filter_map(|pair| pair.lost_ns).sum();
+        assert!(lost_ns > 0 && lost_ns <= kernel.wait_ns, "{lost_ns} of {}", kernel.wait_ns);
+        let slice = task.slice.as_ref().unwrap();
+        assert!(slice.max_ns.unwrap() <= kernel.run_ns && slice.count > 0);
+    }
+    let of_b = pairs(&counted, PairKind::Preempted, "bpf-spin-b");
+    assert!(of_b.iter().any(|pair| pair.by == "bpf-spin-a"), "{of_b:?}");
+    actors.into_iter().for_each(|actor| drop(actor.go));
+}
+
+#[test]
+fn tasks_that_end_are_all_there_and_what_has_no_room_is_told() {
+    let _one = ONE.lock();
+    let test = "tasks_that_end_are_all_there_and_what_has_no_room_is_told";
+    let Some(mut all) = session(&Ask::default(), test) else { return };
+    const THREADS: usize = 1500;
+    let storm = |name: &str| {
+        for _ in 0..THREADS {
+            let thread = std::thread::Builder::new().name(name.to_string()).spawn(|| ()).unwrap();
+            thread.join().unwrap();
+        }
+    };
+    all.begin().unwrap();
+    storm("bpf-storm");
+    let counted = all.end().unwrap();
+    drop(all);
+    let ended = counted.tasks.iter().filter(|task| task.name == "bpf-storm" && task.ended);
+    assert_eq!(ended.count(), THREADS, "{:?}", counted.lost);
+    let Some(mut few) = session(&Ask { max_tasks: 1, ..Ask::default() }, test) else { return };
+    few.begin().unwrap();
+    storm("bpf-storm");
+    let counted = few.end().unwrap();
+    assert!(counted.lost.iter().any(|text| text.contains("tasks had no room")), "{counted:?}");
+    assert!(counted.lost.iter().any(|text| text.contains("switches were to tasks")));
+}
+
+#[test]
+fn light_telemetry_counts_switches_and_waits_alone() {
+    let _one = ONE.lock();
+    let test = "light_telemetry_counts_switches_and_waits_alone";
+    let ask = Ask { level: Level::Light, ..Ask::default() };
+    let Some(mut session) = session(&ask, test) else { return };
+    let ((ping_out, ping_in), (pong_out, pong_in)) = (pipe().unwrap(), pipe().unwrap());
+    let actors = [
+        Actor::new("bpf-ping", move || strike(ping_in, pong_out, 100, true)),
+        Actor::new("bpf-pong", move || strike(pong_in, ping_out, 100, false)),
+    ];
+    let (counted, kernel) = count(&mut *session, &actors);
+    for (actor, kernel) in actors.iter().zip(&kernel) {
+        let task = task(&counted, actor.tid);
+        assert_eq!(Kernel::of(task), *kernel, "{}", task.name);
+        assert_eq!((&task.slice, task.wakeups, task.migrations), (&None, None, None));
+    }
+    assert_eq!(counted.pairs, None);
+    actors.into_iter().for_each(|actor| drop(actor.go));
+}

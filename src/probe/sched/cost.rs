@@ -1,0 +1,131 @@
+//! What telemetry costs: a ping-pong of two threads through pipes on one CPU, with and without,
+//! in turns. Nothing switches more often, so it is the worst case: a program pays the same for each of
+//! its switches, and has fewer of them.
+
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+
+use crate::model::{CpuSet, ProbeCost};
+use crate::sys::sched::{self as policy, Attr, Policy};
+use crate::sys::{clock, topology};
+
+use super::Ask;
+
+/// Below that of schedlab's own measuring threads.
+const PRIORITY: u32 = 50;
+
+/// How much is measured: pairs of a plain batch and one with telemetry.
+#[derive(Debug, Clone, Copy)]
+pub struct Effort {
+    pub pairs: u32,
+    pub round_trips: u32,
+}
+
+/// Some seconds: what `--cost` does.
+pub const THOROUGH: Effort = Effort { pairs: 9, round_trips: 60_000 };
+/// A second: once for each kernel, so that each report can tell.
+pub const SHORT: Effort = Effort { pairs: 3, round_trips: 20_000 };
+
+/// Of one pair of batches: nanoseconds of a switch, plain and with telemetry.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pair {
+    pub plain_ns: f64,
+    pub with_ns: f64,
+}
+
+/// Measures. Fails where the source cannot be had.
+pub fn measure(ask: &Ask, source: &str, effort: Effort) -> Result<Vec<Pair>, String> {
+    let mut pairs = Vec::new();
+    for _ in 0..effort.pairs {
+        let plain_ns = ping_pong(effort.round_trips)?;
+        let opened = super::open(ask, Some(source)).map_err(|missed| {
+            missed.into_iter().map(|(_, why)| why).collect::<Vec<_>>().join("; ")
+        })?;
+        let mut session = opened.session;
+        session.begin()?;
+        let with_ns = ping_pong(effort.round_trips)?;
+        session.end()?;
+        pairs.push(Pair { plain_ns, with_ns });
+    }
+    Ok(pairs)
+}
+
+/// The medians. `None` without pairs.
+pub fn summary(pairs: &[Pair], unix_ns: u64) -> Option<ProbeCost> {
+    let median = |of: fn(&Pair) -> f64| {
+        let mut values: Vec<f64> = pairs.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied()
+    };
+    Some(ProbeCost {
+        switch_ns: median(|pair| pair.with_ns - pair.plain_ns)?,
+        slowdown: median(|pair| pair.with_ns / pair.plain_ns - 1.0)?,
+        measured_unix_ns: unix_ns,
+    })
+}
+
+/// Nanoseconds per switch of two threads that wake each other in turns on one CPU.
+fn ping_pong(round_trips: u32) -> Result<f64, String> {
+    let wrong = |error: io::Error| format!("no ping-pong: {error}");
+    let cpu = topology::affinity().map_err(wrong)?.iter().last().unwrap_or(0);
+    let (ping_out, ping_in) = io::pipe().map_err(wrong)?;
+    let (pong_out, pong_in) = io::pipe().map_err(wrong)?;
+    let other = std::thread::spawn(move || player(cpu, ping_out, pong_in, round_trips));
+    let one = std::thread::spawn(move || {
+        settle(cpu);
+        let start_ns = clock::monotonic_ns();
+        rally(ping_in, pong_out, round_trips)?;
+        Ok(clock::monotonic_ns() - start_ns)
+    });
+    let took: io::Result<u64> = one.join().map_err(|_| "the ping-pong failed".to_string())?;
+    other.join().map_err(|_| "the ping-pong failed".to_string())?.map_err(wrong)?;
+    Ok(took.map_err(wrong)? as f64 / (2.0 * f64::from(round_trips)))
+}
+
+fn player(cpu: u32, from: PipeReader, mut to: PipeWriter, round_trips: u32) -> io::Result<()> {
+    settle(cpu);
+    let mut from = from;
+    let mut ball = [0u8];
+    for _ in 0..round_trips {
+        from.read_exact(&mut ball)?;
+        to.write_all(&ball)?;
+    }
+    Ok(())
+}
+
+fn rally(mut to: PipeWriter, mut from: PipeReader, round_trips: u32) -> io::Result<()> {
+    let mut ball = [0u8];
+    for _ in 0..round_trips {
+        to.write_all(&ball)?;
+        from.read_exact(&mut ball)?;
+    }
+    Ok(())
+}
+
+/// On one CPU, undisturbed by ordinary tasks where that is allowed.
+fn settle(cpu: u32) {
+    let cpus: CpuSet = std::iter::once(cpu).collect();
+    let fifo = Attr { policy: Policy::Fifo.number(), priority: PRIORITY, ..Attr::default() };
+    let _ = policy::set_affinity(0, &cpus);
+    let _ = policy::set_attr(0, &fifo);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cost_is_the_median_of_pairs() {
+        let pair = |plain_ns, with_ns| Pair { plain_ns, with_ns };
+        let pairs = [pair(1000.0, 1100.0), pair(2000.0, 2050.0), pair(1000.0, 1500.0)];
+        let cost = summary(&pairs, 7).unwrap();
+        assert!((cost.switch_ns - 100.0).abs() < 1e-9 && (cost.slowdown - 0.1).abs() < 1e-9);
+        assert_eq!(cost.measured_unix_ns, 7);
+        assert_eq!(summary(&[], 7), None);
+    }
+
+    #[test]
+    fn a_ping_pong_switches_for_each_way() {
+        let switch_ns = ping_pong(100).unwrap();
+        assert!(switch_ns > 0.0 && switch_ns.is_finite(), "{switch_ns}");
+    }
+}

@@ -1,0 +1,155 @@
+//! Tasks folded into rows: by name, process, cgroup, or not at all. Pure.
+
+use std::collections::BTreeMap;
+
+use crate::model::{Migrations, TaskScore, Times};
+
+/// What tasks have in common that share a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    Name,
+    Process,
+    Cgroup,
+    Task,
+}
+
+/// Sums over the tasks of a row. `None`: not counted by the source.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Row {
+    pub label: String,
+    pub tasks: usize,
+    pub run_ns: Option<u64>,
+    pub wait: Option<Times>,
+    pub slice: Option<Times>,
+    pub voluntary: Option<u64>,
+    pub involuntary: Option<u64>,
+    pub wakeups: Option<u64>,
+    pub migrations: Option<Migrations>,
+    pub cpus: Option<BTreeMap<u32, u64>>,
+}
+
+/// The rows, most run time first.
+pub fn rows<'a>(tasks: impl Iterator<Item = &'a TaskScore>, by: By) -> Vec<Row> {
+    let mut rows: BTreeMap<(String, i32), Row> = BTreeMap::new();
+    for task in tasks {
+        let (label, number) = match by {
+            By::Name => (folded(&task.name), 0),
+            By::Process => (format!("{} ({})", task.process, task.pid), task.pid),
+            By::Cgroup => (task.cgroup.clone().unwrap_or_else(|| "(unknown)".to_string()), 0),
+            By::Task => (format!("{} ({})", task.name, task.tid), task.tid),
+        };
+        match rows.get_mut(&(label.clone(), number)) {
+            Some(row) => row.add(task),
+            None => _ = rows.insert((label.clone(), number), Row::new(label, task)),
+        }
+    }
+    let mut rows: Vec<Row> = rows.into_values().collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.run_ns));
+    rows
+}
+
+/// Kernel workers are named after where they work: `kworker/1:2-events` is a `kworker`.
+fn folded(name: &str) -> String {
+    match name.split_once('/') {
+        Some((
+            head @ ("kworker" | "ksoftirqd" | "migration" | "cpuhp" | "irq" | "rcuop" | "rcuog"),
+            _,
+        )) => head.to_string(),
+        _ => name.to_string(),
+    }
+}
+
+impl Row {
+    fn new(label: String, task: &TaskScore) -> Row {
+        Row {
+            label,
+            tasks: 1,
+            run_ns: task.run_ns,
+            wait: task.wait.clone(),
+            slice: task.slice.clone(),
+            voluntary: task.voluntary,
+            involuntary: task.involuntary,
+            wakeups: task.wakeups,
+            migrations: task.migrations,
+            cpus: task.cpus.as_ref().map(|cpus| cpus.iter().copied().collect()),
+        }
+    }
+
+    /// A sum of which a part is unknown is unknown.
+    fn add(&mut self, task: &TaskScore) {
+        let sum =
+            |own: &mut Option<u64>, more: Option<u64>| *own = own.zip(more).map(|(a, b)| a + b);
+        self.tasks += 1;
+        sum(&mut self.run_ns, task.run_ns);
+        sum(&mut self.voluntary, task.voluntary);
+        sum(&mut self.involuntary, task.involuntary);
+        sum(&mut self.wakeups, task.wakeups);
+        merge(&mut self.wait, task.wait.as_ref());
+        merge(&mut self.slice, task.slice.as_ref());
+        match (&mut self.migrations, &task.migrations) {
+            (Some(own), Some(more)) => own.merge(more),
+            (own, _) => *own = None,
+        }
+        match (&mut self.cpus, &task.cpus) {
+            (Some(own), Some(more)) => {
+                more.iter().for_each(|(cpu, ns)| *own.entry(*cpu).or_default() += ns);
+            }
+            (own, _) => *own = None,
+        }
+    }
+}
+
+fn merge(own: &mut Option<Times>, more: Option<&Times>) {
+    match (own.as_mut(), more) {
+        (Some(own), Some(more)) => own.merge(more),
+        _ => *own = None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(name: &str, tid: i32, run_ns: Option<u64>) -> TaskScore {
+        TaskScore {
+            tid,
+            pid: tid / 10 * 10,
+            name: name.to_string(),
+            process: "main".to_string(),
+            cgroup: (tid % 2 == 0).then(|| "/a".to_string()),
+            run_ns,
+            voluntary: Some(1),
+            cpus: Some(vec![(0, 1), (3, tid as u64)]),
+            ..TaskScore::default()
+        }
+    }
+
+    #[test]
+    fn tasks_share_rows_by_what_is_asked() {
+        let tasks = [
+            task("kworker/0:1", 10, Some(1)),
+            task("kworker/u8:2-ev", 11, Some(2)),
+            task("web", 20, Some(9)),
+        ];
+        let cases: &[(By, &[&str])] = &[
+            (By::Name, &["web", "kworker"]),
+            (By::Process, &["main (20)", "main (10)"]),
+            (By::Cgroup, &["/a", "(unknown)"]),
+            (By::Task, &["web (20)", "kworker/u8:2-ev (11)", "kworker/0:1 (10)"]),
+        ];
+        for (by, expected) in cases {
+            let rows = rows(tasks.iter(), *by);
+            let labels: Vec<&str> = rows.iter().map(|row| row.label.as_str()).collect();
+            assert_eq!(labels, *expected, "{by:?}");
+        }
+        let row = rows(tasks.iter(), By::Name).remove(1);
+        assert_eq!((row.tasks, row.run_ns, row.voluntary), (2, Some(3), Some(2)));
+        assert_eq!(row.cpus, Some([(0, 2), (3, 21)].into()));
+    }
+
+    #[test]
+    fn a_sum_with_an_unknown_part_is_unknown() {
+        let rows = rows([task("a", 1, None), task("a", 2, Some(5))].iter(), By::Name);
+        assert_eq!((rows.len(), rows[0].run_ns, rows[0].voluntary), (1, None, Some(2)));
+    }
+}

@@ -1,0 +1,351 @@
+//! `text` of a scoreboard: for a terminal or a mail. Pure.
+
+use std::collections::BTreeMap;
+
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+
+use crate::model::{CpuScore, Migrations, PairKind, PairScore, Score, TaskScore, Times, Watched};
+use crate::report::Options;
+use crate::report::page::{Page, Tone};
+use crate::report::show::{clean, reason, significant, truncate};
+
+use super::Layout;
+use super::rows::{Row, rows};
+
+/// Names in tables are no wider: the kernel's have 15 bytes.
+const NAME_COLUMNS: usize = 18;
+const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('-'));
+
+pub fn page(score: &Score, layout: &Layout, options: &Options) -> String {
+    let mut page = Page::new(options);
+    head(score, &mut page);
+    let is_all = score.watched == Watched::System;
+    let (watched, beside): (Vec<&TaskScore>, Vec<&TaskScore>) =
+        score.tasks.iter().partition(|task| is_all || task.watched);
+    let all = rows(watched.into_iter(), layout.by);
+    let shown = &all[..all.len().min(layout.top)];
+    table(&WAITS, shown, &mut page);
+    table(&SWITCHES, shown, &mut page);
+    if all.len() > shown.len() {
+        let more = all.len() - shown.len();
+        page.line(Tone::Plain, &format!("{more} more rows: --top {}", all.len()));
+    }
+    if !is_all {
+        others(&beside, &mut page);
+    }
+    cpus(score, &mut page);
+    domains(score, &mut page);
+    for (kind, title) in
+        [(PairKind::Preempted, "who preempts whom"), (PairKind::Woke, "who wakes whom")]
+    {
+        pairs(score, kind, title, layout.top, &mut page);
+    }
+    foot(score, &mut page);
+    page.text().to_string()
+}
+
+fn head(score: &Score, page: &mut Page) {
+    let of = match &score.watched {
+        Watched::Command(words) => clean(&words.join(" ")),
+        Watched::System => "the whole system".to_string(),
+        Watched::Processes(pids) => {
+            let pids: Vec<String> = pids.iter().map(i32::to_string).collect();
+            format!("pid {}", pids.join(", "))
+        }
+    };
+    page.wrapped(Tone::Bold, "score of  ", &of);
+    let source = match &score.source {
+        Some(source) => format!("source {}", clean(source)),
+        None => "no source of telemetry".to_string(),
+    };
+    let head = format!("{}, {source}, {} CPUs", time(score.wall_ns), score.cpus.len());
+    page.wrapped(Tone::Plain, "          ", &head);
+    for (source, why) in &score.missed {
+        let text = format!("{}: {}", clean(source), reason(why));
+        page.wrapped(Tone::Warning, "not had   ", &text);
+    }
+}
+
+/// A column: its header, and what it shows of a row; `None`: not counted.
+type Column = (&'static str, fn(&Row) -> Option<String>);
+
+const WAITS: [Column; 8] = [
+    ("tasks", |row| Some(row.tasks.to_string())),
+    ("run", |row| row.run_ns.map(time)),
+    ("waits", |row| row.wait.as_ref().map(|wait| wait.count.to_string())),
+    ("waited", |row| row.wait.as_ref().map(|wait| time(wait.total_ns))),
+    ("mean", |row| row.wait.as_ref()?.mean_ns().map(|mean| time(mean as u64))),
+    ("p50", |row| quantile(row.wait.as_ref(), 0.5)),
+    ("p99", |row| quantile(row.wait.as_ref(), 0.99)),
+    ("max", |row| row.wait.as_ref()?.max_ns.map(time)),
+];
+
+const SWITCHES: [Column; 7] = [
+    ("volunt.", |row| row.voluntary.map(|count| count.to_string())),
+    ("invol.", |row| row.involuntary.map(|count| count.to_string())),
+    ("wakeups", |row| row.wakeups.map(|count| count.to_string())),
+    ("moves", |row| row.migrations.as_ref().map(moves)),
+    ("slice p50", |row| quantile(row.slice.as_ref(), 0.5)),
+    ("p99", |row| quantile(row.slice.as_ref(), 0.99)),
+    ("max", |row| row.slice.as_ref()?.max_ns.map(time)),
+];
+
+/// One row for each name. A column that the source does not count is left out.
+fn table(columns: &[Column], rows: &[Row], page: &mut Page) {
+    let counted: Vec<&Column> =
+        columns.iter().filter(|(_, show)| rows.iter().any(|row| show(row).is_some())).collect();
+    if rows.is_empty() || counted.is_empty() {
+        return;
+    }
+    let mut lines = vec![vec!["name".to_string()]];
+    lines[0].extend(counted.iter().map(|(name, _)| name.to_string()));
+    for row in rows {
+        let mut line = vec![truncate(&clean(&row.label), NAME_COLUMNS)];
+        line.extend(counted.iter().map(|(_, show)| show(row).unwrap_or("-".to_string())));
+        lines.push(line);
+    }
+    page.gap();
+    laid_out(&lines, 1, page);
+}
+
+/// The first line is the header. The first columns hold names, all others numbers.
+fn laid_out(lines: &[Vec<String>], names: usize, page: &mut Page) {
+    let mut table = Table::new();
+    table.load_style(STYLE).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(&lines[0]);
+    lines[1..].iter().for_each(|line| _ = table.add_row(line));
+    for (at, column) in table.column_iter_mut().enumerate() {
+        column.set_padding(if at == 0 { (0, 0) } else { (2, 0) });
+        if at >= names {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    for line in table.lines().filter(|line| !line.trim().is_empty()) {
+        page.line(Tone::Plain, line.trim_end());
+    }
+}
+
+/// Within the last-level cache, across it, across nodes.
+fn moves(migrations: &Migrations) -> String {
+    match migrations.by_distance {
+        Some(by) => format!("{}/{}/{}", by.within_llc, by.across_llc, by.across_node),
+        None => migrations.total.to_string(),
+    }
+}
+
+fn quantile(times: Option<&Times>, q: f64) -> Option<String> {
+    times?.quantile_ns(q).map(time)
+}
+
+fn others(tasks: &[&TaskScore], page: &mut Page) {
+    let run_ns: u64 = tasks.iter().filter_map(|task| task.run_ns).sum();
+    if run_ns > 0 {
+        let text = format!("beside it: {} other tasks ran for {}", tasks.len(), time(run_ns));
+        page.line(Tone::Plain, &text);
+    }
+}
+
+fn cpus(score: &Score, page: &mut Page) {
+    if score.cpus.is_empty() {
+        return;
+    }
+    let header = ["cpu", "busy", "switches", "idle entries", "queue mean", "queue max"];
+    let mut lines = vec![header.map(str::to_string).to_vec()];
+    for cpu in &score.cpus {
+        let count = |count: Option<u64>| count.map_or("-".to_string(), |count| count.to_string());
+        let busy = cpu.busy_ns.map(|busy| 100.0 * busy as f64 / score.wall_ns.max(1) as f64);
+        let (mean, max) = lengths(cpu).unwrap_or(("-".to_string(), "-".to_string()));
+        lines.push(vec![
+            cpu.cpu.to_string(),
+            busy.map_or("-".to_string(), |busy| format!("{busy:.1} %")),
+            count(cpu.switches),
+            count(cpu.idle_entries),
+            mean,
+            max,
+        ]);
+    }
+    // What the source does not count is left out.
+    let is_counted = |at: usize| at == 0 || lines[1..].iter().any(|line| line[at] != "-");
+    let columns: Vec<usize> = (0..header.len()).filter(|at| is_counted(*at)).collect();
+    for line in &mut lines {
+        *line = columns.iter().map(|at| line[*at].clone()).collect();
+    }
+    page.gap();
+    laid_out(&lines, 1, page);
+}
+
+/// Load balancing, summed over the CPUs: a row for each kind of domain and of idleness.
+fn domains(score: &Score, page: &mut Page) {
+    let mut sums: BTreeMap<(u32, Option<&str>), [[u64; 5]; 3]> = BTreeMap::new();
+    for domain in score.domains.iter().flatten() {
+        let sums = sums.entry((domain.domain, domain.name.as_deref())).or_default();
+        for (sum, of) in sums.iter_mut().zip([&domain.newly_idle, &domain.idle, &domain.busy]) {
+            let counts =
+                [of.lb_count, of.lb_balanced, of.lb_failed, of.lb_gained, of.lb_hot_gained];
+            sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        }
+    }
+    if sums.is_empty() {
+        return;
+    }
+    let header =
+        ["domain", "cpu was", "lb_count", "lb_balanced", "lb_failed", "lb_gained", "lb_hot_gained"];
+    let mut lines = vec![header.map(str::to_string).to_vec()];
+    for ((number, name), sums) in sums {
+        let label = format!("domain{number} {}", clean(name.unwrap_or_default()));
+        for (idleness, sum) in ["newly idle", "idle", "busy"].into_iter().zip(sums) {
+            let mut line = vec![truncate(label.trim_end(), NAME_COLUMNS), idleness.to_string()];
+            line.extend(sum.map(|count| count.to_string()));
+            lines.push(line);
+        }
+    }
+    page.gap();
+    laid_out(&lines, 2, page);
+}
+
+/// Mean and largest run-queue length seen.
+fn lengths(cpu: &CpuScore) -> Option<(String, String)> {
+    let lengths = cpu.lengths.as_ref()?;
+    let samples: u64 = lengths.iter().sum();
+    let sum: u64 = lengths.iter().enumerate().map(|(length, count)| length as u64 * count).sum();
+    let mean = sum as f64 / samples as f64;
+    (samples > 0).then(|| (format!("{mean:.2}"), lengths.len().saturating_sub(1).to_string()))
+}
+
+fn pairs(score: &Score, kind: PairKind, title: &str, top: usize, page: &mut Page) {
+    let all = score.pairs.iter().flatten();
+    let mut pairs: Vec<&PairScore> = all.filter(|pair| pair.kind == kind).collect();
+    if pairs.is_empty() {
+        return;
+    }
+    pairs.sort_by_key(|pair| (std::cmp::Reverse((pair.lost_ns, pair.count)), &pair.by, &pair.name));
+    let is_preempted = kind == PairKind::Preempted;
+    let mut header = vec![title.to_string(), "whom".to_string(), "times".to_string()];
+    if is_preempted {
+        header.extend(["lost".to_string(), "mean".to_string()]);
+    }
+    let mut lines = vec![header];
+    for pair in pairs.iter().take(top) {
+        let name = |name: &str| truncate(&clean(name), NAME_COLUMNS);
+        let mut line = vec![name(&pair.by), name(&pair.name), pair.count.to_string()];
+        if let Some(lost_ns) = pair.lost_ns {
+            line.extend([time(lost_ns), time(lost_ns / pair.count.max(1))]);
+        }
+        lines.push(line);
+    }
+    page.gap();
+    laid_out(&lines, 2, page);
+    if pairs.len() > top {
+        let more = pairs.len() - top;
+        page.line(
+            Tone::Plain,
+            &format!("{more} more pairs: --top {}, or --format json", pairs.len()),
+        );
+    }
+}
+
+fn foot(score: &Score, page: &mut Page) {
+    page.gap();
+    if score.source.as_deref() != Some("procfs") {
+        page.wrapped(Tone::Plain, "cost      ", &cost(score));
+    }
+    if !score.lost.is_empty() {
+        page.gap();
+    }
+    for text in &score.lost {
+        page.wrapped(Tone::Warning, "lost      ", &reason(text));
+    }
+}
+
+/// What the telemetry itself took, from what a switch costs on this kernel.
+fn cost(score: &Score) -> String {
+    let Some(cost) = score.cost else { return "not measured here: schedlab score --cost".into() };
+    let switches: u64 = score.cpus.iter().filter_map(|cpu| cpu.switches).sum();
+    let cpu_ns = score.wall_ns.saturating_mul(score.cpus.len() as u64).max(1);
+    let share = 100.0 * cost.switch_ns.max(0.0) * switches as f64 / cpu_ns as f64;
+    format!(
+        "about {:.0} ns for each switch, {share:.2} % of the CPUs for these {switches} (a \
+         ping-pong here: {:+.1} %)",
+        cost.switch_ns,
+        100.0 * cost.slowdown,
+    )
+}
+
+/// Three digits and a unit: `1.52us`.
+fn time(ns: u64) -> String {
+    let (unit, scale) = match ns {
+        0..1_000 => return format!("{ns}ns"),
+        1_000..1_000_000 => ("us", 1e3),
+        1_000_000..1_000_000_000 => ("ms", 1e6),
+        _ => ("s", 1e9),
+    };
+    let shown = significant(ns as f64 / scale, 3);
+    format!("{shown}{unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Balance, DomainScore};
+    use crate::report::score::By;
+
+    fn score(cpus: Vec<CpuScore>, domains: Option<Vec<DomainScore>>) -> Score {
+        Score {
+            cost: None,
+            source: Some("procfs".to_string()),
+            missed: Vec::new(),
+            watched: Watched::System,
+            wall_ns: 2_000_000_000,
+            tasks: Vec::new(),
+            cpus,
+            pairs: None,
+            domains,
+            lost: Vec::new(),
+        }
+    }
+
+    fn shown(score: &Score) -> String {
+        page(score, &Layout { by: By::Name, top: 5 }, &Options::default())
+    }
+
+    #[test]
+    fn load_balancing_is_summed_by_domain_and_idleness() {
+        let busy = Balance { lb_count: 7, lb_gained: 1, ..Balance::default() };
+        let newly_idle = Balance {
+            lb_count: 900,
+            lb_balanced: 800,
+            lb_failed: 70,
+            lb_gained: 30,
+            lb_hot_gained: 2,
+            ..Balance::default()
+        };
+        let domain = |cpu, domain, name: &str| DomainScore {
+            cpu,
+            domain,
+            name: Some(name.to_string()),
+            busy,
+            newly_idle,
+            ..DomainScore::default()
+        };
+        let all = vec![domain(0, 0, "MC"), domain(1, 0, "MC"), domain(0, 1, "NU\u{1b}[1m")];
+        let text = shown(&score(Vec::new(), Some(all)));
+        let lines: Vec<Vec<&str>> =
+            text.lines().map(|line| line.split_ascii_whitespace().collect()).collect();
+        let row = |words: &[&str]| lines.iter().any(|line| line == words);
+        assert!(
+            row(&["domain0", "MC", "newly", "idle", "1800", "1600", "140", "60", "4"]),
+            "{text}"
+        );
+        assert!(row(&["domain0", "MC", "idle", "0", "0", "0", "0", "0"]), "{text}");
+        assert!(row(&["domain0", "MC", "busy", "14", "0", "0", "2", "0"]), "{text}");
+        assert!(text.contains("domain1 NU") && !text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn columns_of_cpus_that_are_not_counted_are_left_out() {
+        let cpu = CpuScore { cpu: 3, busy_ns: Some(500_000_000), ..CpuScore::default() };
+        let text = shown(&score(vec![cpu], None));
+        assert!(text.contains("25.0 %") && !text.contains("switches"), "{text}");
+        assert!(!text.contains("domain"), "{text}");
+    }
+}

@@ -1,0 +1,90 @@
+//! A program that is run for the user: with our standard files, our signals and our terminal.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+const PASSED_ON: [i32; 4] = [SIGINT, SIGQUIT, SIGTERM, SIGHUP];
+
+/// A running program. Signals that ask us to end are passed on to it: it decides.
+pub struct Foreground {
+    child: Child,
+    signals: Arc<AtomicUsize>,
+}
+
+impl Foreground {
+    pub fn start(words: &[String]) -> io::Result<Foreground> {
+        let signals = Arc::new(AtomicUsize::new(0));
+        for (bit, signal) in PASSED_ON.into_iter().enumerate() {
+            let signals = Arc::clone(&signals);
+            // SAFETY: an atomic operation is async-signal-safe, and the counter lives as long.
+            unsafe {
+                signal_hook::low_level::register(signal, move || {
+                    signals.fetch_or(1 << bit, SeqCst);
+                })
+            }?;
+        }
+        let child = Command::new(&words[0]).args(&words[1..]).spawn()?;
+        Ok(Foreground { child, signals })
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// How it ended, `None` while it runs. Passes on what came.
+    fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.pass_on();
+        self.child.try_wait()
+    }
+
+    fn pass_on(&self) {
+        let came = self.signals.swap(0, SeqCst);
+        for (bit, signal) in PASSED_ON.into_iter().enumerate() {
+            if came & (1 << bit) != 0 {
+                // SAFETY: no memory is passed; the child is not collected yet, so the pid is its.
+                unsafe { libc::kill(self.pid(), signal) };
+            }
+        }
+    }
+}
+
+impl Foreground {
+    /// Whether it has ended, without collecting it: /proc still has its numbers. Passes signals
+    /// on.
+    pub fn has_ended(&mut self) -> io::Result<bool> {
+        self.pass_on();
+        // SAFETY: a siginfo_t is plain data, and zeros are a valid one.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        // SAFETY: `info` is valid for writing.
+        match unsafe { libc::waitid(libc::P_PID, self.child.id(), &mut info, options) } {
+            // SAFETY: waitid has filled it in, or left the zeros where nothing has happened.
+            0 => Ok(unsafe { info.si_pid() } != 0),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Waits for its end, passing signals on.
+    pub fn wait(&mut self) -> io::Result<ExitStatus> {
+        loop {
+            if let Some(status) = self.ended()? {
+                return Ok(status);
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}
+
+/// As a shell tells it: 128 and the signal for one that a signal ended.
+pub fn exit_code(status: ExitStatus) -> u8 {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => code as u8,
+        (None, Some(signal)) => 128u8.wrapping_add(signal as u8),
+        (None, None) => 1,
+    }
+}
