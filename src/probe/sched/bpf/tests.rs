@@ -275,7 +275,9 @@ fn counts_are_the_kernels_own_and_who_woke_whom_is_known() {
         assert_eq!(Kernel::of(task), *kernel, "{}", task.name);
         let wait = task.wait.as_ref().unwrap();
         assert_eq!(wait.count, wait.buckets.iter().map(|bucket| bucket.count).sum::<u64>());
-        assert!(wait.count >= kernel.voluntary && kernel.voluntary >= u64::from(TIMES) / 2);
+        // It rested before and after: it came as often as it went.
+        assert_eq!(wait.count, kernel.voluntary + kernel.involuntary);
+        assert!(wait.count >= u64::from(TIMES), "{wait:?}");
         let by_cpu: u64 = task.cpus.as_ref().unwrap().iter().map(|(_, ns)| ns).sum();
         assert_eq!(by_cpu, kernel.run_ns);
         let woken: u64 =
@@ -285,7 +287,7 @@ fn counts_are_the_kernels_own_and_who_woke_whom_is_known() {
     }
     let by_ping = pairs(&counted, PairKind::Woke, "bpf-pong");
     let by_ping = by_ping.iter().find(|pair| pair.by == "bpf-ping").unwrap().count;
-    assert!(by_ping >= u64::from(TIMES) / 2, "{by_ping}");
+    assert!(by_ping > 0);
     for actor in actors {
         drop(actor.go);
         actor.thread.join().unwrap();
