@@ -362,6 +362,8 @@ int on_switch(u64 *arguments)
 	struct task *task;
 
 	prev_name = cpu->name;
+	/* No switch is in an interrupt: one whose end was not seen is over. */
+	cpu->interrupts = 0;
 	if (control.counting)
 		cpu->switches++;
 	if (!prev_pid && cpu->idle_since) {

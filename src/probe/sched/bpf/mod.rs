@@ -205,8 +205,11 @@ impl Bpf {
             .map(|program| program.name().to_string_lossy().into_owned())
             .filter(|name| !["on_fork", "on_rename"].contains(&name.as_str()))
             .collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        attach(&self.object, &names, &mut self.links)?;
+        // Ends of interrupts before beginnings: none is entered whose end would not be seen.
+        let (ends, others): (Vec<&str>, Vec<&str>) =
+            names.iter().map(String::as_str).partition(|name| name.ends_with("_leaves"));
+        attach(&self.object, &ends, &mut self.links)?;
+        attach(&self.object, &others, &mut self.links)?;
         if !self.full {
             return Ok(());
         }
