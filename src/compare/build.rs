@@ -285,7 +285,10 @@ fn table_of(
         }
     }
     let Work { name, axes, .. } = &work.key.cell.work;
-    WorkTable { name: name.clone(), axes: axes.clone(), label, sets }
+    // Where sides are whole plans, one work of two variants is two works.
+    let variant = work.key.variant.map(|variant| ("variant".to_string(), variant.name.clone()));
+    let axes = axes.iter().cloned().chain(variant).collect();
+    WorkTable { name: name.clone(), axes, label, sets }
 }
 
 fn set_table(work: &Gathered, series: &Series, row: Row) -> SetTable {

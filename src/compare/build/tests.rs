@@ -221,6 +221,8 @@ fn the_same_work_of_two_plans_is_compared() {
     let comparison = compared(&two(), &["p1", "p2"]);
     assert_eq!(comparison.refused, [""; 0]);
     assert_eq!(comparison.works[0].label, "web threads=4 [default]");
+    let axis = |axis: &str, point: &str| (axis.to_string(), point.to_string());
+    assert_eq!(comparison.works[0].axes, [axis("threads", "4"), axis("variant", "default")]);
     assert_eq!(comparison.method.pairing, Pairing::None);
     assert_eq!(comparison.remarks.len(), 1, "{:?}", comparison.remarks);
     assert!(comparison.remarks[0].starts_with("The sides were not measured in the same rounds"));

@@ -275,8 +275,9 @@ fn counts_are_the_kernels_own_and_who_woke_whom_is_known() {
         assert_eq!(Kernel::of(task), *kernel, "{}", task.name);
         let wait = task.wait.as_ref().unwrap();
         assert_eq!(wait.count, wait.buckets.iter().map(|bucket| bucket.count).sum::<u64>());
-        // It rested before and after: it came as often as it went, but for switches that a kernel
-        // hides (seen: to and from tasks of a sandbox's first process).
+        // It rested before and after: it came as often as it went, but for switches that the
+        // tracepoint does not show (seen on one virtual machine, whose task iterator leaves out the
+        // threads of process 1; why is not known).
         assert!(wait.count <= kernel.voluntary + kernel.involuntary, "{wait:?} {kernel:?}");
         assert!(wait.count >= u64::from(TIMES), "{wait:?}");
         let by_cpu: u64 = task.cpus.as_ref().unwrap().iter().map(|(_, ns)| ns).sum();
