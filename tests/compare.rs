@@ -364,7 +364,7 @@ fn a_bisection_takes_no_failure_for_a_bad_commit() {
     // Nothing stored to compare, and nothing of it judged: not measured.
     home.fails(125, &["compare", "--bisect", "--db", "missing.db"]);
     let said = home.fails(125, &null("./two.toml", &["--metric", "cpus"]));
-    assert!(said.contains("nothing of it can be compared"), "{said}");
+    assert!(said.contains("what was compared explains, and has no verdicts"), "{said}");
     // Without it the same failures have their usual codes.
     home.fails(2, &["run", "./two.toml", "--nonsense"]);
     home.fails(2, &["run", "./one.toml", "--backend", "null", "--fail-on", "regression"]);
@@ -580,4 +580,44 @@ fn what_cannot_be_compared_is_told_with_a_hint() {
     assert!(words.join(" ").contains("the duration is 2s and 3s"), "{}", stdout(&output));
     assert!(stderr(&output).contains("hint: schedlab list runs"), "{}", stderr(&output));
     home.fails(125, &["compare", "last", "--against", "last", "--bisect"]);
+}
+
+/// On this machine: whatever the probe's source, it counts switches.
+#[test]
+fn switches_of_each_role_stand_beside_the_throughput() {
+    let home = Home::new();
+    let plan = "schema = 1\ntitle = \"why\"\nprobes = [\"sched\"]\n[measure]\nrounds = 2\n\
+        duration = \"200ms\"\nwarmup = \"0s\"\nwindow = \"100ms\"\n[[variant]]\nname = \"default\"\n\
+        [[variant]]\nname = \"batch\"\npolicy = \"batch\"\n[[workload]]\nuse = \"pipe\"\n";
+    fs::write(home.path().join("why.toml"), plan).unwrap();
+    let ran = home.ok(&["run", "./why.toml"]);
+    assert!(ran.contains("ping voluntary switches"), "{ran}");
+    assert!(!home.ok(&["compare"]).contains("preempted_by"), "only what explains most");
+    assert!(home.ok(&["compare", "--format", "lkml"]).contains("pong_involuntary/op"));
+    let json: Value = serde_json::from_str(&home.ok(&["compare", "--format", "json"])).unwrap();
+    let switches = &json["works"][0]["sets"][0]["switches"];
+    assert_eq!(switches.as_array().map(Vec::len), Some(4), "{switches}");
+    for cell in switches[0]["cells"].as_array().unwrap() {
+        assert!(cell["per_op"].as_f64().is_some_and(|per_op| per_op > 0.0), "{cell}");
+    }
+    // What explains is shown when it is asked for alone, and no gate passes on it.
+    let alone = ["compare", "--metric", "p*_*switches"];
+    assert!(home.ok(&alone).contains("ping_voluntary_switches"));
+    let told = home.fails(3, &[&alone[..], &["--fail-on", "regression"]].concat());
+    assert!(told.contains("explains, and has no verdicts"), "{told}");
+    let told = home.fails(2, &["run", "./why.toml", "--metric", "ping_voluntary_switch"]);
+    assert!(told.contains("did you mean `ping_voluntary_switches`?"), "{told}");
+}
+
+#[test]
+fn probes_are_listed_with_what_they_need_and_give() {
+    let home = Home::new();
+    let list = home.ok(&["list", "probes"]);
+    assert!(list.trim_start().starts_with("sched ") && list.contains("sched-light"), "{list}");
+    assert!(list.contains("needs"), "{list}");
+    let one = home.ok(&["list", "probes", "sched"]);
+    for metric in ["ROLE_voluntary_switches", "ROLE_preempted_by_OTHER", "(per second)", "(ns)"] {
+        assert!(one.contains(metric), "{metric}: {one}");
+    }
+    assert!(home.fails(2, &["list", "probes", "perf"]).contains("hint: schedlab list probes"));
 }

@@ -5,6 +5,7 @@ use std::panic::{self, AssertUnwindSafe};
 use clap::{Args, ValueEnum};
 
 use crate::compare::Comparison;
+use crate::model::Direction;
 use crate::report::clean;
 use crate::stats::{Unjudged, Verdict};
 
@@ -64,7 +65,7 @@ impl Gate {
                 listed(&missing, "; ")
             )));
         }
-        comparisons.iter().try_for_each(anything)?;
+        comparisons.iter().try_for_each(any_verdict)?;
         let open = named(|verdict| matches!(verdict, Verdict::Inconclusive { .. }));
         if self.bisect && !open.is_empty() {
             let list = listed(&open, ", ");
@@ -95,20 +96,35 @@ impl Gate {
     }
 }
 
-/// Fails where there is not one verdict: that is no good news.
-pub fn anything(comparison: &Comparison) -> Result<(), Failure> {
+/// Fails where there is not one verdict: for a gate that is no good news.
+fn any_verdict(comparison: &Comparison) -> Result<(), Failure> {
     if comparison.method.family > 0 {
         return Ok(());
     }
+    if is_shown(comparison) {
+        let text = "what was compared explains, and has no verdicts";
+        return Err(Failure::Here(format!("{text}\nhint: --metric throughput as well")));
+    }
     let text = "nothing of it can be compared; the reasons are above";
     Err(Failure::Here(format!("{text}\nhint: schedlab list runs")))
+}
+
+/// Fails where there is nothing to see.
+pub fn anything(comparison: &Comparison) -> Result<(), Failure> {
+    if is_shown(comparison) { Ok(()) } else { any_verdict(comparison) }
+}
+
+/// Whether there are rows of what explains, which need no verdict.
+fn is_shown(comparison: &Comparison) -> bool {
+    let mut sets = comparison.works.iter().flat_map(|work| &work.sets);
+    sets.any(|set| set.rows.iter().any(|row| row.direction == Direction::Neutral))
 }
 
 fn named(comparison: &Comparison, is: impl Fn(&Verdict) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     for work in &comparison.works {
         for set in &work.sets {
-            for row in &set.rows {
+            for row in set.rows.iter().filter(|row| row.direction != Direction::Neutral) {
                 for (side, cell) in comparison.sides.iter().zip(&row.cells) {
                     if cell.judged.as_ref().is_some_and(|judged| is(&judged.verdict)) {
                         let (work, label) = (clean(&work.label), clean(&side.label));
@@ -135,7 +151,7 @@ fn listed(names: &[String], between: &str) -> String {
 mod tests {
     use super::*;
     use crate::compare::{Cell, Method, Pairing, Row, SetTable, Side, WorkTable};
-    use crate::model::{Direction, Params, Unit};
+    use crate::model::{Params, Unit};
     use crate::stats::{Judged, NoRatio, Rounds, Why};
 
     const OPEN: Verdict = Verdict::Inconclusive { why: Why::Noise, rounds: Rounds::Number(20) };
@@ -157,7 +173,10 @@ mod tests {
         let row = |(at, verdict): (usize, &Verdict)| Row {
             metric: format!("m{at}"),
             unit: Unit::OpsPerS,
-            direction: Direction::HigherIsBetter,
+            direction: match *verdict {
+                NEUTRAL => Direction::Neutral,
+                _ => Direction::HigherIsBetter,
+            },
             cells: vec![
                 cell(None),
                 cell(Some(Judged {
@@ -192,6 +211,7 @@ mod tests {
                     params: Params::new(),
                     ops: "requests".to_string(),
                     rows: verdicts.iter().enumerate().map(row).collect(),
+                    switches: Vec::new(),
                 }],
             }],
             refused: Vec::new(),
@@ -250,6 +270,22 @@ mod tests {
                 assert_eq!(code, *bisect, "{verdicts:?} {missing:?}");
             }
         }
+    }
+
+    #[test]
+    fn what_explains_is_worth_a_look_and_no_gate() {
+        let [neutral, nothing, zero] =
+            [&[NEUTRAL][..], &[], &[ZERO]].map(|verdicts| comparison(verdicts, &[]));
+        assert!(anything(&neutral).is_ok());
+        assert!(anything(&nothing).is_err());
+        assert!(anything(&zero).is_err());
+        let (code, told) = end(&gate(true, false), std::slice::from_ref(&neutral));
+        assert_eq!(code, 3);
+        assert!(told.contains("what was compared explains, and has no verdicts"), "{told}");
+        // Of what never happened on one side there is no ratio, and no verdict was to be.
+        let mut never = comparison(&[Verdict::Same, ZERO], &[]);
+        never.works[0].sets[0].rows[1].direction = Direction::Neutral;
+        assert_eq!(end(&gate(true, false), &[never]).0, 0);
     }
 
     #[test]

@@ -153,7 +153,9 @@ pub fn check_named(
 ) -> Result<(), Failure> {
     let by_variant = !sides.iter().any(Selection::names_variants);
     named::check(judging.patterns(), || {
-        plans.iter().flat_map(|plan| named::places(&plan.cells, &plan.metrics, by_variant))
+        plans.iter().flat_map(|plan| {
+            named::places(&plan.cells, &plan.plan.probes, &plan.metrics, by_variant)
+        })
     })
 }
 

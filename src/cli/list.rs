@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clap::{Args, ValueEnum};
 use comfy_table::{ContentArrangement, Table, TableStyle};
 
-use crate::model::{Field, PlanEnd};
+use crate::model::{Field, PROBES, PlanEnd, Probe, Unit};
 use crate::{backend, plan, report, variant, workload};
 
 use super::{Database, Failure, terminal};
@@ -27,6 +27,8 @@ enum What {
     /// What a variant or a worker set sets
     #[value(alias = "variants")]
     Knobs,
+    /// Telemetry beside the workloads
+    Probes,
     Plans,
     Backends,
     Formats,
@@ -37,6 +39,8 @@ pub fn run(args: &ListArgs) -> Result<(), Failure> {
     let rows = match (args.what, &args.name) {
         (What::Workloads, Some(name)) => return describe_workload(name),
         (What::Workloads, None) => workloads(),
+        (What::Probes, Some(name)) => return describe_probe(name),
+        (What::Probes, None) => probes(),
         (What::Knobs, _) => variant::fields().iter().map(field_row).collect(),
         (What::Plans, _) => plans(),
         (What::Backends, _) => backends(),
@@ -56,6 +60,11 @@ pub fn run(args: &ListArgs) -> Result<(), Failure> {
 fn workloads() -> Vec<Vec<String>> {
     let rows = workload::registry().iter().map(|workload| workload.spec());
     rows.map(|spec| vec![spec.name.to_string(), spec.about.to_string()]).collect()
+}
+
+fn probes() -> Vec<Vec<String>> {
+    let about = |probe: &Probe| format!("{}; needs {}", probe.about, probe.needs);
+    PROBES.iter().map(|probe| vec![probe.name.to_string(), about(probe)]).collect()
 }
 
 fn plans() -> Vec<Vec<String>> {
@@ -112,6 +121,24 @@ fn describe_workload(name: &str) -> Result<(), Failure> {
     let rows = latencies.chain(metrics);
     let rows = rows.map(|(name, about)| vec![name.to_string(), about.to_string()]).collect();
     Ok(write!(out, "{}", table(rows))?)
+}
+
+fn describe_probe(name: &str) -> Result<(), Failure> {
+    let Some(probe) = Probe::named(name) else {
+        let name = name.escape_default();
+        return Err(Failure::Usage(format!(
+            "there is no probe `{name}`\nhint: schedlab list probes"
+        )));
+    };
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}: {}\nneeds {}\n", probe.name, probe.about, probe.needs)?;
+    writeln!(out, "of each role of each worker set, explaining and not judged:")?;
+    let rows = probe.metrics.iter().map(|metric| {
+        let partner = if metric.by_partner { "_OTHER" } else { "" };
+        let unit = if metric.unit == Unit::PerS { "per second" } else { "ns" };
+        vec![format!("ROLE_{}{partner}", metric.name), format!("{} ({unit})", metric.about)]
+    });
+    Ok(write!(out, "{}", table(rows.collect()))?)
 }
 
 fn field_row(field: &Field) -> Vec<String> {

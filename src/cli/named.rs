@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::compare::metric_matches;
-use crate::model::{Cell, SampledMetric, WorkerSet};
+use crate::model::{Cell, Probe, SampledMetric, Work, WorkerSet, role_in_metrics};
 use crate::stats::{Histogram, StandardInput, standard_metrics};
 use crate::workload;
 
@@ -22,10 +22,12 @@ pub struct Place {
     metric: String,
 }
 
-/// Of the foreground sets of these cells: what their runs have, and what `stored` ones had.
+/// Of the foreground sets of these cells: what their runs with these probes have, and what
+/// `stored` ones had.
 /// `by_variant`: the variant is a part of what works are called.
 pub fn places<'a>(
     cells: &'a [Cell],
+    probes: &'a [String],
     stored: &'a [SampledMetric],
     by_variant: bool,
 ) -> impl Iterator<Item = Place> + 'a {
@@ -35,16 +37,39 @@ pub fn places<'a>(
             false => cell.work.label(),
         };
         let sets = cell.work.sets.iter().filter(|set| !set.background);
-        sets.map(move |set| (work.clone(), set))
+        let partners = partners(&cell.work);
+        sets.map(move |set| (work.clone(), partners.clone(), set))
     });
-    sets.flat_map(move |(work, set)| {
+    sets.flat_map(move |(work, partners, set)| {
         let stored = stored.iter().filter(|metric| metric.set == set.name);
-        let names = foreseen(set).into_iter().chain(stored.map(|metric| metric.name.clone()));
+        let names = foreseen(set).into_iter().chain(told(set, probes, &partners));
+        let names = names.chain(stored.map(|metric| metric.name.clone()));
         names.map(move |metric| Place { work: work.clone(), set: set.name.clone(), metric })
     })
 }
 
-/// What a run of this set measures, known or not; nothing of a workload that is not there.
+/// The roles of all sets, as metrics call them.
+fn partners(work: &Work) -> Vec<&'static str> {
+    work.sets.iter().flat_map(roles).collect()
+}
+
+fn roles(set: &WorkerSet) -> Vec<&'static str> {
+    let spec = workload::find(&set.workload).map(|workload| workload.spec());
+    let roles =
+        spec.map(|spec| spec.roles.iter().map(|role| role_in_metrics(spec.name, role.name)));
+    roles.into_iter().flatten().collect()
+}
+
+/// What the probes tell of this set.
+fn told(set: &WorkerSet, probes: &[String], partners: &[&str]) -> Vec<String> {
+    let probes: Vec<&Probe> = probes.iter().filter_map(|name| Probe::named(name)).collect();
+    let roles = roles(set).into_iter();
+    roles
+        .flat_map(|role| probes.iter().flat_map(move |probe| probe.metrics_of(role, partners)))
+        .collect()
+}
+
+/// What a run of this set measures without probes, known or not; nothing of a workload that is not there.
 fn foreseen(set: &WorkerSet) -> Vec<String> {
     let Some(workload) = workload::find(&set.workload) else { return Vec::new() };
     let empty = Histogram::default();
@@ -126,6 +151,11 @@ mod tests {
     }
 
     fn told(patterns: &[&str], by_variant: bool) -> Option<String> {
+        told_with(&[], patterns, by_variant)
+    }
+
+    fn told_with(probes: &[&str], patterns: &[&str], by_variant: bool) -> Option<String> {
+        let probes: Vec<String> = probes.iter().map(|name| name.to_string()).collect();
         let cells = cells(PLAN);
         let stored = SampledMetric {
             set: "fore".to_string(),
@@ -136,7 +166,7 @@ mod tests {
         };
         let stored = [stored];
         let patterns = patterns.iter().map(|pattern| ("--metric", *pattern));
-        let done = check(patterns, || places(&cells, &stored, by_variant));
+        let done = check(patterns, || places(&cells, &probes, &stored, by_variant));
         done.err().map(|failure| failure.to_string())
     }
 
@@ -163,6 +193,29 @@ mod tests {
             assert!(told.contains(expected), "{patterns:?}: {told}");
         }
         assert_eq!(told(&["web threads=2 [a]/throughput", "web/throughput"], true), None);
+    }
+
+    #[test]
+    fn metrics_of_probes_are_foreseen_by_role() {
+        for pattern in [
+            "worker_voluntary_switches",
+            "msg_queue_wait_p99",
+            "schbench/worker_preempted_by_msg",
+            "mix/fore/spin_preempted_by_others",
+            "*involuntary_switches",
+        ] {
+            assert_eq!(told_with(&["sched"], &[pattern], false), None, "{pattern}");
+        }
+        let role = "worker_voluntary_switches";
+        assert!(told(&[role], false).is_some(), "there is no probe");
+        for pattern in ["sender_voluntary_switches", "worker_preempted_by_sender", "load_*"] {
+            assert!(told_with(&["sched"], &[pattern], false).is_some(), "{pattern}");
+        }
+        assert_eq!(told_with(&["sched-light"], &[role], false), None);
+        let more = told_with(&["sched-light"], &["worker_wakeups"], false);
+        assert!(more.is_some(), "that is of `sched`");
+        let hint = told_with(&["sched"], &["worker_volontary_switches"], false).unwrap();
+        assert!(hint.contains("did you mean `worker_voluntary_switches`?"), "{hint}");
     }
 
     /// Else a metric that runs have would be refused before they were made.

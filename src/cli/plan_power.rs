@@ -65,7 +65,7 @@ pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
     let plan = plan::parse(&name, &text, Some(&environment.topology)).map_err(Failure::Plan)?;
     let again = again(args);
     let cells = plan::cells(&plan);
-    named::check(args.judging.patterns(), || named::places(&cells, &[], false))?;
+    named::check(args.judging.patterns(), || named::places(&cells, &[], &[], false))?;
     let stored = match args.db.open_read_only() {
         Ok(store) => stored(&store, &environment, &args.backend)?,
         Err(Failure::Store(StoreError::Missing { .. })) => Vec::new(),

@@ -370,10 +370,9 @@ fn check_question(args: &RunArgs, store: &Store, started: &PlanStarted) -> Resul
         others(store, started, against)?;
     }
     let by_variant = args.against.is_some();
-    // What probes will tell is known when they have.
-    if started.plan.probes.is_empty() {
-        named::check(args.judging.patterns(), || named::places(&started.cells, &[], by_variant))?;
-    }
+    named::check(args.judging.patterns(), || {
+        named::places(&started.cells, &started.plan.probes, &[], by_variant)
+    })?;
     let is_lone = started.plan.variants.len() < 2;
     let wants = match () {
         () if !is_lone => return Ok(()),

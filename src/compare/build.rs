@@ -16,7 +16,7 @@ use super::metrics::{is_headline, metric_matches};
 use super::missing::{self, Unknown};
 use super::remarks::{Basis, remarks};
 use super::select::{Selection, matches};
-use super::{Cell, Comparison, Method, Pairing, Row, SetTable, Side, WorkTable};
+use super::{Cell, Comparison, Method, Pairing, Row, SetTable, Side, WorkTable, switches};
 
 /// Of tables without any difference at most this part has one: what the level of
 /// [`stats::LEVEL`] leaves room for.
@@ -136,7 +136,10 @@ pub fn compare(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
             looks: looks.map(|(done, ended)| looked_at(done, ended)),
             seed: question.seed,
         },
-        remarks: remarks(&basis, &tables),
+        remarks: remarks(&basis, &tables)
+            .into_iter()
+            .chain(switches::silent(plans, &tables))
+            .collect(),
         sides: sides.into_iter().map(|(side, _)| side).collect(),
         works: tables,
         refused,
@@ -163,7 +166,7 @@ fn common<'a>(
     (common, mixed)
 }
 
-fn has_baseline_and_another<T>(sides: &[Option<T>]) -> bool {
+pub(super) fn has_baseline_and_another<T>(sides: &[Option<T>]) -> bool {
     sides
         .split_first()
         .is_some_and(|(baseline, others)| baseline.is_some() && others.iter().any(Option::is_some))
@@ -284,6 +287,9 @@ fn table_of(
             None => sets.push(set_table(work, series, row)),
         }
     }
+    for set in &mut sets {
+        set.switches = switches::of_set(set, &sides);
+    }
     let Work { name, axes, .. } = &work.key.cell.work;
     // Where sides are whole plans, one work of two variants is two works.
     let variant = work.key.variant.map(|variant| ("variant".to_string(), variant.name.clone()));
@@ -299,10 +305,11 @@ fn set_table(work: &Gathered, series: &Series, row: Row) -> SetTable {
         params: own.map(|set| set.params.clone()).unwrap_or_default(),
         ops: series.ops.to_string(),
         rows: vec![row],
+        switches: Vec::new(),
     }
 }
 
-fn cell(values: &[(u32, f64)]) -> Cell {
+pub(super) fn cell(values: &[(u32, f64)]) -> Cell {
     let plain: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
     Cell {
         values: values.to_vec(),

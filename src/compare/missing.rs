@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::Unmeasured;
+use crate::model::{Direction, Unmeasured};
 use crate::stats::{Unjudged, Verdict};
 
 use super::WorkTable;
@@ -94,6 +94,10 @@ pub fn ratios(works: &[WorkTable], labels: &[String]) -> Vec<String> {
     for work in works {
         for (set, row) in work.sets.iter().flat_map(|set| set.rows.iter().map(move |r| (set, r))) {
             let Some(baseline) = row.cells.first() else { continue };
+            if row.direction == Direction::Neutral {
+                // It explains: there was to be no verdict.
+                continue;
+            }
             for (label, cell) in labels.iter().zip(&row.cells).skip(1) {
                 let Some(judged) = &cell.judged else { continue };
                 let Verdict::Unjudged(Unjudged::NoRatio(why)) = judged.verdict else { continue };

@@ -10,6 +10,7 @@ mod missing;
 mod power;
 mod remarks;
 mod select;
+mod switches;
 #[cfg(test)]
 mod testing;
 mod work;
@@ -105,6 +106,21 @@ pub struct SetTable {
     /// Of the set's throughput: `requests`.
     pub ops: String,
     pub rows: Vec<Row>,
+    /// What explains the throughput of `rows`, where a probe has counted it.
+    pub switches: Vec<Switches>,
+}
+
+/// How often the workers of a role were switched, in one of two ways.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Switches {
+    /// `worker`.
+    pub role: String,
+    /// They gave up their CPU; else they lost it.
+    pub is_voluntary: bool,
+    /// Per second. Its cells have no verdicts.
+    pub row: Row,
+    /// For each operation that the set did, by side.
+    pub per_op: Vec<Option<f64>>,
 }
 
 /// One metric of one worker set.

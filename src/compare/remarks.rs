@@ -304,6 +304,7 @@ mod tests {
                 params: Default::default(),
                 ops: text(),
                 rows,
+                switches: Vec::new(),
             };
             spreads(&[WorkTable { label: text(), name: text(), axes: Vec::new(), sets: vec![set] }])
         };

@@ -35,6 +35,13 @@ impl WorkKey<'_> {
             .or_else(|| time("the warm-up", own.warmup_ns, others.warmup_ns))
             .or_else(|| time("the window", own.window_ns, others.window_ns))
             .or_else(|| {
+                let probes = |key: &WorkKey| match key.plan.plan.probes.as_slice() {
+                    [] => "none".to_string(),
+                    probes => probes.join(", "),
+                };
+                told("the probe", probes(self), probes(other))
+            })
+            .or_else(|| {
                 let (own, others) = (&self.cell.placement, &other.cell.placement);
                 (own != others).then(|| "the placement differs".to_string())
             })

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::model::{
     Disturbance, DisturbanceKind, KnobReading, MemoryPlacement, NamedHistogram, Reading, RunResult,
-    RunSpec, SetResult, WorkerResult, WorkerSet,
+    RunSpec, SetResult, WorkerResult, WorkerSet, role_in_metrics,
 };
 use crate::stats::{self, Histogram, StandardInput, StandardWorker};
 use crate::sys::{Host, policy_of};
@@ -38,18 +38,12 @@ pub fn assemble(
     }
 }
 
-/// `schbench-worker` of schbench is the `worker` there.
-fn short<'a>(workload: &str, role: &'a str) -> &'a str {
-    let rest = role.strip_prefix(workload).and_then(|rest| rest.strip_prefix('-'));
-    rest.unwrap_or(role)
-}
-
 /// What the scheduler did to each role of each set.
 fn add_telemetry(crew: &Crew, seen: &Roles, sets: &mut [SetResult]) {
     let specs = crew.sets().iter().map(|set| set.spec);
     let roles = specs.flat_map(|spec| spec.roles.iter().map(move |role| (spec.name, role.name)));
     let threads: BTreeMap<&str, &str> =
-        roles.map(|(workload, role)| (role, short(workload, role))).collect();
+        roles.map(|(workload, role)| (role, role_in_metrics(workload, role))).collect();
     for (position, set) in sets.iter_mut().enumerate() {
         let roles = crew.sets()[position].spec.roles.iter().enumerate().map(|(at, role)| {
             let is_of = |member: &&Member| member.set == position && member.role == at;

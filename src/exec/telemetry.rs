@@ -5,17 +5,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    Direction, Metric, NamedHistogram, PairKind, PairScore, Reading, TaskScore, Times, Unit,
+    Direction, INVOLUNTARY, Metric, NamedHistogram, OTHER_TASKS, PREEMPTED_BY, PairKind, PairScore,
+    Probe, Reading, TaskScore, Times, Unit, VOLUNTARY,
 };
 use crate::probe::sched::{self, Ask, Counted, Level, Session};
 
 /// Tasks beside the workers that are told apart.
-const OTHER_TASKS: u32 = 1 << 13;
-/// Partners of preemptions that are no workers of this run.
-const OTHERS: &str = "others";
+const MORE_TASKS: u32 = 1 << 13;
 
 pub struct Telemetry {
-    level: Level,
+    probe: &'static Probe,
     session: Result<Box<dyn Session>, String>,
     source: &'static str,
     counted: Option<Counted>,
@@ -24,12 +23,9 @@ pub struct Telemetry {
 impl Telemetry {
     /// `None`: the plan asks for none.
     pub fn open(probes: &[String], workers: usize) -> Option<Telemetry> {
-        // The names are those of `model::PROBES`.
-        let level = match probes.first()?.as_str() {
-            "sched" => Level::Full,
-            _ => Level::Light,
-        };
-        let max_tasks = OTHER_TASKS.saturating_add(u32::try_from(workers).unwrap_or(u32::MAX));
+        let probe = probes.iter().find_map(|name| Probe::named(name))?;
+        let level = level(probe);
+        let max_tasks = MORE_TASKS.saturating_add(u32::try_from(workers).unwrap_or(u32::MAX));
         let ask = Ask { level, max_tasks, ..Ask::default() };
         let (session, source) = match sched::open(&ask, None) {
             Ok(opened) => (Ok(opened.session), opened.source),
@@ -39,7 +35,7 @@ impl Telemetry {
                 (Err(missed.join("; ")), "")
             }
         };
-        Some(Telemetry { level, session, source, counted: None })
+        Some(Telemetry { probe, session, source, counted: None })
     }
 
     pub fn begin(&mut self) {
@@ -63,7 +59,7 @@ impl Telemetry {
             (Err(why), _) => Err(why),
             (Ok(_), None) => Err("nothing was counted".to_string()),
         };
-        Roles { level: self.level, source: self.source, seen }
+        Roles { probe: self.probe, source: self.source, seen }
     }
 
     fn with(&mut self, act: impl FnOnce(&mut dyn Session) -> Result<(), String>) {
@@ -75,9 +71,18 @@ impl Telemetry {
     }
 }
 
+/// The least that counts all that the probe gives.
+fn level(probe: &Probe) -> Level {
+    let beyond_light = |name: &str| !LIGHT.contains(&name);
+    match probe.metrics.iter().any(|metric| beyond_light(metric.name)) {
+        true => Level::Full,
+        false => Level::Light,
+    }
+}
+
 /// What was counted, to be asked for by the workers of a role.
 pub struct Roles {
-    level: Level,
+    probe: &'static Probe,
     source: &'static str,
     seen: Result<Counted, String>,
 }
@@ -98,6 +103,7 @@ impl Roles {
     ) -> (Vec<Metric>, Vec<NamedHistogram>) {
         let mut metrics = Vec::new();
         let mut histograms = Vec::new();
+        let level = level(self.probe);
         for role in roles {
             let sum = match &self.seen {
                 Ok(counted) => Ok(Sum::of(counted, &role.tids)),
@@ -106,9 +112,9 @@ impl Roles {
             let name = names.get(role.thread).copied().unwrap_or(role.thread);
             metrics.extend(rates(name, &sum, self));
             if let Ok(sum) = &sum {
-                histograms.extend(sum.histograms(name, self.level));
+                histograms.extend(sum.histograms(name, level));
             }
-            if let (Ok(counted), Level::Full) = (&self.seen, self.level) {
+            if let (Ok(counted), Level::Full) = (&self.seen, level) {
                 let pairs = counted.pairs.as_deref().ok_or_else(|| self.uncounted());
                 metrics.extend(preemptions(role.thread, name, counted.wall_ns, pairs, names));
             }
@@ -201,28 +207,40 @@ fn rates(role: &str, sum: &Result<Sum, &str>, roles: &Roles) -> Vec<Metric> {
         Ok(None) => Reading::Unknown(roles.uncounted()),
         Err(why) => Reading::Unknown((*why).to_string()),
     };
-    let neutral = Direction::Neutral;
-    let rate =
-        |what: &str, figure| metric(format!("{role}_{what}"), Unit::PerS, neutral, read(figure));
-    let time =
-        |what: &str, figure| metric(format!("{role}_{what}"), Unit::Ns, neutral, read(figure));
-    let mut metrics = vec![
-        rate("voluntary_switches", |sum| Some(sum.per_s(sum.voluntary?))),
-        rate("involuntary_switches", |sum| Some(sum.per_s(sum.involuntary?))),
-        time("queue_wait_p50", |sum| quantile(&sum.wait, 0.5)),
-        time("queue_wait_p99", |sum| quantile(&sum.wait, 0.99)),
-        time("queue_wait_mean", |sum| Some(sum.wait.as_ref()?.mean_ns())),
-        time("queue_wait_max", |sum| max(&sum.wait)),
-    ];
-    if roles.level == Level::Full {
-        metrics.extend([
-            rate("wakeups", |sum| Some(sum.per_s(sum.wakeups?))),
-            rate("migrations", |sum| Some(sum.per_s(sum.migrations?))),
-            time("slice_p50", |sum| quantile(&sum.slice, 0.5)),
-            time("slice_p99", |sum| quantile(&sum.slice, 0.99)),
-        ]);
-    }
-    metrics
+    let of_role = roles.probe.metrics.iter().filter(|metric| !metric.by_partner);
+    let metrics = of_role.map(|own| {
+        let value = read(figure(own.name).unwrap_or(|_| None));
+        metric(format!("{role}_{}", own.name), own.unit, Direction::Neutral, value)
+    });
+    metrics.collect()
+}
+
+/// What [`Level::Light`] counts.
+const LIGHT: &[&str] = &[
+    VOLUNTARY,
+    INVOLUNTARY,
+    "queue_wait_p50",
+    "queue_wait_p99",
+    "queue_wait_mean",
+    "queue_wait_max",
+];
+
+/// The figure of a metric of [`crate::model::PROBES`], which a test asks for all that there are.
+fn figure(name: &str) -> Option<Figure> {
+    let figure: Figure = match name {
+        VOLUNTARY => |sum| Some(sum.per_s(sum.voluntary?)),
+        INVOLUNTARY => |sum| Some(sum.per_s(sum.involuntary?)),
+        "queue_wait_p50" => |sum| quantile(&sum.wait, 0.5),
+        "queue_wait_p99" => |sum| quantile(&sum.wait, 0.99),
+        "queue_wait_mean" => |sum| Some(sum.wait.as_ref()?.mean_ns()),
+        "queue_wait_max" => |sum| max(&sum.wait),
+        "wakeups" => |sum| Some(sum.per_s(sum.wakeups?)),
+        "migrations" => |sum| Some(sum.per_s(sum.migrations?)),
+        "slice_p50" => |sum| quantile(&sum.slice, 0.5),
+        "slice_p99" => |sum| quantile(&sum.slice, 0.99),
+        _ => return None,
+    };
+    Some(figure)
 }
 
 impl Sum {
@@ -253,10 +271,10 @@ fn preemptions(
     names: &BTreeMap<&str, &str>,
 ) -> Vec<Metric> {
     let mut by: BTreeMap<&str, u64> = names.values().map(|name| (*name, 0)).collect();
-    by.insert(OTHERS, 0);
+    by.insert(OTHER_TASKS, 0);
     let is_of = |pair: &&PairScore| pair.kind == PairKind::Preempted && pair.name == thread;
     for pair in pairs.iter().copied().flatten().filter(is_of) {
-        let name = names.get(pair.by.as_str()).copied().unwrap_or(OTHERS);
+        let name = names.get(pair.by.as_str()).copied().unwrap_or(OTHER_TASKS);
         *by.entry(name).or_default() += pair.count;
     }
     let per_s = |count| match &pairs {
@@ -265,8 +283,44 @@ fn preemptions(
     };
     by.into_iter()
         .map(|(name, count)| {
-            let name = format!("{role}_preempted_by_{name}");
+            let name = format!("{role}_{PREEMPTED_BY}_{name}");
             metric(name, Unit::PerS, Direction::Neutral, per_s(count))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::PROBES;
+
+    /// What runs store is what `schedlab list probes` tells and `--metric` may name.
+    #[test]
+    fn a_role_has_the_metrics_of_its_probe() {
+        let names = BTreeMap::from([("web-worker", "worker"), ("web-message", "message")]);
+        let task =
+            TaskScore { tid: 7, voluntary: Some(30), involuntary: Some(4), ..TaskScore::default() };
+        let counted = Counted {
+            wall_ns: 2_000_000_000,
+            tasks: vec![task],
+            pairs: Some(Vec::new()),
+            ..Counted::default()
+        };
+        let role = Role { thread: "web-worker", tids: BTreeSet::from([7]) };
+        for probe in PROBES {
+            let seen = Ok(counted.clone());
+            let (metrics, _) =
+                Roles { probe, source: "bpf", seen }.of(std::slice::from_ref(&role), &names);
+            let made: BTreeSet<String> = metrics.iter().map(|metric| metric.name.clone()).collect();
+            let partners: Vec<&str> = names.values().copied().collect();
+            let told: BTreeSet<String> =
+                probe.metrics_of("worker", &partners).into_iter().collect();
+            assert_eq!(made, told, "{}", probe.name);
+            assert_eq!(metrics[0].value, Reading::Known(15.0), "per second");
+            for own in probe.metrics.iter().filter(|own| !own.by_partner) {
+                assert!(figure(own.name).is_some(), "{}", own.name);
+            }
+        }
+        assert_eq!(PROBES.iter().map(level).filter(|level| *level == Level::Light).count(), 1);
+    }
 }

@@ -7,6 +7,7 @@ mod event;
 mod metric;
 mod plan;
 mod poolname;
+mod probe;
 mod record;
 mod run;
 mod sample;
@@ -19,10 +20,13 @@ pub use environment::{Environment, Topology};
 pub use event::{EVENT_SCHEMA, Event, PlanEnd, PlanStarted};
 pub use metric::{Direction, Metric, MetricSpec, Reading, Unit};
 pub use plan::{
-    Cell, Measure, MemoryPlacement, PLAN_SCHEMA, PROBES, Placement, Plan, REPORT_FORMATS, RunKey,
-    Variant, Work, WorkerKind, WorkerSet, merged_knobs,
+    Cell, Measure, MemoryPlacement, PLAN_SCHEMA, Placement, Plan, REPORT_FORMATS, RunKey, Variant,
+    Work, WorkerKind, WorkerSet, merged_knobs,
 };
 pub use poolname::{MAX_POOL_NAME_BYTES, PoolName};
+pub use probe::{
+    INVOLUNTARY, OTHER_TASKS, PREEMPTED_BY, PROBES, Probe, ProbeMetric, VOLUNTARY, role_in_metrics,
+};
 pub use record::{Record, RecordedRun};
 pub use run::{
     Disturbance, DisturbanceKind, FromRunner, KnobReading, NamedHistogram, Outcome, RunResult,

@@ -11,9 +11,6 @@ pub const PLAN_SCHEMA: i64 = 1;
 
 /// What a plan may name as the format of its report, in the order of `report::formats()`,
 /// which a test holds this list to: a plan is checked without knowing of reports.
-/// What a plan may name as probes.
-pub const PROBES: &[&str] = &["sched", "sched-light"];
-
 pub const REPORT_FORMATS: &[&str] = &["text", "json", "csv", "schbench", "lkml"];
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,7 +26,7 @@ pub struct Plan {
     /// format. Plans stored before they could say so have none, and keep their text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_format: Option<String>,
-    /// Of [`PROBES`]: telemetry that runs beside the workloads, in the order written.
+    /// Of [`super::PROBES`]: telemetry that runs beside the workloads, in the order written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<String>,
     /// Both variants do the same, to learn what this machine resolves.

@@ -25,6 +25,11 @@ const BUILTINS: &[Builtin] = &[
         title: "Does measuring work at all? Two rounds of a fifth of a second",
         text: include_str!("../../plans/smoke.toml"),
     },
+    Builtin {
+        name: "switches",
+        title: "Who is switched out, beside the throughput: default against a short slice",
+        text: include_str!("../../plans/switches.toml"),
+    },
 ];
 
 /// In the order of `schedlab list plans`.

@@ -6,8 +6,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::model::{
-    CpuSet, Measure, MemoryPlacement, PLAN_SCHEMA, PROBES, Params, Placement, Plan, Topology,
-    Value, Variant, Work,
+    CpuSet, Measure, MemoryPlacement, PLAN_SCHEMA, Params, Placement, Plan, Probe, Topology, Value,
+    Variant, Work,
 };
 use crate::workload::Pool;
 
@@ -19,7 +19,7 @@ use super::fields::{
 };
 use super::knobs::Knobs;
 use super::solo;
-use super::table::{self, Entry, Span, Table, fill_defaults, known_keys, shown};
+use super::table::{self, Entry, Span, Table, fill_defaults, known_keys, shown, suggestion};
 
 pub fn plan(
     source_name: &str,
@@ -236,7 +236,8 @@ fn report_format(top: &mut Table, faults: &mut Faults) -> Option<String> {
 /// A list of names, each once.
 fn probes(top: &mut Table, faults: &mut Faults) -> Vec<String> {
     let Some(entry) = top.take("probes") else { return Vec::new() };
-    let hint = format!("write: probes = [\"{}\"]; there are {}", PROBES[0], PROBES.join(", "));
+    let names = Probe::names();
+    let hint = format!("write: probes = [\"{}\"]: schedlab list probes", names[0]);
     let DeValue::Array(items) = entry.value.get_ref() else {
         let message = format!("`probes` is {}, not a list", table::kind_of(entry.value.get_ref()));
         faults.add(&entry.value.span(), message, "not a list", hint);
@@ -245,9 +246,9 @@ fn probes(top: &mut Table, faults: &mut Faults) -> Vec<String> {
     let mut probes: Vec<String> = Vec::new();
     for item in items.iter() {
         match item.get_ref() {
-            DeValue::String(name) if !PROBES.contains(&name.as_ref()) => {
+            DeValue::String(name) if Probe::named(name).is_none() => {
                 let message = format!("there is no probe {}", shown(name));
-                faults.add(&item.span(), message, "not a probe", hint.clone());
+                faults.add(&item.span(), message, "not a probe", suggestion(name, &names));
             }
             DeValue::String(_) if !probes.is_empty() => {
                 let message = "one probe at a time: `sched` counts all that `sched-light` does";

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::model::{Field, Kind, MAX_POOL_NAME_BYTES, PLAN_SCHEMA, PROBES};
+use crate::model::{Field, Kind, MAX_POOL_NAME_BYTES, PLAN_SCHEMA, Probe};
 use crate::workload::Spec;
 
 use super::fields::{
@@ -48,7 +48,7 @@ fn schema_of(words: &Words) -> Json {
             "probes": {
                 "type": "array",
                 "maxItems": 1,
-                "items": { "enum": PROBES },
+                "items": { "enum": Probe::names() },
                 "description": "telemetry beside the workloads: what the scheduler did to each role",
             },
         },

@@ -669,6 +669,12 @@ fn hints_name_what_was_meant() {
             "one value here: only parameters of workloads make axes; a whole number from 1 to 100000",
         ),
         (with_web("rounds = 5"), "`rounds` belongs in [measure]"),
+        (format!("probes = [\"shced\"]\n{}", with_web("")), "did you mean `sched`?"),
+        (format!("probes = [\"perf\"]\n{}", with_web("")), "known here: `sched`, `sched-light`"),
+        (
+            format!("probes = \"sched\"\n{}", with_web("")),
+            "write: probes = [\"sched\"]: schedlab list probes",
+        ),
         (with_web("format = 5"), "`format` belongs in [report]"),
         (with_web("[report]\nformat = \"schbnech\""), "did you mean \"schbench\"?"),
         (

@@ -4,7 +4,8 @@ use super::*;
 use crate::compare::testing::{environment, plan, rounds, run, run_of, work};
 use crate::compare::{select, testing};
 use crate::model::{
-    DisturbanceKind, EnvironmentHead, Placement, PlanHead, RunKey, Unit, Unmeasured, Value,
+    DisturbanceKind, EnvironmentHead, Placement, PlanHead, RunKey, SampledMetric, Unit, Unmeasured,
+    Value,
 };
 use crate::stats::Why;
 
@@ -890,4 +891,83 @@ fn no_difference_is_smaller_than_what_plans_differ_by() {
     };
     assert!((0.03..0.06).contains(&floor), "{floor}");
     assert_eq!(verdict_of(&["p00", "p10"]), Verdict::Worse, "of two plans nobody knows");
+}
+
+/// Round, cell and metrics of a run.
+type ProbedRun<'a> = (u32, u32, &'a [(&'a str, f64)]);
+
+/// A plan of two variants with a probe, by what each run tells.
+fn probed(runs: &[ProbedRun]) -> SampledPlan {
+    let mut probed = plan("p1", 1, &["default", "batch"]);
+    probed.plan.probes = vec!["sched".to_string()];
+    for name in ["worker_voluntary_switches", "worker_involuntary_switches", "worker_slice_p50"] {
+        let switches = SampledMetric { name: name.to_string(), ..probed.metrics[3].clone() };
+        probed.metrics.push(switches);
+    }
+    for (round, cell, metrics) in runs {
+        run_of(&mut probed, *round, *cell, metrics);
+    }
+    probed
+}
+
+#[test]
+fn switches_of_roles_are_told_beside_the_throughput_per_second_and_per_operation() {
+    let (voluntary, involuntary) = ("worker_voluntary_switches", "worker_involuntary_switches");
+    let plans = [probed(&[
+        (0, 0, &[("throughput", 100.0), (voluntary, 200.0), (involuntary, 0.0)]),
+        (0, 1, &[("throughput", 50.0), (voluntary, 5.0), (involuntary, 30.0)]),
+        (1, 0, &[("throughput", 300.0), (voluntary, 600.0), (involuntary, 0.0)]),
+        // Of the one the probe told nothing, of the other the workload.
+        (1, 1, &[("throughput", 9.0), (involuntary, 10.0)]),
+        (2, 1, &[(voluntary, 7.0), (involuntary, 2.0), ("worker_slice_p50", 1.0)]),
+    ])];
+    let comparison = compared(&plans, &["default", "batch"]);
+    let set = &comparison.works[0].sets[0];
+    assert_eq!(names(&comparison), ["web threads=4/web/throughput"], "they are no rows");
+    assert_eq!(comparison.method.family, 1, "and no verdicts");
+    let told: Vec<(&str, bool)> =
+        set.switches.iter().map(|own| (own.role.as_str(), own.is_voluntary)).collect();
+    assert_eq!(told, [("worker", true), ("worker", false)]);
+    let [own, lost] = set.switches.as_slice() else { panic!() };
+    assert_eq!(own.row.normalised(), [Some(1.0), Some(6.0 / 400.0)]);
+    assert_eq!(own.per_op, [Some(2.0), Some(5.0 / 50.0)]);
+    assert_eq!(own.normalised_per_op(), [Some(1.0), Some(0.05)]);
+    assert!(own.row.cells.iter().all(|cell| cell.judged.is_none() && cell.shapes.is_empty()));
+    assert_eq!(lost.row.normalised(), [None, None], "nothing is so many times 0");
+    assert_eq!(lost.per_op, [Some(0.0), Some(40.0 / 59.0)]);
+    let mut alone = asked(&plans, &["default", "batch"]);
+    alone.metrics = vec!["*_switches".to_string()];
+    let alone = compare(&plans, &[], &alone);
+    assert_eq!(names(&alone).len(), 2);
+    assert!(alone.works[0].sets[0].switches.is_empty(), "there is no throughput beside them");
+    assert!(!alone.missing.iter().any(|text| text.contains("no ratio")), "{:?}", alone.missing);
+}
+
+#[test]
+fn a_probe_that_told_nothing_is_told_of() {
+    let told = |plan: SampledPlan| {
+        let told = compared(&[plan], &["default", "batch"]).remarks.join("\n");
+        told.contains("the probe `sched` told no switches")
+    };
+    let voluntary = "worker_voluntary_switches";
+    let with = [("throughput", 100.0), (voluntary, 0.0)];
+    assert!(told(probed(&[(0, 0, &with), (0, 1, &with[..1])])));
+    assert!(!told(probed(&[(0, 0, &with), (0, 1, &with)])));
+    let mut without = probed(&[(0, 0, &with[..1]), (0, 1, &with[..1])]);
+    without.plan.probes.clear();
+    assert!(!told(without));
+}
+
+#[test]
+fn runs_under_a_probe_did_more_than_runs_without() {
+    let bare = rounds(plan("p1", 1, &["default"]), 0..3, &[1.0]);
+    let mut probed = rounds(plan("p2", 2, &["default"]), 0..3, &[1.0]);
+    probed.plan.probes = vec!["sched".to_string()];
+    let comparison = compared(&[bare, probed], &["p1", "p2"]);
+    assert!(comparison.works.is_empty());
+    assert!(
+        comparison.refused[0].ends_with("the probe is none and sched"),
+        "{:?}",
+        comparison.refused
+    );
 }

@@ -7,12 +7,12 @@ use csv::Writer;
 
 use super::words::Needed;
 use super::{Format, words};
-use crate::compare::{Cell, Comparison, Row, SetTable, WorkTable};
+use crate::compare::{Cell, Comparison, Row, SetTable, Side, Switches, WorkTable};
 use crate::report::Options;
 use crate::report::json::word;
 use crate::stats::Judged;
 
-const COLUMNS: [&str; 25] = [
+const COLUMNS: [&str; 28] = [
     "work",
     "set",
     "workload",
@@ -38,6 +38,9 @@ const COLUMNS: [&str; 25] = [
     "decided_at",
     "shapes",
     "note",
+    "normalised",
+    "per_op",
+    "normalised_per_op",
 ];
 
 pub struct Csv;
@@ -54,21 +57,50 @@ impl Format for Csv {
     fn render(&self, comparison: &Comparison, _: &Options, out: &mut dyn Write) -> io::Result<()> {
         let mut writer = Writer::from_writer(out);
         writer.write_record(COLUMNS).map_err(plain)?;
-        for (work, set, row) in words::rows(comparison) {
-            for (at, (side, cell)) in comparison.sides.iter().zip(&row.cells).enumerate() {
-                let mut fields = place(work, set, row);
-                fields.extend([side.label.clone(), (at == 0).to_string()]);
-                fields.extend(values(cell));
-                fields.extend(judged(cell.judged.as_ref()));
-                fields.push(words::shapes(comparison, row, cell).join("; "));
-                let why = cell.judged.as_ref();
-                let why = why.and_then(|found| words::why(&found.verdict, &comparison.method));
-                fields.push(why.unwrap_or_default());
-                writer.write_record(&fields).map_err(plain)?;
+        for (work, set) in words::sets(comparison) {
+            let mut rows: Vec<&Row> = set.rows.iter().collect();
+            for own in &set.switches {
+                if !rows.iter().any(|row| row.metric == own.row.metric) {
+                    rows.push(&own.row);
+                }
+            }
+            for row in rows {
+                let switches = set.switches.iter().find(|own| own.row.metric == row.metric);
+                for line in lines(comparison, (work, set, row), switches) {
+                    writer.write_record(&line).map_err(plain)?;
+                }
             }
         }
         writer.flush()
     }
+}
+
+/// One of each side.
+fn lines(
+    comparison: &Comparison,
+    (work, set, row): (&WorkTable, &SetTable, &Row),
+    switches: Option<&Switches>,
+) -> Vec<Vec<String>> {
+    let normalised = row.normalised();
+    let over_per_op = switches.map(Switches::normalised_per_op);
+    let line = |(at, (side, cell)): (usize, (&Side, &Cell))| {
+        let mut fields = place(work, set, row);
+        fields.extend([side.label.clone(), (at == 0).to_string()]);
+        fields.extend(values(cell));
+        fields.extend(judged(cell.judged.as_ref()));
+        fields.push(words::shapes(comparison, row, cell).join("; "));
+        let why = cell.judged.as_ref();
+        let why = why.and_then(|found| words::why(&found.verdict, &comparison.method));
+        fields.push(why.unwrap_or_default());
+        let of = |values: Option<&Vec<Option<f64>>>| {
+            number(values.and_then(|values| values.get(at).copied().flatten()))
+        };
+        fields.push(of(Some(&normalised)));
+        fields.push(of(switches.map(|own| &own.per_op)));
+        fields.push(of(over_per_op.as_ref()));
+        fields
+    };
+    comparison.sides.iter().zip(&row.cells).enumerate().map(line).collect()
 }
 
 fn place(work: &WorkTable, set: &SetTable, row: &Row) -> Vec<String> {
@@ -196,8 +228,31 @@ mod tests {
         let rows = parsed(&testing::hostile(hostile));
         assert_eq!(rows.len(), 16);
         for column in ["work", "set", "workload", "metric", "side"] {
-            assert_eq!(rows[0][column], hostile, "{column}");
+            assert_eq!(rows[2][column], hostile, "{column}");
         }
+    }
+
+    #[test]
+    fn switches_have_rows_without_verdicts() {
+        let rows = parsed(&testing::explained());
+        assert_eq!(rows.len(), 16 + 8);
+        let columns = ["unit", "direction", "n", "ratio", "verdict", "normalised_per_op"];
+        let metric = "worker_voluntary_switches";
+        assert_eq!(
+            told(&rows, &[metric, "batch"], &columns),
+            ["per_s", "neutral", "10", "", "", "0.02"]
+        );
+        assert_eq!(told(&rows, &[metric, "default"], &["per_op", "normalised"]), ["2", "1"]);
+        let metric = "message_involuntary_switches";
+        let columns = ["per_op", "normalised", "normalised_per_op"];
+        assert_eq!(told(&rows, &[metric, "batch"], &columns), ["0.0027", "", ""]);
+        let throughput = told(&rows, &["throughput", "default"], &columns);
+        assert_eq!(throughput, ["", "1", ""]);
+        // What was asked for by name has its row once.
+        let mut asked = testing::explained();
+        let set = &mut asked.works[0].sets[0];
+        set.rows.push(set.switches[0].row.clone());
+        assert_eq!(parsed(&asked).len(), 16 + 8);
     }
 
     /// A reason that is added does not compile until it is here, too.

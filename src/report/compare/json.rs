@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::words::Needed;
 use super::{Format, words};
-use crate::compare::{Cell, Comparison, Method, Pairing, Row, SetTable, Side, WorkTable};
+use crate::compare::{Cell, Comparison, Method, Pairing, Row, SetTable, Side, Switches, WorkTable};
 use crate::model::{Direction, Unit};
 use crate::report::Options;
 use crate::stats::{Judged, Verdict, Why};
@@ -110,6 +110,27 @@ struct SetOut<'a> {
     workload: &'a str,
     ops: &'a str,
     metrics: Vec<RowOut<'a>>,
+    switches: Vec<SwitchesOut<'a>>,
+}
+
+/// What explains the throughput: no verdicts.
+#[derive(Serialize)]
+struct SwitchesOut<'a> {
+    role: &'a str,
+    kind: &'static str,
+    metric: &'a str,
+    cells: Vec<SwitchedOut<'a>>,
+}
+
+#[derive(Serialize)]
+struct SwitchedOut<'a> {
+    side: Option<&'a str>,
+    values: Vec<ValueOut>,
+    mean: Option<f64>,
+    cv: Option<f64>,
+    normalised: Option<f64>,
+    per_op: Option<f64>,
+    normalised_per_op: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -224,9 +245,29 @@ fn work<'a>(work: &'a WorkTable, comparison: &'a Comparison) -> WorkOut<'a> {
 }
 
 fn set<'a>(set: &'a SetTable, comparison: &'a Comparison) -> SetOut<'a> {
-    let SetTable { name, workload, params: _, ops, rows } = set;
+    let SetTable { name, workload, params: _, ops, rows, switches } = set;
     let metrics = rows.iter().map(|found| row(found, comparison)).collect();
-    SetOut { name, workload, ops, metrics }
+    let switches = switches.iter().map(|found| switches_out(found, comparison)).collect();
+    SetOut { name, workload, ops, metrics, switches }
+}
+
+fn switches_out<'a>(switches: &'a Switches, comparison: &'a Comparison) -> SwitchesOut<'a> {
+    let Switches { role, is_voluntary: _, row, per_op } = switches;
+    let (over, over_per_op) = (row.normalised(), switches.normalised_per_op());
+    let cells = row.cells.iter().zip(per_op).enumerate().map(|(at, (cell, per_op))| SwitchedOut {
+        side: comparison.sides.get(at).map(|side| &*side.label),
+        values: values(cell),
+        mean: cell.mean,
+        cv: cell.cv,
+        normalised: over[at],
+        per_op: *per_op,
+        normalised_per_op: over_per_op[at],
+    });
+    SwitchesOut { role, kind: words::kind(switches), metric: &row.metric, cells: cells.collect() }
+}
+
+fn values(cell: &Cell) -> Vec<ValueOut> {
+    cell.values.iter().map(|(round, value)| ValueOut { round: *round, value: *value }).collect()
 }
 
 fn row<'a>(row: &'a Row, comparison: &'a Comparison) -> RowOut<'a> {
@@ -245,13 +286,10 @@ fn cell<'a>(
     row: &Row,
     comparison: &Comparison,
 ) -> CellOut<'a> {
-    let Cell { values, mean, hmean, median, cv, judged, shapes: _ } = cell;
+    let Cell { values: _, mean, hmean, median, cv, judged, shapes: _ } = cell;
     CellOut {
         side,
-        values: values
-            .iter()
-            .map(|(round, value)| ValueOut { round: *round, value: *value })
-            .collect(),
+        values: values(cell),
         mean: *mean,
         hmean: *hmean,
         median: *median,
@@ -361,6 +399,26 @@ mod tests {
         assert_eq!(metrics[0]["cells"][0]["judged"], Value::Null, "the baseline");
     }
 
+    #[test]
+    fn switches_stand_beside_the_metrics_of_their_set() {
+        let found = parsed(&testing::explained());
+        let switches = &found["works"][0]["sets"][0]["switches"];
+        assert_eq!(switches.as_array().map(Vec::len), Some(4));
+        let of = |at: usize, side: usize, keys: &[&str]| {
+            let cell = &switches[at]["cells"][side];
+            json!(keys.iter().map(|key| &cell[*key]).collect::<Vec<_>>())
+        };
+        let keys = ["side", "per_op", "normalised_per_op"];
+        assert_eq!(of(0, 1, &keys), json!(["batch", 0.04, 0.02]));
+        assert_eq!(of(0, 0, &["normalised"]), json!([1.0]));
+        assert_eq!(of(2, 1, &keys), json!(["batch", null, null]));
+        assert_eq!(of(3, 1, &["normalised", "per_op"]), json!([null, 0.0027]));
+        assert_eq!(of(0, 0, &["values"])[0].as_array().map(Vec::len), Some(10));
+        let named = ["role", "kind", "metric"].map(|key| &switches[1][key]);
+        assert_eq!(json!(named), json!(["worker", "involuntary", "worker_involuntary_switches"]));
+        assert_eq!(found["works"][1]["sets"][0]["switches"], json!([]));
+    }
+
     fn keys(value: &Value, found: &mut Vec<String>) {
         match value {
             Value::Object(map) => map.iter().for_each(|(key, value)| {
@@ -378,6 +436,7 @@ mod tests {
         let (_, page) = page.split_once("### json of a comparison").unwrap();
         let mut found = Vec::new();
         keys(&parsed(&testing::troubled()), &mut found);
+        keys(&parsed(&testing::explained()), &mut found);
         assert!(found.len() > 100);
         for key in found {
             assert!(page.contains(&format!("`{key}`")), "docs/report-formats.md lacks `{key}`");

@@ -5,6 +5,8 @@
 //! normalised is the statistic of each side; verdicts, from paired ratios, stand below. The
 //! layout is that of K Prateek Nayak's mails; docs/report-formats.md tells the rules. Pure.
 
+mod switches;
+
 use std::io::{self, Write};
 
 use super::{Format, words};
@@ -49,6 +51,7 @@ impl Format for Lkml {
             table.show(&names, &mut page);
             page.gap();
         }
+        switches::show(comparison, &names, &mut page);
         if tables.is_empty() {
             page.line(Tone::Plain, "Nothing was compared.");
             page.gap();
@@ -190,12 +193,7 @@ impl Table<'_> {
     /// The cases; those which are so long that two columns would not fit beside them stand above
     /// their rows.
     fn first(&self, columns: &[Column]) -> Column {
-        let cases = self.cases.iter().map(|(case, _)| case.clone());
-        let mut first = Column::new("Case:".to_string(), cases);
-        let room = room(columns);
-        let beside = first.cells.iter().map(String::len).filter(|width| *width <= room);
-        first.width = beside.fold(first.head.len(), usize::max);
-        first
+        first_of("Case:", self.cases.iter().map(|(case, _)| case.clone()), columns)
     }
 
     /// Whether two columns fit beside each case, unless it is so long that they never do.
@@ -208,38 +206,12 @@ impl Table<'_> {
         longest <= room(&self.columns(names, statistic))
     }
 
-    /// Headers end where their columns end.
     fn block(&self, first: &Column, block: &[&Column], page: &mut Page) {
-        let gap = " ".repeat(GAP);
-        let mut head = format!("{:width$}", first.head, width = first.width);
-        for column in block {
-            head.push_str(&format!("{gap}{:>width$}", column.head, width = column.width));
-        }
-        page.line(Tone::Plain, &head);
-        for (at, (_, row)) in self.cases.iter().enumerate() {
-            let mut case = first.cells[at].as_str();
-            if case.len() > first.width {
-                page.wrapped(Tone::Plain, "", case);
-                case = "";
-            }
-            let mut line = format!("{case:>width$}", width = first.width);
-            for column in block {
-                line.push_str(&format!("{gap}{:>width$}", column.cells[at], width = column.width));
-            }
-            let star = if starred(row) { STAR } else { "" };
-            page.line(Tone::Plain, &format!("{line}{star}"));
-        }
+        laid_out(first, block, page, |at| if starred(self.cases[at].1) { STAR } else { "" });
     }
 
-    /// `web`, and of which set where that is not the same word.
     fn test(&self) -> String {
-        let (work, set, workload) =
-            (ascii(&self.work.name), ascii(&self.set.name), ascii(&self.set.workload));
-        let mut said = vec![work.clone()];
-        said.extend((set != work).then(|| format!("set {set}")));
-        let own = workload != set && workload != work;
-        said.extend(own.then_some(workload));
-        said.join(", ")
+        test_of(self.work, self.set)
     }
 
     fn units(&self, statistic: Statistic) -> String {
@@ -343,6 +315,53 @@ impl Column {
         let width = cells.iter().map(String::len).fold(head.len(), usize::max);
         Column { head, cells, width }
     }
+}
+
+/// What the rows are of; what is so long that two columns would not fit beside it does not widen
+/// the column.
+fn first_of(head: &str, cells: impl Iterator<Item = String>, columns: &[Column]) -> Column {
+    let mut first = Column::new(head.to_string(), cells);
+    let room = room(columns);
+    let beside = first.cells.iter().map(String::len).filter(|width| *width <= room);
+    first.width = beside.fold(first.head.len(), usize::max);
+    first
+}
+
+/// Headers end where their columns end. `sign`: behind the row at this place.
+fn laid_out(
+    first: &Column,
+    block: &[&Column],
+    page: &mut Page,
+    sign: impl Fn(usize) -> &'static str,
+) {
+    let gap = " ".repeat(GAP);
+    let mut head = format!("{:width$}", first.head, width = first.width);
+    for column in block {
+        head.push_str(&format!("{gap}{:>width$}", column.head, width = column.width));
+    }
+    page.line(Tone::Plain, &head);
+    for (at, case) in first.cells.iter().enumerate() {
+        let mut case = case.as_str();
+        if case.len() > first.width {
+            page.wrapped(Tone::Plain, "", case);
+            case = "";
+        }
+        let mut line = format!("{case:>width$}", width = first.width);
+        for column in block {
+            line.push_str(&format!("{gap}{:>width$}", column.cells[at], width = column.width));
+        }
+        page.line(Tone::Plain, &format!("{line}{}", sign(at)));
+    }
+}
+
+/// `web`, and of which set where that is not the same word.
+fn test_of(work: &WorkTable, set: &SetTable) -> String {
+    let (work, set, workload) = (ascii(&work.name), ascii(&set.name), ascii(&set.workload));
+    let mut said = vec![work.clone()];
+    said.extend((set != work).then(|| format!("set {set}")));
+    let own = workload != set && workload != work;
+    said.extend(own.then_some(workload));
+    said.join(", ")
 }
 
 /// For cases, beside the baseline and any one other.
@@ -473,6 +492,11 @@ mod tests {
     #[test]
     fn two_variants_of_one_plan() {
         assert_snapshot!(render(&Lkml, &testing::ordinary(), Options::default()));
+    }
+
+    #[test]
+    fn switches_that_explain_the_throughput() {
+        assert_snapshot!(render(&Lkml, &testing::explained(), Options::default()));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Invented comparisons for the tests of the formats.
 
 use super::Format;
-use crate::compare::{Cell, Comparison, Method, Pairing, Row, SetTable, Side, WorkTable};
+use crate::compare::{Cell, Comparison, Method, Pairing, Row, SetTable, Side, Switches, WorkTable};
 use crate::model::{Direction, Params, Unit};
 use crate::report::Options;
 use crate::stats::{
@@ -121,6 +121,7 @@ pub fn work(
         params: Params::new(),
         ops: "requests".to_string(),
         rows,
+        switches: Vec::new(),
     };
     WorkTable { label: format!("{name}{points}"), name: name.to_string(), axes, sets: vec![set] }
 }
@@ -251,6 +252,25 @@ pub fn ordinary() -> Comparison {
     comparison
 }
 
+/// As [`ordinary`], with a probe that counted the switches of two roles, as in the mail of 25
+/// March 2024; of one nothing happened on the baseline.
+pub fn explained() -> Comparison {
+    let mut comparison = ordinary();
+    let switches = |role: &str, is_voluntary: bool, means: [f64; 2], per_op: [Option<f64>; 2]| {
+        let kind = if is_voluntary { "voluntary" } else { "involuntary" };
+        let cells = means.map(|mean| values(mean, 0.02)).to_vec();
+        let row = row(&format!("{role}_{kind}_switches"), Unit::PerS, NEUTRAL, cells);
+        Switches { role: role.to_string(), is_voluntary, row, per_op: per_op.to_vec() }
+    };
+    comparison.works[0].sets[0].switches = vec![
+        switches("worker", true, [8752.0, 175.0], [Some(2.0), Some(0.04)]),
+        switches("worker", false, [500.0, 1600.0], [Some(0.1143), Some(0.3652)]),
+        switches("message", true, [4400.0, 4376.0], [Some(1.0055), None]),
+        switches("message", false, [0.0, 12.0], [Some(0.0), Some(0.0027)]),
+    ];
+    comparison
+}
+
 /// Three kernels, measured at different times, with all that can be odd.
 pub fn troubled() -> Comparison {
     let mut comparison = nothing();
@@ -354,7 +374,7 @@ fn troubled_work() -> WorkTable {
 
 /// Everything that has a name has this one.
 pub fn hostile(name: &str) -> Comparison {
-    let mut comparison = ordinary();
+    let mut comparison = explained();
     let name = || name.to_string();
     for side in &mut comparison.sides {
         side.label = name();
@@ -373,6 +393,13 @@ pub fn hostile(name: &str) -> Comparison {
             (set.name, set.workload, set.ops) = (name(), name(), name());
             for row in &mut set.rows {
                 row.metric = name();
+            }
+            // What switches stand beside is known by its name.
+            if let Some(row) = set.rows.first_mut().filter(|_| !set.switches.is_empty()) {
+                row.metric = "throughput".to_string();
+            }
+            for own in &mut set.switches {
+                (own.role, own.row.metric) = (name(), name());
             }
         }
     }

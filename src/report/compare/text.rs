@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use unicode_width::UnicodeWidthStr;
 
 use super::{Format, words};
-use crate::compare::{Cell, Comparison, Row, SetTable, WorkTable};
+use crate::compare::{Cell, Comparison, Row, SetTable, Switches, WorkTable};
 use crate::model::Unit;
 use crate::report::Options;
 use crate::report::page::{Page, Tone};
@@ -44,7 +44,7 @@ impl Format for Text {
         let names = words::names(&comparison.sides, NAME_COLUMNS, clean, "…");
         let shown = Shown { comparison, names, options };
         shown.header(&mut page);
-        for work in &comparison.works {
+        for work in comparison.works.iter().filter(|work| !work.sets.is_empty()) {
             page.gap();
             shown.work(work, &mut page);
         }
@@ -104,15 +104,19 @@ impl Shown<'_> {
         }
         let lines: Vec<Line> =
             set.rows.iter().flat_map(|row| self.lines(set, row, notes)).collect();
-        let heads = self.heads();
-        let Some(widths) = widths(&heads, &lines, self.options.columns()) else {
-            return self.stacked(&lines, page);
+        self.table(&self.heads(), &lines, page);
+        self.switches(set, page);
+    }
+
+    fn table(&self, heads: &[[String; COLUMNS]], lines: &[Line], page: &mut Page) {
+        let Some(widths) = widths(heads, lines, self.options.columns()) else {
+            return self.stacked(lines, page);
         };
-        for head in &heads {
+        for head in heads {
             page.line(Tone::Plain, &laid_out(head, &widths));
         }
-        page.line(Tone::Plain, &"-".repeat(table_width(&widths)));
-        for line in &lines {
+        page.line(Tone::Plain, &"-".repeat(ruled(&widths)));
+        for line in lines {
             let mut cells = line.cells.clone();
             if cells[0].width() > widths[0] {
                 page.wrapped(line.tone, "", &std::mem::take(&mut cells[0]));
@@ -171,6 +175,67 @@ impl Shown<'_> {
             line.note(self.shapes(at + 1, row, cell), notes);
             line.note(self.why(cell), notes);
             line.details = details(baseline, cell, &scale);
+            lines.push(line);
+        }
+        lines
+    }
+
+    /// What explains the throughput, where a probe has counted it.
+    fn switches(&self, set: &SetTable, page: &mut Page) {
+        let Some(throughput) = set.throughput().filter(|_| !set.switches.is_empty()) else {
+            return;
+        };
+        page.gap();
+        let about = "what explains its throughput, without verdicts: switches of each role, means \
+                     over the runs and ratios of these";
+        page.wrapped(Tone::Plain, "", &clean(&format!("{}: {about}", set.name)));
+        let shown = |row: &Row, name: String| {
+            let scale = RowScale::new(row, set);
+            let means: Vec<String> = row.cells.iter().map(|cell| scale.show(cell.mean)).collect();
+            let name = format!("{name} {}", scale.scale.suffix).trim_end().to_string();
+            self.explaining(&name, &means, &row.normalised())
+        };
+        let of = |own: &Switches| {
+            let name = format!("{} {} switches", clean(&own.role), words::kind(own));
+            let mut lines = shown(&own.row, name);
+            let per_op = own.per_op.iter().map(|value| per_op(*value)).collect::<Vec<_>>();
+            let name = format!("  {}", clean(&words::per_op(&set.ops)));
+            lines.extend(self.explaining(&name, &per_op, &own.normalised_per_op()));
+            lines
+        };
+        let mut lines = shown(throughput, throughput.metric.clone());
+        lines.extend(set.switches.iter().flat_map(of));
+        let name = |at: usize| self.names.get(at).cloned().unwrap_or_default();
+        let other = if self.grouped() { String::new() } else { name(1) };
+        let mut heads = [[const { String::new() }; COLUMNS], [const { String::new() }; COLUMNS]];
+        (heads[0][1], heads[0][2]) = (name(0), other);
+        for (head, word) in heads[1].iter_mut().zip(["explains", "mean", "mean", "ratio", "diff"]) {
+            *head = word.to_string();
+        }
+        self.table(&heads, &lines, page);
+    }
+
+    /// Of one figure, as [`Shown::lines`] of one metric.
+    fn explaining(&self, name: &str, values: &[String], over: &[Option<f64>]) -> Vec<Line> {
+        let none = || "-".to_string();
+        let at = |side: usize| values.get(side).cloned().unwrap_or_else(none);
+        let mut lines = Vec::new();
+        if self.grouped() {
+            let mut line = Line::new(name.to_string(), at(0));
+            line.subject = name.trim_start().to_string();
+            lines.push(line);
+        }
+        for side in 1..values.len() {
+            let own = self.names.get(side).cloned().unwrap_or_default();
+            let mut line = match self.grouped() {
+                true => Line::new(format!("    {own}"), String::new()),
+                false => Line::new(name.to_string(), at(0)),
+            };
+            line.subject = format!("{}, {own}", name.trim_start());
+            let over = over.get(side).copied().flatten();
+            line.cells[2] = at(side);
+            line.cells[3] = over.map_or_else(none, show::ratio);
+            line.cells[4] = over.map_or_else(none, difference);
             lines.push(line);
         }
         lines
@@ -347,6 +412,21 @@ impl RowScale {
     }
 }
 
+fn per_op(value: Option<f64>) -> String {
+    value.map_or("-".to_string(), |value| show::significant(value, 4))
+}
+
+/// `-98 %`, of a ratio.
+fn difference(ratio: f64) -> String {
+    let percent = 100.0 * (ratio - 1.0);
+    let decimals = if percent.abs() < 9.95 { 1 } else { 0 };
+    match percent.abs() {
+        size if size < 0.05 => "0 %".to_string(),
+        size if size < 1e6 => format!("{percent:+.decimals$} %"),
+        _ => format!("{percent:+.1e} %"),
+    }
+}
+
 fn details(baseline: &Cell, cell: &Cell, scale: &RowScale) -> String {
     let cv = |cell: &Cell| cell.cv.map_or("-".to_string(), |cv| format!("{:.1} %", 100.0 * cv));
     let judged = cell.judged.as_ref();
@@ -387,6 +467,12 @@ fn table_width(widths: &[usize; COLUMNS]) -> usize {
     widths.iter().sum::<usize>() + GAP * (COLUMNS - 1)
 }
 
+/// Without columns at the end that have nothing.
+fn ruled(widths: &[usize; COLUMNS]) -> usize {
+    let used = COLUMNS - widths.iter().rev().take_while(|width| **width == 0).count();
+    widths.iter().sum::<usize>() + GAP * used.saturating_sub(1)
+}
+
 /// Signs that do not fit into the last column: below it, and as far to the left as they need.
 fn below(signs: &str, widths: &[usize; COLUMNS]) -> String {
     let width = table_width(widths);
@@ -411,6 +497,40 @@ mod tests {
     use crate::stats::{Rounds, Shape, Why};
     use insta::assert_snapshot;
     use proptest::prelude::*;
+
+    #[test]
+    fn switches_that_explain_the_throughput() {
+        assert_snapshot!(render(&Text, &testing::explained(), Options::default()));
+        let mut three = testing::explained();
+        three.sides.push(testing::side("idle"));
+        for row in &mut three.works[0].sets[0].rows {
+            row.cells.push(row.cells[1].clone());
+        }
+        for own in &mut three.works[0].sets[0].switches {
+            own.row.cells.push(own.row.cells[0].clone());
+            own.per_op.push(own.per_op[0]);
+        }
+        three.works.truncate(1);
+        assert_snapshot!(render(&Text, &three, Options::default()));
+        three.sides.truncate(2);
+        assert_snapshot!(render(&Text, &three, Options { width: 44, ..Options::default() }));
+    }
+
+    #[test]
+    fn differences_have_a_sign_and_few_digits() {
+        let cases = [
+            (1.0, "0 %"),
+            (0.9996, "0 %"),
+            (0.02, "-98 %"),
+            (3.2, "+220 %"),
+            (0.951, "-4.9 %"),
+            (1.0994, "+9.9 %"),
+            (1e9, "+1.0e11 %"),
+        ];
+        for (ratio, expected) in cases {
+            assert_eq!(difference(ratio), expected);
+        }
+    }
 
     #[test]
     fn two_variants_of_one_plan() {

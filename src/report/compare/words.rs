@@ -1,7 +1,7 @@
 //! What formats of comparisons say in the same words: names of sides, verdicts and their
 //! reasons, the method, counts, and the command. Pure.
 
-use crate::compare::{Cell, Comparison, Method, Pairing, Row, SetTable, Side, WorkTable};
+use crate::compare::{Cell, Comparison, Method, Pairing, Row, SetTable, Side, Switches, WorkTable};
 use crate::model::Unit;
 use crate::report::show::{Scale, clean, significant};
 use crate::stats::{Rounds, Shape, Unjudged, Verdict, Why};
@@ -158,11 +158,27 @@ fn list(word: &str, names: &[String]) -> String {
     }
 }
 
+/// Every worker set with its work, in order.
+pub fn sets(comparison: &Comparison) -> impl Iterator<Item = (&WorkTable, &SetTable)> {
+    comparison.works.iter().flat_map(|work| work.sets.iter().map(move |set| (work, set)))
+}
+
 /// Every row with where it stands, in order.
 pub fn rows(comparison: &Comparison) -> impl Iterator<Item = (&WorkTable, &SetTable, &Row)> {
-    let sets =
-        comparison.works.iter().flat_map(|work| work.sets.iter().map(move |set| (work, set)));
-    sets.flat_map(|(work, set)| set.rows.iter().map(move |row| (work, set, row)))
+    sets(comparison).flat_map(|(work, set)| set.rows.iter().map(move |row| (work, set, row)))
+}
+
+/// Whether a role gave up its CPU or lost it.
+pub fn kind(switches: &Switches) -> &'static str {
+    if switches.is_voluntary { "voluntary" } else { "involuntary" }
+}
+
+/// What is counted once for: `per operation (requests)`.
+pub fn per_op(ops: &str) -> String {
+    match ops {
+        "kops" => "per 1000 operations".to_string(),
+        ops => format!("per operation ({ops})"),
+    }
 }
 
 /// The verdict of a cell as people read it; `None` where none was to be.
