@@ -15,6 +15,7 @@ pub mod load;
 mod memory;
 pub mod mounts;
 pub mod perf;
+pub mod perf_ring;
 pub mod process;
 pub mod sched;
 pub mod schedstat;
@@ -24,6 +25,7 @@ pub mod task;
 pub mod testing;
 pub mod thread;
 pub mod topology;
+pub mod tracefs;
 pub mod virtualisation;
 
 #[cfg(test)]

@@ -1,12 +1,27 @@
-//! Events of the kernel's perf subsystem.
+//! Events of the kernel's perf subsystem. What they record is read from a [`super::perf_ring`].
 
-use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 const TYPE_SOFTWARE: u32 = 1;
+const TYPE_TRACEPOINT: u32 = 2;
 const SOFTWARE_CPU_CLOCK: u64 = 0;
 const FLAG_CLOEXEC: u64 = 8;
-/// The second published size, which every kernel of today knows.
+const SAMPLE_TID: u64 = 1 << 1;
+const SAMPLE_TIME: u64 = 1 << 2;
+const SAMPLE_CPU: u64 = 1 << 7;
+const SAMPLE_RAW: u64 = 1 << 10;
+const READ_LOST: u64 = 1 << 4;
+const FLAG_DISABLED: u64 = 1;
+const FLAG_COMM: u64 = 1 << 9;
+const FLAG_TASK: u64 = 1 << 13;
+const FLAG_WATERMARK: u64 = 1 << 14;
+const FLAG_SAMPLE_ID_ALL: u64 = 1 << 18;
+const FLAG_USE_CLOCK: u64 = 1 << 25;
+const ENABLE: u32 = 0x2400;
+const DISABLE: u32 = 0x2401;
+const SET_OUTPUT: u32 = 0x2405;
+/// The third published size, which every kernel of today knows.
 const ATTRIBUTES_BYTES: u32 = size_of::<Attributes>() as u32;
 
 /// The kernel's `perf_event_attr`.
@@ -20,11 +35,15 @@ struct Attributes {
     sample_type: u64,
     read_format: u64,
     flags: u64,
-    wakeup_events: u32,
+    /// Events, or bytes with the flag for a watermark.
+    wakeup: u32,
     breakpoint_type: u32,
     config1: u64,
     config2: u64,
     branch_sample_type: u64,
+    sample_regs_user: u64,
+    sample_stack_user: u32,
+    clock: i32,
 }
 
 /// An event that fires on a CPU each `period_ns`, whatever runs there, idle included.
@@ -37,6 +56,82 @@ pub fn sample_cpu_clock(cpu: u32, period_ns: u64) -> io::Result<OwnedFd> {
         ..Attributes::default()
     };
     open(&attributes, -1, cpu as i32)
+}
+
+/// What leaves a record each time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Occasion {
+    /// A tracepoint, by the number that tracefs tells.
+    Tracepoint(u64),
+    /// As [`sample_cpu_clock`].
+    Clock { period_ns: u64 },
+}
+
+/// Records of all tasks on a CPU, disabled at first: who ran (TID), when on the monotonic clock
+/// (TIME), where (CPU), and the tracepoint's fields (RAW). The reader is woken once `watermark_bytes`
+/// are there. With `tasks` also who is made, ends and is renamed.
+pub fn record(
+    cpu: u32,
+    occasion: Occasion,
+    tasks: bool,
+    watermark_bytes: u32,
+) -> io::Result<OwnedFd> {
+    let (kind, config, sample_period) = match occasion {
+        Occasion::Tracepoint(id) => (TYPE_TRACEPOINT, id, 1),
+        Occasion::Clock { period_ns } => (TYPE_SOFTWARE, SOFTWARE_CPU_CLOCK, period_ns),
+    };
+    let flags = FLAG_DISABLED | FLAG_WATERMARK | FLAG_SAMPLE_ID_ALL | FLAG_USE_CLOCK;
+    let mut attributes = Attributes {
+        kind,
+        size: ATTRIBUTES_BYTES,
+        config,
+        sample_period,
+        sample_type: SAMPLE_TID | SAMPLE_TIME | SAMPLE_CPU | SAMPLE_RAW,
+        read_format: READ_LOST,
+        flags: flags | if tasks { FLAG_TASK | FLAG_COMM } else { 0 },
+        wakeup: watermark_bytes,
+        clock: libc::CLOCK_MONOTONIC,
+        ..Attributes::default()
+    };
+    match open(&attributes, -1, cpu as i32) {
+        // Before Linux 6.0 an event does not tell what it has lost.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            attributes.read_format = 0;
+            open(&attributes, -1, cpu as i32)
+        }
+        result => result,
+    }
+}
+
+/// From now on it records.
+pub fn enable(event: &OwnedFd) -> io::Result<()> {
+    control(event, ENABLE, 0)
+}
+
+/// When this returns nothing of it is being recorded any more.
+pub fn disable(event: &OwnedFd) -> io::Result<()> {
+    control(event, DISABLE, 0)
+}
+
+/// Has what `event` records go where that of `to` goes, which is on the same CPU.
+pub fn redirect(event: &OwnedFd, to: &OwnedFd) -> io::Result<()> {
+    control(event, SET_OUTPUT, to.as_raw_fd())
+}
+
+/// How many of its records had no room. `None`: this kernel does not tell.
+pub fn lost(event: &OwnedFd) -> Option<u64> {
+    let mut told = [0u8; 16];
+    let count = std::fs::File::from(event.try_clone().ok()?).read(&mut told).ok()?;
+    // How often it fired, then what it lost.
+    (count == told.len()).then(|| u64::from_ne_bytes(std::array::from_fn(|at| told[8 + at])))
+}
+
+fn control(event: &OwnedFd, what: u32, argument: i32) -> io::Result<()> {
+    // SAFETY: none of these requests takes a pointer; the descriptor is open.
+    match unsafe { libc::ioctl(event.as_raw_fd(), what as _, argument) } {
+        0.. => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 fn open(attributes: &Attributes, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
@@ -57,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_attributes_have_the_size_of_the_kernels_second_version() {
-        assert_eq!(ATTRIBUTES_BYTES, 80, "PERF_ATTR_SIZE_VER2");
+    fn the_attributes_have_the_size_of_the_kernels_third_version() {
+        assert_eq!(ATTRIBUTES_BYTES, 96, "PERF_ATTR_SIZE_VER3");
     }
 }
