@@ -6,9 +6,13 @@
 
 #[cfg(feature = "bpf")]
 mod bpf;
+mod buckets;
 pub mod cost;
 mod domains;
+mod perf;
 mod procfs;
+#[cfg(test)]
+mod testing;
 
 use crate::model::{CpuScore, PairScore, TaskScore, Trace};
 
@@ -28,6 +32,11 @@ pub const SOURCES: &[Source] = &[
         name: "bpf",
         about: "programs in the kernel that count at every switch, wakeup and migration",
         open: bpf::open,
+    },
+    Source {
+        name: "perf",
+        about: "a record of every switch, wakeup and migration, counted by schedlab",
+        open: perf::open,
     },
     Source { name: "procfs", about: "pictures of /proc, one every 100 ms", open: procfs::open },
 ];

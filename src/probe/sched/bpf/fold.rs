@@ -5,14 +5,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use libbpf_rs::{Map, MapCore, MapFlags};
 
-use crate::model::{
-    Bucket, CpuScore, Distances, Migrations, PairKind, PairScore, TaskScore, Times,
-};
+use crate::model::{CpuScore, Distances, Migrations, PairKind, PairScore, TaskScore, Times};
 use crate::sys::{Host, cgroup};
 
 use super::Now;
 use super::layout::{self, Counters, Cpu, Pair, PairSum, Partner, Stay, Task};
-use crate::probe::sched::Counted;
+use crate::probe::sched::{Counted, buckets};
 
 /// Ended tasks whose stays on CPUs are left in the kernel's map at most.
 const MOST_ENDED: usize = 500;
@@ -186,13 +184,13 @@ fn score(task: &Task) -> TaskScore {
             count: task.waits,
             total_ns: task.wait_ns,
             max_ns: Some(task.wait_max_ns),
-            buckets: buckets(&task.wait, layout::WAIT_BITS),
+            buckets: buckets::counted(&task.wait, buckets::WAIT_BITS),
         }),
         slice: Some(Times {
             count: task.slices,
             total_ns: task.run_ns,
             max_ns: Some(task.slice_max_ns),
-            buckets: buckets(&task.slice, layout::SLICE_BITS),
+            buckets: buckets::counted(&task.slice, buckets::SLICE_BITS),
         }),
         voluntary: Some(task.voluntary),
         involuntary: Some(task.involuntary),
@@ -207,16 +205,6 @@ fn score(task: &Task) -> TaskScore {
         add_stay(&mut score, task.cpu, task.run_here_ns);
     }
     score
-}
-
-fn buckets(counts: &[u32], bits: u32) -> Vec<Bucket> {
-    let counted = counts.iter().enumerate().filter(|(_, count)| **count > 0);
-    counted
-        .map(|(bucket, count)| {
-            let (low_ns, high_ns) = layout::bucket_range(bucket, bits);
-            Bucket { low_ns, high_ns, count: u64::from(*count) }
-        })
-        .collect()
 }
 
 fn add_stay(task: &mut TaskScore, cpu: u32, ns: u64) {

@@ -3,20 +3,11 @@
 
 use bytemuck::{AnyBitPattern, NoUninit, Pod, Zeroable};
 
+use crate::probe::sched::buckets::{SLICE_BUCKETS, WAIT_BUCKETS};
+
 pub const MAX_CPUS: usize = 1024;
 pub const LENGTHS: usize = 64;
 pub const PARTNERS: usize = 4;
-
-const FIRST_BIT: u32 = 8;
-const LAST_BIT: u32 = 36;
-pub const WAIT_BITS: u32 = 3;
-pub const SLICE_BITS: u32 = 2;
-pub const WAIT_BUCKETS: usize = buckets(WAIT_BITS);
-pub const SLICE_BUCKETS: usize = buckets(SLICE_BITS);
-
-const fn buckets(bits: u32) -> usize {
-    2 + (((LAST_BIT - FIRST_BIT) as usize) << bits)
-}
 
 pub const INTERRUPT_NAME: u32 = 2;
 pub const IDLE_NAME: u32 = 3;
@@ -167,18 +158,4 @@ pub struct Line {
     pub prio: u16,
     pub name: u32,
     pub other_name: u32,
-}
-
-/// The smallest time that a bucket counts, and the smallest that it no longer does.
-pub fn bucket_range(bucket: usize, bits: u32) -> (u64, u64) {
-    let octaves = (LAST_BIT - FIRST_BIT) as usize;
-    let low = |bucket: usize| match bucket {
-        0 => 0,
-        _ if bucket > octaves << bits => 1 << LAST_BIT,
-        _ => {
-            let (octave, part) = ((bucket - 1) >> bits, (bucket - 1) & ((1 << bits) - 1));
-            ((1u64 << bits) + part as u64) << (octave as u32 + FIRST_BIT - bits)
-        }
-    };
-    (low(bucket), if bucket > octaves << bits { u64::MAX } else { low(bucket + 1) })
 }

@@ -2,18 +2,12 @@
 //! the kernel's own. The latter need the right to load programs.
 
 use libbpf_rs::HasSize;
-use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
+use std::io::pipe;
 use std::mem::offset_of;
-use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
 
 use super::*;
-use crate::model::{CpuSet, PairKind, PairScore, TaskScore};
-use crate::sys::sched as policy;
-
-/// One session at a time: each counts what the others' tests do, too.
-static ONE: Mutex<()> = Mutex::new(());
+use crate::model::PairKind;
+use crate::probe::sched::testing::{Actor, Kernel, ONE, count, on_one_cpu, pairs, strike, task};
 
 fn btf() -> Btf<'static> {
     Btf::from_raw("sched", PROGRAMS).unwrap().unwrap()
@@ -100,22 +94,6 @@ fn layouts_are_those_of_the_programs() {
     assert_eq!((cpus, size), (size_of::<Counters>(), cpus + MAX_CPUS * size_of::<Cpu>()));
 }
 
-#[test]
-fn buckets_follow_each_other_and_are_as_narrow_as_told() {
-    for (bits, count) in
-        [(layout::WAIT_BITS, layout::WAIT_BUCKETS), (layout::SLICE_BITS, layout::SLICE_BUCKETS)]
-    {
-        let ranges: Vec<(u64, u64)> =
-            (0..count).map(|bucket| layout::bucket_range(bucket, bits)).collect();
-        assert!(ranges.windows(2).all(|pair| pair[0].1 == pair[1].0), "{ranges:?}");
-        assert_eq!((ranges[0], ranges[1].0), ((0, 256), 256));
-        assert_eq!(ranges[count - 1], (1 << 36, u64::MAX));
-        for (low, high) in &ranges[1..count - 1] {
-            assert!((high - low) << bits <= *low, "{low} to {high}");
-        }
-    }
-}
-
 /// A session, or why this test cannot run here.
 fn session(ask: &Ask, test: &str) -> Option<Box<dyn Session>> {
     match open(ask) {
@@ -125,136 +103,6 @@ fn session(ask: &Ask, test: &str) -> Option<Box<dyn Session>> {
             None
         }
         Err(why) => panic!("{why}"),
-    }
-}
-
-/// A thread that does what it is told between two rests, in which nothing happens to it.
-struct Actor {
-    tid: i32,
-    go: Sender<()>,
-    rested: Receiver<()>,
-    thread: JoinHandle<()>,
-}
-
-impl Actor {
-    fn new(name: &str, act: impl FnOnce() + Send + 'static) -> Actor {
-        let (go, told) = channel::<()>();
-        let (say, rested) = channel();
-        let act = move || {
-            say.send(policy::own_tid()).unwrap();
-            told.recv().unwrap();
-            act();
-            say.send(0).unwrap();
-            let _ = told.recv();
-        };
-        let thread = std::thread::Builder::new().name(name.to_string()).spawn(act).unwrap();
-        let tid = rested.recv().unwrap();
-        let (done, ended) = channel();
-        std::thread::spawn(move || {
-            while rested.recv().is_ok() {
-                let _ = done.send(());
-            }
-        });
-        Actor { tid, go, rested: ended, thread }
-    }
-
-    /// What the kernel says of it while it rests.
-    fn kernel(&self) -> Kernel {
-        await_sleep(self.tid);
-        let read = |file: &str| {
-            std::fs::read_to_string(format!("/proc/self/task/{}/{file}", self.tid)).unwrap()
-        };
-        let status = read("status");
-        let count = |key: &str| {
-            let line = status.lines().find(|line| line.starts_with(key)).unwrap();
-            line.rsplit('\t').next().unwrap().parse().unwrap()
-        };
-        let schedstat: Vec<u64> =
-            read("schedstat").split_whitespace().map(|word| word.parse().unwrap()).collect();
-        Kernel {
-            voluntary: count("voluntary_ctxt_switches"),
-            involuntary: count("nonvoluntary_ctxt_switches"),
-            run_ns: schedstat[0],
-            wait_ns: schedstat[1],
-        }
-    }
-}
-
-#[derive(Debug, PartialEq)]
-struct Kernel {
-    voluntary: u64,
-    involuntary: u64,
-    run_ns: u64,
-    wait_ns: u64,
-}
-
-impl Kernel {
-    fn since(&self, before: &Kernel) -> Kernel {
-        Kernel {
-            voluntary: self.voluntary - before.voluntary,
-            involuntary: self.involuntary - before.involuntary,
-            run_ns: self.run_ns - before.run_ns,
-            wait_ns: self.wait_ns - before.wait_ns,
-        }
-    }
-
-    fn of(task: &TaskScore) -> Kernel {
-        Kernel {
-            voluntary: task.voluntary.unwrap(),
-            involuntary: task.involuntary.unwrap(),
-            run_ns: task.run_ns.unwrap(),
-            wait_ns: task.wait.as_ref().unwrap().total_ns,
-        }
-    }
-}
-
-/// Until the thread sleeps: then nothing of it is counted any more.
-fn await_sleep(tid: i32) {
-    loop {
-        let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")).unwrap();
-        if stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S')) {
-            return;
-        }
-        std::thread::yield_now();
-    }
-}
-
-/// Counts while actors act. What was counted, and the kernel's differences, in their order.
-fn count(session: &mut dyn Session, actors: &[Actor]) -> (Counted, Vec<Kernel>) {
-    let before: Vec<Kernel> = actors.iter().map(Actor::kernel).collect();
-    session.begin().unwrap();
-    actors.iter().for_each(|actor| actor.go.send(()).unwrap());
-    actors.iter().for_each(|actor| actor.rested.recv().unwrap());
-    actors.iter().for_each(|actor| await_sleep(actor.tid));
-    let counted = session.end().unwrap();
-    let after = actors.iter().map(Actor::kernel).zip(&before);
-    (counted, after.map(|(after, before)| after.since(before)).collect())
-}
-
-fn task(counted: &Counted, tid: i32) -> &TaskScore {
-    counted.tasks.iter().find(|task| task.tid == tid).unwrap()
-}
-
-fn pairs<'a>(counted: &'a Counted, kind: PairKind, name: &str) -> Vec<&'a PairScore> {
-    counted.pairs.iter().flatten().filter(|pair| pair.kind == kind && pair.name == name).collect()
-}
-
-fn on_one_cpu() {
-    let cpu = crate::sys::topology::affinity().unwrap().iter().next().unwrap();
-    policy::set_affinity(0, &[cpu].into_iter().collect::<CpuSet>()).unwrap();
-}
-
-fn strike(mut to: PipeWriter, mut from: PipeReader, times: u32, first: bool) {
-    on_one_cpu();
-    let mut ball = [0u8];
-    for _ in 0..times {
-        if first {
-            to.write_all(&ball).unwrap();
-            from.read_exact(&mut ball).unwrap();
-        } else {
-            from.read_exact(&mut ball).unwrap();
-            to.write_all(&ball).unwrap();
-        }
     }
 }
 

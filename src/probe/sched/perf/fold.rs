@@ -1,0 +1,569 @@
+//! From events in the order of their times to a scoreboard's rows. Pure.
+//!
+//! A task's run time goes from the switch to it to the switch from it; its wait from the wakeup, or
+//! from the switch that took its CPU, to the next switch to it. Where an event is missing, what
+//! hangs on it is left out.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::model::{CpuScore, PairKind, PairScore, TaskScore, Topology};
+
+use super::record::{Comm, Event, What};
+use super::task::{State, Task, text};
+use crate::probe::sched::Counted;
+
+/// Names and pairs of names that are told apart.
+const MOST_NAMES: usize = 4000;
+const MOST_PAIRS: usize = 1 << 14;
+const OTHER_NAME: u32 = 0;
+const INTERRUPT_NAME: u32 = 1;
+const IDLE_NAME: u32 = 2;
+/// Kernel threads are made by this task.
+const KTHREADD: i32 = 2;
+/// States that a task sleeps in, as the tracepoint tells them; above stands what preemption adds.
+const ASLEEP: u64 = 0xff;
+/// Of these: it has ended.
+const DEAD: u64 = 0x10 | 0x20;
+
+/// What is to be counted.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    pub full: bool,
+    pub max_tasks: usize,
+    /// Processes whose tasks are watched, with what these make.
+    pub asked: BTreeSet<i32>,
+    /// Children of this process are, too.
+    pub children_of: Option<i32>,
+}
+
+pub struct Fold {
+    pub wanted: Wanted,
+    distances: Distances,
+    /// Counting began; `u64::MAX`: not yet. Before, only what tasks do is followed.
+    began_ns: u64,
+    /// Those that live, and where the kernel has told no end those that have gone.
+    tasks: HashMap<i32, Task>,
+    ended: Vec<TaskScore>,
+    /// By name and whether they are watched: those that ended when there were many already.
+    together: BTreeMap<(String, bool), TaskScore>,
+    cpus: BTreeMap<u32, Cpu>,
+    names: Names,
+    pairs: BTreeMap<Pair, (u64, u64)>,
+    pub missed: Missed,
+}
+
+/// What had no room, or was not seen.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Missed {
+    /// Records.
+    pub lost: u64,
+    /// Records that cannot be read.
+    pub unreadable: u64,
+    /// Switches that must have been.
+    unseen: u64,
+    tasks: u64,
+    together: u64,
+    untracked: u64,
+    pairs: u64,
+}
+
+/// Kind, who, whom.
+type Pair = (PairKind, u32, u32);
+
+struct Cpu {
+    /// `None`: not known who runs.
+    current: Option<i32>,
+    /// From when on: `None` after a loss.
+    since_ns: Option<u64>,
+    switches: u64,
+    idle_entries: u64,
+    idle_ns: u64,
+    /// Nothing of it is missing.
+    whole: bool,
+}
+
+impl Fold {
+    pub fn new(wanted: Wanted, topology: &Topology) -> Fold {
+        let idle = |cpu| {
+            let fresh = Cpu {
+                current: None,
+                since_ns: Some(0),
+                switches: 0,
+                idle_entries: 0,
+                idle_ns: 0,
+                whole: true,
+            };
+            (cpu, fresh)
+        };
+        Fold {
+            wanted,
+            distances: Distances::of(topology),
+            began_ns: u64::MAX,
+            tasks: HashMap::new(),
+            ended: Vec::new(),
+            together: BTreeMap::new(),
+            cpus: topology.online.iter().map(idle).collect(),
+            names: Names::default(),
+            pairs: BTreeMap::new(),
+            missed: Missed::default(),
+        }
+    }
+
+    pub fn begin(&mut self, at_ns: u64) {
+        self.began_ns = at_ns;
+    }
+
+    /// A task that lives, found otherwise than by events.
+    pub fn meet(
+        &mut self,
+        tid: i32,
+        pid: i32,
+        name: &[u8],
+        kernel: bool,
+        cgroup: Option<&Arc<str>>,
+    ) {
+        if !self.tasks.contains_key(&tid) && self.is_full() {
+            self.missed.tasks += 1;
+            return;
+        }
+        if let Some(task) = self.task(tid, Some(pid), Some(super::record::padded(name))) {
+            task.kernel_thread = kernel;
+            task.cgroup = cgroup.cloned().or(task.cgroup.take());
+        }
+    }
+
+    /// Its tasks are watched from now on.
+    pub fn watch(&mut self, pid: i32) {
+        self.wanted.asked.insert(pid);
+        let of_it = self.tasks.values_mut().filter(|task| task.pid == Some(pid));
+        of_it.for_each(|task| task.watched = true);
+    }
+
+    /// Processes that have living tasks to which something happened.
+    pub fn processes(&self) -> BTreeSet<i32> {
+        self.tasks.values().filter_map(|task| task.pid).collect()
+    }
+
+    pub fn place(&mut self, pid: i32, cgroup: &Arc<str>) {
+        let of_it = self.tasks.values_mut().filter(|task| task.pid == Some(pid));
+        of_it.for_each(|task| task.cgroup = Some(Arc::clone(cgroup)));
+    }
+
+    pub fn event(&mut self, event: &Event) {
+        match event.what {
+            What::Switch { prev, state, next, comm } => {
+                self.switch(event, (prev, state), (next, comm));
+            }
+            What::Waking { tid, by_interrupt } => self.waking(event, tid, by_interrupt),
+            What::New { tid } => {
+                if let Some(task) = self.task(tid, None, None) {
+                    task.state = State::Waits { since_ns: event.at_ns };
+                }
+            }
+            What::Migrate { tid, from, to } => {
+                let distance = self.distances.between(from, to);
+                if let (true, Some(task)) = (self.counts(event), self.task(tid, None, None)) {
+                    task.counts.migrations[distance] += 1;
+                }
+            }
+            What::Fork { pid, tid, parent_pid, parent_tid } => {
+                self.fork((pid, tid), (parent_pid, parent_tid));
+            }
+            What::Exit { tid } => {
+                self.tasks.entry(tid).and_modify(|task| task.ended = true);
+            }
+            What::Renamed { tid, comm } => {
+                self.task(tid, None, Some(comm));
+            }
+            What::Runs => self.runs(event),
+            What::Lost { count } => self.lose(event, count),
+        }
+    }
+
+    fn counts(&self, event: &Event) -> bool {
+        event.at_ns >= self.began_ns
+    }
+
+    fn is_full(&self) -> bool {
+        self.tasks.len() >= self.wanted.max_tasks
+    }
+
+    /// A task, with what an event has told of it. `None`: there is no room for it.
+    fn task(&mut self, tid: i32, pid: Option<i32>, comm: Option<Comm>) -> Option<&mut Task> {
+        if !self.tasks.contains_key(&tid) {
+            if self.is_full() || tid <= 0 {
+                return None;
+            }
+            let name = self.names.number(&Comm::default());
+            self.tasks.insert(tid, Task::new(None, Comm::default(), name));
+        }
+        let task = self.tasks.get_mut(&tid)?;
+        if let Some(comm) = comm.filter(|comm| *comm != task.comm) {
+            (task.comm, task.name) = (comm, self.names.number(&comm));
+        }
+        if let (None, Some(pid)) = (task.pid, pid.filter(|pid| *pid > 0)) {
+            task.pid = Some(pid);
+            task.watched |= self.wanted.asked.contains(&pid);
+        }
+        Some(task)
+    }
+
+    fn name(&self, tid: i32) -> u32 {
+        match tid {
+            0 => IDLE_NAME,
+            tid => self.tasks.get(&tid).map_or(OTHER_NAME, |task| task.name),
+        }
+    }
+
+    fn switch(&mut self, event: &Event, prev: (i32, u64), next: (i32, Option<Comm>)) {
+        let ran_ns = self.leave(event, prev.0);
+        if next.0 != 0 {
+            self.come(event, next.0, next.1);
+        }
+        if prev.0 != 0 {
+            self.go(event, prev, ran_ns, self.name(next.0));
+        }
+        let counts = self.counts(event);
+        let Some(cpu) = self.cpus.get_mut(&event.cpu) else { return };
+        cpu.current = Some(next.0);
+        cpu.since_ns = Some(event.at_ns);
+        cpu.switches += u64::from(counts);
+        cpu.idle_entries += u64::from(counts && next.0 == 0);
+    }
+
+    /// How long a task ran that leaves the CPU, idle or not, as far as it is counted.
+    fn leave(&mut self, event: &Event, prev: i32) -> Option<u64> {
+        let (began_ns, counts) = (self.began_ns, self.counts(event));
+        let cpu = self.cpus.get_mut(&event.cpu)?;
+        if let Some(current) = cpu.current.filter(|current| *current != prev) {
+            // A switch between the two was not seen: some machines hide some. Between two tasks the CPU
+            // was busy, whoever had it.
+            cpu.since_ns = None;
+            cpu.whole &= current != 0 && prev != 0;
+            self.missed.unseen += u64::from(counts);
+        }
+        let since_ns = cpu.since_ns.filter(|_| counts)?.max(began_ns);
+        let ran_ns = event.at_ns.saturating_sub(since_ns);
+        if prev == 0 {
+            cpu.idle_ns += ran_ns;
+        }
+        Some(ran_ns)
+    }
+
+    fn go(&mut self, event: &Event, (tid, state): (i32, u64), ran_ns: Option<u64>, by: u32) {
+        let (counts, full) = (self.counts(event), self.wanted.full);
+        let Some(task) = self.task(tid, Some(event.pid), None) else { return };
+        if let Some(ran_ns) = ran_ns.filter(|ran_ns| *ran_ns > 0) {
+            task.counts.ran(event.cpu, ran_ns);
+            if full {
+                task.counts.slice(ran_ns);
+            }
+        }
+        let can_run = state & ASLEEP == 0;
+        if counts {
+            task.counts.involuntary += u64::from(can_run);
+            task.counts.voluntary += u64::from(!can_run);
+        }
+        match can_run {
+            true => {
+                task.state = State::Waits { since_ns: event.at_ns };
+                task.preemptor = Some(by);
+            }
+            false => task.state = State::Sleeps { since_ns: event.at_ns },
+        }
+        if state & DEAD != 0 {
+            self.retire(tid);
+        }
+    }
+
+    fn come(&mut self, event: &Event, tid: i32, comm: Option<Comm>) {
+        let (counts, full) = (self.counts(event), self.wanted.full);
+        let Some(task) = self.task(tid, None, comm) else {
+            self.missed.untracked += u64::from(counts);
+            return;
+        };
+        let since_ns = match task.state {
+            State::Waits { since_ns } => Some(since_ns),
+            // Woken while it was about to go, and nothing has woken it since.
+            State::Sleeps { since_ns } if task.woken_early => Some(since_ns),
+            _ => None,
+        };
+        (task.state, task.woken_early) = (State::Runs, false);
+        let (name, by) = (task.name, std::mem::take(&mut task.preemptor));
+        let Some(since_ns) = since_ns.filter(|_| counts) else { return };
+        let wait_ns = event.at_ns.saturating_sub(since_ns);
+        task.counts.waited(wait_ns);
+        if let (true, Some(by)) = (full, by) {
+            self.pair((PairKind::Preempted, by, name), wait_ns);
+        }
+    }
+
+    fn waking(&mut self, event: &Event, tid: i32, by_interrupt: bool) {
+        let (counts, full) = (self.counts(event), self.wanted.full);
+        let by = if by_interrupt { INTERRUPT_NAME } else { self.name(event.tid) };
+        let Some(task) = self.task(tid, None, None) else { return };
+        match task.state {
+            State::Runs => task.woken_early = true,
+            State::Waits { .. } => {}
+            State::Sleeps { .. } | State::Unknown => {
+                task.state = State::Waits { since_ns: event.at_ns };
+            }
+        }
+        if counts && full {
+            task.counts.wakeups += 1;
+            let name = task.name;
+            self.pair((PairKind::Woke, by, name), 0);
+        }
+    }
+
+    fn pair(&mut self, pair: Pair, ns: u64) {
+        if !self.pairs.contains_key(&pair) && self.pairs.len() >= MOST_PAIRS {
+            self.missed.pairs += 1;
+            return;
+        }
+        let sum = self.pairs.entry(pair).or_default();
+        sum.0 += 1;
+        sum.1 += ns;
+    }
+
+    /// A new task has its parent's name and is watched if its parent is.
+    fn fork(&mut self, (pid, tid): (i32, i32), parent: (i32, i32)) {
+        // It may have been met in /proc before its own event; else the end of one that had the same
+        // number was not seen.
+        let is_met = |task: &&Task| task.pid == Some(pid) && !task.ended && task.counts.is_empty();
+        let was_watched = self.tasks.get(&tid).filter(is_met).is_some_and(|task| task.watched);
+        self.retire(tid);
+        if self.is_full() {
+            self.missed.tasks += 1;
+            return;
+        }
+        let from = self.tasks.get(&parent.1);
+        let comm = from.map(|from| from.comm);
+        let is_watched = from.is_some_and(|from| from.watched);
+        let cgroup = from.and_then(|from| from.cgroup.clone());
+        let of_us = self.wanted.children_of == Some(parent.0) && pid != parent.0;
+        let is_watched = is_watched || of_us || was_watched;
+        // A thread that calls exec goes on under the number of its process, which may have ended.
+        match pid == tid {
+            true if is_watched => _ = self.wanted.asked.insert(pid),
+            true => _ = self.wanted.asked.remove(&pid),
+            false => {}
+        }
+        if let Some(task) = self.task(tid, Some(pid), comm) {
+            task.watched |= is_watched;
+            task.kernel_thread = parent.1 == KTHREADD;
+            task.cgroup = cgroup;
+        }
+    }
+
+    fn retire(&mut self, tid: i32) {
+        let Some(mut task) = self.tasks.remove(&tid) else { return };
+        task.ended = true;
+        let Some(score) = task.score(tid, self.wanted.full) else { return };
+        if self.ended.len() < self.wanted.max_tasks {
+            self.ended.push(score);
+            return;
+        }
+        self.missed.together += 1;
+        match self.together.entry((score.name.clone(), score.watched)) {
+            Entry::Vacant(place) => _ = place.insert(score),
+            Entry::Occupied(mut place) => join(place.get_mut(), &score),
+        }
+    }
+
+    /// The first to tell who runs on a CPU on which nothing is switched.
+    fn runs(&mut self, event: &Event) {
+        let Some(cpu) = self.cpus.get_mut(&event.cpu) else { return };
+        if cpu.current.is_none() {
+            cpu.current = Some(event.tid);
+            cpu.since_ns = cpu.since_ns.or(Some(event.at_ns));
+            if let Some(task) = self.task(event.tid, Some(event.pid), None) {
+                task.state = State::Runs;
+            }
+        }
+    }
+
+    fn lose(&mut self, event: &Event, count: u64) {
+        self.missed.lost += count;
+        let Some(cpu) = self.cpus.get_mut(&event.cpu) else { return };
+        (cpu.since_ns, cpu.whole) = (None, false);
+        // What became of who ran there, and who came, is unknown; so are wakeups.
+        let current = cpu.current.take().and_then(|tid| self.tasks.get_mut(&tid));
+        if let Some(task) = current {
+            (task.state, task.woken_early, task.preemptor) = (State::Unknown, false, None);
+        }
+    }
+
+    /// Everything that was counted until `ended_ns`.
+    pub fn finish(&mut self, ended_ns: u64) -> Counted {
+        let wall_ns = ended_ns.saturating_sub(self.began_ns);
+        let cpus: Vec<CpuScore> = std::mem::take(&mut self.cpus)
+            .into_iter()
+            .map(|(number, cpu)| self.cpu_score(number, &cpu, ended_ns))
+            .collect();
+        let full = self.wanted.full;
+        let mut tasks = std::mem::take(&mut self.ended);
+        tasks.extend(std::mem::take(&mut self.together).into_values());
+        let living = std::mem::take(&mut self.tasks);
+        tasks.extend(living.iter().filter_map(|(tid, task)| task.score(*tid, full)));
+        tasks.sort_by_key(|task| (task.pid, task.tid));
+        let leaders = living.iter().filter(|(tid, task)| task.pid == Some(**tid));
+        let mut processes: HashMap<i32, String> =
+            leaders.map(|(tid, task)| (*tid, text(&task.comm))).collect();
+        let ended = tasks.iter().filter(|task| task.tid == task.pid);
+        processes.extend(ended.map(|task| (task.pid, task.name.clone())).collect::<Vec<_>>());
+        for task in &mut tasks {
+            let leader = processes.get(&task.pid).filter(|_| task.tid != task.pid);
+            task.process = leader.unwrap_or(&task.name).clone();
+        }
+        let pairs = full.then(|| self.named_pairs());
+        Counted { wall_ns, tasks, cpus, pairs, trace: None, lost: self.told() }
+    }
+
+    /// Who runs at the end has run until then.
+    fn cpu_score(&mut self, number: u32, cpu: &Cpu, ended_ns: u64) -> CpuScore {
+        let wall_ns = ended_ns.saturating_sub(self.began_ns);
+        let mut idle_ns = cpu.idle_ns;
+        if let (Some(tid), Some(since_ns)) = (cpu.current, cpu.since_ns) {
+            let ran_ns = ended_ns.saturating_sub(since_ns.max(self.began_ns));
+            match self.tasks.get_mut(&tid) {
+                _ if tid == 0 => idle_ns += ran_ns,
+                Some(task) => task.counts.ran(number, ran_ns),
+                None => {}
+            }
+        }
+        let is_known = cpu.whole && cpu.current.is_some();
+        CpuScore {
+            cpu: number,
+            busy_ns: is_known.then(|| wall_ns.saturating_sub(idle_ns)),
+            switches: Some(cpu.switches),
+            idle_entries: Some(cpu.idle_entries),
+            lengths: None,
+        }
+    }
+
+    fn named_pairs(&self) -> Vec<PairScore> {
+        let pair = |(&(kind, by, name), &(count, ns)): (&Pair, &(u64, u64))| PairScore {
+            kind,
+            by: self.names.text(by),
+            name: self.names.text(name),
+            count,
+            lost_ns: (kind == PairKind::Preempted).then_some(ns),
+        };
+        let mut pairs: Vec<PairScore> = self.pairs.iter().map(pair).collect();
+        pairs.sort_by(|a, b| (a.kind, &a.by, &a.name).cmp(&(b.kind, &b.by, &b.name)));
+        pairs
+    }
+
+    /// A sentence each.
+    fn told(&self) -> Vec<String> {
+        let Missed { lost, unreadable, unseen, tasks, together, untracked, pairs } = self.missed;
+        let cases = [
+            (lost, "events had no room in the rings and are lost: counts are too low"),
+            (unreadable, "records could not be read"),
+            (
+                unseen,
+                "switches were not shown by the tracepoint: run times and waits at them are left out",
+            ),
+            (tasks, "tasks had no room: raise --max-tasks"),
+            (together, "ended tasks are one with others of their name: raise --max-tasks"),
+            (untracked, "switches were to tasks that had no room"),
+            (self.names.lost, "names had no room and are counted as (other)"),
+            (pairs, "wakeups or preemptions had no room among the pairs"),
+        ];
+        let told = cases.into_iter().filter(|(count, _)| *count > 0);
+        told.map(|(count, what)| format!("{count} {what}")).collect()
+    }
+}
+
+/// What `other` did has been done by `task`, too.
+fn join(task: &mut TaskScore, other: &TaskScore) {
+    let add = |to: &mut Option<u64>, from: Option<u64>| *to = to.zip(from).map(|(a, b)| a + b);
+    add(&mut task.run_ns, other.run_ns);
+    add(&mut task.voluntary, other.voluntary);
+    add(&mut task.involuntary, other.involuntary);
+    add(&mut task.wakeups, other.wakeups);
+    for (to, from) in [(&mut task.wait, &other.wait), (&mut task.slice, &other.slice)] {
+        if let (Some(to), Some(from)) = (to, from) {
+            to.merge(from);
+        }
+    }
+    if let (Some(to), Some(from)) = (&mut task.migrations, &other.migrations) {
+        to.merge(from);
+    }
+    let mut cpus: BTreeMap<u32, u64> = task.cpus.take().into_iter().flatten().collect();
+    for (cpu, ns) in other.cpus.iter().flatten() {
+        *cpus.entry(*cpu).or_default() += ns;
+    }
+    task.cpus = Some(cpus.into_iter().collect());
+}
+
+/// Numbers for names.
+#[derive(Default)]
+struct Names {
+    numbers: HashMap<Comm, u32>,
+    texts: Vec<String>,
+    lost: u64,
+}
+
+impl Names {
+    fn number(&mut self, comm: &Comm) -> u32 {
+        if let Some(number) = self.numbers.get(comm) {
+            return *number;
+        }
+        if self.texts.len() >= MOST_NAMES {
+            self.lost += 1;
+            return OTHER_NAME;
+        }
+        self.texts.push(text(comm));
+        let number = IDLE_NAME + self.texts.len() as u32;
+        self.numbers.insert(*comm, number);
+        number
+    }
+
+    fn text(&self, number: u32) -> String {
+        match number {
+            OTHER_NAME => "(other)".to_string(),
+            INTERRUPT_NAME => "(interrupt)".to_string(),
+            IDLE_NAME => "(idle)".to_string(),
+            number => self.texts[(number - IDLE_NAME - 1) as usize].clone(),
+        }
+    }
+}
+
+/// Groups of CPUs by what they share.
+struct Distances {
+    llcs: Vec<usize>,
+    nodes: Vec<usize>,
+}
+
+impl Distances {
+    fn of(topology: &Topology) -> Distances {
+        let numbers = |groups: &[crate::model::CpuSet]| {
+            let mut numbers = Vec::new();
+            for (number, cpu) in
+                groups.iter().enumerate().flat_map(|(at, cpus)| cpus.iter().map(move |c| (at, c)))
+            {
+                numbers.resize(numbers.len().max(cpu as usize + 1), 0);
+                numbers[cpu as usize] = number;
+            }
+            numbers
+        };
+        Distances { llcs: numbers(&topology.llcs), nodes: numbers(&topology.numa_nodes) }
+    }
+
+    /// 0: within the last-level cache, 1: within the node, 2: farther.
+    fn between(&self, from: u32, to: u32) -> usize {
+        let differ = |of: &[usize]| match (of.get(from as usize), of.get(to as usize)) {
+            (Some(from), Some(to)) => from != to,
+            _ => false,
+        };
+        match () {
+            () if differ(&self.nodes) => 2,
+            () if differ(&self.llcs) => 1,
+            () => 0,
+        }
+    }
+}

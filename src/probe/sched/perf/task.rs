@@ -1,0 +1,172 @@
+//! One task as events tell of it: what it is doing, and what has been counted. Pure.
+
+use std::sync::Arc;
+
+use crate::model::{Distances, Migrations, TaskScore, Times};
+use crate::probe::sched::buckets::{
+    self, SLICE_BITS, SLICE_BUCKETS, WAIT_BITS, WAIT_BUCKETS, bucket,
+};
+
+use super::record::Comm;
+
+pub struct Task {
+    /// `None`: no event has told yet.
+    pub pid: Option<i32>,
+    pub comm: Comm,
+    /// The number of the name.
+    pub name: u32,
+    pub cgroup: Option<Arc<str>>,
+    pub watched: bool,
+    pub kernel_thread: bool,
+    pub ended: bool,
+    pub state: State,
+    /// It was woken while it ran: before it had gone, or so that it did not go.
+    pub woken_early: bool,
+    /// The number of the name of who took its CPU.
+    pub preemptor: Option<u32>,
+    pub counts: Counts,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    Unknown,
+    Runs,
+    Sleeps { since_ns: u64 },
+    Waits { since_ns: u64 },
+}
+
+#[derive(Default)]
+pub struct Counts {
+    pub run_ns: u64,
+    pub voluntary: u64,
+    pub involuntary: u64,
+    pub wakeups: u64,
+    /// Within the last-level cache, within the node, farther.
+    pub migrations: [u64; 3],
+    wait: Sum,
+    slice: Sum,
+    /// Run time by CPU, ascending.
+    cpus: Vec<(u32, u64)>,
+    /// Made at the first sample: most tasks of a machine sleep.
+    histograms: Option<Box<Histograms>>,
+}
+
+#[derive(Default)]
+struct Sum {
+    count: u64,
+    total_ns: u64,
+    max_ns: u64,
+}
+
+struct Histograms {
+    wait: [u32; WAIT_BUCKETS],
+    slice: [u32; SLICE_BUCKETS],
+}
+
+impl Sum {
+    fn add(&mut self, ns: u64) {
+        self.count += 1;
+        self.total_ns += ns;
+        self.max_ns = self.max_ns.max(ns);
+    }
+
+    fn times(&self, counts: &[u32], bits: u32) -> Times {
+        Times {
+            count: self.count,
+            total_ns: self.total_ns,
+            max_ns: Some(self.max_ns),
+            buckets: buckets::counted(counts, bits),
+        }
+    }
+}
+
+impl Counts {
+    pub fn ran(&mut self, cpu: u32, ns: u64) {
+        self.run_ns += ns;
+        match self.cpus.binary_search_by_key(&cpu, |(cpu, _)| *cpu) {
+            Ok(at) => self.cpus[at].1 += ns,
+            Err(at) if ns > 0 => self.cpus.insert(at, (cpu, ns)),
+            Err(_) => {}
+        }
+    }
+
+    pub fn slice(&mut self, ns: u64) {
+        self.slice.add(ns);
+        self.histograms().slice[bucket(ns, SLICE_BITS)] += 1;
+    }
+
+    pub fn waited(&mut self, ns: u64) {
+        self.wait.add(ns);
+        self.histograms().wait[bucket(ns, WAIT_BITS)] += 1;
+    }
+
+    fn histograms(&mut self) -> &mut Histograms {
+        let none = || Box::new(Histograms { wait: [0; WAIT_BUCKETS], slice: [0; SLICE_BUCKETS] });
+        self.histograms.get_or_insert_with(none)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        let counted =
+            [self.wait.count, self.wakeups, self.voluntary, self.involuntary, self.run_ns];
+        counted.iter().sum::<u64>() == 0
+    }
+}
+
+impl Task {
+    pub fn new(pid: Option<i32>, comm: Comm, name: u32) -> Task {
+        Task {
+            pid,
+            comm,
+            name,
+            cgroup: None,
+            watched: false,
+            kernel_thread: false,
+            ended: false,
+            state: State::Unknown,
+            woken_early: false,
+            preemptor: None,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Its row; `None`: nothing has happened to it. The process gets its name later.
+    pub fn score(&self, tid: i32, full: bool) -> Option<TaskScore> {
+        let counts = &self.counts;
+        if counts.is_empty() {
+            return None;
+        }
+        let (wait, slice) = match &counts.histograms {
+            Some(histograms) => (&histograms.wait[..], &histograms.slice[..]),
+            None => (&[][..], &[][..]),
+        };
+        let [within_llc, across_llc, across_node] = counts.migrations;
+        let migrations = Migrations {
+            total: counts.migrations.iter().sum(),
+            by_distance: Some(Distances { within_llc, across_llc, across_node }),
+        };
+        Some(TaskScore {
+            tid,
+            pid: self.pid.unwrap_or(tid),
+            name: text(&self.comm),
+            process: String::new(),
+            cgroup: self.cgroup.as_deref().map(str::to_string),
+            watched: self.watched,
+            kernel_thread: self.kernel_thread,
+            ended: self.ended,
+            run_ns: Some(counts.run_ns),
+            wait: Some(counts.wait.times(wait, WAIT_BITS)),
+            slice: full.then(|| counts.slice.times(slice, SLICE_BITS)),
+            voluntary: Some(counts.voluntary),
+            involuntary: Some(counts.involuntary),
+            wakeups: full.then_some(counts.wakeups),
+            migrations: full.then_some(migrations),
+            cpus: Some(counts.cpus.clone()),
+        })
+    }
+}
+
+/// Up to the first NUL, whatever bytes the name has.
+pub fn text(comm: &Comm) -> String {
+    let end = comm.iter().position(|byte| *byte == 0).unwrap_or(comm.len());
+    String::from_utf8_lossy(&comm[..end]).into_owned()
+}
