@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Args)]
 pub struct ScoreArgs {
-    /// A process that runs already, with what it forks from now on; may be repeated
+    /// A process that runs already, with all that descends from it; may be repeated
     #[arg(long, value_name = "PID", conflicts_with_all = ["system", "command"])]
     pid: Vec<i32>,
     /// All tasks of the machine
@@ -120,9 +120,7 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
     let ended = match &watched {
         Watched::Command(words) => Ended::Command(command(words, period_ns, &mut telemetry)?),
         Watched::Processes(pids) => {
-            for pid in pids {
-                telemetry.with(|session| session.watch(*pid));
-            }
+            telemetry.with(|session| sched::watch_families(session, pids));
             let any = || pids.iter().any(|pid| process::exists(*pid));
             watch(period_ns, &mut telemetry, any)?;
             Ended::Watched

@@ -181,6 +181,11 @@ pub struct PairScore {
     pub lost_ns: Option<u64>,
 }
 
+impl PairScore {
+    /// What both sides are called where neither is watched: all such pairs are one.
+    pub const UNWATCHED: &str = "(unwatched)";
+}
+
 impl Times {
     /// The value that a share `q` of the samples does not exceed, within its bucket by rank. `None` without
     /// samples or histogram.

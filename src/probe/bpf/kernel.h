@@ -91,7 +91,6 @@ struct task_struct {
 	s32 on_cpu;
 	unsigned long nvcsw;
 	unsigned long nivcsw;
-	u64 start_time;
 	struct sched_entity se;
 	struct sched_info sched_info;
 	struct css_set *cgroups;

@@ -40,7 +40,7 @@ struct {
 /* Tasks that have ended. */
 struct {
 	MAP_UINT(type, BPF_MAP_TYPE_RINGBUF);
-	MAP_UINT(max_entries, 4 << 20);
+	MAP_UINT(max_entries, 2 << 20);
 } dead SEC(".maps");
 
 struct name {
@@ -76,6 +76,10 @@ struct {
 	MAP_TYPE(key, u32);
 	MAP_TYPE(value, struct trace);
 } traces SEC(".maps");
+
+/* Where counts of a task have no room for more. */
+#define FULL_COUNT 0xffffffffU
+#define FULL_BUCKET 0xffff
 
 INLINE struct cpu *here(u32 *number)
 {
@@ -122,11 +126,15 @@ INLINE u32 bucket(u64 ns, u32 bits)
 	return 1 + ((top - FIRST_BIT) << bits) + ((ns >> (top - bits)) & ((1 << bits) - 1));
 }
 
-INLINE void spill(u32 kind, u32 name, const struct partner *partner)
+INLINE void spill(u32 kind, u32 name, u32 by, u32 count, u64 ns)
 {
-	struct pair key = { .name = name, .by = partner->name, .kind = kind };
-	struct pair_sum first = { .count = partner->count, .ns = partner->ns };
-	struct pair_sum *sum = map_lookup(&pairs, &key);
+	struct pair key = { .name = name, .by = by, .kind = kind };
+	struct pair_sum first = { .count = count, .ns = ns };
+	struct pair_sum *sum;
+
+	if (by == UNWATCHED_NAME)
+		key.name = UNWATCHED_NAME;
+	sum = map_lookup(&pairs, &key);
 
 	if (!sum) {
 		if (!map_update(&pairs, &key, &first, BPF_NOEXIST))
@@ -134,27 +142,70 @@ INLINE void spill(u32 kind, u32 name, const struct partner *partner)
 		sum = map_lookup(&pairs, &key);
 	}
 	if (!sum) {
-		__sync_fetch_and_add(&counters.pairs_lost, partner->count);
+		__sync_fetch_and_add(&counters.pairs_lost, count);
 		return;
 	}
 	__sync_fetch_and_add(&sum->count, first.count);
 	__sync_fetch_and_add(&sum->ns, first.ns);
 }
 
-/* Counts a partner of a task: in its own table, where the name that was there makes room. */
-INLINE void count_partner(struct partner *table, u32 kind, u32 name, u32 by, u64 ns)
+/*
+ * Counts a partner of a task: in its own table, where the name that was there, or a count that is
+ * full, makes room.
+ */
+INLINE void count_preemptor(struct task *task, u64 ns)
 {
-	struct partner *partner = &table[by % PARTNERS];
+	u32 by = task->preemptor;
+	struct partner *partner = &task->preempted_by[by % PARTNERS];
 
-	if (partner->name != by) {
+	if (partner->name != by || partner->count == FULL_COUNT) {
 		if (partner->count)
-			spill(kind, name, partner);
+			spill(PAIR_PREEMPTED, task->name, partner->name, partner->count, partner->ns);
 		partner->name = by;
 		partner->count = 0;
 		partner->ns = 0;
 	}
 	partner->count++;
 	partner->ns += ns;
+}
+
+INLINE void count_waker(struct task *task, u32 by)
+{
+	struct waker *waker = &task->woken_by[by % PARTNERS];
+
+	if (waker->name != by || waker->count == FULL_COUNT) {
+		if (waker->count)
+			spill(PAIR_WOKEN, task->name, waker->name, waker->count, 0);
+		waker->name = by;
+		waker->count = 0;
+	}
+	waker->count++;
+}
+
+/* Adds to an entry of `stays`. */
+INLINE bool add_stay(u32 number, u32 cpu, u64 value)
+{
+	struct stay key = { .number = number, .cpu = cpu };
+	u64 *sum = map_lookup(&stays, &key);
+
+	if (sum) {
+		__sync_fetch_and_add(sum, value);
+		return 1;
+	}
+	return !map_update(&stays, &key, &value, BPF_NOEXIST);
+}
+
+/* One more sample of a bucket. A full one goes on in the map. */
+INLINE void count_sample(struct task *task, u16 *bucket, u32 kind, u32 at)
+{
+	if (*bucket == FULL_BUCKET) {
+		if (!add_stay(task->number, kind | at, FULL_BUCKET)) {
+			__sync_fetch_and_add(&counters.samples_lost, 1);
+			return;
+		}
+		*bucket = 0;
+	}
+	*bucket += 1;
 }
 
 /* The number of a name, a new one where it has none. In process context alone. */
@@ -206,7 +257,6 @@ INLINE struct task *make_task(struct task_struct *of)
 	task->number = __sync_fetch_and_add(&counters.tasks_ever, 1);
 	task->pid = of->pid;
 	task->tgid = of->tgid;
-	task->start_ns = of->start_time;
 	__builtin_memcpy(name.comm, of->comm, sizeof(name.comm));
 	task->name = number_of(&name);
 	if (of->flags & 0x00200000 /* PF_KTHREAD */)
@@ -241,7 +291,7 @@ INLINE void account_left(struct task *task, struct task_struct *of, bool countin
 				task->slice_max_ns = slice;
 			at = bucket(slice, SLICE_BITS);
 			if (at < SLICE_BUCKETS)
-				task->slice[at]++;
+				count_sample(task, &task->slice[at], STAY_SLICE, at);
 		}
 	}
 	task->run_seen = run;
@@ -269,24 +319,17 @@ INLINE u64 account_wait(struct task *task, struct task_struct *of, u64 now)
 		task->wait_max_ns = wait;
 	at = bucket(wait, WAIT_BITS);
 	if (at < WAIT_BUCKETS)
-		task->wait[at]++;
+		count_sample(task, &task->wait[at], STAY_WAIT, at);
 	return wait;
 }
 
 /* Where a task ran is known by CPU: what it ran here goes to the map when it leaves. */
 INLINE void leave_cpu(struct task *task)
 {
-	struct stay key = { .number = task->number, .cpu = task->cpu };
 	u64 ns = task->run_here_ns;
-	u64 *sum;
 
 	task->run_here_ns = 0;
-	if (!ns)
-		return;
-	sum = map_lookup(&stays, &key);
-	if (sum)
-		__sync_fetch_and_add(sum, ns);
-	else if (map_update(&stays, &key, &ns, BPF_NOEXIST))
+	if (ns && !add_stay(task->number, task->cpu, ns))
 		__sync_fetch_and_add(&counters.stays_lost, 1);
 }
 
@@ -328,11 +371,14 @@ INLINE void arrive(struct cpu *cpu, u32 number, struct task_struct *next, u64 no
 	task = task_storage(&tasks, next, 0, 0);
 	if (!task) {
 		cpu->name = OTHER_NAME;
+		cpu->watched = 0;
 		if (control.counting)
 			cpu->untracked++;
+		cpu->other_since = now;
 		return;
 	}
 	cpu->name = task->name;
+	cpu->watched = task->flags & WATCHED;
 	account_left(task, next, control.counting, 1);
 	if (task->cpu != number) {
 		leave_cpu(task);
@@ -341,10 +387,29 @@ INLINE void arrive(struct cpu *cpu, u32 number, struct task_struct *next, u64 no
 	wait = account_wait(task, next, now);
 	if (settings.full && task->preemptor) {
 		if (control.counting)
-			count_partner(task->preempted_by, PAIR_PREEMPTED, task->name, task->preemptor,
-				      wait);
+			count_preemptor(task, wait);
 		task->preemptor = NO_NAME;
 	}
+}
+
+/* What is known of a task that there is no room for: how long it was here and how it went. */
+INLINE void leave_other(struct cpu *cpu, u64 now, bool voluntary)
+{
+	if (control.counting) {
+		if (now > cpu->other_since)
+			cpu->other_run_ns += now - cpu->other_since;
+		if (voluntary)
+			cpu->other_voluntary++;
+		else
+			cpu->other_involuntary++;
+	}
+	cpu->other_since = 0;
+}
+
+/* Whether who does something to a task, the one that runs on this CPU, is told by name. */
+INLINE bool is_of_interest(const struct task *task, const struct cpu *cpu)
+{
+	return !control.only_watched || (task->flags & WATCHED) || cpu->watched;
 }
 
 /* Arguments: preempt, prev, next, prev_state. */
@@ -371,10 +436,13 @@ int on_switch(u64 *arguments)
 			cpu->idle_ns += now - cpu->idle_since;
 		cpu->idle_since = 0;
 	}
+	if (cpu->other_since)
+		leave_other(cpu, now, !preempt && prev_state);
 	if (next_pid) {
 		arrive(cpu, number, next, now);
 	} else {
 		cpu->name = IDLE_NAME;
+		cpu->watched = 0;
 		cpu->idle_since = now;
 		if (control.counting)
 			cpu->idle_entries++;
@@ -385,7 +453,8 @@ int on_switch(u64 *arguments)
 		} else if (settings.full && (preempt || !prev_state)) {
 			task = task_storage(&tasks, prev, 0, 0);
 			if (task)
-				task->preemptor = cpu->name;
+				task->preemptor = is_of_interest(task, cpu) ? cpu->name
+									    : UNWATCHED_NAME;
 		}
 	}
 	if (settings.trace_slots && control.counting) {
@@ -461,7 +530,11 @@ int on_waking(u64 *arguments)
 	by = cpu->interrupts ? INTERRUPT_NAME : cpu->name;
 	if (settings.full) {
 		task->wakeups++;
-		count_partner(task->woken_by, PAIR_WOKEN, task->name, by ? by : OTHER_NAME, 0);
+		if (control.only_watched && !(task->flags & WATCHED) &&
+		    (cpu->interrupts || !cpu->watched))
+			count_waker(task, UNWATCHED_NAME);
+		else
+			count_waker(task, by ? by : OTHER_NAME);
 	}
 	if (settings.trace_slots) {
 		struct trace entry = {

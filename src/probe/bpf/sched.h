@@ -21,20 +21,28 @@ enum {
  */
 enum {
 	FIRST_BIT = 8,
-	LAST_BIT = 36,
+	LAST_BIT = 35,
 	WAIT_BITS = 3,
 	SLICE_BITS = 2,
 	WAIT_BUCKETS = 2 + ((LAST_BIT - FIRST_BIT) << WAIT_BITS),
 	SLICE_BUCKETS = 2 + ((LAST_BIT - FIRST_BIT) << SLICE_BITS),
 };
 
-/* Names that are no task's; those of tasks begin with FIRST_NAME. */
-enum { NO_NAME, OTHER_NAME, INTERRUPT_NAME, IDLE_NAME, FIRST_NAME };
+/*
+ * Names that are no task's; those of tasks begin with FIRST_NAME. UNWATCHED_NAME is both sides of
+ * a pair of which neither is watched, where only some tasks are.
+ */
+enum { NO_NAME, OTHER_NAME, INTERRUPT_NAME, IDLE_NAME, UNWATCHED_NAME, FIRST_NAME };
 
 /* Bits of task.flags. */
 enum { WATCHED = 1, KERNEL_THREAD = 2, DEAD = 4 };
 
 enum { DISTANCE_LLC, DISTANCE_NODE, DISTANCE_FAR, DISTANCES };
+
+struct waker {
+	u32 name;
+	u32 count;
+};
 
 struct partner {
 	u32 name;
@@ -42,7 +50,11 @@ struct partner {
 	u64 ns;
 };
 
-/* One task. Times are nanoseconds. */
+/*
+ * One task. Times are nanoseconds. The kernel keeps each of these in memory of its own, with up to
+ * 80 bytes before it, in sizes that are powers of 2: with at most 944 bytes it takes 1 KiB. Buckets
+ * of histograms that are full go on in the map `stays`.
+ */
 struct task {
 	/* The kernel's own counts at the last look. */
 	u64 run_seen;
@@ -59,10 +71,8 @@ struct task {
 	u64 voluntary;
 	u64 involuntary;
 	u64 wakeups;
-	u64 migrations[DISTANCES];
 	/* Of run_ns, what it ran on `cpu` since it came there. */
 	u64 run_here_ns;
-	u64 start_ns;
 	u64 cgroup;
 	u32 cpu;
 	u32 name;
@@ -71,14 +81,14 @@ struct task {
 	u32 flags;
 	/* Its own, never another task's. */
 	u32 number;
-	u32 unused;
+	u32 migrations[DISTANCES];
 	s32 pid;
 	s32 tgid;
 	char comm[16];
-	struct partner woken_by[PARTNERS];
+	struct waker woken_by[PARTNERS];
 	struct partner preempted_by[PARTNERS];
-	u32 wait[WAIT_BUCKETS];
-	u32 slice[SLICE_BUCKETS];
+	u16 wait[WAIT_BUCKETS];
+	u16 slice[SLICE_BUCKETS];
 };
 
 /* One CPU. Two lines of cache apart from the next. */
@@ -88,13 +98,21 @@ struct cpu {
 	u64 idle_ns;
 	/* Of the run queue's clock; 0 while it does not idle. */
 	u64 idle_since;
-	/* Switches to tasks that there is no room for. */
+	/* Of tasks that there is no room for: switches to them, and what they did since. */
 	u64 untracked;
+	u64 other_run_ns;
+	u64 other_voluntary;
+	u64 other_involuntary;
+	/* Of the run queue's clock; 0 while none of them runs. */
+	u64 other_since;
 	/* Of the task that runs, NO_NAME before the first switch. */
 	u32 name;
 	/* Interrupts that it serves, one inside the other. */
 	u32 interrupts;
 	u64 trace_head;
+	/* The task that runs is. */
+	u32 watched;
+	u32 unused;
 	u64 lengths[LENGTHS];
 } __attribute__((aligned(128)));
 
@@ -117,6 +135,8 @@ struct control {
 	/* The process that WALK_WATCH marks, and the one whose children are watched from birth. */
 	s32 watch_pid;
 	s32 watch_children_of;
+	/* Of pairs of which neither side is watched the names are not told apart. */
+	u32 only_watched;
 };
 
 /* The first line, then one or more for each CPU. */
@@ -131,6 +151,7 @@ struct counters {
 	u64 dead_lost;
 	u64 pairs_lost;
 	u64 stays_lost;
+	u64 samples_lost;
 	struct cpu cpus[MAX_CPUS];
 };
 
@@ -147,11 +168,14 @@ struct pair_sum {
 	u64 ns;
 };
 
+/* Run time on a CPU; or samples, where STAY_WAIT or STAY_SLICE is in `cpu`: of that bucket. */
 struct stay {
 	/* Of the task. */
 	u32 number;
 	u32 cpu;
 };
+
+enum { STAY_WAIT = 1 << 30, STAY_SLICE = 1 << 29 };
 
 /* What the iterator does with each task. */
 enum { WALK_BEGIN, WALK_WATCH, WALK_READ };

@@ -3,7 +3,7 @@
 use crate::model::Bucket;
 
 const FIRST_BIT: u32 = 8;
-const LAST_BIT: u32 = 36;
+const LAST_BIT: u32 = 35;
 /// Waits have 2^3 buckets for each doubling from 256 ns, slices 2^2.
 pub const WAIT_BITS: u32 = 3;
 pub const SLICE_BITS: u32 = 2;
@@ -41,14 +41,18 @@ pub fn bucket_range(bucket: usize, bits: u32) -> (u64, u64) {
 }
 
 /// Those that have counted something.
-pub fn counted(counts: &[u32], bits: u32) -> Vec<Bucket> {
-    let counted = counts.iter().enumerate().filter(|(_, count)| **count > 0);
-    counted
+pub fn counted<T: Copy + Into<u64>>(counts: &[T], bits: u32) -> Vec<Bucket> {
+    let counts = counts.iter().map(|count| (*count).into()).enumerate();
+    let mut buckets: Vec<Bucket> = counts
+        .filter(|(_, count)| *count > 0)
         .map(|(bucket, count)| {
             let (low_ns, high_ns) = bucket_range(bucket, bits);
-            Bucket { low_ns, high_ns, count: u64::from(*count) }
+            Bucket { low_ns, high_ns, count }
         })
-        .collect()
+        .collect();
+    // There may be many thousands of them.
+    buckets.shrink_to_fit();
+    buckets
 }
 
 #[cfg(test)]
@@ -62,7 +66,7 @@ mod tests {
                 (0..count).map(|bucket| bucket_range(bucket, bits)).collect();
             assert!(ranges.windows(2).all(|pair| pair[0].1 == pair[1].0), "{ranges:?}");
             assert_eq!((ranges[0], ranges[1].0), ((0, 256), 256));
-            assert_eq!(ranges[count - 1], (1 << 36, u64::MAX));
+            assert_eq!(ranges[count - 1], (1 << 35, u64::MAX));
             for (low, high) in &ranges[1..count - 1] {
                 assert!((high - low) << bits <= *low, "{low} to {high}");
             }

@@ -9,6 +9,7 @@ mod bpf;
 mod buckets;
 pub mod cost;
 mod domains;
+mod family;
 mod perf;
 mod procfs;
 #[cfg(test)]
@@ -17,6 +18,7 @@ mod testing;
 use crate::model::{CpuScore, PairScore, TaskScore, Trace};
 
 pub use domains::Domains;
+pub use family::watch_families;
 
 /// One way to see what the scheduler does.
 pub struct Source {

@@ -26,6 +26,7 @@ pub fn page(score: &Score, layout: &Layout, options: &Options) -> String {
     let shown = &all[..all.len().min(layout.top)];
     table(&WAITS, shown, &mut page);
     table(&SWITCHES, shown, &mut page);
+    places(shown, &mut page);
     if all.len() > shown.len() {
         let more = all.len() - shown.len();
         page.line(Tone::Plain, &format!("{more} more rows: --top {}", all.len()));
@@ -106,6 +107,42 @@ fn table(columns: &[Column], rows: &[Row], page: &mut Page) {
     }
     page.gap();
     laid_out(&lines, 1, page);
+}
+
+/// CPUs that are told of each row.
+const PLACES: usize = 4;
+
+/// On which CPUs each row ran: how many, and the first with their shares.
+fn places(rows: &[Row], page: &mut Page) {
+    let mut lines = vec![vec!["name".to_string(), "ran on".to_string()]];
+    for row in rows {
+        let mut cpus: Vec<(u32, u64)> = row
+            .cpus
+            .iter()
+            .flatten()
+            .map(|(cpu, ns)| (*cpu, *ns))
+            .filter(|cpu| cpu.1 > 0)
+            .collect();
+        if cpus.is_empty() {
+            continue;
+        }
+        cpus.sort_by_key(|(cpu, ns)| (std::cmp::Reverse(*ns), *cpu));
+        let all: u64 = cpus.iter().map(|(_, ns)| ns).sum();
+        let share =
+            |(cpu, ns): &(u32, u64)| format!("CPU {cpu} {:.0} %", 100.0 * *ns as f64 / all as f64);
+        let shares: Vec<String> = cpus.iter().take(PLACES).map(share).collect();
+        let mut told = shares.join(", ");
+        if cpus.len() > PLACES {
+            let rest: u64 = cpus[PLACES..].iter().map(|(_, ns)| ns).sum();
+            let percent = 100.0 * rest as f64 / all as f64;
+            told.push_str(&format!(", {} more {percent:.0} %", cpus.len() - PLACES));
+        }
+        lines.push(vec![truncate(&clean(&row.label), NAME_COLUMNS), told]);
+    }
+    if lines.len() > 1 {
+        page.gap();
+        laid_out(&lines, 2, page);
+    }
 }
 
 /// The first line is the header. The first columns hold names, all others numbers.
@@ -218,7 +255,13 @@ fn pairs(score: &Score, kind: PairKind, title: &str, top: usize, page: &mut Page
     if pairs.is_empty() {
         return;
     }
-    pairs.sort_by_key(|pair| (std::cmp::Reverse((pair.lost_ns, pair.count)), &pair.by, &pair.name));
+    // Last what is folded: no task of those that were asked for is in it.
+    let is_folded =
+        |pair: &PairScore| [&pair.by, &pair.name].iter().all(|name| *name == PairScore::UNWATCHED);
+    pairs.sort_by_key(|pair| {
+        let most = std::cmp::Reverse((pair.lost_ns, pair.count));
+        (is_folded(pair), most, &pair.by, &pair.name)
+    });
     let is_preempted = kind == PairKind::Preempted;
     let mut header = vec![title.to_string(), "whom".to_string(), "times".to_string()];
     if is_preempted {

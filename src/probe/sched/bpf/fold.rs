@@ -5,13 +5,17 @@ use std::collections::{BTreeMap, HashMap};
 
 use libbpf_rs::{Map, MapCore, MapFlags};
 
-use crate::model::{CpuScore, Distances, Migrations, PairKind, PairScore, TaskScore, Times};
+use crate::model::{
+    Bucket, CpuScore, Distances, Migrations, PairKind, PairScore, TaskScore, Times,
+};
 use crate::sys::{Host, cgroup};
 
 use super::Now;
-use super::layout::{self, Counters, Cpu, Pair, PairSum, Partner, Stay, Task};
+use super::layout::{self, Counters, Cpu, Pair, PairSum, Stay, Task};
 use crate::probe::sched::{Counted, buckets};
 
+/// Tasks that had no room, and names that had none.
+const OTHER: &str = "(other)";
 /// Ended tasks whose stays on CPUs are left in the kernel's map at most.
 const MOST_ENDED: usize = 500;
 /// Entries of a map that one call reads.
@@ -38,10 +42,12 @@ impl Fold {
         if happened == 0 {
             return;
         }
-        for (kind, partners) in
-            [(layout::PAIR_WOKEN, &task.woken_by), (layout::PAIR_PREEMPTED, &task.preempted_by)]
-        {
-            partners.iter().for_each(|partner| self.partner(kind, task.name, partner));
+        for by in &task.woken_by {
+            self.partner((layout::PAIR_WOKEN, by.name, task.name), u64::from(by.count), 0);
+        }
+        for by in &task.preempted_by {
+            let key = (layout::PAIR_PREEMPTED, by.name, task.name);
+            self.partner(key, u64::from(by.count), by.ns);
         }
         let is_ended = task.flags & layout::DEAD != 0;
         self.ended += usize::from(is_ended);
@@ -50,11 +56,14 @@ impl Fold {
         self.tasks.push(score(task));
     }
 
-    fn partner(&mut self, kind: u32, name: u32, partner: &Partner) {
-        if partner.count > 0 {
-            let sum = self.pairs.entry((kind, partner.name, name)).or_default();
-            sum.0 += u64::from(partner.count);
-            sum.1 += partner.ns;
+    /// Kind, who and whom.
+    fn partner(&mut self, (kind, by, whom): (u32, u32, u32), count: u64, ns: u64) {
+        let is_folded = by == layout::UNWATCHED_NAME;
+        if count > 0 {
+            let whom = if is_folded { by } else { whom };
+            let sum = self.pairs.entry((kind, by, whom)).or_default();
+            sum.0 += count;
+            sum.1 += ns;
         }
     }
 
@@ -72,7 +81,7 @@ impl Fold {
             if !task.ended && !all {
                 continue;
             }
-            add_stay(task, stay.cpu, bytemuck::pod_read_unaligned(&value));
+            add(task, stay.cpu, bytemuck::pod_read_unaligned(&value));
             map.delete(&key).map_err(|error| format!("cannot make room for stays: {error}"))?;
         }
         self.ended = 0;
@@ -83,9 +92,7 @@ impl Fold {
         for (key, value) in entries(map)? {
             let Pair { name, by, kind } = bytemuck::pod_read_unaligned(&key);
             let PairSum { count, ns } = bytemuck::pod_read_unaligned(&value);
-            let sum = self.pairs.entry((kind, by, name)).or_default();
-            sum.0 += count;
-            sum.1 += ns;
+            self.partner((kind, by, name), count, ns);
         }
         Ok(())
     }
@@ -113,6 +120,7 @@ impl Fold {
                 (task.slice, task.wakeups, task.migrations) = (None, None, None);
             }
         }
+        tasks.extend(other(counters, cpus));
         let cpus: Vec<(u32, &Cpu)> =
             now.online.iter().filter_map(|cpu| Some((*cpu, cpus.get(*cpu as usize)?))).collect();
         Counted {
@@ -134,7 +142,8 @@ impl Fold {
         let name = |number: u32| match number {
             layout::INTERRUPT_NAME => "(interrupt)".to_string(),
             layout::IDLE_NAME => "(idle)".to_string(),
-            number => self.names.get(&number).map_or("(other)", String::as_str).to_string(),
+            layout::UNWATCHED_NAME => PairScore::UNWATCHED.to_string(),
+            number => self.names.get(&number).map_or(OTHER, String::as_str).to_string(),
         };
         let pair = |(&(kind, by, to), &(count, ns)): (&(u32, u32, u32), &(u64, u64))| {
             let is_woken = kind == layout::PAIR_WOKEN;
@@ -169,7 +178,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn score(task: &Task) -> TaskScore {
-    let [within_llc, across_llc, across_node] = task.migrations;
+    let [within_llc, across_llc, across_node] = task.migrations.map(u64::from);
     let mut score = TaskScore {
         tid: task.pid,
         pid: task.tgid,
@@ -207,12 +216,45 @@ fn score(task: &Task) -> TaskScore {
     score
 }
 
+/// An entry of the map `stays`: run time on a CPU, or samples that had no room in the task.
+fn add(task: &mut TaskScore, key: u32, value: u64) {
+    let (times, bits) = match key {
+        _ if key & layout::STAY_WAIT != 0 => (&mut task.wait, buckets::WAIT_BITS),
+        _ if key & layout::STAY_SLICE != 0 => (&mut task.slice, buckets::SLICE_BITS),
+        cpu => return add_stay(task, cpu, value),
+    };
+    let bucket = key & !(layout::STAY_WAIT | layout::STAY_SLICE);
+    let (low_ns, high_ns) = buckets::bucket_range(bucket as usize, bits);
+    let buckets = vec![Bucket { low_ns, high_ns, count: value }];
+    if let Some(times) = times {
+        times.merge(&Times { buckets, ..Times::default() });
+    }
+}
+
 fn add_stay(task: &mut TaskScore, cpu: u32, ns: u64) {
     let stays = task.cpus.get_or_insert_default();
     match stays.binary_search_by_key(&cpu, |(cpu, _)| *cpu) {
         Ok(at) => stays[at].1 += ns,
         Err(at) => stays.insert(at, (cpu, ns)),
     }
+}
+
+/// What all tasks together did that there was no room for. Where the command had more tasks than
+/// there is room they are among these.
+fn other(counters: &Counters, cpus: &[Cpu]) -> Option<TaskScore> {
+    let sum = |of: fn(&Cpu) -> u64| cpus.iter().map(of).sum::<u64>();
+    let by_cpu = cpus.iter().zip(0..).filter(|(cpu, _)| cpu.other_run_ns > 0);
+    let is_any = cpus.iter().any(|cpu| cpu.untracked > 0);
+    is_any.then(|| TaskScore {
+        name: OTHER.to_string(),
+        process: OTHER.to_string(),
+        watched: counters.tasks_lost > 0,
+        run_ns: Some(sum(|cpu| cpu.other_run_ns)),
+        voluntary: Some(sum(|cpu| cpu.other_voluntary)),
+        involuntary: Some(sum(|cpu| cpu.other_involuntary)),
+        cpus: Some(by_cpu.map(|(cpu, number)| (number, cpu.other_run_ns)).collect()),
+        ..TaskScore::default()
+    })
 }
 
 fn cpu_score(number: u32, cpu: &Cpu, now: &Now) -> CpuScore {
@@ -233,11 +275,16 @@ fn lost(counters: &Counters, cpus: &[(u32, &Cpu)]) -> Vec<String> {
     let untracked: u64 = cpus.iter().map(|(_, cpu)| cpu.untracked).sum();
     let cases = [
         (counters.tasks_lost, "tasks had no room: raise --max-tasks"),
-        (untracked, "switches were to tasks that had no room, or that the kernel does not list"),
+        (
+            untracked,
+            "switches were to tasks that had no room, or that the kernel does not list: they are \
+             counted as (other)",
+        ),
         (counters.dead_lost, "ended tasks could not be handed over and are missing"),
         (counters.names_lost, "names had no room and are counted as (other)"),
         (counters.pairs_lost, "wakeups or preemptions had no room among the pairs"),
         (counters.stays_lost, "stays on a CPU had no room: run times by CPU are too low"),
+        (counters.samples_lost, "waits or slices had no room in their histograms"),
     ];
     let told = cases.into_iter().filter(|(count, _)| *count > 0);
     told.map(|(count, what)| format!("{count} {what}")).collect()

@@ -11,8 +11,10 @@ pub const PARTNERS: usize = 4;
 
 pub const INTERRUPT_NAME: u32 = 2;
 pub const IDLE_NAME: u32 = 3;
+/// Both sides of a pair of which neither is watched.
+pub const UNWATCHED_NAME: u32 = 4;
 
-pub const FIRST_NAME: u32 = 4;
+pub const FIRST_NAME: u32 = 5;
 
 pub const TRACE_SWITCH: u16 = 1;
 pub const TRACE_WAKING: u16 = 2;
@@ -30,6 +32,17 @@ pub const WALK_READ: u32 = 2;
 
 pub const PAIR_WOKEN: u32 = 0;
 pub const PAIR_PREEMPTED: u32 = 1;
+
+/// In [`Stay::cpu`]: it is a bucket of a histogram.
+pub const STAY_WAIT: u32 = 1 << 30;
+pub const STAY_SLICE: u32 = 1 << 29;
+
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub struct Waker {
+    pub name: u32,
+    pub count: u32,
+}
 
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
@@ -55,24 +68,22 @@ pub struct Task {
     pub voluntary: u64,
     pub involuntary: u64,
     pub wakeups: u64,
-    /// Within the last-level cache, within the node, farther.
-    pub migrations: [u64; 3],
     pub run_here_ns: u64,
-    pub start_ns: u64,
     pub cgroup: u64,
     pub cpu: u32,
     pub name: u32,
     pub preemptor: u32,
     pub flags: u32,
     pub number: u32,
-    pub unused: u32,
+    /// Within the last-level cache, within the node, farther.
+    pub migrations: [u32; 3],
     pub pid: i32,
     pub tgid: i32,
     pub comm: [u8; 16],
-    pub woken_by: [Partner; PARTNERS],
+    pub woken_by: [Waker; PARTNERS],
     pub preempted_by: [Partner; PARTNERS],
-    pub wait: [u32; WAIT_BUCKETS],
-    pub slice: [u32; SLICE_BUCKETS],
+    pub wait: [u16; WAIT_BUCKETS],
+    pub slice: [u16; SLICE_BUCKETS],
 }
 
 #[derive(Debug, Clone, Copy, AnyBitPattern)]
@@ -83,9 +94,15 @@ pub struct Cpu {
     pub idle_ns: u64,
     pub idle_since: u64,
     pub untracked: u64,
+    pub other_run_ns: u64,
+    pub other_voluntary: u64,
+    pub other_involuntary: u64,
+    pub other_since: u64,
     pub name: u32,
     pub interrupts: u32,
     pub trace_head: u64,
+    pub watched: u32,
+    pub unused: u32,
     pub lengths: [u64; LENGTHS],
 }
 
@@ -107,6 +124,7 @@ pub struct Control {
     pub walk_to: u32,
     pub watch_pid: i32,
     pub watch_children_of: i32,
+    pub only_watched: u32,
 }
 
 /// What stands before the CPUs in `struct counters`.
@@ -122,6 +140,7 @@ pub struct Counters {
     pub dead_lost: u64,
     pub pairs_lost: u64,
     pub stays_lost: u64,
+    pub samples_lost: u64,
 }
 
 #[derive(Debug, Clone, Copy, AnyBitPattern)]

@@ -12,7 +12,7 @@ mod tests;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{BufReader, ErrorKind, Read};
 use std::os::fd::IntoRawFd;
 use std::rc::Rc;
 use std::sync::Mutex;
@@ -39,6 +39,8 @@ const PROGRAMS: &[u8] = include_bytes!("../../bpf/sched.bpf.o");
 const SAMPLE_PERIOD_NS: u64 = 10_101_010;
 /// Names that are told apart.
 const MAX_NAMES: u32 = 4000;
+/// Read of the tasks at once.
+const WALK_BYTES: usize = 1 << 16;
 /// Programs that light telemetry does without.
 const FULL_ONLY: [&str; 3] = ["on_waking", "on_migrate", "on_sample"];
 
@@ -89,10 +91,12 @@ struct Bpf {
 impl Session for Bpf {
     fn watch(&mut self, pid: i32) -> Result<(), String> {
         self.control.watch_pid = pid;
-        self.walk(layout::WALK_WATCH).map(|_| ())
+        self.control.only_watched = 1;
+        self.walk(layout::WALK_WATCH)
     }
 
     fn watch_children(&mut self) -> Result<(), String> {
+        self.control.only_watched = 1;
         self.control.watch_children_of = std::process::id() as i32;
         self.put_control()
     }
@@ -116,12 +120,9 @@ impl Session for Bpf {
         let ended_boot_ns = clock::boot_ns();
         self.control.counting = 0;
         self.put_control()?;
-        let living = self.walk(layout::WALK_READ)?;
+        self.walk(layout::WALK_READ)?;
         self.look()?;
         let mut fold = self.fold.borrow_mut();
-        for record in living.chunks_exact(size_of::<Task>()) {
-            fold.task(&bytemuck::pod_read_unaligned(record));
-        }
         fold.take_stays(&map(&self.object, "stays")?, true)?;
         fold.take_pairs(&map(&self.object, "pairs")?)?;
         fold.take_names(&map(&self.object, "names")?)?;
@@ -157,16 +158,23 @@ impl Bpf {
             .map_err(|error| format!("cannot steer the programs: {error}"))
     }
 
-    /// Has the iterator go through all tasks. What it says.
-    fn walk(&mut self, to: u32) -> Result<Vec<u8>, String> {
+    /// Has the iterator go through all tasks. Takes over those that it tells of, one by one: all
+    /// together are large.
+    fn walk(&mut self, to: u32) -> Result<(), String> {
         self.control.walk_to = to;
         self.put_control()?;
-        let mut said = Vec::new();
-        let mut walk =
-            Iter::new(&self.walk).map_err(|error| format!("cannot walk through tasks: {error}"))?;
-        walk.read_to_end(&mut said)
-            .map_err(|error| format!("cannot walk through tasks: {error}"))?;
-        Ok(said)
+        let wrong = |error: &dyn std::fmt::Display| format!("cannot walk through tasks: {error}");
+        let walk = Iter::new(&self.walk).map_err(|error| wrong(&error))?;
+        let mut walk = BufReader::with_capacity(WALK_BYTES, walk);
+        let mut record = [0; size_of::<Task>()];
+        let mut fold = self.fold.borrow_mut();
+        loop {
+            match walk.read_exact(&mut record) {
+                Ok(()) => fold.task(&bytemuck::pod_read_unaligned(&record)),
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(()),
+                Err(error) => return Err(wrong(&error)),
+            }
+        }
     }
 
     /// Reads the flight recorder, which nothing is written into any more.

@@ -52,16 +52,14 @@ fn layouts_are_those_of_the_programs() {
         voluntary,
         involuntary,
         wakeups,
-        migrations,
         run_here_ns,
-        start_ns,
         cgroup,
         cpu,
         name,
         preemptor,
         flags,
         number,
-        unused,
+        migrations,
         pid,
         tgid,
         comm,
@@ -70,6 +68,7 @@ fn layouts_are_those_of_the_programs() {
         wait,
         slice
     );
+    same_layout!("waker", layout::Waker, name, count);
     same_layout!("partner", layout::Partner, name, count, ns);
     same_layout!(
         "cpu",
@@ -79,13 +78,19 @@ fn layouts_are_those_of_the_programs() {
         idle_ns,
         idle_since,
         untracked,
+        other_run_ns,
+        other_voluntary,
+        other_involuntary,
+        other_since,
         name,
         interrupts,
         trace_head,
+        watched,
+        unused,
         lengths
     );
     same_layout!("settings", Settings, full, trace_slots, max_tasks, max_names, llc_of, node_of);
-    same_layout!("control", Control, counting, walk_to, watch_pid, watch_children_of);
+    same_layout!("control", Control, counting, walk_to, watch_pid, watch_children_of, only_watched);
     same_layout!("pair", layout::Pair, name, by, kind);
     same_layout!("pair_sum", layout::PairSum, count, ns);
     same_layout!("stay", layout::Stay, number, cpu);

@@ -1,0 +1,94 @@
+//! Watching processes that run already, with those that descend from them. Reads /proc.
+
+use std::collections::BTreeSet;
+
+use crate::model::Reading;
+use crate::sys::{Host, load};
+
+use super::Session;
+
+/// Has a session watch processes and all living descendants of theirs. How many processes that
+/// are.
+///
+/// What a watched process makes is watched from birth. One that a process makes after it was
+/// looked up and before it is watched is found in the next round: rounds end where there is
+/// nothing new.
+pub fn watch_families(session: &mut dyn Session, pids: &[i32]) -> Result<usize, String> {
+    let asked: BTreeSet<i32> = pids.iter().copied().collect();
+    let mut watched: BTreeSet<i32> = BTreeSet::new();
+    let host = Host::default();
+    loop {
+        let family = match load::processes(&host) {
+            Reading::Known(processes) => load::family(&processes, &asked),
+            Reading::Unknown(why) => return Err(format!("cannot look for processes: {why}")),
+        };
+        let new: Vec<i32> = asked.union(&family).copied().collect();
+        let new: Vec<i32> = new.into_iter().filter(|pid| watched.insert(*pid)).collect();
+        if new.is_empty() {
+            return Ok(watched.len());
+        }
+        for pid in new {
+            session.watch(pid)?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+
+    use super::super::Counted;
+    use super::*;
+
+    #[derive(Default)]
+    struct Watching(Vec<i32>);
+
+    impl Session for Watching {
+        fn watch(&mut self, pid: i32) -> Result<(), String> {
+            self.0.push(pid);
+            Ok(())
+        }
+
+        fn watch_children(&mut self) -> Result<(), String> {
+            Err("not asked for".to_string())
+        }
+
+        fn begin(&mut self) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn look(&mut self) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn end(&mut self) -> Result<Counted, String> {
+            Ok(Counted::default())
+        }
+    }
+
+    #[test]
+    fn children_and_their_children_are_watched_each_once() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sh -c 'echo $$; read x; :'; :"]);
+        let mut parent =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a shell");
+        let mut said = String::new();
+        let mut byte = [0];
+        let mut out = parent.stdout.take().expect("its output");
+        while !said.ends_with('\n') && out.read(&mut byte).expect("it says something") > 0 {
+            said.push(char::from(byte[0]));
+        }
+        let child: i32 = said.trim().parse().expect("a number");
+        let pid = parent.id() as i32;
+        let mut session = Watching::default();
+        let watched = watch_families(&mut session, &[pid]);
+        drop(parent.stdin.take());
+        parent.wait().expect("it ends");
+        assert_eq!(watched, Ok(2));
+        session.0.sort_unstable();
+        let mut expected = [pid, child];
+        expected.sort_unstable();
+        assert_eq!(session.0, expected);
+    }
+}
