@@ -13,7 +13,7 @@ use crate::probe::sched::{self, Ask, Counted, Domains, Level, Opened, Session};
 use crate::report::score::{self, By, Layout};
 use crate::report::{Options, clean};
 use crate::sys::child::{self, Foreground};
-use crate::sys::{Host, clock, process, signal};
+use crate::sys::{Host, clock, load, process, signal};
 
 use super::tracing::{TraceArgs, TraceFile};
 use super::{Failure, score_cost, terminal};
@@ -121,8 +121,12 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
         Watched::Command(words) => Ended::Command(command(words, period_ns, &mut telemetry)?),
         Watched::Processes(pids) => {
             telemetry.with(|session| sched::watch_families(session, pids));
-            let any = || pids.iter().any(|pid| process::exists(*pid));
+            let any = || pids.iter().any(|pid| is_alive(*pid));
             watch(period_ns, &mut telemetry, any)?;
+            if !any() {
+                let text = "no process of --pid was left: counting ended with the last";
+                telemetry.counted.lost.push(text.to_string());
+            }
             Ended::Watched
         }
         Watched::System => {
@@ -194,6 +198,10 @@ impl Telemetry {
         self.domains = self.domains_before.take().map(|before| before.end());
         if let Some(counted) = self.with(|session| session.end()) {
             self.counted = counted;
+        }
+        // One that has ended may still have been on its way out of its CPU.
+        for task in self.counted.tasks.iter_mut().filter(|task| task.watched && task.tid > 0) {
+            task.ended |= !is_alive(task.pid);
         }
     }
 
@@ -286,6 +294,11 @@ fn command(
         std::thread::sleep(LOOK);
         telemetry.with(|session| session.look());
     }
+}
+
+/// Neither gone nor waiting to be collected.
+fn is_alive(pid: i32) -> bool {
+    load::process(&Host::default(), pid).is_some_and(|process| !process.has_ended)
 }
 
 /// Counts as long as `goes_on`, at most for the time, or until a signal comes.

@@ -34,6 +34,8 @@ pub fn rows<'a>(tasks: impl Iterator<Item = &'a TaskScore>, by: By) -> Vec<Row> 
     for task in tasks {
         let (label, number) = match by {
             By::Name => (folded(&task.name), 0),
+            // No task, but what is counted for many.
+            By::Process | By::Task if task.tid == 0 => (task.name.clone(), 0),
             By::Process => (format!("{} ({})", task.process, task.pid), task.pid),
             By::Cgroup => (task.cgroup.clone().unwrap_or_else(|| "(unknown)".to_string()), 0),
             By::Task => (format!("{} ({})", task.name, task.tid), task.tid),

@@ -34,6 +34,9 @@ pub fn page(score: &Score, layout: &Layout, options: &Options) -> String {
     if !is_all {
         others(&beside, &mut page);
     }
+    if let Watched::Command(_) = score.watched {
+        left_behind(score, &mut page);
+    }
     cpus(score, &mut page);
     domains(score, &mut page);
     for (kind, title) in
@@ -107,6 +110,22 @@ fn table(columns: &[Column], rows: &[Row], page: &mut Page) {
     }
     page.gap();
     laid_out(&lines, 1, page);
+}
+
+/// Processes of the command that were alive when it ended, or when `--for` was over.
+fn left_behind(score: &Score, page: &mut Page) {
+    let alive = score.tasks.iter().filter(|task| task.watched && !task.ended && task.tid > 0);
+    let alive: BTreeMap<i32, &str> = alive.map(|task| (task.pid, task.process.as_str())).collect();
+    if alive.is_empty() {
+        return;
+    }
+    let told = alive.iter().take(PLACES).map(|(pid, name)| format!("{} ({pid})", clean(name)));
+    let mut told = told.collect::<Vec<_>>().join(", ");
+    if alive.len() > PLACES {
+        told.push_str(&format!(" and {} more", alive.len() - PLACES));
+    }
+    let text = format!("{told}: alive when counting ended, counted until then");
+    page.wrapped(Tone::Warning, "left      ", &text);
 }
 
 /// CPUs that are told of each row.
