@@ -13,6 +13,8 @@ mod pools;
 mod schbench;
 mod schbench_load;
 mod schedbench;
+mod score_counts;
+mod score_inputs;
 mod score_sources;
 mod support;
 mod trace;

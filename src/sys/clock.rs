@@ -38,15 +38,27 @@ pub fn process_cpu_ns(pid: i32) -> Option<u64> {
 /// been collected by their parents; to a microsecond.
 pub fn family_cpu_ns() -> u64 {
     let of = |who: libc::c_int| {
-        // SAFETY: rusage is plain numbers, for which zero is valid.
-        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: the pointer is valid; on failure the numbers stay zero.
-        unsafe { libc::getrusage(who, &mut usage) };
+        let usage = usage(who);
         let ns =
             |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
         ns(usage.ru_utime) + ns(usage.ru_stime)
     };
     of(libc::RUSAGE_SELF) + of(libc::RUSAGE_CHILDREN)
+}
+
+/// Voluntary and involuntary switches of all descendants that have ended and been collected. Of
+/// each thread all but the switch in which it ended.
+pub fn ended_children_switches() -> (u64, u64) {
+    let usage = usage(libc::RUSAGE_CHILDREN);
+    (usage.ru_nvcsw as u64, usage.ru_nivcsw as u64)
+}
+
+fn usage(who: libc::c_int) -> libc::rusage {
+    // SAFETY: rusage is plain numbers, for which zero is valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is valid; on failure the numbers stay zero.
+    unsafe { libc::getrusage(who, &mut usage) };
+    usage
 }
 
 /// Sleeps until the monotonic clock shows `deadline_ns`; signals do not cut it short.

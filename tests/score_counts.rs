@@ -1,0 +1,84 @@
+//! Switch counts of `schedlab score` beside the kernel's own of a program with threads.
+//!
+//! The programs are this one again: what it is to be is in its environment.
+
+use std::process::Command;
+use std::sync::mpsc::channel;
+
+use serde_json::Value;
+
+use schedlab::sys::clock;
+
+use crate::cli::{schedlab, stdout};
+use crate::support::skip;
+
+const ROLE: &str = "SCHEDLAB_TEST_ROLE";
+const THIS: &str = "score_counts::switches_of_all_threads_are_those_that_rusage_tells";
+const PAIRS: usize = 4;
+
+/// The test binary, in a role.
+fn myself(role: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([THIS, "--exact", "--nocapture", "--test-threads=1"]).env(ROLE, role);
+    command
+}
+
+/// Threads that wait for each other and end at different times.
+fn play() {
+    let pairs = (0..PAIRS).flat_map(|pair| {
+        let ((ping, pinged), (pong, ponged)) = (channel(), channel());
+        let times = 100 * (pair + 1);
+        let first = move || {
+            for _ in 0..times {
+                ping.send(0u8).unwrap();
+                ponged.recv().unwrap();
+            }
+        };
+        let second = move || (0..times).for_each(|_| pong.send(pinged.recv().unwrap()).unwrap());
+        [std::thread::spawn(first), std::thread::spawn(second)]
+    });
+    let threads: Vec<_> = pairs.collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+/// Starts the players, collects them and prints what the kernel counted of them.
+fn collect() {
+    let mut players = myself("play").spawn().unwrap();
+    assert!(players.wait().unwrap().success());
+    let (voluntary, involuntary) = clock::ended_children_switches();
+    println!("\nrusage {} {voluntary} {involuntary}", players.id());
+}
+
+#[test]
+fn switches_of_all_threads_are_those_that_rusage_tells() {
+    match std::env::var(ROLE).as_deref() {
+        Ok("play") => return play(),
+        Ok(_) => return collect(),
+        Err(_) => {}
+    }
+    let home = tempfile::tempdir().unwrap();
+    let words = ["score", "--format", "json", "--output", "score.json", "--"];
+    let mut score = schedlab(home.path(), &words);
+    let output = score.arg(myself("").get_program()).args(myself("").get_args());
+    let output = output.env(ROLE, "collect").output().unwrap();
+    let text = std::fs::read_to_string(home.path().join("score.json")).unwrap();
+    let score: Value = serde_json::from_str(&text).unwrap();
+    if score["source"] != "bpf" {
+        return skip(THIS, "privilege to load BPF programs");
+    }
+    let told = stdout(&output);
+    let rusage = told.lines().find_map(|line| line.strip_prefix("rusage ")).expect(&told);
+    let rusage: Vec<u64> = rusage.split(' ').map(|word| word.parse().unwrap()).collect();
+    let [pid, voluntary, involuntary] = rusage[..] else { panic!("{told}") };
+    let tasks = score["tasks"].as_array().unwrap().iter();
+    let tasks: Vec<&Value> = tasks.filter(|task| task["pid"] == pid).collect();
+    assert!(tasks.len() > 2 * PAIRS, "{tasks:?}");
+    assert!(tasks.iter().all(|task| task["watched"] == true && task["ended"] == true));
+    let sum = |key: &str| tasks.iter().map(|task| task[key].as_u64().unwrap()).sum::<u64>();
+    // The kernel adds a thread's counts before the switch in which it ends.
+    let more = sum("voluntary") + sum("involuntary") - voluntary - involuntary;
+    assert!(more <= tasks.len() as u64, "{more} more of {}", tasks.len());
+    assert!(sum("voluntary") - voluntary <= tasks.len() as u64, "{voluntary}");
+    assert!(sum("involuntary") - involuntary <= tasks.len() as u64, "{involuntary}");
+    assert!(voluntary > 100 * PAIRS as u64, "{voluntary}");
+}
