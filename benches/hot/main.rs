@@ -12,6 +12,7 @@ mod sample;
 mod samples;
 mod schbench;
 mod schedbench;
+mod score;
 mod verdicts;
 
 /// One line of the table.
@@ -57,6 +58,10 @@ const ROWS: &[Row] = &[
     burnwait::OVERCOMMITTED_SAMPLE,
     schedbench::TIME,
     schedbench::MEMORY,
+    score::RATE,
+    score::LOST,
+    score::MEMORY,
+    score::MEMORY_AND_FILES,
     samples::TIME,
     samples::MEMORY,
     samples::VERDICTS,
