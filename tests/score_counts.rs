@@ -81,4 +81,12 @@ fn switches_of_all_threads_are_those_that_rusage_tells() {
     assert!(sum("voluntary") - voluntary <= tasks.len() as u64, "{voluntary}");
     assert!(sum("involuntary") - involuntary <= tasks.len() as u64, "{involuntary}");
     assert!(voluntary > 100 * PAIRS as u64, "{voluntary}");
+    // The command itself too, which is read when it has ended and is not collected yet.
+    let all = score["tasks"].as_array().unwrap().iter().filter(|task| task["watched"] == true);
+    let mut numbers: Vec<String> =
+        all.map(|task| format!("{}/{}", task["pid"], task["tid"])).collect();
+    numbers.sort();
+    let count = numbers.len();
+    numbers.dedup();
+    assert_eq!(numbers.len(), count, "a task has two rows: {numbers:?}");
 }

@@ -671,7 +671,8 @@ int walk(struct bpf_iter__task *context)
 		return 0;
 	if (control.walk_to == WALK_READ) {
 		task = task_storage(&tasks, of, 0, 0);
-		if (!task)
+		/* An ended one that is still there has been handed over. */
+		if (!task || task->flags & DEAD)
 			return 0;
 		account_left(task, of, 1, !of->on_cpu);
 		complete(task, of);
