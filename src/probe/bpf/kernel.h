@@ -117,6 +117,7 @@ static u32 (*const this_cpu)(void) = (void *)8;
 static long (*const read_kernel_str)(void *to, u32 size, const void *from) = (void *)115;
 static long (*const seq_write)(struct seq_file *seq, const void *data, u32 size) = (void *)127;
 static long (*const ringbuf_output)(void *ring, const void *data, u64 size, u64 flags) = (void *)130;
+static u64 (*const monotonic_ns)(void) = (void *)5;
 static u64 (*const boot_ns)(void) = (void *)125;
 static u64 (*const ringbuf_query)(void *ring, u64 what) = (void *)134;
 static void *(*const task_storage)(void *map, struct task_struct *task, void *value,

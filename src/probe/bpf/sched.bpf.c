@@ -4,7 +4,7 @@
  *
  * What it costs is added to every context switch and wakeup, so:
  *
- * - No clock is read. The run queue's own clock has just been updated when a switch is traced, and
+ * - No clock is read but where a CPU begins or ends to idle. The run queue's own clock has just been updated when a switch is traced, and
  *   the kernel keeps each task's run time, run-queue delay and switch counts by itself
  *   (`se.sum_exec_runtime`, `sched_info`, `nvcsw`, `nivcsw`). The programs read those and
  *   sort the differences into histograms; sums equal the kernel's own.
@@ -239,18 +239,17 @@ INLINE void see(struct task *task, struct task_struct *of)
 	task->involuntary_seen = of->nivcsw;
 }
 
-INLINE struct task *make_task(struct task_struct *of)
+INLINE struct task *make_task(struct task_struct *of, bool told)
 {
 	struct task *task;
 	struct name name;
 
-	if (counters.tasks_now >= settings.max_tasks) {
-		__sync_fetch_and_add(&counters.tasks_lost, 1);
-		return 0;
-	}
-	task = task_storage(&tasks, of, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	task = 0;
+	if (counters.tasks_now < settings.max_tasks)
+		task = task_storage(&tasks, of, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!task) {
-		__sync_fetch_and_add(&counters.tasks_lost, 1);
+		if (told)
+			__sync_fetch_and_add(&counters.tasks_lost, 1);
 		return 0;
 	}
 	__sync_fetch_and_add(&counters.tasks_now, 1);
@@ -412,6 +411,16 @@ INLINE bool is_of_interest(const struct task *task, const struct cpu *cpu)
 	return !control.only_watched || (task->flags & WATCHED) || cpu->watched;
 }
 
+/* What of a CPU's idling has been counted over. */
+INLINE void count_idle(struct cpu *cpu)
+{
+	u64 now = monotonic_ns();
+	u64 since = cpu->idle_since > control.began_ns ? cpu->idle_since : control.began_ns;
+
+	if (now > since)
+		cpu->idle_ns += now - since;
+}
+
 /* Arguments: preempt, prev, next, prev_state. */
 SEC("tp_btf/sched_switch")
 int on_switch(u64 *arguments)
@@ -432,8 +441,8 @@ int on_switch(u64 *arguments)
 	if (control.counting)
 		cpu->switches++;
 	if (!prev_pid && cpu->idle_since) {
-		if (control.counting && now > cpu->idle_since)
-			cpu->idle_ns += now - cpu->idle_since;
+		if (control.counting)
+			count_idle(cpu);
 		cpu->idle_since = 0;
 	}
 	if (cpu->other_since)
@@ -443,7 +452,7 @@ int on_switch(u64 *arguments)
 	} else {
 		cpu->name = IDLE_NAME;
 		cpu->watched = 0;
-		cpu->idle_since = now;
+		cpu->idle_since = monotonic_ns();
 		if (control.counting)
 			cpu->idle_entries++;
 	}
@@ -595,7 +604,7 @@ int on_fork(u64 *arguments)
 {
 	struct task_struct *parent = (void *)arguments[0];
 	struct task_struct *child = (void *)arguments[1];
-	struct task *made = make_task(child);
+	struct task *made = make_task(child, 1);
 	struct task *from = task_storage(&tasks, parent, 0, 0);
 
 	if (!made)
@@ -681,10 +690,10 @@ int walk(struct bpf_iter__task *context)
 	}
 	task = task_storage(&tasks, of, 0, 0);
 	if (!task)
-		task = make_task(of);
+		task = make_task(of, control.walk_to == WALK_FIRST);
 	if (!task)
 		return 0;
-	if (control.walk_to == WALK_BEGIN)
+	if (control.walk_to != WALK_WATCH)
 		see(task, of);
 	else if (of->tgid == control.watch_pid)
 		task->flags |= WATCHED;

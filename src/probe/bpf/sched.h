@@ -96,7 +96,7 @@ struct cpu {
 	u64 switches;
 	u64 idle_entries;
 	u64 idle_ns;
-	/* Of the run queue's clock; 0 while it does not idle. */
+	/* Of the monotonic clock; 0 while it does not idle. */
 	u64 idle_since;
 	/* Of tasks that there is no room for: switches to them, and what they did since. */
 	u64 untracked;
@@ -137,6 +137,9 @@ struct control {
 	s32 watch_children_of;
 	/* Of pairs of which neither side is watched the names are not told apart. */
 	u32 only_watched;
+	u32 unused;
+	/* When counting began, by the monotonic clock. */
+	u64 began_ns;
 };
 
 /* The first line, then one or more for each CPU. */
@@ -178,7 +181,7 @@ struct stay {
 enum { STAY_WAIT = 1 << 30, STAY_SLICE = 1 << 29 };
 
 /* What the iterator does with each task. */
-enum { WALK_BEGIN, WALK_WATCH, WALK_READ };
+enum { WALK_FIRST, WALK_BEGIN, WALK_WATCH, WALK_READ };
 
 enum { TRACE_SWITCH = 1, TRACE_WAKING, TRACE_MIGRATE };
 

@@ -40,7 +40,12 @@ impl Fold {
     pub fn task(&mut self, task: &Task) {
         let happened = task.waits + task.wakeups + task.voluntary + task.involuntary + task.run_ns;
         // One that ends while all are read comes twice, with the same counts.
-        if happened == 0 || self.by_number.contains_key(&task.number) {
+        if self.by_number.contains_key(&task.number) {
+            return;
+        }
+        // One that is watched and lives is told also where it has not run yet.
+        let is_left = task.flags & (layout::WATCHED | layout::DEAD) == layout::WATCHED;
+        if happened == 0 && !is_left {
             return;
         }
         for by in &task.woken_by {
@@ -125,7 +130,7 @@ impl Fold {
         let cpus: Vec<(u32, &Cpu)> =
             now.online.iter().filter_map(|cpu| Some((*cpu, cpus.get(*cpu as usize)?))).collect();
         Counted {
-            wall_ns: now.wall_ns,
+            wall_ns: now.ended_ns - now.began_ns,
             tasks,
             trace: None,
             lost: lost(counters, &cpus),
@@ -258,10 +263,24 @@ fn other(counters: &Counters, cpus: &[Cpu]) -> Option<TaskScore> {
     })
 }
 
+/// `None` where nothing is known of a CPU: it never switched, and nobody looked at it.
+fn busy_ns(cpu: &Cpu, now: &Now) -> Option<u64> {
+    let wall_ns = now.ended_ns - now.began_ns;
+    if cpu.switches == 0 && cpu.idle_since == 0 {
+        let is_idle = cpu.lengths.iter().skip(1).all(|count| *count == 0);
+        return now.sampled.then_some(if is_idle { 0 } else { wall_ns });
+    }
+    let idles_still_ns = match cpu.idle_since {
+        0 => 0,
+        since_ns => now.ended_ns.saturating_sub(since_ns.max(now.began_ns)),
+    };
+    Some(wall_ns.saturating_sub(cpu.idle_ns + idles_still_ns))
+}
+
 fn cpu_score(number: u32, cpu: &Cpu, now: &Now) -> CpuScore {
     CpuScore {
         cpu: number,
-        busy_ns: Some(now.wall_ns.saturating_sub(cpu.idle_ns)),
+        busy_ns: busy_ns(cpu, now),
         switches: Some(cpu.switches),
         idle_entries: Some(cpu.idle_entries),
         lengths: now.sampled.then(|| {
@@ -289,4 +308,31 @@ fn lost(counters: &Counters, cpus: &[(u32, &Cpu)]) -> Vec<String> {
     ];
     let told = cases.into_iter().filter(|(count, _)| *count > 0);
     told.map(|(count, what)| format!("{count} {what}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytemuck::Zeroable;
+
+    #[test]
+    fn a_cpu_is_busy_when_it_does_not_idle_also_at_the_ends() {
+        let now = |sampled| Now { online: vec![0], began_ns: 1_000, ended_ns: 2_000, sampled };
+        let cpu =
+            |switches, idle_ns, idle_since| Cpu { switches, idle_ns, idle_since, ..Cpu::zeroed() };
+        let cases = [
+            (cpu(0, 0, 500), Some(0), "idle from before the beginning on"),
+            (cpu(2, 300, 1_600), Some(300), "idle since 1,600, and 300 before"),
+            (cpu(2, 300, 0), Some(700), "busy at the end"),
+            (cpu(0, 0, 0), None, "never seen"),
+        ];
+        for (cpu, busy, why) in cases {
+            assert_eq!(busy_ns(&cpu, &now(false)), busy, "{why}");
+        }
+        let mut sampled = cpu(0, 0, 0);
+        sampled.lengths[0] = 9;
+        assert_eq!(busy_ns(&sampled, &now(true)), Some(0));
+        sampled.lengths[1] = 1;
+        assert_eq!(busy_ns(&sampled, &now(true)), Some(1_000));
+    }
 }

@@ -26,9 +26,10 @@ pub const WATCHED: u32 = 1;
 pub const KERNEL_THREAD: u32 = 2;
 pub const DEAD: u32 = 4;
 
-pub const WALK_BEGIN: u32 = 0;
-pub const WALK_WATCH: u32 = 1;
-pub const WALK_READ: u32 = 2;
+pub const WALK_FIRST: u32 = 0;
+pub const WALK_BEGIN: u32 = 1;
+pub const WALK_WATCH: u32 = 2;
+pub const WALK_READ: u32 = 3;
 
 pub const PAIR_WOKEN: u32 = 0;
 pub const PAIR_PREEMPTED: u32 = 1;
@@ -125,6 +126,8 @@ pub struct Control {
     pub watch_pid: i32,
     pub watch_children_of: i32,
     pub only_watched: u32,
+    pub unused: u32,
+    pub began_ns: u64,
 }
 
 /// What stands before the CPUs in `struct counters`.

@@ -67,7 +67,7 @@ pub fn open(ask: &Ask) -> Result<Box<dyn Session>, String> {
         fold,
         full: ask.level == Level::Full,
     };
-    session.walk(layout::WALK_BEGIN)?;
+    session.walk(layout::WALK_FIRST)?;
     session.attach_all()?;
     Ok(Box::new(session))
 }
@@ -103,9 +103,10 @@ impl Session for Bpf {
 
     fn begin(&mut self) -> Result<(), String> {
         self.walk(layout::WALK_BEGIN)?;
+        self.began_ns = clock::monotonic_ns();
+        self.control.began_ns = self.began_ns;
         self.control.counting = 1;
         self.put_control()?;
-        self.began_ns = clock::monotonic_ns();
         self.began_boot_ns = clock::boot_ns();
         Ok(())
     }
@@ -116,11 +117,12 @@ impl Session for Bpf {
     }
 
     fn end(&mut self) -> Result<Counted, String> {
-        let wall_ns = clock::monotonic_ns() - self.began_ns;
+        // Each task counts until it is read: what came after its last switch is then read, too.
+        self.walk(layout::WALK_READ)?;
+        let ended_ns = clock::monotonic_ns();
         let ended_boot_ns = clock::boot_ns();
         self.control.counting = 0;
         self.put_control()?;
-        self.walk(layout::WALK_READ)?;
         self.look()?;
         let mut fold = self.fold.borrow_mut();
         fold.take_stays(&map(&self.object, "stays")?, true)?;
@@ -133,7 +135,8 @@ impl Session for Bpf {
         let (first, cpus) = counters.split_at(size_of::<Counters>());
         let cpus: Vec<Cpu> =
             cpus.chunks_exact(size_of::<Cpu>()).map(bytemuck::pod_read_unaligned).collect();
-        let now = Now { online: online(), wall_ns, sampled: self.sampled };
+        let now =
+            Now { online: online(), began_ns: self.began_ns, ended_ns, sampled: self.sampled };
         let mut counted = fold.finish(&bytemuck::pod_read_unaligned(first), &cpus, &now, self.full);
         if self.trace_ns > 0 {
             let added = self.add_trace(&mut counted, fold.names(), &cpus, ended_boot_ns);
@@ -146,7 +149,9 @@ impl Session for Bpf {
 /// What the machine is like when counting ends.
 struct Now {
     online: Vec<u32>,
-    wall_ns: u64,
+    /// Of the monotonic clock, as the CPUs' idling is.
+    began_ns: u64,
+    ended_ns: u64,
     /// Run-queue lengths were sampled.
     sampled: bool,
 }

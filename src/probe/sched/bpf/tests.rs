@@ -94,7 +94,17 @@ fn layouts_are_those_of_the_programs() {
 #[test]
 fn layouts_beside_those_of_tasks_and_cpus_are_those_of_the_programs() {
     same_layout!("settings", Settings, full, trace_slots, max_tasks, max_names, llc_of, node_of);
-    same_layout!("control", Control, counting, walk_to, watch_pid, watch_children_of, only_watched);
+    same_layout!(
+        "control",
+        Control,
+        counting,
+        walk_to,
+        watch_pid,
+        watch_children_of,
+        only_watched,
+        unused,
+        began_ns
+    );
     same_layout!("pair", layout::Pair, name, by, kind);
     same_layout!("pair_sum", layout::PairSum, count, ns);
     same_layout!("stay", layout::Stay, number, cpu);
