@@ -42,8 +42,8 @@ pub struct ScoreArgs {
     #[arg(long, value_enum, default_value = "name")]
     by: ByArg,
     /// Rows and pairs to show
-    #[arg(long, value_name = "N", default_value_t = 15)]
-    top: usize,
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = at_least_one)]
+    top: u32,
     /// text, or json: everything, for programs
     #[arg(long, value_enum, default_value = "text")]
     format: FormatArg,
@@ -52,7 +52,7 @@ pub struct ScoreArgs {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Tasks that can be told apart at one time
-    #[arg(long, value_name = "N", default_value_t = Ask::default().max_tasks)]
+    #[arg(long, value_name = "N", default_value_t = Ask::default().max_tasks, value_parser = at_least_one)]
     max_tasks: u32,
     /// Measure what the telemetry costs here, with a ping-pong, and do nothing else
     #[arg(long, conflicts_with_all = ["system", "pid", "command"])]
@@ -78,6 +78,11 @@ enum FormatArg {
     Json,
 }
 
+fn at_least_one(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "a whole number from 1 on".to_string())
+}
+
 fn known_source(name: &str) -> Result<String, String> {
     let names: Vec<&str> = sched::SOURCES.iter().map(|source| source.name).collect();
     match names.contains(&name) {
@@ -92,6 +97,10 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
         return score_cost::print(args.source.as_deref());
     }
     let period_ns = period_ns(args)?;
+    if args.output.is_some() && args.output == args.tracing.trace {
+        let text = "--output and --trace name one file\nhint: give the trace a name of its own";
+        return Err(Failure::Usage(text.to_string()));
+    }
     let watched = match () {
         () if args.system => Watched::System,
         () if !args.pid.is_empty() => Watched::Processes(args.pid.clone()),
@@ -143,9 +152,13 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
 
 fn period_ns(args: &ScoreArgs) -> Result<Option<u64>, Failure> {
     let Some(text) = &args.period else { return Ok(None) };
-    duration_ns(text).map(Some).map_err(|misfit| {
-        Failure::Usage(format!("--for: {}\nhint: {}", misfit.message, misfit.hint))
-    })
+    match duration_ns(text) {
+        Ok(0) => Err(Failure::Usage("--for: no time at all\nhint: --for 10s".to_string())),
+        Ok(period_ns) => Ok(Some(period_ns)),
+        Err(misfit) => {
+            Err(Failure::Usage(format!("--for: {}\nhint: {}", misfit.message, misfit.hint)))
+        }
+    }
 }
 
 fn open_output(path: &PathBuf) -> Result<File, Failure> {
@@ -344,7 +357,7 @@ fn write(args: &ScoreArgs, score: &Score, output: Option<&mut File>) -> Result<(
             ByArg::Task => By::Task,
         };
         let options = Options { width: terminal::width(), color, verbose: 0 };
-        score::text(score, &Layout { by, top: args.top }, &options, &mut out)?;
+        score::text(score, &Layout { by, top: args.top as usize }, &options, &mut out)?;
     }
     out.flush()?;
     drop(out);

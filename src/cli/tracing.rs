@@ -16,7 +16,7 @@ pub struct TraceArgs {
     /// Writes the last seconds, event by event, as a trace for the Perfetto UI
     /// (https://ui.perfetto.dev)
     #[arg(long, value_name = "FILE")]
-    trace: Option<PathBuf>,
+    pub trace: Option<PathBuf>,
     /// How far back the trace goes
     #[arg(long, value_name = "TIME", default_value = "10s", requires = "trace")]
     trace_for: String,

@@ -37,8 +37,8 @@ pub use sample::{
     Unmeasured, UntakenKnob,
 };
 pub use score::{
-    Balance, Bucket, CpuScore, Distances, DomainScore, Migrations, PairKind, PairScore, ProbeCost,
-    Score, TaskScore, Times, Watched,
+    Balance, Bucket, CpuScore, Distances, DomainScore, IDLE, INTERRUPT, Migrations, OTHER,
+    PairKind, PairScore, ProbeCost, Score, TaskScore, Times, Watched, task_name,
 };
 pub use trace::{
     Clocks, Kernel, Left, Running, Trace, TraceEvent, TraceTask, TraceWhat, TracedTask, Waker,

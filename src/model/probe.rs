@@ -40,7 +40,8 @@ const WAIT_P99: ProbeMetric = of("queue_wait_p99", Unit::Ns, "their 99th percent
 const WAIT_MEAN: ProbeMetric = of("queue_wait_mean", Unit::Ns, "their mean");
 const WAIT_MAX: ProbeMetric = of("queue_wait_max", Unit::Ns, "the longest");
 
-const NEEDS: &str = "nothing; with root and BTF all of it, else what /proc tells";
+const NEEDS: &str =
+    "nothing; all of it with root and BTF; with perf's tracepoints most, else what /proc tells";
 
 /// Every probe, that of most plans first.
 pub const PROBES: &[Probe] = &[

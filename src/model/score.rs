@@ -186,6 +186,22 @@ impl PairScore {
     pub const UNWATCHED: &str = "(unwatched)";
 }
 
+/// What sources call those that are no task, or not told apart.
+pub const OTHER: &str = "(other)";
+pub const INTERRUPT: &str = "(interrupt)";
+pub const IDLE: &str = "(idle)";
+
+/// A task's name as the kernel has it, up to the first zero. One that calls itself what only a
+/// source calls something has a backslash before it.
+pub fn task_name(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    let name = String::from_utf8_lossy(&bytes[..end]).into_owned();
+    match [OTHER, INTERRUPT, IDLE, PairScore::UNWATCHED].contains(&name.as_str()) {
+        true => format!("\\{name}"),
+        false => name,
+    }
+}
+
 impl Times {
     /// The value that a share `q` of the samples does not exceed, within its bucket by rank. `None` without
     /// samples or histogram.
@@ -240,6 +256,20 @@ impl Migrations {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_task_cannot_take_the_name_of_what_is_none() {
+        let cases: &[(&[u8], &str)] = &[
+            (b"sh\0\0", "sh"),
+            (b"(idle)\0", "\\(idle)"),
+            (b"(unwatched)", "\\(unwatched)"),
+            (b"(sd-pam)", "(sd-pam)"),
+            (b"\xff\0x", "\u{fffd}"),
+        ];
+        for (bytes, name) in cases {
+            assert_eq!(task_name(bytes), *name);
+        }
+    }
 
     fn times(buckets: &[(u64, u64, u64)], max_ns: u64) -> Times {
         let buckets: Vec<Bucket> = buckets

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use libbpf_rs::{Map, MapCore, MapFlags};
 
 use crate::model::{
-    Bucket, CpuScore, Distances, Migrations, PairKind, PairScore, TaskScore, Times,
+    Bucket, CpuScore, Distances, IDLE, INTERRUPT, Migrations, OTHER, PairKind, PairScore,
+    TaskScore, Times, task_name,
 };
 use crate::sys::{Host, cgroup};
 
@@ -15,7 +16,6 @@ use super::layout::{self, Counters, Cpu, Pair, PairSum, Stay, Task};
 use crate::probe::sched::{Counted, buckets};
 
 /// Tasks that had no room, and names that had none.
-const OTHER: &str = "(other)";
 /// Ended tasks whose stays on CPUs are left in the kernel's map at most.
 const MOST_ENDED: usize = 500;
 /// Entries of a map that one call reads.
@@ -105,7 +105,7 @@ impl Fold {
 
     pub fn take_names(&mut self, map: &Map) -> Result<(), String> {
         for (key, value) in entries(map)? {
-            self.names.insert(bytemuck::pod_read_unaligned(&value), text(&key));
+            self.names.insert(bytemuck::pod_read_unaligned(&value), task_name(&key));
         }
         Ok(())
     }
@@ -146,8 +146,8 @@ impl Fold {
 
     fn named_pairs(&self) -> Vec<PairScore> {
         let name = |number: u32| match number {
-            layout::INTERRUPT_NAME => "(interrupt)".to_string(),
-            layout::IDLE_NAME => "(idle)".to_string(),
+            layout::INTERRUPT_NAME => INTERRUPT.to_string(),
+            layout::IDLE_NAME => IDLE.to_string(),
             layout::UNWATCHED_NAME => PairScore::UNWATCHED.to_string(),
             number => self.names.get(&number).map_or(OTHER, String::as_str).to_string(),
         };
@@ -178,17 +178,12 @@ fn entries(map: &Map) -> Result<Vec<Entry>, String> {
 }
 
 /// Up to the first NUL, whatever bytes the name has.
-fn text(bytes: &[u8]) -> String {
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
-}
-
 fn score(task: &Task) -> TaskScore {
     let [within_llc, across_llc, across_node] = task.migrations.map(u64::from);
     let mut score = TaskScore {
         tid: task.pid,
         pid: task.tgid,
-        name: text(&task.comm),
+        name: task_name(&task.comm),
         process: String::new(),
         cgroup: None,
         watched: task.flags & layout::WATCHED != 0,

@@ -255,7 +255,12 @@ fn load(ask: &Ask) -> Result<Object, String> {
     let with_words = |what: &str, error: libbpf_rs::Error| {
         let words = said.last();
         let words = if words.is_empty() { String::new() } else { format!(" ({words})") };
-        format!("{what}: {error}{words}")
+        match error.kind() {
+            libbpf_rs::ErrorKind::PermissionDenied => {
+                format!("needs root (CAP_BPF and CAP_PERFMON): {what}: EPERM")
+            }
+            _ => format!("{what}: {error}{words}"),
+        }
     };
     let btf = Btf::from_vmlinux()
         .map_err(|_| "this kernel has no BTF (/sys/kernel/btf/vmlinux)".to_string())?;

@@ -8,10 +8,12 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::model::{CpuScore, PairKind, PairScore, TaskScore, Topology};
+use crate::model::{
+    CpuScore, IDLE, INTERRUPT, OTHER, PairKind, PairScore, TaskScore, Topology, task_name,
+};
 
 use super::record::{Comm, Event, What};
-use super::task::{State, Task, text};
+use super::task::{State, Task};
 use crate::probe::sched::Counted;
 
 /// Names and pairs of names that are told apart.
@@ -411,7 +413,7 @@ impl Fold {
         tasks.sort_by_key(|task| (task.pid, task.tid));
         let leaders = living.iter().filter(|(tid, task)| task.pid == Some(**tid));
         let mut processes: HashMap<i32, String> =
-            leaders.map(|(tid, task)| (*tid, text(&task.comm))).collect();
+            leaders.map(|(tid, task)| (*tid, task_name(&task.comm))).collect();
         let ended = tasks.iter().filter(|task| task.tid == task.pid);
         processes.extend(ended.map(|task| (task.pid, task.name.clone())).collect::<Vec<_>>());
         for task in &mut tasks {
@@ -517,7 +519,7 @@ impl Names {
             self.lost += 1;
             return OTHER_NAME;
         }
-        self.texts.push(text(comm));
+        self.texts.push(task_name(comm));
         let number = IDLE_NAME + self.texts.len() as u32;
         self.numbers.insert(*comm, number);
         number
@@ -525,9 +527,9 @@ impl Names {
 
     fn text(&self, number: u32) -> String {
         match number {
-            OTHER_NAME => "(other)".to_string(),
-            INTERRUPT_NAME => "(interrupt)".to_string(),
-            IDLE_NAME => "(idle)".to_string(),
+            OTHER_NAME => OTHER.to_string(),
+            INTERRUPT_NAME => INTERRUPT.to_string(),
+            IDLE_NAME => IDLE.to_string(),
             number => self.texts[(number - IDLE_NAME - 1) as usize].clone(),
         }
     }

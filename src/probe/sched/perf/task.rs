@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{Distances, Migrations, TaskScore, Times};
+use crate::model::{Distances, Migrations, TaskScore, Times, task_name};
 use crate::probe::sched::buckets::{
     self, SLICE_BITS, SLICE_BUCKETS, WAIT_BITS, WAIT_BUCKETS, bucket,
 };
@@ -147,7 +147,7 @@ impl Task {
         Some(TaskScore {
             tid,
             pid: self.pid.unwrap_or(tid),
-            name: text(&self.comm),
+            name: task_name(&self.comm),
             process: String::new(),
             cgroup: self.cgroup.as_deref().map(str::to_string),
             watched: self.watched,
@@ -163,10 +163,4 @@ impl Task {
             cpus: Some(counts.cpus.clone()),
         })
     }
-}
-
-/// Up to the first NUL, whatever bytes the name has.
-pub fn text(comm: &Comm) -> String {
-    let end = comm.iter().position(|byte| *byte == 0).unwrap_or(comm.len());
-    String::from_utf8_lossy(&comm[..end]).into_owned()
 }
