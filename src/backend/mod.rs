@@ -6,7 +6,7 @@ mod null;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use crate::model::{Cell, Environment, Outcome, RunSpec, Window};
+use crate::model::{Cell, Ended, Environment, RunSpec, Window};
 
 pub use local::Local;
 pub use null::Null;
@@ -26,13 +26,6 @@ pub trait Backend {
         cancel: &AtomicBool,
         on_window: &mut dyn FnMut(Window),
     ) -> Ended;
-}
-
-#[derive(Debug)]
-pub enum Ended {
-    With(Outcome),
-    /// It was cancelled: no result, to be run again.
-    Interrupted,
 }
 
 /// A backend as `schedlab list backends` tells it.

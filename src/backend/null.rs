@@ -13,13 +13,13 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::exec;
 use crate::model::{
-    Cell, CpuSet, Environment, Outcome, Reading, RunResult, RunSpec, SetResult, Topology, Unit,
-    Window, WorkerResult, WorkerSet, WorkerWindow,
+    Cell, CpuSet, Ended, Environment, Outcome, Reading, RunResult, RunSpec, SetResult, Topology,
+    Unit, Window, WorkerResult, WorkerSet, WorkerWindow,
 };
 use crate::stats::{Histogram, nearest_rank};
 use crate::workload::{self, Pool, Request, Spec};
 
-use super::{Backend, Ended};
+use super::Backend;
 
 /// CPUs that the invented machine has.
 const CPUS: u32 = 2;

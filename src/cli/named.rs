@@ -136,8 +136,8 @@ fn hint(option: &str, pattern: &str, places: impl Iterator<Item = Place>) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::{Backend, Ended, Null};
-    use crate::model::{Outcome, RunSpec, WIRE_VERSION};
+    use crate::backend::{Backend, Null};
+    use crate::model::{Ended, Outcome, RunSpec, WIRE_VERSION};
     use crate::plan;
     use std::sync::atomic::AtomicBool;
 

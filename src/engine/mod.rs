@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use crate::backend::{Backend, Ended};
+use crate::backend::Backend;
 use crate::model::{
-    Cell, Event, Outcome, Plan, PlanEnd, PlanStarted, RunKey, RunSpec, WIRE_VERSION,
+    Cell, Ended, Event, Outcome, Plan, PlanEnd, PlanStarted, RunKey, RunSpec, WIRE_VERSION,
 };
 
 /// A plan in order, with what has been done of it already.

@@ -5,7 +5,9 @@
 //! be asked to end: the runner reads their slots and exits, and the kernel ends them with
 //! it, whatever they wait for. Policies that cannot be left (SCHED_IDLE) end with it too.
 
+mod child;
 mod crew;
+mod here;
 mod live;
 mod measure;
 mod result;
@@ -18,6 +20,7 @@ use crate::model::{FromRunner, RunSpec, WIRE_VERSION};
 use crate::sys::{clock, fork, thread};
 
 use crew::Crew;
+pub use here::{check_here, run_here};
 pub use live::{Live, Look};
 pub use result::set_result;
 use telemetry::Telemetry;

@@ -29,8 +29,8 @@ pub use probe::{
 };
 pub use record::{Record, RecordedRun};
 pub use run::{
-    Disturbance, DisturbanceKind, FromRunner, KnobReading, NamedHistogram, Outcome, RunResult,
-    RunSpec, SetResult, WIRE_VERSION, Window, WorkerResult, WorkerWindow,
+    Disturbance, DisturbanceKind, Ended, FromRunner, KnobReading, NamedHistogram, Outcome,
+    RunResult, RunSpec, SetResult, WIRE_VERSION, Window, WorkerResult, WorkerWindow,
 };
 pub use sample::{
     EnvironmentHead, PlanHead, SampledMetric, SampledPlan, SampledRun, SampledValue, Troubles,

@@ -162,3 +162,11 @@ pub enum Outcome {
         reason: String,
     },
 }
+
+/// How an ordered run ended.
+#[derive(Debug)]
+pub enum Ended {
+    With(Outcome),
+    /// It was cancelled: no result, to be run again.
+    Interrupted,
+}

@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
-use crate::backend::{Backend, Ended};
+use crate::backend::Backend;
 use crate::model::{
-    Cell, CpuSet, MemoryPlacement, Outcome, Placement, RunResult, RunSpec, Value, Variant,
+    Cell, CpuSet, Ended, MemoryPlacement, Outcome, Placement, RunResult, RunSpec, Value, Variant,
     WIRE_VERSION, Window, Work, WorkerKind, WorkerSet,
 };
 use crate::report::clean;

@@ -1,0 +1,171 @@
+//! The child process of one run, as the process that gives it the run sees it.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::model::{Ended, FromRunner, Outcome, RunSpec, Window, show_duration};
+use crate::sys::{fork, thread};
+
+use super::{LIMIT_SIGNAL, RUNNER_ARGUMENT};
+
+/// How often a cancelled plan is noticed while a run goes on.
+const LOOK: Duration = Duration::from_millis(200);
+/// A runner that has said its last word is given this long to exit.
+const EXIT_LIMIT: Duration = Duration::from_secs(10);
+/// What a run leaves is killed, and given this long to be gone: dead processes count against
+/// the limits that the next run starts its workers under.
+const GONE_LIMIT: Duration = Duration::from_secs(5);
+/// How much of a runner's standard error is kept for the reason of a failure.
+const STDERR_BYTES: u64 = 4096;
+
+fn over_limit(spec: &RunSpec) -> String {
+    format!("no result within {}: killed", show_duration(spec.limit_ns))
+}
+
+fn failed(reason: String) -> Ended {
+    Ended::With(Outcome::Failed { reason })
+}
+
+/// The child process of one run.
+pub struct Runner {
+    child: Child,
+    words: Receiver<Result<FromRunner, String>>,
+    stderr: Option<JoinHandle<String>>,
+    /// Nothing is left of it, and its number may be another's.
+    gone: bool,
+}
+
+impl Runner {
+    /// Starts the process, lets `adopt` place it, and gives it the run.
+    pub fn start(
+        spec: &RunSpec,
+        adopt: impl FnOnce(i32) -> io::Result<()>,
+    ) -> Result<Runner, String> {
+        let mut command = Command::new("/proc/self/exe");
+        command.arg0("schedlab").arg(RUNNER_ARGUMENT).arg(std::process::id().to_string());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(0);
+        let mut child =
+            command.spawn().map_err(|error| format!("the runner cannot start: {error}"))?;
+        let (stdin, stdout, stderr) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(mut stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
+            return Err("the runner has no pipes".to_string());
+        };
+        let words = listen(stdout);
+        let stderr = std::thread::spawn(move || keep_end(stderr));
+        let pid = child.id() as i32;
+        let runner = Runner { child, words, stderr: Some(stderr), gone: false };
+        adopt(pid).map_err(|error| format!("the runner's cgroup: {error}"))?;
+        let mut line = serde_json::to_vec(spec).map_err(|error| error.to_string())?;
+        line.push(b'\n');
+        stdin.write_all(&line).map_err(|error| format!("the runner takes no run: {error}"))?;
+        Ok(runner)
+    }
+
+    /// Collects what the runner says until its last word, its death, the limit or a cancel.
+    pub fn attend(
+        &mut self,
+        spec: &RunSpec,
+        cancel: &AtomicBool,
+        on_window: &mut dyn FnMut(Window),
+    ) -> Ended {
+        let deadline = Instant::now() + Duration::from_nanos(spec.limit_ns);
+        loop {
+            if cancel.load(Relaxed) {
+                return Ended::Interrupted;
+            }
+            match self.words.recv_timeout(LOOK) {
+                Ok(Ok(FromRunner::Started { .. })) => {}
+                Ok(Ok(FromRunner::Window(window))) => on_window(window),
+                Ok(Ok(FromRunner::Done(result))) => return Ended::With(Outcome::Done { result }),
+                Ok(Ok(FromRunner::Failed { reason })) => return failed(reason),
+                Ok(Err(garbled)) => return failed(format!("the runner's words: {garbled}")),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return failed(self.death(spec)),
+            }
+            if Instant::now() > deadline {
+                return failed(over_limit(spec));
+            }
+        }
+    }
+
+    /// How a runner that said no last word has ended.
+    fn death(&mut self, spec: &RunSpec) -> String {
+        let status = self.wait_exit();
+        if status.is_some_and(|status| status.signal() == Some(LIMIT_SIGNAL)) {
+            return over_limit(spec);
+        }
+        let status = status.map_or("closed its output".to_string(), |status| status.to_string());
+        let stderr = self.stderr.take().and_then(|reader| reader.join().ok()).unwrap_or_default();
+        match stderr.trim() {
+            "" => format!("the runner died: {status}"),
+            said => format!("the runner died: {status}: {said}"),
+        }
+    }
+
+    fn wait_exit(&mut self) -> Option<ExitStatus> {
+        let deadline = Instant::now() + EXIT_LIMIT;
+        while Instant::now() < deadline {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Some(status);
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        None
+    }
+
+    /// Leaves no process of the run behind.
+    pub fn end(&mut self) {
+        if self.gone {
+            return;
+        }
+        let group = self.child.id() as i32;
+        fork::kill_group(group);
+        // The group is dead or dying; a failure here means that the child is collected already.
+        _ = self.child.wait();
+        // Worker processes may be dying still; what the kernel does not end in time, it ends.
+        fork::await_end_of_group(group, GONE_LIMIT);
+        self.gone = true;
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Parses the runner's lines in a thread of its own, so that waiting for them can time out.
+fn listen(stdout: impl Read + Send + 'static) -> Receiver<Result<FromRunner, String>> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        thread::serve_promptly();
+        for line in BufReader::new(stdout).lines() {
+            let word = line
+                .map_err(|error| error.to_string())
+                .and_then(|line| serde_json::from_str(&line).map_err(|error| error.to_string()));
+            if sender.send(word).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// Reads a stream to its end and keeps the last bytes.
+fn keep_end(mut stream: impl Read) -> String {
+    let mut kept: Vec<u8> = Vec::new();
+    let mut chunk = [0; 1024];
+    while let Ok(count @ 1..) = stream.read(&mut chunk) {
+        kept.extend_from_slice(&chunk[..count]);
+        let excess = kept.len().saturating_sub(STDERR_BYTES as usize);
+        kept.drain(..excess);
+    }
+    String::from_utf8_lossy(&kept).into_owned()
+}

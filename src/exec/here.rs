@@ -1,0 +1,150 @@
+//! One run on the machine that this process runs on: the host's, or a lab guest's.
+//!
+//! Order of a run: apply the variant's cgroup and machine knobs and make the pool (journalled),
+//! start the runner, put it into its cgroups, begin to watch for disturbances, give it the run, collect
+//! its words, kill what is left of its process group and wait until it is gone, end the watch,
+//! undo the knobs.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::AtomicBool;
+
+use crate::model::{
+    Cell, CpuSet, Disturbance, DisturbanceKind, Ended, KnobReading, MemoryPlacement, Outcome,
+    RunSpec, Window,
+};
+use crate::probe::disturbance::{Own, Watch};
+use crate::sys::{self, Host, clock, signal, topology};
+use crate::variant::{self, Journal};
+
+use super::child::Runner;
+
+/// Why the cell cannot run on this machine; changes nothing.
+pub fn check_here(cell: &Cell, host: &Host) -> Result<(), String> {
+    let pool = variant::find_pool(cell, host)?;
+    let in_cpuset = pool.as_ref().is_some_and(|pool| pool.is_cpuset());
+    if let (Some(cpus), false) = (&cell.placement.cpus, in_cpuset) {
+        let allowed = topology::affinity().map_err(|error| error.to_string())?;
+        let missing = cpus.minus(&allowed);
+        if !missing.is_empty() {
+            return Err(format!("CPUs {missing} are offline or not allowed to this process"));
+        }
+    }
+    if cell.placement.memory == MemoryPlacement::Interleave {
+        let cpus = pool.map(|pool| pool.cpus).or_else(|| cell.placement.cpus.clone());
+        let cpus = cpus.or_else(|| topology::affinity().ok()).unwrap_or_default();
+        sys::can_interleave(topology::node_numbers(host, &cpus))?;
+    }
+    variant::check(cell, host).map_err(|missing| {
+        let reasons: Vec<String> = missing.iter().map(|knob| knob.message.clone()).collect();
+        reasons.join("; ")
+    })
+}
+
+/// Executes one run. Windows are given away as they close. `cancel` is looked at often.
+pub fn run_here(
+    spec: &RunSpec,
+    host: &Host,
+    journal: &Journal,
+    cancel: &AtomicBool,
+    on_window: &mut dyn FnMut(Window),
+) -> Ended {
+    let _changes = changes(&spec.cell).then(signal::Changes::begin);
+    let applied = match variant::apply(&spec.cell, host, journal) {
+        Ok(applied) => applied,
+        Err(error) => return failed(error.to_string()),
+    };
+    let mut knobs = applied.readings();
+    let mut spec = spec.clone();
+    if let Some(cpus) = applied.pool_cpus() {
+        // Workers take all of them, whatever affinity schedlab was started with.
+        spec.cell.placement.cpus = Some(cpus.clone());
+    }
+    let (spec, pool) = (&spec, cpus(&spec));
+    let mut lost = CpuSet::default();
+    let mut on_window = |window| {
+        if let Some(online) = topology::online(host).known() {
+            lost = lost.iter().chain(pool.minus(&online).iter()).collect();
+        }
+        on_window(window);
+    };
+    let own = Own { pids: BTreeSet::from([std::process::id() as i32]) };
+    let watch = Watch::begin(host, &pool, own);
+    let (self_before_ns, family_before_ns) = (own_cpu_ns(), clock::family_cpu_ns());
+    let ended = match Runner::start(spec, |pid| applied.adopt(pid)) {
+        Ok(mut runner) => {
+            let ended = runner.attend(spec, cancel, &mut on_window);
+            runner.end();
+            ended
+        }
+        Err(reason) => failed(reason),
+    };
+    let used = Used {
+        overhead_ns: own_cpu_ns() - self_before_ns,
+        family_ns: clock::family_cpu_ns() - family_before_ns,
+    };
+    let ended = match ended {
+        Ended::With(_) if !lost.is_empty() => {
+            failed(format!("CPUs {lost} of the pool went offline in mid-run"))
+        }
+        ended => finish(ended, watch, &mut knobs, &used),
+    };
+    match applied.undo() {
+        Ok(()) => ended,
+        Err(error) => failed(format!("{error}; hint: schedlab restore")),
+    }
+}
+
+/// The CPUs of a run whose pool, if it has one, has been made.
+fn cpus(spec: &RunSpec) -> CpuSet {
+    let placement = &spec.cell.placement.cpus;
+    placement.clone().unwrap_or_else(|| topology::affinity().unwrap_or_default())
+}
+
+/// Whether a run of the cell may change what outlives it.
+fn changes(cell: &Cell) -> bool {
+    !cell.variant.knobs.is_empty() || cell.placement.pool.is_some()
+}
+
+/// CPU time of a run.
+struct Used {
+    /// Of schedlab itself: windows, events, the store.
+    overhead_ns: u64,
+    /// Of schedlab, the runner and all its workers, start to end.
+    family_ns: u64,
+}
+
+/// Adds what was seen from outside the runner to its result, or to why there is none.
+fn finish(ended: Ended, watch: Watch, knobs: &mut Vec<KnobReading>, used: &Used) -> Ended {
+    let disturbances = watch.end(used.family_ns);
+    match ended {
+        Ended::Interrupted => Ended::Interrupted,
+        Ended::With(Outcome::Done { mut result }) => {
+            let is_loss = |found: &&Disturbance| {
+                found.kind == DisturbanceKind::CpuHotplug && found.share.is_some()
+            };
+            if let Some(loss) = disturbances.iter().find(is_loss) {
+                return failed(loss.detail.clone());
+            }
+            result.disturbances.extend(disturbances);
+            result.knobs.append(knobs);
+            let measurer = result.overhead_cpu_ns;
+            result.overhead_cpu_ns = measurer.map(|measurer_ns| measurer_ns + used.overhead_ns);
+            Ended::With(Outcome::Done { result })
+        }
+        Ended::With(Outcome::Failed { mut reason }) => {
+            for disturbance in disturbances {
+                reason.push_str(&format!("; beside it: {}", disturbance.detail));
+            }
+            failed(reason)
+        }
+        Ended::With(skipped) => Ended::With(skipped),
+    }
+}
+
+fn own_cpu_ns() -> u64 {
+    clock::process_cpu_ns(std::process::id() as i32).unwrap_or(0)
+}
+
+fn failed(reason: String) -> Ended {
+    Ended::With(Outcome::Failed { reason })
+}
