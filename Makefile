@@ -16,14 +16,14 @@ run: ## build, and measure this machine's scheduler with the plan `quick`
 	$(CARGO) run --release --locked -- run $(ARGS)
 
 test: ## run every test
-	@sh scripts/need.sh build test
+	@sh scripts/need.sh build test lab
 	$(CARGO) test --locked --no-fail-fast -- --show-output
 
 bench: ## measure schedlab itself: the cost of a sample, of a worker, of a start
 	@sh scripts/need.sh build
 	$(CARGO) bench --locked --bench '*'
 
-bpf: ## compile the BPF programs anew (clang-19)
+bpf: ## compile the BPF programs and schedulers anew (clang-19)
 	@sh scripts/bpf.sh
 
 dist: ## make one static binary, dist/schedlab
@@ -31,7 +31,7 @@ dist: ## make one static binary, dist/schedlab
 	@bash scripts/dist.sh
 
 install-deps:
-	@sh scripts/need.sh build test dist
+	@sh scripts/need.sh build test lab dist
 
 clean: ## remove what was built
 	$(CARGO) clean

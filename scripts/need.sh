@@ -1,7 +1,7 @@
 #!/bin/sh
 # Sees to it that this machine has what schedlab needs; installs what is missing.
 #
-# Usage: scripts/need.sh PURPOSE...      PURPOSE: build, test, dist, ci
+# Usage: scripts/need.sh PURPOSE...      PURPOSE: build, test, lab, dist, ci
 #
 # Looks first and asks the system's package manager only for what is not there. Asks the
 # user before, unless root or ASSUME_YES=1. A Rust toolchain is never installed from here:
@@ -34,6 +34,12 @@ has_certificates() {
     [ -s /etc/ssl/certs/ca-certificates.crt ] || [ -s /etc/pki/tls/certs/ca-bundle.crt ]
 }
 
+# The lab needs QEMU 8: earlier ones hang when several virtual CPUs boot under virtual time.
+has_qemu() {
+    version=$(qemu-system-x86_64 --version 2>/dev/null | sed -n 's/.*version \([0-9]*\).*/\1/p')
+    [ "${version:-0}" -ge 8 ]
+}
+
 # lack WHAT APT DNF PACMAN: notes something that is missing and who packages it.
 lack() {
     missing="${missing:+$missing, }$1"
@@ -56,6 +62,10 @@ look() {
         test)
             has git || lack 'git (a test reads which files it tracks)' git git git
             ;;
+        lab)
+            has_qemu || lack 'QEMU, version 8 or newer (the lab)' \
+                qemu-system-x86 qemu-system-x86-core qemu-system-x86
+            ;;
         dist)
             links -static || lack 'the static C library' \
                 'gcc libc6-dev' 'gcc glibc-static' 'gcc glibc'
@@ -68,7 +78,7 @@ look() {
             ;;
         *)
             say "error: unknown purpose \`$purpose\`"
-            say 'hint: scripts/need.sh build test dist ci'
+            say 'hint: scripts/need.sh build test lab dist ci'
             exit 2
             ;;
         esac
@@ -120,6 +130,44 @@ consent() {
     esac
 }
 
+# Debian 12 has QEMU 7.2; its backports have a newer one. Sets `backports` to the options that
+# make apt-get take it from there, or to nothing where the release's own will do. Where backports
+# are no source of this machine, they become one for these calls alone: beside the machine's own,
+# in a folder that goes away, from the mirror that the release itself comes from.
+find_backports() {
+    backports=''
+    # shellcheck disable=SC2016 # apt-get expands it
+    targets=$(apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages')
+    mirror=$(printf '%s\n' "$targets" | sed -n 's/^bookworm \([^ ]*\)$/\1/p' | sed -n 1p)
+    [ -n "$mirror" ] || return 0
+    backports='-t bookworm-backports'
+    case $targets in *'bookworm-backports '*) return 0 ;; esac
+    private=$(mktemp -d)
+    # shellcheck disable=SC2064 # as they are now
+    trap "$as_root rm -rf '$private'" EXIT
+    chmod 755 "$private" # apt-get downloads as a user of its own
+    mkdir "$private/parts" "$private/lists"
+    cp /etc/apt/sources.list "$private/parts/own.list" 2>/dev/null || true
+    cp /etc/apt/sources.list.d/* "$private/parts" 2>/dev/null || true
+    key=/usr/share/keyrings/debian-archive-keyring.gpg
+    echo "deb [signed-by=$key] $mirror bookworm-backports main" >"$private/parts/backports.list"
+    backports="$backports -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts=$private/parts"
+    backports="$backports -o Dir::State::lists=$private/lists"
+}
+
+# apt_install OPTIONS PACKAGE...
+apt_install() {
+    options=$1
+    shift
+    # A list that is out of date names packages that are gone. One broken source need not
+    # matter: the installation decides.
+    # shellcheck disable=SC2086 # options without spaces in them
+    $as_root apt-get $options update -q || say 'warning: apt-get update failed; trying to install anyway'
+    # shellcheck disable=SC2086
+    $as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get $options install -q -y --no-install-recommends "$@"
+}
+
 install_packages() {
     say "missing: $missing"
     # shellcheck disable=SC2086 # lists of package names
@@ -135,11 +183,17 @@ install_packages() {
         exit 1
     fi
     consent apt-get install --no-install-recommends "$@"
-    # A list that is out of date names packages that are gone. One broken source need not
-    # matter: the installation decides.
-    $as_root apt-get update -q || say 'warning: apt-get update failed; trying to install anyway'
-    $as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -q -y --no-install-recommends "$@"
+    case " $* " in
+    *' qemu-system-x86 '*) find_backports ;;
+    *) backports='' ;;
+    esac
+    if [ -n "$backports" ]; then
+        # Nothing else is to come from there.
+        # shellcheck disable=SC2046
+        set -- $(printf '%s\n' "$@" | sed '/^qemu-system-x86$/d')
+        apt_install "$backports" qemu-system-x86
+    fi
+    [ $# = 0 ] || apt_install '' "$@"
 }
 
 need_toolchain

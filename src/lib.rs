@@ -6,6 +6,7 @@ pub mod compare;
 pub mod compat;
 pub mod engine;
 pub mod exec;
+pub mod guest;
 pub mod model;
 pub mod plan;
 pub mod probe;

@@ -1,23 +1,8 @@
 //! The binary as a user calls it: exit codes, streams, files.
 
-use std::path::Path;
 use std::process::{Command, Output};
 
-/// The binary with a home of its own: nothing of the user's is read or written.
-pub fn schedlab(home: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
-    command.args(arguments).env_clear().env("HOME", home).env("PATH", "/usr/bin:/bin");
-    command.env("TERM", "dumb").current_dir(home);
-    command
-}
-
-pub fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-pub fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
+use crate::support::{schedlab, stderr, stdout};
 
 fn run(arguments: &[&str]) -> (tempfile::TempDir, Output) {
     let home = tempfile::tempdir().unwrap();

@@ -6,7 +6,7 @@ use std::process::{Output, Stdio};
 
 use serde_json::Value;
 
-use super::cli::{schedlab, stderr, stdout};
+use super::support::{schedlab, stderr, stdout};
 
 /// Two variants that do the same, whose figures the null backend invents at once.
 const PLAN: &str = "schema = 1\ntitle = \"two\"\n[measure]\nrounds = 12\nduration = \"2s\"\n\

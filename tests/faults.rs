@@ -3,9 +3,8 @@
 
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
-use std::time::{Duration, Instant};
 
-use crate::cli::{schedlab, stderr, stdout};
+use crate::support::{assert_gone, schedlab, signal, stderr, stdout, wait_for};
 
 /// A plan of one workload, with runs that last until something ends them.
 pub fn endless(workload: &str) -> String {
@@ -28,18 +27,6 @@ fn run(home: &Path, plan: &str) -> Output {
     start(home, plan).wait_with_output().unwrap()
 }
 
-/// Polls until there is something; panics with `what` after a minute.
-pub fn wait_for<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "waited a minute for {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 fn children(pid: u32) -> Vec<u32> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
     text.unwrap_or_default().split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
@@ -58,19 +45,6 @@ pub fn runner(schedlab: u32, workers: usize) -> u32 {
         let threads = std::fs::read_dir(format!("/proc/{runner}/task")).ok()?.count() - 1;
         (threads + children(runner).len() >= workers).then_some(runner)
     })
-}
-
-pub fn signal(pid: u32, name: &str) {
-    let sent = std::process::Command::new("kill").args([name, &pid.to_string()]).status().unwrap();
-    assert!(sent.success(), "kill {name} {pid}");
-}
-
-fn assert_gone(pid: u32) {
-    wait_for("the process to be gone", || {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
-        (state.is_none() || state == Some("Z")).then_some(())
-    });
 }
 
 /// Whether the one run failed, and why.
@@ -236,7 +210,17 @@ fn killing_schedlab_ends_runner_and_workers() {
 
 #[test]
 fn every_workload_runs_as_threads_and_where_it_can_as_processes() {
-    for workload in ["schbench", "burnwait", "messaging", "pipe", "deadline", "forkexec", "spin"] {
+    let workloads = [
+        "schbench",
+        "burnwait",
+        "messaging",
+        "service-chain",
+        "pipe",
+        "deadline",
+        "forkexec",
+        "spin",
+    ];
+    for workload in workloads {
         for workers in ["threads", "processes"] {
             let home = tempfile::tempdir().unwrap();
             let text = plan(

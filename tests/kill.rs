@@ -9,7 +9,7 @@ use std::time::Duration;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::cli::{schedlab, stdout};
+use crate::support::{schedlab, stdout};
 
 const KILLS: u32 = 50;
 /// A knob that the kernel of any distribution has, and that changes nothing for this test.

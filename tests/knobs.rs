@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::cli::{schedlab, stdout};
+use crate::support::{schedlab, stdout};
 
 /// Two spinning sets on one CPU, for half a second; the second with these knobs.
 fn plan(variant: &str, sets: [&str; 2]) -> String {

@@ -1,10 +1,12 @@
-//! The one integration target: one program to link, one module per subject.
+//! The integration target: one program to link, one module per subject. What loads the whole machine
+//! is a target of its own, tests/lab.rs.
 
 mod bpf;
 mod cli;
 mod compare;
 mod faults;
 mod house;
+mod kernels;
 mod kill;
 mod knobs;
 mod need;

@@ -11,7 +11,8 @@ use tempfile::TempDir;
 use crate::support::{checkout, skip};
 
 /// What the script itself uses, taken from the real machine.
-const TOOLS: &[&str] = &["sh", "cut", "dirname", "env", "mktemp", "rm", "sed", "cp"];
+const TOOLS: &[&str] =
+    &["sh", "chmod", "cut", "dirname", "env", "mkdir", "mktemp", "rm", "sed", "cp"];
 const COMPLETE: &[&str] = &[
     "cargo",
     "rustc",
@@ -22,8 +23,11 @@ const COMPLETE: &[&str] = &[
     "pkg-config",
     "clang-19",
     "llvm-strip-19",
+    "qemu-system-x86_64",
     "apt-get",
 ];
+
+const QEMU_10: &str = "echo 'QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)'";
 
 struct Machine {
     folder: TempDir,
@@ -80,6 +84,7 @@ impl Machine {
                 let install = format!("cp '{folder}'/packages/* '{folder}/bin'");
                 format!("{note}\ncase $1 in install) {install} 2>&1;; esac; exit 0")
             }
+            "qemu-system-x86_64" => QEMU_10.to_string(),
             "sudo" => format!("{note}\nexec \"$@\""),
             "dnf" | "pacman" => note,
             _ => "exit 0".to_string(),
@@ -127,7 +132,8 @@ const INSTALL_GCC: &str = "apt-get install -q -y --no-install-recommends gcc lib
 #[test]
 fn a_complete_machine_is_left_alone_in_silence() {
     for uid in [0, 1000] {
-        let outcome = Machine::new(COMPLETE, uid).need(&["build", "test", "dist", "ci"], &[]);
+        let outcome =
+            Machine::new(COMPLETE, uid).need(&["build", "test", "lab", "dist", "ci"], &[]);
         assert_eq!((outcome.code, outcome.said.as_str()), (Some(0), ""));
         assert!(outcome.calls.is_empty(), "{outcome:?}");
     }
@@ -150,6 +156,57 @@ fn root_gets_what_is_missing_and_nothing_else() {
     let machine = Machine::new(COMPLETE, 0).with("cc", dynamic_only).packaging("cc");
     assert_eq!(machine.need(&["build"], &[]).calls, [""; 0]);
     assert_eq!(machine.need(&["dist"], &[]).calls[1], INSTALL_GCC);
+}
+
+/// The body of an `apt-get` on a machine with these sources, whose installation from
+/// `bookworm-backports`, and no other, brings QEMU 10.
+fn apt_with_sources(machine: &Machine, sources: &str) -> String {
+    let folder = machine.folder.path().display();
+    format!(
+        "[ $1 = indextargets ] && {{ echo '{sources}'; exit 0; }}\n\
+         echo \"apt-get $*\" >>'{folder}/calls'\n\
+         case $* in *sourceparts=*) \
+             parts=${{*#*sourceparts=}}; cp \"${{parts%% *}}/backports.list\" '{folder}';; esac\n\
+         case $* in *'-t bookworm-backports '*install*) cp '{folder}'/packages/* '{folder}/bin';; esac"
+    )
+}
+
+#[test]
+fn an_old_qemu_is_replaced_from_backports_where_the_release_has_no_other() {
+    const OLD: &str = "echo 'QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)'";
+    const INSTALL: &str = "install -q -y --no-install-recommends qemu-system-x86";
+    let with_sources = |sources: &str| {
+        let machine = Machine::new(&without("git"), 0).with("qemu-system-x86_64", OLD);
+        machine.stub("packages/qemu-system-x86_64", QEMU_10);
+        let apt = apt_with_sources(&machine, sources);
+        machine.with("apt-get", &apt)
+    };
+    let own = "bookworm http://example.org/debian/\nbookworm-security http://example.org/security/";
+    let machine = with_sources(own);
+    let outcome = machine.need(&["lab"], &[]);
+    assert_eq!((outcome.code, outcome.calls.len()), (Some(0), 2), "{outcome:?}");
+    for (call, end) in outcome.calls.iter().zip([" update -q", INSTALL]) {
+        assert!(
+            call.starts_with("apt-get -t bookworm-backports -o Dir::Etc::sourcelist="),
+            "{call}"
+        );
+        assert!(call.contains(" -o Dir::State::lists=") && call.ends_with(end), "{call}");
+    }
+    let source = fs::read_to_string(machine.path("backports.list")).expect("a private source");
+    assert!(source.ends_with("] http://example.org/debian/ bookworm-backports main\n"), "{source}");
+    let private = outcome.calls[0].split("lists=").nth(1).and_then(|rest| rest.split(' ').next());
+    assert!(!PathBuf::from(private.expect("a folder")).exists(), "it goes away again");
+
+    let outcome = with_sources(&format!("{own}\nbookworm-backports http://example.org/debian/"))
+        .need(&["lab"], &[]);
+    assert_eq!(outcome.calls[1], format!("apt-get -t bookworm-backports {INSTALL}"));
+
+    // Other packages come from the release, and another release has a newer QEMU of its own.
+    let outcome = with_sources(own).need(&["test", "lab"], &[]);
+    assert_eq!(outcome.calls[3], "apt-get install -q -y --no-install-recommends git");
+    let outcome = with_sources("trixie http://example.org/debian/").need(&["lab"], &[]);
+    assert_eq!(outcome.calls, ["apt-get update -q".to_string(), format!("apt-get {INSTALL}")]);
+    assert!(outcome.said.contains("error: still missing after the installation: QEMU"));
 }
 
 #[test]

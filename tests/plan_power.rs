@@ -1,6 +1,6 @@
 //! `schedlab plan-power` as a user calls it, on the null backend.
 
-use super::cli::{schedlab, stderr, stdout};
+use super::support::{schedlab, stderr, stdout};
 
 const PLAN: &str = "schema = 1\ntitle = \"power\"\n[measure]\nrounds = 12\nduration = \"2s\"\n\
     warmup = \"1s\"\n[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n\

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::cli::{schedlab, stderr, stdout};
 use crate::support;
+use crate::support::{schedlab, stderr, stdout};
 
 /// Holds off other tests that make cpusets: exclusive ones of the same CPUs refuse each other.
 fn turn() -> File {

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use regex::Regex;
 
-use super::cli::{schedlab, stderr, stdout};
-use super::faults::signal;
+use super::support::signal;
+use super::support::{schedlab, stderr, stdout};
 
 /// As little load as shows all that is printed.
 const SMALL: [&str; 8] = ["-r", "2", "-t", "1", "-F", "16", "-n", "1"];

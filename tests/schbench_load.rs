@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::cli::schedlab;
-use crate::faults::{endless, runner, start, wait_for};
+use crate::faults::{endless, runner, start};
+use crate::support::schedlab;
 use crate::support::skip;
+use crate::support::wait_for;
 
 /// The CPUs that threads may run on, by their names.
 fn allowed(pid: u32) -> Option<BTreeMap<String, String>> {

@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use super::cli::{schedlab, stderr, stdout};
+use super::support::{schedlab, stderr, stdout};
 
 const TEMPLATE: &str = r#"{ "Input": {
   "WorkerPresets": { "A": { "Args": [ "burnwait", "70", "200000" ] } },

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use schedlab::sys::clock;
 
-use crate::cli::{schedlab, stdout};
 use crate::support::skip;
+use crate::support::{schedlab, stdout};
 
 const ROLE: &str = "SCHEDLAB_TEST_ROLE";
 const THIS: &str = "score_counts::switches_of_all_threads_are_those_that_rusage_tells";

@@ -6,8 +6,8 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::cli::{schedlab, stderr};
 use crate::support::skip;
+use crate::support::{schedlab, stderr};
 
 const NEEDS: &str = "privilege to load BPF programs";
 

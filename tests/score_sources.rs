@@ -7,8 +7,8 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::cli::{schedlab, stderr};
 use crate::support::skip;
+use crate::support::{schedlab, stderr};
 
 /// The status, and the scoreboard.
 fn score(home: &Path, options: &[&str], command: &[&str]) -> (Output, Value) {

@@ -1,7 +1,9 @@
-//! What integration tests share: the checkout, and skips that can be heard.
+//! What integration tests share: the checkout, the program, waiting, and skips that can be heard.
 
 use std::io::Write;
 use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 /// The checkout that is under test.
 pub fn checkout() -> &'static Path {
@@ -13,4 +15,45 @@ pub fn checkout() -> &'static Path {
 pub fn skip(test: &str, needs: &str) {
     let mut line = std::io::stderr().lock();
     writeln!(line, "skipped: {test} needs {needs}").expect("stderr");
+}
+
+/// The binary with a home of its own: nothing of the user's is read or written.
+pub fn schedlab(home: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+    command.args(arguments).env_clear().env("HOME", home).env("PATH", "/usr/bin:/bin");
+    command.env("TERM", "dumb").current_dir(home);
+    command
+}
+
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Polls until there is something; panics with `what` after a minute.
+pub fn wait_for<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited a minute for {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+pub fn signal(pid: u32, name: &str) {
+    let sent = std::process::Command::new("kill").args([name, &pid.to_string()]).status().unwrap();
+    assert!(sent.success(), "kill {name} {pid}");
+}
+
+pub fn assert_gone(pid: u32) {
+    wait_for("the process to be gone", || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
+        (state.is_none() || state == Some("Z")).then_some(())
+    });
 }

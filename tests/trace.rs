@@ -9,7 +9,7 @@ use schedlab::model::{
 };
 use schedlab::report::score;
 
-use crate::cli::schedlab;
+use crate::support::schedlab;
 use crate::support::skip;
 
 /// A message: the values of each field, in their order.

@@ -200,6 +200,7 @@ fn start(number: u32, size: Size) -> Event {
             placement: Placement::default(),
             report_format: None,
             probes: Vec::new(),
+            lab: Default::default(),
             aa: false,
         },
         environment: environment(),

@@ -2,13 +2,93 @@
 
 use std::io::{self, Write};
 
-use crate::probe::checkup;
-use crate::sys::Host;
+use clap::Args;
+
+use crate::backend::lab::checkup as lab;
+use crate::model::Reading;
+use crate::probe::checkup::{self, Finding, Level};
+use crate::sys::{self, Host};
 
 use super::{Failure, terminal};
 
-pub fn run() -> Result<(), Failure> {
-    let findings = checkup::checkup(&Host::default());
+#[derive(Args)]
+pub struct DoctorArgs {
+    /// Boot a guest of four CPUs with each kernel of the cache: some ten seconds each
+    #[arg(long)]
+    lab: bool,
+}
+
+pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
+    let mut findings = match args.lab {
+        true => Vec::new(),
+        false => checkup::checkup(&Host::default()),
+    };
+    findings.extend(qemu());
+    let kernels = lab::kernels().unwrap_or_default();
+    findings.push(cached(&kernels));
+    if args.lab {
+        let state = sys::state_dir().map_err(Failure::Here)?;
+        for kernel in &kernels {
+            findings.push(tried(&lab::try_kernel(kernel, &state).map_err(Failure::Here)?));
+        }
+    }
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
     let text = checkup::render(&findings, terminal::width(), terminal::color(&io::stdout()));
     Ok(write!(io::stdout().lock(), "{text}")?)
+}
+
+fn finding(
+    level: Level,
+    name: &'static str,
+    what: String,
+    why: &str,
+    mend: Option<&str>,
+) -> Finding {
+    Finding { name, level, what, why: why.to_string(), mend: mend.map(str::to_string) }
+}
+
+fn qemu() -> Vec<Finding> {
+    let mend = "apt-get install qemu-system-x86   # Debian 12: -t bookworm-backports";
+    let why = "the lab boots kernels in it: schedlab run PLAN --backend lab";
+    match lab::qemu() {
+        (Err(missing), _) => {
+            let what = missing.lines().next().unwrap_or_default().to_string();
+            vec![finding(Level::Note, "qemu", what, why, Some(mend))]
+        }
+        (Ok(_), Some(complaint)) => {
+            vec![finding(Level::Note, "qemu", complaint, why, Some(mend))]
+        }
+        (Ok(words), None) => vec![finding(Level::Good, "qemu", words, why, None)],
+    }
+}
+
+fn cached(kernels: &[String]) -> Finding {
+    let why = "kernels that the lab can boot";
+    match kernels {
+        [] => {
+            let mend = "schedlab kernel get debian:6.1 debian:6.12 debian:6.18";
+            finding(Level::Note, "kernels", "none is in the cache".to_string(), why, Some(mend))
+        }
+        some => finding(Level::Good, "kernels", some.join(", "), why, None),
+    }
+}
+
+fn tried(tried: &lab::Tried) -> Finding {
+    let seconds = tried.took.as_secs_f64();
+    let of = format!("{} with {} CPUs", tried.kernel, tried.cpus);
+    let exact = "what guests do is the same in every run only where QEMU's threads are in step";
+    match &tried.outcome {
+        Ok((facts, Reading::Known(_))) => {
+            let what = format!(
+                "{of}: {} booted, quiet after {:.1} s of its own time ({seconds:.1} s here), exact",
+                facts.kernel_release,
+                facts.quiet_at_ns as f64 / 1e9
+            );
+            finding(Level::Good, "lab", what, exact, None)
+        }
+        Ok((_, Reading::Unknown(why))) => {
+            finding(Level::Disturbs, "lab", format!("{of}: not exact: {why}"), exact, None)
+        }
+        Err(why) => finding(Level::Blocks, "lab", format!("{of}: {why}"), exact, None),
+    }
 }

@@ -31,6 +31,9 @@ pub struct Judging {
     /// Judge what only explains, too: maxima, means, spreads
     #[arg(long, conflicts_with = "metric")]
     all_metrics: bool,
+    /// Compare what ran on different backends or in different guests, too: a host with the lab
+    #[arg(long)]
+    mixed: bool,
 }
 
 impl Judging {
@@ -44,6 +47,7 @@ impl Judging {
         }
         question.metrics = self.metric.clone();
         question.all_metrics = self.all_metrics;
+        question.mixed = self.mixed;
         question
     }
 
@@ -67,6 +71,9 @@ impl Judging {
         }
         if self.all_metrics {
             words.push_str(" --all-metrics");
+        }
+        if self.mixed {
+            words.push_str(" --mixed");
         }
         words
     }
@@ -235,7 +242,8 @@ mod tests {
     fn margins_are_written_back_as_they_hold() {
         for text in ["2%", "0.001%", "throughput=0.0015%", "7%", "100%", "1.2346%"] {
             let margin = vec![parse_margin(text).unwrap()];
-            let words = Judging { margin, metric: Vec::new(), all_metrics: false }.words();
+            let words =
+                Judging { margin, metric: Vec::new(), all_metrics: false, mixed: false }.words();
             assert_eq!(words, format!(" --margin {text}"));
         }
     }

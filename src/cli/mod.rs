@@ -6,6 +6,7 @@ mod exit_code;
 mod export;
 mod gate;
 mod judging;
+mod kernel;
 mod list;
 mod manual;
 mod named;
@@ -71,8 +72,10 @@ enum Command {
     #[command(name = "schbench")]
     Schbench(crate::compat::schbench::SchbenchArgs),
     Schedbench(schedbench::SchedbenchArgs),
+    /// Kernels for the lab: fetch, list, remove
+    Kernel(kernel::KernelArgs),
     /// What this machine can measure, what disturbs it, and what to do
-    Doctor,
+    Doctor(doctor::DoctorArgs),
     /// What there is: workloads, knobs, plans, backends, formats, stored runs
     List(list::ListArgs),
     /// Undo what an interrupted run left changed
@@ -150,7 +153,8 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Import(args) => export::import(&args),
         Command::Schbench(args) => schbench::run(args),
         Command::Schedbench(args) => schedbench::run(&args),
-        Command::Doctor => doctor::run(),
+        Command::Kernel(args) => kernel::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::List(args) => list::run(&args),
         Command::Restore => restore::run(),
         Command::Completions(args) => manual::completions(&args),

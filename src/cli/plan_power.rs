@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Write};
 
 use clap::Args;
 
+use crate::backend::Mode;
 use crate::compare::{self, Wanted};
 use crate::model::{Environment, Plan, PlanHead, SampledPlan};
 use crate::plan;
@@ -61,7 +62,8 @@ fn percent(text: &str) -> Option<f64> {
 
 pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
     let (name, text) = load(&args.plan)?;
-    let environment = make_backend(&args.backend)?.environment();
+    let lab = plan::lab(&name, &text).map_err(Failure::Plan)?;
+    let environment = make_backend(&args.backend, &lab, Mode::default())?.environment();
     let plan = plan::parse(&name, &text, Some(&environment.topology)).map_err(Failure::Plan)?;
     let again = again(args);
     let cells = plan::cells(&plan);

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::backend::{self, Backend};
+use crate::backend::{self, Ask, Backend, Mode};
 use crate::compare::{self, Comparison, Misselected, Selection};
 use crate::engine::{self, Job};
-use crate::model::{EVENT_SCHEMA, Event, Outcome, Plan, PlanEnd, PlanStarted, Raw, Record};
+use crate::model::{EVENT_SCHEMA, Event, Lab, Outcome, Plan, PlanEnd, PlanStarted, Raw, Record};
 use crate::plan;
 use crate::stats::{Schedule, Verdict};
 use crate::store::Store;
@@ -34,6 +34,11 @@ pub struct RunArgs {
     /// Go on with what is missing of the last interrupted plan, or of the one with this id
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "last")]
     resume: Option<String>,
+    /// In the lab: the kernel of variants that name none
+    #[arg(long, value_name = "KERNEL", conflicts_with = "resume")]
+    kernel: Option<String>,
+    #[command(flatten)]
+    lab: LabArgs,
     /// Print the plan's text and do nothing
     #[arg(long)]
     print: bool,
@@ -84,6 +89,26 @@ pub struct RunArgs {
     db: Database,
 }
 
+/// How the lab answers.
+#[derive(Args, Default)]
+pub struct LabArgs {
+    /// In the lab: by the host's clock, with KVM where it works; nothing is exact
+    #[arg(long, conflicts_with = "verify")]
+    realtime: bool,
+    /// In the lab: run everything twice, and fail at the first bit that differs
+    #[arg(long)]
+    verify: bool,
+    /// In the lab: run again what the cache of results has
+    #[arg(long)]
+    again: bool,
+}
+
+impl LabArgs {
+    fn mode(&self) -> Mode {
+        Mode { realtime: self.realtime, verify: self.verify, again: self.again }
+    }
+}
+
 pub fn run(args: &RunArgs) -> Result<(), Failure> {
     args.gate.translate(|| run_plan(args))
 }
@@ -96,9 +121,14 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
     if args.print {
         return Ok(write!(io::stdout().lock(), "{text}")?);
     }
-    let mut backend = make_backend(&args.backend)?;
+    let lab = lab_of(args, &name, &text)?;
+    let mut backend = make_backend(&args.backend, &lab, args.lab.mode())?;
     let environment = backend.environment();
     let mut plan = plan::parse(&name, &text, Some(&environment.topology)).map_err(Failure::Plan)?;
+    if entry(&args.backend)?.is_lab {
+        plan.measure.rounds = lab.seeds;
+        plan.lab = lab;
+    }
     override_measure(&mut plan, args)?;
     if args.aa {
         against_itself(&mut plan);
@@ -142,7 +172,7 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
         let text = format!("the stored plan {id} does not fit its own cells");
         return Err(Failure::Usage(format!("{text}\nhint: schedlab run with the plan's file")));
     }
-    let mut backend = make_backend(&started.backend)?;
+    let mut backend = make_backend(&started.backend, &started.plan.lab, args.lab.mode())?;
     started.environment = backend.environment();
     let job = Job { order: plan::order(&started.plan), started, done };
     execute(args, &job, &mut *backend)
@@ -187,21 +217,46 @@ pub fn load(named: &str) -> Result<(String, String), Failure> {
     })
 }
 
-/// Makes a backend, with the machine as it was before any killed schedlab.
-pub fn make_backend(name: &str) -> Result<Box<dyn Backend>, Failure> {
-    let Some(entry) = backend::registry().iter().find(|entry| entry.name == name) else {
-        return Err(Failure::Usage(format!(
+/// The guests of a plan for the lab; elsewhere the plan's own will do.
+fn lab_of(args: &RunArgs, name: &str, text: &str) -> Result<Lab, Failure> {
+    let is_lab = entry(&args.backend)?.is_lab;
+    let asks = args.kernel.is_some() || args.lab.realtime || args.lab.verify || args.lab.again;
+    if !is_lab {
+        return match asks {
+            true => Err(Failure::Usage(format!(
+                "--kernel, --realtime, --verify and --again are for the lab, not for `{}`\n\
+                 hint: --backend lab",
+                args.backend.escape_default()
+            ))),
+            false => Ok(Lab::default()),
+        };
+    }
+    let mut lab = plan::lab(name, text).map_err(Failure::Plan)?;
+    if let Some(kernel) = &args.kernel {
+        lab.kernel.clone_from(kernel);
+    }
+    Ok(lab)
+}
+
+fn entry(name: &str) -> Result<&'static backend::Entry, Failure> {
+    backend::registry().iter().find(|entry| entry.name == name).ok_or_else(|| {
+        Failure::Usage(format!(
             "there is no backend `{}`\nhint: schedlab list backends",
             name.escape_default()
-        )));
-    };
+        ))
+    })
+}
+
+/// Makes a backend, with the machine as it was before any killed schedlab.
+pub fn make_backend(name: &str, lab: &Lab, mode: Mode) -> Result<Box<dyn Backend>, Failure> {
+    let entry = entry(name)?;
     if entry.touches_machine {
         for line in restore::undo_leftovers()? {
             terminal::tell(&format!("restored: {line}"));
         }
     }
     let state = sys::state_dir().map_err(Failure::Here)?;
-    (entry.make)(&state).map_err(Failure::Here)
+    (entry.make)(&Ask { state: &state, lab, mode }).map_err(Failure::Here)
 }
 
 /// What the command line says in place of the plan, within the plan format's own limits.

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, Parser, ValueEnum};
 
+use crate::backend::Mode;
 use crate::compat::schedbench::{self, Averages, BenchFile, OnDisk, html, shown, text};
+use crate::model::Lab;
 use crate::model::Variant;
 use crate::plan;
 use crate::sys::{self, signal};
@@ -178,7 +180,7 @@ fn run_pending(step: &Step) -> Result<(), Failure> {
         Some(named) => variants_of(named)?,
         None => Vec::new(),
     };
-    let mut backend = run::make_backend(&step.words.backend)?;
+    let mut backend = run::make_backend(&step.words.backend, &Lab::default(), Mode::default())?;
     // Read again, now that nobody else measures: who did until now has saved.
     let (mut disk, text) = OnDisk::read(step.file, sys::state_dir().ok())?;
     let mut file = BenchFile::parse(&text, step.file)?;

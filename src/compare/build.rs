@@ -35,6 +35,8 @@ pub struct Question {
     pub metrics: Vec<String>,
     /// Explaining metrics too.
     pub all_metrics: bool,
+    /// Figures of different backends beside each other.
+    pub mixed: bool,
     pub seed: u64,
     /// The command that asks this.
     pub command: String,
@@ -43,7 +45,16 @@ pub struct Question {
 impl Question {
     pub fn new(sides: Vec<Selection>, command: String) -> Question {
         let (margins, metrics) = (Vec::new(), Vec::new());
-        Question { sides, margin: 0.02, margins, metrics, all_metrics: false, seed: 1, command }
+        Question {
+            sides,
+            margin: 0.02,
+            margins,
+            metrics,
+            all_metrics: false,
+            mixed: false,
+            seed: 1,
+            command,
+        }
     }
 
     pub(super) fn takes(&self, work: &str, series: &Series) -> bool {
@@ -102,7 +113,7 @@ pub fn overlap(plans: &[SampledPlan], sides: &[Selection]) -> Option<(usize, [us
 pub fn compare(plans: &[SampledPlan], floors: &[SampledPlan], question: &Question) -> Comparison {
     let pairing = pairing(&question.sides);
     let (mut refused, mut unknown) = (Vec::new(), Unknown::default());
-    let gathered = gather(plans, &question.sides);
+    let gathered = gather(plans, &question.sides, question.mixed);
     let mut missing = missing::lost(&gathered, question);
     let (works, left_out) = common(gathered, question, &mut refused);
     let floors = Floors::of(floors);
@@ -435,7 +446,7 @@ impl<'a> Floors<'a> {
                 .iter()
                 .map(|variant| Selection::of_variant(&plan.id, &variant.name))
                 .collect();
-            for work in gather(std::slice::from_ref(plan), &sides) {
+            for work in gather(std::slice::from_ref(plan), &sides, false) {
                 let floors = floors_of(&work);
                 works.push((work, floors));
             }

@@ -61,14 +61,18 @@ pub fn pairing(selections: &[Selection]) -> Pairing {
     if all_alike && told_apart { Pairing::WithinRounds } else { Pairing::None }
 }
 
-/// The works of all sides, in the order of the newest plan that has them.
-pub fn gather<'a>(plans: &'a [SampledPlan], selections: &[Selection]) -> Vec<Gathered<'a>> {
+/// The works of all sides, in the order of the newest plan that has them. `mixed`: see [`WorkKey`].
+pub fn gather<'a>(
+    plans: &'a [SampledPlan],
+    selections: &[Selection],
+    mixed: bool,
+) -> Vec<Gathered<'a>> {
     let by_variant = !selections.iter().any(Selection::names_variants);
     let mut works: Vec<Gathered> = Vec::new();
     for ((at, plan), first_round) in plans.iter().enumerate().zip(first_rounds(plans)).rev() {
         for cell in &plan.cells {
             let variant = by_variant.then_some(&cell.variant);
-            let key = WorkKey { plan, cell, variant };
+            let key = WorkKey { plan, cell, variant, mixed };
             for (side, selection) in selections.iter().enumerate() {
                 if selection.takes_variant(&cell.variant.name) && selection.plans.contains(&plan.id)
                 {

@@ -220,14 +220,14 @@ fn smallest(unit: &Experiment, rounds: u32) -> Option<f64> {
 fn works(planned: &SampledPlan) -> Vec<WorkKey<'_>> {
     let baseline = planned.plan.variants.first().map(|variant| &variant.name);
     let cells = planned.cells.iter().filter(|cell| Some(&cell.variant.name) == baseline);
-    cells.map(|cell| WorkKey { plan: planned, cell, variant: None }).collect()
+    cells.map(|cell| WorkKey { plan: planned, cell, variant: None, mixed: false }).collect()
 }
 
 fn by_variant(plan: &SampledPlan) -> Vec<Gathered<'_>> {
     let variants = plan.plan.variants.iter();
     let sides: Vec<Selection> =
         variants.map(|variant| Selection::of_variant(&plan.id, &variant.name)).collect();
-    gather(std::slice::from_ref(plan), &sides)
+    gather(std::slice::from_ref(plan), &sides, false)
 }
 
 /// The spread of ratios about the mean of their variant and plan.

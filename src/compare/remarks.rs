@@ -62,6 +62,14 @@ pub fn remarks(basis: &Basis, works: &[WorkTable]) -> Vec<String> {
     remarks.extend(boots(sides));
     remarks.extend(knobs(basis));
     remarks.extend(disturbances(basis));
+    let places: BTreeSet<&String> = sides.iter().flat_map(|(side, _)| &side.backends).collect();
+    if places.contains(&"lab".to_string()) && places.len() > 1 {
+        remarks.push(
+            "Virtual time and a host's are beside each other (--mixed): one instruction takes a \
+             fixed time in the lab, where there are no caches."
+                .to_string(),
+        );
+    }
     let mut backends = sides.iter().flat_map(|(side, _)| &side.backends);
     if backends.any(|backend| backend == "null") {
         remarks.push("The backend null invents its figures.".to_string());

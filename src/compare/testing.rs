@@ -46,6 +46,7 @@ pub fn plan(id: &str, started_unix_ns: u64, variants: &[&str]) -> SampledPlan {
             placement: Placement::default(),
             report_format: None,
             probes: Vec::new(),
+            lab: Default::default(),
             aa: false,
         },
         cells: Vec::new(),

@@ -1,6 +1,6 @@
 //! What makes two runs the same work, so that their figures may be compared. Pure.
 
-use crate::model::{Cell, SampledPlan, Variant, WorkerSet, show_duration};
+use crate::model::{Cell, Lab, SampledPlan, Variant, WorkerSet, show_duration};
 
 /// Everything about a run but the side that it is of. Runs that differ in it did different work.
 #[derive(Debug, Clone, Copy)]
@@ -9,6 +9,8 @@ pub struct WorkKey<'a> {
     pub cell: &'a Cell,
     /// The variant, where sides are not told apart by it.
     pub variant: Option<&'a Variant>,
+    /// Whether where it ran makes no difference: a host and a lab, by the wish of who asks.
+    pub mixed: bool,
 }
 
 impl WorkKey<'_> {
@@ -30,7 +32,7 @@ impl WorkKey<'_> {
             told(what, show_duration(own), show_duration(others))
         };
         let (own, others) = (&self.plan.plan.measure, &other.plan.plan.measure);
-        told("the backend", self.plan.backend.clone(), other.plan.backend.clone())
+        self.place_differs(other)
             .or_else(|| time("the duration", own.duration_ns, others.duration_ns))
             .or_else(|| time("the warm-up", own.warmup_ns, others.warmup_ns))
             .or_else(|| time("the window", own.window_ns, others.window_ns))
@@ -51,6 +53,21 @@ impl WorkKey<'_> {
                 differ.then(|| "the variant's knobs differ".to_string())
             })
             .or_else(|| sets_differ(&self.cell.work.sets, &other.cell.work.sets))
+    }
+
+    /// The backend, and of the lab what its guests were like. Which kernel they ran is a side's.
+    fn place_differs(&self, other: &WorkKey) -> Option<String> {
+        if self.mixed {
+            return None;
+        }
+        let (own, others) = (&self.plan.backend, &other.plan.backend);
+        if own != others {
+            return Some(format!("the backend is {own} and {others}"));
+        }
+        let guests =
+            |key: &WorkKey| Lab { kernel: String::new(), seeds: 0, ..key.plan.plan.lab.clone() };
+        (own == "lab" && guests(self) != guests(other))
+            .then(|| "the guests' machine or its speed differs ([lab])".to_string())
     }
 }
 

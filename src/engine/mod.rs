@@ -55,6 +55,14 @@ fn execute_rounds<E>(
         if over && !longest_round.is_zero() {
             return Ok(PlanEnd::Budget);
         }
+        backend.announce(
+            missing
+                .iter()
+                .map(|key| (key, &job.started.cells[key.cell as usize]))
+                .filter(|(_, cell)| backend.check(cell).is_ok())
+                .map(|(key, cell)| order_run(cell, *key, &job.started.plan))
+                .collect(),
+        );
         let round_started = Instant::now();
         for key in missing {
             if !execute_run(job, key, backend, cancel, emit)? {

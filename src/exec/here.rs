@@ -3,7 +3,7 @@
 //! Order of a run: apply the variant's cgroup and machine knobs and make the pool (journalled),
 //! start the runner, put it into its cgroups, begin to watch for disturbances, give it the run, collect
 //! its words, kill what is left of its process group and wait until it is gone, end the watch,
-//! undo the knobs.
+//! detach the variant's scheduler if it has one (it must have lasted until now), undo the knobs.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
@@ -49,7 +49,7 @@ pub fn run_here(
     on_window: &mut dyn FnMut(Window),
 ) -> Ended {
     let _changes = changes(&spec.cell).then(signal::Changes::begin);
-    let applied = match variant::apply(&spec.cell, host, journal) {
+    let mut applied = match variant::apply(&spec.cell, host, journal) {
         Ok(applied) => applied,
         Err(error) => return failed(error.to_string()),
     };
@@ -88,6 +88,7 @@ pub fn run_here(
         }
         ended => finish(ended, watch, &mut knobs, &used),
     };
+    let ended = with_scheduler(ended, applied.end_scheduler());
     match applied.undo() {
         Ok(()) => ended,
         Err(error) => failed(format!("{error}; hint: schedlab restore")),
@@ -138,6 +139,19 @@ fn finish(ended: Ended, watch: Watch, knobs: &mut Vec<KnobReading>, used: &Used)
             failed(reason)
         }
         Ended::With(skipped) => Ended::With(skipped),
+    }
+}
+
+/// Adds what is told of the variant's scheduler, or that it did not last.
+fn with_scheduler(ended: Ended, told: Result<Option<KnobReading>, String>) -> Ended {
+    match (ended, told) {
+        (Ended::With(Outcome::Done { mut result }), Ok(told)) => {
+            result.knobs.extend(told);
+            Ended::With(Outcome::Done { result })
+        }
+        (Ended::With(Outcome::Done { .. }), Err(why)) => failed(why),
+        (Ended::With(Outcome::Failed { reason }), Err(why)) => failed(format!("{reason}; {why}")),
+        (ended, _) => ended,
     }
 }
 

@@ -4,6 +4,7 @@
 mod cpuset;
 mod environment;
 mod event;
+mod lab;
 mod metric;
 mod plan;
 mod poolname;
@@ -18,6 +19,10 @@ mod value;
 pub use cpuset::{CpuSet, MAX_CPU};
 pub use environment::{Environment, Topology};
 pub use event::{EVENT_SCHEMA, Event, PlanEnd, PlanStarted};
+pub use lab::{
+    EXIT_CODE, EXIT_PORT, EXIT_VALUE, FromGuest, GUEST_BOOT_FILE, GUEST_INIT, GUEST_SPEC_FILE,
+    GUEST_WIRE, GuestBoot, GuestFacts, GuestSpec, Lab, RESULTS_PORT, STOP_PORT, STOP_VALUE,
+};
 pub use metric::{Direction, Metric, MetricSpec, Reading, Unit};
 pub use plan::{
     Cell, Measure, MemoryPlacement, PLAN_SCHEMA, Placement, Plan, REPORT_FORMATS, RunKey, Variant,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CpuSet, Params, PoolName, Value};
+use super::{CpuSet, Lab, Params, PoolName, Value};
 
 /// The version of the plan format that this program reads and writes.
 pub const PLAN_SCHEMA: i64 = 1;
@@ -29,6 +29,9 @@ pub struct Plan {
     /// Of [`super::PROBES`]: telemetry that runs beside the workloads, in the order written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<String>,
+    /// The guests of backend `lab`. Plans stored before there was one have its defaults.
+    #[serde(default, skip_serializing_if = "Lab::is_default")]
+    pub lab: Lab,
     /// Both variants do the same, to learn what this machine resolves.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub aa: bool,

@@ -16,9 +16,19 @@ const BUILTINS: &[Builtin] = &[
         text: include_str!("../../plans/quick.toml"),
     },
     Builtin {
+        name: "lab-quick",
+        title: "CFS against EEVDF under schbench, four virtual CPUs",
+        text: include_str!("../../plans/lab-quick.toml"),
+    },
+    Builtin {
         name: "schbench-v1",
         title: "schbench -F128 at N1, N10 and N20, with and without locking",
         text: include_str!("../../plans/schbench-v1.toml"),
+    },
+    Builtin {
+        name: "service-chain",
+        title: "A front server's switches: EEVDF with and without RUN_TO_PARITY, and CFS",
+        text: include_str!("../../plans/service-chain.toml"),
     },
     Builtin {
         name: "smoke",

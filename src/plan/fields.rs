@@ -89,6 +89,65 @@ pub const PLACEMENT: &[Field] = &[
     },
 ];
 
+/// A test holds the defaults to those of [`crate::model::Lab`].
+pub const LAB: &[Field] = &[
+    Field {
+        name: "kernel",
+        kind: Kind::Text,
+        default: Some("debian:6.18"),
+        about: "of variants that name none: one of schedlab kernel list, or a bzImage",
+    },
+    Field {
+        name: "cpus",
+        kind: Kind::Int { min: 1, max: 64 },
+        default: Some("4"),
+        about: "virtual CPUs of each guest; they share one instruction clock",
+    },
+    Field {
+        name: "sockets",
+        kind: Kind::Int { min: 1, max: 8 },
+        default: Some("1"),
+        about: "sockets that the CPUs are spread over",
+    },
+    Field {
+        name: "llcs",
+        kind: Kind::Int { min: 1, max: 32 },
+        default: Some("1"),
+        about: "last-level caches of the machine: at least one for each socket",
+    },
+    Field {
+        name: "nodes",
+        kind: Kind::Int { min: 1, max: 8 },
+        default: Some("1"),
+        about: "NUMA nodes that CPUs and memory are spread over",
+    },
+    Field {
+        name: "memory",
+        kind: Kind::Size { min_bytes: 128 << 20, max_bytes: 64 << 30 },
+        default: Some("512MiB"),
+        about: "memory of each guest",
+    },
+    Field {
+        name: "speed",
+        kind: Kind::Duration { min_ns: 1, max_ns: 64 },
+        default: Some("2ns"),
+        about: "virtual time of one instruction: 1, 2, 4, 8, 16, 32 or 64 ns",
+    },
+    Field {
+        name: "slow-clock",
+        kind: Kind::Bool,
+        default: Some("false"),
+        about: "the guest's clock runs as many times slower as there are CPUs, so that each has \
+                the speed of a machine of one; booting takes longer",
+    },
+    Field {
+        name: "seeds",
+        kind: Kind::Int { min: 1, max: 100_000 },
+        default: Some("8"),
+        about: "trajectories of each cell, in place of rounds",
+    },
+];
+
 pub const REPORT: &[Field] = &[Field {
     name: "format",
     kind: Kind::Choice(REPORT_FORMATS),
@@ -132,7 +191,7 @@ pub const WORKLOAD: &[Field] = &[Field {
 /// Keys of the top level, of `[[variant]]`, of a worker set and of `[[workload]]`, beside
 /// fields. No knob and no parameter may have such a name; a test walks the registries.
 pub const TOP_KEYS: &[&str] =
-    &["schema", "title", "measure", "variant", "workload", "placement", "report", "probes"];
+    &["schema", "title", "measure", "variant", "workload", "placement", "report", "probes", "lab"];
 pub const VARIANT_KEYS: &[&str] = &["name"];
 pub const SET_KEYS: &[&str] = &["name", "use", "knobs"];
 pub const WORKLOAD_KEYS: &[&str] = &["name", "use", "knobs", "set", "background"];

@@ -21,7 +21,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use crate::model::{Misfit, Plan, Raw, Topology, Value};
+use crate::model::{Lab, Misfit, Plan, Raw, Topology, Value};
 
 pub use builtin::{Builtin, builtin, builtins};
 pub use error::{PlanError, PlanErrors};
@@ -56,6 +56,12 @@ pub fn set_measure(plan: &mut Plan, name: &str, raw: &Raw) -> Result<(), Misfit>
 pub fn most_rounds(plan: &Plan) -> u32 {
     let cells = (plan.variants.len() * plan.works.len()).max(1) as u64;
     u32::try_from(MAX_RUNS / cells).unwrap_or(u32::MAX)
+}
+
+/// The `[lab]` of a plan alone: what CPUs its guests have must be known before the rest can be
+/// read. What is wrong elsewhere in the text is for [`parse`] to say.
+pub fn lab(source_name: &str, text: &str) -> Result<Lab, PlanErrors> {
+    read::lab_alone(source_name, text)
 }
 
 /// Parses and checks a plan. `source_name` is the file's name, for messages; `machine` holds

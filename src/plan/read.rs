@@ -6,16 +6,16 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::model::{
-    CpuSet, Measure, MemoryPlacement, PLAN_SCHEMA, Params, Placement, Plan, Probe, Topology, Value,
-    Variant, Work,
+    CpuSet, Lab, Measure, MemoryPlacement, PLAN_SCHEMA, Params, Placement, Plan, Probe, Topology,
+    Value, Variant, Work,
 };
 use crate::workload::Pool;
 
 use super::error::{Faults, PlanErrors};
 use super::expand::{self, Draft};
 use super::fields::{
-    MAX_CELLS, MAX_RUNS, MAX_TEXT_BYTES, MAX_TITLE_CHARS, MEASURE, PLACEMENT, REPORT, TOP_KEYS,
-    VARIANT_KEYS, Words,
+    LAB, MAX_CELLS, MAX_RUNS, MAX_TEXT_BYTES, MAX_TITLE_CHARS, MEASURE, PLACEMENT, REPORT,
+    TOP_KEYS, VARIANT_KEYS, Words,
 };
 use super::knobs::Knobs;
 use super::solo;
@@ -31,6 +31,19 @@ pub fn plan(
     let plan = read(source_name, text, machine, words, &mut faults);
     match plan {
         Some(plan) if faults.is_empty() => Ok(plan),
+        _ => Err(faults.into_errors(source_name, text)),
+    }
+}
+
+pub fn lab_alone(source_name: &str, text: &str) -> Result<Lab, PlanErrors> {
+    let mut faults = Faults::default();
+    let document = document(text, &mut faults);
+    let found = document.map(|document| {
+        let mut top = Table::new(document.get_ref(), 0..0);
+        lab(&mut top, &mut faults)
+    });
+    match found {
+        Some(lab) if faults.is_empty() => Ok(lab),
         _ => Err(faults.into_errors(source_name, text)),
     }
 }
@@ -52,6 +65,7 @@ fn read(
     let placement = placement(&mut top, machine.map(|machine| &machine.online), faults);
     let report_format = report_format(&mut top, faults);
     let probes = probes(&mut top, faults);
+    let lab = lab(&mut top, faults);
     let variants = variants(&mut top, placement.cpus.as_ref(), words, faults);
     let drafts = expand::drafts(&mut top, words, faults);
     top.finish(TOP_KEYS, "a plan", faults);
@@ -68,7 +82,7 @@ fn read(
         works.push(draft.works(&pool, measure.seed, faults));
     }
     let works = solo::add(&drafts, works, &pool, measure.seed, faults);
-    Some(Plan { title, measure, variants, works, placement, report_format, probes, aa: false })
+    Some(Plan { title, measure, variants, works, placement, report_format, probes, lab, aa: false })
 }
 
 fn document<'t>(text: &'t str, faults: &mut Faults) -> Option<Spanned<DeTable<'t>>> {
@@ -233,6 +247,62 @@ fn report_format(top: &mut Table, faults: &mut Faults) -> Option<String> {
     given.get("format").and_then(Value::as_text).map(str::to_string)
 }
 
+fn lab(top: &mut Table, faults: &mut Faults) -> Lab {
+    let mut given = Params::new();
+    let mut places: BTreeMap<&str, Span> = BTreeMap::new();
+    if let Some(mut table) = section(top, "lab", faults) {
+        for field in LAB {
+            if let Some((value, span)) = table.take_value(field, faults) {
+                given.insert(field.name.to_string(), value);
+                places.insert(field.name, span);
+            }
+        }
+        table.finish(&known_keys(&[], &[LAB]), "[lab]", faults);
+    }
+    let has_llcs = given.contains_key("llcs");
+    fill_defaults(&mut given, LAB);
+    let int = |name: &str| given.get(name).and_then(Value::as_int).unwrap_or(1) as u32;
+    let lab = Lab {
+        kernel: given.get("kernel").and_then(Value::as_text).unwrap_or_default().to_string(),
+        cpus: int("cpus"),
+        sockets: int("sockets"),
+        llcs: if has_llcs { int("llcs") } else { int("sockets") },
+        nodes: int("nodes"),
+        memory_bytes: given.get("memory").and_then(Value::as_bytes).unwrap_or_default(),
+        instruction_ns: given.get("speed").and_then(Value::as_duration_ns).unwrap_or(1) as u32,
+        slow_clock: given.get("slow-clock").and_then(Value::as_bool).unwrap_or_default(),
+        seeds: int("seeds"),
+    };
+    // Caches that are not written follow the sockets, which are told alone.
+    let wrong = misshapen(&lab).into_iter().filter(|(name, ..)| has_llcs || *name != "llcs");
+    for (name, message, hint) in wrong {
+        // Defaults fit; only what is written can be at fault.
+        let at = places.get(name).or(places.values().next()).cloned().unwrap_or(0..0);
+        faults.add(&at, message, "does not fit", hint);
+    }
+    lab
+}
+
+/// What of a machine does not go together: the key, and words.
+fn misshapen(lab: &Lab) -> Vec<(&'static str, String, String)> {
+    let mut wrong = Vec::new();
+    for (name, parts) in [("sockets", lab.sockets), ("llcs", lab.llcs), ("nodes", lab.nodes)] {
+        if !lab.cpus.is_multiple_of(parts) {
+            let message = format!("{} CPUs cannot be spread evenly over {parts} {name}", lab.cpus);
+            wrong.push((name, message, "a divisor of `cpus`".to_string()));
+        }
+    }
+    if !lab.llcs.is_multiple_of(lab.sockets) {
+        let message = format!("{} caches on {} sockets", lab.llcs, lab.sockets);
+        wrong.push(("llcs", message, "as many as `sockets`, or a multiple".to_string()));
+    }
+    if !lab.instruction_ns.is_power_of_two() {
+        let message = format!("an instruction cannot take {} ns", lab.instruction_ns);
+        wrong.push(("speed", message, "write 1ns, 2ns, 4ns, 8ns, 16ns, 32ns or 64ns".to_string()));
+    }
+    wrong
+}
+
 /// A list of names, each once.
 fn probes(top: &mut Table, faults: &mut Faults) -> Vec<String> {
     let Some(entry) = top.take("probes") else { return Vec::new() };
@@ -363,4 +433,31 @@ fn check_size(
 
 fn many(count: u128) -> String {
     if count > 1_000_000_000_000 { "more than 10^12".to_string() } else { count.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_is_what_lab_says_it_is_where_a_plan_says_nothing() {
+        assert_eq!(lab_alone("t", "schema = 1").unwrap(), Lab::default());
+        assert_eq!(lab_alone("t", "schema = 1\n[lab]\n").unwrap(), Lab::default());
+        let text = "[lab]\ncpus = 8\nsockets = 2\nspeed = \"1ns\"\nmemory = \"1GiB\"\nseeds = 3\n\
+            nodes = 2\nslow-clock = true\nkernel = \"debian:6.1\"";
+        let expected = Lab {
+            kernel: "debian:6.1".to_string(),
+            cpus: 8,
+            sockets: 2,
+            llcs: 2,
+            nodes: 2,
+            memory_bytes: 1 << 30,
+            instruction_ns: 1,
+            slow_clock: true,
+            seeds: 3,
+        };
+        assert_eq!(lab_alone("t", text).unwrap(), expected);
+        assert_eq!(expected.instruction_ps(), 125);
+        assert_eq!(Lab::default().instruction_ps(), 2_000);
+    }
 }

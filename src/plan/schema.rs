@@ -6,7 +6,8 @@ use crate::model::{Field, Kind, MAX_POOL_NAME_BYTES, PLAN_SCHEMA, Probe};
 use crate::workload::Spec;
 
 use super::fields::{
-    MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE, PLACEMENT, REPORT, SET, WORKLOAD, Words,
+    LAB, MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE, PLACEMENT, REPORT, SET, WORKLOAD,
+    Words,
 };
 
 /// JSON Schema (draft 2020-12) of the TOML that [`super::parse`] takes. What a schema cannot
@@ -45,6 +46,7 @@ fn schema_of(words: &Words) -> Json {
             } },
             "placement": table(properties(PLACEMENT, &schema_of_kind), &[]),
             "report": table(properties(REPORT, &schema_of_kind), &[]),
+            "lab": table(properties(LAB, &schema_of_kind), &[]),
             "probes": {
                 "type": "array",
                 "maxItems": 1,

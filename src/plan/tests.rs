@@ -145,8 +145,21 @@ fn wrong_documents() {
             "schema = 1\n[workload]\nuse = \"web\"",
             &["2:2: `workload` is a table, not a list of tables"],
         ),
-        ("schema = 1\nlab = 1\n[[workload]]\nuse = \"web\"", &["2:1: unknown key `lab` in a plan"]),
-        (&with_web("[lab]\ncpus = 1"), &["4:2: unknown key `lab` in a plan"]),
+        ("schema = 1\nrig = 1\n[[workload]]\nuse = \"web\"", &["2:1: unknown key `rig` in a plan"]),
+        (&with_web("[rig]\ncpus = 1"), &["4:2: unknown key `rig` in a plan"]),
+        (
+            "schema = 1\nlab = 1\n[[workload]]\nuse = \"web\"",
+            &["2:7: `lab` is a number, not a table"],
+        ),
+        (&with_web("[lab]\ncpus = 1"), &[]),
+        (&with_web("[lab]\ncores = 1"), &["5:1: unknown key `cores` in [lab]"]),
+        (&with_web("[lab]\ncpus = 65"), &["5:8: 65 is above the most that is accepted"]),
+        (
+            &with_web("[lab]\ncpus = 4\nsockets = 3"),
+            &["6:11: 4 CPUs cannot be spread evenly over 3 sockets"],
+        ),
+        (&with_web("[lab]\ncpus = 8\nsockets = 2\nllcs = 1"), &["7:8: 1 caches on 2 sockets"]),
+        (&with_web("[lab]\nspeed = \"3ns\""), &["5:9: an instruction cannot take 3 ns"]),
         (
             "schema = 1\ntitle = 3\n[[workload]]\nuse=\"web\"",
             &["2:9: `title` takes a text, not a number"],

@@ -8,6 +8,7 @@ mod beside;
 pub mod compare;
 mod csv;
 mod fairness;
+mod guests;
 mod json;
 mod lkml;
 mod page;

@@ -52,6 +52,7 @@ impl PlanBuilder {
             placement: Placement::default(),
             report_format: None,
             probes: Vec::new(),
+            lab: Default::default(),
             aa: false,
         };
         let started = PlanStarted {

@@ -88,3 +88,18 @@ pub fn exit_code(status: ExitStatus) -> u8 {
         (None, None) => 1,
     }
 }
+
+/// Has the kernel kill the program when the thread that starts it ends, however that happens.
+/// What it started itself is in its process group.
+pub fn bind(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+    let parent = std::process::id() as i32;
+    command.process_group(0);
+    // SAFETY: between fork and exec only prctl, getppid and _exit are called.
+    unsafe {
+        command.pre_exec(move || {
+            super::fork::die_with_parent(parent);
+            Ok(())
+        });
+    }
+}

@@ -11,6 +11,12 @@ pub fn state_dir() -> Result<PathBuf, String> {
     Ok(state.join("schedlab"))
 }
 
+/// The folder of what can be had again: `$XDG_CACHE_HOME/schedlab`.
+pub fn cache_dir() -> Result<PathBuf, String> {
+    let base = choose_base_strategy().map_err(|error| format!("no home folder: {error}"))?;
+    Ok(base.cache_dir().join("schedlab"))
+}
+
 /// Columns of the terminal on standard output.
 pub fn terminal_columns() -> Option<usize> {
     let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };

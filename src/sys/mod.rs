@@ -1,12 +1,15 @@
 //! The kernel's interfaces: clocks, futexes, shared memory, processes, /proc and /sys.
 //! With the hot loops of workloads this is the only unsafe code.
 
+pub mod boot;
 pub mod cgroup;
 mod change;
 pub mod child;
 pub mod clock;
+pub mod companion;
 mod dirs;
 pub mod environment;
+mod epoll;
 mod eventfd;
 pub mod fork;
 pub mod futex;
@@ -16,6 +19,7 @@ mod memory;
 pub mod mounts;
 pub mod perf;
 pub mod perf_ring;
+pub mod ports;
 pub mod process;
 pub mod sched;
 pub mod schedstat;
@@ -30,8 +34,9 @@ pub mod virtualisation;
 
 #[cfg(test)]
 pub(crate) use change::fuse;
-pub use dirs::{state_dir, terminal_columns};
+pub use dirs::{cache_dir, state_dir, terminal_columns};
 pub use environment::environment;
+pub use epoll::{Epoll, Ready};
 pub use eventfd::eventfd;
 pub use host::Host;
 pub use memory::{can_interleave, interleave, policy_of, private, shared};

@@ -7,6 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,7 @@ use crate::sys::host::plain;
 
 use super::journal::{Journal, Writer};
 use super::pool::{self, Form, Pool};
+use super::scx::{self, Attached, Limits, Scheduler};
 use super::target::{Target, Wanted, hint, is_cgroup, same};
 use super::{Action, CgroupSetting, Missing, POOL, registry};
 
@@ -33,7 +35,14 @@ pub enum Change {
     Cgroup {
         path: PathBuf,
     },
+    /// A sched_ext scheduler. It goes with the process that attached it: undoing is waiting.
+    Scheduler {
+        asked: String,
+    },
 }
+
+/// How long the kernel may take to be rid of the scheduler of a process that has ended.
+const GOING_LIMIT: Duration = Duration::from_secs(10);
 
 /// How undoing one change ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +58,10 @@ pub enum Undone {
     Failed(String),
 }
 
+const SCX: &str = "scx";
+/// Under this name what a scheduler left to be told stands beside the knobs.
+const SCX_TOLD: &str = "scx-told";
+
 /// Every cgroup that schedlab makes is named so, then by its maker and a number.
 const CGROUP_PREFIX: &str = "schedlab-";
 
@@ -57,6 +70,7 @@ impl Change {
     pub fn is_known(&self) -> bool {
         match self {
             Change::Set { target, .. } => target.is_known(),
+            Change::Scheduler { asked } => Scheduler::parse(asked).is_some(),
             Change::Cgroup { path } => {
                 let name = path.file_name().and_then(|name| name.to_str());
                 is_cgroup(path) && name.is_some_and(|name| name.starts_with(CGROUP_PREFIX))
@@ -78,12 +92,19 @@ impl Change {
             Change::Cgroup { path } => host
                 .make_cgroup(path)
                 .map_err(|e| format!("{} cannot be made ({})", path.display(), plain(&e))),
+            // Who holds it attaches it.
+            Change::Scheduler { .. } => Ok(()),
         }
     }
 
     pub fn undo(&self, host: &Host) -> Undone {
         match self {
             Change::Set { target, before, set } => put_back(host, target, before, set),
+            Change::Scheduler { .. } if !scx::is_any_in_force(host) => Undone::NothingToDo,
+            Change::Scheduler { .. } => match scx::await_disabled(host, GOING_LIMIT) {
+                Ok(()) => Undone::PutBack,
+                Err(why) => Undone::LeftAlone(why),
+            },
             Change::Cgroup { path } => match cgroup::end(host, path) {
                 Ok(()) => Undone::PutBack,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Undone::NothingToDo,
@@ -102,6 +123,7 @@ impl std::fmt::Display for Change {
         match self {
             Change::Set { target, before, set } => write!(f, "{target} from `{before}` to `{set}`"),
             Change::Cgroup { path } => write!(f, "cgroup {}", path.display()),
+            Change::Scheduler { asked } => write!(f, "sched_ext scheduler {asked}"),
         }
     }
 }
@@ -213,12 +235,13 @@ pub struct Applied {
     cgroups: Vec<PathBuf>,
     pool: Option<(Pool, Made)>,
     checks: Vec<Check>,
+    scheduler: Option<(Scheduler, Attached)>,
 }
 
 /// Applies the machine and cgroup knobs of the cell's variant and makes its pool; task knobs
 /// are for the workers.
 pub fn apply(cell: &Cell, host: &Host, journal: &Journal) -> Result<Applied, ApplyError> {
-    let (machine, cgroup) = sorted(&cell.variant, host)?;
+    let Sorted { machine, cgroup, scheduler } = sorted(&cell.variant, host)?;
     let pool = pool::find(cell, host).map_err(|why| missing(POOL, why))?;
     let mut applied = Applied {
         host: host.clone(),
@@ -227,8 +250,11 @@ pub fn apply(cell: &Cell, host: &Host, journal: &Journal) -> Result<Applied, App
         cgroups: Vec::new(),
         pool: None,
         checks: Vec::new(),
+        scheduler: None,
     };
-    match applied.apply_all(machine, cgroup, pool) {
+    // The scheduler comes last, and sees the machine as the run will.
+    let all = applied.apply_all(machine, cgroup, pool);
+    match all.and_then(|()| scheduler.map_or(Ok(()), |one| applied.attach(one))) {
         Ok(()) => Ok(applied),
         Err(missing) => {
             let still_changed = applied.undo_all();
@@ -240,11 +266,14 @@ pub fn apply(cell: &Cell, host: &Host, journal: &Journal) -> Result<Applied, App
 type Asked<T> = Vec<(&'static str, String, Vec<T>)>;
 
 /// The actions of the controller by scope: knob, value as asked, actions.
-fn sorted(
-    variant: &Variant,
-    host: &Host,
-) -> Result<(Asked<Wanted>, Asked<CgroupSetting>), Missing> {
-    let (mut machine, mut cgroup) = (Vec::new(), Vec::new());
+struct Sorted {
+    machine: Asked<Wanted>,
+    cgroup: Asked<CgroupSetting>,
+    scheduler: Option<Scheduler>,
+}
+
+fn sorted(variant: &Variant, host: &Host) -> Result<Sorted, Missing> {
+    let (mut machine, mut cgroup, mut scheduler) = (Vec::new(), Vec::new(), None);
     for knob in registry() {
         let name = knob.field().name;
         let Some(value) = variant.knobs.get(name) else { continue };
@@ -253,7 +282,10 @@ fn sorted(
             match action {
                 Action::Machine(one) => wanted.push(one),
                 Action::Cgroup(one) => settings.push(one),
+                Action::Scheduler(one) => scheduler = Some(one),
                 Action::Task(_) => {}
+                // Whoever checked the cell has said so.
+                Action::Boot => {}
             }
         }
         if !wanted.is_empty() {
@@ -263,7 +295,7 @@ fn sorted(
             cgroup.push((name, value.to_string(), settings));
         }
     }
-    Ok((machine, cgroup))
+    Ok(Sorted { machine, cgroup, scheduler })
 }
 
 impl Applied {
@@ -293,7 +325,23 @@ impl Applied {
             got: self.read_back(check),
         };
         let pool = self.pool.iter().map(|(pool, made)| pool.reading(self.read_pool(pool, made)));
-        pool.chain(self.checks.iter().map(reading)).collect()
+        let scheduler = self.scheduler.iter().map(|(scheduler, attached)| KnobReading {
+            knob: SCX.to_string(),
+            asked: scheduler.to_string(),
+            got: Reading::Known(attached.in_its_place().unwrap_or_else(|| scheduler.to_string())),
+        });
+        pool.chain(self.checks.iter().map(reading)).chain(scheduler).collect()
+    }
+
+    /// Detaches the scheduler of the knob `scx`, if there is one, and tells what the kernel
+    /// counted under it. Fails where it did not last until now, or is still in force.
+    pub fn end_scheduler(&mut self) -> Result<Option<KnobReading>, String> {
+        let Some((_, mut attached)) = self.scheduler.take() else { return Ok(None) };
+        attached.check()?;
+        let told = attached.detach()?.to_string();
+        // Told, not asked for: no report is to say that it was not had as asked.
+        let got = Reading::Known(told.clone());
+        Ok(Some(KnobReading { knob: SCX_TOLD.to_string(), asked: told, got }))
     }
 
     fn read_pool(&self, pool: &Pool, made: &Made) -> Reading<String> {
@@ -347,7 +395,9 @@ impl Applied {
 
     /// As [`Applied::undo_all`], but for the oldest changes.
     fn undo_down_to(&mut self, kept: usize) -> Vec<String> {
-        let mut left = Vec::new();
+        // A scheduler is the newest change.
+        let scheduler = self.scheduler.take().map(|(_, attached)| attached.detach());
+        let mut left: Vec<String> = scheduler.and_then(Result::err).into_iter().collect();
         while self.open.len() > kept
             && let Some((entry, change)) = self.open.pop()
         {
@@ -499,6 +549,16 @@ impl Applied {
             };
             format!("no cpuset in {} can have CPUs {cpus} ({cause})", place.parent.display())
         })
+    }
+
+    fn attach(&mut self, scheduler: Scheduler) -> Result<(), Missing> {
+        // Before the journal has it: another's scheduler is not to be waited for.
+        let attached = scheduler
+            .check(&self.host)
+            .and_then(|()| self.make(Change::Scheduler { asked: scheduler.to_string() }))
+            .and_then(|()| scx::attach(&scheduler, &self.host, Limits::default()));
+        self.scheduler = Some((scheduler, attached.map_err(|why| missing(SCX, why))?));
+        Ok(())
     }
 
     fn set(&mut self, target: &Target, value: &str) -> Result<(), String> {

@@ -81,7 +81,15 @@ fn check_outside(
                     let checked = cpu_place().and_then(|at| check_cgroup(host, &at, *setting));
                     checked.err().map(|why| told(name, why))
                 }
+                Action::Scheduler(scheduler) => {
+                    scheduler.check(host).err().map(|why| told(name, why))
+                }
                 Action::Task(_) => None,
+                Action::Boot => Some(Missing {
+                    knob: name.to_string(),
+                    message: format!("`{name}` is chosen where a machine is booted for the run"),
+                    hint: "run this plan in the lab: --backend lab".to_string(),
+                }),
             })),
         }
     }

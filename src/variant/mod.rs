@@ -3,8 +3,8 @@
 //! A knob is an entry of one of the tables in [`knobs`] and a line in [`registry`]; help,
 //! `schedlab list knobs`, the plan parser and the docs derive from its [`Field`]. It only
 //! translates its value into [`Action`]s. One place each carries these out, reads them back
-//! and undoes them: [`task`] for what a worker thread sets on itself, [`apply`] for cgroups
-//! and files of the machine, which a [`Journal`] remembers until they are undone. The pool of
+//! and undoes them: [`task`] for what a worker thread sets on itself, [`apply`] for cgroups,
+//! files of the machine and its scheduler ([`scx`]), which a [`Journal`] remembers until they are undone. The pool of
 //! a cell ([`pool`]) is no knob, but goes the way of the run's cgroup and is told like one.
 
 mod apply;
@@ -15,6 +15,7 @@ mod knobs;
 mod on_this_machine;
 mod pool;
 mod restore;
+pub mod scx;
 mod target;
 mod task;
 #[cfg(test)]
@@ -48,6 +49,8 @@ pub enum Scope {
     Cgroup,
     /// A setting of the whole machine, put back after the run.
     Machine,
+    /// What the machine is booted with, where each run has a machine of its own.
+    Boot,
 }
 
 /// What a knob asks for.
@@ -56,6 +59,9 @@ pub enum Action {
     Task(TaskSetting),
     Cgroup(CgroupSetting),
     Machine(Wanted),
+    Boot,
+    /// The one scheduler of the machine, in place of the kernel's own.
+    Scheduler(scx::Scheduler),
 }
 
 /// Why a knob cannot be had here.
@@ -82,7 +88,9 @@ pub fn registry() -> &'static [&'static dyn Knob] {
     &REGISTRY
 }
 
-static REGISTRY: [&dyn Knob; 21] = [
+static REGISTRY: [&dyn Knob; 24] = [
+    &knobs::KERNEL,
+    &knobs::KERNEL_ARGS,
     &knobs::POLICY,
     &knobs::PRIORITY,
     &knobs::RUNTIME,
@@ -104,6 +112,7 @@ static REGISTRY: [&dyn Knob; 21] = [
     &knobs::MIGRATION_COST,
     &knobs::NR_MIGRATE,
     &knobs::SYSCTL,
+    &knobs::SCX,
 ];
 
 /// Every knob's field, in the order of `schedlab list knobs`.
@@ -142,7 +151,8 @@ mod tests {
                 let scope = match action {
                     Action::Task(_) => Scope::Task,
                     Action::Cgroup(_) => Scope::Cgroup,
-                    Action::Machine(_) => Scope::Machine,
+                    Action::Machine(_) | Action::Scheduler(_) => Scope::Machine,
+                    Action::Boot => Scope::Boot,
                 };
                 assert_eq!(scope, knob.scope(), "{}", field.name);
             }

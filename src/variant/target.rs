@@ -184,7 +184,9 @@ pub fn cause(host: &Host, path: &Path, error: &io::Error) -> String {
 /// What to do about an error that [`cause`] told.
 pub fn hint(message: &str) -> String {
     let does = |word: &str| message.contains(word);
-    if does("debugfs is not mounted") {
+    if let Some((_, hint)) = message.split_once("; hint: ") {
+        hint.to_string()
+    } else if does("debugfs is not mounted") {
         format!("mount it: mount -t debugfs none {DEBUGFS}")
     } else if does("EACCES") {
         "run as root: sudo schedlab run PLAN".to_string()

@@ -95,6 +95,8 @@ fn gather(folder: &Path, all: &mut BTreeMap<PathBuf, Vec<String>>) {
 /// A value of each knob, as a plan writes it.
 pub fn example(knob: &str) -> Raw {
     let text = match knob {
+        "kernel" => "debian:6.18",
+        "kernel-args" => "preempt=full",
         "policy" => "batch",
         "priority" => "50",
         "runtime" => "2ms",
@@ -115,6 +117,7 @@ pub fn example(knob: &str) -> Raw {
         "migration-cost" => "100us",
         "nr-migrate" => "8",
         "sysctl" => "sched_rr_timeslice_ms=50",
+        "scx" => "fifo",
         other => panic!("write an example of {other}"),
     };
     raw(knob, text)

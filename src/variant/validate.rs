@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::Value;
 use crate::sys::sched::Policy;
 
-use super::knobs::{feature, sysctl};
+use super::knobs::{SCHEDULER_FORM, feature, sysctl};
+use super::scx::Scheduler;
 
 /// Knob, message, hint.
 type Fault = (String, String, String);
@@ -107,6 +108,11 @@ fn cgroup_faults(knobs: &BTreeMap<String, Value>, faults: &mut Vec<Fault>) {
 
 /// Lists of texts: each item's form, and no setting twice.
 fn text_faults(knobs: &BTreeMap<String, Value>, faults: &mut Vec<Fault>) {
+    let scx = knobs.get("scx").and_then(Value::as_text);
+    if let Some(text) = scx.filter(|text| Scheduler::parse(text).is_none()) {
+        let message = format!("there is no scheduler `{}`", text.escape_default());
+        faults.push(fault("scx", message, SCHEDULER_FORM));
+    }
     let mut seen = BTreeSet::new();
     if knobs.contains_key("autogroup") {
         seen.insert("/proc/sys/kernel/sched_autogroup_enabled".to_string());
@@ -178,6 +184,10 @@ mod tests {
             (&[("sysctl", "sched_x=1,sched_x=2")], &["sysctl"]),
             (&[("sysctl", "panic=1")], &["sysctl"]),
             (&[("autogroup", "true"), ("sysctl", "sched_autogroup_enabled=0")], &["sysctl"]),
+            (&[("scx", "vtime")], &[]),
+            (&[("scx", "./scx_lavd --performance")], &[]),
+            (&[("scx", "scx_lavd")], &["scx"]),
+            (&[("scx", "")], &["scx"]),
         ];
         for (written, expected) in cases {
             let faults = validate(&knobs(written));

@@ -17,6 +17,7 @@ mod pipe;
 mod pool;
 mod recorders;
 mod schbench;
+mod service_chain;
 mod spin;
 #[cfg(test)]
 mod testing;
@@ -39,6 +40,7 @@ pub fn registry() -> &'static [&'static dyn Workload] {
         &schbench::Schbench,
         &burnwait::Burnwait,
         &messaging::Messaging,
+        &service_chain::ServiceChain,
         &pipe::Pipe,
         &deadline::Deadline,
         &forkexec::Forkexec,

@@ -672,7 +672,7 @@ fn a_side_of_several_variants_is_refused_and_not_mixed() {
 
 fn floor(floors: &[SampledPlan], plan: &SampledPlan, metric: &str) -> f64 {
     let question = asked(std::slice::from_ref(plan), &["default", "batch"]);
-    let works = gather(std::slice::from_ref(plan), &question.sides);
+    let works = gather(std::slice::from_ref(plan), &question.sides, false);
     Floors::of(floors).of_metric(&works[0], "web", metric).map_or(0.0, |(floor, _)| floor)
 }
 

@@ -57,6 +57,7 @@ fn plan(variants: &[&str], aa: bool) -> SampledPlan {
             placement: Placement::default(),
             report_format: None,
             probes: Vec::new(),
+            lab: Default::default(),
             aa,
         },
         environments: vec![environment()],

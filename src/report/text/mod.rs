@@ -12,6 +12,7 @@ use std::io::{self, Write};
 use crate::model::{Environment, Reading, Record, WorkerKind, WorkerSet};
 
 use super::beside::{self, Names, kernel, letters_of};
+use super::guests::guests;
 use super::page::{Page, Tone};
 use super::show::{self, clean};
 use super::summary::{Mark, RowSummary, SetSummary, Skip, Summary, WorkSummary, summarise};
@@ -67,7 +68,13 @@ impl Report<'_> {
         let when = format!("{}, backend {}", utc(started.started_unix_ns), clean(&started.backend));
         page.wrapped(Tone::Plain, "started   ", &when);
         page.wrapped(Tone::Plain, "machine   ", &machine(&started.environment));
-        page.wrapped(Tone::Plain, "kernel    ", &kernel(&started.environment));
+        match guests(self.record) {
+            Some(guests) => {
+                page.wrapped(Tone::Plain, "kernel    ", &guests.kernels);
+                page.wrapped(Tone::Plain, "time      ", &guests.time);
+            }
+            None => page.wrapped(Tone::Plain, "kernel    ", &kernel(&started.environment)),
+        }
         if self.options.verbose > 0 {
             page.wrapped(Tone::Plain, "state     ", &state(&started.environment));
         }

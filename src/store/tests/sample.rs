@@ -67,6 +67,7 @@ pub fn started(id: &str, cells: u32) -> PlanStarted {
             placement: Placement::default(),
             report_format: Some("schbench".to_string()),
             probes: Vec::new(),
+            lab: Default::default(),
             aa: false,
         },
         environment: environment("first"),

@@ -1,17 +1,21 @@
 //! The knobs, by scope. Each is one entry: its field, and what a value of it asks for. Pure.
 
+mod boot;
 mod cgroup;
 mod machine;
+mod scheduler;
 mod task;
 
 use crate::model::{Field, Kind, Value};
 
 use super::Missing;
 
+pub use boot::{KERNEL, KERNEL_ARGS};
 pub use cgroup::{CGROUP_IDLE, CGROUP_MAX, CGROUP_WEIGHT, CgroupSetting};
 pub use machine::{
     AUTOGROUP, BASE_SLICE, FEATURES, MIGRATION_COST, NR_MIGRATE, PREEMPT, SYSCTL, feature, sysctl,
 };
+pub use scheduler::{SCHEDULER_FORM, SCX};
 pub use task::{
     AFFINITY, DEADLINE, NICE, PERIOD, POLICY, PRIORITY, RUNTIME, SLICE, TIMER_SLACK, UCLAMP_MAX,
     UCLAMP_MIN,

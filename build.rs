@@ -1,0 +1,31 @@
+//! Compiles `src/backend/lab/lockstep.c` into `lockstep.so` of `OUT_DIR`, from where it is embedded
+//! in the program. It is loaded into the host's QEMU, hence shared, whatever the program itself is
+//! linked like. Input: that file, and `CC` and its like from the environment.
+
+use std::path::Path;
+use std::process::Command;
+
+const SOURCE: &str = "src/backend/lab/lockstep.c";
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed={SOURCE}");
+    let folder = std::env::var_os("OUT_DIR").expect("cargo tells OUT_DIR");
+    let compiler = cc::Build::new()
+        .opt_level(2)
+        .debug(false)
+        .pic(true)
+        .warnings(true)
+        .extra_warnings(true)
+        .get_compiler();
+    let mut command = compiler.to_command();
+    command.args(["-shared", "-o"]).arg(Path::new(&folder).join("lockstep.so")).arg(SOURCE);
+    if let Err(why) = run(&mut command) {
+        println!("cargo::error={SOURCE} was not compiled: {why}; hint: sh scripts/need.sh build");
+    }
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let status = command.status().map_err(|why| format!("{command:?}: {why}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}")) }
+}

@@ -1,0 +1,56 @@
+//! Consoles of guests that failed, kept until newer ones take their place: a folder of files whose
+//! names sort by age.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The newest so many are kept.
+const MOST: usize = 20;
+
+/// Tells consoles apart that one process keeps in the same millisecond.
+static NUMBER: AtomicU64 = AtomicU64::new(0);
+
+/// Copies `console` into `folder`. `None` where nothing was written to it.
+pub fn keep(folder: &Path, console: &Path) -> io::Result<Option<PathBuf>> {
+    if fs::metadata(console).map_or(0, |file| file.len()) == 0 {
+        return Ok(None);
+    }
+    fs::create_dir_all(folder)?;
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (process, number) = (std::process::id(), NUMBER.fetch_add(1, Relaxed));
+    let path = folder.join(format!("{:015}-{process}-{number:04}.log", since.as_millis()));
+    fs::copy(console, &path).inspect_err(|_| _ = fs::remove_file(&path))?;
+    let mut kept: Vec<PathBuf> = fs::read_dir(folder)?.flatten().map(|file| file.path()).collect();
+    kept.sort();
+    for old in &kept[..kept.len().saturating_sub(MOST)] {
+        // Another schedlab may have removed it.
+        _ = fs::remove_file(old);
+    }
+    Ok(Some(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_consoles_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, console) = (dir.path().join("failed"), dir.path().join("console"));
+        assert_eq!(keep(&folder, &console).unwrap(), None, "there is none");
+        fs::write(&console, "").unwrap();
+        assert_eq!(keep(&folder, &console).unwrap(), None, "it is empty");
+        let kept: Vec<PathBuf> = (0..MOST + 3)
+            .map(|number| {
+                fs::write(&console, format!("panic {number}")).unwrap();
+                keep(&folder, &console).unwrap().unwrap()
+            })
+            .collect();
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), MOST);
+        assert!(kept[..3].iter().all(|old| !old.exists()));
+        assert_eq!(fs::read_to_string(kept.last().unwrap()).unwrap(), "panic 22");
+    }
+}

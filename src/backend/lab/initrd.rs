@@ -1,0 +1,203 @@
+//! The guests' root: this very program, what it is linked with, and files that cells need, as
+//! a newc archive.
+//!
+//! The program is packed as it lies on disk, without what no kernel loads (symbols, debugging
+//! information). Where it is not static, the libraries that it runs with here go along.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cpio::newc::{Builder, trailer};
+use object::elf::{FileHeader64, PT_INTERP, PT_LOAD};
+use object::endian::LittleEndian;
+use object::read::elf::{FileHeader, ProgramHeader};
+
+use crate::model::GUEST_INIT;
+
+/// `S_IFDIR`, `S_IFREG` and `S_IFCHR`, with what anybody may do.
+const FOLDER: u32 = 0o040_755;
+const PROGRAM: u32 = 0o100_755;
+const DEVICE: u32 = 0o020_600;
+
+/// One file of the archive, by its absolute path in the guest.
+pub struct Packed {
+    pub name: PathBuf,
+    pub bytes: Vec<u8>,
+}
+
+/// This program and what it is linked with.
+pub fn program() -> Result<Vec<Packed>, String> {
+    let own = std::env::current_exe().map_err(|error| format!("this program: {error}"))?;
+    let bytes = read(&own)?;
+    let image = Image::of(&bytes).map_err(|error| format!("{}: {error}", own.display()))?;
+    let mut files = Vec::new();
+    if let Some(loader) = &image.loader {
+        files.push(Packed { name: loader.clone(), bytes: read(loader)? });
+        for library in libraries(&own)? {
+            files.push(Packed { bytes: read(&library)?, name: library });
+        }
+    }
+    files.push(Packed { name: GUEST_INIT.into(), bytes: image.loaded(bytes) });
+    Ok(files)
+}
+
+/// As [`fs::read`], with the path in the error.
+pub fn read(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))
+}
+
+/// What of an ELF file matters to who runs it.
+struct Image {
+    loader: Option<PathBuf>,
+    /// Where the last segment ends in the file.
+    end: usize,
+}
+
+impl Image {
+    fn of(bytes: &[u8]) -> Result<Image, object::Error> {
+        let header = FileHeader64::<LittleEndian>::parse(bytes)?;
+        let endian = header.endian()?;
+        let mut image = Image { loader: None, end: 0 };
+        for segment in header.program_headers(endian, bytes)? {
+            let (at, size) = segment.file_range(endian);
+            if segment.p_type(endian) == PT_LOAD {
+                image.end = image.end.max((at + size) as usize);
+            }
+            if segment.p_type(endian) == PT_INTERP
+                && let Ok(Some(name)) = segment.interpreter(endian, bytes)
+            {
+                image.loader = Some(String::from_utf8_lossy(name).into_owned().into());
+            }
+        }
+        Ok(image)
+    }
+
+    /// The file up to the end of what is loaded, without its table of sections.
+    fn loaded(&self, mut bytes: Vec<u8>) -> Vec<u8> {
+        bytes.truncate(self.end);
+        // e_shoff; e_shentsize, e_shnum and e_shstrndx.
+        for range in [0x28..0x30, 0x3a..0x40] {
+            bytes[range].fill(0);
+        }
+        bytes
+    }
+}
+
+/// The files that the loader takes for a program, as the loader itself tells them.
+fn libraries(program: &Path) -> Result<Vec<PathBuf>, String> {
+    let told = Command::new(program)
+        .env("LD_TRACE_LOADED_OBJECTS", "1")
+        .output()
+        .map_err(|error| format!("the libraries of {}: {error}", program.display()))?;
+    let text = String::from_utf8_lossy(&told.stdout).into_owned();
+    Ok(text.lines().filter_map(library).collect())
+}
+
+/// `NAME => PATH (ADDRESS)`; what has no path (the vDSO) is no file.
+fn library(line: &str) -> Option<PathBuf> {
+    let (_, rest) = line.split_once(" => ")?;
+    let path = rest.rsplit_once(" (").map_or(rest, |(path, _)| path).trim();
+    path.starts_with('/').then(|| path.into())
+}
+
+/// Writes the archive, whole or not at all.
+pub fn write(at: &Path, files: &[&Packed]) -> io::Result<()> {
+    let unfinished = at.with_extension("new");
+    let mut out = BufWriter::new(File::create(&unfinished)?);
+    let mut number = 0;
+    let mut entry = |name: &Path, mode: u32, bytes: &[u8]| -> io::Result<()> {
+        number += 1;
+        let name = name.strip_prefix("/").unwrap_or(name).to_string_lossy();
+        let mut builder = Builder::new(&name).mode(mode).ino(number).nlink(1);
+        if mode == DEVICE {
+            builder = builder.rdev_major(5).rdev_minor(1);
+        }
+        let mut writer = builder.write(&mut out, bytes.len() as u32);
+        writer.write_all(bytes)?;
+        writer.finish().map(drop)
+    };
+    for folder in folders(files) {
+        entry(&folder, FOLDER, &[])?;
+    }
+    entry(Path::new("/dev/console"), DEVICE, &[])?;
+    for file in files {
+        entry(&file.name, PROGRAM, &file.bytes)?;
+    }
+    trailer(&mut out)?;
+    out.flush()?;
+    fs::rename(unfinished, at)
+}
+
+/// Every folder that a file lies in, parents first, and those that the agent mounts on.
+fn folders(files: &[&Packed]) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = ["/dev", "/proc", "/sys", "/tmp"].map(PathBuf::from).to_vec();
+    for file in files {
+        folders.extend(file.name.ancestors().skip(1).map(Path::to_path_buf));
+    }
+    folders.retain(|folder| folder != Path::new("/"));
+    folders.sort();
+    folders.dedup();
+    folders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loaders_words_name_files() {
+        let cases: &[(&str, Option<&str>)] = &[
+            (
+                "\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f)",
+                Some("/lib/x86_64-linux-gnu/libc.so.6"),
+            ),
+            ("\tlinux-vdso.so.1 (0x00007ffd)", None),
+            ("\tlibx.so => not found", None),
+            ("\tlibx.so => /odd (folder)/libx.so (0x1)", Some("/odd (folder)/libx.so")),
+        ];
+        for (line, path) in cases {
+            assert_eq!(library(line), path.map(PathBuf::from), "{line}");
+        }
+    }
+
+    #[test]
+    fn this_program_packed_is_one_that_a_kernel_loads() {
+        let files = program().unwrap();
+        let init = files.iter().find(|file| file.name == Path::new(GUEST_INIT)).unwrap();
+        let own = fs::read(std::env::current_exe().unwrap()).unwrap();
+        assert!(init.bytes.len() < own.len(), "debugging information is left out");
+        let dir = tempfile::tempdir().unwrap();
+        let packed = dir.path().join("packed");
+        fs::write(&packed, &init.bytes).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&packed, mode).unwrap();
+        let listed = Command::new(&packed).arg("--list").output().unwrap();
+        assert!(String::from_utf8_lossy(&listed.stdout).contains("that_a_kernel_loads"));
+    }
+
+    #[test]
+    fn an_archive_has_parents_before_what_lies_in_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().join("root.cpio");
+        let file = |name: &str, bytes: &[u8]| Packed { name: name.into(), bytes: bytes.to_vec() };
+        write(&at, &[&file("/a/b/c", b"12345"), &file("/d", b"")]).unwrap();
+        let mut rest = &fs::read(&at).unwrap()[..];
+        let mut seen = Vec::new();
+        loop {
+            let mut reader = cpio::newc::Reader::new(rest).unwrap();
+            if reader.entry().is_trailer() {
+                break;
+            }
+            let entry = reader.entry();
+            seen.push((entry.name().to_string(), entry.mode(), entry.file_size()));
+            io::copy(&mut reader, &mut io::sink()).unwrap();
+            rest = reader.finish().unwrap();
+        }
+        let names: Vec<&str> = seen.iter().map(|(name, ..)| name.as_str()).collect();
+        let expected = ["a", "a/b", "dev", "proc", "sys", "tmp", "dev/console", "a/b/c", "d"];
+        assert_eq!(names, expected);
+        assert!(seen.contains(&("a/b/c".to_string(), PROGRAM, 5)));
+    }
+}

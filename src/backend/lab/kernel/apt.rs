@@ -1,0 +1,336 @@
+//! apt's own tools, over lists and a configuration that are ours: the machine's are only read.
+//!
+//! Nothing is installed, and no privilege is needed. apt checks the chain of signatures from
+//! the keys of Debian's archive to each package. What it prints is data.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::KernelError;
+use super::error::plain;
+use super::sources::{self, Source, Suite};
+use crate::sys;
+
+/// Keys of all of Debian's suites, under the names that its package has given them.
+const KEYRINGS: &[&str] = &[
+    "/usr/share/keyrings/debian-archive-keyring.pgp",
+    "/usr/share/keyrings/debian-archive-keyring.gpg",
+];
+/// Read after the machine's own configuration (a proxy stands there). Hooks that the machine
+/// runs after an update are for its own lists.
+const CONFIGURATION: &str = r#"// Written by schedlab; it changes nothing outside this folder.
+#clear APT::Update::Pre-Invoke;
+#clear APT::Update::Post-Invoke;
+#clear APT::Update::Post-Invoke-Success;
+#clear APT::Architectures;
+APT::Architecture "amd64";
+APT::Architectures { "amd64"; };
+APT::Sandbox::User "root";
+APT::Update::Error-Mode "any";
+APT::Get::AllowUnauthenticated "false";
+APT::Get::List-Cleanup "false";
+Acquire::AllowInsecureRepositories "false";
+Acquire::AllowWeakRepositories "false";
+Acquire::AllowDowngradeToInsecureRepositories "false";
+Acquire::GzipIndexes "true";
+Acquire::Languages "none";
+Acquire::Retries "2";
+Dir::Cache::pkgcache "";
+Dir::Cache::srcpkgcache "";
+"#;
+
+pub struct Apt {
+    root: PathBuf,
+    keyring: PathBuf,
+}
+
+/// One version of a package.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stanza {
+    pub package: String,
+    pub version: String,
+    pub depends: String,
+    pub sha256: String,
+    pub size_bytes: u64,
+}
+
+impl Apt {
+    /// Over `root`, which is made; with the suites that are worth a look.
+    pub fn prepare(root: &Path) -> Result<(Apt, Vec<Suite>), KernelError> {
+        let (looked, sources) = machine_sources()?;
+        let suites = sources::suites(&sources);
+        if suites.is_empty() {
+            return Err(KernelError::NoMirror { looked });
+        }
+        let apt = Apt { root: root.to_path_buf(), keyring: keyring(&sources)? };
+        for folder in ["lists/partial", "archives/partial"] {
+            let folder = root.join(folder);
+            fs::create_dir_all(&folder).map_err(KernelError::io("make the folder", &folder))?;
+        }
+        apt.write("apt.conf", CONFIGURATION)?;
+        Ok((apt, suites))
+    }
+
+    /// Brings the list of one suite up to date; what apt said where it cannot.
+    pub fn update(&self, suite: &Suite) -> Result<(), KernelError> {
+        self.use_suites(std::slice::from_ref(suite))?;
+        let mut command = self.command("apt-get");
+        command.args(["-q", "update"]);
+        said(command, &format!("read the suite {}", plain(&suite.name)), &mut |_| ()).map(drop)
+    }
+
+    /// The suites that are asked from now on.
+    pub fn use_suites(&self, suites: &[Suite]) -> Result<(), KernelError> {
+        let keyring = self.keyring.display();
+        let stanza = |suite: &Suite| {
+            let Suite { uri, name } = suite;
+            format!(
+                "Types: deb\nURIs: {uri}\nSuites: {name}\nComponents: main\nArchitectures: amd64\n\
+                 Targets: Packages\nSigned-By: {keyring}\n\n"
+            )
+        };
+        self.write("schedlab.sources", &suites.iter().map(stanza).collect::<String>())
+    }
+
+    /// Packages whose names begin so.
+    pub fn names(&self, prefix: &str) -> Result<Vec<String>, KernelError> {
+        let mut command = self.command("apt-cache");
+        command.args(["pkgnames", prefix]);
+        let text = said(command, "list packages", &mut |_| ())?;
+        Ok(text.split_whitespace().map(str::to_string).collect())
+    }
+
+    /// All versions of these packages.
+    pub fn show(&self, names: &[String]) -> Result<Vec<Stanza>, KernelError> {
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut command = self.command("apt-cache");
+        command.arg("show").args(names);
+        Ok(stanzas(&said(command, "look at packages", &mut |_| ())?))
+    }
+
+    /// Into an empty folder; the file that came. `percent` is told how far it is.
+    pub fn download(
+        &self,
+        stanza: &Stanza,
+        into: &Path,
+        percent: &mut dyn FnMut(f64),
+    ) -> Result<PathBuf, KernelError> {
+        let Stanza { package, version, .. } = stanza;
+        let mut command = self.command("apt-get");
+        command.args(["-q", "-o", "APT::Status-Fd=1", "download"]);
+        command.arg(format!("{package}={version}")).current_dir(into);
+        said(command, &format!("download {package} {version}"), &mut |line| {
+            if let Some(done) = progress(line) {
+                percent(done);
+            }
+        })?;
+        let files = fs::read_dir(into).map_err(KernelError::io("read", into))?;
+        let mut files = files.flatten().map(|entry| entry.path());
+        files.find(|path| path.extension().is_some_and(|ending| ending == "deb")).ok_or_else(|| {
+            let why = "apt says that it came, and there is no file".to_string();
+            KernelError::Package { package: package.clone(), why }
+        })
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<(), KernelError> {
+        let path = self.root.join(name);
+        fs::write(&path, text).map_err(KernelError::io("write", &path))
+    }
+
+    fn command(&self, program: &'static str) -> Command {
+        let mut command = Command::new(program);
+        command.arg("-c").arg(self.root.join("apt.conf"));
+        let places = [
+            ("Dir::Etc::sourcelist", self.root.join("schedlab.sources")),
+            ("Dir::Etc::sourceparts", PathBuf::from("-")),
+            ("Dir::State::lists", self.root.join("lists")),
+            ("Dir::State::status", PathBuf::from("/dev/null")),
+            ("Dir::Cache", self.root.clone()),
+            ("Dir::Cache::archives", self.root.join("archives")),
+        ];
+        for (key, place) in places {
+            let mut option = std::ffi::OsString::from(format!("{key}="));
+            option.push(place);
+            command.arg("-o").arg(option);
+        }
+        command
+    }
+}
+
+/// Unpacks a package; runs none of its scripts.
+pub fn unpack(deb: &Path, into: &Path) -> Result<(), KernelError> {
+    let mut command = Command::new("dpkg-deb");
+    command.arg("-x").arg(deb).arg(into);
+    said(command, "unpack the package", &mut |_| ()).map(drop)
+}
+
+/// What the machine's apt reads, and where.
+fn machine_sources() -> Result<(String, Vec<Source>), KernelError> {
+    let mut command = Command::new("apt-config");
+    command.args(["shell", "LIST", "Dir::Etc::sourcelist/f", "PARTS", "Dir::Etc::sourceparts/d"]);
+    let text = said(command, "ask apt for its sources", &mut |_| ())?;
+    let place = |name: &str| {
+        let mut lines = text.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('='))?;
+        Some(PathBuf::from(value.trim().trim_matches('\'')))
+    };
+    let mut files: Vec<PathBuf> = place("LIST").into_iter().collect();
+    if let Some(parts) = place("PARTS") {
+        let found = fs::read_dir(&parts).into_iter().flatten().flatten();
+        let mut found: Vec<PathBuf> = found.map(|entry| entry.path()).collect();
+        found.sort();
+        files.extend(found);
+    }
+    let mut sources = Vec::new();
+    let mut looked = Vec::new();
+    for file in files {
+        // A list that others may not read is no list for us.
+        let Ok(text) = fs::read_to_string(&file) else { continue };
+        looked.push(plain(&file.to_string_lossy()));
+        sources.extend(sources::parse(&file, &text));
+    }
+    let looked =
+        if looked.is_empty() { "no list could be read".to_string() } else { looked.join(", ") };
+    Ok((looked, sources))
+}
+
+/// The keys of all suites; else those that a source of the machine is signed by.
+fn keyring(sources: &[Source]) -> Result<PathBuf, KernelError> {
+    let own = sources.iter().filter_map(|source| source.signed_by.as_deref());
+    let own = own.filter(|keys| keys.contains("/debian-archive-"));
+    let mut all = KEYRINGS.iter().copied().chain(own).map(PathBuf::from);
+    all.find(|path| path.is_file())
+        .ok_or_else(|| KernelError::NoKeyring { path: PathBuf::from(KEYRINGS[1]) })
+}
+
+/// Runs a program to its end; gives its standard output, which `line` sees as it comes.
+fn said(
+    mut command: Command,
+    action: &str,
+    line: &mut dyn FnMut(&str),
+) -> Result<String, KernelError> {
+    let failed = |said: String| KernelError::Apt { action: action.to_string(), said };
+    let program = command.get_program().to_string_lossy().into_owned();
+    command.env("LC_ALL", "C").env("DEBIAN_FRONTEND", "noninteractive");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // An apt that goes on alone would hold its lists against the next schedlab.
+    sys::child::bind(&mut command);
+    let mut child = command.spawn().map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => KernelError::NoApt { program: known(&program) },
+        _ => failed(format!("{program}: {error}")),
+    })?;
+    let stderr = child.stderr.take();
+    let complaints = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What was read until an error is what there is to tell.
+        let _ = stderr.map(|mut stream| stream.read_to_end(&mut bytes));
+        String::from_utf8_lossy(&bytes).into_owned()
+    });
+    let mut text = String::new();
+    let mut stream = child.stdout.take().map(BufReader::new);
+    let mut bytes = Vec::new();
+    while let Some(stream) = &mut stream {
+        bytes.clear();
+        if stream.read_until(b'\n', &mut bytes).unwrap_or(0) == 0 {
+            break;
+        }
+        let one = String::from_utf8_lossy(&bytes);
+        line(one.trim_end());
+        text.push_str(&one);
+    }
+    let status = child.wait().map_err(|error| failed(format!("{program}: {error}")))?;
+    let complaints = complaints.join().unwrap_or_default();
+    match status.success() {
+        true => Ok(text),
+        false => Err(failed(format!("{program} ended with {status}{}", complaint(&complaints)))),
+    }
+}
+
+fn known(program: &str) -> &'static str {
+    let programs = ["apt-get", "apt-cache", "apt-config"];
+    programs.into_iter().find(|known| *known == program).unwrap_or("dpkg-deb")
+}
+
+/// The first error that apt tells, or its last words.
+fn complaint(text: &str) -> String {
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let error = lines().find_map(|line| line.strip_prefix("E: "));
+    error.or_else(|| lines().next_back()).map_or(String::new(), |line| format!(": {}", plain(line)))
+}
+
+/// `dlstatus:1:34.5:Retrieving file 1 of 1`
+fn progress(line: &str) -> Option<f64> {
+    let percent = line.strip_prefix("dlstatus:")?.split(':').nth(1)?.parse::<f64>().ok()?;
+    (0.0..=100.0).contains(&percent).then_some(percent)
+}
+
+/// Fields of Debian's control format, apart by empty lines. Stanzas without a name, a version
+/// and a digest are none.
+fn stanzas(text: &str) -> Vec<Stanza> {
+    let one = |stanza: &str| {
+        let field = |name: &str| {
+            let value = stanza.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+            value.unwrap_or("").trim().to_string()
+        };
+        Stanza {
+            package: field("Package"),
+            version: field("Version"),
+            depends: field("Depends"),
+            sha256: field("SHA256"),
+            size_bytes: field("Size").parse().unwrap_or(0),
+        }
+    };
+    let is_whole = |stanza: &Stanza| {
+        ![&stanza.package, &stanza.version, &stanza.sha256].iter().any(|field| field.is_empty())
+    };
+    text.split("\n\n").map(one).filter(is_whole).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stanzas_have_name_version_and_digest() {
+        let text = "Package: a\nVersion: 1-1\nDepends: b (= 1-1), c\nSize: 12\nSHA256: 00ff\n\
+                    Description: x\n Package: not this\n\nPackage: b\nVersion: 2\n\n\n\
+                    Package: c\nVersion: 3\nSize: many\nSHA256: 11\n";
+        let found = stanzas(text);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert_eq!((&*found[0].package, &*found[0].depends), ("a", "b (= 1-1), c"));
+        assert_eq!((found[0].size_bytes, found[1].size_bytes), (12, 0));
+    }
+
+    #[test]
+    fn the_first_error_is_told_and_tamed() {
+        let cases = [
+            (
+                "W: old\nE: The repository is \u{1b}[31mred\nE: more\n",
+                ": The repository is \\u{1b}[31mred",
+            ),
+            ("dpkg-deb: error: no space\n\n", ": dpkg-deb: error: no space"),
+            ("", ""),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(complaint(text), expected);
+        }
+    }
+
+    #[test]
+    fn progress_is_read_from_lines_of_status() {
+        let cases = [
+            ("dlstatus:1:34.5:Retrieving file 1 of 1", Some(34.5)),
+            ("dlstatus:1:134.5:Retrieving", None),
+            ("dlstatus:1:NaN:Retrieving", None),
+            ("dlstatus:1", None),
+            ("Get:1 http://example.org/debian trixie", None),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(progress(line), expected, "{line}");
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! What of a kernel is booted: the ELF image inside where QEMU can enter it directly, which
+//! saves the guest the firmware's loader and its own unpacking; else the bzImage.
+//!
+//! The ELF image is kept as `vmlinux-IMAGE-OWN`, by the digests of the bzImage that it is from
+//! and of itself: a name means the same bytes for ever. Of a cached kernel it lies beside the
+//! bzImage, of one of the user's own in `schedlab/vmlinux` in the cache folder. Each use reads
+//! and checks every byte.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::cache::Lock;
+use super::{Cache, Kernel, KernelError, digest, payload};
+
+const PREFIX: &str = "vmlinux-";
+const UNFINISHED: &str = ".vmlinux";
+/// Of kernels of the user's own: who builds one each hour does not want to keep them all, and
+/// a run may still need the last.
+const MOST_KEPT: usize = 8;
+
+/// What QEMU is to boot, and what stands for it wherever results are kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Boot {
+    /// For `-kernel`.
+    pub path: PathBuf,
+    /// Whether it is the ELF image, and not the bzImage.
+    pub is_vmlinux: bool,
+    /// SHA-256 over the kernel's digest and the file that is booted, in hexadecimal: a kernel
+    /// that boots otherwise behaves otherwise until it is quiet.
+    pub digest: String,
+}
+
+impl Kernel {
+    /// Unpacks the ELF image when it is first asked for.
+    pub fn boot(&self) -> Result<Boot, KernelError> {
+        Ok(self.booted(self.vmlinux()?))
+    }
+
+    fn booted(&self, vmlinux: Option<(PathBuf, String)>) -> Boot {
+        match vmlinux {
+            Some((path, own)) => {
+                let text = format!("kernel {}\nvmlinux {own}\n", self.digest);
+                Boot { path, is_vmlinux: true, digest: digest::of_bytes(text.as_bytes()) }
+            }
+            None => {
+                Boot { path: self.image.clone(), is_vmlinux: false, digest: self.digest.clone() }
+            }
+        }
+    }
+
+    /// The ELF image with its digest; `None` where the bzImage is to be booted.
+    pub fn vmlinux(&self) -> Result<Option<(PathBuf, String)>, KernelError> {
+        self.vmlinux_in(&Cache::open()?)
+    }
+
+    fn vmlinux_in(&self, cache: &Cache) -> Result<Option<(PathBuf, String)>, KernelError> {
+        let beside = self.image.parent().filter(|folder| self.package.is_some() && folder.is_dir());
+        let folder = beside.map_or_else(|| cache.vmlinux(), Path::to_path_buf);
+        let bytes = fs::read(&self.image).map_err(KernelError::io("read", &self.image))?;
+        let of = digest::of_bytes(&bytes);
+        if let Some(found) = kept(&folder, &of)? {
+            return Ok(Some(found));
+        }
+        let Some(elf) = payload::vmlinux(&bytes) else { return Ok(None) };
+        let held = cache.lock(&mut || ())?;
+        let put = put(&folder, &of, &elf, &held)?;
+        if beside.is_none() {
+            forget(&folder, &held)?;
+        }
+        Ok(Some(put))
+    }
+}
+
+/// The one that was unpacked from this bzImage, if it still is what its name says.
+fn kept(folder: &Path, of: &str) -> Result<Option<(PathBuf, String)>, KernelError> {
+    let begin = format!("{PREFIX}{of}-");
+    for path in files(folder)? {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let Some(own) = name.strip_prefix(&begin) else { continue };
+        if digest::of_file(&path)? == own {
+            // The time tells which were used last. Where it cannot be set they are as old as
+            // they are.
+            let _ = File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
+            return Ok(Some((path.clone(), own.to_string())));
+        }
+    }
+    Ok(None)
+}
+
+/// Under its name when it is complete, in the place of one that is broken.
+fn put(
+    folder: &Path,
+    of: &str,
+    elf: &[u8],
+    _held: &Lock,
+) -> Result<(PathBuf, String), KernelError> {
+    fs::create_dir_all(folder).map_err(KernelError::io("make the folder", folder))?;
+    let own = digest::of_bytes(elf);
+    let path = folder.join(format!("{PREFIX}{of}-{own}"));
+    let unfinished = folder.join(UNFINISHED);
+    let written = fs::write(&unfinished, elf).map_err(KernelError::io("write", &unfinished));
+    if written.is_err() {
+        // The error that is told is the first one.
+        let _ = fs::remove_file(&unfinished);
+    }
+    written?;
+    fs::rename(&unfinished, &path).map_err(KernelError::io("rename to", &path))?;
+    Ok((path, own))
+}
+
+/// Removes those that were not used for longest.
+fn forget(folder: &Path, _held: &Lock) -> Result<(), KernelError> {
+    let used = |path: &PathBuf| path.metadata().and_then(|metadata| metadata.modified()).ok();
+    let mut all = files(folder)?;
+    all.sort_by_key(|path| std::cmp::Reverse(used(path)));
+    for path in all.iter().skip(MOST_KEPT) {
+        fs::remove_file(path).map_err(KernelError::io("remove", path))?;
+    }
+    Ok(())
+}
+
+/// What those that lie in this folder take.
+pub fn size_of(folder: &Path) -> u64 {
+    let all = files(folder).unwrap_or_default();
+    all.iter().filter_map(|path| path.metadata().ok()).map(|metadata| metadata.len()).sum()
+}
+
+fn files(folder: &Path) -> Result<Vec<PathBuf>, KernelError> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(KernelError::io("read", folder))?,
+    };
+    let is_one = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(PREFIX);
+    let paths = entries.flatten().filter(|entry| is_one(&entry.file_name()));
+    Ok(paths.map(|entry| entry.path()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::payload::testing::{Packing, carrying, elf, packed};
+    use super::*;
+
+    struct Place {
+        folder: tempfile::TempDir,
+        cache: Cache,
+    }
+
+    impl Place {
+        fn new() -> Place {
+            let folder = tempfile::tempdir().unwrap();
+            let cache = Cache::at(&folder.path().join("schedlab"));
+            Place { folder, cache }
+        }
+
+        /// A kernel of the user's own.
+        fn kernel(&self, image: &[u8]) -> Kernel {
+            let path = self.folder.path().join("bzImage");
+            fs::write(&path, image).unwrap();
+            super::super::image(&path, None, None).unwrap()
+        }
+
+        fn vmlinux(&self, image: &[u8]) -> Option<(PathBuf, String)> {
+            self.kernel(image).vmlinux_in(&self.cache).unwrap()
+        }
+
+        fn names(&self) -> Vec<String> {
+            let entries = fs::read_dir(self.cache.vmlinux()).into_iter().flatten().flatten();
+            entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
+        }
+    }
+
+    fn image(version: &str) -> Vec<u8> {
+        carrying(version, &packed(&elf(b"Xen\0", 18), Packing::Lz4))
+    }
+
+    #[test]
+    fn it_is_unpacked_once_and_checked_each_time() {
+        let place = Place::new();
+        let (path, own) = place.vmlinux(&image("6.1.1")).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), elf(b"Xen\0", 18));
+        assert_eq!(own, digest::of_file(&path).unwrap());
+        assert!(path.starts_with(place.cache.vmlinux()));
+        let old = SystemTime::UNIX_EPOCH;
+        let number = |path: &Path| std::os::unix::fs::MetadataExt::ino(&path.metadata().unwrap());
+        let first = number(&path);
+        File::open(&path).unwrap().set_modified(old).unwrap();
+        assert_eq!(place.vmlinux(&image("6.1.1")), Some((path.clone(), own.clone())));
+        assert_eq!(number(&path), first, "the same file");
+        assert!(path.metadata().unwrap().modified().unwrap() > old, "it was used");
+
+        fs::write(&path, "gone bad").unwrap();
+        assert_eq!(place.vmlinux(&image("6.1.1")), Some((path.clone(), own)));
+        assert_eq!(fs::read(&path).unwrap(), elf(b"Xen\0", 18), "anew");
+        assert_eq!(place.names().len(), 1);
+    }
+
+    #[test]
+    fn that_of_another_image_is_never_taken() {
+        let place = Place::new();
+        let one = place.vmlinux(&image("6.1.1")).unwrap();
+        let other = place.vmlinux(&image("6.1.2")).unwrap();
+        assert_ne!(one.0, other.0);
+        assert!(one.0.exists(), "a run may still need it");
+    }
+
+    #[test]
+    fn those_that_were_not_used_for_longest_go() {
+        let place = Place::new();
+        let at = |second: u64| SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(second);
+        let mut paths = Vec::new();
+        for number in 0..MOST_KEPT as u64 {
+            let (path, _) = place.vmlinux(&image(&format!("6.1.{number}"))).unwrap();
+            File::open(&path).unwrap().set_modified(at(number + 1)).unwrap();
+            paths.push(path);
+        }
+        place.vmlinux(&image("6.1.0")).unwrap();
+        let (new, _) = place.vmlinux(&image("6.1.100")).unwrap();
+        assert!(paths[0].exists() && new.exists());
+        assert!(!paths[1].exists(), "the second was used longest ago");
+        assert_eq!(place.names().len(), MOST_KEPT);
+    }
+
+    #[test]
+    fn of_a_cached_kernel_it_lies_beside_it() {
+        let place = Place::new();
+        let mut kernel = place.kernel(&image("6.1.1"));
+        let package = super::super::Package { name: "p".to_string(), version: "6".to_string() };
+        kernel.package = Some(package);
+        let (path, _) = kernel.vmlinux_in(&place.cache).unwrap().unwrap();
+        assert_eq!(path.parent(), Some(place.folder.path()));
+        assert_eq!(size_of(place.folder.path()), elf(b"Xen\0", 18).len() as u64);
+    }
+
+    #[test]
+    fn the_digest_is_of_what_is_booted() {
+        let place = Place::new();
+        let without = place.kernel(&carrying("6.1.1", b"nothing"));
+        assert_eq!(without.vmlinux_in(&place.cache).unwrap(), None);
+        let bare = without.booted(None);
+        assert_eq!((bare.path, bare.is_vmlinux), (without.image.clone(), false));
+        assert_eq!(bare.digest, without.digest);
+        let booted = |own: &str| without.booted(Some(("v".into(), own.to_string())));
+        assert_eq!(booted("1"), booted("1"));
+        assert!(booted("1").is_vmlinux && booted("1").path == Path::new("v"));
+        assert_ne!(booted("1").digest, booted("2").digest);
+        assert_ne!(booted("1").digest, without.digest);
+        assert_eq!(place.names(), [""; 0], "nothing is kept of it");
+    }
+
+    #[test]
+    fn a_cache_that_cannot_be_written_is_told() {
+        let place = Place::new();
+        fs::write(place.folder.path().join("schedlab"), "a file").unwrap();
+        let error = place.kernel(&image("6.1.1")).vmlinux_in(&place.cache).unwrap_err();
+        assert!(error.hint().contains("XDG_CACHE_HOME"), "{error}");
+    }
+}

@@ -1,0 +1,115 @@
+//! Digests: SHA-256 of files, and the one that stands for a kernel as a whole.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use super::KernelError;
+
+/// In hexadecimal.
+pub fn of_bytes(bytes: &[u8]) -> String {
+    hexadecimal(Sha256::new_with_prefix(bytes))
+}
+
+/// Of one file, in hexadecimal.
+pub fn of_file(path: &Path) -> Result<String, KernelError> {
+    hash(path).map_err(KernelError::io("read", path))
+}
+
+fn hash(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut hasher = Sha256::new();
+    let mut chunk = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut chunk) {
+            Ok(0) => return Ok(hexadecimal(hasher)),
+            Ok(read) => hasher.update(&chunk[..read]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn hexadecimal(hasher: Sha256) -> String {
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Of all that a guest's behaviour follows from: a line for each file with what it is, its
+/// name where the guest sees it, and its digest. Where the files lie does not matter.
+pub fn of_kernel(
+    image: &Path,
+    config: Option<&Path>,
+    modules: &[PathBuf],
+) -> Result<String, KernelError> {
+    let mut hasher = Sha256::new();
+    let mut add = |kind: &str, path: &Path, name: &str| -> Result<(), KernelError> {
+        hasher.update(format!("{kind} {name} {}\n", of_file(path)?));
+        Ok(())
+    };
+    add("image", image, "")?;
+    if let Some(config) = config {
+        add("config", config, "")?;
+    }
+    for module in modules {
+        let name = module.file_name().unwrap_or_default().to_string_lossy();
+        add("module", module, &name)?;
+    }
+    Ok(hexadecimal(hasher))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn digests_of_files_are_those_of_the_standard() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let long = "a".repeat(1_000_000);
+        let cases = [
+            ("", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
+            ("abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+            (&long, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"),
+        ];
+        for (text, expected) in cases {
+            fs::write(&path, text).unwrap();
+            assert_eq!(of_file(&path).unwrap(), expected);
+            assert_eq!(of_bytes(text.as_bytes()), expected);
+        }
+    }
+
+    #[test]
+    fn every_part_of_a_kernel_counts_and_its_folder_does_not() {
+        let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let write = |folder: &Path, name: &str, text: &str| {
+            fs::write(folder.join(name), text).unwrap();
+            folder.join(name)
+        };
+        let kernel =
+            |folder: &Path, image: &str, config: Option<&str>, modules: &[(&str, &str)]| {
+                let image = write(folder, "image", image);
+                let config = config.map(|text| write(folder, "config", text));
+                let modules: Vec<PathBuf> =
+                    modules.iter().map(|(name, text)| write(folder, name, text)).collect();
+                of_kernel(&image, config.as_deref(), &modules).unwrap()
+            };
+        let base = kernel(one.path(), "i", Some("c"), &[("a.ko", "a"), ("b.ko", "b")]);
+        let same = kernel(two.path(), "i", Some("c"), &[("a.ko", "a"), ("b.ko", "b")]);
+        assert_eq!(base, same);
+        let others = [
+            kernel(one.path(), "j", Some("c"), &[("a.ko", "a"), ("b.ko", "b")]),
+            kernel(one.path(), "i", Some("d"), &[("a.ko", "a"), ("b.ko", "b")]),
+            kernel(one.path(), "i", None, &[("a.ko", "a"), ("b.ko", "b")]),
+            kernel(one.path(), "i", Some("c"), &[("a.ko", "a"), ("b.ko", "x")]),
+            kernel(one.path(), "i", Some("c"), &[("a.ko", "a"), ("c.ko", "b")]),
+            kernel(one.path(), "i", Some("c"), &[("b.ko", "b"), ("a.ko", "a")]),
+            kernel(one.path(), "i", Some("c"), &[("a.ko", "a")]),
+        ];
+        for (at, other) in others.iter().enumerate() {
+            assert_ne!(*other, base, "{at}");
+        }
+    }
+}

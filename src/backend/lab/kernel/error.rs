@@ -1,0 +1,151 @@
+//! What can go wrong with a kernel, with the value seen and a way out of it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// `action` completes "cannot ..."; what apt said is in a form that a terminal can take.
+#[derive(Debug, Error)]
+pub enum KernelError {
+    #[error("`{}` names no kernel: {why}", plain(name))]
+    Name { name: String, why: String },
+    #[error("{} is no kernel that the lab can boot: {why}", shown(path))]
+    Image { path: PathBuf, why: String },
+    #[error("the kernel `{name}` is not in the cache {}{others}", shown(cache))]
+    NotCached { name: String, cache: PathBuf, others: String },
+    #[error("the kernel in {} is damaged: {why}", shown(folder))]
+    Damaged { name: String, folder: PathBuf, why: String },
+    #[error("cannot tell where kernels belong: {0}")]
+    NoHome(String),
+    #[error("cannot {action} {}: {source}", shown(path))]
+    Io { action: &'static str, path: PathBuf, source: io::Error },
+    #[error("kernels are fetched for amd64 (x86_64) alone, and this machine is {0}")]
+    Architecture(&'static str),
+    #[error("cannot fetch kernels: there is no `{program}` on this machine")]
+    NoApt { program: &'static str },
+    #[error("cannot fetch kernels: apt has no Debian archive among its sources ({looked})")]
+    NoMirror { looked: String },
+    #[error("cannot fetch kernels: the keys of Debian's archive are not there: {}", shown(path))]
+    NoKeyring { path: PathBuf },
+    #[error("cannot fetch kernels: no suite could be read; {first}")]
+    NoSuite { first: String },
+    #[error("no suite ({suites}) has the kernel `{name}`{others}")]
+    NotOffered { name: String, suites: String, others: String },
+    #[error("cannot {action}: {said}")]
+    Apt { action: String, said: String },
+    #[error("the package {package} is not what it should be: {why}")]
+    Package { package: String, why: String },
+}
+
+impl KernelError {
+    /// What to do about it, with a command where there is one.
+    pub fn hint(&self) -> String {
+        let own = "or name a kernel of your own by its path: arch/x86/boot/bzImage";
+        match self {
+            Self::Name { .. } => {
+                "names are like debian:6.18, debian:6.18.15, debian:6.1-amd64, or a path: \
+                 schedlab kernel list --available"
+                    .to_string()
+            }
+            Self::Image { .. } => "build one: make bzImage; or: schedlab kernel list".to_string(),
+            Self::NotCached { name, .. } | Self::Damaged { name, .. } => {
+                format!("schedlab kernel get {name}")
+            }
+            Self::NoHome(_) => "set HOME or XDG_CACHE_HOME".to_string(),
+            _ if self.is_full() => {
+                "make room, or set XDG_CACHE_HOME to a folder with 300 MB free; \
+                 schedlab kernel list tells what the cached kernels take"
+                    .to_string()
+            }
+            Self::Io { source, path, action: "read" }
+                if source.kind() == io::ErrorKind::NotFound =>
+            {
+                format!("ls -ld {}", shown(path))
+            }
+            Self::Io { .. } => {
+                "set XDG_CACHE_HOME to a folder that you can write, and try again".to_string()
+            }
+            Self::Architecture(_) => own.trim_start_matches("or ").to_string(),
+            Self::NoApt { .. } => format!(
+                "fetch on a Debian machine (apt-get install apt dpkg) and copy its folder of \
+                 kernels, {own}"
+            ),
+            Self::NoMirror { .. } => {
+                format!("give apt a source with a Debian suite and the component main, {own}")
+            }
+            Self::NoKeyring { .. } => "apt-get install debian-archive-keyring".to_string(),
+            Self::NoSuite { .. } | Self::Apt { .. } => {
+                "see whether apt reaches its mirror: apt-get update".to_string()
+            }
+            Self::NotOffered { .. } => "schedlab kernel list --available".to_string(),
+            Self::Package { .. } => format!("try again later; {own}"),
+        }
+    }
+
+    /// Whether there is no room left, by what the system or apt says (in the locale C).
+    pub fn is_full(&self) -> bool {
+        let says = |text: &str| text.contains("No space left on device");
+        match self {
+            Self::Io { source, .. } => source.kind() == io::ErrorKind::StorageFull,
+            Self::Apt { said, .. } => says(said),
+            Self::NoSuite { first } => says(first),
+            _ => false,
+        }
+    }
+
+    /// Whether the command line is wrong, and not the machine.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Name { .. })
+    }
+
+    pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> KernelError {
+        let path = path.to_path_buf();
+        move |source| KernelError::Io { action, path, source }
+    }
+}
+
+fn shown(path: &Path) -> String {
+    plain(&path.to_string_lossy())
+}
+
+/// Text from outside, without what a terminal would act on.
+pub(super) fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        let hides = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{2069}' | '\u{feff}');
+        if c.is_control() || hides {
+            plain.extend(c.escape_default());
+        } else {
+            plain.push(c);
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_from_outside_cannot_drive_a_terminal() {
+        assert_eq!(plain("E: \u{1b}[2Jgone\u{202e}é 'x'"), "E: \\u{1b}[2Jgone\\u{202e}é 'x'");
+        let image = KernelError::Image { path: "a\u{7}b".into(), why: "why".to_string() };
+        assert_eq!(image.to_string(), "a\\u{7}b is no kernel that the lab can boot: why");
+    }
+
+    #[test]
+    fn a_full_disk_and_a_folder_of_somebody_else_ask_for_different_things() {
+        let hint_of = |action: &'static str, kind: io::ErrorKind| {
+            KernelError::io(action, Path::new("x"))(io::Error::from(kind)).hint()
+        };
+        let hint = |kind: io::ErrorKind| hint_of("write", kind);
+        assert!(hint_of("read", io::ErrorKind::NotFound).starts_with("ls -ld x"));
+        let apt = |said: &str| KernelError::Apt { action: "x".to_string(), said: said.to_string() };
+        assert!(apt("write (28: No space left on device)").hint().starts_with("make room"));
+        assert!(apt("connect (111: Connection refused)").hint().contains("apt-get update"));
+        assert!(hint(io::ErrorKind::StorageFull).starts_with("make room"));
+        assert!(hint(io::ErrorKind::PermissionDenied).starts_with("set XDG_CACHE_HOME"));
+    }
+}

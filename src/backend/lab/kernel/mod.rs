@@ -1,0 +1,187 @@
+//! Kernels for the lab: Debian's, fetched into a cache, and any bzImage by its path.
+//!
+//! [`find`] reads the cache and the file system alone; [`Mirror`] asks the machine's package
+//! mirror. How it is called and what can go wrong stands in docs/lab.md.
+
+mod apt;
+mod boot;
+mod bzimage;
+mod cache;
+mod digest;
+mod error;
+mod get;
+mod modules;
+mod name;
+mod payload;
+mod scheduler;
+mod sources;
+mod version;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::model::Reading;
+
+pub use boot::Boot;
+pub use cache::{Cache, Entry, Stamp};
+pub use error::KernelError;
+pub use get::{Available, How, Mirror, Step};
+pub use name::{Flavour, Name};
+
+/// A kernel that can be booted, with all its files checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kernel {
+    /// `debian:6.18.15`, or the path that was given.
+    pub name: String,
+    /// As `uname -r` tells it.
+    pub release: String,
+    /// The whole line that the image tells of itself.
+    pub version: String,
+    /// `None` for a kernel of the user's own.
+    pub package: Option<Package>,
+    pub image: PathBuf,
+    pub config: Option<PathBuf>,
+    pub modules: Option<PathBuf>,
+    /// SHA-256 over image, configuration and the modules of [`Kernel::modules_in_order`]:
+    /// kernels with the same digest behave alike. In hexadecimal.
+    pub digest: String,
+}
+
+/// The package that a kernel came in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Package {
+    pub name: String,
+    pub version: String,
+}
+
+impl Kernel {
+    /// The modules that a guest can need, in an order in which they can be loaded.
+    pub fn modules_in_order(&self) -> Result<Vec<PathBuf>, KernelError> {
+        self.modules.as_deref().map_or(Ok(Vec::new()), modules::few)
+    }
+
+    /// The scheduler of ordinary tasks, by version and configuration.
+    pub fn scheduler(&self) -> Reading<&'static str> {
+        scheduler::family(&self.release, self.config_text().as_deref())
+    }
+
+    /// Whether schedulers can be loaded as BPF programs.
+    pub fn sched_ext(&self) -> Reading<bool> {
+        scheduler::sched_ext(self.config_text().as_deref())
+    }
+
+    fn config_text(&self) -> Option<String> {
+        let bytes = fs::read(self.config.as_ref()?).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// The newest kernel of the cache that `name` means, or the one that lies at that path.
+pub fn find(name: &str) -> Result<Kernel, KernelError> {
+    match Name::parse(name) {
+        Some(Ok(name)) => find_in(&Cache::open()?, &name),
+        Some(Err(why)) => Err(KernelError::Name { name: name.to_string(), why }),
+        None if name.contains('/') || Path::new(name).exists() => {
+            image(Path::new(name), None, None)
+        }
+        None => {
+            let why = "it is neither `debian:` and a version nor a file".to_string();
+            Err(KernelError::Name { name: name.to_string(), why })
+        }
+    }
+}
+
+fn find_in(cache: &Cache, name: &Name) -> Result<Kernel, KernelError> {
+    match cache.newest(name)? {
+        Some(entry) => entry.kernel(),
+        None => Err(not_cached(cache, name)?),
+    }
+}
+
+/// The error that tells what is there instead.
+fn not_cached(cache: &Cache, name: &Name) -> Result<KernelError, KernelError> {
+    let mut cached: Vec<String> =
+        cache.entries()?.iter().map(|entry| entry.name.to_string()).collect();
+    cached.dedup();
+    let others = match cached.is_empty() {
+        true => ", which is empty".to_string(),
+        false => format!(", which has {}", cached.join(", ")),
+    };
+    Ok(KernelError::NotCached { name: name.to_string(), cache: cache.kernels(), others })
+}
+
+/// A kernel of the user's own. What is not given is looked for beside it: `.config`,
+/// `config-RELEASE`, `config` or the build tree's `.config`, and a folder `modules`.
+pub fn image(
+    path: &Path,
+    config: Option<&Path>,
+    modules: Option<&Path>,
+) -> Result<Kernel, KernelError> {
+    let header = bzimage::read(path)?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let config = match config {
+        Some(given) => Some(given.to_path_buf()),
+        None => config_beside(folder, &header.release),
+    };
+    let beside = folder.join("modules");
+    let modules = match modules {
+        Some(given) => Some(given.to_path_buf()),
+        None => Some(beside).filter(|folder| folder.is_dir()),
+    };
+    let few = modules.as_deref().map_or(Ok(Vec::new()), modules::few)?;
+    let digest = digest::of_kernel(path, config.as_deref(), &few)?;
+    Ok(Kernel {
+        name: path.to_string_lossy().into_owned(),
+        release: header.release,
+        version: header.version,
+        package: None,
+        image: path.to_path_buf(),
+        config,
+        modules,
+        digest,
+    })
+}
+
+fn config_beside(folder: &Path, release: &str) -> Option<PathBuf> {
+    let names = [".config".to_string(), format!("config-{release}"), "config".to_string()];
+    let beside = names.iter().map(|name| folder.join(name));
+    let is_build_tree = folder.ends_with("arch/x86/boot") || folder.ends_with("arch/x86_64/boot");
+    let root = is_build_tree.then(|| folder.join("../../../.config"));
+    beside.chain(root).find(|path| path.is_file())
+}
+
+/// Removes every kernel that the name means; the exact names of those that went.
+pub fn remove(
+    cache: &Cache,
+    name: &Name,
+    waiting: &mut dyn FnMut(),
+) -> Result<Vec<Entry>, KernelError> {
+    let held = cache.lock(waiting)?;
+    let mut entries = cache.entries()?;
+    entries.retain(|entry| name.matches(&entry.release, &entry.package_version));
+    if entries.is_empty() {
+        return Err(not_cached(cache, name)?);
+    }
+    entries.iter().try_for_each(|entry| cache.remove(&entry.folder, &held))?;
+    Ok(entries)
+}
+
+/// Removes every kernel, what was unpacked of others, and what apt keeps for the next.
+pub fn remove_all(cache: &Cache, waiting: &mut dyn FnMut()) -> Result<Vec<Entry>, KernelError> {
+    let held = cache.lock(waiting)?;
+    let entries = cache.entries()?;
+    entries.iter().try_for_each(|entry| cache.remove(&entry.folder, &held))?;
+    drop(cache.scratch(&held)?);
+    for folder in [cache.apt(), cache.vmlinux()] {
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(KernelError::io("remove", &folder)(error));
+            }
+            _ => {}
+        }
+    }
+    Ok(entries)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+//! The few modules that a guest can need, and the order in which they are loaded.
+//!
+//! Input: a folder of modules, as below /lib/modules/RELEASE or flat as in the cache.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::KernelError;
+
+/// Each after those that it needs. What a kernel has built in is in no folder, and is not missed.
+const FEW: &[&str] = &[
+    // Devices of QEMU's machine.
+    "virtio",
+    "virtio_ring",
+    "virtio_pci_legacy_dev",
+    "virtio_pci_modern_dev",
+    "virtio_pci",
+    "virtio_console",
+    "virtio_blk",
+    "qemu_fw_cfg",
+    // Folders of the host.
+    "fuse",
+    "virtiofs",
+    "fscache",
+    "netfs",
+    "9pnet",
+    "9pnet_virtio",
+    "9p",
+];
+const ENDINGS: &[&str] = &[".ko", ".ko.xz", ".ko.zst", ".ko.gz"];
+/// Folders in folders; /lib/modules has 8.
+const DEEPEST: usize = 16;
+
+/// The few that are there, in an order in which they can be loaded: that of `modules.dep` where
+/// depmod has left one, else that of the list above.
+pub fn few(folder: &Path) -> Result<Vec<PathBuf>, KernelError> {
+    let mut all = BTreeMap::new();
+    collect(folder, DEEPEST, &mut all)?;
+    let needs = dependencies(&fs::read_to_string(folder.join("modules.dep")).unwrap_or_default());
+    let mut order = Vec::new();
+    for name in FEW {
+        add(name, &needs, &mut order, DEEPEST);
+    }
+    Ok(order.iter().filter_map(|name| all.remove(name)).collect())
+}
+
+/// `virtio_pci` of `virtio_pci.ko.xz`. A dash and an underscore are the same to the kernel.
+pub fn name(file: &str) -> Option<String> {
+    let stem = ENDINGS.iter().find_map(|ending| file.strip_suffix(ending))?;
+    Some(stem.replace('-', "_"))
+}
+
+/// Links lead out of the folder (`build`, `source`), and are not followed.
+fn collect(
+    folder: &Path,
+    depth: usize,
+    all: &mut BTreeMap<String, PathBuf>,
+) -> Result<(), KernelError> {
+    let entries = fs::read_dir(folder).map_err(KernelError::io("read", folder))?;
+    for entry in entries {
+        let entry = entry.map_err(KernelError::io("read", folder))?;
+        let kind = entry.file_type().map_err(KernelError::io("read", folder))?;
+        if kind.is_dir() && depth > 0 {
+            collect(&entry.path(), depth - 1, all)?;
+        } else if let (true, Some(name)) =
+            (kind.is_file(), name(&entry.file_name().to_string_lossy()))
+        {
+            all.insert(name, entry.path());
+        }
+    }
+    Ok(())
+}
+
+/// Lines `kernel/a/x.ko: kernel/b/y.ko kernel/c/z.ko`; what is needed first stands last.
+fn dependencies(text: &str) -> BTreeMap<String, Vec<String>> {
+    let of_path = |path: &str| name(path.rsplit('/').next().unwrap_or(path));
+    let rows = text.lines().filter_map(|line| {
+        let (module, needs) = line.split_once(':')?;
+        Some((of_path(module)?, needs.split_whitespace().rev().filter_map(of_path).collect()))
+    });
+    rows.collect()
+}
+
+/// A circle of modules cannot be loaded; `depth` ends it.
+fn add(name: &str, needs: &BTreeMap<String, Vec<String>>, order: &mut Vec<String>, depth: usize) {
+    if depth == 0 || order.iter().any(|known| known == name) {
+        return;
+    }
+    for need in needs.get(name).into_iter().flatten() {
+        add(need, needs, order, depth - 1);
+    }
+    if !order.iter().any(|known| known == name) {
+        order.push(name.to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(files: &[&str]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for file in files {
+            let path = folder.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "code").unwrap();
+        }
+        folder
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let few = few(folder).unwrap();
+        few.iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn the_few_are_taken_in_the_order_of_loading() {
+        let tree = folder(&[
+            "kernel/drivers/virtio/virtio_pci.ko",
+            "kernel/drivers/virtio/virtio.ko",
+            "kernel/drivers/virtio/virtio_ring.ko",
+            "kernel/drivers/firmware/qemu_fw_cfg.ko.xz",
+            "kernel/drivers/net/e1000.ko",
+            "kernel/fs/9p/9p.ko.zst",
+            "kernel/net/9p/9pnet.ko.zst",
+            "modules.order",
+        ]);
+        let expected = [
+            "virtio.ko",
+            "virtio_ring.ko",
+            "virtio_pci.ko",
+            "qemu_fw_cfg.ko.xz",
+            "9pnet.ko.zst",
+            "9p.ko.zst",
+        ];
+        assert_eq!(names(tree.path()), expected);
+        assert_eq!(names(folder(&[]).path()), [""; 0]);
+    }
+
+    #[test]
+    fn what_depmod_found_comes_too_and_first() {
+        let tree = folder(&["kernel/virtio_blk.ko", "kernel/t10-pi.ko", "kernel/crc64.ko"]);
+        let text = "kernel/virtio_blk.ko: kernel/t10-pi.ko kernel/crc64.ko\nkernel/crc64.ko:\n\
+                    kernel/t10-pi.ko: kernel/virtio_blk.ko\nnonsense\n";
+        fs::write(tree.path().join("modules.dep"), text).unwrap();
+        assert_eq!(names(tree.path()), ["crc64.ko", "t10-pi.ko", "virtio_blk.ko"]);
+    }
+
+    #[test]
+    fn links_are_not_followed() {
+        let (tree, outside) = (folder(&["kernel/fuse.ko"]), folder(&["virtio.ko"]));
+        std::os::unix::fs::symlink(outside.path(), tree.path().join("build")).unwrap();
+        std::os::unix::fs::symlink(tree.path(), tree.path().join("kernel/up")).unwrap();
+        assert_eq!(names(tree.path()), ["fuse.ko"]);
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_told() {
+        let why = few(Path::new("nonesuch")).unwrap_err().to_string();
+        assert!(why.starts_with("cannot read nonesuch: "), "{why}");
+    }
+}

@@ -1,0 +1,82 @@
+//! Which scheduler a kernel has, by its version and its configuration. Pure.
+
+use crate::model::Reading;
+
+/// Patches that put a scheduler in the place of mainline's, by what they are configured with.
+const PATCHES: &[(&str, &str)] = &[
+    ("CONFIG_SCHED_MUQSS", "MuQSS"),
+    ("CONFIG_SCHED_BMQ", "BMQ"),
+    ("CONFIG_SCHED_PDS", "PDS"),
+    ("CONFIG_SCHED_BORE", "BORE"),
+];
+/// The first release whose fair class is EEVDF.
+const FIRST_EEVDF: (u32, u32) = (6, 6);
+
+/// The scheduler of ordinary tasks: a patch that the configuration names, else mainline's.
+pub fn family(release: &str, config: Option<&str>) -> Reading<&'static str> {
+    let patch = PATCHES.iter().find(|(option, _)| config.is_some_and(|text| has(text, option)));
+    if let Some((_, name)) = patch {
+        return Reading::Known(name);
+    }
+    match series(release) {
+        Some(series) if series >= FIRST_EEVDF => Reading::Known("EEVDF"),
+        Some(_) => Reading::Known("CFS"),
+        None => Reading::Unknown(format!("the release `{release}` begins with no version")),
+    }
+}
+
+/// Whether schedulers can be loaded as BPF programs.
+pub fn sched_ext(config: Option<&str>) -> Reading<bool> {
+    match config {
+        Some(text) => Reading::Known(has(text, "CONFIG_SCHED_CLASS_EXT")),
+        None => Reading::Unknown("there is no configuration beside the kernel".to_string()),
+    }
+}
+
+fn has(config: &str, option: &str) -> bool {
+    config.lines().any(|line| line.trim_end().strip_prefix(option) == Some("=y"))
+}
+
+fn series(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scheduler_follows_from_version_and_patches() {
+        let cases: &[(&str, Option<&str>, Option<&str>)] = &[
+            ("6.1.0-50-cloud-amd64", Some("CONFIG_SMP=y\n"), Some("CFS")),
+            ("6.5.13", None, Some("CFS")),
+            ("6.6.1", None, Some("EEVDF")),
+            ("6.12.107+deb13-cloud-amd64", None, Some("EEVDF")),
+            ("7.3.4", None, Some("EEVDF")),
+            ("10.0.0", None, Some("EEVDF")),
+            ("5.10.262", Some("CONFIG_SMP=y\nCONFIG_SCHED_MUQSS=y\n"), Some("MuQSS")),
+            ("5.10.262", Some("# CONFIG_SCHED_MUQSS is not set\n"), Some("CFS")),
+            ("6.12.1", Some("CONFIG_SCHED_BORE=y"), Some("BORE")),
+            ("mine", None, None),
+            ("", None, None),
+        ];
+        for (release, config, expected) in cases {
+            assert_eq!(family(release, *config).known(), *expected, "{release}");
+        }
+    }
+
+    #[test]
+    fn sched_ext_is_unknown_without_a_configuration() {
+        assert_eq!(sched_ext(None).known(), None);
+        let cases = [
+            ("CONFIG_SCHED_CLASS_EXT=y\n", true),
+            ("# CONFIG_SCHED_CLASS_EXT is not set\n", false),
+            ("CONFIG_SCHED_CLASS_EXT_MORE=y\n", false),
+            ("", false),
+        ];
+        for (config, expected) in cases {
+            assert_eq!(sched_ext(Some(config)).known(), Some(expected), "{config}");
+        }
+    }
+}

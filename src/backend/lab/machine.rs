@@ -1,0 +1,267 @@
+//! The machine that a guest runs on, as QEMU's command line says it. Pure.
+//!
+//! Under virtual time nothing in it may depend on the host: no clock but the instruction
+//! counter's, no random numbers from the host, no device that answers when the host likes.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::model::{EXIT_PORT, GUEST_BOOT_FILE, GUEST_INIT, GUEST_SPEC_FILE, Lab, RESULTS_PORT};
+
+/// How time goes by in a guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Time {
+    /// By instructions: exact.
+    Virtual,
+    /// The host's, with KVM where it works.
+    Real { kvm: bool },
+}
+
+/// Where a guest comes from.
+pub enum From<'a> {
+    /// A kernel, which is booted. `more` stands behind the kernel's usual arguments.
+    Kernel { image: &'a Path, initrd: &'a Path, boot: PathBuf, more: &'a str },
+    /// A machine that was stopped, and goes on.
+    State(&'a Path),
+}
+
+/// The files of one guest. Their names have no comma, which QEMU would take for the end of one.
+pub struct Files<'a> {
+    pub from: From<'a>,
+    /// The `GuestSpec`, where the guest is to have one.
+    pub spec: Option<&'a Path>,
+    pub results: &'a Path,
+    pub console: &'a Path,
+}
+
+/// What of the translated code QEMU keeps. It throws all away when that is full, which ends the
+/// turn of a virtual CPU: the size is part of the machine, and must not depend on the host's.
+const TRANSLATED_MIB: u32 = 256;
+
+/// Without instructions that would bring numbers from outside, and without what QEMU cannot do and
+/// would say. The level keeps kernels from leaf 0x1f, which QEMU shows where sockets have dies and
+/// which ends it (10.0: an assertion in `encode_topo_cpuid1f`); caches and sockets are told elsewhere.
+const CPU: &str = "Haswell,level=0xd,-rdrand,-invpcid,-rtm,-hle,-pcid,-tsc-deadline";
+
+/// With KVM.
+pub const KVM_CPU: &str = "host";
+
+/// What makes a kernel boot quickly and always alike, and keeps it from work of its own: statistics
+/// of memory accesses take 1 % of a CPU from Linux 6.17 on. Variants add their own behind.
+const KERNEL_ARGUMENTS: &str = "console=ttyS0 panic=-1 oops=panic quiet mitigations=off nokaslr \
+    norandmaps tsc=reliable no_timer_check cryptomgr.notests initcall_blacklist=jent_mod_init \
+    random.trust_cpu=off damon_stat.enabled=0 audit=0 apparmor=0 selinux=0";
+
+/// The words after `qemu-system-x86_64`.
+pub fn arguments(lab: &Lab, time: Time, files: &Files) -> Vec<OsString> {
+    let mut words: Vec<OsString> = Vec::new();
+    let mut add = |option: &str, value: String| {
+        words.push(option.into());
+        words.push(value.into());
+    };
+    accelerator(lab, time, &mut add);
+    // The lockstep library finds the thread of the virtual CPUs by its name.
+    add("-name", "schedlab-guest,debug-threads=on".to_string());
+    let memory_mib = lab.memory_bytes >> 20;
+    add("-m", memory_mib.to_string());
+    let dies = lab.llcs / lab.sockets;
+    let cores = lab.cpus / lab.llcs;
+    add(
+        "-smp",
+        format!("{},sockets={},dies={dies},cores={cores},threads=1", lab.cpus, lab.sockets),
+    );
+    add("-machine", machine(lab));
+    nodes(lab, memory_mib, &mut add);
+    for option in ["-display", "-monitor", "-net"] {
+        add(option, "none".to_string());
+    }
+    add("-chardev", format!("file,id=console,path={}", files.console.display()));
+    add("-serial", "chardev:console".to_string());
+    add("-chardev", format!("file,id=results,path={}", files.results.display()));
+    add("-device", format!("isa-debugcon,iobase={RESULTS_PORT:#x},chardev=results"));
+    add("-device", format!("isa-debug-exit,iobase={EXIT_PORT:#x},iosize=1"));
+    add("-device", "pvpanic".to_string());
+    add("-action", "panic=pause".to_string());
+    let mut firmware = |name: &str, path: &Path| {
+        add("-fw_cfg", format!("name={name},file={}", path.display()));
+    };
+    if let Some(spec) = files.spec {
+        firmware(GUEST_SPEC_FILE, spec);
+    }
+    match &files.from {
+        From::Kernel { image, initrd, boot, more } => {
+            firmware(GUEST_BOOT_FILE, boot);
+            add("-kernel", image.display().to_string());
+            add("-initrd", initrd.display().to_string());
+            add("-append", kernel_arguments(lab, time, more));
+            // Copies go on by themselves: the state does not tell that it is one of a stop.
+            add("-global", "migration.store-global-state=off".to_string());
+            if time == Time::Virtual {
+                add("-qmp", "stdio".to_string());
+            }
+        }
+        From::State(state) => {
+            // A timer of the host's clock would else run beside the guest's.
+            add("-global", "migration.announce-rounds=0".to_string());
+            add("-incoming", format!("file:{}", state.display()));
+        }
+    }
+    words.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(OsString::from));
+    words
+}
+
+/// Who executes the guest's instructions, and by what clock.
+fn accelerator(lab: &Lab, time: Time, add: &mut dyn FnMut(&str, String)) {
+    match time {
+        Time::Virtual => {
+            add("-accel", format!("tcg,tb-size={TRANSLATED_MIB}"));
+            let shift = lab.instruction_ns.trailing_zeros();
+            add("-icount", format!("shift={shift},sleep=off"));
+            add("-rtc", "base=2020-01-01,clock=vm".to_string());
+            add("-cpu", CPU.to_string());
+        }
+        Time::Real { kvm: true } => {
+            add("-accel", "kvm".to_string());
+            add("-cpu", KVM_CPU.to_string());
+        }
+        Time::Real { kvm: false } => {
+            add("-accel", "tcg,thread=multi".to_string());
+            add("-cpu", CPU.to_string());
+        }
+    }
+}
+
+/// A last-level cache for each die where there are several.
+fn machine(lab: &Lab) -> String {
+    let mut machine = "pc".to_string();
+    if lab.llcs > lab.sockets {
+        machine.push_str(",smp-cache.0.cache=l3,smp-cache.0.topology=die");
+    }
+    machine
+}
+
+/// CPUs and memory in equal parts, in order.
+fn nodes(lab: &Lab, memory_mib: u64, add: &mut dyn FnMut(&str, String)) {
+    if lab.nodes < 2 {
+        return;
+    }
+    let (each, nodes) = (lab.cpus / lab.nodes, u64::from(lab.nodes));
+    for node in 0..lab.nodes {
+        let rest = if node == 0 { memory_mib % nodes } else { 0 };
+        let size_mib = memory_mib / nodes + rest;
+        add("-object", format!("memory-backend-ram,id=memory{node},size={size_mib}M"));
+        let (first, last) = (node * each, (node + 1) * each - 1);
+        add("-numa", format!("node,nodeid={node},cpus={first}-{last},memdev=memory{node}"));
+    }
+}
+
+fn kernel_arguments(lab: &Lab, time: Time, more: &str) -> String {
+    let mut line = format!("{KERNEL_ARGUMENTS} rdinit={GUEST_INIT}");
+    if time == Time::Virtual {
+        // A time stamp is one nanosecond of virtual time, which the kernel need not find out, or
+        // believes to be a part of one.
+        let slower = if lab.slow_clock { lab.cpus } else { 1 };
+        line.push_str(&format!(" tsc_early_khz={slower}000000"));
+    }
+    if !more.is_empty() {
+        line.push_str(&format!(" {more}"));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(lab: &Lab, time: Time, from: From, spec: Option<&str>) -> String {
+        let files = Files {
+            from,
+            spec: spec.map(Path::new),
+            results: Path::new("/g,1/results"),
+            console: Path::new("/g/console"),
+        };
+        let words = arguments(lab, time, &files);
+        words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
+    }
+
+    fn boot() -> From<'static> {
+        From::Kernel {
+            image: Path::new("/k/vmlinuz"),
+            initrd: Path::new("/r/root.cpio"),
+            boot: "/g/boot".into(),
+            more: "nohz=off",
+        }
+    }
+
+    #[test]
+    fn each_machine_has_its_words() {
+        let plain = Lab::default();
+        let sockets = Lab { cpus: 8, sockets: 2, llcs: 4, ..plain.clone() };
+        let nodes = Lab { nodes: 2, memory_bytes: 257 << 20, ..plain.clone() };
+        let slow = Lab { slow_clock: true, instruction_ns: 8, ..plain.clone() };
+        let (kvm, emulated) = (Time::Real { kvm: true }, Time::Real { kvm: false });
+        let clock = "-rtc base=2020-01-01,clock=vm";
+        let cases: &[(&Lab, Time, &[&str], &[&str])] = &[
+            (
+                &plain,
+                Time::Virtual,
+                &[
+                    "-icount shift=1,sleep=off",
+                    clock,
+                    "-smp 4,sockets=1,dies=1,cores=4,threads=1",
+                    "-machine pc ",
+                    "-m 512 ",
+                    "tsc_early_khz=1000000 nohz=off",
+                    "-qmp stdio",
+                    "-kernel /k/vmlinuz -initrd /r/root.cpio",
+                    "rdinit=/schedlab-guest",
+                    "path=/g,,1/results",
+                    "-serial file:/g/console",
+                    "-no-reboot",
+                ],
+                &["-numa", "smp-cache", "-incoming", GUEST_SPEC_FILE],
+            ),
+            (
+                &sockets,
+                Time::Virtual,
+                &[
+                    "-smp 8,sockets=2,dies=2,cores=2,threads=1",
+                    "level=0xd",
+                    "-machine pc,smp-cache.0.cache=l3,smp-cache.0.topology=die",
+                ],
+                &["-numa"],
+            ),
+            (
+                &nodes,
+                Time::Virtual,
+                &[
+                    "memory-backend-ram,id=memory0,size=129M",
+                    "id=memory1,size=128M",
+                    "nodeid=0,cpus=0-1,memdev=memory0",
+                    "nodeid=1,cpus=2-3,memdev=memory1",
+                ],
+                &["smp-cache"],
+            ),
+            (&slow, Time::Virtual, &["shift=3,", "tsc_early_khz=4000000 nohz=off"], &[]),
+            (&plain, kvm, &["-accel kvm -cpu host"], &["-icount", "-qmp", "-rtc", "tsc_early"]),
+            (&plain, emulated, &["-accel tcg,thread=multi"], &["-icount", "-qmp", "-rtc"]),
+        ];
+        for (lab, time, has, has_not) in cases {
+            let line = line(lab, *time, boot(), None);
+            has.iter().for_each(|word| assert!(line.contains(word), "{word}: {line}"));
+            has_not.iter().for_each(|word| assert!(!line.contains(word), "{word}: {line}"));
+        }
+    }
+
+    #[test]
+    fn a_copy_is_the_same_machine_and_has_its_spec() {
+        let lab = Lab::default();
+        let copy = line(&lab, Time::Virtual, From::State(Path::new("/s,1")), Some("/g/spec"));
+        let booted = line(&lab, Time::Virtual, boot(), None);
+        assert!(copy.contains("-incoming file:/s,,1"), "{copy}");
+        assert!(copy.contains("name=opt/schedlab/run,file=/g/spec"), "{copy}");
+        assert!(!copy.contains("-kernel") && !copy.contains("-qmp"), "{copy}");
+        let machine = |line: &str| line.split(" -fw_cfg").next().unwrap().to_string();
+        assert_eq!(machine(&copy), machine(&booted));
+    }
+}

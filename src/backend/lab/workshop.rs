@@ -1,0 +1,640 @@
+//! Where guests are made: the emulator, the root archives, the folder of their files, and the
+//! answers that are there already.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::model::{
+    Cell, FromGuest, GUEST_WIRE, GuestBoot, GuestFacts, GuestSpec, Lab, Outcome, Reading, RunSpec,
+    Value, Variant,
+};
+use crate::sys;
+use crate::variant::scx::Scheduler;
+
+use super::checkup;
+use super::guest::{self, Said, Start, Unanswered};
+use super::initrd::{self, Packed};
+use super::kernel::{self, Boot, Kernel};
+use super::kvm;
+use super::lockstep::{self, Proof};
+use super::machine::{self, Files, From, Time};
+use super::results::{Results, digest};
+use super::{Asked, EXACT, KERNEL, KERNEL_ARGUMENTS, misfit};
+use crate::backend::{Ask, Mode};
+
+/// Copies of a machine.
+const FIRST: u8 = 1;
+const SECOND: u8 = 2;
+const PROOF: &str = "proof";
+/// The knob whose value may be a program of this machine.
+const SCX: &str = "scx";
+pub const QEMU: &str = "qemu-system-x86_64";
+/// A plan's `grace` where there is no plan.
+const USUAL_GRACE: Duration = Duration::from_secs(30);
+/// By the host's clock, for booting and being quiet: so many times the plan's `grace`, for each
+/// part of a machine.
+const PATIENCE_TO_BOOT: u32 = 6;
+/// A second of virtual time on one busy CPU takes about two of the host's; on a host that is
+/// loaded many times over it takes longer.
+const PATIENCE_PER_SECOND: u32 = 20;
+/// Start offsets differ by up to this: several ticks of any kernel.
+const MOST_OFFSET_NS: u64 = 20_000_000;
+
+pub struct Workshop {
+    lab: Lab,
+    mode: Mode,
+    time: Time,
+    /// `QEMU emulator version 10.0.2 (...)`.
+    emulator: String,
+    folder: Folder,
+    results: Results,
+    /// This program as guests have it, and its digest.
+    program: Vec<Packed>,
+    program_digest: String,
+    /// Root archives by their digests.
+    roots: Mutex<HashMap<String, Arc<Root>>>,
+    /// By the names under which plans know them: looking one up reads all of it.
+    kernels: Mutex<HashMap<String, Arc<Bootable>>>,
+    /// By machine, and the number of the copy: two must be alike, which --verify holds them to.
+    snapshots: Mutex<HashMap<(String, u8), Place>>,
+    /// The library that keeps QEMU in step.
+    lockstep: File,
+    /// Where consoles of guests that failed are kept.
+    failed: PathBuf,
+    guests: AtomicU64,
+}
+
+/// A kernel, and which of its forms is booted.
+pub struct Bootable {
+    kernel: Kernel,
+    boot: Boot,
+}
+
+/// Where a snapshot will be, or is, or why there is none.
+type Place = Arc<Mutex<Option<Result<Arc<Snapshot>, String>>>>;
+
+struct Root {
+    path: PathBuf,
+    digest: String,
+}
+
+/// What came of a question.
+pub enum Answer {
+    Said { said: Said, asked: Asked },
+    Failed(String),
+    Cancelled,
+}
+
+impl Workshop {
+    pub fn open(ask: &Ask) -> Result<Workshop, String> {
+        let emulator = emulator()?;
+        let cache = sys::cache_dir()?;
+        let results = Results::open(&cache)
+            .map_err(|error| format!("{} cannot be written to: {error}", cache.display()))?;
+        let program = initrd::program()?;
+        let parts: Vec<&[u8]> = program.iter().map(|file| file.bytes.as_slice()).collect();
+        let lab = ask.state.join("lab");
+        let folder = Folder::make(&lab)?;
+        let time = match ask.mode.realtime {
+            true => Time::Real { kvm: kvm::works(&folder.path) },
+            false => Time::Virtual,
+        };
+        let library = folder.path.join("lockstep.so");
+        let lockstep =
+            fs::write(&library, lockstep::LIBRARY)
+                .and_then(|()| File::open(&library))
+                .map_err(|error| format!("{} cannot be written: {error}", library.display()))?;
+        Ok(Workshop {
+            lab: ask.lab.clone(),
+            mode: ask.mode,
+            time,
+            emulator,
+            folder,
+            results,
+            program_digest: digest(&parts),
+            program,
+            roots: Mutex::default(),
+            kernels: Mutex::default(),
+            snapshots: Mutex::default(),
+            lockstep,
+            failed: lab.join("failed"),
+            guests: AtomicU64::new(0),
+        })
+    }
+
+    pub fn time(&self) -> Time {
+        self.time
+    }
+
+    pub fn emulator(&self) -> &str {
+        &self.emulator
+    }
+
+    /// What is missing on this side of a cell's machine. What its kernel lacks, the guest says.
+    pub fn check(&self, cell: &Cell) -> Result<(), String> {
+        self.kernel_of(cell)?;
+        match scheduler(cell) {
+            Some(Scheduler::Program { path, .. }) if !path.is_file() => Err(format!(
+                "the scheduler's program {} is not there; hint: `scx` takes fifo, vtime, bad or a path",
+                path.display()
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// The kernel that a cell is to run on.
+    pub fn kernel_of(&self, cell: &Cell) -> Result<Arc<Bootable>, String> {
+        let named = cell.variant.knobs.get(KERNEL).and_then(Value::as_text);
+        let name = named.unwrap_or(&self.lab.kernel);
+        let mut kernels = lock(&self.kernels);
+        if let Some(kernel) = kernels.get(name) {
+            return Ok(Arc::clone(kernel));
+        }
+        let bootable = kernel::find(name)
+            .and_then(|kernel| kernel.boot().map(|boot| Bootable { kernel, boot }))
+            .map_err(|error| format!("{error}; hint: {}", error.hint()))?;
+        let bootable = Arc::new(bootable);
+        kernels.insert(name.to_string(), Arc::clone(&bootable));
+        Ok(bootable)
+    }
+
+    /// Asks a guest, or finds what it said.
+    pub fn answer(&self, spec: &RunSpec, cancel: &AtomicBool) -> Answer {
+        match self.ask(spec, cancel) {
+            Ok(answer) => answer,
+            Err(Unanswered::Failed(why)) => Answer::Failed(why),
+            Err(Unanswered::Cancelled) => Answer::Cancelled,
+        }
+    }
+
+    fn ask(&self, spec: &RunSpec, cancel: &AtomicBool) -> Result<Answer, Unanswered> {
+        let order = self.order(&spec.cell).map_err(Unanswered::Failed)?;
+        let text = serde_json::to_vec(&guest_spec(spec))
+            .map_err(|error| Unanswered::Failed(error.to_string()))?;
+        let key = order.key(&text);
+        if let Some(found) = self.found(&key) {
+            return Ok(Answer::Said {
+                said: found,
+                asked: order.asked(Reading::Known(EXACT.to_string())),
+            });
+        }
+        let (said, exact) = self.guest(&order, &text, spec, cancel, FIRST)?;
+        if self.mode.verify {
+            let (again, _) = self.guest(&order, &text, spec, cancel, SECOND)?;
+            if let Some(difference) = guest::difference(&said.bytes, &again.bytes) {
+                return Err(Unanswered::Failed(format!("not exact: {difference}")));
+            }
+        }
+        let asked = order.asked(exact);
+        self.keep(&key, &said, &asked).map_err(Unanswered::Failed)?;
+        Ok(Answer::Said { said, asked })
+    }
+
+    /// Only what will be the same again is kept.
+    fn keep(&self, key: &str, said: &Said, asked: &Asked) -> Result<(), String> {
+        let is_done = matches!(said.outcome, Outcome::Done { .. });
+        if !is_done || !asked.is_virtual || matches!(asked.exact, Reading::Unknown(_)) {
+            return Ok(());
+        }
+        let Some(facts) = &said.facts else { return Ok(()) };
+        // As a guest that was booted for it would have said it.
+        let mut words = serde_json::to_vec(&FromGuest::Ready(GuestFacts::clone(facts)))
+            .map_err(|error| error.to_string())?;
+        words.push(b'\n');
+        words.extend(&said.bytes);
+        self.results.put(key, &words).map_err(|error| {
+            let hint = "make room, or set XDG_CACHE_HOME to a folder with some";
+            format!("the result cannot be kept in the cache: {error}; hint: {hint}")
+        })
+    }
+
+    fn found(&self, key: &str) -> Option<Said> {
+        if self.mode.again || self.mode.verify || self.time != Time::Virtual {
+            return None;
+        }
+        guest::understand(self.results.get(key)?).ok()
+    }
+
+    /// The root archive for a kernel and a scheduler's program, made when first asked for.
+    fn root(&self, kernel: &Kernel, cell: &Cell) -> Result<Arc<Root>, String> {
+        let mut more = Vec::new();
+        if let Some(config) = &kernel.config {
+            let name = format!("/boot/config-{}", kernel.release).into();
+            more.push(Packed { name, bytes: initrd::read(config)? });
+        }
+        if let Some(Scheduler::Program { path, .. }) = scheduler(cell) {
+            more.push(Packed { name: in_guest(&path), bytes: initrd::read(&path)? });
+        }
+        let mut parts = vec![self.program_digest.as_bytes()];
+        parts.extend(more.iter().map(|file| file.bytes.as_slice()));
+        parts.extend(more.iter().map(|file| file.name.as_os_str().as_encoded_bytes()));
+        let digest = digest(&parts);
+        let mut roots = lock(&self.roots);
+        if let Some(root) = roots.get(&digest) {
+            return Ok(Arc::clone(root));
+        }
+        let path = self.folder.path.join(format!("root-{}.cpio", roots.len()));
+        let files: Vec<&Packed> = self.program.iter().chain(&more).collect();
+        initrd::write(&path, &files)
+            .map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
+        let root = Arc::new(Root { path, digest: digest.clone() });
+        roots.insert(digest, Arc::clone(&root));
+        Ok(root)
+    }
+
+    /// One guest: a copy of the machine that was booted and stopped, or in real time a machine
+    /// of its own. Also says whether its time was exact from the boot on.
+    fn guest(
+        &self,
+        order: &Order,
+        text: &[u8],
+        spec: &RunSpec,
+        cancel: &AtomicBool,
+        copy: u8,
+    ) -> Result<(Said, Reading<String>), Unanswered> {
+        let files = self.files(&[("spec", text)]).map_err(Unanswered::Failed)?;
+        let patience = patience(spec, self.lab.cpus);
+        if let Time::Real { .. } = self.time {
+            let boot = self.boot_files().map_err(Unanswered::Failed)?;
+            let from = order.boot(&boot);
+            let start = self.start(from, Some(&files.path("spec")), &files, patience);
+            let (said, _) = guest::run(&start, cancel)?;
+            if let Some(facts) = &said.facts {
+                self.fits(facts)?;
+            }
+            return Ok((said, Reading::Unknown("real time".to_string())));
+        }
+        let snapshot = self.snapshot(order, grace(spec), cancel, copy)?;
+        let state = beside(&snapshot.state);
+        let from = From::State(&state);
+        let start = self.start(from, Some(&files.path("spec")), &files, patience);
+        let (mut said, pid) = guest::run(&start, cancel)?;
+        said.facts = Some(Box::new(snapshot.facts.clone()));
+        let exact = match (&snapshot.exact, files.in_step(pid)) {
+            (Reading::Known(_), in_step) => in_step,
+            (unknown, _) => unknown.clone(),
+        };
+        Ok((said, exact))
+    }
+
+    /// The machine of a cell, booted, quiet and stopped: what it said, and whether it was exact.
+    pub fn boot_only(
+        &self,
+        cell: &Cell,
+        cancel: &AtomicBool,
+    ) -> Result<(GuestFacts, Reading<String>), Unanswered> {
+        let order = self.order(cell).map_err(Unanswered::Failed)?;
+        let snapshot = self.snapshot(&order, USUAL_GRACE, cancel, FIRST)?;
+        Ok((snapshot.facts.clone(), snapshot.exact.clone()))
+    }
+
+    fn files(&self, named: &[(&str, &[u8])]) -> Result<GuestFiles, String> {
+        GuestFiles::make(&self.folder.path, self.guests.fetch_add(1, Relaxed), named)
+    }
+
+    fn boot_files(&self) -> Result<GuestFiles, String> {
+        let boot = GuestBoot {
+            wire: GUEST_WIRE,
+            instruction_ps: self.lab.instruction_ps(),
+            is_virtual: self.time == Time::Virtual,
+        };
+        let text = serde_json::to_vec(&boot).map_err(|error| error.to_string())?;
+        self.files(&[("boot", &text)])
+    }
+
+    /// The machine of an order, booted, quiet and stopped: made when it is first asked for.
+    fn snapshot(
+        &self,
+        order: &Order,
+        grace: Duration,
+        cancel: &AtomicBool,
+        copy: u8,
+    ) -> Result<Arc<Snapshot>, Unanswered> {
+        let place = {
+            let mut snapshots = lock(&self.snapshots);
+            Arc::clone(snapshots.entry((order.machine.clone(), copy)).or_default())
+        };
+        // Others that want the same wait here.
+        let mut place = lock(&place);
+        if let Some(made) = place.as_ref() {
+            return made.clone().map_err(Unanswered::Failed);
+        }
+        match self.make_snapshot(order, grace, cancel) {
+            Ok(snapshot) => {
+                let snapshot = Arc::new(snapshot);
+                *place = Some(Ok(Arc::clone(&snapshot)));
+                Ok(snapshot)
+            }
+            Err(Unanswered::Failed(why)) => {
+                let complaint = checkup::too_old(&self.emulator);
+                let why = why + &complaint.map_or(String::new(), |old| format!("; {old}"));
+                *place = Some(Err(why.clone()));
+                Err(Unanswered::Failed(why))
+            }
+            Err(cancelled) => Err(cancelled),
+        }
+    }
+
+    fn make_snapshot(
+        &self,
+        order: &Order,
+        grace: Duration,
+        cancel: &AtomicBool,
+    ) -> Result<Snapshot, Unanswered> {
+        let files = self.boot_files().map_err(Unanswered::Failed)?;
+        let patience = grace * PATIENCE_TO_BOOT * self.lab.cpus.div_ceil(4);
+        let start = self.start(order.boot(&files), None, &files, patience);
+        let state = beside(&files.path("state"));
+        let (facts, pid) = guest::stop_and_save(&start, &state, cancel)?;
+        self.fits(&facts)?;
+        let exact = files.in_step(pid);
+        Ok(Snapshot { state: files.path("state"), facts, exact, _files: files })
+    }
+
+    /// A guest on another machine than was asked for would measure that.
+    fn fits(&self, facts: &GuestFacts) -> Result<(), Unanswered> {
+        match misfit(&self.lab, &facts.topology) {
+            Some(why) => Err(Unanswered::Failed(why)),
+            None => Ok(()),
+        }
+    }
+
+    fn start(
+        &self,
+        from: From,
+        spec: Option<&Path>,
+        files: &GuestFiles,
+        patience: Duration,
+    ) -> Start<'_> {
+        let (results, console) = (files.path("results"), files.path("console"));
+        let spec = spec.map(beside);
+        let named = Files {
+            from,
+            spec: spec.as_deref(),
+            results: &beside(&results),
+            console: &beside(&console),
+        };
+        let arguments = machine::arguments(&self.lab, self.time, &named);
+        let environment = match self.time {
+            Time::Virtual => vec![
+                ("LD_PRELOAD", preload(&self.lockstep)),
+                (lockstep::PROOF_VARIABLE, files.path(PROOF).into_os_string()),
+            ],
+            Time::Real { .. } => Vec::new(),
+        };
+        let (program, failed) = (Path::new(QEMU), self.failed.as_path());
+        let folder = files.0.clone();
+        Start { program, arguments, environment, folder, results, console, failed, patience }
+    }
+
+    /// What a cell's machine is booted from.
+    fn order(&self, cell: &Cell) -> Result<Order, String> {
+        let kernel = self.kernel_of(cell)?;
+        let root = self.root(&kernel.kernel, cell)?;
+        let knob = cell.variant.knobs.get(KERNEL_ARGUMENTS).and_then(Value::as_text);
+        let arguments = knob.unwrap_or_default().to_string();
+        let lab = Lab { kernel: String::new(), seeds: 0, ..self.lab.clone() };
+        let machine = digest(&[
+            kernel.boot.digest.as_bytes(),
+            root.digest.as_bytes(),
+            self.emulator.as_bytes(),
+            lockstep::LIBRARY,
+            &serde_json::to_vec(&lab).map_err(|error| error.to_string())?,
+            arguments.as_bytes(),
+        ]);
+        Ok(Order { kernel, root, arguments, machine, is_virtual: self.time == Time::Virtual })
+    }
+}
+
+/// The spec as the guest has it: what a variant is called or where its cell stands must not
+/// tell two cells apart that are the same.
+fn guest_spec(spec: &RunSpec) -> GuestSpec {
+    let mut knobs = spec.cell.variant.knobs.clone();
+    knobs.retain(|knob, _| ![KERNEL, KERNEL_ARGUMENTS].contains(&knob.as_str()));
+    if let Some(Scheduler::Program { path, words }) = scheduler(&spec.cell) {
+        let program = in_guest(&path).display().to_string();
+        let text = [&[program], words.as_slice()].concat().join(" ");
+        knobs.insert(SCX.to_string(), Value::Text(text));
+    }
+    let variant = Variant { name: "lab".to_string(), knobs };
+    let cell = Cell { index: 0, variant, ..spec.cell.clone() };
+    GuestSpec {
+        wire: GUEST_WIRE,
+        offset_ns: spec.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % MOST_OFFSET_NS,
+        run: RunSpec { cell, ..spec.clone() },
+    }
+}
+
+/// The sched_ext scheduler that a cell asks for.
+fn scheduler(cell: &Cell) -> Option<Scheduler> {
+    Scheduler::parse(cell.variant.knobs.get(SCX)?.as_text()?)
+}
+
+/// Where a program of this machine lies in a guest.
+fn in_guest(path: &Path) -> PathBuf {
+    Path::new("/scx").join(path.file_name().unwrap_or_default())
+}
+
+/// A machine as it is to be booted.
+struct Order {
+    kernel: Arc<Bootable>,
+    root: Arc<Root>,
+    arguments: String,
+    /// The digest of all that its state depends on.
+    machine: String,
+    is_virtual: bool,
+}
+
+impl Order {
+    fn key(&self, spec: &[u8]) -> String {
+        digest(&[self.machine.as_bytes(), spec])
+    }
+
+    fn asked(&self, exact: Reading<String>) -> Asked {
+        Asked { exact, is_virtual: self.is_virtual }
+    }
+
+    fn boot<'a>(&'a self, files: &'a GuestFiles) -> From<'a> {
+        From::Kernel {
+            image: &self.kernel.boot.path,
+            initrd: &self.root.path,
+            boot: beside(&files.path("boot")),
+            more: &self.arguments,
+        }
+    }
+}
+
+/// A machine that was booted and stopped when it was quiet.
+struct Snapshot {
+    state: PathBuf,
+    facts: GuestFacts,
+    exact: Reading<String>,
+    /// Removed with it.
+    _files: GuestFiles,
+}
+
+/// What a second thread that panicked left is whole: nothing is changed in steps.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn patience(spec: &RunSpec, cpus: u32) -> Duration {
+    let section = Duration::from_nanos(spec.warmup_ns.saturating_add(spec.duration_ns));
+    grace(spec) * PATIENCE_TO_BOOT * cpus.div_ceil(8) + section * PATIENCE_PER_SECOND * cpus
+}
+
+/// A guest's file as another guest's folder names it: QEMU takes commas in a path for its own, and
+/// the folder above may have some.
+fn beside(path: &Path) -> PathBuf {
+    let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
+    Path::new("..").join(folder).join(path.file_name().unwrap_or_default())
+}
+
+/// A name of the open library without what `LD_PRELOAD` takes for the end of one: blanks and
+/// colons, which the path of a folder may have.
+fn preload(library: &File) -> OsString {
+    format!("/proc/{}/fd/{}", std::process::id(), library.as_raw_fd()).into()
+}
+
+/// The plan's, which is what a run's limit leaves beyond its section.
+fn grace(spec: &RunSpec) -> Duration {
+    let section_ns = spec.warmup_ns.saturating_add(spec.duration_ns);
+    Duration::from_nanos(spec.limit_ns.saturating_sub(section_ns))
+}
+
+/// What the emulator calls itself.
+pub fn emulator() -> Result<String, String> {
+    let hint = "\nhint: install it: apt-get install qemu-system-x86 (version 8 or newer; on Debian 12 \
+        from bookworm-backports)";
+    let told = Command::new(QEMU).arg("--version").output();
+    let told = told.map_err(|error| format!("{QEMU} cannot be started: {error}{hint}"))?;
+    let text = String::from_utf8_lossy(&told.stdout).into_owned();
+    match text.lines().next() {
+        Some(line) if told.status.success() => Ok(line.trim().to_string()),
+        _ => Err(format!("{QEMU} --version ended with {}{hint}", told.status)),
+    }
+}
+
+/// This process's folder of guests' files; those of killed ones are removed.
+struct Folder {
+    path: PathBuf,
+    /// Locked as long as the process lives.
+    _alive: File,
+}
+
+impl Folder {
+    fn make(lab: &Path) -> Result<Folder, String> {
+        let wrong = |error| format!("{} cannot be written to: {error}", lab.display());
+        fs::create_dir_all(lab).map_err(wrong)?;
+        // Held, so that nobody takes the folder of one that begins for one that was left.
+        let alone = File::create(lab.join("lock")).map_err(wrong)?;
+        alone.lock().map_err(wrong)?;
+        for left in fs::read_dir(lab).map_err(wrong)?.flatten() {
+            let alive = File::open(left.path().join("alive"));
+            if alive.is_ok_and(|alive| alive.try_lock().is_ok()) {
+                // What cannot be removed is somebody else's, or will be tried again.
+                _ = fs::remove_dir_all(left.path());
+            }
+        }
+        let path = lab.join(std::process::id().to_string());
+        fs::create_dir_all(&path).map_err(wrong)?;
+        let alive = File::create(path.join("alive")).map_err(wrong)?;
+        alive.lock().map_err(wrong)?;
+        Ok(Folder { path, _alive: alive })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // The next schedlab removes what this one cannot.
+        _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// The files of one guest, removed with it.
+struct GuestFiles(PathBuf);
+
+impl GuestFiles {
+    fn make(folder: &Path, number: u64, named: &[(&str, &[u8])]) -> Result<GuestFiles, String> {
+        let path = folder.join(format!("guest-{number}"));
+        let wrong = |error| format!("{} cannot be written to: {error}", path.display());
+        fs::create_dir(&path).map_err(wrong)?;
+        let files = GuestFiles(path.clone());
+        for (name, bytes) in named {
+            fs::write(files.path(name), bytes).map_err(wrong)?;
+        }
+        Ok(files)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Whether QEMU's threads were in step from beginning to end, by the library's own proof.
+    fn in_step(&self, pid: u32) -> Reading<String> {
+        let proof = fs::read(self.path(PROOF)).unwrap_or_default();
+        match Proof::read(&proof).map(|proof| proof.fault(pid)) {
+            Some(None) => Reading::Known(EXACT.to_string()),
+            Some(Some(fault)) => Reading::Unknown(format!("QEMU was not kept in step: {fault}")),
+            None => Reading::Unknown(
+                "QEMU was not kept in step: no thread of virtual CPUs was found".to_string(),
+            ),
+        }
+    }
+}
+
+impl Drop for GuestFiles {
+    fn drop(&mut self) {
+        _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::lab::tests::spec;
+
+    fn text(change: impl FnOnce(&mut RunSpec)) -> String {
+        let mut spec = spec("v", 7);
+        change(&mut spec);
+        serde_json::to_string(&guest_spec(&spec)).unwrap()
+    }
+
+    fn knob(name: &'static str) -> impl FnOnce(&mut RunSpec) {
+        move |spec| {
+            let knobs = &mut spec.cell.variant.knobs;
+            knobs.insert(name.to_string(), Value::Text("x".to_string()));
+        }
+    }
+
+    #[test]
+    fn a_guest_is_told_what_can_change_its_run_and_nothing_else() {
+        let plain = text(|_| ());
+        assert_eq!(text(|spec| spec.cell.variant.name = "other".to_string()), plain);
+        assert_eq!(text(|spec| spec.cell.index = 9), plain);
+        assert_eq!(text(knob(KERNEL)), plain, "the machine has it");
+        assert_eq!(text(knob(KERNEL_ARGUMENTS)), plain, "as above");
+        let others = [
+            text(|spec| spec.seed = 8),
+            text(|spec| spec.duration_ns += 1),
+            text(|spec| spec.window_ns += 1),
+            text(|spec| spec.probes.push("sched".to_string())),
+            text(knob("nice")),
+        ];
+        others.iter().for_each(|other| assert_ne!(*other, plain));
+    }
+
+    #[test]
+    fn patience_comes_from_the_plans_grace_and_from_the_work() {
+        let seconds = |cpus| patience(&spec("v", 7), cpus).as_secs();
+        assert_eq!(grace(&spec("v", 7)), Duration::from_secs(30));
+        assert_eq!((seconds(1), seconds(8), seconds(16)), (240, 660, 1320));
+    }
+}

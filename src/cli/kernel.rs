@@ -1,0 +1,450 @@
+//! `schedlab kernel`: the kernels of the lab: fetched, listed, removed.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::path::Path;
+
+use clap::{Args, Subcommand, ValueEnum};
+use comfy_table::{ContentArrangement, Table, TableStyle};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+
+use crate::backend::lab::kernel::{
+    self, Available, Cache, Entry, Flavour, How, Kernel, KernelError, Mirror, Name, Stamp, Step,
+};
+use crate::model::Reading;
+use crate::report::shortened;
+
+use super::{Failure, terminal};
+
+const WIDEST: usize = 200;
+
+#[derive(Args)]
+pub struct KernelArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Fetch the newest Debian kernel of each name from this machine's package mirror
+    ///
+    /// Uses apt's own tools over lists of its own: needs no root, installs nothing, and changes
+    /// nothing but the cache.
+    Get {
+        /// debian:6.18 is the newest of that series, debian:6.18.15 that one; built for virtual
+        /// machines, or with -amd64 for any PC, with -rt for PREEMPT_RT
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+    },
+    /// Say which kernels there are, which scheduler each has, and where they lie
+    List {
+        /// Only these: names, or paths of a bzImage
+        #[arg(value_name = "NAME|PATH", conflicts_with = "available")]
+        names: Vec<String>,
+        /// What the mirror offers, instead of what is cached
+        #[arg(long)]
+        available: bool,
+        #[arg(long, value_enum, default_value_t = Format::Text)]
+        format: Format,
+    },
+    /// Remove every cached kernel that a name means
+    Rm {
+        #[arg(required_unless_present = "all", value_name = "NAME")]
+        names: Vec<String>,
+        /// Every kernel, and the lists of packages
+        #[arg(long, conflicts_with = "names")]
+        all: bool,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+impl From<KernelError> for Failure {
+    fn from(error: KernelError) -> Self {
+        let text = format!("{error}\nhint: {}", error.hint());
+        if error.is_usage() { Failure::Usage(text) } else { Failure::Here(text) }
+    }
+}
+
+pub fn run(args: &KernelArgs) -> Result<(), Failure> {
+    match &args.action {
+        Action::Get { names } => get(names),
+        Action::List { available: true, format, .. } => list_available(*format),
+        Action::List { names, format, .. } => list(names, *format),
+        Action::Rm { all: true, .. } => {
+            removed(&kernel::remove_all(&Cache::open()?, &mut || tell_waiting())?)
+        }
+        Action::Rm { names, .. } => {
+            let names = parse(names)?;
+            let cache = Cache::open()?;
+            names.iter().try_for_each(|name| {
+                let gone = kernel::remove(&cache, name, &mut || tell_waiting());
+                removed(&gone.map_err(not_removed)?)
+            })
+        }
+    }
+}
+
+/// Who wants it gone does not want it fetched.
+fn not_removed(error: KernelError) -> Failure {
+    match error {
+        KernelError::NotCached { .. } => {
+            Failure::Here(format!("{error}\nhint: schedlab kernel list"))
+        }
+        other => other.into(),
+    }
+}
+
+fn tell_waiting() {
+    terminal::tell("another schedlab is at the cache of kernels; waiting for it");
+}
+
+/// All of them, before anything is done for one.
+fn parse(names: &[String]) -> Result<Vec<Name>, Failure> {
+    let one = |text: &String| match Name::parse(text) {
+        Some(Ok(name)) => Ok(name),
+        Some(Err(why)) => Err(KernelError::Name { name: text.clone(), why }),
+        None if Path::new(text).exists() => {
+            let why = "it is a file, which needs no cache; list looks at it".to_string();
+            Err(KernelError::Name { name: text.clone(), why })
+        }
+        None => {
+            let why = "it does not begin with `debian:`".to_string();
+            Err(KernelError::Name { name: text.clone(), why })
+        }
+    };
+    Ok(names.iter().map(one).collect::<Result<_, _>>()?)
+}
+
+fn get(names: &[String]) -> Result<(), Failure> {
+    let names = parse(names)?;
+    let cache = Cache::open()?;
+    let missing = names.iter().filter(|name| !is_here(&cache, name));
+    let missing: Vec<&Name> = missing.collect();
+    for name in names.iter().filter(|name| !missing.contains(name)) {
+        tell_got(name, &kernel::find(&name.to_string())?, &How::Already)?;
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let mut show = Show::new();
+    let mirror = Mirror::open(cache, &mut |step| show.step(&step));
+    show.clear();
+    let mirror = mirror?;
+    let mut failed: Option<KernelError> = None;
+    for name in missing {
+        let got = mirror.get(name, &mut |step| show.step(&step));
+        show.clear();
+        match (got, &failed) {
+            (Ok((kernel, how)), _) => tell_got(name, &kernel, &how)?,
+            (Err(error), None) => failed = Some(error),
+            (Err(error), Some(_)) => {
+                terminal::tell(&format!("error: {error}\nhint: {}", error.hint()));
+            }
+        }
+    }
+    failed.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// A version is what it is: no mirror has a newer one of it.
+fn is_here(cache: &Cache, name: &Name) -> bool {
+    let newest = || cache.newest(name).ok().flatten();
+    name.is_exact() && newest().is_some_and(|entry| entry.kernel().is_ok())
+}
+
+fn tell_got(name: &Name, kernel: &Kernel, how: &How) -> Result<(), Failure> {
+    let how = match how {
+        How::Fetched => "fetched",
+        How::Already => "is here already",
+        How::Repaired => "was damaged, fetched anew",
+    };
+    let release = shortened(&kernel.release, WIDEST);
+    let image = shortened(&kernel.image.to_string_lossy(), WIDEST);
+    let exact = match kernel.name == name.to_string() {
+        true => String::new(),
+        false => format!(" is {}", kernel.name),
+    };
+    Ok(writeln!(io::stdout().lock(), "{name}{exact}: {how}: {release}, {image}")?)
+}
+
+fn removed(entries: &[Entry]) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    if entries.is_empty() {
+        writeln!(out, "no kernel was cached")?;
+    }
+    for Entry { name, release, .. } in entries {
+        writeln!(out, "{name}: removed: {release}")?;
+    }
+    Ok(())
+}
+
+/// What is being done, on standard error: a line that is drawn anew on a terminal, else a
+/// line for each thing that takes long.
+struct Show {
+    bar: Option<ProgressBar>,
+    /// Lines that were told, and are not told again.
+    told: BTreeSet<String>,
+}
+
+impl Show {
+    fn new() -> Show {
+        let style = ProgressStyle::with_template("{spinner} {wide_msg}");
+        let make = || Some(ProgressBar::new_spinner().with_style(style.ok()?));
+        let bar = terminal::redraws(&io::stderr()).then(make).flatten();
+        Show { bar, told: BTreeSet::new() }
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Waiting => self.lasting("another schedlab is at the cache of kernels; waiting"),
+            Step::Suite(suite) => match &self.bar {
+                Some(_) => self.passing(&format!("looking into {suite}")),
+                None => self.passing("looking into Debian's suites"),
+            },
+            Step::LeftOut { suite, why } => {
+                self.lasting(&format!("warning: {suite} is left out: {why}"));
+            }
+            Step::Download { package, size_bytes, percent } => {
+                let size = megabytes(*size_bytes);
+                match &self.bar {
+                    Some(_) => self.passing(&format!("{package}: {percent:3.0} % of {size}")),
+                    None => self.passing(&format!("{package}: {size}")),
+                }
+            }
+            Step::Unpacking { package } if self.bar.is_some() => {
+                self.passing(&format!("{package}: unpacking"));
+            }
+            Step::Unpacking { .. } => {}
+        }
+    }
+
+    fn passing(&mut self, text: &str) {
+        match &self.bar {
+            Some(bar) => {
+                bar.set_message(text.to_string());
+                bar.tick();
+            }
+            None => self.lasting(text),
+        }
+    }
+
+    /// Stays on the screen.
+    fn lasting(&mut self, text: &str) {
+        if !self.told.insert(text.to_string()) {
+            return;
+        }
+        match &self.bar {
+            Some(bar) => bar.suspend(|| terminal::tell(text)),
+            None => terminal::tell(text),
+        }
+    }
+
+    fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
+/// One kernel as it is listed; what cannot be told is said instead.
+struct Row {
+    name: String,
+    kernel: Result<(Kernel, Option<Stamp>), KernelError>,
+    path: String,
+    /// What is kept besides what was fetched.
+    unpacked_bytes: u64,
+}
+
+fn list(names: &[String], format: Format) -> Result<(), Failure> {
+    let rows = match names.is_empty() {
+        true => Cache::open()?.entries()?.iter().map(row).collect(),
+        false => named_rows(names)?,
+    };
+    if format == Format::Json {
+        let kernels: Vec<_> = rows.iter().map(in_json).collect();
+        return print_json(&json!({ "schema": 1, "kernels": kernels }));
+    }
+    if rows.is_empty() {
+        let hint = "no kernel is cached\nhint: schedlab kernel get debian:6.1 debian:6.18";
+        terminal::tell(hint);
+        return Ok(());
+    }
+    let header = ["name", "package", "size", "scheduler", "sched_ext"];
+    let mut table = table(&header);
+    for row in &rows {
+        table.add_row(cells(row));
+    }
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}", lines(&table))?;
+    for row in &rows {
+        let (name, path) = (shortened(&row.name, WIDEST), shortened(&row.path, WIDEST));
+        match &row.kernel {
+            Ok((kernel, _)) => {
+                writeln!(out, "{name}: {}, {path}", shortened(&kernel.release, WIDEST))?;
+            }
+            Err(error) => {
+                let why = damage(error);
+                writeln!(out, "{name}: {path}\n  damaged: {why}\n  hint: {}", error.hint())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn row(entry: &Entry) -> Row {
+    let kernel = entry.kernel().and_then(|kernel| Ok((kernel, Some(entry.stamp()?))));
+    let path = entry.folder.display().to_string();
+    let unpacked_bytes = entry.unpacked_bytes();
+    Row { name: entry.name.to_string(), path, kernel, unpacked_bytes }
+}
+
+/// Where the kernel lies stands beside it already.
+fn damage(error: &KernelError) -> String {
+    match error {
+        KernelError::Damaged { why, .. } => why.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn named_rows(names: &[String]) -> Result<Vec<Row>, Failure> {
+    let mut rows = Vec::new();
+    for text in names {
+        if let Some(Ok(name)) = Name::parse(text) {
+            let mut entries = Cache::open()?.entries()?;
+            entries.retain(|entry| name.matches(&entry.release, &entry.package_version));
+            if !entries.is_empty() {
+                rows.extend(entries.iter().map(row));
+                continue;
+            }
+        }
+        let kernel = kernel::find(text)?;
+        let path = kernel.image.display().to_string();
+        let name = kernel.name.clone();
+        rows.push(Row { name, kernel: Ok((kernel, None)), path, unpacked_bytes: 0 });
+    }
+    Ok(rows)
+}
+
+fn cells(row: &Row) -> Vec<String> {
+    let name = shortened(&row.name, 60);
+    let Ok((kernel, stamp)) = &row.kernel else {
+        return vec![name, "damaged".to_string()];
+    };
+    let package = kernel.package.as_ref().map_or("-", |package| &package.version);
+    let yes_or_no = |yes| if yes { "yes" } else { "no" };
+    vec![
+        name,
+        shortened(package, 60),
+        size(row, kernel, stamp.as_ref()).map_or("unknown".to_string(), megabytes),
+        kernel.scheduler().known().unwrap_or("unknown").to_string(),
+        kernel.sched_ext().map(yes_or_no).known().unwrap_or("unknown").to_string(),
+    ]
+}
+
+/// Of a cached kernel with all that is kept of it; of another, of its image.
+fn size(row: &Row, kernel: &Kernel, stamp: Option<&Stamp>) -> Option<u64> {
+    let image = || kernel.image.metadata().ok().map(|metadata| metadata.len());
+    stamp.map(|stamp| stamp.size_bytes + row.unpacked_bytes).or_else(image)
+}
+
+fn in_json(row: &Row) -> serde_json::Value {
+    let (kernel, stamp) = match &row.kernel {
+        Ok(whole) => whole,
+        Err(error) => {
+            return json!({ "name": row.name, "path": row.path, "damaged": damage(error) });
+        }
+    };
+    let known = |reading: Reading<&str>| reading.known().map(str::to_string);
+    json!({
+        "name": kernel.name,
+        "release": kernel.release,
+        "version": kernel.version,
+        "package": kernel.package.as_ref().map(|package| &package.name),
+        "package_version": kernel.package.as_ref().map(|package| &package.version),
+        "size_bytes": size(row, kernel, stamp.as_ref()),
+        "scheduler": known(kernel.scheduler()),
+        "sched_ext": kernel.sched_ext().known(),
+        "image": kernel.image,
+        "config": kernel.config,
+        "modules": kernel.modules,
+        "digest": kernel.digest,
+        "fetched_at": stamp.as_ref().map(|stamp| &stamp.fetched_at),
+        "path": row.path,
+    })
+}
+
+fn list_available(format: Format) -> Result<(), Failure> {
+    let cache = Cache::open()?;
+    let mut show = Show::new();
+    let mirror = Mirror::open(cache, &mut |step| show.step(&step));
+    show.clear();
+    let mirror = mirror?;
+    let cached: Vec<(String, String)> = Cache::open()?
+        .entries()?
+        .into_iter()
+        .map(|entry| (entry.release, entry.package_version))
+        .collect();
+    let is_cached = |available: &Available| {
+        cached.contains(&(available.release.clone(), available.package_version.clone()))
+    };
+    if format == Format::Json {
+        let one = |available: &Available| {
+            json!({
+                "name": available.name.to_string(),
+                "release": available.release,
+                "package": available.package,
+                "package_version": available.package_version,
+                "download_bytes": available.size_bytes,
+                "cached": is_cached(available),
+            })
+        };
+        let all: Vec<_> = mirror.available().iter().map(one).collect();
+        return print_json(&json!({ "schema": 1, "available": all }));
+    }
+    let mut table = table(&["name", "package", "download", "cached"]);
+    for available in newest_of_series(mirror.available()) {
+        table.add_row([
+            available.name.to_string(),
+            available.package_version.clone(),
+            megabytes(available.size_bytes),
+            if is_cached(available) { "yes" } else { "no" }.to_string(),
+        ]);
+    }
+    let more = "the newest of each series; -amd64 and -rt are other flavours; older ones with --format json";
+    Ok(writeln!(io::stdout().lock(), "{}\n{more}", lines(&table))?)
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(TableStyle::new()).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(terminal::width() as u16).set_header(header.to_vec());
+    table
+}
+
+/// Without the blanks that fill its last column.
+fn lines(table: &Table) -> String {
+    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// Of the flavour that a name without one means.
+fn newest_of_series(all: &[Available]) -> Vec<&Available> {
+    let mut newest: Vec<&Available> = Vec::new();
+    for available in all.iter().filter(|one| one.name.flavour() == Flavour::Cloud) {
+        newest.retain(|other| other.name.series() != available.name.series());
+        newest.push(available);
+    }
+    newest
+}
+
+fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
+    Ok(writeln!(io::stdout().lock(), "{value:#}")?)
+}

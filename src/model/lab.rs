@@ -1,0 +1,125 @@
+//! The lab: what its machines are like, what a guest is given and what it says. Plain data, also
+//! on the wire between schedlab and its agent in a guest.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Outcome, Reading, RunSpec, Topology, Window};
+
+/// The version of [`GuestSpec`] and [`FromGuest`], checked at both ends.
+pub const GUEST_WIRE: u32 = 1;
+
+/// The name by which a kernel starts this program as a guest's first process.
+pub const GUEST_INIT: &str = "/schedlab-guest";
+
+/// The names under which the agent finds its [`GuestBoot`] and, later, its [`GuestSpec`] among
+/// the machine's firmware files.
+pub const GUEST_BOOT_FILE: &str = "opt/schedlab/boot";
+pub const GUEST_SPEC_FILE: &str = "opt/schedlab/run";
+
+/// The port that takes the guest's lines (not that of the firmware, 0x402), and the one that ends
+/// the machine.
+pub const RESULTS_PORT: u16 = 0xe9;
+pub const EXIT_PORT: u16 = 0x501;
+/// What is written to it, and what QEMU makes of that: a status of its own, which no failure has.
+pub const EXIT_VALUE: u8 = 0x10;
+pub const EXIT_CODE: i32 = 2 * EXIT_VALUE as i32 + 1;
+/// The port of a device for kernels that panic: it stops the machine at this very instruction.
+pub const STOP_PORT: u16 = 0x505;
+pub const STOP_VALUE: u8 = 1;
+
+/// The machine of every guest of a plan: `[lab]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lab {
+    /// Of variants that name none.
+    pub kernel: String,
+    pub cpus: u32,
+    pub sockets: u32,
+    /// Last-level caches of the whole machine.
+    pub llcs: u32,
+    pub nodes: u32,
+    pub memory_bytes: u64,
+    /// Virtual nanoseconds that an instruction takes: a power of two.
+    pub instruction_ns: u32,
+    /// The guests' clock runs as many times slower as there are CPUs, so that each has the speed
+    /// of a machine of one.
+    pub slow_clock: bool,
+    /// Trajectories of each cell.
+    pub seeds: u32,
+}
+
+impl Default for Lab {
+    fn default() -> Self {
+        Lab {
+            kernel: "debian:6.18".to_string(),
+            cpus: 4,
+            sockets: 1,
+            llcs: 1,
+            nodes: 1,
+            memory_bytes: 512 << 20,
+            instruction_ns: 2,
+            slow_clock: false,
+            seeds: 8,
+        }
+    }
+}
+
+impl Lab {
+    pub fn is_default(&self) -> bool {
+        *self == Lab::default()
+    }
+
+    /// What one instruction takes by the clock of a guest, in thousandths of a nanosecond.
+    pub fn instruction_ps(&self) -> u64 {
+        let slower = if self.slow_clock { u64::from(self.cpus) } else { 1 };
+        u64::from(self.instruction_ns) * 1_000 / slower
+    }
+}
+
+/// What an agent needs to make its machine ready, as one JSON document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestBoot {
+    pub wire: u32,
+    /// What one instruction should take by the guest's clock, in thousandths of a nanosecond.
+    pub instruction_ps: u64,
+    /// Virtual time: the agent waits until boot work has died down, holds capacity against what
+    /// it should be, and stops the machine, whose copies go on from there.
+    pub is_virtual: bool,
+}
+
+/// What it needs then, as another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GuestSpec {
+    pub wire: u32,
+    /// Without the knobs that the machine was booted with.
+    pub run: RunSpec,
+    /// Slept before the run begins: what shifts it against the kernel's ticks.
+    pub offset_ns: u64,
+}
+
+/// What a guest says, one line of JSON each.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "say", rename_all = "snake_case")]
+pub enum FromGuest {
+    /// The kernel is up and quiet.
+    Ready(GuestFacts),
+    Window(Window),
+    /// The last line.
+    Ended {
+        outcome: Outcome,
+    },
+}
+
+/// The guest as its agent finds it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GuestFacts {
+    pub wire: u32,
+    pub kernel_release: String,
+    pub kernel_version: String,
+    /// As its kernel tells it, which must be as it was asked for.
+    pub topology: Topology,
+    /// Virtual time since the kernel began, at the end of the wait for quiet.
+    pub quiet_at_ns: u64,
+    /// Instructions in a nanosecond that one CPU has while the others are idle, against what it
+    /// should have: 1 is exact.
+    pub capacity: Reading<f64>,
+}

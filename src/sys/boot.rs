@@ -1,0 +1,64 @@
+//! What the first process of a machine does: file systems, a name, a loopback, and a loop of
+//! known length by which its clock is checked.
+
+use std::ffi::CString;
+use std::io;
+use std::path::Path;
+
+/// Mounts a file system that has no device, and makes the folder for it.
+pub fn mount(kind: &str, at: &str) -> io::Result<()> {
+    if !Path::new(at).is_dir() {
+        std::fs::create_dir_all(at)?;
+    }
+    let (kind, at) = (CString::new(kind)?, CString::new(at)?);
+    // SAFETY: all strings are valid and end with zero; no data is passed.
+    let failed =
+        unsafe { libc::mount(kind.as_ptr(), at.as_ptr(), kind.as_ptr(), 0, std::ptr::null()) != 0 };
+    if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+pub fn set_hostname(name: &str) -> io::Result<()> {
+    // SAFETY: pointer and length are those of the text.
+    match unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Switches the loopback interface on.
+pub fn loopback_up() -> io::Result<()> {
+    // SAFETY: no memory is passed.
+    let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    if socket < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: an ifreq is plain data, for which zeros are valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_name[0] = b'l' as libc::c_char;
+    request.ifr_name[1] = b'o' as libc::c_char;
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    // SAFETY: the descriptor is ours, the request valid and complete.
+    let failed = unsafe { libc::ioctl(socket, libc::SIOCSIFFLAGS, &request) } != 0;
+    let error = io::Error::last_os_error();
+    // SAFETY: the descriptor is ours and used no more.
+    unsafe { libc::close(socket) };
+    if failed { Err(error) } else { Ok(()) }
+}
+
+/// What a pass of [`count`] takes, in instructions.
+pub const INSTRUCTIONS_PER_PASS: u64 = 2;
+
+/// A loop of so many passes that touches no memory.
+#[cfg(target_arch = "x86_64")]
+pub fn count(passes: u64) {
+    // SAFETY: touches one register, which is given up.
+    unsafe {
+        std::arch::asm!("2:", "dec {0}", "jnz 2b", inout(reg) passes.max(1) => _,
+            options(nomem, nostack));
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub fn count(passes: u64) {
+    (0..passes).for_each(|pass| _ = std::hint::black_box(pass));
+}

@@ -1,0 +1,101 @@
+//! A program that runs beside the runs and is ended by a signal, as one that loads a scheduler.
+//! What it says is kept, for the reason if it fails.
+
+use std::ffi::OsStr;
+use std::io::{self, PipeReader, Read};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How much of what it says is kept.
+const SAID_BYTES: usize = 2048;
+/// How long the last words of one that has ended may be on their way.
+const LAST_WORDS_LIMIT: Duration = Duration::from_secs(1);
+
+/// Killed and collected when dropped, if it lives still.
+#[derive(Debug)]
+pub struct Companion {
+    child: Child,
+    said: Arc<Mutex<Vec<u8>>>,
+    listener: JoinHandle<()>,
+}
+
+impl Companion {
+    /// Starts it in a process group of its own, so that Ctrl-C reaches it only through us. When
+    /// the calling thread ends, however that happens, it gets SIGINT.
+    pub fn start<W: AsRef<OsStr>>(program: &Path, words: &[W]) -> io::Result<Companion> {
+        let (reader, writer) = io::pipe()?;
+        let parent = std::process::id() as i32;
+        let mut command = Command::new(program);
+        command.args(words).process_group(0).stdin(Stdio::null());
+        command.stdout(writer.try_clone()?).stderr(writer);
+        // SAFETY: only async-signal-safe calls without memory arguments are made.
+        unsafe {
+            command.pre_exec(move || {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGINT);
+                // It may have been blocked or ignored where schedlab was started.
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                match libc::getppid() == parent {
+                    true => Ok(()),
+                    false => Err(io::ErrorKind::Interrupted.into()),
+                }
+            })
+        };
+        let child = command.spawn()?;
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&said);
+        let listener = std::thread::spawn(move || listen(reader, &heard));
+        Ok(Companion { child, said, listener })
+    }
+
+    /// How it ended, `None` while it runs.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Asks it to end.
+    pub fn interrupt(&mut self) {
+        if self.ended().is_none() {
+            // SAFETY: no memory is passed; it is not collected yet, so the pid is its.
+            unsafe { libc::kill(self.child.id() as i32, libc::SIGINT) };
+        }
+    }
+
+    /// Ends and collects it.
+    pub fn kill(&mut self) {
+        // Both fail only where it has ended and is collected.
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+
+    /// The end of what it has said so far; of one that has ended, of all that it said.
+    pub fn said(&mut self) -> String {
+        let deadline = Instant::now() + LAST_WORDS_LIMIT;
+        let has_ended = self.ended().is_some();
+        // What it has started may hold the pipe open for longer.
+        while has_ended && !self.listener.is_finished() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&said).trim().to_string()
+    }
+}
+
+impl Drop for Companion {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn listen(mut from: PipeReader, said: &Mutex<Vec<u8>>) {
+    let mut chunk = [0; 1024];
+    while let Ok(count @ 1..) = from.read(&mut chunk) {
+        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.extend_from_slice(&chunk[..count]);
+        let excess = said.len().saturating_sub(SAID_BYTES);
+        said.drain(..excess);
+    }
+}

@@ -1,0 +1,96 @@
+//! The I/O ports of a PC, from user space: how a lab guest's agent talks to the machine that
+//! emulates it, without a driver and without an interrupt. Needs CAP_SYS_RAWIO.
+
+use std::io;
+
+/// A range of ports that this thread may use.
+#[derive(Debug, Clone, Copy)]
+pub struct Ports {
+    first: u16,
+    count: u16,
+}
+
+impl Ports {
+    pub fn open(first: u16, count: u16) -> io::Result<Ports> {
+        match permit(first, count) {
+            0 => Ok(Ports { first, count }),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    fn port(self, at: u16) -> u16 {
+        assert!(at < self.count, "port {at} of {}", self.count);
+        self.first + at
+    }
+
+    pub fn write_u8(self, at: u16, value: u8) {
+        let port = self.port(at);
+        out_bytes(port, &[value])
+    }
+
+    pub fn write_u16(self, at: u16, value: u16) {
+        let port = self.port(at);
+        out_word(port, value)
+    }
+
+    /// All bytes to one port, one after the other.
+    pub fn write(self, at: u16, bytes: &[u8]) {
+        let port = self.port(at);
+        out_bytes(port, bytes)
+    }
+
+    /// Fills `bytes` from one port.
+    pub fn read(self, at: u16, bytes: &mut [u8]) {
+        let port = self.port(at);
+        in_bytes(port, bytes)
+    }
+}
+
+/// The instructions. A thread without permission for a port is ended by the kernel, which is why
+/// only [`Ports`], which has it, calls these.
+#[cfg(target_arch = "x86_64")]
+mod machine {
+    use std::arch::asm;
+
+    pub fn permit(first: u16, count: u16) -> libc::c_int {
+        // SAFETY: changes which ports the calling thread may use, nothing in memory.
+        unsafe { libc::ioperm(first.into(), count.into(), 1) }
+    }
+
+    pub fn out_word(port: u16, value: u16) {
+        // SAFETY: no memory is touched.
+        unsafe { asm!("out dx, ax", in("dx") port, in("ax") value, options(nomem, nostack)) }
+    }
+
+    pub fn out_bytes(port: u16, bytes: &[u8]) {
+        // SAFETY: `rep outsb` reads `rcx` bytes from `rsi`, which is the slice.
+        unsafe {
+            asm!("rep outsb", in("dx") port, inout("rsi") bytes.as_ptr() => _,
+                inout("rcx") bytes.len() => _, options(readonly, nostack));
+        }
+    }
+
+    pub fn in_bytes(port: u16, bytes: &mut [u8]) {
+        // SAFETY: `rep insb` writes `rcx` bytes to `rdi`, which is the slice.
+        unsafe {
+            asm!("rep insb", in("dx") port, inout("rdi") bytes.as_mut_ptr() => _,
+                inout("rcx") bytes.len() => _, options(nostack));
+        }
+    }
+}
+
+/// No other machine has ports: nothing can be opened.
+#[cfg(not(target_arch = "x86_64"))]
+mod machine {
+    pub fn permit(_first: u16, _count: u16) -> libc::c_int {
+        -1
+    }
+
+    pub fn out_word(_port: u16, _value: u16) {}
+
+    pub fn out_bytes(_port: u16, _bytes: &[u8]) {}
+
+    pub fn in_bytes(_port: u16, _bytes: &mut [u8]) {}
+}
+
+use machine::{in_bytes, out_bytes, out_word, permit};

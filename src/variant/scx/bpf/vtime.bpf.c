@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * One queue for the whole machine, by virtual time: the CPU time that a task has had, divided by its weight
+ * (100 at nice 0). Who has had the least is served first, for 3 ms; nobody preempts. Who has slept is owed
+ * one slice at most, so that nobody saves up.
+ */
+#include "scx.h"
+
+#define SLICE (3 * MS)
+#define USUAL_WEIGHT 100
+
+struct account {
+	u64 vtime_ns;
+	/* The task's CPU time when it was last switched to. */
+	u64 began_ns;
+};
+
+struct {
+	MAP_UINT(type, BPF_MAP_TYPE_TASK_STORAGE);
+	MAP_UINT(map_flags, BPF_F_NO_PREALLOC);
+	MAP_TYPE(key, int);
+	MAP_TYPE(value, struct account);
+} accounts SEC(".maps");
+
+/* That of the task which was switched to last, and never backwards. Written without a lock: who is a
+ * little late is a little off. */
+static u64 now_ns;
+
+INLINE bool is_before(u64 one, u64 other)
+{
+	return (s64)(one - other) < 0;
+}
+
+INLINE struct account *account_of(struct task_struct *task)
+{
+	return task_storage(&accounts, task, NULL, 0);
+}
+
+SEC("struct_ops.s/init")
+s32 vtime_init(u64 *ctx)
+{
+	(void)ctx;
+	return scx_bpf_create_dsq(QUEUE, ANY_NODE);
+}
+
+SEC("struct_ops/init_task")
+s32 vtime_init_task(u64 *ctx)
+{
+	struct task_struct *task = (struct task_struct *)ctx[0];
+	struct account fresh = { .vtime_ns = now_ns };
+
+	return task_storage(&accounts, task, &fresh, BPF_LOCAL_STORAGE_GET_F_CREATE) ? 0 : -12 /* ENOMEM */;
+}
+
+SEC("struct_ops/select_cpu")
+s32 vtime_select_cpu(u64 *ctx)
+{
+	return select_idle((struct task_struct *)ctx[0], (s32)ctx[1], ctx[2], SLICE);
+}
+
+SEC("struct_ops/enqueue")
+void vtime_enqueue(u64 *ctx)
+{
+	struct task_struct *task = (struct task_struct *)ctx[0];
+	struct account *account = account_of(task);
+	u64 least_ns = now_ns - SLICE;
+
+	if (account && is_before(account->vtime_ns, least_ns))
+		account->vtime_ns = least_ns;
+	insert_by_key(task, QUEUE, SLICE, account ? account->vtime_ns : now_ns, ctx[1]);
+}
+
+SEC("struct_ops/dispatch")
+void vtime_dispatch(u64 *ctx)
+{
+	(void)ctx;
+	take_from(QUEUE);
+}
+
+SEC("struct_ops/running")
+void vtime_running(u64 *ctx)
+{
+	struct task_struct *task = (struct task_struct *)ctx[0];
+	struct account *account = account_of(task);
+
+	if (!account)
+		return;
+	account->began_ns = task->se.sum_exec_runtime;
+	if (is_before(now_ns, account->vtime_ns))
+		now_ns = account->vtime_ns;
+}
+
+SEC("struct_ops/stopping")
+void vtime_stopping(u64 *ctx)
+{
+	struct task_struct *task = (struct task_struct *)ctx[0];
+	struct account *account = account_of(task);
+	u32 weight = task->scx.weight;
+	u64 ran_ns;
+
+	if (!account)
+		return;
+	ran_ns = task->se.sum_exec_runtime - account->began_ns;
+	account->vtime_ns += ran_ns * USUAL_WEIGHT / (weight ? weight : 1);
+}
+
+SEC("struct_ops/exit")
+void vtime_exit(u64 *ctx)
+{
+	tell((struct scx_exit_info *)ctx[0]);
+}
+
+SEC(".struct_ops.link")
+struct sched_ext_ops vtime = {
+	.select_cpu = (void *)vtime_select_cpu,
+	.enqueue = (void *)vtime_enqueue,
+	.dispatch = (void *)vtime_dispatch,
+	.running = (void *)vtime_running,
+	.stopping = (void *)vtime_stopping,
+	.init_task = (void *)vtime_init_task,
+	.init = (void *)vtime_init,
+	.exit = (void *)vtime_exit,
+	.name = "schedlab_vtime",
+};

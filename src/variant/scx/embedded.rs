@@ -1,0 +1,116 @@
+//! The schedulers of our own: `bpf/*.bpf.c`, loaded into the running kernel as `struct_ops`.
+
+use std::sync::Mutex;
+
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel};
+
+use super::Exit;
+
+/// Compiled by `make bpf`, by the names of [`super::OWN`].
+const OBJECTS: [(&str, &[u8]); 3] = [
+    ("fifo", include_bytes!("bpf/fifo.bpf.o")),
+    ("vtime", include_bytes!("bpf/vtime.bpf.o")),
+    ("bad", include_bytes!("bpf/bad.bpf.o")),
+];
+
+/// A loaded scheduler. Its descriptors are all that keeps it in place.
+pub struct Loaded {
+    object: Object,
+    link: Option<Link>,
+}
+
+/// `struct told` of `scx.h`.
+#[derive(Clone, Copy, bytemuck::Zeroable, bytemuck::Pod)]
+#[repr(C)]
+struct Told {
+    exit_code: i64,
+    kind: u32,
+    is_told: u32,
+    reason: [u8; 128],
+    message: [u8; 512],
+}
+
+impl Loaded {
+    pub fn attach(name: &str) -> Result<Loaded, String> {
+        let said = Said::listen();
+        let wrong = |what: &str, error: libbpf_rs::Error| {
+            format!("the scheduler {name} {what}: {error}{}", said.last())
+        };
+        let open = open(name).map_err(|error| wrong("cannot be read", error))?;
+        let mut object = open.load().map_err(|error| wrong("is not taken by the kernel", error))?;
+        let mut maps = object.maps_mut();
+        let mut ops = maps
+            .find(|map| map.name() == name)
+            .ok_or_else(|| format!("the scheduler {name} has no operations"))?;
+        let link = ops.attach_struct_ops().map_err(|error| wrong("is not attached", error))?;
+        drop(maps);
+        Ok(Loaded { object, link: Some(link) })
+    }
+
+    pub fn detach(&mut self) {
+        self.link = None;
+    }
+
+    /// Why the kernel detached it, once it has.
+    pub fn exit(&self) -> Option<Exit> {
+        let map = self.object.maps().find(|map| map.name() == ".bss.told")?;
+        let bytes = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??;
+        let told: Told = bytemuck::pod_read_unaligned(bytes.get(..size_of::<Told>())?);
+        let text = |bytes: &[u8]| {
+            let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+            String::from_utf8_lossy(&bytes[..end]).into_owned()
+        };
+        (told.is_told != 0).then(|| Exit {
+            kind: told.kind,
+            code: told.exit_code,
+            reason: text(&told.reason),
+            message: text(&told.message),
+        })
+    }
+}
+
+fn open(name: &str) -> Result<OpenObject, libbpf_rs::Error> {
+    let object = OBJECTS.iter().find(|(own, _)| *own == name).map_or(&[][..], |(_, bytes)| bytes);
+    ObjectBuilder::default().open_memory(object)
+}
+
+/// What libbpf says while programs are loaded, in place of standard error.
+struct Said;
+
+static SAID: Mutex<String> = Mutex::new(String::new());
+
+impl Said {
+    fn listen() -> Said {
+        libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| {
+            if let Ok(mut said) = SAID.lock() {
+                *said = text.trim().to_string();
+            }
+        })));
+        Said
+    }
+
+    /// The last line, on one line, in brackets.
+    fn last(&self) -> String {
+        let said = SAID.lock().map(|said| said.clone()).unwrap_or_default();
+        said.lines().last().map_or(String::new(), |line| format!(" ({line})"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_scheduler_has_operations_under_its_name_and_room_to_tell() {
+        for name in super::super::OWN {
+            let open = open(name).unwrap();
+            let sizes = |wanted: &str| {
+                let mut maps = open.maps();
+                maps.find(|map| map.name() == wanted).map(|map| map.value_size() as usize)
+            };
+            let told = sizes(".bss.told");
+            assert!(told.is_some_and(|bytes| bytes >= size_of::<Told>()), "{name}: {told:?}");
+            assert!(sizes(name).is_some(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! sched_ext schedulers: those of our own, embedded, and any program that attaches one.
+//!
+//! What is in force is read from /sys/kernel/sched_ext, below the root of the [`Host`]. Attaching
+//! and detaching change the machine; nothing outlives the process: the kernel detaches a scheduler
+//! of our own with its last descriptor, and a program gets SIGINT when the thread that started it ends.
+
+#[cfg(feature = "bpf")]
+mod embedded;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::sys::Host;
+use crate::sys::companion::Companion;
+use crate::sys::host::plain;
+
+/// The schedulers of our own.
+pub const OWN: [&str; 3] = ["fifo", "vtime", "bad"];
+
+const STATE: &str = "/sys/kernel/sched_ext/state";
+const OPS: &str = "/sys/kernel/sched_ext/root/ops";
+const EVENTS: &str = "/sys/kernel/sched_ext/root/events";
+const REJECTED: &str = "/sys/kernel/sched_ext/nr_rejected";
+const BTF: &str = "/sys/kernel/btf/vmlinux";
+const NONE_HERE: &str = "run under a kernel that has it: schedlab kernel get debian:6.18";
+/// How often a state that is waited for is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// How long a scheduler may take. In a lab the time is the guest's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    pub attach: Duration,
+    pub detach: Duration,
+}
+
+impl Default for Limits {
+    /// Under a virtual clock some programs need 45 s until theirs is attached.
+    fn default() -> Self {
+        Limits { attach: Duration::from_secs(60), detach: Duration::from_secs(30) }
+    }
+}
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scheduler {
+    /// One of [`OWN`].
+    Own(&'static str),
+    Program {
+        path: PathBuf,
+        words: Vec<String>,
+    },
+}
+
+impl Scheduler {
+    /// A name of [`OWN`], or the path of a program with its arguments, with spaces between
+    /// them. A path has a slash in it.
+    pub fn parse(text: &str) -> Option<Scheduler> {
+        if let Some(own) = OWN.into_iter().find(|own| *own == text) {
+            return Some(Scheduler::Own(own));
+        }
+        let mut words = text.split_whitespace().map(str::to_string);
+        let path = words.next().filter(|path| path.contains('/'))?;
+        let is_plain = !text.contains(|c: char| c.is_control());
+        is_plain.then(|| Scheduler::Program { path: path.into(), words: words.collect() })
+    }
+
+    /// Whether it could be attached, as far as can be told without trying. Of the kernel's files
+    /// only those below `host` are looked at; the program is one of this process's own world.
+    pub fn check(&self, host: &Host) -> Result<(), String> {
+        match state(host)?.as_str() {
+            "disabled" => {}
+            state => {
+                let ops = host.read(OPS).unwrap_or("a scheduler without a name".to_string());
+                return Err(hinted(
+                    format!("sched_ext is {state} already: {ops}"),
+                    "stop the program that attached it, or Alt-SysRq-S",
+                ));
+            }
+        }
+        if !may_load(host) {
+            return Err(hinted(
+                "a sched_ext scheduler needs CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN".to_string(),
+                "run as root: sudo schedlab run PLAN",
+            ));
+        }
+        match self {
+            Scheduler::Own(_) if cfg!(not(feature = "bpf")) => Err(hinted(
+                format!("this schedlab was built without its own schedulers ({self})"),
+                "cargo build --release --features bpf",
+            )),
+            Scheduler::Own(_) => match host.path(BTF).exists() {
+                true => Ok(()),
+                false => Err(hinted(format!("this kernel has no BTF ({BTF})"), NONE_HERE)),
+            },
+            Scheduler::Program { path, .. } => executable(path),
+        }
+    }
+}
+
+impl fmt::Display for Scheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Scheduler::Own(name) => write!(f, "{name}"),
+            Scheduler::Program { path, words } => {
+                write!(f, "{}", path.display())?;
+                words.iter().try_for_each(|word| write!(f, " {word}"))
+            }
+        }
+    }
+}
+
+fn hinted(what: String, hint: &str) -> String {
+    format!("{what}; hint: {hint}")
+}
+
+/// What the kernel says of sched_ext.
+fn state(host: &Host) -> Result<String, String> {
+    host.read(STATE).map(|state| state.trim().to_string()).map_err(|error| {
+        hinted(format!("this kernel has no sched_ext ({STATE}: {})", plain(&error)), NONE_HERE)
+    })
+}
+
+/// Whether this process has the capabilities. Where they are not told, trying will tell.
+fn may_load(host: &Host) -> bool {
+    const SYS_ADMIN: u64 = 1 << 21;
+    const PERFMON_AND_BPF: u64 = 1 << 38 | 1 << 39;
+    let status = host.read("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let capabilities = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+    capabilities.is_none_or(|has| has & SYS_ADMIN != 0 || has & PERFMON_AND_BPF == PERFMON_AND_BPF)
+}
+
+fn executable(path: &Path) -> Result<(), String> {
+    let hint = "give the path of a program that attaches a sched_ext scheduler until SIGINT";
+    let found = std::fs::metadata(path)
+        .map_err(|error| hinted(format!("{}: {}", path.display(), plain(&error)), hint))?;
+    match found.is_file() && found.permissions().mode() & 0o111 != 0 {
+        true => Ok(()),
+        false => Err(hinted(format!("{} is no executable file", path.display()), hint)),
+    }
+}
+
+/// What a scheduler left to be told when it was detached.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Told {
+    /// The name under which the kernel had it.
+    pub ops: String,
+    /// What the kernel counted while it was attached, as `root/events` has it, but for zeros;
+    /// `None` where this kernel counts none.
+    pub events: Option<Vec<(String, u64)>>,
+    /// How many tasks the kernel kept from it (`nr_rejected`), where it says.
+    pub rejected: Option<u64>,
+    /// Why it was detached, where it could see that.
+    pub exit: Option<Exit>,
+}
+
+/// The kernel's words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Exit {
+    pub kind: u32,
+    pub code: i64,
+    pub reason: String,
+    pub message: String,
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Exit { kind, code, reason, message } = self;
+        write!(f, "{reason} (kind {kind}, code {code})")?;
+        if message.is_empty() { Ok(()) } else { write!(f, ": {message}") }
+    }
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.ops)?;
+        match &self.events {
+            None => write!(f, ", no events told")?,
+            Some(events) => {
+                events.iter().try_for_each(|(name, count)| write!(f, ", {name} {count}"))?;
+            }
+        }
+        if let Some(rejected) = self.rejected {
+            write!(f, ", nr_rejected {rejected}")?;
+        }
+        self.exit.iter().try_for_each(|exit| write!(f, ", {exit}"))
+    }
+}
+
+/// What holds the scheduler in place.
+enum Held {
+    #[cfg(feature = "bpf")]
+    Own(embedded::Loaded),
+    Program(Companion),
+}
+
+/// A scheduler in force, until it is detached, dropped or ejected.
+pub struct Attached {
+    host: Host,
+    scheduler: Scheduler,
+    ops: String,
+    rejected_before: Option<u64>,
+    limits: Limits,
+    held: Held,
+    /// It was asked to go.
+    is_gone: bool,
+}
+
+impl fmt::Debug for Attached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Attached({}, {})", self.scheduler, self.ops)
+    }
+}
+
+/// Attaches a scheduler and waits until it is in force.
+pub fn attach(scheduler: &Scheduler, host: &Host, limits: Limits) -> Result<Attached, String> {
+    scheduler.check(host)?;
+    let rejected_before = rejected(host);
+    let held = match scheduler {
+        #[cfg(feature = "bpf")]
+        Scheduler::Own(name) => Held::Own(embedded::Loaded::attach(name)?),
+        #[cfg(not(feature = "bpf"))]
+        Scheduler::Own(name) => return Err(format!("`{name}` is not in this build")),
+        Scheduler::Program { path, words } => {
+            let started = Companion::start(path, words);
+            Held::Program(started.map_err(|error| format!("{scheduler}: {}", plain(&error)))?)
+        }
+    };
+    let (host, scheduler) = (host.clone(), scheduler.clone());
+    let mut attached = Attached {
+        host,
+        scheduler,
+        ops: String::new(),
+        rejected_before,
+        limits,
+        held,
+        is_gone: false,
+    };
+    let enabled = attached.await_enabled();
+    match enabled {
+        Ok(ops) => {
+            attached.ops = ops;
+            Ok(attached)
+        }
+        Err(why) => {
+            let why = format!("{why}{}", attached.words());
+            let left = attached.let_go().err().map_or(String::new(), |left| format!("; {left}"));
+            Err(why + &left)
+        }
+    }
+}
+
+impl Attached {
+    /// The scheduler's name, as the kernel has it.
+    pub fn ops(&self) -> &str {
+        &self.ops
+    }
+
+    /// What is in force in its place, if it is not.
+    pub fn in_its_place(&self) -> Option<String> {
+        let state = self.host.read(STATE).unwrap_or_default();
+        let ops = self.host.read(OPS).unwrap_or_default();
+        let as_asked = state.trim() == "enabled" && ops.trim() == self.ops;
+        (!as_asked).then(|| format!("{} {}", state.trim(), ops.trim()).trim().to_string())
+    }
+
+    /// Whether it is still in force; else what happened to it.
+    pub fn check(&mut self) -> Result<(), String> {
+        let state = state(&self.host)?;
+        let ops = self.host.read(OPS).unwrap_or_default();
+        let ended = self.ended();
+        let what = match (state.as_str(), ended) {
+            (_, Some(how)) => format!("the program ended by itself ({how})"),
+            ("enabled", None) if ops.trim() == self.ops => return Ok(()),
+            ("enabled", None) => format!("{} is in force in its place", ops.trim()),
+            (state, None) => format!("sched_ext is {state}"),
+        };
+        let exit = self.exit().map_or(String::new(), |exit| format!("; the kernel: {exit}"));
+        let words = self.words();
+        let (asked, ops) = (&self.scheduler, &self.ops);
+        Err(format!("the scheduler {asked} ({ops}) did not last: {what}{exit}{words}"))
+    }
+
+    /// Detaches it and waits until the kernel has nobody but its own again. What was counted.
+    pub fn detach(mut self) -> Result<Told, String> {
+        let mut told = self.told();
+        self.let_go()?;
+        told.exit = self.exit();
+        Ok(told)
+    }
+
+    fn await_enabled(&mut self) -> Result<String, String> {
+        let deadline = Instant::now() + self.limits.attach;
+        loop {
+            let state = state(&self.host)?;
+            let ops = self.host.read(OPS).unwrap_or_default().trim().to_string();
+            if state == "enabled" && !ops.is_empty() {
+                return Ok(ops);
+            }
+            if let Some(how) = self.ended() {
+                return Err(format!("{} ended before it was attached ({how})", self.scheduler));
+            }
+            if Instant::now() > deadline {
+                let limit_s = self.limits.attach.as_secs_f64();
+                let name = &self.scheduler;
+                return Err(format!(
+                    "{name} is not attached after {limit_s} s: {STATE} is {state}"
+                ));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Has it detached; a program that does not heed SIGINT is killed.
+    fn let_go(&mut self) -> Result<(), String> {
+        self.is_gone = true;
+        match &mut self.held {
+            #[cfg(feature = "bpf")]
+            Held::Own(loaded) => loaded.detach(),
+            Held::Program(program) => {
+                program.interrupt();
+                let deadline = Instant::now() + self.limits.detach;
+                while program.ended().is_none() && Instant::now() < deadline {
+                    std::thread::sleep(LOOK);
+                }
+                if program.ended().is_none() {
+                    program.kill();
+                }
+            }
+        }
+        await_disabled(&self.host, self.limits.detach)
+    }
+
+    fn told(&self) -> Told {
+        let now = rejected(&self.host);
+        let since = |now: u64| now.saturating_sub(self.rejected_before.unwrap_or(0));
+        let events = self.host.read(EVENTS).ok().map(|text| events(&text));
+        Told { ops: self.ops.clone(), events, rejected: now.map(since), exit: None }
+    }
+
+    /// How the program ended, if it did.
+    fn ended(&mut self) -> Option<String> {
+        match &mut self.held {
+            #[cfg(feature = "bpf")]
+            Held::Own(_) => None,
+            Held::Program(program) => program.ended().map(|status| status.to_string()),
+        }
+    }
+
+    fn exit(&self) -> Option<Exit> {
+        match &self.held {
+            #[cfg(feature = "bpf")]
+            Held::Own(loaded) => loaded.exit(),
+            Held::Program(_) => None,
+        }
+    }
+
+    /// The program's last words, for a reason.
+    fn words(&mut self) -> String {
+        let said = match &mut self.held {
+            #[cfg(feature = "bpf")]
+            Held::Own(_) => return String::new(),
+            Held::Program(program) => program.said(),
+        };
+        if said.is_empty() { String::new() } else { format!("; it said: {said}") }
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if !self.is_gone {
+            // There is nobody to tell.
+            _ = self.let_go();
+        }
+    }
+}
+
+/// Whether a sched_ext scheduler is there, or on its way.
+pub fn is_any_in_force(host: &Host) -> bool {
+    state(host).is_ok_and(|state| state != "disabled")
+}
+
+/// Waits until no sched_ext scheduler is in force.
+pub fn await_disabled(host: &Host, patience: Duration) -> Result<(), String> {
+    let deadline = Instant::now() + patience;
+    loop {
+        let state = state(host)?;
+        if state == "disabled" {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            let ops = host.read(OPS).unwrap_or_default();
+            return Err(hinted(
+                format!("sched_ext is {state} still, after {} s: {ops}", patience.as_secs_f64()),
+                "stop the program that attached it, or Alt-SysRq-S",
+            ));
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn rejected(host: &Host) -> Option<u64> {
+    host.read(REJECTED).ok()?.trim().parse().ok()
+}
+
+/// Lines of a name and a count; zeros are left out.
+fn events(text: &str) -> Vec<(String, u64)> {
+    let count = |line: &str| {
+        let (name, count) = line.split_once(char::is_whitespace)?;
+        Some((name.to_string(), count.trim().parse().ok()?))
+    };
+    text.lines().filter_map(count).filter(|(_, count)| *count > 0).collect()
+}

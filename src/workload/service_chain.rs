@@ -1,0 +1,751 @@
+//! `service-chain`: clients, a front server and the chain of services behind it.
+//!
+//! The shape of a web server before microservices. Each client sends a request and waits for its
+//! answer, for as long as the run lasts. A front thread has an event loop over the sockets of its
+//! clients and of its connections to the first service, as NGINX's workers have: it takes
+//! requests, passes each on over a connection that has none, and relays the answers. A service
+//! has a thread for each connection to it, as servers with a thread per connection have: it reads
+//! a request, works, asks the next service, and answers.
+//!
+//! A front thread wakes a service for each request and a client for each answer. When the machine
+//! is busy these wait on its own CPU, and whether they get it at once is up to the scheduler's
+//! rules of wakeup preemption. A front thread that is switched out keeps all of its clients
+//! waiting.
+//!
+//! All is over Unix stream socket pairs made beforehand. A connection carries one message at a
+//! time, so no write ever waits. Work is in kilo-operations, an amount and not a time.
+
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use crate::model::{Field, Kind, Value};
+use crate::sys::{Epoll, Ready, clock, process};
+
+use super::burn::Burner;
+use super::{Latency, Load, Request, Role, Spec, Worker, Workload};
+
+pub struct ServiceChain;
+
+const SERVICE: usize = 0;
+const FRONT: usize = 1;
+const CLIENT: usize = 2;
+const REQUEST: usize = 0;
+const ACCEPT: usize = 1;
+const STAMP_BYTES: usize = size_of::<u64>();
+/// Far below what the buffer of a socket holds, whatever its settings.
+const MOST_BYTES: u64 = 32 << 10;
+/// The most tasks that Linux can have on 64 bits (PID_MAX_LIMIT).
+const MAX_TASKS: u64 = 4 << 20;
+
+const SPEC: Spec = Spec {
+    name: "service-chain",
+    about: "clients, a front server with an event loop and a chain of services over sockets; \
+            one worker of `count` is one such installation",
+    params: &[
+        Field {
+            name: "clients",
+            kind: Kind::Int { min: 1, max: 10_000 },
+            default: Some("32"),
+            about: "clients, each with one request at a time",
+        },
+        Field {
+            name: "think",
+            kind: Kind::Duration { min_ns: 0, max_ns: 60_000_000_000 },
+            default: Some("0ns"),
+            about: "a client's pause between an answer and its next request",
+        },
+        Field {
+            name: "fronts",
+            kind: Kind::Int { min: 1, max: 1_000 },
+            default: Some("2"),
+            about: "threads of the front server, each with clients and connections of its own",
+        },
+        Field {
+            name: "front-kops",
+            kind: Kind::Int { min: 0, max: 1_000_000 },
+            default: Some("4"),
+            about: "thousands of operations (burnwait's) of the front server for each message \
+                    that it passes on: twice a request",
+        },
+        Field {
+            name: "depth",
+            kind: Kind::Int { min: 1, max: 100 },
+            default: Some("3"),
+            about: "services in the chain, of which each but the last asks the next",
+        },
+        Field {
+            name: "threads",
+            kind: Kind::Int { min: 1, max: 10_000 },
+            default: Some("8"),
+            about: "threads of each service, each with one request at a time; the front server \
+                    keeps what is more",
+        },
+        Field {
+            name: "hop-kops",
+            kind: Kind::Int { min: 0, max: 1_000_000 },
+            default: Some("20"),
+            about: "thousands of operations of each service for each request",
+        },
+        Field {
+            name: "size",
+            kind: Kind::Size { min_bytes: 8, max_bytes: MOST_BYTES },
+            default: Some("512B"),
+            about: "bytes of each request and of each answer",
+        },
+    ],
+    roles: &[
+        Role { name: "service", counts: false },
+        Role { name: "front", counts: false },
+        Role { name: "client", counts: true },
+    ],
+    ops: "requests",
+    histograms: &[
+        Latency {
+            name: "request",
+            about: "from a client's sending of a request to its having the answer",
+        },
+        Latency {
+            name: "accept",
+            about: "from a client's sending of a request to the front server's reading it",
+        },
+    ],
+    counters: &[],
+    metrics: &[],
+};
+
+impl Workload for ServiceChain {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn layout(&self, request: &Request) -> Result<Vec<usize>, String> {
+        let shape = Shape::of(request)?;
+        let workers = shape.workers() as u64 * u64::from(request.count);
+        if workers > MAX_TASKS {
+            return Err(format!(
+                "service-chain: {} times {} clients, {} front threads and {} services of {} \
+                 threads are {workers} tasks, more than the {MAX_TASKS} that Linux can have",
+                request.count, shape.clients, shape.fronts, shape.depth, shape.threads
+            ));
+        }
+        Ok((0..workers as usize).map(|worker| shape.seat(worker).1.role()).collect())
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, String> {
+        let shape = Shape::of(request)?;
+        let limit = process::raise_open_files()
+            .map_err(|error| format!("service-chain: the limit of open files: {error}"))?;
+        let needed = request.count as usize * shape.sockets();
+        let sites = (0..request.count as usize)
+            .map(|site| {
+                Site::new(&shape).map_err(|(made, error)| {
+                    cannot_open(&error, site * shape.sockets() + made, needed, limit)
+                })
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Box::new(Sites { shape, sites }))
+    }
+}
+
+fn cannot_open(error: &io::Error, made: usize, needed: usize, limit: u64) -> String {
+    let hint = match error.raw_os_error() {
+        Some(libc::EMFILE) => format!(
+            " (EMFILE, the limit of open files is {limit})\nhint: raise the hard limit before \
+             the run, or use fewer clients or threads: ulimit -Hn {0} && ulimit -n {0}",
+            2 * needed + 100
+        ),
+        Some(libc::ENFILE) => " (ENFILE, the limit of open files of the whole machine)\n\
+                               hint: sysctl fs.file-max"
+            .to_string(),
+        _ => format!(": {error}"),
+    };
+    format!("service-chain: cannot open socket pair {} of {needed}{hint}", made + 1)
+}
+
+/// What every installation looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shape {
+    clients: usize,
+    think: Duration,
+    fronts: usize,
+    front_kops: u64,
+    depth: usize,
+    threads: usize,
+    hop_kops: u64,
+    bytes: usize,
+}
+
+/// A worker's place in its installation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seat {
+    /// Thread `lane` of the service `hop`: asked by, and asking, those of the same lane.
+    Service {
+        hop: usize,
+        lane: usize,
+    },
+    Front(usize),
+    Client(usize),
+}
+
+impl Seat {
+    fn role(self) -> usize {
+        match self {
+            Seat::Service { .. } => SERVICE,
+            Seat::Front(_) => FRONT,
+            Seat::Client(_) => CLIENT,
+        }
+    }
+}
+
+impl Shape {
+    fn of(request: &Request) -> Result<Self, String> {
+        let params = request.params;
+        let int = |name: &str| {
+            let value = params.get(name).and_then(Value::as_int);
+            value.map(|value| value as u64).ok_or(format!("{name} is missing"))
+        };
+        let think_ns = params.get("think").and_then(Value::as_duration_ns);
+        let bytes = params.get("size").and_then(Value::as_bytes).ok_or("size is missing")?;
+        let shape = Shape {
+            clients: int("clients")? as usize,
+            think: Duration::from_nanos(think_ns.ok_or("think is missing")?),
+            fronts: int("fronts")? as usize,
+            front_kops: int("front-kops")?,
+            depth: int("depth")? as usize,
+            threads: int("threads")? as usize,
+            hop_kops: int("hop-kops")?,
+            bytes: bytes as usize,
+        };
+        for (name, value) in [("clients", shape.clients), ("threads", shape.threads)] {
+            if value < shape.fronts {
+                return Err(format!(
+                    "service-chain: {name} = {value} leaves some of {0} front threads without \
+                     any\nhint: {name} = {0}, or fronts = {value}",
+                    shape.fronts
+                ));
+            }
+        }
+        Ok(shape)
+    }
+
+    fn workers(&self) -> usize {
+        self.depth * self.threads + self.fronts + self.clients
+    }
+
+    /// Pairs of one installation.
+    fn sockets(&self) -> usize {
+        self.depth * self.threads + self.clients
+    }
+
+    /// Which installation a worker is of, and where in it. The last service comes first and
+    /// clients last, so that each is there for those that ask it.
+    fn seat(&self, worker: usize) -> (usize, Seat) {
+        let (site, member) = (worker / self.workers(), worker % self.workers());
+        let services = self.depth * self.threads;
+        let seat = if member < services {
+            let (from_end, lane) = (member / self.threads, member % self.threads);
+            Seat::Service { hop: self.depth - 1 - from_end, lane }
+        } else if member < services + self.fronts {
+            Seat::Front(member - services)
+        } else {
+            Seat::Client(member - services - self.fronts)
+        };
+        (site, seat)
+    }
+}
+
+/// A connection: the end of who asks, and of who answers.
+struct Link {
+    asking: UnixStream,
+    answering: UnixStream,
+}
+
+/// One installation.
+struct Site {
+    /// One a client.
+    clients: Vec<Link>,
+    /// By service, then lane.
+    hops: Vec<Vec<Link>>,
+}
+
+impl Site {
+    /// The error is with the number of pairs that there were before.
+    fn new(shape: &Shape) -> Result<Site, (usize, io::Error)> {
+        let mut made = 0;
+        let mut links = |count: usize| {
+            (0..count)
+                .map(|_| {
+                    let (asking, answering) = UnixStream::pair().map_err(|error| (made, error))?;
+                    made += 1;
+                    Ok(Link { asking, answering })
+                })
+                .collect::<Result<Vec<Link>, _>>()
+        };
+        let clients = links(shape.clients)?;
+        let hops = (0..shape.depth).map(|_| links(shape.threads)).collect::<Result<_, _>>()?;
+        Ok(Site { clients, hops })
+    }
+}
+
+struct Sites {
+    shape: Shape,
+    sites: Vec<Site>,
+}
+
+impl Load for Sites {
+    fn work(&self, index: usize, worker: &Worker) -> Result<(), String> {
+        let (site, seat) = self.shape.seat(index);
+        let site = &self.sites[site];
+        let result = match seat {
+            Seat::Service { hop, lane } => self.serve(site, hop, lane, worker),
+            Seat::Front(front) => Front::new(&self.shape, site, front)
+                .and_then(|mut front| front.relay_all(&self.shape, worker)),
+            Seat::Client(client) => self.ask(&site.clients[client].asking, worker),
+        };
+        result.map_err(|error| format!("service-chain: {}: {error}", SPEC.roles[seat.role()].name))
+    }
+}
+
+/// Not zeros, so that the pages are touched before the measured section.
+fn message(bytes: usize) -> Vec<u8> {
+    vec![0x5a; bytes]
+}
+
+impl Sites {
+    /// A client.
+    fn ask(&self, mut front: &UnixStream, worker: &Worker) -> io::Result<()> {
+        let mut message = message(self.shape.bytes);
+        let think = self.shape.think;
+        worker.start();
+        if !think.is_zero() {
+            std::thread::sleep(Duration::from_nanos(worker.phase_ns(think.as_nanos() as u64)));
+        }
+        while worker.running() {
+            let sent_ns = clock::monotonic_ns();
+            message[..STAMP_BYTES].copy_from_slice(&sent_ns.to_le_bytes());
+            front.write_all(&message)?;
+            front.read_exact(&mut message)?;
+            let answered_ns = clock::monotonic_ns();
+            worker.record(REQUEST, answered_ns, answered_ns - sent_ns);
+            worker.add_ops(1);
+            if !think.is_zero() {
+                std::thread::sleep(think);
+            }
+        }
+        Ok(())
+    }
+
+    /// One thread of a service.
+    fn serve(&self, site: &Site, hop: usize, lane: usize, worker: &Worker) -> io::Result<()> {
+        let mut asked = &site.hops[hop][lane].answering;
+        let next = site.hops.get(hop + 1).map(|links| &links[lane].asking);
+        let mut message = message(self.shape.bytes);
+        let mut burner = Burner::new();
+        worker.start();
+        while worker.running() {
+            asked.read_exact(&mut message)?;
+            (0..self.shape.hop_kops).for_each(|_| burner.burn_kop());
+            if let Some(mut next) = next {
+                next.write_all(&message)?;
+                next.read_exact(&mut message)?;
+            }
+            asked.write_all(&message)?;
+        }
+        Ok(())
+    }
+}
+
+/// One front thread: every `fronts`th client and connection is its own.
+struct Front<'a> {
+    epoll: Epoll,
+    burner: Burner,
+    clients: Vec<Caller<'a>>,
+    lanes: Vec<Lane<'a>>,
+    /// Lanes without a request, the one that is taken next at the end.
+    free: Vec<usize>,
+    waiting: Queue,
+}
+
+struct Caller<'a> {
+    socket: &'a UnixStream,
+    /// The last request.
+    message: Vec<u8>,
+}
+
+struct Lane<'a> {
+    socket: &'a UnixStream,
+    /// Whose request it carries, if it is not free.
+    caller: usize,
+    /// The last answer.
+    message: Vec<u8>,
+}
+
+/// Clients whose requests wait for a lane, first come, first served.
+struct Queue {
+    /// As many places as there are clients, each of which waits once at most.
+    ring: Box<[usize]>,
+    first: usize,
+    len: usize,
+}
+
+impl Queue {
+    fn new(places: usize) -> Queue {
+        // Not zeros: see `message`.
+        Queue { ring: vec![usize::MAX; places].into_boxed_slice(), first: 0, len: 0 }
+    }
+
+    #[inline]
+    fn push(&mut self, client: usize) {
+        let end = (self.first + self.len) % self.ring.len();
+        self.ring[end] = client;
+        self.len += 1;
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<usize> {
+        if self.len == 0 {
+            return None;
+        }
+        let client = self.ring[self.first];
+        self.first = (self.first + 1) % self.ring.len();
+        self.len -= 1;
+        Some(client)
+    }
+}
+
+impl<'a> Front<'a> {
+    /// Clients are numbered from 0 in the event loop, lanes behind them.
+    fn new(shape: &Shape, site: &'a Site, front: usize) -> io::Result<Front<'a>> {
+        let message = || message(shape.bytes);
+        let own = |links: &'a [Link]| links.iter().skip(front).step_by(shape.fronts);
+        let callers =
+            own(&site.clients).map(|link| Caller { socket: &link.answering, message: message() });
+        let lanes = own(&site.hops[0]).map(|link| Lane {
+            socket: &link.asking,
+            caller: 0,
+            message: message(),
+        });
+        let (clients, lanes): (Vec<Caller>, Vec<Lane>) = (callers.collect(), lanes.collect());
+        let epoll = Epoll::new()?;
+        let sockets = clients.iter().map(|client| client.socket);
+        for (number, socket) in sockets.chain(lanes.iter().map(|lane| lane.socket)).enumerate() {
+            epoll.add(socket.as_fd(), number as u64)?;
+        }
+        Ok(Front {
+            epoll,
+            burner: Burner::new(),
+            free: (0..lanes.len()).rev().collect(),
+            waiting: Queue::new(clients.len()),
+            clients,
+            lanes,
+        })
+    }
+
+    fn relay_all(&mut self, shape: &Shape, worker: &Worker) -> io::Result<()> {
+        let mut ready = Ready::new(self.clients.len() + self.lanes.len());
+        worker.start();
+        while worker.running() {
+            self.epoll.wait(&mut ready)?;
+            for number in ready.numbers() {
+                let number = number as usize;
+                match number.checked_sub(self.clients.len()) {
+                    None => self.take(number, shape.front_kops, worker)?,
+                    Some(lane) => self.relay(lane, shape.front_kops)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A request: passed on if a connection is free.
+    #[inline]
+    fn take(&mut self, number: usize, kops: u64, worker: &Worker) -> io::Result<()> {
+        let client = &mut self.clients[number];
+        let mut socket = client.socket;
+        socket.read_exact(&mut client.message)?;
+        let mut stamp = [0; STAMP_BYTES];
+        stamp.copy_from_slice(&client.message[..STAMP_BYTES]);
+        let taken_ns = clock::monotonic_ns();
+        let delay_ns = taken_ns.saturating_sub(u64::from_le_bytes(stamp));
+        worker.record(ACCEPT, taken_ns, delay_ns);
+        worker.note_delay(delay_ns);
+        (0..kops).for_each(|_| self.burner.burn_kop());
+        match self.free.pop() {
+            Some(lane) => self.pass_on(number, lane),
+            None => {
+                self.waiting.push(number);
+                Ok(())
+            }
+        }
+    }
+
+    /// An answer: to the client whose request it was. The connection takes the next one.
+    #[inline]
+    fn relay(&mut self, number: usize, kops: u64) -> io::Result<()> {
+        let lane = &mut self.lanes[number];
+        let mut socket = lane.socket;
+        socket.read_exact(&mut lane.message)?;
+        (0..kops).for_each(|_| self.burner.burn_kop());
+        let mut client = self.clients[lane.caller].socket;
+        client.write_all(&lane.message)?;
+        match self.waiting.pop() {
+            Some(waiting) => self.pass_on(waiting, number),
+            None => {
+                self.free.push(number);
+                Ok(())
+            }
+        }
+    }
+
+    #[inline]
+    fn pass_on(&mut self, client: usize, lane: usize) -> io::Result<()> {
+        self.lanes[lane].caller = client;
+        let mut socket = self.lanes[lane].socket;
+        socket.write_all(&self.clients[client].message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Params, Raw, WorkerKind};
+    use crate::sys::shared;
+    use crate::workload::testing::{Crew, params};
+    use crate::workload::{Control, Pool, Recorders, Slot};
+    use std::sync::Arc;
+
+    fn given(ints: &[(&str, i64)], texts: &[(&str, &str)]) -> Params {
+        let ints = ints.iter().map(|&(name, value)| (name, Raw::Int(value)));
+        let texts = texts.iter().map(|&(name, text)| (name, Raw::Text(text.to_string())));
+        params(&ServiceChain, &ints.chain(texts).collect::<Vec<_>>())
+    }
+
+    fn small(clients: i64, fronts: i64, depth: i64, threads: i64) -> Params {
+        let shape =
+            [("clients", clients), ("fronts", fronts), ("depth", depth), ("threads", threads)];
+        given(&[&shape[..], &[("front-kops", 0), ("hop-kops", 0)]].concat(), &[])
+    }
+
+    fn layout(params: &Params, count: u32) -> Result<Vec<usize>, String> {
+        let pool = Pool::first(2);
+        let kind = WorkerKind::Threads;
+        ServiceChain.layout(&Request { params, count, kind, pool: &pool, seed: 1 })
+    }
+
+    fn shape(params: &Params) -> Shape {
+        let (pool, kind) = (Pool::first(2), WorkerKind::Threads);
+        Shape::of(&Request { params, count: 1, kind, pool: &pool, seed: 1 }).unwrap()
+    }
+
+    #[test]
+    fn installations_follow_each_other_and_answerers_come_before_those_that_ask() {
+        let params = small(3, 2, 2, 2);
+        let once = [SERVICE, SERVICE, SERVICE, SERVICE, FRONT, FRONT, CLIENT, CLIENT, CLIENT];
+        assert_eq!(layout(&params, 2), Ok(once.repeat(2)));
+        let shape = shape(&params);
+        let service = |hop, lane| Seat::Service { hop, lane };
+        let seats = [
+            service(1, 0),
+            service(1, 1),
+            service(0, 0),
+            service(0, 1),
+            Seat::Front(0),
+            Seat::Front(1),
+            Seat::Client(0),
+            Seat::Client(1),
+            Seat::Client(2),
+        ];
+        for site in 0..2 {
+            for (member, &seat) in seats.iter().enumerate() {
+                assert_eq!(shape.seat(site * seats.len() + member), (site, seat));
+            }
+        }
+        assert_eq!(shape.sockets(), 3 + 2 * 2);
+    }
+
+    #[test]
+    fn shapes_that_cannot_be_are_refused_in_words() {
+        let cases: &[(Params, u32, Option<&str>)] = &[
+            (small(1, 1, 1, 1), 1, None),
+            (small(2, 2, 1, 2), 1, None),
+            (small(1, 2, 1, 2), 1, Some("clients = 1 leaves some of 2 front threads")),
+            (small(9, 3, 1, 2), 1, Some("hint: threads = 3, or fronts = 2")),
+            (small(10_000, 1, 100, 10_000), 5, Some("are 5050005 tasks, more than")),
+            (small(1, 1, 1, 1), u32::MAX, Some("are 12884901885 tasks, more than")),
+        ];
+        for (params, count, expected) in cases {
+            match (layout(params, *count), expected) {
+                (Ok(_), None) => {}
+                (Err(why), Some(part)) if why.contains(part) => {}
+                (got, _) => panic!("{expected:?}: {:?}", got.map(|roles| roles.len())),
+            }
+        }
+    }
+
+    #[test]
+    fn running_out_of_descriptors_says_the_limit_and_what_raises_it() {
+        let cannot = |errno| cannot_open(&io::Error::from_raw_os_error(errno), 506, 1_000, 1_024);
+        assert_eq!(
+            cannot(libc::EMFILE),
+            "service-chain: cannot open socket pair 507 of 1000 (EMFILE, the limit of open files \
+             is 1024)\nhint: raise the hard limit before the run, or use fewer clients or \
+             threads: ulimit -Hn 2100 && ulimit -n 2100"
+        );
+        assert!(cannot(libc::ENFILE).contains("pair 507 of 1000 (ENFILE"));
+        assert!(cannot(libc::ENOMEM).contains("os error 12"));
+    }
+
+    #[test]
+    fn waiting_clients_have_their_turns_in_order_round_the_ring() {
+        let mut queue = Queue::new(3);
+        assert_eq!(queue.pop(), None);
+        for first in 0..7 {
+            (0..3).for_each(|next| queue.push(first + next));
+            assert_eq!([(); 3].map(|()| queue.pop()), [0, 1, 2].map(|next| Some(first + next)));
+            queue.push(100);
+            assert_eq!((queue.pop(), queue.pop()), (Some(100), None));
+        }
+    }
+
+    /// A front thread whose clients and first service the test plays.
+    struct Played {
+        sites: Arc<Sites>,
+        front: std::thread::JoinHandle<io::Result<()>>,
+        recorders: Recorders,
+    }
+
+    fn play(params: &Params) -> Played {
+        let shape = shape(params);
+        let site = Site::new(&shape).map_err(|(_, error)| error).unwrap();
+        let sites = Arc::new(Sites { shape, sites: vec![site] });
+        let control: &Control = shared::leak().unwrap();
+        let slots: &[Slot] = shared::leak_slice(1).unwrap();
+        let recorders = Recorders::new(2).unwrap();
+        control.open(0, 0, u64::MAX);
+        let worker = Worker::new(control, &slots[0], recorders, 1);
+        let own = Arc::clone(&sites);
+        // Not a scoped thread: if an assertion fails, the front waits for ever.
+        let front = std::thread::spawn(move || {
+            Front::new(&own.shape, &own.sites[0], 0)?.relay_all(&own.shape, &worker)
+        });
+        Played { sites, front, recorders }
+    }
+
+    fn write(mut to: &UnixStream, tag: u8) {
+        to.write_all(&[tag; 512]).unwrap();
+    }
+
+    fn read(mut from: &UnixStream) -> u8 {
+        // What never comes fails the test; nothing waits as long as this otherwise.
+        from.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut message = [0; 512];
+        from.read_exact(&mut message).unwrap();
+        assert!(message.iter().all(|&byte| byte == message[0]));
+        message[0]
+    }
+
+    #[test]
+    fn a_front_keeps_what_has_no_connection_and_gives_each_client_its_own_answer() {
+        let played = play(&small(3, 1, 1, 2));
+        let site = &played.sites.sites[0];
+        let (clients, lanes) = (&site.clients, &site.hops[0]);
+        // One after the other, so that it is known who has which connection.
+        for client in 0..2 {
+            write(&clients[client].asking, client as u8);
+            assert_eq!(read(&lanes[client].answering), client as u8);
+        }
+        write(&clients[2].asking, 2);
+        // Not before a connection is free again: the second answer comes first.
+        write(&lanes[1].answering, 101);
+        assert_eq!(read(&clients[1].asking), 101);
+        assert_eq!(read(&lanes[1].answering), 2);
+        write(&lanes[1].answering, 102);
+        assert_eq!(read(&clients[2].asking), 102);
+        write(&lanes[0].answering, 100);
+        assert_eq!(read(&clients[0].asking), 100);
+        // Both are free: the one that was used last is taken first.
+        write(&clients[1].asking, 3);
+        assert_eq!(read(&lanes[0].answering), 3);
+        assert_eq!(played.recorders.merged(ACCEPT).total(), 4);
+        assert_eq!(played.recorders.merged(REQUEST).total(), 0);
+        for link in clients.iter().chain(lanes) {
+            link.asking.shutdown(std::net::Shutdown::Both).unwrap();
+        }
+        let end = played.front.join().unwrap().unwrap_err();
+        assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn each_front_has_clients_and_connections_of_its_own() {
+        let shape = shape(&small(5, 2, 2, 3));
+        let site = Site::new(&shape).map_err(|(_, error)| error).unwrap();
+        for (front, clients, lanes) in [(0, vec![0, 2, 4], vec![0, 2]), (1, vec![1, 3], vec![1])] {
+            let own = Front::new(&shape, &site, front).unwrap();
+            let place = |links: &[Link], socket: &UnixStream| {
+                links.iter().position(|link| {
+                    std::ptr::eq(&link.answering, socket) || std::ptr::eq(&link.asking, socket)
+                })
+            };
+            let of = own.clients.iter().filter_map(|own| place(&site.clients, own.socket));
+            assert_eq!(of.collect::<Vec<_>>(), clients);
+            let of = own.lanes.iter().filter_map(|own| place(&site.hops[0], own.socket));
+            assert_eq!(of.collect::<Vec<_>>(), lanes);
+        }
+    }
+
+    #[test]
+    fn a_service_asks_the_next_of_its_lane_before_it_answers() {
+        let shape = shape(&small(1, 1, 2, 2));
+        let site = Site::new(&shape).map_err(|(_, error)| error).unwrap();
+        let sites = Arc::new(Sites { shape, sites: vec![site] });
+        let control: &'static Control = shared::leak().unwrap();
+        control.open(0, 0, u64::MAX);
+        for hop in 0..2 {
+            let own = Arc::clone(&sites);
+            let slots: &'static [Slot] = shared::leak_slice(1).unwrap();
+            let worker = Worker::new(control, &slots[0], Recorders::new(2).unwrap(), 1);
+            std::thread::spawn(move || own.serve(&own.sites[0], hop, 1, &worker));
+            if hop == 0 {
+                let hops = &sites.sites[0].hops;
+                write(&hops[0][1].asking, 7);
+                assert_eq!(read(&hops[1][1].answering), 7);
+                write(&hops[1][1].answering, 8);
+                assert_eq!(read(&hops[0][1].asking), 8);
+            }
+        }
+        let hops = &sites.sites[0].hops;
+        write(&hops[0][1].asking, 9);
+        assert_eq!(read(&hops[0][1].asking), 9, "through both");
+    }
+
+    #[test]
+    fn every_client_of_every_installation_gets_answers() {
+        let crowded = [("clients", 7), ("fronts", 2), ("depth", 3), ("threads", 2)];
+        let work = [("front-kops", 1), ("hop-kops", 1)];
+        let cases = [
+            (small(7, 2, 3, 2), WorkerKind::Threads),
+            (small(7, 2, 3, 2), WorkerKind::Processes),
+            (given(&[&crowded[..], &work[..]].concat(), &[("size", "32KiB")]), WorkerKind::Threads),
+            (given(&crowded, &[("size", "8B"), ("think", "100us")]), WorkerKind::Threads),
+        ];
+        for (params, kind) in cases {
+            let crew = Crew::start_as(&ServiceChain, &params, 2, kind);
+            let roles = layout(&params, 2).unwrap();
+            crew.wait_until("answers for everybody", |crew| {
+                let mut workers = crew.slots().iter().zip(&roles);
+                workers.all(|(slot, &role)| role != CLIENT || slot.ops() >= 20)
+            });
+            crew.stop();
+            let measured = crew.measured();
+            let workers = crew.slots().iter().zip(&roles);
+            assert!(workers.filter(|(_, role)| **role != CLIENT).all(|(slot, _)| slot.ops() == 0));
+            let [requests, accepts] = [REQUEST, ACCEPT].map(|i| &measured.histograms[i]);
+            assert!(accepts.total() + 1 >= 20 * 14 && requests.total() + 1 >= 20 * 14);
+            // A stamp that is no time would show as an age of the machine.
+            assert!(accepts.max_ns() < Some(60_000_000_000));
+            assert!(accepts.min_ns() <= requests.min_ns(), "part of the request");
+        }
+    }
+}

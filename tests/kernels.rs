@@ -1,0 +1,467 @@
+//! `schedlab kernel`, against an apt made of stubs, and once against the machine's own mirror.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+
+use crate::support::skip;
+use crate::support::{schedlab, stderr, stdout};
+
+/// Each notes how it was called. `$F` is the folder of the machine.
+const STUBS: &[(&str, &str)] = &[
+    ("apt-config", "echo \"LIST='$F/sources.list'\"; echo \"PARTS='$F/parts'\""),
+    (
+        "apt-get",
+        r#"for word in "$@"; do
+    case $word in Dir::Etc::sourcelist=*) list=${word#*=};; esac
+done
+case " $* " in
+*' update '*)
+    cat "$list" >>"$F/calls"
+    suite=$(sed -n 's/^Suites: //p' "$list")
+    [ -e "$F/suites/$suite" ] && exit 0
+    printf "W: old\nE: The repository of '%s' \033[2Jhas no Release file\n" "$suite" >&2
+    exit 100;;
+*' download '*)
+    [ -e "$F/on-download" ] && . "$F/on-download"
+    echo dlstatus:1:50.0:Retrieving
+    package=${word%%=*}
+    cp "$F/pool/$package" "${package}_1_amd64.deb";;
+esac"#,
+    ),
+    (
+        "apt-cache",
+        r#"case " $* " in
+*' pkgnames '*) ls "$F/stanzas";;
+*) while [ "$1" != show ]; do shift; done; shift
+    for name in "$@"; do cat "$F/stanzas/$name"; echo; done;;
+esac"#,
+    ),
+    ("dpkg-deb", r#"tar -xf "$2" -C "$3""#),
+];
+
+struct Machine {
+    folder: TempDir,
+}
+
+impl Machine {
+    /// With a mirror of three suites that has nothing.
+    fn new() -> Machine {
+        let machine = Machine { folder: TempDir::new().unwrap() };
+        for folder in ["bin", "stanzas", "pool", "suites", "home", "tree", "parts"] {
+            fs::create_dir(machine.path(folder)).unwrap();
+        }
+        for suite in ["bookworm", "trixie", "trixie-backports"] {
+            fs::write(machine.path("suites").join(suite), "").unwrap();
+        }
+        let folder = machine.folder.path().display().to_string();
+        for (name, body) in STUBS {
+            let path = machine.path("bin").join(name);
+            let note = format!("echo \"{name} $*\" >>\"$F/calls\"");
+            fs::write(&path, format!("#!/bin/sh\nF='{folder}'\n{note}\n{body}\n")).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let keys = machine.path("debian-archive-keyring.gpg");
+        fs::write(&keys, "keys").unwrap();
+        let list = format!(
+            "deb https://example.org/third-party nodistro main\n\
+             deb [signed-by={}] http://example.org/debian bookworm main\n",
+            keys.display()
+        );
+        fs::write(machine.path("sources.list"), list).unwrap();
+        machine
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.folder.path().join(below)
+    }
+
+    fn kernels(&self) -> PathBuf {
+        self.path("home/.cache/schedlab/kernels")
+    }
+
+    /// Offers this release, in a package of this version; of 7.0 and later in parts.
+    fn offering(self, release: &str, version: &str) -> Machine {
+        let modules = format!("usr/lib/modules/{release}");
+        let image = bzimage(&format!("{release} (x@example.org) #1 {version}"));
+        let virtio = (format!("{modules}/kernel/virtio.ko"), b"code".to_vec());
+        let big = (format!("{modules}/kernel/big.ko"), b"not needed".to_vec());
+        let config = b"CONFIG_SCHED_CLASS_EXT=y\n".to_vec();
+        if !release.starts_with('7') {
+            let boot = |name: &str| format!("boot/{name}-{release}");
+            let files = [(boot("vmlinuz"), image), (boot("config"), config), virtio, big];
+            self.package(&format!("linux-image-{release}"), version, "kmod", &files);
+            return self;
+        }
+        let part = |kind: &str| format!("linux-{kind}-{release}");
+        let needs =
+            ["base", "binary", "modules"].map(|kind| format!("{} (= {version})", part(kind)));
+        let readme = ("usr/share/doc/x".to_string(), b"empty".to_vec());
+        self.package(&format!("linux-image-{release}"), version, &needs.join(", "), &[readme]);
+        self.package(&part("binary"), version, "", &[(format!("{modules}/vmlinuz"), image)]);
+        self.package(&part("base"), version, "", &[(format!("{modules}/config"), config)]);
+        self.package(&part("modules"), version, "", &[virtio, big]);
+        self
+    }
+
+    fn package(&self, package: &str, version: &str, depends: &str, files: &[(String, Vec<u8>)]) {
+        let tree = self.path("tree").join(package);
+        for (name, bytes) in files {
+            let path = tree.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
+        }
+        let deb = self.path("pool").join(package);
+        let packed =
+            Command::new("tar").arg("-cf").arg(&deb).arg("-C").arg(&tree).arg(".").status();
+        assert!(packed.unwrap().success());
+        let bytes = fs::read(&deb).unwrap();
+        let digest: String =
+            Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let size = bytes.len();
+        let stanza = format!(
+            "Package: {package}\nVersion: {version}\nDepends: {depends}\nSize: {size}\nSHA256: {digest}\n"
+        );
+        fs::write(self.path("stanzas").join(package), stanza).unwrap();
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = schedlab(&self.path("home"), &[&["kernel"], arguments].concat());
+        command.env("PATH", format!("{}:/usr/bin:/bin", self.path("bin").display()));
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn kernel(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// What it prints where all goes well.
+    fn told(&self, arguments: &[&str]) -> String {
+        let output = self.kernel(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+        stdout(&output)
+    }
+
+    /// What it says where it goes wrong, and that nothing is left of it.
+    fn fails(&self, arguments: &[&str], code: i32) -> String {
+        let output = self.kernel(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {output:?}");
+        assert!(self.cached().is_empty(), "{:?}", self.cached());
+        stderr(&output)
+    }
+
+    /// All that lies in the folder of kernels, but for the lock.
+    fn cached(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.kernels()).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let mut names: Vec<String> = names.filter(|name| name != ".lock").collect();
+        names.sort();
+        names
+    }
+
+    fn calls(&self) -> String {
+        fs::read_to_string(self.path("calls")).unwrap_or_default()
+    }
+
+    fn on_download(&self, script: &str) {
+        fs::write(self.path("on-download"), script).unwrap();
+    }
+}
+
+fn bzimage(version: &str) -> Vec<u8> {
+    let mut bytes = vec![0; 0x400];
+    bytes[0x202..0x206].copy_from_slice(b"HdrS");
+    bytes[0x206..0x208].copy_from_slice(&0x20f_u16.to_le_bytes());
+    bytes[0x20e..0x210].copy_from_slice(&0x200_u16.to_le_bytes());
+    bytes[0x236] = 1;
+    bytes.extend(version.bytes().chain([0]));
+    bytes
+}
+
+/// Debian's kernels are fetched on amd64 alone.
+fn is_amd64(test: &str) -> bool {
+    let is = std::env::consts::ARCH == "x86_64";
+    if !is {
+        skip(test, "hardware: an x86-64 machine");
+    }
+    is
+}
+
+/// Only a failing test waits for so long.
+const LONGEST: Duration = Duration::from_secs(60);
+const R6: &str = "6.18.15+deb13-cloud-amd64";
+const V6: &str = "6.18.15-1~bpo13+1";
+
+#[test]
+fn the_newest_is_fetched_once() {
+    if !is_amd64("the_newest_is_fetched_once") {
+        return;
+    }
+    let machine = Machine::new().offering(R6, V6);
+    let machine = machine.offering("6.18.9+deb13-cloud-amd64", "6.18.9-1~bpo13+1");
+    let machine = machine.offering("6.18.20+deb13-amd64", "6.18.20-1~bpo13+1");
+    let output = machine.kernel(&["get", "debian:6.18"]);
+    let said = stdout(&output);
+    assert!(said.starts_with(&format!("debian:6.18 is debian:6.18.15: fetched: {R6}, ")), "{said}");
+    let warned = stderr(&output);
+    let left_out = "warning: bookworm-backports is left out: apt-get ended with exit status: 100: \
+                    The repository of 'bookworm-backports' \\u{1b}[2Jhas no Release file\n";
+    assert!(warned.contains(left_out), "{warned}");
+    assert!(!warned.contains('\u{1b}'), "{warned:?}");
+
+    let folder = format!("{R6}_{V6}");
+    assert_eq!(machine.cached(), [&*folder]);
+    let mut kept: Vec<String> = fs::read_dir(machine.kernels().join(&folder))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    kept.sort();
+    assert_eq!(kept, ["config", "modules", "stamp.json", "vmlinuz"]);
+    let modules = fs::read_dir(machine.kernels().join(&folder).join("modules")).unwrap();
+    assert_eq!(modules.count(), 1, "big.ko is of no use to a guest");
+    let calls = machine.calls();
+    assert!(!calls.contains("install") && !calls.contains("third"), "{calls}");
+    assert_eq!(calls.matches(" download ").count(), 1, "{calls}");
+
+    let again = machine.told(&["get", "debian:6.18"]);
+    assert!(again.contains("is debian:6.18.15: is here already"), "{again}");
+    assert_eq!(machine.calls().matches(" download ").count(), 1);
+    let before = machine.calls();
+    let exact = machine.told(&["get", "debian:6.18.15"]);
+    assert!(exact.starts_with("debian:6.18.15: is here already"), "{exact}");
+    assert_eq!(machine.calls(), before, "a version that is here needs no mirror");
+
+    let machine = machine.offering("6.18.16+deb13-cloud-amd64", "6.18.16-1~bpo13+1");
+    assert!(machine.told(&["get", "debian:6.18"]).contains("6.18.16: fetched"));
+    assert_eq!(machine.cached().len(), 2, "older ones stay");
+}
+
+#[test]
+fn an_image_in_parts_is_put_together() {
+    if !is_amd64("an_image_in_parts_is_put_together") {
+        return;
+    }
+    let machine = Machine::new().offering("7.3.4+deb13-cloud-amd64", "7.3.4-1");
+    machine.told(&["get", "debian:7.3"]);
+    assert_eq!(machine.calls().matches(" download ").count(), 3, "{}", machine.calls());
+    let list: serde_json::Value =
+        serde_json::from_str(&machine.told(&["list", "--format", "json"])).unwrap();
+    let kernel = &list["kernels"][0];
+    assert_eq!((&kernel["name"], &kernel["scheduler"]), (&"debian:7.3.4".into(), &"EEVDF".into()));
+    assert_eq!(kernel["sched_ext"], true);
+    assert_eq!(kernel["digest"].as_str().unwrap().len(), 64);
+}
+
+#[test]
+fn what_goes_wrong_leaves_nothing() {
+    if !is_amd64("what_goes_wrong_leaves_nothing") {
+        return;
+    }
+    let machine = Machine::new().offering(R6, V6);
+    machine.on_download("printf 'E: Failed to fetch: No space left on device\\n' >&2; exit 100");
+    let said = machine.fails(&["get", "debian:6.18"], 3);
+    assert!(said.contains("No space left on device\nhint: make room"), "{said}");
+
+    machine.on_download("echo more >>\"$F/pool/${word%%=*}\"");
+    let said = machine.fails(&["get", "debian:6.18"], 3);
+    assert!(said.contains("its SHA-256 is ") && said.contains("and the list says"), "{said}");
+
+    machine.on_download("exit 0");
+    let said = machine.fails(&["get", "debian:6.18"], 3);
+    assert!(said.contains("apt says that it came, and there is no file"), "{said}");
+    fs::remove_file(machine.path("on-download")).unwrap();
+
+    let said = machine.fails(&["get", "debian:6.12"], 3);
+    assert!(
+        said.contains("no suite (bookworm, trixie, trixie-backports) has the kernel"),
+        "{said}"
+    );
+    assert!(said.contains("of the flavour cloud there are 6.18"), "{said}");
+    for (name, code) in [("debian:6", 2), ("6.18", 2), ("/", 2)] {
+        assert!(machine.fails(&["get", name], code).contains("names no kernel"), "{name}");
+    }
+
+    let other = bzimage("6.6.6 (x) #1");
+    machine.package(&format!("linux-image-{R6}"), V6, "", &[(format!("boot/vmlinuz-{R6}"), other)]);
+    let said = machine.fails(&["get", "debian:6.18"], 3);
+    assert!(said.contains("its image calls itself 6.6.6"), "{said}");
+}
+
+#[test]
+fn a_kill_leaves_nothing_that_counts() {
+    if !is_amd64("a_kill_leaves_nothing_that_counts") {
+        return;
+    }
+    let machine = Machine::new().offering(R6, V6);
+    machine.on_download("kill -9 $PPID; exit 1");
+    assert_eq!(machine.kernel(&["get", "debian:6.18"]).status.code(), None);
+    assert_eq!(machine.cached(), [".new"]);
+    let listed = machine.kernel(&["list"]);
+    assert!(stderr(&listed).starts_with("no kernel is cached\nhint: "), "{listed:?}");
+    fs::remove_file(machine.path("on-download")).unwrap();
+    machine.told(&["get", "debian:6.18"]);
+    assert_eq!(machine.cached(), [format!("{R6}_{V6}")]);
+}
+
+/// What a killed schedlab started would hold the lists of packages against the next.
+#[test]
+fn a_kill_ends_apt_too() {
+    if !is_amd64("a_kill_ends_apt_too") {
+        return;
+    }
+    let machine = Machine::new().offering(R6, V6);
+    let fifo = machine.path("alive");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    machine.on_download("exec 3>\"$F/alive\"; echo begun >&3; read -r x <\"$F/never\"");
+    assert!(Command::new("mkfifo").arg(machine.path("never")).status().unwrap().success());
+    let mut child = machine.command(&["get", "debian:6.18"]).stderr(Stdio::null()).spawn().unwrap();
+    let mut alive = BufReader::new(fs::File::open(&fifo).unwrap());
+    let mut line = String::new();
+    alive.read_line(&mut line).unwrap();
+    assert_eq!(line, "begun\n");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // The pipe ends when the last who could write to it is gone.
+    let (told, ends) = mpsc::channel();
+    std::thread::spawn(move || told.send(alive.read_line(&mut String::new()).unwrap()));
+    assert_eq!(ends.recv_timeout(LONGEST), Ok(0), "apt-get goes on");
+}
+
+#[test]
+fn a_pipe_is_told_each_thing_once() {
+    if !is_amd64("a_pipe_is_told_each_thing_once") {
+        return;
+    }
+    let machine = Machine::new().offering(R6, V6);
+    machine.on_download("for n in 0 0 0; do echo dlstatus:1:$n:Retrieving; done");
+    let output = machine.kernel(&["get", "debian:6.18"]);
+    let said = stderr(&output);
+    let mut lines: Vec<&str> = said.lines().collect();
+    lines.retain(|line| !line.starts_with("warning: "));
+    assert_eq!(lines.len(), 2, "{said}");
+    assert_eq!(lines[0], "looking into Debian's suites");
+    assert!(lines[1].starts_with(&format!("linux-image-{R6}: ")), "{said}");
+}
+
+#[test]
+fn two_at_a_time_fetch_once() {
+    if !is_amd64("two_at_a_time_fetch_once") {
+        return;
+    }
+    let machine = Machine::new().offering(R6, V6);
+    let start = || {
+        let mut command = machine.command(&["get", "debian:6.18"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let both = [start(), start()];
+    let mut said: Vec<String> = both
+        .map(|child| child.wait_with_output().unwrap())
+        .map(|output| stdout(&output).split(": ").nth(1).unwrap_or_default().to_string())
+        .into();
+    said.sort();
+    assert_eq!(said, ["fetched", "is here already"]);
+    assert_eq!(machine.calls().matches(" download ").count(), 1);
+}
+
+#[test]
+fn machines_without_apt_or_debian_are_told() {
+    if !is_amd64("machines_without_apt_or_debian_are_told") {
+        return;
+    }
+    let machine = Machine::new();
+    let mut command = machine.command(&["get", "debian:6.18"]);
+    let output = command.env("PATH", machine.path("tree")).output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(said.contains("there is no `apt-config` on this machine\nhint: fetch on a"), "{said}");
+
+    for suite in ["bookworm", "trixie", "trixie-backports"] {
+        fs::remove_file(machine.path("suites").join(suite)).unwrap();
+    }
+    let said = machine.fails(&["get", "debian:6.18"], 3);
+    assert!(
+        said.contains("error: cannot fetch kernels: no suite could be read; apt-get"),
+        "{said}"
+    );
+    fs::write(machine.path("sources.list"), "deb http://example.org/ubuntu noble main\n").unwrap();
+    let said = machine.fails(&["get", "debian:6.18"], 3);
+    assert!(said.contains("apt has no Debian archive among its sources"), "{said}");
+}
+
+#[test]
+fn kernels_are_listed_repaired_and_removed() {
+    if !is_amd64("kernels_are_listed_repaired_and_removed") {
+        return;
+    }
+    let machine = Machine::new().offering(R6, V6).offering("6.1.0-50-cloud-amd64", "6.1.176-1");
+    let offered = machine.told(&["list", "--available"]);
+    assert!(offered.contains("debian:6.1.176") && offered.contains("debian:6.18.15"), "{offered}");
+    machine.told(&["get", "debian:6.1", "debian:6.18"]);
+    let listed = machine.told(&["list"]);
+    for words in ["debian:6.1.176", "CFS", "EEVDF", R6, "yes"] {
+        assert!(listed.contains(words), "{words}: {listed}");
+    }
+    let image = machine.kernels().join(format!("{R6}_{V6}/vmlinuz"));
+    fs::write(&image, "gone bad").unwrap();
+    let listed = machine.told(&["list"]);
+    assert!(
+        listed.contains("\n  damaged: its files have ")
+            && listed.contains("hint: schedlab kernel get"),
+        "{listed}"
+    );
+    let repaired = machine.told(&["get", "debian:6.18.15"]);
+    assert!(repaired.contains("was damaged, fetched anew"), "{repaired}");
+
+    let of_ones_own = machine.path("home/bzImage");
+    fs::write(&of_ones_own, bzimage("5.10.262-ck1 (me) #1")).unwrap();
+    let listed = machine.told(&["list", "./bzImage"]);
+    assert!(listed.contains("5.10.262-ck1") && listed.contains("unknown"), "{listed}");
+
+    assert!(machine.told(&["rm", "debian:6.18"]).contains("debian:6.18.15: removed"));
+    assert_eq!(machine.cached(), ["6.1.0-50-cloud-amd64_6.1.176-1"]);
+    let missing = machine.kernel(&["rm", "debian:6.18"]);
+    let said = stderr(&missing);
+    assert!(said.contains("is not in the cache") && said.contains("hint: schedlab kernel list"));
+    assert_eq!(missing.status.code(), Some(3));
+    machine.told(&["rm", "--all"]);
+    assert_eq!(machine.cached(), [""; 0]);
+    assert!(!machine.path("home/.cache/schedlab/apt").exists());
+}
+
+/// The real one: apt, the mirror, and a package that Debian signed.
+#[test]
+fn a_kernel_comes_from_the_machines_own_mirror() {
+    const TEST: &str = "a_kernel_comes_from_the_machines_own_mirror";
+    if !is_amd64(TEST) {
+        return;
+    }
+    if !Path::new("/usr/bin/apt-get").exists() {
+        return skip(TEST, "apt-get, which no package brings to a machine that is no Debian");
+    }
+    let home = tempfile::tempdir().unwrap();
+    let kernel = |arguments: &[&str]| {
+        schedlab(home.path(), &[&["kernel"], arguments].concat()).output().unwrap()
+    };
+    let got = kernel(&["get", "debian:6.1"]);
+    let said = stderr(&got);
+    if said.contains("has no Debian archive") || said.contains("no suite could be read") {
+        return skip(TEST, "network: a Debian mirror among apt's sources");
+    }
+    assert_eq!(got.status.code(), Some(0), "{said}");
+    assert!(stdout(&got).starts_with("debian:6.1 is debian:6.1."), "{}", stdout(&got));
+    let listed = kernel(&["list", "debian:6.1", "--format", "json"]);
+    let listed: serde_json::Value = serde_json::from_str(&stdout(&listed)).unwrap();
+    let kernel = &listed["kernels"][0];
+    assert_eq!((&kernel["scheduler"], &kernel["sched_ext"]), (&"CFS".into(), &false.into()));
+    assert!(kernel["release"].as_str().unwrap().ends_with("-cloud-amd64"), "{kernel}");
+    assert!(kernel["size_bytes"].as_u64().unwrap() > 5_000_000, "{kernel}");
+    assert!(kernel["modules"].is_string(), "virtio is a module in 6.1: {kernel}");
+}

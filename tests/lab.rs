@@ -1,0 +1,408 @@
+//! The lab, with QEMU and with Debian's kernels: identity to the last bit under load, what goes
+//! wrong in a guest, and that no QEMU outlives schedlab. A target of its own, which runs when the others
+//! have ended: it loads the whole machine.
+
+#[expect(dead_code, reason = "the other target uses the rest")]
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use support::{assert_gone, schedlab, signal, skip, stderr, stdout, wait_for};
+
+const QEMU: &str = "qemu-system-x86_64";
+const KERNELS: [&str; 2] = ["debian:6.1", "debian:6.18"];
+/// The most that a load of the host may last.
+const LOAD_SECONDS: &str = "100";
+
+/// The kernels of all tests here, fetched once; or what is missing.
+fn kernels() -> &'static Result<PathBuf, &'static str> {
+    static FETCHED: OnceLock<Result<PathBuf, &'static str>> = OnceLock::new();
+    FETCHED.get_or_init(|| {
+        if std::env::consts::ARCH != "x86_64" {
+            return Err("hardware: an x86-64 machine");
+        }
+        if Command::new(QEMU).arg("--version").output().is_err() {
+            return Err("QEMU: sh scripts/need.sh");
+        }
+        if !Path::new("/usr/bin/apt-get").exists() {
+            return Err("apt-get, which no package brings to a machine that is no Debian");
+        }
+        let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lab");
+        fs::create_dir_all(&home).unwrap();
+        let got = schedlab(&home, &[&["kernel", "get"], &KERNELS[..]].concat()).output().unwrap();
+        let said = stderr(&got);
+        if said.contains("has no Debian archive") || said.contains("no suite could be read") {
+            return Err("network: a Debian mirror among apt's sources");
+        }
+        assert_eq!(got.status.code(), Some(0), "{said}");
+        Ok(home.join(".cache/schedlab/kernels"))
+    })
+}
+
+/// A home of its own, with the kernels of all in its cache.
+struct Laboratory(TempDir);
+
+impl Laboratory {
+    /// `None` where `test` was skipped, which was said.
+    fn open(test: &str) -> Option<Laboratory> {
+        match kernels() {
+            Ok(kernels) => {
+                let home = tempfile::tempdir().unwrap();
+                fs::create_dir_all(home.path().join(".cache/schedlab")).unwrap();
+                symlink(kernels, home.path().join(".cache/schedlab/kernels")).unwrap();
+                Some(Laboratory(home))
+            }
+            Err(needs) => {
+                skip(test, needs);
+                None
+            }
+        }
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.0.path().join(below)
+    }
+
+    fn guests(&self) -> PathBuf {
+        self.path(".local/state/schedlab/lab")
+    }
+
+    fn run(&self, plan: &str, more: &[&str]) -> Command {
+        fs::write(self.path("plan.toml"), plan).unwrap();
+        let words = ["run", "./plan.toml", "--backend", "lab", "--quiet", "--events", "events"];
+        _ = fs::remove_file(self.path("events"));
+        schedlab(self.0.path(), &[&words[..], more].concat())
+    }
+
+    /// How each run ended: the lines as they were written, in order.
+    fn ended(&self) -> Vec<String> {
+        let events = fs::read_to_string(self.path("events")).unwrap();
+        let ended = events.lines().filter(|line| line.contains("\"event\":\"run_ended\""));
+        ended.map(str::to_string).collect()
+    }
+
+    /// Of each cell: how it ended, and why, if it did not do what it should.
+    fn outcomes(&self) -> Vec<(String, String)> {
+        let outcome = |line: &String| {
+            let event: Value = serde_json::from_str(line).unwrap();
+            let text = |name: &str| event["outcome"][name].as_str().unwrap_or_default().to_string();
+            let cell = event["key"]["cell"].as_u64().unwrap();
+            (cell, (text("status"), text("reason")))
+        };
+        let mut outcomes: Vec<_> = self.ended().iter().map(outcome).collect();
+        outcomes.sort();
+        outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+    }
+
+    /// A QEMU that knows its version and nothing else, and the PATH on which it comes first.
+    fn without_guests(&self) -> String {
+        let folder = self.path("stub");
+        fs::create_dir_all(&folder).unwrap();
+        let version = Command::new(QEMU).arg("--version").output().unwrap();
+        fs::write(folder.join("version"), version.stdout).unwrap();
+        let script = format!(
+            "#!/bin/sh\n[ \"$1\" = --version ] && exec cat '{}'\necho no guest >&2\nexit 9\n",
+            folder.join("version").display()
+        );
+        fs::write(folder.join(QEMU), script).unwrap();
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(folder.join(QEMU), mode).unwrap();
+        format!("{}:/usr/bin:/bin", folder.display())
+    }
+
+    /// Starts it, and waits until it has guests: also gives the processes of these.
+    fn with_guests(&self, plan: &str) -> (Child, Vec<u32>) {
+        let mut command = self.run(plan, &[]);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let guests = wait_for("a guest", || {
+            let guests = guests_of(child.id());
+            (!guests.is_empty()).then_some(guests)
+        });
+        (child, guests)
+    }
+}
+
+/// Processes that threads of this one have started and that are guests.
+fn guests_of(pid: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let children = threads
+        .map(|thread| fs::read_to_string(thread.path().join("children")).unwrap_or_default())
+        .collect::<Vec<_>>()
+        .join(" ");
+    let children = children.split_whitespace().filter_map(|pid| pid.parse().ok());
+    // One that is asked for its version is none.
+    let is_guest = |pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains("\0-name\0schedlab-guest")
+    };
+    children.filter(is_guest).collect()
+}
+
+/// Two processes that do nothing else than take the host's CPUs, as long as this is there.
+struct Load([Child; 2]);
+
+impl Load {
+    fn begin() -> Load {
+        Load([(); 2].map(|()| {
+            let mut command = Command::new("timeout");
+            command.args([LOAD_SECONDS, "sh", "-c", "while :; do :; done"]);
+            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+        }))
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // Ended by its limit already, or by what it passes on to its shell.
+            _ = Command::new("kill").arg(child.id().to_string()).status();
+            _ = child.wait();
+        }
+    }
+}
+
+fn plan(measure: &str, lab: &str, rest: &str) -> String {
+    format!(
+        "schema = 1\n[measure]\nduration = \"100ms\"\nwarmup = \"20ms\"\nwindow = \"50ms\"\n\
+         {measure}\n[lab]\nkernel = \"debian:6.1\"\nseeds = 1\n{lab}\n{rest}\n"
+    )
+}
+
+const PIPE: &str = "[[workload]]\nuse = \"pipe\"\n";
+
+/// CFS, and a sched_ext scheduler on the newest kernel, each with telemetry.
+fn two_kernels(cpus: u32) -> String {
+    let rest = "[[variant]]\nname = \"cfs\"\n\
+                [[variant]]\nname = \"fifo\"\nkernel = \"debian:6.18\"\nscx = \"fifo\"\n\
+                [[workload]]\nuse = \"schbench\"\nthreads = 3\ncache-footprint = \"64KiB\"\n";
+    format!("probes = [\"sched\"]\n{}", plan("", &format!("cpus = {cpus}"), rest))
+}
+
+/// All runs done, in exact time.
+fn assert_exact(laboratory: &Laboratory, output: &Output) {
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let ended = laboratory.ended();
+    assert_eq!(ended.len(), 2, "{ended:?}");
+    for line in &ended {
+        let event: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(event["outcome"]["status"], "done", "{line}");
+        let exact = r#"{"knob":"time","asked":"exact","got":{"known":"exact"}}"#;
+        assert!(line.contains(exact), "{line}");
+    }
+}
+
+fn same_to_the_bit(test: &str, cpus: u32) {
+    let (Some(first), Some(second)) = (Laboratory::open(test), Laboratory::open(test)) else {
+        return;
+    };
+    let load = Load::begin();
+    assert_exact(&first, &first.run(&two_kernels(cpus), &["--verify"]).output().unwrap());
+    let ended = first.ended();
+    assert_exact(&second, &second.run(&two_kernels(cpus), &["--again"]).output().unwrap());
+    assert_eq!(second.ended(), ended);
+    drop(load);
+    let mut again = first.run(&two_kernels(cpus), &[]);
+    let output = again.env("PATH", first.without_guests()).output().unwrap();
+    assert_exact(&first, &output);
+    assert_eq!(first.ended(), ended, "as it was kept");
+    let mut anew = first.run(&two_kernels(cpus), &["--again"]);
+    let output = anew.env("PATH", first.without_guests()).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "no guest can be asked: {output:?}");
+    assert!(first.outcomes().iter().all(|(_, why)| why.contains("no guest")), "{output:?}");
+}
+
+#[test]
+fn one_cpu_is_the_same_to_the_bit_on_a_loaded_host() {
+    same_to_the_bit("one_cpu_is_the_same_to_the_bit_on_a_loaded_host", 1);
+}
+
+#[test]
+fn four_cpus_are_the_same_to_the_bit_on_a_loaded_host() {
+    same_to_the_bit("four_cpus_are_the_same_to_the_bit_on_a_loaded_host", 4);
+}
+
+#[test]
+fn a_machine_without_qemu_or_without_the_kernel_is_told_what_to_do() {
+    let home = tempfile::tempdir().unwrap();
+    let arguments = ["run", "smoke", "--backend", "lab"];
+    let mut command = schedlab(home.path(), &arguments);
+    let output = command.env("PATH", home.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let said = stderr(&output);
+    assert!(said.contains("qemu-system-x86_64 cannot be started"), "{said}");
+    assert!(said.contains("hint: install it: apt-get install qemu-system-x86"), "{said}");
+
+    if Command::new(QEMU).arg("--version").output().is_err() {
+        let test = "a_machine_without_qemu_or_without_the_kernel_is_told_what_to_do";
+        return skip(test, "QEMU: sh scripts/need.sh");
+    }
+    let output = schedlab(home.path(), &arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let said = stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("the kernel `debian:6.18` is not in the cache"), "{said}");
+    assert!(said.contains("hint: schedlab kernel get debian:6.18"), "{said}");
+}
+
+/// The reason of a guest that failed, whose console is kept whole, with these words in it.
+fn assert_kept(laboratory: &Laboratory, outcome: &(String, String), words: &[&str]) {
+    let (status, reason) = outcome;
+    assert_eq!(status, "failed", "{reason}");
+    for word in words {
+        assert!(reason.contains(word), "{word}: {reason}");
+    }
+    let path = reason.rsplit_once("all of it: ").expect(reason).1;
+    assert!(Path::new(path).starts_with(laboratory.guests().join("failed")), "{reason}");
+    assert!(!fs::read_to_string(path).unwrap().is_empty(), "{reason}");
+}
+
+#[test]
+fn guests_that_fail_say_why_and_the_others_go_on() {
+    let test = "guests_that_fail_say_why_and_the_others_go_on";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    let rest = "[[variant]]\nname = \"sound\"\n\
+                [[variant]]\nname = \"panics\"\nkernel-args = \"rdinit=/nonesuch\"\n\
+                [[variant]]\nname = \"other\"\nkernel-args = \"nr_cpus=1\"\n\
+                [[variant]]\nname = \"no-scx\"\nscx = \"fifo\"\n";
+    let plan = plan("", "cpus = 2", &format!("{rest}{PIPE}"));
+    let output = laboratory.run(&plan, &[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let outcomes = laboratory.outcomes();
+    let [sound, panics, other, no_scx] = &outcomes[..] else { panic!("{outcomes:?}") };
+    assert_eq!(sound.0, "done", "{sound:?}");
+    let gave_up = "the guest's kernel gave up: Kernel panic - not syncing: VFS: Unable to mount";
+    assert_kept(&laboratory, panics, &[gave_up, "; the end of its console: ["]);
+    assert_eq!(other.0, "failed", "{other:?}");
+    assert_eq!(other.1, "the guest's CPUs are 0, asked for 0-1");
+    assert_eq!(no_scx.0, "skipped", "{no_scx:?}");
+    assert!(no_scx.1.contains("this kernel has no sched_ext"), "{no_scx:?}");
+}
+
+#[test]
+fn a_guest_that_hangs_is_ended_when_its_time_is_up() {
+    let Some(laboratory) = Laboratory::open("a_guest_that_hangs_is_ended_when_its_time_is_up")
+    else {
+        return;
+    };
+    let rest = "[[variant]]\nname = \"hangs\"\n\
+                kernel-args = \"rdinit=/nonesuch root=/dev/nonesuch rootwait loglevel=7\"\n";
+    let plan = plan("grace = \"1s\"", "cpus = 1", &format!("{rest}{PIPE}"));
+    let output = laboratory.run(&plan, &[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let late = "the guest did not end within 6 s of the host's time";
+    assert_kept(&laboratory, &laboratory.outcomes()[0], &[late]);
+}
+
+#[test]
+fn a_guest_that_runs_out_of_memory_says_so() {
+    let Some(laboratory) = Laboratory::open("a_guest_that_runs_out_of_memory_says_so") else {
+        return;
+    };
+    let load = "[[workload]]\nuse = \"schbench\"\nthreads = 8\ncache-footprint = \"64MiB\"\n";
+    let plan = plan("", "cpus = 1\nmemory = \"128MiB\"", load);
+    let output = laboratory.run(&plan, &[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert_kept(&laboratory, &laboratory.outcomes()[0], &["Out of memory"]);
+}
+
+/// Real-time work leaves a sched_ext scheduler no time: the kernel ejects it after 30 s.
+#[test]
+fn a_scheduler_that_the_kernel_ejects_fails_its_run() {
+    let Some(laboratory) = Laboratory::open("a_scheduler_that_the_kernel_ejects_fails_its_run")
+    else {
+        return;
+    };
+    let rest = "[[variant]]\nname = \"ejected\"\nkernel = \"debian:6.18\"\nscx = \"fifo\"\n\
+                policy = \"fifo\"\n[[workload]]\nuse = \"spin\"\n";
+    let plan = plan("", "cpus = 1\nspeed = \"16ns\"", rest).replace("100ms", "45s");
+    let output = laboratory.run(&plan, &[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let did_not_last = "the scheduler fifo (schedlab_fifo) did not last: sched_ext is ";
+    assert_kept(&laboratory, &laboratory.outcomes()[0], &[did_not_last, "runnable task stall"]);
+}
+
+/// The folders of processes among the guests' files.
+fn folders(laboratory: &Laboratory) -> BTreeSet<String> {
+    let entries = fs::read_dir(laboratory.guests()).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.parse::<u32>().is_ok()).collect()
+}
+
+#[test]
+fn an_interrupt_ends_all_guests_and_the_plan_can_be_resumed() {
+    let test = "an_interrupt_ends_all_guests_and_the_plan_can_be_resumed";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    let (process, guests) = laboratory.with_guests(&plan("", "cpus = 1", PIPE));
+    signal(process.id(), "-INT");
+    let output = process.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    assert!(stderr(&output).contains("hint: schedlab run --resume"), "{}", stderr(&output));
+    guests.into_iter().for_each(assert_gone);
+    assert_eq!(folders(&laboratory), BTreeSet::new());
+    let output = schedlab(laboratory.0.path(), &["run", "--resume"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(stdout(&output).contains("1 of 1 done"), "{}", stdout(&output));
+}
+
+#[test]
+fn a_kill_ends_all_guests_and_the_next_run_removes_their_files() {
+    let test = "a_kill_ends_all_guests_and_the_next_run_removes_their_files";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    let (mut process, guests) = laboratory.with_guests(&plan("", "cpus = 1", PIPE));
+    process.kill().unwrap();
+    process.wait().unwrap();
+    guests.into_iter().for_each(assert_gone);
+    assert_eq!(folders(&laboratory), BTreeSet::from([process.id().to_string()]));
+    let mut next = laboratory.run(&plan("", "cpus = 1", PIPE), &[]);
+    let output = next.env("PATH", laboratory.without_guests()).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "it has no QEMU: {output:?}");
+    assert_eq!(folders(&laboratory), BTreeSet::new());
+}
+
+/// Runs it where `folder` of its home is a file system of its own with these limits; `None` where
+/// none can be mounted.
+fn run_confined(laboratory: &Laboratory, folder: &str, limit: &str) -> Option<Output> {
+    let folder = laboratory.path(folder);
+    fs::create_dir_all(&folder).unwrap();
+    let mount = format!("mount -t tmpfs -o {limit} none '{}'", folder.display());
+    let apart = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]);
+        command
+    };
+    if !apart(&mount).output().is_ok_and(|tried| tried.status.success()) {
+        return None;
+    }
+    let plain = laboratory.run(&plan("", "cpus = 1", PIPE), &[]);
+    let mut command = apart(&format!("{mount} && exec \"$0\" \"$@\""));
+    command.arg(plain.get_program()).args(plain.get_args());
+    command.env_clear().envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    Some(command.current_dir(laboratory.0.path()).output().unwrap())
+}
+
+#[test]
+fn a_full_disk_fails_the_run_with_its_reason() {
+    let test = "a_full_disk_fails_the_run_with_its_reason";
+    // A guest's root needs more; the database lies elsewhere. And a folder without room for a file.
+    let cases = [
+        (".local/state/schedlab/lab", "size=256k", "No space left on device"),
+        (".cache/schedlab/results", "nr_inodes=1", "the result cannot be kept in the cache: "),
+    ];
+    for (folder, limit, says) in cases {
+        let Some(laboratory) = Laboratory::open(test) else { return };
+        let Some(output) = run_confined(&laboratory, folder, limit) else {
+            return skip(test, "privilege to mount a file system");
+        };
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        let (status, reason) = &laboratory.outcomes()[0];
+        assert_eq!(status, "failed", "{reason}");
+        assert!(reason.contains(says), "{reason}");
+    }
+}
