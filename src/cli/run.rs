@@ -11,7 +11,9 @@ use clap::Args;
 use crate::backend::{self, Ask, Backend, Mode};
 use crate::compare::{self, Comparison, Misselected, Selection};
 use crate::engine::{self, Job};
-use crate::model::{EVENT_SCHEMA, Event, Lab, Outcome, Plan, PlanEnd, PlanStarted, Raw, Record};
+use crate::model::{
+    EVENT_SCHEMA, Event, Lab, Outcome, Plan, PlanEnd, PlanStarted, Raw, Record, Value, Variant,
+};
 use crate::plan;
 use crate::stats::{Schedule, Verdict};
 use crate::store::Store;
@@ -123,11 +125,14 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
     }
     let lab = lab_of(args, &name, &text)?;
     let mut backend = make_backend(&args.backend, &lab, args.lab.mode())?;
-    let environment = backend.environment();
+    let mut environment = backend.environment();
     let mut plan = plan::parse(&name, &text, Some(&environment.topology)).map_err(Failure::Plan)?;
     if entry(&args.backend)?.is_lab {
         plan.measure.rounds = lab.seeds;
         plan.lab = lab;
+        if let Some(kernel) = kernel_of_all(&plan) {
+            environment.kernel_release = kernel;
+        }
     }
     override_measure(&mut plan, args)?;
     if args.aa {
@@ -235,7 +240,21 @@ fn lab_of(args: &RunArgs, name: &str, text: &str) -> Result<Lab, Failure> {
     if let Some(kernel) = &args.kernel {
         lab.kernel.clone_from(kernel);
     }
+    lab.realtime = args.lab.realtime;
     Ok(lab)
+}
+
+/// The kernel of a plan's guests, where all have the same: by it comparisons tell plans apart.
+fn kernel_of_all(plan: &Plan) -> Option<String> {
+    let of = |variant: &'_ Variant| match variant.knobs.get("kernel").and_then(Value::as_text) {
+        Some(named) => named.to_string(),
+        None => plan.lab.kernel.clone(),
+    };
+    let kernels: BTreeSet<String> = plan.variants.iter().map(of).collect();
+    match kernels.len() {
+        1 => kernels.into_iter().next(),
+        _ => None,
+    }
 }
 
 fn entry(name: &str) -> Result<&'static backend::Entry, Failure> {
@@ -256,6 +275,7 @@ pub fn make_backend(name: &str, lab: &Lab, mode: Mode) -> Result<Box<dyn Backend
         }
     }
     let state = sys::state_dir().map_err(Failure::Here)?;
+    let mode = Mode { realtime: mode.realtime || lab.realtime, ..mode };
     (entry.make)(&Ask { state: &state, lab, mode }).map_err(Failure::Here)
 }
 

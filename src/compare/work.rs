@@ -62,12 +62,15 @@ impl WorkKey<'_> {
         }
         let (own, others) = (&self.plan.backend, &other.plan.backend);
         if own != others {
-            return Some(format!("the backend is {own} and {others}"));
+            return Some(format!(
+                "the backend is {own} and {others} (--mixed compares them all the same)"
+            ));
         }
         let guests =
             |key: &WorkKey| Lab { kernel: String::new(), seeds: 0, ..key.plan.plan.lab.clone() };
-        (own == "lab" && guests(self) != guests(other))
-            .then(|| "the guests' machine or its speed differs ([lab])".to_string())
+        (own == "lab" && guests(self) != guests(other)).then(|| {
+            "the guests' machine, its speed or its time differs ([lab], --realtime)".to_string()
+        })
     }
 }
 

@@ -45,6 +45,9 @@ pub struct Lab {
     pub slow_clock: bool,
     /// Trajectories of each cell.
     pub seeds: u32,
+    /// By the host's clock: what is asked on the command line, as it is no property of a plan.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub realtime: bool,
 }
 
 impl Default for Lab {
@@ -59,6 +62,7 @@ impl Default for Lab {
             instruction_ns: 2,
             slow_clock: false,
             seeds: 8,
+            realtime: false,
         }
     }
 }

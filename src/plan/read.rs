@@ -272,6 +272,7 @@ fn lab(top: &mut Table, faults: &mut Faults) -> Lab {
         instruction_ns: given.get("speed").and_then(Value::as_duration_ns).unwrap_or(1) as u32,
         slow_clock: given.get("slow-clock").and_then(Value::as_bool).unwrap_or_default(),
         seeds: int("seeds"),
+        realtime: false,
     };
     // Caches that are not written follow the sockets, which are told alone.
     let wrong = misshapen(&lab).into_iter().filter(|(name, ..)| has_llcs || *name != "llcs");
@@ -455,6 +456,7 @@ mod tests {
             instruction_ns: 1,
             slow_clock: true,
             seeds: 3,
+            realtime: false,
         };
         assert_eq!(lab_alone("t", text).unwrap(), expected);
         assert_eq!(expected.instruction_ps(), 125);

@@ -177,7 +177,7 @@ mod tests {
         let files = Files {
             from,
             spec: spec.map(Path::new),
-            results: Path::new("/g,1/results"),
+            results: Path::new("../g/results"),
             console: Path::new("/g/console"),
         };
         let words = arguments(lab, time, &files);
@@ -215,8 +215,8 @@ mod tests {
                     "-qmp stdio",
                     "-kernel /k/vmlinuz -initrd /r/root.cpio",
                     "rdinit=/schedlab-guest",
-                    "path=/g,,1/results",
-                    "-serial file:/g/console",
+                    "path=../g/results -device isa-debugcon",
+                    "path=/g/console -serial chardev:console",
                     "-no-reboot",
                 ],
                 &["-numa", "smp-cache", "-incoming", GUEST_SPEC_FILE],
@@ -256,9 +256,9 @@ mod tests {
     #[test]
     fn a_copy_is_the_same_machine_and_has_its_spec() {
         let lab = Lab::default();
-        let copy = line(&lab, Time::Virtual, From::State(Path::new("/s,1")), Some("/g/spec"));
+        let copy = line(&lab, Time::Virtual, From::State(Path::new("../s/state")), Some("/g/spec"));
         let booted = line(&lab, Time::Virtual, boot(), None);
-        assert!(copy.contains("-incoming file:/s,,1"), "{copy}");
+        assert!(copy.contains("-incoming file:../s/state "), "{copy}");
         assert!(copy.contains("name=opt/schedlab/run,file=/g/spec"), "{copy}");
         assert!(!copy.contains("-kernel") && !copy.contains("-qmp"), "{copy}");
         let machine = |line: &str| line.split(" -fw_cfg").next().unwrap().to_string();

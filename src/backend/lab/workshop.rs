@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use crate::model::{
     Cell, FromGuest, GUEST_WIRE, GuestBoot, GuestFacts, GuestSpec, Lab, Outcome, Reading, RunSpec,
-    Value, Variant,
+    Value, Variant, Work,
 };
-use crate::sys;
+use crate::sys::{self, clock};
 use crate::variant::scx::Scheduler;
 
 use super::checkup;
@@ -424,7 +424,10 @@ fn guest_spec(spec: &RunSpec) -> GuestSpec {
         knobs.insert(SCX.to_string(), Value::Text(text));
     }
     let variant = Variant { name: "lab".to_string(), knobs };
-    let cell = Cell { index: 0, variant, ..spec.cell.clone() };
+    // Results are by worker sets, which keep their names.
+    let work =
+        Work { name: "lab".to_string(), axes: Vec::new(), sets: spec.cell.work.sets.clone() };
+    let cell = Cell { index: 0, variant, work, placement: spec.cell.placement.clone() };
     GuestSpec {
         wire: GUEST_WIRE,
         offset_ns: spec.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % MOST_OFFSET_NS,
@@ -543,7 +546,8 @@ impl Folder {
                 _ = fs::remove_dir_all(left.path());
             }
         }
-        let path = lab.join(std::process::id().to_string());
+        // In another container there may be one of the same number.
+        let path = lab.join(format!("{}-{}", std::process::id(), clock::unix_ns()));
         fs::create_dir_all(&path).map_err(wrong)?;
         let alive = File::create(path.join("alive")).map_err(wrong)?;
         alive.lock().map_err(wrong)?;
