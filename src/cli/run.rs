@@ -106,6 +106,11 @@ pub struct LabArgs {
 }
 
 impl LabArgs {
+    /// What is asked again where a plan is resumed; its time is the plan's own.
+    fn words(&self) -> &'static str {
+        if self.verify { " --verify" } else { "" }
+    }
+
     fn mode(&self) -> Mode {
         Mode { realtime: self.realtime, verify: self.verify, again: self.again }
     }
@@ -130,9 +135,7 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
     if entry(&args.backend)?.is_lab {
         plan.measure.rounds = lab.seeds;
         plan.lab = lab;
-        if let Some(kernel) = kernel_of_all(&plan) {
-            environment.kernel_release = kernel;
-        }
+        environment.kernel_release = kernels_of(&plan);
     }
     override_measure(&mut plan, args)?;
     if args.aa {
@@ -244,17 +247,14 @@ fn lab_of(args: &RunArgs, name: &str, text: &str) -> Result<Lab, Failure> {
     Ok(lab)
 }
 
-/// The kernel of a plan's guests, where all have the same: by it comparisons tell plans apart.
-fn kernel_of_all(plan: &Plan) -> Option<String> {
+/// The kernels of a plan's guests: by them comparisons tell plans apart.
+fn kernels_of(plan: &Plan) -> String {
     let of = |variant: &'_ Variant| match variant.knobs.get("kernel").and_then(Value::as_text) {
         Some(named) => named.to_string(),
         None => plan.lab.kernel.clone(),
     };
     let kernels: BTreeSet<String> = plan.variants.iter().map(of).collect();
-    match kernels.len() {
-        1 => kernels.into_iter().next(),
-        _ => None,
-    }
+    kernels.into_iter().collect::<Vec<_>>().join(", ")
 }
 
 fn entry(name: &str) -> Result<&'static backend::Entry, Failure> {
@@ -502,7 +502,7 @@ fn against_itself(plan: &mut Plan) {
 /// Fails where there is nothing to judge.
 fn measured(args: &RunArgs, record: &Record, end: PlanEnd) -> Result<(), Failure> {
     if end == PlanEnd::Interrupted {
-        let (id, db) = (&record.started.id, args.db.words());
+        let (id, db) = (&record.started.id, args.db.words() + args.lab.words());
         return Err(Failure::Interrupted(format!(
             "interrupted; what was measured is stored\nhint: schedlab run --resume {id}{db}"
         )));

@@ -509,10 +509,11 @@ fn each_preemption_has_its_preemptor_and_what_it_cost() {
         assert_eq!(task.involuntary, Some(kernel.involuntary), "{}", task.name);
         let by = pairs(&counted, PairKind::Preempted, &task.name);
         let times: u64 = by.iter().map(|pair| pair.count).sum();
-        // It came once after each, but for switches that the tracepoint does not show.
+        // It came after each, but for switches that the tracepoint does not show; after those that it
+        // made by itself it came at most once each, and not after one that counting ended with.
         let came = task.wait.as_ref().unwrap().count;
-        assert_eq!(times, came - kernel.voluntary, "{by:?}: {kernel:?}");
-        assert!(times <= kernel.involuntary, "{by:?}: {kernel:?}");
+        let may_be = came - kernel.voluntary..=kernel.involuntary;
+        assert!(may_be.contains(&times), "{may_be:?}: {by:?}: {kernel:?}");
         let lost_ns: u64 = by.iter().filter_map(|pair| pair.lost_ns).sum();
         assert!(lost_ns > 0 && lost_ns <= task.wait.as_ref().unwrap().total_ns);
         assert!(task.run_ns > Some(0));
