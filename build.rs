@@ -15,6 +15,8 @@ fn main() {
         .opt_level(2)
         .debug(false)
         .pic(true)
+        // Also for a program that is linked statically.
+        .static_flag(false)
         .warnings(true)
         .extra_warnings(true)
         .get_compiler();
