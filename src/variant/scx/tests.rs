@@ -25,11 +25,11 @@ const FILES: [(&str, &str); 5] = [
 
 /// A program that does `then` with the functions `on`, `off` and `await` at hand.
 fn program(host: &Host, then: &str) -> Scheduler {
-    let root = host.path("/sys/kernel/sched_ext");
-    let root = root.display();
+    let (ops, state) = (host.path(OPS), host.path(STATE));
+    let (ops, state) = (ops.display(), state.display());
     let script = format!(
-        "on() {{ echo lavd_1.0 > {root}/root/ops; echo enabled > {root}/state; }}\n\
-         off() {{ echo disabled > {root}/state; }}\n\
+        "on() {{ echo lavd_1.0 > {ops}; echo enabled > {state}; }}\n\
+         off() {{ echo disabled > {state}; }}\n\
          await() {{ while :; do sleep 0.01; done; }}\n{then}"
     );
     Scheduler::Program { path: "/bin/sh".into(), words: vec!["-c".to_string(), script] }
