@@ -15,12 +15,13 @@ fn main() {
         .opt_level(2)
         .debug(false)
         .pic(true)
-        // Also for a program that is linked statically.
-        .static_flag(false)
         .warnings(true)
         .extra_warnings(true)
         .get_compiler();
-    let mut command = compiler.to_command();
+    // Where the program is linked statically, the compiler is told so for this, too.
+    let arguments = compiler.args().iter().filter(|word| *word != "-static");
+    let mut command = Command::new(compiler.path());
+    command.args(arguments);
     command.args(["-shared", "-o"]).arg(Path::new(&folder).join("lockstep.so")).arg(SOURCE);
     if let Err(why) = run(&mut command) {
         println!("cargo::error={SOURCE} was not compiled: {why}; hint: sh scripts/need.sh build");
