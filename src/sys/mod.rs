@@ -14,6 +14,8 @@ mod eventfd;
 pub mod fork;
 pub mod futex;
 pub mod host;
+#[cfg(feature = "bpf")]
+pub mod libbpf;
 pub mod load;
 mod memory;
 pub mod mounts;

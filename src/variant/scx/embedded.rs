@@ -1,8 +1,8 @@
 //! The schedulers of our own: `bpf/*.bpf.c`, loaded into the running kernel as `struct_ops`.
 
-use std::sync::Mutex;
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
 
-use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel};
+use crate::sys::libbpf;
 
 use super::Exit;
 
@@ -32,7 +32,7 @@ struct Told {
 
 impl Loaded {
     pub fn attach(name: &str) -> Result<Loaded, String> {
-        let said = Said::listen();
+        let said = libbpf::Said::listen();
         let wrong = |what: &str, error: libbpf_rs::Error| {
             format!("the scheduler {name} {what}: {error}{}", said.last())
         };
@@ -72,28 +72,6 @@ impl Loaded {
 fn open(name: &str) -> Result<OpenObject, libbpf_rs::Error> {
     let object = OBJECTS.iter().find(|(own, _)| *own == name).map_or(&[][..], |(_, bytes)| bytes);
     ObjectBuilder::default().open_memory(object)
-}
-
-/// What libbpf says while programs are loaded, in place of standard error.
-struct Said;
-
-static SAID: Mutex<String> = Mutex::new(String::new());
-
-impl Said {
-    fn listen() -> Said {
-        libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| {
-            if let Ok(mut said) = SAID.lock() {
-                *said = text.trim().to_string();
-            }
-        })));
-        Said
-    }
-
-    /// The last line, on one line, in brackets.
-    fn last(&self) -> String {
-        let said = SAID.lock().map(|said| said.clone()).unwrap_or_default();
-        said.lines().last().map_or(String::new(), |line| format!(" ({line})"))
-    }
 }
 
 #[cfg(test)]

@@ -15,17 +15,16 @@ use std::collections::BTreeMap;
 use std::io::{BufReader, ErrorKind, Read};
 use std::os::fd::IntoRawFd;
 use std::rc::Rc;
-use std::sync::Mutex;
 
 use bytemuck::Zeroable;
 use libbpf_rs::btf::{Btf, types};
 use libbpf_rs::{
-    Iter, Link, Map, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel,
-    RingBuffer, RingBufferBuilder,
+    Iter, Link, Map, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, RingBuffer,
+    RingBufferBuilder,
 };
 
 use crate::model::{Clocks, Kernel};
-use crate::sys::{Host, clock, environment, perf, topology};
+use crate::sys::{Host, clock, environment, libbpf, perf, topology};
 
 use super::{Ask, Counted, Level, Session};
 use fold::Fold;
@@ -251,10 +250,9 @@ fn traced_cpus() -> u32 {
 }
 
 fn load(ask: &Ask) -> Result<Object, String> {
-    let said = Said::listen();
+    let said = libbpf::Said::listen();
     let with_words = |what: &str, error: libbpf_rs::Error| {
         let words = said.last();
-        let words = if words.is_empty() { String::new() } else { format!(" ({words})") };
         match error.kind() {
             libbpf_rs::ErrorKind::PermissionDenied => {
                 format!("needs root (CAP_BPF and CAP_PERFMON): {what}: EPERM")
@@ -366,26 +364,4 @@ fn dead(object: &Object, fold: &Rc<RefCell<Fold>>) -> Result<RingBuffer<'static>
     };
     builder.add(&ring, take).map_err(wrong)?;
     builder.build().map_err(wrong)
-}
-
-/// What libbpf says while programs are loaded, in place of standard error.
-struct Said;
-
-static SAID: Mutex<String> = Mutex::new(String::new());
-
-impl Said {
-    fn listen() -> Said {
-        libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| {
-            if let Ok(mut said) = SAID.lock() {
-                *said = text.trim().to_string();
-            }
-        })));
-        Said
-    }
-
-    /// The last line, on one line.
-    fn last(&self) -> String {
-        let said = SAID.lock().map(|said| said.clone()).unwrap_or_default();
-        said.lines().last().unwrap_or_default().to_string()
-    }
 }
