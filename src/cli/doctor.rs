@@ -13,9 +13,14 @@ use super::{Failure, terminal};
 
 #[derive(Args)]
 pub struct DoctorArgs {
-    /// Boot a guest of four CPUs with each kernel of the cache: some ten seconds each
+    /// Boot a guest with each kernel of the cache: some ten seconds each
     #[arg(long)]
     lab: bool,
+
+    /// CPUs of these guests; with more than one an emulator can fail at more
+    #[arg(long, value_name = "N", default_value_t = 4, requires = "lab",
+        value_parser = clap::value_parser!(u32).range(1..=64))]
+    cpus: u32,
 }
 
 pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
@@ -29,7 +34,8 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
     if args.lab {
         let state = sys::state_dir().map_err(Failure::Here)?;
         for kernel in &kernels {
-            findings.push(tried(&lab::try_kernel(kernel, &state).map_err(Failure::Here)?));
+            findings
+                .push(tried(&lab::try_kernel(kernel, args.cpus, &state).map_err(Failure::Here)?));
         }
     }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
@@ -78,15 +84,17 @@ fn tried(tried: &lab::Tried) -> Finding {
     let of = format!("{} with {} CPUs", tried.kernel, tried.cpus);
     let exact = "what guests do is the same in every run only where QEMU's threads are in step";
     match &tried.outcome {
-        Ok((facts, Reading::Known(_))) => {
+        Ok(lab::Quiet { facts, exact: Reading::Known(_), started_after }) => {
             let what = format!(
-                "{of}: {} booted, quiet after {:.1} s of its own time ({seconds:.1} s here), exact",
+                "{of}: {} at its first process after {:.1} s; quiet and saved after {seconds:.1} s \
+                 ({:.1} s of its own time); exact",
                 facts.kernel_release,
+                started_after.as_secs_f64(),
                 facts.quiet_at_ns as f64 / 1e9
             );
             finding(Level::Good, "lab", what, exact, None)
         }
-        Ok((_, Reading::Unknown(why))) => {
+        Ok(lab::Quiet { exact: Reading::Unknown(why), .. }) => {
             finding(Level::Disturbs, "lab", format!("{of}: not exact: {why}"), exact, None)
         }
         Err(why) => finding(Level::Blocks, "lab", format!("{of}: {why}"), exact, None),

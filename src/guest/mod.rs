@@ -43,6 +43,7 @@ pub fn is_init() -> bool {
 /// The whole life of a guest. A machine without the door of the lab panics: this is no init.
 pub fn init() -> ! {
     let door = Door::open().unwrap_or_else(|why| panic!("no door to the lab: {why}"));
+    door.say(&FromGuest::Started);
     let life = catch_unwind(AssertUnwindSafe(|| live(&door)));
     let outcome = match life {
         Ok(Ok(outcome)) => outcome,

@@ -13,52 +13,127 @@ const LOOK_NS: u64 = 4_000_000;
 /// From one round of looks to the next.
 const PAUSE_NS: u64 = 200_000_000;
 /// So many quiet rounds in a row, and not before this time, are quiet: the work comes in bursts.
-const QUIET_ROUNDS: u32 = 5;
+const QUIET_ROUNDS: usize = 5;
 const EARLIEST_NS: u64 = 4_000_000_000;
 /// What is not quiet by then will not be.
 const LATEST_NS: u64 = 60_000_000_000;
-/// What ticks may take.
+/// What ticks may take, and what idle balancing may for each CPU: whoever does it, it takes the
+/// one clock's time.
 const TICKS: f64 = 0.02;
+const BALANCING: f64 = 0.0003;
 
-/// Capacity of the slowest CPU, as a share of what it should be.
+/// Capacity of the slowest CPU, as a share of what it should be, over the quiet rounds.
 pub fn wait(instruction_ps: u64) -> Result<Reading<f64>, String> {
     let cpus = match topology::online(&Host::default()) {
         Reading::Known(cpus) => cpus,
         Reading::Unknown(why) => return Ok(Reading::Unknown(why)),
     };
     let before = sched::affinity(0).map_err(|error| format!("own affinity: {error}"))?;
-    let mut quiet = 0;
-    let capacity = loop {
-        let capacity = slowest(&cpus, instruction_ps)?;
-        quiet = if capacity >= 1.0 - TICKS { quiet + 1 } else { 0 };
+    let mut rounds = Rounds::new(cpus.iter().count());
+    loop {
+        rounds.add(round(&cpus, instruction_ps)?);
         let now_ns = clock::monotonic_ns();
-        if quiet >= QUIET_ROUNDS && now_ns >= EARLIEST_NS {
-            break Ok(capacity);
+        if rounds.are_quiet() && now_ns >= EARLIEST_NS {
+            break;
         }
         if now_ns > LATEST_NS {
-            break Err(format!(
-                "the guest is not quiet after {} s: a CPU has {:.1} % of its speed",
+            return Err(format!(
+                "the guest is not quiet after {} s: its CPUs have {:.1} % of their speed",
                 LATEST_NS / 1_000_000_000,
-                100.0 * capacity
+                100.0 * rounds.last()
             ));
         }
         clock::sleep_until(now_ns + PAUSE_NS);
-    };
+    }
     sched::set_affinity(0, &before).map_err(|error| format!("own affinity: {error}"))?;
-    capacity.map(Reading::Known)
+    Ok(Reading::Known(rounds.slowest()))
 }
 
-fn slowest(cpus: &CpuSet, instruction_ps: u64) -> Result<f64, String> {
+/// What a look at each CPU took, as a multiple of what it should have.
+fn round(cpus: &CpuSet, instruction_ps: u64) -> Result<Vec<f64>, String> {
     let passes = LOOK_NS * 1_000 / (instruction_ps.max(1) * boot::INSTRUCTIONS_PER_PASS);
     let ideal_ns = passes * boot::INSTRUCTIONS_PER_PASS * instruction_ps / 1_000;
-    let mut slowest = f64::INFINITY;
-    for cpu in cpus.iter() {
+    let look = |cpu| {
         sched::set_affinity(0, &[cpu].into_iter().collect())
             .map_err(|error| format!("CPU {cpu}: {error}"))?;
         let before_ns = clock::monotonic_ns();
         boot::count(passes);
-        let took_ns = (clock::monotonic_ns() - before_ns).max(1);
-        slowest = slowest.min(ideal_ns as f64 / took_ns as f64);
+        Ok((clock::monotonic_ns() - before_ns) as f64 / ideal_ns.max(1) as f64)
+    };
+    cpus.iter().map(look).collect()
+}
+
+/// The quiet rounds since the last one that was not, the newest so many of them.
+struct Rounds {
+    least: f64,
+    quiet: Vec<Vec<f64>>,
+    last: f64,
+}
+
+impl Rounds {
+    fn new(cpus: usize) -> Rounds {
+        let least = 1.0 - TICKS - BALANCING * cpus as f64;
+        Rounds { least, quiet: Vec::new(), last: 0.0 }
     }
-    Ok(slowest)
+
+    fn add(&mut self, round: Vec<f64>) {
+        self.last = round.len() as f64 / round.iter().sum::<f64>();
+        if self.last < self.least {
+            self.quiet.clear();
+            return;
+        }
+        self.quiet.push(round);
+        if self.quiet.len() > QUIET_ROUNDS {
+            self.quiet.remove(0);
+        }
+    }
+
+    fn are_quiet(&self) -> bool {
+        self.quiet.len() == QUIET_ROUNDS
+    }
+
+    /// The speed of all CPUs in the newest round.
+    fn last(&self) -> f64 {
+        self.last
+    }
+
+    fn slowest(&self) -> f64 {
+        let cpus = self.quiet.first().map_or(0, Vec::len);
+        let took = |cpu: usize| self.quiet.iter().map(|round| round[cpu]).sum::<f64>();
+        (0..cpus).map(|cpu| self.quiet.len() as f64 / took(cpu)).fold(f64::INFINITY, f64::min)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quiet_are_so_many_rounds_in_a_row() {
+        let mut rounds = Rounds::new(2);
+        for took in [1.5, 1.0, 1.0, 1.0, 1.0, 1.05, 1.0, 1.01, 1.0, 1.0] {
+            rounds.add(vec![1.0, took]);
+            assert!(!rounds.are_quiet(), "{took}");
+        }
+        rounds.add(vec![1.0, 1.01]);
+        assert!(rounds.are_quiet());
+        rounds.add(vec![1.0, 1.0]);
+        assert!(rounds.are_quiet(), "and more of them");
+        let slowest = rounds.slowest();
+        assert!((slowest - 5.0 / 5.02).abs() < 1e-12, "the second CPU's: {slowest}");
+        rounds.add(vec![1.06, 1.0]);
+        assert!(!rounds.are_quiet());
+        assert!((rounds.last() - 2.0 / 2.06).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_machine_of_many_cpus_may_balance_them() {
+        let is_quiet = |cpus: usize, took: f64| {
+            let mut rounds = Rounds::new(cpus);
+            (0..QUIET_ROUNDS).for_each(|_| rounds.add(vec![took; cpus]));
+            rounds.are_quiet()
+        };
+        assert!(is_quiet(64, 1.0 / 0.965) && !is_quiet(1, 1.0 / 0.965));
+        assert!(is_quiet(1, 1.0 / 0.985) && !is_quiet(64, 1.0 / 0.955));
+    }
 }

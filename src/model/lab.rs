@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Outcome, Reading, RunSpec, Topology, Window};
 
 /// The version of [`GuestSpec`] and [`FromGuest`], checked at both ends.
-pub const GUEST_WIRE: u32 = 1;
+pub const GUEST_WIRE: u32 = 2;
 
 /// The name by which a kernel starts this program as a guest's first process.
 pub const GUEST_INIT: &str = "/schedlab-guest";
@@ -104,6 +104,8 @@ pub struct GuestSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
 pub enum FromGuest {
+    /// The kernel has started its first process.
+    Started,
     /// The kernel is up and quiet.
     Ready(GuestFacts),
     Window(Window),

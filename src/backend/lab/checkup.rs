@@ -9,29 +9,16 @@ use crate::backend::{Ask, Mode};
 use crate::model::{Cell, GuestFacts, Lab, Placement, Reading, Value, Variant, Work};
 
 use super::KERNEL;
+use super::emulator;
 use super::guest::Unanswered;
 use super::kernel::{Cache, KernelError};
-use super::workshop::{Workshop, emulator};
-
-/// With more than one, as that is what an emulator can fail at.
-const CPUS: u32 = 4;
-/// 7.2 hangs where Linux 6.1 starts its second CPU.
-const OLDEST: u32 = 8;
+use super::workshop::Workshop;
 
 /// The emulator's own words, or why there is none; and what is to be said against it.
 pub fn qemu() -> (Result<String, String>, Option<String>) {
-    let emulator = emulator();
-    let complaint = emulator.as_deref().ok().and_then(too_old);
-    (emulator, complaint)
-}
-
-/// `QEMU emulator version 7.2.22 (...)`.
-pub fn too_old(emulator: &str) -> Option<String> {
-    let version = emulator.split_whitespace().nth(3)?;
-    let major: u32 = version.split('.').next()?.parse().ok()?;
-    (major < OLDEST).then(|| {
-        format!("QEMU {version} hangs where Linux 6.1 starts a second CPU under virtual time; 10 does not")
-    })
+    let version = emulator::version();
+    let complaint = version.as_deref().ok().and_then(emulator::too_old);
+    (version, complaint)
 }
 
 /// Names of the kernels that a plan may ask for.
@@ -46,12 +33,21 @@ pub struct Tried {
     pub cpus: u32,
     /// By the host's clock, until it was quiet and saved.
     pub took: Duration,
-    pub outcome: Result<(GuestFacts, Reading<String>), String>,
+    pub outcome: Result<Quiet, String>,
 }
 
-/// Boots a machine with a kernel, and has it stop when it is quiet.
-pub fn try_kernel(kernel: &str, state: &Path) -> Result<Tried, String> {
-    let lab = Lab { cpus: CPUS, ..Lab::default() };
+/// A machine that was booted and stopped when it was quiet.
+pub struct Quiet {
+    pub facts: GuestFacts,
+    /// Whether its time was exact.
+    pub exact: Reading<String>,
+    /// By the host's clock, until its first process was at work.
+    pub started_after: Duration,
+}
+
+/// Boots a machine of so many CPUs with a kernel, and has it stop when it is quiet.
+pub fn try_kernel(kernel: &str, cpus: u32, state: &Path) -> Result<Tried, String> {
+    let lab = Lab { cpus, ..Lab::default() };
     let workshop = Workshop::open(&Ask { state, lab: &lab, mode: Mode::default() })?;
     let knobs = [(KERNEL.to_string(), Value::Text(kernel.to_string()))].into();
     let variant = Variant { name: "doctor".to_string(), knobs };
@@ -62,22 +58,5 @@ pub fn try_kernel(kernel: &str, state: &Path) -> Result<Tried, String> {
         Unanswered::Failed(why) => why,
         Unanswered::Cancelled => "cancelled".to_string(),
     });
-    Ok(Tried { kernel: kernel.to_string(), cpus: CPUS, took: began.elapsed(), outcome })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_emulator_that_hangs_is_known_by_its_version() {
-        for (words, is_old) in [
-            ("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)", true),
-            ("QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)", false),
-            ("QEMU emulator version 8.0.0", false),
-            ("something else", false),
-        ] {
-            assert_eq!(too_old(words).is_some(), is_old, "{words}");
-        }
-    }
+    Ok(Tried { kernel: kernel.to_string(), cpus, took: began.elapsed(), outcome })
 }

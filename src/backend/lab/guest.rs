@@ -5,8 +5,7 @@
 //! that gives up.
 
 use std::ffi::OsString;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -15,17 +14,15 @@ use std::time::{Duration, Instant};
 use crate::model::{EXIT_CODE, FromGuest, GUEST_WIRE, GuestFacts, Outcome, Window};
 use crate::sys::child;
 
-use super::failed;
+use super::console::{self, Console, one_line};
 use super::qmp::{Monitor, Progress};
 
 /// How often a guest is looked at.
 const LOOK: Duration = Duration::from_millis(20);
-/// What a kernel says when it gives up. Its QEMU may go on for ever.
-const GIVING_UP: &str = "Kernel panic - not syncing";
 /// A guest that gives up is given this long to say why.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// Of the console, in the reason of a failure.
-const CONSOLE_LINES: usize = 6;
+/// What QEMU itself complains of, in a guest's folder.
+const COMPLAINTS: &str = "complaints";
 
 /// What a guest needs to run.
 pub struct Start<'a> {
@@ -40,6 +37,17 @@ pub struct Start<'a> {
     pub failed: &'a Path,
     /// By the host's clock.
     pub patience: Duration,
+    /// Of it, until the guest says a first word, where it is to say one.
+    pub patience_to_start: Option<Duration>,
+}
+
+/// A machine that was booted and stopped.
+pub struct Booted {
+    pub facts: GuestFacts,
+    /// Of its process.
+    pub pid: u32,
+    /// When its first process was at work, by the host's clock.
+    pub started_after: Duration,
 }
 
 /// What a guest said, all of it.
@@ -63,23 +71,22 @@ pub enum Unanswered {
 pub fn run(start: &Start, cancel: &AtomicBool) -> Result<(Said, u32), Unanswered> {
     let mut qemu = Qemu::start(start, Stdio::null(), Stdio::null()).map_err(Unanswered::Failed)?;
     let ended = qemu.attend(start, cancel, &mut || Ok(false)).and_then(|_| heard(start));
-    let mut said = ended.map_err(|why| with_console(why, start))?;
+    let mut said = ended.map_err(|why| qemu.with_console(why, start))?;
     if let Outcome::Failed { reason } = &mut said.outcome {
-        reason.push_str(&console_told(start));
+        reason.push_str(&qemu.console.told(start.failed));
     }
-    Ok((said, qemu.0.id()))
+    Ok((said, qemu.child.id()))
 }
 
-/// Runs a guest until it stops the machine, and has its state written. Gives what it said of
-/// itself, and the number of its process.
+/// Runs a guest until it stops the machine, and has its state written.
 pub fn stop_and_save(
     start: &Start,
     state: &Path,
     cancel: &AtomicBool,
-) -> Result<(GuestFacts, u32), Unanswered> {
+) -> Result<Booted, Unanswered> {
     let qemu = Qemu::start(start, Stdio::piped(), Stdio::piped());
     let mut qemu = qemu.map_err(Unanswered::Failed)?;
-    let (Some(stdin), Some(stdout)) = (qemu.0.stdin.take(), qemu.0.stdout.take()) else {
+    let (Some(stdin), Some(stdout)) = (qemu.child.stdin.take(), qemu.child.stdout.take()) else {
         return Err(Unanswered::Failed("QEMU has no pipes".to_string()));
     };
     let mut monitor = Monitor::new(stdin, stdout);
@@ -98,17 +105,17 @@ pub fn stop_and_save(
             Outcome::Done { .. } => Err(Unanswered::Failed("a run without a spec".to_string())),
         }),
     });
-    facts.map(|facts| (facts, qemu.0.id())).map_err(|why| with_console(why, start))
+    let facts = facts.map_err(|why| qemu.with_console(why, start))?;
+    let started_after = qemu.started_after.unwrap_or_else(|| qemu.began.elapsed());
+    Ok(Booted { facts, pid: qemu.child.id(), started_after })
 }
 
-fn with_console(why: Unanswered, start: &Start) -> Unanswered {
-    match why {
-        Unanswered::Failed(why) => Unanswered::Failed(why + &console_told(start)),
-        Unanswered::Cancelled => Unanswered::Cancelled,
-    }
+struct Qemu {
+    child: Child,
+    console: Console,
+    began: Instant,
+    started_after: Option<Duration>,
 }
-
-struct Qemu(Child);
 
 enum Attended {
     /// The guest ended it.
@@ -119,17 +126,21 @@ enum Attended {
 
 impl Qemu {
     fn start(start: &Start, stdin: Stdio, stdout: Stdio) -> Result<Qemu, String> {
+        let complaints = start.folder.join(COMPLAINTS);
+        let complaints = File::create(&complaints)
+            .map_err(|error| format!("{} cannot be written: {error}", complaints.display()))?;
         let mut command = Command::new(start.program);
         command
             .current_dir(&start.folder)
             .args(&start.arguments)
             .envs(start.environment.iter().map(|(k, v)| (k, v)));
-        command.stdin(stdin).stdout(stdout).stderr(Stdio::piped());
+        command.stdin(stdin).stdout(stdout).stderr(complaints);
         child::bind(&mut command);
-        command
+        let child = command
             .spawn()
-            .map(Qemu)
-            .map_err(|error| format!("{} cannot be started: {error}", start.program.display()))
+            .map_err(|error| format!("{} cannot be started: {error}", start.program.display()))?;
+        let console = Console::new(start.console.clone());
+        Ok(Qemu { child, console, began: Instant::now(), started_after: None })
     }
 
     /// Waits for the end, or until `is_enough`, which is asked at each look.
@@ -139,20 +150,18 @@ impl Qemu {
         cancel: &AtomicBool,
         is_enough: &mut dyn FnMut() -> Result<bool, String>,
     ) -> Result<Attended, Unanswered> {
-        let began = Instant::now();
         let mut gives_up: Option<(String, Instant)> = None;
         let failed = |why: String| Err(Unanswered::Failed(why));
         loop {
-            match self.0.try_wait() {
+            match self.child.try_wait() {
                 Ok(None) => {}
                 Ok(Some(status)) if status.code() == Some(EXIT_CODE) => {
                     return Ok(Attended::Exited);
                 }
                 Ok(Some(status)) => {
-                    let why = panicked(&start.console);
-                    return failed(
-                        why.unwrap_or_else(|| format!("QEMU ended with {status}{}", self.words())),
-                    );
+                    let why = self.console.look();
+                    let complaints = || format!("QEMU ended with {status}{}", complaints(start));
+                    return failed(why.unwrap_or_else(complaints));
                 }
                 Err(error) => return failed(format!("QEMU cannot be waited for: {error}")),
             }
@@ -163,30 +172,39 @@ impl Qemu {
                 return Ok(Attended::Enough);
             }
             if gives_up.is_none() {
-                gives_up = panicked(&start.console).map(|why| (why, Instant::now()));
+                gives_up = self.console.look().map(|why| (why, Instant::now()));
             }
             if let Some((why, since)) = &gives_up
                 && since.elapsed() > LAST_WORDS
             {
                 return failed(why.clone());
             }
-            if began.elapsed() > start.patience {
-                let seconds = start.patience.as_secs();
-                return failed(format!(
-                    "the guest did not end within {seconds} s of the host's time"
-                ));
-            }
+            self.is_in_time(start).map_err(Unanswered::Failed)?;
             std::thread::sleep(LOOK);
         }
     }
 
-    /// What QEMU itself complained of.
-    fn words(&mut self) -> String {
-        let Some(stderr) = self.0.stderr.take() else { return String::new() };
-        let text = io::read_to_string(stderr).unwrap_or_default();
-        match text.trim() {
-            "" => String::new(),
-            text => format!(": {}", one_line(text)),
+    fn is_in_time(&mut self, start: &Start) -> Result<(), String> {
+        let elapsed = self.began.elapsed();
+        if self.started_after.is_none() && fs::metadata(&start.results).is_ok_and(|f| f.len() > 0) {
+            self.started_after = Some(elapsed);
+        }
+        let late = |what: &str, limit: Duration| {
+            Err(format!("the guest did not {what} within {} s of the host's time", limit.as_secs()))
+        };
+        match start.patience_to_start {
+            Some(limit) if self.started_after.is_none() && elapsed > limit => {
+                late("start its first process", limit)
+            }
+            _ if elapsed > start.patience => late("end", start.patience),
+            _ => Ok(()),
+        }
+    }
+
+    fn with_console(&self, why: Unanswered, start: &Start) -> Unanswered {
+        match why {
+            Unanswered::Failed(why) => Unanswered::Failed(why + &self.console.told(start.failed)),
+            Unanswered::Cancelled => Unanswered::Cancelled,
         }
     }
 }
@@ -194,45 +212,18 @@ impl Qemu {
 impl Drop for Qemu {
     fn drop(&mut self) {
         // Ended already, or ended now.
-        _ = self.0.kill();
-        _ = self.0.wait();
+        _ = self.child.kill();
+        _ = self.child.wait();
     }
 }
 
-/// That a kernel gave up, with its own words for it.
-fn panicked(console: &Path) -> Option<String> {
-    let text = fs::read(console).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let said = text.lines().find_map(|line| line.find(GIVING_UP).map(|at| &line[at..]))?;
-    Some(format!("the guest's kernel gave up: {}", one_line(said)))
-}
-
-/// Keeps the console of a guest that failed, and tells of it as the end of a sentence.
-fn console_told(start: &Start) -> String {
-    let kept = match failed::keep(start.failed, &start.console) {
-        Ok(Some(path)) => format!("; all of it: {}", path.display()),
-        Ok(None) => String::new(),
-        Err(error) => format!("; it cannot be kept: {error}"),
-    };
-    last_lines(&start.console) + &kept
-}
-
-/// What others wrote, on one line and without a terminal's commands.
-fn one_line(text: &str) -> String {
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines.map(|line| line.escape_debug().to_string()).collect::<Vec<_>>().join(" / ")
-}
-
-/// The end of the console, as the end of a sentence.
-fn last_lines(console: &Path) -> String {
-    let text = fs::read(console).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    if lines.is_empty() {
-        return "; its console is empty".to_string();
+/// What QEMU itself complained of, as the end of a sentence.
+fn complaints(start: &Start) -> String {
+    let text = console::end(&start.folder.join(COMPLAINTS)).unwrap_or_default();
+    match String::from_utf8_lossy(&text).trim() {
+        "" => String::new(),
+        text => format!(": {}", one_line(text)),
     }
-    let kept = lines[lines.len().saturating_sub(CONSOLE_LINES)..].join("\n");
-    format!("; the end of its console: {}", one_line(&kept))
 }
 
 fn heard(start: &Start) -> Result<Said, Unanswered> {
@@ -243,9 +234,13 @@ fn heard(start: &Start) -> Result<Said, Unanswered> {
 /// What a guest that has stopped said before.
 fn facts(start: &Start) -> Result<GuestFacts, Unanswered> {
     let bytes = fs::read(&start.results).map_err(|error| Unanswered::Failed(error.to_string()))?;
-    let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    match serde_json::from_slice(first) {
-        Ok(FromGuest::Ready(facts)) if facts.wire == GUEST_WIRE => Ok(facts),
+    let mut words = bytes.split(|byte| *byte == b'\n').map(serde_json::from_slice);
+    match (words.next(), words.next()) {
+        (Some(Ok(FromGuest::Started)), Some(Ok(FromGuest::Ready(facts))))
+            if facts.wire == GUEST_WIRE =>
+        {
+            Ok(facts)
+        }
         _ => Err(Unanswered::Failed("the guest stopped before it was ready".to_string())),
     }
 }
@@ -266,6 +261,7 @@ pub fn understand(bytes: Vec<u8>) -> Result<Said, String> {
         let message = serde_json::from_slice(line)
             .map_err(|error| format!("line {} of the guest's words: {error}", at + 1))?;
         match message {
+            FromGuest::Started => {}
             FromGuest::Ready(facts) if facts.wire != GUEST_WIRE => {
                 return Err(format!("the guest speaks wire version {}", facts.wire));
             }
@@ -304,7 +300,7 @@ pub fn difference(first: &[u8], second: &[u8]) -> Option<String> {
 mod tests {
     use super::*;
 
-    const READY: &str = r#"{"say":"ready","wire":1,"kernel_release":"6.1","kernel_version":"x","topology":{"online":"0-3","allowed":"0-3","llcs":[],"numa_nodes":[],"cores":[]},"quiet_at_ns":7,"capacity":{"known":0.99}}"#;
+    const READY: &str = r#"{"say":"ready","wire":2,"kernel_release":"6.1","kernel_version":"x","topology":{"online":"0-3","allowed":"0-3","llcs":[],"numa_nodes":[],"cores":[]},"quiet_at_ns":7,"capacity":{"known":0.99}}"#;
     const ENDED: &str = r#"{"say":"ended","outcome":{"status":"failed","reason":"no"}}"#;
 
     #[test]
@@ -318,7 +314,7 @@ mod tests {
             (format!("{READY}\n"), "without a last word"),
             (String::new(), "without a last word"),
             (format!("{READY}\n{}", &ENDED[..20]), "line 2 of the guest's words"),
-            (READY.replace("\"wire\":1", "\"wire\":9"), "wire version 9"),
+            (READY.replace("\"wire\":2", "\"wire\":9"), "wire version 9"),
         ];
         for (text, why) in cases {
             let told = understand(text.clone().into_bytes()).unwrap_err();
@@ -334,21 +330,40 @@ mod tests {
         assert!(difference(b"one", b"one more").unwrap().contains("byte 3 (line 1)"));
     }
 
+    /// A shell in QEMU's place, whose first process is awaited for `to_start`.
+    fn in_its_place(script: &str, folder: &Path, to_start: Option<Duration>) -> Unanswered {
+        let start = Start {
+            program: Path::new("/bin/sh"),
+            arguments: ["-c", script].map(OsString::from).into(),
+            environment: Vec::new(),
+            folder: folder.to_path_buf(),
+            results: folder.join("results"),
+            console: folder.join("console"),
+            failed: folder,
+            patience: Duration::from_secs(if to_start.is_none() { 60 } else { 2 }),
+            patience_to_start: to_start,
+        };
+        run(&start, &AtomicBool::new(false)).unwrap_err()
+    }
+
     #[test]
-    fn the_console_tells_why_a_kernel_gave_up() {
+    fn whatever_ends_a_guest_is_told() {
         let dir = tempfile::tempdir().unwrap();
-        let console = dir.path().join("console");
-        assert_eq!(panicked(&console), None);
-        assert_eq!(last_lines(&console), "; its console is empty");
-        fs::write(&console, "[1] x\r\n[2] Kernel panic - not syncing: no init\u{1b}[31m\r\n")
-            .unwrap();
-        let why = panicked(&console).unwrap();
+        let told = |script, to_start| match in_its_place(script, dir.path(), to_start) {
+            Unanswered::Failed(why) => why,
+            Unanswered::Cancelled => panic!("nobody cancelled it"),
+        };
+        // More than a pipe holds.
+        let complains = "head -c 300000 /dev/zero | tr '\\0' '\\n' >&2; echo no disk >&2; exit 3";
         assert_eq!(
-            why,
-            r"the guest's kernel gave up: Kernel panic - not syncing: no init\u{1b}[31m"
+            told(complains, None),
+            "QEMU ended with exit status: 3: no disk; its console is empty"
         );
-        let told = last_lines(&console);
-        assert!(told.contains("[1] x / [2] Kernel panic"), "{told}");
-        assert!(!told.contains('\u{1b}'), "{told}");
+        let silent = told("exec sleep 60", Some(Duration::from_millis(50)));
+        assert!(silent.contains("did not start its first process within 0 s"), "{silent}");
+        let started = told("echo x > results; exec sleep 60", Some(Duration::from_secs(1)));
+        assert!(started.contains("did not end within 2 s"), "{started}");
+        let panics = told("echo 'Kernel panic - not syncing: x' > console; exec sleep 60", None);
+        assert!(panics.starts_with("the guest's kernel gave up: Kernel panic"), "{panics}");
     }
 }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use crate::model::{EXIT_CODE, EXIT_PORT, EXIT_VALUE};
 use crate::sys::child;
 
+use super::emulator::QEMU;
 use super::machine::KVM_CPU;
-use super::workshop::QEMU;
 
 /// By the host's clock; it takes a tenth of a second.
 const PATIENCE: Duration = Duration::from_secs(10);

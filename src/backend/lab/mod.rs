@@ -6,7 +6,10 @@
 //! was asked the same before is not asked again. How a guest is made: docs/lab.md.
 
 pub mod checkup;
+mod console;
+mod emulator;
 mod failed;
+mod files;
 mod guest;
 mod initrd;
 pub mod kernel;
@@ -35,6 +38,9 @@ use workshop::{Answer, Workshop};
 /// The knobs that a machine is booted with, and that its agent does not see.
 const KERNEL: &str = "kernel";
 const KERNEL_ARGUMENTS: &str = "kernel-args";
+
+/// Of a kernel's digest, in reports.
+const DIGEST_LETTERS: usize = 12;
 
 /// How a report tells of virtual time that holds.
 const EXACT: &str = "exact";
@@ -97,6 +103,8 @@ pub struct Asked {
     /// Whether time was that of instructions, or why it was not.
     pub exact: Reading<String>,
     pub is_virtual: bool,
+    /// SHA-256 of image, configuration and modules, in hexadecimal.
+    pub kernel_digest: String,
 }
 
 /// What a report tells of a guest beside the variant's own knobs. What only time can be otherwise
@@ -107,7 +115,12 @@ fn readings(asked: &Asked, facts: &GuestFacts) -> Vec<KnobReading> {
         asked: got.clone().known().unwrap_or_default(),
         got,
     };
-    let mut readings = vec![told("kernel", Reading::Known(facts.kernel_release.clone()))];
+    // Enough to tell two builds of a release apart, and short enough for a mail.
+    let digest: String = asked.kernel_digest.chars().take(DIGEST_LETTERS).collect();
+    let mut readings = vec![
+        told("kernel", Reading::Known(facts.kernel_release.clone())),
+        told("kernel-digest", Reading::Known(digest)),
+    ];
     if asked.is_virtual {
         let exact = KnobReading { asked: EXACT.to_string(), ..told("time", asked.exact.clone()) };
         let percent = |capacity: f64| format!("{:.1}%", 100.0 * capacity);

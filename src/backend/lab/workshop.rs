@@ -6,7 +6,6 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,15 +14,17 @@ use crate::model::{
     Cell, FromGuest, GUEST_WIRE, GuestBoot, GuestFacts, GuestSpec, Lab, Outcome, Reading, RunSpec,
     Value, Variant, Work,
 };
-use crate::sys::{self, clock};
+use crate::sys;
 use crate::variant::scx::Scheduler;
 
-use super::checkup;
+use super::checkup::Quiet;
+use super::emulator::{self, Emulator, QEMU};
+use super::files::{Folder, GuestFiles, PROOF, beside};
 use super::guest::{self, Said, Start, Unanswered};
 use super::initrd::{self, Packed};
 use super::kernel::{self, Boot, Kernel};
 use super::kvm;
-use super::lockstep::{self, Proof};
+use super::lockstep;
 use super::machine::{self, Files, From, Time};
 use super::results::{Results, digest};
 use super::{Asked, EXACT, KERNEL, KERNEL_ARGUMENTS, misfit};
@@ -32,15 +33,15 @@ use crate::backend::{Ask, Mode};
 /// Copies of a machine.
 const FIRST: u8 = 1;
 const SECOND: u8 = 2;
-const PROOF: &str = "proof";
 /// The knob whose value may be a program of this machine.
 const SCX: &str = "scx";
-pub const QEMU: &str = "qemu-system-x86_64";
 /// A plan's `grace` where there is no plan.
 const USUAL_GRACE: Duration = Duration::from_secs(30);
 /// By the host's clock, for booting and being quiet: so many times the plan's `grace`, for each
 /// part of a machine.
 const PATIENCE_TO_BOOT: u32 = 6;
+/// Of these, until the first process is at work, which takes half of the time.
+const PATIENCE_TO_START: u32 = 3;
 /// A second of virtual time on one busy CPU takes about two of the host's; on a host that is
 /// loaded many times over it takes longer.
 const PATIENCE_PER_SECOND: u32 = 20;
@@ -51,8 +52,7 @@ pub struct Workshop {
     lab: Lab,
     mode: Mode,
     time: Time,
-    /// `QEMU emulator version 10.0.2 (...)`.
-    emulator: String,
+    emulator: Emulator,
     folder: Folder,
     results: Results,
     /// This program as guests have it, and its digest.
@@ -94,7 +94,7 @@ pub enum Answer {
 
 impl Workshop {
     pub fn open(ask: &Ask) -> Result<Workshop, String> {
-        let emulator = emulator()?;
+        let emulator = Emulator::find()?;
         let cache = sys::cache_dir()?;
         let results = Results::open(&cache)
             .map_err(|error| format!("{} cannot be written to: {error}", cache.display()))?;
@@ -134,7 +134,7 @@ impl Workshop {
     }
 
     pub fn emulator(&self) -> &str {
-        &self.emulator
+        &self.emulator.version
     }
 
     /// What is missing on this side of a cell's machine. What its kernel lacks, the guest says.
@@ -276,8 +276,8 @@ impl Workshop {
         let from = From::State(&state);
         let start = self.start(from, Some(&files.path("spec")), &files, patience);
         let (mut said, pid) = guest::run(&start, cancel)?;
-        said.facts = Some(Box::new(snapshot.facts.clone()));
-        let exact = match (&snapshot.exact, files.in_step(pid)) {
+        said.facts = Some(Box::new(snapshot.quiet.facts.clone()));
+        let exact = match (&snapshot.quiet.exact, files.in_step(pid)) {
             (Reading::Known(_), in_step) => in_step,
             (unknown, _) => unknown.clone(),
         };
@@ -285,14 +285,10 @@ impl Workshop {
     }
 
     /// The machine of a cell, booted, quiet and stopped: what it said, and whether it was exact.
-    pub fn boot_only(
-        &self,
-        cell: &Cell,
-        cancel: &AtomicBool,
-    ) -> Result<(GuestFacts, Reading<String>), Unanswered> {
+    pub fn boot_only(&self, cell: &Cell, cancel: &AtomicBool) -> Result<Quiet, Unanswered> {
         let order = self.order(cell).map_err(Unanswered::Failed)?;
-        let snapshot = self.snapshot(&order, USUAL_GRACE, cancel, FIRST)?;
-        Ok((snapshot.facts.clone(), snapshot.exact.clone()))
+        let files = self.boot_files().map_err(Unanswered::Failed)?;
+        Ok(self.make_snapshot(&order, files, USUAL_GRACE, cancel)?.quiet)
     }
 
     fn files(&self, named: &[(&str, &[u8])]) -> Result<GuestFiles, String> {
@@ -326,14 +322,15 @@ impl Workshop {
         if let Some(made) = place.as_ref() {
             return made.clone().map_err(Unanswered::Failed);
         }
-        match self.make_snapshot(order, grace, cancel) {
+        let files = self.boot_files().map_err(Unanswered::Failed)?;
+        match self.make_snapshot(order, files, grace, cancel) {
             Ok(snapshot) => {
                 let snapshot = Arc::new(snapshot);
                 *place = Some(Ok(Arc::clone(&snapshot)));
                 Ok(snapshot)
             }
             Err(Unanswered::Failed(why)) => {
-                let complaint = checkup::too_old(&self.emulator);
+                let complaint = emulator::too_old(&self.emulator.version);
                 let why = why + &complaint.map_or(String::new(), |old| format!("; {old}"));
                 *place = Some(Err(why.clone()));
                 Err(Unanswered::Failed(why))
@@ -345,17 +342,20 @@ impl Workshop {
     fn make_snapshot(
         &self,
         order: &Order,
+        files: GuestFiles,
         grace: Duration,
         cancel: &AtomicBool,
     ) -> Result<Snapshot, Unanswered> {
-        let files = self.boot_files().map_err(Unanswered::Failed)?;
-        let patience = grace * PATIENCE_TO_BOOT * self.lab.cpus.div_ceil(4);
-        let start = self.start(order.boot(&files), None, &files, patience);
+        let parts = self.lab.cpus.div_ceil(4);
+        let mut start =
+            self.start(order.boot(&files), None, &files, grace * PATIENCE_TO_BOOT * parts);
+        start.patience_to_start = Some(grace * PATIENCE_TO_START * parts);
         let state = beside(&files.path("state"));
-        let (facts, pid) = guest::stop_and_save(&start, &state, cancel)?;
-        self.fits(&facts)?;
-        let exact = files.in_step(pid);
-        Ok(Snapshot { state: files.path("state"), facts, exact, _files: files })
+        let booted = guest::stop_and_save(&start, &state, cancel)?;
+        self.fits(&booted.facts)?;
+        let exact = files.in_step(booted.pid);
+        let quiet = Quiet { facts: booted.facts, exact, started_after: booted.started_after };
+        Ok(Snapshot { state: files.path("state"), quiet, _files: files })
     }
 
     /// A guest on another machine than was asked for would measure that.
@@ -391,7 +391,17 @@ impl Workshop {
         };
         let (program, failed) = (Path::new(QEMU), self.failed.as_path());
         let folder = files.0.clone();
-        Start { program, arguments, environment, folder, results, console, failed, patience }
+        Start {
+            program,
+            arguments,
+            environment,
+            folder,
+            results,
+            console,
+            failed,
+            patience,
+            patience_to_start: None,
+        }
     }
 
     /// What a cell's machine is booted from.
@@ -404,7 +414,7 @@ impl Workshop {
         let machine = digest(&[
             kernel.boot.digest.as_bytes(),
             root.digest.as_bytes(),
-            self.emulator.as_bytes(),
+            self.emulator.digest.as_bytes(),
             lockstep::LIBRARY,
             &serde_json::to_vec(&lab).map_err(|error| error.to_string())?,
             arguments.as_bytes(),
@@ -461,7 +471,8 @@ impl Order {
     }
 
     fn asked(&self, exact: Reading<String>) -> Asked {
-        Asked { exact, is_virtual: self.is_virtual }
+        let kernel_digest = self.kernel.kernel.digest.clone();
+        Asked { exact, is_virtual: self.is_virtual, kernel_digest }
     }
 
     fn boot<'a>(&'a self, files: &'a GuestFiles) -> From<'a> {
@@ -477,8 +488,7 @@ impl Order {
 /// A machine that was booted and stopped when it was quiet.
 struct Snapshot {
     state: PathBuf,
-    facts: GuestFacts,
-    exact: Reading<String>,
+    quiet: Quiet,
     /// Removed with it.
     _files: GuestFiles,
 }
@@ -493,13 +503,6 @@ fn patience(spec: &RunSpec, cpus: u32) -> Duration {
     grace(spec) * PATIENCE_TO_BOOT * cpus.div_ceil(8) + section * PATIENCE_PER_SECOND * cpus
 }
 
-/// A guest's file as another guest's folder names it: QEMU takes commas in a path for its own, and
-/// the folder above may have some.
-fn beside(path: &Path) -> PathBuf {
-    let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
-    Path::new("..").join(folder).join(path.file_name().unwrap_or_default())
-}
-
 /// A name of the open library without what `LD_PRELOAD` takes for the end of one: blanks and
 /// colons, which the path of a folder may have.
 fn preload(library: &File) -> OsString {
@@ -510,94 +513,6 @@ fn preload(library: &File) -> OsString {
 fn grace(spec: &RunSpec) -> Duration {
     let section_ns = spec.warmup_ns.saturating_add(spec.duration_ns);
     Duration::from_nanos(spec.limit_ns.saturating_sub(section_ns))
-}
-
-/// What the emulator calls itself.
-pub fn emulator() -> Result<String, String> {
-    let hint = "\nhint: install it: apt-get install qemu-system-x86 (version 8 or newer; on Debian 12 \
-        from bookworm-backports)";
-    let told = Command::new(QEMU).arg("--version").output();
-    let told = told.map_err(|error| format!("{QEMU} cannot be started: {error}{hint}"))?;
-    let text = String::from_utf8_lossy(&told.stdout).into_owned();
-    match text.lines().next() {
-        Some(line) if told.status.success() => Ok(line.trim().to_string()),
-        _ => Err(format!("{QEMU} --version ended with {}{hint}", told.status)),
-    }
-}
-
-/// This process's folder of guests' files; those of killed ones are removed.
-struct Folder {
-    path: PathBuf,
-    /// Locked as long as the process lives.
-    _alive: File,
-}
-
-impl Folder {
-    fn make(lab: &Path) -> Result<Folder, String> {
-        let wrong = |error| format!("{} cannot be written to: {error}", lab.display());
-        fs::create_dir_all(lab).map_err(wrong)?;
-        // Held, so that nobody takes the folder of one that begins for one that was left.
-        let alone = File::create(lab.join("lock")).map_err(wrong)?;
-        alone.lock().map_err(wrong)?;
-        for left in fs::read_dir(lab).map_err(wrong)?.flatten() {
-            let alive = File::open(left.path().join("alive"));
-            if alive.is_ok_and(|alive| alive.try_lock().is_ok()) {
-                // What cannot be removed is somebody else's, or will be tried again.
-                _ = fs::remove_dir_all(left.path());
-            }
-        }
-        // In another container there may be one of the same number.
-        let path = lab.join(format!("{}-{}", std::process::id(), clock::unix_ns()));
-        fs::create_dir_all(&path).map_err(wrong)?;
-        let alive = File::create(path.join("alive")).map_err(wrong)?;
-        alive.lock().map_err(wrong)?;
-        Ok(Folder { path, _alive: alive })
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // The next schedlab removes what this one cannot.
-        _ = fs::remove_dir_all(&self.path);
-    }
-}
-
-/// The files of one guest, removed with it.
-struct GuestFiles(PathBuf);
-
-impl GuestFiles {
-    fn make(folder: &Path, number: u64, named: &[(&str, &[u8])]) -> Result<GuestFiles, String> {
-        let path = folder.join(format!("guest-{number}"));
-        let wrong = |error| format!("{} cannot be written to: {error}", path.display());
-        fs::create_dir(&path).map_err(wrong)?;
-        let files = GuestFiles(path.clone());
-        for (name, bytes) in named {
-            fs::write(files.path(name), bytes).map_err(wrong)?;
-        }
-        Ok(files)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    /// Whether QEMU's threads were in step from beginning to end, by the library's own proof.
-    fn in_step(&self, pid: u32) -> Reading<String> {
-        let proof = fs::read(self.path(PROOF)).unwrap_or_default();
-        match Proof::read(&proof).map(|proof| proof.fault(pid)) {
-            Some(None) => Reading::Known(EXACT.to_string()),
-            Some(Some(fault)) => Reading::Unknown(format!("QEMU was not kept in step: {fault}")),
-            None => Reading::Unknown(
-                "QEMU was not kept in step: no thread of virtual CPUs was found".to_string(),
-            ),
-        }
-    }
-}
-
-impl Drop for GuestFiles {
-    fn drop(&mut self) {
-        _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 #[cfg(test)]

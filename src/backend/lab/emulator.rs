@@ -1,0 +1,133 @@
+//! The emulator that guests run in: what it calls itself, and the digest of what a guest's course
+//! depends on of it.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::results::digest;
+
+pub const QEMU: &str = "qemu-system-x86_64";
+/// 7.2 hangs where Linux 6.1 starts its second CPU.
+const OLDEST: u32 = 8;
+/// What guests execute of its firmware, as far as there is such a file: the BIOS, and what takes
+/// a kernel from the firmware device.
+const FIRMWARE: &[&str] = &["bios-256k.bin", "pvh.bin", "linuxboot_dma.bin", "kvmvapic.bin"];
+
+pub struct Emulator {
+    /// `QEMU emulator version 10.0.2 (...)`.
+    pub version: String,
+    /// Of the program and its firmware: a version may be built in many ways.
+    pub digest: String,
+}
+
+impl Emulator {
+    pub fn find() -> Result<Emulator, String> {
+        let version = version()?;
+        let program = in_path(env::var_os("PATH").unwrap_or_default().as_os_str(), QEMU)
+            .ok_or_else(|| format!("{QEMU} answers, but is in no folder of PATH"))?;
+        let digest = digest_of(&program, &data_folders()?)?;
+        Ok(Emulator { version, digest })
+    }
+}
+
+/// What the emulator calls itself.
+pub fn version() -> Result<String, String> {
+    let hint = "\nhint: install it: apt-get install qemu-system-x86 (version 8 or newer; on Debian 12 \
+        from bookworm-backports)";
+    match told("--version") {
+        Ok(text) if !text.trim().is_empty() => {
+            Ok(text.lines().next().unwrap_or_default().trim().to_string())
+        }
+        Ok(_) => Err(format!("{QEMU} --version says nothing{hint}")),
+        Err(why) => Err(format!("{why}{hint}")),
+    }
+}
+
+/// `QEMU emulator version 7.2.22 (...)`.
+pub fn too_old(version: &str) -> Option<String> {
+    let number = version.split_whitespace().nth(3)?;
+    let major: u32 = number.split('.').next()?.parse().ok()?;
+    (major < OLDEST).then(|| {
+        format!("QEMU {number} hangs where Linux 6.1 starts a second CPU under virtual time; 10 does not")
+    })
+}
+
+/// Where it looks for firmware, in order.
+fn data_folders() -> Result<Vec<PathBuf>, String> {
+    let mut command = Command::new(QEMU);
+    command.args(["-L", "help"]);
+    let told = command.output().map_err(|error| format!("{QEMU} -L help: {error}"))?;
+    let lines = told.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    Ok(lines.map(|line| PathBuf::from(OsStr::from_bytes(line))).collect())
+}
+
+fn told(question: &str) -> Result<String, String> {
+    let told = Command::new(QEMU).arg(question).output();
+    let told = told.map_err(|error| format!("{QEMU} cannot be started: {error}"))?;
+    match told.status.success() {
+        true => Ok(String::from_utf8_lossy(&told.stdout).into_owned()),
+        false => Err(format!("{QEMU} {question} ended with {}", told.status)),
+    }
+}
+
+fn in_path(path: &OsStr, name: &str) -> Option<PathBuf> {
+    env::split_paths(path).map(|folder| folder.join(name)).find(|program| program.is_file())
+}
+
+fn digest_of(program: &Path, folders: &[PathBuf]) -> Result<String, String> {
+    let bytes = fs::read(program)
+        .map_err(|error| format!("{} cannot be read: {error}", program.display()))?;
+    let mut parts = vec![bytes];
+    for name in FIRMWARE {
+        // One that is not there is not executed either.
+        let found = folders.iter().find_map(|folder| fs::read(folder.join(name)).ok());
+        parts.push(found.unwrap_or_default());
+    }
+    Ok(digest(&parts.iter().map(Vec::as_slice).collect::<Vec<_>>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_emulator_that_hangs_is_known_by_its_version() {
+        for (words, is_old) in [
+            ("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)", true),
+            ("QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)", false),
+            ("QEMU emulator version 8.0.0", false),
+            ("something else", false),
+        ] {
+            assert_eq!(too_old(words).is_some(), is_old, "{words}");
+        }
+    }
+
+    #[test]
+    fn another_build_or_firmware_has_another_digest() {
+        let dir = tempfile::tempdir().unwrap();
+        let (first, second) = (dir.path().join("1"), dir.path().join("2"));
+        let program = first.join(QEMU);
+        [&first, &second].iter().for_each(|folder| fs::create_dir(folder).unwrap());
+        let folders = [first.clone(), second.clone()];
+        let put = |at: PathBuf, text: &str| {
+            fs::write(at, text).unwrap();
+            digest_of(&program, &folders).unwrap()
+        };
+        let digests = [
+            put(program.clone(), "one build"),
+            put(program.clone(), "another build"),
+            put(second.join("pvh.bin"), "firmware"),
+            put(first.join("pvh.bin"), "firmware that is found first"),
+        ];
+        (1..digests.len()).for_each(|at| assert!(!digests[..at].contains(&digests[at]), "{at}"));
+        assert_eq!(put(second.join("pvh.bin"), "not looked at"), digests[3]);
+        assert_eq!(put(first.join("other.rom"), "not executed"), digests[3]);
+        let path = env::join_paths([second, first]).unwrap();
+        assert_eq!(in_path(&path, QEMU), Some(program));
+        assert_eq!(in_path(&path, "no-such"), None);
+    }
+}
