@@ -36,8 +36,8 @@ has_certificates() {
 
 # The lab needs QEMU 8: earlier ones hang when several virtual CPUs boot under virtual time.
 has_qemu() {
-    version=$(qemu-system-x86_64 --version 2>/dev/null | sed -n 's/.*version \([0-9]*\).*/\1/p')
-    [ "${version:-0}" -ge 8 ]
+    version=$(qemu-system-x86_64 --version 2>/dev/null | sed -n 's/.*version \([0-9]*\)\.\([0-9]\).*/\1\2/p')
+    [ "${version:-0}" -ge 82 ]
 }
 
 # lack WHAT APT DNF PACMAN: notes something that is missing and who packages it.
@@ -63,7 +63,7 @@ look() {
             has git || lack 'git (a test reads which files it tracks)' git git git
             ;;
         lab)
-            has_qemu || lack 'QEMU, version 8 or newer (the lab)' \
+            has_qemu || lack 'QEMU, version 8.2 or newer (the lab)' \
                 qemu-system-x86 qemu-system-x86-core qemu-system-x86
             ;;
         dist)

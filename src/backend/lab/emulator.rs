@@ -11,8 +11,9 @@ use std::process::Command;
 use super::results::digest;
 
 pub const QEMU: &str = "qemu-system-x86_64";
-/// 7.2 hangs where Linux 6.1 starts its second CPU.
-const OLDEST: u32 = 8;
+/// The first that can write a machine's state to a file. 7.2 also hangs where Linux 6.1 starts its
+/// second CPU.
+const OLDEST: (u32, u32) = (8, 2);
 /// What guests execute of its firmware, as far as there is such a file: the BIOS, and what takes
 /// a kernel from the firmware device.
 const FIRMWARE: &[&str] = &["bios-256k.bin", "pvh.bin", "linuxboot_dma.bin", "kvmvapic.bin"];
@@ -36,7 +37,7 @@ impl Emulator {
 
 /// What the emulator calls itself.
 pub fn version() -> Result<String, String> {
-    let hint = "\nhint: install it: apt-get install qemu-system-x86 (version 8 or newer; on Debian 12 \
+    let hint = "\nhint: install it: apt-get install qemu-system-x86 (version 8.2 or newer; on Debian 12 \
         from bookworm-backports)";
     match told("--version") {
         Ok(text) if !text.trim().is_empty() => {
@@ -50,9 +51,14 @@ pub fn version() -> Result<String, String> {
 /// `QEMU emulator version 7.2.22 (...)`.
 pub fn too_old(version: &str) -> Option<String> {
     let number = version.split_whitespace().nth(3)?;
-    let major: u32 = number.split('.').next()?.parse().ok()?;
-    (major < OLDEST).then(|| {
-        format!("QEMU {number} hangs where Linux 6.1 starts a second CPU under virtual time; 10 does not")
+    let mut parts = number.split('.').map(|part| part.parse().ok());
+    let own: (u32, u32) = (parts.next()??, parts.next()??);
+    (own < OLDEST).then(|| {
+        let (major, minor) = OLDEST;
+        format!(
+            "QEMU {number} is too old: the lab needs {major}.{minor} or newer, which can write a machine's \
+             state to a file (and 7.2 hangs where Linux 6.1 starts a second CPU)"
+        )
     })
 }
 
@@ -99,7 +105,8 @@ mod tests {
         for (words, is_old) in [
             ("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)", true),
             ("QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)", false),
-            ("QEMU emulator version 8.0.0", false),
+            ("QEMU emulator version 8.1.5", true),
+            ("QEMU emulator version 8.2.0", false),
             ("something else", false),
         ] {
             assert_eq!(too_old(words).is_some(), is_old, "{words}");
