@@ -58,11 +58,7 @@ impl KernelError {
                  schedlab kernel list tells what the cached kernels take"
                     .to_string()
             }
-            Self::Io { source, path, action: "read" }
-                if source.kind() == io::ErrorKind::NotFound =>
-            {
-                format!("ls -ld {}", shown(path))
-            }
+            Self::Io { path, action: "read", .. } => format!("ls -ld {}", shown(path)),
             Self::Io { .. } => {
                 "set XDG_CACHE_HOME to a folder that you can write, and try again".to_string()
             }
@@ -141,7 +137,9 @@ mod tests {
             KernelError::io(action, Path::new("x"))(io::Error::from(kind)).hint()
         };
         let hint = |kind: io::ErrorKind| hint_of("write", kind);
-        assert!(hint_of("read", io::ErrorKind::NotFound).starts_with("ls -ld x"));
+        for kind in [io::ErrorKind::NotFound, io::ErrorKind::IsADirectory] {
+            assert_eq!(hint_of("read", kind), "ls -ld x");
+        }
         let apt = |said: &str| KernelError::Apt { action: "x".to_string(), said: said.to_string() };
         assert!(apt("write (28: No space left on device)").hint().starts_with("make room"));
         assert!(apt("connect (111: Connection refused)").hint().contains("apt-get update"));
