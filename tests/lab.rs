@@ -105,13 +105,19 @@ impl Laboratory {
     /// A QEMU that has no guests from [`Laboratory::forbid_guests`] on, and the PATH on which it
     /// comes first. Of another `build` it is another program of the same version.
     fn emulator(&self, build: u32) -> String {
-        let folder = self.path(&format!("build-{build}"));
-        fs::create_dir_all(&folder).unwrap();
         let script = format!(
-            "#!/bin/sh\n# {build}\nif [ -e '{}' ] && [ \"$1\" != --version ] && [ \"$1\" != -L ]; then\n\
-             echo no guest >&2; exit 9\nfi\nexec /usr/bin/{QEMU} \"$@\"\n",
+            "# {build}\nif [ -e '{}' ] && [ \"$1\" != --version ] && [ \"$1\" != -L ]; then\n\
+             echo no guest >&2; exit 9\nfi",
             self.path("no-guests").display()
         );
+        self.emulator_after(&format!("build-{build}"), &script)
+    }
+
+    /// A QEMU in a folder of this name that executes a script first, and the PATH on which it is.
+    fn emulator_after(&self, name: &str, script: &str) -> String {
+        let folder = self.path(name);
+        fs::create_dir_all(&folder).unwrap();
+        let script = format!("#!/bin/sh\n{script}\nexec /usr/bin/{QEMU} \"$@\"\n");
         fs::write(folder.join(QEMU), script).unwrap();
         let mode = fs::Permissions::from_mode(0o755);
         fs::set_permissions(folder.join(QEMU), mode).unwrap();
@@ -291,6 +297,23 @@ fn guests_that_fail_say_why_and_the_others_go_on() {
     assert_eq!(other.1, "the guest's CPUs are 0, asked for 0-1");
     assert_eq!(no_scx.0, "skipped", "{no_scx:?}");
     assert!(no_scx.1.contains("this kernel has no sched_ext"), "{no_scx:?}");
+}
+
+#[test]
+fn a_qemu_that_was_not_kept_in_step_is_not_called_exact() {
+    let test = "a_qemu_that_was_not_kept_in_step_is_not_called_exact";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    let path = laboratory.emulator_after("alone", "unset LD_PRELOAD");
+    let mut run = laboratory.run(&plan("", "cpus = 1", PIPE), &[]);
+    let output = run.env("PATH", path).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let why = "QEMU was not kept in step: no thread of virtual CPUs was found";
+    let told = format!(r#"{{"knob":"time","asked":"exact","got":{{"unknown":"{why}"}}}}"#);
+    assert!(laboratory.ended()[0].contains(&told), "{:?}", laboratory.ended());
+    let report = schedlab(laboratory.0.path(), &["report", "last"]).output().unwrap();
+    assert!(stdout(&report).contains("NOT exact in 1 of 1 runs"), "{}", stdout(&report));
+    let kept = fs::read_dir(laboratory.path(".cache/schedlab/results")).unwrap().count();
+    assert_eq!(kept, 0, "it may be otherwise next time");
 }
 
 #[test]
