@@ -294,6 +294,20 @@ fn every_built_in_plan_prints_and_dry_runs() {
 }
 
 #[test]
+fn a_dry_run_counts_what_would_run() {
+    let home = tempfile::tempdir().unwrap();
+    let plan = "schema = 1\n[measure]\nrounds = 3\nduration = \"2s\"\nwarmup = \"1s\"\n\
+        [[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\naffinity = \"0-60000\"\n\
+        [[workload]]\nuse = \"spin\"\n";
+    std::fs::write(home.path().join("plan.toml"), plan).unwrap();
+    let words = ["run", "./plan.toml", "--dry-run", "--backend", "null"];
+    let told = stdout(&schedlab(home.path(), &words).output().unwrap()).to_string();
+    assert!(told.contains("spin / a: ok\n"), "{told}");
+    assert!(told.contains("spin / b: skipped: affinity 0-60000: this machine has CPUs"), "{told}");
+    assert!(told.ends_with("\n3 runs, at least 9 s; 3 more are skipped\n"), "{told}");
+}
+
+#[test]
 fn a_database_that_is_none_or_cannot_be_written_is_refused_before_the_run() {
     let home = tempfile::tempdir().unwrap();
     let garbage = home.path().join("garbage.db");

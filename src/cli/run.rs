@@ -11,9 +11,7 @@ use clap::Args;
 use crate::backend::{self, Ask, Backend, Mode};
 use crate::compare::{self, Comparison, Misselected, Selection};
 use crate::engine::{self, Job};
-use crate::model::{
-    EVENT_SCHEMA, Event, Lab, Outcome, Plan, PlanEnd, PlanStarted, Raw, Record, Value, Variant,
-};
+use crate::model::{EVENT_SCHEMA, Event, Lab, Outcome, Plan, PlanEnd, PlanStarted, Raw, Record};
 use crate::plan;
 use crate::stats::{Schedule, Verdict};
 use crate::store::Store;
@@ -182,6 +180,9 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
     }
     let mut backend = make_backend(&started.backend, &started.plan.lab, args.lab.mode())?;
     started.environment = backend.environment();
+    if entry(&started.backend)?.is_lab {
+        started.environment.kernel_release = kernels_of(&started.plan);
+    }
     let job = Job { order: plan::order(&started.plan), started, done };
     execute(args, &job, &mut *backend)
 }
@@ -249,12 +250,8 @@ fn lab_of(args: &RunArgs, name: &str, text: &str) -> Result<Lab, Failure> {
 
 /// The kernels of a plan's guests: by them comparisons tell plans apart.
 fn kernels_of(plan: &Plan) -> String {
-    let of = |variant: &'_ Variant| match variant.knobs.get("kernel").and_then(Value::as_text) {
-        Some(named) => named.to_string(),
-        None => plan.lab.kernel.clone(),
-    };
-    let kernels: BTreeSet<String> = plan.variants.iter().map(of).collect();
-    kernels.into_iter().collect::<Vec<_>>().join(", ")
+    let kernels = plan.variants.iter().map(|variant| plan.lab.kernel_of(variant));
+    kernels.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
 }
 
 fn entry(name: &str) -> Result<&'static backend::Entry, Failure> {
@@ -316,17 +313,28 @@ fn execution_id(unix_ns: u64) -> String {
 
 fn dry_run(job: &Job, backend: &dyn Backend) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    for cell in &job.started.cells {
-        let verdict = match backend.check(cell) {
+    let started = &job.started;
+    let mut skipped = BTreeSet::new();
+    for cell in &started.cells {
+        let verdict = match engine::check(backend, cell, &started.environment.topology) {
             Ok(()) => "ok".to_string(),
-            Err(reason) => format!("skipped: {reason}"),
+            Err(reason) => {
+                skipped.insert(cell.index);
+                format!("skipped: {reason}")
+            }
         };
         writeln!(out, "{} / {}: {verdict}", cell.work.label(), cell.variant.name)?;
     }
-    let runs = job.order.len();
-    let measure = &job.started.plan.measure;
+    let runs = job.order.iter().filter(|key| !skipped.contains(&key.cell)).count();
+    let measure = &started.plan.measure;
     let seconds = runs as u64 * (measure.duration_ns + measure.warmup_ns) / 1_000_000_000;
-    Ok(writeln!(out, "{runs} runs, at least {seconds} s")?)
+    let is_lab = entry(&started.backend)?.is_lab && !started.plan.lab.realtime;
+    let clock = if is_lab { " of virtual time" } else { "" };
+    let not_run = match job.order.len() - runs {
+        0 => String::new(),
+        more => format!("; {more} more are skipped"),
+    };
+    Ok(writeln!(out, "{runs} runs, at least {seconds} s{clock}{not_run}")?)
 }
 
 /// Runs the job with all its sinks, then prints the report and judges the end.

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::backend::Backend;
 use crate::model::{
-    Cell, Ended, Event, Outcome, Plan, PlanEnd, PlanStarted, RunKey, RunSpec, WIRE_VERSION,
+    Cell, CpuSet, Ended, Event, Outcome, Plan, PlanEnd, PlanStarted, RunKey, RunSpec, Topology,
+    Value, WIRE_VERSION, merged_knobs,
 };
 
 /// A plan in order, with what has been done of it already.
@@ -15,6 +16,29 @@ pub struct Job {
     pub started: PlanStarted,
     pub order: Vec<RunKey>,
     pub done: BTreeSet<RunKey>,
+}
+
+/// Why a cell cannot run: what the backend misses, or an affinity beyond the CPUs of its machine,
+/// which nobody can try on a machine that is yet to be booted.
+pub fn check(backend: &dyn Backend, cell: &Cell, machine: &Topology) -> Result<(), String> {
+    backend.check(cell)?;
+    match beyond(cell, &machine.online) {
+        Some(cpus) => {
+            let there = &machine.online;
+            Err(format!("affinity {cpus}: this machine has CPUs {there}; hint: choose among them"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The affinity of a cell's workers that has CPUs which are not there.
+fn beyond(cell: &Cell, there: &CpuSet) -> Option<CpuSet> {
+    let variant = &cell.variant.knobs;
+    let sets = cell.work.sets.iter().map(|set| merged_knobs(variant, &set.knobs));
+    let asked = sets.filter_map(|knobs| knobs.get("affinity").and_then(Value::as_cpus).cloned());
+    let mut beyond = asked.filter(|cpus| !cpus.minus(there).is_empty());
+    // What a machine does not tell is not held against a plan.
+    if there.is_empty() { None } else { beyond.next() }
 }
 
 /// Executes what is missing of a job. The first missing round runs whatever the budget; a
@@ -55,14 +79,13 @@ fn execute_rounds<E>(
         if over && !longest_round.is_zero() {
             return Ok(PlanEnd::Budget);
         }
-        backend.announce(
-            missing
-                .iter()
-                .map(|key| (key, &job.started.cells[key.cell as usize]))
-                .filter(|(_, cell)| backend.check(cell).is_ok())
-                .map(|(key, cell)| order_run(cell, *key, &job.started.plan))
-                .collect(),
-        );
+        let machine = &job.started.environment.topology;
+        let cells = missing.iter().map(|key| (key, &job.started.cells[key.cell as usize]));
+        let specs = cells
+            .filter(|(_, cell)| check(backend, cell, machine).is_ok())
+            .map(|(key, cell)| order_run(cell, *key, &job.started.plan))
+            .collect();
+        backend.announce(specs);
         let round_started = Instant::now();
         for key in missing {
             if !execute_run(job, key, backend, cancel, emit)? {
@@ -89,7 +112,7 @@ fn execute_run<E>(
         return Ok(false);
     }
     let cell = &job.started.cells[key.cell as usize];
-    if let Err(reason) = backend.check(cell) {
+    if let Err(reason) = check(backend, cell, &job.started.environment.topology) {
         emit(&Event::RunEnded { key, outcome: Outcome::Skipped { reason } })?;
         return Ok(true);
     }
@@ -257,6 +280,33 @@ mod tests {
         };
         let end = execute(&job, &mut Null::default(), &cancel, &mut emit, &mut |_| false);
         assert_eq!((end, seen), (Err("disk full"), 2));
+    }
+
+    #[test]
+    fn an_affinity_beyond_the_machine_costs_its_own_runs_only() {
+        let job_of = |knobs: &str| {
+            let text = PLAN.replace("name = \"c\"", &format!("name = \"c\"\n{knobs}"));
+            let plan = plan::parse("test.toml", &text, None).expect("the plan is right");
+            let (order, cells) = (plan::order(&plan), plan::cells(&plan));
+            Job { started: PlanStarted { cells, plan, ..job().started }, order, ..job() }
+        };
+        let skipped = |knobs: &str| {
+            let (events, _) = collect(&job_of(knobs), &mut Null::default(), usize::MAX);
+            let reason = |event: &Event| match event {
+                Event::RunEnded { outcome: Outcome::Skipped { reason }, .. } => {
+                    Some(reason.clone())
+                }
+                _ => None,
+            };
+            events.iter().filter_map(reason).collect::<Vec<_>>()
+        };
+        let online = Null::default().environment().topology.online;
+        let last = online.iter().last().expect("it has CPUs");
+        assert_eq!(skipped(&format!("affinity = \"{last}\"")), [""; 0]);
+        let reasons = skipped(&format!("affinity = \"0-{}\"", last + 1));
+        assert_eq!(reasons.len(), 8, "{reasons:?}");
+        let told = format!("affinity 0-{}: this machine has CPUs {online}; hint", last + 1);
+        assert!(reasons[0].starts_with(&told), "{reasons:?}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Outcome, Reading, RunSpec, Topology, Window};
+use super::{Outcome, Reading, RunSpec, Topology, Value, Variant, Window};
 
 /// The version of [`GuestSpec`] and [`FromGuest`], checked at both ends.
 pub const GUEST_WIRE: u32 = 2;
@@ -68,6 +68,12 @@ impl Default for Lab {
 }
 
 impl Lab {
+    /// The kernel that a variant's guests are to have, by the name under which it was asked for.
+    pub fn kernel_of<'a>(&'a self, variant: &'a Variant) -> &'a str {
+        let named = variant.knobs.get("kernel").and_then(Value::as_text);
+        named.unwrap_or(&self.kernel)
+    }
+
     pub fn is_default(&self) -> bool {
         *self == Lab::default()
     }
