@@ -117,6 +117,7 @@ fn planned(plan: Plan, environment: Environment, backend: &str) -> SampledPlan {
         ended: None,
         metrics: Vec::new(),
         runs: Vec::new(),
+        guests: Vec::new(),
         values: Vec::new(),
         troubles: Default::default(),
     }

@@ -54,6 +54,7 @@ pub fn plan(id: &str, started_unix_ns: u64, variants: &[&str]) -> SampledPlan {
         ended: Some(PlanEnd::Complete),
         metrics: METRICS.iter().map(metric).collect(),
         runs: Vec::new(),
+        guests: Vec::new(),
         values: Vec::new(),
         troubles: Troubles::default(),
     };
@@ -118,6 +119,7 @@ pub fn run_of(plan: &mut SampledPlan, round: u32, cell: u32, metrics: &[(&str, f
         key: RunKey { round, cell },
         environment: plan.environments.len() as u32 - 1,
         first_value: plan.values.len() as u32,
+        guest: None,
     });
     for (name, value) in metrics {
         let metric = plan.metrics.iter().position(|metric| metric.name == *name);

@@ -4,6 +4,7 @@
 mod cpuset;
 mod environment;
 mod event;
+mod guest;
 mod lab;
 mod metric;
 mod plan;
@@ -19,6 +20,7 @@ mod value;
 pub use cpuset::{CpuSet, MAX_CPU};
 pub use environment::{Environment, Topology};
 pub use event::{EVENT_SCHEMA, Event, PlanEnd, PlanStarted};
+pub use guest::{Guest, GuestKernel, GuestTime, GuestTimes, told};
 pub use lab::{
     EXIT_CODE, EXIT_PORT, EXIT_VALUE, FromGuest, GUEST_BOOT_FILE, GUEST_INIT, GUEST_SPEC_FILE,
     GUEST_WIRE, GuestBoot, GuestFacts, GuestSpec, Lab, RESULTS_PORT, STOP_PORT, STOP_VALUE,
@@ -39,7 +41,7 @@ pub use run::{
 };
 pub use sample::{
     EnvironmentHead, PlanHead, SampledMetric, SampledPlan, SampledRun, SampledValue, Troubles,
-    Unmeasured, UntakenKnob,
+    Unmeasured, UntakenKnob, place_of,
 };
 pub use score::{
     Balance, Bucket, CpuScore, Distances, DomainScore, IDLE, INTERRUPT, Migrations, OTHER,

@@ -4,8 +4,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    Cell, Direction, DisturbanceKind, Environment, KnobReading, Outcome, Plan, PlanEnd, Reading,
-    Record, RecordedRun, RunKey, RunResult, SetResult, Unit, Work,
+    Cell, Direction, DisturbanceKind, Environment, Guest, KnobReading, Outcome, Plan, PlanEnd,
+    Reading, Record, RecordedRun, RunKey, RunResult, SetResult, Unit, Work,
 };
 
 /// What a selection of plans looks at.
@@ -52,6 +52,9 @@ pub struct SampledPlan {
     /// Runs that were measured, in the order in which they ended. Of several of one cell and
     /// round only the last.
     pub runs: Vec<SampledRun>,
+    /// What was told of the guests of runs in the lab, each once, in the order in which it was
+    /// first told.
+    pub guests: Vec<Guest>,
     /// Of all runs, one after the other; finite, and at most one of a metric in a run.
     pub values: Vec<SampledValue>,
     pub troubles: Troubles,
@@ -108,6 +111,8 @@ pub struct SampledRun {
     pub environment: u32,
     /// Where its values begin in [`SampledPlan::values`]; they end where the next run's begin.
     pub first_value: u32,
+    /// Index into [`SampledPlan::guests`]; `None` outside of the lab.
+    pub guest: Option<u32>,
 }
 
 /// Only what is known has a value.
@@ -119,6 +124,9 @@ pub struct SampledValue {
 }
 
 impl SampledPlan {
+    /// The backend whose runs have guests.
+    pub const LAB: &str = "lab";
+
     /// What a store gives without reading the rest. A value that is not finite is unknown.
     pub fn of(record: &Record) -> SampledPlan {
         let started = &record.started;
@@ -132,6 +140,7 @@ impl SampledPlan {
             ended: record.ended,
             metrics: Vec::new(),
             runs: Vec::new(),
+            guests: Vec::new(),
             values: Vec::new(),
             troubles: Troubles::default(),
         };
@@ -152,7 +161,9 @@ impl SampledPlan {
             let (key, environment) = (run.key, run.environment);
             let first_value = sampled.values.len() as u32;
             sampled.troubles.add(sampled.runs.len() as u32, result);
-            sampled.runs.push(SampledRun { key, environment, first_value });
+            let is_lab = sampled.backend == SampledPlan::LAB;
+            let guest = is_lab.then(|| place_of(&mut sampled.guests, Guest::of(&result.knobs)));
+            sampled.runs.push(SampledRun { key, environment, first_value, guest });
             sampled.add_values(work, &result.sets, &mut found);
         }
         sampled
@@ -217,6 +228,15 @@ impl SampledPlan {
         let untaken = of_run(&self.troubles.untaken, run).iter();
         untaken.map(|(_, knob)| &self.troubles.knobs[*knob as usize])
     }
+}
+
+/// Where a guest stands in a list that has each once; it is added where it does not yet.
+pub fn place_of(guests: &mut Vec<Guest>, guest: Guest) -> u32 {
+    let at = guests.iter().position(|known| *known == guest).unwrap_or_else(|| {
+        guests.push(guest);
+        guests.len() - 1
+    });
+    at as u32
 }
 
 /// The entries of one run, of a list that is sorted by run.

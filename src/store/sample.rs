@@ -15,8 +15,8 @@ use super::column::{from_word, misfit};
 use super::error::{Fault, StoreError};
 use super::read::{sessions, started};
 use crate::model::{
-    Cell, DisturbanceKind, Environment, RunKey, SampledMetric, SampledPlan, SampledRun,
-    SampledValue, Troubles, Unmeasured,
+    Cell, DisturbanceKind, Environment, Guest, RunKey, SampledMetric, SampledPlan, SampledRun,
+    SampledValue, Troubles, Unmeasured, place_of, told,
 };
 
 const RUNS: &str = "
@@ -29,6 +29,10 @@ const METRICS: &str = "
     ORDER BY run, worker_set, metric";
 const DISTURBANCES: &str = "
     SELECT run, kind FROM disturbance WHERE run BETWEEN ?1 AND ?2 ORDER BY run, disturbance";
+/// By runs of the lab.
+const GUESTS: &str = "
+    SELECT run, knob, got, unknown FROM knob_reading
+    WHERE run BETWEEN ?1 AND ?2 AND knob IN (?3, ?4, ?5, ?6) ORDER BY run, knob_reading";
 /// What is unknown is not known to be otherwise.
 const UNTAKEN: &str = "
     SELECT run, knob, asked, got FROM knob_reading
@@ -51,8 +55,11 @@ impl Store {
             for stretch in stored.chunk_by(|run, next| next.number == run.number + 1) {
                 samples.read(&snapshot, &started.cells, stretch)?;
                 samples.read_troubles(&snapshot, stretch)?;
+                if started.backend == SampledPlan::LAB {
+                    samples.read_guests(&snapshot, stretch)?;
+                }
             }
-            let Samples { metrics, runs, values, troubles, .. } = samples;
+            let Samples { metrics, runs, guests, values, troubles, .. } = samples;
             Ok(SampledPlan {
                 id: started.id,
                 backend: started.backend,
@@ -63,6 +70,7 @@ impl Store {
                 ended,
                 metrics,
                 runs,
+                guests,
                 values,
                 troubles,
             })
@@ -108,6 +116,7 @@ fn stored_runs(
 struct Samples {
     metrics: Vec<SampledMetric>,
     runs: Vec<SampledRun>,
+    guests: Vec<Guest>,
     values: Vec<SampledValue>,
     troubles: Troubles,
     /// The number of each of `runs`, ascending.
@@ -192,7 +201,8 @@ impl Samples {
         if work.is_some() {
             let (key, environment) = (run.key, run.environment);
             self.numbers.push(run.number);
-            self.runs.push(SampledRun { key, environment, first_value: count(self.values.len())? });
+            let first_value = count(self.values.len())?;
+            self.runs.push(SampledRun { key, environment, first_value, guest: None });
         }
         Ok(())
     }
@@ -221,6 +231,32 @@ impl Samples {
             let Ok(run) = self.numbers.binary_search(&row.get(0)?) else { continue };
             let (knob, asked, got) = (text(row, 1)?, text(row, 2)?, text(row, 3)?);
             self.troubles.add_knob(count(run)?, knob, asked, got);
+        }
+        Ok(())
+    }
+
+    /// The guests of consecutive runs, which have been read.
+    fn read_guests(&mut self, conn: &Connection, runs: &[StoredRun]) -> Result<(), Fault> {
+        let [Some(first), Some(last)] = [runs.first(), runs.last()] else { return Ok(()) };
+        let [kernel, version, digest, time] = told::OF_GUEST;
+        let mut select = conn.prepare_cached(GUESTS)?;
+        let mut rows = select.query((first.number, last.number, kernel, version, digest, time))?;
+        let mut row = rows.next()?;
+        let begins = self.numbers.partition_point(|number| *number < first.number);
+        for at in begins..self.numbers.len() {
+            let mut guest = Guest::default();
+            while let Some(own) = row
+                && let of = own.get::<_, i64>(0)?
+                && of <= self.numbers[at]
+            {
+                if of == self.numbers[at] {
+                    let got = own.get_ref(2)?.as_str_or_null().map_err(|why| misfit(2, why))?;
+                    let why = own.get_ref(3)?.as_str_or_null().map_err(|why| misfit(3, why))?;
+                    guest.tell(text(own, 1)?, got.ok_or(why.unwrap_or_default()));
+                }
+                row = rows.next()?;
+            }
+            self.runs[at].guest = Some(place_of(&mut self.guests, guest));
         }
         Ok(())
     }

@@ -69,6 +69,7 @@ fn plan(variants: &[&str], aa: bool) -> SampledPlan {
         ],
         troubles: Default::default(),
         runs: Vec::new(),
+        guests: Vec::new(),
         values: Vec::new(),
     }
 }
@@ -108,6 +109,7 @@ fn rounds(mut plan: SampledPlan, count: u32, mean: f64, by: f64) -> SampledPlan 
                 key: RunKey { round, cell },
                 environment: 0,
                 first_value: plan.values.len() as u32,
+                guest: None,
             });
             let value = |metric| SampledValue { metric, value: drift * log.exp() };
             plan.values.extend((0..3).map(value));

@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use super::sample;
 use super::*;
 use crate::model::{
-    Direction, Disturbance, DisturbanceKind, EnvironmentHead, KnobReading, Metric, Outcome,
-    PlanEnd, PlanHead, PlanStarted, Reading, RunKey, SampledMetric, SampledPlan, SampledValue,
-    SetResult, Unit, Unmeasured, Variant,
+    Direction, Disturbance, DisturbanceKind, EnvironmentHead, Guest, GuestTime, KnobReading,
+    Metric, Outcome, PlanEnd, PlanHead, PlanStarted, Reading, RunKey, SampledMetric, SampledPlan,
+    SampledValue, SetResult, Unit, Unmeasured, Variant,
 };
 
 /// Each session of a stream, from one start of the plan to the next.
@@ -171,6 +171,49 @@ fn what_is_odd_about_runs_is_sampled() {
     assert_eq!(troubles.disturbed, [(1, steal), (1, load)]);
     assert_eq!((troubles.untaken.as_slice(), troubles.knobs.len()), (&[(1, 0), (2, 0)][..], 1));
     assert_eq!((&*troubles.knobs[0].knob, &*troubles.knobs[0].got), ("policy", "other"));
+}
+
+#[test]
+fn the_guests_of_runs_in_the_lab_are_sampled() {
+    let known = |got: &str| Reading::Known(got.to_string());
+    let with = |round, knobs: &[(&str, Reading<String>)]| {
+        let mut event = done(round, 0, &[set("web", &[metric("p99", 1.0)])]);
+        if let Event::RunEnded { outcome: Outcome::Done { result }, .. } = &mut event {
+            let reading = |(knob, got): &(&str, Reading<String>)| KnobReading {
+                knob: knob.to_string(),
+                asked: "exact".to_string(),
+                got: got.clone(),
+            };
+            result.knobs = knobs.iter().map(reading).collect();
+        }
+        event
+    };
+    let exact = [("nice", known("5")), ("kernel", known("6.12.0")), ("time", known("exact"))];
+    let rebuilt = [&exact[..], &[("kernel-digest", known("0123456789ab"))]].concat();
+    let loose = [("time", Reading::Unknown("out of step".to_string())), exact[1].clone()];
+    let runs = || [with(0, &exact), failed(1, 0), with(2, &rebuilt), with(3, &[]), with(4, &exact)];
+    let of = |backend: &str| {
+        let mut started = sample::started("plan", 2);
+        started.backend = backend.to_string();
+        let start = Event::PlanStarted(Box::new(started));
+        samples(&[&[start][..], &runs(), &[with(5, &loose)]].concat(), true)
+    };
+    let lab = of("lab");
+    let guests: Vec<Option<u32>> = lab.runs.iter().map(|run| run.guest).collect();
+    assert_eq!(guests, [Some(0), Some(1), Some(2), Some(0), Some(3)]);
+    let told = |guest: &Guest| (guest.kernel.to_string(), guest.time.clone());
+    let not_exact = GuestTime::NotExact("out of step".to_string());
+    assert_eq!(
+        lab.guests.iter().map(told).collect::<Vec<_>>(),
+        [
+            ("6.12.0".to_string(), GuestTime::Exact),
+            ("6.12.0 (digest 0123456789ab)".to_string(), GuestTime::Exact),
+            ("unknown".to_string(), GuestTime::Real),
+            ("6.12.0".to_string(), not_exact),
+        ]
+    );
+    let local = of("local");
+    assert!(local.guests.is_empty() && local.runs.iter().all(|run| run.guest.is_none()));
 }
 
 #[test]
