@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    Cell, Direction, DisturbanceKind, SampledPlan, Unit, Unmeasured, UntakenKnob, Variant,
+    Cell, Direction, DisturbanceKind, Guest, SampledPlan, Unit, Unmeasured, UntakenKnob, Variant,
 };
 
 use super::select::{Selection, boot_of};
@@ -30,6 +30,8 @@ pub struct Values<'a> {
     pub series: Vec<Series<'a>>,
     /// Runs by the plan's position and its session.
     pub sessions: BTreeMap<(usize, u32), usize>,
+    /// Runs in the lab by the plan's position, the variant's name and the guest in its plan.
+    pub guests: BTreeMap<(usize, &'a str, u32), usize>,
     /// Runs by what disturbed them.
     pub disturbed: BTreeMap<DisturbanceKind, usize>,
     /// Runs by the knobs that read back otherwise than asked.
@@ -120,6 +122,9 @@ fn take<'a>(
         }
         values.runs += 1;
         *values.sessions.entry((plan_at, run.environment)).or_default() += 1;
+        if let Some(guest) = run.guest {
+            *values.guests.entry((plan_at, &cell.variant.name, guest)).or_default() += 1;
+        }
         for kind in plan.disturbances_of(at) {
             *values.disturbed.entry(kind).or_default() += 1;
         }
@@ -198,6 +203,9 @@ impl<'a> Values<'a> {
         for (session, runs) in more.sessions {
             *self.sessions.entry(session).or_default() += runs;
         }
+        for (guest, runs) in more.guests {
+            *self.guests.entry(guest).or_default() += runs;
+        }
         for (kind, runs) in more.disturbed {
             *self.disturbed.entry(kind).or_default() += runs;
         }
@@ -234,8 +242,13 @@ pub fn side(plans: &[SampledPlan], works: &[Gathered], at: usize, label: &str) -
         side.runs += runs;
         once(&mut side.plans, &plan.id);
         once(&mut side.backends, &plan.backend);
-        once(&mut side.kernels, &environment.kernel_release);
         once(&mut side.machines, &environment.hostname);
+        if plan.backend == SampledPlan::LAB {
+            // The environment names the kernels of all variants, and there is nothing to reboot.
+            boots = None;
+            continue;
+        }
+        once(&mut side.kernels, &environment.kernel_release);
         match (boot_of(&environment.boot_id), &mut boots) {
             (Some(boot), Some(boots)) => {
                 boots.insert(boot.to_string());
@@ -243,8 +256,34 @@ pub fn side(plans: &[SampledPlan], works: &[Gathered], at: usize, label: &str) -
             _ => boots = None,
         }
     }
+    for ((plan, variant, guest), runs) in guests(works, at) {
+        let Guest { kernel, time } = &plans[plan].guests[guest as usize];
+        side.times.add(time, runs);
+        let asked = asked_kernel(&plans[plan], variant);
+        once(&mut side.kernels, &format!("{asked} ({kernel:#})"));
+        if !side.guests.iter().any(|(name, known)| (name.as_str(), known) == (asked, kernel)) {
+            side.guests.push((asked.to_string(), kernel.clone()));
+        }
+    }
     side.boots = boots.as_ref().map(BTreeSet::len);
     (side, boots)
+}
+
+/// The kernel that a variant of a plan for the lab asks for.
+pub fn asked_kernel<'a>(plan: &'a SampledPlan, variant: &str) -> &'a str {
+    let variant = plan.plan.variants.iter().find(|own| own.name == variant);
+    variant.map_or(&plan.plan.lab.kernel, |variant| plan.plan.lab.kernel_of(variant))
+}
+
+/// Runs of one side in the lab by plan, variant and guest: in order of time.
+pub fn guests<'a>(works: &[Gathered<'a>], side: usize) -> BTreeMap<(usize, &'a str, u32), usize> {
+    let mut guests = BTreeMap::new();
+    for values in works.iter().filter_map(|work| work.sides[side].as_ref()) {
+        for (guest, runs) in &values.guests {
+            *guests.entry(*guest).or_default() += runs;
+        }
+    }
+    guests
 }
 
 /// Runs of one side by the plan's position and its session: in order of time.

@@ -5,6 +5,7 @@
 
 mod build;
 mod gather;
+mod lab;
 mod metrics;
 mod missing;
 mod power;
@@ -15,7 +16,7 @@ mod switches;
 mod testing;
 mod work;
 
-use crate::model::{Direction, Params, Unit};
+use crate::model::{Direction, GuestKernel, GuestTimes, Params, Unit};
 use crate::stats::{Judged, Shape};
 
 pub use build::{Question, compare, overlap, with_floors};
@@ -46,15 +47,35 @@ pub struct Comparison {
 pub struct Side {
     /// As the user named it, or a variant's name.
     pub label: String,
-    /// Each once, in order of time.
+    /// Each once, in order of time; of the lab by the name that was asked for, and what was booted:
+    /// `debian:6.1 (6.1.0-56-cloud-amd64)`.
     pub kernels: Vec<String>,
     pub machines: Vec<String>,
     pub backends: Vec<String>,
     pub plans: Vec<String>,
-    /// Boots in which its runs were made; `None` where some run does not know.
+    /// Boots in which its runs were made; `None` where some run does not know. In the lab each
+    /// guest begins where one boot ended: runs there are of none.
     pub boots: Option<usize>,
     /// Measured runs.
     pub runs: usize,
+    /// How time went by in those of the lab.
+    pub times: GuestTimes,
+    /// The kernels of those, each once: the name that was asked for, and what was booted.
+    pub guests: Vec<(String, GuestKernel)>,
+}
+
+impl Side {
+    /// Whether all of its runs would be the same again, whenever they are made.
+    pub fn is_exact(&self) -> bool {
+        self.runs > 0 && self.times.exact == self.runs
+    }
+}
+
+impl Comparison {
+    /// Whether nothing in it depends on the state of a host.
+    pub fn is_exact(&self) -> bool {
+        self.sides.iter().all(Side::is_exact)
+    }
 }
 
 /// How the verdicts were reached.

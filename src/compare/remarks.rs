@@ -7,7 +7,7 @@ use crate::model::{DisturbanceKind, PlanEnd, SampledPlan, UntakenKnob};
 use super::build::Question;
 use super::gather::{Boots, Gathered, sessions};
 use super::select::Selection;
-use super::{Pairing, Row, Side, WorkTable};
+use super::{Pairing, Row, Side, WorkTable, lab};
 
 /// Fewer boots of a side do not show how much one boot differs from another.
 const LEAST_BOOTS: usize = 3;
@@ -49,16 +49,19 @@ pub fn remarks(basis: &Basis, works: &[WorkTable]) -> Vec<String> {
     let Basis { sides, pairing, .. } = *basis;
     let mut remarks = Vec::new();
     if pairing == Pairing::None {
-        remarks.push(
-            "The sides were not measured in the same rounds: what changed on the machine between \
-             them (its load, heat, settings) is in the ratio and in no interval."
+        remarks.push(match sides.iter().all(|(side, _)| side.is_exact()) {
+            true => lab::apart(basis),
+            false => "The sides were not measured in the same rounds: what changed on the machine \
+                      between them (its load, heat, settings) is in the ratio and in no interval."
                 .to_string(),
-        );
+        });
         remarks.extend(spreads(works));
     }
     remarks.extend(machines_differ(basis));
-    remarks.extend(pooled(sides));
+    remarks.extend(pooled(basis));
     remarks.extend(resumed(basis));
+    remarks.extend(lab::builds(sides));
+    remarks.extend(lab::rebuilt(basis.plans, basis.shown, sides.len()));
     remarks.extend(boots(sides));
     remarks.extend(knobs(basis));
     remarks.extend(disturbances(basis));
@@ -116,13 +119,17 @@ fn machines_differ(basis: &Basis) -> Option<String> {
 type List = fn(&Side) -> &Vec<String>;
 
 /// Where a side holds runs of several machines or kernels; sides alike are told together.
-fn pooled(sides: &[(Side, Boots)]) -> Vec<String> {
+fn pooled(basis: &Basis) -> Vec<String> {
     let mut remarks = Vec::new();
     let lists: [(&str, List); 2] =
         [("machines", |side| &side.machines), ("kernels", |side| &side.kernels)];
     for (what, of) in lists {
         let mut groups: Vec<(&Vec<String>, Vec<String>)> = Vec::new();
-        for (side, _) in sides.iter().filter(|(side, _)| of(side).len() > 1) {
+        for (at, (side, _)) in basis.sides.iter().enumerate() {
+            let are_apart = what == "kernels" && !side.guests.is_empty() && !lab::pools(basis, at);
+            if of(side).len() < 2 || are_apart {
+                continue;
+            }
             match groups.iter_mut().find(|(list, _)| *list == of(side)) {
                 Some((_, labels)) => labels.push(side.label.clone()),
                 None => groups.push((of(side), vec![side.label.clone()])),
@@ -245,7 +252,7 @@ fn besides(basis: &Basis) -> Vec<String> {
 }
 
 /// `a`, `a and b`, `a, b and c`.
-fn listed(names: &[String]) -> String {
+pub(super) fn listed(names: &[String]) -> String {
     match names {
         [] => String::new(),
         [one] => one.clone(),

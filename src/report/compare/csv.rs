@@ -12,7 +12,7 @@ use crate::report::Options;
 use crate::report::json::word;
 use crate::stats::Judged;
 
-const COLUMNS: [&str; 28] = [
+const COLUMNS: [&str; 29] = [
     "work",
     "set",
     "workload",
@@ -41,6 +41,7 @@ const COLUMNS: [&str; 28] = [
     "normalised",
     "per_op",
     "normalised_per_op",
+    "time",
 ];
 
 pub struct Csv;
@@ -98,6 +99,7 @@ fn lines(
         fields.push(of(Some(&normalised)));
         fields.push(of(switches.map(|own| &own.per_op)));
         fields.push(of(over_per_op.as_ref()));
+        fields.push(side.times.word().unwrap_or_default().to_string());
         fields
     };
     comparison.sides.iter().zip(&row.cells).enumerate().map(line).collect()
@@ -220,6 +222,14 @@ mod tests {
             told(&rows, &of, &["shapes"]),
             ["two modes, 12.0 ms and 31.0 ms (4 of 10 values)"]
         );
+    }
+
+    #[test]
+    fn a_side_in_the_lab_tells_its_clock() {
+        let rows = parsed(&testing::in_the_lab(2));
+        assert_eq!(told(&rows, &["wakeup_p99", "default"], &["time"]), ["exact"]);
+        assert_eq!(told(&rows, &["wakeup_p99", "batch"], &["time"]), ["not_exact"]);
+        assert_eq!(told(&parsed(&testing::ordinary()), &["wakeup_p99", "batch"], &["time"]), [""]);
     }
 
     #[test]

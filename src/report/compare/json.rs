@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::words::Needed;
 use super::{Format, words};
 use crate::compare::{Cell, Comparison, Method, Pairing, Row, SetTable, Side, Switches, WorkTable};
-use crate::model::{Direction, Unit};
+use crate::model::{Direction, GuestKernel, GuestTimes, Unit};
 use crate::report::Options;
 use crate::stats::{Judged, Verdict, Why};
 
@@ -75,7 +75,25 @@ struct SideOut<'a> {
     plans: &'a [String],
     boots: Option<usize>,
     runs: usize,
+    time: Option<TimeOut<'a>>,
+    guests: Vec<GuestOut<'a>>,
     tally: Option<TallyOut>,
+}
+
+#[derive(Serialize)]
+struct TimeOut<'a> {
+    clock: &'static str,
+    exact: usize,
+    not_exact: usize,
+    real: usize,
+    why: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct GuestOut<'a> {
+    asked: &'a str,
+    #[serde(flatten)]
+    kernel: &'a GuestKernel,
 }
 
 #[derive(Serialize)]
@@ -218,8 +236,15 @@ fn method_out(method: &Method) -> MethodOut<'_> {
     }
 }
 
+/// `None` where no run is of the lab.
+fn time(times: &GuestTimes) -> Option<TimeOut<'_>> {
+    let GuestTimes { exact, not_exact, real, why } = times;
+    let (exact, not_exact, real) = (*exact, *not_exact, *real);
+    times.word().map(|clock| TimeOut { clock, exact, not_exact, real, why: why.as_deref() })
+}
+
 fn side<'a>(comparison: &Comparison, at: usize, side: &'a Side) -> SideOut<'a> {
-    let Side { label, kernels, machines, backends, plans, boots, runs } = side;
+    let Side { label, kernels, machines, backends, plans, boots, runs, times, guests } = side;
     let tally = (at > 0).then(|| {
         let words::Tally { better, worse, same, inconclusive, unjudged, rounds } =
             words::Tally::of(comparison, at);
@@ -231,7 +256,21 @@ fn side<'a>(comparison: &Comparison, at: usize, side: &'a Side) -> SideOut<'a> {
         TallyOut { better, worse, same, inconclusive, unjudged, least_rounds, rounds }
     });
     let (baseline, boots, runs) = (at == 0, *boots, *runs);
-    SideOut { label, baseline, kernels, machines, backends, plans, boots, runs, tally }
+    let time = time(times);
+    let guests = guests.iter().map(|(asked, kernel)| GuestOut { asked, kernel }).collect();
+    SideOut {
+        label,
+        baseline,
+        kernels,
+        machines,
+        backends,
+        plans,
+        boots,
+        runs,
+        time,
+        guests,
+        tally,
+    }
 }
 
 fn work<'a>(work: &'a WorkTable, comparison: &'a Comparison) -> WorkOut<'a> {
@@ -431,10 +470,23 @@ mod tests {
     }
 
     #[test]
+    fn a_side_in_the_lab_tells_its_time_and_its_kernels() {
+        let told = parsed(&testing::in_the_lab(2));
+        let side = &told["sides"][1];
+        assert_eq!(side["time"]["clock"], "not_exact");
+        assert_eq!((&side["time"]["exact"], &side["time"]["not_exact"]), (&38.into(), &2.into()));
+        assert_eq!(side["guests"][0]["asked"], "debian:6.18");
+        assert_eq!(side["guests"][0]["digest"], "0123456789ab");
+        assert_eq!(told["sides"][0]["time"]["clock"], "exact");
+        assert!(parsed(&testing::ordinary())["sides"][0]["time"].is_null());
+    }
+
+    #[test]
     fn every_key_is_documented() {
         let page = include_str!("../../../docs/report-formats.md");
         let (_, page) = page.split_once("### json of a comparison").unwrap();
         let mut found = Vec::new();
+        keys(&parsed(&testing::in_the_lab(2)), &mut found);
         keys(&parsed(&testing::troubled()), &mut found);
         keys(&parsed(&testing::explained()), &mut found);
         assert!(found.len() > 100);

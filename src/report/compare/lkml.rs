@@ -46,9 +46,9 @@ impl Format for Lkml {
     fn render(&self, comparison: &Comparison, _: &Options, out: &mut dyn Write) -> io::Result<()> {
         let mut page = Page::new(&Options { width: COLUMNS, ..Options::default() });
         let tables = tables(comparison);
-        let names = names(comparison, &tables);
+        let (names, time) = (names(comparison, &tables), words::time(comparison));
         for table in &tables {
-            table.show(&names, &mut page);
+            table.show(&names, time.as_deref(), &mut page);
             page.gap();
         }
         switches::show(comparison, &names, &mut page);
@@ -83,6 +83,13 @@ pub(super) fn ascii(text: &str) -> String {
 /// As [`ascii`], one word of a table's row.
 pub(super) fn word(text: &str) -> String {
     ascii(text).replace(' ', "_")
+}
+
+/// In the head of each table, as it may be mailed alone.
+fn clock(time: Option<&str>, page: &mut Page) {
+    if let Some(time) = time {
+        page.wrapped(Tone::Plain, "Time          : ", &ascii(time));
+    }
 }
 
 /// One metric of one set, over the points of the axes.
@@ -166,7 +173,7 @@ fn starred(row: &Row) -> bool {
 }
 
 impl Table<'_> {
-    fn show(&self, names: &[String], page: &mut Page) {
+    fn show(&self, names: &[String], time: Option<&str>, page: &mut Page) {
         let interpretation = match self.row.direction {
             Direction::HigherIsBetter => "Higher is better",
             Direction::LowerIsBetter => "Lower is better",
@@ -179,6 +186,7 @@ impl Table<'_> {
         page.wrapped(Tone::Plain, "Units         : ", &self.units(statistic));
         page.line(Tone::Plain, &format!("Interpretation: {interpretation}"));
         page.line(Tone::Plain, &format!("Statistic     : {}", statistic.word()));
+        clock(time, page);
         page.line(Tone::Plain, &rule);
         let columns = self.columns(names, statistic);
         let first = self.first(&columns);
@@ -414,7 +422,7 @@ pub(super) fn oddities(comparison: &Comparison, names: &[String], page: &mut Pag
 
 /// What can be believed of the tables, and how to get them again.
 pub(super) fn verdicts(comparison: &Comparison, names: &[String], page: &mut Page) {
-    let Comparison { sides, method, refused, missing, remarks, command, .. } = comparison;
+    let Comparison { sides, refused, missing, remarks, command, .. } = comparison;
     for (at, name) in names.iter().enumerate().skip(1) {
         let heading = format!("Verdicts, {name} against {}:", names[0]);
         page.wrapped(Tone::Plain, "", &heading);
@@ -426,7 +434,7 @@ pub(super) fn verdicts(comparison: &Comparison, names: &[String], page: &mut Pag
         page.wrapped(Tone::Plain, "  ", &words::Tally::of(comparison, at).sentence());
         page.gap();
     }
-    let how = words::method(method).join("; ");
+    let how = words::method(comparison).join("; ");
     page.wrapped(Tone::Plain, "Method: ", &ascii(&how));
     for (side, name) in sides.iter().zip(names) {
         let label = word(&side.label);

@@ -35,6 +35,10 @@ impl Format for SchbenchMail {
         let names = words::names(&comparison.sides, lkml::NAME_COLUMNS, lkml::word, lkml::CUT);
         let mut page = Page::new(&Options { width: lkml::COLUMNS, ..Options::default() });
         let blocks = blocks(comparison, &names);
+        if let Some(time) = words::time(comparison) {
+            page.wrapped(Tone::Plain, "Time: ", &lkml::ascii(&time));
+            page.gap();
+        }
         let widest = blocks.iter().flat_map(Block::cells).map(|cell| cell.width()).max();
         for block in &blocks {
             block.write(widest.unwrap_or(0), lkml::COLUMNS, &mut page);

@@ -2,7 +2,7 @@
 
 use super::Format;
 use crate::compare::{Cell, Comparison, Method, Pairing, Row, SetTable, Side, Switches, WorkTable};
-use crate::model::{Direction, Params, Unit};
+use crate::model::{Direction, GuestKernel, GuestTime, GuestTimes, Params, Unit};
 use crate::report::Options;
 use crate::stats::{
     Interval, Judged, NoRatio, Ratio, Rounds, Shape, Unjudged, Verdict, Why, cv, mean, median,
@@ -35,7 +35,29 @@ pub fn side(label: &str) -> Side {
         plans: vec!["2026-02-03-web-1".to_string()],
         boots: Some(1),
         runs: 40,
+        times: GuestTimes::default(),
+        guests: Vec::new(),
     }
+}
+
+/// As [`ordinary`], in the lab; so many runs of the second side are not exact.
+pub fn in_the_lab(not_exact: usize) -> Comparison {
+    let mut comparison = ordinary();
+    let asked = ["debian:6.1", "debian:6.18"];
+    for ((side, asked), not_exact) in comparison.sides.iter_mut().zip(asked).zip([0, not_exact]) {
+        let text = |text: &str| Some(text.to_string());
+        let (release, digest) = (text("6.1.0-56-cloud-amd64"), text("0123456789ab"));
+        let kernel = GuestKernel { release, version: None, digest };
+        side.kernels = vec![format!("{asked} ({kernel:#})")];
+        (side.machines, side.backends) = (vec!["lab".to_string()], vec!["lab".to_string()]);
+        side.boots = None;
+        side.times.add(&GuestTime::Exact, side.runs - not_exact);
+        if not_exact > 0 {
+            side.times.add(&GuestTime::NotExact("out of step".to_string()), not_exact);
+        }
+        side.guests = vec![(asked.to_string(), kernel)];
+    }
+    comparison
 }
 
 /// Ten rounds around a centre.

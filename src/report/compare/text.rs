@@ -74,7 +74,10 @@ impl Shown<'_> {
             page.wrapped(Tone::Bold, label, &name);
             page.wrapped(Tone::Plain, "          ", &words::about(side));
         }
-        page.wrapped(Tone::Plain, "method    ", &words::method(&self.comparison.method).join("; "));
+        if let Some(time) = words::time(self.comparison) {
+            page.wrapped(Tone::Plain, "time      ", &time);
+        }
+        page.wrapped(Tone::Plain, "method    ", &words::method(self.comparison).join("; "));
     }
 
     fn work(&self, work: &WorkTable, page: &mut Page) {

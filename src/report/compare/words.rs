@@ -2,7 +2,7 @@
 //! reasons, the method, counts, and the command. Pure.
 
 use crate::compare::{Cell, Comparison, Method, Pairing, Row, SetTable, Side, Switches, WorkTable};
-use crate::model::Unit;
+use crate::model::{GuestTimes, Unit};
 use crate::report::show::{Scale, clean, significant};
 use crate::stats::{Rounds, Shape, Unjudged, Verdict, Why};
 use unicode_width::UnicodeWidthStr;
@@ -128,21 +128,42 @@ fn p(value: f64) -> String {
     p_value(Some(value))
 }
 
-/// `kernel 6.18.5; machine M; backend local; 40 runs in 2 boots; plan P`.
+/// `kernel 6.18.5; machine M; backend local; 40 runs in 2 boots; plan P`. Guests of the lab have no
+/// boots, but a clock: `virtual time, exact in all 40 runs`.
 pub fn about(side: &Side) -> String {
-    let Side { label: _, kernels, machines, backends, plans, boots, runs } = side;
+    let Side { label: _, kernels, machines, backends, plans, boots, runs, times, guests: _ } = side;
     let boots = match boots {
         None => "an unknown number of boots".to_string(),
         Some(boots) => counted(*boots, "boot"),
+    };
+    let count = counted(*runs, "run");
+    let runs = match times.runs() {
+        0 => format!("{count} in {boots}"),
+        of_lab if of_lab == *runs => clean(&times.to_string()),
+        of_lab => format!("{count}, {of_lab} of them in the lab: {}", clean(&times.to_string())),
     };
     [
         list("kernel", kernels),
         list("machine", machines),
         list("backend", backends),
-        format!("{} in {boots}", counted(*runs, "run")),
+        runs,
         list("plan", plans),
     ]
     .join("; ")
+}
+
+/// By what clock all that is compared was measured, for the head of tables that are mailed; why
+/// a run was not exact stands with its side. `None` where no run is of the lab.
+pub fn time(comparison: &Comparison) -> Option<String> {
+    let mut times = GuestTimes::default();
+    comparison.sides.iter().for_each(|side| times.add_all(&side.times));
+    times.why = None;
+    let others = comparison.sides.iter().map(|side| side.runs).sum::<usize>() - times.runs();
+    match (times.runs(), others) {
+        (0, _) => None,
+        (_, 0) => Some(format!("lab, {times}")),
+        (_, others) => Some(format!("lab, {times}; {} on a host", counted(others, "run"))),
+    }
 }
 
 fn list(word: &str, names: &[String]) -> String {
@@ -300,10 +321,16 @@ fn counted(count: usize, one: &str) -> String {
 }
 
 /// How the verdicts were reached, a phrase each.
-pub fn method(method: &Method) -> Vec<String> {
-    let Method { margin, margins, alpha, family, pairing, floors, looks, seed } = method;
+pub fn method(comparison: &Comparison) -> Vec<String> {
+    let Method { margin, margins, alpha, family, pairing, floors, looks, seed } =
+        &comparison.method;
     let mut said = vec![match pairing {
         Pairing::WithinRounds => "ratios paired within rounds".to_string(),
+        Pairing::None if comparison.is_exact() => {
+            "ratios not paired: the sides are of different plans, of exact runs, in whose ratios \
+             it makes no difference when they were made"
+                .to_string()
+        }
         Pairing::None => {
             "ratios not paired: the sides were measured at different times, and what changed in \
              between is in the ratios"
@@ -543,22 +570,66 @@ mod tests {
 
     #[test]
     fn one_verdict_is_singular_and_is_no_family() {
-        let mut method = testing::ordinary().method;
+        let mut of = testing::ordinary();
         let whys = [Why::OnlyAlone, Why::SameOnlyAlone];
-        let told = |method: &Method| {
+        let told = |of: &Comparison| {
             let whys = whys.map(|why| testing::open(why, Rounds::Number(9)));
-            let whys = whys.iter().filter_map(|verdict| super::why(verdict, method));
-            [words_of(method), whys.collect::<Vec<_>>().join("; ")].join("; ")
+            let whys = whys.iter().filter_map(|verdict| super::why(verdict, &of.method));
+            [method(of).join("; "), whys.collect::<Vec<_>>().join("; ")].join("; ")
         };
-        assert_eq!(told(&method).matches("7 verdicts").count(), 3, "{}", told(&method));
-        method.family = 1;
-        assert!(told(&method).contains("family of 1 verdict,"), "{}", told(&method));
-        assert!(!told(&method).contains("1 verdicts"), "{}", told(&method));
-        assert_eq!(told(&method).matches("a verdict takes more").count(), 2);
+        assert_eq!(told(&of).matches("7 verdicts").count(), 3, "{}", told(&of));
+        of.method.family = 1;
+        assert!(told(&of).contains("family of 1 verdict,"), "{}", told(&of));
+        assert!(!told(&of).contains("1 verdicts"), "{}", told(&of));
+        assert_eq!(told(&of).matches("a verdict takes more").count(), 2);
     }
 
-    fn words_of(method: &Method) -> String {
-        super::method(method).join("; ")
+    #[test]
+    fn what_is_not_paired_owes_nothing_to_its_time_where_all_is_exact() {
+        let told = |mut comparison: Comparison| {
+            comparison.method.pairing = Pairing::None;
+            method(&comparison).remove(0)
+        };
+        assert!(told(testing::in_the_lab(0)).contains("makes no difference when they were made"));
+        for other in [testing::in_the_lab(1), testing::ordinary()] {
+            assert!(told(other).contains("what changed in between is in the ratios"));
+        }
+    }
+
+    /// Whoever reads a table that was mailed has to know by what clock it was measured.
+    #[test]
+    fn every_format_says_by_what_clock_the_lab_measured() {
+        for format in crate::report::compare::formats() {
+            let of = |comparison| testing::render(*format, &comparison, Default::default());
+            let shown =
+                |comparison| of(comparison).split_whitespace().collect::<Vec<_>>().join(" ");
+            let [exact, not] = [0, 2].map(|wrong| shown(testing::in_the_lab(wrong)));
+            let (all, some) = match format.name() {
+                "json" => ("\"clock\": \"exact\"", "\"clock\": \"not_exact\""),
+                "csv" => (",exact ", ",not_exact "),
+                _ => (
+                    "virtual time, exact in all 40 runs",
+                    "virtual time, NOT exact in 2 of 40 runs",
+                ),
+            };
+            let name = format.name();
+            assert!(exact.contains(all) && !exact.contains(some), "{name}: {exact}");
+            assert!(not.contains(some), "{name}: {not}");
+            let on_a_host = shown(testing::ordinary());
+            assert!(!on_a_host.contains(all) && !on_a_host.contains(some), "{name}: {on_a_host}");
+        }
+    }
+
+    #[test]
+    fn a_head_tells_the_clock_of_all_sides() {
+        assert_eq!(time(&testing::ordinary()), None);
+        let told = |wrong| time(&testing::in_the_lab(wrong)).unwrap();
+        assert_eq!(told(0), "lab, virtual time, exact in all 80 runs");
+        assert_eq!(told(2), "lab, virtual time, NOT exact in 2 of 80 runs");
+        let mut mixed = testing::in_the_lab(0);
+        mixed.sides[0] = testing::side("host");
+        let expected = "lab, virtual time, exact in all 40 runs; 40 runs on a host";
+        assert_eq!(time(&mixed).unwrap(), expected);
     }
 
     #[test]

@@ -1,21 +1,27 @@
 //! Why a throughput differs, in a mail: a table for each worker set whose switches a probe has
 //! counted, normalised as the throughput above it, without verdicts. Pure.
 
-use super::{Column, RULE, ascii, blocks, case, first_of, laid_out, test_of, two_decimals};
+use super::{Column, RULE, ascii, blocks, case, clock, first_of, laid_out, test_of, two_decimals};
 use crate::compare::{Comparison, SetTable, Switches, WorkTable};
 use crate::report::compare::words;
 use crate::report::page::{Page, Tone};
 
 pub fn show(comparison: &Comparison, names: &[String], page: &mut Page) {
+    let time = words::time(comparison);
     for work in &comparison.works {
         for set in work.sets.iter().filter(|set| !set.switches.is_empty()) {
-            table(work, set, names, page);
+            table(work, set, (names, time.as_deref()), page);
             page.gap();
         }
     }
 }
 
-fn table(work: &WorkTable, set: &SetTable, names: &[String], page: &mut Page) {
+fn table(
+    work: &WorkTable,
+    set: &SetTable,
+    (names, time): (&[String], Option<&str>),
+    page: &mut Page,
+) {
     let rule = "=".repeat(RULE);
     let case = if work.axes.is_empty() { String::new() } else { format!(", {}", case(work)) };
     page.line(Tone::Plain, &rule);
@@ -24,6 +30,7 @@ fn table(work: &WorkTable, set: &SetTable, names: &[String], page: &mut Page) {
     page.wrapped(Tone::Plain, "Units         : ", &ascii(&units));
     page.line(Tone::Plain, "Interpretation: Explains the throughput; has no verdicts");
     page.line(Tone::Plain, "Statistic     : AMean");
+    clock(time, page);
     page.line(Tone::Plain, &rule);
     let rows = rows(set);
     let column = |(side, name): (usize, &String)| {
