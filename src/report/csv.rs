@@ -11,9 +11,11 @@ use super::fairness::{VariantFairness, WorkFairness};
 use super::json::{known_or_why, word};
 use super::summary::{MetricSummary, Summary, summarise};
 use super::{Format, Options};
-use crate::model::{Cell, Outcome, Record, RecordedRun, RunKey, WorkerSet};
+use crate::model::{
+    Cell, Guest, GuestTimes, Outcome, Record, RecordedRun, RunKey, SampledPlan, WorkerSet,
+};
 
-const COLUMNS: [&str; 15] = [
+const COLUMNS: [&str; 17] = [
     "plan",
     "backend",
     "kernel",
@@ -29,6 +31,8 @@ const COLUMNS: [&str; 15] = [
     "direction",
     "value",
     "reason",
+    "time",
+    "kernel_digest",
 ];
 
 pub struct Csv;
@@ -70,19 +74,36 @@ impl Format for Csv {
 struct Run<'a> {
     plan: &'a str,
     backend: &'a str,
-    kernel: &'a str,
+    kernel: String,
     work: String,
     variant: &'a str,
     round: String,
+    /// By what clock a guest of the lab lived; empty elsewhere.
+    time: &'static str,
+    kernel_digest: String,
 }
 
 fn common<'a>(record: &'a Record, cell: &'a Cell, run: &RecordedRun) -> Run<'a> {
     let started = &record.started;
     let environment = record.environments.get(run.environment as usize);
+    let mut kernel = environment.unwrap_or(&started.environment).kernel_release.clone();
+    let (mut times, mut kernel_digest) = (GuestTimes::default(), String::new());
+    if started.backend == SampledPlan::LAB {
+        // The environment has the kernels of all variants.
+        kernel = started.plan.lab.kernel_of(&cell.variant).to_string();
+        if let Outcome::Done { result } = &run.outcome {
+            let guest = Guest::of(&result.knobs);
+            times.add(&guest.time, 1);
+            kernel = guest.kernel.release.unwrap_or(kernel);
+            kernel_digest = guest.kernel.digest.unwrap_or_default();
+        }
+    }
     Run {
         plan: &started.id,
         backend: &started.backend,
-        kernel: &environment.unwrap_or(&started.environment).kernel_release,
+        kernel,
+        time: times.word().unwrap_or_default(),
+        kernel_digest,
         work: cell.work.label(),
         variant: &cell.variant.name,
         round: run.key.round.to_string(),
@@ -134,7 +155,7 @@ fn write_compared(
     let row: [&str; COLUMNS.len()] = [
         run.plan,
         run.backend,
-        run.kernel,
+        &run.kernel,
         &run.work,
         set.map_or("", |set| &set.name),
         set.map_or("", |set| &set.workload),
@@ -147,6 +168,8 @@ fn write_compared(
         &direction,
         &value.unwrap_or_default(),
         why.map_or("", |(why, _)| why),
+        run.time,
+        &run.kernel_digest,
     ];
     writer.write_record(row).map_err(plain)
 }
@@ -176,7 +199,7 @@ fn write_run(
             let row: [&str; COLUMNS.len()] = [
                 common.plan,
                 common.backend,
-                common.kernel,
+                &common.kernel,
                 &common.work,
                 &set.name,
                 &set.workload,
@@ -189,6 +212,8 @@ fn write_run(
                 &direction,
                 &value,
                 &why.unwrap_or_default(),
+                common.time,
+                &common.kernel_digest,
             ];
             writer.write_record(row).map_err(plain)?;
         }
@@ -202,9 +227,26 @@ fn write_without_numbers(
     status: &str,
     reason: &str,
 ) -> io::Result<()> {
-    let Run { plan, backend, kernel, work, variant, round } = run;
-    let row: [&str; COLUMNS.len()] =
-        [plan, backend, kernel, work, "", "", "", variant, round, status, "", "", "", "", reason];
+    let Run { plan, backend, kernel, work, variant, round, time, kernel_digest } = run;
+    let row: [&str; COLUMNS.len()] = [
+        plan,
+        backend,
+        kernel,
+        work,
+        "",
+        "",
+        "",
+        variant,
+        round,
+        status,
+        "",
+        "",
+        "",
+        "",
+        reason,
+        time,
+        kernel_digest,
+    ];
     writer.write_record(row).map_err(plain)
 }
 
@@ -219,7 +261,7 @@ fn plain(error: csv::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::testing::{self, PlanBuilder};
+    use crate::report::testing::{self, PlanBuilder, RunBuilder};
 
     /// Rows by column name, as a reader of the format gets them.
     fn parsed(records: &[Record]) -> Vec<BTreeMap<String, String>> {
@@ -287,6 +329,27 @@ mod tests {
         let told =
             ["variant", "value", "unit", "direction", "work"].map(|column| &*rows[0][column]);
         assert_eq!(told, [hostile, "0.1", "ops_per_s", "higher_is_better", "web threads=4"]);
+    }
+
+    #[test]
+    fn a_run_in_the_lab_has_its_own_kernel_and_clock() {
+        let mut plan = PlanBuilder::new(3, &["v"]).in_the_lab();
+        let guest = |not| move |run: RunBuilder| run.metric("x", 1.0).guest("6.18.15", "b1", not);
+        plan.done(0, "v", guest(None));
+        plan.done(1, "v", guest(Some("out of step")));
+        plan.failed(2, "v", "panicked");
+        let rows = parsed(&[plan.record()]);
+        let told = |row: &BTreeMap<String, String>| {
+            ["kernel", "kernel_digest", "time"].map(|column| row[column].clone()).join(" ")
+        };
+        assert_eq!(
+            rows.iter().map(told).collect::<Vec<_>>(),
+            ["6.18.15 b1 exact", "6.18.15 b1 not_exact", "debian:6.18  "]
+        );
+        let mut host = PlanBuilder::new(1, &["v"]);
+        host.done(0, "v", |run| run.metric("x", 1.0));
+        let row = &parsed(&[host.record()])[0];
+        assert_eq!((row["time"].as_str(), row["kernel_digest"].as_str()), ("", ""));
     }
 
     #[test]

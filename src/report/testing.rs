@@ -154,6 +154,14 @@ impl PlanBuilder {
         }
     }
 
+    /// As a plan of the lab, whose default kernel is debian:6.18.
+    pub fn in_the_lab(mut self) -> Self {
+        self.record.started.backend = SampledPlan::LAB.to_string();
+        self.record.started.environment.kernel_release = "of each variant".to_string();
+        self.record.environments = vec![self.record.started.environment.clone()];
+        self
+    }
+
     /// A measured run in the first work.
     pub fn done(&mut self, round: u32, variant: &str, fill: impl Fn(RunBuilder) -> RunBuilder) {
         self.done_in(0, round, variant, fill);
@@ -338,6 +346,18 @@ impl RunBuilder {
         let (knob, asked) = (knob.to_string(), asked.to_string());
         self.result.knobs.push(KnobReading { knob, asked, got });
         self
+    }
+}
+
+impl RunBuilder {
+    /// As told by a guest with this kernel, whose time was exact unless `not` says why not.
+    pub fn guest(self, release: &str, digest: &str, not: Option<&str>) -> Self {
+        let known = |text: &str| Reading::Known(text.to_string());
+        let time = not.map_or_else(|| known(told::EXACT), |why| Reading::Unknown(why.to_string()));
+        self.knob(told::KERNEL, release, known(release))
+            .knob(told::KERNEL_DIGEST, digest, known(digest))
+            .knob(told::TIME, told::EXACT, time)
+            .knob(told::CAPACITY, "99.9%", known("99.9%"))
     }
 }
 

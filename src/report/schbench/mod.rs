@@ -18,6 +18,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::model::{Params, Record, Value, Variant, Work, WorkerSet, show_bytes};
 
 use super::beside::{self, MARK_COLUMNS, Names, letters_of};
+use super::guests::{Guests, guests};
 use super::page::{Page, Tone};
 use super::show::{clean, reason, rounds, truncate};
 use super::summary::{
@@ -255,8 +256,21 @@ impl Report<'_> {
         }
         page.wrapped(Tone::Plain, "rounds  ", &beside::progress(self.record, &self.summary));
         let label = "kernel  ";
-        let kernel = truncate(&self.kernels(), self.widths.line - label.width());
-        page.wrapped(Tone::Plain, label, &kernel);
+        match guests(self.record) {
+            Some(Guests { kernels, time, rebuilt }) => {
+                page.wrapped(Tone::Plain, label, &kernels);
+                for rebuilt in &rebuilt {
+                    page.wrapped(Tone::Warning, "changed ", rebuilt);
+                }
+                if let Some(time) = &time {
+                    page.wrapped(Tone::Plain, "time    ", time);
+                }
+            }
+            None => {
+                let kernel = truncate(&self.kernels(), self.widths.line - label.width());
+                page.wrapped(Tone::Plain, label, &kernel);
+            }
+        }
         page.wrapped(Tone::Plain, "", "Values are medians over rounds and no verdicts.");
     }
 

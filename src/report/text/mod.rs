@@ -71,7 +71,12 @@ impl Report<'_> {
         match guests(self.record) {
             Some(guests) => {
                 page.wrapped(Tone::Plain, "kernel    ", &guests.kernels);
-                page.wrapped(Tone::Plain, "time      ", &guests.time);
+                if let Some(time) = &guests.time {
+                    page.wrapped(Tone::Plain, "time      ", time);
+                }
+                for rebuilt in &guests.rebuilt {
+                    page.wrapped(Tone::Warning, "changed   ", rebuilt);
+                }
             }
             None => page.wrapped(Tone::Plain, "kernel    ", &kernel(&started.environment)),
         }
