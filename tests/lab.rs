@@ -380,6 +380,13 @@ fn an_interrupt_ends_all_guests_and_the_plan_can_be_resumed() {
     let output = schedlab(laboratory.0.path(), &["run", "--resume"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(stdout(&output).contains("1 of 1 done"), "{}", stdout(&output));
+    // A place of another name would be another machine to whoever compares.
+    let told = schedlab(laboratory.0.path(), &["report", "--format", "json"]).output().unwrap();
+    let told: Value = serde_json::from_str(&stdout(&told)).unwrap();
+    let sessions = told["plans"][0]["environments"].as_array().unwrap();
+    let kernels: Vec<&Value> = sessions.iter().map(|of| &of["kernel_release"]).collect();
+    assert_eq!(kernels.len(), 2, "{kernels:?}");
+    assert_eq!(kernels[0], kernels[1]);
 }
 
 #[test]

@@ -632,6 +632,19 @@ mod tests {
         assert_eq!(shown.matches("INCONCLUSIVE:").count(), 1, "others are counted\n{shown}");
     }
 
+    /// A table may be mailed alone.
+    #[test]
+    fn each_table_of_the_lab_says_by_what_clock_it_was_measured() {
+        let mut explained = testing::explained();
+        explained.sides = testing::in_the_lab(2).sides;
+        let shown = render(&Lkml, &explained, Options::default());
+        let time = "\nTime          : lab, virtual time, NOT exact in 2 of 80 runs\n====";
+        let (tables, heads) = (shown.matches("Test          : "), shown.matches(time));
+        assert_eq!(heads.count(), tables.count(), "{shown}");
+        let host = render(&Lkml, &testing::explained(), Options::default());
+        assert!(!host.contains("Time  "), "{host}");
+    }
+
     #[test]
     fn tables_are_ascii_and_fit_a_mail() {
         let comparisons =

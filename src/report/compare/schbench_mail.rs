@@ -258,6 +258,12 @@ mod tests {
     }
 
     #[test]
+    fn above_blocks_of_the_lab_stands_their_clock() {
+        let time = "Time: lab, virtual time, exact in all 80 runs\n\n";
+        assert!(render(&testing::in_the_lab(0)).starts_with(time));
+    }
+
+    #[test]
     fn where_nothing_is_of_schbench_it_says_so() {
         let fairness = testing::row("fairness", Unit::Ratio, HIGHER, Vec::new());
         let without = kernels(vec![work(1, false, vec![fairness])]);

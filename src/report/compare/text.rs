@@ -502,6 +502,16 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
+    fn the_head_says_by_what_clock_the_lab_measured() {
+        let shown = render(&Text, &testing::in_the_lab(2), Options::default());
+        let time = "\ntime      lab, virtual time, NOT exact in 2 of 80 runs\n";
+        assert!(shown.contains(time), "{shown}");
+        let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(shown.contains("NOT exact in 2 of 40 runs: out of step"), "{shown}");
+        assert!(shown.contains("kernel debian:6.18 (6.1.0-56-cloud-amd64, digest"), "{shown}");
+    }
+
+    #[test]
     fn switches_that_explain_the_throughput() {
         assert_snapshot!(render(&Text, &testing::explained(), Options::default()));
         let mut three = testing::explained();
