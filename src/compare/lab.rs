@@ -12,7 +12,8 @@ use super::remarks::{Basis, listed};
 /// Of sides that were not measured in the same rounds, all of exact runs: what is in the ratio.
 /// No load, heat or boot of a host is.
 pub fn apart(basis: &Basis) -> String {
-    let seeds: Vec<BTreeSet<u64>> = (0..basis.sides.len()).map(|at| seeds(basis, at)).collect();
+    let seeds: Vec<BTreeSet<(u64, u32)>> =
+        (0..basis.sides.len()).map(|at| seeds(basis, at)).collect();
     let seeds = match seeds.windows(2).all(|pair| pair[0] == pair[1]) {
         true => "the same seeds",
         false => "other seeds, which the intervals cover",
@@ -29,10 +30,30 @@ pub fn apart(basis: &Basis) -> String {
     )
 }
 
-/// The seeds of the runs of a side, as far as its plans tell them: of their first rounds.
-fn seeds(basis: &Basis, side: usize) -> BTreeSet<u64> {
+/// The seeds of the runs of a side: those of its plans' first rounds, and the number of rounds.
+fn seeds(basis: &Basis, side: usize) -> BTreeSet<(u64, u32)> {
     let plans = sessions(basis.shown, side).into_keys().map(|(plan, _)| &basis.plans[plan]);
-    plans.map(|plan| plan.plan.measure.seed).collect()
+    plans.map(|plan| (plan.plan.measure.seed, plan.plan.measure.rounds)).collect()
+}
+
+/// Sides with several exact plans of one seed: these have the same runs again.
+pub fn repeated(basis: &Basis) -> Vec<String> {
+    let has_twice = |(at, (side, _)): &(usize, &(Side, Boots))| {
+        let plans: BTreeSet<usize> =
+            sessions(basis.shown, *at).into_keys().map(|(plan, _)| plan).collect();
+        let seeds: BTreeSet<u64> =
+            plans.iter().map(|plan| basis.plans[*plan].plan.measure.seed).collect();
+        side.times.exact > 0 && seeds.len() < plans.len()
+    };
+    let sides = basis.sides.iter().enumerate().filter(has_twice);
+    let told = sides.map(|(_, (side, _))| {
+        format!(
+            "{} pools exact plans of one seed: of one kernel their runs are the same runs again \
+             and no further evidence. Give each plan a --seed of its own.",
+            side.label
+        )
+    });
+    told.collect()
 }
 
 fn emulators(basis: &Basis) -> BTreeSet<String> {
@@ -197,6 +218,21 @@ mod tests {
         let real = Guest { time: GuestTime::Real, ..guest("6.12.0", "b1") };
         let found = plans([lab("p1", 1), from(lab("p2", 2), 0, real)]);
         assert!(noted(&found, "its load, heat, settings"), "{:?}", found.remarks);
+    }
+
+    #[test]
+    fn exact_plans_of_one_seed_on_one_side_are_told_to_be_the_same_again() {
+        let pooled = |seed| {
+            let mut again = lab("p2", 2);
+            again.plan.measure.seed = seed;
+            let plans = [lab("p1", 1), again];
+            let mut sides = ["old", "new"].map(|name| Selection::of_variant("p1", name));
+            sides.iter_mut().for_each(|side| side.plans.push("p2".to_string()));
+            compare(&plans, &[], &Question::new(sides.to_vec(), String::new()))
+        };
+        assert!(noted(&pooled(1), "old pools exact plans of one seed"));
+        assert!(!noted(&pooled(2), "of one seed"), "{:?}", pooled(2).remarks);
+        assert!(!noted(&variants(lab("p", 1)), "of one seed"));
     }
 
     #[test]

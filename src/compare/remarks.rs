@@ -60,6 +60,7 @@ pub fn remarks(basis: &Basis, works: &[WorkTable]) -> Vec<String> {
     remarks.extend(machines_differ(basis));
     remarks.extend(pooled(basis));
     remarks.extend(resumed(basis));
+    remarks.extend(lab::repeated(basis));
     remarks.extend(lab::builds(sides));
     remarks.extend(lab::rebuilt(basis.plans, basis.shown, sides.len()));
     remarks.extend(boots(sides));
