@@ -11,9 +11,9 @@ use super::{KnobReading, Reading};
 pub mod told {
     /// `uname -r`.
     pub const KERNEL: &str = "kernel";
-    /// `uname -v`.
+    /// Of the distribution's package that it came in, where it came in one.
     pub const KERNEL_VERSION: &str = "kernel-version";
-    /// The first 12 hexadecimal digits of the digest of what was booted.
+    /// The first 12 hexadecimal digits of the digest of image, configuration and modules.
     pub const KERNEL_DIGEST: &str = "kernel-digest";
     /// [`EXACT`], or why not; of real time nothing is told.
     pub const TIME: &str = "time";

@@ -4,10 +4,9 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use crate::model::Reading;
+use crate::model::{Reading, told};
 use crate::sys::clock;
 
-use super::EXACT;
 use super::lockstep::Proof;
 
 /// Where the library that keeps QEMU in step leaves its proof.
@@ -73,7 +72,7 @@ impl GuestFiles {
     pub fn in_step(&self, pid: u32) -> Reading<String> {
         let proof = fs::read(self.path(PROOF)).unwrap_or_default();
         match Proof::read(&proof).map(|proof| proof.fault(pid)) {
-            Some(None) => Reading::Known(EXACT.to_string()),
+            Some(None) => Reading::Known(told::EXACT.to_string()),
             Some(Some(fault)) => Reading::Unknown(format!("QEMU was not kept in step: {fault}")),
             None => Reading::Unknown(
                 "QEMU was not kept in step: no thread of virtual CPUs was found".to_string(),

@@ -26,7 +26,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::model::{
     Cell, CpuSet, Ended, Environment, GuestFacts, KnobReading, Lab as LabTable, Outcome, Reading,
-    RunSpec, Topology, Window,
+    RunSpec, Topology, Window, told as names,
 };
 
 use super::{Ask, Backend};
@@ -39,11 +39,9 @@ use workshop::{Answer, Workshop};
 const KERNEL: &str = "kernel";
 const KERNEL_ARGUMENTS: &str = "kernel-args";
 
-/// Of a kernel's digest, in reports.
+/// Of a kernel's digest, in reports: enough to tell two builds of a release apart, and short enough
+/// for a mail.
 const DIGEST_LETTERS: usize = 12;
-
-/// How a report tells of virtual time that holds.
-const EXACT: &str = "exact";
 
 pub struct Lab {
     table: LabTable,
@@ -105,6 +103,8 @@ pub struct Asked {
     pub is_virtual: bool,
     /// SHA-256 of image, configuration and modules, in hexadecimal.
     pub kernel_digest: String,
+    /// Of the package that the kernel came in.
+    pub package_version: Option<String>,
 }
 
 /// What a report tells of a guest beside the variant's own knobs. What only time can be otherwise
@@ -115,16 +115,18 @@ fn readings(asked: &Asked, facts: &GuestFacts) -> Vec<KnobReading> {
         asked: got.clone().known().unwrap_or_default(),
         got,
     };
-    // Enough to tell two builds of a release apart, and short enough for a mail.
     let digest: String = asked.kernel_digest.chars().take(DIGEST_LETTERS).collect();
     let mut readings = vec![
-        told("kernel", Reading::Known(facts.kernel_release.clone())),
-        told("kernel-digest", Reading::Known(digest)),
+        told(names::KERNEL, Reading::Known(facts.kernel_release.clone())),
+        told(names::KERNEL_DIGEST, Reading::Known(digest)),
     ];
+    let version = asked.package_version.clone().map(Reading::Known);
+    readings.extend(version.map(|version| told(names::KERNEL_VERSION, version)));
     if asked.is_virtual {
-        let exact = KnobReading { asked: EXACT.to_string(), ..told("time", asked.exact.clone()) };
+        let exact = told(names::TIME, asked.exact.clone());
+        let exact = KnobReading { asked: names::EXACT.to_string(), ..exact };
         let percent = |capacity: f64| format!("{:.1}%", 100.0 * capacity);
-        readings.extend([exact, told("capacity", facts.capacity.clone().map(percent))]);
+        readings.extend([exact, told(names::CAPACITY, facts.capacity.clone().map(percent))]);
     }
     readings
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::model::{
     Cell, FromGuest, GUEST_WIRE, GuestBoot, GuestFacts, GuestSpec, Lab, Outcome, Reading, RunSpec,
-    Value, Variant, Work,
+    Value, Variant, Work, told,
 };
 use crate::sys;
 use crate::variant::scx::Scheduler;
@@ -27,7 +27,7 @@ use super::kvm;
 use super::lockstep;
 use super::machine::{self, Files, From, Time};
 use super::results::{Results, digest};
-use super::{Asked, EXACT, KERNEL, KERNEL_ARGUMENTS, misfit};
+use super::{Asked, KERNEL, KERNEL_ARGUMENTS, misfit};
 use crate::backend::{Ask, Mode};
 
 /// Copies of a machine.
@@ -182,7 +182,7 @@ impl Workshop {
         if let Some(found) = self.found(&key) {
             return Ok(Answer::Said {
                 said: found,
-                asked: order.asked(Reading::Known(EXACT.to_string())),
+                asked: order.asked(Reading::Known(told::EXACT.to_string())),
             });
         }
         let (said, exact) = self.guest(&order, &text, spec, cancel, FIRST)?;
@@ -471,8 +471,13 @@ impl Order {
     }
 
     fn asked(&self, exact: Reading<String>) -> Asked {
-        let kernel_digest = self.kernel.kernel.digest.clone();
-        Asked { exact, is_virtual: self.is_virtual, kernel_digest }
+        let kernel = &self.kernel.kernel;
+        Asked {
+            exact,
+            is_virtual: self.is_virtual,
+            kernel_digest: kernel.digest.clone(),
+            package_version: kernel.package.as_ref().map(|package| package.version.clone()),
+        }
     }
 
     fn boot<'a>(&'a self, files: &'a GuestFiles) -> From<'a> {

@@ -58,7 +58,14 @@ impl KernelError {
                  schedlab kernel list tells what the cached kernels take"
                     .to_string()
             }
-            Self::Io { path, action: "read", .. } => format!("ls -ld {}", shown(path)),
+            Self::Io { source, path, action: "read" }
+                if matches!(
+                    source.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::IsADirectory
+                ) =>
+            {
+                format!("ls -ld {}", shown(path))
+            }
             Self::Io { .. } => {
                 "set XDG_CACHE_HOME to a folder that you can write, and try again".to_string()
             }
