@@ -80,7 +80,7 @@ impl Companion {
             std::thread::sleep(Duration::from_millis(1));
         }
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&said).trim().to_string()
+        on_one_line(&String::from_utf8_lossy(&said))
     }
 }
 
@@ -90,6 +90,21 @@ impl Drop for Companion {
     }
 }
 
+/// For a reason: lines with ` / ` between them, without what colours them on a terminal.
+fn on_one_line(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, command)) = rest.split_once("\u{1b}[") {
+        plain.push_str(before);
+        // A control sequence ends with its first letter.
+        let end = command.find(|c: char| ('@'..='~').contains(&c));
+        rest = end.map_or("", |end| &command[end + 1..]);
+    }
+    plain.push_str(rest);
+    let lines = plain.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join(" / ")
+}
+
 fn listen(mut from: PipeReader, said: &Mutex<Vec<u8>>) {
     let mut chunk = [0; 1024];
     while let Ok(count @ 1..) = from.read(&mut chunk) {
@@ -97,5 +112,23 @@ fn listen(mut from: PipeReader, said: &Mutex<Vec<u8>>) {
         said.extend_from_slice(&chunk[..count]);
         let excess = said.len().saturating_sub(SAID_BYTES);
         said.drain(..excess);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_said_is_one_line_without_colours() {
+        let cases = [
+            ("no BTF here\n", "no BTF here"),
+            ("07:00 \u{1b}[0m\u{1b}[34m[INFO] \u{1b}[0mone\r\n\ntwo\n", "07:00 [INFO] one / two"),
+            ("cut \u{1b}[1;3", "cut"),
+            ("", ""),
+        ];
+        for (said, line) in cases {
+            assert_eq!(on_one_line(said), line, "{said:?}");
+        }
     }
 }
