@@ -32,14 +32,32 @@ pub fn program() -> Result<Vec<Packed>, String> {
     let own = std::env::current_exe().map_err(|error| format!("this program: {error}"))?;
     let bytes = read(&own)?;
     let image = Image::of(&bytes).map_err(|error| format!("{}: {error}", own.display()))?;
-    let mut files = Vec::new();
-    if let Some(loader) = &image.loader {
-        files.push(Packed { name: loader.clone(), bytes: read(loader)? });
-        for library in libraries(&own)? {
-            files.push(Packed { bytes: read(&library)?, name: library });
-        }
-    }
+    let mut files = linked_with(&own, &image)?;
     files.push(Packed { name: GUEST_INIT.into(), bytes: image.loaded(bytes) });
+    Ok(files)
+}
+
+/// A program of the user's as it lies on disk, by its name in the guest, and what it is linked
+/// with.
+pub fn program_of_the_user(path: &Path, name: PathBuf) -> Result<Vec<Packed>, String> {
+    let bytes = read(path)?;
+    let image = Image::of(&bytes).map_err(|error| {
+        let path = path.display();
+        let hint = format!("guests have no shell and no interpreters: file {path}");
+        format!("{path} is no 64-bit ELF program: {error}; hint: {hint}")
+    })?;
+    let mut files = linked_with(path, &image)?;
+    files.push(Packed { name, bytes });
+    Ok(files)
+}
+
+/// The loader and the libraries of a program, by their names here; of a static one none.
+fn linked_with(path: &Path, image: &Image) -> Result<Vec<Packed>, String> {
+    let Some(loader) = &image.loader else { return Ok(Vec::new()) };
+    let mut files = vec![Packed { name: loader.clone(), bytes: read(loader)? }];
+    for library in libraries(path)? {
+        files.push(Packed { bytes: read(&library)?, name: library });
+    }
     Ok(files)
 }
 
@@ -175,6 +193,28 @@ mod tests {
         fs::set_permissions(&packed, mode).unwrap();
         let listed = Command::new(&packed).arg("--list").output().unwrap();
         assert!(String::from_utf8_lossy(&listed.stdout).contains("that_a_kernel_loads"));
+    }
+
+    #[test]
+    fn a_program_of_the_user_brings_what_it_is_linked_with() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = dir.path().join("script");
+        fs::write(&script, "#!/bin/sh\n").unwrap();
+        let why = program_of_the_user(&script, "/scx/script".into()).err().unwrap();
+        assert!(why.contains("script is no 64-bit ELF program: "), "{why}");
+        assert!(why.contains("; hint: guests have no shell"), "{why}");
+        let shell = Path::new("/bin/sh");
+        let files = program_of_the_user(shell, "/scx/sh".into()).unwrap();
+        let bytes = |wanted: &str| {
+            let mut files = files.iter();
+            files.find(|file| file.name.ends_with(wanted)).map(|file| file.bytes.as_slice())
+        };
+        assert_eq!(bytes("/scx/sh"), Some(&fs::read(shell).unwrap()[..]), "whole");
+        if let Some(loader) = Image::of(&fs::read(shell).unwrap()).unwrap().loader {
+            assert!(bytes(loader.to_str().unwrap()).is_some(), "{loader:?}");
+            let library = libraries(shell).unwrap().pop().unwrap();
+            assert!(bytes(library.to_str().unwrap()).is_some(), "{library:?}");
+        }
     }
 
     #[test]

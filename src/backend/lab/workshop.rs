@@ -230,7 +230,9 @@ impl Workshop {
             more.push(Packed { name, bytes: initrd::read(config)? });
         }
         if let Some(Scheduler::Program { path, .. }) = scheduler(cell) {
-            more.push(Packed { name: in_guest(&path), bytes: initrd::read(&path)? });
+            let files = initrd::program_of_the_user(&path, in_guest(&path))?;
+            let is_new = |file: &Packed| self.program.iter().all(|own| own.name != file.name);
+            more.extend(files.into_iter().filter(is_new));
         }
         let mut parts = vec![self.program_digest.as_bytes()];
         parts.extend(more.iter().map(|file| file.bytes.as_slice()));
