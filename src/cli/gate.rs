@@ -69,7 +69,8 @@ impl Gate {
         let open = named(|verdict| matches!(verdict, Verdict::Inconclusive { .. }));
         if self.bisect && !open.is_empty() {
             let list = listed(&open, ", ");
-            let text = format!("not decided: {list}\nhint: more --rounds, or --metric");
+            let text =
+                format!("not decided: {list}\nhint: more --rounds, a wider --margin, or --metric");
             return Err(Failure::Bisect { code: 125, text });
         }
         Ok(())
