@@ -94,6 +94,7 @@ fn facts(host: &Host, capacity: Reading<f64>) -> GuestFacts {
         topology: topology::topology(host, told.affinity),
         quiet_at_ns: clock::monotonic_ns(),
         capacity,
+        timer_resolution_ns: clock::timer_resolution_ns(),
     }
 }
 

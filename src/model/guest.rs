@@ -20,6 +20,8 @@ pub mod told {
     pub const EXACT: &str = "exact";
     /// The share of its speed that the slowest CPU had before the runs.
     pub const CAPACITY: &str = "capacity";
+    /// How often timers go off; told only where they go off at ticks alone.
+    pub const TIMERS: &str = "timers";
     /// What a [`super::Guest`] is made from.
     pub const OF_GUEST: [&str; 4] = [KERNEL, KERNEL_VERSION, KERNEL_DIGEST, TIME];
 }

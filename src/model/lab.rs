@@ -134,4 +134,6 @@ pub struct GuestFacts {
     /// Instructions in a nanosecond that one CPU has while the others are idle, against what it
     /// should have: 1 is exact.
     pub capacity: Reading<f64>,
+    /// How exactly timers go off: a nanosecond, or a tick; 0 where the kernel does not tell.
+    pub timer_resolution_ns: u64,
 }

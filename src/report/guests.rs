@@ -1,6 +1,8 @@
 //! What a report tells of lab guests: which kernel each variant ran on, whether time was exact,
 //! and what speed the CPUs had. Input: a record. Pure.
 
+use std::collections::BTreeMap;
+
 use crate::model::{
     Guest, GuestKernel, GuestTimes, KnobReading, Outcome, Reading, Record, SampledPlan, Variant,
     told,
@@ -45,10 +47,12 @@ pub fn guests(record: &Record) -> Option<Guests> {
     let mut times = GuestTimes::default();
     told.iter().for_each(|(_, guest)| times.add(&guest.time, 1));
     let speed = speed(runs.iter().flat_map(|(_, knobs)| *knobs)).unwrap_or_default();
+    let timers = timers(&runs);
     Some(Guests {
         rebuilt: rebuilt.collect(),
         kernels: kernels(record, &booted),
-        time: (times.runs() > 0).then(|| format!("lab, {}{speed}", clean(&times.to_string()))),
+        time: (times.runs() > 0)
+            .then(|| format!("lab, {}{speed}{timers}", clean(&times.to_string()))),
     })
 }
 
@@ -95,6 +99,20 @@ fn speed<'a>(readings: impl Iterator<Item = &'a KnobReading>) -> Option<String> 
     let (least, most) = (shares.first()?, shares.last()?);
     let range = if least == most { least.clone() } else { format!("{least} to {most}") };
     Some(format!("; CPUs had {range} of their speed before the runs"))
+}
+
+/// Which variants had no timers but those of ticks, as the end of a sentence.
+fn timers(runs: &[(&str, &[KnobReading])]) -> String {
+    let mut by_variant: BTreeMap<&str, String> = BTreeMap::new();
+    for (variant, knobs) in runs {
+        let coarse = knobs.iter().filter(|reading| reading.knob == told::TIMERS);
+        by_variant.extend(coarse.map(|reading| (*variant, clean(&shown(&reading.got)))));
+    }
+    let each = by_variant.iter().map(|(variant, tick)| format!("{} ({tick})", clean(variant)));
+    match each.collect::<Vec<_>>() {
+        none if none.is_empty() => String::new(),
+        each => format!("; timers go off at ticks alone in {}", each.join(", ")),
+    }
 }
 
 fn shown(reading: &Reading<String>) -> String {
@@ -185,5 +203,17 @@ mod tests {
             let is_json = name == "json";
             assert!(is_json || !shown(None).contains("of each variant"), "{name}");
         }
+    }
+
+    #[test]
+    fn coarse_timers_are_told_with_their_variants() {
+        assert_eq!(timers(&[("mine", &[])]), "");
+        let tick = [KnobReading {
+            knob: told::TIMERS.to_string(),
+            asked: "4ms".to_string(),
+            got: Reading::Known("4ms".to_string()),
+        }];
+        let told = timers(&[("mine", &tick), ("mine", &tick), ("yours", &tick)]);
+        assert_eq!(told, "; timers go off at ticks alone in mine (4ms), yours (4ms)");
     }
 }

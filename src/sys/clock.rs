@@ -6,6 +6,17 @@ pub fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC).unwrap_or(0)
 }
 
+/// How exactly the monotonic clock's timers go off: a nanosecond where they are programmed one by
+/// one, a tick where the kernel looks at them with each tick alone.
+pub fn timer_resolution_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is valid for the call.
+    match unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC, &mut time) } {
+        0 => time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64,
+        _ => 0,
+    }
+}
+
 /// Wall clock, since 1970. For people and for detecting steps; nothing is timed with it.
 pub fn unix_ns() -> u64 {
     read(libc::CLOCK_REALTIME).unwrap_or(0)

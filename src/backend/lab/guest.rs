@@ -300,7 +300,7 @@ pub fn difference(first: &[u8], second: &[u8]) -> Option<String> {
 mod tests {
     use super::*;
 
-    const READY: &str = r#"{"say":"ready","wire":2,"kernel_release":"6.1","kernel_version":"x","topology":{"online":"0-3","allowed":"0-3","llcs":[],"numa_nodes":[],"cores":[]},"quiet_at_ns":7,"capacity":{"known":0.99}}"#;
+    const READY: &str = r#"{"say":"ready","wire":2,"kernel_release":"6.1","kernel_version":"x","topology":{"online":"0-3","allowed":"0-3","llcs":[],"numa_nodes":[],"cores":[]},"quiet_at_ns":7,"capacity":{"known":0.99},"timer_resolution_ns":1}"#;
     const ENDED: &str = r#"{"say":"ended","outcome":{"status":"failed","reason":"no"}}"#;
 
     #[test]

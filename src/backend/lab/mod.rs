@@ -107,6 +107,9 @@ pub struct Asked {
     pub package_version: Option<String>,
 }
 
+/// No kernel has timers between those that are programmed one by one and those of its ticks.
+const COARSE_TIMERS_NS: u64 = 100_000;
+
 /// What a report tells of a guest beside the variant's own knobs. What only time can be otherwise
 /// than asked.
 fn readings(asked: &Asked, facts: &GuestFacts) -> Vec<KnobReading> {
@@ -127,6 +130,11 @@ fn readings(asked: &Asked, facts: &GuestFacts) -> Vec<KnobReading> {
         let exact = KnobReading { asked: names::EXACT.to_string(), ..exact };
         let percent = |capacity: f64| format!("{:.1}%", 100.0 * capacity);
         readings.extend([exact, told(names::CAPACITY, facts.capacity.clone().map(percent))]);
+    }
+    // As it should be, it is not worth a word.
+    if facts.timer_resolution_ns > COARSE_TIMERS_NS {
+        let text = format!("{}ms", facts.timer_resolution_ns as f64 / 1e6);
+        readings.push(told(names::TIMERS, Reading::Known(text)));
     }
     readings
 }
@@ -218,6 +226,32 @@ mod tests {
             limit_ns: 33_000_000_000,
             seed,
         }
+    }
+
+    #[test]
+    fn timers_are_told_where_they_are_coarse() {
+        let mut facts = GuestFacts {
+            wire: 1,
+            kernel_release: "6.12".to_string(),
+            kernel_version: String::new(),
+            topology: topology(&LabTable::default()),
+            quiet_at_ns: 0,
+            capacity: Reading::Known(0.99),
+            timer_resolution_ns: 1,
+        };
+        let asked = Asked {
+            exact: Reading::Known(names::EXACT.to_string()),
+            is_virtual: true,
+            kernel_digest: "0123".to_string(),
+            package_version: None,
+        };
+        let timers = |facts: &GuestFacts| {
+            let mut told = readings(&asked, facts).into_iter();
+            told.find(|reading| reading.knob == names::TIMERS).map(|reading| reading.got)
+        };
+        assert_eq!(timers(&facts), None);
+        facts.timer_resolution_ns = 4_000_000;
+        assert_eq!(timers(&facts), Some(Reading::Known("4ms".to_string())));
     }
 
     #[test]
