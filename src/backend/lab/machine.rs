@@ -38,18 +38,24 @@ pub struct Files<'a> {
 /// turn of a virtual CPU: the size is part of the machine, and must not depend on the host's.
 const TRANSLATED_MIB: u32 = 256;
 
-/// Without instructions that would bring numbers from outside, and without what QEMU cannot do and
-/// would say. The level keeps kernels from leaf 0x1f, which QEMU shows where sockets have dies and
+/// Without instructions that would bring numbers from outside, without what QEMU cannot do and would
+/// say, and without the promise that bytes are copied as fast as words (erms): each byte is an
+/// instruction here. The level keeps kernels from leaf 0x1f, which QEMU shows where sockets have dies and
 /// which ends it (10.0: an assertion in `encode_topo_cpuid1f`); caches and sockets are told elsewhere.
-const CPU: &str = "Haswell,level=0xd,-rdrand,-invpcid,-rtm,-hle,-pcid,-tsc-deadline";
+const CPU: &str = "Haswell,level=0xd,-erms,-rdrand,-invpcid,-rtm,-hle,-pcid,-tsc-deadline";
 
 /// With KVM.
 pub const KVM_CPU: &str = "host";
 
+/// Without devices that kernels look for and guests have no use for.
+const MACHINE: &str = "pc,hpet=off,i8042=off,smm=off,usb=off,vmport=off";
+
 /// What makes a kernel boot quickly and always alike, and keeps it from work of its own: statistics
-/// of memory accesses take 1 % of a CPU from Linux 6.17 on. Variants add their own behind.
+/// of memory accesses take 1 % of a CPU from Linux 6.17 on; left out are self-tests, certificates for
+/// modules, and names of numbers in the text of trace events. Variants add their own behind.
 const KERNEL_ARGUMENTS: &str = "console=ttyS0 panic=-1 oops=panic quiet mitigations=off nokaslr \
-    norandmaps tsc=reliable no_timer_check cryptomgr.notests initcall_blacklist=jent_mod_init \
+    norandmaps tsc=reliable no_timer_check cryptomgr.notests \
+    initcall_blacklist=jent_mod_init,crypto_kdf108_init,load_system_certificate_list,trace_eval_init \
     random.trust_cpu=off damon_stat.enabled=0 audit=0 apparmor=0 selinux=0";
 
 /// The words after `qemu-system-x86_64`.
@@ -133,7 +139,7 @@ fn accelerator(lab: &Lab, time: Time, add: &mut dyn FnMut(&str, String)) {
 
 /// A last-level cache for each die where there are several.
 fn machine(lab: &Lab) -> String {
-    let mut machine = "pc".to_string();
+    let mut machine = MACHINE.to_string();
     if lab.llcs > lab.sockets {
         machine.push_str(",smp-cache.0.cache=l3,smp-cache.0.topology=die");
     }
@@ -209,7 +215,7 @@ mod tests {
                     "-icount shift=1,sleep=off",
                     clock,
                     "-smp 4,sockets=1,dies=1,cores=4,threads=1",
-                    "-machine pc ",
+                    "-machine pc,hpet=off,i8042=off,smm=off,usb=off,vmport=off ",
                     "-m 512 ",
                     "tsc_early_khz=1000000 nohz=off",
                     "-qmp stdio",
@@ -227,7 +233,7 @@ mod tests {
                 &[
                     "-smp 8,sockets=2,dies=2,cores=2,threads=1",
                     "level=0xd",
-                    "-machine pc,smp-cache.0.cache=l3,smp-cache.0.topology=die",
+                    ",vmport=off,smp-cache.0.cache=l3,smp-cache.0.topology=die",
                 ],
                 &["-numa"],
             ),
