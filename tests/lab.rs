@@ -20,7 +20,7 @@ use support::{assert_gone, schedlab, signal, skip, stderr, stdout, wait_for};
 const QEMU: &str = "qemu-system-x86_64";
 const KERNELS: [&str; 2] = ["debian:6.1", "debian:6.18"];
 /// The most that a load of the host may last.
-const LOAD_SECONDS: &str = "100";
+const LOAD_SECONDS: &str = "500";
 
 /// The kernels of all tests here, fetched once; or what is missing.
 fn kernels() -> &'static Result<PathBuf, &'static str> {
@@ -124,6 +124,11 @@ impl Laboratory {
         format!("{}:/usr/bin:/bin", folder.display())
     }
 
+    /// Answers in the cache.
+    fn kept(&self) -> usize {
+        fs::read_dir(self.path(".cache/schedlab/results")).unwrap().count()
+    }
+
     fn forbid_guests(&self) {
         fs::write(self.path("no-guests"), "").unwrap();
     }
@@ -166,6 +171,13 @@ impl Load {
             command.args([LOAD_SECONDS, "sh", "-c", "while :; do :; done"]);
             command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
         }))
+    }
+}
+
+impl Load {
+    /// Whether the host was loaded until now.
+    fn is_there(&mut self) -> bool {
+        self.0.iter_mut().all(|child| child.try_wait().unwrap().is_none())
     }
 }
 
@@ -213,7 +225,7 @@ fn same_to_the_bit(test: &str, cpus: u32) {
     let (Some(first), Some(second)) = (Laboratory::open(test), Laboratory::open(test)) else {
         return;
     };
-    let load = Load::begin();
+    let mut load = Load::begin();
     let run = |build: u32, more: &[&str]| {
         let mut run = first.run(&two_kernels(cpus), more);
         run.env("PATH", first.emulator(build)).output().unwrap()
@@ -222,11 +234,12 @@ fn same_to_the_bit(test: &str, cpus: u32) {
     let ended = first.ended();
     assert_exact(&second, &second.run(&two_kernels(cpus), &["--again"]).output().unwrap());
     assert_eq!(second.ended(), ended);
+    assert!(load.is_there());
     drop(load);
     first.forbid_guests();
     assert_exact(&first, &run(1, &[]));
     assert_eq!(first.ended(), ended, "as it was kept");
-    for (build, more) in [(1, &["--again"][..]), (2, &[])] {
+    for (build, more) in [(1, &["--again"][..]), (1, &["--verify"]), (2, &[])] {
         let output = run(build, more);
         assert_eq!(output.status.code(), Some(3), "no guest can be asked: {output:?}");
         assert!(first.outcomes().iter().all(|(_, why)| why.contains("no guest")), "{output:?}");
@@ -303,17 +316,69 @@ fn guests_that_fail_say_why_and_the_others_go_on() {
 fn a_qemu_that_was_not_kept_in_step_is_not_called_exact() {
     let test = "a_qemu_that_was_not_kept_in_step_is_not_called_exact";
     let Some(laboratory) = Laboratory::open(test) else { return };
-    let path = laboratory.emulator_after("alone", "unset LD_PRELOAD");
-    let mut run = laboratory.run(&plan("", "cpus = 1", PIPE), &[]);
-    let output = run.env("PATH", path).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
     let why = "QEMU was not kept in step: no thread of virtual CPUs was found";
     let told = format!(r#"{{"knob":"time","asked":"exact","got":{{"unknown":"{why}"}}}}"#);
-    assert!(laboratory.ended()[0].contains(&told), "{:?}", laboratory.ended());
+    for guest in ["-kernel", "-incoming"] {
+        let script = format!("case \"$*\" in *' {guest} '*) unset LD_PRELOAD;; esac");
+        let path = laboratory.emulator_after(guest, &script);
+        let mut run = laboratory.run(&plan("", "cpus = 1", PIPE), &[]);
+        let output = run.env("PATH", path).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert!(laboratory.ended()[0].contains(&told), "{guest}: {:?}", laboratory.ended());
+        let report = schedlab(laboratory.0.path(), &["report", "last"]).output().unwrap();
+        assert!(stdout(&report).contains("NOT exact in 1 of 1 runs"), "{}", stdout(&report));
+        assert_eq!(laboratory.kept(), 0, "it may be otherwise next time");
+    }
+}
+
+#[test]
+fn a_machine_that_differs_when_it_is_booted_again_is_found_by_verify() {
+    let test = "a_machine_that_differs_when_it_is_booted_again_is_found_by_verify";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    let mark = laboratory.path("booted");
+    let mark = mark.display();
+    let script = format!(
+        "case \"$*\" in *' -kernel '*) if [ -e '{mark}' ]; then\n\
+         set -- \"$@\" -rtc base=2021-01-01,clock=vm\nfi; : > '{mark}';; esac"
+    );
+    let path = laboratory.emulator_after("another-year", &script);
+    let mut run = laboratory.run(&plan("", "cpus = 1", PIPE), &["--verify"]);
+    let output = run.env("PATH", path).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let (status, why) = &laboratory.outcomes()[0];
+    assert_eq!(status, "failed");
+    assert!(why.starts_with("not exact: two boots differ: "), "{why}");
+    assert_eq!(laboratory.kept(), 0);
+}
+
+#[test]
+fn real_time_is_told_and_nothing_of_it_is_kept() {
+    let Some(laboratory) = Laboratory::open("real_time_is_told_and_nothing_of_it_is_kept") else {
+        return;
+    };
+    let output = laboratory.run(&plan("", "cpus = 1", PIPE), &["--realtime"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(!laboratory.ended()[0].contains(r#""knob":"time""#), "{:?}", laboratory.ended());
     let report = schedlab(laboratory.0.path(), &["report", "last"]).output().unwrap();
-    assert!(stdout(&report).contains("NOT exact in 1 of 1 runs"), "{}", stdout(&report));
-    let kept = fs::read_dir(laboratory.path(".cache/schedlab/results")).unwrap().count();
-    assert_eq!(kept, 0, "it may be otherwise next time");
+    assert!(stdout(&report).contains("nothing is exact"), "{}", stdout(&report));
+    assert_eq!(laboratory.kept(), 0);
+}
+
+#[test]
+fn with_a_slow_clock_each_of_two_cpus_has_its_speed() {
+    let test = "with_a_slow_clock_each_of_two_cpus_has_its_speed";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    let spin = "[[workload]]\nuse = \"spin\"\ncount = 2\n";
+    let ops = |lab: &str| {
+        let output = laboratory.run(&plan("", lab, spin), &[]).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let event: Value = serde_json::from_str(&laboratory.ended()[0]).unwrap();
+        let metrics = event["outcome"]["result"]["sets"][0]["metrics"].as_array().unwrap().clone();
+        let throughput = metrics.iter().find(|metric| metric["name"] == "throughput").unwrap();
+        throughput["value"]["known"].as_f64().unwrap()
+    };
+    let ratio = ops("cpus = 2\nslow-clock = true") / ops("cpus = 2");
+    assert!((ratio - 2.0).abs() < 0.1, "{ratio}");
 }
 
 #[test]
@@ -341,6 +406,7 @@ fn a_guest_that_runs_out_of_memory_says_so() {
     let output = laboratory.run(&plan, &[]).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert_kept(&laboratory, &laboratory.outcomes()[0], &["Out of memory"]);
+    assert_eq!(laboratory.kept(), 0, "no run");
 }
 
 /// Real-time work leaves a sched_ext scheduler no time: the kernel ejects it after 30 s.

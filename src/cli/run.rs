@@ -174,6 +174,15 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
     let Record { mut started, ended, .. } = store.record(&id)?;
     drop(store);
     may_go_on(&started, ended)?;
+    let is_real = started.plan.lab.realtime;
+    if args.lab.realtime && !is_real || args.lab.verify && is_real {
+        let (asked, is) = match is_real {
+            true => ("--verify", "real"),
+            false => ("--realtime", "virtual"),
+        };
+        let text = format!("the plan {id} was begun in {is} time, and {asked} does not fit it");
+        return Err(Failure::Usage(format!("{text}\nhint: schedlab run --resume {id}")));
+    }
     if started.cells != plan::cells(&started.plan) {
         let text = format!("the stored plan {id} does not fit its own cells");
         return Err(Failure::Usage(format!("{text}\nhint: schedlab run with the plan's file")));
@@ -272,7 +281,7 @@ pub fn make_backend(name: &str, lab: &Lab, mode: Mode) -> Result<Box<dyn Backend
         }
     }
     let state = sys::state_dir().map_err(Failure::Here)?;
-    let mode = Mode { realtime: mode.realtime || lab.realtime, ..mode };
+    let mode = Mode { realtime: lab.realtime, ..mode };
     (entry.make)(&Ask { state: &state, lab, mode }).map_err(Failure::Here)
 }
 

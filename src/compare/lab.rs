@@ -72,12 +72,10 @@ pub fn rebuilt(plans: &[SampledPlan], works: &[Gathered], sides: usize) -> Vec<S
     let mut kernels: BTreeMap<(usize, &str), Vec<&GuestKernel>> = BTreeMap::new();
     for (plan, variant, guest) in (0..sides).flat_map(|side| guests(works, side).into_keys()) {
         let kernel = &plans[plan].guests[guest as usize].kernel;
-        let known = kernels.entry((plan, variant)).or_default();
-        if known.iter().all(|known| !known.may_be(kernel)) {
-            known.push(kernel);
-        }
+        kernels.entry((plan, variant)).or_default().push(kernel);
     }
-    let several = kernels.into_iter().filter(|(_, kernels)| kernels.len() > 1);
+    let once = kernels.into_iter().map(|(of, kernels)| (of, GuestKernel::each_once(kernels)));
+    let several = once.filter(|(_, kernels)| kernels.len() > 1);
     let told = several.map(|((plan, variant), kernels)| {
         let kernels: Vec<String> = kernels.iter().map(|kernel| kernel.to_string()).collect();
         let (id, kernels) = (&plans[plan].id, kernels.join(", then "));

@@ -72,7 +72,7 @@ fn live(door: &Door) -> Result<Outcome, String> {
     let boot = door.boot()?;
     let host = Host::default();
     let capacity = match boot.is_virtual {
-        true => quiet::wait(boot.instruction_ps)?,
+        true => quiet::wait(boot.instruction_fs)?,
         false => Reading::Unknown("real time: not measured".to_string()),
     };
     door.say(&FromGuest::Ready(facts(&host, capacity)));

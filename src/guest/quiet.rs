@@ -23,7 +23,7 @@ const TICKS: f64 = 0.02;
 const BALANCING: f64 = 0.0003;
 
 /// Capacity of the slowest CPU, as a share of what it should be, over the quiet rounds.
-pub fn wait(instruction_ps: u64) -> Result<Reading<f64>, String> {
+pub fn wait(instruction_fs: u64) -> Result<Reading<f64>, String> {
     let cpus = match topology::online(&Host::default()) {
         Reading::Known(cpus) => cpus,
         Reading::Unknown(why) => return Ok(Reading::Unknown(why)),
@@ -31,7 +31,7 @@ pub fn wait(instruction_ps: u64) -> Result<Reading<f64>, String> {
     let before = sched::affinity(0).map_err(|error| format!("own affinity: {error}"))?;
     let mut rounds = Rounds::new(cpus.iter().count());
     loop {
-        rounds.add(round(&cpus, instruction_ps)?);
+        rounds.add(round(&cpus, instruction_fs)?);
         let now_ns = clock::monotonic_ns();
         if rounds.are_quiet() && now_ns >= EARLIEST_NS {
             break;
@@ -50,17 +50,23 @@ pub fn wait(instruction_ps: u64) -> Result<Reading<f64>, String> {
 }
 
 /// What a look at each CPU took, as a multiple of what it should have.
-fn round(cpus: &CpuSet, instruction_ps: u64) -> Result<Vec<f64>, String> {
-    let passes = LOOK_NS * 1_000 / (instruction_ps.max(1) * boot::INSTRUCTIONS_PER_PASS);
-    let ideal_ns = passes * boot::INSTRUCTIONS_PER_PASS * instruction_ps / 1_000;
-    let look = |cpu| {
+fn round(cpus: &CpuSet, instruction_fs: u64) -> Result<Vec<f64>, String> {
+    let (passes, ideal_ns) = look(instruction_fs);
+    let took = |cpu| {
         sched::set_affinity(0, &[cpu].into_iter().collect())
             .map_err(|error| format!("CPU {cpu}: {error}"))?;
         let before_ns = clock::monotonic_ns();
         boot::count(passes);
-        Ok((clock::monotonic_ns() - before_ns) as f64 / ideal_ns.max(1) as f64)
+        Ok((clock::monotonic_ns() - before_ns) as f64 / ideal_ns)
     };
-    cpus.iter().map(look).collect()
+    cpus.iter().map(took).collect()
+}
+
+/// Passes of the loop in one look, and what they should take.
+fn look(instruction_fs: u64) -> (u64, f64) {
+    let pass_fs = instruction_fs.max(1) * boot::INSTRUCTIONS_PER_PASS;
+    let passes = (LOOK_NS * 1_000_000 / pass_fs).max(1);
+    (passes, (passes * pass_fs) as f64 / 1e6)
 }
 
 /// The quiet rounds since the last one that was not, the newest so many of them.
@@ -107,6 +113,7 @@ impl Rounds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Lab;
 
     #[test]
     fn quiet_are_so_many_rounds_in_a_row() {
@@ -124,6 +131,20 @@ mod tests {
         rounds.add(vec![1.06, 1.0]);
         assert!(!rounds.are_quiet());
         assert!((rounds.last() - 2.0 / 2.06).abs() < 1e-12);
+    }
+
+    #[test]
+    fn every_machine_knows_what_a_look_should_take() {
+        for (cpus, instruction_ns) in
+            (1..=64).flat_map(|cpus| [1, 2, 16, 64].map(|instruction_ns| (cpus, instruction_ns)))
+        {
+            let lab = Lab { cpus, instruction_ns, slow_clock: true, ..Lab::default() };
+            let (passes, ideal_ns) = look(lab.instruction_fs());
+            let instructions = (passes * boot::INSTRUCTIONS_PER_PASS) as f64;
+            let exact_ns = instructions * f64::from(instruction_ns) / f64::from(cpus);
+            assert!((ideal_ns / exact_ns - 1.0).abs() < 1e-4, "{cpus} CPUs, {instruction_ns} ns");
+            assert!((ideal_ns / LOOK_NS as f64 - 1.0).abs() < 0.01, "{cpus}: {ideal_ns}");
+        }
     }
 
     #[test]

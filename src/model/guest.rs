@@ -91,6 +91,19 @@ impl GuestKernel {
         };
         agree(&self.release, &other.release) && agree(&self.digest, &other.digest)
     }
+
+    /// Each kernel once, in order; of two that may be the same the one that tells its digest.
+    pub fn each_once<'a>(told: impl IntoIterator<Item = &'a GuestKernel>) -> Vec<&'a GuestKernel> {
+        let mut kernels: Vec<&GuestKernel> = Vec::new();
+        for kernel in told {
+            match kernels.iter_mut().find(|known| known.may_be(kernel)) {
+                Some(known) if known.digest.is_none() => *known = kernel,
+                Some(_) => {}
+                None => kernels.push(kernel),
+            }
+        }
+        kernels
+    }
 }
 
 /// `6.12.0 (digest 0123456789ab)`; within other brackets (`{:#}`) `6.12.0, digest 0123456789ab`.
@@ -215,6 +228,8 @@ mod tests {
         assert!(!kernel(Some("a")).may_be(&kernel(Some("b"))));
         let other = GuestKernel { release: Some("6.1".to_string()), ..kernel(None) };
         assert!(!kernel(None).may_be(&other));
+        let told = [kernel(None), kernel(Some("a")), kernel(None), kernel(Some("b"))];
+        assert_eq!(GuestKernel::each_once(&told), [&kernel(Some("a")), &kernel(Some("b"))]);
     }
 
     #[test]

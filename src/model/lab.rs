@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Outcome, Reading, RunSpec, Topology, Value, Variant, Window};
 
 /// The version of [`GuestSpec`] and [`FromGuest`], checked at both ends.
-pub const GUEST_WIRE: u32 = 2;
+pub const GUEST_WIRE: u32 = 3;
 
 /// The name by which a kernel starts this program as a guest's first process.
 pub const GUEST_INIT: &str = "/schedlab-guest";
@@ -78,10 +78,10 @@ impl Lab {
         *self == Lab::default()
     }
 
-    /// What one instruction takes by the clock of a guest, in thousandths of a nanosecond.
-    pub fn instruction_ps(&self) -> u64 {
+    /// What one instruction takes by the clock of a guest, in millionths of a nanosecond.
+    pub fn instruction_fs(&self) -> u64 {
         let slower = if self.slow_clock { u64::from(self.cpus) } else { 1 };
-        u64::from(self.instruction_ns) * 1_000 / slower
+        u64::from(self.instruction_ns) * 1_000_000 / slower
     }
 }
 
@@ -89,8 +89,8 @@ impl Lab {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestBoot {
     pub wire: u32,
-    /// What one instruction should take by the guest's clock, in thousandths of a nanosecond.
-    pub instruction_ps: u64,
+    /// What one instruction should take by the guest's clock, in millionths of a nanosecond.
+    pub instruction_fs: u64,
     /// Virtual time: the agent waits until boot work has died down, holds capacity against what
     /// it should be, and stops the machine, whose copies go on from there.
     pub is_virtual: bool,

@@ -459,7 +459,7 @@ mod tests {
             realtime: false,
         };
         assert_eq!(lab_alone("t", text).unwrap(), expected);
-        assert_eq!(expected.instruction_ps(), 125);
-        assert_eq!(Lab::default().instruction_ps(), 2_000);
+        assert_eq!(expected.instruction_fs(), 125_000);
+        assert_eq!(Lab::default().instruction_fs(), 2_000_000);
     }
 }

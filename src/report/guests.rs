@@ -58,16 +58,8 @@ pub fn guests(record: &Record) -> Option<Guests> {
 
 /// The kernels that a variant's runs were really on, each once; mostly there is one.
 fn kernels_of<'g>(variant: &Variant, told: &'g [(&str, Guest)]) -> Vec<&'g GuestKernel> {
-    let mut kernels: Vec<&GuestKernel> = Vec::new();
-    for (_, guest) in told.iter().filter(|(of, _)| *of == variant.name) {
-        match kernels.iter_mut().find(|known| known.may_be(&guest.kernel)) {
-            // The one that tells more stands for both.
-            Some(known) if known.digest.is_none() => *known = &guest.kernel,
-            Some(_) => {}
-            None => kernels.push(&guest.kernel),
-        }
-    }
-    kernels
+    let of_it = told.iter().filter(|(of, _)| *of == variant.name);
+    GuestKernel::each_once(of_it.map(|(_, guest)| &guest.kernel))
 }
 
 fn listed(kernels: &[&GuestKernel]) -> String {
@@ -95,7 +87,9 @@ fn kernels(record: &Record, booted: &[(&Variant, Vec<&GuestKernel>)]) -> String 
 fn speed<'a>(readings: impl Iterator<Item = &'a KnobReading>) -> Option<String> {
     let shares = readings.filter(|reading| reading.knob == told::CAPACITY);
     let mut shares: Vec<String> = shares.map(|reading| clean(&shown(&reading.got))).collect();
-    shares.sort();
+    // What is no number stands last.
+    let number = |text: &str| text.trim_end_matches('%').parse().unwrap_or(f64::INFINITY);
+    shares.sort_by(|one, other| number(one).total_cmp(&number(other)));
     let (least, most) = (shares.first()?, shares.last()?);
     let range = if least == most { least.clone() } else { format!("{least} to {most}") };
     Some(format!("; CPUs had {range} of their speed before the runs"))
@@ -203,6 +197,17 @@ mod tests {
             let is_json = name == "json";
             assert!(is_json || !shown(None).contains("of each variant"), "{name}");
         }
+    }
+
+    #[test]
+    fn speeds_are_numbers() {
+        let share = |text: &str| KnobReading {
+            knob: told::CAPACITY.to_string(),
+            asked: text.to_string(),
+            got: Reading::Known(text.to_string()),
+        };
+        let shares = ["99.9%", "100.0%", "98.7%"].map(share);
+        assert!(speed(shares.iter()).unwrap().contains("CPUs had 98.7% to 100.0% of their speed"));
     }
 
     #[test]

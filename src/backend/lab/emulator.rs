@@ -19,32 +19,43 @@ const OLDEST: (u32, u32) = (8, 2);
 const FIRMWARE: &[&str] = &["bios-256k.bin", "pvh.bin", "linuxboot_dma.bin", "kvmvapic.bin"];
 
 pub struct Emulator {
+    pub program: PathBuf,
     /// `QEMU emulator version 10.0.2 (...)`.
     pub version: String,
-    /// Of the program and its firmware: a version may be built in many ways.
+    /// Of version, program and firmware: a version may be built in many ways, and a program may be
+    /// a script that starts another.
     pub digest: String,
 }
 
 impl Emulator {
     pub fn find() -> Result<Emulator, String> {
-        let version = version()?;
-        let program = in_path(env::var_os("PATH").unwrap_or_default().as_os_str(), QEMU)
-            .ok_or_else(|| format!("{QEMU} answers, but is in no folder of PATH"))?;
-        let digest = digest_of(&program, &data_folders()?)?;
-        Ok(Emulator { version, digest })
+        let program = program()?;
+        let version = version_of(&program)?;
+        let digest = digest_of(&version, &program, &data_folders(&program)?)?;
+        Ok(Emulator { program, version, digest })
     }
 }
 
 /// What the emulator calls itself.
 pub fn version() -> Result<String, String> {
-    let hint = "\nhint: install it: apt-get install qemu-system-x86 (version 8.2 or newer; on Debian 12 \
-        from bookworm-backports)";
-    match told("--version") {
-        Ok(text) if !text.trim().is_empty() => {
-            Ok(text.lines().next().unwrap_or_default().trim().to_string())
-        }
-        Ok(_) => Err(format!("{QEMU} --version says nothing{hint}")),
-        Err(why) => Err(format!("{why}{hint}")),
+    version_of(&program()?)
+}
+
+const HINT: &str = "\nhint: install it: apt-get install qemu-system-x86 (version 8.2 or newer; on Debian 12 \
+    from bookworm-backports)";
+
+fn program() -> Result<PathBuf, String> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let found = in_path(&path, QEMU);
+    found.ok_or_else(|| format!("{QEMU} cannot be started: it is in no folder of PATH{HINT}"))
+}
+
+fn version_of(program: &Path) -> Result<String, String> {
+    let told = told(program, &["--version"]).map_err(|why| why + HINT)?;
+    let text = String::from_utf8_lossy(&told);
+    match text.lines().next().map(str::trim) {
+        Some(line) if !line.is_empty() => Ok(line.to_string()),
+        _ => Err(format!("{QEMU} --version says nothing{HINT}")),
     }
 }
 
@@ -63,20 +74,18 @@ pub fn too_old(version: &str) -> Option<String> {
 }
 
 /// Where it looks for firmware, in order.
-fn data_folders() -> Result<Vec<PathBuf>, String> {
-    let mut command = Command::new(QEMU);
-    command.args(["-L", "help"]);
-    let told = command.output().map_err(|error| format!("{QEMU} -L help: {error}"))?;
-    let lines = told.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+fn data_folders(program: &Path) -> Result<Vec<PathBuf>, String> {
+    let told = told(program, &["-L", "help"])?;
+    let lines = told.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     Ok(lines.map(|line| PathBuf::from(OsStr::from_bytes(line))).collect())
 }
 
-fn told(question: &str) -> Result<String, String> {
-    let told = Command::new(QEMU).arg(question).output();
-    let told = told.map_err(|error| format!("{QEMU} cannot be started: {error}"))?;
+fn told(program: &Path, question: &[&str]) -> Result<Vec<u8>, String> {
+    let told = Command::new(program).args(question).output();
+    let told = told.map_err(|error| format!("{} cannot be started: {error}", program.display()))?;
     match told.status.success() {
-        true => Ok(String::from_utf8_lossy(&told.stdout).into_owned()),
-        false => Err(format!("{QEMU} {question} ended with {}", told.status)),
+        true => Ok(told.stdout),
+        false => Err(format!("{QEMU} {} ended with {}", question.join(" "), told.status)),
     }
 }
 
@@ -84,10 +93,10 @@ fn in_path(path: &OsStr, name: &str) -> Option<PathBuf> {
     env::split_paths(path).map(|folder| folder.join(name)).find(|program| program.is_file())
 }
 
-fn digest_of(program: &Path, folders: &[PathBuf]) -> Result<String, String> {
+fn digest_of(version: &str, program: &Path, folders: &[PathBuf]) -> Result<String, String> {
     let bytes = fs::read(program)
         .map_err(|error| format!("{} cannot be read: {error}", program.display()))?;
-    let mut parts = vec![bytes];
+    let mut parts = vec![version.as_bytes().to_vec(), bytes];
     for name in FIRMWARE {
         // One that is not there is not executed either.
         let found = folders.iter().find_map(|folder| fs::read(folder.join(name)).ok());
@@ -122,7 +131,7 @@ mod tests {
         let folders = [first.clone(), second.clone()];
         let put = |at: PathBuf, text: &str| {
             fs::write(at, text).unwrap();
-            digest_of(&program, &folders).unwrap()
+            digest_of("QEMU 10", &program, &folders).unwrap()
         };
         let digests = [
             put(program.clone(), "one build"),
@@ -133,6 +142,8 @@ mod tests {
         (1..digests.len()).for_each(|at| assert!(!digests[..at].contains(&digests[at]), "{at}"));
         assert_eq!(put(second.join("pvh.bin"), "not looked at"), digests[3]);
         assert_eq!(put(first.join("other.rom"), "not executed"), digests[3]);
+        let upgraded = digest_of("QEMU 11", &program, &folders).unwrap();
+        assert_ne!(upgraded, digests[3], "behind one and the same script");
         let path = env::join_paths([second, first]).unwrap();
         assert_eq!(in_path(&path, QEMU), Some(program));
         assert_eq!(in_path(&path, "no-such"), None);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The newest so many are kept.
+/// The newest so many are kept, and all of this process, whose reasons name them.
 const MOST: usize = 20;
 
 /// Tells consoles apart that one process keeps in the same millisecond.
@@ -24,6 +24,8 @@ pub fn keep(folder: &Path, console: &Path) -> io::Result<Option<PathBuf>> {
     let path = folder.join(format!("{:015}-{process}-{number:04}.log", since.as_millis()));
     fs::copy(console, &path).inspect_err(|_| _ = fs::remove_file(&path))?;
     let mut kept: Vec<PathBuf> = fs::read_dir(folder)?.flatten().map(|file| file.path()).collect();
+    let own = format!("-{process}-");
+    kept.retain(|file| !file.to_string_lossy().contains(&own));
     kept.sort();
     for old in &kept[..kept.len().saturating_sub(MOST)] {
         // Another schedlab may have removed it.
@@ -43,14 +45,15 @@ mod tests {
         assert_eq!(keep(&folder, &console).unwrap(), None, "there is none");
         fs::write(&console, "").unwrap();
         assert_eq!(keep(&folder, &console).unwrap(), None, "it is empty");
-        let kept: Vec<PathBuf> = (0..MOST + 3)
-            .map(|number| {
-                fs::write(&console, format!("panic {number}")).unwrap();
-                keep(&folder, &console).unwrap().unwrap()
-            })
-            .collect();
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), MOST);
-        assert!(kept[..3].iter().all(|old| !old.exists()));
-        assert_eq!(fs::read_to_string(kept.last().unwrap()).unwrap(), "panic 22");
+        fs::create_dir(&folder).unwrap();
+        let of_others = |number| folder.join(format!("{number:015}-1-0000.log"));
+        (0..MOST + 3).for_each(|number| fs::write(of_others(number), "old").unwrap());
+        let own = ["first", "second"].map(|text| {
+            fs::write(&console, text).unwrap();
+            keep(&folder, &console).unwrap().unwrap()
+        });
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), MOST + own.len());
+        assert!((0..3).all(|number| !of_others(number).exists()));
+        assert_eq!(own.map(|path| fs::read_to_string(path).unwrap()), ["first", "second"]);
     }
 }

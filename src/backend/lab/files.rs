@@ -1,6 +1,7 @@
 //! The files of guests on this machine: a folder of this process, and in it one of each guest. All
 //! of it ends with who made it, and what killed ones left is removed by the next.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,16 @@ use super::lockstep::Proof;
 
 /// Where the library that keeps QEMU in step leaves its proof.
 pub const PROOF: &str = "proof";
+
+/// Held as long as the process lives whose folder it is in.
+const ALIVE: &str = "alive";
+
+/// `PROCESS-TIME`.
+fn is_folder_of_guests(name: &OsStr) -> bool {
+    let parts = name.to_str().and_then(|name| name.split_once('-'));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    parts.is_some_and(|(process, time)| is_number(process) && is_number(time))
+}
 
 /// This process's folder of guests' files; those of killed ones are removed.
 pub struct Folder {
@@ -27,8 +38,10 @@ impl Folder {
         let alone = File::create(lab.join("lock")).map_err(wrong)?;
         alone.lock().map_err(wrong)?;
         for left in fs::read_dir(lab).map_err(wrong)?.flatten() {
-            let alive = File::open(left.path().join("alive"));
-            if alive.is_ok_and(|alive| alive.try_lock().is_ok()) {
+            // Without the file its schedlab was killed while it made or removed the folder.
+            let is_held =
+                File::open(left.path().join(ALIVE)).is_ok_and(|file| file.try_lock().is_err());
+            if is_folder_of_guests(&left.file_name()) && !is_held {
                 // What cannot be removed is somebody else's, or will be tried again.
                 _ = fs::remove_dir_all(left.path());
             }
@@ -36,7 +49,7 @@ impl Folder {
         // In another container there may be one of the same number.
         let path = lab.join(format!("{}-{}", std::process::id(), clock::unix_ns()));
         fs::create_dir_all(&path).map_err(wrong)?;
-        let alive = File::create(path.join("alive")).map_err(wrong)?;
+        let alive = File::create(path.join(ALIVE)).map_err(wrong)?;
         alive.lock().map_err(wrong)?;
         Ok(Folder { path, _alive: alive })
     }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::model::{EXIT_CODE, FromGuest, GUEST_WIRE, GuestFacts, Outcome, Window};
-use crate::sys::child;
+use crate::sys::{child, fork};
 
 use super::console::{self, Console, one_line};
 use super::qmp::{Monitor, Progress};
@@ -196,7 +196,7 @@ impl Qemu {
             Some(limit) if self.started_after.is_none() && elapsed > limit => {
                 late("start its first process", limit)
             }
-            _ if elapsed > start.patience => late("end", start.patience),
+            _ if elapsed > start.patience => late("become quiet or end", start.patience),
             _ => Ok(()),
         }
     }
@@ -211,8 +211,8 @@ impl Qemu {
 
 impl Drop for Qemu {
     fn drop(&mut self) {
-        // Ended already, or ended now.
-        _ = self.child.kill();
+        // Ended already, or ended now; with it what a script in its place started.
+        fork::kill_group(self.child.id() as i32);
         _ = self.child.wait();
     }
 }
@@ -277,8 +277,17 @@ pub fn understand(bytes: Vec<u8>) -> Result<Said, String> {
     Ok(said)
 }
 
-/// Where two guests that should have said the same differ first.
-pub fn difference(first: &[u8], second: &[u8]) -> Option<String> {
+/// Where two guests that should be the same differ first: as their machines were when they were
+/// quiet, or in what they said since.
+pub fn difference(first: &Said, second: &Said) -> Option<String> {
+    if first.facts != second.facts {
+        let (first, second) = (&first.facts, &second.facts);
+        return Some(format!("two boots differ: {first:?} and {second:?}"));
+    }
+    bytes_difference(&first.bytes, &second.bytes)
+}
+
+fn bytes_difference(first: &[u8], second: &[u8]) -> Option<String> {
     if first == second {
         return None;
     }
@@ -300,7 +309,7 @@ pub fn difference(first: &[u8], second: &[u8]) -> Option<String> {
 mod tests {
     use super::*;
 
-    const READY: &str = r#"{"say":"ready","wire":2,"kernel_release":"6.1","kernel_version":"x","topology":{"online":"0-3","allowed":"0-3","llcs":[],"numa_nodes":[],"cores":[]},"quiet_at_ns":7,"capacity":{"known":0.99},"timer_resolution_ns":1}"#;
+    const READY: &str = r#"{"say":"ready","wire":3,"kernel_release":"6.1","kernel_version":"x","topology":{"online":"0-3","allowed":"0-3","llcs":[],"numa_nodes":[],"cores":[]},"quiet_at_ns":7,"capacity":{"known":0.99},"timer_resolution_ns":1}"#;
     const ENDED: &str = r#"{"say":"ended","outcome":{"status":"failed","reason":"no"}}"#;
 
     #[test]
@@ -314,7 +323,7 @@ mod tests {
             (format!("{READY}\n"), "without a last word"),
             (String::new(), "without a last word"),
             (format!("{READY}\n{}", &ENDED[..20]), "line 2 of the guest's words"),
-            (READY.replace("\"wire\":2", "\"wire\":9"), "wire version 9"),
+            (READY.replace("\"wire\":3", "\"wire\":9"), "wire version 9"),
         ];
         for (text, why) in cases {
             let told = understand(text.clone().into_bytes()).unwrap_err();
@@ -324,10 +333,23 @@ mod tests {
 
     #[test]
     fn the_first_difference_is_named() {
-        assert_eq!(difference(b"a\nb", b"a\nb"), None);
-        let told = difference(b"one\ntwo 123\n", b"one\ntwo 124\n").unwrap();
+        assert_eq!(bytes_difference(b"a\nb", b"a\nb"), None);
+        let told = bytes_difference(b"one\ntwo 123\n", b"one\ntwo 124\n").unwrap();
         assert!(told.starts_with("two runs differ at byte 10 (line 2): "), "{told}");
-        assert!(difference(b"one", b"one more").unwrap().contains("byte 3 (line 1)"));
+        assert!(bytes_difference(b"one", b"one more").unwrap().contains("byte 3 (line 1)"));
+    }
+
+    #[test]
+    fn boots_that_differ_are_no_two_runs_of_one_machine() {
+        let said = |ready: &str| understand(format!("{ready}\n{ENDED}\n").into_bytes()).unwrap();
+        let first = said(READY);
+        assert_eq!(difference(&first, &said(READY)), None);
+        let later = Said { bytes: first.bytes.clone(), ..said(&READY.replace(":7,", ":8,")) };
+        let told = difference(&first, &later).unwrap();
+        assert!(
+            told.starts_with("two boots differ: ") && told.contains("quiet_at_ns: 8"),
+            "{told}"
+        );
     }
 
     /// A shell in QEMU's place, whose first process is awaited for `to_start`.
@@ -362,7 +384,7 @@ mod tests {
         let silent = told("exec sleep 60", Some(Duration::from_millis(50)));
         assert!(silent.contains("did not start its first process within 0 s"), "{silent}");
         let started = told("echo x > results; exec sleep 60", Some(Duration::from_secs(1)));
-        assert!(started.contains("did not end within 2 s"), "{started}");
+        assert!(started.contains("did not become quiet or end within 2 s"), "{started}");
         let panics = told("echo 'Kernel panic - not syncing: x' > console; exec sleep 60", None);
         assert!(panics.starts_with("the guest's kernel gave up: Kernel panic"), "{panics}");
     }

@@ -55,7 +55,7 @@ pub fn program_of_the_user(path: &Path, name: PathBuf) -> Result<Vec<Packed>, St
 fn linked_with(path: &Path, image: &Image) -> Result<Vec<Packed>, String> {
     let Some(loader) = &image.loader else { return Ok(Vec::new()) };
     let mut files = vec![Packed { name: loader.clone(), bytes: read(loader)? }];
-    for library in libraries(path)? {
+    for library in libraries(loader, path)? {
         files.push(Packed { bytes: read(&library)?, name: library });
     }
     Ok(files)
@@ -81,7 +81,7 @@ impl Image {
         for segment in header.program_headers(endian, bytes)? {
             let (at, size) = segment.file_range(endian);
             if segment.p_type(endian) == PT_LOAD {
-                image.end = image.end.max((at + size) as usize);
+                image.end = image.end.max(at.saturating_add(size) as usize);
             }
             if segment.p_type(endian) == PT_INTERP
                 && let Ok(Some(name)) = segment.interpreter(endian, bytes)
@@ -103,13 +103,26 @@ impl Image {
     }
 }
 
-/// The files that the loader takes for a program, as the loader itself tells them.
-fn libraries(program: &Path) -> Result<Vec<PathBuf>, String> {
-    let told = Command::new(program)
-        .env("LD_TRACE_LOADED_OBJECTS", "1")
+/// The files that the loader takes for a program, as the loader itself tells them: the program
+/// is not executed.
+fn libraries(loader: &Path, program: &Path) -> Result<Vec<PathBuf>, String> {
+    let wrong = |why: String| {
+        let hint = format!("build it static, or see: ldd {}", program.display());
+        format!("the libraries of {}: {why}; hint: {hint}", program.display())
+    };
+    let told = Command::new(loader)
+        .arg("--list")
+        .arg(program)
         .output()
-        .map_err(|error| format!("the libraries of {}: {error}", program.display()))?;
+        .map_err(|error| wrong(format!("{}: {error}", loader.display())))?;
     let text = String::from_utf8_lossy(&told.stdout).into_owned();
+    if let Some(missing) = text.lines().find(|line| line.ends_with("=> not found")) {
+        return Err(wrong(missing.trim().escape_debug().to_string()));
+    }
+    if !told.status.success() {
+        let said = String::from_utf8_lossy(&told.stderr).trim().escape_debug().to_string();
+        return Err(wrong(format!("{} ended with {}: {said}", loader.display(), told.status)));
+    }
     Ok(text.lines().filter_map(library).collect())
 }
 
@@ -212,8 +225,11 @@ mod tests {
         assert_eq!(bytes("/scx/sh"), Some(&fs::read(shell).unwrap()[..]), "whole");
         if let Some(loader) = Image::of(&fs::read(shell).unwrap()).unwrap().loader {
             assert!(bytes(loader.to_str().unwrap()).is_some(), "{loader:?}");
-            let library = libraries(shell).unwrap().pop().unwrap();
+            let library = libraries(&loader, shell).unwrap().pop().unwrap();
             assert!(bytes(library.to_str().unwrap()).is_some(), "{library:?}");
+            let why = libraries(&loader, &script).unwrap_err();
+            assert!(why.contains("script: ") && why.contains("ended with exit status"), "{why}");
+            assert!(why.contains("; hint: build it static"), "{why}");
         }
     }
 

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use crate::model::{EXIT_CODE, EXIT_PORT, EXIT_VALUE};
 use crate::sys::child;
 
-use super::emulator::QEMU;
 use super::machine::KVM_CPU;
 
 /// By the host's clock; it takes a tenth of a second.
@@ -19,13 +18,13 @@ const LOOK: Duration = Duration::from_millis(5);
 const FIRMWARE_BYTES: usize = 64 << 10;
 const RESET_VECTOR: usize = FIRMWARE_BYTES - 16;
 
-/// Asks a QEMU, whose firmware is written to `folder`.
-pub fn works(folder: &Path) -> bool {
+/// Asks this QEMU, whose firmware is written to `folder`.
+pub fn works(program: &Path, folder: &Path) -> bool {
     let path = folder.join("kvm-firmware");
     if fs::write(&path, firmware()).is_err() {
         return false;
     }
-    let mut command = Command::new(QEMU);
+    let mut command = Command::new(program);
     command.args(["-accel", "kvm", "-cpu", KVM_CPU, "-m", "16", "-machine", "pc", "-nodefaults"]);
     command.args(["-no-user-config", "-display", "none", "-device"]);
     command.arg(format!("isa-debug-exit,iobase={EXIT_PORT:#x},iosize=1"));

@@ -1,7 +1,7 @@
 //! Where guests are made: the emulator, the root archives, the folder of their files, and the
 //! answers that are there already.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -12,17 +12,17 @@ use std::time::Duration;
 
 use crate::model::{
     Cell, FromGuest, GUEST_WIRE, GuestBoot, GuestFacts, GuestSpec, Lab, Outcome, Reading, RunSpec,
-    Value, Variant, Work, told,
+    Value, Variant, Work, told as names,
 };
 use crate::sys;
 use crate::variant::scx::Scheduler;
 
 use super::checkup::Quiet;
-use super::emulator::{self, Emulator, QEMU};
+use super::emulator::{self, Emulator};
 use super::files::{Folder, GuestFiles, PROOF, beside};
 use super::guest::{self, Said, Start, Unanswered};
 use super::initrd::{self, Packed};
-use super::kernel::{self, Boot, Kernel};
+use super::kernel::{self, Kernel, KernelError};
 use super::kvm;
 use super::lockstep;
 use super::machine::{self, Files, From, Time};
@@ -60,7 +60,9 @@ pub struct Workshop {
     program_digest: String,
     /// Root archives by their digests.
     roots: Mutex<HashMap<String, Arc<Root>>>,
-    /// By the names under which plans know them: looking one up reads all of it.
+    /// Names of kernels that are there: looking one up reads all of it.
+    found: Mutex<HashSet<String>>,
+    /// By the names under which plans know them.
     kernels: Mutex<HashMap<String, Arc<Bootable>>>,
     /// By machine, and the number of the copy: two must be alike, which --verify holds them to.
     snapshots: Mutex<HashMap<(String, u8), Place>>,
@@ -71,10 +73,14 @@ pub struct Workshop {
     guests: AtomicU64,
 }
 
-/// A kernel, and which of its forms is booted.
+/// A kernel as it was when it was first asked for.
 pub struct Bootable {
     kernel: Kernel,
-    boot: Boot,
+    /// The form of it that is booted, among the workshop's files: a kernel of the user's own may be
+    /// built anew at any time.
+    image: PathBuf,
+    /// Of that form's bytes.
+    digest: String,
 }
 
 /// Where a snapshot will be, or is, or why there is none.
@@ -103,7 +109,7 @@ impl Workshop {
         let lab = ask.state.join("lab");
         let folder = Folder::make(&lab)?;
         let time = match ask.mode.realtime {
-            true => Time::Real { kvm: kvm::works(&folder.path) },
+            true => Time::Real { kvm: kvm::works(&emulator.program, &folder.path) },
             false => Time::Virtual,
         };
         let library = folder.path.join("lockstep.so");
@@ -121,6 +127,7 @@ impl Workshop {
             program_digest: digest(&parts),
             program,
             roots: Mutex::default(),
+            found: Mutex::default(),
             kernels: Mutex::default(),
             snapshots: Mutex::default(),
             lockstep,
@@ -139,7 +146,12 @@ impl Workshop {
 
     /// What is missing on this side of a cell's machine. What its kernel lacks, the guest says.
     pub fn check(&self, cell: &Cell) -> Result<(), String> {
-        self.kernel_of(cell)?;
+        let name = self.lab.kernel_of(&cell.variant);
+        let mut found = lock(&self.found);
+        if !found.contains(name) {
+            kernel::find(name).map_err(told)?;
+            found.insert(name.to_string());
+        }
         match scheduler(cell) {
             Some(Scheduler::Program { path, .. }) if !path.is_file() => Err(format!(
                 "the scheduler's program {} is not there; hint: `scx` takes fifo, vtime, bad or a path",
@@ -150,17 +162,20 @@ impl Workshop {
     }
 
     /// The kernel that a cell is to run on.
-    pub fn kernel_of(&self, cell: &Cell) -> Result<Arc<Bootable>, String> {
-        let named = cell.variant.knobs.get(KERNEL).and_then(Value::as_text);
-        let name = named.unwrap_or(&self.lab.kernel);
+    fn kernel_of(&self, cell: &Cell) -> Result<Arc<Bootable>, String> {
+        let name = self.lab.kernel_of(&cell.variant);
         let mut kernels = lock(&self.kernels);
         if let Some(kernel) = kernels.get(name) {
             return Ok(Arc::clone(kernel));
         }
-        let bootable = kernel::find(name)
-            .and_then(|kernel| kernel.boot().map(|boot| Bootable { kernel, boot }))
-            .map_err(|error| format!("{error}; hint: {}", error.hint()))?;
-        let bootable = Arc::new(bootable);
+        let found = kernel::find(name).and_then(|kernel| kernel.boot().map(|boot| (kernel, boot)));
+        let (kernel, boot) = found.map_err(told)?;
+        let bytes = initrd::read(&boot.path)?;
+        let image = self.folder.path.join(format!("kernel-{}", kernels.len()));
+        fs::write(&image, &bytes)
+            .map_err(|error| format!("{} cannot be written: {error}", image.display()))?;
+        let digest = digest(&[boot.digest.as_bytes(), &bytes]);
+        let bootable = Arc::new(Bootable { kernel, image, digest });
         kernels.insert(name.to_string(), Arc::clone(&bootable));
         Ok(bootable)
     }
@@ -182,15 +197,15 @@ impl Workshop {
         if let Some(found) = self.found(&key) {
             return Ok(Answer::Said {
                 said: found,
-                asked: order.asked(Reading::Known(told::EXACT.to_string())),
+                asked: order.asked(Reading::Known(names::EXACT.to_string())),
             });
         }
         let (said, exact) = self.guest(&order, &text, spec, cancel, FIRST)?;
         if self.mode.verify {
             let (again, _) = self.guest(&order, &text, spec, cancel, SECOND)?;
-            if let Some(difference) = guest::difference(&said.bytes, &again.bytes) {
-                return Err(Unanswered::Failed(format!("not exact: {difference}")));
-            }
+            let difference = guest::difference(&said, &again);
+            let wrong = |difference| Unanswered::Failed(format!("not exact: {difference}"));
+            difference.map_or(Ok(()), |difference| Err(wrong(difference)))?;
         }
         let asked = order.asked(exact);
         self.keep(&key, &said, &asked).map_err(Unanswered::Failed)?;
@@ -200,7 +215,8 @@ impl Workshop {
     /// Only what will be the same again is kept.
     fn keep(&self, key: &str, said: &Said, asked: &Asked) -> Result<(), String> {
         let is_done = matches!(said.outcome, Outcome::Done { .. });
-        if !is_done || !asked.is_virtual || matches!(asked.exact, Reading::Unknown(_)) {
+        // Real time is not exact either.
+        if !is_done || matches!(asked.exact, Reading::Unknown(_)) {
             return Ok(());
         }
         let Some(facts) = &said.facts else { return Ok(()) };
@@ -300,7 +316,7 @@ impl Workshop {
     fn boot_files(&self) -> Result<GuestFiles, String> {
         let boot = GuestBoot {
             wire: GUEST_WIRE,
-            instruction_ps: self.lab.instruction_ps(),
+            instruction_fs: self.lab.instruction_fs(),
             is_virtual: self.time == Time::Virtual,
         };
         let text = serde_json::to_vec(&boot).map_err(|error| error.to_string())?;
@@ -391,7 +407,7 @@ impl Workshop {
             ],
             Time::Real { .. } => Vec::new(),
         };
-        let (program, failed) = (Path::new(QEMU), self.failed.as_path());
+        let (program, failed) = (self.emulator.program.as_path(), self.failed.as_path());
         let folder = files.0.clone();
         Start {
             program,
@@ -412,17 +428,27 @@ impl Workshop {
         let root = self.root(&kernel.kernel, cell)?;
         let knob = cell.variant.knobs.get(KERNEL_ARGUMENTS).and_then(Value::as_text);
         let arguments = knob.unwrap_or_default().to_string();
-        let lab = Lab { kernel: String::new(), seeds: 0, ..self.lab.clone() };
-        let machine = digest(&[
-            kernel.boot.digest.as_bytes(),
-            root.digest.as_bytes(),
-            self.emulator.digest.as_bytes(),
-            lockstep::LIBRARY,
-            &serde_json::to_vec(&lab).map_err(|error| error.to_string())?,
-            arguments.as_bytes(),
-        ]);
+        let machine = machine_digest(
+            [&kernel.digest, &root.digest, &self.emulator.digest],
+            &self.lab,
+            &arguments,
+        )?;
         Ok(Order { kernel, root, arguments, machine, is_virtual: self.time == Time::Virtual })
     }
+}
+
+fn told(error: KernelError) -> String {
+    format!("{error}; hint: {}", error.hint())
+}
+
+/// The digest of all that the state of a machine depends on; `digests` of its kernel, its root and
+/// its emulator.
+fn machine_digest(digests: [&str; 3], lab: &Lab, arguments: &str) -> Result<String, String> {
+    // The kernel is one of the digests, and seeds are of the runs.
+    let lab = Lab { kernel: String::new(), seeds: 0, ..lab.clone() };
+    let lab = serde_json::to_vec(&lab).map_err(|error| error.to_string())?;
+    let [kernel, root, emulator] = digests.map(str::as_bytes);
+    Ok(digest(&[kernel, root, emulator, lockstep::LIBRARY, &lab, arguments.as_bytes()]))
 }
 
 /// The spec as the guest has it: what a variant is called or where its cell stands must not
@@ -484,7 +510,7 @@ impl Order {
 
     fn boot<'a>(&'a self, files: &'a GuestFiles) -> From<'a> {
         From::Kernel {
-            image: &self.kernel.boot.path,
+            image: &self.kernel.image,
             initrd: &self.root.path,
             boot: beside(&files.path("boot")),
             more: &self.arguments,
@@ -555,6 +581,31 @@ mod tests {
             text(knob("nice")),
         ];
         others.iter().for_each(|other| assert_ne!(*other, plain));
+    }
+
+    #[test]
+    fn seeds_start_at_different_times() {
+        let offset = |seed| guest_spec(&spec("v", seed)).offset_ns;
+        let offsets: std::collections::BTreeSet<u64> = (0..16).map(offset).collect();
+        assert!(offsets.len() == 16 && offsets.iter().all(|offset| *offset < MOST_OFFSET_NS));
+        assert!(offsets.last().unwrap() - offsets.first().unwrap() > 4_000_000, "{offsets:?}");
+    }
+
+    #[test]
+    fn a_machine_is_known_by_all_that_its_state_depends_on() {
+        let (lab, digests) = (Lab::default(), ["kernel", "root", "emulator"]);
+        let known = machine_digest(digests, &lab, "nohz=off").unwrap();
+        let alike = Lab { kernel: "debian:6.1".to_string(), seeds: 3, ..lab.clone() };
+        assert_eq!(machine_digest(digests, &alike, "nohz=off").unwrap(), known);
+        let cpus = Lab { cpus: 2, ..lab.clone() };
+        let others = [
+            machine_digest(["other", "root", "emulator"], &lab, "nohz=off"),
+            machine_digest(["kernel", "other", "emulator"], &lab, "nohz=off"),
+            machine_digest(["kernel", "root", "other"], &lab, "nohz=off"),
+            machine_digest(digests, &cpus, "nohz=off"),
+            machine_digest(digests, &lab, "nohz=on"),
+        ];
+        others.into_iter().for_each(|other| assert_ne!(other.unwrap(), known));
     }
 
     #[test]
