@@ -230,7 +230,9 @@ fn same_to_the_bit(test: &str, cpus: u32) {
         let mut run = first.run(&two_kernels(cpus), more);
         run.env("PATH", first.emulator(build)).output().unwrap()
     };
-    assert_exact(&first, &run(1, &["--verify"]));
+    let verified = run(1, &["--verify"]);
+    assert_exact(&first, &verified);
+    assert!(stderr(&verified).contains("verified: 2 runs, each done twice"), "{verified:?}");
     let ended = first.ended();
     assert_exact(&second, &second.run(&two_kernels(cpus), &["--again"]).output().unwrap());
     assert_eq!(second.ended(), ended);

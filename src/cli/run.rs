@@ -355,6 +355,7 @@ fn execute(args: &RunArgs, job: &Job, backend: &mut dyn Backend) -> Result<(), F
         .map_err(|error| Failure::Here(format!("cannot catch signals: {error}")))?;
     let mut progress = Progress::new(job, args.quiet);
     let store_cell = RefCell::new(&mut store);
+    let mut done = 0;
     let end = engine::execute(
         job,
         backend,
@@ -365,12 +366,19 @@ fn execute(args: &RunArgs, job: &Job, backend: &mut dyn Backend) -> Result<(), F
                 events.write(event)?;
             }
             progress.show(event);
+            done +=
+                usize::from(matches!(event, Event::RunEnded { outcome: Outcome::Done { .. }, .. }));
             Ok::<(), Failure>(())
         },
         &mut |rounds| is_decided(args, job, &store_cell.borrow(), rounds),
     );
     progress.finish();
     let end = end?;
+    if args.lab.verify && done > 0 {
+        terminal::tell(&format!(
+            "verified: {done} runs, each done twice, the same to the last bit"
+        ));
+    }
     let record = store.record(&job.started.id)?;
     let compared =
         measured(args, &record, end).and_then(|()| comparisons(args, &store, &job.started));
@@ -525,7 +533,10 @@ fn measured(args: &RunArgs, record: &Record, end: PlanEnd) -> Result<(), Failure
         )));
     }
     if measured_runs(record) == 0 {
-        return Err(Failure::Here("no run could be measured; the report says why".to_string()));
+        return Err(Failure::Here(format!(
+            "no run could be measured; the report says why: schedlab report {}",
+            record.started.id
+        )));
     }
     Ok(())
 }

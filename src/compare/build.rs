@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::{PlanEnd, PlanHead, SampledPlan, SampledRun, Work};
 use crate::stats::{self, Family, Judged, Schedule, Verdict, shapes};
 
-use super::gather::{Boots, Gathered, Series, Values, first_rounds, gather, pairing, side};
+use super::gather::{Boots, Gathered, Series, Values, first_rounds, gather, is_of, pairing, side};
 use super::metrics::{is_headline, metric_matches};
 use super::missing::{self, Unknown};
 use super::remarks::{Basis, remarks};
@@ -92,12 +92,12 @@ pub fn overlap(plans: &[SampledPlan], sides: &[Selection]) -> Option<(usize, [us
         let plans = plans.iter().filter(|plan| both(&plan.id));
         let runs = plans.flat_map(|plan| plan.runs.iter().map(move |run| (plan, run)));
         let is_of = |(plan, run): &(&SampledPlan, &SampledRun)| {
-            let environment = &plan.environments[run.environment as usize];
             let cell = plan.cells.get(run.key.cell as usize);
-            let variant = cell.map_or("", |cell| &cell.variant.name);
-            [a, b].iter().all(|side| {
-                side.takes_variant(variant)
-                    && side.takes(&environment.kernel_release, &environment.hostname)
+            cell.is_some_and(|cell| {
+                [a, b].iter().all(|side| {
+                    side.takes_variant(&cell.variant.name)
+                        && is_of(side, plan, cell, (run.environment, run.guest))
+                })
             })
         };
         runs.filter(is_of).count()

@@ -5,10 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    Cell, Direction, DisturbanceKind, Guest, SampledPlan, Unit, Unmeasured, UntakenKnob, Variant,
+    Cell, Direction, DisturbanceKind, Guest, GuestTime, SampledPlan, SampledRun, Unit, Unmeasured,
+    UntakenKnob, Variant,
 };
 
-use super::select::{Selection, boot_of};
+use super::select::{Selection, boot_of, without_maker};
 use super::work::WorkKey;
 use super::{Pairing, Side};
 
@@ -28,6 +29,8 @@ pub struct Values<'a> {
     /// Those whose runs are in it, each once, as its plan has it.
     pub variants: Vec<&'a Variant>,
     pub series: Vec<Series<'a>>,
+    /// Exact runs that other plans have as well: they are counted once.
+    pub repeated: usize,
     /// Runs by the plan's position and its session.
     pub sessions: BTreeMap<(usize, u32), usize>,
     /// Runs in the lab by the plan's position, the variant's name and the guest in its plan.
@@ -71,6 +74,7 @@ pub fn gather<'a>(
 ) -> Vec<Gathered<'a>> {
     let by_variant = !selections.iter().any(Selection::names_variants);
     let mut works: Vec<Gathered> = Vec::new();
+    let mut seen: Vec<BTreeMap<&str, Seen>> = selections.iter().map(|_| BTreeMap::new()).collect();
     for ((at, plan), first_round) in plans.iter().enumerate().zip(first_rounds(plans)).rev() {
         for cell in &plan.cells {
             let variant = by_variant.then_some(&cell.variant);
@@ -78,7 +82,9 @@ pub fn gather<'a>(
             for (side, selection) in selections.iter().enumerate() {
                 if selection.takes_variant(&cell.variant.name) && selection.plans.contains(&plan.id)
                 {
-                    let values = take((at, plan), cell, first_round, selection);
+                    // Variants that are alike but for their names are measured apart.
+                    let seen = seen[side].entry(&cell.variant.name).or_default();
+                    let values = take((at, plan), cell, first_round, selection, seen);
                     let lost = lost(plan, cell, selection);
                     add(&mut works, key, (side, selections.len()), values, lost);
                 }
@@ -110,14 +116,17 @@ fn take<'a>(
     cell: &'a Cell,
     first_round: u32,
     selection: &Selection,
+    seen: &mut Seen,
 ) -> Values<'a> {
     let mut values = Values { variants: vec![&cell.variant], ..Values::default() };
     let mut place: BTreeMap<u32, usize> = BTreeMap::new();
     for (at, run) in plan.runs.iter().enumerate() {
-        let environment = &plan.environments[run.environment as usize];
-        if run.key.cell != cell.index
-            || !selection.takes(&environment.kernel_release, &environment.hostname)
+        if run.key.cell != cell.index || !is_of(selection, plan, cell, (run.environment, run.guest))
         {
+            continue;
+        }
+        if seen.is_again(plan, cell, at) {
+            values.repeated += 1;
             continue;
         }
         values.runs += 1;
@@ -157,11 +166,59 @@ fn lost<'a>(
     cell: &Cell,
     selection: &Selection,
 ) -> impl Iterator<Item = &'a Unmeasured> {
+    let index = cell.index;
+    // What was booted for others of the variant would have been for these.
+    let is_like = |run: &&SampledRun| {
+        plan.cells.get(run.key.cell as usize).is_some_and(|other| other.variant == cell.variant)
+    };
+    let guest = plan.runs.iter().filter(is_like).find_map(|run| run.guest);
     plan.troubles.unmeasured.iter().filter(move |run| {
-        let environment = &plan.environments[run.environment as usize];
-        run.key.cell == cell.index
-            && selection.takes(&environment.kernel_release, &environment.hostname)
+        run.key.cell == index && is_of(selection, plan, cell, (run.environment, guest))
     })
+}
+
+/// Whether a run of this cell, environment and guest is of the kernels and machines of a side: in
+/// the lab a kernel is known by the name that was asked for, and by what was booted.
+pub fn is_of(
+    selection: &Selection,
+    plan: &SampledPlan,
+    cell: &Cell,
+    (environment, guest): (u32, Option<u32>),
+) -> bool {
+    let environment = &plan.environments[environment as usize];
+    if plan.backend != SampledPlan::LAB {
+        return selection.takes(&[&environment.kernel_release], &environment.hostname);
+    }
+    let asked = plan.plan.lab.kernel_of(&cell.variant);
+    let booted = guest.and_then(|guest| plan.guests[guest as usize].kernel.release.as_deref());
+    let names = [asked, without_maker(asked), booted.unwrap_or(asked)];
+    selection.takes(&names, &environment.hostname)
+}
+
+/// Exact runs that a side has already. Who asks the same of the lab again gets the same again: that
+/// is no further evidence.
+#[derive(Default)]
+struct Seen(BTreeSet<String>);
+
+impl Seen {
+    /// Whether another plan has this very run: alike in all that it was asked for, and in every value.
+    fn is_again(&mut self, plan: &SampledPlan, cell: &Cell, at: usize) -> bool {
+        let run = &plan.runs[at];
+        let Some(guest) = run.guest.map(|guest| &plan.guests[guest as usize]) else { return false };
+        if guest.time != GuestTime::Exact {
+            return false;
+        }
+        let values: Vec<(&str, &str, u64)> = plan
+            .values_of(at)
+            .iter()
+            .map(|sampled| {
+                let metric = &plan.metrics[sampled.metric as usize];
+                (metric.set.as_str(), metric.name.as_str(), sampled.value.to_bits())
+            })
+            .collect();
+        let asked = (plan.plan.measure.seed, run.key.round, cell.work.label(), &cell.variant.knobs);
+        !self.0.insert(format!("{asked:?} {:?} {values:?}", guest.kernel))
+    }
 }
 
 /// Puts the values of a cell to the work that they are of.
@@ -173,7 +230,8 @@ fn add<'a>(
     lost: impl Iterator<Item = &'a Unmeasured>,
 ) {
     let mut lost = lost.peekable();
-    if values.runs == 0 && lost.peek().is_none() {
+    let is_empty = values.runs + values.repeated == 0;
+    if is_empty && lost.peek().is_none() {
         return;
     }
     let same = |work: &&mut Gathered| {
@@ -188,7 +246,7 @@ fn add<'a>(
         }
     };
     work.lost[side].extend(lost);
-    if values.runs == 0 {
+    if is_empty {
         return;
     }
     match &mut work.sides[side] {
@@ -200,6 +258,7 @@ fn add<'a>(
 impl<'a> Values<'a> {
     fn append(&mut self, more: Values<'a>) {
         self.runs += more.runs;
+        self.repeated += more.repeated;
         for (session, runs) in more.sessions {
             *self.sessions.entry(session).or_default() += runs;
         }

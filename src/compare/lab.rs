@@ -36,22 +36,19 @@ fn seeds(basis: &Basis, side: usize) -> BTreeSet<(u64, u32)> {
     plans.map(|plan| (plan.plan.measure.seed, plan.plan.measure.rounds)).collect()
 }
 
-/// Sides with several exact plans of one seed: these have the same runs again.
+/// Sides of which several plans have the same exact runs.
 pub fn repeated(basis: &Basis) -> Vec<String> {
-    let has_twice = |(at, (side, _)): &(usize, &(Side, Boots))| {
-        let plans: BTreeSet<usize> =
-            sessions(basis.shown, *at).into_keys().map(|(plan, _)| plan).collect();
-        let seeds: BTreeSet<u64> =
-            plans.iter().map(|plan| basis.plans[*plan].plan.measure.seed).collect();
-        side.times.exact > 0 && seeds.len() < plans.len()
+    let of_side = |side: usize| -> usize {
+        let values = basis.shown.iter().filter_map(|work| work.sides[side].as_ref());
+        values.map(|values| values.repeated).sum()
     };
-    let sides = basis.sides.iter().enumerate().filter(has_twice);
-    let told = sides.map(|(_, (side, _))| {
-        format!(
-            "{} pools exact plans of one seed: of one kernel their runs are the same runs again \
-             and no further evidence. Give each plan a --seed of its own.",
+    let told = basis.sides.iter().enumerate().filter_map(|(at, (side, _))| match of_side(at) {
+        0 => None,
+        runs => Some(format!(
+            "{}: {runs} runs are exact runs of its other plans once more, and no further evidence: \
+             each counts once. Other trajectories: give each plan a --seed of its own.",
             side.label
-        )
+        )),
     });
     told.collect()
 }
@@ -126,8 +123,8 @@ pub fn builds(sides: &[(Side, Boots)]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::compare::testing::{plan, rounds};
-    use crate::compare::{Comparison, Question, Selection, compare};
-    use crate::model::{Guest, GuestTime, Value};
+    use crate::compare::{Comparison, Question, Selection, compare, select};
+    use crate::model::{EnvironmentHead, Guest, GuestTime, PlanHead, Value};
 
     /// A plan of ten rounds on debian:6.1 and debian:6.12.
     fn lab(id: &str, started_unix_ns: u64) -> SampledPlan {
@@ -228,9 +225,45 @@ mod tests {
             sides.iter_mut().for_each(|side| side.plans.push("p2".to_string()));
             compare(&plans, &[], &Question::new(sides.to_vec(), String::new()))
         };
-        assert!(noted(&pooled(1), "old pools exact plans of one seed"));
-        assert!(!noted(&pooled(2), "of one seed"), "{:?}", pooled(2).remarks);
-        assert!(!noted(&variants(lab("p", 1)), "of one seed"));
+        assert!(noted(&pooled(1), "old: 10 runs are exact runs of its other plans once more"));
+        assert_eq!(pooled(1).sides.iter().map(|side| side.runs).collect::<Vec<_>>(), [10, 10]);
+        assert!(!noted(&pooled(2), "once more"), "{:?}", pooled(2).remarks);
+        assert_eq!(pooled(2).sides[0].runs, 20);
+        assert!(!noted(&variants(lab("p", 1)), "once more"));
+    }
+
+    #[test]
+    fn a_kernel_of_the_lab_is_known_by_its_name_and_by_what_was_booted() {
+        let head = PlanHead {
+            id: "p".to_string(),
+            title: String::new(),
+            backend: SampledPlan::LAB.to_string(),
+            started_unix_ns: 1,
+            ended: None,
+            environments: vec![EnvironmentHead {
+                hostname: "lab".to_string(),
+                kernel_release: "debian:6.1, debian:6.12".to_string(),
+                boot_id: Reading::Known("lab".to_string()),
+            }],
+            variants: vec!["old".to_string(), "new".to_string()],
+            aa: false,
+        };
+        let selected = |sides: [&str; 2]| {
+            select(
+                &sides.map(|side| format!("kernel={side},variant=*")),
+                std::slice::from_ref(&head),
+            )
+        };
+        let of_variants: Vec<usize> = vec![10, 10];
+        for sides in [["debian:6.1", "debian:6.12"], ["6.1", "6.12"], ["6.1.*", "6.12.*"]] {
+            let plans = [lab("p", 1)];
+            let found =
+                compare(&plans, &[], &Question::new(selected(sides).unwrap(), String::new()));
+            let runs: Vec<usize> = found.sides.iter().map(|side| side.runs).collect();
+            assert_eq!(runs, of_variants, "{sides:?}");
+            assert!(found.sides[0].kernels[0].starts_with("debian:6.1 (6.1.0-56"), "{sides:?}");
+        }
+        assert!(selected(["debian:6.18", "debian:6.12"]).is_err());
     }
 
     #[test]

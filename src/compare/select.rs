@@ -10,7 +10,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::model::{PlanHead, Reading};
+use crate::model::{PlanHead, Reading, SampledPlan};
 
 /// The variants that a side takes, where it says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,12 +34,13 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Whether runs made on this kernel and machine are of this side.
-    pub fn takes(&self, kernel_release: &str, hostname: &str) -> bool {
-        let fits = |pattern: &Option<String>, text| {
-            pattern.as_ref().is_none_or(|pattern| matches(pattern, text))
+    /// Whether runs made on a kernel of these names, and on this machine, are of this side.
+    pub fn takes(&self, kernels: &[&str], hostname: &str) -> bool {
+        let fits = |pattern: &Option<String>, texts: &[&str]| {
+            let fits = |pattern: &String| texts.iter().any(|text| matches(pattern, text));
+            pattern.as_ref().is_none_or(fits)
         };
-        fits(&self.kernel, kernel_release) && fits(&self.machine, hostname)
+        fits(&self.kernel, kernels) && fits(&self.machine, &[hostname])
     }
 
     /// Whether runs of this variant are of this side.
@@ -212,10 +213,27 @@ impl Terms {
             && self.until_unix_ns.is_none_or(|until| started < until)
             && (self.variant.is_none() || head.variants.iter().any(|name| is(&self.variant, name)))
             && head.environments.iter().any(|environment| {
-                is(&self.kernel, &environment.kernel_release)
-                    && is(&self.machine, &environment.hostname)
+                let kernel = &environment.kernel_release;
+                let fits = match head.backend == SampledPlan::LAB {
+                    true => self.kernel.as_ref().is_none_or(|wanted| may_be_of(wanted, kernel)),
+                    false => is(&self.kernel, kernel),
+                };
+                fits && is(&self.machine, &environment.hostname)
             })
     }
+}
+
+/// Whether a plan in the lab may have runs on such a kernel: its head knows the names that were asked
+/// for, its runs what was booted.
+fn may_be_of(wanted: &str, asked: &str) -> bool {
+    let is_name = |name| matches(wanted, name) || matches(wanted, without_maker(name));
+    let may_be_release = wanted.starts_with(|first: char| first == '*' || first.is_ascii_digit());
+    asked.split(", ").any(is_name) || may_be_release
+}
+
+/// `6.1` of `debian:6.1`.
+pub fn without_maker(name: &str) -> &str {
+    name.split_once(':').map_or(name, |(_, version)| version)
 }
 
 fn read(text: &str, heads: &[PlanHead]) -> Result<Terms, Misselected> {

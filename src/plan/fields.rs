@@ -129,9 +129,9 @@ pub const LAB: &[Field] = &[
     },
     Field {
         name: "speed",
-        kind: Kind::Duration { min_ns: 1, max_ns: 64 },
+        kind: Kind::Duration { min_ns: 1, max_ns: 16 },
         default: Some("2ns"),
-        about: "virtual time of one instruction: 1, 2, 4, 8, 16, 32 or 64 ns",
+        about: "virtual time of one instruction: 1, 2, 4, 8 or 16 ns",
     },
     Field {
         name: "slow-clock",

@@ -299,7 +299,7 @@ fn misshapen(lab: &Lab) -> Vec<(&'static str, String, String)> {
     }
     if !lab.instruction_ns.is_power_of_two() {
         let message = format!("an instruction cannot take {} ns", lab.instruction_ns);
-        wrong.push(("speed", message, "write 1ns, 2ns, 4ns, 8ns, 16ns, 32ns or 64ns".to_string()));
+        wrong.push(("speed", message, "write 1ns, 2ns, 4ns, 8ns or 16ns".to_string()));
     }
     wrong
 }

@@ -4,9 +4,13 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::sys::{child, fork};
 
 use super::results::digest;
 
@@ -14,6 +18,9 @@ pub const QEMU: &str = "qemu-system-x86_64";
 /// The first that can write a machine's state to a file. 7.2 also hangs where Linux 6.1 starts its
 /// second CPU.
 const OLDEST: (u32, u32) = (8, 2);
+/// For what it says of itself, which takes a few milliseconds.
+const PATIENCE: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(2);
 /// What guests execute of its firmware, as far as there is such a file: the BIOS, and what takes
 /// a kernel from the firmware device.
 const FIRMWARE: &[&str] = &["bios-256k.bin", "pvh.bin", "linuxboot_dma.bin", "kvmvapic.bin"];
@@ -81,11 +88,30 @@ fn data_folders(program: &Path) -> Result<Vec<PathBuf>, String> {
 }
 
 fn told(program: &Path, question: &[&str]) -> Result<Vec<u8>, String> {
-    let told = Command::new(program).args(question).output();
-    let told = told.map_err(|error| format!("{} cannot be started: {error}", program.display()))?;
-    match told.status.success() {
-        true => Ok(told.stdout),
-        false => Err(format!("{QEMU} {} ended with {}", question.join(" "), told.status)),
+    let wrong = |error| format!("{} cannot be started: {error}", program.display());
+    let mut command = Command::new(program);
+    command.args(question).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    child::bind(&mut command);
+    let mut child = command.spawn().map_err(wrong)?;
+    let began = Instant::now();
+    // What it has to say fits into a pipe.
+    let status = loop {
+        match child.try_wait().map_err(wrong)? {
+            Some(status) => break status,
+            None if began.elapsed() < PATIENCE => std::thread::sleep(LOOK),
+            None => {
+                fork::kill_group(child.id() as i32);
+                _ = child.wait();
+                let seconds = PATIENCE.as_secs();
+                return Err(format!("{QEMU} {} does not end in {seconds} s", question.join(" ")));
+            }
+        }
+    };
+    let mut said = Vec::new();
+    child.stdout.as_mut().map_or(Ok(0), |stdout| stdout.read_to_end(&mut said)).map_err(wrong)?;
+    match status.success() {
+        true => Ok(said),
+        false => Err(format!("{QEMU} {} ended with {status}", question.join(" "))),
     }
 }
 

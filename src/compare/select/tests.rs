@@ -113,10 +113,10 @@ fn a_side_says_what_its_runs_must_be_like() {
         ("6.1.7", "small", false),
         ("6.1", "big", false),
     ] {
-        assert_eq!(side.takes(kernel, machine), expected, "{kernel} {machine}");
+        assert_eq!(side.takes(&[kernel], machine), expected, "{kernel} {machine}");
     }
     let anything = of(&["last"]).unwrap().remove(0);
-    assert!(anything.variant.is_none() && anything.takes("any", "where"));
+    assert!(anything.variant.is_none() && anything.takes(&["any"], "where"));
 }
 
 #[test]
