@@ -264,6 +264,11 @@ mod tests {
             assert!(found.sides[0].kernels[0].starts_with("debian:6.1 (6.1.0-56"), "{sides:?}");
         }
         assert!(selected(["debian:6.18", "debian:6.12"]).is_err());
+        let sides = ["kernel=6.1.*", "kernel=6.12.*"].map(str::to_string);
+        let sides = select(&sides, std::slice::from_ref(&head)).unwrap();
+        let apart = compare(&[lab("p", 1)], &[], &Question::new(sides, String::new()));
+        assert!(apart.works.is_empty(), "each variant is a work of its own");
+        assert!(!noted(&apart, "reboot") && !noted(&apart, "heat"), "{:?}", apart.remarks);
     }
 
     #[test]

@@ -48,7 +48,8 @@ pub struct Basis<'a> {
 pub fn remarks(basis: &Basis, works: &[WorkTable]) -> Vec<String> {
     let Basis { sides, pairing, .. } = *basis;
     let mut remarks = Vec::new();
-    if pairing == Pairing::None {
+    let is_ratio = !basis.shown.is_empty();
+    if is_ratio && pairing == Pairing::None {
         remarks.push(match sides.iter().all(|(side, _)| side.is_exact()) {
             true => lab::apart(basis),
             false => "The sides were not measured in the same rounds: what changed on the machine \
@@ -63,7 +64,7 @@ pub fn remarks(basis: &Basis, works: &[WorkTable]) -> Vec<String> {
     remarks.extend(lab::repeated(basis));
     remarks.extend(lab::builds(sides));
     remarks.extend(lab::rebuilt(basis.plans, basis.shown, sides.len()));
-    remarks.extend(boots(sides));
+    remarks.extend(boots(sides).filter(|_| is_ratio));
     remarks.extend(knobs(basis));
     remarks.extend(disturbances(basis));
     let places: BTreeSet<&String> = sides.iter().flat_map(|(side, _)| &side.backends).collect();
