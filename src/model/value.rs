@@ -211,9 +211,15 @@ impl Kind {
     }
 
     fn wrong_type(&self, raw: &Raw) -> Misfit {
+        // The first unit with which it would be taken.
+        let with = |units: &[&str], n: &i64| {
+            let texts = units.iter().map(|unit| format!("{n}{unit}"));
+            let mut taken = texts.filter(|text| self.parse(&Raw::Text(text.clone())).is_ok());
+            taken.next().map(|text| format!("\"{text}\""))
+        };
         let unit = match (self, raw) {
-            (Kind::Duration { .. }, Raw::Int(n)) => Some(format!("\"{n}ms\"")),
-            (Kind::Size { .. }, Raw::Int(n)) => Some(format!("\"{n}KiB\"")),
+            (Kind::Duration { .. }, Raw::Int(n)) => with(&["ms", "us", "ns", "s"], n),
+            (Kind::Size { .. }, Raw::Int(n)) => with(&["KiB", "MiB", "GiB", "B"], n),
             (Kind::Percent { .. }, Raw::Int(n)) => Some(format!("\"{n}%\"")),
             (Kind::Times { .. }, Raw::Int(n)) if *n > 0 => Some(format!("\"{n}x\"")),
             _ => None,
@@ -487,6 +493,12 @@ mod tests {
         let misfit = kind.parse(&Raw::Int(5)).unwrap_err();
         assert_eq!(misfit.message, "`5` has no unit");
         assert!(misfit.hint.contains("\"5ms\""));
+        let hint = |kind: Kind, n| kind.parse(&Raw::Int(n)).unwrap_err().hint;
+        let short = || Kind::Duration { min_ns: 1, max_ns: 16 };
+        assert_eq!(hint(short(), 2), "write it with its unit, such as \"2ns\"");
+        assert_eq!(hint(short(), 20), short().example(), "with no unit is it taken");
+        let large = Kind::Size { min_bytes: 64 << 20, max_bytes: 1 << 40 };
+        assert_eq!(hint(large, 512), "write it with its unit, such as \"512MiB\"");
     }
 
     #[test]
