@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -58,7 +59,7 @@ fn program() -> Result<PathBuf, String> {
 }
 
 fn version_of(program: &Path) -> Result<String, String> {
-    let told = told(program, &["--version"]).map_err(|why| why + HINT)?;
+    let told = told(program, &["--version"], PATIENCE).map_err(|why| why + HINT)?;
     let text = String::from_utf8_lossy(&told);
     match text.lines().next().map(str::trim) {
         Some(line) if !line.is_empty() => Ok(line.to_string()),
@@ -82,12 +83,12 @@ pub fn too_old(version: &str) -> Option<String> {
 
 /// Where it looks for firmware, in order.
 fn data_folders(program: &Path) -> Result<Vec<PathBuf>, String> {
-    let told = told(program, &["-L", "help"])?;
+    let told = told(program, &["-L", "help"], PATIENCE)?;
     let lines = told.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     Ok(lines.map(|line| PathBuf::from(OsStr::from_bytes(line))).collect())
 }
 
-fn told(program: &Path, question: &[&str]) -> Result<Vec<u8>, String> {
+fn told(program: &Path, question: &[&str], patience: Duration) -> Result<Vec<u8>, String> {
     let wrong = |error| format!("{} cannot be started: {error}", program.display());
     let mut command = Command::new(program);
     command.args(question).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -98,11 +99,11 @@ fn told(program: &Path, question: &[&str]) -> Result<Vec<u8>, String> {
     let status = loop {
         match child.try_wait().map_err(wrong)? {
             Some(status) => break status,
-            None if began.elapsed() < PATIENCE => std::thread::sleep(LOOK),
+            None if began.elapsed() < patience => std::thread::sleep(LOOK),
             None => {
                 fork::kill_group(child.id() as i32);
                 _ = child.wait();
-                let seconds = PATIENCE.as_secs();
+                let seconds = patience.as_secs_f64();
                 return Err(format!("{QEMU} {} does not end in {seconds} s", question.join(" ")));
             }
         }
@@ -115,8 +116,14 @@ fn told(program: &Path, question: &[&str]) -> Result<Vec<u8>, String> {
     }
 }
 
+/// Its absolute name, as it is started in other folders.
 fn in_path(path: &OsStr, name: &str) -> Option<PathBuf> {
-    env::split_paths(path).map(|folder| folder.join(name)).find(|program| program.is_file())
+    let is_program = |path: &PathBuf| {
+        fs::metadata(path)
+            .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    };
+    let found = env::split_paths(path).map(|folder| folder.join(name)).find(is_program)?;
+    std::path::absolute(found).ok()
 }
 
 fn digest_of(version: &str, program: &Path, folders: &[PathBuf]) -> Result<String, String> {
@@ -170,8 +177,22 @@ mod tests {
         assert_eq!(put(first.join("other.rom"), "not executed"), digests[3]);
         let upgraded = digest_of("QEMU 11", &program, &folders).unwrap();
         assert_ne!(upgraded, digests[3], "behind one and the same script");
-        let path = env::join_paths([second, first]).unwrap();
+        let path = env::join_paths([second.clone(), first]).unwrap();
+        assert_eq!(in_path(&path, QEMU), None, "it cannot be executed");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::create_dir(second.join(QEMU)).unwrap();
         assert_eq!(in_path(&path, QEMU), Some(program));
+        assert!(in_path(OsStr::new("src/../scripts"), "need.sh").unwrap().is_absolute());
         assert_eq!(in_path(&path, "no-such"), None);
+    }
+
+    #[test]
+    fn one_that_hangs_or_fails_is_told() {
+        let ask = |script: &str, patience| told(Path::new("/bin/sh"), &["-c", script], patience);
+        assert_eq!(ask("echo yes", PATIENCE).unwrap(), b"yes\n");
+        let failed = ask("exit 3", PATIENCE).unwrap_err();
+        assert!(failed.ends_with("ended with exit status: 3"), "{failed}");
+        let hangs = ask("sleep 1000", Duration::from_millis(50)).unwrap_err();
+        assert!(hangs.ends_with("does not end in 0.05 s"), "{hangs}");
     }
 }
