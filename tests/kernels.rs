@@ -87,7 +87,7 @@ impl Machine {
         self.path("home/.cache/schedlab/kernels")
     }
 
-    /// Offers this release, in a package of this version; of 7.0 and later in parts.
+    /// RunQueue this release, in a package of this version; of 7.0 and later in parts.
     fn offering(self, release: &str, version: &str) -> Machine {
         let modules = format!("usr/lib/modules/{release}");
         let image = bzimage(&format!("{release} (x@example.org) #1 {version}"));

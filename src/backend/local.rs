@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use crate::exec;
-use crate::model::{Cell, Ended, Environment, RunSpec, Window};
+use crate::model::{Cell, Environment, RunEnd, RunSpec, Window};
 use crate::sys::{self, Host, fork, thread};
 use crate::variant::Journal;
 
@@ -16,7 +16,7 @@ use super::Backend;
 /// How long another schedlab may take to let go of the machine.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 /// How often it is asked for the machine meanwhile.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub struct Local {
     host: Host,
@@ -38,7 +38,7 @@ impl Local {
         // A schedlab that was killed just now holds it until the last of it is gone.
         let deadline = Instant::now() + LOCK_PATIENCE;
         while Instant::now() < deadline && turn.try_lock().is_err() {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         match turn.try_lock() {
             Ok(()) => Ok(Local { host: Host::default(), journal, _turn: turn }),
@@ -64,7 +64,7 @@ impl Backend for Local {
         spec: &RunSpec,
         cancel: &AtomicBool,
         on_window: &mut dyn FnMut(Window),
-    ) -> Ended {
+    ) -> RunEnd {
         exec::run_here(spec, &self.host, &self.journal, cancel, on_window)
     }
 }

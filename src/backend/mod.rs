@@ -7,7 +7,7 @@ mod null;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use crate::model::{Cell, Ended, Environment, RunSpec, Window};
+use crate::model::{Cell, Environment, RunEnd, RunSpec, Window};
 
 pub use lab::Lab;
 pub use local::Local;
@@ -31,7 +31,7 @@ pub trait Backend {
         spec: &RunSpec,
         cancel: &AtomicBool,
         on_window: &mut dyn FnMut(Window),
-    ) -> Ended;
+    ) -> RunEnd;
 }
 
 /// What a backend is made from.

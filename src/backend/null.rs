@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::exec;
 use crate::model::{
-    Cell, CpuSet, Ended, Environment, Outcome, Reading, RunResult, RunSpec, SetResult, Topology,
+    Cell, CpuSet, Environment, Outcome, Reading, RunEnd, RunResult, RunSpec, SetResult, Topology,
     Unit, Window, WorkerResult, WorkerSet, WorkerWindow,
 };
 use crate::stats::{Histogram, nearest_rank};
@@ -78,12 +78,12 @@ impl Backend for Null {
         spec: &RunSpec,
         cancel: &AtomicBool,
         on_window: &mut dyn FnMut(Window),
-    ) -> Ended {
+    ) -> RunEnd {
         if cancel.load(Relaxed) {
-            return Ended::Interrupted;
+            return RunEnd::Interrupted;
         }
         if let Some(reason) = self.faults.get(&spec.cell.index) {
-            return Ended::With(Outcome::Failed { reason: reason.clone() });
+            return RunEnd::Finished(Outcome::Failed { reason: reason.clone() });
         }
         let effect = self.effects.get(&spec.cell.variant.name).copied().unwrap_or(1.0);
         let mut rng = ChaCha8Rng::seed_from_u64(spec.seed);
@@ -101,9 +101,9 @@ impl Backend for Null {
                     on_window(window(&invented, at, spec.warmup_ns + end_ns, &mut pace_rng));
                 }
                 let sets = invented.into_iter().map(|(set, _)| set).collect();
-                Ended::With(Outcome::Done { result: Box::new(result(sets, spec)) })
+                RunEnd::Finished(Outcome::Done { result: Box::new(result(sets, spec)) })
             }
-            Err(reason) => Ended::With(Outcome::Failed { reason }),
+            Err(reason) => RunEnd::Finished(Outcome::Failed { reason }),
         }
     }
 }
@@ -315,7 +315,7 @@ mod tests {
         let mut windows = Vec::new();
         let cancel = AtomicBool::new(false);
         match Null::default().run(spec, &cancel, &mut |window| windows.push(window)) {
-            Ended::With(Outcome::Done { result }) => (*result, windows),
+            RunEnd::Finished(Outcome::Done { result }) => (*result, windows),
             other => panic!("{other:?}"),
         }
     }

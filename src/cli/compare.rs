@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::compare::{self, Misselected, Selection};
+use crate::compare::{self, Selection, SelectionError};
 use crate::model::PlanHead;
 use crate::report::compare::Format;
 
@@ -68,7 +68,7 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
 
 fn sides(args: &CompareArgs, heads: &[PlanHead]) -> Result<Vec<Selection>, Failure> {
     let usage =
-        |wrong: Misselected| Failure::Usage(format!("{}\nhint: {}", wrong.message, wrong.hint));
+        |wrong: SelectionError| Failure::Usage(format!("{}\nhint: {}", wrong.message, wrong.hint));
     let sides = match args.sides.as_slice() {
         [] if args.against.is_none() => {
             return Ok(heads.first().map(judging::variants).unwrap_or_default());
@@ -89,7 +89,7 @@ fn sides(args: &CompareArgs, heads: &[PlanHead]) -> Result<Vec<Selection>, Failu
         if others.is_empty() {
             return Err(no_other(&sides));
         }
-        let of_others = |wrong: Misselected| {
+        let of_others = |wrong: SelectionError| {
             let text = format!("--against, of plans that are no side's: {}", wrong.message);
             Failure::Usage(format!("{text}\nhint: {}", wrong.hint))
         };

@@ -12,7 +12,7 @@ use crate::stats::{Unjudged, Verdict};
 use super::Failure;
 
 /// What a message names of each kind.
-const MOST_NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 #[derive(Args, Clone)]
 pub struct Gate {
@@ -140,10 +140,10 @@ fn named(comparison: &Comparison, is: impl Fn(&Verdict) -> bool) -> Vec<String> 
 
 fn listed(names: &[String], between: &str) -> String {
     match names.len() {
-        0..=MOST_NAMED => names.join(between),
+        0..=MAX_NAMED => names.join(between),
         count => {
-            let more = count - MOST_NAMED;
-            format!("{} and {more} more", names[..MOST_NAMED].join(between))
+            let more = count - MAX_NAMED;
+            format!("{} and {more} more", names[..MAX_NAMED].join(between))
         }
     }
 }

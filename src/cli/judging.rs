@@ -14,10 +14,10 @@ use crate::store::Store;
 use super::{Database, Failure, named, terminal};
 
 /// A/A plans that are looked through for what this machine resolves.
-const MOST_FLOORS: usize = 5;
+const MAX_FLOORS: usize = 5;
 /// Margins are read and written in these many parts of a percent: what is told is what holds.
 const MARGIN_PARTS: f64 = 1e4;
-const LEAST_MARGIN_PERCENT: f64 = 0.001;
+const MIN_MARGIN_PERCENT: f64 = 0.001;
 
 #[derive(Args, Clone)]
 pub struct Judging {
@@ -98,8 +98,8 @@ fn parse_margin(text: &str) -> Result<(Option<String>, f64), String> {
     if !(percent > 0.0 && percent <= 100.0) || metric.as_deref() == Some("") {
         return Err(wrong());
     }
-    if percent < LEAST_MARGIN_PERCENT {
-        return Err(format!("`{shown}` is below the least margin, {LEAST_MARGIN_PERCENT}%"));
+    if percent < MIN_MARGIN_PERCENT {
+        return Err(format!("`{shown}` is below the least margin, {MIN_MARGIN_PERCENT}%"));
     }
     Ok((metric, (percent * MARGIN_PARTS).round() / MARGIN_PARTS / 100.0))
 }
@@ -189,7 +189,7 @@ pub fn floors(
     heads: &[PlanHead],
     plans: &[SampledPlan],
 ) -> Result<Vec<SampledPlan>, Failure> {
-    let heads = compare::with_floors(heads, plans).into_iter().take(MOST_FLOORS);
+    let heads = compare::with_floors(heads, plans).into_iter().take(MAX_FLOORS);
     let mut floors: Vec<SampledPlan> =
         heads.map(|head| store.sampled(&head.id)).collect::<Result<_, _>>()?;
     floors.reverse();

@@ -17,7 +17,7 @@ use crate::report::shortened;
 
 use super::{Failure, terminal};
 
-const WIDEST: usize = 200;
+const MAX_WIDTH: usize = 200;
 
 #[derive(Args)]
 pub struct KernelArgs {
@@ -163,8 +163,8 @@ fn tell_got(name: &Name, kernel: &Kernel, how: &How) -> Result<(), Failure> {
         How::Already => "is here already",
         How::Repaired => "was damaged, fetched anew",
     };
-    let release = shortened(&kernel.release, WIDEST);
-    let image = shortened(&kernel.image.to_string_lossy(), WIDEST);
+    let release = shortened(&kernel.release, MAX_WIDTH);
+    let image = shortened(&kernel.image.to_string_lossy(), MAX_WIDTH);
     let exact = match kernel.name == name.to_string() {
         true => String::new(),
         false => format!(" is {}", kernel.name),
@@ -286,10 +286,10 @@ fn list(names: &[String], format: Format) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     writeln!(out, "{}", lines(&table))?;
     for row in &rows {
-        let (name, path) = (shortened(&row.name, WIDEST), shortened(&row.path, WIDEST));
+        let (name, path) = (shortened(&row.name, MAX_WIDTH), shortened(&row.path, MAX_WIDTH));
         match &row.kernel {
             Ok((kernel, _)) => {
-                writeln!(out, "{name}: {}, {path}", shortened(&kernel.release, WIDEST))?;
+                writeln!(out, "{name}: {}, {path}", shortened(&kernel.release, MAX_WIDTH))?;
             }
             Err(error) => {
                 let why = damage(error);

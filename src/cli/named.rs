@@ -13,7 +13,7 @@ use crate::workload;
 use super::Failure;
 
 /// Metrics that a message names.
-const MOST_NAMED: usize = 6;
+const MAX_NAMED: usize = 6;
 
 /// Where a metric stands.
 pub struct Place {
@@ -124,11 +124,11 @@ fn hint(option: &str, pattern: &str, places: impl Iterator<Item = Place>) -> Str
         .min_by_key(|(distance, _)| *distance);
     let near = near
         .map_or(String::new(), |(_, near)| format!("did you mean `{}`? ", near.escape_default()));
-    let more = match known.len().saturating_sub(MOST_NAMED) {
+    let more = match known.len().saturating_sub(MAX_NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let some = known.iter().take(MOST_NAMED).map(|name| name.escape_default().to_string());
+    let some = known.iter().take(MAX_NAMED).map(|name| name.escape_default().to_string());
     let some: Vec<String> = some.collect();
     format!("{near}there are {}{more}: schedlab list workloads NAME", some.join(", "))
 }
@@ -137,7 +137,7 @@ fn hint(option: &str, pattern: &str, places: impl Iterator<Item = Place>) -> Str
 mod tests {
     use super::*;
     use crate::backend::{Backend, Null};
-    use crate::model::{Ended, Outcome, RunSpec, WIRE_VERSION};
+    use crate::model::{Outcome, RunEnd, RunSpec, WIRE_VERSION};
     use crate::plan;
     use std::sync::atomic::AtomicBool;
 
@@ -240,7 +240,7 @@ mod tests {
                 };
                 let cancel = AtomicBool::new(false);
                 let ended = Null::default().run(&spec, &cancel, &mut |_| ());
-                let Ended::With(Outcome::Done { result }) = ended else { panic!("{name}") };
+                let RunEnd::Finished(Outcome::Done { result }) = ended else { panic!("{name}") };
                 for set in &result.sets {
                     let own = cell.work.sets.iter().find(|own| own.name == set.name).unwrap();
                     let mut names = foreseen(own);

@@ -17,7 +17,7 @@ use super::run::{load, make_backend};
 use super::{Database, Failure, named, terminal};
 
 /// Plans that are looked through, the newest, of A/A and of others each.
-const MOST_PLANS: usize = 20;
+const MAX_PLANS: usize = 20;
 
 #[derive(Args)]
 pub struct PlanPowerArgs {
@@ -136,7 +136,7 @@ fn stored(
             && machines.all(|hostname| *hostname == environment.hostname)
     };
     let heads: Vec<PlanHead> = store.plan_heads()?.into_iter().filter(is_here).collect();
-    let newest = |aa: bool| heads.iter().filter(move |head| head.aa == aa).take(MOST_PLANS);
+    let newest = |aa: bool| heads.iter().filter(move |head| head.aa == aa).take(MAX_PLANS);
     let chosen: BTreeSet<&str> =
         newest(true).chain(newest(false)).map(|head| head.id.as_str()).collect();
     let heads = heads.iter().filter(|head| chosen.contains(head.id.as_str()));

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::backend::{self, Ask, Backend, Mode};
-use crate::compare::{self, Comparison, Misselected, Selection};
+use crate::compare::{self, Comparison, Selection, SelectionError};
 use crate::engine::{self, Job};
 use crate::model::{EVENT_SCHEMA, Event, Lab, Outcome, Plan, PlanEnd, PlanStarted, Raw, Record};
 use crate::plan;
@@ -24,7 +24,7 @@ use super::report::Output;
 use super::{Database, Failure, named, restore, terminal};
 
 /// What --until-decided ends at, whatever the budget.
-const MOST_DECIDING_ROUNDS: u32 = 1_000;
+const MAX_DECIDING_ROUNDS: u32 = 1_000;
 
 #[derive(Args)]
 pub struct RunArgs {
@@ -305,7 +305,7 @@ fn override_measure(plan: &mut Plan, args: &RunArgs) -> Result<(), Failure> {
             let text = "--until-decided needs a budget: some differences are never decided";
             return Err(Failure::Usage(format!("{text}\nhint: --budget 20min")));
         }
-        let rounds = MOST_DECIDING_ROUNDS.min(plan::most_rounds(plan));
+        let rounds = MAX_DECIDING_ROUNDS.min(plan::most_rounds(plan));
         plan::set_measure(plan, "rounds", &Raw::Int(i64::from(rounds)))
             .map_err(|misfit| Failure::Usage(misfit.message))?;
     }
@@ -495,7 +495,7 @@ fn others(store: &Store, started: &PlanStarted, against: &str) -> Result<Vec<Sel
         let text = "--against: no other plan is stored than this one";
         return Err(Failure::Usage(format!("{text}\nhint: schedlab list runs")));
     }
-    let wrong = |wrong: Misselected| {
+    let wrong = |wrong: SelectionError| {
         Failure::Usage(format!("--against: {}\nhint: {}", wrong.message, wrong.hint))
     };
     compare::select(&[against.to_string()], &others).map_err(wrong)

@@ -19,7 +19,7 @@ use super::tracing::{TraceArgs, TraceFile};
 use super::{Failure, score_cost, terminal};
 
 /// How often what would be lost is taken over, and the command is looked at.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Args)]
 pub struct ScoreArgs {
@@ -304,7 +304,7 @@ fn command(
             telemetry.end();
             return Ok(Ok(running.wait()?));
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
         telemetry.with(|session| session.look());
     }
 }
@@ -327,7 +327,7 @@ fn watch(
     let is_asked = || asked.load(std::sync::atomic::Ordering::SeqCst);
     let is_over = || until_ns.is_some_and(|until_ns| clock::monotonic_ns() >= until_ns);
     while goes_on() && !is_asked() && !is_over() && telemetry.session.is_some() {
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
         telemetry.with(|session| session.look());
     }
     telemetry.end();

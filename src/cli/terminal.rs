@@ -8,12 +8,12 @@ use crate::sys::terminal_columns;
 
 /// Columns when the output is not a terminal: what a mail takes.
 const MAIL_COLUMNS: usize = 80;
-const MOST_COLUMNS: usize = 120;
+const MAX_COLUMNS: usize = 120;
 
 /// Columns for tables on standard output.
 pub fn width() -> usize {
     let columns = if io::stdout().is_terminal() { terminal_columns() } else { None };
-    columns.map_or(MAIL_COLUMNS, |columns| columns.clamp(Options::NARROWEST, MOST_COLUMNS))
+    columns.map_or(MAIL_COLUMNS, |columns| columns.clamp(Options::MIN_WIDTH, MAX_COLUMNS))
 }
 
 /// Whether `stream` takes colour: a terminal, and neither NO_COLOR nor TERM=dumb.

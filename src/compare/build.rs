@@ -474,7 +474,7 @@ impl<'a> Floors<'a> {
 }
 
 /// The interval of fewer pairs is that of a few pairs: it tells their number, not the machine.
-const LEAST_PAIRS: usize = 8;
+const MIN_PAIRS: usize = 8;
 
 /// Of the first two sides, which do the same: how far from 1 the interval of their ratio goes.
 fn floors_of(work: &Gathered) -> FloorsOfWork {
@@ -484,7 +484,7 @@ fn floors_of(work: &Gathered) -> FloorsOfWork {
         let other = again.series.iter().find(|own| own.is_of(series));
         let ratio = other.map(|other| stats::paired_ratio(&series.values, &other.values));
         if let Some(Ok(ratio)) = ratio
-            && ratio.pairs >= LEAST_PAIRS
+            && ratio.pairs >= MIN_PAIRS
             && let Some(interval) = ratio.interval
         {
             let floor = interval.high.max(1.0 / interval.low) - 1.0;

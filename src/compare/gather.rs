@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    Cell, Direction, DisturbanceKind, Guest, GuestTime, SampledPlan, SampledRun, Unit, Unmeasured,
-    UntakenKnob, Variant,
+    Cell, Direction, DisturbanceKind, Guest, GuestTime, KnobMismatch, SampledPlan, SampledRun,
+    Unit, Unmeasured, Variant,
 };
 
 use super::select::{Selection, boot_of, without_maker};
@@ -38,7 +38,7 @@ pub struct Values<'a> {
     /// Runs by what disturbed them.
     pub disturbed: BTreeMap<DisturbanceKind, usize>,
     /// Runs by the knobs that read back otherwise than asked.
-    pub untaken: BTreeMap<&'a UntakenKnob, usize>,
+    pub untaken: BTreeMap<&'a KnobMismatch, usize>,
 }
 
 pub struct Series<'a> {

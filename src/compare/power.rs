@@ -21,7 +21,7 @@ use super::select::Selection;
 use super::work::WorkKey;
 
 /// A spread from fewer degrees of freedom is a guess.
-const LEAST_FREEDOM: usize = 3;
+const MIN_FREEDOM: usize = 3;
 /// With this probability the spread is no larger than what rounds are reckoned with.
 const CONFIDENCE: f64 = 0.8;
 /// In standard deviations; no plan is made for more.
@@ -303,7 +303,7 @@ fn spreads(
         }
     }
     let [plans, aa] = &found;
-    let enough = |spread: &&Scatter| spread.freedom >= LEAST_FREEDOM;
+    let enough = |spread: &&Scatter| spread.freedom >= MIN_FREEDOM;
     let best = |place| {
         let floor = aa.get(place).map_or(0.0, |spread| spread.floor);
         let of_aa = aa.get(place).filter(enough).map(|spread| Scatter { aa: true, ..*spread });
@@ -319,7 +319,7 @@ fn spreads(
         .collect();
     match (spreads.is_empty(), order.is_empty()) {
         (false, _) => Ok(spreads),
-        (_, false) => Err(format!("stored are too few rounds: it takes {}", LEAST_FREEDOM + 1)),
+        (_, false) => Err(format!("stored are too few rounds: it takes {}", MIN_FREEDOM + 1)),
         _ => Err(differs.unwrap_or_else(|| {
             "no stored plan of this machine has it with two variants".to_string()
         })),

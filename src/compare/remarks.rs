@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{DisturbanceKind, PlanEnd, SampledPlan, UntakenKnob};
+use crate::model::{DisturbanceKind, KnobMismatch, PlanEnd, SampledPlan};
 
 use super::build::Question;
 use super::gather::{Boots, Gathered, sessions};
@@ -10,10 +10,10 @@ use super::select::Selection;
 use super::{Pairing, Row, Side, WorkTable, lab};
 
 /// Fewer boots of a side do not show how much one boot differs from another.
-const LEAST_BOOTS: usize = 3;
+const MIN_BOOTS: usize = 3;
 
 /// Above this ratio of the spreads of unpaired sides verdicts are only approximate.
-const MOST_SPREAD: f64 = 2.0;
+const MAX_SPREAD: f64 = 2.0;
 
 /// Of sides that are not paired: where one scatters so much more than the other that permuted
 /// labels no longer stand for equal sides.
@@ -22,7 +22,7 @@ fn spreads(works: &[WorkTable]) -> Option<String> {
     let differs = |row: &&Row| {
         let own = row.cells.first().and_then(|cell| cell.cv);
         let others = row.cells.iter().skip(1).filter_map(|cell| cell.cv);
-        own.is_some_and(|own| others.into_iter().any(|cv| cv.max(own) > MOST_SPREAD * cv.min(own)))
+        own.is_some_and(|own| others.into_iter().any(|cv| cv.max(own) > MAX_SPREAD * cv.min(own)))
     };
     let count = rows.filter(differs).count();
     (count > 0).then(|| {
@@ -178,7 +178,7 @@ fn resumed(basis: &Basis) -> Vec<String> {
 fn knobs(basis: &Basis) -> Vec<String> {
     let mut remarks = Vec::new();
     for (at, (side, _)) in basis.sides.iter().enumerate() {
-        let mut found: BTreeMap<&UntakenKnob, (usize, usize)> = BTreeMap::new();
+        let mut found: BTreeMap<&KnobMismatch, (usize, usize)> = BTreeMap::new();
         for values in basis.shown.iter().filter_map(|work| work.sides[at].as_ref()) {
             for (knob, count) in &values.untaken {
                 let (untaken, runs) = found.entry(knob).or_default();
@@ -186,7 +186,7 @@ fn knobs(basis: &Basis) -> Vec<String> {
                 *runs += values.runs;
             }
         }
-        for (UntakenKnob { knob, asked, got }, (untaken, runs)) in found {
+        for (KnobMismatch { knob, asked, got }, (untaken, runs)) in found {
             remarks.push(format!(
                 "{}: the knob {knob} was asked {asked} and read back {got} in {untaken} of {runs} \
                  runs.",
@@ -271,10 +271,10 @@ fn boots(sides: &[(Side, Boots)]) -> Option<String> {
         let Some(boots) = boots else { continue };
         let shares = !own.is_disjoint(boots);
         let fewest = own.len().min(boots.len());
-        if !shares && fewest < LEAST_BOOTS {
+        if !shares && fewest < MIN_BOOTS {
             return Some(format!(
                 "Boot-to-boot variation is not covered: {} was measured in {} and {} in {}. To \
-                 cover it, reboot into each in turn, {LEAST_BOOTS} times or more, run the plan \
+                 cover it, reboot into each in turn, {MIN_BOOTS} times or more, run the plan \
                  each time, and compare all of these plans.",
                 baseline.label,
                 count(own.len()),

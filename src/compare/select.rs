@@ -109,7 +109,7 @@ impl Selection {
 
 /// Why a side means nothing: what was seen, and a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Misselected {
+pub struct SelectionError {
     pub message: String,
     pub hint: String,
 }
@@ -130,7 +130,7 @@ struct Terms {
 const KEYS: &str = "variant, kernel, machine, plan, backend, since, until";
 
 /// The sides that `texts` name. `heads` are all stored plans, newest first.
-pub fn select(texts: &[String], heads: &[PlanHead]) -> Result<Vec<Selection>, Misselected> {
+pub fn select(texts: &[String], heads: &[PlanHead]) -> Result<Vec<Selection>, SelectionError> {
     if heads.is_empty() {
         return Err(wrong("nothing is stored yet".to_string(), "schedlab run quick"));
     }
@@ -153,7 +153,7 @@ fn selection(
     terms: &Terms,
     heads: &[PlanHead],
     common: Option<&PlanHead>,
-) -> Result<Selection, Misselected> {
+) -> Result<Selection, SelectionError> {
     let shown = text.escape_default();
     let plans: Vec<String> = if terms.is_variant() {
         let Some(head) = common else {
@@ -236,7 +236,7 @@ pub fn without_maker(name: &str) -> &str {
     name.split_once(':').map_or(name, |(_, version)| version)
 }
 
-fn read(text: &str, heads: &[PlanHead]) -> Result<Terms, Misselected> {
+fn read(text: &str, heads: &[PlanHead]) -> Result<Terms, SelectionError> {
     let mut all = Terms::default();
     for term in text.split(',').map(str::trim) {
         let mut terms = Terms::default();
@@ -261,7 +261,7 @@ fn fill<T>(slot: &mut Option<T>, more: Option<T>, what: &'static str) -> Result<
     Ok(())
 }
 
-fn put(terms: &mut Terms, key: &str, value: &str) -> Result<(), Misselected> {
+fn put(terms: &mut Terms, key: &str, value: &str) -> Result<(), SelectionError> {
     let shown = value.escape_default();
     if value.is_empty() {
         let message = format!("`{}=` names nothing", key.escape_default());
@@ -299,7 +299,7 @@ fn put(terms: &mut Terms, key: &str, value: &str) -> Result<(), Misselected> {
 }
 
 /// A word alone, by what the stored plans have of that name.
-fn put_word(terms: &mut Terms, word: &str, heads: &[PlanHead]) -> Result<(), Misselected> {
+fn put_word(terms: &mut Terms, word: &str, heads: &[PlanHead]) -> Result<(), SelectionError> {
     if let Some(count) = newest(word)? {
         terms.newest = Some(count);
         return Ok(());
@@ -324,7 +324,7 @@ fn put_word(terms: &mut Terms, word: &str, heads: &[PlanHead]) -> Result<(), Mis
 }
 
 /// How many of the newest plans; `None` where the word says nothing of it.
-fn newest(word: &str) -> Result<Option<usize>, Misselected> {
+fn newest(word: &str) -> Result<Option<usize>, SelectionError> {
     match word {
         "last" => return Ok(Some(1)),
         "all" => return Ok(Some(usize::MAX)),
@@ -371,8 +371,8 @@ fn begins(pattern: &str, id: &str) -> bool {
     matches(&format!("{pattern}*"), id)
 }
 
-fn wrong(message: String, hint: &str) -> Misselected {
-    Misselected { message, hint: hint.to_string() }
+fn wrong(message: String, hint: &str) -> SelectionError {
+    SelectionError { message, hint: hint.to_string() }
 }
 
 /// Boots of a plan's environments, `None` where one does not know.

@@ -56,7 +56,7 @@ pub fn plan(id: &str, started_unix_ns: u64, variants: &[&str]) -> SampledPlan {
         runs: Vec::new(),
         guests: Vec::new(),
         values: Vec::new(),
-        troubles: Troubles::default(),
+        troubles: RunIssues::default(),
     };
     work(plan, "web", 4)
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::backend::Backend;
 use crate::model::{
-    Cell, CpuSet, Ended, Event, Outcome, Plan, PlanEnd, PlanStarted, RunKey, RunSpec, Topology,
+    Cell, CpuSet, Event, Outcome, Plan, PlanEnd, PlanStarted, RunEnd, RunKey, RunSpec, Topology,
     Value, WIRE_VERSION, merged_knobs,
 };
 
@@ -126,8 +126,8 @@ fn execute_run<E>(
     });
     unsaid?;
     match ended {
-        Ended::Interrupted => Ok(false),
-        Ended::With(outcome) => {
+        RunEnd::Interrupted => Ok(false),
+        RunEnd::Finished(outcome) => {
             emit(&Event::RunEnded { key, outcome })?;
             Ok(true)
         }

@@ -8,13 +8,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::model::{Ended, FromRunner, Outcome, RunSpec, Window, show_duration};
+use crate::model::{Outcome, RunEnd, RunSpec, RunnerMessage, Window, show_duration};
 use crate::sys::{fork, thread};
 
 use super::{LIMIT_SIGNAL, RUNNER_ARGUMENT};
 
 /// How often a cancelled plan is noticed while a run goes on.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// A runner that has said its last word is given this long to exit.
 const EXIT_LIMIT: Duration = Duration::from_secs(10);
 /// What a run leaves is killed, and given this long to be gone: dead processes count against
@@ -27,14 +27,14 @@ fn over_limit(spec: &RunSpec) -> String {
     format!("no result within {}: killed", show_duration(spec.limit_ns))
 }
 
-fn failed(reason: String) -> Ended {
-    Ended::With(Outcome::Failed { reason })
+fn failed(reason: String) -> RunEnd {
+    RunEnd::Finished(Outcome::Failed { reason })
 }
 
 /// The child process of one run.
 pub struct Runner {
     child: Child,
-    words: Receiver<Result<FromRunner, String>>,
+    words: Receiver<Result<RunnerMessage, String>>,
     stderr: Option<JoinHandle<String>>,
     /// Nothing is left of it, and its number may be another's.
     gone: bool,
@@ -74,17 +74,19 @@ impl Runner {
         spec: &RunSpec,
         cancel: &AtomicBool,
         on_window: &mut dyn FnMut(Window),
-    ) -> Ended {
+    ) -> RunEnd {
         let deadline = Instant::now() + Duration::from_nanos(spec.limit_ns);
         loop {
             if cancel.load(Relaxed) {
-                return Ended::Interrupted;
+                return RunEnd::Interrupted;
             }
-            match self.words.recv_timeout(LOOK) {
-                Ok(Ok(FromRunner::Started { .. })) => {}
-                Ok(Ok(FromRunner::Window(window))) => on_window(window),
-                Ok(Ok(FromRunner::Done(result))) => return Ended::With(Outcome::Done { result }),
-                Ok(Ok(FromRunner::Failed { reason })) => return failed(reason),
+            match self.words.recv_timeout(POLL_INTERVAL) {
+                Ok(Ok(RunnerMessage::Started { .. })) => {}
+                Ok(Ok(RunnerMessage::Window(window))) => on_window(window),
+                Ok(Ok(RunnerMessage::Done(result))) => {
+                    return RunEnd::Finished(Outcome::Done { result });
+                }
+                Ok(Ok(RunnerMessage::Failed { reason })) => return failed(reason),
                 Ok(Err(garbled)) => return failed(format!("the runner's words: {garbled}")),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return failed(self.death(spec)),
@@ -142,7 +144,7 @@ impl Drop for Runner {
 }
 
 /// Parses the runner's lines in a thread of its own, so that waiting for them can time out.
-fn listen(stdout: impl Read + Send + 'static) -> Receiver<Result<FromRunner, String>> {
+fn listen(stdout: impl Read + Send + 'static) -> Receiver<Result<RunnerMessage, String>> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         thread::serve_promptly();

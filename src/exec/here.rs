@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 
 use crate::model::{
-    Cell, CpuSet, Disturbance, DisturbanceKind, Ended, KnobReading, MemoryPlacement, Outcome,
+    Cell, CpuSet, Disturbance, DisturbanceKind, KnobReading, MemoryPlacement, Outcome, RunEnd,
     RunSpec, Window,
 };
 use crate::probe::disturbance::{Own, Watch};
@@ -47,7 +47,7 @@ pub fn run_here(
     journal: &Journal,
     cancel: &AtomicBool,
     on_window: &mut dyn FnMut(Window),
-) -> Ended {
+) -> RunEnd {
     let _changes = changes(&spec.cell).then(signal::Changes::begin);
     let mut applied = match variant::apply(&spec.cell, host, journal) {
         Ok(applied) => applied,
@@ -83,7 +83,7 @@ pub fn run_here(
         family_ns: clock::family_cpu_ns() - family_before_ns,
     };
     let ended = match ended {
-        Ended::With(_) if !lost.is_empty() => {
+        RunEnd::Finished(_) if !lost.is_empty() => {
             failed(format!("CPUs {lost} of the pool went offline in mid-run"))
         }
         ended => finish(ended, watch, &mut knobs, &used),
@@ -115,11 +115,11 @@ struct Used {
 }
 
 /// Adds what was seen from outside the runner to its result, or to why there is none.
-fn finish(ended: Ended, watch: Watch, knobs: &mut Vec<KnobReading>, used: &Used) -> Ended {
+fn finish(ended: RunEnd, watch: Watch, knobs: &mut Vec<KnobReading>, used: &Used) -> RunEnd {
     let disturbances = watch.end(used.family_ns);
     match ended {
-        Ended::Interrupted => Ended::Interrupted,
-        Ended::With(Outcome::Done { mut result }) => {
+        RunEnd::Interrupted => RunEnd::Interrupted,
+        RunEnd::Finished(Outcome::Done { mut result }) => {
             let is_loss = |found: &&Disturbance| {
                 found.kind == DisturbanceKind::CpuHotplug && found.share.is_some()
             };
@@ -130,27 +130,29 @@ fn finish(ended: Ended, watch: Watch, knobs: &mut Vec<KnobReading>, used: &Used)
             result.knobs.append(knobs);
             let measurer = result.overhead_cpu_ns;
             result.overhead_cpu_ns = measurer.map(|measurer_ns| measurer_ns + used.overhead_ns);
-            Ended::With(Outcome::Done { result })
+            RunEnd::Finished(Outcome::Done { result })
         }
-        Ended::With(Outcome::Failed { mut reason }) => {
+        RunEnd::Finished(Outcome::Failed { mut reason }) => {
             for disturbance in disturbances {
                 reason.push_str(&format!("; beside it: {}", disturbance.detail));
             }
             failed(reason)
         }
-        Ended::With(skipped) => Ended::With(skipped),
+        RunEnd::Finished(skipped) => RunEnd::Finished(skipped),
     }
 }
 
 /// Adds what is told of the variant's scheduler, or that it did not last.
-fn with_scheduler(ended: Ended, told: Result<Option<KnobReading>, String>) -> Ended {
+fn with_scheduler(ended: RunEnd, told: Result<Option<KnobReading>, String>) -> RunEnd {
     match (ended, told) {
-        (Ended::With(Outcome::Done { mut result }), Ok(told)) => {
+        (RunEnd::Finished(Outcome::Done { mut result }), Ok(told)) => {
             result.knobs.extend(told);
-            Ended::With(Outcome::Done { result })
+            RunEnd::Finished(Outcome::Done { result })
         }
-        (Ended::With(Outcome::Done { .. }), Err(why)) => failed(why),
-        (Ended::With(Outcome::Failed { reason }), Err(why)) => failed(format!("{reason}; {why}")),
+        (RunEnd::Finished(Outcome::Done { .. }), Err(why)) => failed(why),
+        (RunEnd::Finished(Outcome::Failed { reason }), Err(why)) => {
+            failed(format!("{reason}; {why}"))
+        }
         (ended, _) => ended,
     }
 }
@@ -159,6 +161,6 @@ fn own_cpu_ns() -> u64 {
     clock::process_cpu_ns(std::process::id() as i32).unwrap_or(0)
 }
 
-fn failed(reason: String) -> Ended {
-    Ended::With(Outcome::Failed { reason })
+fn failed(reason: String) -> RunEnd {
+    RunEnd::Finished(Outcome::Failed { reason })
 }

@@ -10,10 +10,10 @@ use crate::sys::task::TaskReader;
 use crate::sys::{Host, clock, thread};
 use crate::workload::{MAX_COUNTERS, Measured, WorkerCounts};
 
-use super::crew::Crew;
+use super::group::WorkerGroup;
 
 pub struct Live {
-    crew: Crew,
+    crew: WorkerGroup,
     tasks: TaskReader,
     started_ns: u64,
     /// The histograms when they were last zeroed.
@@ -38,7 +38,7 @@ impl Live {
         let variant = Variant { name: "as found".to_string(), knobs: Default::default() };
         let work = Work { name: set.name.clone(), axes: Vec::new(), sets: vec![set] };
         let cell = Cell { index: 0, variant, work, placement };
-        let crew = Crew::assemble(&cell, seed)?;
+        let crew = WorkerGroup::assemble(&cell, seed)?;
         crew.await_arrival()?;
         thread::serve_promptly();
         let zeroed = crew.sets()[0].recorders.all_merged();

@@ -9,7 +9,7 @@ use crate::sys::task::{TaskReader, TaskStats};
 use crate::sys::{Host, clock, thread};
 use crate::workload::MAX_COUNTERS;
 
-use super::crew::{Crew, Member};
+use super::group::{Member, WorkerGroup};
 use super::telemetry::Telemetry;
 
 /// A run that is about to start: what must be read while no worker runs.
@@ -52,7 +52,7 @@ impl Section {
     /// Reads what is read before the start and makes the measuring thread one that the
     /// scheduler serves promptly: with thousands of runnable workers it would else read
     /// windows seconds late.
-    pub fn begin(crew: &Crew, spec: &RunSpec) -> Section {
+    pub fn begin(crew: &WorkerGroup, spec: &RunSpec) -> Section {
         thread::serve_promptly();
         let mut tasks = TaskReader::new(Host::default());
         Section {
@@ -72,7 +72,7 @@ impl Section {
     /// worker has failed.
     pub fn measure(
         mut self,
-        crew: &Crew,
+        crew: &WorkerGroup,
         mut telemetry: Option<&mut Telemetry>,
         on_window: &mut dyn FnMut(Window) -> Result<(), String>,
     ) -> Result<Measured, String> {
@@ -129,7 +129,7 @@ impl Sample {
 }
 
 /// Sleeps until a moment of the monotonic clock, then looks whether a worker has failed.
-fn sleep_and_look(crew: &Crew, deadline_ns: u64) -> Result<(), String> {
+fn sleep_and_look(crew: &WorkerGroup, deadline_ns: u64) -> Result<(), String> {
     clock::sleep_until(deadline_ns);
     crew.look_for_failures()
 }
@@ -148,7 +148,7 @@ fn close_window(member: &Member, last: &mut Sample, start_ns: u64) -> Result<Wor
 }
 
 /// Of each set in one window: the sum over workers that count, each by its own time.
-fn ops_per_s(crew: &Crew, workers: &[WorkerWindow]) -> Vec<f64> {
+fn ops_per_s(crew: &WorkerGroup, workers: &[WorkerWindow]) -> Vec<f64> {
     let mut sums = vec![0.0; crew.sets().len()];
     for (member, window) in crew.members().iter().zip(workers) {
         let counts = crew.sets()[member.set].spec.roles[member.role].counts;
@@ -174,7 +174,7 @@ fn read_sample(member: &Member) -> Result<Sample, String> {
 }
 
 /// What procfs says of each worker, and when it said so.
-fn read_tasks(crew: &Crew, reader: &mut TaskReader) -> Vec<(TaskStats, u64)> {
+fn read_tasks(crew: &WorkerGroup, reader: &mut TaskReader) -> Vec<(TaskStats, u64)> {
     let own = std::process::id() as i32;
     let pid = |member: &Member| if member.pid == 0 { own } else { member.pid };
     let members = crew.members().iter();

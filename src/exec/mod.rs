@@ -1,12 +1,12 @@
 //! One run on this machine: workers, barrier, windows, result.
 //!
 //! A run has a process of its own, the *runner*: a child of schedlab here, of the agent in a
-//! lab guest. It takes one [`RunSpec`] and says [`FromRunner`] lines. Workers never need to
+//! lab guest. It takes one [`RunSpec`] and says [`RunnerMessage`] lines. Workers never need to
 //! be asked to end: the runner reads their slots and exits, and the kernel ends them with
 //! it, whatever they wait for. Policies that cannot be left (SCHED_IDLE) end with it too.
 
 mod child;
-mod crew;
+mod group;
 mod here;
 mod live;
 mod measure;
@@ -16,10 +16,10 @@ mod telemetry;
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufWriter, Write};
 
-use crate::model::{FromRunner, RunSpec, WIRE_VERSION};
+use crate::model::{RunSpec, RunnerMessage, WIRE_VERSION};
 use crate::sys::{clock, fork, thread};
 
-use crew::Crew;
+use group::WorkerGroup;
 pub use here::{check_here, run_here};
 pub use live::{Live, Look};
 pub use result::set_result;
@@ -42,7 +42,7 @@ pub fn run_and_exit(parent: Option<OsString>) -> ! {
 /// what is returned, which ends all workers.
 fn runner(input: &mut dyn BufRead, output: &mut dyn Write) -> i32 {
     let mut output = BufWriter::new(output);
-    let mut say = |message: FromRunner| -> Result<(), String> {
+    let mut say = |message: RunnerMessage| -> Result<(), String> {
         serde_json::to_writer(&mut output, &message)
             .map_err(io::Error::from)
             .and_then(|()| output.write_all(b"\n"))
@@ -51,7 +51,7 @@ fn runner(input: &mut dyn BufRead, output: &mut dyn Write) -> i32 {
     };
     match read_spec(input).and_then(|spec| run(&spec, &mut say)) {
         Ok(()) => 0,
-        Err(reason) => say(FromRunner::Failed { reason }).map_or(1, |()| 0),
+        Err(reason) => say(RunnerMessage::Failed { reason }).map_or(1, |()| 0),
     }
 }
 
@@ -77,20 +77,20 @@ fn read_spec(input: &mut dyn BufRead) -> Result<RunSpec, String> {
 /// Executes one run. `say` gets `Started`, the windows and `Done`.
 fn run(
     spec: &RunSpec,
-    say: &mut dyn FnMut(FromRunner) -> Result<(), String>,
+    say: &mut dyn FnMut(RunnerMessage) -> Result<(), String>,
 ) -> Result<(), String> {
     thread::end_process_after(spec.limit_ns.saturating_add(LIMIT_SLACK_NS));
     thread::become_ordinary()?;
-    let crew = Crew::assemble(&spec.cell, spec.seed)?;
+    let crew = WorkerGroup::assemble(&spec.cell, spec.seed)?;
     crew.await_arrival()?;
     let mut telemetry = Telemetry::open(&spec.probes, crew.members().len());
     let section = measure::Section::begin(&crew, spec);
-    say(FromRunner::Started { wire: WIRE_VERSION, workers: crew.members().len() as u32 })?;
+    say(RunnerMessage::Started { wire: WIRE_VERSION, workers: crew.members().len() as u32 })?;
     let started_unix_ns = clock::unix_ns();
-    let on_window = &mut |window| say(FromRunner::Window(window));
+    let on_window = &mut |window| say(RunnerMessage::Window(window));
     let measured = section.measure(&crew, telemetry.as_mut(), on_window)?;
     let roles = telemetry.map(Telemetry::roles);
     let result = result::assemble(spec, &crew, measured, roles.as_ref(), started_unix_ns);
     crew.end_processes();
-    say(FromRunner::Done(Box::new(result)))
+    say(RunnerMessage::Done(Box::new(result)))
 }

@@ -11,13 +11,13 @@ use crate::sys::{Host, policy_of};
 use crate::variant;
 use crate::workload::{self, MAX_COUNTERS, Spec, WorkerCounts};
 
-use super::crew::{Crew, Member};
+use super::group::{Member, WorkerGroup};
 use super::measure::{Measured, Sample, WorkerMeasured};
 use super::telemetry::{Role, Roles};
 
 pub fn assemble(
     spec: &RunSpec,
-    crew: &Crew,
+    crew: &WorkerGroup,
     measured: Measured,
     roles: Option<&Roles>,
     started_unix_ns: u64,
@@ -39,7 +39,7 @@ pub fn assemble(
 }
 
 /// What the scheduler did to each role of each set.
-fn add_telemetry(crew: &Crew, seen: &Roles, sets: &mut [SetResult]) {
+fn add_telemetry(crew: &WorkerGroup, seen: &Roles, sets: &mut [SetResult]) {
     let specs = crew.sets().iter().map(|set| set.spec);
     let roles = specs.flat_map(|spec| spec.roles.iter().map(move |role| (spec.name, role.name)));
     let threads: BTreeMap<&str, &str> =
@@ -59,7 +59,7 @@ fn add_telemetry(crew: &Crew, seen: &Roles, sets: &mut [SetResult]) {
 
 /// The memory policy of the first worker, and the task knobs as the first worker that has them reads back: the variant's on a set that
 /// has none of its own, and for each set with its own all that it has, as `SET: knob`.
-fn read_knobs(spec: &RunSpec, crew: &Crew) -> Vec<KnobReading> {
+fn read_knobs(spec: &RunSpec, crew: &WorkerGroup) -> Vec<KnobReading> {
     let read = |position: usize| {
         let member = crew.members().iter().find(|member| member.set == position);
         let knobs = &crew.sets()[position].knobs;
@@ -86,7 +86,12 @@ fn read_knobs(spec: &RunSpec, crew: &Crew) -> Vec<KnobReading> {
     readings
 }
 
-fn measure_set(crew: &Crew, position: usize, set: &WorkerSet, measured: &Measured) -> SetResult {
+fn measure_set(
+    crew: &WorkerGroup,
+    position: usize,
+    set: &WorkerSet,
+    measured: &Measured,
+) -> SetResult {
     let prepared = &crew.sets()[position];
     let own = || crew.members().iter().zip(&measured.workers).filter(|(m, _)| m.set == position);
     let histograms = prepared.recorders.all_merged();
@@ -150,7 +155,7 @@ fn counts(spec: &Spec, role: &str) -> bool {
     spec.roles.iter().any(|known| known.name == role && known.counts)
 }
 
-fn worker_result(crew: &Crew, member: &Member, worker: &WorkerMeasured) -> WorkerResult {
+fn worker_result(crew: &WorkerGroup, member: &Member, worker: &WorkerMeasured) -> WorkerResult {
     let (before, after) = &worker.tasks;
     WorkerResult {
         role: crew.sets()[member.set].spec.roles[member.role].name.to_string(),
@@ -177,7 +182,7 @@ fn since(before: &Reading<u64>, after: &Reading<u64>) -> Reading<u64> {
 
 /// Workers that were there to do operations and did none: the scheduler (or a knob) never
 /// gave them enough CPU. A finding, not an error, but nobody should read past it.
-fn starved(crew: &Crew, sets: &[SetResult]) -> Vec<Disturbance> {
+fn starved(crew: &WorkerGroup, sets: &[SetResult]) -> Vec<Disturbance> {
     let mut found = Vec::new();
     for (set, prepared) in sets.iter().zip(crew.sets()) {
         let expected = set.workers.iter().filter(|worker| counts(prepared.spec, &worker.role));

@@ -7,7 +7,7 @@
 use serde::de::DeserializeOwned;
 
 use crate::model::{
-    EXIT_PORT, EXIT_VALUE, FromGuest, GUEST_BOOT_FILE, GUEST_SPEC_FILE, GUEST_WIRE, GuestBoot,
+    EXIT_PORT, EXIT_VALUE, GUEST_BOOT_FILE, GUEST_SPEC_FILE, GUEST_WIRE, GuestBoot, GuestMessage,
     GuestSpec, RESULTS_PORT, STOP_PORT, STOP_VALUE,
 };
 use crate::sys::ports::Ports;
@@ -22,8 +22,8 @@ const DIRECTORY: u16 = 0x19;
 const ENTRY_BYTES: usize = 64;
 const NAME_AT: usize = 8;
 /// Far more than any machine has, and than any run is described by.
-const MOST_ENTRIES: u32 = 4096;
-const MOST_BYTES: u32 = 64 << 20;
+const MAX_ENTRIES: u32 = 4096;
+const MAX_BYTES: u32 = 64 << 20;
 
 pub struct Door {
     firmware: Ports,
@@ -81,7 +81,7 @@ impl Door {
     fn find(&self, name: &str) -> Result<(u32, u16), String> {
         let mut count = [0; 4];
         self.select(DIRECTORY, &mut count);
-        let entries = u32::from_be_bytes(count).min(MOST_ENTRIES);
+        let entries = u32::from_be_bytes(count).min(MAX_ENTRIES);
         for _ in 0..entries {
             let mut entry = [0; ENTRY_BYTES];
             // The directory goes on where the last read ended.
@@ -93,7 +93,7 @@ impl Door {
         Err(format!("the firmware has no file {name} among {entries}"))
     }
 
-    pub fn say(&self, message: &FromGuest) {
+    pub fn say(&self, message: &GuestMessage) {
         // What is plain data can be written; a line that cannot is missed by the lab.
         let mut line = serde_json::to_vec(message).unwrap_or_default();
         line.push(b'\n');
@@ -126,7 +126,7 @@ fn named(entry: &[u8; ENTRY_BYTES], name: &str) -> Option<(u32, u16)> {
     let stored = entry[NAME_AT..].split(|byte| *byte == 0).next()?;
     let size = u32::from_be_bytes([entry[0], entry[1], entry[2], entry[3]]);
     let selector = u16::from_be_bytes([entry[4], entry[5]]);
-    (stored == name.as_bytes() && size <= MOST_BYTES).then_some((size, selector))
+    (stored == name.as_bytes() && size <= MAX_BYTES).then_some((size, selector))
 }
 
 #[cfg(test)]
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(named(&entry(300, 0x21, name.as_bytes()), name), Some((300, 0x21)));
         assert_eq!(named(&entry(300, 0x21, b"opt/schedlab/run2"), name), None);
         assert_eq!(named(&entry(300, 0x21, b"opt/schedlab/ru"), name), None);
-        assert_eq!(named(&entry(MOST_BYTES + 1, 0x21, name.as_bytes()), name), None);
+        assert_eq!(named(&entry(MAX_BYTES + 1, 0x21, name.as_bytes()), name), None);
         let full = [b'x'; ENTRY_BYTES - NAME_AT];
         assert_eq!(named(&entry(1, 2, &full), name), None);
     }

@@ -13,7 +13,8 @@ use std::sync::atomic::AtomicBool;
 
 use crate::exec;
 use crate::model::{
-    Cell, Ended, FromGuest, GUEST_INIT, GUEST_WIRE, GuestFacts, GuestSpec, Outcome, Reading, Window,
+    Cell, GUEST_INIT, GUEST_WIRE, GuestFacts, GuestMessage, GuestSpec, Outcome, Reading, RunEnd,
+    Window,
 };
 use crate::sys::{Host, boot, clock, environment, fork, thread, topology};
 use crate::variant::Journal;
@@ -43,14 +44,14 @@ pub fn is_init() -> bool {
 /// The whole life of a guest. A machine without the door of the lab panics: this is no init.
 pub fn init() -> ! {
     let door = Door::open().unwrap_or_else(|why| panic!("no door to the lab: {why}"));
-    door.say(&FromGuest::Started);
+    door.say(&GuestMessage::Started);
     let life = catch_unwind(AssertUnwindSafe(|| live(&door)));
     let outcome = match life {
         Ok(Ok(outcome)) => outcome,
         Ok(Err(reason)) => Outcome::Failed { reason: format!("in the guest: {reason}") },
         Err(_) => Outcome::Failed { reason: "the guest's agent panicked".to_string() },
     };
-    door.say(&FromGuest::Ended { outcome });
+    door.say(&GuestMessage::Ended { outcome });
     door.leave()
 }
 
@@ -75,7 +76,7 @@ fn live(door: &Door) -> Result<Outcome, String> {
         true => quiet::wait(boot.instruction_fs)?,
         false => Reading::Unknown("real time: not measured".to_string()),
     };
-    door.say(&FromGuest::Ready(facts(&host, capacity)));
+    door.say(&GuestMessage::Ready(facts(&host, capacity)));
     if boot.is_virtual {
         door.stop();
     }
@@ -104,9 +105,9 @@ fn run(door: &Door, spec: &GuestSpec, host: &Host) -> Result<Outcome, String> {
     if let Err(reason) = exec::check_here(cell, host) {
         return Ok(Outcome::Skipped { reason });
     }
-    let on_window = &mut |window: Window| door.say(&FromGuest::Window(window));
+    let on_window = &mut |window: Window| door.say(&GuestMessage::Window(window));
     match exec::run_here(&spec.run, host, &journal, &AtomicBool::new(false), on_window) {
-        Ended::With(outcome) => Ok(outcome),
-        Ended::Interrupted => Err("interrupted, though nobody asked for it".to_string()),
+        RunEnd::Finished(outcome) => Ok(outcome),
+        RunEnd::Interrupted => Err("interrupted, though nobody asked for it".to_string()),
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Outcome, Reading, RunSpec, Topology, Value, Variant, Window};
 
-/// The version of [`GuestSpec`] and [`FromGuest`], checked at both ends.
+/// The version of [`GuestSpec`] and [`GuestMessage`], checked at both ends.
 pub const GUEST_WIRE: u32 = 3;
 
 /// The name by which a kernel starts this program as a guest's first process.
@@ -109,7 +109,7 @@ pub struct GuestSpec {
 /// What a guest says, one line of JSON each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
-pub enum FromGuest {
+pub enum GuestMessage {
     /// The kernel has started its first process.
     Started,
     /// The kernel is up and quiet.

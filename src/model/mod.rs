@@ -22,8 +22,8 @@ pub use environment::{Environment, Topology};
 pub use event::{EVENT_SCHEMA, Event, PlanEnd, PlanStarted};
 pub use guest::{Guest, GuestKernel, GuestTime, GuestTimes, told};
 pub use lab::{
-    EXIT_CODE, EXIT_PORT, EXIT_VALUE, FromGuest, GUEST_BOOT_FILE, GUEST_INIT, GUEST_SPEC_FILE,
-    GUEST_WIRE, GuestBoot, GuestFacts, GuestSpec, Lab, RESULTS_PORT, STOP_PORT, STOP_VALUE,
+    EXIT_CODE, EXIT_PORT, EXIT_VALUE, GUEST_BOOT_FILE, GUEST_INIT, GUEST_SPEC_FILE, GUEST_WIRE,
+    GuestBoot, GuestFacts, GuestMessage, GuestSpec, Lab, RESULTS_PORT, STOP_PORT, STOP_VALUE,
 };
 pub use metric::{Direction, Metric, MetricSpec, Reading, Unit};
 pub use plan::{
@@ -36,12 +36,12 @@ pub use probe::{
 };
 pub use record::{Record, RecordedRun};
 pub use run::{
-    Disturbance, DisturbanceKind, Ended, FromRunner, KnobReading, NamedHistogram, Outcome,
-    RunResult, RunSpec, SetResult, WIRE_VERSION, Window, WorkerResult, WorkerWindow,
+    Disturbance, DisturbanceKind, KnobReading, NamedHistogram, Outcome, RunEnd, RunResult, RunSpec,
+    RunnerMessage, SetResult, WIRE_VERSION, Window, WorkerResult, WorkerWindow,
 };
 pub use sample::{
-    EnvironmentHead, PlanHead, SampledMetric, SampledPlan, SampledRun, SampledValue, Troubles,
-    Unmeasured, UntakenKnob, place_of,
+    EnvironmentHead, KnobMismatch, PlanHead, RunIssues, SampledMetric, SampledPlan, SampledRun,
+    SampledValue, Unmeasured, place_of,
 };
 pub use score::{
     Balance, Bucket, CpuScore, Distances, DomainScore, IDLE, INTERRUPT, Migrations, OTHER,
@@ -51,6 +51,6 @@ pub use trace::{
     Clocks, Kernel, Left, Running, Trace, TraceEvent, TraceTask, TraceWhat, TracedTask, Waker,
 };
 pub use value::{
-    AUTO, Field, Kind, Misfit, Params, Raw, Value, duration_ns, show_bytes, show_duration,
+    AUTO, Field, Kind, Params, Raw, Value, ValueError, duration_ns, show_bytes, show_duration,
     size_bytes,
 };

@@ -165,7 +165,7 @@ impl Work {
     }
 
     /// The set that is all of this work, one of it and no background: a run of this work is a
-    /// solo run of every set of the same [`WorkerSet::likeness`].
+    /// solo run of every set of the same [`WorkerSet::solo_key`].
     pub fn solo(&self) -> Option<&WorkerSet> {
         match self.sets.as_slice() {
             [set] if set.count == 1 && !set.background => Some(set),
@@ -177,7 +177,7 @@ impl Work {
 impl WorkerSet {
     /// The same for sets whose workers do the same, however many they are and whatever they
     /// are called.
-    pub fn likeness(&self) -> String {
+    pub fn solo_key(&self) -> String {
         let WorkerSet { name: _, workload, params, count: _, kind, background: _, knobs } = self;
         format!("{:?}", (workload, params, kind, knobs))
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Cell, Metric, Reading};
 
-/// The version of [`RunSpec`] and [`FromRunner`], checked at both ends.
+/// The version of [`RunSpec`] and [`RunnerMessage`], checked at both ends.
 pub const WIRE_VERSION: u32 = 1;
 
 /// Everything a runner needs, as one line of JSON on its standard input.
@@ -30,7 +30,7 @@ pub struct RunSpec {
 /// What a runner says, one line of JSON each on its standard output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
-pub enum FromRunner {
+pub enum RunnerMessage {
     /// All workers have started and passed the barrier.
     Started {
         wire: u32,
@@ -165,8 +165,8 @@ pub enum Outcome {
 
 /// How an ordered run ended.
 #[derive(Debug)]
-pub enum Ended {
-    With(Outcome),
+pub enum RunEnd {
+    Finished(Outcome),
     /// It was cancelled: no result, to be run again.
     Interrupted,
 }

@@ -57,19 +57,19 @@ pub struct SampledPlan {
     pub guests: Vec<Guest>,
     /// Of all runs, one after the other; finite, and at most one of a metric in a run.
     pub values: Vec<SampledValue>,
-    pub troubles: Troubles,
+    pub troubles: RunIssues,
 }
 
 /// What a reader of the values has to know of the runs. Mostly there is little.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Troubles {
+pub struct RunIssues {
     /// Runs that failed or were skipped, in the order in which they ended. Of several of one
     /// cell and round only the last counts.
     pub unmeasured: Vec<Unmeasured>,
     /// Position in [`SampledPlan::runs`] and what disturbed it, ascending, each once.
     pub disturbed: Vec<(u32, DisturbanceKind)>,
     /// Readings of knobs that are not what was asked for, each once.
-    pub knobs: Vec<UntakenKnob>,
+    pub knobs: Vec<KnobMismatch>,
     /// Position in [`SampledPlan::runs`] and in `knobs`: by run, in the order of its readings.
     pub untaken: Vec<(u32, u32)>,
 }
@@ -87,7 +87,7 @@ pub struct Unmeasured {
 
 /// A knob that was read back as something else.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct UntakenKnob {
+pub struct KnobMismatch {
     pub knob: String,
     pub asked: String,
     pub got: String,
@@ -142,7 +142,7 @@ impl SampledPlan {
             runs: Vec::new(),
             guests: Vec::new(),
             values: Vec::new(),
-            troubles: Troubles::default(),
+            troubles: RunIssues::default(),
         };
         let last: HashMap<RunKey, usize> =
             record.runs.iter().enumerate().map(|(at, run)| (run.key, at)).collect();
@@ -224,7 +224,7 @@ impl SampledPlan {
     }
 
     /// The knobs that the run at this position of `runs` read back otherwise than asked.
-    pub fn untaken_of(&self, run: usize) -> impl Iterator<Item = &UntakenKnob> {
+    pub fn untaken_of(&self, run: usize) -> impl Iterator<Item = &KnobMismatch> {
         let untaken = of_run(&self.troubles.untaken, run).iter();
         untaken.map(|(_, knob)| &self.troubles.knobs[*knob as usize])
     }
@@ -258,7 +258,7 @@ impl Unmeasured {
     }
 }
 
-impl Troubles {
+impl RunIssues {
     /// A pool is never told as it was asked for: what it became is what is told.
     pub const POOL: &str = "pool";
 
@@ -268,7 +268,7 @@ impl Troubles {
         for KnobReading { knob, asked, got } in &result.knobs {
             if let Reading::Known(got) = got
                 && got != asked
-                && knob != Troubles::POOL
+                && knob != RunIssues::POOL
             {
                 self.add_knob(run, knob, asked, got);
             }
@@ -285,10 +285,10 @@ impl Troubles {
     /// Of the last run that is in it, or a later one.
     pub fn add_knob(&mut self, run: u32, knob: &str, asked: &str, got: &str) {
         let is =
-            |known: &UntakenKnob| known.knob == knob && known.asked == asked && known.got == got;
+            |known: &KnobMismatch| known.knob == knob && known.asked == asked && known.got == got;
         let at = self.knobs.iter().position(is).unwrap_or_else(|| {
             let [knob, asked, got] = [knob, asked, got].map(str::to_string);
-            self.knobs.push(UntakenKnob { knob, asked, got });
+            self.knobs.push(KnobMismatch { knob, asked, got });
             self.knobs.len() - 1
         });
         let entry = (run, at as u32);

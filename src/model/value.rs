@@ -102,7 +102,7 @@ impl Field {
 
 /// Why a value does not fit its field, and what would.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Misfit {
+pub struct ValueError {
     pub message: String,
     pub hint: String,
 }
@@ -111,7 +111,7 @@ pub struct Misfit {
 pub type Params = BTreeMap<String, Value>;
 
 impl Kind {
-    pub fn parse(&self, raw: &Raw) -> Result<Value, Misfit> {
+    pub fn parse(&self, raw: &Raw) -> Result<Value, ValueError> {
         match (self, raw) {
             (Kind::Bool, Raw::Bool(value)) => Ok(Value::Bool(*value)),
             (Kind::Int { min, max }, Raw::Int(value)) => {
@@ -130,7 +130,7 @@ impl Kind {
             }
             (Kind::Times { max }, Raw::Text(text)) => {
                 in_range(self.times(text)?, f64::MIN_POSITIVE, *max, &|ratio| format!("{ratio}x"))
-                    .map_err(|misfit| Misfit { hint: self.example(), ..misfit })
+                    .map_err(|misfit| ValueError { hint: self.example(), ..misfit })
                     .map(Value::Times)
             }
             (Kind::Choice(words), Raw::Text(text)) => choice(words, text).map(Value::Text),
@@ -138,10 +138,10 @@ impl Kind {
             (Kind::PoolName, Raw::Text(text)) => text
                 .parse::<PoolName>()
                 .map(|name| Value::Text(name.into()))
-                .map_err(|why| Misfit::new(why, self.example())),
+                .map_err(|why| ValueError::new(why, self.example())),
             (Kind::CpusOrAuto, Raw::Text(text)) if text == AUTO => Ok(Value::Text(text.clone())),
             (Kind::Cpus | Kind::CpusOrAuto, Raw::Text(text)) => {
-                text.parse().map(Value::Cpus).map_err(|why| Misfit {
+                text.parse().map(Value::Cpus).map_err(|why| ValueError {
                     message: why,
                     hint: match self {
                         Kind::Cpus => "write CPUs as the kernel does: \"0-3,8\"".to_string(),
@@ -151,7 +151,7 @@ impl Kind {
             }
             (Kind::List(kind), Raw::List(items)) => {
                 if items.is_empty() {
-                    return Err(Misfit::new("the list is empty", self.example()));
+                    return Err(ValueError::new("the list is empty", self.example()));
                 }
                 items.iter().map(|item| kind.parse(item)).collect::<Result<_, _>>().map(Value::List)
             }
@@ -201,16 +201,17 @@ impl Kind {
     }
 
     /// A decimal number and an x; the sign is told as one that is out of range.
-    fn times(&self, text: &str) -> Result<f64, Misfit> {
-        let refuse =
-            |why: &str| Misfit::new(format!("`{}` {why}", text.escape_default()), self.example());
+    fn times(&self, text: &str) -> Result<f64, ValueError> {
+        let refuse = |why: &str| {
+            ValueError::new(format!("`{}` {why}", text.escape_default()), self.example())
+        };
         let number = text.trim().strip_suffix('x').ok_or_else(|| refuse("has no x"))?;
         let digits = number.strip_prefix('-').unwrap_or(number);
         let plain = digits.bytes().all(|b| b.is_ascii_digit() || b == b'.');
         number.parse::<f64>().ok().filter(|_| plain).ok_or_else(|| refuse("is not a number"))
     }
 
-    fn wrong_type(&self, raw: &Raw) -> Misfit {
+    fn wrong_type(&self, raw: &Raw) -> ValueError {
         // The first unit with which it would be taken.
         let with = |units: &[&str], n: &i64| {
             let texts = units.iter().map(|unit| format!("{n}{unit}"));
@@ -225,23 +226,23 @@ impl Kind {
             _ => None,
         };
         match unit {
-            Some(with_unit) => Misfit::new(
+            Some(with_unit) => ValueError::new(
                 format!("{raw} has no unit"),
                 format!("write it with its unit, such as {with_unit}"),
             ),
-            None => Misfit::new(format!("{raw} does not fit here"), self.example()),
+            None => ValueError::new(format!("{raw} does not fit here"), self.example()),
         }
     }
 }
 
-impl Misfit {
+impl ValueError {
     /// For a name that no table has.
     pub fn unknown(name: &str) -> Self {
-        Misfit::new(format!("`{}` is not known here", name.escape_default()), "schedlab --help")
+        ValueError::new(format!("`{}` is not known here", name.escape_default()), "schedlab --help")
     }
 
     fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Misfit { message: message.into(), hint: hint.into() }
+        ValueError { message: message.into(), hint: hint.into() }
     }
 }
 
@@ -321,19 +322,19 @@ fn in_range<T: PartialOrd + Copy>(
     min: T,
     max: T,
     show: &dyn Fn(T) -> String,
-) -> Result<T, Misfit> {
+) -> Result<T, ValueError> {
     if value >= min && value <= max {
         return Ok(value);
     }
     let side = if value < min { "below the least" } else { "above the most" };
-    Err(Misfit::new(
+    Err(ValueError::new(
         format!("{} is {side} that is accepted", show(value)),
         format!("from {} to {}", show(min), show(max)),
     ))
 }
 
 /// Parses `250us`, `1.5s`, `20min`: a decimal number and one of ns, us, ms, s, min, h.
-pub fn duration_ns(text: &str) -> Result<u64, Misfit> {
+pub fn duration_ns(text: &str) -> Result<u64, ValueError> {
     let units = [
         ("ns", 1),
         ("us", 1_000),
@@ -346,7 +347,7 @@ pub fn duration_ns(text: &str) -> Result<u64, Misfit> {
 }
 
 /// Parses `256KiB`, `4096B`: a decimal number and one of B, KiB, MiB, GiB.
-pub fn size_bytes(text: &str) -> Result<u64, Misfit> {
+pub fn size_bytes(text: &str) -> Result<u64, ValueError> {
     let units = [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
     scaled(text, &units, "a size with its unit: \"64B\", \"256KiB\", \"2MiB\"")
 }
@@ -355,8 +356,8 @@ const NS_PER_S: u64 = 1_000_000_000;
 
 /// A decimal number times its unit, in exact integer arithmetic: what does not come out
 /// as a whole number of the smallest unit, or overflows, is refused.
-fn scaled(text: &str, units: &[(&str, u64)], hint: &str) -> Result<u64, Misfit> {
-    let refuse = |why: &str| Misfit::new(format!("`{}` {why}", text.escape_default()), hint);
+fn scaled(text: &str, units: &[(&str, u64)], hint: &str) -> Result<u64, ValueError> {
+    let refuse = |why: &str| ValueError::new(format!("`{}` {why}", text.escape_default()), hint);
     let trimmed = text.trim();
     let split = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(trimmed.len());
     let (number, unit) = (&trimmed[..split], trimmed[split..].trim());
@@ -383,19 +384,19 @@ fn scaled(text: &str, units: &[(&str, u64)], hint: &str) -> Result<u64, Misfit> 
     u64::try_from(product / scale).map_err(|_| refuse("is too large"))
 }
 
-fn percent(text: &str) -> Result<f64, Misfit> {
+fn percent(text: &str) -> Result<f64, ValueError> {
     let hint = "a percentage: \"80%\"";
-    let refuse = |why: &str| Misfit::new(format!("`{}` {why}", text.escape_default()), hint);
+    let refuse = |why: &str| ValueError::new(format!("`{}` {why}", text.escape_default()), hint);
     let number = text.trim().strip_suffix('%').ok_or_else(|| refuse("has no %"))?;
     let plain = number.bytes().all(|b| b.is_ascii_digit() || b == b'.' || b == b'-');
     number.trim().parse::<f64>().ok().filter(|_| plain).ok_or_else(|| refuse("is not a number"))
 }
 
-fn choice(words: &[&str], text: &str) -> Result<String, Misfit> {
+fn choice(words: &[&str], text: &str) -> Result<String, ValueError> {
     if words.contains(&text) {
         return Ok(text.to_string());
     }
-    Err(Misfit::new(
+    Err(ValueError::new(
         format!("`{}` is not known here", text.escape_default()),
         format!("one of {}", quoted(words)),
     ))

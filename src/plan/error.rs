@@ -150,16 +150,16 @@ pub struct PlanErrors {
     errors: Vec<PlanError>,
 }
 
-const MOST_DRAWN: usize = 50;
+const MAX_DRAWN: usize = 50;
 /// Lines before and after the one with the caret.
 const CONTEXT_LINES: usize = 1;
 /// Of a line, in characters.
-const MOST_SHOWN: usize = 120;
+const MAX_SHOWN: usize = 120;
 /// Of a line that has more, before the caret.
 const SHOWN_BEFORE: usize = 40;
 const ELLIPSIS: &str = "...";
 /// Of a message or a hint, in characters: it may quote the plan.
-const MOST_SAID: usize = 1_000;
+const MAX_SAID: usize = 1_000;
 
 impl PlanErrors {
     pub fn errors(&self) -> &[PlanError] {
@@ -180,7 +180,7 @@ impl PlanErrors {
             .without_primary_span_start()
             .with_context_lines(CONTEXT_LINES);
         let mut rendered = String::new();
-        for error in self.errors.iter().take(MOST_DRAWN) {
+        for error in self.errors.iter().take(MAX_DRAWN) {
             let hinting = handler.clone().with_footer(format!("hint: {}", error.hint));
             // Writing to a string fails only where a source cannot be read: then one line.
             if hinting.render_report(&mut rendered, error).is_err() {
@@ -188,7 +188,7 @@ impl PlanErrors {
             }
             rendered.push('\n');
         }
-        if let Some(more @ 1..) = self.errors.len().checked_sub(MOST_DRAWN) {
+        if let Some(more @ 1..) = self.errors.len().checked_sub(MAX_DRAWN) {
             rendered.push_str(&format!("  and {more} more\n"));
         }
         rendered
@@ -281,16 +281,16 @@ fn around(line: &str, place: usize) -> Range<usize> {
         let next = line[from..].char_indices().nth(count);
         next.map_or(line.len(), |(at, _)| from + at)
     };
-    if after(0, MOST_SHOWN) == line.len() {
+    if after(0, MAX_SHOWN) == line.len() {
         return 0..line.len();
     }
     let before = line[..place].char_indices().rev().take(SHOWN_BEFORE).last();
     let start = before.map_or(place, |(at, _)| at);
-    start..after(start, MOST_SHOWN - 2 * ELLIPSIS.len())
+    start..after(start, MAX_SHOWN - 2 * ELLIPSIS.len())
 }
 
 fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MOST_SAID) {
+    match text.char_indices().nth(MAX_SAID) {
         Some((end, _)) => format!("{}{ELLIPSIS}", &text[..end]),
         None => text.to_string(),
     }
@@ -382,7 +382,7 @@ mod tests {
         let long = "-".repeat(1 << 20);
         let middle = long.len() / 2;
         let (left, right) =
-            ("-".repeat(SHOWN_BEFORE), "-".repeat(MOST_SHOWN - 6 - SHOWN_BEFORE - 3));
+            ("-".repeat(SHOWN_BEFORE), "-".repeat(MAX_SHOWN - 6 - SHOWN_BEFORE - 3));
         let cases = [
             // text, place, the line of the caret
             (
@@ -391,15 +391,15 @@ mod tests {
                 format!("...{left}<ü>{right}..."),
             ),
             (format!("{long}<"), long.len()..long.len() + 1, format!("...{left}<")),
-            (format!("<{long}"), 0..1, format!("<{}...", "-".repeat(MOST_SHOWN - 7))),
-            (format!("a\n{long}\nb"), 2..2 + middle, format!("{}...", "-".repeat(MOST_SHOWN - 6))),
-            ("-".repeat(MOST_SHOWN), 3..4, "-".repeat(MOST_SHOWN)),
+            (format!("<{long}"), 0..1, format!("<{}...", "-".repeat(MAX_SHOWN - 7))),
+            (format!("a\n{long}\nb"), 2..2 + middle, format!("{}...", "-".repeat(MAX_SHOWN - 6))),
+            ("-".repeat(MAX_SHOWN), 3..4, "-".repeat(MAX_SHOWN)),
         ];
         for (text, span, line) in cases {
             let drawn = drawn(&text, span.clone());
             let shown = drawn.lines().find(|shown| shown.contains("--")).unwrap();
             assert_eq!(shown.split_once("| ").unwrap().1, line, "{span:?}\n{drawn}");
-            assert!(drawn.lines().all(|line| line.chars().count() <= MOST_SHOWN + 8), "{drawn}");
+            assert!(drawn.lines().all(|line| line.chars().count() <= MAX_SHOWN + 8), "{drawn}");
         }
     }
 

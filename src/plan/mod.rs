@@ -21,7 +21,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use crate::model::{Lab, Misfit, Plan, Raw, Topology, Value};
+use crate::model::{Lab, Plan, Raw, Topology, Value, ValueError};
 
 pub use builtin::{Builtin, builtin, builtins};
 pub use error::{PlanError, PlanErrors};
@@ -30,9 +30,9 @@ pub use order::{cells, order};
 pub use schema::json_schema;
 
 /// Puts a value in place of one of `[measure]`'s, within the limits of the plan format.
-pub fn set_measure(plan: &mut Plan, name: &str, raw: &Raw) -> Result<(), Misfit> {
+pub fn set_measure(plan: &mut Plan, name: &str, raw: &Raw) -> Result<(), ValueError> {
     let field = fields::MEASURE.iter().find(|field| field.name == name);
-    let value = field.ok_or_else(|| Misfit::unknown(name))?.kind.parse(raw)?;
+    let value = field.ok_or_else(|| ValueError::unknown(name))?.kind.parse(raw)?;
     let measure = &mut plan.measure;
     match (name, value) {
         ("rounds", Value::Int(rounds)) => measure.rounds = rounds as u32,
@@ -42,12 +42,12 @@ pub fn set_measure(plan: &mut Plan, name: &str, raw: &Raw) -> Result<(), Misfit>
             measure.window_ns = measure.window_ns.min(duration_ns);
         }
         ("budget", Value::DurationNs(budget_ns)) => measure.budget_ns = Some(budget_ns),
-        _ => return Err(Misfit::unknown(name)),
+        _ => return Err(ValueError::unknown(name)),
     }
     let runs = (plan.variants.len() * plan.works.len()) as u64 * u64::from(measure.rounds);
     if runs > MAX_RUNS {
         let message = format!("{} rounds are {runs} runs", measure.rounds);
-        return Err(Misfit { message, hint: format!("at most {MAX_RUNS}") });
+        return Err(ValueError { message, hint: format!("at most {MAX_RUNS}") });
     }
     Ok(())
 }

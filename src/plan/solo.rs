@@ -20,12 +20,12 @@ pub fn add(
     faults: &mut Faults,
 ) -> Vec<Work> {
     let solo = works.iter().flatten().filter_map(Work::solo);
-    let mut had: BTreeSet<String> = solo.map(WorkerSet::likeness).collect();
+    let mut had: BTreeSet<String> = solo.map(WorkerSet::solo_key).collect();
     let mut all = Vec::new();
     for (draft, works) in drafts.iter().zip(works) {
         if draft.solo {
             for solo in works.iter().flat_map(|work| alone(draft, work)) {
-                if !had.insert(solo.sets[0].likeness()) {
+                if !had.insert(solo.sets[0].solo_key()) {
                     continue;
                 }
                 if !draft.fits(&solo, pool, seed, faults) {

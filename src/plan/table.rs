@@ -239,12 +239,12 @@ pub fn kind_of(value: &DeValue) -> &'static str {
 
 /// A text in back quotes, without what steers terminals, cut where it is long.
 pub fn shown(text: &str) -> String {
-    const MOST_CHARS: usize = 60;
+    const MAX_CHARS: usize = 60;
     let mut shown = String::from("`");
-    for c in text.chars().take(MOST_CHARS) {
+    for c in text.chars().take(MAX_CHARS) {
         if unprintable(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
     }
-    if text.chars().nth(MOST_CHARS).is_some() {
+    if text.chars().nth(MAX_CHARS).is_some() {
         shown.push_str("...");
     }
     shown.push('`');

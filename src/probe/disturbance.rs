@@ -27,7 +27,7 @@ pub const UNNAMED_LOAD_SHARE: f64 = 0.05;
 pub const STEAL_SHARE: f64 = 0.005;
 
 /// Times of /proc are rounded to ticks: a single one may be rounding.
-pub const LEAST_TICKS: u64 = 2;
+pub const MIN_TICKS: u64 = 2;
 
 /// No smaller step is told: reading two clocks one after the other may itself be preempted.
 /// Slewing needs no allowance, it moves the wall clock and the monotonic clock alike.
@@ -269,7 +269,7 @@ impl Span<'_> {
         let steal = self.pool_times(|times| times.steal_ns)?;
         let total_ns: u64 = steal.values().sum();
         let share = total_ns as f64 / self.capacity_ns();
-        if share <= STEAL_SHARE || total_ns < LEAST_TICKS * load::tick_ns() {
+        if share <= STEAL_SHARE || total_ns < MIN_TICKS * load::tick_ns() {
             return None;
         }
         let (worst, worst_ns) = steal.into_iter().max_by_key(|(_, steal_ns)| *steal_ns)?;
@@ -293,7 +293,7 @@ impl Span<'_> {
     fn named_load(&self) -> Option<(f64, String)> {
         let outside = self.outside()?;
         let share = outside.total_ns as f64 / self.capacity_ns();
-        if share <= OUTSIDE_LOAD_SHARE || outside.total_ns < LEAST_TICKS * load::tick_ns() {
+        if share <= OUTSIDE_LOAD_SHARE || outside.total_ns < MIN_TICKS * load::tick_ns() {
             return None;
         }
         let of_a_cpu = |cpu_ns: u64| percent(cpu_ns as f64 / self.wall_ns() as f64);

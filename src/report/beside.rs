@@ -5,7 +5,7 @@ use crate::model::{DisturbanceKind, Environment, Plan, PlanEnd, Record, Variant,
 
 use super::page::{Page, Tone};
 use super::show::{self, clean, reason};
-use super::summary::{MOST_TAKEN, Mark, Summary, Taker, Touched, WorkSummary};
+use super::summary::{Interference, MAX_TAKEN, Mark, Summary, Touched, WorkSummary};
 
 /// The letters of a variant's marks are no wider.
 pub const MARK_COLUMNS: usize = 8;
@@ -67,17 +67,17 @@ pub fn kernel(environment: &Environment) -> String {
 }
 
 /// For the top of a report: whoever reads no further has read this.
-pub fn warning(taker: &Taker) -> String {
+pub fn warning(taker: &Interference) -> String {
     let who = match taker.kind {
         DisturbanceKind::Steal => "the hypervisor (steal time)",
         _ => "load from outside",
     };
-    let Taker { worst_share, runs, measured, .. } = taker;
+    let Interference { worst_share, runs, measured, .. } = taker;
     format!(
         "warning: {who} took up to {:.0} % of the pool (more than {:.0} % in {runs} of {measured} \
          runs): these figures are of another experiment; see the marks below",
         100.0 * worst_share,
-        100.0 * MOST_TAKEN,
+        100.0 * MAX_TAKEN,
     )
 }
 

@@ -12,7 +12,7 @@ use crate::model::{
 use crate::stats::{self, Competitor, Share};
 
 use super::summary::{CellRuns, MetricSummary};
-use super::weight::Standing;
+use super::weight::SchedPriority;
 
 /// CPUs that a worker of a background set is taken to want where it has no solo run.
 const ASSUMED_WANT: f64 = 1.0;
@@ -63,7 +63,7 @@ pub const PER_SET: [Described; 7] = [
     ("weight", Unit::Count, Direction::Neutral),
 ];
 
-/// The cells of solo runs, by the likeness of their set.
+/// The cells of solo runs, by the solo_key of their set.
 pub struct Solos<'c, 'a>(BTreeMap<String, Vec<&'c CellRuns<'a>>>);
 
 impl<'c, 'a> Solos<'c, 'a> {
@@ -71,14 +71,14 @@ impl<'c, 'a> Solos<'c, 'a> {
         let mut solos: BTreeMap<String, Vec<&CellRuns>> = BTreeMap::new();
         for cell in cells {
             if let Some(set) = cell.cell.work.solo() {
-                solos.entry(set.likeness()).or_default().push(cell);
+                solos.entry(set.solo_key()).or_default().push(cell);
             }
         }
         Solos(solos)
     }
 
     fn cells(&self, set: &WorkerSet) -> &[&'c CellRuns<'a>] {
-        self.0.get(&set.likeness()).map_or(&[], Vec::as_slice)
+        self.0.get(&set.solo_key()).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -141,7 +141,7 @@ fn rounds(record: &Record, member: &CellRuns, of_sets: &[&[&CellRuns]]) -> Vec<R
                 return None;
             }
             let variant = &member.cell.variant;
-            let standing = Standing::of(variant, set);
+            let standing = SchedPriority::of(variant, set);
             let cpus = pool.clone().and_then(|pool| held_to(pool, placement, variant, set));
             sets.push(Competing { set, result, solo, standing, cpus });
         }
@@ -215,7 +215,7 @@ struct Competing<'r> {
     set: &'r WorkerSet,
     result: &'r SetResult,
     solo: Option<&'r SetResult>,
-    standing: Standing,
+    standing: SchedPriority,
     /// Which its workers may use, or why that is not known.
     cpus: Result<CpuSet, String>,
 }

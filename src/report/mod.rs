@@ -62,13 +62,13 @@ pub struct Options {
 
 impl Options {
     /// Fewer columns than this hold no table.
-    pub const NARROWEST: usize = 40;
+    pub const MIN_WIDTH: usize = 40;
     /// More columns than this nobody reads.
-    pub const WIDEST: usize = 1000;
+    pub const MAX_WIDTH: usize = 1000;
 
     /// The width that lines keep to.
     pub fn columns(&self) -> usize {
-        self.width.clamp(Options::NARROWEST, Options::WIDEST)
+        self.width.clamp(Options::MIN_WIDTH, Options::MAX_WIDTH)
     }
 }
 

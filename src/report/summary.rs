@@ -23,23 +23,23 @@ pub struct Summary<'a> {
     /// Variants that could run in no cell, each for one reason.
     pub skipped_everywhere: Vec<Skip<'a>>,
     /// What took so much of the pool that the plan asks another question than it measured.
-    pub takers: Vec<Taker>,
+    pub takers: Vec<Interference>,
 }
 
-/// Something from outside that took more than [`MOST_TAKEN`] of the pool in some run.
+/// Something from outside that took more than [`MAX_TAKEN`] of the pool in some run.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Taker {
+pub struct Interference {
     pub kind: DisturbanceKind,
     /// Of the pool, in the worst run.
     pub worst_share: f64,
-    /// Runs that lost more than [`MOST_TAKEN`].
+    /// Runs that lost more than [`MAX_TAKEN`].
     pub runs: usize,
     /// Runs that were measured.
     pub measured: usize,
 }
 
 /// The share of the pool that a run may lose to others and still tell of its plan.
-pub const MOST_TAKEN: f64 = 0.25;
+pub const MAX_TAKEN: f64 = 0.25;
 
 /// Why a metric that others have is unknown in a run that says nothing of it.
 pub const NOT_REPORTED: &str = "the run does not report it";
@@ -193,7 +193,7 @@ pub fn summarise(record: &Record) -> Summary<'_> {
 }
 
 /// Only what others take by the share: a CPU that went offline is told by its own mark.
-fn takers(cells: &[CellRuns]) -> Vec<Taker> {
+fn takers(cells: &[CellRuns]) -> Vec<Interference> {
     let results = || cells.iter().flat_map(|cell| cell.results());
     let taken = |kind, result: &RunResult| {
         let shares = result.disturbances.iter().filter(|found| found.kind == kind);
@@ -201,9 +201,9 @@ fn takers(cells: &[CellRuns]) -> Vec<Taker> {
     };
     let taker = |kind| {
         let shares = results().map(|(_, result)| taken(kind, result));
-        let much: Vec<f64> = shares.filter(|share| *share > MOST_TAKEN).collect();
+        let much: Vec<f64> = shares.filter(|share| *share > MAX_TAKEN).collect();
         let worst_share = much.iter().copied().fold(0.0, f64::max);
-        Taker { kind, worst_share, runs: much.len(), measured: results().count() }
+        Interference { kind, worst_share, runs: much.len(), measured: results().count() }
     };
     let kinds = [DisturbanceKind::OutsideLoad, DisturbanceKind::Steal];
     kinds.map(taker).into_iter().filter(|taker| taker.runs > 0).collect()
@@ -634,7 +634,7 @@ mod tests {
         plan.done(0, "other", |run| run.took(load, 0.3).took(hotplug, 0.5));
         plan.done_in(1, 0, "base", |run| run.took(load, 0.1).took(load, 0.5));
         plan.failed(1, "base", "died");
-        let taker = Taker { kind: load, worst_share: 0.5, runs: 2, measured: 3 };
+        let taker = Interference { kind: load, worst_share: 0.5, runs: 2, measured: 3 };
         assert_eq!(summarise(&plan.record()).takers, [taker]);
     }
 

@@ -23,7 +23,7 @@ const DEADLINE_RANK: u32 = 100;
 
 /// How the workers of a set stand to the others of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum SchedPriority {
     Fair {
         weight: u32,
     },
@@ -34,26 +34,26 @@ pub enum Standing {
     },
 }
 
-impl Standing {
+impl SchedPriority {
     /// By the knobs that hold for the set under the variant. Without any it is nice 0, which
     /// the runner starts with.
     pub fn of(variant: &Variant, set: &WorkerSet) -> Self {
-        Standing::by(&merged_knobs(&variant.knobs, &set.knobs))
+        SchedPriority::by(&merged_knobs(&variant.knobs, &set.knobs))
     }
 
     fn by(knobs: &BTreeMap<String, Value>) -> Self {
         let number = |knob: &str| knobs.get(knob).and_then(Value::as_int);
-        let before = |rank, policy: String| Standing::Before { rank, policy };
+        let before = |rank, policy: String| SchedPriority::Before { rank, policy };
         match knobs.get("policy").and_then(Value::as_text) {
             Some("deadline") => before(DEADLINE_RANK, "deadline".to_string()),
             Some(policy @ ("fifo" | "rr")) => {
                 let priority = number("priority").unwrap_or(1).clamp(1, 99);
                 before(priority as u32, format!("{policy} of priority {priority}"))
             }
-            Some("idle") => Standing::Fair { weight: OF_IDLE },
+            Some("idle") => SchedPriority::Fair { weight: OF_IDLE },
             _ => {
                 let nice = number("nice").unwrap_or(0).clamp(-20, 19);
-                Standing::Fair { weight: OF_NICE[(nice + 20) as usize] }
+                SchedPriority::Fair { weight: OF_NICE[(nice + 20) as usize] }
             }
         }
     }
@@ -62,15 +62,15 @@ impl Standing {
     /// their like.
     pub fn claim(&self, want: f64) -> Claim {
         match self {
-            Standing::Fair { weight } => Claim { want, weight: f64::from(*weight), rank: 0 },
-            Standing::Before { rank, .. } => Claim { want, weight: 1.0, rank: *rank },
+            SchedPriority::Fair { weight } => Claim { want, weight: f64::from(*weight), rank: 0 },
+            SchedPriority::Before { rank, .. } => Claim { want, weight: 1.0, rank: *rank },
         }
     }
 
     pub fn weight(&self) -> Reading<f64> {
         match self {
-            Standing::Fair { weight } => Reading::Known(f64::from(*weight)),
-            Standing::Before { policy, .. } => {
+            SchedPriority::Fair { weight } => Reading::Known(f64::from(*weight)),
+            SchedPriority::Before { policy, .. } => {
                 Reading::Unknown(format!("policy {policy} is served before any weight"))
             }
         }
@@ -86,7 +86,7 @@ mod tests {
         pairs.iter().map(|(name, value)| (name.to_string(), value.clone())).collect()
     }
 
-    fn standing(variant: &[(&str, Value)], own: &[(&str, Value)]) -> Standing {
+    fn standing(variant: &[(&str, Value)], own: &[(&str, Value)]) -> SchedPriority {
         let variant = Variant { name: "v".to_string(), knobs: knobs(variant) };
         let set = WorkerSet {
             name: "s".to_string(),
@@ -97,14 +97,14 @@ mod tests {
             background: false,
             knobs: knobs(own),
         };
-        Standing::of(&variant, &set)
+        SchedPriority::of(&variant, &set)
     }
 
     #[test]
     fn each_step_of_nice_is_about_a_quarter_and_0_is_1024() {
         for (nice, weight) in [(-20, 88761), (-1, 1277), (0, 1024), (1, 820), (5, 335), (19, 15)] {
             let told = standing(&[("nice", Value::Int(nice))], &[]);
-            assert_eq!(told, Standing::Fair { weight }, "{nice}");
+            assert_eq!(told, SchedPriority::Fair { weight }, "{nice}");
         }
         for (at, pair) in OF_NICE.windows(2).enumerate() {
             let step = f64::from(pair[0]) / f64::from(pair[1]);
@@ -122,7 +122,7 @@ mod tests {
     fn the_sets_knobs_win_and_one_with_its_own_policy_takes_no_nice_of_the_variant() {
         let (nice, text) = (|n| ("nice", Value::Int(n)), |t: &str| Value::Text(t.to_string()));
         let policy = |word: &str| ("policy", text(word));
-        let fair = |weight| Standing::Fair { weight };
+        let fair = |weight| SchedPriority::Fair { weight };
         assert_eq!(standing(&[], &[]), fair(1024));
         assert_eq!(standing(&[nice(5)], &[]), fair(335));
         assert_eq!(standing(&[nice(5)], &[nice(0)]), fair(1024));

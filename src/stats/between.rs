@@ -8,7 +8,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 use super::LEVEL;
 
 /// With fewer the spread between plans is a guess.
-const LEAST_FREEDOMS: usize = 2;
+const MIN_FREEDOMS: usize = 2;
 
 /// Runs of one plan share what changed since the last: heat, layout of memory, a boot. Where plans are
 /// many enough to show how much that is, no smaller difference is one: the limit of Student's t
@@ -26,7 +26,7 @@ pub fn floor_between(sides: [&[Vec<f64>]; 2], verdicts: usize) -> Option<f64> {
         weights += 1.0 / count;
         plans += means.len();
     }
-    let freedoms = plans.checked_sub(2).filter(|freedoms| *freedoms >= LEAST_FREEDOMS)? as f64;
+    let freedoms = plans.checked_sub(2).filter(|freedoms| *freedoms >= MIN_FREEDOMS)? as f64;
     let student = StudentsT::new(0.0, 1.0, freedoms).ok()?;
     let limit = student.inverse_cdf(1.0 - LEVEL / 2.0 / verdicts.max(1) as f64);
     Some((limit * (squares / freedoms * weights).sqrt()).exp() - 1.0)

@@ -32,7 +32,7 @@ impl Claim {
 
 /// Claims are told apart by the CPUs that they are held to in at most so many ways: the unions
 /// of these that are looked at are two to this power.
-const MOST_CLASSES: usize = 8;
+const MAX_CLASSES: usize = 8;
 
 /// Some classes of claims, and how many CPUs there are that one of them may use.
 struct Union {
@@ -58,7 +58,7 @@ pub fn entitlements(claims: &[Claim], capacity: f64) -> Vec<f64> {
 fn entitlements_on(claims: &[Claim], held_to: &[&CpuSet]) -> Option<Vec<f64>> {
     let sets: BTreeSet<&CpuSet> = held_to.iter().copied().collect();
     let sets: Vec<&CpuSet> = sets.into_iter().collect();
-    if sets.len() > MOST_CLASSES {
+    if sets.len() > MAX_CLASSES {
         return None;
     }
     let class = |cpus: &&CpuSet| sets.binary_search(cpus).unwrap_or_default();

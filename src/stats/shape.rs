@@ -11,24 +11,24 @@ use super::estimate::{deviation, mean, median};
 use super::histogram::{bucket_of, bucket_range};
 
 /// Of a longer series so many are looked at for modes and a trend.
-const MOST_VALUES: usize = 400;
+const MAX_VALUES: usize = 400;
 /// Fewer values have no shape.
-const LEAST_VALUES: usize = 8;
-/// A mode holds at least this part of the values, and at least [`LEAST_OF_MODE`].
-const LEAST_PART_OF_MODE: f64 = 0.2;
-const LEAST_OF_MODE: usize = 3;
+const MIN_VALUES: usize = 8;
+/// A mode holds at least this part of the values, and at least [`MIN_OF_MODE`].
+const MIN_PART_OF_MODE: f64 = 0.2;
+const MIN_OF_MODE: usize = 3;
 /// Modes that lie closer together are none, and a round that is no further from the others is not
 /// apart: the margin of a verdict, by which nobody minds.
-const LEAST_DISTANCE: f64 = 0.02;
+const MIN_DISTANCE: f64 = 0.02;
 /// So many buckets of a histogram neither: little noise that falls into few of them looks like
 /// places of its own.
-const LEAST_BUCKETS: f64 = 3.5;
+const MIN_BUCKETS: f64 = 3.5;
 /// From here on a bucket is less than 1 % wide.
 const FINE_FROM: f64 = 128.0;
 /// A trend is named below this p-value.
 const TREND_P: f64 = 0.01;
 /// Up to so many values without ties the distribution of Kendall's tau is reckoned exactly.
-const MOST_EXACT: usize = 60;
+const MAX_EXACT: usize = 60;
 /// The median absolute deviation of normal values, times this, is their standard deviation.
 const MAD_TO_SD: f64 = 1.4826;
 
@@ -41,14 +41,14 @@ pub enum Shape {
     Trend { tau: f64, p_value: f64, last_over_first: f64 },
     /// One round is far from all others, by so many standard deviations (from the median
     /// absolute deviation); infinite where the others are all equal.
-    OneApart { round: u32, value: f64, median: f64, deviations: f64 },
+    Outlier { round: u32, value: f64, median: f64, deviations: f64 },
 }
 
 /// What is peculiar about a series of `(round, value)`, each round once. Nothing is said of
 /// fewer than eight values, or where one is not positive and finite.
 pub fn shapes(values: &[(u32, f64)]) -> Vec<Shape> {
     let has_logs = values.iter().all(|(_, value)| value.is_finite() && *value > 0.0);
-    if values.len() < LEAST_VALUES || !has_logs {
+    if values.len() < MIN_VALUES || !has_logs {
         return Vec::new();
     }
     let mut logs: Vec<(u32, f64)> = values.iter().map(|(round, v)| (*round, v.ln())).collect();
@@ -60,11 +60,11 @@ pub fn shapes(values: &[(u32, f64)]) -> Vec<Shape> {
 /// Evenly spaced values of a long series, the first and the last among them: pairs of all would
 /// be too many.
 fn thinned(logs: &[(u32, f64)]) -> Vec<(u32, f64)> {
-    if logs.len() <= MOST_VALUES {
+    if logs.len() <= MAX_VALUES {
         return logs.to_vec();
     }
     let last = logs.len() - 1;
-    (0..MOST_VALUES).map(|at| logs[at * last / (MOST_VALUES - 1)]).collect()
+    (0..MAX_VALUES).map(|at| logs[at * last / (MAX_VALUES - 1)]).collect()
 }
 
 /// The best split of the sorted values in two (least squares within, as k-means with k = 2, but
@@ -76,7 +76,7 @@ fn two_modes(logs: &[(u32, f64)]) -> Option<Shape> {
     let mut sorted: Vec<f64> = logs.iter().map(|(_, log)| *log).collect();
     sorted.sort_by(f64::total_cmp);
     let count = sorted.len();
-    let least = ((count as f64 * LEAST_PART_OF_MODE).ceil() as usize).max(LEAST_OF_MODE);
+    let least = ((count as f64 * MIN_PART_OF_MODE).ceil() as usize).max(MIN_OF_MODE);
     let split = (least..=count - least)
         .min_by(|a, b| within(&sorted, *a).total_cmp(&within(&sorted, *b)))?;
     let separation = separation(&sorted, split)?;
@@ -101,8 +101,8 @@ fn is_far_apart(logs: &[f64], one: f64, other: f64) -> bool {
     let may_be_bucketed = high.exp() >= FINE_FROM || logs.iter().all(|log| is_whole(log.exp()));
     let (first, last) = bucket_range(bucket_of(high.exp() as u64));
     let bucket = if may_be_bucketed { (last - first) as f64 + 1.0 } else { 0.0 };
-    let is_beyond_buckets = high.exp() - low.exp() > LEAST_BUCKETS * bucket;
-    is_beyond_buckets && high - low > LEAST_DISTANCE.ln_1p()
+    let is_beyond_buckets = high.exp() - low.exp() > MIN_BUCKETS * bucket;
+    is_beyond_buckets && high - low > MIN_DISTANCE.ln_1p()
 }
 
 /// The sum of squares within the two parts.
@@ -149,7 +149,7 @@ fn trend(logs: &[(u32, f64)]) -> Option<Shape> {
     let pairs = slopes.len() as f64;
     let score = concordant as f64 - discordant as f64;
     let has_ties = concordant + discordant < slopes.len() as u64;
-    let p_value = if has_ties || logs.len() > MOST_EXACT {
+    let p_value = if has_ties || logs.len() > MAX_EXACT {
         let mut sorted: Vec<f64> = logs.iter().map(|(_, log)| *log).collect();
         sorted.sort_by(f64::total_cmp);
         p_of_score(score, &sorted)?
@@ -206,7 +206,7 @@ fn one_apart(logs: &[(u32, f64)]) -> Option<Shape> {
     let mut apart = logs.iter().filter(|(_, log)| (log - middle).abs() > far);
     let (round, log) = apart.next()?;
     let is_alone = apart.next().is_none();
-    (is_alone && is_far_apart(&all, middle, *log)).then_some(Shape::OneApart {
+    (is_alone && is_far_apart(&all, middle, *log)).then_some(Shape::Outlier {
         round: *round,
         value: log.exp(),
         median: middle.exp(),
@@ -235,7 +235,7 @@ mod tests {
         let name = |shape: &Shape| match shape {
             Shape::TwoModes { .. } => "modes",
             Shape::Trend { .. } => "trend",
-            Shape::OneApart { .. } => "apart",
+            Shape::Outlier { .. } => "apart",
         };
         shapes(values).iter().map(name).collect()
     }
@@ -330,7 +330,7 @@ mod tests {
                         found[match shape {
                             Shape::TwoModes { .. } => 0,
                             Shape::Trend { .. } => 1,
-                            Shape::OneApart { .. } => 2,
+                            Shape::Outlier { .. } => 2,
                         }] += 1;
                     }
                 }
@@ -370,7 +370,7 @@ mod tests {
     fn a_long_series_is_thinned_and_keeps_its_shape() {
         let logs: Vec<(u32, f64)> = (0..100_000).map(|round| (round, f64::from(round))).collect();
         let few = thinned(&logs);
-        assert_eq!((few.len(), few[0].0, few[MOST_VALUES - 1].0), (MOST_VALUES, 0, 99_999));
+        assert_eq!((few.len(), few[0].0, few[MAX_VALUES - 1].0), (MAX_VALUES, 0, 99_999));
         assert!(few.windows(2).all(|pair| pair[0].0 < pair[1].0));
         let rising: Vec<(u32, f64)> =
             (0..100_000).map(|round| (round, 1.0 + f64::from(round) / 1e6)).collect();

@@ -3,10 +3,10 @@
 
 use crate::model::{Cell, Measure, PlanStarted, Variant, Work};
 
-const MOST_ID_CHARS: usize = 64;
+const MAX_ID_CHARS: usize = 64;
 /// Selections of `schedlab report`.
 const RESERVED_IDS: [&str; 2] = ["last", "all"];
-const MOST_ROUNDS: u32 = 100_000;
+const MAX_ROUNDS: u32 = 100_000;
 
 /// The error says what is wrong, with the value.
 pub fn plan(started: &PlanStarted) -> Result<(), String> {
@@ -17,10 +17,10 @@ pub fn plan(started: &PlanStarted) -> Result<(), String> {
 
 fn id(id: &str) -> Result<(), String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    let shown: String = id.chars().take(MOST_ID_CHARS).flat_map(char::escape_default).collect();
-    if id.is_empty() || id.len() > MOST_ID_CHARS || !id.chars().all(allowed) {
+    let shown: String = id.chars().take(MAX_ID_CHARS).flat_map(char::escape_default).collect();
+    if id.is_empty() || id.len() > MAX_ID_CHARS || !id.chars().all(allowed) {
         return Err(format!(
-            "the plan's id `{shown}` is not 1 to {MOST_ID_CHARS} letters, digits and hyphens"
+            "the plan's id `{shown}` is not 1 to {MAX_ID_CHARS} letters, digits and hyphens"
         ));
     }
     if RESERVED_IDS.contains(&id) {
@@ -30,8 +30,8 @@ fn id(id: &str) -> Result<(), String> {
 }
 
 fn measure(measure: &Measure) -> Result<(), String> {
-    if !(1..=MOST_ROUNDS).contains(&measure.rounds) {
-        return Err(format!("the plan has {} rounds, not 1 to {MOST_ROUNDS}", measure.rounds));
+    if !(1..=MAX_ROUNDS).contains(&measure.rounds) {
+        return Err(format!("the plan has {} rounds, not 1 to {MAX_ROUNDS}", measure.rounds));
     }
     for (name, ns) in [("duration_ns", measure.duration_ns), ("window_ns", measure.window_ns)] {
         if ns == 0 {

@@ -15,8 +15,8 @@ use super::column::{from_word, misfit};
 use super::error::{Fault, StoreError};
 use super::read::{sessions, started};
 use crate::model::{
-    Cell, DisturbanceKind, Environment, Guest, RunKey, SampledMetric, SampledPlan, SampledRun,
-    SampledValue, Troubles, Unmeasured, place_of, told,
+    Cell, DisturbanceKind, Environment, Guest, RunIssues, RunKey, SampledMetric, SampledPlan,
+    SampledRun, SampledValue, Unmeasured, place_of, told,
 };
 
 const RUNS: &str = "
@@ -118,7 +118,7 @@ struct Samples {
     runs: Vec<SampledRun>,
     guests: Vec<Guest>,
     values: Vec<SampledValue>,
-    troubles: Troubles,
+    troubles: RunIssues,
     /// The number of each of `runs`, ascending.
     numbers: Vec<i64>,
     sets: Vec<Set>,
@@ -226,7 +226,7 @@ impl Samples {
             self.troubles.add_disturbances(count(run)?, kinds);
         }
         let mut select = conn.prepare_cached(UNTAKEN)?;
-        let mut rows = select.query((first.number, last.number, Troubles::POOL))?;
+        let mut rows = select.query((first.number, last.number, RunIssues::POOL))?;
         while let Some(row) = rows.next()? {
             let Ok(run) = self.numbers.binary_search(&row.get(0)?) else { continue };
             let (knob, asked, got) = (text(row, 1)?, text(row, 2)?, text(row, 3)?);

@@ -207,7 +207,7 @@ mod tests {
     use crate::model::Raw;
     use crate::workload::Pool;
     use crate::workload::Slot;
-    use crate::workload::testing::{Crew, params};
+    use crate::workload::testing::{WorkerGroup, params};
     use proptest::prelude::*;
 
     const US: u64 = 1_000;
@@ -312,11 +312,11 @@ mod tests {
     fn a_worker_that_need_not_sleep_records_no_wakeup_and_one_that_must_does() {
         let queue = |text: &str| params(&Burnwait, &[("queue", Raw::Text(text.into()))]);
         // Sleeps until its phase is over and never again: one item is always due.
-        let busy = Crew::start(&Burnwait, &queue("burn 1, wait 0ns, burn 1, wait 5ms"), 1);
+        let busy = WorkerGroup::start(&Burnwait, &queue("burn 1, wait 0ns, burn 1, wait 5ms"), 1);
         busy.wait_until("kops", |crew| crew.slots()[0].ops() >= 100);
         assert_eq!(busy.measured().histograms[WAKEUP].total(), 1);
         busy.stop();
-        let idle = Crew::start(&Burnwait, &queue("burn 5, wait 100us"), 2);
+        let idle = WorkerGroup::start(&Burnwait, &queue("burn 5, wait 100us"), 2);
         idle.wait_until("wakeups", |crew| crew.measured().histograms[WAKEUP].total() >= 10);
         idle.stop();
         // Read in the order in which the worker does not write, so that a burn in progress

@@ -293,7 +293,7 @@ mod tests {
     use super::*;
     use crate::model::{Params, Raw, WorkerKind};
     use crate::sys::shared;
-    use crate::workload::testing::{Crew, params};
+    use crate::workload::testing::{WorkerGroup, params};
     use crate::workload::{Control, Slot};
     use crate::workload::{Pool, Recorders};
 
@@ -492,7 +492,7 @@ mod tests {
         // An overload on any machine: a job takes longer than its period.
         let mut params = params_of(&[("period", "100us"), ("deadline", "1us")]);
         params.insert("burn".to_string(), Value::Int(1_000));
-        let crew = Crew::start(&Deadline, &params, 1);
+        let crew = WorkerGroup::start(&Deadline, &params, 1);
         crew.wait_until("skipped releases", |crew| crew.slots()[0].counters()[SKIPPED] >= 10);
         crew.stop();
         crew.wait_until("the last job's account", |crew| {

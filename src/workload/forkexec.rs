@@ -163,7 +163,7 @@ mod tests {
     use super::*;
     use crate::model::{Raw, WorkerKind};
     use crate::workload::Pool;
-    use crate::workload::testing::{Crew, params};
+    use crate::workload::testing::{WorkerGroup, params};
 
     fn given(how: &str, program: &str) -> crate::model::Params {
         let text = |text: &str| Raw::Text(text.to_string());
@@ -189,7 +189,7 @@ mod tests {
                 eprintln!("skipped: how = exec needs /bin/true");
                 continue;
             }
-            let crew = Crew::start(&Forkexec, &given(how, "/bin/true"), 2);
+            let crew = WorkerGroup::start(&Forkexec, &given(how, "/bin/true"), 2);
             crew.wait_until(how, |crew| crew.slots().iter().all(|slot| slot.ops() >= 5));
             crew.stop();
             let measured = crew.measured();

@@ -281,7 +281,7 @@ mod tests {
     use crate::model::{Params, Raw, WorkerKind};
     use crate::stats::Histogram;
     use crate::sys::shared;
-    use crate::workload::testing::{Crew, params};
+    use crate::workload::testing::{WorkerGroup, params};
     use crate::workload::{Control, Slot};
     use crate::workload::{Pool, Recorders};
     use std::sync::Arc;
@@ -422,7 +422,7 @@ mod tests {
     #[test]
     fn every_receiver_of_every_group_gets_messages_and_senders_count_none() {
         for (over, size) in [("socket", "100B"), ("socket", "32KiB"), ("pipe", "4KiB")] {
-            let crew = Crew::start(&Messaging, &given(3, 2, over, size), 2);
+            let crew = WorkerGroup::start(&Messaging, &given(3, 2, over, size), 2);
             let roles = layout(&given(3, 2, over, size), 2).unwrap();
             crew.wait_until("messages everywhere", |crew| {
                 let mut workers = crew.slots().iter().zip(&roles);

@@ -166,7 +166,7 @@ mod tests {
     fn every_workload_does_operations_with_its_defaults() {
         for workload in registry() {
             let params = testing::params(*workload, &[]);
-            let crew = testing::Crew::start(*workload, &params, 1);
+            let crew = testing::WorkerGroup::start(*workload, &params, 1);
             crew.wait_until(workload.spec().name, |crew| {
                 crew.slots().iter().map(Slot::ops).sum::<u64>() > 0
             });

@@ -298,7 +298,7 @@ impl Channel for FileChannel {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Crew, params};
+    use super::super::testing::{WorkerGroup, params};
     use super::*;
     use crate::model::Raw;
     use crate::workload::Pool;
@@ -319,7 +319,7 @@ mod tests {
             .into_iter()
             .flat_map(|over| [(over, "1B", true), (over, "64B", false), (over, "1MiB", true)])
         {
-            let crew = Crew::start(&Pipe, &given(over, size, latency), 2);
+            let crew = WorkerGroup::start(&Pipe, &given(over, size, latency), 2);
             crew.wait_until(&format!("round trips over {over}"), |crew| {
                 crew.slots().iter().step_by(2).all(|ping| ping.ops() >= 50)
             });
@@ -335,7 +335,7 @@ mod tests {
     fn pairs_of_processes_go_round_over_every_medium() {
         for over in OVER {
             let params = given(over, "64B", true);
-            let crew = Crew::start_as(&Pipe, &params, 2, WorkerKind::Processes);
+            let crew = WorkerGroup::start_as(&Pipe, &params, 2, WorkerKind::Processes);
             crew.wait_until(&format!("round trips of processes over {over}"), |crew| {
                 crew.slots().iter().step_by(2).all(|ping| ping.ops() >= 50)
             });

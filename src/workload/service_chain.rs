@@ -35,7 +35,7 @@ const REQUEST: usize = 0;
 const ACCEPT: usize = 1;
 const STAMP_BYTES: usize = size_of::<u64>();
 /// Far below what the buffer of a socket holds, whatever its settings.
-const MOST_BYTES: u64 = 32 << 10;
+const MAX_BYTES: u64 = 32 << 10;
 /// The most tasks that Linux can have on 64 bits (PID_MAX_LIMIT).
 const MAX_TASKS: u64 = 4 << 20;
 
@@ -90,7 +90,7 @@ const SPEC: Spec = Spec {
         },
         Field {
             name: "size",
-            kind: Kind::Size { min_bytes: 8, max_bytes: MOST_BYTES },
+            kind: Kind::Size { min_bytes: 8, max_bytes: MAX_BYTES },
             default: Some("512B"),
             about: "bytes of each request and of each answer",
         },
@@ -512,7 +512,7 @@ mod tests {
     use super::*;
     use crate::model::{Params, Raw, WorkerKind};
     use crate::sys::shared;
-    use crate::workload::testing::{Crew, params};
+    use crate::workload::testing::{WorkerGroup, params};
     use crate::workload::{Control, Pool, Recorders, Slot};
     use std::sync::Arc;
 
@@ -731,7 +731,7 @@ mod tests {
             (given(&crowded, &[("size", "8B"), ("think", "100us")]), WorkerKind::Threads),
         ];
         for (params, kind) in cases {
-            let crew = Crew::start_as(&ServiceChain, &params, 2, kind);
+            let crew = WorkerGroup::start_as(&ServiceChain, &params, 2, kind);
             let roles = layout(&params, 2).unwrap();
             crew.wait_until("answers for everybody", |crew| {
                 let mut workers = crew.slots().iter().zip(&roles);

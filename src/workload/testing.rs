@@ -25,7 +25,7 @@ pub fn params(workload: &dyn Workload, given: &[(&str, Raw)]) -> Params {
 }
 
 /// A set of workers at work, and what they have measured so far.
-pub struct Crew {
+pub struct WorkerGroup {
     control: &'static Control,
     slots: &'static [Slot],
     recorders: Recorders,
@@ -33,7 +33,7 @@ pub struct Crew {
     children: Vec<libc::pid_t>,
 }
 
-impl Drop for Crew {
+impl Drop for WorkerGroup {
     fn drop(&mut self) {
         for &pid in &self.children {
             // SAFETY: an own child that nobody else waits for, so the pid is still its own.
@@ -60,9 +60,9 @@ fn fork(body: impl FnOnce()) -> libc::pid_t {
     }
 }
 
-impl Crew {
-    pub fn start(workload: &'static dyn Workload, params: &Params, count: u32) -> Crew {
-        Crew::start_as(workload, params, count, WorkerKind::Threads)
+impl WorkerGroup {
+    pub fn start(workload: &'static dyn Workload, params: &Params, count: u32) -> WorkerGroup {
+        WorkerGroup::start_as(workload, params, count, WorkerKind::Threads)
     }
 
     /// Processes are killed when the crew is dropped, or with the thread that started it.
@@ -71,7 +71,7 @@ impl Crew {
         params: &Params,
         count: u32,
         kind: WorkerKind,
-    ) -> Crew {
+    ) -> WorkerGroup {
         let pool = Pool::first(2);
         let request = Request { params, count, kind, pool: &pool, seed: 1 };
         let roles = workload.layout(&request).expect("layout");
@@ -94,7 +94,7 @@ impl Crew {
                 WorkerKind::Processes => children.push(fork(body)),
             }
         }
-        let crew = Crew { control, slots, recorders, load, children };
+        let crew = WorkerGroup { control, slots, recorders, load, children };
         crew.wait_until("all workers at the barrier", |crew| {
             crew.control.arrived() as usize == crew.slots.len()
         });
@@ -104,7 +104,7 @@ impl Crew {
     }
 
     /// Polls until `condition` holds; panics with `what` after a minute, or at a worker's failure.
-    pub fn wait_until(&self, what: &str, condition: impl Fn(&Crew) -> bool) {
+    pub fn wait_until(&self, what: &str, condition: impl Fn(&WorkerGroup) -> bool) {
         let deadline = Instant::now() + Duration::from_secs(60);
         while !condition(self) {
             if let Some(why) = self.slots.iter().find_map(Slot::failure) {

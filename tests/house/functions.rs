@@ -11,7 +11,7 @@ use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use super::{Source, assert_none, is_ident, is_punct, sources, walk};
 
 /// The rule says about 50; here it becomes an error.
-const MOST_LINES: usize = 60;
+const MAX_LINES: usize = 60;
 const CONTROL_FLOW: &[&str] = &["if", "else", "match", "for", "while", "loop", "let", "fn"];
 
 #[test]
@@ -31,8 +31,8 @@ fn check(source: &Source) -> Vec<String> {
             let body = body.filter_map(brace_group).next();
             let (true, Some(body)) = (is_ident(Some(token), "fn"), body) else { continue };
             let lines = counted_lines(body);
-            if lines > MOST_LINES {
-                let what = format!("`{name}` has {lines} lines, {MOST_LINES} is the most");
+            if lines > MAX_LINES {
+                let what = format!("`{name}` has {lines} lines, {MAX_LINES} is the most");
                 findings.push(source.finding(name.span().start().line, &what));
             }
         }
@@ -111,9 +111,9 @@ fn arms_of_one_line(group: &Group) -> Vec<usize> {
 #[test]
 fn long_functions_are_found_and_tables_are_free() {
     let repeat = |line: &str, times: usize| format!("{line}\n").repeat(times);
-    let over = MOST_LINES + 1;
+    let over = MAX_LINES + 1;
     let cases: &[(&str, String, bool)] = &[
-        ("at the limit", format!("fn f() {{\n{}}}", repeat("g();", MOST_LINES)), false),
+        ("at the limit", format!("fn f() {{\n{}}}", repeat("g();", MAX_LINES)), false),
         ("over it", format!("fn f() {{\n{}}}", repeat("g();", over)), true),
         ("a method", format!("impl T {{ fn f(&self) {{\n{}}} }}", repeat("g();", over)), true),
         ("comments", format!("fn f() {{\n{}\n}}", repeat("// why\n", over)), false),

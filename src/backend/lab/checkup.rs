@@ -11,8 +11,8 @@ use crate::model::{Cell, GuestFacts, Lab, Placement, Reading, Value, Variant, Wo
 use super::KERNEL;
 use super::emulator;
 use super::guest::Unanswered;
+use super::guests::GuestManager;
 use super::kernel::{Cache, KernelError};
-use super::workshop::Workshop;
 
 /// The emulator's own words, or why there is none; and what is to be said against it.
 pub fn qemu() -> (Result<String, String>, Option<String>) {
@@ -48,7 +48,7 @@ pub struct Quiet {
 /// Boots a machine of so many CPUs with a kernel, and has it stop when it is quiet.
 pub fn try_kernel(kernel: &str, cpus: u32, state: &Path) -> Result<Tried, String> {
     let lab = Lab { cpus, ..Lab::default() };
-    let workshop = Workshop::open(&Ask { state, lab: &lab, mode: Mode::default() })?;
+    let workshop = GuestManager::open(&Ask { state, lab: &lab, mode: Mode::default() })?;
     let knobs = [(KERNEL.to_string(), Value::Text(kernel.to_string()))].into();
     let variant = Variant { name: "doctor".to_string(), knobs };
     let work = Work { name: "doctor".to_string(), axes: Vec::new(), sets: Vec::new() };

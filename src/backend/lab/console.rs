@@ -14,7 +14,7 @@ const LINES: usize = 6;
 /// And looked for in so many bytes.
 const END_BYTES: u64 = 64 << 10;
 /// More than any guest has to say. One that repeats itself would fill the disk.
-const MOST_BYTES: u64 = 16 << 20;
+const MAX_BYTES: u64 = 16 << 20;
 
 pub struct Console {
     path: PathBuf,
@@ -34,7 +34,7 @@ impl Console {
     /// Reads what is new. Why the guest is to be given up: its kernel does, or says too much.
     pub fn look(&mut self) -> Option<String> {
         // No file yet, or nothing new: the next look sees it.
-        let new = from(&self.path, self.read_bytes, MOST_BYTES).unwrap_or_default();
+        let new = from(&self.path, self.read_bytes, MAX_BYTES).unwrap_or_default();
         self.read_bytes += new.len() as u64;
         self.line.extend(new);
         if self.gave_up.is_none() {
@@ -46,8 +46,8 @@ impl Console {
         if let Some(words) = &self.gave_up {
             return Some(format!("the guest's kernel gave up: {words}"));
         }
-        (self.read_bytes >= MOST_BYTES)
-            .then(|| format!("the guest's console says more than {} MiB", MOST_BYTES >> 20))
+        (self.read_bytes >= MAX_BYTES)
+            .then(|| format!("the guest's console says more than {} MiB", MAX_BYTES >> 20))
     }
 
     /// Keeps it in `folder` for who wants all of it, and tells its last lines as the end of a
@@ -132,7 +132,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("console");
         let line = "the same again\n";
-        fs::write(&path, line.repeat((MOST_BYTES as usize).div_ceil(line.len()))).unwrap();
+        fs::write(&path, line.repeat((MAX_BYTES as usize).div_ceil(line.len()))).unwrap();
         let mut console = Console::new(path);
         assert_eq!(console.look().unwrap(), "the guest's console says more than 16 MiB");
         let told = console.last_lines();

@@ -21,7 +21,7 @@ pub const QEMU: &str = "qemu-system-x86_64";
 const OLDEST: (u32, u32) = (8, 2);
 /// For what it says of itself, which takes a few milliseconds.
 const PATIENCE: Duration = Duration::from_secs(20);
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// What guests execute of its firmware, as far as there is such a file: the BIOS, and what takes
 /// a kernel from the firmware device.
 const FIRMWARE: &[&str] = &["bios-256k.bin", "pvh.bin", "linuxboot_dma.bin", "kvmvapic.bin"];
@@ -99,7 +99,7 @@ fn told(program: &Path, question: &[&str], patience: Duration) -> Result<Vec<u8>
     let status = loop {
         match child.try_wait().map_err(wrong)? {
             Some(status) => break status,
-            None if began.elapsed() < patience => std::thread::sleep(LOOK),
+            None if began.elapsed() < patience => std::thread::sleep(POLL_INTERVAL),
             None => {
                 fork::kill_group(child.id() as i32);
                 _ = child.wait();

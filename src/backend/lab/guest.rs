@@ -11,14 +11,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use crate::model::{EXIT_CODE, FromGuest, GUEST_WIRE, GuestFacts, Outcome, Window};
+use crate::model::{EXIT_CODE, GUEST_WIRE, GuestFacts, GuestMessage, Outcome, Window};
 use crate::sys::{child, fork};
 
 use super::console::{self, Console, one_line};
 use super::qmp::{Monitor, Progress};
 
 /// How often a guest is looked at.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// A guest that gives up is given this long to say why.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// What QEMU itself complains of, in a guest's folder.
@@ -180,7 +180,7 @@ impl Qemu {
                 return failed(why.clone());
             }
             self.is_in_time(start).map_err(Unanswered::Failed)?;
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -236,7 +236,7 @@ fn facts(start: &Start) -> Result<GuestFacts, Unanswered> {
     let bytes = fs::read(&start.results).map_err(|error| Unanswered::Failed(error.to_string()))?;
     let mut words = bytes.split(|byte| *byte == b'\n').map(serde_json::from_slice);
     match (words.next(), words.next()) {
-        (Some(Ok(FromGuest::Started)), Some(Ok(FromGuest::Ready(facts))))
+        (Some(Ok(GuestMessage::Started)), Some(Ok(GuestMessage::Ready(facts))))
             if facts.wire == GUEST_WIRE =>
         {
             Ok(facts)
@@ -245,7 +245,7 @@ fn facts(start: &Start) -> Result<GuestFacts, Unanswered> {
     }
 }
 
-/// Lines of [`FromGuest`], of which the last tells the end.
+/// Lines of [`GuestMessage`], of which the last tells the end.
 pub fn understand(bytes: Vec<u8>) -> Result<Said, String> {
     let mut said = Said {
         facts: None,
@@ -261,13 +261,13 @@ pub fn understand(bytes: Vec<u8>) -> Result<Said, String> {
         let message = serde_json::from_slice(line)
             .map_err(|error| format!("line {} of the guest's words: {error}", at + 1))?;
         match message {
-            FromGuest::Started => {}
-            FromGuest::Ready(facts) if facts.wire != GUEST_WIRE => {
+            GuestMessage::Started => {}
+            GuestMessage::Ready(facts) if facts.wire != GUEST_WIRE => {
                 return Err(format!("the guest speaks wire version {}", facts.wire));
             }
-            FromGuest::Ready(facts) => said.facts = Some(Box::new(facts)),
-            FromGuest::Window(window) => said.windows.push(window),
-            FromGuest::Ended { outcome } => (said.outcome, has_ended) = (outcome, true),
+            GuestMessage::Ready(facts) => said.facts = Some(Box::new(facts)),
+            GuestMessage::Window(window) => said.windows.push(window),
+            GuestMessage::Ended { outcome } => (said.outcome, has_ended) = (outcome, true),
         }
     }
     if !has_ended {

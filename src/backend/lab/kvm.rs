@@ -13,7 +13,7 @@ use super::machine::KVM_CPU;
 
 /// By the host's clock; it takes a tenth of a second.
 const PATIENCE: Duration = Duration::from_secs(10);
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// The least that QEMU takes for firmware, and where in it a processor begins.
 const FIRMWARE_BYTES: usize = 64 << 10;
 const RESET_VECTOR: usize = FIRMWARE_BYTES - 16;
@@ -35,7 +35,7 @@ pub fn works(program: &Path, folder: &Path) -> bool {
     let began = Instant::now();
     while began.elapsed() < PATIENCE {
         match qemu.try_wait() {
-            Ok(None) => std::thread::sleep(LOOK),
+            Ok(None) => std::thread::sleep(POLL_INTERVAL),
             Ok(Some(status)) => return status.code() == Some(EXIT_CODE),
             Err(_) => break,
         }

@@ -11,29 +11,29 @@ mod emulator;
 mod failed;
 mod files;
 mod guest;
+mod guests;
 mod initrd;
 pub mod kernel;
 mod kvm;
 mod lockstep;
 mod machine;
-mod offers;
 mod qmp;
 mod results;
-mod workshop;
+mod run_queue;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::model::{
-    Cell, CpuSet, Ended, Environment, GuestFacts, KnobReading, Lab as LabTable, Outcome, Reading,
+    Cell, CpuSet, Environment, GuestFacts, KnobReading, Lab as LabTable, Outcome, Reading, RunEnd,
     RunSpec, Topology, Window, told as names,
 };
 
 use super::{Ask, Backend};
 use guest::Said;
+use guests::{Answer, GuestManager};
 use machine::Time;
-use offers::Offers;
-use workshop::{Answer, Workshop};
+use run_queue::RunQueue;
 
 /// The knobs that a machine is booted with, and that its agent does not see.
 const KERNEL: &str = "kernel";
@@ -45,15 +45,15 @@ const DIGEST_LETTERS: usize = 12;
 
 pub struct Lab {
     table: LabTable,
-    workshop: Arc<Workshop>,
-    offers: Offers,
+    workshop: Arc<GuestManager>,
+    offers: RunQueue,
 }
 
 impl Lab {
     pub fn new(ask: &Ask) -> Result<Lab, String> {
-        let workshop = Arc::new(Workshop::open(ask)?);
+        let workshop = Arc::new(GuestManager::open(ask)?);
         let asked = Arc::clone(&workshop);
-        let offers = Offers::begin(Box::new(move |spec, cancel| asked.answer(spec, cancel)));
+        let offers = RunQueue::begin(Box::new(move |spec, cancel| asked.answer(spec, cancel)));
         Ok(Lab { table: ask.lab.clone(), workshop, offers })
     }
 }
@@ -76,16 +76,16 @@ impl Backend for Lab {
         spec: &RunSpec,
         cancel: &AtomicBool,
         on_window: &mut dyn FnMut(Window),
-    ) -> Ended {
+    ) -> RunEnd {
         let answer = self.offers.await_answer(spec, cancel);
         let (said, asked) = match answer {
             Answer::Said { said, asked } => (said, asked),
-            Answer::Failed(reason) => return Ended::With(Outcome::Failed { reason }),
-            Answer::Cancelled => return Ended::Interrupted,
+            Answer::Failed(reason) => return RunEnd::Finished(Outcome::Failed { reason }),
+            Answer::Cancelled => return RunEnd::Interrupted,
         };
         let Said { facts, windows, outcome, .. } = said;
         windows.into_iter().for_each(on_window);
-        Ended::With(match (outcome, facts) {
+        RunEnd::Finished(match (outcome, facts) {
             (Outcome::Done { mut result }, Some(facts)) => {
                 result.knobs.extend(readings(&asked, &facts));
                 Outcome::Done { result }

@@ -34,7 +34,7 @@ fn heads() -> Vec<PlanHead> {
     ]
 }
 
-fn of(texts: &[&str]) -> Result<Vec<Selection>, Misselected> {
+fn of(texts: &[&str]) -> Result<Vec<Selection>, SelectionError> {
     let texts: Vec<String> = texts.iter().map(|text| text.to_string()).collect();
     select(&texts, &heads())
 }

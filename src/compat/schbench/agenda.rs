@@ -8,7 +8,7 @@ use super::{Mode, Order};
 
 const NS_PER_S: u64 = 1_000_000_000;
 /// A rate over less time than this is no sample of a second.
-pub const LEAST_SAMPLE_NS: u64 = NS_PER_S / 2;
+pub const MIN_SAMPLE_NS: u64 = NS_PER_S / 2;
 
 #[derive(Debug)]
 pub struct Agenda {
@@ -55,7 +55,7 @@ impl Agenda {
     /// The second of the next look, after one at `at_ns` since the start: the next whole one
     /// that is far enough away for a sample, but not beyond the end.
     pub fn next(&self, at_ns: u64) -> u64 {
-        let second = (at_ns + LEAST_SAMPLE_NS) / NS_PER_S + 1;
+        let second = (at_ns + MIN_SAMPLE_NS) / NS_PER_S + 1;
         self.runtime_s.map_or(second, |runtime_s| second.min(runtime_s))
     }
 

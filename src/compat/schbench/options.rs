@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::model::{CpuSet, Field, Kind, Misfit, Params, Raw};
+use crate::model::{CpuSet, Field, Kind, Params, Raw, ValueError};
 use crate::workload;
 
 use super::super::CompatError;
@@ -16,11 +16,11 @@ use super::super::CompatError;
 /// schbench's options are C ints; more is a typing error.
 const MOST: u64 = i32::MAX as u64;
 /// As in schbench: `-p` above this is clamped, and said.
-const MOST_PIPE_BYTES: u64 = 1 << 20;
+const MAX_PIPE_BYTES: u64 = 1 << 20;
 /// Requests per second that `-A` begins with.
 const AUTO_RPS_START: u64 = 10;
 /// Below this many seconds there is no warm-up.
-const LEAST_WITH_WARMUP_S: u64 = 30;
+const MIN_WITH_WARMUP_S: u64 = 30;
 /// schbench's arrivals.
 const BURST: &str = "burst";
 const HINT: &str = "hint: schedlab schbench --help";
@@ -230,7 +230,7 @@ impl SchbenchArgs {
         let params = self.params(machine, mode, &mut notes)?;
         self.check(machine, mode)?;
         let has_rate = self.rate(machine) > 0;
-        let is_short = (1..LEAST_WITH_WARMUP_S).contains(&self.runtime);
+        let is_short = (1..MIN_WITH_WARMUP_S).contains(&self.runtime);
         let warms_up = mode == Mode::Requests && !has_rate && !is_short;
         let json = self.json.map(|path| match path.to_str() {
             Some("-") => JsonTarget::Stdout,
@@ -253,9 +253,9 @@ impl SchbenchArgs {
     fn mode(&self, notes: &mut Vec<String>) -> Mode {
         match self.pipe {
             None | Some(0) => Mode::Requests,
-            Some(bytes) if bytes > MOST_PIPE_BYTES => {
-                notes.push(format!("pipe size too big, using {MOST_PIPE_BYTES}"));
-                Mode::Pipe { bytes: MOST_PIPE_BYTES }
+            Some(bytes) if bytes > MAX_PIPE_BYTES => {
+                notes.push(format!("pipe size too big, using {MAX_PIPE_BYTES}"));
+                Mode::Pipe { bytes: MAX_PIPE_BYTES }
             }
             Some(bytes) => Mode::Pipe { bytes },
         }
@@ -426,7 +426,7 @@ struct Given {
 impl Given {
     fn field(&self, name: &str) -> Result<&'static Field, CompatError> {
         let field = self.fields.iter().find(|field| field.name == name);
-        field.ok_or_else(|| misfit(name, &Misfit::unknown(name)))
+        field.ok_or_else(|| misfit(name, &ValueError::unknown(name)))
     }
 
     /// A number in the unit that schbench gives it.
@@ -439,7 +439,7 @@ impl Given {
         let kind = self.field(name)?.kind;
         let value = kind.parse(&raw).map_err(|found| {
             let hint = range(&kind, unit).unwrap_or(found.hint);
-            misfit(&format!("{name} {number}"), &Misfit { message: found.message, hint })
+            misfit(&format!("{name} {number}"), &ValueError { message: found.message, hint })
         })?;
         self.params.insert(name.to_string(), value);
         Ok(())
@@ -472,7 +472,7 @@ impl Given {
 }
 
 /// `what`: a parameter of the workload, and its value where that tells something.
-fn misfit(what: &str, found: &Misfit) -> CompatError {
+fn misfit(what: &str, found: &ValueError) -> CompatError {
     let option = match what.strip_prefix("sleep") {
         Some(value) => format!("sleep-usec{value}"),
         None => what.to_string(),

@@ -14,7 +14,7 @@ use crate::sys::{Host, clock, environment, signal, topology};
 use crate::workload::{self, Pool, Request};
 
 use super::super::CompatError;
-use super::agenda::{Agenda, Duties, LEAST_SAMPLE_NS};
+use super::agenda::{Agenda, Duties, MIN_SAMPLE_NS};
 use super::json::{self, Header};
 use super::{Closing, Delays, Figures, JsonTarget, Machine, Order, SchbenchArgs, text};
 
@@ -141,7 +141,7 @@ impl Session<'_> {
             let second = self.last.at_ns / NS_PER_S;
             let settled = self.live.counter(&self.last, "settled").is_some_and(|hits| hits > 0);
             let mut duties = agenda.at(second, settled);
-            duties.samples &= self.last.at_ns - before.at_ns >= LEAST_SAMPLE_NS;
+            duties.samples &= self.last.at_ns - before.at_ns >= MIN_SAMPLE_NS;
             self.perform(&duties, second, rate(&before, &self.last));
             if duties.ends {
                 return Ok(End::Done);

@@ -110,7 +110,7 @@ fn solos<'p>(plan: &'p Plan, runs: &[RunFigures]) -> BTreeMap<Likeness<'p>, Solo
         else {
             continue;
         };
-        let likeness = Likeness::of(plan, run, set);
+        let solo_key = Likeness::of(plan, run, set);
         if run.completed {
             let worker = figures.sets.first().and_then(|set| set.workers.first());
             let Measured { got, rate, .. } = worker.map_or_else(Measured::nothing, measured);
@@ -123,11 +123,11 @@ fn solos<'p>(plan: &'p Plan, runs: &[RunFigures]) -> BTreeMap<Likeness<'p>, Solo
                 (got, _) => got.map(|got| got.min(1.0)),
             };
             let disturbed = disturbed(run);
-            solos.insert(likeness, Solo::Completed { want, rate, disturbed });
+            solos.insert(solo_key, Solo::Completed { want, rate, disturbed });
         } else {
             let label = shortened(run.label.trim_end(), LABEL_COLUMNS);
             let which = format!("run {} `{label}` is not completed", figures.index);
-            solos.entry(likeness).or_insert(Solo::NotCompleted(which));
+            solos.entry(solo_key).or_insert(Solo::NotCompleted(which));
         }
     }
     solos

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::backend::Backend;
 use crate::model::{
-    Cell, CpuSet, Ended, MemoryPlacement, Outcome, Placement, RunResult, RunSpec, Value, Variant,
+    Cell, CpuSet, MemoryPlacement, Outcome, Placement, RunEnd, RunResult, RunSpec, Value, Variant,
     WIRE_VERSION, Window, Work, WorkerKind, WorkerSet,
 };
 use crate::report::clean;
@@ -75,11 +75,11 @@ pub fn run(
         let placed = placed(&cell, backend);
         let mut reports = Reports::new(&run.sets);
         match backend.run(&spec(cell, run), cancel, &mut |window| reports.add(&window)) {
-            Ended::Interrupted => {
+            RunEnd::Interrupted => {
                 tally.interrupted = true;
                 return Ok(tally);
             }
-            Ended::With(Outcome::Done { result }) => {
+            RunEnd::Finished(Outcome::Done { result }) => {
                 let found = conditions(&result, placed);
                 for line in found.lines() {
                     tell(&format!("  {}", clean(&line)));
@@ -88,7 +88,7 @@ pub fn run(
                 disk.save(file)?;
                 tally.completed += 1;
             }
-            Ended::With(Outcome::Failed { reason } | Outcome::Skipped { reason }) => {
+            RunEnd::Finished(Outcome::Failed { reason } | Outcome::Skipped { reason }) => {
                 tell(&format!("{head}: failed: {}", clean(&reason)));
                 tally.failed += 1;
             }

@@ -18,7 +18,7 @@ use super::json;
 pub(super) type Contents<'c> = &'c dyn Fn(&mut dyn Write) -> io::Result<()>;
 
 /// Links that are followed one after the other: the kernel's own limit.
-const MOST_LINKS: u32 = 40;
+const MAX_LINKS: u32 = 40;
 
 impl BenchFile<'_> {
     /// Writes the file at `path` as the original would.
@@ -158,7 +158,7 @@ fn finish(file: File, old: Option<&Metadata>, write: Contents) -> io::Result<()>
 /// The file that `path` means: links are followed, also to a file that is not there yet.
 pub(super) fn behind_links(path: &Path) -> io::Result<PathBuf> {
     let mut target = path.to_path_buf();
-    for _ in 0..MOST_LINKS {
+    for _ in 0..MAX_LINKS {
         match fs::symlink_metadata(&target) {
             Ok(metadata) if metadata.is_symlink() => {
                 let link = fs::read_link(&target)?;

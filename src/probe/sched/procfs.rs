@@ -18,7 +18,7 @@ use crate::sys::{Host, cgroup, clock};
 use super::{Ask, Counted, Session};
 use task::{Task, Values};
 
-const LEAST_PAUSE_NS: u64 = 100_000_000;
+const MIN_PAUSE_NS: u64 = 100_000_000;
 /// Pause between pictures, in times of what the last one took.
 const PAUSE_PER_COST: u64 = 20;
 
@@ -192,7 +192,7 @@ impl Procfs {
         self.part(&found);
         self.pace.looked_ns = now_ns;
         let cost_ns = clock::monotonic_ns() - now_ns;
-        self.pace.pause_ns = LEAST_PAUSE_NS.max(cost_ns.saturating_mul(PAUSE_PER_COST));
+        self.pace.pause_ns = MIN_PAUSE_NS.max(cost_ns.saturating_mul(PAUSE_PER_COST));
         Ok(())
     }
 

@@ -23,7 +23,7 @@ const GAP: usize = 4;
 /// Labels of sides are no wider.
 pub(super) const NAME_COLUMNS: usize = 20;
 /// So that two columns fit beside a case, they are cut down to this.
-const LEAST_NAME_COLUMNS: usize = 8;
+const MIN_NAME_COLUMNS: usize = 8;
 /// Stands for what is cut off a label.
 pub(super) const CUT: &str = "~";
 /// Behind the numbers of a row.
@@ -125,8 +125,8 @@ fn tables(comparison: &Comparison) -> Vec<Table<'_>> {
 fn names(comparison: &Comparison, tables: &[Table]) -> Vec<String> {
     let of = |columns| words::names(&comparison.sides, columns, word, CUT);
     let fits = |names: &Vec<String>| tables.iter().all(|table| table.has_room_for(names));
-    let mut shorter = (LEAST_NAME_COLUMNS..=NAME_COLUMNS).rev().map(of);
-    shorter.find(fits).unwrap_or_else(|| of(LEAST_NAME_COLUMNS))
+    let mut shorter = (MIN_NAME_COLUMNS..=NAME_COLUMNS).rev().map(of);
+    shorter.find(fits).unwrap_or_else(|| of(MIN_NAME_COLUMNS))
 }
 
 /// `threads=4,footprint=256KiB`; without axes the work's name.
@@ -207,7 +207,7 @@ impl Table<'_> {
     /// Whether two columns fit beside each case, unless it is so long that they never do.
     fn has_room_for(&self, names: &[String]) -> bool {
         let statistic = self.statistic();
-        let shortest = vec!["x".repeat(LEAST_NAME_COLUMNS); names.len()];
+        let shortest = vec!["x".repeat(MIN_NAME_COLUMNS); names.len()];
         let most = room(&self.columns(&shortest, statistic));
         let cases = self.cases.iter().map(|(case, _)| case.len());
         let longest = cases.filter(|width| *width <= most).fold("Case:".len(), usize::max);

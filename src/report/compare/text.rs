@@ -20,7 +20,7 @@ use crate::stats::{Ratio, Verdict};
 /// Names of sides in tables are no wider.
 const NAME_COLUMNS: usize = 10;
 /// Where fewer are left for the names of metrics, there is no table.
-const LEAST_METRIC_COLUMNS: usize = 12;
+const MIN_METRIC_COLUMNS: usize = 12;
 const GAP: usize = 2;
 
 pub struct Text;
@@ -455,7 +455,7 @@ fn widths(heads: &[[String; COLUMNS]], lines: &[Line], columns: usize) -> Option
     let mut widths: [usize; COLUMNS] =
         std::array::from_fn(|at| all().map(|cells| cells[at].width()).max().unwrap_or(0));
     let room = (columns + widths[0]).checked_sub(table_width(&widths))?;
-    if room < widths[0].min(LEAST_METRIC_COLUMNS) {
+    if room < widths[0].min(MIN_METRIC_COLUMNS) {
         return None;
     }
     widths[0] = widths[0].min(room);
@@ -577,7 +577,7 @@ mod tests {
     /// Two sides whose names are as wide as any, metrics as wide as ordinary ones, and a note for
     /// each thing that there is a note for.
     fn full_of_notes() -> Comparison {
-        let apart = Shape::OneApart { round: 7, value: 9e6, median: 1e6, deviations: 30.0 };
+        let apart = Shape::Outlier { round: 7, value: 9e6, median: 1e6, deviations: 30.0 };
         let mut comparison = testing::sides_only();
         comparison.sides[0].label = "throughput-".repeat(3);
         comparison.sides[1].label = "latency-".repeat(3);
@@ -629,7 +629,7 @@ mod tests {
         #[test]
         fn no_line_is_wider_than_asked(
             name in any::<String>(),
-            width in Options::NARROWEST..140usize,
+            width in Options::MIN_WIDTH..140usize,
             verbose in 0u8..2,
             color: bool,
         ) {

@@ -8,7 +8,7 @@ use crate::stats::{Rounds, Shape, Unjudged, Verdict, Why};
 use unicode_width::UnicodeWidthStr;
 
 /// More plans, kernels or machines of one side are counted, not named.
-const MOST_NAMED: usize = 4;
+const MAX_NAMED: usize = 4;
 
 /// Names of the sides, `plain`, at most `columns` wide and each another's. A `key=` that all
 /// labels begin with is left out. What is too long is cut where it is as another one, which
@@ -87,10 +87,10 @@ pub fn shapes(comparison: &Comparison, row: &Row, cell: &Cell) -> Vec<String> {
     let is_of_one_plan = comparison.sides.iter().all(|side| side.plans.len() <= 1);
     let are_rounds = comparison.method.pairing == Pairing::WithinRounds && is_of_one_plan;
     let one = |found: &Shape| match (are_rounds, found) {
-        (true, Shape::OneApart { round, .. }) => {
+        (true, Shape::Outlier { round, .. }) => {
             shape(found, row.unit, "round", &format!("round {round}"))
         }
-        (false, Shape::OneApart { round, .. }) => {
+        (false, Shape::Outlier { round, .. }) => {
             let at = cell.values.iter().position(|(other, _)| other == round);
             let at = at.map_or("one value".to_string(), |at| {
                 format!("value {} of {}", at + 1, cell.values.len())
@@ -118,7 +118,7 @@ fn shape(shape: &Shape, unit: Unit, each: &str, which: &str) -> String {
             let change = change.trim_end_matches(".0");
             format!("a trend, {change} % from the first {each} to the last (p {})", p(p_value))
         }
-        Shape::OneApart { value, median, .. } => {
+        Shape::Outlier { value, median, .. } => {
             format!("{which} is apart, {} where the median is {}", show(value), show(median))
         }
     }
@@ -167,8 +167,8 @@ pub fn time(comparison: &Comparison) -> Option<String> {
 }
 
 fn list(word: &str, names: &[String]) -> String {
-    let shown: Vec<String> = names.iter().take(MOST_NAMED).map(|name| clean(name)).collect();
-    let more = match names.len().saturating_sub(MOST_NAMED) {
+    let shown: Vec<String> = names.iter().take(MAX_NAMED).map(|name| clean(name)).collect();
+    let more = match names.len().saturating_sub(MAX_NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
@@ -646,7 +646,7 @@ mod tests {
 
     #[test]
     fn a_round_has_its_number_only_where_the_plan_has_it() {
-        let apart = Shape::OneApart { round: 7, value: 9e6, median: 1e6, deviations: 30.0 };
+        let apart = Shape::Outlier { round: 7, value: 9e6, median: 1e6, deviations: 30.0 };
         let values = [0, 2, 3, 4, 5, 6, 7, 8].map(|round| (round, 1e6)).to_vec();
         let shapes = [testing::TWO_MODES, testing::TREND, apart];
         let cell = Cell { shapes: shapes.to_vec(), ..testing::cell(values) };

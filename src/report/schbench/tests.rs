@@ -474,7 +474,7 @@ proptest! {
     fn no_line_is_wider_than_asked(
         name in any::<String>(),
         values in proptest::collection::vec(proptest::num::f64::ANY, 4),
-        width in Options::NARROWEST..140usize,
+        width in Options::MIN_WIDTH..140usize,
     ) {
         let mut plan = testing::hostile(&name);
         let variants = [name.clone(), format!("{name}2")];

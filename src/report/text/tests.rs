@@ -40,7 +40,7 @@ fn verbose_tells_every_metric_its_spread_and_the_parameters() {
 
 #[test]
 fn a_table_of_an_ordinary_plan_loses_nothing_to_the_width() {
-    for width in Options::NARROWEST..=132 {
+    for width in Options::MIN_WIDTH..=132 {
         for verbose in [0, 1] {
             for plan in [testing::ordinary(), testing::troubled(), testing::competing()] {
                 let shown = text(plan, Options { width, verbose, color: false });
@@ -156,7 +156,7 @@ fn a_variant_without_a_round_of_all_solo_runs_is_left_out_of_the_table() {
 #[test]
 fn a_width_that_makes_no_sense_is_brought_to_one_that_does() {
     let records = [testing::troubled().record(), testing::ordinary().record()];
-    for (width, kept) in [(0, Options::NARROWEST), (usize::MAX, Options::WIDEST)] {
+    for (width, kept) in [(0, Options::MIN_WIDTH), (usize::MAX, Options::MAX_WIDTH)] {
         let options = Options { width, ..Options::default() };
         let shown = testing::render(&Text, &records, options);
         assert_eq!(shown.lines().map(UnicodeWidthStr::width).max(), Some(kept));
@@ -427,7 +427,7 @@ proptest! {
     fn no_line_is_wider_than_asked(
         name in any::<String>(),
         values in proptest::collection::vec(proptest::num::f64::ANY, 4),
-        width in Options::NARROWEST..140usize,
+        width in Options::MIN_WIDTH..140usize,
         verbose in 0u8..2,
     ) {
         let mut plan = testing::hostile(&name);

@@ -13,7 +13,7 @@ use super::stepdown::{Draws, LANES, Lanes, NULLS, Null, ROUNDING, Scheme};
 
 /// More rounds are flipped in groups that follow one another: a subgroup of all flips, and the
 /// test is as exact; so many signs lose next to no power.
-pub(super) const MOST_SIGNS: usize = 256;
+pub(super) const MAX_SIGNS: usize = 256;
 
 /// The log-ratios of one comparison.
 pub(super) struct Series<'a> {
@@ -58,7 +58,7 @@ impl Flips {
                 members.iter().flat_map(|&at| series[at].logs.iter().map(|(r, _)| *r)).collect();
             rounds.sort_unstable();
             rounds.dedup();
-            let signs = rounds.len().min(MOST_SIGNS);
+            let signs = rounds.len().min(MAX_SIGNS);
             let mut block = Block { rounds, signs, first_row: rows, rows: Vec::new() };
             for &at in members {
                 let (row, having) = block.add(series[at].logs);

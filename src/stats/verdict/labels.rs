@@ -13,16 +13,16 @@
 
 use std::collections::BTreeMap;
 
-use super::stepdown::{Draws, LANES, Lanes, MOST_ENUMERATED, NULLS, Null, ROUNDING, Scheme};
+use super::stepdown::{Draws, LANES, Lanes, MAX_ENUMERATED, NULLS, Null, ROUNDING, Scheme};
 use crate::stats::estimate::mean;
 
 /// Runs beyond this number on a side change labels in groups that follow one another, all of
 /// one size: a subgroup of all permutations, and the test is as exact.
-pub(super) const MOST_UNITS: usize = 256;
+pub(super) const MAX_UNITS: usize = 256;
 /// But no side has fewer groups than this because the other has many runs.
-const LEAST_UNITS: usize = 32;
+const MIN_UNITS: usize = 32;
 /// Patterns of up to so many units fit a word.
-const MOST_OF_A_WORD: usize = 63;
+const MAX_OF_A_WORD: usize = 63;
 
 /// The logarithms of one comparison.
 pub(super) struct Series<'a> {
@@ -74,7 +74,7 @@ struct Block {
 /// How many units may change sides, of sides with so many runs; and how many runs each has.
 pub(super) fn units_of(runs: [usize; 2]) -> ([usize; 2], usize) {
     let (fewer, more) = (runs[0].min(runs[1]), runs[0].max(runs[1]));
-    let size = more.div_ceil(MOST_UNITS).min(fewer / LEAST_UNITS).max(1);
+    let size = more.div_ceil(MAX_UNITS).min(fewer / MIN_UNITS).max(1);
     (runs.map(|runs| runs / size), size)
 }
 
@@ -112,7 +112,7 @@ impl Labels {
         }
         let mut counts = blocks.iter().map(Block::count_patterns);
         let all = counts.try_fold(1u64, |all, count| all.checked_mul(count?));
-        let all = all.filter(|count| *count <= MOST_ENUMERATED);
+        let all = all.filter(|count| *count <= MAX_ENUMERATED);
         if all.is_some() {
             blocks.iter_mut().for_each(Block::enumerate);
         }
@@ -252,9 +252,9 @@ impl Block {
         let (all, fewer) = (units[0] + units[1], units[0].min(units[1]));
         let count = (0..fewer).try_fold(1u64, |count, done| {
             Some(count.checked_mul(all - done)? / (done + 1))
-                .filter(|count| *count <= MOST_ENUMERATED)
+                .filter(|count| *count <= MAX_ENUMERATED)
         })?;
-        (self.words.len() <= MOST_OF_A_WORD).then_some(count)
+        (self.words.len() <= MAX_OF_A_WORD).then_some(count)
     }
 
     /// All words with as many bits as the variant has units, in order (Gosper, HAKMEM 175, 1972).
@@ -399,7 +399,7 @@ struct Test {
 }
 
 /// Of all squares around the mean.
-const LEAST_SQUARES: f64 = 1e-12;
+const MIN_SQUARES: f64 = 1e-12;
 
 impl Test {
     fn new(logs: &[Vec<(u32, f64)>; 2], margin_ln: f64, side: Null) -> Test {
@@ -414,7 +414,7 @@ impl Test {
             turn: if is_spread { turn } else { 0.0 },
             total: shifted.iter().sum(),
             total_squares: shifted.iter().map(|log| log * log).sum(),
-            least_squares: LEAST_SQUARES * around,
+            least_squares: MIN_SQUARES * around,
         }
     }
 

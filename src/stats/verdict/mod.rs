@@ -17,7 +17,7 @@ mod stepdown;
 mod tests;
 
 pub use power::{
-    Experiment, MOST_ROUNDS, Rounds, Spread, least_rounds, rounds_for_same, rounds_needed,
+    Experiment, MAX_ROUNDS, Rounds, Spread, least_rounds, rounds_for_same, rounds_needed,
 };
 pub use schedule::{Look, Schedule};
 

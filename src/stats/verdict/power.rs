@@ -10,9 +10,9 @@ use std::f64::consts::LN_2;
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 /// Nobody waits for more.
-pub const MOST_ROUNDS: u32 = 1_000;
+pub const MAX_ROUNDS: u32 = 1_000;
 
-/// A number of rounds, all told, or that it is beyond [`MOST_ROUNDS`].
+/// A number of rounds, all told, or that it is beyond [`MAX_ROUNDS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rounds {
     Number(u32),
@@ -71,7 +71,7 @@ pub fn rounds_for_same(experiment: &Experiment, difference_ln: f64, margin_ln: f
 pub fn least_rounds(alpha: f64, variants: usize) -> u32 {
     let patterns = 2.0 * variants.max(1) as f64 / alpha;
     // Not a hair more where it is a power of two.
-    ((patterns.ln() / LN_2) - 1e-9).ceil().clamp(1.0, f64::from(MOST_ROUNDS)) as u32
+    ((patterns.ln() / LN_2) - 1e-9).ceil().clamp(1.0, f64::from(MAX_ROUNDS)) as u32
 }
 
 impl Experiment {
@@ -146,10 +146,10 @@ impl Level {
 
 /// The least rounds that are enough: more rounds are never worse.
 fn search(enough: impl Fn(u32) -> bool) -> Rounds {
-    if !enough(MOST_ROUNDS) {
-        return Rounds::MoreThan(MOST_ROUNDS);
+    if !enough(MAX_ROUNDS) {
+        return Rounds::MoreThan(MAX_ROUNDS);
     }
-    let (mut too_few, mut enough_at) = (1, MOST_ROUNDS);
+    let (mut too_few, mut enough_at) = (1, MAX_ROUNDS);
     while enough_at - too_few > 1 {
         let middle = (too_few + enough_at) / 2;
         if enough(middle) { enough_at = middle } else { too_few = middle }
@@ -245,12 +245,12 @@ mod tests {
         assert!(of(Experiment { comparisons: 40, ..base }) > few);
         assert!(of(Experiment { variants: 3, ..base }) > few);
         assert!(of(Experiment { spread: Spread::Paired { sd_ln: 2.0 }, ..base }) > few);
-        assert_eq!(rounds_needed(&base, 0.01), Rounds::MoreThan(MOST_ROUNDS));
-        assert_eq!(rounds_needed(&base, f64::NAN), Rounds::MoreThan(MOST_ROUNDS));
+        assert_eq!(rounds_needed(&base, 0.01), Rounds::MoreThan(MAX_ROUNDS));
+        assert_eq!(rounds_needed(&base, f64::NAN), Rounds::MoreThan(MAX_ROUNDS));
         let still = Spread::Paired { sd_ln: 0.0 };
         assert_eq!(of(Experiment { spread: still, comparisons: 40, ..base }), 11);
         let same = |difference| number(rounds_for_same(&base, difference, 0.7));
         assert!(same(0.0) > few && same(0.3) > same(0.0), "{} {}", same(0.0), same(0.3));
-        assert_eq!(rounds_for_same(&base, -0.7, 0.7), Rounds::MoreThan(MOST_ROUNDS));
+        assert_eq!(rounds_for_same(&base, -0.7, 0.7), Rounds::MoreThan(MAX_ROUNDS));
     }
 }

@@ -3,7 +3,7 @@
 //! Input: values by round. Output: logarithms in order of rounds, and what a look sees of them.
 //! Pure.
 
-use super::flips::MOST_SIGNS;
+use super::flips::MAX_SIGNS;
 use super::labels;
 use super::power::{self, Spread};
 use super::{Comparison, Family};
@@ -149,10 +149,10 @@ impl Seen<'_> {
     /// What a draw costs.
     pub(super) fn additions(&self) -> usize {
         match self {
-            Seen::Paired(logs) => logs.len().min(MOST_SIGNS),
+            Seen::Paired(logs) => logs.len().min(MAX_SIGNS),
             Seen::Sides(sides) => {
                 let (units, _) = labels::units_of(sides.map(<[_]>::len));
-                let pairs = sides[0].len().min(sides[1].len()).min(MOST_SIGNS);
+                let pairs = sides[0].len().min(sides[1].len()).min(MAX_SIGNS);
                 2 * (units[0] + units[1]) + ADDITIONS_OF_WELCH + pairs
             }
         }

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use super::flips::{self, Flips};
 use super::labels::{self, Labels};
-use super::power::{Level, MOST_ROUNDS, Rounds};
+use super::power::{Level, MAX_ROUNDS, Rounds};
 use super::sample::{Logs, Seen, folded};
 use super::schedule::{Look, Schedule};
 use super::stepdown::Limit;
@@ -19,10 +19,10 @@ use crate::stats::estimate::{NoRatio, Ratio};
 /// that would just do.
 const DRAWS_PER_CLAIM: f64 = 40.0;
 /// More than these are never drawn.
-const MOST_DRAWS: f64 = 200_000.0;
+const MAX_DRAWS: f64 = 200_000.0;
 /// A table so large that all of [`Family::draws`] would take more additions gets fewer: the
 /// test stays exact, its p-values become coarser.
-const MOST_ADDITIONS: f64 = 8e8;
+const MAX_ADDITIONS: f64 = 8e8;
 /// The probability with which the rounds still needed decide, if the data go on as they are.
 const POWER_OF_NEED: f64 = 0.8;
 
@@ -123,8 +123,8 @@ impl DrawsOfLook {
     fn new(seen: &[Option<Seen>], family: &Family, alpha: f64, ends_early: bool) -> DrawsOfLook {
         let variants = family.variants.max(1) as f64;
         let additions: usize = seen.iter().flatten().map(Seen::additions).sum();
-        let usual = f64::from(family.draws).min(MOST_ADDITIONS / additions.max(1) as f64);
-        let most = usual.max(DRAWS_PER_CLAIM * variants / alpha).min(MOST_DRAWS) as u32;
+        let usual = f64::from(family.draws).min(MAX_ADDITIONS / additions.max(1) as f64);
+        let most = usual.max(DRAWS_PER_CLAIM * variants / alpha).min(MAX_DRAWS) as u32;
         // Each side of SAME has half of alpha; told doubled, so that all are held against alpha.
         let times = [variants, 2.0 * variants, 2.0 * variants];
         let least_draws = if ends_early { usual as u64 } else { u64::MAX };
@@ -283,7 +283,7 @@ impl Told<'_> {
     /// BETTER or WORSE, or SAME.
     fn rounds(&self, at: usize, seen: Seen, rounds_done: u32) -> Rounds {
         let Some(spread) = seen.spread() else {
-            return Rounds::MoreThan(MOST_ROUNDS);
+            return Rounds::MoreThan(MAX_ROUNDS);
         };
         let (center, margin_ln) = (seen.center_ln(), self.table.margin_ln(at));
         let may_differ = self.table.is_above_floor(at, center);
@@ -293,7 +293,7 @@ impl Told<'_> {
         let enough = later.partition_point(|level| {
             level.decides(center, margin_ln, spread, may_differ) < POWER_OF_NEED
         });
-        later.get(enough).map_or(Rounds::MoreThan(MOST_ROUNDS), |one| Rounds::Number(one.rounds))
+        later.get(enough).map_or(Rounds::MoreThan(MAX_ROUNDS), |one| Rounds::Number(one.rounds))
     }
 }
 
@@ -313,10 +313,10 @@ fn levels(family: &Family, looks: Option<(Schedule, u32)>, open: usize) -> Vec<L
     let tests = open.max(1) * family.variants.max(1);
     let level = |rounds, share: f64| Level::new(rounds, family.alpha * share, tests);
     match looks {
-        None => (1..=MOST_ROUNDS).map(|rounds| level(rounds, 1.0)).collect(),
+        None => (1..=MAX_ROUNDS).map(|rounds| level(rounds, 1.0)).collect(),
         Some((schedule, _)) => schedule
             .looks()
-            .take_while(|look| look.rounds <= MOST_ROUNDS)
+            .take_while(|look| look.rounds <= MAX_ROUNDS)
             .map(|look| level(look.rounds, look.share))
             .collect(),
     }

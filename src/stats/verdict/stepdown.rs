@@ -15,7 +15,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 /// Draws that are reckoned side by side: the bits of one word.
 pub(super) const LANES: usize = 64;
 /// Up to this many patterns of labels all are counted, and nothing is drawn.
-pub(super) const MOST_ENUMERATED: u64 = 1 << 14;
+pub(super) const MAX_ENUMERATED: u64 = 1 << 14;
 /// Statistics closer than this are one and the same: rounding may not break a tie.
 const TIE: f64 = 1e-9;
 /// Logarithms that scatter by less than this say nothing: it is near what rounding does.
@@ -181,7 +181,7 @@ pub(super) struct Draws {
 impl Draws {
     /// All patterns where they are few (`None`: too many to count), else `draws` of them.
     pub(super) fn new(patterns: Option<u64>, draws: u32, seed: u64) -> Draws {
-        if let Some(total) = patterns.filter(|count| *count <= MOST_ENUMERATED) {
+        if let Some(total) = patterns.filter(|count| *count <= MAX_ENUMERATED) {
             return Draws { total, done: 0, rng: None };
         }
         let mut key = [0; 32];

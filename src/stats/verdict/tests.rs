@@ -1,8 +1,8 @@
 //! Verdicts of tables made by hand, and of a few hundred made up ones with known truth. The
 //! full simulations are rows of `make bench`.
 
-use super::flips::{Flips, MOST_SIGNS, Series};
-use super::labels::{self, Labels, MOST_UNITS};
+use super::flips::{Flips, MAX_SIGNS, Series};
+use super::labels::{self, Labels, MAX_UNITS};
 use super::sample::folded;
 use super::state::{State, Table};
 use super::stepdown::{Limit, NULLS, Null, adjusted};
@@ -630,7 +630,7 @@ fn drawn_labels_come_near_to_all_of_them() {
 #[test]
 fn long_series_change_labels_in_groups_and_keep_their_p_values() {
     let mut random = Random::new(8);
-    let count = 2 * MOST_UNITS.max(MOST_SIGNS) as u32 + 89;
+    let count = 2 * MAX_UNITS.max(MAX_SIGNS) as u32 + 89;
     let mut sides =
         |count: u32, center: f64| -> Values { side((0..count).map(|_| center + random.normal())) };
     let normal_p = |t: f64| {
@@ -749,7 +749,7 @@ fn looks_see_both_sides_up_to_their_round() {
 fn what_is_no_larger_than_the_floor_is_no_verdict() {
     let baseline = side(vec![100.0; 10]);
     let open = |rounds| Verdict::Inconclusive { why: Why::BelowFloor { floor: 0.05 }, rounds };
-    let never = open(Rounds::MoreThan(MOST_ROUNDS));
+    let never = open(Rounds::MoreThan(MAX_ROUNDS));
     let cases = [
         (100.0 * 1.0501, 0.05, Verdict::Better),
         (100.0 * 1.05, 0.05, never),
@@ -796,7 +796,7 @@ fn below_the_floor_the_rounds_are_those_to_the_same_and_later_looks_may_decide()
         let judged = replay(&[one], &Family::new(1, 1), Schedule::default(), rounds, false)[0];
         (judged.verdict, judged.decided_at)
     };
-    let never = Rounds::MoreThan(MOST_ROUNDS);
+    let never = Rounds::MoreThan(MAX_ROUNDS);
     let below = Verdict::Inconclusive { why: Why::BelowFloor { floor: 0.05 }, rounds: never };
     assert_eq!(look(8), (below, None));
     assert_eq!(look(10), (Verdict::Better, Some(10)));

@@ -28,7 +28,7 @@ const REJECTED: &str = "/sys/kernel/sched_ext/nr_rejected";
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 const NONE_HERE: &str = "run under a kernel that has it: schedlab kernel get debian:6.18";
 /// How often a state that is waited for is looked at.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// How long a scheduler may take. In a lab the time is the guest's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -311,7 +311,7 @@ impl Attached {
                     "{name} is not attached after {limit_s} s: {STATE} is {state}"
                 ));
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -325,7 +325,7 @@ impl Attached {
                 program.interrupt();
                 let deadline = Instant::now() + self.limits.detach;
                 while program.ended().is_none() && Instant::now() < deadline {
-                    std::thread::sleep(LOOK);
+                    std::thread::sleep(POLL_INTERVAL);
                 }
                 if program.ended().is_none() {
                     program.kill();
@@ -399,7 +399,7 @@ pub fn await_disabled(host: &Host, patience: Duration) -> Result<(), String> {
                 "stop the program that attached it, or Alt-SysRq-S",
             ));
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 

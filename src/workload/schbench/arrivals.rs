@@ -14,7 +14,7 @@ use rand_chacha::ChaCha8Rng;
 
 pub const NS_PER_S: u64 = 1_000_000_000;
 /// No more requests per second than that.
-pub const MOST_PER_S: u64 = 100_000_000;
+pub const MAX_PER_S: u64 = 100_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pattern {

@@ -12,7 +12,7 @@ use crate::sys::load::{self, CpuTimes};
 use crate::sys::{Host, clock, sched};
 use crate::workload::Worker;
 
-use super::arrivals::{MOST_PER_S, NS_PER_S};
+use super::arrivals::{MAX_PER_S, NS_PER_S};
 use super::rate::Pace;
 use super::spec::SETTLED;
 
@@ -54,7 +54,7 @@ impl Governor<'_> {
         let (factor, hit) = factor(self.target_percent / busy_percent);
         let wanted = per_s as f64 * factor;
         let wanted = if factor > 1.0 { wanted.ceil() } else { wanted.floor() } as u64;
-        let wanted = wanted.clamp(self.least_per_s, MOST_PER_S);
+        let wanted = wanted.clamp(self.least_per_s, MAX_PER_S);
         Step { per_s: wanted, hit }
     }
 }
@@ -129,7 +129,7 @@ mod tests {
             (1000, 28.0, 40.0, 700, false), // 0.7 times, as it is
             (1000, 20.0, 100.0, 300, false), // 0.2 times: cut to 0.3
             (10, 5.0, 100.0, 4, false),    // 3, but each of 4 message threads has one
-            (MOST_PER_S, 50.0, 10.0, MOST_PER_S, false),
+            (MAX_PER_S, 50.0, 10.0, MAX_PER_S, false),
         ];
         for &(per_s, target_percent, busy, expected, hit) in cases {
             let pace: &Pace = crate::sys::shared::leak().unwrap();

@@ -3,7 +3,7 @@
 use crate::model::{Params, Value};
 use crate::workload::Request;
 
-use super::arrivals::{MOST_PER_S, Pattern};
+use super::arrivals::{MAX_PER_S, Pattern};
 
 /// More would be a typing error; the kernel's own limit on threads is of this order.
 const MAX_WORKERS: u64 = 1 << 17;
@@ -138,7 +138,7 @@ impl Shape {
     /// without a rate to begin with takes schbench's 10, or one a message thread.
     pub fn first_rps(&self) -> u64 {
         match self.mode {
-            Mode::Rate { rps: 0, .. } => (self.groups as u64).clamp(10, MOST_PER_S),
+            Mode::Rate { rps: 0, .. } => (self.groups as u64).clamp(10, MAX_PER_S),
             Mode::Rate { rps, .. } => rps,
             _ => 0,
         }

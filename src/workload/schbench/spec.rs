@@ -3,7 +3,7 @@
 use crate::model::{Direction, Field, Kind, MetricSpec, Unit};
 use crate::workload::{Latency, Role, Spec};
 
-use super::arrivals::{MOST_PER_S, Pattern};
+use super::arrivals::{MAX_PER_S, Pattern};
 use super::shape::Mode;
 
 pub const MESSAGE: usize = 0;
@@ -65,7 +65,7 @@ pub const SPEC: Spec = Spec {
         },
         Field {
             name: "rps",
-            kind: Kind::Int { min: 0, max: MOST_PER_S as i64 },
+            kind: Kind::Int { min: 0, max: MAX_PER_S as i64 },
             default: Some("0"),
             about: "requests per second that arrive at one copy; 0: as many as it can do",
         },

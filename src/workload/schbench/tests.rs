@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::testing::{Crew, params};
+use super::super::testing::{WorkerGroup, params};
 use super::spec::{DROPPED, REQUEST, RESPONSE, SETTLED};
 use super::*;
 use crate::model::Raw;
@@ -281,7 +281,7 @@ fn calibrating_takes_no_lock() {
     }
 }
 
-fn woken(crew: &Crew) -> bool {
+fn woken(crew: &WorkerGroup) -> bool {
     crew.measured().histograms[WAKEUP].total() > 0
 }
 
@@ -306,9 +306,9 @@ fn every_worker_is_served_in_every_mode() {
     ];
     for mode in modes {
         let params = given(mode);
-        let crew = Crew::start(&Schbench, &params, 2);
+        let crew = WorkerGroup::start(&Schbench, &params, 2);
         let roles = Schbench.layout(&request(&params, 2, &two())).unwrap();
-        let served = |crew: &Crew| {
+        let served = |crew: &WorkerGroup| {
             let workers = crew.slots().iter().zip(&roles).filter(|(_, role)| **role == WORKER);
             workers.map(|(slot, _)| slot.ops()).min() >= Some(20)
         };
@@ -333,7 +333,7 @@ fn a_request_includes_its_sleep_but_when_calibrating() {
             ("operations", Raw::Int(0)),
             ("sleep", text("20ms")),
         ]);
-        let crew = Crew::start(&Schbench, &params, 1);
+        let crew = WorkerGroup::start(&Schbench, &params, 1);
         crew.wait_until("two requests", |crew| {
             crew.slots().iter().map(Slot::ops).sum::<u64>() >= 2
         });
@@ -347,7 +347,7 @@ fn a_request_includes_its_sleep_but_when_calibrating() {
 #[test]
 fn at_a_rate_that_is_too_high_requests_are_dropped_and_counted() {
     let params = given(&[("rps", Raw::Int(1_000_000)), ("sleep", text("1ms"))]);
-    let crew = Crew::start(&Schbench, &params, 1);
+    let crew = WorkerGroup::start(&Schbench, &params, 1);
     crew.wait_until("drops", |crew| crew.measured().counters[DROPPED] > 0);
     crew.stop();
 }
@@ -361,7 +361,7 @@ fn a_response_is_counted_from_the_intended_arrival() {
         ("operations", Raw::Int(0)),
         ("sleep", text("1ms")),
     ]);
-    let crew = Crew::start(&Schbench, &params, 1);
+    let crew = WorkerGroup::start(&Schbench, &params, 1);
     crew.wait_until("a burst", |crew| crew.measured().histograms[RESPONSE].total() >= 20);
     crew.stop();
     let measured = crew.measured();
@@ -380,7 +380,7 @@ fn seconds_begin_on_time_at_a_rate_that_is_too_high() {
             ("sleep", text("5ms")),
             ("arrivals", text(arrivals)),
         ]);
-        let crew = Crew::start(&Schbench, &params, 1);
+        let crew = WorkerGroup::start(&Schbench, &params, 1);
         crew.wait_until("most of two seconds' requests dropped", |crew| {
             crew.measured().counters[DROPPED] > 1_800_000
         });
@@ -388,7 +388,7 @@ fn seconds_begin_on_time_at_a_rate_that_is_too_high() {
     }
 }
 
-fn goal(crew: &Crew) -> f64 {
+fn goal(crew: &WorkerGroup) -> f64 {
     let metrics = crew.load().metrics(&crew.measured());
     let goal = metrics.into_iter().find(|metric| metric.name == "rps_goal");
     goal.and_then(|metric| metric.value.known()).expect("a goal")
@@ -397,7 +397,7 @@ fn goal(crew: &Crew) -> f64 {
 #[test]
 fn a_governor_lowers_a_rate_that_keeps_the_cpus_too_busy() {
     let params = given(&[("auto-rps", text("0.1%")), ("rps", Raw::Int(100_000))]);
-    let crew = Crew::start(&Schbench, &params, 1);
+    let crew = WorkerGroup::start(&Schbench, &params, 1);
     crew.wait_until("a lower rate", |crew| goal(crew) < 100_000.0);
     crew.stop();
 }
@@ -407,7 +407,7 @@ fn a_governor_lowers_a_rate_that_keeps_the_cpus_too_busy() {
 fn a_governor_raises_a_rate_that_leaves_cpus_idle_though_requests_are_dropped() {
     let params =
         given(&[("auto-rps", text("100%")), ("rps", Raw::Int(1_000)), ("sleep", text("5ms"))]);
-    let crew = Crew::start(&Schbench, &params, 1);
+    let crew = WorkerGroup::start(&Schbench, &params, 1);
     crew.wait_until("a higher rate", |crew| {
         crew.measured().counters[DROPPED] > 0 && goal(crew) > 1_000.0
     });
@@ -459,7 +459,7 @@ fn a_target_that_was_hit_is_told_once() {
         ("cache-footprint", text("64KiB")),
         ("operations", Raw::Int(200)),
     ]);
-    let crew = Crew::start(&Schbench, &params, 1);
+    let crew = WorkerGroup::start(&Schbench, &params, 1);
     crew.wait_until("a hit", |crew| crew.measured().counters[SETTLED] > 0);
     crew.stop();
     assert_eq!(crew.measured().counters[SETTLED], 1);
@@ -475,7 +475,7 @@ fn processes_share_turns_requests_locks_matrices_and_buffers() {
     ];
     for mode in modes {
         let params = given(mode);
-        let crew = Crew::start_as(&Schbench, &params, 1, WorkerKind::Processes);
+        let crew = WorkerGroup::start_as(&Schbench, &params, 1, WorkerKind::Processes);
         crew.wait_until(&format!("20 requests of each process, {mode:?}"), |crew| {
             crew.slots().iter().skip(1).take(2).all(|slot| slot.ops() >= 20)
         });

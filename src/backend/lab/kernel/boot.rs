@@ -18,7 +18,7 @@ const PREFIX: &str = "vmlinux-";
 const UNFINISHED: &str = ".vmlinux";
 /// Of kernels of the user's own: who builds one each hour does not want to keep them all, and
 /// a run may still need the last.
-const MOST_KEPT: usize = 8;
+const MAX_KEPT: usize = 8;
 
 /// What QEMU is to boot, and what stands for it wherever results are kept.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,7 +115,7 @@ fn forget(folder: &Path, _held: &Lock) -> Result<(), KernelError> {
     let used = |path: &PathBuf| path.metadata().and_then(|metadata| metadata.modified()).ok();
     let mut all = files(folder)?;
     all.sort_by_key(|path| std::cmp::Reverse(used(path)));
-    for path in all.iter().skip(MOST_KEPT) {
+    for path in all.iter().skip(MAX_KEPT) {
         fs::remove_file(path).map_err(KernelError::io("remove", path))?;
     }
     Ok(())
@@ -210,7 +210,7 @@ mod tests {
         let place = Place::new();
         let at = |second: u64| SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(second);
         let mut paths = Vec::new();
-        for number in 0..MOST_KEPT as u64 {
+        for number in 0..MAX_KEPT as u64 {
             let (path, _) = place.vmlinux(&image(&format!("6.1.{number}"))).unwrap();
             File::open(&path).unwrap().set_modified(at(number + 1)).unwrap();
             paths.push(path);
@@ -219,7 +219,7 @@ mod tests {
         let (new, _) = place.vmlinux(&image("6.1.100")).unwrap();
         assert!(paths[0].exists() && new.exists());
         assert!(!paths[1].exists(), "the second was used longest ago");
-        assert_eq!(place.names().len(), MOST_KEPT);
+        assert_eq!(place.names().len(), MAX_KEPT);
     }
 
     #[test]

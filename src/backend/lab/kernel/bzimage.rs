@@ -10,7 +10,7 @@ use super::KernelError;
 use super::error::plain;
 
 /// The setup code with the version string has at most 64 sectors.
-const MOST_BYTES: u64 = 64 * 512 + 512;
+const MAX_BYTES: u64 = 64 * 512 + 512;
 const MAGIC_AT: usize = 0x202;
 const PROTOCOL_AT: usize = 0x206;
 const VERSION_AT: usize = 0x20e;
@@ -19,7 +19,7 @@ const FLAGS_AT: usize = 0x236;
 const PROTOCOL_2_12: u16 = 0x20c;
 const IS_64_BIT: u16 = 1;
 /// A version string is longer nowhere, and is for people.
-const MOST_CHARS: usize = 300;
+const MAX_CHARS: usize = 300;
 
 #[derive(Debug, PartialEq)]
 pub struct Header {
@@ -32,7 +32,7 @@ pub struct Header {
 pub fn read(path: &Path) -> Result<Header, KernelError> {
     let mut bytes = Vec::new();
     File::open(path)
-        .and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes))
+        .and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes))
         .map_err(KernelError::io("read", path))?;
     parse(&bytes).map_err(|why| KernelError::Image { path: path.to_path_buf(), why })
 }
@@ -56,7 +56,7 @@ fn parse(bytes: &[u8]) -> Result<Header, String> {
     let at = word(VERSION_AT).filter(|at| *at != 0).ok_or("its header has no version")?;
     let text = bytes.get(usize::from(at) + 0x200..).ok_or("its header ends before its version")?;
     let text = text.split(|byte| *byte == 0).next().unwrap_or(&[]);
-    let version: String = String::from_utf8_lossy(text).chars().take(MOST_CHARS).collect();
+    let version: String = String::from_utf8_lossy(text).chars().take(MAX_CHARS).collect();
     let version = plain(&version);
     match version.split_whitespace().next() {
         Some(release) => Ok(Header { release: release.to_string(), version: version.clone() }),

@@ -17,7 +17,7 @@ const SECTOR_BYTES: usize = 512;
 const PAYLOAD_OFFSET_AT: usize = 0x248;
 const PAYLOAD_LENGTH_AT: usize = 0x24c;
 /// A kernel with all of its debugging code has a quarter of it.
-const MOST_BYTES: u32 = 1 << 30;
+const MAX_BYTES: u32 = 1 << 30;
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
@@ -55,7 +55,7 @@ fn payload(image: &[u8]) -> Option<&[u8]> {
 /// they were put.
 fn unpack(payload: &[u8]) -> Option<Vec<u8>> {
     let (frame, size) = payload.split_last_chunk::<4>()?;
-    let size = Some(u32::from_le_bytes(*size)).filter(|size| *size <= MOST_BYTES)?;
+    let size = Some(u32::from_le_bytes(*size)).filter(|size| *size <= MAX_BYTES)?;
     let size = usize::try_from(size).ok()?;
     let bytes = if payload.starts_with(GZIP) {
         up_to(size, flate2::read::GzDecoder::new(payload))

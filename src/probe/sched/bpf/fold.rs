@@ -17,7 +17,7 @@ use crate::probe::sched::{Counted, buckets};
 
 /// Tasks that had no room, and names that had none.
 /// Ended tasks whose stays on CPUs are left in the kernel's map at most.
-const MOST_ENDED: usize = 500;
+const MAX_ENDED: usize = 500;
 /// Entries of a map that one call reads.
 const BATCH: u32 = 4096;
 
@@ -76,7 +76,7 @@ impl Fold {
     /// Takes over what tasks ran on CPUs that they have left: of ended ones, where there are
     /// many, and of all at the end.
     pub fn take_stays(&mut self, map: &Map, all: bool) -> Result<(), String> {
-        if !all && self.ended < MOST_ENDED {
+        if !all && self.ended < MAX_ENDED {
             return Ok(());
         }
         for (key, value) in entries(map)? {

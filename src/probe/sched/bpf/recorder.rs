@@ -17,7 +17,7 @@ const LINES_PER_SECOND: u64 = 25_000;
 const FEWEST: u64 = 1 << 16;
 const MOST: u64 = 1 << 20;
 /// All rings together.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 /// Lines that one call reads.
 const BATCH: u32 = 4096;
 
@@ -28,7 +28,7 @@ pub fn slots(trace_ns: u64, cpus: u32) -> u32 {
     }
     let wanted = (u128::from(trace_ns) * u128::from(LINES_PER_SECOND)).div_ceil(1_000_000_000);
     let mut slots = (wanted.min(u128::from(MOST)) as u64).next_power_of_two().max(FEWEST);
-    while slots > 1 && slots * u64::from(cpus) * size_of::<Line>() as u64 > MOST_BYTES {
+    while slots > 1 && slots * u64::from(cpus) * size_of::<Line>() as u64 > MAX_BYTES {
         slots /= 2;
     }
     slots as u32

@@ -17,8 +17,8 @@ use super::task::{State, Task};
 use crate::probe::sched::Counted;
 
 /// Names and pairs of names that are told apart.
-const MOST_NAMES: usize = 4000;
-const MOST_PAIRS: usize = 1 << 14;
+const MAX_NAMES: usize = 4000;
+const MAX_PAIRS: usize = 1 << 14;
 const OTHER_NAME: u32 = 0;
 const INTERRUPT_NAME: u32 = 1;
 const IDLE_NAME: u32 = 2;
@@ -321,7 +321,7 @@ impl Fold {
     }
 
     fn pair(&mut self, pair: Pair, ns: u64) {
-        if !self.pairs.contains_key(&pair) && self.pairs.len() >= MOST_PAIRS {
+        if !self.pairs.contains_key(&pair) && self.pairs.len() >= MAX_PAIRS {
             self.missed.pairs += 1;
             return;
         }
@@ -515,7 +515,7 @@ impl Names {
         if let Some(number) = self.numbers.get(comm) {
             return *number;
         }
-        if self.texts.len() >= MOST_NAMES {
+        if self.texts.len() >= MAX_NAMES {
             self.lost += 1;
             return OTHER_NAME;
         }

@@ -32,8 +32,8 @@ use fold::{Fold, Wanted};
 use record::{Event, Layout, TRACEPOINTS};
 
 /// Of one CPU, where they are few: a tenth of a second of the fastest ping-pong.
-const MOST_RING_BYTES: usize = 2 << 20;
-const LEAST_RING_BYTES: usize = 256 << 10;
+const MAX_RING_BYTES: usize = 2 << 20;
+const MIN_RING_BYTES: usize = 256 << 10;
 /// Of all CPUs, unless each would have less than the least.
 const ALL_RINGS_BYTES: usize = 64 << 20;
 /// Smaller rings are tried where the kernel does not lock that much memory for this user.
@@ -116,7 +116,7 @@ fn watch_cpu(
         }
         _ => format!("{what}: {}", plain(&error)),
     };
-    let most = MOST_RING_BYTES.min((ALL_RINGS_BYTES / cpus.max(1)).max(LEAST_RING_BYTES));
+    let most = MAX_RING_BYTES.min((ALL_RINGS_BYTES / cpus.max(1)).max(MIN_RING_BYTES));
     // A power of two, as rings are.
     let mut bytes = 1usize << most.ilog2();
     let [switch, waking, new, migrate] = layout.ids();

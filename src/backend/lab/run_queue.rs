@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use crate::model::RunSpec;
 
-use super::workshop::Answer;
+use super::guests::Answer;
 
 /// How often a cancelled plan is noticed while its guests are at work.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-pub struct Offers {
+pub struct RunQueue {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -47,8 +47,8 @@ enum State {
     Answered(Box<Answer>),
 }
 
-impl Offers {
-    pub fn begin(ask: Box<Ask>) -> Offers {
+impl RunQueue {
+    pub fn begin(ask: Box<Ask>) -> RunQueue {
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
             changed: Condvar::new(),
@@ -61,7 +61,7 @@ impl Offers {
             std::thread::spawn(move || shared.work())
         };
         let threads = (0..cpus).map(worker).collect();
-        Offers { shared, threads }
+        RunQueue { shared, threads }
     }
 
     pub fn add(&self, specs: Vec<RunSpec>) {
@@ -93,13 +93,13 @@ impl Offers {
             queue = self
                 .shared
                 .changed
-                .wait_timeout(queue, LOOK)
+                .wait_timeout(queue, POLL_INTERVAL)
                 .map_or_else(|poisoned| poisoned.into_inner().0, |(queue, _)| queue);
         }
     }
 }
 
-impl Drop for Offers {
+impl Drop for RunQueue {
     fn drop(&mut self) {
         {
             // Held, so that nobody is between asking and going to sleep.
@@ -170,7 +170,7 @@ mod tests {
     fn each_gets_its_own_answer_whatever_the_order_and_though_one_panics() {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let order = Arc::clone(&asked);
-        let offers = Offers::begin(Box::new(move |spec, _| {
+        let offers = RunQueue::begin(Box::new(move |spec, _| {
             order.lock().unwrap().push(spec.seed);
             // The first ends after another that began later, where two can be at work.
             let is_alone = std::thread::available_parallelism().map_or(1, usize::from) < 2;
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_cancelled_plan_waits_for_nobody_and_its_guests_are_told() {
-        let offers = Offers::begin(Box::new(|_, stop| {
+        let offers = RunQueue::begin(Box::new(|_, stop| {
             while !stop.load(Relaxed) {
                 std::thread::yield_now();
             }

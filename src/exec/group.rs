@@ -31,7 +31,7 @@ pub struct Member {
     pub pid: i32,
 }
 
-pub struct Crew {
+pub struct WorkerGroup {
     control: &'static Control,
     /// Where its workers may run.
     pool: Pool,
@@ -50,15 +50,15 @@ pub struct Set {
 }
 
 /// What each worker does to itself before it works.
-struct Dress {
+struct WorkerSetup {
     pool: Option<CpuSet>,
     knobs: Arc<BTreeMap<String, Value>>,
 }
 
-impl Crew {
+impl WorkerGroup {
     /// Prepares all sets and starts all workers: processes first, while the runner has one
     /// thread, then threads. They wait at the barrier.
-    pub fn assemble(cell: &Cell, seed: u64) -> Result<Crew, String> {
+    pub fn assemble(cell: &Cell, seed: u64) -> Result<WorkerGroup, String> {
         let placed = cell.placement.cpus.as_ref();
         let allowed = sched::affinity(0).map_err(|error| format!("sched_getaffinity: {error}"))?;
         let cpus = placed.unwrap_or(&allowed).clone();
@@ -70,7 +70,7 @@ impl Crew {
         let nodes = topology::numa_nodes(&host, &cpus);
         let pool = Pool::new(cpus, &nodes);
         let control: &'static Control = shared::leak().map_err(no_memory)?;
-        let mut crew = Crew { control, pool, members: Vec::new(), sets: Vec::new() };
+        let mut crew = WorkerGroup { control, pool, members: Vec::new(), sets: Vec::new() };
         for set in &cell.work.sets {
             let knobs = variant::merged(&cell.variant.knobs, &set.knobs);
             crew.prepare(set, knobs, seed)?;
@@ -139,7 +139,7 @@ impl Crew {
         let member = self.members[position].clone();
         let set = &self.sets[member.set];
         let (control, load, recorders) = (self.control, Arc::clone(&set.load), set.recorders);
-        let dress = Dress { pool: pool.cloned(), knobs: Arc::clone(&set.knobs) };
+        let dress = WorkerSetup { pool: pool.cloned(), knobs: Arc::clone(&set.knobs) };
         let seed = mix(set.seed, member.index as u64);
         let name = set.spec.roles[member.role].name.to_string();
         let body = {
@@ -242,7 +242,7 @@ fn live(
     member: &Member,
     control: &'static Control,
     load: &dyn Load,
-    dress: &Dress,
+    dress: &WorkerSetup,
     worker: impl FnOnce() -> Worker,
 ) {
     member.slot.set_tid(sched::own_tid());

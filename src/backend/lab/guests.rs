@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::model::{
-    Cell, FromGuest, GUEST_WIRE, GuestBoot, GuestFacts, GuestSpec, Lab, Outcome, Reading, RunSpec,
-    Value, Variant, Work, told as names,
+    Cell, GUEST_WIRE, GuestBoot, GuestFacts, GuestMessage, GuestSpec, Lab, Outcome, Reading,
+    RunSpec, Value, Variant, Work, told as names,
 };
 use crate::sys;
 use crate::variant::scx::Scheduler;
@@ -46,9 +46,9 @@ const PATIENCE_TO_START: u32 = 3;
 /// loaded many times over it takes longer.
 const PATIENCE_PER_SECOND: u32 = 20;
 /// Start offsets differ by up to this: several ticks of any kernel.
-const MOST_OFFSET_NS: u64 = 20_000_000;
+const MAX_OFFSET_NS: u64 = 20_000_000;
 
-pub struct Workshop {
+pub struct GuestManager {
     lab: Lab,
     mode: Mode,
     time: Time,
@@ -98,8 +98,8 @@ pub enum Answer {
     Cancelled,
 }
 
-impl Workshop {
-    pub fn open(ask: &Ask) -> Result<Workshop, String> {
+impl GuestManager {
+    pub fn open(ask: &Ask) -> Result<GuestManager, String> {
         let emulator = Emulator::find()?;
         let cache = sys::cache_dir()?;
         let results = Results::open(&cache)
@@ -117,7 +117,7 @@ impl Workshop {
             fs::write(&library, lockstep::LIBRARY)
                 .and_then(|()| File::open(&library))
                 .map_err(|error| format!("{} cannot be written: {error}", library.display()))?;
-        Ok(Workshop {
+        Ok(GuestManager {
             lab: ask.lab.clone(),
             mode: ask.mode,
             time,
@@ -221,7 +221,7 @@ impl Workshop {
         }
         let Some(facts) = &said.facts else { return Ok(()) };
         // As a guest that was booted for it would have said it.
-        let mut words = serde_json::to_vec(&FromGuest::Ready(GuestFacts::clone(facts)))
+        let mut words = serde_json::to_vec(&GuestMessage::Ready(GuestFacts::clone(facts)))
             .map_err(|error| error.to_string())?;
         words.push(b'\n');
         words.extend(&said.bytes);
@@ -468,7 +468,7 @@ fn guest_spec(spec: &RunSpec) -> GuestSpec {
     let cell = Cell { index: 0, variant, work, placement: spec.cell.placement.clone() };
     GuestSpec {
         wire: GUEST_WIRE,
-        offset_ns: spec.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % MOST_OFFSET_NS,
+        offset_ns: spec.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % MAX_OFFSET_NS,
         run: RunSpec { cell, ..spec.clone() },
     }
 }
@@ -587,7 +587,7 @@ mod tests {
     fn seeds_start_at_different_times() {
         let offset = |seed| guest_spec(&spec("v", seed)).offset_ns;
         let offsets: std::collections::BTreeSet<u64> = (0..16).map(offset).collect();
-        assert!(offsets.len() == 16 && offsets.iter().all(|offset| *offset < MOST_OFFSET_NS));
+        assert!(offsets.len() == 16 && offsets.iter().all(|offset| *offset < MAX_OFFSET_NS));
         assert!(offsets.last().unwrap() - offsets.first().unwrap() > 4_000_000, "{offsets:?}");
     }
 
