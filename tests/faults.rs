@@ -115,7 +115,7 @@ fn an_interrupt_leaves_a_resumable_plan_and_no_process() {
 /// Two signals that come together: the first is not acted on yet when the second comes.
 #[test]
 fn a_second_signal_ends_it_at_once_and_names_what_undoes_the_changes() {
-    for (variant, told) in [("[[variant]]\nname = \"v\"\nnice = 1\n", true), ("", false)] {
+    for (variant, has_changes) in [("[[variant]]\nname = \"v\"\nnice = 1\n", true), ("", false)] {
         let home = tempfile::tempdir().unwrap();
         let plan = format!("{}{variant}", endless("use = \"spin\""));
         let schedlab = start(home.path(), &plan);
@@ -127,8 +127,8 @@ fn a_second_signal_ends_it_at_once_and_names_what_undoes_the_changes() {
         let output = schedlab.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130), "{output:?}");
         let said = stderr(&output);
-        assert_eq!(said.contains("second signal"), told, "{said}");
-        assert_eq!(said.ends_with("hint: schedlab restore\n"), told, "{said}");
+        assert_eq!(said.contains("second signal"), has_changes, "{said}");
+        assert_eq!(said.ends_with("hint: schedlab restore\n"), has_changes, "{said}");
         assert!(!said.contains("--resume"), "it was not at once: {said}");
         assert_gone(runner);
     }
@@ -147,7 +147,7 @@ fn a_run_that_failed_leaves_no_process_that_counts_against_the_limits_of_the_nex
         let leads = |child: &u32| *child != first && group_of(*child) == Some(*child);
         children(schedlab.id()).into_iter().find(leads)
     });
-    // When the next run begins nobody of the one before is there, dead or alive.
+    // When the next run begins, no process of the one before is left, dead or alive.
     let left = children(schedlab.id()).into_iter().filter(|child| group_of(*child) == Some(first));
     assert_eq!(left.collect::<Vec<_>>(), [0; 0], "of runner {first}");
     schedlab.wait_with_output().unwrap();
@@ -169,13 +169,13 @@ fn what_nohup_ignores_stays_ignored() {
 }
 
 #[test]
-fn a_runner_ends_at_its_limit_though_nobody_is_left_to_tell_it() {
+fn a_runner_ends_at_its_limit_while_schedlab_is_stopped() {
     let home = tempfile::tempdir().unwrap();
-    // One window's words are more than a pipe holds.
+    // One window's message is larger than a pipe.
     let workload = "use = \"burnwait\"\nqueue = [\"burn 1\", \"wait 50ms\"]\ncount = 1500";
     let schedlab = start(home.path(), &plan("duration = \"500ms\"\ngrace = \"100ms\"", workload));
     let runner = runner(schedlab.id(), 1500);
-    // Nobody takes them, so the measuring thread waits for ever.
+    // Nothing reads the pipe, so the measuring thread waits without end.
     signal(schedlab.id(), "-STOP");
     assert_gone(runner);
     signal(schedlab.id(), "-CONT");
@@ -210,17 +210,8 @@ fn killing_schedlab_ends_runner_and_workers() {
 
 #[test]
 fn every_workload_runs_as_threads_and_where_it_can_as_processes() {
-    let workloads = [
-        "schbench",
-        "burnwait",
-        "messaging",
-        "service-chain",
-        "pipe",
-        "deadline",
-        "forkexec",
-        "spin",
-    ];
-    for workload in workloads {
+    for workload in schedlab::workload::registry() {
+        let workload = workload.spec().name;
         for workers in ["threads", "processes"] {
             let home = tempfile::tempdir().unwrap();
             let text = plan(

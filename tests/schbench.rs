@@ -152,35 +152,35 @@ fn a_file_keeps_what_it_holds_until_the_run_has_ended() {
     assert_eq!(json["int"]["runtime"], 1);
 }
 
-/// Starts a run, sends it SIGINT when it has told its first interval, and waits.
+/// Starts a run, sends it SIGINT after its first interval is printed, and waits.
 fn interrupted(home: &Path, runtime: &str, more: &[&str]) -> (Option<i32>, String) {
     let arguments =
         ["schbench", "-i", "1", "-r", runtime, "-t", "1", "-F", "16", "-n", "1", "-j", "out.json"];
-    let log = std::fs::File::create(home.join("log")).unwrap();
+    let file = std::fs::File::create(home.join("log")).unwrap();
     let mut child = schedlab(home, &[&arguments, more].concat())
-        .stderr(log)
+        .stderr(file)
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let told = || std::fs::read_to_string(home.join("log")).unwrap();
+    let log = || std::fs::read_to_string(home.join("log")).unwrap();
     let deadline = Instant::now() + Duration::from_secs(60);
-    while !told().contains("current rps") {
-        assert!(Instant::now() < deadline, "no interval was told: {}", told());
+    while !log().contains("current rps") {
+        assert!(Instant::now() < deadline, "no interval was printed: {}", log());
         std::thread::yield_now();
     }
     signal(child.id(), "-INT");
     let status = child.wait().unwrap();
-    (status.code(), told())
+    (status.code(), log())
 }
 
 #[test]
-fn a_signal_ends_a_run_which_tells_what_it_has() {
+fn a_signal_ends_a_run_and_its_figures_are_printed() {
     for (runtime, code) in [("0", 0), ("600", 130)] {
         let home = home();
         let (status, text) = interrupted(home.path(), runtime, &["-w", "1"]);
         assert_eq!(status, Some(code), "{text}");
         assert!(text.contains("average rps: "), "{text}");
-        // The first second was the warm-up: what is told at the second is of that alone.
+        // The first second was the warm-up: the figures of the second cover that alone.
         assert!(text.contains("warmup done, zeroing stats\nWakeup"), "{text}");
         let samples = numbers(r"RPS percentiles .* \((\d+) total", &text);
         assert_eq!(samples.first(), Some(&1.0), "{text}");

@@ -1,4 +1,4 @@
-//! The workload `schbench` in a runner: where its workers run, what is told of its windows.
+//! The workload `schbench` in a runner: where its workers run, the metrics of its windows.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! burnwait as `schedlab schedbench` runs it: how even its throughput is beside that of
+//! burnwait as `schedlab schedbench` runs it: how even its throughput is compared with that of
 //! schedbench's own worker (`worker-proc`, where that is on the PATH), whether its CPU time is
 //! the kernel's, and whether an overcommitted pool is used up.
 
@@ -204,7 +204,7 @@ fn account() -> Result<(f64, f64), String> {
         for worker in children(child.id()).into_iter().flat_map(children) {
             let stat = std::fs::read_to_string(format!("/proc/{worker}/schedstat"));
             let ns = stat.ok().and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
-            // A process that has ended is told with zero.
+            // A process that has ended shows zero.
             if let Some(ns) = ns.filter(|&ns| ns > 0.0) {
                 seen.insert(worker, ns / 1e9);
             }
@@ -241,7 +241,7 @@ fn children(of: u32) -> Vec<u32> {
         .collect()
 }
 
-/// The share of all CPUs that workers use who want twice of what there is.
+/// The share of all CPUs used by workers that want twice as many.
 fn used(wait_ns: &str) -> Result<f64, String> {
     let args = ["burnwait", "70", wait_ns];
     let cpus = std::thread::available_parallelism().map_err(|error| error.to_string())?.get();

@@ -95,8 +95,8 @@ fn pairs(
     cpu: Option<u32>,
     figure: fn(&str) -> Option<f64>,
 ) -> Result<f64, String> {
-    let ours = || told(env!("CARGO_BIN_EXE_schedlab"), &["schbench"], options, cpu, figure);
-    let theirs = || told("schbench", &[], options, cpu, figure);
+    let ours = || figure_of(env!("CARGO_BIN_EXE_schedlab"), &["schbench"], options, cpu, figure);
+    let theirs = || figure_of("schbench", &[], options, cpu, figure);
     let mut ratios = Vec::with_capacity(count);
     for pair in 0..count {
         let (ours, theirs) = if pair % 2 == 0 {
@@ -112,7 +112,7 @@ fn pairs(
 }
 
 /// One run, pinned to `cpu` if one is given, and a figure of what it printed.
-fn told(
+fn figure_of(
     program: &str,
     first: &[&str],
     options: &str,
@@ -137,8 +137,8 @@ fn told(
 /// The number behind `label`, in the lines from the one that begins with `heading` on.
 fn after(text: &str, heading: &str, label: &str) -> Option<f64> {
     let mut lines = text.lines().skip_while(|line| !line.starts_with(heading));
-    let told = lines.find_map(|line| line.trim().trim_start_matches("* ").strip_prefix(label))?;
-    told.split_whitespace().next()?.parse().ok()
+    let found = lines.find_map(|line| line.trim().trim_start_matches("* ").strip_prefix(label))?;
+    found.split_whitespace().next()?.parse().ok()
 }
 
 fn missing(error: &std::io::Error) -> String {

@@ -4,7 +4,6 @@
 //! `cargo bench -- ping-pong`. Nothing fails here: numbers of a busy machine are for people.
 
 mod burnwait;
-mod crew;
 mod drop_in;
 mod ping_pong;
 mod plan;
@@ -14,6 +13,7 @@ mod schbench;
 mod schedbench;
 mod score;
 mod verdicts;
+mod worker_group;
 
 /// One line of the table.
 pub struct Row {

@@ -11,7 +11,7 @@ use schedlab::model::Raw;
 use schedlab::sys::futex::{self, Scope};
 use schedlab::sys::sched;
 
-use super::{Reach, Row, crew, median};
+use super::{Reach, Row, median, worker_group};
 
 pub const BARE_LATENCY: Row = Row {
     name: "futex ping-pong, bare loop: one round trip on one CPU",
@@ -45,7 +45,8 @@ fn ratio(latency: bool) -> Result<f64, String> {
         ("size", Raw::Text("1B".to_string())),
         ("latency", Raw::Bool(latency)),
     ];
-    let workload = || crew::run("pipe", &given, Some(CPU), SLICE).map(|done| done.ops_per_s);
+    let workload =
+        || worker_group::run("pipe", &given, Some(CPU), SLICE).map(|done| done.ops_per_s);
     let mut ratios = Vec::with_capacity(PAIRS);
     for pair in 0..PAIRS {
         // Whichever goes first goes second in the next pair.

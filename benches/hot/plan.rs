@@ -1,4 +1,4 @@
-//! Whole runs of the binary: what measuring costs beside the workload, in CPU time, memory
+//! Whole runs of the binary: what measuring costs in addition to the workload, in CPU time, memory
 //! and time, at many workers.
 
 use std::path::Path;
@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use crate::{Reach, Row};
 
 pub const OVERHEAD: Row = Row {
-    name: "CPU beside the workload, 1,000 workers",
+    name: "CPU of schedlab itself, 1,000 workers",
     unit: "%",
     reach: Reach::Below(1.0),
     measure: || overhead_percent(1_000, 10),
 };
 
 pub const MEMORY: Row = Row {
-    name: "memory of a worker, besides stack and working set",
+    name: "memory of a worker, without stack and working set",
     unit: "KiB",
     reach: Reach::Below(32.0),
     measure: memory_of_a_worker,

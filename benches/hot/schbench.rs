@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use schedlab::model::Raw;
 
-use super::{Reach, Row, crew};
+use super::{Reach, Row, worker_group};
 
 pub const OPERATION: Row = Row {
     name: "schbench: one operation at 256 KiB, median",
@@ -21,7 +21,7 @@ fn operation_us() -> Result<f64, String> {
         ("operations", Raw::Int(1)),
         ("threads", Raw::Int(1)),
     ];
-    let done = crew::run("schbench", &given, None, Duration::from_secs(1))?;
+    let done = worker_group::run("schbench", &given, None, Duration::from_secs(1))?;
     let p50_ns = done.histograms[1].quantile_ns(0.5).ok_or("no request ended")?;
     Ok(p50_ns / 1e3)
 }

@@ -56,7 +56,7 @@ impl Backend for Local {
     }
 
     fn check(&self, cell: &Cell) -> Result<(), String> {
-        exec::check_here(cell, &self.host)
+        exec::check_here(cell, &self.host).map_err(|error| error.reason())
     }
 
     fn run(

@@ -185,7 +185,8 @@ fn invent(
     let described = workload.spec();
     let noise = noise(rng);
     let workers: Vec<WorkerResult> = workload
-        .layout(&request)?
+        .layout(&request)
+        .map_err(|error| error.to_string())?
         .into_iter()
         .map(|role| invent_worker(described, role, spec.duration_ns, effect * noise))
         .collect();

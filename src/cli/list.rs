@@ -57,7 +57,7 @@ pub fn run(args: &ListArgs) -> Result<(), Failure> {
     Ok(write!(io::stdout().lock(), "{}", table(rows))?)
 }
 
-fn workloads() -> Vec<Vec<String>> {
+pub(super) fn workloads() -> Vec<Vec<String>> {
     let rows = workload::registry().iter().map(|workload| workload.spec());
     rows.map(|spec| vec![spec.name.to_string(), spec.about.to_string()]).collect()
 }

@@ -4,6 +4,8 @@ mod compare;
 mod doctor;
 mod exit_code;
 mod export;
+#[cfg(test)]
+mod extensions;
 mod gate;
 mod judging;
 mod kernel;

@@ -14,7 +14,7 @@ use super::terminal;
 pub struct Progress {
     cells: Vec<Cell>,
     rounds: u32,
-    /// Rounds go on until all is decided: how many there will be is not known.
+    /// Rounds go on until all is decided: their number is not known.
     until_decided: bool,
     budget: Option<Duration>,
     remaining: u64,
@@ -100,7 +100,7 @@ impl Progress {
         self.last_round = Some(key.round);
     }
 
-    /// A line after so many runs of which the last was of this round, if it is time for one.
+    /// The line after `done` runs, the last of this round, if it is time for one.
     fn line(&self, done: u64, round: u32, left: &str) -> Option<String> {
         if self.until_decided {
             let runs_of_round = (self.total / u64::from(self.rounds.max(1))).max(1);
@@ -137,7 +137,7 @@ fn shown(seconds: f64) -> String {
     }
 }
 
-/// Of plans that end when all is decided it is no bar: the end is not known.
+/// A plan that ends when all is decided has no bar: its end is not known.
 fn bar(total: u64, done: u64, until_decided: bool) -> ProgressBar {
     let bar = ProgressBar::new(total);
     let template = match until_decided {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_ends_when_it_is_decided_no_end_is_foretold() {
+    fn a_plan_that_ends_when_decided_shows_no_total() {
         let lines = |until_decided: bool| -> Vec<String> {
             let mut progress = progress(until_decided);
             // The first run was made before it was resumed.

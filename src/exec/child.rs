@@ -8,33 +8,29 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::model::{Outcome, RunEnd, RunSpec, RunnerMessage, Window, show_duration};
+use crate::model::{Outcome, RunEnd, RunSpec, RunnerMessage, Window};
 use crate::sys::{fork, thread};
 
-use super::{LIMIT_SIGNAL, RUNNER_ARGUMENT};
+use super::{ExecError, LIMIT_SIGNAL, RUNNER_ARGUMENT};
 
 /// How often a cancelled plan is noticed while a run goes on.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// A runner that has said its last word is given this long to exit.
+/// After its last message a runner is given this long to exit.
 const EXIT_LIMIT: Duration = Duration::from_secs(10);
-/// What a run leaves is killed, and given this long to be gone: dead processes count against
-/// the limits that the next run starts its workers under.
+/// Processes that a run leaves are killed and given this long to be gone: dead ones count against
+/// the limits under which the next run starts its workers.
 const GONE_LIMIT: Duration = Duration::from_secs(5);
 /// How much of a runner's standard error is kept for the reason of a failure.
 const STDERR_BYTES: u64 = 4096;
 
-fn over_limit(spec: &RunSpec) -> String {
-    format!("no result within {}: killed", show_duration(spec.limit_ns))
-}
-
-fn failed(reason: String) -> RunEnd {
-    RunEnd::Finished(Outcome::Failed { reason })
+pub fn failed(error: &ExecError) -> RunEnd {
+    RunEnd::Finished(Outcome::Failed { reason: error.reason() })
 }
 
 /// The child process of one run.
 pub struct Runner {
     child: Child,
-    words: Receiver<Result<RunnerMessage, String>>,
+    messages: Receiver<Result<RunnerMessage, ExecError>>,
     stderr: Option<JoinHandle<String>>,
     /// Nothing is left of it, and its number may be another's.
     gone: bool,
@@ -45,30 +41,30 @@ impl Runner {
     pub fn start(
         spec: &RunSpec,
         adopt: impl FnOnce(i32) -> io::Result<()>,
-    ) -> Result<Runner, String> {
+    ) -> Result<Runner, ExecError> {
         let mut command = Command::new("/proc/self/exe");
         command.arg0("schedlab").arg(RUNNER_ARGUMENT).arg(std::process::id().to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0);
-        let mut child =
-            command.spawn().map_err(|error| format!("the runner cannot start: {error}"))?;
+        let mut child = command.spawn().map_err(ExecError::system("start the runner"))?;
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(mut stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
-            return Err("the runner has no pipes".to_string());
+            return Err(ExecError::system("start the runner")("it has no pipes"));
         };
-        let words = listen(stdout);
+        let messages = listen(stdout);
         let stderr = std::thread::spawn(move || keep_end(stderr));
         let pid = child.id() as i32;
-        let runner = Runner { child, words, stderr: Some(stderr), gone: false };
-        adopt(pid).map_err(|error| format!("the runner's cgroup: {error}"))?;
-        let mut line = serde_json::to_vec(spec).map_err(|error| error.to_string())?;
+        let runner = Runner { child, messages, stderr: Some(stderr), gone: false };
+        adopt(pid).map_err(ExecError::system("put the runner into its cgroup"))?;
+        let give = "give the runner its run";
+        let mut line = serde_json::to_vec(spec).map_err(ExecError::system(give))?;
         line.push(b'\n');
-        stdin.write_all(&line).map_err(|error| format!("the runner takes no run: {error}"))?;
+        stdin.write_all(&line).map_err(ExecError::system(give))?;
         Ok(runner)
     }
 
-    /// Collects what the runner says until its last word, its death, the limit or a cancel.
+    /// Takes the runner's messages until the last one, its death, the limit or a cancel.
     pub fn attend(
         &mut self,
         spec: &RunSpec,
@@ -80,35 +76,34 @@ impl Runner {
             if cancel.load(Relaxed) {
                 return RunEnd::Interrupted;
             }
-            match self.words.recv_timeout(POLL_INTERVAL) {
+            match self.messages.recv_timeout(POLL_INTERVAL) {
                 Ok(Ok(RunnerMessage::Started { .. })) => {}
                 Ok(Ok(RunnerMessage::Window(window))) => on_window(window),
                 Ok(Ok(RunnerMessage::Done(result))) => {
                     return RunEnd::Finished(Outcome::Done { result });
                 }
-                Ok(Ok(RunnerMessage::Failed { reason })) => return failed(reason),
-                Ok(Err(garbled)) => return failed(format!("the runner's words: {garbled}")),
+                Ok(Ok(RunnerMessage::Failed { reason })) => {
+                    return RunEnd::Finished(Outcome::Failed { reason });
+                }
+                Ok(Err(garbled)) => return failed(&garbled),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return failed(self.death(spec)),
+                Err(RecvTimeoutError::Disconnected) => return failed(&self.death(spec)),
             }
             if Instant::now() > deadline {
-                return failed(over_limit(spec));
+                return failed(&ExecError::Limit { limit_ns: spec.limit_ns });
             }
         }
     }
 
-    /// How a runner that said no last word has ended.
-    fn death(&mut self, spec: &RunSpec) -> String {
+    /// How a runner without a last message has ended.
+    fn death(&mut self, spec: &RunSpec) -> ExecError {
         let status = self.wait_exit();
         if status.is_some_and(|status| status.signal() == Some(LIMIT_SIGNAL)) {
-            return over_limit(spec);
+            return ExecError::Limit { limit_ns: spec.limit_ns };
         }
         let status = status.map_or("closed its output".to_string(), |status| status.to_string());
         let stderr = self.stderr.take().and_then(|reader| reader.join().ok()).unwrap_or_default();
-        match stderr.trim() {
-            "" => format!("the runner died: {status}"),
-            said => format!("the runner died: {status}: {said}"),
-        }
+        ExecError::RunnerDied { status, stderr: stderr.trim().to_string() }
     }
 
     fn wait_exit(&mut self) -> Option<ExitStatus> {
@@ -144,15 +139,15 @@ impl Drop for Runner {
 }
 
 /// Parses the runner's lines in a thread of its own, so that waiting for them can time out.
-fn listen(stdout: impl Read + Send + 'static) -> Receiver<Result<RunnerMessage, String>> {
+fn listen(stdout: impl Read + Send + 'static) -> Receiver<Result<RunnerMessage, ExecError>> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         thread::serve_promptly();
         for line in BufReader::new(stdout).lines() {
-            let word = line
-                .map_err(|error| error.to_string())
-                .and_then(|line| serde_json::from_str(&line).map_err(|error| error.to_string()));
-            if sender.send(word).is_err() {
+            let message = line
+                .and_then(|line| Ok(serde_json::from_str(&line)?))
+                .map_err(|error| ExecError::Garbled(error.into()));
+            if sender.send(message).is_err() {
                 return;
             }
         }

@@ -9,12 +9,14 @@ use crate::sys::{Host, clock, fork, interleave, sched, shared, thread, topology}
 use crate::variant;
 use crate::workload::{self, Control, Load, Pool, Recorders, Request, Slot, Spec, Worker};
 
+use super::ExecError;
+
 /// Stack of a worker thread: workloads keep their buffers elsewhere.
 const STACK_BYTES: usize = 128 * 1024;
-/// Workers that have not all reached the barrier by then never will.
+/// The time in which all workers have to reach the barrier.
 const ARRIVAL_LIMIT_NS: u64 = 60_000_000_000;
-/// How often failures are looked for while waiting for the barrier.
-const ARRIVAL_LOOK_NS: u64 = 50_000_000;
+/// How often workers are checked for failures while they come to the barrier.
+const ARRIVAL_POLL_NS: u64 = 50_000_000;
 
 /// One worker as the runner sees it.
 #[derive(Clone)]
@@ -49,7 +51,7 @@ pub struct Set {
     seed: u64,
 }
 
-/// What each worker does to itself before it works.
+/// Applied by each worker to itself before it works.
 struct WorkerSetup {
     pool: Option<CpuSet>,
     knobs: Arc<BTreeMap<String, Value>>,
@@ -58,31 +60,30 @@ struct WorkerSetup {
 impl WorkerGroup {
     /// Prepares all sets and starts all workers: processes first, while the runner has one
     /// thread, then threads. They wait at the barrier.
-    pub fn assemble(cell: &Cell, seed: u64) -> Result<WorkerGroup, String> {
+    pub fn assemble(cell: &Cell, seed: u64) -> Result<WorkerGroup, ExecError> {
         let placed = cell.placement.cpus.as_ref();
-        let allowed = sched::affinity(0).map_err(|error| format!("sched_getaffinity: {error}"))?;
+        let allowed = sched::affinity(0).map_err(ExecError::system("read the CPU affinity"))?;
         let cpus = placed.unwrap_or(&allowed).clone();
         let host = Host::default();
         if cell.placement.memory == MemoryPlacement::Interleave {
-            // Before anything is allocated; whoever is started from here on inherits it.
-            interleave(&topology::node_numbers(&host, &cpus))?;
+            // Before anything is allocated; workers inherit it.
+            interleave(&topology::node_numbers(&host, &cpus)).map_err(ExecError::refused)?;
         }
         let nodes = topology::numa_nodes(&host, &cpus);
         let pool = Pool::new(cpus, &nodes);
-        let control: &'static Control = shared::leak().map_err(no_memory)?;
-        let mut crew = WorkerGroup { control, pool, members: Vec::new(), sets: Vec::new() };
+        let control: &'static Control = shared::leak().map_err(ExecError::system(ALLOCATE))?;
+        let mut group = WorkerGroup { control, pool, members: Vec::new(), sets: Vec::new() };
         for set in &cell.work.sets {
             let knobs = variant::merged(&cell.variant.knobs, &set.knobs);
-            crew.prepare(set, knobs, seed)?;
+            group.prepare(set, knobs, seed)?;
         }
         if let Some(pool) = placed {
             let outside = allowed.minus(pool);
             let measurer = if outside.is_empty() { pool } else { &outside };
-            sched::set_affinity(0, measurer)
-                .map_err(|error| format!("CPUs {measurer}: {error}"))?;
+            move_to(measurer)?;
         }
-        crew.start(placed)?;
-        Ok(crew)
+        group.start(placed)?;
+        Ok(group)
     }
 
     fn prepare(
@@ -90,18 +91,22 @@ impl WorkerGroup {
         set: &WorkerSet,
         knobs: BTreeMap<String, Value>,
         seed: u64,
-    ) -> Result<(), String> {
-        let named = |why: String| format!("worker set `{}`: {why}", set.name);
-        let workload = workload::find(&set.workload)
-            .ok_or_else(|| named(format!("there is no workload `{}`", set.workload)))?;
+    ) -> Result<(), ExecError> {
+        let named = |source| ExecError::Workload { set: set.name.clone(), source };
+        let workload = workload::find(&set.workload).ok_or_else(|| ExecError::NoWorkload {
+            set: set.name.clone(),
+            workload: set.workload.clone(),
+        })?;
         let seed = mix(seed, self.sets.len() as u64);
         let (params, pool) = (&set.params, &self.pool);
         let request = Request { params, count: set.count, kind: set.kind, pool, seed };
         let roles = workload.layout(&request).map_err(named)?;
         let load = Arc::from(workload.prepare(&request).map_err(named)?);
         let spec = workload.spec();
-        let recorders = Recorders::new(workload.histograms(params).len()).map_err(no_memory)?;
-        let slots: &'static [Slot] = shared::leak_slice(roles.len()).map_err(no_memory)?;
+        let recorders = Recorders::new(workload.histograms(params).len())
+            .map_err(ExecError::system(ALLOCATE))?;
+        let slots: &'static [Slot] =
+            shared::leak_slice(roles.len()).map_err(ExecError::system(ALLOCATE))?;
         let position = self.sets.len();
         self.members.extend(roles.into_iter().enumerate().map(|(index, role)| Member {
             set: position,
@@ -116,18 +121,15 @@ impl WorkerGroup {
         Ok(())
     }
 
-    fn start(&mut self, pool: Option<&CpuSet>) -> Result<(), String> {
+    fn start(&mut self, pool: Option<&CpuSet>) -> Result<(), ExecError> {
+        let all = self.members.len();
         for kind in [WorkerKind::Processes, WorkerKind::Threads] {
-            for position in 0..self.members.len() {
+            for position in 0..all {
                 if self.members[position].kind == kind {
-                    self.start_member(position, pool).map_err(|error| {
-                        format!(
-                            "worker {} of {} cannot start: {error}; limits: ulimit -u, \
-                             /proc/sys/kernel/threads-max, vm.max_map_count (some 5 a thread), \
-                             pids.max of the cgroup",
-                            position + 1,
-                            self.members.len()
-                        )
+                    self.start_member(position, pool).map_err(|source| ExecError::Start {
+                        position: position + 1,
+                        all,
+                        source,
                     })?;
                 }
             }
@@ -139,14 +141,14 @@ impl WorkerGroup {
         let member = self.members[position].clone();
         let set = &self.sets[member.set];
         let (control, load, recorders) = (self.control, Arc::clone(&set.load), set.recorders);
-        let dress = WorkerSetup { pool: pool.cloned(), knobs: Arc::clone(&set.knobs) };
+        let setup = WorkerSetup { pool: pool.cloned(), knobs: Arc::clone(&set.knobs) };
         let seed = mix(set.seed, member.index as u64);
         let name = set.spec.roles[member.role].name.to_string();
         let body = {
             let member = member.clone();
             move || {
                 let worker = || Worker::new(control, member.slot, recorders, seed);
-                live(&member, control, &*load, &dress, worker);
+                live(&member, control, &*load, &setup, worker);
             }
         };
         match member.kind {
@@ -166,50 +168,49 @@ impl WorkerGroup {
     }
 
     /// Waits until every worker is at the barrier.
-    pub fn await_arrival(&self) -> Result<(), String> {
+    pub fn await_arrival(&self) -> Result<(), ExecError> {
         let deadline_ns = clock::monotonic_ns() + ARRIVAL_LIMIT_NS;
         loop {
             let arrived = self.control.arrived();
             if arrived as usize == self.members.len() {
                 return self.prefault();
             }
-            self.look_for_failures()?;
+            self.check()?;
             if clock::monotonic_ns() > deadline_ns {
-                let all = self.members.len();
-                return Err(format!("only {arrived} of {all} workers were ready after 60 s"));
+                let (all, limit_ns) = (self.members.len(), ARRIVAL_LIMIT_NS);
+                return Err(ExecError::Arrival { arrived, all, limit_ns });
             }
-            self.control.wait_for_arrival(arrived, ARRIVAL_LOOK_NS);
+            self.control.wait_for_arrival(arrived, ARRIVAL_POLL_NS);
         }
     }
 
     /// Touches each CPU's histograms from that CPU. A CPU that went offline is left out; one
     /// that goes later fails the run.
-    fn prefault(&self) -> Result<(), String> {
-        let failed = |error| format!("sched_setaffinity: {error}");
-        let own = sched::affinity(0).map_err(failed)?;
+    fn prefault(&self) -> Result<(), ExecError> {
+        let own = sched::affinity(0).map_err(ExecError::system("read the CPU affinity"))?;
         for cpu in self.pool.cpus.iter() {
             if sched::set_affinity(0, &[cpu].into_iter().collect()).is_ok() {
                 self.sets.iter().for_each(|set| set.recorders.prefault_here());
             }
         }
-        sched::set_affinity(0, &own).map_err(failed)
+        move_to(&own)
     }
 
-    /// The first worker that has failed or ended, in words.
-    pub fn look_for_failures(&self) -> Result<(), String> {
+    /// Fails with the first worker that has failed or ended.
+    pub fn check(&self) -> Result<(), ExecError> {
         if let Some((member, why)) =
             self.members.iter().find_map(|member| Some((member, member.slot.failure()?)))
         {
-            return Err(format!("{}: {why}", self.describe(member)));
+            return Err(ExecError::WorkerFailed { worker: self.describe(member), why });
         }
-        let processes = self.members.iter().filter(|member| member.pid > 0);
-        for member in processes {
+        for member in self.members.iter().filter(|member| member.pid > 0) {
             let how = match fork::ended(member.pid) {
                 None => continue,
                 Some(fork::Ended::Exited(code)) => format!("exited with {code}"),
                 Some(fork::Ended::Signalled(signal)) => format!("was killed by signal {signal}"),
             };
-            return Err(format!("{} (pid {}) {how}", self.describe(member), member.pid));
+            let worker = self.describe(member);
+            return Err(ExecError::WorkerProcess { worker, pid: member.pid, how });
         }
         Ok(())
     }
@@ -242,32 +243,32 @@ fn live(
     member: &Member,
     control: &'static Control,
     load: &dyn Load,
-    dress: &WorkerSetup,
+    setup: &WorkerSetup,
     worker: impl FnOnce() -> Worker,
 ) {
     member.slot.set_tid(sched::own_tid());
-    let work = || -> Result<(), String> {
-        if let Some(pool) = &dress.pool {
-            sched::set_affinity(0, pool).map_err(|error| format!("CPUs {pool}: {error}"))?;
-        }
-        variant::apply_to_self(&dress.knobs)?;
-        if let Some(cpus) = load.cpus(member.index) {
-            sched::set_affinity(0, &cpus).map_err(|error| format!("CPUs {cpus}: {error}"))?;
-        }
+    let work = || -> Result<(), ExecError> {
+        setup.pool.as_ref().map_or(Ok(()), move_to)?;
+        variant::apply_to_self(&setup.knobs).map_err(ExecError::refused)?;
+        load.cpus(member.index).as_ref().map_or(Ok(()), move_to)?;
         load.work(member.index, &worker())?;
-        if !control.stopped() { Err("ended before the run did".to_string()) } else { Ok(()) }
+        if control.stopped() { Ok(()) } else { Err(ExecError::EndedEarly) }
     };
     match catch_unwind(AssertUnwindSafe(work)) {
-        // It stays, asleep, so that what the kernel counted of it can be read.
+        // It stays, asleep, so that the kernel's counts of it can be read.
         Ok(Ok(())) => control.stay(),
-        Ok(Err(why)) => member.slot.fail(&why),
+        Ok(Err(error)) => member.slot.fail(&error.reason()),
         Err(_) => member.slot.fail("panicked"),
     }
 }
 
-fn no_memory(error: std::io::Error) -> String {
-    format!("no memory for the workers: {error}")
+/// The calling thread.
+fn move_to(cpus: &CpuSet) -> Result<(), ExecError> {
+    sched::set_affinity(0, cpus)
+        .map_err(|source| ExecError::Affinity { cpus: cpus.clone(), source })
 }
+
+const ALLOCATE: &str = "allocate memory for the workers";
 
 /// Steps of SplitMix64 (Steele, Lea, Flood 2014): distinct, well-spread seeds from a seed
 /// and an index.

@@ -1,11 +1,12 @@
 //! One run on the machine that this process runs on: the host's, or a lab guest's.
 //!
 //! Order of a run: apply the variant's cgroup and machine knobs and make the pool (journalled),
-//! start the runner, put it into its cgroups, begin to watch for disturbances, give it the run, collect
-//! its words, kill what is left of its process group and wait until it is gone, end the watch,
+//! start the runner, put it into its cgroups, begin to watch for disturbances, give it the run,
+//! take its messages, kill the rest of its process group and wait until it is gone, end the watch,
 //! detach the variant's scheduler if it has one (it must have lasted until now), undo the knobs.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::sync::atomic::AtomicBool;
 
 use crate::model::{
@@ -16,31 +17,32 @@ use crate::probe::disturbance::{Own, Watch};
 use crate::sys::{self, Host, clock, signal, topology};
 use crate::variant::{self, Journal};
 
-use super::child::Runner;
+use super::ExecError;
+use super::child::{Runner, failed};
 
 /// Why the cell cannot run on this machine; changes nothing.
-pub fn check_here(cell: &Cell, host: &Host) -> Result<(), String> {
-    let pool = variant::find_pool(cell, host)?;
+pub fn check_here(cell: &Cell, host: &Host) -> Result<(), ExecError> {
+    let pool = variant::find_pool(cell, host).map_err(ExecError::refused)?;
     let in_cpuset = pool.as_ref().is_some_and(|pool| pool.is_cpuset());
     if let (Some(cpus), false) = (&cell.placement.cpus, in_cpuset) {
-        let allowed = topology::affinity().map_err(|error| error.to_string())?;
+        let allowed = topology::affinity().map_err(ExecError::system("read the CPU affinity"))?;
         let missing = cpus.minus(&allowed);
         if !missing.is_empty() {
-            return Err(format!("CPUs {missing} are offline or not allowed to this process"));
+            return Err(ExecError::CpusNotAllowed(missing));
         }
     }
     if cell.placement.memory == MemoryPlacement::Interleave {
         let cpus = pool.map(|pool| pool.cpus).or_else(|| cell.placement.cpus.clone());
         let cpus = cpus.or_else(|| topology::affinity().ok()).unwrap_or_default();
-        sys::can_interleave(topology::node_numbers(host, &cpus))?;
+        sys::can_interleave(topology::node_numbers(host, &cpus)).map_err(ExecError::refused)?;
     }
     variant::check(cell, host).map_err(|missing| {
         let reasons: Vec<String> = missing.iter().map(|knob| knob.message.clone()).collect();
-        reasons.join("; ")
+        ExecError::refused(reasons.join("; "))
     })
 }
 
-/// Executes one run. Windows are given away as they close. `cancel` is looked at often.
+/// Executes one run. `on_window` gets each window as it closes. `cancel` is polled often.
 pub fn run_here(
     spec: &RunSpec,
     host: &Host,
@@ -51,7 +53,7 @@ pub fn run_here(
     let _changes = changes(&spec.cell).then(signal::Changes::begin);
     let mut applied = match variant::apply(&spec.cell, host, journal) {
         Ok(applied) => applied,
-        Err(error) => return failed(error.to_string()),
+        Err(error) => return failed(&ExecError::refused(error)),
     };
     let mut knobs = applied.readings();
     let mut spec = spec.clone();
@@ -60,10 +62,10 @@ pub fn run_here(
         spec.cell.placement.cpus = Some(cpus.clone());
     }
     let (spec, pool) = (&spec, cpus(&spec));
-    let mut lost = CpuSet::default();
+    let mut offline = CpuSet::default();
     let mut on_window = |window| {
         if let Some(online) = topology::online(host).known() {
-            lost = lost.iter().chain(pool.minus(&online).iter()).collect();
+            offline = offline.iter().chain(pool.minus(&online).iter()).collect();
         }
         on_window(window);
     };
@@ -76,22 +78,20 @@ pub fn run_here(
             runner.end();
             ended
         }
-        Err(reason) => failed(reason),
+        Err(error) => failed(&error),
     };
     let used = Used {
         overhead_ns: own_cpu_ns() - self_before_ns,
         family_ns: clock::family_cpu_ns() - family_before_ns,
     };
     let ended = match ended {
-        RunEnd::Finished(_) if !lost.is_empty() => {
-            failed(format!("CPUs {lost} of the pool went offline in mid-run"))
-        }
+        RunEnd::Finished(_) if !offline.is_empty() => failed(&ExecError::CpusOffline(offline)),
         ended => finish(ended, watch, &mut knobs, &used),
     };
     let ended = with_scheduler(ended, applied.end_scheduler());
     match applied.undo() {
         Ok(()) => ended,
-        Err(error) => failed(format!("{error}; hint: schedlab restore")),
+        Err(error) => failed(&ExecError::Undo(error.into())),
     }
 }
 
@@ -124,7 +124,7 @@ fn finish(ended: RunEnd, watch: Watch, knobs: &mut Vec<KnobReading>, used: &Used
                 found.kind == DisturbanceKind::CpuHotplug && found.share.is_some()
             };
             if let Some(loss) = disturbances.iter().find(is_loss) {
-                return failed(loss.detail.clone());
+                return failed(&ExecError::refused(loss.detail.clone()));
             }
             result.disturbances.extend(disturbances);
             result.knobs.append(knobs);
@@ -134,24 +134,26 @@ fn finish(ended: RunEnd, watch: Watch, knobs: &mut Vec<KnobReading>, used: &Used
         }
         RunEnd::Finished(Outcome::Failed { mut reason }) => {
             for disturbance in disturbances {
-                reason.push_str(&format!("; beside it: {}", disturbance.detail));
+                reason.push_str(&format!("; disturbed: {}", disturbance.detail));
             }
-            failed(reason)
+            RunEnd::Finished(Outcome::Failed { reason })
         }
         RunEnd::Finished(skipped) => RunEnd::Finished(skipped),
     }
 }
 
-/// Adds what is told of the variant's scheduler, or that it did not last.
-fn with_scheduler(ended: RunEnd, told: Result<Option<KnobReading>, String>) -> RunEnd {
-    match (ended, told) {
-        (RunEnd::Finished(Outcome::Done { mut result }), Ok(told)) => {
-            result.knobs.extend(told);
+/// Adds the reading of the variant's scheduler, or why it did not last.
+fn with_scheduler(ended: RunEnd, scheduler: Result<Option<KnobReading>, impl Display>) -> RunEnd {
+    match (ended, scheduler) {
+        (RunEnd::Finished(Outcome::Done { mut result }), Ok(reading)) => {
+            result.knobs.extend(reading);
             RunEnd::Finished(Outcome::Done { result })
         }
-        (RunEnd::Finished(Outcome::Done { .. }), Err(why)) => failed(why),
+        (RunEnd::Finished(Outcome::Done { .. }), Err(why)) => {
+            RunEnd::Finished(Outcome::Failed { reason: why.to_string() })
+        }
         (RunEnd::Finished(Outcome::Failed { reason }), Err(why)) => {
-            failed(format!("{reason}; {why}"))
+            RunEnd::Finished(Outcome::Failed { reason: format!("{reason}; {why}") })
         }
         (ended, _) => ended,
     }
@@ -159,8 +161,4 @@ fn with_scheduler(ended: RunEnd, told: Result<Option<KnobReading>, String>) -> R
 
 fn own_cpu_ns() -> u64 {
     clock::process_cpu_ns(std::process::id() as i32).unwrap_or(0)
-}
-
-fn failed(reason: String) -> RunEnd {
-    RunEnd::Finished(Outcome::Failed { reason })
 }

@@ -1,8 +1,8 @@
-//! One worker set in threads of this process, looked at while it runs: for front ends that
-//! tell what happens second by second and may not know when it will end.
+//! One worker set in threads of this process, read while it runs: for front ends that report
+//! second by second and may not know when the run ends.
 //!
 //! No runner, no knobs, nothing stored: policy, nice and affinity are those that the process
-//! was started with, and whoever made this ends the process when it has seen enough.
+//! was started with, and the caller ends the process when it has seen enough.
 
 use crate::model::{Cell, Metric, Placement, Reading, Variant, Work, WorkerSet};
 use crate::stats::Histogram;
@@ -10,18 +10,19 @@ use crate::sys::task::TaskReader;
 use crate::sys::{Host, clock, thread};
 use crate::workload::{MAX_COUNTERS, Measured, WorkerCounts};
 
+use super::ExecError;
 use super::group::WorkerGroup;
 
 pub struct Live {
-    crew: WorkerGroup,
+    group: WorkerGroup,
     tasks: TaskReader,
     started_ns: u64,
     /// The histograms when they were last zeroed.
     zeroed: Vec<Histogram>,
 }
 
-/// A reading of what goes on.
-pub struct Look {
+/// The counts at one moment.
+pub struct Snapshot {
     /// Since the workers began.
     pub at_ns: u64,
     /// Of all workers, since they began.
@@ -34,17 +35,17 @@ pub struct Look {
 impl Live {
     /// Makes the workers and lets them begin. The calling thread, which measures, is served
     /// promptly from then on.
-    pub fn start(set: WorkerSet, placement: Placement, seed: u64) -> Result<Live, String> {
+    pub fn start(set: WorkerSet, placement: Placement, seed: u64) -> Result<Live, ExecError> {
         let variant = Variant { name: "as found".to_string(), knobs: Default::default() };
         let work = Work { name: set.name.clone(), axes: Vec::new(), sets: vec![set] };
         let cell = Cell { index: 0, variant, work, placement };
-        let crew = WorkerGroup::assemble(&cell, seed)?;
-        crew.await_arrival()?;
+        let group = WorkerGroup::assemble(&cell, seed)?;
+        group.await_arrival()?;
         thread::serve_promptly();
-        let zeroed = crew.sets()[0].recorders.all_merged();
+        let zeroed = group.sets()[0].recorders.all_merged();
         let started_ns = clock::monotonic_ns();
-        crew.control().open(started_ns, started_ns, u64::MAX);
-        Ok(Live { crew, tasks: TaskReader::new(Host::default()), started_ns, zeroed })
+        group.control().open(started_ns, started_ns, u64::MAX);
+        Ok(Live { group, tasks: TaskReader::new(Host::default()), started_ns, zeroed })
     }
 
     /// On the monotonic clock.
@@ -52,30 +53,31 @@ impl Live {
         self.started_ns
     }
 
-    /// Fails if a worker has failed.
-    pub fn look(&self) -> Result<Look, String> {
-        self.crew.look_for_failures()?;
-        let mut look = Look { at_ns: 0, ops: 0, counters: [0; MAX_COUNTERS], workers: Vec::new() };
-        for member in self.crew.members() {
+    /// Reads all counts. Fails if a worker has failed.
+    pub fn poll(&self) -> Result<Snapshot, ExecError> {
+        self.group.check()?;
+        let (counters, workers) = ([0; MAX_COUNTERS], Vec::new());
+        let mut snapshot = Snapshot { at_ns: 0, ops: 0, counters, workers };
+        for member in self.group.members() {
             let (ops, counters) = (member.slot.ops(), member.slot.counters());
-            look.ops += ops;
-            look.counters.iter_mut().zip(counters).for_each(|(sum, own)| *sum += own);
+            snapshot.ops += ops;
+            snapshot.counters.iter_mut().zip(counters).for_each(|(sum, own)| *sum += own);
             let wall_ns = clock::monotonic_ns() - self.started_ns;
-            look.workers.push(WorkerCounts { wall_ns, ops, counters });
+            snapshot.workers.push(WorkerCounts { wall_ns, ops, counters });
         }
-        look.at_ns = clock::monotonic_ns() - self.started_ns;
-        Ok(look)
+        snapshot.at_ns = clock::monotonic_ns() - self.started_ns;
+        Ok(snapshot)
     }
 
     /// One of the workload's counters, by its name.
-    pub fn counter(&self, look: &Look, name: &str) -> Option<u64> {
-        let counters = self.crew.sets()[0].spec.counters;
-        counters.iter().position(|counter| *counter == name).map(|index| look.counters[index])
+    pub fn counter(&self, snapshot: &Snapshot, name: &str) -> Option<u64> {
+        let counters = self.group.sets()[0].spec.counters;
+        counters.iter().position(|counter| *counter == name).map(|index| snapshot.counters[index])
     }
 
     /// Since they were last zeroed, by the workload's order and names.
     pub fn histograms(&self) -> Vec<(&'static str, Histogram)> {
-        let set = &self.crew.sets()[0];
+        let set = &self.group.sets()[0];
         let periods = set.recorders.all_merged().into_iter().zip(&self.zeroed);
         let periods = periods.map(|(now, zeroed)| now.since(zeroed));
         set.spec.histograms.iter().map(|latency| latency.name).zip(periods).collect()
@@ -83,29 +85,29 @@ impl Live {
 
     /// Samples from now on are a new period.
     pub fn zero(&mut self) {
-        let recorders = self.crew.sets()[0].recorders;
+        let recorders = self.group.sets()[0].recorders;
         self.zeroed = recorders.all_merged();
         recorders.forget_extremes();
     }
 
     /// The workload's own metrics, from all that was seen so far; there are no windows here.
-    pub fn metrics(&self, look: &Look) -> Vec<Metric> {
-        self.crew.sets()[0].load.metrics(&Measured {
-            measured_ns: look.at_ns,
-            ops: look.ops,
+    pub fn metrics(&self, snapshot: &Snapshot) -> Vec<Metric> {
+        self.group.sets()[0].load.metrics(&Measured {
+            measured_ns: snapshot.at_ns,
+            ops: snapshot.ops,
             window_ops_per_s: Vec::new(),
-            counters: look.counters,
+            counters: snapshot.counters,
             histograms: self.histograms().into_iter().map(|(_, histogram)| histogram).collect(),
-            workers: look.workers.clone(),
+            workers: snapshot.workers.clone(),
         })
     }
 
     /// How long a worker of this role waited on a runqueue each time it got a CPU, by the
     /// kernel's count since it began: the mean of the workers' means.
     pub fn run_queue_wait_ns(&mut self, role: &str) -> Reading<u64> {
-        let roles = self.crew.sets()[0].spec.roles;
+        let roles = self.group.sets()[0].spec.roles;
         let (mut sum_ns, mut count) = (0, 0);
-        for member in self.crew.members().iter().filter(|m| roles[m.role].name == role) {
+        for member in self.group.members().iter().filter(|m| roles[m.role].name == role) {
             match self.tasks.mean_wait_ns(std::process::id() as i32, member.slot.tid()) {
                 Reading::Known(mean_ns) => (sum_ns, count) = (sum_ns + mean_ns, count + 1),
                 Reading::Unknown(why) => return Reading::Unknown(why),
@@ -119,13 +121,13 @@ impl Live {
 
     /// How many workers have this role.
     pub fn workers(&self, role: &str) -> usize {
-        let roles = self.crew.sets()[0].spec.roles;
-        self.crew.members().iter().filter(|member| roles[member.role].name == role).count()
+        let roles = self.group.sets()[0].spec.roles;
+        self.group.members().iter().filter(|member| roles[member.role].name == role).count()
     }
 
-    /// Asks workers that look to leave the CPUs.
+    /// Asks running workers to leave the CPUs.
     pub fn stop(&self) {
-        self.crew.control().stop();
+        self.group.control().stop();
     }
 }
 
@@ -160,11 +162,11 @@ mod tests {
         }
     }
 
-    /// This thread is served before all others: it has to sleep between two looks.
+    /// This thread runs before all others: it has to sleep between two polls.
     fn wait_until(live: &Live, what: &str, condition: impl Fn(&Live) -> bool) {
         let deadline = Instant::now() + Duration::from_secs(60);
         while !condition(live) {
-            live.look().unwrap();
+            live.poll().unwrap();
             assert!(Instant::now() < deadline, "waited a minute for {what}");
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -176,18 +178,18 @@ mod tests {
     }
 
     #[test]
-    fn a_set_is_looked_at_while_it_runs_and_a_new_period_begins_with_nothing() {
+    fn a_set_is_polled_while_it_runs_and_a_new_period_begins_with_nothing() {
         let mut live = Live::start(set(), Placement::default(), 1).unwrap();
         wait_until(&live, "requests", |live| requests(live) >= 100);
-        let before = live.look().unwrap();
+        let before = live.poll().unwrap();
         live.zero();
         let left = requests(&live);
         assert!(left < 50, "{left} right after zeroing");
         wait_until(&live, "new requests", |live| requests(live) >= 20);
-        let after = live.look().unwrap();
+        let after = live.poll().unwrap();
         assert!(after.ops >= before.ops + 20 && after.at_ns > before.at_ns, "ops go on");
         wait_until(&live, "a drop", |live| {
-            live.counter(&live.look().unwrap(), "dropped").is_some_and(|dropped| dropped > 0)
+            live.counter(&live.poll().unwrap(), "dropped").is_some_and(|dropped| dropped > 0)
         });
         assert_eq!(live.counter(&after, "nonesuch"), None);
         assert_eq!((live.workers("schbench-msg"), live.workers("schbench-worker")), (1, 2));

@@ -1,6 +1,6 @@
 //! The timed section: the barrier opens, windows are read, everything stops counting.
 //!
-//! The measuring thread sleeps but for one pass over the workers at the end of each window:
+//! The measuring thread sleeps except for one pass over the workers at the end of each window:
 //! two reads of the worker's slot and one of its CPU clock each, no procfs. It keeps one
 //! reading a worker and one number a window and set, so memory hardly grows with a run.
 
@@ -9,6 +9,7 @@ use crate::sys::task::{TaskReader, TaskStats};
 use crate::sys::{Host, clock, thread};
 use crate::workload::MAX_COUNTERS;
 
+use super::ExecError;
 use super::group::{Member, WorkerGroup};
 use super::telemetry::Telemetry;
 
@@ -21,13 +22,13 @@ pub struct Section {
     tasks_before: Vec<TaskStats>,
 }
 
-/// What the timed section has brought, per worker in crew order.
+/// What the timed section measured; workers in the order of the group.
 pub struct Measured {
     pub workers: Vec<WorkerMeasured>,
-    /// Of each window, the operations per second of each set.
+    /// For each window, the operations per second of each set.
     pub windows: Vec<Vec<f64>>,
     pub section_ns: u64,
-    /// Of the measuring thread, from the barrier to the last window.
+    /// CPU time of the measuring thread, from the barrier to the last window.
     pub overhead_cpu_ns: u64,
 }
 
@@ -49,17 +50,16 @@ pub struct Sample {
 }
 
 impl Section {
-    /// Reads what is read before the start and makes the measuring thread one that the
-    /// scheduler serves promptly: with thousands of runnable workers it would else read
-    /// windows seconds late.
-    pub fn begin(crew: &WorkerGroup, spec: &RunSpec) -> Section {
+    /// Reads what is read before the start and raises the priority of the measuring thread: with
+    /// thousands of runnable workers it would otherwise read windows seconds late.
+    pub fn begin(group: &WorkerGroup, spec: &RunSpec) -> Section {
         thread::serve_promptly();
         let mut tasks = TaskReader::new(Host::default());
         Section {
             warmup_ns: spec.warmup_ns,
             duration_ns: spec.duration_ns,
             window_ns: spec.window_ns,
-            tasks_before: read_tasks(crew, &mut tasks)
+            tasks_before: read_tasks(group, &mut tasks)
                 .into_iter()
                 .map(|(stats, _)| stats)
                 .collect(),
@@ -68,24 +68,23 @@ impl Section {
     }
 
     /// Opens the barrier, reads all windows, gives each to `on_window`. Telemetry counts over the
-    /// measured section. Fails as soon as a
-    /// worker has failed.
+    /// measured section. Fails as soon as a worker has failed.
     pub fn measure(
         mut self,
-        crew: &WorkerGroup,
+        group: &WorkerGroup,
         mut telemetry: Option<&mut Telemetry>,
-        on_window: &mut dyn FnMut(Window) -> Result<(), String>,
-    ) -> Result<Measured, String> {
+        on_window: &mut dyn FnMut(Window) -> Result<(), ExecError>,
+    ) -> Result<Measured, ExecError> {
         let overhead_before_ns = clock::own_thread_cpu_ns();
         let start_ns = clock::monotonic_ns();
         let from_ns = start_ns + self.warmup_ns;
         let until_ns = from_ns + self.duration_ns;
-        crew.control().open(start_ns, from_ns, until_ns);
-        sleep_and_look(crew, from_ns)?;
+        group.control().open(start_ns, from_ns, until_ns);
+        sleep_and_check(group, from_ns)?;
         telemetry.iter_mut().for_each(|telemetry| telemetry.begin());
         let first: Vec<Sample> =
-            crew.members().iter().map(read_sample).collect::<Result<_, _>>()?;
-        crew.members().iter().for_each(|member| _ = member.slot.take_peak_ns());
+            group.members().iter().map(read_sample).collect::<Result<_, _>>()?;
+        group.members().iter().for_each(|member| _ = member.slot.take_peak_ns());
         let mut last = first.clone();
         let mut windows = Vec::new();
         let mut end_ns = from_ns;
@@ -94,18 +93,18 @@ impl Section {
                 break;
             }
             end_ns = (end_ns + self.window_ns).min(until_ns);
-            sleep_and_look(crew, end_ns)?;
-            let workers = crew.members().iter().zip(&mut last);
+            sleep_and_check(group, end_ns)?;
+            let workers = group.members().iter().zip(&mut last);
             let workers = workers.map(|(member, last)| close_window(member, last, start_ns));
             let workers = workers.collect::<Result<Vec<_>, _>>()?;
-            windows.push(ops_per_s(crew, &workers));
-            telemetry.iter_mut().for_each(|telemetry| telemetry.look());
+            windows.push(ops_per_s(group, &workers));
+            telemetry.iter_mut().for_each(|telemetry| telemetry.poll());
             on_window(Window { index, workers })?;
         }
         telemetry.iter_mut().for_each(|telemetry| telemetry.end());
-        crew.control().stop();
+        group.control().stop();
         let overhead_cpu_ns = clock::own_thread_cpu_ns() - overhead_before_ns;
-        let tasks_after = read_tasks(crew, &mut self.tasks);
+        let tasks_after = read_tasks(group, &mut self.tasks);
         let pairs = first.iter().zip(&last).zip(self.tasks_before.into_iter().zip(tasks_after));
         let workers = pairs.map(|((first, last), (before, (after, read_ns)))| WorkerMeasured {
             total: last.since(first),
@@ -128,13 +127,17 @@ impl Sample {
     }
 }
 
-/// Sleeps until a moment of the monotonic clock, then looks whether a worker has failed.
-fn sleep_and_look(crew: &WorkerGroup, deadline_ns: u64) -> Result<(), String> {
+/// Sleeps until a moment of the monotonic clock, then fails if a worker has failed.
+fn sleep_and_check(group: &WorkerGroup, deadline_ns: u64) -> Result<(), ExecError> {
     clock::sleep_until(deadline_ns);
-    crew.look_for_failures()
+    group.check()
 }
 
-fn close_window(member: &Member, last: &mut Sample, start_ns: u64) -> Result<WorkerWindow, String> {
+fn close_window(
+    member: &Member,
+    last: &mut Sample,
+    start_ns: u64,
+) -> Result<WorkerWindow, ExecError> {
     let now = read_sample(member)?;
     let window = now.since(last);
     *last = now;
@@ -147,11 +150,11 @@ fn close_window(member: &Member, last: &mut Sample, start_ns: u64) -> Result<Wor
     })
 }
 
-/// Of each set in one window: the sum over workers that count, each by its own time.
-fn ops_per_s(crew: &WorkerGroup, workers: &[WorkerWindow]) -> Vec<f64> {
-    let mut sums = vec![0.0; crew.sets().len()];
-    for (member, window) in crew.members().iter().zip(workers) {
-        let counts = crew.sets()[member.set].spec.roles[member.role].counts;
+/// The rate of each set in one window: the sum over workers that count, each by its own time.
+fn ops_per_s(group: &WorkerGroup, workers: &[WorkerWindow]) -> Vec<f64> {
+    let mut sums = vec![0.0; group.sets().len()];
+    for (member, window) in group.members().iter().zip(workers) {
+        let counts = group.sets()[member.set].spec.roles[member.role].counts;
         if counts && window.wall_ns > 0 {
             sums[member.set] += window.ops as f64 * 1e9 / window.wall_ns as f64;
         }
@@ -159,12 +162,12 @@ fn ops_per_s(crew: &WorkerGroup, workers: &[WorkerWindow]) -> Vec<f64> {
     sums
 }
 
-fn read_sample(member: &Member) -> Result<Sample, String> {
+fn read_sample(member: &Member) -> Result<Sample, ExecError> {
     let cpu_ns = match member.kind {
         WorkerKind::Threads => clock::thread_cpu_ns(member.slot.tid()),
         WorkerKind::Processes => clock::process_cpu_ns(member.pid),
     };
-    let ended = || format!("worker {} (tid {}) has ended", member.index, member.slot.tid());
+    let ended = || ExecError::WorkerGone { index: member.index, tid: member.slot.tid() };
     Ok(Sample {
         at_ns: clock::monotonic_ns(),
         ops: member.slot.ops(),
@@ -173,11 +176,11 @@ fn read_sample(member: &Member) -> Result<Sample, String> {
     })
 }
 
-/// What procfs says of each worker, and when it said so.
-fn read_tasks(crew: &WorkerGroup, reader: &mut TaskReader) -> Vec<(TaskStats, u64)> {
+/// The statistics of each worker in procfs, and when they were read.
+fn read_tasks(group: &WorkerGroup, reader: &mut TaskReader) -> Vec<(TaskStats, u64)> {
     let own = std::process::id() as i32;
     let pid = |member: &Member| if member.pid == 0 { own } else { member.pid };
-    let members = crew.members().iter();
+    let members = group.members().iter();
     members
         .map(|member| (reader.stats(pid(member), member.slot.tid()), clock::monotonic_ns()))
         .collect()

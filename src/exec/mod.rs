@@ -1,11 +1,12 @@
 //! One run on this machine: workers, barrier, windows, result.
 //!
 //! A run has a process of its own, the *runner*: a child of schedlab here, of the agent in a
-//! lab guest. It takes one [`RunSpec`] and says [`RunnerMessage`] lines. Workers never need to
-//! be asked to end: the runner reads their slots and exits, and the kernel ends them with
-//! it, whatever they wait for. Policies that cannot be left (SCHED_IDLE) end with it too.
+//! lab guest. It takes one [`RunSpec`] and writes [`RunnerMessage`] lines. It never has to ask
+//! workers to end: it reads their slots and exits, and the kernel ends them with it, whatever
+//! they wait for. Policies that cannot be left (SCHED_IDLE) end with it too.
 
 mod child;
+mod error;
 mod group;
 mod here;
 mod live;
@@ -19,14 +20,15 @@ use std::io::{self, BufRead, BufWriter, Write};
 use crate::model::{RunSpec, RunnerMessage, WIRE_VERSION};
 use crate::sys::{clock, fork, thread};
 
+pub use error::ExecError;
 use group::WorkerGroup;
 pub use here::{check_here, run_here};
-pub use live::{Live, Look};
+pub use live::{Live, Snapshot};
 pub use result::set_result;
 use telemetry::Telemetry;
 
-/// The hidden first argument by which the binary knows that it is to be a runner; the second
-/// is the pid of the process that it must not outlive.
+/// With this hidden first argument the binary is a runner; the second is the pid of the process
+/// that it must not outlive.
 pub const RUNNER_ARGUMENT: &str = "__runner";
 
 /// Becomes the runner of the schedlab process whose pid is given, and ends with it.
@@ -38,59 +40,59 @@ pub fn run_and_exit(parent: Option<OsString>) -> ! {
     std::process::exit(runner(&mut std::io::stdin().lock(), &mut std::io::stdout()))
 }
 
-/// The runner's whole life: reads a spec, measures, says the result. The caller exits with
-/// what is returned, which ends all workers.
+/// The runner's whole life: reads a spec, measures, writes the result. The caller exits with
+/// the returned status, which ends all workers.
 fn runner(input: &mut dyn BufRead, output: &mut dyn Write) -> i32 {
     let mut output = BufWriter::new(output);
-    let mut say = |message: RunnerMessage| -> Result<(), String> {
+    let mut send = |message: RunnerMessage| {
         serde_json::to_writer(&mut output, &message)
             .map_err(io::Error::from)
             .and_then(|()| output.write_all(b"\n"))
             .and_then(|()| output.flush())
-            .map_err(|error| format!("the runner cannot answer: {error}"))
+            .map_err(ExecError::system("answer"))
     };
-    match read_spec(input).and_then(|spec| run(&spec, &mut say)) {
+    match read_spec(input).and_then(|spec| run(&spec, &mut send)) {
         Ok(()) => 0,
-        Err(reason) => say(RunnerMessage::Failed { reason }).map_or(1, |()| 0),
+        Err(error) => send(RunnerMessage::Failed { reason: error.reason() }).map_or(1, |()| 0),
     }
 }
 
-/// What ends a runner that has outlived its limit by [`LIMIT_SLACK_NS`].
+/// Ends a runner that has outlived its limit by [`LIMIT_SLACK_NS`].
 pub const LIMIT_SIGNAL: i32 = thread::ALARM_SIGNAL;
-/// Whoever gave the run is first to say that it took too long, if it still can.
+/// The process that gave the run reports first that it took too long, if it still can.
 const LIMIT_SLACK_NS: u64 = 2_000_000_000;
 
-fn read_spec(input: &mut dyn BufRead) -> Result<RunSpec, String> {
+fn read_spec(input: &mut dyn BufRead) -> Result<RunSpec, ExecError> {
     let mut line = String::new();
-    input.read_line(&mut line).map_err(|error| format!("no run to execute: {error}"))?;
+    input.read_line(&mut line).map_err(|error| ExecError::NoSpec(error.into()))?;
     let spec: RunSpec =
-        serde_json::from_str(&line).map_err(|error| format!("no run to execute: {error}"))?;
+        serde_json::from_str(&line).map_err(|error| ExecError::NoSpec(error.into()))?;
     if spec.wire != WIRE_VERSION {
-        return Err(format!("wire version {} here, {WIRE_VERSION} asked for", spec.wire));
+        return Err(ExecError::Wire(spec.wire));
     }
     if spec.window_ns == 0 || spec.duration_ns == 0 {
-        return Err("a run and its windows must take some time".to_string());
+        return Err(ExecError::NoTime);
     }
     Ok(spec)
 }
 
-/// Executes one run. `say` gets `Started`, the windows and `Done`.
+/// Executes one run. `send` gets `Started`, the windows and `Done`.
 fn run(
     spec: &RunSpec,
-    say: &mut dyn FnMut(RunnerMessage) -> Result<(), String>,
-) -> Result<(), String> {
+    send: &mut dyn FnMut(RunnerMessage) -> Result<(), ExecError>,
+) -> Result<(), ExecError> {
     thread::end_process_after(spec.limit_ns.saturating_add(LIMIT_SLACK_NS));
-    thread::become_ordinary()?;
-    let crew = WorkerGroup::assemble(&spec.cell, spec.seed)?;
-    crew.await_arrival()?;
-    let mut telemetry = Telemetry::open(&spec.probes, crew.members().len());
-    let section = measure::Section::begin(&crew, spec);
-    say(RunnerMessage::Started { wire: WIRE_VERSION, workers: crew.members().len() as u32 })?;
+    thread::become_ordinary().map_err(ExecError::refused)?;
+    let group = WorkerGroup::assemble(&spec.cell, spec.seed)?;
+    group.await_arrival()?;
+    let mut telemetry = Telemetry::open(&spec.probes, group.members().len());
+    let section = measure::Section::begin(&group, spec);
+    send(RunnerMessage::Started { wire: WIRE_VERSION, workers: group.members().len() as u32 })?;
     let started_unix_ns = clock::unix_ns();
-    let on_window = &mut |window| say(RunnerMessage::Window(window));
-    let measured = section.measure(&crew, telemetry.as_mut(), on_window)?;
+    let on_window = &mut |window| send(RunnerMessage::Window(window));
+    let measured = section.measure(&group, telemetry.as_mut(), on_window)?;
     let roles = telemetry.map(Telemetry::roles);
-    let result = result::assemble(spec, &crew, measured, roles.as_ref(), started_unix_ns);
-    crew.end_processes();
-    say(RunnerMessage::Done(Box::new(result)))
+    let result = result::assemble(spec, &group, measured, roles.as_ref(), started_unix_ns);
+    group.end_processes();
+    send(RunnerMessage::Done(Box::new(result)))
 }

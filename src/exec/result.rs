@@ -17,37 +17,37 @@ use super::telemetry::{Role, Roles};
 
 pub fn assemble(
     spec: &RunSpec,
-    crew: &WorkerGroup,
+    group: &WorkerGroup,
     measured: Measured,
     roles: Option<&Roles>,
     started_unix_ns: u64,
 ) -> RunResult {
     let sets = spec.cell.work.sets.iter().enumerate();
     let mut sets: Vec<SetResult> =
-        sets.map(|(position, set)| measure_set(crew, position, set, &measured)).collect();
+        sets.map(|(position, set)| measure_set(group, position, set, &measured)).collect();
     if let Some(roles) = roles {
-        add_telemetry(crew, roles, &mut sets);
+        add_telemetry(group, roles, &mut sets);
     }
     RunResult {
         started_unix_ns,
         measured_ns: measured.section_ns,
-        disturbances: starved(crew, &sets),
+        disturbances: starved(group, &sets),
         sets,
-        knobs: read_knobs(spec, crew),
+        knobs: read_knobs(spec, group),
         overhead_cpu_ns: Reading::Known(measured.overhead_cpu_ns),
     }
 }
 
 /// What the scheduler did to each role of each set.
-fn add_telemetry(crew: &WorkerGroup, seen: &Roles, sets: &mut [SetResult]) {
-    let specs = crew.sets().iter().map(|set| set.spec);
+fn add_telemetry(group: &WorkerGroup, seen: &Roles, sets: &mut [SetResult]) {
+    let specs = group.sets().iter().map(|set| set.spec);
     let roles = specs.flat_map(|spec| spec.roles.iter().map(move |role| (spec.name, role.name)));
     let threads: BTreeMap<&str, &str> =
         roles.map(|(workload, role)| (role, role_in_metrics(workload, role))).collect();
     for (position, set) in sets.iter_mut().enumerate() {
-        let roles = crew.sets()[position].spec.roles.iter().enumerate().map(|(at, role)| {
+        let roles = group.sets()[position].spec.roles.iter().enumerate().map(|(at, role)| {
             let is_of = |member: &&Member| member.set == position && member.role == at;
-            let tids = crew.members().iter().filter(is_of).map(|member| member.slot.tid());
+            let tids = group.members().iter().filter(is_of).map(|member| member.slot.tid());
             Role { thread: role.name, tids: tids.collect() }
         });
         let roles: Vec<Role> = roles.filter(|role| !role.tids.is_empty()).collect();
@@ -57,17 +57,18 @@ fn add_telemetry(crew: &WorkerGroup, seen: &Roles, sets: &mut [SetResult]) {
     }
 }
 
-/// The memory policy of the first worker, and the task knobs as the first worker that has them reads back: the variant's on a set that
-/// has none of its own, and for each set with its own all that it has, as `SET: knob`.
-fn read_knobs(spec: &RunSpec, crew: &WorkerGroup) -> Vec<KnobReading> {
+/// The memory policy of the first worker, and the task knobs that read back on the first worker of
+/// a set: the variant's on a set without knobs of its own, and all knobs of each other set, as
+/// `SET: knob`.
+fn read_knobs(spec: &RunSpec, group: &WorkerGroup) -> Vec<KnobReading> {
     let read = |position: usize| {
-        let member = crew.members().iter().find(|member| member.set == position);
-        let knobs = &crew.sets()[position].knobs;
+        let member = group.members().iter().find(|member| member.set == position);
+        let knobs = &group.sets()[position].knobs;
         member.map_or(Vec::new(), |member| variant::read_task(knobs, member.slot.tid()))
     };
     let sets = &spec.cell.work.sets;
     let memory = spec.cell.placement.memory;
-    let first = crew.members().first().filter(|_| memory == MemoryPlacement::Interleave);
+    let first = group.members().first().filter(|_| memory == MemoryPlacement::Interleave);
     let memory = first.map(|member| {
         let tid = member.slot.tid();
         let pid = if member.pid > 0 { member.pid } else { std::process::id() as i32 };
@@ -87,19 +88,19 @@ fn read_knobs(spec: &RunSpec, crew: &WorkerGroup) -> Vec<KnobReading> {
 }
 
 fn measure_set(
-    crew: &WorkerGroup,
+    group: &WorkerGroup,
     position: usize,
     set: &WorkerSet,
     measured: &Measured,
 ) -> SetResult {
-    let prepared = &crew.sets()[position];
-    let own = || crew.members().iter().zip(&measured.workers).filter(|(m, _)| m.set == position);
+    let prepared = &group.sets()[position];
+    let own = || group.members().iter().zip(&measured.workers).filter(|(m, _)| m.set == position);
     let histograms = prepared.recorders.all_merged();
     let mut counters = [0; MAX_COUNTERS];
     for (_, worker) in own() {
         counters.iter_mut().zip(worker.total.counters).for_each(|(sum, own)| *sum += own);
     }
-    let workers = own().map(|(member, worker)| worker_result(crew, member, worker)).collect();
+    let workers = own().map(|(member, worker)| worker_result(group, member, worker)).collect();
     let windows: Vec<f64> = measured.windows.iter().map(|sets| sets[position]).collect();
     let mut result = set_result(set, prepared.spec, workers, &histograms, &windows);
     result.metrics.extend(prepared.load.metrics(&workload::Measured {
@@ -155,10 +156,10 @@ fn counts(spec: &Spec, role: &str) -> bool {
     spec.roles.iter().any(|known| known.name == role && known.counts)
 }
 
-fn worker_result(crew: &WorkerGroup, member: &Member, worker: &WorkerMeasured) -> WorkerResult {
+fn worker_result(group: &WorkerGroup, member: &Member, worker: &WorkerMeasured) -> WorkerResult {
     let (before, after) = &worker.tasks;
     WorkerResult {
-        role: crew.sets()[member.set].spec.roles[member.role].name.to_string(),
+        role: group.sets()[member.set].spec.roles[member.role].name.to_string(),
         tid: member.slot.tid(),
         ops: worker.total.ops,
         wall_ns: worker.total.at_ns,
@@ -181,10 +182,10 @@ fn since(before: &Reading<u64>, after: &Reading<u64>) -> Reading<u64> {
 }
 
 /// Workers that were there to do operations and did none: the scheduler (or a knob) never
-/// gave them enough CPU. A finding, not an error, but nobody should read past it.
-fn starved(crew: &WorkerGroup, sets: &[SetResult]) -> Vec<Disturbance> {
+/// gave them enough CPU. This is a finding, not an error.
+fn starved(group: &WorkerGroup, sets: &[SetResult]) -> Vec<Disturbance> {
     let mut found = Vec::new();
-    for (set, prepared) in sets.iter().zip(crew.sets()) {
+    for (set, prepared) in sets.iter().zip(group.sets()) {
         let expected = set.workers.iter().filter(|worker| counts(prepared.spec, &worker.role));
         let (all, idle) = expected
             .fold((0, 0), |(all, idle), worker| (all + 1, idle + u32::from(worker.ops == 0)));

@@ -1,8 +1,9 @@
 //! The probe `sched` in a run: what the scheduler did to the workers of each role in the measured
 //! section. It is opened before the barrier and read after the end; in between its programs
-//! count in the kernel, at a cost that `schedlab score --cost` tells.
+//! count in the kernel, at a cost that `schedlab score --cost` measures.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 
 use crate::model::{
     Direction, INVOLUNTARY, Metric, NamedHistogram, OTHER_TASKS, PREEMPTED_BY, PairKind, PairScore,
@@ -10,12 +11,12 @@ use crate::model::{
 };
 use crate::probe::sched::{self, Ask, Counted, Level, Session};
 
-/// Tasks beside the workers that are told apart.
+/// Other tasks that are distinguished, in addition to the workers.
 const MORE_TASKS: u32 = 1 << 13;
 
 pub struct Telemetry {
     probe: &'static Probe,
-    session: Result<Box<dyn Session>, String>,
+    session: Reading<Box<dyn Session>>,
     source: &'static str,
     counted: Option<Counted>,
 }
@@ -28,11 +29,11 @@ impl Telemetry {
         let max_tasks = MORE_TASKS.saturating_add(u32::try_from(workers).unwrap_or(u32::MAX));
         let ask = Ask { level, max_tasks, ..Ask::default() };
         let (session, source) = match sched::open(&ask, None) {
-            Ok(opened) => (Ok(opened.session), opened.source),
+            Ok(opened) => (Reading::Known(opened.session), opened.source),
             Err(missed) => {
                 let missed: Vec<String> =
                     missed.iter().map(|(source, why)| format!("{source}: {why}")).collect();
-                (Err(missed.join("; ")), "")
+                (Reading::Unknown(missed.join("; ")), "")
             }
         };
         Some(Telemetry { probe, session, source, counted: None })
@@ -42,7 +43,7 @@ impl Telemetry {
         self.with(|session| session.begin());
     }
 
-    pub fn look(&mut self) {
+    pub fn poll(&mut self) {
         self.with(|session| session.look());
     }
 
@@ -52,26 +53,26 @@ impl Telemetry {
         self.counted = counted;
     }
 
-    /// What was counted between `begin` and `end`.
+    /// The counts between `begin` and `end`.
     pub fn roles(self) -> Roles {
         let seen = match (self.session, self.counted) {
-            (Ok(_), Some(counted)) => Ok(counted),
-            (Err(why), _) => Err(why),
-            (Ok(_), None) => Err("nothing was counted".to_string()),
+            (Reading::Known(_), Some(counted)) => Reading::Known(counted),
+            (Reading::Unknown(why), _) => Reading::Unknown(why),
+            (Reading::Known(_), None) => Reading::Unknown("nothing was counted".to_string()),
         };
         Roles { probe: self.probe, source: self.source, seen }
     }
 
-    fn with(&mut self, act: impl FnOnce(&mut dyn Session) -> Result<(), String>) {
-        if let Ok(session) = &mut self.session
+    fn with<E: Display>(&mut self, act: impl FnOnce(&mut dyn Session) -> Result<(), E>) {
+        if let Reading::Known(session) = &mut self.session
             && let Err(why) = act(session.as_mut())
         {
-            self.session = Err(why);
+            self.session = Reading::Unknown(why.to_string());
         }
     }
 }
 
-/// The least that counts all that the probe gives.
+/// The lowest level that counts all metrics of the probe.
 fn level(probe: &Probe) -> Level {
     let beyond_light = |name: &str| !LIGHT.contains(&name);
     match probe.metrics.iter().any(|metric| beyond_light(metric.name)) {
@@ -80,11 +81,11 @@ fn level(probe: &Probe) -> Level {
     }
 }
 
-/// What was counted, to be asked for by the workers of a role.
+/// What was counted, for each role to pick its own.
 pub struct Roles {
     probe: &'static Probe,
     source: &'static str,
-    seen: Result<Counted, String>,
+    seen: Reading<Counted>,
 }
 
 /// One role of one set: how its threads are called and which tasks they are.
@@ -106,16 +107,19 @@ impl Roles {
         let level = level(self.probe);
         for role in roles {
             let sum = match &self.seen {
-                Ok(counted) => Ok(Sum::of(counted, &role.tids)),
-                Err(why) => Err(why.as_str()),
+                Reading::Known(counted) => Ok(Sum::of(counted, &role.tids)),
+                Reading::Unknown(why) => Err(why.as_str()),
             };
             let name = names.get(role.thread).copied().unwrap_or(role.thread);
             metrics.extend(rates(name, &sum, self));
             if let Ok(sum) = &sum {
                 histograms.extend(sum.histograms(name, level));
             }
-            if let (Ok(counted), Level::Full) = (&self.seen, level) {
-                let pairs = counted.pairs.as_deref().ok_or_else(|| self.uncounted());
+            if let (Reading::Known(counted), Level::Full) = (&self.seen, level) {
+                let pairs = match counted.pairs.as_deref() {
+                    Some(pairs) => Reading::Known(pairs),
+                    None => Reading::Unknown(self.uncounted()),
+                };
                 metrics.extend(preemptions(role.thread, name, counted.wall_ns, pairs, names));
             }
         }
@@ -267,19 +271,20 @@ fn preemptions(
     thread: &str,
     role: &str,
     wall_ns: u64,
-    pairs: Result<&[PairScore], String>,
+    pairs: Reading<&[PairScore]>,
     names: &BTreeMap<&str, &str>,
 ) -> Vec<Metric> {
     let mut by: BTreeMap<&str, u64> = names.values().map(|name| (*name, 0)).collect();
     by.insert(OTHER_TASKS, 0);
     let is_of = |pair: &&PairScore| pair.kind == PairKind::Preempted && pair.name == thread;
-    for pair in pairs.iter().copied().flatten().filter(is_of) {
+    let counted = if let Reading::Known(pairs) = &pairs { *pairs } else { &[] };
+    for pair in counted.iter().filter(is_of) {
         let name = names.get(pair.by.as_str()).copied().unwrap_or(OTHER_TASKS);
         *by.entry(name).or_default() += pair.count;
     }
     let per_s = |count| match &pairs {
-        Ok(_) => Reading::Known(count as f64 * 1e9 / wall_ns.max(1) as f64),
-        Err(why) => Reading::Unknown(why.clone()),
+        Reading::Known(_) => Reading::Known(count as f64 * 1e9 / wall_ns.max(1) as f64),
+        Reading::Unknown(why) => Reading::Unknown(why.clone()),
     };
     by.into_iter()
         .map(|(name, count)| {
@@ -294,7 +299,7 @@ mod tests {
     use super::*;
     use crate::model::PROBES;
 
-    /// What runs store is what `schedlab list probes` tells and `--metric` may name.
+    /// Runs store the metrics that `schedlab list probes` lists and `--metric` may name.
     #[test]
     fn a_role_has_the_metrics_of_its_probe() {
         let names = BTreeMap::from([("web-worker", "worker"), ("web-message", "message")]);
@@ -308,14 +313,14 @@ mod tests {
         };
         let role = Role { thread: "web-worker", tids: BTreeSet::from([7]) };
         for probe in PROBES {
-            let seen = Ok(counted.clone());
+            let seen = Reading::Known(counted.clone());
             let (metrics, _) =
                 Roles { probe, source: "bpf", seen }.of(std::slice::from_ref(&role), &names);
             let made: BTreeSet<String> = metrics.iter().map(|metric| metric.name.clone()).collect();
             let partners: Vec<&str> = names.values().copied().collect();
-            let told: BTreeSet<String> =
+            let listed: BTreeSet<String> =
                 probe.metrics_of("worker", &partners).into_iter().collect();
-            assert_eq!(made, told, "{}", probe.name);
+            assert_eq!(made, listed, "{}", probe.name);
             assert_eq!(metrics[0].value, Reading::Known(15.0), "per second");
             for own in probe.metrics.iter().filter(|own| !own.by_partner) {
                 assert!(figure(own.name).is_some(), "{}", own.name);

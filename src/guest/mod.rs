@@ -102,8 +102,8 @@ fn facts(host: &Host, capacity: Reading<f64>) -> GuestFacts {
 fn run(door: &Door, spec: &GuestSpec, host: &Host) -> Result<Outcome, String> {
     let journal = Journal::open(Path::new(STATE)).map_err(|error| format!("{STATE}: {error}"))?;
     let cell: &Cell = &spec.run.cell;
-    if let Err(reason) = exec::check_here(cell, host) {
-        return Ok(Outcome::Skipped { reason });
+    if let Err(error) = exec::check_here(cell, host) {
+        return Ok(Outcome::Skipped { reason: error.reason() });
     }
     let on_window = &mut |window: Window| door.say(&GuestMessage::Window(window));
     match exec::run_here(&spec.run, host, &journal, &AtomicBool::new(false), on_window) {

@@ -377,29 +377,33 @@ impl Draft {
 
     /// Asks each workload for its workers, as a run will, and tells where that fails.
     pub fn fits(&self, work: &Work, pool: &Pool, seed: u64, faults: &mut Faults) -> bool {
-        let Err(why) = self.check_layout(work, pool, seed) else { return true };
-        let (why, hint) = why
-            .split_once("\nhint: ")
-            .unwrap_or((&why, "change the parameters that do not go together"));
+        let Err((why, hint)) = self.check_layout(work, pool, seed) else { return true };
+        let hint = hint.as_deref().unwrap_or("change the parameters that do not go together");
         let message = format!("{} cannot be run: {why}", shown(&work.label()));
         faults.add(&self.span, message, "this workload", hint);
         false
     }
 
-    fn check_layout(&self, work: &Work, pool: &Pool, seed: u64) -> Result<(), String> {
+    fn check_layout(
+        &self,
+        work: &Work,
+        pool: &Pool,
+        seed: u64,
+    ) -> Result<(), (String, Option<String>)> {
         let mut workers = 0_usize;
         for made in &work.sets {
             let WorkerSet { params, count, kind, .. } = made;
             let request = Request { params, count: *count, kind: *kind, pool, seed };
             let Some(set) = self.sets.iter().find(|set| set.name == made.name) else { continue };
-            let roles = set
-                .workload
-                .layout(&request)
-                .map_err(|why| format!("set {}: {why}", shown(&set.name)))?;
+            let roles = set.workload.layout(&request).map_err(|error| {
+                let hint = error.hint().map(str::to_string);
+                (format!("set {}: {error}", shown(&set.name)), hint)
+            })?;
             workers = workers.saturating_add(roles.len());
         }
         if workers > MAX_WORKERS {
-            return Err(format!("it has {workers} workers, and one cell at most {MAX_WORKERS}"));
+            let why = format!("it has {workers} workers, and one cell at most {MAX_WORKERS}");
+            return Err((why, None));
         }
         Ok(())
     }

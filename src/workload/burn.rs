@@ -1,13 +1,13 @@
 //! The unit of CPU work: read-modify-write operations over a 64 KiB buffer.
 //!
-//! Shared by the workloads whose work is told in kilo-operations. The buffer is larger than
+//! Shared by the workloads whose work is given in kilo-operations. The buffer is larger than
 //! some first-level caches and fits every second-level cache, so a burn feels a migration
 //! and a cold cache, and costs the same each time otherwise.
 //!
-//! All that an operation uses is memory, too: its place, the bound, a counter, what is left. So it
-//! is in schedbench's worker, which is built without optimisation, and it is most of what an
-//! operation costs. Kept in registers it costs a fifth, and the words of a `.bench` file would ask
-//! for another load than they were written for.
+//! An operation keeps its variables in memory, too: place, bound, counter, what is left.
+//! schedbench's worker, built without optimisation, does the same, and most of an operation's
+//! time goes there. In registers an operation takes a fifth of the time, and a `.bench` file would
+//! run another load than it was written for.
 
 use std::arch::asm;
 
@@ -20,7 +20,7 @@ const WORDS: usize = (64 << 10) / size_of::<u32>();
 #[repr(C, align(4096))]
 struct Buffer([u32; WORDS]);
 
-/// One worker's buffer and what its loop keeps beside it.
+/// One worker's buffer and the variables of its loop.
 pub struct Burner {
     buffer: Box<Buffer>,
     place: usize,
@@ -63,11 +63,11 @@ impl Burner {
         }
     }
 
-    /// Here all variables and the whole buffer are in memory, and nothing of them in registers.
+    /// Forces all variables and the whole buffer into memory.
     #[inline(always)]
     fn spill(&mut self) {
-        // SAFETY: no instruction at all; it only may have read and written what the reference
-        // leads to.
+        // SAFETY: there is no instruction; the compiler only has to assume that the memory behind
+        // the reference was read and written.
         unsafe {
             asm!("/* {0} */", in(reg) &raw mut *self, options(nostack, preserves_flags));
         }

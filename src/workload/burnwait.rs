@@ -1,15 +1,15 @@
 //! `burnwait`: queues of burn and wait, after gwd/schedbench.
 //!
 //! An item burns CPU for a fixed number of operations and is due again a fixed time after
-//! the *end* of its burn, so whoever is preempted in mid-burn starts the next one later and
-//! throughput shows it. A worker with several items runs whichever is due earliest, one at a
-//! time; many short items forgive a delay that one long item cannot. [`Queue`] is pure.
+//! the *end* of its burn: a worker that is preempted in mid-burn starts the next one later, and
+//! throughput shows it. A worker with several items runs the one that is due earliest, one at a
+//! time; many short items hide a delay that one long item cannot hide. [`Queue`] is pure.
 
-use crate::model::{Field, Kind, Value, duration_ns, show_duration};
+use crate::model::{Field, Kind, Value, ValueError, duration_ns, show_duration};
 use crate::sys::clock;
 
 use super::burn::Burner;
-use super::{Latency, Load, Request, Role, Spec, Worker, Workload};
+use super::{Latency, Load, Request, Role, Spec, Worker, Workload, WorkloadError, params};
 
 pub struct Burnwait;
 
@@ -42,12 +42,12 @@ impl Workload for Burnwait {
         &SPEC
     }
 
-    fn layout(&self, request: &Request) -> Result<Vec<usize>, String> {
+    fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError> {
         items(request)?;
         Ok(vec![0; request.count as usize])
     }
 
-    fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, String> {
+    fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {
         Ok(Box::new(Set { items: items(request)? }))
     }
 }
@@ -59,48 +59,79 @@ pub struct Item {
     pub wait_ns: u64,
 }
 
-fn items(request: &Request) -> Result<Vec<Item>, String> {
-    let list = request.params.get("queue").and_then(Value::as_list).ok_or("queue is missing")?;
+/// A wrong step of a queue.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("queue: step {step}, `{}`, {problem}", text.escape_default())]
+pub struct QueueError {
+    /// From 1.
+    pub step: usize,
+    pub text: String,
+    pub problem: StepProblem,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StepProblem {
+    #[error("is missing")]
+    Missing,
+    #[error("has no wait after it")]
+    WithoutWait,
+    #[error("is not a {0}")]
+    Not(&'static str),
+    #[error("burns no whole number of kops, `{0}`")]
+    Number(String),
+    #[error("burns {0} kops, not 1 to {MAX_KOPS}")]
+    Range(u64),
+    #[error("has a wrong time: {}", .0.message)]
+    Time(ValueError),
+    #[error("waits longer than {}", show_duration(MAX_WAIT_NS))]
+    TooLong,
+}
+
+impl QueueError {
+    pub const HINT: &str = "burns and waits in turns: queue = [\"burn 70\", \"wait 200us\"]";
+}
+
+fn items(request: &Request) -> Result<Vec<Item>, WorkloadError> {
+    let list = params::value(request.params, "queue", Value::as_list)?;
     let steps: Vec<&str> = list
         .iter()
         .filter_map(Value::as_text)
         .flat_map(|text| text.split(','))
         .map(str::trim)
         .collect();
-    parse_queue(&steps)
+    Ok(parse_queue(&steps)?)
 }
 
 /// Reads `burn N` and `wait TIME` in turns.
-pub fn parse_queue(steps: &[&str]) -> Result<Vec<Item>, String> {
-    let mut items = Vec::new();
-    for (pair, step) in steps.chunks(2).zip(0..) {
-        let kops = parse_burn(pair[0]).map_err(|why| refuse(2 * step + 1, pair[0], &why))?;
-        let Some(wait) = pair.get(1) else {
-            return Err(refuse(2 * step + 1, pair[0], "has no wait after it"));
-        };
-        let wait_ns = parse_wait(wait).map_err(|why| refuse(2 * step + 2, wait, &why))?;
-        items.push(Item { kops, wait_ns });
+pub fn parse_queue(steps: &[&str]) -> Result<Vec<Item>, QueueError> {
+    let wrong = |index: usize, problem: StepProblem| {
+        let text = steps.get(index).copied().unwrap_or_default().to_string();
+        QueueError { step: index + 1, text, problem }
+    };
+    if steps.is_empty() {
+        return Err(wrong(0, StepProblem::Missing));
     }
-    if items.is_empty() { Err(refuse(1, "", "burns nothing")) } else { Ok(items) }
+    let items = steps.chunks(2).zip((0..).step_by(2)).map(|(pair, first)| {
+        let kops = parse_burn(pair[0]).map_err(|problem| wrong(first, problem))?;
+        let wait = pair.get(1).ok_or_else(|| wrong(first, StepProblem::WithoutWait))?;
+        let wait_ns = parse_wait(wait).map_err(|problem| wrong(first + 1, problem))?;
+        Ok(Item { kops, wait_ns })
+    });
+    items.collect()
 }
 
-fn parse_burn(step: &str) -> Result<u64, String> {
-    let number = argument(step, "burn").ok_or("is not a burn")?;
-    let kops = number.parse().map_err(|_| format!("burns no whole number of kops, `{number}`"))?;
-    match kops {
-        1..=MAX_KOPS => Ok(kops),
-        _ => Err(format!("burns {kops} kops, not 1 to {MAX_KOPS}")),
+fn parse_burn(step: &str) -> Result<u64, StepProblem> {
+    let number = argument(step, "burn").ok_or(StepProblem::Not("burn"))?;
+    match number.parse().map_err(|_| StepProblem::Number(number.to_string()))? {
+        kops @ 1..=MAX_KOPS => Ok(kops),
+        kops => Err(StepProblem::Range(kops)),
     }
 }
 
-fn parse_wait(step: &str) -> Result<u64, String> {
-    let time = argument(step, "wait").ok_or("is not a wait")?;
-    let wait_ns =
-        duration_ns(time).map_err(|misfit| format!("has a wrong time: {}", misfit.message))?;
-    if wait_ns > MAX_WAIT_NS {
-        return Err(format!("waits longer than {}", show_duration(MAX_WAIT_NS)));
-    }
-    Ok(wait_ns)
+fn parse_wait(step: &str) -> Result<u64, StepProblem> {
+    let time = argument(step, "wait").ok_or(StepProblem::Not("wait"))?;
+    let wait_ns = duration_ns(time).map_err(StepProblem::Time)?;
+    if wait_ns > MAX_WAIT_NS { Err(StepProblem::TooLong) } else { Ok(wait_ns) }
 }
 
 fn argument<'a>(step: &'a str, word: &str) -> Option<&'a str> {
@@ -108,15 +139,7 @@ fn argument<'a>(step: &'a str, word: &str) -> Option<&'a str> {
     rest.starts_with(char::is_whitespace).then(|| rest.trim())
 }
 
-fn refuse(step: usize, text: &str, why: &str) -> String {
-    format!(
-        "queue: step {step}, `{}`, {why}\nhint: burns and waits in turns: \
-         queue = [\"burn 70\", \"wait 200us\"]",
-        text.escape_default()
-    )
-}
-
-/// What a worker does next.
+/// A worker's next act.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     /// Start this item, whose time was `delay_ns` ago.
@@ -168,10 +191,10 @@ struct Set {
 }
 
 impl Load for Set {
-    fn work(&self, _index: usize, worker: &Worker) -> Result<(), String> {
+    fn work(&self, _index: usize, worker: &Worker) -> Result<(), WorkloadError> {
         let mut burner = Burner::new();
         let mut queue = Queue::new(&self.items);
-        // Workers alike that all start at the barrier would move in step for ever.
+        // Equal workers that all start at the barrier would move in step without end.
         let longest_wait_ns = self.items.iter().map(|item| item.wait_ns).max().unwrap_or(0);
         let phase_ns = worker.phase_ns(longest_wait_ns);
         queue.begin(worker.start() + phase_ns);
@@ -205,9 +228,8 @@ impl Load for Set {
 mod tests {
     use super::*;
     use crate::model::Raw;
-    use crate::workload::Pool;
     use crate::workload::Slot;
-    use crate::workload::testing::{WorkerGroup, params};
+    use crate::workload::testing::{WorkerGroup, params, request};
     use proptest::prelude::*;
 
     const US: u64 = 1_000;
@@ -274,10 +296,10 @@ mod tests {
             (&["burn 1", "wait 0ns"], &[item(1, 0)]),
         ];
         for (steps, expected) in good {
-            assert_eq!(parse_queue(steps).as_deref(), Ok(*expected), "{steps:?}");
+            assert_eq!(parse_queue(steps).unwrap(), *expected, "{steps:?}");
         }
         let bad: &[(&[&str], &str)] = &[
-            (&[], "step 1, ``, burns nothing"),
+            (&[], "step 1, ``, is missing"),
             (&["burn 70"], "step 1, `burn 70`, has no wait after it"),
             (&["wait 1us", "burn 70"], "step 1, `wait 1us`, is not a burn"),
             (&["burn 70", "burn 70"], "step 2, `burn 70`, is not a wait"),
@@ -289,7 +311,7 @@ mod tests {
             (&["burn 1", "wait 1s", "sleep 1", "wait 1s"], "step 3, `sleep 1`, is not a burn"),
         ];
         for (steps, expected) in bad {
-            let why = parse_queue(steps).unwrap_err();
+            let why = parse_queue(steps).unwrap_err().to_string();
             assert!(why.contains(expected), "{steps:?}: {why}");
         }
     }
@@ -298,12 +320,8 @@ mod tests {
     fn steps_of_a_list_and_of_one_text_are_the_same_queue() {
         let texts =
             |list: &[&str]| Raw::List(list.iter().map(|t| Raw::Text(t.to_string())).collect());
-        let read = |raw: Raw| {
-            let params = params(&Burnwait, &[("queue", raw)]);
-            let kind = crate::model::WorkerKind::Threads;
-            items(&Request { params: &params, count: 1, kind, pool: &Pool::first(1), seed: 1 })
-        };
-        let expected = Ok(vec![item(10, 300), item(20, 300)]);
+        let read = |raw: Raw| items(&request(&params(&Burnwait, &[("queue", raw)]), 1)).unwrap();
+        let expected = vec![item(10, 300), item(20, 300)];
         assert_eq!(read(texts(&["burn 10", "wait 300us", "burn 20", "wait 300us"])), expected);
         assert_eq!(read(Raw::Text("burn 10, wait 300us,burn 20, wait 300us".into())), expected);
     }
@@ -313,11 +331,11 @@ mod tests {
         let queue = |text: &str| params(&Burnwait, &[("queue", Raw::Text(text.into()))]);
         // Sleeps until its phase is over and never again: one item is always due.
         let busy = WorkerGroup::start(&Burnwait, &queue("burn 1, wait 0ns, burn 1, wait 5ms"), 1);
-        busy.wait_until("kops", |crew| crew.slots()[0].ops() >= 100);
+        busy.wait_until("kops", |group| group.slots()[0].ops() >= 100);
         assert_eq!(busy.measured().histograms[WAKEUP].total(), 1);
         busy.stop();
         let idle = WorkerGroup::start(&Burnwait, &queue("burn 5, wait 100us"), 2);
-        idle.wait_until("wakeups", |crew| crew.measured().histograms[WAKEUP].total() >= 10);
+        idle.wait_until("wakeups", |group| group.measured().histograms[WAKEUP].total() >= 10);
         idle.stop();
         // Read in the order in which the worker does not write, so that a burn in progress
         // cannot make either bound false.

@@ -2,8 +2,8 @@
 //!
 //! Job n is released at start + phase + n x period by an absolute timer, burns a fixed
 //! amount of CPU, and is due `deadline` after its release. A release that passes while an
-//! earlier job still runs is skipped and missed: the next job answers it. So a worker that
-//! is held up pays for every release of that time, not for one. [`Jobs`] is pure.
+//! earlier job still runs is skipped and missed: the next job answers it. A delayed worker pays
+//! for every release of that time, not for one. [`Jobs`] is pure.
 
 use crate::model::{
     Direction, Field, Kind, Metric, MetricSpec, Reading, Unit, Value, show_duration,
@@ -12,7 +12,10 @@ use crate::stats::Histogram;
 use crate::sys::clock;
 
 use super::burn::Burner;
-use super::{Latency, Load, Measured, Request, Role, Spec, Worker, WorkerCounts, Workload};
+use super::{
+    Latency, Load, Measured, Request, Role, Spec, Worker, WorkerCounts, Workload, WorkloadError,
+    params,
+};
 
 pub struct Deadline;
 
@@ -20,7 +23,7 @@ const WAKEUP: usize = 0;
 const RESPONSE: usize = 1;
 const MISSED: usize = 0;
 const SKIPPED: usize = 1;
-/// Of this many releases one may miss its deadline, at the tolerance that is reported.
+/// One release in so many may miss its deadline at the reported tolerance.
 const ONE_MAY_MISS_IN: u64 = 1_000;
 
 const SPEC: Spec = Spec {
@@ -93,12 +96,12 @@ impl Workload for Deadline {
         &SPEC
     }
 
-    fn layout(&self, request: &Request) -> Result<Vec<usize>, String> {
+    fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError> {
         terms(request)?;
         Ok(vec![0; request.count as usize])
     }
 
-    fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, String> {
+    fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {
         Ok(Box::new(Set { terms: terms(request)? }))
     }
 }
@@ -110,16 +113,16 @@ struct Terms {
     kops: u64,
 }
 
-fn terms(request: &Request) -> Result<Terms, String> {
-    let value = |name: &str| request.params.get(name);
-    let period_ns = value("period").and_then(Value::as_duration_ns).ok_or("period is missing")?;
-    let deadline_ns = value("deadline").and_then(Value::as_duration_ns).unwrap_or(period_ns);
-    let kops = value("burn").and_then(Value::as_int).ok_or("burn is missing")? as u64;
+fn terms(request: &Request) -> Result<Terms, WorkloadError> {
+    let period_ns = params::duration_ns(request.params, "period")?;
+    let deadline_ns = request.params.get("deadline").and_then(Value::as_duration_ns);
+    let deadline_ns = deadline_ns.unwrap_or(period_ns);
+    let kops = params::int(request.params, "burn")?;
     if deadline_ns > period_ns {
         let (deadline, period) = (show_duration(deadline_ns), show_duration(period_ns));
-        return Err(format!(
-            "deadline: a deadline of {deadline} is after the next release, {period} later\n\
-             hint: deadline = \"{period}\" or less"
+        return Err(WorkloadError::conflict(
+            format!("a deadline of {deadline} is after the next release, {period} later"),
+            format!("deadline = \"{period}\" or less"),
         ));
     }
     Ok(Terms { period_ns, deadline_ns, kops })
@@ -135,7 +138,7 @@ struct Jobs {
     unanswered: u64,
 }
 
-/// What a job's completion answers: its own release, which is the last, and those that were
+/// The releases that a job's completion answers: its own, which is the last, and those that were
 /// skipped before it.
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
@@ -178,7 +181,7 @@ struct Set {
 }
 
 impl Load for Set {
-    fn work(&self, _index: usize, worker: &Worker) -> Result<(), String> {
+    fn work(&self, _index: usize, worker: &Worker) -> Result<(), WorkloadError> {
         let mut burner = Burner::new();
         let phase_ns = worker.phase_ns(self.terms.period_ns);
         let mut jobs = Jobs::new(self.terms, worker.start() + phase_ns);
@@ -227,7 +230,7 @@ impl Set {
 struct Tally {
     releases: u64,
     missed: u64,
-    /// Of them, those that no job answered.
+    /// Those of the missed ones that no job answered.
     silent: u64,
 }
 
@@ -235,9 +238,9 @@ const NO_RELEASE: &str = "no release was answered in the measured section";
 
 impl Tally {
     /// A worker that is starved to the end answers nothing, and silence must not look like
-    /// success: releases that the clock says there were, but for two of each worker that the
-    /// section's ends may cut off, count as missed if nothing tells of them. Reckoned for each
-    /// worker: one that answered what its ends cut off does not speak for another.
+    /// success. By the clock a worker has so many releases, less the two that the section's ends
+    /// may cut off; those without an answer count as missed. Computed for each worker, so that
+    /// the two of one worker do not hide a miss of another.
     fn of(measured: &Measured, terms: Terms) -> Self {
         let answered = measured.ops + measured.counters[MISSED];
         let silent = |worker: &WorkerCounts| {
@@ -291,11 +294,10 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Params, Raw, WorkerKind};
+    use crate::model::{Params, Raw};
     use crate::sys::shared;
-    use crate::workload::testing::{WorkerGroup, params};
-    use crate::workload::{Control, Slot};
-    use crate::workload::{Pool, Recorders};
+    use crate::workload::testing::{WorkerGroup, params, request};
+    use crate::workload::{Control, Recorders, Slot};
 
     const MS: u64 = 1_000_000;
     const S: u64 = 1_000 * MS;
@@ -305,16 +307,6 @@ mod tests {
         let pairs: Vec<_> =
             pairs.iter().map(|(name, text)| (*name, Raw::Text(text.to_string()))).collect();
         params(&Deadline, &pairs)
-    }
-
-    fn read(params: &Params) -> Result<Terms, String> {
-        terms(&Request {
-            params,
-            count: 1,
-            kind: WorkerKind::Threads,
-            pool: &Pool::first(1),
-            seed: 1,
-        })
     }
 
     #[test]
@@ -358,9 +350,10 @@ mod tests {
         ];
         for (period, deadline, expected) in cases {
             let given = [Some(("period", *period)), deadline.map(|text| ("deadline", text))];
-            match (read(&params_of(&given.into_iter().flatten().collect::<Vec<_>>())), expected) {
+            let params = params_of(&given.into_iter().flatten().collect::<Vec<_>>());
+            match (terms(&request(&params, 1)), expected) {
                 (Ok(terms), Ok(deadline_ns)) => assert_eq!(terms.deadline_ns, *deadline_ns),
-                (Err(why), Err(part)) => assert!(why.contains(part), "{why}"),
+                (Err(why), Err(part)) => assert!(why.to_string().contains(part), "{why}"),
                 (got, _) => panic!("{period} {deadline:?}: {got:?}"),
             }
         }
@@ -407,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_of_deadlines_that_were_met_is_told() {
+    fn met_ratio_is_the_share_of_deadlines_that_were_met() {
         let met = |workers: &[&[(u64, u64)]], seconds: u64| {
             let measured = measured(seconds * S, workers);
             Set { terms: TERMS }.metrics(&measured).remove(0).value
@@ -446,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_workers_with_few_releases_those_that_answered_all_do_not_hide_one_that_is_dead() {
+    fn many_workers_that_answered_all_do_not_hide_a_dead_one() {
         // 200 ms, 20 releases each.
         let all: &[(u64, u64)] = &[(MS, 20)];
         let mut workers = vec![all; 10];
@@ -463,7 +456,7 @@ mod tests {
 
     #[test]
     fn releases_at_the_ends_of_the_section_are_no_misses() {
-        // Of 1,000 the first was answered before, the last will be.
+        // The first of 1,000 was answered before the section, the last will be after it.
         let [ratio, _, tolerance] = metrics(&measured(10 * S, &[&[(MS, 998)]]));
         assert_eq!((ratio, tolerance), (Reading::Known(0.0), Reading::Known(0.0)));
         assert_eq!(metrics(&measured(10 * S, &[&[(MS, 997)]]))[0], Reading::Known(1.0 / 998.0));
@@ -492,16 +485,16 @@ mod tests {
         // An overload on any machine: a job takes longer than its period.
         let mut params = params_of(&[("period", "100us"), ("deadline", "1us")]);
         params.insert("burn".to_string(), Value::Int(1_000));
-        let crew = WorkerGroup::start(&Deadline, &params, 1);
-        crew.wait_until("skipped releases", |crew| crew.slots()[0].counters()[SKIPPED] >= 10);
-        crew.stop();
-        crew.wait_until("the last job's account", |crew| {
-            let Measured { ops, counters, histograms, .. } = crew.measured();
+        let group = WorkerGroup::start(&Deadline, &params, 1);
+        group.wait_until("skipped releases", |group| group.slots()[0].counters()[SKIPPED] >= 10);
+        group.stop();
+        group.wait_until("the last job's account", |group| {
+            let Measured { ops, counters, histograms, .. } = group.measured();
             let responses = histograms[RESPONSE].total();
             responses == ops + counters[MISSED]
                 && responses == histograms[WAKEUP].total() + counters[SKIPPED]
         });
-        let measured = crew.measured();
+        let measured = group.measured();
         let response = &measured.histograms[RESPONSE];
         assert_eq!(measured.ops, 0, "no job of 1,000 kops is done in 1 us");
         assert!(measured.counters[MISSED] > measured.counters[SKIPPED]);

@@ -1,18 +1,18 @@
 //! `forkexec`: how fast children are spawned, run for a moment and are collected.
 //!
 //! Each spawner has one child at a time, so `count` is also the number of children alive.
-//! Spawners that are threads of one process share its address space and take turns to copy
-//! it; spawners that are processes do not.
+//! Spawners that are threads share an address space and take turns to copy it; spawners that
+//! are processes do not.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::model::{Field, Kind, Value};
+use crate::model::{Field, Kind};
 use crate::sys::host::plain;
 use crate::sys::process::{self, Birth, Ending, Program};
 use crate::sys::{clock, shared};
 
-use super::{Latency, Load, Request, Role, Spec, Worker, Workload};
+use super::{Latency, Load, Request, Role, Spec, Worker, Workload, WorkloadError, params};
 
 pub struct Forkexec;
 
@@ -51,19 +51,20 @@ impl Workload for Forkexec {
         &SPEC
     }
 
-    fn layout(&self, request: &Request) -> Result<Vec<usize>, String> {
+    fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError> {
         Ok(vec![0; request.count as usize])
     }
 
-    fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, String> {
-        let text = |name: &str| request.params.get(name).and_then(Value::as_text);
-        let how = match text("how").ok_or("how is missing")? {
-            "exec" => How::Exec(executable(text("program").ok_or("program is missing")?)?),
+    fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {
+        let how = match params::text(request.params, "how")? {
+            "exec" => How::Exec(executable(params::text(request.params, "program")?)?),
             "thread" => How::Thread,
             _ => How::Fork,
         };
-        let births = shared::leak_slice(request.count as usize)
-            .map_err(|error| format!("forkexec: memory for {} spawners: {error}", request.count))?;
+        let births = shared::leak_slice(request.count as usize).map_err(|source| {
+            let action = format!("allocate memory for {} spawners", request.count);
+            WorkloadError::system(action, source)
+        })?;
         Ok(Box::new(Nursery { how, births }))
     }
 }
@@ -74,24 +75,23 @@ enum How {
     Thread,
 }
 
-/// Looks at the program now, so that a wrong path fails before anything has started.
-fn executable(path: &str) -> Result<Program, String> {
-    let refuse = |why: &str| {
-        format!(
-            "forkexec: program `{}` {why}\nhint: give the path of an executable file: \
-             program = \"/bin/true\"",
-            path.escape_default()
-        )
+/// Checks the program now, so that a wrong path fails before anything has started.
+fn executable(path: &str) -> Result<Program, WorkloadError> {
+    let wrong = |problem: &str| WorkloadError::Param {
+        param: "program",
+        value: path.to_string(),
+        problem: problem.to_string(),
+        hint: "give the path of an executable file: program = \"/bin/true\"",
     };
+    let cannot_run = |error: std::io::Error| wrong(&format!("cannot be run: {}", plain(&error)));
     if !path.starts_with('/') {
-        return Err(refuse("is not an absolute path"));
+        return Err(wrong("is not an absolute path"));
     }
-    let about = std::fs::metadata(path)
-        .map_err(|error| refuse(&format!("cannot be run: {}", plain(&error))))?;
+    let about = std::fs::metadata(path).map_err(cannot_run)?;
     if !about.is_file() || about.permissions().mode() & 0o111 == 0 {
-        return Err(refuse("is not an executable file"));
+        return Err(wrong("is not an executable file"));
     }
-    Program::new(Path::new(path)).map_err(|error| refuse(&format!("cannot be run: {error}")))
+    Program::new(Path::new(path)).map_err(cannot_run)
 }
 
 struct Nursery {
@@ -101,7 +101,7 @@ struct Nursery {
 }
 
 impl Load for Nursery {
-    fn work(&self, index: usize, worker: &Worker) -> Result<(), String> {
+    fn work(&self, index: usize, worker: &Worker) -> Result<(), WorkloadError> {
         let birth = &self.births[index];
         birth.expect();
         worker.start();
@@ -122,64 +122,47 @@ impl Load for Nursery {
 }
 
 impl Nursery {
-    fn spawn(&self, birth: &Birth) -> Result<(), String> {
+    fn spawn(&self, birth: &Birth) -> Result<(), WorkloadError> {
         let pid = match &self.how {
             How::Fork => process::fork_and_exit(birth),
             How::Exec(program) => process::fork_and_exec(birth, program),
-            How::Thread => return process::thread_and_join(birth).map_err(|e| cannot_spawn(&e)),
+            How::Thread => return process::thread_and_join(birth).map_err(cannot_spawn),
         };
-        let pid = pid.map_err(|error| cannot_spawn(&error))?;
+        let pid = pid.map_err(cannot_spawn)?;
         let ending = process::wait(pid)
-            .map_err(|error| format!("forkexec: child {pid} cannot be collected: {error}"))?;
-        if ending == Ending::Exited(0) {
-            return Ok(());
+            .map_err(|source| WorkloadError::system(format!("collect child {pid}"), source))?;
+        match (ending, birth.exec_error()) {
+            (Ending::Exited(0), _) => Ok(()),
+            (_, Some(source)) => Err(WorkloadError::system("execute the program", source)),
+            (ending, None) => Err(WorkloadError::Child(ending)),
         }
-        Err(match (birth.exec_error(), ending) {
-            (Some(error), _) => format!("forkexec: the program cannot be executed: {error}"),
-            (None, Ending::Exited(status)) => {
-                format!("forkexec: the program failed with exit status {status}")
-            }
-            (None, Ending::Killed(signal)) => {
-                format!("forkexec: a child was killed by signal {signal}")
-            }
-        })
     }
 }
 
-fn cannot_spawn(error: &std::io::Error) -> String {
-    let hint = match error.raw_os_error() {
-        // The kernel lets no SCHED_DEADLINE task fork, and says the same of every limit.
-        Some(libc::EAGAIN) => {
-            "\nhint: a limit of processes is reached (`ulimit -u`, pids.max of the cgroup), or \
-             the variant's policy is deadline, under which nothing may fork"
-        }
-        _ => "",
-    };
-    format!("forkexec: cannot spawn: {error}{hint}")
+fn cannot_spawn(source: std::io::Error) -> WorkloadError {
+    // The kernel lets no SCHED_DEADLINE task fork; its error is that of every limit.
+    let is_limit = source.raw_os_error() == Some(libc::EAGAIN);
+    let hint = is_limit.then(|| {
+        "a limit of processes is reached (`ulimit -u`, pids.max of the cgroup), or the variant's \
+         policy is deadline, under which nothing may fork"
+            .to_string()
+    });
+    WorkloadError::System { action: "spawn".to_string(), source, hint }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Raw, WorkerKind};
-    use crate::workload::Pool;
-    use crate::workload::testing::{WorkerGroup, params};
+    use crate::model::Raw;
+    use crate::workload::testing::{WorkerGroup, params, request};
 
     fn given(how: &str, program: &str) -> crate::model::Params {
         let text = |text: &str| Raw::Text(text.to_string());
         params(&Forkexec, &[("how", text(how)), ("program", text(program))])
     }
 
-    fn prepared(how: &str, program: &str) -> Result<Box<dyn Load>, String> {
-        let params = given(how, program);
-        let kind = WorkerKind::Threads;
-        Forkexec.prepare(&Request {
-            params: &params,
-            count: 1,
-            kind,
-            pool: &Pool::first(1),
-            seed: 1,
-        })
+    fn prepared(how: &str, program: &str) -> Result<Box<dyn Load>, WorkloadError> {
+        Forkexec.prepare(&request(&given(how, program), 1))
     }
 
     #[test]
@@ -189,13 +172,13 @@ mod tests {
                 eprintln!("skipped: how = exec needs /bin/true");
                 continue;
             }
-            let crew = WorkerGroup::start(&Forkexec, &given(how, "/bin/true"), 2);
-            crew.wait_until(how, |crew| crew.slots().iter().all(|slot| slot.ops() >= 5));
-            crew.stop();
-            let measured = crew.measured();
+            let group = WorkerGroup::start(&Forkexec, &given(how, "/bin/true"), 2);
+            group.wait_until(how, |group| group.slots().iter().all(|slot| slot.ops() >= 5));
+            group.stop();
+            let measured = group.measured();
             for histogram in [WAKEUP, SPAWN] {
-                let apart = measured.histograms[histogram].total().abs_diff(measured.ops);
-                assert!(apart <= 2, "{how}: more apart than one spawn in progress for each");
+                let difference = measured.histograms[histogram].total().abs_diff(measured.ops);
+                assert!(difference <= 2, "{how}: more than one spawn in progress for each");
             }
             let [wakeup, spawn] = [WAKEUP, SPAWN].map(|i| measured.histograms[i].min_ns());
             assert!(wakeup > Some(0) && wakeup < spawn, "{how}: {wakeup:?} {spawn:?}");
@@ -205,17 +188,17 @@ mod tests {
     #[test]
     fn a_program_that_cannot_run_is_refused_before_the_start() {
         let cases: &[(&str, &str)] = &[
-            ("/nowhere/true", "program `/nowhere/true` cannot be run: ENOENT"),
-            ("/etc", "program `/etc` is not an executable file"),
-            ("/etc/passwd", "program `/etc/passwd` is not an executable file"),
-            ("true", "program `true` is not an absolute path"),
-            ("", "program `` is not an absolute path"),
-            ("/bin/true\0", "program `/bin/true\\u{0}` cannot be run"),
+            ("/nowhere/true", "program = `/nowhere/true` cannot be run: ENOENT"),
+            ("/etc", "program = `/etc` is not an executable file"),
+            ("/etc/passwd", "program = `/etc/passwd` is not an executable file"),
+            ("true", "program = `true` is not an absolute path"),
+            ("", "program = `` is not an absolute path"),
+            ("/bin/true\0", "program = `/bin/true\\u{0}` cannot be run"),
         ];
         for (program, expected) in cases {
-            let why = prepared("exec", program).err().unwrap_or_default();
-            assert!(why.contains(expected) && why.contains("\nhint: "), "{program}: {why}");
-            assert!(prepared("fork", program).is_ok(), "only exec looks at the program");
+            let why = prepared("exec", program).err().expect(program);
+            assert!(why.to_string().contains(expected) && why.hint().is_some(), "{program}: {why}");
+            assert!(prepared("fork", program).is_ok(), "only exec needs the program");
         }
     }
 
@@ -226,9 +209,7 @@ mod tests {
             let how = How::Exec(executable(program).unwrap());
             Nursery { how, births: &[] }.spawn(birth)
         };
-        assert_eq!(
-            spawn("/bin/false").unwrap_err(),
-            "forkexec: the program failed with exit status 1"
-        );
+        let why = spawn("/bin/false").unwrap_err();
+        assert!(matches!(why, WorkloadError::Child(Ending::Exited(1))), "{why}");
     }
 }

@@ -3,18 +3,21 @@
 //! A group has one channel (socket pair or pipe) per receiver, and each of its senders
 //! writes one message to each of the group's receivers in turn, for as long as the run
 //! lasts. Most writes find a receiver asleep or a queue that is filling up, so the load is
-//! wakeups, blocking and migration; groups do not talk to each other. Unlike hackbench,
-//! which times a fixed number of messages, this counts messages over a fixed time.
+//! wakeups, blocking and migration; groups do not talk to each other. hackbench times a fixed
+//! number of messages; this counts messages over a fixed time.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-use crate::model::{Field, Kind, Value, show_bytes};
-use crate::sys::{clock, process};
+use crate::model::{Field, Kind, show_bytes};
+use crate::sys::clock;
 
-use super::{Latency, Load, Request, Role, Spec, Worker, Workload};
+use super::channels::Wanted;
+use super::{
+    Latency, Load, MAX_TASKS, Request, Role, Spec, Worker, Workload, WorkloadError, params,
+};
 
 pub struct Messaging;
 
@@ -27,8 +30,6 @@ const STAMP_BYTES: usize = size_of::<u64>();
 const PIPE_ATOMIC_BYTES: u64 = 4 << 10;
 /// ... and to one stream socket while the kernel puts each into one buffer of its own.
 const SOCKET_ATOMIC_BYTES: u64 = 32 << 10;
-/// The most tasks that Linux can have on 64 bits (PID_MAX_LIMIT).
-const MAX_TASKS: u64 = 4 << 20;
 
 const SPEC: Spec = Spec {
     name: "messaging",
@@ -82,49 +83,30 @@ impl Workload for Messaging {
         &SPEC
     }
 
-    fn layout(&self, request: &Request) -> Result<Vec<usize>, String> {
+    fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError> {
         let shape = Shape::of(request)?;
         let group = shape.senders + shape.receivers;
         let workers = group as u64 * u64::from(request.count);
         if workers > MAX_TASKS {
-            return Err(format!(
-                "messaging: {} groups of {} senders and {} receivers are {workers} tasks, more \
-                 than the {MAX_TASKS} that Linux can have",
-                request.count, shape.senders, shape.receivers
-            ));
+            let Shape { senders, receivers, .. } = shape;
+            let what =
+                format!("{} groups of {senders} senders and {receivers} receivers", request.count);
+            return Err(WorkloadError::TooMany { what, workers, max: MAX_TASKS });
         }
         Ok((0..workers as usize).map(|worker| shape.seat(worker).role()).collect())
     }
 
-    fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, String> {
+    fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {
         let shape = Shape::of(request)?;
-        let limit = process::raise_open_files()
-            .map_err(|error| format!("messaging: the limit of open files: {error}"))?;
-        let needed = request.count as usize * shape.receivers;
-        let mut channels = Vec::new();
-        for made in 0..needed {
-            let channel = Channel::new(shape.over)
-                .map_err(|error| cannot_open(&error, shape.over, made, needed, limit))?;
-            channels.push(channel);
-        }
+        let wanted = Wanted {
+            what: if shape.over == Over::Pipe { "pipe" } else { "socket pair" },
+            count: request.count as usize * shape.receivers,
+            files_each: 2,
+            fewer: "groups or receivers",
+        };
+        let channels = wanted.open(|| Channel::new(shape.over))?;
         Ok(Box::new(Groups { shape, channels }))
     }
-}
-
-fn cannot_open(error: &io::Error, over: Over, made: usize, needed: usize, limit: u64) -> String {
-    let hint = match error.raw_os_error() {
-        Some(libc::EMFILE) => format!(
-            " (EMFILE, the limit of open files is {limit})\nhint: raise the hard limit before \
-             the run, or use fewer groups or receivers: ulimit -Hn {0} && ulimit -n {0}",
-            2 * needed + 100
-        ),
-        Some(libc::ENFILE) => " (ENFILE, the limit of open files of the whole machine)\n\
-                               hint: sysctl fs.file-max"
-            .to_string(),
-        _ => format!(": {error}"),
-    };
-    let name = if over == Over::Pipe { "pipe" } else { "socket pair" };
-    format!("messaging: cannot open {name} {} of {needed}{hint}", made + 1)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,7 +115,7 @@ enum Over {
     Pipe,
 }
 
-/// What every group looks like.
+/// The shape of every group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shape {
     senders: usize,
@@ -159,25 +141,24 @@ impl Seat {
 }
 
 impl Shape {
-    fn of(request: &Request) -> Result<Self, String> {
-        let params = request.params;
-        let int = |name: &str| {
-            let value = params.get(name).and_then(Value::as_int);
-            value.map(|value| value as usize).ok_or(format!("{name} is missing"))
-        };
-        let (senders, receivers) = (int("senders")?, int("receivers")?);
-        let size = params.get("size").and_then(Value::as_bytes).ok_or("size is missing")?;
-        let over = match params.get("over").and_then(Value::as_text) {
-            Some("pipe") => Over::Pipe,
+    fn of(request: &Request) -> Result<Self, WorkloadError> {
+        let given = request.params;
+        let senders = params::count(given, "senders")?;
+        let receivers = params::count(given, "receivers")?;
+        let size = params::bytes(given, "size")?;
+        let over = match params::text(given, "over")? {
+            "pipe" => Over::Pipe,
             _ => Over::Socket,
         };
         if over == Over::Pipe && senders > 1 && size > PIPE_ATOMIC_BYTES {
-            return Err(format!(
-                "messaging: messages of {} from {senders} senders would mix in a pipe, which \
-                 keeps them whole up to {}\nhint: over = \"socket\", or size = \"{}\"",
-                show_bytes(size),
-                show_bytes(PIPE_ATOMIC_BYTES),
-                show_bytes(PIPE_ATOMIC_BYTES)
+            let whole = show_bytes(PIPE_ATOMIC_BYTES);
+            return Err(WorkloadError::conflict(
+                format!(
+                    "messages of {} from {senders} senders would mix in a pipe, which keeps \
+                     messages whole up to {whole}",
+                    show_bytes(size)
+                ),
+                format!("over = \"socket\", or size = \"{whole}\""),
             ));
         }
         Ok(Shape { senders, receivers, over, bytes: size as usize })
@@ -234,16 +215,14 @@ struct Groups {
 }
 
 impl Load for Groups {
-    fn work(&self, index: usize, worker: &Worker) -> Result<(), String> {
+    fn work(&self, index: usize, worker: &Worker) -> Result<(), WorkloadError> {
         // Not zeros, so that the pages are touched here and not in the measured section.
         let mut message = vec![0x5a; self.shape.bytes];
         let result = match self.shape.seat(index) {
             Seat::Receiver { channel } => receive(&self.channels[channel], &mut message, worker),
             Seat::Sender { channels } => send(&self.channels[channels], &mut message, worker),
         };
-        result.map_err(|error| {
-            format!("messaging: {}: {error}", SPEC.roles[self.shape.seat(index).role()].name)
-        })
+        result.map_err(|source| WorkloadError::system("pass a message", source))
     }
 }
 
@@ -278,12 +257,11 @@ fn receive(channel: &Channel, message: &mut [u8], worker: &Worker) -> io::Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Params, Raw, WorkerKind};
+    use crate::model::{Params, Raw};
     use crate::stats::Histogram;
     use crate::sys::shared;
-    use crate::workload::testing::{WorkerGroup, params};
-    use crate::workload::{Control, Slot};
-    use crate::workload::{Pool, Recorders};
+    use crate::workload::testing::{WorkerGroup, params, request};
+    use crate::workload::{Control, Recorders, Slot};
     use std::sync::Arc;
 
     fn given(senders: i64, receivers: i64, over: &str, size: &str) -> Params {
@@ -297,21 +275,15 @@ mod tests {
         params(&Messaging, &pairs)
     }
 
-    fn layout(params: &Params, count: u32) -> Result<Vec<usize>, String> {
-        Messaging.layout(&Request {
-            params,
-            count,
-            kind: WorkerKind::Threads,
-            pool: &Pool::first(2),
-            seed: 1,
-        })
+    fn layout(params: &Params, count: u32) -> Result<Vec<usize>, WorkloadError> {
+        Messaging.layout(&request(params, count))
     }
 
     #[test]
     fn groups_follow_each_other_receivers_first_and_share_no_channel() {
         let params = given(1, 2, "pipe", "8B");
         let (r, s) = (RECEIVER, SENDER);
-        assert_eq!(layout(&params, 2), Ok(vec![r, r, s, r, r, s]));
+        assert_eq!(layout(&params, 2).unwrap(), [r, r, s, r, r, s]);
         let shape = Shape { senders: 1, receivers: 2, over: Over::Pipe, bytes: 8 };
         let seats: Vec<Seat> = (0..6).map(|worker| shape.seat(worker)).collect();
         let expected = [
@@ -332,31 +304,16 @@ mod tests {
             (given(1, 20, "pipe", "32KiB"), 1, None),
             (given(2, 20, "socket", "32KiB"), 1, None),
             (given(2, 20, "pipe", "4097B"), 1, Some("messages of 4097B from 2 senders would mix")),
-            (given(10_000, 10_000, "pipe", "8B"), 210, Some("are 4200000 tasks, more than")),
-            (given(20, 20, "pipe", "8B"), u32::MAX, Some("are 171798691800 tasks, more than")),
+            (given(10_000, 10_000, "pipe", "8B"), 210, Some("make 4200000 workers, more than")),
+            (given(20, 20, "pipe", "8B"), u32::MAX, Some("make 171798691800 workers, more than")),
         ];
         for (params, count, expected) in cases {
             match (layout(params, *count), expected) {
                 (Ok(_), None) => {}
-                (Err(why), Some(part)) if why.contains(part) => {}
+                (Err(why), Some(part)) if why.to_string().contains(part) => {}
                 (got, _) => panic!("{expected:?}: {got:?}"),
             }
         }
-    }
-
-    #[test]
-    fn running_out_of_descriptors_says_the_limit_and_what_raises_it() {
-        let cannot = |errno, over| {
-            cannot_open(&io::Error::from_raw_os_error(errno), over, 506, 10_000, 1_024)
-        };
-        assert_eq!(
-            cannot(libc::EMFILE, Over::Socket),
-            "messaging: cannot open socket pair 507 of 10000 (EMFILE, the limit of open files \
-             is 1024)\nhint: raise the hard limit before the run, or use fewer groups or \
-             receivers: ulimit -Hn 20100 && ulimit -n 20100"
-        );
-        assert!(cannot(libc::ENFILE, Over::Pipe).contains("pipe 507 of 10000 (ENFILE"));
-        assert!(cannot(libc::ENOMEM, Over::Pipe).contains("os error 12"));
     }
 
     #[test]
@@ -379,7 +336,7 @@ mod tests {
     fn a_message_that_arrives_in_pieces_is_received_whole() {
         let channel = Arc::new(Channel::new(Over::Pipe).unwrap());
         // More than a pipe holds, so that no single read gets it all. Not a scoped thread: if
-        // the assertion fails, the sender waits for ever.
+        // the assertion fails, the sender waits without end.
         let sender = Arc::clone(&channel);
         std::thread::spawn(move || sender.send(&mut vec![7; 1 << 20], 42).unwrap());
         let mut got = vec![0; 1 << 20];
@@ -395,7 +352,7 @@ mod tests {
         let channel = Arc::new(Channel::new(Over::Socket).unwrap());
         control.open(0, 0, u64::MAX);
         let received = || -> [Histogram; 2] { std::array::from_fn(|kind| recorders.merged(kind)) };
-        // Not a scoped thread: if an assertion fails, the receiver waits for ever.
+        // Not a scoped thread: if an assertion fails, the receiver waits without end.
         let worker = Worker::new(control, &slots[0], recorders, 1);
         let reader = Arc::clone(&channel);
         let receiver = std::thread::spawn(move || receive(&reader, &mut [0; 8], &worker));
@@ -422,18 +379,18 @@ mod tests {
     #[test]
     fn every_receiver_of_every_group_gets_messages_and_senders_count_none() {
         for (over, size) in [("socket", "100B"), ("socket", "32KiB"), ("pipe", "4KiB")] {
-            let crew = WorkerGroup::start(&Messaging, &given(3, 2, over, size), 2);
+            let group = WorkerGroup::start(&Messaging, &given(3, 2, over, size), 2);
             let roles = layout(&given(3, 2, over, size), 2).unwrap();
-            crew.wait_until("messages everywhere", |crew| {
-                let mut workers = crew.slots().iter().zip(&roles);
+            group.wait_until("messages everywhere", |group| {
+                let mut workers = group.slots().iter().zip(&roles);
                 workers.all(|(slot, &role)| role == SENDER || slot.ops() >= 50)
             });
-            crew.wait_until("a receiver that had to wait", |crew| {
-                crew.measured().histograms[WAKEUP].total() > 0
+            group.wait_until("a receiver that had to wait", |group| {
+                group.measured().histograms[WAKEUP].total() > 0
             });
-            crew.stop();
-            let measured = crew.measured();
-            let workers = crew.slots().iter().zip(&roles);
+            group.stop();
+            let measured = group.measured();
+            let workers = group.slots().iter().zip(&roles);
             assert!(workers.filter(|(_, role)| **role == SENDER).all(|(slot, _)| slot.ops() == 0));
             let [wakeups, deliveries] = [WAKEUP, DELIVERY].map(|i| &measured.histograms[i]);
             assert!(wakeups.total() <= deliveries.total() + 4);

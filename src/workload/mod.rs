@@ -1,18 +1,21 @@
 //! Load generators. One file each and one line in [`registry`]; help, `schedlab list`, the
 //! plan parser, the JSON Schema and the docs derive from [`Spec`].
 //!
-//! A workload says what it takes and measures ([`Workload::spec`]), which workers a set has
+//! A workload describes its parameters and metrics ([`Workload::spec`]) and the workers of a set
 //! ([`Workload::layout`], pure), and makes what they share ([`Workload::prepare`]). Each
 //! worker then runs [`Load::work`] in a thread or process of its own: it allocates and
-//! touches all it needs, passes the barrier by [`Worker::start`], and loops for ever or
+//! touches all it needs, passes the barrier by [`Worker::start`], and loops without end or
 //! while [`Worker::running`]. Nothing waits for workers to end: when the measured section is
 //! over, the runner reads their slots and its process exits.
 
 mod burn;
 mod burnwait;
+mod channels;
 mod deadline;
+mod error;
 mod forkexec;
 mod messaging;
+mod params;
 mod pipe;
 mod pool;
 mod recorders;
@@ -25,11 +28,13 @@ mod wakeup;
 mod worker;
 
 use crate::model::{CpuSet, Field, Metric, MetricSpec, Params, WorkerKind};
+use crate::sys::futex::Scope;
 
 pub use burnwait::{
-    Item as BurnItem, MAX_KOPS as MAX_BURN_KOPS, MAX_WAIT_NS as MAX_BURN_WAIT_NS,
+    Item as BurnItem, MAX_KOPS as MAX_BURN_KOPS, MAX_WAIT_NS as MAX_BURN_WAIT_NS, QueueError,
     parse_queue as parse_burn_queue,
 };
+pub use error::WorkloadError;
 pub use pool::Pool;
 pub use recorders::Recorders;
 pub use worker::{Control, MAX_COUNTERS, MAX_HISTOGRAMS, Measured, Slot, Worker, WorkerCounts};
@@ -45,6 +50,8 @@ pub fn registry() -> &'static [&'static dyn Workload] {
         &deadline::Deadline,
         &forkexec::Forkexec,
         &spin::Spin,
+        #[cfg(test)]
+        &testing::Dummy,
     ]
 }
 
@@ -53,7 +60,7 @@ pub fn find(name: &str) -> Option<&'static dyn Workload> {
     registry().iter().copied().find(|workload| workload.spec().name == name)
 }
 
-/// What a workload is, takes and measures.
+/// The description of a workload.
 pub struct Spec {
     pub name: &'static str,
     pub about: &'static str,
@@ -65,13 +72,16 @@ pub struct Spec {
     /// Latency histograms, in the order of [`Worker::record`]'s index; at most
     /// [`worker::MAX_HISTOGRAMS`]. Each gives `NAME_p50`, `_p99`, `_p99.9` and `_max`.
     pub histograms: &'static [Latency],
-    /// Counters beside operations, in the order of [`Worker::count`]'s index; at most
+    /// Counters of its own, in the order of [`Worker::count`]'s index; at most
     /// [`worker::MAX_COUNTERS`].
     pub counters: &'static [&'static str],
-    /// Metrics of its own, computed by [`Load::metrics`], beside the standard ones
+    /// Metrics of its own, computed by [`Load::metrics`], in addition to the standard ones
     /// (throughput, latencies, fairness, CPUs used, switches).
     pub metrics: &'static [MetricSpec],
 }
+
+/// Linux cannot have more tasks on 64 bits (PID_MAX_LIMIT).
+const MAX_TASKS: u64 = 4 << 20;
 
 pub struct Role {
     /// Also the thread's name: at most 15 bytes.
@@ -85,7 +95,7 @@ pub struct Latency {
     pub about: &'static str,
 }
 
-/// What a worker set is made from.
+/// The input for a worker set.
 pub struct Request<'a> {
     pub params: &'a Params,
     pub count: u32,
@@ -95,18 +105,28 @@ pub struct Request<'a> {
     pub seed: u64,
 }
 
+impl Request<'_> {
+    /// For the futexes that its workers share.
+    fn scope(&self) -> Scope {
+        match self.kind {
+            WorkerKind::Threads => Scope::Private,
+            WorkerKind::Processes => Scope::Shared,
+        }
+    }
+}
+
 pub trait Workload: Sync {
     fn spec(&self) -> &'static Spec;
 
     /// The role of each worker of one set, in start order: an index into [`Spec::roles`].
     /// Pure. The error says which parameters do not go together.
-    fn layout(&self, request: &Request) -> Result<Vec<usize>, String>;
+    fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError>;
 
     /// Makes what the workers of one set share, before any of them exists. Memory that
     /// process workers write to comes from [`crate::sys::shared`].
-    fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, String>;
+    fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError>;
 
-    /// The first ones of [`Spec::histograms`]: what is measured with these parameters.
+    /// What is measured with these parameters: the first ones of [`Spec::histograms`].
     fn histograms(&self, _params: &Params) -> &'static [Latency] {
         self.spec().histograms
     }
@@ -120,10 +140,10 @@ pub trait Workload: Sync {
 /// One worker set, ready to run. Shared by its workers.
 pub trait Load: Send + Sync {
     /// The body of worker `index` of the set. An error fails the run with its text.
-    fn work(&self, index: usize, worker: &Worker) -> Result<(), String>;
+    fn work(&self, index: usize, worker: &Worker) -> Result<(), WorkloadError>;
 
-    /// Where worker `index` of the set runs, if that is not all of the pool. It is there
-    /// before [`Load::work`], so that memory which it touches first is near.
+    /// Where worker `index` of the set runs, if not on all of the pool. It is moved there
+    /// before [`Load::work`], so that memory that it touches first is near.
     fn cpus(&self, _index: usize) -> Option<CpuSet> {
         None
     }
@@ -154,10 +174,7 @@ mod tests {
             let same_name = registry().iter().filter(|other| other.spec().name == spec.name);
             assert_eq!(same_name.count(), 1, "{} is registered twice", spec.name);
             let params = testing::params(*workload, &[]);
-            let kind = crate::model::WorkerKind::Threads;
-            let pool = Pool::first(2);
-            let request = Request { params: &params, count: 1, kind, pool: &pool, seed: 1 };
-            let roles = workload.layout(&request).expect(spec.name);
+            let roles = workload.layout(&testing::request(&params, 1)).expect(spec.name);
             assert!(roles.iter().all(|&role| role < spec.roles.len()), "{}", spec.name);
         }
     }
@@ -166,13 +183,13 @@ mod tests {
     fn every_workload_does_operations_with_its_defaults() {
         for workload in registry() {
             let params = testing::params(*workload, &[]);
-            let crew = testing::WorkerGroup::start(*workload, &params, 1);
-            crew.wait_until(workload.spec().name, |crew| {
-                crew.slots().iter().map(Slot::ops).sum::<u64>() > 0
+            let group = testing::WorkerGroup::start(*workload, &params, 1);
+            group.wait_until(workload.spec().name, |group| {
+                group.slots().iter().map(Slot::ops).sum::<u64>() > 0
             });
-            crew.stop();
+            group.stop();
             let names: Vec<&str> = workload.metrics(&params).iter().map(|spec| spec.name).collect();
-            let metrics = crew.load().metrics(&crew.measured());
+            let metrics = group.load().metrics(&group.measured());
             assert_eq!(metrics.iter().map(|m| m.name.as_str()).collect::<Vec<_>>(), names);
         }
     }

@@ -10,11 +10,12 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 
-use crate::model::{Field, Kind, Value, WorkerKind};
+use crate::model::{Field, Kind};
 use crate::sys::{clock, eventfd, futex::Scope, shared};
 
+use super::channels::Wanted;
 use super::wakeup::Seat;
-use super::{Latency, Load, Request, Role, Spec, Worker, Workload};
+use super::{Latency, Load, Request, Role, Spec, Worker, Workload, WorkloadError, params};
 
 pub struct Pipe;
 
@@ -61,30 +62,17 @@ impl Workload for Pipe {
         &SPEC
     }
 
-    fn layout(&self, request: &Request) -> Result<Vec<usize>, String> {
+    fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError> {
         Ok([PING, PONG].repeat(request.count as usize))
     }
 
-    fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, String> {
-        let params = request.params;
-        let over = params.get("over").and_then(Value::as_text).ok_or("over")?;
-        let size = params.get("size").and_then(Value::as_bytes).ok_or("size")? as usize;
-        let latency = params.get("latency").and_then(Value::as_bool).ok_or("latency")?;
-        let scope = match request.kind {
-            WorkerKind::Threads => Scope::Private,
-            WorkerKind::Processes => Scope::Shared,
-        };
-        let pairs = (0..request.count)
-            .map(|pair| {
-                Pair::new(over, size, scope).map_err(|error| {
-                    let hint = match error.raw_os_error() {
-                        Some(libc::EMFILE) => " (raise the limit on open files: ulimit -n)",
-                        _ => "",
-                    };
-                    format!("pair {} of {} over {over}: {error}{hint}", pair + 1, request.count)
-                })
-            })
-            .collect::<Result<_, _>>()?;
+    fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {
+        let over = params::text(request.params, "over")?;
+        let size = params::bytes(request.params, "size")? as usize;
+        let latency = params::flag(request.params, "latency")?;
+        let count = request.count as usize;
+        let wanted = Wanted { what: "channel pair", count, files_each: 4, fewer: "pairs" };
+        let pairs = wanted.open(|| Pair::new(over, size, request.scope()))?;
         Ok(Box::new(Pairs { pairs, latency }))
     }
 }
@@ -94,7 +82,7 @@ struct Pairs {
     latency: bool,
 }
 
-/// What two workers share. Both sides' seats carry the time of the last transfer to them;
+/// Shared by two workers. Both sides' seats carry the time of the last transfer to them;
 /// only over futexes do they also sleep there.
 struct Pair {
     seats: &'static [Seat],
@@ -159,7 +147,7 @@ fn crossed(there: (Arc<File>, Arc<File>), back: (Arc<File>, Arc<File>)) -> [Ends
 }
 
 impl Load for Pairs {
-    fn work(&self, index: usize, worker: &Worker) -> Result<(), String> {
+    fn work(&self, index: usize, worker: &Worker) -> Result<(), WorkloadError> {
         let (pair, role) = (&self.pairs[index / 2], index % 2);
         let (own, other) = (&pair.seats[role], &pair.seats[1 - role]);
         match &pair.medium {
@@ -172,7 +160,7 @@ impl Load for Pairs {
                 self.play(role, Side { own, other, channel, worker })
             }
         }
-        .map_err(|error| format!("a transfer failed: {error}"))
+        .map_err(|source| WorkloadError::system("pass the turn", source))
     }
 }
 
@@ -250,7 +238,7 @@ struct FutexChannel<'a> {
     own: &'a Seat,
     other: &'a Seat,
     bytes: &'static [AtomicU8],
-    /// What the next transfer consists of.
+    /// The byte of the next transfer.
     value: u8,
     scope: Scope,
 }
@@ -298,10 +286,9 @@ impl Channel for FileChannel {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{WorkerGroup, params};
+    use super::super::testing::{WorkerGroup, params, request};
     use super::*;
-    use crate::model::Raw;
-    use crate::workload::Pool;
+    use crate::model::{Raw, WorkerKind};
     use std::sync::atomic::Ordering::Relaxed;
 
     fn given(over: &str, size: &str, latency: bool) -> crate::model::Params {
@@ -319,13 +306,13 @@ mod tests {
             .into_iter()
             .flat_map(|over| [(over, "1B", true), (over, "64B", false), (over, "1MiB", true)])
         {
-            let crew = WorkerGroup::start(&Pipe, &given(over, size, latency), 2);
-            crew.wait_until(&format!("round trips over {over}"), |crew| {
-                crew.slots().iter().step_by(2).all(|ping| ping.ops() >= 50)
+            let group = WorkerGroup::start(&Pipe, &given(over, size, latency), 2);
+            group.wait_until(&format!("round trips over {over}"), |group| {
+                group.slots().iter().step_by(2).all(|ping| ping.ops() >= 50)
             });
-            crew.stop();
-            assert!(crew.slots().iter().skip(1).step_by(2).all(|pong| pong.ops() == 0));
-            let wakeups = crew.measured().histograms[WAKEUP].total();
+            group.stop();
+            assert!(group.slots().iter().skip(1).step_by(2).all(|pong| pong.ops() == 0));
+            let wakeups = group.measured().histograms[WAKEUP].total();
             assert_eq!(wakeups >= 2 * 2 * 49, latency, "{wakeups} over {over}");
             assert!(latency || wakeups == 0);
         }
@@ -335,21 +322,19 @@ mod tests {
     fn pairs_of_processes_go_round_over_every_medium() {
         for over in OVER {
             let params = given(over, "64B", true);
-            let crew = WorkerGroup::start_as(&Pipe, &params, 2, WorkerKind::Processes);
-            crew.wait_until(&format!("round trips of processes over {over}"), |crew| {
-                crew.slots().iter().step_by(2).all(|ping| ping.ops() >= 50)
+            let group = WorkerGroup::start_as(&Pipe, &params, 2, WorkerKind::Processes);
+            group.wait_until(&format!("round trips of processes over {over}"), |group| {
+                group.slots().iter().step_by(2).all(|ping| ping.ops() >= 50)
             });
-            crew.stop();
-            assert!(crew.measured().histograms[WAKEUP].total() >= 2 * 2 * 49, "{over}");
+            group.stop();
+            assert!(group.measured().histograms[WAKEUP].total() >= 2 * 2 * 49, "{over}");
         }
     }
 
     #[test]
     fn a_pair_is_a_ping_that_counts_and_a_pong_that_does_not() {
         let params = given("pipe", "64B", true);
-        let kind = WorkerKind::Threads;
-        let request = Request { params: &params, count: 2, kind, pool: &Pool::first(2), seed: 1 };
-        let roles = Pipe.layout(&request).unwrap();
+        let roles = Pipe.layout(&request(&params, 2)).unwrap();
         assert_eq!(roles, [PING, PONG, PING, PONG]);
         assert!(SPEC.roles[PING].counts && !SPEC.roles[PONG].counts);
     }

@@ -12,7 +12,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// `nodes`: as far as the machine tells them. CPUs of which it tells none are a node.
+    /// `nodes`: those that the machine reports. CPUs without one are together a node.
     pub fn new(cpus: CpuSet, nodes: &[CpuSet]) -> Pool {
         let cut = |node: &CpuSet| node.iter().filter(|&cpu| cpus.contains(cpu)).collect();
         let mut nodes: Vec<CpuSet> = nodes.iter().map(cut).collect();
@@ -39,19 +39,19 @@ mod tests {
 
     #[test]
     fn nodes_are_cut_to_the_pool_and_every_cpu_is_in_one() {
-        // CPUs, what is told of nodes, and the nodes of the pool.
+        // CPUs, the nodes that the machine reports, and the nodes of the pool.
         let cases: &[(&str, &[&str], &[&str])] = &[
             ("0-3", &["0-1,8", "2-3"], &["0-1", "2-3"]),
             ("2-3", &["0-1", "2-5"], &["2-3"]),
             ("0-3", &["1"], &["1", "0,2-3"]),
             ("0-3", &[], &["0-3"]),
         ];
-        for (cpus, told, expected) in cases {
+        for (cpus, reported, expected) in cases {
             let sets = |texts: &[&str]| -> Vec<CpuSet> {
                 texts.iter().map(|text| text.parse().unwrap()).collect()
             };
-            let pool = Pool::new(cpus.parse().unwrap(), &sets(told));
-            assert_eq!(pool.nodes, sets(expected), "{cpus} {told:?}");
+            let pool = Pool::new(cpus.parse().unwrap(), &sets(reported));
+            assert_eq!(pool.nodes, sets(expected), "{cpus} {reported:?}");
         }
         let unknown = Pool::new(CpuSet::default(), &[]);
         assert_eq!((unknown.count(), unknown.nodes.len()), (1, 0));

@@ -4,10 +4,10 @@
 //! cache, and their memory does not grow with the number of workers: a thousand workers with
 //! histograms of their own would push each other's out of the caches, and the workload's data
 //! with them. A worker may be moved or preempted between reading the CPU's number and
-//! recording; counts are added atomically, so nothing is lost, and the line moves once.
+//! recording; counts are added atomically, so no sample is dropped, and the line moves once.
 //!
 //! A histogram is 29 KiB. Its pages are touched before the start by a thread on that CPU, so
-//! that they are on its NUMA node; but for the two at its ends, which neighbours may share.
+//! that they are on its NUMA node, except the two at its ends, which neighbours may share.
 
 use std::io;
 
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_are_kept_apart_and_cpus_together() {
+    fn each_kind_is_merged_over_the_cpus() {
         let recorders = Recorders::new(2).unwrap();
         for cpu in topology::affinity().unwrap().iter() {
             std::thread::spawn(move || {

@@ -20,11 +20,14 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use crate::model::{Field, Kind, Value};
-use crate::sys::{Epoll, Ready, clock, process};
+use crate::model::{Field, Kind};
+use crate::sys::{Epoll, Ready, clock};
 
 use super::burn::Burner;
-use super::{Latency, Load, Request, Role, Spec, Worker, Workload};
+use super::channels::Wanted;
+use super::{
+    Latency, Load, MAX_TASKS, Request, Role, Spec, Worker, Workload, WorkloadError, params,
+};
 
 pub struct ServiceChain;
 
@@ -36,8 +39,6 @@ const ACCEPT: usize = 1;
 const STAMP_BYTES: usize = size_of::<u64>();
 /// Far below what the buffer of a socket holds, whatever its settings.
 const MAX_BYTES: u64 = 32 << 10;
-/// The most tasks that Linux can have on 64 bits (PID_MAX_LIMIT).
-const MAX_TASKS: u64 = 4 << 20;
 
 const SPEC: Spec = Spec {
     name: "service-chain",
@@ -120,51 +121,28 @@ impl Workload for ServiceChain {
         &SPEC
     }
 
-    fn layout(&self, request: &Request) -> Result<Vec<usize>, String> {
+    fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError> {
         let shape = Shape::of(request)?;
         let workers = shape.workers() as u64 * u64::from(request.count);
         if workers > MAX_TASKS {
-            return Err(format!(
-                "service-chain: {} times {} clients, {} front threads and {} services of {} \
-                 threads are {workers} tasks, more than the {MAX_TASKS} that Linux can have",
-                request.count, shape.clients, shape.fronts, shape.depth, shape.threads
-            ));
+            let Shape { clients, fronts, depth, threads, .. } = shape;
+            let what = format!(
+                "{} times {clients} clients, {fronts} front threads and {depth} services of \
+                 {threads} threads",
+                request.count
+            );
+            return Err(WorkloadError::TooMany { what, workers, max: MAX_TASKS });
         }
         Ok((0..workers as usize).map(|worker| shape.seat(worker).1.role()).collect())
     }
 
-    fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, String> {
+    fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {
         let shape = Shape::of(request)?;
-        let limit = process::raise_open_files()
-            .map_err(|error| format!("service-chain: the limit of open files: {error}"))?;
-        let needed = request.count as usize * shape.sockets();
-        let sites = (0..request.count as usize)
-            .map(|site| {
-                Site::new(&shape).map_err(|(made, error)| {
-                    cannot_open(&error, site * shape.sockets() + made, needed, limit)
-                })
-            })
-            .collect::<Result<_, _>>()?;
-        Ok(Box::new(Sites { shape, sites }))
+        Ok(Box::new(Sites { shape, sites: Site::all(&shape, request.count as usize)? }))
     }
 }
 
-fn cannot_open(error: &io::Error, made: usize, needed: usize, limit: u64) -> String {
-    let hint = match error.raw_os_error() {
-        Some(libc::EMFILE) => format!(
-            " (EMFILE, the limit of open files is {limit})\nhint: raise the hard limit before \
-             the run, or use fewer clients or threads: ulimit -Hn {0} && ulimit -n {0}",
-            2 * needed + 100
-        ),
-        Some(libc::ENFILE) => " (ENFILE, the limit of open files of the whole machine)\n\
-                               hint: sysctl fs.file-max"
-            .to_string(),
-        _ => format!(": {error}"),
-    };
-    format!("service-chain: cannot open socket pair {} of {needed}{hint}", made + 1)
-}
-
-/// What every installation looks like.
+/// The shape of every installation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shape {
     clients: usize,
@@ -200,30 +178,24 @@ impl Seat {
 }
 
 impl Shape {
-    fn of(request: &Request) -> Result<Self, String> {
-        let params = request.params;
-        let int = |name: &str| {
-            let value = params.get(name).and_then(Value::as_int);
-            value.map(|value| value as u64).ok_or(format!("{name} is missing"))
-        };
-        let think_ns = params.get("think").and_then(Value::as_duration_ns);
-        let bytes = params.get("size").and_then(Value::as_bytes).ok_or("size is missing")?;
+    fn of(request: &Request) -> Result<Self, WorkloadError> {
+        let given = request.params;
         let shape = Shape {
-            clients: int("clients")? as usize,
-            think: Duration::from_nanos(think_ns.ok_or("think is missing")?),
-            fronts: int("fronts")? as usize,
-            front_kops: int("front-kops")?,
-            depth: int("depth")? as usize,
-            threads: int("threads")? as usize,
-            hop_kops: int("hop-kops")?,
-            bytes: bytes as usize,
+            clients: params::count(given, "clients")?,
+            think: Duration::from_nanos(params::duration_ns(given, "think")?),
+            fronts: params::count(given, "fronts")?,
+            front_kops: params::int(given, "front-kops")?,
+            depth: params::count(given, "depth")?,
+            threads: params::count(given, "threads")?,
+            hop_kops: params::int(given, "hop-kops")?,
+            bytes: params::bytes(given, "size")? as usize,
         };
+        let fronts = shape.fronts;
         for (name, value) in [("clients", shape.clients), ("threads", shape.threads)] {
-            if value < shape.fronts {
-                return Err(format!(
-                    "service-chain: {name} = {value} leaves some of {0} front threads without \
-                     any\nhint: {name} = {0}, or fronts = {value}",
-                    shape.fronts
+            if value < fronts {
+                return Err(WorkloadError::conflict(
+                    format!("{name} = {value} leaves some of {fronts} front threads without any"),
+                    format!("{name} = {fronts}, or fronts = {value}"),
                 ));
             }
         }
@@ -256,7 +228,7 @@ impl Shape {
     }
 }
 
-/// A connection: the end of who asks, and of who answers.
+/// The two ends of a connection.
 struct Link {
     asking: UnixStream,
     answering: UnixStream,
@@ -271,21 +243,21 @@ struct Site {
 }
 
 impl Site {
-    /// The error is with the number of pairs that there were before.
-    fn new(shape: &Shape) -> Result<Site, (usize, io::Error)> {
-        let mut made = 0;
-        let mut links = |count: usize| {
-            (0..count)
-                .map(|_| {
-                    let (asking, answering) = UnixStream::pair().map_err(|error| (made, error))?;
-                    made += 1;
-                    Ok(Link { asking, answering })
-                })
-                .collect::<Result<Vec<Link>, _>>()
+    fn all(shape: &Shape, count: usize) -> Result<Vec<Site>, WorkloadError> {
+        let wanted = Wanted {
+            what: "socket pair",
+            count: count * shape.sockets(),
+            files_each: 2,
+            fewer: "clients or threads",
         };
-        let clients = links(shape.clients)?;
-        let hops = (0..shape.depth).map(|_| links(shape.threads)).collect::<Result<_, _>>()?;
-        Ok(Site { clients, hops })
+        let pair = || UnixStream::pair().map(|(asking, answering)| Link { asking, answering });
+        let mut links = wanted.open(pair)?.into_iter();
+        let mut site = || {
+            let clients = links.by_ref().take(shape.clients).collect();
+            let hop = |_| links.by_ref().take(shape.threads).collect();
+            Site { clients, hops: (0..shape.depth).map(hop).collect() }
+        };
+        Ok((0..count).map(|_| site()).collect())
     }
 }
 
@@ -295,7 +267,7 @@ struct Sites {
 }
 
 impl Load for Sites {
-    fn work(&self, index: usize, worker: &Worker) -> Result<(), String> {
+    fn work(&self, index: usize, worker: &Worker) -> Result<(), WorkloadError> {
         let (site, seat) = self.shape.seat(index);
         let site = &self.sites[site];
         let result = match seat {
@@ -304,7 +276,7 @@ impl Load for Sites {
                 .and_then(|mut front| front.relay_all(&self.shape, worker)),
             Seat::Client(client) => self.ask(&site.clients[client].asking, worker),
         };
-        result.map_err(|error| format!("service-chain: {}: {error}", SPEC.roles[seat.role()].name))
+        result.map_err(|source| WorkloadError::system("pass a message", source))
     }
 }
 
@@ -384,7 +356,7 @@ struct Lane<'a> {
 
 /// Clients whose requests wait for a lane, first come, first served.
 struct Queue {
-    /// As many places as there are clients, each of which waits once at most.
+    /// One place for each client, which waits at most once.
     ring: Box<[usize]>,
     first: usize,
     len: usize,
@@ -512,8 +484,8 @@ mod tests {
     use super::*;
     use crate::model::{Params, Raw, WorkerKind};
     use crate::sys::shared;
-    use crate::workload::testing::{WorkerGroup, params};
-    use crate::workload::{Control, Pool, Recorders, Slot};
+    use crate::workload::testing::{WorkerGroup, params, request};
+    use crate::workload::{Control, Recorders, Slot};
     use std::sync::Arc;
 
     fn given(ints: &[(&str, i64)], texts: &[(&str, &str)]) -> Params {
@@ -528,22 +500,19 @@ mod tests {
         given(&[&shape[..], &[("front-kops", 0), ("hop-kops", 0)]].concat(), &[])
     }
 
-    fn layout(params: &Params, count: u32) -> Result<Vec<usize>, String> {
-        let pool = Pool::first(2);
-        let kind = WorkerKind::Threads;
-        ServiceChain.layout(&Request { params, count, kind, pool: &pool, seed: 1 })
+    fn layout(params: &Params, count: u32) -> Result<Vec<usize>, WorkloadError> {
+        ServiceChain.layout(&request(params, count))
     }
 
     fn shape(params: &Params) -> Shape {
-        let (pool, kind) = (Pool::first(2), WorkerKind::Threads);
-        Shape::of(&Request { params, count: 1, kind, pool: &pool, seed: 1 }).unwrap()
+        Shape::of(&request(params, 1)).unwrap()
     }
 
     #[test]
     fn installations_follow_each_other_and_answerers_come_before_those_that_ask() {
         let params = small(3, 2, 2, 2);
         let once = [SERVICE, SERVICE, SERVICE, SERVICE, FRONT, FRONT, CLIENT, CLIENT, CLIENT];
-        assert_eq!(layout(&params, 2), Ok(once.repeat(2)));
+        assert_eq!(layout(&params, 2).unwrap(), once.repeat(2));
         let shape = shape(&params);
         let service = |hop, lane| Seat::Service { hop, lane };
         let seats = [
@@ -571,30 +540,17 @@ mod tests {
             (small(1, 1, 1, 1), 1, None),
             (small(2, 2, 1, 2), 1, None),
             (small(1, 2, 1, 2), 1, Some("clients = 1 leaves some of 2 front threads")),
-            (small(9, 3, 1, 2), 1, Some("hint: threads = 3, or fronts = 2")),
-            (small(10_000, 1, 100, 10_000), 5, Some("are 5050005 tasks, more than")),
-            (small(1, 1, 1, 1), u32::MAX, Some("are 12884901885 tasks, more than")),
+            (small(9, 3, 1, 2), 1, Some("threads = 2 leaves some of 3 front threads")),
+            (small(10_000, 1, 100, 10_000), 5, Some("make 5050005 workers, more than")),
+            (small(1, 1, 1, 1), u32::MAX, Some("make 12884901885 workers, more than")),
         ];
         for (params, count, expected) in cases {
             match (layout(params, *count), expected) {
                 (Ok(_), None) => {}
-                (Err(why), Some(part)) if why.contains(part) => {}
+                (Err(why), Some(part)) if why.to_string().contains(part) => {}
                 (got, _) => panic!("{expected:?}: {:?}", got.map(|roles| roles.len())),
             }
         }
-    }
-
-    #[test]
-    fn running_out_of_descriptors_says_the_limit_and_what_raises_it() {
-        let cannot = |errno| cannot_open(&io::Error::from_raw_os_error(errno), 506, 1_000, 1_024);
-        assert_eq!(
-            cannot(libc::EMFILE),
-            "service-chain: cannot open socket pair 507 of 1000 (EMFILE, the limit of open files \
-             is 1024)\nhint: raise the hard limit before the run, or use fewer clients or \
-             threads: ulimit -Hn 2100 && ulimit -n 2100"
-        );
-        assert!(cannot(libc::ENFILE).contains("pair 507 of 1000 (ENFILE"));
-        assert!(cannot(libc::ENOMEM).contains("os error 12"));
     }
 
     #[test]
@@ -618,15 +574,14 @@ mod tests {
 
     fn play(params: &Params) -> Played {
         let shape = shape(params);
-        let site = Site::new(&shape).map_err(|(_, error)| error).unwrap();
-        let sites = Arc::new(Sites { shape, sites: vec![site] });
+        let sites = Arc::new(Sites { sites: Site::all(&shape, 1).unwrap(), shape });
         let control: &Control = shared::leak().unwrap();
         let slots: &[Slot] = shared::leak_slice(1).unwrap();
         let recorders = Recorders::new(2).unwrap();
         control.open(0, 0, u64::MAX);
         let worker = Worker::new(control, &slots[0], recorders, 1);
         let own = Arc::clone(&sites);
-        // Not a scoped thread: if an assertion fails, the front waits for ever.
+        // Not a scoped thread: if an assertion fails, the front waits without end.
         let front = std::thread::spawn(move || {
             Front::new(&own.shape, &own.sites[0], 0)?.relay_all(&own.shape, &worker)
         });
@@ -638,7 +593,7 @@ mod tests {
     }
 
     fn read(mut from: &UnixStream) -> u8 {
-        // What never comes fails the test; nothing waits as long as this otherwise.
+        // A message that never comes fails the test; nothing else waits this long.
         from.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let mut message = [0; 512];
         from.read_exact(&mut message).unwrap();
@@ -651,7 +606,7 @@ mod tests {
         let played = play(&small(3, 1, 1, 2));
         let site = &played.sites.sites[0];
         let (clients, lanes) = (&site.clients, &site.hops[0]);
-        // One after the other, so that it is known who has which connection.
+        // One after the other, so that each client's connection is known.
         for client in 0..2 {
             write(&clients[client].asking, client as u8);
             assert_eq!(read(&lanes[client].answering), client as u8);
@@ -680,9 +635,9 @@ mod tests {
     #[test]
     fn each_front_has_clients_and_connections_of_its_own() {
         let shape = shape(&small(5, 2, 2, 3));
-        let site = Site::new(&shape).map_err(|(_, error)| error).unwrap();
+        let site = &Site::all(&shape, 1).unwrap()[0];
         for (front, clients, lanes) in [(0, vec![0, 2, 4], vec![0, 2]), (1, vec![1, 3], vec![1])] {
-            let own = Front::new(&shape, &site, front).unwrap();
+            let own = Front::new(&shape, site, front).unwrap();
             let place = |links: &[Link], socket: &UnixStream| {
                 links.iter().position(|link| {
                     std::ptr::eq(&link.answering, socket) || std::ptr::eq(&link.asking, socket)
@@ -698,8 +653,7 @@ mod tests {
     #[test]
     fn a_service_asks_the_next_of_its_lane_before_it_answers() {
         let shape = shape(&small(1, 1, 2, 2));
-        let site = Site::new(&shape).map_err(|(_, error)| error).unwrap();
-        let sites = Arc::new(Sites { shape, sites: vec![site] });
+        let sites = Arc::new(Sites { sites: Site::all(&shape, 1).unwrap(), shape });
         let control: &'static Control = shared::leak().unwrap();
         control.open(0, 0, u64::MAX);
         for hop in 0..2 {
@@ -731,15 +685,15 @@ mod tests {
             (given(&crowded, &[("size", "8B"), ("think", "100us")]), WorkerKind::Threads),
         ];
         for (params, kind) in cases {
-            let crew = WorkerGroup::start_as(&ServiceChain, &params, 2, kind);
+            let group = WorkerGroup::start_as(&ServiceChain, &params, 2, kind);
             let roles = layout(&params, 2).unwrap();
-            crew.wait_until("answers for everybody", |crew| {
-                let mut workers = crew.slots().iter().zip(&roles);
+            group.wait_until("answers for everybody", |group| {
+                let mut workers = group.slots().iter().zip(&roles);
                 workers.all(|(slot, &role)| role != CLIENT || slot.ops() >= 20)
             });
-            crew.stop();
-            let measured = crew.measured();
-            let workers = crew.slots().iter().zip(&roles);
+            group.stop();
+            let measured = group.measured();
+            let workers = group.slots().iter().zip(&roles);
             assert!(workers.filter(|(_, role)| **role != CLIENT).all(|(slot, _)| slot.ops() == 0));
             let [requests, accepts] = [REQUEST, ACCEPT].map(|i| &measured.histograms[i]);
             assert!(accepts.total() + 1 >= 20 * 14 && requests.total() + 1 >= 20 * 14);

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use crate::model::{Field, Kind};
 
-use super::{Load, Request, Role, Spec, Worker, Workload};
+use super::{Load, Request, Role, Spec, Worker, Workload, WorkloadError, params};
 
 pub struct Spin;
 
@@ -15,7 +15,7 @@ const SPEC: Spec = Spec {
         name: "batch",
         kind: Kind::Int { min: 1, max: 1 << 32 },
         default: Some("10000"),
-        about: "steps of the chain between two looks at the counters; one operation",
+        about: "steps of the chain in one operation",
     }],
     roles: &[Role { name: "spin", counts: true }],
     ops: "batches",
@@ -29,13 +29,12 @@ impl Workload for Spin {
         &SPEC
     }
 
-    fn layout(&self, request: &Request) -> Result<Vec<usize>, String> {
+    fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError> {
         Ok(vec![0; request.count as usize])
     }
 
-    fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, String> {
-        let batch = request.params["batch"].as_int().ok_or("batch")? as u64;
-        Ok(Box::new(Chain { batch }))
+    fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {
+        Ok(Box::new(Chain { batch: params::int(request.params, "batch")? }))
     }
 }
 
@@ -44,7 +43,7 @@ struct Chain {
 }
 
 impl Load for Chain {
-    fn work(&self, _index: usize, worker: &Worker) -> Result<(), String> {
+    fn work(&self, _index: usize, worker: &Worker) -> Result<(), WorkloadError> {
         let mut state = worker.seed() | 1;
         worker.start();
         while worker.running() {

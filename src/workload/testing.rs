@@ -2,15 +2,15 @@
 //! measured and nothing sleeps in place of a condition; workers that wait for others when
 //! the test ends are left behind with the test process.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use crate::model::{Params, Raw, WorkerKind};
+use crate::model::{Field, Kind, Params, Raw, WorkerKind};
 use crate::sys::{clock, shared};
 
 use super::{
-    Control, Load, MAX_COUNTERS, Measured, Pool, Recorders, Request, Slot, Worker, WorkerCounts,
-    Workload,
+    Control, Load, MAX_COUNTERS, Measured, Pool, Recorders, Request, Role, Slot, Spec, Worker,
+    WorkerCounts, Workload, WorkloadError,
 };
 
 /// Parameters with the defaults filled in, as the plan parser does it.
@@ -22,6 +22,62 @@ pub fn params(workload: &dyn Workload, given: &[(&str, Raw)]) -> Params {
         params.extend(value.or(field.default_value()).map(|value| (field.name.to_string(), value)));
     }
     params
+}
+
+/// A set of `count` threads on two CPUs.
+pub fn request(params: &Params, count: u32) -> Request<'_> {
+    static POOL: LazyLock<Pool> = LazyLock::new(|| Pool::first(2));
+    Request { params, count, kind: WorkerKind::Threads, pool: &POOL, seed: 1 }
+}
+
+/// A workload that only tests have: its one line in the registry is all that the plan parser,
+/// help, the backends and the runner know of it.
+pub struct Dummy;
+
+const DUMMY: Spec = Spec {
+    name: "dummy",
+    about: "counts up, for tests",
+    params: &[Field {
+        name: "step",
+        kind: Kind::Int { min: 1, max: 10 },
+        default: Some("3"),
+        about: "operations of one turn; 7 is refused",
+    }],
+    roles: &[Role { name: "dummy", counts: true }],
+    ops: "steps",
+    histograms: &[],
+    counters: &[],
+    metrics: &[],
+};
+
+impl Workload for Dummy {
+    fn spec(&self) -> &'static Spec {
+        &DUMMY
+    }
+
+    fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError> {
+        match super::params::int(request.params, "step")? {
+            7 => Err(WorkloadError::conflict("step = 7 is odd".into(), "step = 6".into())),
+            _ => Ok(vec![0; request.count as usize]),
+        }
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {
+        Ok(Box::new(Steps(super::params::int(request.params, "step")?)))
+    }
+}
+
+struct Steps(u64);
+
+impl Load for Steps {
+    fn work(&self, _index: usize, worker: &Worker) -> Result<(), WorkloadError> {
+        worker.start();
+        while worker.running() {
+            worker.add_ops(self.0);
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
 }
 
 /// A set of workers at work, and what they have measured so far.
@@ -65,15 +121,14 @@ impl WorkerGroup {
         WorkerGroup::start_as(workload, params, count, WorkerKind::Threads)
     }
 
-    /// Processes are killed when the crew is dropped, or with the thread that started it.
+    /// Processes are killed when the group is dropped, or with the thread that started it.
     pub fn start_as(
         workload: &'static dyn Workload,
         params: &Params,
         count: u32,
         kind: WorkerKind,
     ) -> WorkerGroup {
-        let pool = Pool::first(2);
-        let request = Request { params, count, kind, pool: &pool, seed: 1 };
+        let request = Request { kind, ..request(params, count) };
         let roles = workload.layout(&request).expect("layout");
         let load: Arc<dyn Load> = workload.prepare(&request).expect("prepare").into();
         let histograms = workload.histograms(params).len();
@@ -86,7 +141,7 @@ impl WorkerGroup {
             let body = move || {
                 let worker = Worker::new(control, slot, recorders, index as u64 + 1);
                 if let Err(why) = load.work(index, &worker) {
-                    slot.fail(&why);
+                    slot.fail(&why.to_string());
                 }
             };
             match kind {
@@ -94,13 +149,13 @@ impl WorkerGroup {
                 WorkerKind::Processes => children.push(fork(body)),
             }
         }
-        let crew = WorkerGroup { control, slots, recorders, load, children };
-        crew.wait_until("all workers at the barrier", |crew| {
-            crew.control.arrived() as usize == crew.slots.len()
+        let group = WorkerGroup { control, slots, recorders, load, children };
+        group.wait_until("all workers at the barrier", |group| {
+            group.control.arrived() as usize == group.slots.len()
         });
         let now_ns = clock::monotonic_ns();
         control.open(now_ns, now_ns, u64::MAX);
-        crew
+        group
     }
 
     /// Polls until `condition` holds; panics with `what` after a minute, or at a worker's failure.

@@ -1,7 +1,7 @@
-//! One worker waking another: a futex word beside the time of the post.
+//! One worker wakes another: a futex word next to the time of the post.
 //!
-//! The word is BLOCKED or RUNNING. A sleeper takes RUNNING back to BLOCKED and goes on; who
-//! posts turns BLOCKED into RUNNING and then always calls FUTEX_WAKE, as schbench does: no
+//! The word is BLOCKED or RUNNING. A sleeper takes RUNNING back to BLOCKED and goes on; a
+//! waker turns BLOCKED into RUNNING and then always calls FUTEX_WAKE, as schbench does: no
 //! count of sleepers is kept that could save the call. Word and time share a cache line, so
 //! one line moves between the two CPUs; no two seats share one.
 
@@ -29,13 +29,13 @@ pub struct Seat {
 }
 
 impl Seat {
-    /// Announces that the worker will [`Seat::wait`]. What it looks for afterwards (work in a
-    /// list, say) it either finds, or whoever adds to it later sees the word and posts.
+    /// Announces that the worker will [`Seat::wait`]. Afterwards it either finds work (in a
+    /// list, say), or the worker that adds work later sees the word and posts.
     pub fn block(&self) {
         self.word.store(BLOCKED, SeqCst);
     }
 
-    /// As [`Seat::block`], where the worker then takes the list that begins here or enlists
+    /// [`Seat::block`] for a worker that then takes the list that begins here or enlists
     /// elsewhere: that orders the two, and this costs nothing.
     #[inline]
     pub fn block_for_list(&self) {
@@ -55,7 +55,7 @@ impl Seat {
         }
     }
 
-    /// As [`Seat::post`], on behalf of the moment `now_ns`. A worker that was posted before
+    /// [`Seat::post`] on behalf of the moment `now_ns`. A worker that was posted before
     /// and has not run since keeps the earlier time: that is when its wait began.
     #[inline]
     pub fn post_at(&self, now_ns: u64, scope: Scope) {
@@ -72,8 +72,8 @@ impl Seat {
             futex::wait(&self.word, BLOCKED, None, scope);
         }
         let posted_ns = self.posted_ns.load(Relaxed);
-        // Nobody else writes to a word that is RUNNING; and once it is BLOCKED the next post
-        // may change the time, so that has been read before.
+        // Only this worker writes to a word that is RUNNING. Once it is BLOCKED the next post may
+        // change the time, so the time is read before.
         self.word.store(BLOCKED, Release);
         posted_ns
     }
@@ -104,8 +104,8 @@ impl Seat {
         }
     }
 
-    /// Takes the whole list that begins here, posts all its seats, the latest first, and says
-    /// how many. `now_ns` is asked once, after the list was taken and before the first post.
+    /// Takes the whole list that begins here, posts all its seats, the latest first, and returns
+    /// their number. `now_ns` is called once, after the list was taken and before the first post.
     pub fn post_list(&self, seats: &[Seat], scope: Scope, now_ns: impl Fn() -> u64) -> usize {
         let enlisted = self.take_list(seats);
         let now_ns = now_ns();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn many_who_enlist_at_once_are_all_on_the_list() {
+    fn seats_enlisted_at_once_are_all_on_the_list() {
         const EACH: usize = 20_000;
         let seats = seats(1 + 4 * EACH);
         let (head, seats) = seats.split_first().unwrap();

@@ -1,8 +1,8 @@
-//! What a worker measures with: the shared control block, its own slot, the barrier.
+//! A worker's instruments: the shared control block, its own slot, the barrier.
 //!
 //! The timed section touches the worker's own slot and the histograms of the CPU that it runs
 //! on (aligned to 128 bytes, so no cache line is shared with another CPU, adjacent-line
-//! prefetch included) and reads the control block, whose lines nobody writes between the start
+//! prefetch included) and reads the control block, whose lines do not change between the start
 //! and the end. No allocation, no lock.
 
 use std::sync::atomic::{
@@ -64,8 +64,8 @@ impl Control {
         futex::wait(&self.arrived.0, seen, Some(timeout_ns), futex::Scope::Shared);
     }
 
-    /// Asks workers that look to return, so that they leave the CPUs; those that are asleep
-    /// are ended with the process.
+    /// Asks running workers to return, so that they leave the CPUs; those that are asleep end
+    /// with the process.
     pub fn stop(&self) {
         self.stop.store(1, Release);
     }
@@ -82,7 +82,7 @@ impl Control {
     }
 }
 
-/// One per worker, written by it alone (but for [`Slot::take_peak_ns`]).
+/// One per worker, written by it alone (except [`Slot::take_peak_ns`]).
 #[derive(Zeroable)]
 #[repr(C, align(128))]
 pub struct Slot {
@@ -116,7 +116,7 @@ impl Slot {
         self.tid.load(Acquire)
     }
 
-    /// Called first thing by the worker's thread.
+    /// The worker's thread calls it first.
     pub fn set_tid(&self, tid: i32) {
         self.tid.store(tid, Release);
     }
@@ -160,8 +160,8 @@ impl Worker {
         Worker { control, slot, recorders, seed }
     }
 
-    /// Says that this worker is ready and sleeps until all are. Returns the moment at which
-    /// the barrier opened.
+    /// Reports this worker as ready and sleeps until all are. Returns the moment at which the
+    /// barrier opened.
     pub fn start(&self) -> u64 {
         self.control.arrived.0.fetch_add(1, Release);
         futex::wake(&self.control.arrived.0, 1, futex::Scope::Shared);
@@ -223,13 +223,13 @@ impl Worker {
 pub struct Measured {
     pub measured_ns: u64,
     pub ops: u64,
-    /// Of each window, summed over the workers that count, each by its own time.
+    /// For each window, the sum over the workers that count, each by its own time.
     pub window_ops_per_s: Vec<f64>,
     /// Sums over workers, by [`super::Spec::counters`]' index.
     pub counters: [u64; MAX_COUNTERS],
     /// Merged over workers, by [`super::Workload::histograms`]' index.
     pub histograms: Vec<Histogram>,
-    /// What the sums are of: every worker of the set, in start order.
+    /// Every worker of the set, in start order.
     pub workers: Vec<WorkerCounts>,
 }
 

@@ -1,4 +1,4 @@
-//! What was measured, in the numbers that schbench prints: whole microseconds, whole requests
+//! The measured figures in the numbers that schbench prints: whole microseconds, whole requests
 //! per second, and the percentiles of its list. Pure.
 
 use crate::model::Reading;
@@ -6,7 +6,7 @@ use crate::stats::{Histogram, nearest_rank};
 
 use super::Mode;
 
-/// What is known at some second of a run, since it began or since it was last zeroed.
+/// The figures at some second of a run, since it began or since they were last zeroed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Figures {
     pub wakeup: Histogram,
@@ -25,7 +25,7 @@ pub struct Delays {
     pub worker_ns: u64,
 }
 
-/// What only the end of a run tells.
+/// What is known only at the end of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Closing {
     pub seconds: u64,
@@ -44,7 +44,7 @@ pub struct Closing {
 /// The percentiles of schbench's list, in thousandths.
 pub(super) const PERMILLES: [u32; 5] = [200, 500, 900, 990, 999];
 
-/// One set of samples as schbench tells it.
+/// One set of samples as schbench prints it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Block {
     pub samples: u64,
@@ -103,7 +103,7 @@ fn rows(value: impl Fn(u32) -> u64, through: impl Fn(u64) -> u64) -> [Row; PERMI
     })
 }
 
-/// What is no number has no rank, and is left out.
+/// A value that is no number has no rank, and is left out.
 pub(super) fn sorted(rates: &[f64]) -> Vec<f64> {
     let mut sorted: Vec<f64> = rates.iter().copied().filter(|rate| rate.is_finite()).collect();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -115,7 +115,7 @@ pub(super) fn microseconds(ns: u64) -> u64 {
     ns / 1000 + u64::from(ns % 1000 >= 500)
 }
 
-/// To the nearest whole number; what is negative becomes 0.
+/// To the nearest whole number; a negative one becomes 0.
 pub(super) fn whole(value: f64) -> u64 {
     value.round() as u64
 }
@@ -124,7 +124,7 @@ pub(super) fn whole(value: f64) -> u64 {
 mod tests {
     use super::*;
 
-    fn told(block: &Block) -> (u64, Vec<u64>, Vec<u64>, u64, u64) {
+    fn parts(block: &Block) -> (u64, Vec<u64>, Vec<u64>, u64, u64) {
         let values = block.rows.iter().map(|row| row.value).collect();
         let samples = block.rows.iter().map(|row| row.samples).collect();
         (block.samples, values, samples, block.min, block.max)
@@ -151,22 +151,25 @@ mod tests {
         histogram.add(7_000_400, 1);
         let block = Block::of_latencies(&histogram);
         let values = vec![0, 2, 40, 40, 100];
-        assert_eq!(told(&block), (1000, values, vec![300, 400, 295, 0, 4], 0, 7000));
+        assert_eq!(parts(&block), (1000, values, vec![300, 400, 295, 0, 4], 0, 7000));
     }
 
     #[test]
     fn rates_are_exact() {
         let rates: Vec<f64> = (1..=10).rev().map(|n| f64::from(n) * 1000.0 + 0.4).collect();
         let values = vec![2000, 5000, 9000, 10_000, 10_000];
-        assert_eq!(told(&Block::of_rates(&rates)), (10, values, vec![2, 3, 4, 1, 0], 1000, 10_000));
+        assert_eq!(
+            parts(&Block::of_rates(&rates)),
+            (10, values, vec![2, 3, 4, 1, 0], 1000, 10_000)
+        );
         let odd = Block::of_rates(&[f64::NAN, 7.6, f64::INFINITY]);
-        assert_eq!(told(&odd), (1, vec![8; 5], vec![1, 0, 0, 0, 0], 8, 8));
+        assert_eq!(parts(&odd), (1, vec![8; 5], vec![1, 0, 0, 0, 0], 8, 8));
     }
 
     #[test]
     fn without_samples_all_is_0() {
         let nothing = (0, vec![0; 5], vec![0; 5], 0, 0);
-        assert_eq!(told(&Block::of_latencies(&Histogram::default())), nothing);
-        assert_eq!(told(&Block::of_rates(&[])), nothing);
+        assert_eq!(parts(&Block::of_latencies(&Histogram::default())), nothing);
+        assert_eq!(parts(&Block::of_rates(&[])), nothing);
     }
 }

@@ -1,9 +1,9 @@
 //! What schbench writes with `--json`: its object, keys and order, and one key more,
-//! `schedlab`, with what whole microseconds cannot hold (docs/schbench.md tells its fields).
+//! `schedlab`, with what whole microseconds cannot hold (docs/schbench.md lists its fields).
 //!
 //! Input: figures and what the caller knows of the machine. Output: one line of JSON without
 //! a newline at its end, as schbench writes it. Pure. Between tokens stand schbench's spaces
-//! (`"runtime": 2`), for those who look with grep.
+//! (`"runtime": 2`), for readers that use grep.
 
 use std::io::{self, Write};
 
@@ -20,7 +20,7 @@ use super::{Closing, Figures, Mode};
 /// Of the key `schedlab`. Raised when a key of it changes its name, type or meaning.
 const SCHEMA: u32 = 1;
 
-/// What schbench tells beside its figures.
+/// What schbench writes in addition to its figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// The kernel's, `uname -r`.
@@ -29,13 +29,13 @@ pub struct Header {
     pub hostname: String,
     /// The name of the sched_ext scheduler that is loaded, or `disabled`.
     pub sched_ext: String,
-    /// The command line, its words joined by spaces.
+    /// The command line, joined by spaces.
     pub cmdline: String,
     /// When it was written.
     pub unix_s: u64,
 }
 
-/// Writes the whole object. `disturbances`: what touched the figures from outside, in words.
+/// Writes the whole object. `disturbances`: sentences about what affected the figures from outside.
 pub fn write(
     out: &mut dyn Write,
     header: &Header,

@@ -1,8 +1,8 @@
 //! `schedlab schbench`: schbench v1.0's command line, text and JSON, on the workload
-//! `schbench`. What is the same and what differs is told in docs/schbench.md.
+//! `schbench`. docs/schbench.md lists what is the same and what differs.
 //!
-//! [`SchbenchArgs`] is the command line, [`SchbenchArgs::order`] what it asks for, [`text`]
-//! and [`json`] what is printed of [`Figures`]. All of these are pure.
+//! [`SchbenchArgs`] is the command line, [`SchbenchArgs::config`] the run it asks for, [`text`]
+//! and [`json`] print [`Figures`]. All of these are pure.
 
 mod agenda;
 mod figures;
@@ -14,5 +14,5 @@ mod testing;
 pub mod text;
 
 pub use figures::{Closing, Delays, Figures};
-pub use options::{Cpus, JsonTarget, Machine, Mode, Order, SchbenchArgs};
+pub use options::{Cpus, JsonTarget, Machine, Mode, RunConfig, SchbenchArgs};
 pub use run::{End, run};

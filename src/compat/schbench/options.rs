@@ -1,10 +1,11 @@
-//! schbench's command line, and what it asks for.
+//! schbench's command line, and the run that it asks for.
 //!
-//! Input: arguments and the CPUs of the machine. Output: an [`Order`] with the complete
-//! parameters of the workload `schbench`, or what is wrong. Pure. Bare numbers mean what
-//! schbench's mean: KB, microseconds, seconds, percent, bytes. Ranges are the workload's.
+//! Input: arguments and the CPUs of the machine. Output: a [`RunConfig`] with the complete
+//! parameters of the workload `schbench`, or what is wrong. Pure. Bare numbers have schbench's
+//! units: KB, microseconds, seconds, percent, bytes. Ranges are the workload's.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::Args;
 
@@ -14,7 +15,7 @@ use crate::workload;
 use super::super::CompatError;
 
 /// schbench's options are C ints; more is a typing error.
-const MOST: u64 = i32::MAX as u64;
+const MAX_NUMBER: u64 = i32::MAX as u64;
 /// As in schbench: `-p` above this is clamped, and said.
 const MAX_PIPE_BYTES: u64 = 1 << 20;
 /// Requests per second that `-A` begins with.
@@ -33,7 +34,7 @@ pub struct SchbenchArgs {
     #[arg(short = 'C', long)]
     calibrate: bool,
 
-    // `--n` is told from `--numa`, which schbench does not have, by an alias of its own.
+    // An alias distinguishes `--n` from `--numa`, which schbench does not have.
     /// Hold no lock during the math
     #[arg(short = 'L', long, aliases = ["no_locking", "n"])]
     no_locking: bool,
@@ -88,7 +89,7 @@ pub struct SchbenchArgs {
     )]
     sleep_usec: Option<u64>,
 
-    // As above, of `--arrivals`.
+    // As above, from `--arrivals`.
     /// Seek the rate of requests that keeps CPUs busy this much [default, and 0: off]
     #[arg(
         short = 'A', long, aliases = ["auto_rps", "a"], value_name = "PERCENT",
@@ -156,7 +157,7 @@ pub enum Cpus {
     Listed(CpuSet),
 }
 
-/// What the order depends on.
+/// What the configuration depends on.
 #[derive(Debug, Clone)]
 pub struct Machine {
     /// The CPUs that this process may use.
@@ -181,7 +182,7 @@ pub enum Mode {
 
 /// What is to be run and printed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Order {
+pub struct RunConfig {
     /// Of the workload `schbench`, complete.
     pub params: Params,
     /// `None`: until interrupted.
@@ -196,35 +197,50 @@ pub struct Order {
     pub jobname: Option<String>,
     pub mode: Mode,
     pub auto_rps: bool,
-    /// What schbench tells on stderr before it begins, line by line.
+    /// The lines that schbench prints to stderr before it begins.
     pub notes: Vec<String>,
 }
 
-fn whole(text: &str) -> Result<u64, String> {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    if text.is_empty() {
-        return Err("it is empty; write a whole number".to_string());
-    }
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err("it is not a whole number".to_string());
-    }
-    if digits.len() < text.len() {
-        return Err("it is below 0".to_string());
-    }
-    let number = digits.parse().ok().filter(|&number| number <= MOST);
-    number.ok_or_else(|| format!("it is above {MOST}"))
+/// What is wrong with the text of an option.
+#[derive(Debug, thiserror::Error)]
+enum OptionError {
+    #[error("it is empty; write a whole number")]
+    Empty,
+    #[error("it is not a whole number")]
+    NotWhole,
+    #[error("it is below 0")]
+    Negative,
+    #[error("it is above {MAX_NUMBER}")]
+    TooLarge,
+    #[error("{0}; or write `auto`")]
+    Cpus(<CpuSet as FromStr>::Err),
 }
 
-fn cpus(text: &str) -> Result<Cpus, String> {
+fn whole(text: &str) -> Result<u64, OptionError> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if text.is_empty() {
+        return Err(OptionError::Empty);
+    }
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(OptionError::NotWhole);
+    }
+    if digits.len() < text.len() {
+        return Err(OptionError::Negative);
+    }
+    let number = digits.parse().ok().filter(|&number| number <= MAX_NUMBER);
+    number.ok_or(OptionError::TooLarge)
+}
+
+fn cpus(text: &str) -> Result<Cpus, OptionError> {
     match text {
         "auto" => Ok(Cpus::Auto),
-        list => list.parse().map(Cpus::Listed).map_err(|why| format!("{why}; or write `auto`")),
+        list => list.parse().map(Cpus::Listed).map_err(OptionError::Cpus),
     }
 }
 
 impl SchbenchArgs {
-    /// What the options ask for on this machine, or why it cannot be had.
-    pub fn order(self, machine: &Machine) -> Result<Order, CompatError> {
+    /// What the options ask for on this machine, or why that is impossible.
+    pub fn config(self, machine: &Machine) -> Result<RunConfig, CompatError> {
         let mut notes = Vec::new();
         let mode = self.mode(&mut notes);
         let params = self.params(machine, mode, &mut notes)?;
@@ -236,7 +252,7 @@ impl SchbenchArgs {
             Some("-") => JsonTarget::Stdout,
             _ => JsonTarget::File(path),
         });
-        Ok(Order {
+        Ok(RunConfig {
             params,
             runtime_s: Some(self.runtime).filter(|&seconds| seconds > 0),
             warmup_s: if warms_up { self.warmuptime } else { 0 },
@@ -277,8 +293,8 @@ impl SchbenchArgs {
         self.rps.filter(|&rps| rps > 0).unwrap_or(begins)
     }
 
-    /// What does not go together. In the words of the options: the workload would tell it in
-    /// those of a plan.
+    /// Refuses options that do not go together. The message names options; the workload's own
+    /// would name the parameters of a plan.
     fn check(&self, machine: &Machine, mode: Mode) -> Result<(), CompatError> {
         let (rate, groups) = (self.rate(machine), self.groups(machine));
         let pins = self.message_cpus.is_some() || self.worker_cpus.is_some();
@@ -328,7 +344,7 @@ impl SchbenchArgs {
                 given.put("split", "%", self.split)?;
                 given.put_raw("calibrate", Raw::Bool(self.calibrate))?;
             }
-            // schbench takes these beside it, and they mean nothing.
+            // schbench accepts these with `-p`, and they mean nothing.
             Mode::Pipe { bytes } => given.put("pipe", "B", Some(bytes))?,
         }
         given.put_raw("no-locking", Raw::Bool(self.no_locking))?;
@@ -426,7 +442,7 @@ struct Given {
 impl Given {
     fn field(&self, name: &str) -> Result<&'static Field, CompatError> {
         let field = self.fields.iter().find(|field| field.name == name);
-        field.ok_or_else(|| misfit(name, &ValueError::unknown(name)))
+        field.ok_or_else(|| wrong_value(name, &ValueError::unknown(name)))
     }
 
     /// A number in the unit that schbench gives it.
@@ -439,14 +455,15 @@ impl Given {
         let kind = self.field(name)?.kind;
         let value = kind.parse(&raw).map_err(|found| {
             let hint = range(&kind, unit).unwrap_or(found.hint);
-            misfit(&format!("{name} {number}"), &ValueError { message: found.message, hint })
+            wrong_value(&format!("{name} {number}"), &ValueError { message: found.message, hint })
         })?;
         self.params.insert(name.to_string(), value);
         Ok(())
     }
 
     fn put_raw(&mut self, name: &str, raw: Raw) -> Result<(), CompatError> {
-        let value = self.field(name)?.kind.parse(&raw).map_err(|found| misfit(name, &found))?;
+        let value =
+            self.field(name)?.kind.parse(&raw).map_err(|found| wrong_value(name, &found))?;
         self.params.insert(name.to_string(), value);
         Ok(())
     }
@@ -471,8 +488,8 @@ impl Given {
     }
 }
 
-/// `what`: a parameter of the workload, and its value where that tells something.
-fn misfit(what: &str, found: &ValueError) -> CompatError {
+/// `what`: a parameter of the workload, with its value where that helps.
+fn wrong_value(what: &str, found: &ValueError) -> CompatError {
     let option = match what.strip_prefix("sleep") {
         Some(value) => format!("sleep-usec{value}"),
         None => what.to_string(),
@@ -480,10 +497,10 @@ fn misfit(what: &str, found: &ValueError) -> CompatError {
     CompatError::Usage(format!("--{option}: {}\nhint: {}", found.message, found.hint))
 }
 
-/// What a field takes, in schbench's unit.
+/// The range of a field, in schbench's unit.
 fn range(kind: &Kind, unit: &str) -> Option<String> {
     let (min, max, named) = match (kind, unit) {
-        (Kind::Int { min, max }, _) => (*min as f64, (*max).min(MOST as i64) as f64, ""),
+        (Kind::Int { min, max }, _) => (*min as f64, (*max).min(MAX_NUMBER as i64) as f64, ""),
         (Kind::Size { min_bytes, max_bytes }, "KiB") => {
             ((min_bytes >> 10) as f64, (max_bytes >> 10) as f64, " (KB)")
         }

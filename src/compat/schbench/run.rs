@@ -1,12 +1,13 @@
-//! The run: workers at work, and once a second a look at them, told as schbench tells it.
+//! The run: workers at work, read once a second, and printed as schbench prints it.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use crate::exec::{Live, Look};
+use crate::exec::{Live, Snapshot};
 use crate::model::{Placement, Reading, WorkerKind, WorkerSet};
 use crate::probe::disturbance::{Own, Watch};
 use crate::stats::Histogram;
@@ -16,12 +17,12 @@ use crate::workload::{self, Pool, Request};
 use super::super::CompatError;
 use super::agenda::{Agenda, Duties, MIN_SAMPLE_NS};
 use super::json::{self, Header};
-use super::{Closing, Delays, Figures, JsonTarget, Machine, Order, SchbenchArgs, text};
+use super::{Closing, Delays, Figures, JsonTarget, Machine, RunConfig, SchbenchArgs, text};
 
 const NS_PER_S: u64 = 1_000_000_000;
-/// Of what is drawn at random: the arrivals of `--arrivals poisson`.
+/// For the arrivals of `--arrivals poisson`.
 const SEED: u64 = 1;
-/// Of the workload's threads, by what they do.
+/// Roles of the workload's threads.
 const MESSAGE: &str = "schbench-msg";
 const WORKER: &str = "schbench-worker";
 
@@ -30,35 +31,35 @@ const WORKER: &str = "schbench-worker";
 pub enum End {
     /// After its time; or by a signal where it had none.
     Done,
-    /// Before its time, by a signal. What was measured was told.
+    /// Before its time, by a signal. The figures so far were printed.
     Interrupted,
 }
 
-/// Runs what the arguments ask for and tells it: text to stderr, JSON where it was asked for.
+/// Runs what the arguments ask for and prints it: text to stderr, JSON to its target if any.
 /// Worker threads are still there afterwards: the caller ends the process.
 pub fn run(args: SchbenchArgs, cmdline: String) -> Result<End, CompatError> {
     let host = Host::default();
     let machine = machine(&host)?;
-    let order = args.order(&machine)?;
-    check(&order, &machine)?;
-    let json = order.json.as_ref().map(JsonOutput::open).transpose()?;
+    let config = args.config(&machine)?;
+    check(&config, &machine)?;
+    let json = config.json.as_ref().map(JsonOutput::open).transpose()?;
     let interrupted = signal::catch_termination().map_err(|error| {
         CompatError::Here(format!("cannot catch signals: {error}\nhint: schedlab doctor"))
     })?;
-    order.notes.iter().for_each(|note| tell(|out| writeln!(out, "{note}")));
+    config.notes.iter().for_each(|note| print(|out| writeln!(out, "{note}")));
     let own = Own { pids: [std::process::id() as i32].into_iter().collect() };
     let watch = Watch::begin(&host, &machine.allowed, own);
     let own_cpu_ns = clock::family_cpu_ns();
-    let mut session = Session::start(&order)?;
+    let mut session = Session::start(&config)?;
     let end = session.attend(&interrupted)?;
     let (figures, closing) = session.close(end);
     let found = watch.end(clock::family_cpu_ns() - own_cpu_ns);
     let disturbances: Vec<String> = found.into_iter().map(|found| found.detail).collect();
     // Before schbench's own lines: what reads its last one still finds it last.
-    disturbances.iter().for_each(|why| tell(|out| writeln!(out, "disturbed: {why}")));
-    tell(|out| text::summary(out, &figures, &closing));
+    disturbances.iter().for_each(|why| print(|out| writeln!(out, "disturbed: {why}")));
+    print(|out| text::summary(out, &figures, &closing));
     if let Some(json) = json {
-        json.write(&header(&host, &order, cmdline), &figures, &closing, &disturbances)?;
+        json.write(&header(&host, &config, cmdline), &figures, &closing, &disturbances)?;
     }
     Ok(end)
 }
@@ -73,69 +74,69 @@ fn machine(host: &Host) -> Result<Machine, CompatError> {
 }
 
 /// Whether the workload takes all of it together.
-fn check(order: &Order, machine: &Machine) -> Result<(), CompatError> {
-    let workload = workload::find("schbench").ok_or_else(|| here("no such workload".into()))?;
+fn check(config: &RunConfig, machine: &Machine) -> Result<(), CompatError> {
+    let workload = workload::find("schbench").ok_or_else(|| here("no such workload"))?;
     let pool = Pool::new(machine.allowed.clone(), &[]);
-    let (params, kind) = (&order.params, WorkerKind::Threads);
+    let (params, kind) = (&config.params, WorkerKind::Threads);
     let fits = workload.layout(&Request { params, count: 1, kind, pool: &pool, seed: SEED });
     fits.map(|_| ())
         .map_err(|why| CompatError::Usage(format!("{why}\nhint: schedlab schbench --help")))
 }
 
-fn header(host: &Host, order: &Order, cmdline: String) -> Header {
-    let told = environment::Told::here();
+fn header(host: &Host, config: &RunConfig, cmdline: String) -> Header {
+    let system = environment::Told::here();
     Header {
-        release: told.kernel_release,
-        jobname: order.jobname.clone(),
-        hostname: told.hostname,
+        release: system.kernel_release,
+        jobname: config.jobname.clone(),
+        hostname: system.hostname,
         sched_ext: environment::sched_ext(host).unwrap_or_else(|| "disabled".to_string()),
         cmdline,
         unix_s: clock::unix_ns() / NS_PER_S,
     }
 }
 
-/// To stderr, whole. If that is closed or full there is nobody to tell.
-fn tell(render: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
+/// To stderr, as one write. If that is closed or full, no one can be informed.
+fn print(render: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
     let mut text = Vec::new();
     _ = render(&mut text).and_then(|()| io::stderr().write_all(&text));
 }
 
 /// A run under way.
 struct Session<'a> {
-    order: &'a Order,
+    config: &'a RunConfig,
     live: Live,
-    last: Look,
+    last: Snapshot,
     /// Requests per second, one entry for each second since the figures were last zeroed.
     rps: Vec<f64>,
 }
 
 impl Session<'_> {
-    fn start(order: &Order) -> Result<Session<'_>, CompatError> {
+    fn start(config: &RunConfig) -> Result<Session<'_>, CompatError> {
         let set = WorkerSet {
             name: "schbench".to_string(),
             workload: "schbench".to_string(),
-            params: order.params.clone(),
+            params: config.params.clone(),
             count: 1,
             kind: WorkerKind::Threads,
             background: false,
             knobs: Default::default(),
         };
         let live = Live::start(set, Placement::default(), SEED).map_err(here)?;
-        let last = live.look().map_err(here)?;
-        Ok(Session { order, live, last, rps: Vec::new() })
+        let last = live.poll().map_err(here)?;
+        Ok(Session { config, live, last, rps: Vec::new() })
     }
 
-    /// Looks every second until the time is over or a signal comes.
+    /// Polls every second until the time is over or a signal comes.
     fn attend(&mut self, interrupted: &AtomicBool) -> Result<End, CompatError> {
-        let mut agenda = Agenda::of(self.order);
+        let mut agenda = Agenda::of(self.config);
         loop {
             let second = agenda.next(self.last.at_ns);
             let deadline_ns = self.live.started_ns() + second * NS_PER_S;
             while !clock::sleep_until_or_signal(deadline_ns) && !interrupted.load(Relaxed) {}
-            let look = self.live.look().map_err(here)?;
-            let before = std::mem::replace(&mut self.last, look);
+            let snapshot = self.live.poll().map_err(here)?;
+            let before = std::mem::replace(&mut self.last, snapshot);
             if interrupted.load(Relaxed) {
-                let unlimited = self.order.runtime_s.is_none();
+                let unlimited = self.config.runtime_s.is_none();
                 return Ok(if unlimited { End::Done } else { End::Interrupted });
             }
             let second = self.last.at_ns / NS_PER_S;
@@ -151,15 +152,15 @@ impl Session<'_> {
 
     fn perform(&mut self, duties: &Duties, second: u64, rate: f64) {
         if duties.ends_warmup {
-            tell(|out| writeln!(out, "warmup done, zeroing stats"));
+            print(|out| writeln!(out, "warmup done, zeroing stats"));
             self.zero();
         }
         if duties.samples {
             self.rps.push(rate);
         }
-        if duties.tells {
+        if duties.reports {
             let (figures, delays) = (self.figures(), self.delays());
-            tell(|out| text::interval(out, &figures, second, &delays, rate));
+            print(|out| text::interval(out, &figures, second, &delays, rate));
         }
         if duties.zeroes {
             self.zero();
@@ -192,7 +193,7 @@ impl Session<'_> {
         }
     }
 
-    /// The end of the workers' work, at the last look.
+    /// Stops the workers; the figures are those of the last poll.
     fn close(&mut self, end: End) -> (Figures, Closing) {
         let figures = self.figures();
         self.live.stop();
@@ -200,12 +201,12 @@ impl Session<'_> {
         let rps = self.last.ops as f64 / seconds;
         let metrics = self.live.metrics(&self.last);
         let goal = metrics.into_iter().find(|metric| metric.name == "rps_goal");
-        let asked_s = self.order.runtime_s.filter(|_| end == End::Done);
+        let asked_s = self.config.runtime_s.filter(|_| end == End::Done);
         let has_rate = figures.response.is_some();
         let closing = Closing {
             seconds: asked_s.unwrap_or(seconds as u64),
             average_rps: rps,
-            mode: self.order.mode,
+            mode: self.config.mode,
             goal: goal.and_then(|goal| goal.value.known()).map(|goal| goal as u64),
             dropped: self.live.counter(&self.last, "dropped").filter(|_| has_rate),
             delays: self.delays(),
@@ -215,23 +216,23 @@ impl Session<'_> {
     }
 }
 
-fn here(why: String) -> CompatError {
+fn here(why: impl Display) -> CompatError {
     CompatError::Here(format!("{why}\nhint: schedlab doctor"))
 }
 
-/// Operations per second between two looks.
-fn rate(before: &Look, after: &Look) -> f64 {
+/// Operations per second between two polls.
+fn rate(before: &Snapshot, after: &Snapshot) -> f64 {
     (after.ops - before.ops) as f64 * 1e9 / (after.at_ns - before.at_ns) as f64
 }
 
-/// Where JSON goes, opened before the run: what cannot be written is said before, not after.
+/// Where JSON goes, opened before the run, so that an error comes before it.
 enum JsonOutput {
     Stdout,
     File(JsonFile),
 }
 
-/// Keeps what it holds until the run has ended; if it was made here and the run does not get
-/// that far, it is removed.
+/// The file keeps its content until the run has ended. A file that was made here is removed if the
+/// run does not get that far.
 struct JsonFile {
     file: File,
     path: PathBuf,
@@ -241,7 +242,7 @@ struct JsonFile {
 impl JsonOutput {
     fn open(target: &JsonTarget) -> Result<JsonOutput, CompatError> {
         let JsonTarget::File(path) = target else { return Ok(JsonOutput::Stdout) };
-        // Also of a link that leads nowhere: what it is to lead to is made, the link is not.
+        // Also for a link that leads nowhere: its target is made, the link is not.
         let remove = path.symlink_metadata().is_err();
         let opened = OpenOptions::new().write(true).create(true).truncate(false).open(path);
         let file = opened.map_err(|error| unwritable(path, &error))?;
@@ -264,7 +265,7 @@ impl JsonOutput {
                 Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                     Err(unwritable(stdout, &error))
                 }
-                // Whoever read it went away.
+                // The reader went away.
                 _ => io::stdout().flush().or(Ok(())),
             },
             JsonOutput::File(mut json) => {

@@ -1,7 +1,7 @@
-//! What schbench prints to stderr, in its layout, so that what reads its text reads ours.
+//! What schbench prints to stderr, in its layout, so that readers of its text can read this.
 //!
-//! Input: figures. Output: lines. Pure. Percentiles are told of the latencies from the 50th
-//! on (in pipe mode from the 20th), of requests per second up to the 90th.
+//! Input: figures. Output: lines. Pure. Latencies have percentiles from the 50th on (in pipe mode
+//! from the 20th), requests per second up to the 90th.
 
 use std::io::{self, Write};
 use std::ops::RangeInclusive;
@@ -19,7 +19,7 @@ const UP_TO_90TH: RangeInclusive<usize> = 0..=2;
 const STAR_50TH: usize = 1;
 const STAR_99TH: usize = 3;
 
-/// What is told every `--intervaltime` seconds, `seconds` after the start. Not in pipe mode.
+/// The figures every `--intervaltime` seconds, `seconds` after the start. Not in pipe mode.
 pub fn interval(
     out: &mut dyn Write,
     figures: &Figures,
@@ -32,7 +32,7 @@ pub fn interval(
     writeln!(out, "current rps: {current_rps:.2}")
 }
 
-/// What is told at the end.
+/// The figures at the end.
 pub fn summary(out: &mut dyn Write, figures: &Figures, closing: &Closing) -> io::Result<()> {
     let seconds = closing.seconds;
     if let Some(dropped @ 1..) = closing.dropped {
@@ -62,8 +62,8 @@ fn blocks(out: &mut dyn Write, figures: &Figures, seconds: u64) -> io::Result<()
     block(out, "RPS percentiles (requests)", &rates, seconds, UP_TO_90TH, STAR_50TH)
 }
 
-/// Before schbench's blocks and unlike them: who looks for its percentiles, or for its last
-/// line, finds what schbench prints.
+/// Before schbench's blocks and unlike them: a search for its percentiles, or for its last line,
+/// finds what schbench prints.
 fn response(out: &mut dyn Write, histogram: &Histogram) -> io::Result<()> {
     let Block { samples, rows, max, .. } = Block::of_latencies(histogram);
     let [_, p50, p90, p99, p999] = rows.map(|row| row.value);

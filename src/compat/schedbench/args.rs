@@ -89,7 +89,7 @@ impl WorkerArgs {
     pub fn from_queue(steps: &[String]) -> Result<Vec<BurnItem>, String> {
         let steps: Vec<&str> =
             steps.iter().flat_map(|text| text.split(',')).map(str::trim).collect();
-        parse_burn_queue(&steps)
+        parse_burn_queue(&steps).map_err(|error| error.to_string())
     }
 }
 

@@ -36,18 +36,18 @@ impl Pattern {
 }
 
 /// The arrivals of one message thread, in ns since the start, ascending: every `of`-th of all.
-/// The rate is that of all message threads together and is told second by second.
+/// The rate is that of all message threads together and is set for each second.
 pub struct Arrivals {
     pattern: Pattern,
     of: u64,
     begins_ns: u64,
     per_s: u64,
-    /// Of this thread's next arrival, among all of this second.
+    /// The number of this thread's next arrival among all arrivals of this second.
     number: u64,
     random: ChaCha8Rng,
-    /// Poisson only: where in the second this thread is, and how far its next arrival is off,
-    /// in mean gaps. What is left of it at the end of a second is taken into the next one:
-    /// the process has no memory but for that, so it stays Poisson at each rate.
+    /// Poisson only: where in the second this thread is, and the distance to its next arrival in
+    /// mean gaps. The rest of the distance at the end of a second goes into the next one: the
+    /// process has no other memory, so it stays Poisson at each rate.
     at_ns: f64,
     gaps_left: f64,
 }
@@ -61,8 +61,8 @@ impl Arrivals {
         Arrivals { pattern, of, begins_ns, per_s, number, random, at_ns, gaps_left }
     }
 
-    /// Goes on with second `second`, the next one, at this rate. What was left of the last
-    /// one is left out, see [`Arrivals::end`].
+    /// Goes on with second `second`, the next one, at this rate. Arrivals that were left in the
+    /// last one are dropped, see [`Arrivals::end`].
     pub fn begin(&mut self, second: u64, per_s: u64) {
         self.skip();
         // Requests of all seconds are dealt in turn, so that no thread has all the odd ones.
@@ -104,8 +104,8 @@ impl Arrivals {
         self.of as f64 / self.per_s as f64 * NS_PER_S as f64
     }
 
-    /// Ends this second and says how many arrivals were left in it: of Poisson arrivals, as
-    /// many as are to be expected.
+    /// Ends this second and returns how many arrivals were left in it; for Poisson arrivals the
+    /// expected number.
     pub fn end(&mut self) -> u64 {
         if let Pattern::Poisson = self.pattern {
             let left_ns = NS_PER_S as f64 - self.at_ns;
@@ -115,7 +115,7 @@ impl Arrivals {
         self.skip()
     }
 
-    /// Counts on to this thread's first number after this second.
+    /// Advances to this thread's first number after this second.
     fn skip(&mut self) -> u64 {
         let left = self.per_s.saturating_sub(self.number).div_ceil(self.of);
         self.number += left * self.of;
@@ -123,14 +123,14 @@ impl Arrivals {
     }
 }
 
-/// Of mean 1, by the inverse of the distribution.
+/// With mean 1, by the inverse of the distribution.
 fn exponential(random: &mut ChaCha8Rng) -> f64 {
     // 1 - u is never 0.
     let u: f64 = random.random();
     -(1.0 - u).ln()
 }
 
-/// More than this many requests behind the worker's last look at its queue are not queued.
+/// No more than this many (and one) requests are queued after the worker last emptied it.
 const PENDING: u64 = 128;
 /// A worker may still be at the [`PENDING`] + 1 that it took while as many more are queued.
 const CAPACITY: usize = 512;
@@ -141,7 +141,7 @@ const CAPACITY: usize = 512;
 #[repr(C)]
 pub struct Inbox {
     queued: Count,
-    /// What [`Inbox::queued`] was when the worker last looked.
+    /// What [`Inbox::queued`] was when the worker last emptied the queue.
     taken: Count,
     arrived_ns: [AtomicU64; CAPACITY],
 }
@@ -159,8 +159,8 @@ impl Inbox {
             return false;
         }
         self.arrived_ns[queued as usize % CAPACITY].store(arrived_ns, Relaxed);
-        // Ordered with the look at the worker's seat that follows: either the worker, which
-        // blocks first and then looks here, sees this request, or it is seen blocked.
+        // Ordered before the read of the worker's seat that follows: either the worker, which
+        // blocks first and then reads this, sees the request, or it is seen blocked.
         self.queued.0.store(queued + 1, SeqCst);
         true
     }
@@ -235,8 +235,8 @@ mod tests {
         assert_eq!(times, in_seconds(Pattern::Poisson, &rates, 1, 2), "seeded");
     }
 
-    /// Where a second ends may not be seen: at much less than one a second, too, as many
-    /// come as should.
+    /// The ends of seconds must not show: at much less than one request a second, too, the rate
+    /// is kept.
     #[test]
     fn poisson_arrivals_reach_over_the_ends_of_seconds() {
         let times = in_seconds(Pattern::Poisson, &[1; 20_000], 0, 10);
@@ -283,7 +283,7 @@ mod tests {
                 prop_assert_eq!(arrived.count() as u64, per_s);
             }
             let counts = all.iter().map(Vec::len);
-            prop_assert!(counts.clone().max() <= counts.min().map(|least| least + 1));
+            prop_assert!(counts.clone().max() <= counts.min().map(|min| min + 1));
         }
     }
 

@@ -1,40 +1,41 @@
 //! Changes the rate of a copy once a second until the CPUs are as busy as asked for.
 //!
-//! The rule is that of schbench's automatic rate. Differences: it looks at the CPUs that it
-//! may run on, not at the whole machine; waiting for a disk is idle; each message thread
-//! keeps a request a second (schbench's rate never leaves 0 again). Where the workers cannot
-//! make the CPUs so busy, the rate grows to its limit, as schbench's does to 2^31.
+//! The rule is that of schbench's automatic rate. Differences: it reads the CPUs that it may run
+//! on, not the whole machine; waiting for a disk is idle; each message thread keeps a request a
+//! second (schbench's rate never leaves 0 again). If the workers cannot make the CPUs so busy, the
+//! rate grows to its limit, as schbench's does to 2^31.
 
 use std::collections::BTreeMap;
 
 use crate::model::{CpuSet, Reading};
 use crate::sys::load::{self, CpuTimes};
 use crate::sys::{Host, clock, sched};
-use crate::workload::Worker;
+use crate::workload::{Worker, WorkloadError};
 
 use super::arrivals::{MAX_PER_S, NS_PER_S};
 use super::rate::Pace;
 use super::spec::SETTLED;
 
-/// It looks that long before each second of its message threads, so that they find the new
-/// rate when they begin.
+/// It sets the rate that long before each second of its message threads begins.
 const EARLY_NS: u64 = 10_000_000;
 
 pub struct Governor<'a> {
     pub pace: &'a Pace,
     pub target_percent: f64,
-    pub least_per_s: u64,
+    pub min_per_s: u64,
 }
 
 impl Governor<'_> {
-    /// Unlike the workers that are measured, it allocates a little at each look: /proc/stat.
-    pub fn govern(&self, worker: &Worker) -> Result<(), String> {
-        let cpus = sched::affinity(0).map_err(|error| format!("sched_getaffinity: {error}"))?;
+    /// It allocates a little each second to read /proc/stat; the workers that are measured
+    /// allocate nothing.
+    pub fn govern(&self, worker: &Worker) -> Result<(), WorkloadError> {
+        let cpus = sched::affinity(0)
+            .map_err(|source| WorkloadError::system("read the CPU affinity", source))?;
         let started_ns = worker.start();
         let mut times = read(&cpus)?;
         let mut settled = false;
         while worker.running() {
-            // The next one, where the last look came late.
+            // The next second, should the last reading have been late.
             let second = (clock::monotonic_ns() + EARLY_NS - started_ns) / NS_PER_S + 1;
             clock::sleep_until(started_ns + second * NS_PER_S - EARLY_NS);
             let before = std::mem::replace(&mut times, read(&cpus)?);
@@ -49,12 +50,12 @@ impl Governor<'_> {
         Ok(())
     }
 
-    /// What follows from a second at `per_s` in which the CPUs were `busy_percent` busy.
+    /// The next rate after a second at `per_s` in which the CPUs were `busy_percent` busy.
     fn step(&self, per_s: u64, busy_percent: f64) -> Step {
         let (factor, hit) = factor(self.target_percent / busy_percent);
         let wanted = per_s as f64 * factor;
         let wanted = if factor > 1.0 { wanted.ceil() } else { wanted.floor() } as u64;
-        let wanted = wanted.clamp(self.least_per_s, MAX_PER_S);
+        let wanted = wanted.clamp(self.min_per_s, MAX_PER_S);
         Step { per_s: wanted, hit }
     }
 }
@@ -66,8 +67,8 @@ struct Step {
     hit: bool,
 }
 
-/// By how much the rate changes where the target is `missing` times what was reached, and
-/// whether that is a hit: steps are cut to 0.3 and 3, and smaller near 1.
+/// The change of the rate if the target is `missing` times the utilisation reached, and whether
+/// that is a hit: steps are cut to 0.3 and 3, and smaller near 1.
 fn factor(missing: f64) -> (f64, bool) {
     match missing {
         m if m > 3.0 => (3.0, false),
@@ -80,16 +81,16 @@ fn factor(missing: f64) -> (f64, bool) {
         }
         m if m > 0.8 => (m + (1.0 - m) / 4.0, false),
         m if m >= 0.3 => (m, false),
-        // No number either: nothing was reached and nothing asked for.
+        // NaN, too: nothing was reached and nothing asked for.
         _ => (0.3, false),
     }
 }
 
 /// Busy and all time of these CPUs since boot, in ns.
-fn read(cpus: &CpuSet) -> Result<(u64, u64), String> {
+fn read(cpus: &CpuSet) -> Result<(u64, u64), WorkloadError> {
     match load::cpu_times(&Host::default()) {
         Reading::Known(times) => Ok(sum(&times, cpus)),
-        Reading::Unknown(why) => Err(format!("how busy the CPUs are is not known: {why}")),
+        Reading::Unknown(why) => Err(WorkloadError::CpuTimes(why)),
     }
 }
 
@@ -133,7 +134,7 @@ mod tests {
         ];
         for &(per_s, target_percent, busy, expected, hit) in cases {
             let pace: &Pace = crate::sys::shared::leak().unwrap();
-            let governor = Governor { pace, target_percent, least_per_s: 4 };
+            let governor = Governor { pace, target_percent, min_per_s: 4 };
             let got = governor.step(per_s, busy);
             let expected = Step { per_s: expected, hit };
             assert_eq!(got, expected, "{per_s} at {busy} % for {target_percent} %");

@@ -9,23 +9,23 @@
 //! Zen 5):
 //!
 //! - Nothing ever writes `a` and `b`. Their pages, only read, are the kernel's one page of
-//!   zeroes, as in schbench, which has them from malloc and does not fill them; but for the
+//!   zeroes, as in schbench, which has them from malloc and does not fill them; except the
 //!   first, on which malloc keeps its header. At 256 KiB filled matrices take 20 to 30 % less.
 //!   They begin where malloc puts them in their page: 16 bytes into a mapping of their own
-//!   from 128 KiB on, else (at a footprint of 128 KiB, too, as widths are rounded down) 2928
+//!   from 128 KiB on, otherwise (at a footprint of 128 KiB, too: widths are rounded down) 2928
 //!   bytes into the heap of a thread. At 64 KiB the difference is 2 %.
 //! - The loops, down to the order of their instructions and where they lie: those of
 //!   schbench's makefile with Debian 12's gcc. There a step, the innermost loop, begins 48
 //!   bytes into a cache line of code and goes on in the next; no other place takes that long
 //!   at 256 KiB. Of four builds of schbench with the step 0, 16, 32 and 48 bytes into a line,
 //!   those at 0 and 32 took 0.96 of the last there, that at 16 took 0.98; at 0 an operation
-//!   takes 28 % more at 32 KiB and 13 % more at 128 KiB. As it is written here, what is linked
-//!   around it cannot move it. schbench itself, built elsewhere, may differ by as much.
+//!   takes 28 % more at 32 KiB and 13 % more at 128 KiB. Here the alignment is in the code, so the linker
+//!   cannot move it. schbench itself, built elsewhere, may differ by as much.
 //!
-//! As the median of 15 pairs of runs an operation took 1.00 of schbench's at 32, 64, 128 and
-//! 256 KiB, the quartiles of the pairs between 0.99 and 1.01. Runs of one program differ by
-//! up to 2.5 % either way, so that a single pair says little. At 64 KiB, 52 wide, both programs
-//! have two levels 20 % apart and go from one to the other while they run, wherever their
+//! In the median of 15 pairs of runs an operation took 1.00 of schbench's time at 32, 64, 128 and
+//! 256 KiB; the quartiles of the pairs are between 0.99 and 1.01. Runs of one program differ by
+//! up to 2.5 % either way, so one pair proves little. At 64 KiB, 52 wide, both programs
+//! have two levels that differ by 20 % and switch between them while they run, wherever their
 //! memory lies: about 4.7 ns for each cell, as if the processor failed to foresee the end of
 //! its column. Nothing like it was seen at 50, 51 and 53 to 56 wide.
 
@@ -217,7 +217,7 @@ mod tests {
 
     const WIDTHS: [usize; 7] = [0, 1, 2, 3, 7, 36, 73];
 
-    /// Matrices with no two factors alike and the old product not zero.
+    /// Matrices with different factors and an old product that is not zero.
     fn filled(matrices: Matrices) -> Matrices {
         let factors = 2 * matrices.width * matrices.width;
         for (index, word) in matrices.words.iter().enumerate() {
@@ -231,7 +231,7 @@ mod tests {
         matrices.words.iter().map(|word| word.load(Relaxed)).collect()
     }
 
-    /// What `words` should be after one operation.
+    /// The expected `words` after one operation.
     fn plainly_multiplied(mut words: Vec<u64>, n: usize) -> Vec<u64> {
         for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
             words[2 * n * n + i * n + j] = (0..n).fold(0, |sum: u64, k| {

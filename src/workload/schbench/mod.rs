@@ -1,6 +1,6 @@
 //! `schbench`: message threads hand out turns, workers sleep a little and multiply matrices
-//! under a per-CPU lock. The semantics of schbench v1.0; where it measures and how it differs
-//! is told at each place.
+//! under a per-CPU lock. The semantics of schbench v1.0; each place says where it measures and
+//! how it differs.
 //!
 //! A set is N copies of the whole; in each, every message thread has workers of its own. What
 //! message threads hand out depends on the mode: [`turns`], requests at a [`rate`], or bytes
@@ -18,12 +18,12 @@ mod spec;
 mod transfer;
 mod turns;
 
-use crate::model::{CpuSet, Metric, MetricSpec, Params, Reading, WorkerKind};
+use crate::model::{CpuSet, Metric, MetricSpec, Params, Reading};
 use crate::stats::nearest_rank;
 use crate::sys::{clock, futex::Scope, shared};
 
 use super::wakeup::Seat;
-use super::{Latency, Load, Measured, Request, Spec, Worker, Workload};
+use super::{Latency, Load, Measured, Request, Spec, Worker, Workload, WorkloadError};
 use arrivals::{Arrivals, Inbox, Pattern};
 use governor::Governor;
 use locks::CpuLocks;
@@ -42,7 +42,7 @@ impl Workload for Schbench {
         &SPEC
     }
 
-    fn layout(&self, request: &Request) -> Result<Vec<usize>, String> {
+    fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError> {
         let shape = Shape::of(request)?;
         Pins::of(request.params, request.pool, &shape)?;
         let role = |place| match place {
@@ -53,19 +53,16 @@ impl Workload for Schbench {
         Ok(shape.places().map(role).collect())
     }
 
-    fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, String> {
+    fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {
         let shape = Shape::of(request)?;
         let pins = Pins::of(request.params, request.pool, &shape)?;
         let rules = Rules::of(request.params)?;
         let arrivals = shape::pattern(request.params)?;
-        let scope = match request.kind {
-            WorkerKind::Threads => Scope::Private,
-            WorkerKind::Processes => Scope::Shared,
-        };
+        let scope = request.scope();
         let copies = (0..shape.copies)
             .map(|_| Instance::new(&shape, &rules, scope))
             .collect::<std::io::Result<_>>()
-            .map_err(|error| format!("no memory for what schbench's workers share: {error}"))?;
+            .map_err(|source| WorkloadError::system("allocate what workers share", source))?;
         Ok(Box::new(Running { shape, pins, rules, arrivals, scope, copies }))
     }
 
@@ -87,10 +84,12 @@ struct Instance {
     pace: Option<&'static Pace>,
 }
 
-/// What one message thread and its workers share, in pages of their own: on a machine of
-/// several nodes each page is on the node of whoever touches it first.
+/// Shared by one message thread and its workers, in pages of their own: on a machine with
+/// several nodes the first touch decides on which node a page is.
 struct Group {
-    /// Its own, then its workers'.
+    /// Of the message thread.
+    message: &'static Seat,
+    /// Of its workers.
     seats: &'static [Seat],
     /// One a worker, at a rate only.
     inboxes: &'static [Inbox],
@@ -122,19 +121,18 @@ impl Instance {
 impl Group {
     fn new(shape: &Shape, scope: Scope) -> std::io::Result<Group> {
         let at_a_rate = matches!(shape.mode, Mode::Rate { .. });
+        let (message, seats) = shared::leak_slice(1 + shape.threads)?
+            .split_first()
+            .ok_or(std::io::ErrorKind::InvalidInput)?;
         Ok(Group {
-            seats: shared::leak_slice(1 + shape.threads)?,
+            message,
+            seats,
             inboxes: shared::leak_slice(if at_a_rate { shape.threads } else { 0 })?,
             buffers: match shape.mode {
                 Mode::Pipe { bytes } => Some(Buffers::new(shape.threads, bytes, scope)?),
                 _ => None,
             },
         })
-    }
-
-    /// The message thread's and its workers'.
-    fn seats(&self) -> Result<(&Seat, &[Seat]), String> {
-        self.seats.split_first().ok_or_else(|| "a message thread without a seat".to_string())
     }
 }
 
@@ -148,9 +146,12 @@ struct Running {
 }
 
 impl Load for Running {
-    fn work(&self, index: usize, worker: &Worker) -> Result<(), String> {
+    fn work(&self, index: usize, worker: &Worker) -> Result<(), WorkloadError> {
         match self.shape.place(index) {
-            Place::Message { copy, group } => self.message(&self.copies[copy], group, worker),
+            Place::Message { copy, group } => {
+                self.message(&self.copies[copy], group, worker);
+                Ok(())
+            }
             Place::Worker { copy, group, seat } => {
                 self.worker(&self.copies[copy], group, seat, worker)
             }
@@ -184,7 +185,7 @@ impl Load for Running {
 }
 
 impl Running {
-    fn message(&self, copy: &Instance, index: usize, worker: &Worker) -> Result<(), String> {
+    fn message(&self, copy: &Instance, index: usize, worker: &Worker) {
         let group = &copy.groups[index];
         match (&group.buffers, copy.pace) {
             (Some(buffers), _) => transfer::send(group, buffers, self.scope, worker),
@@ -203,28 +204,31 @@ impl Running {
         group: usize,
         index: usize,
         worker: &Worker,
-    ) -> Result<(), String> {
+    ) -> Result<(), WorkloadError> {
         let group = &copy.groups[group];
         if let Some(buffers) = &group.buffers {
-            return transfer::answer(group, buffers, index, self.scope, worker);
+            transfer::answer(group, buffers, index, self.scope, worker);
+            return Ok(());
         }
         let own = Matrices::private(self.rules.own_width)
-            .map_err(|error| format!("no memory for a worker's matrices: {error}"))?;
+            .map_err(|source| WorkloadError::system("allocate a worker's matrices", source))?;
         let job = Job { rules: &self.rules, own, shared: copy.shared, locks: copy.locks.as_ref() };
         job.prefault();
         match copy.pace {
             None => turns::take(group, index, self.scope, &job, worker),
             Some(_) => rate::take(group, index, self.scope, &job, worker),
         }
+        Ok(())
     }
 
-    fn govern(&self, copy: &Instance, worker: &Worker) -> Result<(), String> {
-        let Mode::Rate { target_percent: Some(target_percent), .. } = self.shape.mode else {
-            return Err("a governor without a target".to_string());
+    fn govern(&self, copy: &Instance, worker: &Worker) -> Result<(), WorkloadError> {
+        let (Mode::Rate { target_percent: Some(target_percent), .. }, Some(pace)) =
+            (self.shape.mode, copy.pace)
+        else {
+            return Err(WorkloadError::Unset("auto-rps"));
         };
-        let pace = copy.pace.ok_or("a governor without a rate")?;
-        let least_per_s = self.shape.groups as u64;
-        Governor { pace, target_percent, least_per_s }.govern(worker)
+        let min_per_s = self.shape.groups as u64;
+        Governor { pace, target_percent, min_per_s }.govern(worker)
     }
 }
 

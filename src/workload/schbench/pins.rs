@@ -1,20 +1,21 @@
 //! On which CPUs message threads and workers stay. Pure.
 
 use crate::model::{AUTO, CpuSet, Params, Value};
-use crate::workload::Pool;
+use crate::workload::params::flag;
+use crate::workload::{Pool, WorkloadError};
 
-use super::shape::{Shape, value};
+use super::shape::Shape;
 
-/// Both lists are gone round by message thread; an empty one pins nobody.
+/// Message thread n takes entry n modulo the length; an empty list pins none.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Pins {
-    /// Of the message threads of all copies, in their order.
+    /// For the message threads of all copies, in order.
     message: Vec<CpuSet>,
-    /// Of the workers of each.
+    /// For the workers of each message thread.
     workers: Vec<CpuSet>,
 }
 
-/// What a plan says of one of the two.
+/// The plan's value of `message-cpus` or `worker-cpus`.
 enum Asked<'a> {
     Nothing,
     Auto,
@@ -22,11 +23,11 @@ enum Asked<'a> {
 }
 
 impl Pins {
-    /// Where the pool is not known, all is believed and nothing is chosen.
-    pub fn of(params: &Params, pool: &Pool, shape: &Shape) -> Result<Pins, String> {
+    /// Without a known pool every list is accepted and nothing is chosen.
+    pub fn of(params: &Params, pool: &Pool, shape: &Shape) -> Result<Pins, WorkloadError> {
         let message = asked(params, "message-cpus", pool)?;
         let workers = asked(params, "worker-cpus", pool)?;
-        if value(params, "numa", Value::as_bool)? {
+        if flag(params, "numa")? {
             return match (message, workers) {
                 (Asked::Nothing, Asked::Nothing) => by_node(pool, shape),
                 (Asked::List(cpus), _) => Err(not_with_numa("message-cpus", &cpus.to_string())),
@@ -38,10 +39,13 @@ impl Pins {
         let one_each = |cpus: &CpuSet| cpus.iter().map(|cpu| CpuSet::from_iter([cpu])).collect();
         let rest = |taken: &CpuSet| match pool.cpus.minus(taken) {
             _ if pool.cpus.is_empty() => Ok(Vec::new()),
-            rest if rest.is_empty() => Err(format!(
-                "the message threads take CPUs {taken}, and the pool has CPUs {}: none is left \
-                 for the workers",
-                pool.cpus
+            rest if rest.is_empty() => Err(WorkloadError::conflict(
+                format!(
+                    "the message threads take CPUs {taken}, and the pool has CPUs {}: none is \
+                     left for the workers",
+                    pool.cpus
+                ),
+                "fewer message-threads, or more CPUs for the plan".to_string(),
             )),
             rest => Ok(vec![rest]),
         };
@@ -85,7 +89,11 @@ fn round(sets: &[CpuSet], group: usize) -> Option<&CpuSet> {
     sets.get(group % sets.len().max(1))
 }
 
-fn asked<'a>(params: &'a Params, name: &str, pool: &Pool) -> Result<Asked<'a>, String> {
+fn asked<'a>(
+    params: &'a Params,
+    name: &'static str,
+    pool: &Pool,
+) -> Result<Asked<'a>, WorkloadError> {
     match params.get(name) {
         None => Ok(Asked::Nothing),
         Some(Value::Cpus(cpus)) => {
@@ -93,30 +101,38 @@ fn asked<'a>(params: &'a Params, name: &str, pool: &Pool) -> Result<Asked<'a>, S
             if pool.cpus.is_empty() || outside.is_empty() {
                 return Ok(Asked::List(cpus));
             }
-            Err(format!(
-                "{name} = {cpus}: {outside} is not among the CPUs that workers may use, {}",
+            let problem = format!(
+                "needs CPUs {outside}, which are not among those of the pool, {}",
                 pool.cpus
-            ))
+            );
+            let hint = "choose among the CPUs of the plan's placement";
+            Err(WorkloadError::Param { param: name, value: cpus.to_string(), problem, hint })
         }
         Some(_) => Ok(Asked::Auto),
     }
 }
 
-fn by_node(pool: &Pool, shape: &Shape) -> Result<Pins, String> {
+fn by_node(pool: &Pool, shape: &Shape) -> Result<Pins, WorkloadError> {
     let nodes = &pool.nodes;
     if shape.groups < nodes.len() {
-        let nodes: Vec<String> = nodes.iter().map(CpuSet::to_string).collect();
-        return Err(format!(
-            "message-threads = {} with numa: there are {} NUMA nodes (CPUs {}), and each has one \
-             message thread at least",
-            shape.groups,
-            nodes.len(),
-            nodes.join("; ")
+        let (count, nodes): (usize, Vec<String>) =
+            (nodes.len(), nodes.iter().map(CpuSet::to_string).collect());
+        return Err(WorkloadError::conflict(
+            format!(
+                "message-threads = {} with numa: there are {count} NUMA nodes (CPUs {}), and each \
+                 needs a message thread",
+                shape.groups,
+                nodes.join("; ")
+            ),
+            format!("message-threads = {count}"),
         ));
     }
     Ok(Pins { message: nodes.clone(), workers: nodes.clone() })
 }
 
-fn not_with_numa(name: &str, cpus: &str) -> String {
-    format!("numa chooses CPUs by node: {name} = {cpus} does not go with it")
+fn not_with_numa(name: &str, cpus: &str) -> WorkloadError {
+    WorkloadError::conflict(
+        format!("numa chooses CPUs by node: {name} = {cpus} does not go with it"),
+        format!("leave out numa or {name}"),
+    )
 }

@@ -1,8 +1,8 @@
 //! At a rate: the message thread queues requests to its workers in turn as they arrive, and
 //! wakes those that sleep.
 //!
-//! It works second by second, so that a governor can change the rate in between. What comes
-//! to a full queue is dropped and counted, as schbench drops it.
+//! It works second by second, so that a governor can change the rate in between. A request for a
+//! full queue is dropped and counted, as in schbench.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -39,14 +39,8 @@ impl Pace {
 }
 
 /// The message thread.
-pub fn hand_out(
-    group: &Group,
-    pace: &Pace,
-    mut arrivals: Arrivals,
-    scope: Scope,
-    worker: &Worker,
-) -> Result<(), String> {
-    let (_, seats) = group.seats()?;
+pub fn hand_out(group: &Group, pace: &Pace, mut arrivals: Arrivals, scope: Scope, worker: &Worker) {
+    let seats = group.seats;
     let mut turns = (0..seats.len()).cycle();
     let started_ns = worker.start();
     for second in 0.. {
@@ -57,15 +51,15 @@ pub fn hand_out(
             let arrives_ns = started_ns + after_ns;
             let now_ns = sleep_until(arrives_ns);
             if !worker.running() {
-                return Ok(());
+                return;
             }
-            let next = turns.next().ok_or("a message thread without workers")?;
+            let Some(next) = turns.next() else { return };
             if group.inboxes[next].push(arrives_ns) {
                 seats[next].post_at(now_ns, scope);
                 continue;
             }
             std::thread::sleep(FULL_PAUSE);
-            // The next second begins on time, whatever this one still has.
+            // The next second begins on time, even if this one has requests left.
             let late = clock::monotonic_ns() >= ends_ns;
             worker.count(DROPPED, 1 + if late { arrivals.end() } else { 0 });
         }
@@ -73,10 +67,9 @@ pub fn hand_out(
             break;
         }
     }
-    Ok(())
 }
 
-/// Does not sleep when that has passed. Returns the time.
+/// Returns at once if the moment has passed. Returns the time.
 fn sleep_until(moment_ns: u64) -> u64 {
     let now_ns = clock::monotonic_ns();
     if now_ns >= moment_ns {
@@ -86,20 +79,13 @@ fn sleep_until(moment_ns: u64) -> u64 {
     clock::monotonic_ns()
 }
 
-/// A worker: does all that is queued, and sleeps when nothing is.
-pub fn take(
-    group: &Group,
-    index: usize,
-    scope: Scope,
-    job: &Job,
-    worker: &Worker,
-) -> Result<(), String> {
-    let (_, seats) = group.seats()?;
-    let (seat, inbox) = (&seats[index], &group.inboxes[index]);
+/// A worker: does all queued requests, and sleeps if there are none.
+pub fn take(group: &Group, index: usize, scope: Scope, job: &Job, worker: &Worker) {
+    let (seat, inbox) = (&group.seats[index], &group.inboxes[index]);
     inbox.prefault();
     worker.start();
     while worker.running() {
-        // Blocked before the look, so that a request that comes after it is a post.
+        // Blocked before the queue is read, so that a later request posts.
         seat.block();
         let requests = inbox.take();
         if requests.len() == 0 {
@@ -108,9 +94,8 @@ pub fn take(
         }
         seat.resume();
         for arrived_ns in requests {
-            let end_ns = job.request(worker)?;
+            let end_ns = job.request(worker);
             worker.record(RESPONSE, end_ns, end_ns.saturating_sub(arrived_ns));
         }
     }
-    Ok(())
 }

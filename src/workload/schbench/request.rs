@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use crate::model::{Params, Value};
 use crate::sys::clock;
-use crate::workload::Worker;
+use crate::workload::params::{bytes, duration_ns, flag, int};
+use crate::workload::{Worker, WorkloadError};
 
 use super::locks::CpuLocks;
 use super::matrix::{self, Matrices};
-use super::shape::{int, value};
 use super::spec::REQUEST;
 
 /// What a request is.
@@ -23,17 +23,17 @@ pub struct Rules {
 }
 
 impl Rules {
-    pub fn of(params: &Params) -> Result<Rules, String> {
-        let footprint = value(params, "cache-footprint", Value::as_bytes)?;
+    pub fn of(params: &Params) -> Result<Rules, WorkloadError> {
+        let footprint = bytes(params, "cache-footprint")?;
         let operations = int(params, "operations")?;
-        let calibrate = value(params, "calibrate", Value::as_bool)?;
+        let calibrate = flag(params, "calibrate")?;
         let mut rules = Rules {
             own_width: matrix::width(footprint),
             shared_width: 0,
             own_operations: operations,
             shared_operations: 0,
-            sleep: Duration::from_nanos(value(params, "sleep", Value::as_duration_ns)?),
-            locking: !value(params, "no-locking", Value::as_bool)? && !calibrate,
+            sleep: Duration::from_nanos(duration_ns(params, "sleep")?),
+            locking: !flag(params, "no-locking")? && !calibrate,
             calibrate,
         };
         if let Some(own) = params.get("split").and_then(Value::as_percent) {
@@ -62,9 +62,9 @@ impl Job<'_> {
         self.shared.prefault();
     }
 
-    /// Returns when it ended.
+    /// Returns the time of its end.
     #[inline]
-    pub fn request(&self, worker: &Worker) -> Result<u64, String> {
+    pub fn request(&self, worker: &Worker) -> u64 {
         let mut begin_ns = clock::monotonic_ns();
         if !self.rules.sleep.is_zero() {
             std::thread::sleep(self.rules.sleep);
@@ -72,13 +72,13 @@ impl Job<'_> {
         if self.rules.calibrate {
             begin_ns = clock::monotonic_ns();
         }
-        let held = self.locks.map(CpuLocks::hold).transpose()?;
+        let held = self.locks.map(CpuLocks::hold);
         (0..self.rules.shared_operations).for_each(|_| self.shared.multiply());
         (0..self.rules.own_operations).for_each(|_| self.own.multiply());
         drop(held);
         let end_ns = clock::monotonic_ns();
         worker.record(REQUEST, end_ns, end_ns - begin_ns);
         worker.add_ops(1);
-        Ok(end_ns)
+        end_ns
     }
 }

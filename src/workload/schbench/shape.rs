@@ -1,7 +1,8 @@
 //! Which workers there are, in which mode, and where each has its place. Pure.
 
 use crate::model::{Params, Value};
-use crate::workload::Request;
+use crate::workload::params::{flag, int, value};
+use crate::workload::{Request, WorkloadError};
 
 use super::arrivals::{MAX_PER_S, Pattern};
 
@@ -26,7 +27,7 @@ pub enum Mode {
 
 impl Mode {
     /// The error says what does not go together.
-    pub fn of(params: &Params) -> Result<Mode, String> {
+    pub fn of(params: &Params) -> Result<Mode, WorkloadError> {
         let (rps, pattern) = (int(params, "rps")?, pattern(params)?);
         let target_percent = params.get("auto-rps").and_then(Value::as_percent);
         let mode = match params.get("pipe").and_then(Value::as_bytes) {
@@ -37,17 +38,20 @@ impl Mode {
         let of_requests = [
             ("rps", rps > 0),
             ("auto-rps", target_percent.is_some()),
-            ("calibrate", value(params, "calibrate", Value::as_bool)?),
+            ("calibrate", flag(params, "calibrate")?),
             ("split", params.contains_key("split")),
         ];
         let of_requests = of_requests.iter().find(|(_, given)| *given);
         if let (Mode::Pipe { .. }, Some((name, _))) = (mode, of_requests) {
-            return Err(format!("with pipe there are no requests: {name} does not go with it"));
+            return Err(WorkloadError::conflict(
+                format!("with pipe there are no requests: {name} does not go with it"),
+                format!("leave out {name} or pipe"),
+            ));
         }
         if !matches!(mode, Mode::Rate { .. }) && pattern != Pattern::Burst {
-            return Err(format!(
-                "arrivals = {:?} needs a rate: set rps, the requests per second, or auto-rps",
-                Pattern::WORDS[pattern as usize]
+            return Err(WorkloadError::conflict(
+                format!("arrivals = {:?} needs a rate", Pattern::WORDS[pattern as usize]),
+                "set rps, the requests per second, or auto-rps".to_string(),
             ));
         }
         Ok(mode)
@@ -75,14 +79,12 @@ pub enum Place {
 }
 
 impl Shape {
-    pub fn of(request: &Request) -> Result<Shape, String> {
+    pub fn of(request: &Request) -> Result<Shape, WorkloadError> {
         let params = request.params;
         let mode = Mode::of(params)?;
         let groups = match params.get("message-threads") {
             Some(_) => int(params, "message-threads")?,
-            None if value(params, "numa", Value::as_bool)? => {
-                request.pool.nodes.len().max(1) as u64
-            }
+            None if flag(params, "numa")? => request.pool.nodes.len().max(1) as u64,
             None => 1,
         };
         let threads = match params.get("threads") {
@@ -91,17 +93,20 @@ impl Shape {
         };
         let workers = u64::from(request.count) * groups * (1 + threads);
         if workers > MAX_WORKERS {
-            return Err(format!(
-                "count = {}, message-threads = {groups} and threads = {threads} make {workers} \
-                 workers; at most {MAX_WORKERS} are accepted",
-                request.count
-            ));
+            let count = request.count;
+            let what =
+                format!("count = {count}, message-threads = {groups} and threads = {threads}");
+            return Err(WorkloadError::TooMany { what, workers, max: MAX_WORKERS });
         }
         if let Mode::Rate { rps, .. } = mode
             && (1..groups).contains(&rps)
         {
-            return Err(format!(
-                "rps = {rps} leaves some of message-threads = {groups} without a request a second"
+            return Err(WorkloadError::conflict(
+                format!(
+                    "rps = {rps} leaves some of message-threads = {groups} without a request a \
+                     second"
+                ),
+                format!("rps = {groups} or more, or message-threads = {rps}"),
             ));
         }
         Ok(Shape {
@@ -117,8 +122,8 @@ impl Shape {
         (0..self.copies * self.per_copy()).map(|index| self.place(index))
     }
 
-    /// Of worker `index` of the set: a copy is its groups, each with its message thread
-    /// first, and the governor.
+    /// The place of worker `index` of the set. A copy is its groups, each with its message
+    /// thread first, and the governor.
     pub fn place(&self, index: usize) -> Place {
         let (copy, index) = (index / self.per_copy(), index % self.per_copy());
         let (group, index) = (index / (self.threads + 1), index % (self.threads + 1));
@@ -145,18 +150,6 @@ impl Shape {
     }
 }
 
-pub fn int(params: &Params, name: &str) -> Result<u64, String> {
-    value(params, name, |value| value.as_int().and_then(|int| u64::try_from(int).ok()))
-}
-
-pub fn pattern(params: &Params) -> Result<Pattern, String> {
+pub fn pattern(params: &Params) -> Result<Pattern, WorkloadError> {
     value(params, "arrivals", |value| value.as_text().and_then(Pattern::named))
-}
-
-pub fn value<T>(
-    params: &Params,
-    name: &str,
-    read: impl Fn(&Value) -> Option<T>,
-) -> Result<T, String> {
-    params.get(name).and_then(read).ok_or_else(|| format!("parameter `{name}` is not set"))
 }

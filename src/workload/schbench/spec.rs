@@ -1,4 +1,4 @@
-//! What schbench takes and measures. A table; pure.
+//! schbench's parameters and metrics. A table; pure.
 
 use crate::model::{Direction, Field, Kind, MetricSpec, Unit};
 use crate::workload::{Latency, Role, Spec};
@@ -143,7 +143,7 @@ pub const SPEC: Spec = Spec {
     ],
 };
 
-/// Of [`SPEC`]'s metrics, those of requests per second by quantile, in thousandths.
+/// The quantiles of requests per second among [`SPEC`]'s metrics, in thousandths.
 pub const RPS_QUANTILES: [u32; 3] = [200, 500, 900];
 const DROPPED_PER_S: usize = RPS_QUANTILES.len();
 const RPS_GOAL: usize = DROPPED_PER_S + 1;
@@ -152,7 +152,7 @@ const fn rps(name: &'static str, about: &'static str) -> MetricSpec {
     MetricSpec { name, unit: Unit::OpsPerS, direction: Direction::HigherIsBetter, about }
 }
 
-/// What is recorded in this mode.
+/// The latencies recorded in this mode.
 pub fn histograms(mode: Mode) -> &'static [Latency] {
     match mode {
         Mode::Pipe { .. } => &SPEC.histograms[..=WAKEUP],
@@ -161,7 +161,7 @@ pub fn histograms(mode: Mode) -> &'static [Latency] {
     }
 }
 
-/// What is told of a run in this mode.
+/// The metrics of a run in this mode.
 pub fn metrics(mode: Mode) -> &'static [MetricSpec] {
     match mode {
         Mode::Pipe { .. } => &[],

@@ -1,16 +1,16 @@
-//! The workload run by a crew: requests, locks, arrivals.
+//! The workload run by a group: requests, locks, arrivals.
 
 use std::collections::BTreeSet;
 
 use super::super::testing::{WorkerGroup, params};
 use super::spec::{DROPPED, REQUEST, RESPONSE, SETTLED};
 use super::*;
-use crate::model::Raw;
+use crate::model::{Raw, WorkerKind};
 use crate::workload::{Pool, Slot};
 
 type Given<'a> = &'a [(&'a str, Raw)];
 
-/// As little work as there can be, so that a test is about the hand-over.
+/// The least work, so that a test is about the hand-over.
 fn given(extra: Given) -> Params {
     let small = [
         ("operations", Raw::Int(1)),
@@ -79,7 +79,7 @@ fn what_does_not_go_together_is_refused() {
         (&[("rps", Raw::Int(1)), ("message-threads", Raw::Int(2))], 1, "without a request"),
         (&[("rps", Raw::Int(1)), ("message-threads", Raw::Int(2)), auto.clone()], 1, "rps = 1"),
         (&[("threads", Raw::Int(65_536))], 3, "make 196611 workers"),
-        (&[], u32::MAX, "at most 131072"),
+        (&[], u32::MAX, "more than the 131072"),
         (&[pipe.clone(), ("rps", Raw::Int(1))], 1, "rps does not go with it"),
         (&[pipe.clone(), auto], 1, "auto-rps does not go with it"),
         (&[pipe.clone(), ("calibrate", Raw::Bool(true))], 1, "calibrate does not go with it"),
@@ -87,7 +87,7 @@ fn what_does_not_go_together_is_refused() {
     ];
     for (given, count, expected) in cases {
         let params = params(&Schbench, given);
-        let why = Schbench.layout(&request(&params, *count, &two())).unwrap_err();
+        let why = Schbench.layout(&request(&params, *count, &two())).unwrap_err().to_string();
         assert!(why.contains(expected), "{why}");
     }
 }
@@ -97,7 +97,7 @@ fn cpus(text: &str) -> CpuSet {
 }
 
 /// Where message threads and workers stay, one after the other as `message:workers`.
-fn pinned(given: Given, count: u32, pool: &Pool) -> Result<String, String> {
+fn pinned(given: Given, count: u32, pool: &Pool) -> Result<String, WorkloadError> {
     let params = params(&Schbench, given);
     let request = request(&params, count, pool);
     Schbench.layout(&request)?;
@@ -140,11 +140,11 @@ fn message_threads_and_workers_stay_where_the_plan_says() {
         (&[auto(message), ("auto-rps", text("50%"))], 1, Ok("2:3-7")),
         (&[list(message, "2-7"), auto(worker)], 1, Err("take CPUs 2-7, and the pool has CPUs 2-7")),
         (&[auto(message), ("message-threads", Raw::Int(6))], 1, Err("none is left for the work")),
-        (&[list(message, "1-2,9")], 1, Err("message-cpus = 1-2,9: 1,9 is not among")),
+        (&[list(message, "1-2,9")], 1, Err("message-cpus = `1-2,9` needs CPUs 1,9")),
         (
             &[list(worker, "8")],
             1,
-            Err("worker-cpus = 8: 8 is not among the CPUs that workers may use, 2-7"),
+            Err("worker-cpus = `8` needs CPUs 8, which are not among those of the pool, 2-7"),
         ),
         (&[("numa", Raw::Bool(true))], 1, Ok("2-3:2-3 4-7:4-7")),
         (&[numa.clone(), three.clone()], 1, Ok("2-3:2-3 4-7:4-7 2-3:2-3")),
@@ -156,7 +156,7 @@ fn message_threads_and_workers_stay_where_the_plan_says() {
     for (given, count, expected) in cases {
         let got = pinned(given, *count, &pool);
         let fits = match (&got, expected) {
-            (Err(why), Err(part)) => why.contains(part),
+            (Err(why), Err(part)) => why.to_string().contains(part),
             (Ok(got), Ok(expected)) => got == expected,
             _ => false,
         };
@@ -168,10 +168,10 @@ fn message_threads_and_workers_stay_where_the_plan_says() {
 fn what_depends_on_a_machine_is_not_refused_before_it_is_known() {
     for name in ["message-cpus", "worker-cpus"] {
         let unknown = Pool::default();
-        assert_eq!(pinned(&[(name, text("auto"))], 1, &unknown).as_deref(), Ok("all:all"));
+        assert_eq!(pinned(&[(name, text("auto"))], 1, &unknown).unwrap(), "all:all");
         assert!(pinned(&[(name, text("5")), ("threads", Raw::Int(1))], 1, &unknown).is_ok());
     }
-    assert_eq!(pinned(&[("numa", Raw::Bool(true))], 1, &Pool::default()).as_deref(), Ok("all:all"));
+    assert_eq!(pinned(&[("numa", Raw::Bool(true))], 1, &Pool::default()).unwrap(), "all:all");
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn a_governor_begins_with_the_rate_or_with_ten_or_one_a_message_thread() {
 }
 
 #[test]
-fn each_mode_tells_what_it_measures() {
+fn each_mode_lists_what_it_measures() {
     let cases: &[(Given, &str, &str)] = &[
         (&[], "wakeup request", "rps_p20 rps_p50 rps_p90"),
         (&[("calibrate", Raw::Bool(true))], "wakeup request", "rps_p20 rps_p50 rps_p90"),
@@ -215,9 +215,9 @@ fn each_mode_tells_what_it_measures() {
         let names = Schbench.metrics(&params).iter().map(|metric| metric.name);
         assert_eq!(names.collect::<Vec<_>>().join(" "), *metrics, "{given:?}");
         let load = Schbench.prepare(&request(&params, 1, &two())).unwrap();
-        let told = load.metrics(&measured(&[1.0]));
-        let told: Vec<&str> = told.iter().map(|metric| metric.name.as_str()).collect();
-        assert_eq!(told.join(" "), *metrics, "{given:?}");
+        let made = load.metrics(&measured(&[1.0]));
+        let made: Vec<&str> = made.iter().map(|metric| metric.name.as_str()).collect();
+        assert_eq!(made.join(" "), *metrics, "{given:?}");
     }
 }
 
@@ -235,7 +235,7 @@ fn measured(window_ops_per_s: &[f64]) -> Measured {
 }
 
 #[test]
-fn requests_per_second_are_told_by_nearest_rank_over_windows() {
+fn requests_per_second_are_nearest_ranks_over_windows() {
     let params = params(&Schbench, &[("auto-rps", text("50%")), ("rps", Raw::Int(30))]);
     let load = Schbench.prepare(&request(&params, 2, &two())).unwrap();
     let values = |windows: &[f64]| -> Vec<Option<f64>> {
@@ -281,8 +281,8 @@ fn calibrating_takes_no_lock() {
     }
 }
 
-fn woken(crew: &WorkerGroup) -> bool {
-    crew.measured().histograms[WAKEUP].total() > 0
+fn woken(group: &WorkerGroup) -> bool {
+    group.measured().histograms[WAKEUP].total() > 0
 }
 
 /// Runs until every worker has done some requests, in every mode that the parameters give.
@@ -306,19 +306,19 @@ fn every_worker_is_served_in_every_mode() {
     ];
     for mode in modes {
         let params = given(mode);
-        let crew = WorkerGroup::start(&Schbench, &params, 2);
+        let group = WorkerGroup::start(&Schbench, &params, 2);
         let roles = Schbench.layout(&request(&params, 2, &two())).unwrap();
-        let served = |crew: &WorkerGroup| {
-            let workers = crew.slots().iter().zip(&roles).filter(|(_, role)| **role == WORKER);
+        let served = |group: &WorkerGroup| {
+            let workers = group.slots().iter().zip(&roles).filter(|(_, role)| **role == WORKER);
             workers.map(|(slot, _)| slot.ops()).min() >= Some(20)
         };
-        crew.wait_until(&format!("20 requests of each worker, {mode:?}"), served);
-        // The first burst may be queued before a worker first looks: no wake-up until the next.
-        crew.wait_until(&format!("a wake-up, {mode:?}"), woken);
-        crew.stop();
-        let idle = crew.slots().iter().zip(&roles).filter(|(_, role)| **role != WORKER);
+        group.wait_until(&format!("20 requests of each worker, {mode:?}"), served);
+        // The first burst may be queued before a worker reads its queue: no wake-up until the next.
+        group.wait_until(&format!("a wake-up, {mode:?}"), woken);
+        group.stop();
+        let idle = group.slots().iter().zip(&roles).filter(|(_, role)| **role != WORKER);
         assert_eq!(idle.map(|(slot, _)| slot.ops()).sum::<u64>(), 0, "messages are no requests");
-        let measured = crew.measured();
+        let measured = group.measured();
         for (histogram, latency) in measured.histograms.iter().zip(Schbench.histograms(&params)) {
             assert!(histogram.total() >= 1, "{} of {mode:?}", latency.name);
         }
@@ -333,13 +333,13 @@ fn a_request_includes_its_sleep_but_when_calibrating() {
             ("operations", Raw::Int(0)),
             ("sleep", text("20ms")),
         ]);
-        let crew = WorkerGroup::start(&Schbench, &params, 1);
-        crew.wait_until("two requests", |crew| {
-            crew.slots().iter().map(Slot::ops).sum::<u64>() >= 2
+        let group = WorkerGroup::start(&Schbench, &params, 1);
+        group.wait_until("two requests", |group| {
+            group.slots().iter().map(Slot::ops).sum::<u64>() >= 2
         });
-        crew.stop();
+        group.stop();
         // Sleeps are never short; without one, the fastest of some is not preempted for 20 ms.
-        let fastest_ns = crew.measured().histograms[REQUEST].min_ns().unwrap();
+        let fastest_ns = group.measured().histograms[REQUEST].min_ns().unwrap();
         assert_eq!(fastest_ns >= 20_000_000, at_least, "{fastest_ns} ns");
     }
 }
@@ -347,9 +347,9 @@ fn a_request_includes_its_sleep_but_when_calibrating() {
 #[test]
 fn at_a_rate_that_is_too_high_requests_are_dropped_and_counted() {
     let params = given(&[("rps", Raw::Int(1_000_000)), ("sleep", text("1ms"))]);
-    let crew = WorkerGroup::start(&Schbench, &params, 1);
-    crew.wait_until("drops", |crew| crew.measured().counters[DROPPED] > 0);
-    crew.stop();
+    let group = WorkerGroup::start(&Schbench, &params, 1);
+    group.wait_until("drops", |group| group.measured().counters[DROPPED] > 0);
+    group.stop();
 }
 
 #[test]
@@ -361,17 +361,17 @@ fn a_response_is_counted_from_the_intended_arrival() {
         ("operations", Raw::Int(0)),
         ("sleep", text("1ms")),
     ]);
-    let crew = WorkerGroup::start(&Schbench, &params, 1);
-    crew.wait_until("a burst", |crew| crew.measured().histograms[RESPONSE].total() >= 20);
-    crew.stop();
-    let measured = crew.measured();
+    let group = WorkerGroup::start(&Schbench, &params, 1);
+    group.wait_until("a burst", |group| group.measured().histograms[RESPONSE].total() >= 20);
+    group.stop();
+    let measured = group.measured();
     assert!(measured.histograms[RESPONSE].max_ns() >= Some(20_000_000));
     let fastest = |index: usize| measured.histograms[index].min_ns();
     assert!(fastest(RESPONSE) >= fastest(REQUEST), "a request is part of its response");
 }
 
-/// What a second cannot take is dropped when it ends: else, with a pause after each of these
-/// requests, the second one would begin after 100 s.
+/// Requests that a second cannot take are dropped at its end. Otherwise, with a pause after each
+/// of them, the next second would begin after 100 s.
 #[test]
 fn seconds_begin_on_time_at_a_rate_that_is_too_high() {
     for arrivals in ["burst", "poisson"] {
@@ -380,16 +380,16 @@ fn seconds_begin_on_time_at_a_rate_that_is_too_high() {
             ("sleep", text("5ms")),
             ("arrivals", text(arrivals)),
         ]);
-        let crew = WorkerGroup::start(&Schbench, &params, 1);
-        crew.wait_until("most of two seconds' requests dropped", |crew| {
-            crew.measured().counters[DROPPED] > 1_800_000
+        let group = WorkerGroup::start(&Schbench, &params, 1);
+        group.wait_until("most of two seconds' requests dropped", |group| {
+            group.measured().counters[DROPPED] > 1_800_000
         });
-        crew.stop();
+        group.stop();
     }
 }
 
-fn goal(crew: &WorkerGroup) -> f64 {
-    let metrics = crew.load().metrics(&crew.measured());
+fn goal(group: &WorkerGroup) -> f64 {
+    let metrics = group.load().metrics(&group.measured());
     let goal = metrics.into_iter().find(|metric| metric.name == "rps_goal");
     goal.and_then(|metric| metric.value.known()).expect("a goal")
 }
@@ -397,9 +397,9 @@ fn goal(crew: &WorkerGroup) -> f64 {
 #[test]
 fn a_governor_lowers_a_rate_that_keeps_the_cpus_too_busy() {
     let params = given(&[("auto-rps", text("0.1%")), ("rps", Raw::Int(100_000))]);
-    let crew = WorkerGroup::start(&Schbench, &params, 1);
-    crew.wait_until("a lower rate", |crew| goal(crew) < 100_000.0);
-    crew.stop();
+    let group = WorkerGroup::start(&Schbench, &params, 1);
+    group.wait_until("a lower rate", |group| goal(group) < 100_000.0);
+    group.stop();
 }
 
 /// A burst of more than the queues take is no reason: the CPUs may be idle all the same.
@@ -407,11 +407,11 @@ fn a_governor_lowers_a_rate_that_keeps_the_cpus_too_busy() {
 fn a_governor_raises_a_rate_that_leaves_cpus_idle_though_requests_are_dropped() {
     let params =
         given(&[("auto-rps", text("100%")), ("rps", Raw::Int(1_000)), ("sleep", text("5ms"))]);
-    let crew = WorkerGroup::start(&Schbench, &params, 1);
-    crew.wait_until("a higher rate", |crew| {
-        crew.measured().counters[DROPPED] > 0 && goal(crew) > 1_000.0
+    let group = WorkerGroup::start(&Schbench, &params, 1);
+    group.wait_until("a higher rate", |group| {
+        group.measured().counters[DROPPED] > 0 && goal(group) > 1_000.0
     });
-    crew.stop();
+    group.stop();
 }
 
 #[test]
@@ -437,7 +437,7 @@ fn the_lock_of_its_cpu_is_held_during_the_math_unless_it_is_not_wanted() {
         };
         let held = || locks.as_ref().map_or(0, |locks| locks.held().len());
         let seen = std::thread::scope(|threads| {
-            let request = threads.spawn(|| job.request(&worker).unwrap());
+            let request = threads.spawn(|| job.request(&worker));
             let mut seen = 0;
             while !request.is_finished() {
                 seen = seen.max(held());
@@ -449,7 +449,7 @@ fn the_lock_of_its_cpu_is_held_during_the_math_unless_it_is_not_wanted() {
 }
 
 #[test]
-fn a_target_that_was_hit_is_told_once() {
+fn a_target_that_was_hit_is_counted_once() {
     // However busy the machine is, 90 to 100 % is a hit, and with spinning workers it is.
     let params = given(&[
         ("auto-rps", text("95%")),
@@ -459,10 +459,10 @@ fn a_target_that_was_hit_is_told_once() {
         ("cache-footprint", text("64KiB")),
         ("operations", Raw::Int(200)),
     ]);
-    let crew = WorkerGroup::start(&Schbench, &params, 1);
-    crew.wait_until("a hit", |crew| crew.measured().counters[SETTLED] > 0);
-    crew.stop();
-    assert_eq!(crew.measured().counters[SETTLED], 1);
+    let group = WorkerGroup::start(&Schbench, &params, 1);
+    group.wait_until("a hit", |group| group.measured().counters[SETTLED] > 0);
+    group.stop();
+    assert_eq!(group.measured().counters[SETTLED], 1);
 }
 
 #[test]
@@ -475,11 +475,11 @@ fn processes_share_turns_requests_locks_matrices_and_buffers() {
     ];
     for mode in modes {
         let params = given(mode);
-        let crew = WorkerGroup::start_as(&Schbench, &params, 1, WorkerKind::Processes);
-        crew.wait_until(&format!("20 requests of each process, {mode:?}"), |crew| {
-            crew.slots().iter().skip(1).take(2).all(|slot| slot.ops() >= 20)
+        let group = WorkerGroup::start_as(&Schbench, &params, 1, WorkerKind::Processes);
+        group.wait_until(&format!("20 requests of each process, {mode:?}"), |group| {
+            group.slots().iter().skip(1).take(2).all(|slot| slot.ops() >= 20)
         });
-        crew.wait_until(&format!("a wake-up, {mode:?}"), woken);
-        crew.stop();
+        group.wait_until(&format!("a wake-up, {mode:?}"), woken);
+        group.stop();
     }
 }

@@ -16,7 +16,7 @@ use super::{Group, record_wakeup};
 
 /// So that no two buffers share a cache line.
 const LINE: usize = 128;
-/// What the message thread writes, and the worker.
+/// The bytes that the message thread and the worker write.
 const SENT: u8 = 1;
 const ANSWERED: u8 = 2;
 
@@ -46,7 +46,7 @@ impl Buffers {
     /// Writes all of buffer `index`.
     ///
     /// # Safety
-    /// Nobody else uses this buffer until something orders that after this call.
+    /// No other thread uses this buffer until something orders that after this call.
     #[inline]
     unsafe fn fill(&self, index: usize, value: u8) {
         let buffer = &self.bytes[index * stride(self.size)..][..self.size];
@@ -56,11 +56,11 @@ impl Buffers {
     }
 }
 
-/// As memset, which for few bytes uses vector registers: these the kernel would then save and
-/// restore at each of the two switches of an operation.
+/// A memset without vector registers, which the kernel would have to save and restore at each of
+/// the two switches of an operation.
 ///
 /// # Safety
-/// As of [`std::ptr::write_bytes`].
+/// That of [`std::ptr::write_bytes`].
 #[inline]
 unsafe fn set(start: *mut u8, value: u8, size: usize) {
     // SAFETY: the instruction writes `size` bytes from `start` on, upwards as the calling
@@ -87,8 +87,8 @@ fn stride(size: usize) -> usize {
 }
 
 /// The message thread.
-pub fn send(group: &Group, buffers: &Buffers, scope: Scope, worker: &Worker) -> Result<(), String> {
-    let (message, seats) = group.seats()?;
+pub fn send(group: &Group, buffers: &Buffers, scope: Scope, worker: &Worker) {
+    let Group { message, seats, .. } = group;
     worker.start();
     while worker.running() {
         message.block_for_list();
@@ -100,25 +100,18 @@ pub fn send(group: &Group, buffers: &Buffers, scope: Scope, worker: &Worker) -> 
         }
         message.wait(scope);
     }
-    Ok(())
 }
 
 /// A worker.
-pub fn answer(
-    group: &Group,
-    buffers: &Buffers,
-    index: usize,
-    scope: Scope,
-    worker: &Worker,
-) -> Result<(), String> {
-    let (message, seats) = group.seats()?;
+pub fn answer(group: &Group, buffers: &Buffers, index: usize, scope: Scope, worker: &Worker) {
+    let Group { message, seats, .. } = group;
     let seat = &seats[index];
     // SAFETY: not enlisted yet, so the message thread does not use it. Takes its page faults.
     unsafe { buffers.fill(index, ANSWERED) };
     worker.start();
     while worker.running() {
-        // SAFETY: the message thread has let go of it with the post that ended the last wait,
-        // and takes it up only when this worker is on its list again.
+        // SAFETY: the message thread stopped using it with the post that ended the last wait, and
+        // uses it again only when this worker is on its list again.
         unsafe { buffers.fill(index, ANSWERED) };
         seat.block_for_list();
         message.enlist(seats, index);
@@ -126,7 +119,6 @@ pub fn answer(
         record_wakeup(seat.wait(scope), worker);
         worker.add_ops(1);
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -9,26 +9,19 @@ use super::request::Job;
 use super::{Group, record_wakeup};
 
 /// The message thread.
-pub fn hand_out(group: &Group, scope: Scope, worker: &Worker) -> Result<(), String> {
-    let (message, seats) = group.seats()?;
+pub fn hand_out(group: &Group, scope: Scope, worker: &Worker) {
+    let Group { message, seats, .. } = group;
     worker.start();
     while worker.running() {
         message.block_for_list();
         message.post_list(seats, scope, clock::monotonic_ns);
         message.wait(scope);
     }
-    Ok(())
 }
 
 /// A worker: asks for a turn, sleeps until it has it, does a request.
-pub fn take(
-    group: &Group,
-    index: usize,
-    scope: Scope,
-    job: &Job,
-    worker: &Worker,
-) -> Result<(), String> {
-    let (message, seats) = group.seats()?;
+pub fn take(group: &Group, index: usize, scope: Scope, job: &Job, worker: &Worker) {
+    let Group { message, seats, .. } = group;
     let seat = &seats[index];
     worker.start();
     while worker.running() {
@@ -36,7 +29,6 @@ pub fn take(
         message.enlist(seats, index);
         message.post(scope);
         record_wakeup(seat.wait(scope), worker);
-        job.request(worker)?;
+        job.request(worker);
     }
-    Ok(())
 }

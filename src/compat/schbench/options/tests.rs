@@ -18,16 +18,16 @@ fn machine(allowed: &str) -> Machine {
     Machine { allowed: allowed.parse().expect("CPUs"), online: 4, nodes: 2 }
 }
 
-fn ordered(line: &str) -> Result<Order, CompatError> {
-    parsed(line).expect(line).order(&machine("0-3"))
+fn ordered(line: &str) -> Result<RunConfig, CompatError> {
+    parsed(line).expect(line).config(&machine("0-3"))
 }
 
-fn order(line: &str) -> Order {
+fn config(line: &str) -> RunConfig {
     ordered(line).expect(line)
 }
 
-fn shown(order: &Order, names: &[&str]) -> String {
-    let show = |name: &&str| order.params.get(*name).map_or("unset".to_string(), Value::to_string);
+fn shown(config: &RunConfig, names: &[&str]) -> String {
+    let show = |name: &&str| config.params.get(*name).map_or("unset".to_string(), Value::to_string);
     names.iter().map(show).collect::<Vec<_>>().join(" ")
 }
 
@@ -38,14 +38,14 @@ fn the_command_is_sound() {
 
 #[test]
 fn without_options_it_is_schbench_without_options() {
-    let order = order("");
+    let config = config("");
     let names = ["message-threads", "threads", "cache-footprint", "operations", "sleep"];
-    assert_eq!(shown(&order, &names), "1 4 256KiB 5 100us");
+    assert_eq!(shown(&config, &names), "1 4 256KiB 5 100us");
     let names = ["no-locking", "calibrate", "rps", "auto-rps", "split", "pipe", "message-cpus"];
-    assert_eq!(shown(&order, &names), "false false 0 unset unset unset unset");
-    assert_eq!(shown(&order, &["worker-cpus", "arrivals", "numa"]), "unset burst false");
-    let expected = Order {
-        params: order.params.clone(),
+    assert_eq!(shown(&config, &names), "false false 0 unset unset unset unset");
+    assert_eq!(shown(&config, &["worker-cpus", "arrivals", "numa"]), "unset burst false");
+    let expected = RunConfig {
+        params: config.params.clone(),
         runtime_s: Some(30),
         warmup_s: 0,
         interval_s: 10,
@@ -56,7 +56,7 @@ fn without_options_it_is_schbench_without_options() {
         auto_rps: false,
         notes: vec!["setting worker threads to 4".to_string()],
     };
-    assert_eq!(order, expected);
+    assert_eq!(config, expected);
 }
 
 #[test]
@@ -89,12 +89,12 @@ fn every_way_to_write_an_option_means_the_same() {
         ("--numa", &["--nu"]),
         ("-CLF128 -n1", &["-C -L -F 128 -n 1"]),
     ];
-    let plain = order("");
+    let plain = config("");
     for (first, others) in cases {
-        let meant = order(first);
+        let meant = config(first);
         assert_ne!(meant, plain, "{first} changes nothing");
         for other in *others {
-            assert_eq!(order(other), meant, "{other} against {first}");
+            assert_eq!(config(other), meant, "{other} against {first}");
         }
     }
 }
@@ -125,7 +125,7 @@ fn every_abbreviation_that_schbench_takes_is_taken() {
 }
 
 #[test]
-fn a_wrong_value_is_told_with_its_option() {
+fn a_wrong_value_is_reported_with_its_option() {
     let cases = [
         ("-r", "--runtime <SECONDS>", "required"),
         ("-F -n 1", "--cache-footprint <KB>", "required"),
@@ -150,13 +150,13 @@ fn a_wrong_value_is_told_with_its_option() {
         ("-q", "'-q'", "unexpected"),
     ];
     for (line, option, why) in cases {
-        let told = parsed(line).expect_err(line);
-        assert!(told.contains(option) && told.contains(why), "{line}: {told}");
+        let error = parsed(line).expect_err(line);
+        assert!(error.contains(option) && error.contains(why), "{line}: {error}");
     }
 }
 
 #[test]
-fn what_misfits_the_workload_is_told_with_its_option_and_range() {
+fn a_value_that_the_workload_refuses_is_reported_with_its_option_and_range() {
     let usage = |line: &str| match ordered(line) {
         Err(CompatError::Usage(text)) => text,
         other => panic!("{line}: {other:?}"),
@@ -189,7 +189,7 @@ fn what_misfits_the_workload_is_told_with_its_option_and_range() {
         assert!(ordered(fits).is_ok(), "{fits}");
     }
     assert_eq!(
-        shown(&order("-n 0 -s 0 -F 0"), &["operations", "sleep", "cache-footprint"]),
+        shown(&config("-n 0 -s 0 -F 0"), &["operations", "sleep", "cache-footprint"]),
         "0 0ns 0B"
     );
 }
@@ -197,9 +197,9 @@ fn what_misfits_the_workload_is_told_with_its_option_and_range() {
 #[test]
 fn a_0_turns_off() {
     for off in ["-t 0", "-R 0", "-A 0", "-p 0", "-z 0", "-w 0"] {
-        assert_eq!(order(off), order(""), "{off}");
+        assert_eq!(config(off), config(""), "{off}");
     }
-    assert_eq!((order("-r 0").runtime_s, order("-i 0").interval_s), (None, 1));
+    assert_eq!((config("-r 0").runtime_s, config("-i 0").interval_s), (None, 1));
 }
 
 #[test]
@@ -216,21 +216,21 @@ fn warm_up_is_only_where_schbench_has_one() {
         ("-r 60", 0),
     ];
     for (line, expected) in cases {
-        assert_eq!(order(line).warmup_s, expected, "{line}");
+        assert_eq!(config(line).warmup_s, expected, "{line}");
     }
 }
 
 #[test]
-fn with_numa_each_node_has_a_message_thread_unless_told_otherwise() {
+fn with_numa_each_node_has_a_message_thread_unless_m_is_given() {
     let names = ["numa", "message-threads", "threads"];
     for (line, expected) in [("--numa", "true 2 2"), ("--numa -m 4", "true 4 1"), ("", "false 1 4")]
     {
-        assert_eq!(shown(&order(line), &names), expected, "{line}");
+        assert_eq!(shown(&config(line), &names), expected, "{line}");
     }
 }
 
 #[test]
-fn modes_are_told_apart() {
+fn modes_are_distinguished() {
     let cases = [
         ("-R 50", "50 unset unset", Mode::Requests, false),
         ("-A 50", "10 50% unset", Mode::Requests, true),
@@ -242,18 +242,18 @@ fn modes_are_told_apart() {
         ("-p 1048576", "0 unset 1MiB", Mode::Pipe { bytes: 1 << 20 }, false),
     ];
     for (line, params, mode, auto) in cases {
-        let order = order(line);
-        assert_eq!(shown(&order, &["rps", "auto-rps", "pipe"]), params, "{line}");
-        assert_eq!((order.mode, order.auto_rps), (mode, auto), "{line}");
+        let config = config(line);
+        assert_eq!(shown(&config, &["rps", "auto-rps", "pipe"]), params, "{line}");
+        assert_eq!((config.mode, config.auto_rps), (mode, auto), "{line}");
     }
-    let pipe = order("-p 64");
-    assert_eq!(order("-p 64 -C --split 30").params, pipe.params);
-    assert_eq!(order("-j -").json, Some(JsonTarget::Stdout));
-    assert_eq!(order("-j ./-").json, Some(JsonTarget::File("./-".into())));
-    assert_eq!(order("-J -x").jobname.as_deref(), Some("-x"));
+    let pipe = config("-p 64");
+    assert_eq!(config("-p 64 -C --split 30").params, pipe.params);
+    assert_eq!(config("-j -").json, Some(JsonTarget::Stdout));
+    assert_eq!(config("-j ./-").json, Some(JsonTarget::File("./-".into())));
+    assert_eq!(config("-J -x").jobname.as_deref(), Some("-x"));
 }
 
-/// Line by line as recorded of schbench, which also tells them in this order.
+/// Line by line as recorded of schbench, in its order.
 #[test]
 fn notes_are_schbenchs() {
     let cases: &[(&str, &[&str])] = &[
@@ -291,20 +291,20 @@ fn notes_are_schbenchs() {
         ("-W 0-1 -t 1", &[]),
     ];
     for (line, expected) in cases {
-        assert_eq!(order(line).notes, *expected, "{line}");
+        assert_eq!(config(line).notes, *expected, "{line}");
     }
 }
 
 #[test]
 fn cpus_are_those_that_are_there() {
     let on = |allowed: &str, line: &str| {
-        let order = parsed(line).expect(line).order(&machine(allowed));
-        order.map(|order| shown(&order, &["message-cpus", "worker-cpus"])).map_err(
-            |why| match why {
+        let config = parsed(line).expect(line).config(&machine(allowed));
+        config.map(|config| shown(&config, &["message-cpus", "worker-cpus"])).map_err(|why| {
+            match why {
                 CompatError::Here(text) => text,
                 CompatError::Usage(text) => panic!("{line}: {text}"),
-            },
-        )
+            }
+        })
     };
     let pinned = [
         ("0-3", "-M 1 -W 2-3", "1 2-3"),
@@ -335,6 +335,6 @@ fn arrivals_are_the_workloads() {
     let field = spec.params.iter().find(|field| field.name == "arrivals").expect("arrivals");
     let Kind::Choice(words) = field.kind else { panic!("{field:?}") };
     for word in words {
-        assert_eq!(shown(&order(&format!("-R 9 --arrivals {word}")), &["arrivals"]), *word);
+        assert_eq!(shown(&config(&format!("-R 9 --arrivals {word}")), &["arrivals"]), *word);
     }
 }

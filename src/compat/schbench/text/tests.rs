@@ -8,7 +8,7 @@ use super::super::testing::{any_closing, any_figures, closing, figures, histogra
 use super::*;
 
 /// With tabs and the spaces at the ends of lines made visible.
-fn told(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
+fn shown(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
     let mut out = Vec::new();
     write(&mut out).expect("a Vec takes everything");
     let text = String::from_utf8(out).expect("UTF-8");
@@ -18,13 +18,13 @@ fn told(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
 
 #[test]
 fn a_summary_of_requests() {
-    assert_snapshot!(told(|out| summary(out, &figures(), &closing())));
+    assert_snapshot!(shown(|out| summary(out, &figures(), &closing())));
 }
 
 #[test]
 fn an_interval_of_requests() {
     let delays = closing().delays;
-    assert_snapshot!(told(|out| interval(out, &figures(), 10, &delays, 5315.504)));
+    assert_snapshot!(shown(|out| interval(out, &figures(), 10, &delays, 5315.504)));
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn a_rate_that_was_sought_with_responses_and_a_delay_that_is_not_known() {
     figures.response = Some(histogram(&[(180_000, 9), (11_000_000, 1)]));
     let delays = Reading::Unknown("/proc/1/schedstat: ENOENT, not there".to_string());
     let closing = Closing { goal: Some(90), delays, ..closing() };
-    assert_snapshot!(told(|out| summary(out, &figures, &closing)));
+    assert_snapshot!(shown(|out| summary(out, &figures, &closing)));
 }
 
 #[test]
@@ -44,18 +44,18 @@ fn a_summary_of_pipe_mode() {
         worker_ops_per_s: 21_924.84,
         ..closing()
     };
-    assert_snapshot!(told(|out| summary(out, &figures(), &closing)));
+    assert_snapshot!(shown(|out| summary(out, &figures(), &closing)));
 }
 
 #[test]
-fn nothing_measured_is_told_as_schbench_tells_it() {
+fn nothing_measured_is_printed_as_schbench_prints_it() {
     let closing = Closing { seconds: 0, average_rps: 0.0, ..closing() };
-    assert_snapshot!(told(|out| summary(out, &Figures::default(), &closing)));
+    assert_snapshot!(shown(|out| summary(out, &Figures::default(), &closing)));
 }
 
 /// Values from the README of schbench: 64 KiB, 21924.84 times a second.
 #[test]
-fn sizes_are_told_by_powers_of_1024() {
+fn sizes_are_shown_by_powers_of_1024() {
     let cases = [
         (0.0, "0.00B"),
         (1023.0, "1023.00B"),
@@ -92,7 +92,7 @@ fn expressions_that_read_schbench_read_this() {
 
 proptest! {
     #[test]
-    fn no_figures_are_too_odd_to_be_told(figures in any_figures(), closing in any_closing()) {
+    fn any_figures_can_be_printed(figures in any_figures(), closing in any_closing()) {
         let mut out = Vec::new();
         summary(&mut out, &figures, &closing).unwrap();
         interval(&mut out, &figures, closing.seconds, &closing.delays, 0.0).unwrap();

@@ -17,7 +17,7 @@ pub struct Done {
 const WARMUP: Duration = Duration::from_millis(30);
 
 /// Measures one set of `workload` for `section`, on CPU `cpu` if one is given. Its threads
-/// end or sleep for ever afterwards.
+/// end or sleep without end afterwards.
 pub fn run(
     workload: &str,
     given: &[(&str, Raw)],
@@ -37,12 +37,12 @@ pub fn run(
         Placement { cpus: cpu.map(|cpu| [cpu].into_iter().collect()), ..Placement::default() };
     // A thread of its own, as it is moved out of the workers' way and served first.
     let measure = move || {
-        let mut live = Live::start(set, placement, 1)?;
+        let mut live = Live::start(set, placement, 1).map_err(|error| error.reason())?;
         std::thread::sleep(WARMUP);
         live.zero();
-        let first = live.look()?;
+        let first = live.poll().map_err(|error| error.reason())?;
         std::thread::sleep(section);
-        let last = live.look()?;
+        let last = live.poll().map_err(|error| error.reason())?;
         live.stop();
         let (ops, ns) = (last.ops - first.ops, last.at_ns - first.at_ns);
         let histograms = live.histograms().into_iter().map(|(_, histogram)| histogram).collect();
@@ -55,7 +55,7 @@ fn params(fields: &[schedlab::model::Field], given: &[(&str, Raw)]) -> Result<Pa
     let mut params = Params::new();
     for field in fields {
         let value = match given.iter().find(|(name, _)| *name == field.name) {
-            Some((_, raw)) => Some(field.kind.parse(raw).map_err(|misfit| misfit.message)?),
+            Some((_, raw)) => Some(field.kind.parse(raw).map_err(|error| error.message)?),
             None => field.default_value(),
         };
         params.extend(value.map(|value| (field.name.to_string(), value)));

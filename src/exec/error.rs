@@ -1,0 +1,96 @@
+//! Why a run gives no result. The sentences are made here, and [`ExecError::reason`] makes of
+//! them the one that a failed run keeps. Pure.
+
+use std::error::Error;
+
+use crate::model::{CpuSet, WIRE_VERSION, show_duration};
+use crate::workload::WorkloadError;
+
+/// The error of another room.
+type Source = Box<dyn Error + Send + Sync>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ExecError {
+    #[error("worker set `{set}`: there is no workload `{workload}`")]
+    NoWorkload { set: String, workload: String },
+    #[error("worker set `{set}`: {source}")]
+    Workload { set: String, source: WorkloadError },
+    /// The error of the worker that runs this.
+    #[error(transparent)]
+    Work(#[from] WorkloadError),
+    #[error("cannot {action}: {source}")]
+    System { action: &'static str, source: Source },
+    #[error("cannot move to CPUs {cpus}: {source}")]
+    Affinity { cpus: CpuSet, source: std::io::Error },
+    /// Another room's refusal.
+    #[error(transparent)]
+    Refused(Source),
+    #[error("CPUs {0} are offline or not allowed to this process")]
+    CpusNotAllowed(CpuSet),
+    #[error("CPUs {0} of the pool went offline in mid-run")]
+    CpusOffline(CpuSet),
+    /// `position`: from 1.
+    #[error("worker {position} of {all} cannot start: {source}")]
+    Start { position: usize, all: usize, source: std::io::Error },
+    #[error("only {arrived} of {all} workers were ready after {}", show_duration(*.limit_ns))]
+    Arrival { arrived: u32, all: usize, limit_ns: u64 },
+    /// `why`: as the worker left it in its slot.
+    #[error("{worker}: {why}")]
+    WorkerFailed { worker: String, why: String },
+    #[error("{worker} (pid {pid}) {how}")]
+    WorkerProcess { worker: String, pid: i32, how: String },
+    #[error("worker {index} (tid {tid}) has ended")]
+    WorkerGone { index: usize, tid: i32 },
+    #[error("ended before the run did")]
+    EndedEarly,
+    #[error("no run to execute: {0}")]
+    NoSpec(#[source] Source),
+    #[error("wire version {WIRE_VERSION} here, {0} asked for")]
+    Wire(u32),
+    #[error("a run and its windows must take some time")]
+    NoTime,
+    #[error("the runner sent what cannot be read: {0}")]
+    Garbled(#[source] Source),
+    #[error("no result within {}: killed", show_duration(*.limit_ns))]
+    Limit { limit_ns: u64 },
+    /// A change to the machine is left.
+    #[error(transparent)]
+    Undo(Source),
+    #[error("the runner died: {status}{}", after_colon(.stderr))]
+    RunnerDied { status: String, stderr: String },
+}
+
+fn after_colon(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(": {text}") }
+}
+
+impl ExecError {
+    /// For `map_err`.
+    pub fn system<E: Into<Source>>(action: &'static str) -> impl Fn(E) -> ExecError {
+        move |error| ExecError::System { action, source: error.into() }
+    }
+
+    pub fn refused(error: impl Into<Source>) -> ExecError {
+        ExecError::Refused(error.into())
+    }
+
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            ExecError::Workload { source, .. } | ExecError::Work(source) => source.hint(),
+            ExecError::Start { .. } => Some(
+                "limits are ulimit -u, /proc/sys/kernel/threads-max, vm.max_map_count (some 5 a \
+                 thread) and pids.max of the cgroup",
+            ),
+            ExecError::Undo(_) => Some("schedlab restore"),
+            _ => None,
+        }
+    }
+
+    /// The reason of a failed run: what failed, then the hint.
+    pub fn reason(&self) -> String {
+        match self.hint() {
+            Some(hint) => format!("{self}; hint: {hint}"),
+            None => self.to_string(),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Opens the channels between workers: all that are needed, or an error with the limit that is
+//! in the way.
+
+use std::io;
+
+use crate::sys::process;
+
+use super::WorkloadError;
+
+/// The channels to open.
+pub struct Wanted {
+    /// The name of one: `pipe`, `socket pair`.
+    pub what: &'static str,
+    pub count: usize,
+    /// Descriptors of one.
+    pub files_each: usize,
+    /// For the hint: `groups or receivers`.
+    pub fewer: &'static str,
+}
+
+impl Wanted {
+    /// Raises the soft limit of open files, then opens one after the other.
+    pub fn open<T>(
+        &self,
+        mut open: impl FnMut() -> io::Result<T>,
+    ) -> Result<Vec<T>, WorkloadError> {
+        let limit = process::raise_open_files()
+            .map_err(|source| WorkloadError::system("raise the limit of open files", source))?;
+        (0..self.count)
+            .map(|opened| open().map_err(|source| self.failed(source, opened, limit)))
+            .collect()
+    }
+
+    fn failed(&self, source: io::Error, opened: usize, limit: u64) -> WorkloadError {
+        let needed = self.files_each * self.count + 100;
+        let hint = match source.raw_os_error() {
+            Some(libc::EMFILE) => Some(format!(
+                "the limit of open files is {limit}: use fewer {}, or raise the hard limit before \
+                 the run: ulimit -Hn {needed} && ulimit -n {needed}",
+                self.fewer
+            )),
+            Some(libc::ENFILE) => {
+                Some("the whole machine has no file left: sysctl fs.file-max".to_string())
+            }
+            _ => None,
+        };
+        let action = format!("open {} {} of {}", self.what, opened + 1, self.count);
+        WorkloadError::System { action, source, hint }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_descriptors_the_error_has_the_limit_and_what_raises_it() {
+        let failed = |errno| {
+            let wanted = Wanted { what: "pipe", count: 10_000, files_each: 2, fewer: "groups" };
+            let error = wanted.failed(io::Error::from_raw_os_error(errno), 506, 1_024);
+            assert!(error.to_string().contains("open pipe 507 of 10000"), "{error}");
+            error.hint().map(str::to_string)
+        };
+        let hint = failed(libc::EMFILE).expect("a hint");
+        for part in ["limit of open files is 1024", "fewer groups", "ulimit -n 20100"] {
+            assert!(hint.contains(part), "{hint}");
+        }
+        assert!(failed(libc::ENFILE).is_some_and(|hint| hint.contains("fs.file-max")));
+        assert_eq!(failed(libc::ENOMEM), None);
+    }
+
+    #[test]
+    fn as_many_are_opened_as_are_wanted_and_none_after_a_failure() {
+        let wanted = Wanted { what: "pipe", count: 3, files_each: 2, fewer: "groups" };
+        assert_eq!(wanted.open(|| Ok(7)).unwrap(), [7, 7, 7]);
+        let mut calls = 0;
+        let failing = || {
+            calls += 1;
+            if calls == 2 { Err(io::Error::from_raw_os_error(libc::ENOMEM)) } else { Ok(()) }
+        };
+        assert!(wanted.open(failing).is_err_and(|why| why.to_string().contains("2 of 3")));
+        assert_eq!(calls, 2);
+    }
+}

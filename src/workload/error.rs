@@ -1,0 +1,59 @@
+//! Why a workload refuses its parameters, or why a worker cannot go on. The sentences about it
+//! are made here. Pure.
+
+use std::io;
+
+use crate::sys::process::Ending;
+
+use super::burnwait::QueueError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum WorkloadError {
+    /// It has no value, or one of another kind. The caller fills in the defaults.
+    #[error("parameter `{0}` is not set")]
+    Unset(&'static str),
+    #[error("{param} = `{}` {problem}", value.escape_default())]
+    Param { param: &'static str, value: String, problem: String, hint: &'static str },
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    /// Parameters of which each may be right.
+    #[error("{problem}")]
+    Conflict { problem: String, hint: Option<String> },
+    #[error("{what} make {workers} workers, more than the {max} that there can be")]
+    TooMany { what: String, workers: u64, max: u64 },
+    #[error("cannot {action}: {source}")]
+    System { action: String, source: io::Error, hint: Option<String> },
+    /// A child of a worker did not exit with 0.
+    #[error("{}", describe_ending(*.0))]
+    Child(Ending),
+    #[error("cannot read how busy the CPUs are: {0}")]
+    CpuTimes(String),
+}
+
+impl WorkloadError {
+    pub fn system(action: impl Into<String>, source: io::Error) -> WorkloadError {
+        WorkloadError::System { action: action.into(), source, hint: None }
+    }
+
+    pub fn conflict(problem: String, hint: String) -> WorkloadError {
+        WorkloadError::Conflict { problem, hint: Some(hint) }
+    }
+
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            WorkloadError::Param { hint, .. } => Some(hint),
+            WorkloadError::Queue(_) => Some(QueueError::HINT),
+            WorkloadError::Conflict { hint, .. } | WorkloadError::System { hint, .. } => {
+                hint.as_deref()
+            }
+            _ => None,
+        }
+    }
+}
+
+fn describe_ending(ending: Ending) -> String {
+    match ending {
+        Ending::Exited(status) => format!("the program failed with exit status {status}"),
+        Ending::Killed(signal) => format!("a child was killed by signal {signal}"),
+    }
+}
