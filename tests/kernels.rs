@@ -52,7 +52,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// With a mirror of three suites that has nothing.
+    /// With a mirror of three empty suites.
     fn new() -> Machine {
         let machine = Machine { folder: TempDir::new().unwrap() };
         for folder in ["bin", "stanzas", "pool", "suites", "home", "tree", "parts"] {
@@ -87,7 +87,7 @@ impl Machine {
         self.path("home/.cache/schedlab/kernels")
     }
 
-    /// RunQueue this release, in a package of this version; of 7.0 and later in parts.
+    /// Offers this release, in a package of this version; in parts from 7.0 on.
     fn offering(self, release: &str, version: &str) -> Machine {
         let modules = format!("usr/lib/modules/{release}");
         let image = bzimage(&format!("{release} (x@example.org) #1 {version}"));
@@ -143,14 +143,14 @@ impl Machine {
         self.command(arguments).output().unwrap()
     }
 
-    /// What it prints where all goes well.
-    fn told(&self, arguments: &[&str]) -> String {
+    /// The output of a command that succeeds.
+    fn output(&self, arguments: &[&str]) -> String {
         let output = self.kernel(arguments);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
         stdout(&output)
     }
 
-    /// What it says where it goes wrong, and that nothing is left of it.
+    /// The message of a command that fails and leaves nothing behind.
     fn fails(&self, arguments: &[&str], code: i32) -> String {
         let output = self.kernel(arguments);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {output:?}");
@@ -158,7 +158,7 @@ impl Machine {
         stderr(&output)
     }
 
-    /// All that lies in the folder of kernels, but for the lock.
+    /// All files in the folder of kernels but the lock.
     fn cached(&self) -> Vec<String> {
         let entries = fs::read_dir(self.kernels()).into_iter().flatten().flatten();
         let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -196,7 +196,7 @@ fn is_amd64(test: &str) -> bool {
 }
 
 /// Only a failing test waits for so long.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 const R6: &str = "6.18.15+deb13-cloud-amd64";
 const V6: &str = "6.18.15-1~bpo13+1";
 
@@ -209,8 +209,11 @@ fn the_newest_is_fetched_once() {
     let machine = machine.offering("6.18.9+deb13-cloud-amd64", "6.18.9-1~bpo13+1");
     let machine = machine.offering("6.18.20+deb13-amd64", "6.18.20-1~bpo13+1");
     let output = machine.kernel(&["get", "debian:6.18"]);
-    let said = stdout(&output);
-    assert!(said.starts_with(&format!("debian:6.18 is debian:6.18.15: fetched: {R6}, ")), "{said}");
+    let message = stdout(&output);
+    assert!(
+        message.starts_with(&format!("debian:6.18 is debian:6.18.15: fetched: {R6}, ")),
+        "{message}"
+    );
     let warned = stderr(&output);
     let left_out = "warning: bookworm-backports is left out: apt-get ended with exit status: 100: \
                     The repository of 'bookworm-backports' \\u{1b}[2Jhas no Release file\n";
@@ -231,29 +234,29 @@ fn the_newest_is_fetched_once() {
     assert!(!calls.contains("install") && !calls.contains("third"), "{calls}");
     assert_eq!(calls.matches(" download ").count(), 1, "{calls}");
 
-    let again = machine.told(&["get", "debian:6.18"]);
-    assert!(again.contains("is debian:6.18.15: is here already"), "{again}");
+    let again = machine.output(&["get", "debian:6.18"]);
+    assert!(again.contains("is debian:6.18.15: is in the cache already"), "{again}");
     assert_eq!(machine.calls().matches(" download ").count(), 1);
     let before = machine.calls();
-    let exact = machine.told(&["get", "debian:6.18.15"]);
-    assert!(exact.starts_with("debian:6.18.15: is here already"), "{exact}");
+    let exact = machine.output(&["get", "debian:6.18.15"]);
+    assert!(exact.starts_with("debian:6.18.15: is in the cache already"), "{exact}");
     assert_eq!(machine.calls(), before, "a version that is here needs no mirror");
 
     let machine = machine.offering("6.18.16+deb13-cloud-amd64", "6.18.16-1~bpo13+1");
-    assert!(machine.told(&["get", "debian:6.18"]).contains("6.18.16: fetched"));
+    assert!(machine.output(&["get", "debian:6.18"]).contains("6.18.16: fetched"));
     assert_eq!(machine.cached().len(), 2, "older ones stay");
 }
 
 #[test]
-fn an_image_in_parts_is_put_together() {
-    if !is_amd64("an_image_in_parts_is_put_together") {
+fn an_image_in_parts_is_assembled() {
+    if !is_amd64("an_image_in_parts_is_assembled") {
         return;
     }
     let machine = Machine::new().offering("7.3.4+deb13-cloud-amd64", "7.3.4-1");
-    machine.told(&["get", "debian:7.3"]);
+    machine.output(&["get", "debian:7.3"]);
     assert_eq!(machine.calls().matches(" download ").count(), 3, "{}", machine.calls());
     let list: serde_json::Value =
-        serde_json::from_str(&machine.told(&["list", "--format", "json"])).unwrap();
+        serde_json::from_str(&machine.output(&["list", "--format", "json"])).unwrap();
     let kernel = &list["kernels"][0];
     assert_eq!((&kernel["name"], &kernel["scheduler"]), (&"debian:7.3.4".into(), &"EEVDF".into()));
     assert_eq!(kernel["sched_ext"], true);
@@ -261,43 +264,46 @@ fn an_image_in_parts_is_put_together() {
 }
 
 #[test]
-fn what_goes_wrong_leaves_nothing() {
-    if !is_amd64("what_goes_wrong_leaves_nothing") {
+fn a_failure_leaves_nothing_behind() {
+    if !is_amd64("a_failure_leaves_nothing_behind") {
         return;
     }
     let machine = Machine::new().offering(R6, V6);
     machine.on_download("printf 'E: Failed to fetch: No space left on device\\n' >&2; exit 100");
-    let said = machine.fails(&["get", "debian:6.18"], 3);
-    assert!(said.contains("No space left on device\nhint: make room"), "{said}");
+    let message = machine.fails(&["get", "debian:6.18"], 3);
+    assert!(message.contains("No space left on device\nhint: make room"), "{message}");
 
     machine.on_download("echo more >>\"$F/pool/${word%%=*}\"");
-    let said = machine.fails(&["get", "debian:6.18"], 3);
-    assert!(said.contains("its SHA-256 is ") && said.contains("and the list says"), "{said}");
+    let message = machine.fails(&["get", "debian:6.18"], 3);
+    assert!(
+        message.contains("its SHA-256 is ") && message.contains("and the list says"),
+        "{message}"
+    );
 
     machine.on_download("exit 0");
-    let said = machine.fails(&["get", "debian:6.18"], 3);
-    assert!(said.contains("apt says that it came, and there is no file"), "{said}");
+    let message = machine.fails(&["get", "debian:6.18"], 3);
+    assert!(message.contains("apt reports success, and there is no file"), "{message}");
     fs::remove_file(machine.path("on-download")).unwrap();
 
-    let said = machine.fails(&["get", "debian:6.12"], 3);
+    let message = machine.fails(&["get", "debian:6.12"], 3);
     assert!(
-        said.contains("no suite (bookworm, trixie, trixie-backports) has the kernel"),
-        "{said}"
+        message.contains("no suite (bookworm, trixie, trixie-backports) has the kernel"),
+        "{message}"
     );
-    assert!(said.contains("of the flavour cloud there are 6.18"), "{said}");
+    assert!(message.contains("of the flavour cloud there are 6.18"), "{message}");
     for (name, code) in [("debian:6", 2), ("6.18", 2), ("/", 2)] {
         assert!(machine.fails(&["get", name], code).contains("names no kernel"), "{name}");
     }
 
     let other = bzimage("6.6.6 (x) #1");
     machine.package(&format!("linux-image-{R6}"), V6, "", &[(format!("boot/vmlinuz-{R6}"), other)]);
-    let said = machine.fails(&["get", "debian:6.18"], 3);
-    assert!(said.contains("its image calls itself 6.6.6"), "{said}");
+    let message = machine.fails(&["get", "debian:6.18"], 3);
+    assert!(message.contains("its image calls itself 6.6.6"), "{message}");
 }
 
 #[test]
-fn a_kill_leaves_nothing_that_counts() {
-    if !is_amd64("a_kill_leaves_nothing_that_counts") {
+fn a_kill_leaves_no_kernel() {
+    if !is_amd64("a_kill_leaves_no_kernel") {
         return;
     }
     let machine = Machine::new().offering(R6, V6);
@@ -307,11 +313,11 @@ fn a_kill_leaves_nothing_that_counts() {
     let listed = machine.kernel(&["list"]);
     assert!(stderr(&listed).starts_with("no kernel is cached\nhint: "), "{listed:?}");
     fs::remove_file(machine.path("on-download")).unwrap();
-    machine.told(&["get", "debian:6.18"]);
+    machine.output(&["get", "debian:6.18"]);
     assert_eq!(machine.cached(), [format!("{R6}_{V6}")]);
 }
 
-/// What a killed schedlab started would hold the lists of packages against the next.
+/// An apt that outlived a killed schedlab would keep its lists locked against the next one.
 #[test]
 fn a_kill_ends_apt_too() {
     if !is_amd64("a_kill_ends_apt_too") {
@@ -329,26 +335,26 @@ fn a_kill_ends_apt_too() {
     assert_eq!(line, "begun\n");
     child.kill().unwrap();
     child.wait().unwrap();
-    // The pipe ends when the last who could write to it is gone.
-    let (told, ends) = mpsc::channel();
-    std::thread::spawn(move || told.send(alive.read_line(&mut String::new()).unwrap()));
-    assert_eq!(ends.recv_timeout(LONGEST), Ok(0), "apt-get goes on");
+    // The pipe ends when its last writer is gone.
+    let (sender, ends) = mpsc::channel();
+    std::thread::spawn(move || sender.send(alive.read_line(&mut String::new()).unwrap()));
+    assert_eq!(ends.recv_timeout(MAX_WAIT), Ok(0), "apt-get goes on");
 }
 
 #[test]
-fn a_pipe_is_told_each_thing_once() {
-    if !is_amd64("a_pipe_is_told_each_thing_once") {
+fn a_pipe_gets_each_line_once() {
+    if !is_amd64("a_pipe_gets_each_line_once") {
         return;
     }
     let machine = Machine::new().offering(R6, V6);
     machine.on_download("for n in 0 0 0; do echo dlstatus:1:$n:Retrieving; done");
     let output = machine.kernel(&["get", "debian:6.18"]);
-    let said = stderr(&output);
-    let mut lines: Vec<&str> = said.lines().collect();
+    let message = stderr(&output);
+    let mut lines: Vec<&str> = message.lines().collect();
     lines.retain(|line| !line.starts_with("warning: "));
-    assert_eq!(lines.len(), 2, "{said}");
-    assert_eq!(lines[0], "looking into Debian's suites");
-    assert!(lines[1].starts_with(&format!("linux-image-{R6}: ")), "{said}");
+    assert_eq!(lines.len(), 2, "{message}");
+    assert_eq!(lines[0], "reading Debian's suites");
+    assert!(lines[1].starts_with(&format!("linux-image-{R6}: ")), "{message}");
 }
 
 #[test]
@@ -362,38 +368,41 @@ fn two_at_a_time_fetch_once() {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
     let both = [start(), start()];
-    let mut said: Vec<String> = both
+    let mut message: Vec<String> = both
         .map(|child| child.wait_with_output().unwrap())
         .map(|output| stdout(&output).split(": ").nth(1).unwrap_or_default().to_string())
         .into();
-    said.sort();
-    assert_eq!(said, ["fetched", "is here already"]);
+    message.sort();
+    assert_eq!(message, ["fetched", "is in the cache already"]);
     assert_eq!(machine.calls().matches(" download ").count(), 1);
 }
 
 #[test]
-fn machines_without_apt_or_debian_are_told() {
-    if !is_amd64("machines_without_apt_or_debian_are_told") {
+fn machines_without_apt_or_debian_get_a_hint() {
+    if !is_amd64("machines_without_apt_or_debian_get_a_hint") {
         return;
     }
     let machine = Machine::new();
     let mut command = machine.command(&["get", "debian:6.18"]);
     let output = command.env("PATH", machine.path("tree")).output().unwrap();
-    let said = stderr(&output);
+    let message = stderr(&output);
     assert_eq!(output.status.code(), Some(3));
-    assert!(said.contains("there is no `apt-config` on this machine\nhint: fetch on a"), "{said}");
+    assert!(
+        message.contains("there is no `apt-config` on this machine\nhint: fetch on a"),
+        "{message}"
+    );
 
     for suite in ["bookworm", "trixie", "trixie-backports"] {
         fs::remove_file(machine.path("suites").join(suite)).unwrap();
     }
-    let said = machine.fails(&["get", "debian:6.18"], 3);
+    let message = machine.fails(&["get", "debian:6.18"], 3);
     assert!(
-        said.contains("error: cannot fetch kernels: no suite could be read; apt-get"),
-        "{said}"
+        message.contains("error: cannot fetch kernels: no suite could be read; apt-get"),
+        "{message}"
     );
     fs::write(machine.path("sources.list"), "deb http://example.org/ubuntu noble main\n").unwrap();
-    let said = machine.fails(&["get", "debian:6.18"], 3);
-    assert!(said.contains("apt has no Debian archive among its sources"), "{said}");
+    let message = machine.fails(&["get", "debian:6.18"], 3);
+    assert!(message.contains("apt has no Debian archive among its sources"), "{message}");
 }
 
 #[test]
@@ -402,36 +411,38 @@ fn kernels_are_listed_repaired_and_removed() {
         return;
     }
     let machine = Machine::new().offering(R6, V6).offering("6.1.0-50-cloud-amd64", "6.1.176-1");
-    let offered = machine.told(&["list", "--available"]);
+    let offered = machine.output(&["list", "--available"]);
     assert!(offered.contains("debian:6.1.176") && offered.contains("debian:6.18.15"), "{offered}");
-    machine.told(&["get", "debian:6.1", "debian:6.18"]);
-    let listed = machine.told(&["list"]);
+    machine.output(&["get", "debian:6.1", "debian:6.18"]);
+    let listed = machine.output(&["list"]);
     for words in ["debian:6.1.176", "CFS", "EEVDF", R6, "yes"] {
         assert!(listed.contains(words), "{words}: {listed}");
     }
     let image = machine.kernels().join(format!("{R6}_{V6}/vmlinuz"));
     fs::write(&image, "gone bad").unwrap();
-    let listed = machine.told(&["list"]);
+    let listed = machine.output(&["list"]);
     assert!(
         listed.contains("\n  damaged: its files have ")
             && listed.contains("hint: schedlab kernel get"),
         "{listed}"
     );
-    let repaired = machine.told(&["get", "debian:6.18.15"]);
-    assert!(repaired.contains("was damaged, fetched anew"), "{repaired}");
+    let repaired = machine.output(&["get", "debian:6.18.15"]);
+    assert!(repaired.contains("was damaged, fetched again"), "{repaired}");
 
     let of_ones_own = machine.path("home/bzImage");
     fs::write(&of_ones_own, bzimage("5.10.262-ck1 (me) #1")).unwrap();
-    let listed = machine.told(&["list", "./bzImage"]);
+    let listed = machine.output(&["list", "./bzImage"]);
     assert!(listed.contains("5.10.262-ck1") && listed.contains("unknown"), "{listed}");
 
-    assert!(machine.told(&["rm", "debian:6.18"]).contains("debian:6.18.15: removed"));
+    assert!(machine.output(&["rm", "debian:6.18"]).contains("debian:6.18.15: removed"));
     assert_eq!(machine.cached(), ["6.1.0-50-cloud-amd64_6.1.176-1"]);
     let missing = machine.kernel(&["rm", "debian:6.18"]);
-    let said = stderr(&missing);
-    assert!(said.contains("is not in the cache") && said.contains("hint: schedlab kernel list"));
+    let message = stderr(&missing);
+    assert!(
+        message.contains("is not in the cache") && message.contains("hint: schedlab kernel list")
+    );
     assert_eq!(missing.status.code(), Some(3));
-    machine.told(&["rm", "--all"]);
+    machine.output(&["rm", "--all"]);
     assert_eq!(machine.cached(), [""; 0]);
     assert!(!machine.path("home/.cache/schedlab/apt").exists());
 }
@@ -451,11 +462,11 @@ fn a_kernel_comes_from_the_machines_own_mirror() {
         schedlab(home.path(), &[&["kernel"], arguments].concat()).output().unwrap()
     };
     let got = kernel(&["get", "debian:6.1"]);
-    let said = stderr(&got);
-    if said.contains("has no Debian archive") || said.contains("no suite could be read") {
+    let message = stderr(&got);
+    if message.contains("has no Debian archive") || message.contains("no suite could be read") {
         return skip(TEST, "network: a Debian mirror among apt's sources");
     }
-    assert_eq!(got.status.code(), Some(0), "{said}");
+    assert_eq!(got.status.code(), Some(0), "{message}");
     assert!(stdout(&got).starts_with("debian:6.1 is debian:6.1."), "{}", stdout(&got));
     let listed = kernel(&["list", "debian:6.1", "--format", "json"]);
     let listed: serde_json::Value = serde_json::from_str(&stdout(&listed)).unwrap();

@@ -1,6 +1,6 @@
-//! The lab, with QEMU and with Debian's kernels: identity to the last bit under load, what goes
-//! wrong in a guest, and that no QEMU outlives schedlab. A target of its own, which runs when the others
-//! have ended: it loads the whole machine.
+//! The lab, with QEMU and with Debian's kernels: identity to the last bit under load, failures of
+//! guests, and that no QEMU outlives schedlab. A target of its own, which runs after the others: it
+//! loads the whole machine.
 
 #[expect(dead_code, reason = "the other target uses the rest")]
 mod support;
@@ -19,10 +19,10 @@ use support::{assert_gone, schedlab, signal, skip, stderr, stdout, wait_for};
 
 const QEMU: &str = "qemu-system-x86_64";
 const KERNELS: [&str; 2] = ["debian:6.1", "debian:6.18"];
-/// The most that a load of the host may last.
+/// The longest time of a load on the host.
 const LOAD_SECONDS: &str = "500";
 
-/// The kernels of all tests here, fetched once; or what is missing.
+/// The kernels of all tests here, fetched once, or what this machine lacks.
 fn kernels() -> &'static Result<PathBuf, &'static str> {
     static FETCHED: OnceLock<Result<PathBuf, &'static str>> = OnceLock::new();
     FETCHED.get_or_init(|| {
@@ -38,20 +38,20 @@ fn kernels() -> &'static Result<PathBuf, &'static str> {
         let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lab");
         fs::create_dir_all(&home).unwrap();
         let got = schedlab(&home, &[&["kernel", "get"], &KERNELS[..]].concat()).output().unwrap();
-        let said = stderr(&got);
-        if said.contains("has no Debian archive") || said.contains("no suite could be read") {
+        let message = stderr(&got);
+        if message.contains("has no Debian archive") || message.contains("no suite could be read") {
             return Err("network: a Debian mirror among apt's sources");
         }
-        assert_eq!(got.status.code(), Some(0), "{said}");
+        assert_eq!(got.status.code(), Some(0), "{message}");
         Ok(home.join(".cache/schedlab/kernels"))
     })
 }
 
-/// A home of its own, with the kernels of all in its cache.
+/// A home of its own, whose cache has the kernels of all tests.
 struct Laboratory(TempDir);
 
 impl Laboratory {
-    /// `None` where `test` was skipped, which was said.
+    /// `None` if `test` is skipped, which is reported.
     fn open(test: &str) -> Option<Laboratory> {
         match kernels() {
             Ok(kernels) => {
@@ -82,14 +82,14 @@ impl Laboratory {
         schedlab(self.0.path(), &[&words[..], more].concat())
     }
 
-    /// How each run ended: the lines as they were written, in order.
+    /// The end of each run: the lines of the event file, in order.
     fn ended(&self) -> Vec<String> {
         let events = fs::read_to_string(self.path("events")).unwrap();
         let ended = events.lines().filter(|line| line.contains("\"event\":\"run_ended\""));
         ended.map(str::to_string).collect()
     }
 
-    /// Of each cell: how it ended, and why, if it did not do what it should.
+    /// The status of each cell, with the reason of a failure.
     fn outcomes(&self) -> Vec<(String, String)> {
         let outcome = |line: &String| {
             let event: Value = serde_json::from_str(line).unwrap();
@@ -102,8 +102,8 @@ impl Laboratory {
         outcomes.into_iter().map(|(_, outcome)| outcome).collect()
     }
 
-    /// A QEMU that has no guests from [`Laboratory::forbid_guests`] on, and the PATH on which it
-    /// comes first. Of another `build` it is another program of the same version.
+    /// The PATH of a QEMU that fails each guest after [`Laboratory::forbid_guests`]. Another `build`
+    /// is another program of the same version.
     fn emulator(&self, build: u32) -> String {
         let script = format!(
             "# {build}\nif [ -e '{}' ] && [ \"$1\" != --version ] && [ \"$1\" != -L ]; then\n\
@@ -113,7 +113,7 @@ impl Laboratory {
         self.emulator_after(&format!("build-{build}"), &script)
     }
 
-    /// A QEMU in a folder of this name that executes a script first, and the PATH on which it is.
+    /// The PATH of a QEMU in a folder of this name that executes a script first.
     fn emulator_after(&self, name: &str, script: &str) -> String {
         let folder = self.path(name);
         fs::create_dir_all(&folder).unwrap();
@@ -124,7 +124,7 @@ impl Laboratory {
         format!("{}:/usr/bin:/bin", folder.display())
     }
 
-    /// Answers in the cache.
+    /// Results in the cache.
     fn kept(&self) -> usize {
         fs::read_dir(self.path(".cache/schedlab/results")).unwrap().count()
     }
@@ -133,7 +133,7 @@ impl Laboratory {
         fs::write(self.path("no-guests"), "").unwrap();
     }
 
-    /// Starts it, and waits until it has guests: also gives the processes of these.
+    /// Starts a run, and waits until it has guests. Also gives their processes.
     fn with_guests(&self, plan: &str) -> (Child, Vec<u32>) {
         let mut command = self.run(plan, &[]);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -145,7 +145,7 @@ impl Laboratory {
     }
 }
 
-/// Processes that threads of this one have started and that are guests.
+/// Guests among the children of this process's threads.
 fn guests_of(pid: u32) -> Vec<u32> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let children = threads
@@ -153,7 +153,7 @@ fn guests_of(pid: u32) -> Vec<u32> {
         .collect::<Vec<_>>()
         .join(" ");
     let children = children.split_whitespace().filter_map(|pid| pid.parse().ok());
-    // One that is asked for its version is none.
+    // A QEMU that prints its version is no guest.
     let is_guest = |pid: &u32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         String::from_utf8_lossy(&line).contains("\0-name\0schedlab-guest")
@@ -161,7 +161,7 @@ fn guests_of(pid: u32) -> Vec<u32> {
     children.filter(is_guest).collect()
 }
 
-/// Two processes that do nothing else than take the host's CPUs, as long as this is there.
+/// Two busy loops on the host's CPUs, until this is dropped.
 struct Load([Child; 2]);
 
 impl Load {
@@ -184,7 +184,7 @@ impl Load {
 impl Drop for Load {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // Ended by its limit already, or by what it passes on to its shell.
+            // It may have ended by its limit; it passes the signal on to its shell.
             _ = Command::new("kill").arg(child.id().to_string()).status();
             _ = child.wait();
         }
@@ -259,28 +259,49 @@ fn four_cpus_are_the_same_to_the_bit_on_a_loaded_host() {
 }
 
 #[test]
-fn a_machine_without_qemu_or_without_the_kernel_is_told_what_to_do() {
+fn a_machine_without_qemu_gets_a_hint() {
     let home = tempfile::tempdir().unwrap();
-    let arguments = ["run", "smoke", "--backend", "lab"];
-    let mut command = schedlab(home.path(), &arguments);
+    let mut command = schedlab(home.path(), &["run", "smoke", "--backend", "lab"]);
     let output = command.env("PATH", home.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
-    let said = stderr(&output);
-    assert!(said.contains("qemu-system-x86_64 cannot be started"), "{said}");
-    assert!(said.contains("hint: install it: apt-get install qemu-system-x86"), "{said}");
-
-    if Command::new(QEMU).arg("--version").output().is_err() {
-        let test = "a_machine_without_qemu_or_without_the_kernel_is_told_what_to_do";
-        return skip(test, "QEMU: sh scripts/need.sh");
-    }
-    let output = schedlab(home.path(), &arguments).output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
-    let said = stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("the kernel `debian:6.18` is not in the cache"), "{said}");
-    assert!(said.contains("hint: schedlab kernel get debian:6.18"), "{said}");
+    let message = stderr(&output);
+    assert!(message.contains("qemu-system-x86_64 cannot be started"), "{message}");
+    assert!(message.contains("hint: install it: apt-get install qemu-system-x86"), "{message}");
 }
 
-/// The reason of a guest that failed, whose console is kept whole, with these words in it.
+#[test]
+fn a_plan_without_its_kernels_fails_before_anything_runs() {
+    let test = "a_plan_without_its_kernels_fails_before_anything_runs";
+    if Command::new(QEMU).arg("--version").output().is_err() {
+        return skip(test, "QEMU: sh scripts/need.sh");
+    }
+    let home = tempfile::tempdir().unwrap();
+    for more in [&["--dry-run"][..], &[]] {
+        let arguments = [&["run", "lab-quick", "--backend", "lab"], more].concat();
+        let output = schedlab(home.path(), &arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        assert_eq!(stdout(&output), "", "no table and no report");
+        let message = stderr(&output);
+        let hint = "hint: schedlab kernel get debian:6.1 debian:6.12\n";
+        assert!(message.ends_with(hint), "{message}");
+    }
+    assert!(!home.path().join(".local/share/schedlab").exists(), "nothing is stored");
+}
+
+#[test]
+fn a_kernel_that_is_missing_costs_its_own_runs_only() {
+    let test = "a_kernel_that_is_missing_costs_its_own_runs_only";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    let rest = "[[variant]]\nname = \"here\"\n\
+                [[variant]]\nname = \"missing\"\nkernel = \"debian:6.2\"\n";
+    let plan = plan("", "cpus = 1", &format!("{rest}{PIPE}"));
+    let output = laboratory.run(&plan, &["--dry-run"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let text = stdout(&output);
+    assert!(text.contains("1 runs, ") && text.contains("kernel get debian:6.2"), "{text}");
+}
+
+/// A guest failed with these words in its reason, and its whole console is kept.
 fn assert_kept(laboratory: &Laboratory, outcome: &(String, String), words: &[&str]) {
     let (status, reason) = outcome;
     assert_eq!(status, "failed", "{reason}");
@@ -293,8 +314,8 @@ fn assert_kept(laboratory: &Laboratory, outcome: &(String, String), words: &[&st
 }
 
 #[test]
-fn guests_that_fail_say_why_and_the_others_go_on() {
-    let test = "guests_that_fail_say_why_and_the_others_go_on";
+fn guests_that_fail_report_why_and_the_others_run() {
+    let test = "guests_that_fail_report_why_and_the_others_run";
     let Some(laboratory) = Laboratory::open(test) else { return };
     let rest = "[[variant]]\nname = \"sound\"\n\
                 [[variant]]\nname = \"panics\"\nkernel-args = \"rdinit=/nonesuch\"\n\
@@ -319,14 +340,14 @@ fn a_qemu_that_was_not_kept_in_step_is_not_called_exact() {
     let test = "a_qemu_that_was_not_kept_in_step_is_not_called_exact";
     let Some(laboratory) = Laboratory::open(test) else { return };
     let why = "QEMU was not kept in step: no thread of virtual CPUs was found";
-    let told = format!(r#"{{"knob":"time","asked":"exact","got":{{"unknown":"{why}"}}}}"#);
+    let reading = format!(r#"{{"knob":"time","asked":"exact","got":{{"unknown":"{why}"}}}}"#);
     for guest in ["-kernel", "-incoming"] {
         let script = format!("case \"$*\" in *' {guest} '*) unset LD_PRELOAD;; esac");
         let path = laboratory.emulator_after(guest, &script);
         let mut run = laboratory.run(&plan("", "cpus = 1", PIPE), &[]);
         let output = run.env("PATH", path).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{output:?}");
-        assert!(laboratory.ended()[0].contains(&told), "{guest}: {:?}", laboratory.ended());
+        assert!(laboratory.ended()[0].contains(&reading), "{guest}: {:?}", laboratory.ended());
         let report = schedlab(laboratory.0.path(), &["report", "last"]).output().unwrap();
         assert!(stdout(&report).contains("NOT exact in 1 of 1 runs"), "{}", stdout(&report));
         assert_eq!(laboratory.kept(), 0, "it may be otherwise next time");
@@ -354,8 +375,9 @@ fn a_machine_that_differs_when_it_is_booted_again_is_found_by_verify() {
 }
 
 #[test]
-fn real_time_is_told_and_nothing_of_it_is_kept() {
-    let Some(laboratory) = Laboratory::open("real_time_is_told_and_nothing_of_it_is_kept") else {
+fn real_time_is_reported_and_nothing_of_it_is_kept() {
+    let Some(laboratory) = Laboratory::open("real_time_is_reported_and_nothing_of_it_is_kept")
+    else {
         return;
     };
     let output = laboratory.run(&plan("", "cpus = 1", PIPE), &["--realtime"]).output().unwrap();
@@ -427,7 +449,7 @@ fn a_scheduler_that_the_kernel_ejects_fails_its_run() {
     assert_kept(&laboratory, &laboratory.outcomes()[0], &[did_not_last, "runnable task stall"]);
 }
 
-/// The folders of processes among the guests' files.
+/// The folders of processes with guests.
 fn folders(laboratory: &Laboratory) -> BTreeSet<String> {
     let entries = fs::read_dir(laboratory.guests()).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -448,10 +470,10 @@ fn an_interrupt_ends_all_guests_and_the_plan_can_be_resumed() {
     let output = schedlab(laboratory.0.path(), &["run", "--resume"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(stdout(&output).contains("1 of 1 done"), "{}", stdout(&output));
-    // A place of another name would be another machine to whoever compares.
-    let told = schedlab(laboratory.0.path(), &["report", "--format", "json"]).output().unwrap();
-    let told: Value = serde_json::from_str(&stdout(&told)).unwrap();
-    let sessions = told["plans"][0]["environments"].as_array().unwrap();
+    // Comparisons would take an environment of another name for another machine.
+    let report = schedlab(laboratory.0.path(), &["report", "--format", "json"]).output().unwrap();
+    let report: Value = serde_json::from_str(&stdout(&report)).unwrap();
+    let sessions = report["plans"][0]["environments"].as_array().unwrap();
     let kernels: Vec<&Value> = sessions.iter().map(|of| &of["kernel_release"]).collect();
     assert_eq!(kernels.len(), 2, "{kernels:?}");
     assert_eq!(kernels[0], kernels[1]);
@@ -475,22 +497,22 @@ fn a_kill_ends_all_guests_and_the_next_run_removes_their_files() {
     assert_eq!(folders(&laboratory), BTreeSet::new());
 }
 
-/// Runs it where `folder` of its home is a file system of its own with these limits; `None` where
-/// none can be mounted.
+/// Runs a plan while `folder` of its home is a file system of its own with these limits; `None` if
+/// it cannot be mounted.
 fn run_confined(laboratory: &Laboratory, folder: &str, limit: &str) -> Option<Output> {
     let folder = laboratory.path(folder);
     fs::create_dir_all(&folder).unwrap();
     let mount = format!("mount -t tmpfs -o {limit} none '{}'", folder.display());
-    let apart = |script: &str| {
+    let in_namespace = |script: &str| {
         let mut command = Command::new("unshare");
         command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]);
         command
     };
-    if !apart(&mount).output().is_ok_and(|tried| tried.status.success()) {
+    if !in_namespace(&mount).output().is_ok_and(|tried| tried.status.success()) {
         return None;
     }
     let plain = laboratory.run(&plan("", "cpus = 1", PIPE), &[]);
-    let mut command = apart(&format!("{mount} && exec \"$0\" \"$@\""));
+    let mut command = in_namespace(&format!("{mount} && exec \"$0\" \"$@\""));
     command.arg(plain.get_program()).args(plain.get_args());
     command.env_clear().envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
     Some(command.current_dir(laboratory.0.path()).output().unwrap())
@@ -499,7 +521,7 @@ fn run_confined(laboratory: &Laboratory, folder: &str, limit: &str) -> Option<Ou
 #[test]
 fn a_full_disk_fails_the_run_with_its_reason() {
     let test = "a_full_disk_fails_the_run_with_its_reason";
-    // A guest's root needs more; the database lies elsewhere. And a folder without room for a file.
+    // A guest's root needs more; the database is elsewhere. And a folder without room for a file.
     let cases = [
         (".local/state/schedlab/lab", "size=256k", "No space left on device"),
         (".cache/schedlab/results", "nr_inodes=1", "the result cannot be kept in the cache: "),

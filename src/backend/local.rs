@@ -11,40 +11,45 @@ use crate::model::{Cell, Environment, RunEnd, RunSpec, Window};
 use crate::sys::{self, Host, fork, thread};
 use crate::variant::Journal;
 
-use super::Backend;
+use super::{Backend, BackendError, Capabilities, Entry};
 
-/// How long another schedlab may take to let go of the machine.
+pub const ENTRY: Entry = Entry {
+    name: "local",
+    about: "this machine, its kernel, its noise",
+    capabilities: Capabilities { touches_machine: true, ..Capabilities::NONE },
+    make: |config| Ok(Box::new(Local::new(config.state)?)),
+};
+
+/// How long to wait for another schedlab that is ending.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
-/// How often it is asked for the machine meanwhile.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub struct Local {
     host: Host,
     journal: Journal,
-    /// Held as long as this backend lives.
-    _turn: File,
+    /// Locked as long as this backend lives.
+    _lock: File,
 }
 
 impl Local {
-    /// `state`: where the journal of changes to the machine lies. The calling thread, which
-    /// takes what runners say, is served promptly from now on: among thousands of runnable
-    /// workers a runner would else wait for seconds until somebody empties its pipe.
-    pub fn new(state: &Path) -> Result<Local, String> {
+    /// `state`: the folder of the journal of changes to the machine. The calling thread, which
+    /// reads what runners report, gets a high priority: among thousands of runnable workers a
+    /// runner would otherwise wait for seconds until its pipe is read.
+    pub fn new(state: &Path) -> Result<Local, BackendError> {
         thread::serve_promptly();
         fork::adopt_orphans();
-        let unwritable = |error: io::Error| format!("cannot write to {}: {error}", state.display());
+        let unwritable =
+            |source: io::Error| BackendError::State { folder: state.to_path_buf(), source };
         let journal = Journal::open(state).map_err(unwritable)?;
-        let turn = File::create(state.join("measuring.lock")).map_err(unwritable)?;
-        // A schedlab that was killed just now holds it until the last of it is gone.
+        let lock = File::create(state.join("measuring.lock")).map_err(unwritable)?;
+        // A schedlab that was just killed holds the lock until its last process is gone.
         let deadline = Instant::now() + LOCK_PATIENCE;
-        while Instant::now() < deadline && turn.try_lock().is_err() {
+        while Instant::now() < deadline && lock.try_lock().is_err() {
             std::thread::sleep(POLL_INTERVAL);
         }
-        match turn.try_lock() {
-            Ok(()) => Ok(Local { host: Host::default(), journal, _turn: turn }),
-            Err(TryLockError::WouldBlock) => Err("another schedlab is measuring on this machine, \
-                and two would measure each other\nhint: wait for it: pgrep -a schedlab"
-                .to_string()),
+        match lock.try_lock() {
+            Ok(()) => Ok(Local { host: Host::default(), journal, _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(BackendError::Busy),
             Err(TryLockError::Error(error)) => Err(unwritable(error)),
         }
     }
@@ -55,8 +60,9 @@ impl Backend for Local {
         sys::environment(&self.host)
     }
 
-    fn check(&self, cell: &Cell) -> Result<(), String> {
-        exec::check_here(cell, &self.host).map_err(|error| error.reason())
+    fn check(&self, cell: &Cell) -> Result<(), BackendError> {
+        exec::check_here(cell, &self.host)
+            .map_err(|error| BackendError::Unsupported { reason: error.reason() })
     }
 
     fn run(

@@ -1,9 +1,9 @@
-//! No machine: figures invented from plan and seed, at once. Engine, store and reports are
-//! tested exactly with it, and a plan can be tried without spending its time.
+//! No machine: figures invented from plan and seed, at once. It makes exact tests of engine,
+//! store and reports possible, and tries a plan without spending its time.
 //!
 //! Every throughput and latency is a fixed value per work times log-normal noise of 1 %,
 //! drawn per run; `effects` multiplies the throughput of a variant. `faults` make chosen
-//! runs fail. Windows part what a worker did in all; their sums are its totals.
+//! runs fail. A worker's windows add up to its totals.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -19,14 +19,21 @@ use crate::model::{
 use crate::stats::{Histogram, nearest_rank};
 use crate::workload::{self, Pool, Request, Spec};
 
-use super::Backend;
+use super::{Backend, BackendError, Capabilities, Entry};
 
-/// CPUs that the invented machine has.
+pub const ENTRY: Entry = Entry {
+    name: "null",
+    about: "no machine: invented figures that depend on plan and seed only",
+    capabilities: Capabilities { invents_figures: true, ..Capabilities::NONE },
+    make: |_| Ok(Box::new(Null::default())),
+};
+
+/// CPUs of the invented machine.
 const CPUS: u32 = 2;
 const SAMPLES: usize = 500;
-/// In the number of a stream of random numbers: windows are drawn from one of their own, so
+/// Added to the number of a stream of random numbers: windows have a stream of their own, so
 /// that they neither change other figures nor resemble them.
-const OF_WINDOWS: u64 = 1 << 32;
+const WINDOW_STREAM: u64 = 1 << 32;
 
 #[derive(Debug, Clone, Default)]
 pub struct Null {
@@ -34,7 +41,7 @@ pub struct Null {
     pub effects: BTreeMap<String, f64>,
     /// Runs of the cell of this index fail with this reason.
     pub faults: BTreeMap<u32, String>,
-    /// The variant of this name cannot be had, for this reason.
+    /// The variant of this name is not supported, for this reason.
     pub missing: BTreeMap<String, String>,
 }
 
@@ -69,8 +76,11 @@ impl Backend for Null {
         }
     }
 
-    fn check(&self, cell: &Cell) -> Result<(), String> {
-        self.missing.get(&cell.variant.name).map_or(Ok(()), |reason| Err(reason.clone()))
+    fn check(&self, cell: &Cell) -> Result<(), BackendError> {
+        match self.missing.get(&cell.variant.name) {
+            Some(reason) => Err(BackendError::Unsupported { reason: reason.clone() }),
+            None => Ok(()),
+        }
     }
 
     fn run(
@@ -89,13 +99,13 @@ impl Backend for Null {
         let mut rng = ChaCha8Rng::seed_from_u64(spec.seed);
         rng.set_stream(u64::from(spec.cell.index));
         let mut pace_rng = rng.clone();
-        pace_rng.set_stream(u64::from(spec.cell.index) | OF_WINDOWS);
+        pace_rng.set_stream(u64::from(spec.cell.index) | WINDOW_STREAM);
         let sets = spec.cell.work.sets.iter();
         let invented = sets.map(|set| {
             let pace = Pace::invent(spec, &mut pace_rng);
             Ok((invent(set, spec, effect, &pace, &mut rng)?, pace))
         });
-        match invented.collect::<Result<Vec<(SetResult, Pace)>, String>>() {
+        match invented.collect::<Result<Vec<(SetResult, Pace)>, Outcome>>() {
             Ok(invented) => {
                 for (at, end_ns) in window_ends_ns(spec).enumerate() {
                     on_window(window(&invented, at, spec.warmup_ns + end_ns, &mut pace_rng));
@@ -103,7 +113,7 @@ impl Backend for Null {
                 let sets = invented.into_iter().map(|(set, _)| set).collect();
                 RunEnd::Finished(Outcome::Done { result: Box::new(result(sets, spec)) })
             }
-            Err(reason) => RunEnd::Finished(Outcome::Failed { reason }),
+            Err(failed) => RunEnd::Finished(failed),
         }
     }
 }
@@ -119,15 +129,15 @@ fn result(sets: Vec<SetResult>, spec: &RunSpec) -> RunResult {
     }
 }
 
-/// Ends of the windows, from the begin of the measured section; the last may be short.
+/// Ends of the windows, from the start of the measured section; the last may be short.
 fn window_ends_ns(spec: &RunSpec) -> impl Iterator<Item = u64> {
     let (window_ns, duration_ns) = (spec.window_ns.max(1), spec.duration_ns);
     (1..=duration_ns.div_ceil(window_ns)).map(move |n| (n * window_ns).min(duration_ns))
 }
 
-/// How the workers of a set get on.
+/// How the work of a set spreads over its windows.
 struct Pace {
-    /// By window, its end, and which part of all has been done by then: the last is 1.
+    /// The end of each window, and the share of all work that is done by then: the last is 1.
     done: Vec<(u64, f64)>,
 }
 
@@ -153,13 +163,13 @@ impl Pace {
         self.done[at].0 - self.begin_ns(at)
     }
 
-    /// Of a worker's `total`, what falls into the window at `at`; all windows' sum is the total.
+    /// The part of a worker's `total` in the window at `at`; the windows add up to the total.
     fn part(&self, total: u64, at: usize) -> u64 {
         let until = |at: usize| (total as f64 * self.done[at].1) as u64;
         until(at) - at.checked_sub(1).map_or(0, until)
     }
 
-    /// Of each window, the operations per second of the set.
+    /// The set's operations per second in each window.
     fn ops_per_s(&self, workers: &[WorkerResult]) -> Vec<f64> {
         let rate = |at: usize| {
             let ops: u64 = workers.iter().map(|worker| self.part(worker.ops, at)).sum();
@@ -175,9 +185,10 @@ fn invent(
     effect: f64,
     pace: &Pace,
     rng: &mut ChaCha8Rng,
-) -> Result<SetResult, String> {
-    let workload =
-        workload::find(&set.workload).ok_or(format!("there is no workload `{}`", set.workload))?;
+) -> Result<SetResult, Outcome> {
+    let failed = |reason: String| Outcome::Failed { reason };
+    let workload = workload::find(&set.workload)
+        .ok_or_else(|| failed(format!("there is no workload `{}`", set.workload)))?;
     let cpus = spec.cell.placement.cpus.clone().unwrap_or((0..CPUS).collect());
     let (params, pool) = (&set.params, Pool::new(cpus, &[]));
     let request =
@@ -186,7 +197,7 @@ fn invent(
     let noise = noise(rng);
     let workers: Vec<WorkerResult> = workload
         .layout(&request)
-        .map_err(|error| error.to_string())?
+        .map_err(|error| failed(error.to_string()))?
         .into_iter()
         .map(|role| invent_worker(described, role, spec.duration_ns, effect * noise))
         .collect();
@@ -250,8 +261,8 @@ fn rank_of(metric: &str) -> Option<u32> {
     Some(percent.parse::<u32>().ok()?.min(100) * 10)
 }
 
-/// The window at `at`. A worker's largest delay in it is one of the latencies that its set
-/// might have measured, and no more than what it measured.
+/// The window at `at`. A worker's largest delay in it is drawn like its set's latencies, and
+/// does not exceed the largest of these.
 fn window(sets: &[(SetResult, Pace)], at: usize, end_at_ns: u64, rng: &mut ChaCha8Rng) -> Window {
     let mut workers = Vec::new();
     for (set, pace) in sets {
@@ -327,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_part_the_run_and_sum_up_to_its_totals() {
+    fn windows_add_up_to_the_totals_of_the_run() {
         for (duration_ns, window_ns, expected) in [
             (1000 * MS, 250 * MS, vec![250, 500, 750, 1000]),
             (1000 * MS, 300 * MS, vec![300, 600, 900, 1000]),

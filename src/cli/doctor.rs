@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use clap::Args;
 
+use crate::backend::BackendError;
 use crate::backend::lab::checkup as lab;
 use crate::model::Reading;
 use crate::probe::checkup::{self, Finding, Level};
@@ -11,13 +12,18 @@ use crate::sys::{self, Host};
 
 use super::{Failure, terminal};
 
+/// The checks of this file; the others are those of [`checkup`].
+const QEMU: &str = "qemu";
+const KERNELS: &str = "kernels";
+const LAB: &str = "lab";
+
 #[derive(Args)]
 pub struct DoctorArgs {
-    /// Boot a guest with each kernel of the cache: some ten seconds each
+    /// Boot a guest with each cached kernel: about ten seconds each
     #[arg(long)]
     lab: bool,
 
-    /// CPUs of these guests; with more than one an emulator can fail at more
+    /// CPUs of these guests; some emulators fail only with more than one
     #[arg(long, value_name = "N", default_value_t = 4, requires = "lab",
         value_parser = clap::value_parser!(u32).range(1..=64))]
     cpus: u32,
@@ -28,14 +34,14 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
         true => Vec::new(),
         false => checkup::checkup(&Host::default()),
     };
-    findings.extend(qemu());
+    findings.push(qemu());
     let kernels = lab::kernels().unwrap_or_default();
     findings.push(cached(&kernels));
     if args.lab {
         let state = sys::state_dir().map_err(Failure::Here)?;
         for kernel in &kernels {
-            findings
-                .push(tried(&lab::try_kernel(kernel, args.cpus, &state).map_err(Failure::Here)?));
+            let tried = lab::try_kernel(kernel, args.cpus, &state).map_err(BackendError::Lab)?;
+            findings.push(booted(&tried));
         }
     }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
@@ -48,23 +54,19 @@ fn finding(
     name: &'static str,
     what: String,
     why: &str,
-    mend: Option<&str>,
+    fix: Option<&str>,
 ) -> Finding {
-    Finding { name, level, what, why: why.to_string(), mend: mend.map(str::to_string) }
+    Finding { name, level, what, why: why.to_string(), mend: fix.map(str::to_string) }
 }
 
-fn qemu() -> Vec<Finding> {
-    let mend = "apt-get install qemu-system-x86   # Debian 12: -t bookworm-backports";
+fn qemu() -> Finding {
     let why = "the lab boots kernels in it: schedlab run PLAN --backend lab";
     match lab::qemu() {
-        (Err(missing), _) => {
-            let what = missing.lines().next().unwrap_or_default().to_string();
-            vec![finding(Level::Note, "qemu", what, why, Some(mend))]
+        Ok(version) => finding(Level::Good, QEMU, version, why, None),
+        Err(error) => {
+            let fix = "apt-get install qemu-system-x86   # Debian 12: -t bookworm-backports";
+            finding(Level::Note, QEMU, error.to_string(), why, Some(fix))
         }
-        (Ok(_), Some(complaint)) => {
-            vec![finding(Level::Note, "qemu", complaint, why, Some(mend))]
-        }
-        (Ok(words), None) => vec![finding(Level::Good, "qemu", words, why, None)],
     }
 }
 
@@ -72,31 +74,49 @@ fn cached(kernels: &[String]) -> Finding {
     let why = "kernels that the lab can boot";
     match kernels {
         [] => {
-            let mend = "schedlab kernel get debian:6.1 debian:6.12 debian:6.18";
-            finding(Level::Note, "kernels", "none is in the cache".to_string(), why, Some(mend))
+            let fix = "schedlab kernel get debian:6.1 debian:6.12 debian:6.18";
+            finding(Level::Note, KERNELS, "none is in the cache".to_string(), why, Some(fix))
         }
-        some => finding(Level::Good, "kernels", some.join(", "), why, None),
+        some => finding(Level::Good, KERNELS, some.join(", "), why, None),
     }
 }
 
-fn tried(tried: &lab::Tried) -> Finding {
+fn booted(tried: &lab::Tried) -> Finding {
     let seconds = tried.took.as_secs_f64();
-    let of = format!("{} with {} CPUs", tried.kernel, tried.cpus);
-    let exact = "what guests do is the same in every run only where QEMU's threads are in step";
+    let guest = format!("{} with {} CPUs", tried.kernel, tried.cpus);
+    let why = "a guest does the same in every run only if QEMU's threads are in step";
     match &tried.outcome {
         Ok(lab::Quiet { facts, exact: Reading::Known(_), started_after }) => {
             let what = format!(
-                "{of}: {} at its first process after {:.1} s; quiet and saved after {seconds:.1} s \
+                "{guest}: {} at its first process after {:.1} s; quiet and saved after {seconds:.1} s \
                  ({:.1} s of its own time); exact",
                 facts.kernel_release,
                 started_after.as_secs_f64(),
                 facts.quiet_at_ns as f64 / 1e9
             );
-            finding(Level::Good, "lab", what, exact, None)
+            finding(Level::Good, LAB, what, why, None)
         }
-        Ok(lab::Quiet { exact: Reading::Unknown(why), .. }) => {
-            finding(Level::Disturbs, "lab", format!("{of}: not exact: {why}"), exact, None)
+        Ok(lab::Quiet { exact: Reading::Unknown(fault), .. }) => {
+            finding(Level::Disturbs, LAB, format!("{guest}: not exact: {fault}"), why, None)
         }
-        Err(why) => finding(Level::Blocks, "lab", format!("{of}: {why}"), exact, None),
+        Err(error) => finding(Level::Blocks, LAB, format!("{guest}: {error}"), why, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_page_has_every_check_and_no_other() {
+        let page = include_str!("../../docs/doctor.md");
+        let table = page.split("\n## ").find(|part| part.starts_with("The checks\n"));
+        let rows = table.expect("a table of checks").lines().filter_map(|line| {
+            let name = line.strip_prefix("| ")?.split_once(" |")?.0;
+            (name != "check").then_some(name)
+        });
+        let checks = checkup::names().chain([QEMU, KERNELS, LAB]);
+        assert_eq!(rows.collect::<BTreeSet<_>>(), checks.collect::<BTreeSet<_>>());
     }
 }

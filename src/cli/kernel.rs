@@ -1,4 +1,4 @@
-//! `schedlab kernel`: the kernels of the lab: fetched, listed, removed.
+//! `schedlab kernel`: fetches, lists and removes the kernels of the lab.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -9,8 +9,10 @@ use comfy_table::{ContentArrangement, Table, TableStyle};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
+use crate::backend::BackendError;
 use crate::backend::lab::kernel::{
-    self, Available, Cache, Entry, Flavour, How, Kernel, KernelError, Mirror, Name, Stamp, Step,
+    self, Available, Cache, Entry, Flavour, How, Kernel, KernelError, Mirror, Name, NameFault,
+    Stamp, Step,
 };
 use crate::model::Reading;
 use crate::report::shortened;
@@ -18,6 +20,7 @@ use crate::report::shortened;
 use super::{Failure, terminal};
 
 const MAX_WIDTH: usize = 200;
+const WAITING: &str = "another schedlab uses the cache of kernels; waiting";
 
 #[derive(Args)]
 pub struct KernelArgs {
@@ -32,23 +35,23 @@ enum Action {
     /// Uses apt's own tools over lists of its own: needs no root, installs nothing, and changes
     /// nothing but the cache.
     Get {
-        /// debian:6.18 is the newest of that series, debian:6.18.15 that one; built for virtual
-        /// machines, or with -amd64 for any PC, with -rt for PREEMPT_RT
+        /// debian:6.18 is the newest of that series, debian:6.18.15 that version; built for
+        /// virtual machines, with -amd64 for any PC, with -rt for PREEMPT_RT
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
     },
-    /// Say which kernels there are, which scheduler each has, and where they lie
+    /// List kernels with their schedulers and paths
     List {
         /// Only these: names, or paths of a bzImage
         #[arg(value_name = "NAME|PATH", conflicts_with = "available")]
         names: Vec<String>,
-        /// What the mirror offers, instead of what is cached
+        /// Kernels of the mirror instead of those in the cache
         #[arg(long)]
         available: bool,
         #[arg(long, value_enum, default_value_t = Format::Text)]
         format: Format,
     },
-    /// Remove every cached kernel that a name means
+    /// Remove every cached kernel of a name
     Rm {
         #[arg(required_unless_present = "all", value_name = "NAME")]
         names: Vec<String>,
@@ -66,9 +69,24 @@ enum Format {
 
 impl From<KernelError> for Failure {
     fn from(error: KernelError) -> Self {
-        let text = format!("{error}\nhint: {}", error.hint());
-        if error.is_usage() { Failure::Usage(text) } else { Failure::Here(text) }
+        failure(&error, Some(error.hint()), error.is_usage())
     }
+}
+
+impl From<BackendError> for Failure {
+    fn from(error: BackendError) -> Self {
+        failure(&error, error.hint(), error.is_usage())
+    }
+}
+
+fn failure(error: &dyn std::error::Error, hint: Option<String>, is_usage: bool) -> Failure {
+    let hint = hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+    let text = format!("{error}{hint}");
+    if is_usage { Failure::Usage(text) } else { Failure::Here(text) }
+}
+
+fn message(text: &str) {
+    terminal::tell(text);
 }
 
 pub fn run(args: &KernelArgs) -> Result<(), Failure> {
@@ -77,20 +95,20 @@ pub fn run(args: &KernelArgs) -> Result<(), Failure> {
         Action::List { available: true, format, .. } => list_available(*format),
         Action::List { names, format, .. } => list(names, *format),
         Action::Rm { all: true, .. } => {
-            removed(&kernel::remove_all(&Cache::open()?, &mut || tell_waiting())?)
+            print_removed(&kernel::remove_all(&Cache::open()?, &mut || message(WAITING))?)
         }
         Action::Rm { names, .. } => {
             let names = parse(names)?;
             let cache = Cache::open()?;
             names.iter().try_for_each(|name| {
-                let gone = kernel::remove(&cache, name, &mut || tell_waiting());
-                removed(&gone.map_err(not_removed)?)
+                let removed = kernel::remove(&cache, name, &mut || message(WAITING));
+                print_removed(&removed.map_err(not_removed)?)
             })
         }
     }
 }
 
-/// Who wants it gone does not want it fetched.
+/// The usual hint is to fetch the kernel, which is not what `rm` wants.
 fn not_removed(error: KernelError) -> Failure {
     match error {
         KernelError::NotCached { .. } => {
@@ -100,34 +118,26 @@ fn not_removed(error: KernelError) -> Failure {
     }
 }
 
-fn tell_waiting() {
-    terminal::tell("another schedlab is at the cache of kernels; waiting for it");
-}
-
-/// All of them, before anything is done for one.
+/// Parses all names before anything is done for one.
 fn parse(names: &[String]) -> Result<Vec<Name>, Failure> {
-    let one = |text: &String| match Name::parse(text) {
-        Some(Ok(name)) => Ok(name),
-        Some(Err(why)) => Err(KernelError::Name { name: text.clone(), why }),
-        None if Path::new(text).exists() => {
-            let why = "it is a file, which needs no cache; list looks at it".to_string();
-            Err(KernelError::Name { name: text.clone(), why })
-        }
-        None => {
-            let why = "it does not begin with `debian:`".to_string();
-            Err(KernelError::Name { name: text.clone(), why })
-        }
+    let parse_one = |text: &String| {
+        let name = match Name::parse(text) {
+            Some(name) => name,
+            None if Path::new(text).exists() => Err(NameFault::File),
+            None => Err(NameFault::NoPrefix),
+        };
+        name.map_err(|why| KernelError::Name { name: text.clone(), why })
     };
-    Ok(names.iter().map(one).collect::<Result<_, _>>()?)
+    Ok(names.iter().map(parse_one).collect::<Result<_, _>>()?)
 }
 
 fn get(names: &[String]) -> Result<(), Failure> {
     let names = parse(names)?;
     let cache = Cache::open()?;
-    let missing = names.iter().filter(|name| !is_here(&cache, name));
+    let missing = names.iter().filter(|name| !is_cached(&cache, name));
     let missing: Vec<&Name> = missing.collect();
     for name in names.iter().filter(|name| !missing.contains(name)) {
-        tell_got(name, &kernel::find(&name.to_string())?, &How::Already)?;
+        print_kernel(name, &kernel::find(&name.to_string())?, &How::Already)?;
     }
     if missing.is_empty() {
         return Ok(());
@@ -141,27 +151,27 @@ fn get(names: &[String]) -> Result<(), Failure> {
         let got = mirror.get(name, &mut |step| show.step(&step));
         show.clear();
         match (got, &failed) {
-            (Ok((kernel, how)), _) => tell_got(name, &kernel, &how)?,
+            (Ok((kernel, how)), _) => print_kernel(name, &kernel, &how)?,
             (Err(error), None) => failed = Some(error),
             (Err(error), Some(_)) => {
-                terminal::tell(&format!("error: {error}\nhint: {}", error.hint()));
+                message(&format!("error: {error}\nhint: {}", error.hint()));
             }
         }
     }
     failed.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// A version is what it is: no mirror has a newer one of it.
-fn is_here(cache: &Cache, name: &Name) -> bool {
+/// Whether an exact version is in the cache: the mirror has no newer one of it.
+fn is_cached(cache: &Cache, name: &Name) -> bool {
     let newest = || cache.newest(name).ok().flatten();
     name.is_exact() && newest().is_some_and(|entry| entry.kernel().is_ok())
 }
 
-fn tell_got(name: &Name, kernel: &Kernel, how: &How) -> Result<(), Failure> {
+fn print_kernel(name: &Name, kernel: &Kernel, how: &How) -> Result<(), Failure> {
     let how = match how {
         How::Fetched => "fetched",
-        How::Already => "is here already",
-        How::Repaired => "was damaged, fetched anew",
+        How::Already => "is in the cache already",
+        How::Repaired => "was damaged, fetched again",
     };
     let release = shortened(&kernel.release, MAX_WIDTH);
     let image = shortened(&kernel.image.to_string_lossy(), MAX_WIDTH);
@@ -172,7 +182,7 @@ fn tell_got(name: &Name, kernel: &Kernel, how: &How) -> Result<(), Failure> {
     Ok(writeln!(io::stdout().lock(), "{name}{exact}: {how}: {release}, {image}")?)
 }
 
-fn removed(entries: &[Entry]) -> Result<(), Failure> {
+fn print_removed(entries: &[Entry]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     if entries.is_empty() {
         writeln!(out, "no kernel was cached")?;
@@ -183,12 +193,12 @@ fn removed(entries: &[Entry]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is being done, on standard error: a line that is drawn anew on a terminal, else a
-/// line for each thing that takes long.
+/// Progress on standard error: a line that is redrawn on a terminal, otherwise a line for each step
+/// that takes long.
 struct Show {
     bar: Option<ProgressBar>,
-    /// Lines that were told, and are not told again.
-    told: BTreeSet<String>,
+    /// Lines that are not printed again.
+    printed: BTreeSet<String>,
 }
 
 impl Show {
@@ -196,15 +206,15 @@ impl Show {
         let style = ProgressStyle::with_template("{spinner} {wide_msg}");
         let make = || Some(ProgressBar::new_spinner().with_style(style.ok()?));
         let bar = terminal::redraws(&io::stderr()).then(make).flatten();
-        Show { bar, told: BTreeSet::new() }
+        Show { bar, printed: BTreeSet::new() }
     }
 
     fn step(&mut self, step: &Step) {
         match step {
-            Step::Waiting => self.lasting("another schedlab is at the cache of kernels; waiting"),
+            Step::Waiting => self.lasting(WAITING),
             Step::Suite(suite) => match &self.bar {
-                Some(_) => self.passing(&format!("looking into {suite}")),
-                None => self.passing("looking into Debian's suites"),
+                Some(_) => self.passing(&format!("reading {suite}")),
+                None => self.passing("reading Debian's suites"),
             },
             Step::LeftOut { suite, why } => {
                 self.lasting(&format!("warning: {suite} is left out: {why}"));
@@ -235,12 +245,12 @@ impl Show {
 
     /// Stays on the screen.
     fn lasting(&mut self, text: &str) {
-        if !self.told.insert(text.to_string()) {
+        if !self.printed.insert(text.to_string()) {
             return;
         }
         match &self.bar {
-            Some(bar) => bar.suspend(|| terminal::tell(text)),
-            None => terminal::tell(text),
+            Some(bar) => bar.suspend(|| message(text)),
+            None => message(text),
         }
     }
 
@@ -255,12 +265,12 @@ fn megabytes(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / 1e6)
 }
 
-/// One kernel as it is listed; what cannot be told is said instead.
+/// One kernel of the list, or why it is damaged.
 struct Row {
     name: String,
     kernel: Result<(Kernel, Option<Stamp>), KernelError>,
     path: String,
-    /// What is kept besides what was fetched.
+    /// The size of its unpacked image.
     unpacked_bytes: u64,
 }
 
@@ -275,7 +285,7 @@ fn list(names: &[String], format: Format) -> Result<(), Failure> {
     }
     if rows.is_empty() {
         let hint = "no kernel is cached\nhint: schedlab kernel get debian:6.1 debian:6.18";
-        terminal::tell(hint);
+        message(hint);
         return Ok(());
     }
     let header = ["name", "package", "size", "scheduler", "sched_ext"];
@@ -307,10 +317,10 @@ fn row(entry: &Entry) -> Row {
     Row { name: entry.name.to_string(), path, kernel, unpacked_bytes }
 }
 
-/// Where the kernel lies stands beside it already.
+/// Without the path, which is in the list already.
 fn damage(error: &KernelError) -> String {
     match error {
-        KernelError::Damaged { why, .. } => why.clone(),
+        KernelError::Damaged { why, .. } => why.to_string(),
         other => other.to_string(),
     }
 }
@@ -350,7 +360,7 @@ fn cells(row: &Row) -> Vec<String> {
     ]
 }
 
-/// Of a cached kernel with all that is kept of it; of another, of its image.
+/// All files of a cached kernel; the image of another.
 fn size(row: &Row, kernel: &Kernel, stamp: Option<&Stamp>) -> Option<u64> {
     let image = || kernel.image.metadata().ok().map(|metadata| metadata.len());
     stamp.map(|stamp| stamp.size_bytes + row.unpacked_bytes).or_else(image)
@@ -430,12 +440,12 @@ fn table(header: &[&str]) -> Table {
     table
 }
 
-/// Without the blanks that fill its last column.
+/// Without trailing blanks.
 fn lines(table: &Table) -> String {
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// Of the flavour that a name without one means.
+/// Of the default flavour.
 fn newest_of_series(all: &[Available]) -> Vec<&Available> {
     let mut newest: Vec<&Available> = Vec::new();
     for available in all.iter().filter(|one| one.name.flavour() == Flavour::Cloud) {

@@ -154,3 +154,16 @@ fn table(rows: Vec<Vec<String>>) -> String {
     let lines = table.lines().map(|line| format!("{}\n", line.trim_end()));
     lines.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_registered_backend_is_listed() {
+        let rows = backends();
+        for name in ["local", "lab", "null", "dummy"] {
+            assert!(rows.iter().any(|row| row[0] == name), "{name}: {rows:?}");
+        }
+    }
+}

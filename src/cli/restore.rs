@@ -1,4 +1,4 @@
-//! `schedlab restore`: undo what an interrupted run left changed. `run` does it by itself.
+//! `schedlab restore`: undoes the changes of an interrupted run. `run` does it by itself.
 
 use std::io::Write;
 
@@ -8,19 +8,19 @@ use crate::variant::{self, Restored, Undone};
 use super::Failure;
 
 pub fn run() -> Result<(), Failure> {
-    let told = undo_leftovers()?;
+    let lines = undo_leftovers()?;
     let mut out = std::io::stdout().lock();
-    if told.is_empty() {
+    if lines.is_empty() {
         writeln!(out, "nothing to restore: no interrupted run has left anything changed")?;
     }
-    for line in told {
+    for line in lines {
         writeln!(out, "{line}")?;
     }
     Ok(())
 }
 
-fn tell(restored: &Restored) -> String {
-    let became = match &restored.outcome {
+fn describe(restored: &Restored) -> String {
+    let outcome = match &restored.outcome {
         Undone::PutBack => "put back".to_string(),
         Undone::NothingToDo => "nothing to do: never made, or undone already".to_string(),
         Undone::Rebooted => "gone with the boot that it was made in".to_string(),
@@ -28,13 +28,13 @@ fn tell(restored: &Restored) -> String {
         Undone::Failed(why) => format!("NOT put back: {why}"),
     };
     let Restored { change, pid, .. } = restored;
-    format!("{change} (process {pid}): {became}")
+    format!("{change} (process {pid}): {outcome}")
 }
 
-/// Undoes what processes that are dead left changed; says what was done, a line each.
+/// Undoes the changes of processes that are dead; returns a line for each.
 pub fn undo_leftovers() -> Result<Vec<String>, Failure> {
     let state = sys::state_dir().map_err(Failure::Here)?;
     let restored = variant::restore(&state, &Host::default())
         .map_err(|error| Failure::Here(error.to_string()))?;
-    Ok(restored.iter().map(tell).collect())
+    Ok(restored.iter().map(describe).collect())
 }

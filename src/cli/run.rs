@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::backend::{self, Ask, Backend, Mode};
+use crate::backend::{self, Backend, BackendConfig, Mode};
 use crate::compare::{self, Comparison, Selection, SelectionError};
 use crate::engine::{self, Job};
 use crate::model::{EVENT_SCHEMA, Event, Lab, Outcome, Plan, PlanEnd, PlanStarted, Raw, Record};
@@ -130,9 +130,12 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
     let mut backend = make_backend(&args.backend, &lab, args.lab.mode())?;
     let mut environment = backend.environment();
     let mut plan = plan::parse(&name, &text, Some(&environment.topology)).map_err(Failure::Plan)?;
-    if entry(&args.backend)?.is_lab {
+    let capabilities = entry(&args.backend)?.capabilities;
+    if capabilities.guests {
         plan.measure.rounds = lab.seeds;
         plan.lab = lab;
+    }
+    if capabilities.own_kernels {
         environment.kernel_release = kernels_of(&plan);
     }
     override_measure(&mut plan, args)?;
@@ -152,6 +155,7 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
         environment,
     };
     let job = Job { order: plan::order(&started.plan), started, done: BTreeSet::new() };
+    backend.prepare(&job.started.cells)?;
     if args.dry_run {
         return dry_run(&job, &*backend);
     }
@@ -189,10 +193,11 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
     }
     let mut backend = make_backend(&started.backend, &started.plan.lab, args.lab.mode())?;
     started.environment = backend.environment();
-    if entry(&started.backend)?.is_lab {
+    if entry(&started.backend)?.capabilities.own_kernels {
         started.environment.kernel_release = kernels_of(&started.plan);
     }
     let job = Job { order: plan::order(&started.plan), started, done };
+    backend.prepare(&job.started.cells)?;
     execute(args, &job, &mut *backend)
 }
 
@@ -237,9 +242,8 @@ pub fn load(named: &str) -> Result<(String, String), Failure> {
 
 /// The guests of a plan for the lab; elsewhere the plan's own will do.
 fn lab_of(args: &RunArgs, name: &str, text: &str) -> Result<Lab, Failure> {
-    let is_lab = entry(&args.backend)?.is_lab;
     let asks = args.kernel.is_some() || args.lab.realtime || args.lab.verify || args.lab.again;
-    if !is_lab {
+    if !entry(&args.backend)?.capabilities.guests {
         return match asks {
             true => Err(Failure::Usage(format!(
                 "--kernel, --realtime, --verify and --again are for the lab, not for `{}`\n\
@@ -264,7 +268,7 @@ fn kernels_of(plan: &Plan) -> String {
 }
 
 fn entry(name: &str) -> Result<&'static backend::Entry, Failure> {
-    backend::registry().iter().find(|entry| entry.name == name).ok_or_else(|| {
+    backend::find(name).ok_or_else(|| {
         Failure::Usage(format!(
             "there is no backend `{}`\nhint: schedlab list backends",
             name.escape_default()
@@ -275,14 +279,14 @@ fn entry(name: &str) -> Result<&'static backend::Entry, Failure> {
 /// Makes a backend, with the machine as it was before any killed schedlab.
 pub fn make_backend(name: &str, lab: &Lab, mode: Mode) -> Result<Box<dyn Backend>, Failure> {
     let entry = entry(name)?;
-    if entry.touches_machine {
+    if entry.capabilities.touches_machine {
         for line in restore::undo_leftovers()? {
             terminal::tell(&format!("restored: {line}"));
         }
     }
     let state = sys::state_dir().map_err(Failure::Here)?;
     let mode = Mode { realtime: lab.realtime, ..mode };
-    (entry.make)(&Ask { state: &state, lab, mode }).map_err(Failure::Here)
+    Ok((entry.make)(&BackendConfig { state: &state, lab, mode })?)
 }
 
 /// What the command line says in place of the plan, within the plan format's own limits.
@@ -337,8 +341,9 @@ fn dry_run(job: &Job, backend: &dyn Backend) -> Result<(), Failure> {
     let runs = job.order.iter().filter(|key| !skipped.contains(&key.cell)).count();
     let measure = &started.plan.measure;
     let seconds = runs as u64 * (measure.duration_ns + measure.warmup_ns) / 1_000_000_000;
-    let is_lab = entry(&started.backend)?.is_lab && !started.plan.lab.realtime;
-    let clock = if is_lab { " of virtual time" } else { "" };
+    let capabilities = entry(&started.backend)?.capabilities;
+    let is_virtual = capabilities.virtual_time && !started.plan.lab.realtime;
+    let clock = if is_virtual { " of virtual time" } else { "" };
     let not_run = match job.order.len() - runs {
         0 => String::new(),
         more => format!("; {more} more are skipped"),

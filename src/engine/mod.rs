@@ -21,7 +21,7 @@ pub struct Job {
 /// Why a cell cannot run: what the backend misses, or an affinity beyond the CPUs of its machine,
 /// which nobody can try on a machine that is yet to be booted.
 pub fn check(backend: &dyn Backend, cell: &Cell, machine: &Topology) -> Result<(), String> {
-    backend.check(cell)?;
+    backend.check(cell).map_err(|error| error.reason())?;
     match beyond(cell, &machine.online) {
         Some(cpus) => {
             let there = &machine.online;

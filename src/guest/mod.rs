@@ -1,10 +1,11 @@
 //! The first process of a lab guest: makes the machine ready, waits until it is quiet, executes
-//! one run, says what came of it and ends the machine.
+//! one run, reports the result and ends the machine.
 //!
-//! What it is given it reads from the machine's firmware, what it says goes out by a port: no
-//! driver, no interrupt and no terminal stands between. It is this program, started by a kernel.
+//! It reads its task from the machine's firmware and reports through a port, without driver,
+//! interrupt or terminal. It is this program, started by a kernel.
 
-mod door;
+mod error;
+mod host_channel;
 mod quiet;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,9 +20,10 @@ use crate::model::{
 use crate::sys::{Host, boot, clock, environment, fork, thread, topology};
 use crate::variant::Journal;
 
-use door::Door;
+use error::AgentError;
+use host_channel::HostChannel;
 
-/// In the order in which they are mounted. What a kernel lacks, a cell that needs it will miss.
+/// In the order in which they are mounted. A kernel may lack some: only cells that need them fail.
 const FILE_SYSTEMS: &[(&str, &str)] = &[
     ("proc", "/proc"),
     ("sysfs", "/sys"),
@@ -33,81 +35,80 @@ const FILE_SYSTEMS: &[(&str, &str)] = &[
     ("tmpfs", "/tmp"),
 ];
 
-/// Where this machine's journal of changes lies: it ends with the machine.
+/// The folder of this machine's journal of changes, which ends with the machine.
 const STATE: &str = "/tmp/schedlab";
 
-/// Whether this process is a guest's first.
+/// Whether this is the first process of a guest.
 pub fn is_init() -> bool {
     std::process::id() == 1 && std::env::args_os().next().is_some_and(|name| name == GUEST_INIT)
 }
 
-/// The whole life of a guest. A machine without the door of the lab panics: this is no init.
+/// The whole life of a guest. Panics on a machine without the lab's channel: this is no init.
 pub fn init() -> ! {
-    let door = Door::open().unwrap_or_else(|why| panic!("no door to the lab: {why}"));
-    door.say(&GuestMessage::Started);
-    let life = catch_unwind(AssertUnwindSafe(|| live(&door)));
-    let outcome = match life {
+    let host = HostChannel::open().unwrap_or_else(|why| panic!("no channel to the lab: {why}"));
+    host.send(&GuestMessage::Started);
+    let outcome = match catch_unwind(AssertUnwindSafe(|| live(&host))) {
         Ok(Ok(outcome)) => outcome,
         Ok(Err(reason)) => Outcome::Failed { reason: format!("in the guest: {reason}") },
         Err(_) => Outcome::Failed { reason: "the guest's agent panicked".to_string() },
     };
-    door.say(&GuestMessage::Ended { outcome });
-    door.leave()
+    host.send(&GuestMessage::Ended { outcome });
+    host.leave()
 }
 
-fn live(door: &Door) -> Result<Outcome, String> {
+fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
     for (kind, at) in FILE_SYSTEMS {
-        // What is not there is missed by the cell that needs it, with the path in its words.
+        // A cell that needs it fails with the path in its reason.
         if let Err(error) = boot::mount(kind, at) {
             eprintln!("{at}: {kind} cannot be mounted: {error}");
         }
     }
     thread::serve_promptly();
     fork::adopt_orphans();
-    boot::set_hostname("lab").map_err(|error| format!("the host name: {error}"))?;
+    boot::set_hostname("lab").map_err(AgentError::system("the host name"))?;
     if let Err(error) = boot::loopback_up() {
-        // As with file systems: a kernel may have no INET.
+        // A kernel may have no INET.
         eprintln!("the loopback interface cannot be switched on: {error}");
     }
-    std::fs::create_dir_all(STATE).map_err(|error| format!("{STATE}: {error}"))?;
-    let boot = door.boot()?;
+    std::fs::create_dir_all(STATE).map_err(AgentError::system(STATE))?;
+    let boot = channel.boot()?;
     let host = Host::default();
     let capacity = match boot.is_virtual {
         true => quiet::wait(boot.instruction_fs)?,
         false => Reading::Unknown("real time: not measured".to_string()),
     };
-    door.say(&GuestMessage::Ready(facts(&host, capacity)));
+    channel.send(&GuestMessage::Ready(facts(&host, capacity)));
     if boot.is_virtual {
-        door.stop();
+        channel.stop();
     }
     // From here on this may be a copy of the machine that was booted.
-    let spec = door.spec()?;
+    let spec = channel.spec()?;
     clock::sleep_until(clock::monotonic_ns() + spec.offset_ns);
-    run(door, &spec, &host)
+    run(channel, &spec, &host)
 }
 
 fn facts(host: &Host, capacity: Reading<f64>) -> GuestFacts {
-    let told = environment::Told::here();
+    let system = environment::Told::here();
     GuestFacts {
         wire: GUEST_WIRE,
-        kernel_release: told.kernel_release,
-        kernel_version: told.kernel_version,
-        topology: topology::topology(host, told.affinity),
+        kernel_release: system.kernel_release,
+        kernel_version: system.kernel_version,
+        topology: topology::topology(host, system.affinity),
         quiet_at_ns: clock::monotonic_ns(),
         capacity,
         timer_resolution_ns: clock::timer_resolution_ns(),
     }
 }
 
-fn run(door: &Door, spec: &GuestSpec, host: &Host) -> Result<Outcome, String> {
-    let journal = Journal::open(Path::new(STATE)).map_err(|error| format!("{STATE}: {error}"))?;
+fn run(channel: &HostChannel, spec: &GuestSpec, host: &Host) -> Result<Outcome, AgentError> {
+    let journal = Journal::open(Path::new(STATE)).map_err(AgentError::system(STATE))?;
     let cell: &Cell = &spec.run.cell;
     if let Err(error) = exec::check_here(cell, host) {
         return Ok(Outcome::Skipped { reason: error.reason() });
     }
-    let on_window = &mut |window: Window| door.say(&GuestMessage::Window(window));
+    let on_window = &mut |window: Window| channel.send(&GuestMessage::Window(window));
     match exec::run_here(&spec.run, host, &journal, &AtomicBool::new(false), on_window) {
         RunEnd::Finished(outcome) => Ok(outcome),
-        RunEnd::Interrupted => Err("interrupted, though nobody asked for it".to_string()),
+        RunEnd::Interrupted => Err(AgentError::Interrupted),
     }
 }

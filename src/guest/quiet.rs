@@ -1,34 +1,34 @@
-//! Waits, in virtual time, until the work of booting has died down, and holds each CPU's speed
-//! against what it should be.
+//! Waits, in virtual time, until the work of booting has died down, and measures the speed of each
+//! CPU.
 //!
-//! A kernel goes on for seconds after it has started the first process: worker threads, self
-//! tests, the random number generator. A loop of known length takes longer beside them, so the
-//! loop is both the question and the measure.
+//! A kernel works for seconds after it has started the first process: worker threads, self tests,
+//! the random number generator. A loop of known length takes longer while they run.
 
+use super::error::AgentError;
 use crate::model::{CpuSet, Reading};
 use crate::sys::{Host, boot, clock, sched, topology};
 
-/// How long one look takes, on each CPU.
-const LOOK_NS: u64 = 4_000_000;
-/// From one round of looks to the next.
+/// How long one pass takes, on each CPU.
+const PASS_NS: u64 = 4_000_000;
+/// From one round of passes to the next.
 const PAUSE_NS: u64 = 200_000_000;
-/// So many quiet rounds in a row, and not before this time, are quiet: the work comes in bursts.
+/// A machine is quiet after so many quiet rounds in a row, and not before this time: the work comes
+/// in bursts.
 const QUIET_ROUNDS: usize = 5;
 const EARLIEST_NS: u64 = 4_000_000_000;
-/// What is not quiet by then will not be.
+/// A machine that is not quiet by then never will be.
 const LATEST_NS: u64 = 60_000_000_000;
-/// What ticks may take, and what idle balancing may for each CPU: whoever does it, it takes the
-/// one clock's time.
+/// The share of time for ticks, and for idle balancing per CPU: all CPUs share one clock.
 const TICKS: f64 = 0.02;
 const BALANCING: f64 = 0.0003;
 
-/// Capacity of the slowest CPU, as a share of what it should be, over the quiet rounds.
-pub fn wait(instruction_fs: u64) -> Result<Reading<f64>, String> {
+/// Capacity of the slowest CPU over the quiet rounds: 1 is full speed.
+pub fn wait(instruction_fs: u64) -> Result<Reading<f64>, AgentError> {
     let cpus = match topology::online(&Host::default()) {
         Reading::Known(cpus) => cpus,
         Reading::Unknown(why) => return Ok(Reading::Unknown(why)),
     };
-    let before = sched::affinity(0).map_err(|error| format!("own affinity: {error}"))?;
+    let before = sched::affinity(0).map_err(AgentError::system("own affinity"))?;
     let mut rounds = Rounds::new(cpus.iter().count());
     loop {
         rounds.add(round(&cpus, instruction_fs)?);
@@ -37,54 +37,51 @@ pub fn wait(instruction_fs: u64) -> Result<Reading<f64>, String> {
             break;
         }
         if now_ns > LATEST_NS {
-            return Err(format!(
-                "the guest is not quiet after {} s: its CPUs have {:.1} % of their speed",
-                LATEST_NS / 1_000_000_000,
-                100.0 * rounds.last()
-            ));
+            let (seconds, percent) = (LATEST_NS / 1_000_000_000, 100.0 * rounds.last());
+            return Err(AgentError::NotQuiet { seconds, percent });
         }
         clock::sleep_until(now_ns + PAUSE_NS);
     }
-    sched::set_affinity(0, &before).map_err(|error| format!("own affinity: {error}"))?;
+    sched::set_affinity(0, &before).map_err(AgentError::system("own affinity"))?;
     Ok(Reading::Known(rounds.slowest()))
 }
 
-/// What a look at each CPU took, as a multiple of what it should have.
-fn round(cpus: &CpuSet, instruction_fs: u64) -> Result<Vec<f64>, String> {
-    let (passes, ideal_ns) = look(instruction_fs);
+/// The time of a pass on each CPU, as a multiple of that at full speed.
+fn round(cpus: &CpuSet, instruction_fs: u64) -> Result<Vec<f64>, AgentError> {
+    let (loops, ideal_ns) = pass(instruction_fs);
     let took = |cpu| {
         sched::set_affinity(0, &[cpu].into_iter().collect())
-            .map_err(|error| format!("CPU {cpu}: {error}"))?;
+            .map_err(|source| AgentError::Cpu { cpu, source })?;
         let before_ns = clock::monotonic_ns();
-        boot::count(passes);
+        boot::count(loops);
         Ok((clock::monotonic_ns() - before_ns) as f64 / ideal_ns)
     };
     cpus.iter().map(took).collect()
 }
 
-/// Passes of the loop in one look, and what they should take.
-fn look(instruction_fs: u64) -> (u64, f64) {
-    let pass_fs = instruction_fs.max(1) * boot::INSTRUCTIONS_PER_PASS;
-    let passes = (LOOK_NS * 1_000_000 / pass_fs).max(1);
-    (passes, (passes * pass_fs) as f64 / 1e6)
+/// How often a pass executes the loop, and its time at full speed.
+fn pass(instruction_fs: u64) -> (u64, f64) {
+    let loop_fs = instruction_fs.max(1) * boot::INSTRUCTIONS_PER_PASS;
+    let loops = (PASS_NS * 1_000_000 / loop_fs).max(1);
+    (loops, (loops * loop_fs) as f64 / 1e6)
 }
 
-/// The quiet rounds since the last one that was not, the newest so many of them.
+/// The newest quiet rounds in a row.
 struct Rounds {
-    least: f64,
+    min_speed: f64,
     quiet: Vec<Vec<f64>>,
     last: f64,
 }
 
 impl Rounds {
     fn new(cpus: usize) -> Rounds {
-        let least = 1.0 - TICKS - BALANCING * cpus as f64;
-        Rounds { least, quiet: Vec::new(), last: 0.0 }
+        let min_speed = 1.0 - TICKS - BALANCING * cpus as f64;
+        Rounds { min_speed, quiet: Vec::new(), last: 0.0 }
     }
 
     fn add(&mut self, round: Vec<f64>) {
         self.last = round.len() as f64 / round.iter().sum::<f64>();
-        if self.last < self.least {
+        if self.last < self.min_speed {
             self.quiet.clear();
             return;
         }
@@ -116,7 +113,7 @@ mod tests {
     use crate::model::Lab;
 
     #[test]
-    fn quiet_are_so_many_rounds_in_a_row() {
+    fn a_machine_is_quiet_after_five_quiet_rounds_in_a_row() {
         let mut rounds = Rounds::new(2);
         for took in [1.5, 1.0, 1.0, 1.0, 1.0, 1.05, 1.0, 1.01, 1.0, 1.0] {
             rounds.add(vec![1.0, took]);
@@ -134,16 +131,16 @@ mod tests {
     }
 
     #[test]
-    fn every_machine_knows_what_a_look_should_take() {
+    fn the_time_of_a_pass_is_known_for_every_machine() {
         for (cpus, instruction_ns) in
             (1..=64).flat_map(|cpus| [1, 2, 16, 64].map(|instruction_ns| (cpus, instruction_ns)))
         {
             let lab = Lab { cpus, instruction_ns, slow_clock: true, ..Lab::default() };
-            let (passes, ideal_ns) = look(lab.instruction_fs());
-            let instructions = (passes * boot::INSTRUCTIONS_PER_PASS) as f64;
+            let (loops, ideal_ns) = pass(lab.instruction_fs());
+            let instructions = (loops * boot::INSTRUCTIONS_PER_PASS) as f64;
             let exact_ns = instructions * f64::from(instruction_ns) / f64::from(cpus);
             assert!((ideal_ns / exact_ns - 1.0).abs() < 1e-4, "{cpus} CPUs, {instruction_ns} ns");
-            assert!((ideal_ns / LOOK_NS as f64 - 1.0).abs() < 0.01, "{cpus}: {ideal_ns}");
+            assert!((ideal_ns / PASS_NS as f64 - 1.0).abs() < 0.01, "{cpus}: {ideal_ns}");
         }
     }
 

@@ -1,27 +1,27 @@
-//! What `schedlab doctor` says of the lab: the emulator, the kernels, and whether a machine of
+//! The lab's part of `schedlab doctor`: the emulator, the kernels, and whether a machine of
 //! several CPUs boots, stops and was kept in step with this QEMU.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use crate::backend::{Ask, Mode};
+use crate::backend::{BackendConfig, Mode};
 use crate::model::{Cell, GuestFacts, Lab, Placement, Reading, Value, Variant, Work};
 
 use super::KERNEL;
 use super::emulator;
-use super::guest::Unanswered;
+use super::error::{GuestError, LabError};
 use super::guests::GuestManager;
 use super::kernel::{Cache, KernelError};
 
-/// The emulator's own words, or why there is none; and what is to be said against it.
-pub fn qemu() -> (Result<String, String>, Option<String>) {
-    let version = emulator::version();
-    let complaint = version.as_deref().ok().and_then(emulator::too_old);
-    (version, complaint)
+pub use super::emulator::EmulatorError;
+
+/// The emulator's own line about its version, if the lab can use it.
+pub fn qemu() -> Result<String, EmulatorError> {
+    emulator::version()
 }
 
-/// Names of the kernels that a plan may ask for.
+/// Names of the kernels in the cache.
 pub fn kernels() -> Result<Vec<String>, KernelError> {
     let entries = Cache::open()?.entries()?;
     Ok(entries.iter().map(|entry| entry.name.to_string()).collect())
@@ -33,7 +33,7 @@ pub struct Tried {
     pub cpus: u32,
     /// By the host's clock, until it was quiet and saved.
     pub took: Duration,
-    pub outcome: Result<Quiet, String>,
+    pub outcome: Result<Quiet, GuestError>,
 }
 
 /// A machine that was booted and stopped when it was quiet.
@@ -41,22 +41,19 @@ pub struct Quiet {
     pub facts: GuestFacts,
     /// Whether its time was exact.
     pub exact: Reading<String>,
-    /// By the host's clock, until its first process was at work.
+    /// By the host's clock, until its first process ran.
     pub started_after: Duration,
 }
 
-/// Boots a machine of so many CPUs with a kernel, and has it stop when it is quiet.
-pub fn try_kernel(kernel: &str, cpus: u32, state: &Path) -> Result<Tried, String> {
+/// Boots a machine of so many CPUs with a kernel, and stops it when it is quiet.
+pub fn try_kernel(kernel: &str, cpus: u32, state: &Path) -> Result<Tried, LabError> {
     let lab = Lab { cpus, ..Lab::default() };
-    let workshop = GuestManager::open(&Ask { state, lab: &lab, mode: Mode::default() })?;
+    let guests = GuestManager::open(&BackendConfig { state, lab: &lab, mode: Mode::default() })?;
     let knobs = [(KERNEL.to_string(), Value::Text(kernel.to_string()))].into();
     let variant = Variant { name: "doctor".to_string(), knobs };
     let work = Work { name: "doctor".to_string(), axes: Vec::new(), sets: Vec::new() };
     let cell = Cell { index: 0, variant, work, placement: Placement::default() };
     let began = Instant::now();
-    let outcome = workshop.boot_only(&cell, &AtomicBool::new(false)).map_err(|why| match why {
-        Unanswered::Failed(why) => why,
-        Unanswered::Cancelled => "cancelled".to_string(),
-    });
+    let outcome = guests.boot_only(&cell, &AtomicBool::new(false));
     Ok(Tried { kernel: kernel.to_string(), cpus, took: began.elapsed(), outcome })
 }

@@ -1,29 +1,62 @@
-//! A guest's console: a file that QEMU appends to, read as it grows for a kernel that gives up,
-//! and told of in the reason of a failure. Input: that file.
+//! A guest's console: a file that QEMU appends to. It is read as it grows for a kernel that gives
+//! up, and its end goes into the reason of a failure. Input: that file.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use super::error::GuestFault;
 use super::failed;
 
-/// What a kernel says when it gives up. Its QEMU may go on for ever.
+/// How the line begins on which a kernel gives up. Its QEMU may go on without end.
 const GIVING_UP: &[u8] = b"Kernel panic - not syncing";
-/// Of the end of the console, in the reason of a failure: so many lines.
+/// Lines of the console's end in the reason of a failure.
 const LINES: usize = 6;
-/// And looked for in so many bytes.
+/// The end of the file in which these lines are looked for.
 const END_BYTES: u64 = 64 << 10;
-/// More than any guest has to say. One that repeats itself would fill the disk.
+/// More than any guest prints. One that repeats itself would fill the disk.
 const MAX_BYTES: u64 = 16 << 20;
 
 pub struct Console {
     path: PathBuf,
-    /// So far it was read.
     read_bytes: u64,
-    /// The last line, which may not be whole yet.
+    /// The last line, which may not be complete yet.
     line: Vec<u8>,
-    /// A panicking kernel's own words, where it has said them.
+    /// The line on which the kernel gave up.
     gave_up: Option<String>,
+}
+
+/// The end of a console for the reason of a failure; Display makes it the end of a sentence.
+#[derive(Debug, Clone)]
+pub struct ConsoleEnd {
+    /// On one line.
+    last_lines: String,
+    kept: Kept,
+}
+
+/// Where the whole console is kept.
+#[derive(Debug, Clone)]
+enum Kept {
+    At(PathBuf),
+    /// It was empty.
+    Nowhere,
+    Failed(Arc<io::Error>),
+}
+
+impl fmt::Display for ConsoleEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.last_lines.as_str() {
+            "" => write!(f, "; its console is empty")?,
+            lines => write!(f, "; the end of its console: {lines}")?,
+        }
+        match &self.kept {
+            Kept::At(path) => write!(f, "; all of it: {}", path.display()),
+            Kept::Nowhere => Ok(()),
+            Kept::Failed(error) => write!(f, "; it cannot be kept: {error}"),
+        }
+    }
 }
 
 impl Console {
@@ -31,9 +64,10 @@ impl Console {
         Console { path, read_bytes: 0, line: Vec::new(), gave_up: None }
     }
 
-    /// Reads what is new. Why the guest is to be given up: its kernel does, or says too much.
-    pub fn look(&mut self) -> Option<String> {
-        // No file yet, or nothing new: the next look sees it.
+    /// Reads what is new. An error if the guest must be ended: its kernel gave up, or its console
+    /// is too long.
+    pub fn poll(&mut self) -> Result<(), GuestFault> {
+        // No file yet, or nothing new: the next poll sees it.
         let new = from(&self.path, self.read_bytes, MAX_BYTES).unwrap_or_default();
         self.read_bytes += new.len() as u64;
         self.line.extend(new);
@@ -43,22 +77,23 @@ impl Console {
             let lines = std::mem::replace(&mut self.line, rest);
             self.gave_up = lines.split(|byte| *byte == b'\n').find_map(giving_up);
         }
-        if let Some(words) = &self.gave_up {
-            return Some(format!("the guest's kernel gave up: {words}"));
+        match &self.gave_up {
+            Some(words) => Err(GuestFault::KernelPanic(words.clone())),
+            None if self.read_bytes >= MAX_BYTES => {
+                Err(GuestFault::ConsoleFull { mib: MAX_BYTES >> 20 })
+            }
+            None => Ok(()),
         }
-        (self.read_bytes >= MAX_BYTES)
-            .then(|| format!("the guest's console says more than {} MiB", MAX_BYTES >> 20))
     }
 
-    /// Keeps it in `folder` for who wants all of it, and tells its last lines as the end of a
-    /// sentence.
-    pub fn told(&self, folder: &Path) -> String {
+    /// Its last lines. Keeps the whole console in `folder`.
+    pub fn end(&self, folder: &Path) -> ConsoleEnd {
         let kept = match failed::keep(folder, &self.path) {
-            Ok(Some(path)) => format!("; all of it: {}", path.display()),
-            Ok(None) => String::new(),
-            Err(error) => format!("; it cannot be kept: {error}"),
+            Ok(Some(path)) => Kept::At(path),
+            Ok(None) => Kept::Nowhere,
+            Err(error) => Kept::Failed(Arc::new(error)),
         };
-        self.last_lines() + &kept
+        ConsoleEnd { last_lines: self.last_lines(), kept }
     }
 
     fn last_lines(&self) -> String {
@@ -66,15 +101,11 @@ impl Console {
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> =
             text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        if lines.is_empty() {
-            return "; its console is empty".to_string();
-        }
-        let kept = lines[lines.len().saturating_sub(LINES)..].join("\n");
-        format!("; the end of its console: {}", one_line(&kept))
+        one_line(&lines[lines.len().saturating_sub(LINES)..].join("\n"))
     }
 }
 
-/// The words with which a kernel gives up, where this line has them.
+/// The rest of a line from the words with which a kernel gives up.
 fn giving_up(line: &[u8]) -> Option<String> {
     let at = line.windows(GIVING_UP.len()).position(|words| words == GIVING_UP)?;
     Some(one_line(&String::from_utf8_lossy(&line[at..])))
@@ -86,11 +117,11 @@ pub fn end(path: &Path) -> io::Result<Vec<u8>> {
     from(path, size.saturating_sub(END_BYTES), END_BYTES)
 }
 
-fn from(path: &Path, at: u64, most: u64) -> io::Result<Vec<u8>> {
+fn from(path: &Path, at: u64, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(at))?;
     let mut bytes = Vec::new();
-    file.take(most).read_to_end(&mut bytes)?;
+    file.take(max_bytes).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -107,35 +138,38 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn the_console_tells_why_a_kernel_gave_up() {
+    fn the_console_shows_why_a_kernel_gave_up() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("console");
         let mut console = Console::new(path.clone());
-        assert_eq!(console.look(), None);
-        assert_eq!(console.last_lines(), "; its console is empty");
+        let fault = |console: &mut Console| console.poll().err().map(|fault| fault.to_string());
+        assert_eq!(fault(&mut console), None);
+        let folder = dir.path().join("failed");
+        assert_eq!(console.end(&folder).to_string(), "; its console is empty");
         let mut file = File::create(&path).unwrap();
         for part in ["[1] x\r\n[2] Kernel pa", "nic - not syncing: no in"] {
             file.write_all(part.as_bytes()).unwrap();
-            assert_eq!(console.look(), None, "the line is not whole");
+            assert_eq!(fault(&mut console), None, "the line is not complete");
         }
         file.write_all(b"it\x1b[31m\r\n[3] more\r\n").unwrap();
         let why = r"the guest's kernel gave up: Kernel panic - not syncing: no init\u{1b}[31m";
-        assert_eq!(console.look().as_deref(), Some(why));
-        assert_eq!(console.look().as_deref(), Some(why), "it stays so");
-        let told = console.told(&dir.path().join("failed"));
-        assert!(told.contains("[1] x / [2] Kernel panic"), "{told}");
-        assert!(told.contains("; all of it: ") && !told.contains('\u{1b}'), "{told}");
+        assert_eq!(fault(&mut console).as_deref(), Some(why));
+        assert_eq!(fault(&mut console).as_deref(), Some(why), "it stays so");
+        let end = console.end(&folder).to_string();
+        assert!(end.contains("[1] x / [2] Kernel panic"), "{end}");
+        assert!(end.contains("; all of it: ") && !end.contains('\u{1b}'), "{end}");
     }
 
     #[test]
-    fn of_a_console_without_end_the_last_lines_are_told() {
+    fn an_endless_console_ends_the_guest_and_its_last_lines_are_shown() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("console");
         let line = "the same again\n";
         fs::write(&path, line.repeat((MAX_BYTES as usize).div_ceil(line.len()))).unwrap();
         let mut console = Console::new(path);
-        assert_eq!(console.look().unwrap(), "the guest's console says more than 16 MiB");
-        let told = console.last_lines();
-        assert_eq!(told.matches("the same again").count(), LINES, "{told}");
+        let fault = console.poll().unwrap_err();
+        assert!(matches!(fault, GuestFault::ConsoleFull { mib: 16 }), "{fault}");
+        let lines = console.last_lines();
+        assert_eq!(lines.matches("the same again").count(), LINES, "{lines}");
     }
 }

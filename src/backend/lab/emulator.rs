@@ -1,30 +1,56 @@
-//! The emulator that guests run in: what it calls itself, and the digest of what a guest's course
-//! depends on of it.
+//! The emulator that guests run in: its version, and the digest of every part of it that can
+//! change what a guest does.
 
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+
+use thiserror::Error;
 
 use crate::sys::{child, fork};
 
+use super::error::LabError;
 use super::results::digest;
 
 pub const QEMU: &str = "qemu-system-x86_64";
-/// The first that can write a machine's state to a file. 7.2 also hangs where Linux 6.1 starts its
-/// second CPU.
+/// The first version that can write a machine's state to a file. 7.2 also hangs where Linux 6.1
+/// starts its second CPU.
 const OLDEST: (u32, u32) = (8, 2);
-/// For what it says of itself, which takes a few milliseconds.
+/// For questions like `--version`, which take a few milliseconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
-/// What guests execute of its firmware, as far as there is such a file: the BIOS, and what takes
-/// a kernel from the firmware device.
+/// The firmware that guests execute: the BIOS, and what loads a kernel from the firmware device.
 const FIRMWARE: &[&str] = &["bios-256k.bin", "pvh.bin", "linuxboot_dma.bin", "kvmvapic.bin"];
+
+/// Why there is no emulator that can be used.
+#[derive(Debug, Error)]
+pub enum EmulatorError {
+    #[error("{QEMU} cannot be started: it is in no folder of PATH")]
+    NotFound,
+    #[error("{} cannot be started: {source}", program.display())]
+    Start { program: PathBuf, source: io::Error },
+    #[error("{QEMU} --version prints nothing")]
+    NoVersion,
+    #[error("{QEMU} {question} does not end in {} s", patience.as_secs_f64())]
+    Hangs { question: String, patience: Duration },
+    #[error("{QEMU} {question} ended with {status}")]
+    Failed { question: String, status: ExitStatus },
+    #[error("QEMU {version} is too old: it cannot write a machine's state to a file")]
+    TooOld { version: String },
+}
+
+impl EmulatorError {
+    pub fn hint(&self) -> &'static str {
+        "install it: apt-get install qemu-system-x86 (version 8.2 or newer; on Debian 12 from \
+         bookworm-backports)"
+    }
+}
 
 pub struct Emulator {
     pub program: PathBuf,
@@ -36,66 +62,73 @@ pub struct Emulator {
 }
 
 impl Emulator {
-    pub fn find() -> Result<Emulator, String> {
+    pub fn find() -> Result<Emulator, LabError> {
         let program = program()?;
         let version = version_of(&program)?;
-        let digest = digest_of(&version, &program, &data_folders(&program)?)?;
+        let digest = digest_of(&version, &program, &data_folders(&program)?)
+            .map_err(LabError::io("read", &program))?;
         Ok(Emulator { program, version, digest })
     }
-}
 
-/// What the emulator calls itself.
-pub fn version() -> Result<String, String> {
-    version_of(&program()?)
-}
-
-const HINT: &str = "\nhint: install it: apt-get install qemu-system-x86 (version 8.2 or newer; on Debian 12 \
-    from bookworm-backports)";
-
-fn program() -> Result<PathBuf, String> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let found = in_path(&path, QEMU);
-    found.ok_or_else(|| format!("{QEMU} cannot be started: it is in no folder of PATH{HINT}"))
-}
-
-fn version_of(program: &Path) -> Result<String, String> {
-    let told = told(program, &["--version"], PATIENCE).map_err(|why| why + HINT)?;
-    let text = String::from_utf8_lossy(&told);
-    match text.lines().next().map(str::trim) {
-        Some(line) if !line.is_empty() => Ok(line.to_string()),
-        _ => Err(format!("{QEMU} --version says nothing{HINT}")),
+    /// Whether it can write a machine's state to a file.
+    pub fn check_age(&self) -> Result<(), EmulatorError> {
+        check_age(&self.version)
     }
 }
 
-/// `QEMU emulator version 7.2.22 (...)`.
-pub fn too_old(version: &str) -> Option<String> {
-    let number = version.split_whitespace().nth(3)?;
-    let mut parts = number.split('.').map(|part| part.parse().ok());
-    let own: (u32, u32) = (parts.next()??, parts.next()??);
-    (own < OLDEST).then(|| {
-        let (major, minor) = OLDEST;
-        format!(
-            "QEMU {number} is too old: the lab needs {major}.{minor} or newer, which can write a machine's \
-             state to a file (and 7.2 hangs where Linux 6.1 starts a second CPU)"
-        )
-    })
+/// The emulator's own line about its version, if it is new enough.
+pub fn version() -> Result<String, EmulatorError> {
+    let version = version_of(&program()?)?;
+    check_age(&version)?;
+    Ok(version)
 }
 
-/// Where it looks for firmware, in order.
-fn data_folders(program: &Path) -> Result<Vec<PathBuf>, String> {
-    let told = told(program, &["-L", "help"], PATIENCE)?;
-    let lines = told.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+fn program() -> Result<PathBuf, EmulatorError> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    in_path(&path, QEMU).ok_or(EmulatorError::NotFound)
+}
+
+fn version_of(program: &Path) -> Result<String, EmulatorError> {
+    let output = output_of(program, &["--version"], PATIENCE)?;
+    let text = String::from_utf8_lossy(&output);
+    match text.lines().next().map(str::trim) {
+        Some(line) if !line.is_empty() => Ok(line.to_string()),
+        _ => Err(EmulatorError::NoVersion),
+    }
+}
+
+/// Of a line like `QEMU emulator version 7.2.22 (...)`. Another line is taken for a newer one.
+fn check_age(line: &str) -> Result<(), EmulatorError> {
+    let number = line.split_whitespace().nth(3).unwrap_or_default();
+    let mut parts = number.split('.').map_while(|part| part.parse::<u32>().ok());
+    match (parts.next(), parts.next()) {
+        (Some(major), Some(minor)) if (major, minor) < OLDEST => {
+            Err(EmulatorError::TooOld { version: number.to_string() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The folders where it looks for firmware, in order.
+fn data_folders(program: &Path) -> Result<Vec<PathBuf>, EmulatorError> {
+    let output = output_of(program, &["-L", "help"], PATIENCE)?;
+    let lines = output.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     Ok(lines.map(|line| PathBuf::from(OsStr::from_bytes(line))).collect())
 }
 
-fn told(program: &Path, question: &[&str], patience: Duration) -> Result<Vec<u8>, String> {
-    let wrong = |error| format!("{} cannot be started: {error}", program.display());
+fn output_of(
+    program: &Path,
+    question: &[&str],
+    patience: Duration,
+) -> Result<Vec<u8>, EmulatorError> {
+    let wrong = |source| EmulatorError::Start { program: program.to_path_buf(), source };
     let mut command = Command::new(program);
     command.args(question).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     child::bind(&mut command);
     let mut child = command.spawn().map_err(wrong)?;
     let began = Instant::now();
-    // What it has to say fits into a pipe.
+    let question = question.join(" ");
+    // All of its output fits into a pipe.
     let status = loop {
         match child.try_wait().map_err(wrong)? {
             Some(status) => break status,
@@ -103,20 +136,19 @@ fn told(program: &Path, question: &[&str], patience: Duration) -> Result<Vec<u8>
             None => {
                 fork::kill_group(child.id() as i32);
                 _ = child.wait();
-                let seconds = patience.as_secs_f64();
-                return Err(format!("{QEMU} {} does not end in {seconds} s", question.join(" ")));
+                return Err(EmulatorError::Hangs { question, patience });
             }
         }
     };
-    let mut said = Vec::new();
-    child.stdout.as_mut().map_or(Ok(0), |stdout| stdout.read_to_end(&mut said)).map_err(wrong)?;
+    let mut output = Vec::new();
+    child.stdout.as_mut().map_or(Ok(0), |stdout| stdout.read_to_end(&mut output)).map_err(wrong)?;
     match status.success() {
-        true => Ok(said),
-        false => Err(format!("{QEMU} {} ended with {status}", question.join(" "))),
+        true => Ok(output),
+        false => Err(EmulatorError::Failed { question, status }),
     }
 }
 
-/// Its absolute name, as it is started in other folders.
+/// Its absolute path: it is started in other folders.
 fn in_path(path: &OsStr, name: &str) -> Option<PathBuf> {
     let is_program = |path: &PathBuf| {
         fs::metadata(path)
@@ -126,12 +158,10 @@ fn in_path(path: &OsStr, name: &str) -> Option<PathBuf> {
     std::path::absolute(found).ok()
 }
 
-fn digest_of(version: &str, program: &Path, folders: &[PathBuf]) -> Result<String, String> {
-    let bytes = fs::read(program)
-        .map_err(|error| format!("{} cannot be read: {error}", program.display()))?;
-    let mut parts = vec![version.as_bytes().to_vec(), bytes];
+fn digest_of(version: &str, program: &Path, folders: &[PathBuf]) -> io::Result<String> {
+    let mut parts = vec![version.as_bytes().to_vec(), fs::read(program)?];
     for name in FIRMWARE {
-        // One that is not there is not executed either.
+        // A missing file is not executed either.
         let found = folders.iter().find_map(|folder| fs::read(folder.join(name)).ok());
         parts.push(found.unwrap_or_default());
     }
@@ -143,15 +173,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_emulator_that_hangs_is_known_by_its_version() {
-        for (words, is_old) in [
+    fn an_old_emulator_is_known_by_its_version() {
+        for (line, is_old) in [
             ("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)", true),
             ("QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)", false),
             ("QEMU emulator version 8.1.5", true),
             ("QEMU emulator version 8.2.0", false),
             ("something else", false),
         ] {
-            assert_eq!(too_old(words).is_some(), is_old, "{words}");
+            assert_eq!(check_age(line).is_err(), is_old, "{line}");
         }
     }
 
@@ -187,12 +217,13 @@ mod tests {
     }
 
     #[test]
-    fn one_that_hangs_or_fails_is_told() {
-        let ask = |script: &str, patience| told(Path::new("/bin/sh"), &["-c", script], patience);
+    fn an_emulator_that_hangs_or_fails_is_an_error() {
+        let ask =
+            |script: &str, patience| output_of(Path::new("/bin/sh"), &["-c", script], patience);
         assert_eq!(ask("echo yes", PATIENCE).unwrap(), b"yes\n");
         let failed = ask("exit 3", PATIENCE).unwrap_err();
-        assert!(failed.ends_with("ended with exit status: 3"), "{failed}");
+        assert!(matches!(failed, EmulatorError::Failed { status, .. } if status.code() == Some(3)));
         let hangs = ask("sleep 1000", Duration::from_millis(50)).unwrap_err();
-        assert!(hangs.ends_with("does not end in 0.05 s"), "{hangs}");
+        assert!(hangs.to_string().ends_with("does not end in 0.05 s"), "{hangs}");
     }
 }

@@ -1,4 +1,4 @@
-//! Consoles of guests that failed, kept until newer ones take their place: a folder of files whose
+//! Consoles of guests that failed, kept until newer ones replace them: a folder of files whose
 //! names sort by age.
 
 use std::fs;
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The newest so many are kept, and all of this process, whose reasons name them.
-const MOST: usize = 20;
+/// Of other processes. This process keeps all of its own: the reasons of its failures name them.
+const MAX_KEPT: usize = 20;
 
-/// Tells consoles apart that one process keeps in the same millisecond.
+/// Distinguishes consoles that one process keeps in the same millisecond.
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
-/// Copies `console` into `folder`. `None` where nothing was written to it.
+/// Copies `console` into `folder`. `None` if it is empty or missing.
 pub fn keep(folder: &Path, console: &Path) -> io::Result<Option<PathBuf>> {
     if fs::metadata(console).map_or(0, |file| file.len()) == 0 {
         return Ok(None);
@@ -27,7 +27,7 @@ pub fn keep(folder: &Path, console: &Path) -> io::Result<Option<PathBuf>> {
     let own = format!("-{process}-");
     kept.retain(|file| !file.to_string_lossy().contains(&own));
     kept.sort();
-    for old in &kept[..kept.len().saturating_sub(MOST)] {
+    for old in &kept[..kept.len().saturating_sub(MAX_KEPT)] {
         // Another schedlab may have removed it.
         _ = fs::remove_file(old);
     }
@@ -46,14 +46,14 @@ mod tests {
         fs::write(&console, "").unwrap();
         assert_eq!(keep(&folder, &console).unwrap(), None, "it is empty");
         fs::create_dir(&folder).unwrap();
-        let of_others = |number| folder.join(format!("{number:015}-1-0000.log"));
-        (0..MOST + 3).for_each(|number| fs::write(of_others(number), "old").unwrap());
+        let of_other_process = |number| folder.join(format!("{number:015}-1-0000.log"));
+        (0..MAX_KEPT + 3).for_each(|number| fs::write(of_other_process(number), "old").unwrap());
         let own = ["first", "second"].map(|text| {
             fs::write(&console, text).unwrap();
             keep(&folder, &console).unwrap().unwrap()
         });
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), MOST + own.len());
-        assert!((0..3).all(|number| !of_others(number).exists()));
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), MAX_KEPT + own.len());
+        assert!((0..3).all(|number| !of_other_process(number).exists()));
         assert_eq!(own.map(|path| fs::read_to_string(path).unwrap()), ["first", "second"]);
     }
 }

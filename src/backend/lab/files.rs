@@ -1,19 +1,21 @@
-//! The files of guests on this machine: a folder of this process, and in it one of each guest. All
-//! of it ends with who made it, and what killed ones left is removed by the next.
+//! The files of guests on this machine: a folder of this process, with one folder for each guest.
+//! Whoever makes a folder removes it; the next schedlab removes those of killed ones.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::model::{Reading, told};
 use crate::sys::clock;
 
+use super::error::LabError;
 use super::lockstep::Proof;
 
-/// Where the library that keeps QEMU in step leaves its proof.
+/// The file in which the library that keeps QEMU in step leaves its proof.
 pub const PROOF: &str = "proof";
 
-/// Held as long as the process lives whose folder it is in.
+/// A file that is locked as long as the process of its folder lives.
 const ALIVE: &str = "alive";
 
 /// `PROCESS-TIME`.
@@ -31,33 +33,36 @@ pub struct Folder {
 }
 
 impl Folder {
-    pub fn make(lab: &Path) -> Result<Folder, String> {
-        let wrong = |error| format!("{} cannot be written to: {error}", lab.display());
-        fs::create_dir_all(lab).map_err(wrong)?;
-        // Held, so that nobody takes the folder of one that begins for one that was left.
-        let alone = File::create(lab.join("lock")).map_err(wrong)?;
-        alone.lock().map_err(wrong)?;
-        for left in fs::read_dir(lab).map_err(wrong)?.flatten() {
-            // Without the file its schedlab was killed while it made or removed the folder.
-            let is_held =
+    pub fn make(lab: &Path) -> Result<Folder, LabError> {
+        Folder::make_in(lab).map_err(LabError::io("write to", lab))
+    }
+
+    fn make_in(lab: &Path) -> io::Result<Folder> {
+        fs::create_dir_all(lab)?;
+        // Locked, so that no other schedlab removes a folder that is being made.
+        let lock = File::create(lab.join("lock"))?;
+        lock.lock()?;
+        for left in fs::read_dir(lab)?.flatten() {
+            // No such file: its schedlab was killed while it made or removed the folder.
+            let is_alive =
                 File::open(left.path().join(ALIVE)).is_ok_and(|file| file.try_lock().is_err());
-            if is_folder_of_guests(&left.file_name()) && !is_held {
-                // What cannot be removed is somebody else's, or will be tried again.
+            if is_folder_of_guests(&left.file_name()) && !is_alive {
+                // What cannot be removed belongs to another user, or the next one tries again.
                 _ = fs::remove_dir_all(left.path());
             }
         }
-        // In another container there may be one of the same number.
+        // A process of another container may have the same number.
         let path = lab.join(format!("{}-{}", std::process::id(), clock::unix_ns()));
-        fs::create_dir_all(&path).map_err(wrong)?;
-        let alive = File::create(path.join(ALIVE)).map_err(wrong)?;
-        alive.lock().map_err(wrong)?;
+        fs::create_dir_all(&path)?;
+        let alive = File::create(path.join(ALIVE))?;
+        alive.lock()?;
         Ok(Folder { path, _alive: alive })
     }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // The next schedlab removes what this one cannot.
+        // The next schedlab removes what this one could not.
         _ = fs::remove_dir_all(&self.path);
     }
 }
@@ -66,13 +71,17 @@ impl Drop for Folder {
 pub struct GuestFiles(pub PathBuf);
 
 impl GuestFiles {
-    pub fn make(folder: &Path, number: u64, named: &[(&str, &[u8])]) -> Result<GuestFiles, String> {
+    pub fn make(
+        folder: &Path,
+        number: u64,
+        named: &[(&str, &[u8])],
+    ) -> Result<GuestFiles, LabError> {
         let path = folder.join(format!("guest-{number}"));
-        let wrong = |error| format!("{} cannot be written to: {error}", path.display());
-        fs::create_dir(&path).map_err(wrong)?;
-        let files = GuestFiles(path.clone());
+        fs::create_dir(&path).map_err(LabError::io("make the folder", &path))?;
+        let files = GuestFiles(path);
         for (name, bytes) in named {
-            fs::write(files.path(name), bytes).map_err(wrong)?;
+            let path = files.path(name);
+            fs::write(&path, bytes).map_err(LabError::io("write", &path))?;
         }
         Ok(files)
     }
@@ -100,9 +109,9 @@ impl Drop for GuestFiles {
     }
 }
 
-/// A guest's file as another guest's folder names it: QEMU takes commas in a path for its own, and
-/// the folder above may have some.
-pub fn beside(path: &Path) -> PathBuf {
+/// The path of a guest's file from another guest's folder: QEMU splits paths at commas, and the
+/// folder above may have some.
+pub fn relative(path: &Path) -> PathBuf {
     let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
     Path::new("..").join(folder).join(path.file_name().unwrap_or_default())
 }

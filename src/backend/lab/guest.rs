@@ -1,8 +1,8 @@
-//! One guest: a QEMU process from start to last word.
+//! One guest: a QEMU process from its start to its last line of output.
 //!
-//! It is bound to the thread that waits for it: whatever ends schedlab, the kernel ends QEMU.
-//! What the guest says is read when it has ended; meanwhile its console is watched for a kernel
-//! that gives up.
+//! It is bound to the thread that waits for it: when schedlab ends, however it ends, the kernel
+//! ends QEMU. The guest's output is read when it has ended; meanwhile its console is watched for a
+//! kernel that gives up.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -15,13 +15,13 @@ use crate::model::{EXIT_CODE, GUEST_WIRE, GuestFacts, GuestMessage, Outcome, Win
 use crate::sys::{child, fork};
 
 use super::console::{self, Console, one_line};
+use super::error::{Difference, GuestError, GuestFault, LabError};
 use super::qmp::{Monitor, Progress};
 
-/// How often a guest is looked at.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// A guest that gives up is given this long to say why.
+/// How long a guest that gives up may still print the reason.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// What QEMU itself complains of, in a guest's folder.
+/// QEMU's standard error, in a guest's folder.
 const COMPLAINTS: &str = "complaints";
 
 /// What a guest needs to run.
@@ -29,15 +29,15 @@ pub struct Start<'a> {
     pub program: &'a Path,
     pub arguments: Vec<OsString>,
     pub environment: Vec<(&'static str, OsString)>,
-    /// Where it runs: names of files in its arguments begin here.
+    /// QEMU's working folder: relative paths in its arguments start here.
     pub folder: PathBuf,
     pub results: PathBuf,
     pub console: PathBuf,
-    /// Where consoles of guests that failed are kept.
+    /// The folder for consoles of guests that failed.
     pub failed: &'a Path,
     /// By the host's clock.
     pub patience: Duration,
-    /// Of it, until the guest says a first word, where it is to say one.
+    /// The part of it until the guest's first line, if that is expected.
     pub patience_to_start: Option<Duration>,
 }
 
@@ -46,66 +46,58 @@ pub struct Booted {
     pub facts: GuestFacts,
     /// Of its process.
     pub pid: u32,
-    /// When its first process was at work, by the host's clock.
+    /// When its first process ran, by the host's clock.
     pub started_after: Duration,
 }
 
-/// What a guest said, all of it.
+/// All that a guest reported.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Said {
+pub struct GuestOutput {
     pub facts: Option<Box<GuestFacts>>,
     pub windows: Vec<Window>,
     pub outcome: Outcome,
-    /// As they came, for comparing two runs to the bit.
+    /// Unchanged, for comparing two runs to the bit.
     pub bytes: Vec<u8>,
 }
 
-/// Why there is no answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unanswered {
-    Failed(String),
-    Cancelled,
-}
-
 /// Runs a guest to its end. Also gives the number of its process.
-pub fn run(start: &Start, cancel: &AtomicBool) -> Result<(Said, u32), Unanswered> {
-    let mut qemu = Qemu::start(start, Stdio::null(), Stdio::null()).map_err(Unanswered::Failed)?;
-    let ended = qemu.attend(start, cancel, &mut || Ok(false)).and_then(|_| heard(start));
-    let mut said = ended.map_err(|why| qemu.with_console(why, start))?;
-    if let Outcome::Failed { reason } = &mut said.outcome {
-        reason.push_str(&qemu.console.told(start.failed));
+pub fn run(start: &Start, cancel: &AtomicBool) -> Result<(GuestOutput, u32), GuestError> {
+    let mut qemu = Qemu::start(start, Stdio::null(), Stdio::null())?;
+    let ended = qemu.attend(start, cancel, &mut || Ok(false));
+    let ended = ended.and_then(|_| Ok(read_output(start)?));
+    let mut output = ended.map_err(|error| qemu.with_console(error, start))?;
+    if let Outcome::Failed { reason } = &mut output.outcome {
+        reason.push_str(&qemu.console.end(start.failed).to_string());
     }
-    Ok((said, qemu.child.id()))
+    Ok((output, qemu.child.id()))
 }
 
-/// Runs a guest until it stops the machine, and has its state written.
+/// Runs a guest until it stops the machine, and saves the machine's state.
 pub fn stop_and_save(
     start: &Start,
     state: &Path,
     cancel: &AtomicBool,
-) -> Result<Booted, Unanswered> {
-    let qemu = Qemu::start(start, Stdio::piped(), Stdio::piped());
-    let mut qemu = qemu.map_err(Unanswered::Failed)?;
+) -> Result<Booted, GuestError> {
+    let mut qemu = Qemu::start(start, Stdio::piped(), Stdio::piped())?;
     let (Some(stdin), Some(stdout)) = (qemu.child.stdin.take(), qemu.child.stdout.take()) else {
-        return Err(Unanswered::Failed("QEMU has no pipes".to_string()));
+        return Err(GuestFault::NoPipes.into());
     };
     let mut monitor = Monitor::new(stdin, stdout);
-    let saved = qemu.attend(start, cancel, &mut || match monitor.go_on(state) {
-        Progress::Going => Ok(false),
+    let attended = qemu.attend(start, cancel, &mut || match monitor.poll(state) {
+        Progress::Running => Ok(false),
         Progress::Saved => Ok(true),
-        Progress::Failed(why) => Err(format!("the machine's state cannot be kept: {why}")),
+        Progress::Failed(why) => Err(GuestFault::NotSaved(why)),
     });
-    let facts = saved.and_then(|end| match end {
-        Attended::Enough => facts(start),
-        // It ended in place of stopping, and says why.
-        Attended::Exited => heard(start).and_then(|said| match said.outcome {
-            Outcome::Failed { reason } | Outcome::Skipped { reason } => {
-                Err(Unanswered::Failed(reason))
-            }
-            Outcome::Done { .. } => Err(Unanswered::Failed("a run without a spec".to_string())),
-        }),
+    let facts = attended.and_then(|end| match end {
+        Attended::Satisfied => Ok(read_facts(start)?),
+        // It ended instead of stopping, and reports why.
+        Attended::Exited => Err(match read_output(start)?.outcome {
+            Outcome::Failed { reason } | Outcome::Skipped { reason } => GuestFault::Agent(reason),
+            Outcome::Done { .. } => GuestFault::UnexpectedRun,
+        }
+        .into()),
     });
-    let facts = facts.map_err(|why| qemu.with_console(why, start))?;
+    let facts = facts.map_err(|error| qemu.with_console(error, start))?;
     let started_after = qemu.started_after.unwrap_or_else(|| qemu.began.elapsed());
     Ok(Booted { facts, pid: qemu.child.id(), started_after })
 }
@@ -118,17 +110,16 @@ struct Qemu {
 }
 
 enum Attended {
-    /// The guest ended it.
+    /// The guest ended the machine.
     Exited,
-    /// Whoever asked has what it wanted.
-    Enough,
+    /// The caller needs no more of it.
+    Satisfied,
 }
 
 impl Qemu {
-    fn start(start: &Start, stdin: Stdio, stdout: Stdio) -> Result<Qemu, String> {
+    fn start(start: &Start, stdin: Stdio, stdout: Stdio) -> Result<Qemu, LabError> {
         let complaints = start.folder.join(COMPLAINTS);
-        let complaints = File::create(&complaints)
-            .map_err(|error| format!("{} cannot be written: {error}", complaints.display()))?;
+        let complaints = File::create(&complaints).map_err(LabError::io("write", &complaints))?;
         let mut command = Command::new(start.program);
         command
             .current_dir(&start.folder)
@@ -136,173 +127,145 @@ impl Qemu {
             .envs(start.environment.iter().map(|(k, v)| (k, v)));
         command.stdin(stdin).stdout(stdout).stderr(complaints);
         child::bind(&mut command);
-        let child = command
-            .spawn()
-            .map_err(|error| format!("{} cannot be started: {error}", start.program.display()))?;
+        let child = command.spawn().map_err(LabError::io("start", start.program))?;
         let console = Console::new(start.console.clone());
         Ok(Qemu { child, console, began: Instant::now(), started_after: None })
     }
 
-    /// Waits for the end, or until `is_enough`, which is asked at each look.
+    /// Waits for the end, or until `is_enough`, which is called at each poll.
     fn attend(
         &mut self,
         start: &Start,
         cancel: &AtomicBool,
-        is_enough: &mut dyn FnMut() -> Result<bool, String>,
-    ) -> Result<Attended, Unanswered> {
-        let mut gives_up: Option<(String, Instant)> = None;
-        let failed = |why: String| Err(Unanswered::Failed(why));
+        is_enough: &mut dyn FnMut() -> Result<bool, GuestFault>,
+    ) -> Result<Attended, GuestError> {
+        let mut gives_up: Option<(GuestFault, Instant)> = None;
         loop {
-            match self.child.try_wait() {
-                Ok(None) => {}
-                Ok(Some(status)) if status.code() == Some(EXIT_CODE) => {
+            if let Some(status) = self.child.try_wait().map_err(GuestFault::Wait)? {
+                if status.code() == Some(EXIT_CODE) {
                     return Ok(Attended::Exited);
                 }
-                Ok(Some(status)) => {
-                    let why = self.console.look();
-                    let complaints = || format!("QEMU ended with {status}{}", complaints(start));
-                    return failed(why.unwrap_or_else(complaints));
-                }
-                Err(error) => return failed(format!("QEMU cannot be waited for: {error}")),
+                self.console.poll()?;
+                return Err(GuestFault::Ended { status, complaint: complaint(start) }.into());
             }
             if cancel.load(Relaxed) {
-                return Err(Unanswered::Cancelled);
+                return Err(GuestError::Cancelled);
             }
-            if is_enough().map_err(Unanswered::Failed)? {
-                return Ok(Attended::Enough);
+            if is_enough()? {
+                return Ok(Attended::Satisfied);
             }
-            if gives_up.is_none() {
-                gives_up = self.console.look().map(|why| (why, Instant::now()));
-            }
-            if let Some((why, since)) = &gives_up
-                && since.elapsed() > LAST_WORDS
-            {
-                return failed(why.clone());
-            }
-            self.is_in_time(start).map_err(Unanswered::Failed)?;
+            gives_up = match gives_up {
+                Some((fault, since)) if since.elapsed() > LAST_WORDS => return Err(fault.into()),
+                None => self.console.poll().err().map(|fault| (fault, Instant::now())),
+                waiting => waiting,
+            };
+            self.check_time(start)?;
             std::thread::sleep(POLL_INTERVAL);
         }
     }
 
-    fn is_in_time(&mut self, start: &Start) -> Result<(), String> {
+    fn check_time(&mut self, start: &Start) -> Result<(), GuestFault> {
         let elapsed = self.began.elapsed();
         if self.started_after.is_none() && fs::metadata(&start.results).is_ok_and(|f| f.len() > 0) {
             self.started_after = Some(elapsed);
         }
-        let late = |what: &str, limit: Duration| {
-            Err(format!("the guest did not {what} within {} s of the host's time", limit.as_secs()))
-        };
         match start.patience_to_start {
             Some(limit) if self.started_after.is_none() && elapsed > limit => {
-                late("start its first process", limit)
+                Err(GuestFault::Late { what: "start its first process", limit })
             }
-            _ if elapsed > start.patience => late("become quiet or end", start.patience),
+            _ if elapsed > start.patience => {
+                Err(GuestFault::Late { what: "become quiet or end", limit: start.patience })
+            }
             _ => Ok(()),
         }
     }
 
-    fn with_console(&self, why: Unanswered, start: &Start) -> Unanswered {
-        match why {
-            Unanswered::Failed(why) => Unanswered::Failed(why + &self.console.told(start.failed)),
-            Unanswered::Cancelled => Unanswered::Cancelled,
+    fn with_console(&self, error: GuestError, start: &Start) -> GuestError {
+        match error {
+            GuestError::Failed { fault, .. } => {
+                GuestError::Failed { fault, console: Some(self.console.end(start.failed)) }
+            }
+            GuestError::Cancelled => GuestError::Cancelled,
         }
     }
 }
 
 impl Drop for Qemu {
     fn drop(&mut self) {
-        // Ended already, or ended now; with it what a script in its place started.
+        // Ended already, or ended now, with all that a script in its place started.
         fork::kill_group(self.child.id() as i32);
         _ = self.child.wait();
     }
 }
 
-/// What QEMU itself complained of, as the end of a sentence.
-fn complaints(start: &Start) -> String {
+/// QEMU's own complaints, on one line.
+fn complaint(start: &Start) -> String {
     let text = console::end(&start.folder.join(COMPLAINTS)).unwrap_or_default();
-    match String::from_utf8_lossy(&text).trim() {
-        "" => String::new(),
-        text => format!(": {}", one_line(text)),
-    }
+    one_line(&String::from_utf8_lossy(&text))
 }
 
-fn heard(start: &Start) -> Result<Said, Unanswered> {
-    let bytes = fs::read(&start.results).map_err(|error| error.to_string());
-    bytes.and_then(understand).map_err(Unanswered::Failed)
+fn read_output(start: &Start) -> Result<GuestOutput, GuestFault> {
+    let bytes = fs::read(&start.results).map_err(LabError::io("read", &start.results))?;
+    parse(bytes)
 }
 
-/// What a guest that has stopped said before.
-fn facts(start: &Start) -> Result<GuestFacts, Unanswered> {
-    let bytes = fs::read(&start.results).map_err(|error| Unanswered::Failed(error.to_string()))?;
-    let mut words = bytes.split(|byte| *byte == b'\n').map(serde_json::from_slice);
-    match (words.next(), words.next()) {
+/// The facts of a guest that has stopped.
+fn read_facts(start: &Start) -> Result<GuestFacts, GuestFault> {
+    let bytes = fs::read(&start.results).map_err(LabError::io("read", &start.results))?;
+    let mut lines = bytes.split(|byte| *byte == b'\n').map(serde_json::from_slice);
+    match (lines.next(), lines.next()) {
         (Some(Ok(GuestMessage::Started)), Some(Ok(GuestMessage::Ready(facts))))
             if facts.wire == GUEST_WIRE =>
         {
             Ok(facts)
         }
-        _ => Err(Unanswered::Failed("the guest stopped before it was ready".to_string())),
+        _ => Err(GuestFault::NotReady),
     }
 }
 
-/// Lines of [`GuestMessage`], of which the last tells the end.
-pub fn understand(bytes: Vec<u8>) -> Result<Said, String> {
-    let mut said = Said {
-        facts: None,
-        windows: Vec::new(),
-        outcome: Outcome::Failed { reason: String::new() },
-        bytes: Vec::new(),
-    };
-    let mut has_ended = false;
+/// Lines of [`GuestMessage`], of which the last is the end.
+pub fn parse(bytes: Vec<u8>) -> Result<GuestOutput, GuestFault> {
+    let (mut facts, mut windows, mut end) = (None, Vec::new(), None);
     for (at, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
         if line.is_empty() {
             continue;
         }
         let message = serde_json::from_slice(line)
-            .map_err(|error| format!("line {} of the guest's words: {error}", at + 1))?;
+            .map_err(|source| GuestFault::Line { line: at + 1, source })?;
         match message {
             GuestMessage::Started => {}
-            GuestMessage::Ready(facts) if facts.wire != GUEST_WIRE => {
-                return Err(format!("the guest speaks wire version {}", facts.wire));
+            GuestMessage::Ready(ready) if ready.wire != GUEST_WIRE => {
+                return Err(GuestFault::Wire(ready.wire));
             }
-            GuestMessage::Ready(facts) => said.facts = Some(Box::new(facts)),
-            GuestMessage::Window(window) => said.windows.push(window),
-            GuestMessage::Ended { outcome } => (said.outcome, has_ended) = (outcome, true),
+            GuestMessage::Ready(ready) => facts = Some(Box::new(ready)),
+            GuestMessage::Window(window) => windows.push(window),
+            GuestMessage::Ended { outcome } => end = Some(outcome),
         }
     }
-    if !has_ended {
-        return Err("the guest ended without a last word".to_string());
-    }
-    said.bytes = bytes;
-    Ok(said)
+    let outcome = end.ok_or(GuestFault::NoEnd)?;
+    Ok(GuestOutput { facts, windows, outcome, bytes })
 }
 
-/// Where two guests that should be the same differ first: as their machines were when they were
-/// quiet, or in what they said since.
-pub fn difference(first: &Said, second: &Said) -> Option<String> {
+/// Where two guests that should be the same differ first.
+pub fn difference(first: &GuestOutput, second: &GuestOutput) -> Option<Difference> {
     if first.facts != second.facts {
-        let (first, second) = (&first.facts, &second.facts);
-        return Some(format!("two boots differ: {first:?} and {second:?}"));
+        return Some(Difference::Boots([first.facts.clone(), second.facts.clone()]));
     }
     bytes_difference(&first.bytes, &second.bytes)
 }
 
-fn bytes_difference(first: &[u8], second: &[u8]) -> Option<String> {
+fn bytes_difference(first: &[u8], second: &[u8]) -> Option<Difference> {
     if first == second {
         return None;
     }
-    let same = first.iter().zip(second).take_while(|(a, b)| a == b).count();
-    let line = first[..same].iter().filter(|byte| **byte == b'\n').count() + 1;
+    let byte = first.iter().zip(second).take_while(|(a, b)| a == b).count();
+    let line = first[..byte].iter().filter(|byte| **byte == b'\n').count() + 1;
     let around = |bytes: &[u8]| {
-        let from = same.saturating_sub(40);
-        let shown = &bytes[from.min(bytes.len())..(same + 20).min(bytes.len())];
+        let from = byte.saturating_sub(40);
+        let shown = &bytes[from.min(bytes.len())..(byte + 20).min(bytes.len())];
         String::from_utf8_lossy(shown).escape_debug().to_string()
     };
-    Some(format!(
-        "two runs differ at byte {same} (line {line}): `{}` and `{}`",
-        around(first),
-        around(second)
-    ))
+    Some(Difference::Output { byte, line, around: [around(first), around(second)] })
 }
 
 #[cfg(test)]
@@ -313,47 +276,45 @@ mod tests {
     const ENDED: &str = r#"{"say":"ended","outcome":{"status":"failed","reason":"no"}}"#;
 
     #[test]
-    fn a_guests_words_are_whole_or_refused() {
+    fn incomplete_output_is_refused() {
         let bytes = format!("{READY}\n{ENDED}\n").into_bytes();
-        let said = understand(bytes.clone()).unwrap();
-        assert_eq!(said.facts.unwrap().topology.online.to_string(), "0-3");
-        assert_eq!(said.outcome, Outcome::Failed { reason: "no".to_string() });
-        assert_eq!(said.bytes, bytes);
-        let cases: &[(String, &str)] = &[
-            (format!("{READY}\n"), "without a last word"),
-            (String::new(), "without a last word"),
-            (format!("{READY}\n{}", &ENDED[..20]), "line 2 of the guest's words"),
-            (READY.replace("\"wire\":3", "\"wire\":9"), "wire version 9"),
-        ];
-        for (text, why) in cases {
-            let told = understand(text.clone().into_bytes()).unwrap_err();
-            assert!(told.contains(why), "{told}");
-        }
+        let output = parse(bytes.clone()).unwrap();
+        assert_eq!(output.facts.unwrap().topology.online.to_string(), "0-3");
+        assert_eq!(output.outcome, Outcome::Failed { reason: "no".to_string() });
+        assert_eq!(output.bytes, bytes);
+        let fault = |text: String| parse(text.into_bytes()).unwrap_err();
+        assert!(matches!(fault(format!("{READY}\n")), GuestFault::NoEnd));
+        assert!(matches!(fault(String::new()), GuestFault::NoEnd));
+        let cut = fault(format!("{READY}\n{}", &ENDED[..20]));
+        assert!(matches!(cut, GuestFault::Line { line: 2, .. }), "{cut}");
+        let newer = fault(READY.replace("\"wire\":3", "\"wire\":9"));
+        assert!(matches!(newer, GuestFault::Wire(9)), "{newer}");
     }
 
     #[test]
     fn the_first_difference_is_named() {
         assert_eq!(bytes_difference(b"a\nb", b"a\nb"), None);
-        let told = bytes_difference(b"one\ntwo 123\n", b"one\ntwo 124\n").unwrap();
-        assert!(told.starts_with("two runs differ at byte 10 (line 2): "), "{told}");
-        assert!(bytes_difference(b"one", b"one more").unwrap().contains("byte 3 (line 1)"));
+        let found = bytes_difference(b"one\ntwo 123\n", b"one\ntwo 124\n").unwrap();
+        let text = found.to_string();
+        assert!(text.starts_with("two runs differ at byte 10 (line 2): "), "{text}");
+        let longer = bytes_difference(b"one", b"one more").unwrap();
+        assert!(matches!(longer, Difference::Output { byte: 3, line: 1, .. }), "{longer}");
     }
 
     #[test]
-    fn boots_that_differ_are_no_two_runs_of_one_machine() {
-        let said = |ready: &str| understand(format!("{ready}\n{ENDED}\n").into_bytes()).unwrap();
-        let first = said(READY);
-        assert_eq!(difference(&first, &said(READY)), None);
-        let later = Said { bytes: first.bytes.clone(), ..said(&READY.replace(":7,", ":8,")) };
-        let told = difference(&first, &later).unwrap();
-        assert!(
-            told.starts_with("two boots differ: ") && told.contains("quiet_at_ns: 8"),
-            "{told}"
-        );
+    fn two_runs_of_boots_that_differ_are_not_the_same() {
+        let output = |ready: &str| parse(format!("{ready}\n{ENDED}\n").into_bytes()).unwrap();
+        let first = output(READY);
+        assert_eq!(difference(&first, &output(READY)), None);
+        let later = output(&READY.replace(":7,", ":8,"));
+        let later = GuestOutput { bytes: first.bytes.clone(), ..later };
+        let text = difference(&first, &later).unwrap().to_string();
+        assert!(text.starts_with("two boots differ: "), "{text}");
+        assert!(text.contains("quiet_at_ns: 8"), "{text}");
     }
 
-    /// A shell in QEMU's place, whose first process is awaited for `to_start`.
-    fn in_its_place(script: &str, folder: &Path, to_start: Option<Duration>) -> Unanswered {
+    /// Runs a shell in QEMU's place. `to_start`: the patience until its first line.
+    fn in_its_place(script: &str, folder: &Path, to_start: Option<Duration>) -> String {
         let start = Start {
             program: Path::new("/bin/sh"),
             arguments: ["-c", script].map(OsString::from).into(),
@@ -365,27 +326,24 @@ mod tests {
             patience: Duration::from_secs(if to_start.is_none() { 60 } else { 2 }),
             patience_to_start: to_start,
         };
-        run(&start, &AtomicBool::new(false)).unwrap_err()
+        run(&start, &AtomicBool::new(false)).unwrap_err().to_string()
     }
 
     #[test]
-    fn whatever_ends_a_guest_is_told() {
+    fn the_reason_of_every_end_is_reported() {
         let dir = tempfile::tempdir().unwrap();
-        let told = |script, to_start| match in_its_place(script, dir.path(), to_start) {
-            Unanswered::Failed(why) => why,
-            Unanswered::Cancelled => panic!("nobody cancelled it"),
-        };
+        let reason = |script, to_start| in_its_place(script, dir.path(), to_start);
         // More than a pipe holds.
         let complains = "head -c 300000 /dev/zero | tr '\\0' '\\n' >&2; echo no disk >&2; exit 3";
         assert_eq!(
-            told(complains, None),
+            reason(complains, None),
             "QEMU ended with exit status: 3: no disk; its console is empty"
         );
-        let silent = told("exec sleep 60", Some(Duration::from_millis(50)));
+        let silent = reason("exec sleep 60", Some(Duration::from_millis(50)));
         assert!(silent.contains("did not start its first process within 0 s"), "{silent}");
-        let started = told("echo x > results; exec sleep 60", Some(Duration::from_secs(1)));
+        let started = reason("echo x > results; exec sleep 60", Some(Duration::from_secs(1)));
         assert!(started.contains("did not become quiet or end within 2 s"), "{started}");
-        let panics = told("echo 'Kernel panic - not syncing: x' > console; exec sleep 60", None);
+        let panics = reason("echo 'Kernel panic - not syncing: x' > console; exec sleep 60", None);
         assert!(panics.starts_with("the guest's kernel gave up: Kernel panic"), "{panics}");
     }
 }

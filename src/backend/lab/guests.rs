@@ -1,7 +1,7 @@
-//! Where guests are made: the emulator, the root archives, the folder of their files, and the
-//! answers that are there already.
+//! Makes guests: holds the emulator, the root archives, the folder of their files, and the cache
+//! of results.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -18,32 +18,33 @@ use crate::sys;
 use crate::variant::scx::Scheduler;
 
 use super::checkup::Quiet;
-use super::emulator::{self, Emulator};
-use super::files::{Folder, GuestFiles, PROOF, beside};
-use super::guest::{self, Said, Start, Unanswered};
+use super::emulator::Emulator;
+use super::error::{GuestError, GuestFault, LabError};
+use super::files::{Folder, GuestFiles, PROOF, relative};
+use super::guest::{self, GuestOutput, Start};
 use super::initrd::{self, Packed};
 use super::kernel::{self, Kernel, KernelError};
 use super::kvm;
 use super::lockstep;
 use super::machine::{self, Files, From, Time};
 use super::results::{Results, digest};
-use super::{Asked, KERNEL, KERNEL_ARGUMENTS, misfit};
-use crate::backend::{Ask, Mode};
+use super::{Asked, KERNEL, KERNEL_ARGUMENTS, mismatch};
+use crate::backend::{BackendConfig, Mode};
 
-/// Copies of a machine.
+/// Numbers of the copies of a machine.
 const FIRST: u8 = 1;
 const SECOND: u8 = 2;
 /// The knob whose value may be a program of this machine.
 const SCX: &str = "scx";
-/// A plan's `grace` where there is no plan.
-const USUAL_GRACE: Duration = Duration::from_secs(30);
-/// By the host's clock, for booting and being quiet: so many times the plan's `grace`, for each
-/// part of a machine.
+/// The `grace` without a plan.
+const DEFAULT_GRACE: Duration = Duration::from_secs(30);
+/// The patience, by the host's clock, for booting and becoming quiet: a multiple of the plan's
+/// `grace`, for each four CPUs.
 const PATIENCE_TO_BOOT: u32 = 6;
-/// Of these, until the first process is at work, which takes half of the time.
+/// The part of it until the first process runs, which takes half of the time.
 const PATIENCE_TO_START: u32 = 3;
-/// A second of virtual time on one busy CPU takes about two of the host's; on a host that is
-/// loaded many times over it takes longer.
+/// A second of virtual time on one busy CPU takes about two of the host's, and more on a host that
+/// is overloaded.
 const PATIENCE_PER_SECOND: u32 = 20;
 /// Start offsets differ by up to this: several ticks of any kernel.
 const MAX_OFFSET_NS: u64 = 20_000_000;
@@ -60,66 +61,65 @@ pub struct GuestManager {
     program_digest: String,
     /// Root archives by their digests.
     roots: Mutex<HashMap<String, Arc<Root>>>,
-    /// Names of kernels that are there: looking one up reads all of it.
+    /// Names of kernels that exist: looking one up reads all of it.
     found: Mutex<HashSet<String>>,
     /// By the names under which plans know them.
     kernels: Mutex<HashMap<String, Arc<Bootable>>>,
-    /// By machine, and the number of the copy: two must be alike, which --verify holds them to.
-    snapshots: Mutex<HashMap<(String, u8), Place>>,
+    /// By machine and number of the copy: `--verify` compares two.
+    snapshots: Mutex<HashMap<(String, u8), SnapshotSlot>>,
     /// The library that keeps QEMU in step.
     lockstep: File,
-    /// Where consoles of guests that failed are kept.
+    /// The folder for consoles of guests that failed.
     failed: PathBuf,
     guests: AtomicU64,
 }
 
-/// A kernel as it was when it was first asked for.
+/// A kernel as it was at its first use.
 pub struct Bootable {
     kernel: Kernel,
-    /// The form of it that is booted, among the workshop's files: a kernel of the user's own may be
-    /// built anew at any time.
+    /// A copy of the file that is booted: a user may build the kernel again at any time.
     image: PathBuf,
-    /// Of that form's bytes.
+    /// Of that file.
     digest: String,
 }
 
-/// Where a snapshot will be, or is, or why there is none.
-type Place = Arc<Mutex<Option<Result<Arc<Snapshot>, String>>>>;
+/// A snapshot, once it was made, or why there is none.
+type SnapshotSlot = Arc<Mutex<Option<Result<Arc<Snapshot>, GuestError>>>>;
 
 struct Root {
     path: PathBuf,
     digest: String,
 }
 
-/// What came of a question.
-pub enum Answer {
-    Said { said: Said, asked: Asked },
-    Failed(String),
-    Cancelled,
+/// The output of a guest, and the machine that it ran on.
+pub struct Measured {
+    pub output: GuestOutput,
+    pub asked: Asked,
 }
 
 impl GuestManager {
-    pub fn open(ask: &Ask) -> Result<GuestManager, String> {
+    pub fn open(config: &BackendConfig) -> Result<GuestManager, LabError> {
         let emulator = Emulator::find()?;
-        let cache = sys::cache_dir()?;
-        let results = Results::open(&cache)
-            .map_err(|error| format!("{} cannot be written to: {error}", cache.display()))?;
-        let program = initrd::program()?;
+        if !config.mode.realtime {
+            emulator.check_age()?;
+        }
+        let cache = sys::cache_dir().map_err(|error| LabError::NoHome(error.to_string()))?;
+        let results = Results::open(&cache).map_err(LabError::io("write to", &cache))?;
+        let program = initrd::own_program()?;
         let parts: Vec<&[u8]> = program.iter().map(|file| file.bytes.as_slice()).collect();
-        let lab = ask.state.join("lab");
+        let lab = config.state.join("lab");
         let folder = Folder::make(&lab)?;
-        let time = match ask.mode.realtime {
+        let time = match config.mode.realtime {
             true => Time::Real { kvm: kvm::works(&emulator.program, &folder.path) },
             false => Time::Virtual,
         };
         let library = folder.path.join("lockstep.so");
-        let lockstep =
-            fs::write(&library, lockstep::LIBRARY)
-                .and_then(|()| File::open(&library))
-                .map_err(|error| format!("{} cannot be written: {error}", library.display()))?;
+        let lockstep = fs::write(&library, lockstep::LIBRARY)
+            .and_then(|()| File::open(&library))
+            .map_err(LabError::io("write", &library))?;
         Ok(GuestManager {
-            lab: ask.lab.clone(),
-            mode: ask.mode,
+            lab: config.lab.clone(),
+            mode: config.mode,
             time,
             emulator,
             folder,
@@ -144,109 +144,106 @@ impl GuestManager {
         &self.emulator.version
     }
 
-    /// What is missing on this side of a cell's machine. What its kernel lacks, the guest says.
-    pub fn check(&self, cell: &Cell) -> Result<(), String> {
-        let name = self.lab.kernel_of(&cell.variant);
+    /// Whether at least one of the kernels of these cells exists.
+    pub fn check_kernels(&self, cells: &[Cell]) -> Result<(), LabError> {
+        let mut seen = BTreeSet::new();
+        let names = cells.iter().map(|cell| self.lab.kernel_of(&cell.variant));
+        let names = names.filter(|name| seen.insert(*name));
+        one_exists(names.map(|name| (name, self.check_kernel(name))))
+    }
+
+    /// Reads all of a kernel when it is first asked for.
+    fn check_kernel(&self, name: &str) -> Result<(), KernelError> {
         let mut found = lock(&self.found);
         if !found.contains(name) {
-            kernel::find(name).map_err(told)?;
+            kernel::find(name)?;
             found.insert(name.to_string());
         }
+        Ok(())
+    }
+
+    /// Whether this machine has all that a cell's guest is made from. The guest itself reports
+    /// what its kernel lacks.
+    pub fn check(&self, cell: &Cell) -> Result<(), LabError> {
+        self.check_kernel(self.lab.kernel_of(&cell.variant))?;
         match scheduler(cell) {
-            Some(Scheduler::Program { path, .. }) if !path.is_file() => Err(format!(
-                "the scheduler's program {} is not there; hint: `scx` takes fifo, vtime, bad or a path",
-                path.display()
-            )),
+            Some(Scheduler::Program { path, .. }) if !path.is_file() => {
+                Err(LabError::NoScheduler { path })
+            }
             _ => Ok(()),
         }
     }
 
-    /// The kernel that a cell is to run on.
-    fn kernel_of(&self, cell: &Cell) -> Result<Arc<Bootable>, String> {
+    /// The kernel of a cell, ready to be booted.
+    fn kernel_of(&self, cell: &Cell) -> Result<Arc<Bootable>, LabError> {
         let name = self.lab.kernel_of(&cell.variant);
         let mut kernels = lock(&self.kernels);
         if let Some(kernel) = kernels.get(name) {
             return Ok(Arc::clone(kernel));
         }
-        let found = kernel::find(name).and_then(|kernel| kernel.boot().map(|boot| (kernel, boot)));
-        let (kernel, boot) = found.map_err(told)?;
+        let kernel = kernel::find(name)?;
+        let boot = kernel.boot()?;
         let bytes = initrd::read(&boot.path)?;
         let image = self.folder.path.join(format!("kernel-{}", kernels.len()));
-        fs::write(&image, &bytes)
-            .map_err(|error| format!("{} cannot be written: {error}", image.display()))?;
+        fs::write(&image, &bytes).map_err(LabError::io("write", &image))?;
         let digest = digest(&[boot.digest.as_bytes(), &bytes]);
         let bootable = Arc::new(Bootable { kernel, image, digest });
         kernels.insert(name.to_string(), Arc::clone(&bootable));
         Ok(bootable)
     }
 
-    /// Asks a guest, or finds what it said.
-    pub fn answer(&self, spec: &RunSpec, cancel: &AtomicBool) -> Answer {
-        match self.ask(spec, cancel) {
-            Ok(answer) => answer,
-            Err(Unanswered::Failed(why)) => Answer::Failed(why),
-            Err(Unanswered::Cancelled) => Answer::Cancelled,
+    /// Runs a guest, or finds its output in the cache.
+    pub fn measure(&self, spec: &RunSpec, cancel: &AtomicBool) -> Result<Measured, GuestError> {
+        let machine = self.machine_config(&spec.cell)?;
+        let text = serde_json::to_vec(&guest_spec(spec)).map_err(LabError::Encode)?;
+        let key = machine.key(&text);
+        if let Some(output) = self.cached(&key) {
+            let asked = machine.asked(Reading::Known(names::EXACT.to_string()));
+            return Ok(Measured { output, asked });
         }
-    }
-
-    fn ask(&self, spec: &RunSpec, cancel: &AtomicBool) -> Result<Answer, Unanswered> {
-        let order = self.order(&spec.cell).map_err(Unanswered::Failed)?;
-        let text = serde_json::to_vec(&guest_spec(spec))
-            .map_err(|error| Unanswered::Failed(error.to_string()))?;
-        let key = order.key(&text);
-        if let Some(found) = self.found(&key) {
-            return Ok(Answer::Said {
-                said: found,
-                asked: order.asked(Reading::Known(names::EXACT.to_string())),
-            });
-        }
-        let (said, exact) = self.guest(&order, &text, spec, cancel, FIRST)?;
+        let (output, exact) = self.run_guest(&machine, &text, spec, cancel, FIRST)?;
         if self.mode.verify {
-            let (again, _) = self.guest(&order, &text, spec, cancel, SECOND)?;
-            let difference = guest::difference(&said, &again);
-            let wrong = |difference| Unanswered::Failed(format!("not exact: {difference}"));
-            difference.map_or(Ok(()), |difference| Err(wrong(difference)))?;
+            let (again, _) = self.run_guest(&machine, &text, spec, cancel, SECOND)?;
+            if let Some(difference) = guest::difference(&output, &again) {
+                return Err(GuestFault::NotExact(difference).into());
+            }
         }
-        let asked = order.asked(exact);
-        self.keep(&key, &said, &asked).map_err(Unanswered::Failed)?;
-        Ok(Answer::Said { said, asked })
+        let asked = machine.asked(exact);
+        self.keep(&key, &output, &asked)?;
+        Ok(Measured { output, asked })
     }
 
-    /// Only what will be the same again is kept.
-    fn keep(&self, key: &str, said: &Said, asked: &Asked) -> Result<(), String> {
-        let is_done = matches!(said.outcome, Outcome::Done { .. });
+    /// Caches the output if another run would give the same.
+    fn keep(&self, key: &str, output: &GuestOutput, asked: &Asked) -> Result<(), LabError> {
+        let is_done = matches!(output.outcome, Outcome::Done { .. });
         // Real time is not exact either.
         if !is_done || matches!(asked.exact, Reading::Unknown(_)) {
             return Ok(());
         }
-        let Some(facts) = &said.facts else { return Ok(()) };
-        // As a guest that was booted for it would have said it.
-        let mut words = serde_json::to_vec(&GuestMessage::Ready(GuestFacts::clone(facts)))
-            .map_err(|error| error.to_string())?;
-        words.push(b'\n');
-        words.extend(&said.bytes);
-        self.results.put(key, &words).map_err(|error| {
-            let hint = "make room, or set XDG_CACHE_HOME to a folder with some";
-            format!("the result cannot be kept in the cache: {error}; hint: {hint}")
-        })
+        let Some(facts) = &output.facts else { return Ok(()) };
+        // The output of a copy does not have the facts of its boot: they are put before it.
+        let mut bytes = serde_json::to_vec(&GuestMessage::Ready(GuestFacts::clone(facts)))?;
+        bytes.push(b'\n');
+        bytes.extend(&output.bytes);
+        self.results.put(key, &bytes).map_err(LabError::Cache)
     }
 
-    fn found(&self, key: &str) -> Option<Said> {
+    fn cached(&self, key: &str) -> Option<GuestOutput> {
         if self.mode.again || self.mode.verify || self.time != Time::Virtual {
             return None;
         }
-        guest::understand(self.results.get(key)?).ok()
+        guest::parse(self.results.get(key)?).ok()
     }
 
-    /// The root archive for a kernel and a scheduler's program, made when first asked for.
-    fn root(&self, kernel: &Kernel, cell: &Cell) -> Result<Arc<Root>, String> {
+    /// The root archive for a kernel and a scheduler's program, made at its first use.
+    fn root(&self, kernel: &Kernel, cell: &Cell) -> Result<Arc<Root>, LabError> {
         let mut more = Vec::new();
         if let Some(config) = &kernel.config {
             let name = format!("/boot/config-{}", kernel.release).into();
             more.push(Packed { name, bytes: initrd::read(config)? });
         }
         if let Some(Scheduler::Program { path, .. }) = scheduler(cell) {
-            let files = initrd::program_of_the_user(&path, in_guest(&path))?;
+            let files = initrd::user_program(&path, in_guest(&path))?;
             let is_new = |file: &Packed| self.program.iter().all(|own| own.name != file.name);
             more.extend(files.into_iter().filter(is_new));
         }
@@ -260,128 +257,109 @@ impl GuestManager {
         }
         let path = self.folder.path.join(format!("root-{}.cpio", roots.len()));
         let files: Vec<&Packed> = self.program.iter().chain(&more).collect();
-        initrd::write(&path, &files)
-            .map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
+        initrd::write(&path, &files).map_err(LabError::io("write", &path))?;
         let root = Arc::new(Root { path, digest: digest.clone() });
         roots.insert(digest, Arc::clone(&root));
         Ok(root)
     }
 
     /// One guest: a copy of the machine that was booted and stopped, or in real time a machine
-    /// of its own. Also says whether its time was exact from the boot on.
-    fn guest(
+    /// of its own. Also returns whether its time was exact from the boot on.
+    fn run_guest(
         &self,
-        order: &Order,
+        machine: &MachineConfig,
         text: &[u8],
         spec: &RunSpec,
         cancel: &AtomicBool,
         copy: u8,
-    ) -> Result<(Said, Reading<String>), Unanswered> {
-        let files = self.files(&[("spec", text)]).map_err(Unanswered::Failed)?;
+    ) -> Result<(GuestOutput, Reading<String>), GuestError> {
+        let files = self.files(&[("spec", text)])?;
         let patience = patience(spec, self.lab.cpus);
         if let Time::Real { .. } = self.time {
-            let boot = self.boot_files().map_err(Unanswered::Failed)?;
-            let from = order.boot(&boot);
+            let boot = self.boot_files()?;
+            let from = machine.boot(&boot);
             let start = self.start(from, Some(&files.path("spec")), &files, patience);
-            let (said, _) = guest::run(&start, cancel)?;
-            if let Some(facts) = &said.facts {
-                self.fits(facts)?;
+            let (output, _) = guest::run(&start, cancel)?;
+            if let Some(facts) = &output.facts {
+                mismatch(&self.lab, &facts.topology)?;
             }
-            return Ok((said, Reading::Unknown("real time".to_string())));
+            return Ok((output, Reading::Unknown("real time".to_string())));
         }
-        let snapshot = self.snapshot(order, grace(spec), cancel, copy)?;
-        let state = beside(&snapshot.state);
+        let snapshot = self.snapshot(machine, grace(spec), cancel, copy)?;
+        let state = relative(&snapshot.state);
         let from = From::State(&state);
         let start = self.start(from, Some(&files.path("spec")), &files, patience);
-        let (mut said, pid) = guest::run(&start, cancel)?;
-        said.facts = Some(Box::new(snapshot.quiet.facts.clone()));
+        let (mut output, pid) = guest::run(&start, cancel)?;
+        output.facts = Some(Box::new(snapshot.quiet.facts.clone()));
         let exact = match (&snapshot.quiet.exact, files.in_step(pid)) {
             (Reading::Known(_), in_step) => in_step,
             (unknown, _) => unknown.clone(),
         };
-        Ok((said, exact))
+        Ok((output, exact))
     }
 
-    /// The machine of a cell, booted, quiet and stopped: what it said, and whether it was exact.
-    pub fn boot_only(&self, cell: &Cell, cancel: &AtomicBool) -> Result<Quiet, Unanswered> {
-        let order = self.order(cell).map_err(Unanswered::Failed)?;
-        let files = self.boot_files().map_err(Unanswered::Failed)?;
-        Ok(self.make_snapshot(&order, files, USUAL_GRACE, cancel)?.quiet)
+    /// Boots the machine of a cell, and stops it when it is quiet.
+    pub fn boot_only(&self, cell: &Cell, cancel: &AtomicBool) -> Result<Quiet, GuestError> {
+        let machine = self.machine_config(cell)?;
+        let files = self.boot_files()?;
+        Ok(self.make_snapshot(&machine, files, DEFAULT_GRACE, cancel)?.quiet)
     }
 
-    fn files(&self, named: &[(&str, &[u8])]) -> Result<GuestFiles, String> {
+    fn files(&self, named: &[(&str, &[u8])]) -> Result<GuestFiles, LabError> {
         GuestFiles::make(&self.folder.path, self.guests.fetch_add(1, Relaxed), named)
     }
 
-    fn boot_files(&self) -> Result<GuestFiles, String> {
+    fn boot_files(&self) -> Result<GuestFiles, LabError> {
         let boot = GuestBoot {
             wire: GUEST_WIRE,
             instruction_fs: self.lab.instruction_fs(),
             is_virtual: self.time == Time::Virtual,
         };
-        let text = serde_json::to_vec(&boot).map_err(|error| error.to_string())?;
-        self.files(&[("boot", &text)])
+        self.files(&[("boot", &serde_json::to_vec(&boot)?)])
     }
 
-    /// The machine of an order, booted, quiet and stopped: made when it is first asked for.
+    /// A machine, booted, quiet and stopped: made at its first use.
     fn snapshot(
         &self,
-        order: &Order,
+        machine: &MachineConfig,
         grace: Duration,
         cancel: &AtomicBool,
         copy: u8,
-    ) -> Result<Arc<Snapshot>, Unanswered> {
-        let place = {
+    ) -> Result<Arc<Snapshot>, GuestError> {
+        let slot = {
             let mut snapshots = lock(&self.snapshots);
-            Arc::clone(snapshots.entry((order.machine.clone(), copy)).or_default())
+            Arc::clone(snapshots.entry((machine.digest.clone(), copy)).or_default())
         };
-        // Others that want the same wait here.
-        let mut place = lock(&place);
-        if let Some(made) = place.as_ref() {
-            return made.clone().map_err(Unanswered::Failed);
+        // Other threads that need the same snapshot wait here.
+        let mut slot = lock(&slot);
+        if let Some(made) = slot.as_ref() {
+            return made.clone();
         }
-        let files = self.boot_files().map_err(Unanswered::Failed)?;
-        match self.make_snapshot(order, files, grace, cancel) {
-            Ok(snapshot) => {
-                let snapshot = Arc::new(snapshot);
-                *place = Some(Ok(Arc::clone(&snapshot)));
-                Ok(snapshot)
-            }
-            Err(Unanswered::Failed(why)) => {
-                let complaint = emulator::too_old(&self.emulator.version);
-                let why = why + &complaint.map_or(String::new(), |old| format!("; {old}"));
-                *place = Some(Err(why.clone()));
-                Err(Unanswered::Failed(why))
-            }
-            Err(cancelled) => Err(cancelled),
+        let files = self.boot_files()?;
+        let made = self.make_snapshot(machine, files, grace, cancel).map(Arc::new);
+        if !matches!(made, Err(GuestError::Cancelled)) {
+            *slot = Some(made.clone());
         }
+        made
     }
 
     fn make_snapshot(
         &self,
-        order: &Order,
+        machine: &MachineConfig,
         files: GuestFiles,
         grace: Duration,
         cancel: &AtomicBool,
-    ) -> Result<Snapshot, Unanswered> {
+    ) -> Result<Snapshot, GuestError> {
         let parts = self.lab.cpus.div_ceil(4);
         let mut start =
-            self.start(order.boot(&files), None, &files, grace * PATIENCE_TO_BOOT * parts);
+            self.start(machine.boot(&files), None, &files, grace * PATIENCE_TO_BOOT * parts);
         start.patience_to_start = Some(grace * PATIENCE_TO_START * parts);
-        let state = beside(&files.path("state"));
+        let state = relative(&files.path("state"));
         let booted = guest::stop_and_save(&start, &state, cancel)?;
-        self.fits(&booted.facts)?;
+        mismatch(&self.lab, &booted.facts.topology)?;
         let exact = files.in_step(booted.pid);
         let quiet = Quiet { facts: booted.facts, exact, started_after: booted.started_after };
         Ok(Snapshot { state: files.path("state"), quiet, _files: files })
-    }
-
-    /// A guest on another machine than was asked for would measure that.
-    fn fits(&self, facts: &GuestFacts) -> Result<(), Unanswered> {
-        match misfit(&self.lab, &facts.topology) {
-            Some(why) => Err(Unanswered::Failed(why)),
-            None => Ok(()),
-        }
     }
 
     fn start(
@@ -392,12 +370,12 @@ impl GuestManager {
         patience: Duration,
     ) -> Start<'_> {
         let (results, console) = (files.path("results"), files.path("console"));
-        let spec = spec.map(beside);
+        let spec = spec.map(relative);
         let named = Files {
             from,
             spec: spec.as_deref(),
-            results: &beside(&results),
-            console: &beside(&console),
+            results: &relative(&results),
+            console: &relative(&console),
         };
         let arguments = machine::arguments(&self.lab, self.time, &named);
         let environment = match self.time {
@@ -422,37 +400,66 @@ impl GuestManager {
         }
     }
 
-    /// What a cell's machine is booted from.
-    fn order(&self, cell: &Cell) -> Result<Order, String> {
+    /// The machine of a cell.
+    fn machine_config(&self, cell: &Cell) -> Result<MachineConfig, LabError> {
         let kernel = self.kernel_of(cell)?;
         let root = self.root(&kernel.kernel, cell)?;
         let knob = cell.variant.knobs.get(KERNEL_ARGUMENTS).and_then(Value::as_text);
         let arguments = knob.unwrap_or_default().to_string();
-        let machine = machine_digest(
+        let digest = machine_digest(
             [&kernel.digest, &root.digest, &self.emulator.digest],
             &self.lab,
             &arguments,
         )?;
-        Ok(Order { kernel, root, arguments, machine, is_virtual: self.time == Time::Virtual })
+        Ok(MachineConfig {
+            kernel,
+            root,
+            arguments,
+            digest,
+            is_virtual: self.time == Time::Virtual,
+        })
     }
 }
 
-fn told(error: KernelError) -> String {
-    format!("{error}; hint: {}", error.hint())
+/// An error if none of these kernels exists: with the names of those that can be fetched, else the
+/// first one's fault. A plan with one kernel can run.
+fn one_exists<'a>(
+    kernels: impl Iterator<Item = (&'a str, Result<(), KernelError>)>,
+) -> Result<(), LabError> {
+    let (mut names, mut folder, mut first) = (Vec::new(), None, None);
+    for (name, found) in kernels {
+        match found {
+            Ok(()) => return Ok(()),
+            Err(KernelError::NotCached { cache, .. }) => {
+                names.push(name.to_string());
+                folder = Some(cache);
+            }
+            Err(error) => _ = first.get_or_insert(error),
+        }
+    }
+    match (folder, first) {
+        (Some(cache), _) => Err(LabError::NoKernels { names, cache }),
+        (None, Some(error)) => Err(error.into()),
+        (None, None) => Ok(()),
+    }
 }
 
-/// The digest of all that the state of a machine depends on; `digests` of its kernel, its root and
-/// its emulator.
-fn machine_digest(digests: [&str; 3], lab: &Lab, arguments: &str) -> Result<String, String> {
-    // The kernel is one of the digests, and seeds are of the runs.
+/// The digest of all that the state of a machine depends on. `digests`: of its kernel, its root
+/// and its emulator.
+fn machine_digest(
+    digests: [&str; 3],
+    lab: &Lab,
+    arguments: &str,
+) -> Result<String, serde_json::Error> {
+    // The kernel is one of the digests, and seeds belong to runs.
     let lab = Lab { kernel: String::new(), seeds: 0, ..lab.clone() };
-    let lab = serde_json::to_vec(&lab).map_err(|error| error.to_string())?;
+    let lab = serde_json::to_vec(&lab)?;
     let [kernel, root, emulator] = digests.map(str::as_bytes);
     Ok(digest(&[kernel, root, emulator, lockstep::LIBRARY, &lab, arguments.as_bytes()]))
 }
 
-/// The spec as the guest has it: what a variant is called or where its cell stands must not
-/// tell two cells apart that are the same.
+/// The spec for the guest, without the variant's name and the cell's position: cells that differ
+/// in these alone are the same.
 fn guest_spec(spec: &RunSpec) -> GuestSpec {
     let mut knobs = spec.cell.variant.knobs.clone();
     knobs.retain(|knob, _| ![KERNEL, KERNEL_ARGUMENTS].contains(&knob.as_str()));
@@ -462,7 +469,7 @@ fn guest_spec(spec: &RunSpec) -> GuestSpec {
         knobs.insert(SCX.to_string(), Value::Text(text));
     }
     let variant = Variant { name: "lab".to_string(), knobs };
-    // Results are by worker sets, which keep their names.
+    // Worker sets keep their names: results have them.
     let work =
         Work { name: "lab".to_string(), axes: Vec::new(), sets: spec.cell.work.sets.clone() };
     let cell = Cell { index: 0, variant, work, placement: spec.cell.placement.clone() };
@@ -478,24 +485,25 @@ fn scheduler(cell: &Cell) -> Option<Scheduler> {
     Scheduler::parse(cell.variant.knobs.get(SCX)?.as_text()?)
 }
 
-/// Where a program of this machine lies in a guest.
+/// The path in a guest of a program of this machine.
 fn in_guest(path: &Path) -> PathBuf {
     Path::new("/scx").join(path.file_name().unwrap_or_default())
 }
 
-/// A machine as it is to be booted.
-struct Order {
+/// A machine and what it boots.
+struct MachineConfig {
     kernel: Arc<Bootable>,
     root: Arc<Root>,
+    /// The variant's own kernel arguments.
     arguments: String,
-    /// The digest of all that its state depends on.
-    machine: String,
+    /// Of all that the machine's state depends on.
+    digest: String,
     is_virtual: bool,
 }
 
-impl Order {
+impl MachineConfig {
     fn key(&self, spec: &[u8]) -> String {
-        digest(&[self.machine.as_bytes(), spec])
+        digest(&[self.digest.as_bytes(), spec])
     }
 
     fn asked(&self, exact: Reading<String>) -> Asked {
@@ -512,7 +520,7 @@ impl Order {
         From::Kernel {
             image: &self.kernel.image,
             initrd: &self.root.path,
-            boot: beside(&files.path("boot")),
+            boot: relative(&files.path("boot")),
             more: &self.arguments,
         }
     }
@@ -526,7 +534,7 @@ struct Snapshot {
     _files: GuestFiles,
 }
 
-/// What a second thread that panicked left is whole: nothing is changed in steps.
+/// Ignores poison: no thread leaves a change half done when it panics.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -536,13 +544,13 @@ fn patience(spec: &RunSpec, cpus: u32) -> Duration {
     grace(spec) * PATIENCE_TO_BOOT * cpus.div_ceil(8) + section * PATIENCE_PER_SECOND * cpus
 }
 
-/// A name of the open library without what `LD_PRELOAD` takes for the end of one: blanks and
-/// colons, which the path of a folder may have.
+/// A path of the open library without blanks and colons, at which `LD_PRELOAD` would split it and
+/// which a folder's path may have.
 fn preload(library: &File) -> OsString {
     format!("/proc/{}/fd/{}", std::process::id(), library.as_raw_fd()).into()
 }
 
-/// The plan's, which is what a run's limit leaves beyond its section.
+/// The plan's `grace`: the part of a run's limit beyond its section.
 fn grace(spec: &RunSpec) -> Duration {
     let section_ns = spec.warmup_ns.saturating_add(spec.duration_ns);
     Duration::from_nanos(spec.limit_ns.saturating_sub(section_ns))
@@ -567,12 +575,12 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_is_told_what_can_change_its_run_and_nothing_else() {
+    fn a_guests_spec_has_only_what_can_change_its_run() {
         let plain = text(|_| ());
         assert_eq!(text(|spec| spec.cell.variant.name = "other".to_string()), plain);
         assert_eq!(text(|spec| spec.cell.index = 9), plain);
         assert_eq!(text(knob(KERNEL)), plain, "the machine has it");
-        assert_eq!(text(knob(KERNEL_ARGUMENTS)), plain, "as above");
+        assert_eq!(text(knob(KERNEL_ARGUMENTS)), plain, "the machine has them");
         let others = [
             text(|spec| spec.seed = 8),
             text(|spec| spec.duration_ns += 1),
@@ -592,11 +600,11 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_is_known_by_all_that_its_state_depends_on() {
+    fn the_digest_of_a_machine_covers_all_that_its_state_depends_on() {
         let (lab, digests) = (Lab::default(), ["kernel", "root", "emulator"]);
         let known = machine_digest(digests, &lab, "nohz=off").unwrap();
-        let alike = Lab { kernel: "debian:6.1".to_string(), seeds: 3, ..lab.clone() };
-        assert_eq!(machine_digest(digests, &alike, "nohz=off").unwrap(), known);
+        let same = Lab { kernel: "debian:6.1".to_string(), seeds: 3, ..lab.clone() };
+        assert_eq!(machine_digest(digests, &same, "nohz=off").unwrap(), known);
         let cpus = Lab { cpus: 2, ..lab.clone() };
         let others = [
             machine_digest(["other", "root", "emulator"], &lab, "nohz=off"),
@@ -613,5 +621,24 @@ mod tests {
         let seconds = |cpus| patience(&spec("v", 7), cpus).as_secs();
         assert_eq!(grace(&spec("v", 7)), Duration::from_secs(30));
         assert_eq!((seconds(1), seconds(8), seconds(16)), (240, 660, 1320));
+    }
+
+    #[test]
+    fn a_plan_without_any_of_its_kernels_cannot_run() {
+        let missing = |name: &str| KernelError::NotCached {
+            name: name.to_string(),
+            cache: "/c".into(),
+            others: Vec::new(),
+        };
+        let wrong = || KernelError::Architecture("riscv64");
+        let (a, b) = ("debian:6.1", "debian:6.12");
+        assert!(one_exists([(a, Err(missing(a))), (b, Ok(()))].into_iter()).is_ok());
+        let none = one_exists(
+            [(a, Err(missing(a))), ("x", Err(wrong())), (b, Err(missing(b)))].into_iter(),
+        );
+        let error = none.unwrap_err();
+        assert!(matches!(&error, LabError::NoKernels { names, .. } if *names == [a, b]), "{error}");
+        let error = one_exists([("x", Err(wrong()))].into_iter()).unwrap_err();
+        assert!(matches!(error, LabError::Kernel(KernelError::Architecture(_))), "{error}");
     }
 }

@@ -1,22 +1,26 @@
-//! The guests' root: this very program, what it is linked with, and files that cells need, as
-//! a newc archive.
+//! The guests' root: this program, the libraries that it is linked with, and files that cells
+//! need, as a newc archive.
 //!
-//! The program is packed as it lies on disk, without what no kernel loads (symbols, debugging
-//! information). Where it is not static, the libraries that it runs with here go along.
+//! The program is packed as it is on disk, without what no kernel loads (symbols, debugging
+//! information).
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 use cpio::newc::{Builder, trailer};
 use object::elf::{FileHeader64, PT_INTERP, PT_LOAD};
 use object::endian::LittleEndian;
 use object::read::elf::{FileHeader, ProgramHeader};
 
+use thiserror::Error;
+
 use crate::model::GUEST_INIT;
 
-/// `S_IFDIR`, `S_IFREG` and `S_IFCHR`, with what anybody may do.
+use super::error::LabError;
+
+/// `S_IFDIR`, `S_IFREG` and `S_IFCHR`, with permissions.
 const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const DEVICE: u32 = 0o020_600;
@@ -27,54 +31,83 @@ pub struct Packed {
     pub bytes: Vec<u8>,
 }
 
-/// This program and what it is linked with.
-pub fn program() -> Result<Vec<Packed>, String> {
-    let own = std::env::current_exe().map_err(|error| format!("this program: {error}"))?;
+/// Why a program cannot be packed.
+#[derive(Debug, Error)]
+pub enum ProgramError {
+    #[error("it is no 64-bit ELF program: {0}")]
+    NotElf(object::Error),
+    #[error("the loader {} cannot be started: {source}", loader.display())]
+    Loader { loader: PathBuf, source: io::Error },
+    /// With the loader's own line.
+    #[error("a library is missing: {0}")]
+    NoLibrary(String),
+    #[error("{} --list ended with {status}: {complaint}", loader.display())]
+    NotLoaded { loader: PathBuf, status: ExitStatus, complaint: String },
+}
+
+impl ProgramError {
+    pub fn hint(&self, program: &Path) -> Option<String> {
+        let program = program.display();
+        Some(match self {
+            Self::NotElf(_) => format!("guests have no shell and no interpreters: file {program}"),
+            _ => format!("build it static, or see: ldd {program}"),
+        })
+    }
+}
+
+/// This program and the libraries that it is linked with.
+pub fn own_program() -> Result<Vec<Packed>, LabError> {
+    let own = std::env::current_exe()
+        .map_err(LabError::io("find this program", Path::new("/proc/self/exe")))?;
     let bytes = read(&own)?;
-    let image = Image::of(&bytes).map_err(|error| format!("{}: {error}", own.display()))?;
+    let image = Image::of(&own, &bytes)?;
     let mut files = linked_with(&own, &image)?;
     files.push(Packed { name: GUEST_INIT.into(), bytes: image.loaded(bytes) });
     Ok(files)
 }
 
-/// A program of the user's as it lies on disk, by its name in the guest, and what it is linked
+/// A user's program, unchanged, by its name in the guest, and the libraries that it is linked
 /// with.
-pub fn program_of_the_user(path: &Path, name: PathBuf) -> Result<Vec<Packed>, String> {
+pub fn user_program(path: &Path, name: PathBuf) -> Result<Vec<Packed>, LabError> {
     let bytes = read(path)?;
-    let image = Image::of(&bytes).map_err(|error| {
-        let path = path.display();
-        let hint = format!("guests have no shell and no interpreters: file {path}");
-        format!("{path} is no 64-bit ELF program: {error}; hint: {hint}")
-    })?;
-    let mut files = linked_with(path, &image)?;
+    let mut files = linked_with(path, &Image::of(path, &bytes)?)?;
     files.push(Packed { name, bytes });
     Ok(files)
 }
 
-/// The loader and the libraries of a program, by their names here; of a static one none.
-fn linked_with(path: &Path, image: &Image) -> Result<Vec<Packed>, String> {
+/// The loader and the libraries of a program, by their names here; none of a static one.
+fn linked_with(path: &Path, image: &Image) -> Result<Vec<Packed>, LabError> {
     let Some(loader) = &image.loader else { return Ok(Vec::new()) };
     let mut files = vec![Packed { name: loader.clone(), bytes: read(loader)? }];
-    for library in libraries(loader, path)? {
+    let wrong = |source| LabError::Program { path: path.to_path_buf(), source };
+    for library in libraries(loader, path).map_err(wrong)? {
         files.push(Packed { bytes: read(&library)?, name: library });
     }
     Ok(files)
 }
 
-/// As [`fs::read`], with the path in the error.
-pub fn read(path: &Path) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))
+/// Like [`fs::read`], with the path in the error.
+pub fn read(path: &Path) -> Result<Vec<u8>, LabError> {
+    fs::read(path).map_err(LabError::io("read", path))
 }
 
-/// What of an ELF file matters to who runs it.
+/// The parts of an ELF file that matter for running it.
 struct Image {
     loader: Option<PathBuf>,
-    /// Where the last segment ends in the file.
+    /// The position in the file at which the last segment ends.
     end: usize,
 }
 
 impl Image {
-    fn of(bytes: &[u8]) -> Result<Image, object::Error> {
+    fn of(path: &Path, bytes: &[u8]) -> Result<Image, LabError> {
+        let wrong = |error| {
+            let source = ProgramError::NotElf(error);
+            LabError::Program { path: path.to_path_buf(), source }
+        };
+        Image::parse(bytes).map_err(wrong)
+    }
+
+    fn parse(bytes: &[u8]) -> Result<Image, object::Error> {
         let header = FileHeader64::<LittleEndian>::parse(bytes)?;
         let endian = header.endian()?;
         let mut image = Image { loader: None, end: 0 };
@@ -103,37 +136,35 @@ impl Image {
     }
 }
 
-/// The files that the loader takes for a program, as the loader itself tells them: the program
+/// The files that the loader loads for a program, as the loader itself lists them: the program
 /// is not executed.
-fn libraries(loader: &Path, program: &Path) -> Result<Vec<PathBuf>, String> {
-    let wrong = |why: String| {
-        let hint = format!("build it static, or see: ldd {}", program.display());
-        format!("the libraries of {}: {why}; hint: {hint}", program.display())
-    };
-    let told = Command::new(loader)
+fn libraries(loader: &Path, program: &Path) -> Result<Vec<PathBuf>, ProgramError> {
+    let listed = Command::new(loader)
         .arg("--list")
         .arg(program)
         .output()
-        .map_err(|error| wrong(format!("{}: {error}", loader.display())))?;
-    let text = String::from_utf8_lossy(&told.stdout).into_owned();
+        .map_err(|source| ProgramError::Loader { loader: loader.to_path_buf(), source })?;
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let plain = |text: &str| text.trim().escape_debug().to_string();
     if let Some(missing) = text.lines().find(|line| line.ends_with("=> not found")) {
-        return Err(wrong(missing.trim().escape_debug().to_string()));
+        return Err(ProgramError::NoLibrary(plain(missing)));
     }
-    if !told.status.success() {
-        let said = String::from_utf8_lossy(&told.stderr).trim().escape_debug().to_string();
-        return Err(wrong(format!("{} ended with {}: {said}", loader.display(), told.status)));
+    if !listed.status.success() {
+        let complaint = plain(&String::from_utf8_lossy(&listed.stderr));
+        let (loader, status) = (loader.to_path_buf(), listed.status);
+        return Err(ProgramError::NotLoaded { loader, status, complaint });
     }
     Ok(text.lines().filter_map(library).collect())
 }
 
-/// `NAME => PATH (ADDRESS)`; what has no path (the vDSO) is no file.
+/// `NAME => PATH (ADDRESS)`; the vDSO has no path and is no file.
 fn library(line: &str) -> Option<PathBuf> {
     let (_, rest) = line.split_once(" => ")?;
     let path = rest.rsplit_once(" (").map_or(rest, |(path, _)| path).trim();
     path.starts_with('/').then(|| path.into())
 }
 
-/// Writes the archive, whole or not at all.
+/// Writes the archive, complete or not at all.
 pub fn write(at: &Path, files: &[&Packed]) -> io::Result<()> {
     let unfinished = at.with_extension("new");
     let mut out = BufWriter::new(File::create(&unfinished)?);
@@ -161,7 +192,7 @@ pub fn write(at: &Path, files: &[&Packed]) -> io::Result<()> {
     fs::rename(unfinished, at)
 }
 
-/// Every folder that a file lies in, parents first, and those that the agent mounts on.
+/// Every folder of a file, parents first, and those that the agent mounts on.
 fn folders(files: &[&Packed]) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = ["/dev", "/proc", "/sys", "/tmp"].map(PathBuf::from).to_vec();
     for file in files {
@@ -178,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loaders_words_name_files() {
+    fn the_loaders_lines_name_files() {
         let cases: &[(&str, Option<&str>)] = &[
             (
                 "\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f)",
@@ -194,8 +225,8 @@ mod tests {
     }
 
     #[test]
-    fn this_program_packed_is_one_that_a_kernel_loads() {
-        let files = program().unwrap();
+    fn this_program_can_be_executed_when_it_is_packed() {
+        let files = own_program().unwrap();
         let init = files.iter().find(|file| file.name == Path::new(GUEST_INIT)).unwrap();
         let own = fs::read(std::env::current_exe().unwrap()).unwrap();
         assert!(init.bytes.len() < own.len(), "debugging information is left out");
@@ -205,36 +236,40 @@ mod tests {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(&packed, mode).unwrap();
         let listed = Command::new(&packed).arg("--list").output().unwrap();
-        assert!(String::from_utf8_lossy(&listed.stdout).contains("that_a_kernel_loads"));
+        assert!(String::from_utf8_lossy(&listed.stdout).contains("executed_when_it_is_packed"));
     }
 
     #[test]
-    fn a_program_of_the_user_brings_what_it_is_linked_with() {
+    fn a_users_program_brings_its_libraries() {
         let dir = tempfile::tempdir().unwrap();
         let script = dir.path().join("script");
         fs::write(&script, "#!/bin/sh\n").unwrap();
-        let why = program_of_the_user(&script, "/scx/script".into()).err().unwrap();
-        assert!(why.contains("script is no 64-bit ELF program: "), "{why}");
-        assert!(why.contains("; hint: guests have no shell"), "{why}");
+        let error = user_program(&script, "/scx/script".into()).err().unwrap();
+        let is_script = |source: &ProgramError| matches!(source, ProgramError::NotElf(_));
+        assert!(
+            matches!(&error, LabError::Program { path, source } if *path == script && is_script(source)),
+            "{error}"
+        );
+        assert!(error.hint().unwrap().contains("guests have no shell"), "{error}");
         let shell = Path::new("/bin/sh");
-        let files = program_of_the_user(shell, "/scx/sh".into()).unwrap();
+        let files = user_program(shell, "/scx/sh".into()).unwrap();
         let bytes = |wanted: &str| {
             let mut files = files.iter();
             files.find(|file| file.name.ends_with(wanted)).map(|file| file.bytes.as_slice())
         };
-        assert_eq!(bytes("/scx/sh"), Some(&fs::read(shell).unwrap()[..]), "whole");
-        if let Some(loader) = Image::of(&fs::read(shell).unwrap()).unwrap().loader {
+        assert_eq!(bytes("/scx/sh"), Some(&fs::read(shell).unwrap()[..]), "unchanged");
+        if let Some(loader) = Image::parse(&fs::read(shell).unwrap()).unwrap().loader {
             assert!(bytes(loader.to_str().unwrap()).is_some(), "{loader:?}");
             let library = libraries(&loader, shell).unwrap().pop().unwrap();
             assert!(bytes(library.to_str().unwrap()).is_some(), "{library:?}");
-            let why = libraries(&loader, &script).unwrap_err();
-            assert!(why.contains("script: ") && why.contains("ended with exit status"), "{why}");
-            assert!(why.contains("; hint: build it static"), "{why}");
+            let error = libraries(&loader, &script).unwrap_err();
+            assert!(matches!(error, ProgramError::NotLoaded { .. }), "{error}");
+            assert!(error.hint(&script).unwrap().contains("build it static"), "{error}");
         }
     }
 
     #[test]
-    fn an_archive_has_parents_before_what_lies_in_them() {
+    fn an_archive_has_folders_before_their_files() {
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path().join("root.cpio");
         let file = |name: &str, bytes: &[u8]| Packed { name: name.into(), bytes: bytes.to_vec() };

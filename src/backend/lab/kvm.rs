@@ -1,5 +1,5 @@
-//! Whether this machine's KVM executes anything: its device may be there and QEMU may still end or
-//! hang with it, as on hosts that are guests themselves. So one is asked that only ends itself.
+//! Whether this machine's KVM works: even with its device QEMU may end or hang, as on hosts that
+//! are guests themselves. So a guest is started that only ends itself.
 
 use std::fs;
 use std::path::Path;
@@ -14,11 +14,11 @@ use super::machine::KVM_CPU;
 /// By the host's clock; it takes a tenth of a second.
 const PATIENCE: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// The least that QEMU takes for firmware, and where in it a processor begins.
+/// The smallest firmware that QEMU accepts, and the position in it at which a processor starts.
 const FIRMWARE_BYTES: usize = 64 << 10;
 const RESET_VECTOR: usize = FIRMWARE_BYTES - 16;
 
-/// Asks this QEMU, whose firmware is written to `folder`.
+/// Starts this QEMU with a firmware that is written to `folder`.
 pub fn works(program: &Path, folder: &Path) -> bool {
     let path = folder.join("kvm-firmware");
     if fs::write(&path, firmware()).is_err() {
@@ -46,7 +46,7 @@ pub fn works(program: &Path, folder: &Path) -> bool {
     false
 }
 
-/// Writes to the port that ends the machine, and halts where that does nothing.
+/// Writes to the port that ends the machine, and halts if that does nothing.
 fn firmware() -> Vec<u8> {
     let [low, high] = EXIT_PORT.to_le_bytes();
     // mov dx, EXIT_PORT; mov al, EXIT_VALUE; out dx, al; hlt

@@ -3,19 +3,19 @@
  * a guest under -icount does the same whatever the host does meanwhile.
  *
  * Under -icount one thread runs all virtual CPUs in turn, by the count of instructions. Only the
- * main loop races with it: it too runs timers of the virtual clock and kicks virtual CPUs, at a
- * moment that the host's scheduler chooses. Here the main loop, back from its poll, goes on only
- * while the virtual CPUs' thread sleeps, which it does when all of them are idle. What the main
- * loop then changes is a function of the guest's state. Nothing is lost: timers that expire while
- * the guest computes are run by the virtual CPUs' thread itself.
+ * main loop races with it: it also runs timers of the virtual clock and kicks virtual CPUs, at a
+ * moment that the host's scheduler chooses. Here the main loop, back from its poll, continues only
+ * while the virtual CPUs' thread sleeps, which it does when all of them are idle. Its changes then
+ * depend on the guest's state alone. No timer is missed: the virtual CPUs' thread itself runs those
+ * that expire while the guest computes.
  *
- * Input: a shared library for LD_PRELOAD, and SCHEDLAB_LOCKSTEP=FILE, where FILE is made or
- * overwritten with `struct proof`, kept up to date by a shared mapping (a killed QEMU leaves it
- * too). Needs `-name NAME,debug-threads=on`: the thread is known by its name.
+ * Input: a shared library for LD_PRELOAD, and SCHEDLAB_LOCKSTEP=FILE. It writes `struct proof` to
+ * FILE through a shared mapping (so a killed QEMU leaves it too). Needs
+ * `-name NAME,debug-threads=on`: the thread is known by its name.
  *
- * Effect on anything else: none. Until a thread takes the name that QEMU gives to the one thread
- * of all virtual CPUs, or if FILE cannot be had, every function here only passes on. Then the
- * proof is missing, and nobody may say that the guest was in lockstep.
+ * Effect on anything else: none. Until a thread takes QEMU's name for the one thread of all virtual
+ * CPUs, or if FILE cannot be written, every function here only calls the original. Then there is no
+ * proof, and the guest does not count as in lockstep.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -34,17 +34,17 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What the host reads afterwards: eight little-endian words. In force was lockstep if `magic` is
+/* Eight little-endian words, read by the host afterwards. The guest was in lockstep if `magic` is
  * right, `threads` is 1, `turns` is not 0, and `strays` and `stalls` are 0. */
 struct proof {
     char magic[8];
     uint64_t pid;
     uint64_t threads; /* that run virtual CPUs; more than one cannot be kept in step */
-    uint64_t turns;   /* that the main loop asked for: it goes on when the virtual CPUs sleep */
-    uint64_t held;    /* of these, how often it had to wait */
+    uint64_t turns;   /* that the main loop asked for: it continues when the virtual CPUs sleep */
+    uint64_t held;    /* turns for which it had to wait */
     uint64_t wakes;   /* of the virtual CPUs by a call that was seen */
-    uint64_t strays;  /* wakes that no call seen here explains */
-    uint64_t stalls;  /* holds given up, as the virtual CPUs made no progress either */
+    uint64_t strays;  /* wakes without a call that was seen */
+    uint64_t stalls;  /* waits given up because the virtual CPUs made no progress either */
 };
 
 static const char vcpus_name[] = "ALL CPUs/TCG";
@@ -52,26 +52,26 @@ static const struct timespec patience = {.tv_sec = 5};
 
 enum { ASLEEP, AWAKE };
 static atomic_int vcpus = AWAKE;                 /* also the futex of a main loop that is held */
-static atomic_int held;                          /* whether somebody waits on that futex */
-static _Atomic(pthread_cond_t *) vcpus_wait_for; /* what they sleep on while ASLEEP */
-static _Atomic(pthread_mutex_t *) big_lock;      /* QEMU's; the one that goes with it */
+static atomic_int held;                          /* whether a thread waits on that futex */
+static _Atomic(pthread_cond_t *) vcpus_wait_for; /* the condition they sleep on while ASLEEP */
+static _Atomic(pthread_mutex_t *) big_lock;      /* QEMU's, used with that condition */
 static _Atomic(struct proof *) proof;            /* not NULL: in force */
 static clockid_t vcpus_cpu_clock;
 static __thread int is_vcpus;
 
-/* The C library's function behind one of ours. Conditions changed their layout once: of two
- * versions it must be the newer one, and dlsym alone may find the other. */
+/* The C library's function behind one of ours. The layout of conditions changed once: the newer of
+ * two versions is needed, and dlsym alone may find the older. */
 static void *real(const char *name)
 {
     void *found = dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2");
     if (!found)
         found = dlsym(RTLD_NEXT, name);
     if (!found)
-        abort(); /* called, hence linked, hence somewhere */
+        abort(); /* impossible: the caller is linked with it */
     return found;
 }
 
-/* Resolved at each function's first call: other libraries' constructors may come before ours. */
+/* Resolved at each function's first call: other libraries' constructors may run before ours. */
 #define REAL(name) \
     static _Atomic(__typeof__(&name)) cached; \
     __typeof__(&name) call = atomic_load_explicit(&cached, memory_order_relaxed); \
@@ -98,7 +98,7 @@ static void count(uint64_t *counter)
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
-/* QEMU's threads name themselves first thing. */
+/* QEMU's threads name themselves before they do anything else. */
 int pthread_setname_np(pthread_t thread, const char *name)
 {
     REAL(pthread_setname_np);
@@ -121,8 +121,8 @@ int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
     REAL(pthread_cond_wait);
     if (!is_vcpus)
         return call(cond, mutex);
-    /* The big lock is still held here: a main loop that is let go now gets it, and with it its
-     * turn, only once this thread does sleep. */
+    /* The big lock is still held here: a main loop that is woken now gets the lock, and its turn,
+     * only when this thread sleeps. */
     atomic_store(&big_lock, mutex);
     atomic_store(&vcpus_wait_for, cond);
     atomic_store(&vcpus, ASLEEP);
@@ -134,7 +134,7 @@ int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
     return error;
 }
 
-/* Whoever wakes the virtual CPUs says so before: afterwards both would run for the big lock. */
+/* Before the virtual CPUs are woken: afterwards both threads would race for the big lock. */
 static void announce(pthread_cond_t *cond)
 {
     struct proof *in_force = atomic_load(&proof);
@@ -166,16 +166,16 @@ static int64_t vcpus_cpu_ns(void)
 }
 
 /* Whether the main thread polls in the middle of its turn, as it does for block devices when QEMU
- * ends. It must not be held then: the virtual CPUs cannot go to sleep without that lock. */
+ * ends. It must not wait then: the virtual CPUs cannot go to sleep without that lock. */
 static int holds_big_lock(pid_t thread)
 {
     pthread_mutex_t *lock = atomic_load(&big_lock);
     return lock && __atomic_load_n(&lock->__data.__owner, __ATOMIC_RELAXED) == thread;
 }
 
-/* Holds the main loop until the virtual CPUs sleep. Should they wait for it in turn in some way
- * that is not known here, it goes on once they used no CPU time for two periods (one is a QEMU
- * that was stopped and continued), and the proof says so. */
+/* Holds the main loop until the virtual CPUs sleep. If they wait for the main loop in an unknown
+ * way, it continues after they used no CPU time for two periods (one is a QEMU that was stopped and
+ * continued), and the proof counts it. */
 static void wait_for_turn(struct proof *in_force)
 {
     int idle_periods = 0;
@@ -214,7 +214,7 @@ int ppoll(struct pollfd *fds, nfds_t count_of_fds, const struct timespec *limit,
     return after_poll(call(fds, count_of_fds, limit, mask));
 }
 
-/* What ppoll is called by where programs are built with _FORTIFY_SOURCE. */
+/* The name of ppoll in programs that are built with _FORTIFY_SOURCE. */
 int __ppoll_chk(struct pollfd *fds, nfds_t count_of_fds, const struct timespec *limit,
                 const sigset_t *mask, size_t fds_bytes)
 {

@@ -1,33 +1,33 @@
 //! The library that keeps QEMU's main loop in step with its virtual CPUs (`lockstep.c`), and the
 //! proof that it leaves behind. Input: bytes of that proof. Pure.
 
-/// To be written to a file that `LD_PRELOAD` names.
+/// The library, for a file that `LD_PRELOAD` names.
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lockstep.so"));
-/// The variable that tells the library where to leave its proof.
+/// The environment variable with the path of the proof.
 pub const PROOF_VARIABLE: &str = "SCHEDLAB_LOCKSTEP";
 
 const MAGIC: &[u8; 8] = b"LOCKSTP1";
 const WORDS: usize = 7;
 
-/// What the library counted, `struct proof` of `lockstep.c`.
+/// The library's counts, `struct proof` of `lockstep.c`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Proof {
     pub pid: u64,
     /// Threads that run virtual CPUs.
     pub threads: u64,
-    /// Turns that the main loop asked for: it goes on when the virtual CPUs sleep.
+    /// Turns that the main loop asked for: it continues when the virtual CPUs sleep.
     pub turns: u64,
-    /// Of these, how often it had to wait.
+    /// Turns for which it had to wait.
     pub held: u64,
     pub wakes: u64,
-    /// Wakes of the virtual CPUs that nothing seen explains.
+    /// Wakes of the virtual CPUs without a call that was seen.
     pub strays: u64,
     /// Waits for a turn that were given up.
     pub stalls: u64,
 }
 
 impl Proof {
-    /// The proof in these bytes; `None` where the library never found the virtual CPUs.
+    /// The proof in these bytes; `None` if the library never found the virtual CPUs.
     pub fn read(bytes: &[u8]) -> Option<Proof> {
         let words = bytes.strip_prefix(MAGIC)?.chunks_exact(8);
         let words: Vec<u64> =
@@ -37,7 +37,7 @@ impl Proof {
         Some(Proof { pid, threads, turns, held, wakes, strays, stalls })
     }
 
-    /// Why the guest of the process `pid` may not have been in step from beginning to end.
+    /// Why the guest of the process `pid` may have been out of step.
     pub fn fault(&self, pid: u32) -> Option<String> {
         if self.pid != u64::from(pid) {
             Some(format!("the proof is of process {}, not of {pid}", self.pid))
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_proof_is_none() {
+    fn other_bytes_are_no_proof() {
         let whole = proof([7, 1, 576, 379, 580, 0, 0]);
         for bytes in [&[][..], &[0; 64], &whole[..63], &[&whole[..], &[0; 8]].concat()] {
             assert_eq!(Proof::read(bytes), None);

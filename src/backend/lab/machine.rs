@@ -1,14 +1,14 @@
-//! The machine that a guest runs on, as QEMU's command line says it. Pure.
+//! The machine of a guest, as QEMU's command line. Pure.
 //!
 //! Under virtual time nothing in it may depend on the host: no clock but the instruction
-//! counter's, no random numbers from the host, no device that answers when the host likes.
+//! counter's, no random numbers from the host, no device that answers at the host's pace.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::model::{EXIT_PORT, GUEST_BOOT_FILE, GUEST_INIT, GUEST_SPEC_FILE, Lab, RESULTS_PORT};
 
-/// How time goes by in a guest.
+/// The clock of a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Time {
     /// By instructions: exact.
@@ -17,42 +17,44 @@ pub enum Time {
     Real { kvm: bool },
 }
 
-/// Where a guest comes from.
+/// What a guest starts from.
 pub enum From<'a> {
-    /// A kernel, which is booted. `more` stands behind the kernel's usual arguments.
+    /// A kernel, which is booted. `more` follows the kernel's usual arguments.
     Kernel { image: &'a Path, initrd: &'a Path, boot: PathBuf, more: &'a str },
-    /// A machine that was stopped, and goes on.
+    /// A machine that was stopped, and continues.
     State(&'a Path),
 }
 
-/// The files of one guest. Their names have no comma, which QEMU would take for the end of one.
+/// The files of one guest. Their names have no comma: QEMU would end the name there.
 pub struct Files<'a> {
     pub from: From<'a>,
-    /// The `GuestSpec`, where the guest is to have one.
+    /// The `GuestSpec`, if the guest has one.
     pub spec: Option<&'a Path>,
     pub results: &'a Path,
     pub console: &'a Path,
 }
 
-/// What of the translated code QEMU keeps. It throws all away when that is full, which ends the
-/// turn of a virtual CPU: the size is part of the machine, and must not depend on the host's.
+/// QEMU's buffer of translated code. When it is full QEMU empties it, which ends the turn of a
+/// virtual CPU: the size is part of the machine, and must not depend on the host's memory.
 const TRANSLATED_MIB: u32 = 256;
 
-/// Without instructions that would bring numbers from outside, without what QEMU cannot do and would
-/// say, and without the promise that bytes are copied as fast as words (erms): each byte is an
-/// instruction here. The level keeps kernels from leaf 0x1f, which QEMU shows where sockets have dies and
-/// which ends it (10.0: an assertion in `encode_topo_cpuid1f`); caches and sockets are told elsewhere.
+/// Without instructions that bring numbers from outside, without features that QEMU cannot emulate
+/// and would warn of, and without erms, which promises that bytes are copied as fast as words: each
+/// byte is an instruction here. The level keeps kernels from leaf 0x1f, which exists where sockets
+/// have dies and ends QEMU (10.0: an assertion in `encode_topo_cpuid1f`); other leaves have caches
+/// and sockets.
 const CPU: &str = "Haswell,level=0xd,-erms,-rdrand,-invpcid,-rtm,-hle,-pcid,-tsc-deadline";
 
 /// With KVM.
 pub const KVM_CPU: &str = "host";
 
-/// Without devices that kernels look for and guests have no use for.
+/// Without devices that guests do not need.
 const MACHINE: &str = "pc,hpet=off,i8042=off,smm=off,usb=off,vmport=off";
 
-/// What makes a kernel boot quickly and always alike, and keeps it from work of its own: statistics
-/// of memory accesses take 1 % of a CPU from Linux 6.17 on; left out are self-tests, certificates for
-/// modules, and names of numbers in the text of trace events. Variants add their own behind.
+/// Arguments for a quick boot that is always the same, without background work: statistics of
+/// memory accesses take 1 % of a CPU from Linux 6.17 on. The blacklist leaves out self-tests,
+/// certificates for modules, and names of numbers in the text of trace events. A variant's own
+/// arguments follow.
 const KERNEL_ARGUMENTS: &str = "console=ttyS0 panic=-1 oops=panic quiet mitigations=off nokaslr \
     norandmaps tsc=reliable no_timer_check cryptomgr.notests \
     initcall_blacklist=jent_mod_init,crypto_kdf108_init,load_system_certificate_list,trace_eval_init \
@@ -100,14 +102,14 @@ pub fn arguments(lab: &Lab, time: Time, files: &Files) -> Vec<OsString> {
             add("-kernel", image.display().to_string());
             add("-initrd", initrd.display().to_string());
             add("-append", kernel_arguments(lab, time, more));
-            // Copies go on by themselves: the state does not tell that it is one of a stop.
+            // Copies continue by themselves: the saved state does not say that it was stopped.
             add("-global", "migration.store-global-state=off".to_string());
             if time == Time::Virtual {
                 add("-qmp", "stdio".to_string());
             }
         }
         From::State(state) => {
-            // A timer of the host's clock would else run beside the guest's.
+            // Otherwise a timer of the host's clock would run as well.
             add("-global", "migration.announce-rounds=0".to_string());
             add("-incoming", format!("file:{}", state.display()));
         }
@@ -137,7 +139,7 @@ fn accelerator(lab: &Lab, time: Time, add: &mut dyn FnMut(&str, String)) {
     }
 }
 
-/// A last-level cache for each die where there are several.
+/// With a last-level cache for each die if there are several.
 fn machine(lab: &Lab) -> String {
     let mut machine = MACHINE.to_string();
     if lab.llcs > lab.sockets {
@@ -164,8 +166,8 @@ fn nodes(lab: &Lab, memory_mib: u64, add: &mut dyn FnMut(&str, String)) {
 fn kernel_arguments(lab: &Lab, time: Time, more: &str) -> String {
     let mut line = format!("{KERNEL_ARGUMENTS} rdinit={GUEST_INIT}");
     if time == Time::Virtual {
-        // A time stamp is one nanosecond of virtual time, which the kernel need not find out, or
-        // believes to be a part of one.
+        // A cycle of the time stamp counter is one nanosecond of virtual time: the kernel need
+        // not measure it. With a slow clock the kernel takes it for a part of one.
         let slower = if lab.slow_clock { lab.cpus } else { 1 };
         line.push_str(&format!(" tsc_early_khz={slower}000000"));
     }

@@ -1,13 +1,14 @@
 //! Real kernels in QEMU under virtual time: each run is a guest of its own, a copy of a machine
 //! that was booted once and stopped when it was quiet.
 //!
-//! Guests cannot touch each other's numbers, so as many are at work as the host has CPUs: runs
-//! that are announced are begun in order, and [`Backend::run`] waits for its own. A guest that
-//! was asked the same before is not asked again. How a guest is made: docs/lab.md.
+//! Guests cannot disturb each other, so as many run at once as the host has CPUs: announced runs
+//! are started in order, and [`Backend::run`] waits for its own. An exact run is not made again.
+//! How a guest is made: docs/lab.md.
 
 pub mod checkup;
 mod console;
 mod emulator;
+mod error;
 mod failed;
 mod files;
 mod guest;
@@ -29,46 +30,65 @@ use crate::model::{
     RunSpec, Topology, Window, told as names,
 };
 
-use super::{Ask, Backend};
-use guest::Said;
-use guests::{Answer, GuestManager};
+use super::{Backend, BackendConfig, BackendError, Capabilities, Entry};
+use error::{GuestError, Mismatch};
+use guest::GuestOutput;
+use guests::{GuestManager, Measured};
 use machine::Time;
 use run_queue::RunQueue;
 
-/// The knobs that a machine is booted with, and that its agent does not see.
+pub use error::LabError;
+
+pub const ENTRY: Entry = Entry {
+    name: "lab",
+    about: "real kernels in QEMU under virtual time: the same to the last bit",
+    capabilities: Capabilities {
+        virtual_time: true,
+        own_kernels: true,
+        guests: true,
+        ..Capabilities::NONE
+    },
+    make: |config| Ok(Box::new(Lab::new(config)?)),
+};
+
+/// The knobs that a machine is booted with. Its agent does not see them.
 const KERNEL: &str = "kernel";
 const KERNEL_ARGUMENTS: &str = "kernel-args";
 
-/// Of a kernel's digest, in reports: enough to tell two builds of a release apart, and short enough
-/// for a mail.
+/// Letters of a kernel's digest in reports: enough to distinguish two builds of a release, and short
+/// enough for a mail.
 const DIGEST_LETTERS: usize = 12;
 
 pub struct Lab {
     table: LabTable,
-    workshop: Arc<GuestManager>,
-    offers: RunQueue,
+    guests: Arc<GuestManager>,
+    queue: RunQueue,
 }
 
 impl Lab {
-    pub fn new(ask: &Ask) -> Result<Lab, String> {
-        let workshop = Arc::new(GuestManager::open(ask)?);
-        let asked = Arc::clone(&workshop);
-        let offers = RunQueue::begin(Box::new(move |spec, cancel| asked.answer(spec, cancel)));
-        Ok(Lab { table: ask.lab.clone(), workshop, offers })
+    pub fn new(config: &BackendConfig) -> Result<Lab, LabError> {
+        let guests = Arc::new(GuestManager::open(config)?);
+        let manager = Arc::clone(&guests);
+        let queue = RunQueue::start(Box::new(move |spec, cancel| manager.measure(spec, cancel)));
+        Ok(Lab { table: config.lab.clone(), guests, queue })
     }
 }
 
 impl Backend for Lab {
     fn environment(&self) -> Environment {
-        environment(&self.table, self.workshop.time(), self.workshop.emulator())
+        environment(&self.table, self.guests.time(), self.guests.emulator())
     }
 
-    fn check(&self, cell: &Cell) -> Result<(), String> {
-        self.workshop.check(cell)
+    fn prepare(&self, cells: &[Cell]) -> Result<(), BackendError> {
+        Ok(self.guests.check_kernels(cells)?)
+    }
+
+    fn check(&self, cell: &Cell) -> Result<(), BackendError> {
+        Ok(self.guests.check(cell)?)
     }
 
     fn announce(&mut self, specs: Vec<RunSpec>) {
-        self.offers.add(specs);
+        self.queue.add(specs);
     }
 
     fn run(
@@ -77,13 +97,14 @@ impl Backend for Lab {
         cancel: &AtomicBool,
         on_window: &mut dyn FnMut(Window),
     ) -> RunEnd {
-        let answer = self.offers.await_answer(spec, cancel);
-        let (said, asked) = match answer {
-            Answer::Said { said, asked } => (said, asked),
-            Answer::Failed(reason) => return RunEnd::Finished(Outcome::Failed { reason }),
-            Answer::Cancelled => return RunEnd::Interrupted,
+        let Measured { output, asked } = match self.queue.wait(spec, cancel) {
+            Ok(measured) => measured,
+            Err(GuestError::Cancelled) => return RunEnd::Interrupted,
+            Err(error) => {
+                return RunEnd::Finished(Outcome::Failed { reason: error.to_string() });
+            }
         };
-        let Said { facts, windows, outcome, .. } = said;
+        let GuestOutput { facts, windows, outcome, .. } = output;
         windows.into_iter().for_each(on_window);
         RunEnd::Finished(match (outcome, facts) {
             (Outcome::Done { mut result }, Some(facts)) => {
@@ -139,12 +160,9 @@ fn readings(asked: &Asked, facts: &GuestFacts) -> Vec<KnobReading> {
     readings
 }
 
-/// Where a guest's kernel found another machine than the one that was asked for. What it does not
-/// tell is not held against it.
-fn misfit(lab: &LabTable, found: &Topology) -> Option<String> {
+/// Whether a guest's kernel found the machine that was configured. A kernel may leave parts out.
+fn mismatch(lab: &LabTable, found: &Topology) -> Result<(), Mismatch> {
     let asked = topology(lab);
-    let list =
-        |groups: &[CpuSet]| groups.iter().map(CpuSet::to_string).collect::<Vec<_>>().join(" | ");
     let cpus = |cpus: &CpuSet| vec![cpus.clone()];
     let parts = [
         ("CPUs", cpus(&asked.online), cpus(&found.online)),
@@ -152,14 +170,14 @@ fn misfit(lab: &LabTable, found: &Topology) -> Option<String> {
         ("last-level caches", asked.llcs, found.llcs.clone()),
         ("NUMA nodes", asked.numa_nodes, found.numa_nodes.clone()),
     ];
-    let other =
-        |(_, asked, found): &&(_, Vec<CpuSet>, Vec<CpuSet>)| !found.is_empty() && asked != found;
-    parts.iter().find(other).map(|(what, asked, found)| {
-        format!("the guest's {what} are {}, asked for {}", list(found), list(asked))
-    })
+    let mut parts = parts.into_iter();
+    match parts.find(|(_, asked, found)| !found.is_empty() && asked != found) {
+        Some((what, asked, found)) => Err(Mismatch { what, asked, found }),
+        None => Ok(()),
+    }
 }
 
-/// A guest as its machine is made, whichever kernel it boots.
+/// A guest's machine, with any kernel.
 fn environment(lab: &LabTable, time: Time, emulator: &str) -> Environment {
     let unknown = || Reading::Unknown("a lab guest: it has none".to_string());
     let clock = match time {
@@ -205,7 +223,7 @@ fn topology(lab: &LabTable) -> Topology {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::model::{Placement, Variant, WIRE_VERSION, Work};
 
@@ -261,19 +279,20 @@ mod tests {
         let shown = |groups: &[CpuSet]| groups.iter().map(CpuSet::to_string).collect::<Vec<_>>();
         assert_eq!(shown(&sound.llcs), ["0-1", "2-3", "4-5", "6-7"]);
         assert_eq!(shown(&sound.numa_nodes), ["0-3", "4-7"]);
-        assert_eq!(misfit(&lab, &sound), None);
-        let untold = Topology { llcs: Vec::new(), numa_nodes: Vec::new(), ..sound.clone() };
-        assert_eq!(misfit(&lab, &untold), None, "unknown is not other");
+        assert_eq!(mismatch(&lab, &sound), Ok(()));
+        let unknown = Topology { llcs: Vec::new(), numa_nodes: Vec::new(), ..sound.clone() };
+        assert_eq!(mismatch(&lab, &unknown), Ok(()), "unknown is no difference");
         let other = Topology { llcs: sound.numa_nodes.clone(), ..sound.clone() };
+        let text = |found: &Topology| mismatch(&lab, found).unwrap_err().to_string();
         assert_eq!(
-            misfit(&lab, &other).unwrap(),
+            text(&other),
             "the guest's last-level caches are 0-3 | 4-7, asked for 0-1 | 2-3 | 4-5 | 6-7"
         );
         let fewer = Topology { online: (0..7).collect(), ..sound.clone() };
-        assert_eq!(misfit(&lab, &fewer).unwrap(), "the guest's CPUs are 0-6, asked for 0-7");
+        assert_eq!(text(&fewer), "the guest's CPUs are 0-6, asked for 0-7");
         let nodes = Topology { numa_nodes: sound.llcs.clone(), ..sound.clone() };
-        assert!(misfit(&lab, &nodes).unwrap().contains("NUMA nodes"));
+        assert!(text(&nodes).contains("NUMA nodes"));
         let cores = Topology { cores: sound.llcs.clone(), ..sound };
-        assert!(misfit(&lab, &cores).unwrap().contains("cores"));
+        assert!(text(&cores).contains("cores"));
     }
 }

@@ -1,7 +1,7 @@
-//! QEMU's monitor, by its standard input and output: asks whether the machine has stopped, and has
-//! its state written.
+//! QEMU's monitor, on its standard input and output: asks whether the machine has stopped, and
+//! saves its state.
 //!
-//! The machine goes on beside it and does not notice: QEMU answers when its virtual CPUs sleep.
+//! The machine continues meanwhile and does not notice: QEMU answers when its virtual CPUs sleep.
 //! Shapes: the QEMU machine protocol, one JSON document a line.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::{Value, json};
 
-/// Bytes a second: as fast as it goes.
+/// Bytes a second: no limit in practice.
 const BANDWIDTH: u64 = 100_000_000_000;
 
 pub struct Monitor {
@@ -22,16 +22,15 @@ pub struct Monitor {
 }
 
 enum Step {
-    /// It runs still, as far as is known.
     Running,
     Saving,
 }
 
-/// What is known of the machine.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Progress {
-    Going,
+    Running,
     Saved,
+    /// With QEMU's own words.
     Failed(String),
 }
 
@@ -48,20 +47,19 @@ impl Monitor {
         });
         let stdin = Box::new(stdin);
         let mut monitor = Monitor { stdin, answers, is_waiting: false, step: Step::Running };
-        // Answered like all others; a QEMU that has ended is noticed by who waits for it.
-        monitor.say("qmp_capabilities", json!({}));
+        // A write that fails is ignored: whoever waits for QEMU notices that it has ended.
+        monitor.send("qmp_capabilities", json!({}));
         monitor
     }
 
-    fn say(&mut self, command: &str, arguments: Value) {
+    fn send(&mut self, command: &str, arguments: Value) {
         let line = json!({ "execute": command, "arguments": arguments });
-        // As above.
         _ = writeln!(self.stdin, "{line}");
         self.is_waiting = true;
     }
 
-    /// Takes what QEMU has said, and asks on. `state` is where a stopped machine is written to.
-    pub fn go_on(&mut self, state: &Path) -> Progress {
+    /// Reads QEMU's answers, and asks again. `state`: the file for the state of a stopped machine.
+    pub fn poll(&mut self, state: &Path) -> Progress {
         while let Ok(message) = self.answers.try_recv() {
             if let Some(error) = message.get("error") {
                 return Progress::Failed(error.to_string());
@@ -84,15 +82,15 @@ impl Monitor {
                 Step::Running => "query-status",
                 Step::Saving => "query-migrate",
             };
-            self.say(question, json!({}));
+            self.send(question, json!({}));
         }
-        Progress::Going
+        Progress::Running
     }
 
     fn save(&mut self, state: &Path) {
         self.step = Step::Saving;
-        self.say("migrate-set-parameters", json!({ "max-bandwidth": BANDWIDTH }));
-        self.say("migrate", json!({ "uri": format!("file:{}", state.display()) }));
+        self.send("migrate-set-parameters", json!({ "max-bandwidth": BANDWIDTH }));
+        self.send("migrate", json!({ "uri": format!("file:{}", state.display()) }));
     }
 }
 
@@ -101,14 +99,14 @@ mod tests {
     use super::*;
     use std::io::{Cursor, sink};
 
-    /// What comes of a machine that gives these answers, and then complains.
+    /// The outcome of a machine that gives these answers, and then an error.
     fn outcome(answers: &[&str]) -> Progress {
         let answers = [answers, &[r#"{"error": "that was all"}"#]].concat().join("\n");
         let mut monitor = Monitor::new(sink(), Cursor::new(answers));
         loop {
-            match monitor.go_on(Path::new("/s")) {
-                // The thread that reads them has more.
-                Progress::Going => std::thread::yield_now(),
+            match monitor.poll(Path::new("/s")) {
+                // The thread that reads them has not passed all of them on.
+                Progress::Running => std::thread::yield_now(),
                 ended => return ended,
             }
         }
@@ -124,7 +122,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_machine_is_saved_when_it_has_stopped_and_its_state_is_whole() {
+    fn a_machine_is_saved_when_it_has_stopped_and_its_state_is_complete() {
         let after = |answers: &[&'static str]| outcome(&[STOPPED, answers].concat());
         let active = r#"{"return": {"status": "active"}}"#;
         let completed = r#"{"return": {"status": "completed"}}"#;

@@ -1,9 +1,9 @@
-//! What guests said, kept by all that it depends on: where nothing else can touch a run, the same
-//! question has the same answer, and need not be asked twice.
+//! The cache of guests' output, by the digest of all that it depends on: an exact run gives the
+//! same output again, and need not be made twice.
 //!
 //! A key is the digest of kernel, root, machine, emulator and spec. Only runs that were measured
-//! are kept, the newest so many of them. An entry is the digest of what was said, a line, and what
-//! was said. One that cannot be read or is not what it was is as good as none.
+//! are kept, the newest of them. An entry is the output's digest, a line, and the output. An entry
+//! that cannot be read or has changed counts as missing.
 
 use std::fs;
 use std::io;
@@ -13,10 +13,10 @@ use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 
-/// Some 100 MB.
-const MOST: usize = 20_000;
+/// Entries: some 100 MB.
+const MAX_ENTRIES: usize = 20_000;
 
-/// The answers of one user.
+/// The results of one user.
 pub struct Results(PathBuf);
 
 impl Results {
@@ -25,27 +25,27 @@ impl Results {
         let folder = cache.join("results");
         fs::create_dir_all(&folder)?;
         let results = Results(folder);
-        results.forget(MOST)?;
+        results.forget(MAX_ENTRIES)?;
         Ok(results)
     }
 
-    /// The guest's words, as they came.
+    /// The guest's output, byte by byte.
     pub fn get(&self, key: &str) -> Option<Vec<u8>> {
         let entry = fs::read(self.0.join(key)).ok()?;
-        let (sum, said) = entry.split_at_checked(digest(&[]).len() + 1)?;
-        (sum == sum_of(said).as_bytes()).then(|| said.to_vec())
+        let (sum, output) = entry.split_at_checked(digest(&[]).len() + 1)?;
+        (sum == sum_of(output).as_bytes()).then(|| output.to_vec())
     }
 
-    /// All but the newest of them.
-    fn forget(&self, most: usize) -> io::Result<()> {
+    /// Removes all but the newest.
+    fn forget(&self, kept: usize) -> io::Result<()> {
         let files: Vec<PathBuf> =
             fs::read_dir(&self.0)?.flatten().map(|file| file.path()).collect();
-        let Some(too_many) = files.len().checked_sub(most + 1) else { return Ok(()) };
-        let kept_at = |file: &PathBuf| {
+        let Some(too_many) = files.len().checked_sub(kept + 1) else { return Ok(()) };
+        let written_at = |file: &PathBuf| {
             fs::metadata(file).and_then(|file| file.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
         };
         let mut by_age: Vec<(SystemTime, PathBuf)> =
-            files.into_iter().map(|file| (kept_at(&file), file)).collect();
+            files.into_iter().map(|file| (written_at(&file), file)).collect();
         by_age.sort();
         for (_, file) in &by_age[..=too_many] {
             // Another schedlab may have removed it.
@@ -54,24 +54,24 @@ impl Results {
         Ok(())
     }
 
-    /// Kept whole or not at all: two that keep the same at once keep the same bytes.
-    pub fn put(&self, key: &str, said: &[u8]) -> io::Result<()> {
+    /// Complete or not at all. Two that write one key at once write the same bytes.
+    pub fn put(&self, key: &str, output: &[u8]) -> io::Result<()> {
         static WRITERS: AtomicU64 = AtomicU64::new(0);
         let writer = WRITERS.fetch_add(1, Relaxed);
         let unfinished = self.0.join(format!("{key}.{}-{writer}", std::process::id()));
-        let entry = [sum_of(said).as_bytes(), said].concat();
+        let entry = [sum_of(output).as_bytes(), output].concat();
         fs::write(&unfinished, entry)
             .and_then(|()| fs::rename(&unfinished, self.0.join(key)))
             .inspect_err(|_| _ = fs::remove_file(&unfinished))
     }
 }
 
-/// The line before what was said.
-fn sum_of(said: &[u8]) -> String {
-    digest(&[said]) + "\n"
+/// The line before the output.
+fn sum_of(output: &[u8]) -> String {
+    digest(&[output]) + "\n"
 }
 
-/// Of parts, each with its length, so that no two lists of parts are one text.
+/// Of parts, each with its length, so that no two lists of parts have the same digest.
 pub fn digest(parts: &[&[u8]]) -> String {
     let mut hash = Sha256::new();
     for part in parts {
@@ -86,13 +86,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_found_by_its_whole_question() {
+    fn a_result_is_found_by_its_whole_key() {
         let dir = tempfile::tempdir().unwrap();
         let results = Results::open(dir.path()).unwrap();
         let key = digest(&[b"kernel", b"spec"]);
         assert_eq!(results.get(&key), None);
-        results.put(&key, b"said").unwrap();
-        assert_eq!(results.get(&key).as_deref(), Some(&b"said"[..]));
+        results.put(&key, b"output").unwrap();
+        assert_eq!(results.get(&key).as_deref(), Some(&b"output"[..]));
         for other in [&[&b"kernels"[..], b"pec"][..], &[b"spec", b"kernel"], &[b"kernelspec"]] {
             assert_eq!(results.get(&digest(other)), None);
         }
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_not_what_it_was_is_none() {
+    fn a_result_that_has_changed_counts_as_missing() {
         let dir = tempfile::tempdir().unwrap();
         let results = Results::open(dir.path()).unwrap();
         let path = dir.path().join("results/key");
@@ -121,11 +121,11 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_answers_make_room() {
+    fn the_oldest_results_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let results = Results::open(dir.path()).unwrap();
         for number in 0..5 {
-            results.put(&number.to_string(), b"said").unwrap();
+            results.put(&number.to_string(), b"output").unwrap();
             let file = fs::File::open(dir.path().join("results").join(number.to_string())).unwrap();
             let age = std::time::Duration::from_secs(1000 * (10 - number));
             file.set_modified(SystemTime::now() - age).unwrap();

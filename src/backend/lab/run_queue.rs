@@ -1,5 +1,5 @@
-//! Runs that will be asked for, and the threads that work ahead on them: one for each CPU of the
-//! host, each with one guest at a time.
+//! Announced runs, and the threads that make them: one for each CPU of the host, each with one
+//! guest at a time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use crate::model::RunSpec;
 
-use super::guests::Answer;
+use super::error::{GuestError, GuestFault};
+use super::guests::Measured;
 
-/// How often a cancelled plan is noticed while its guests are at work.
+/// How often a waiting plan looks whether it was cancelled.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 pub struct RunQueue {
@@ -20,40 +21,34 @@ pub struct RunQueue {
 }
 
 struct Shared {
-    queue: Mutex<Queue>,
+    runs: Mutex<Vec<QueuedRun>>,
     changed: Condvar,
-    /// Ends guests that are at work.
+    /// Ends the guests of runs that are not done.
     stop: AtomicBool,
-    ask: Box<Ask>,
+    measure: Box<Measure>,
 }
 
-/// Who answers; looks often at whether the answer is still wanted.
-type Ask = dyn Fn(&RunSpec, &AtomicBool) -> Answer + Send + Sync;
+/// Makes one run; polls whether to stop.
+type Measure = dyn Fn(&RunSpec, &AtomicBool) -> Result<Measured, GuestError> + Send + Sync;
 
-#[derive(Default)]
-struct Queue {
-    /// In the order in which they are wanted.
-    offers: Vec<Offer>,
-}
-
-struct Offer {
+struct QueuedRun {
     spec: RunSpec,
     state: State,
 }
 
 enum State {
     Waiting,
-    AtWork,
-    Answered(Box<Answer>),
+    Running,
+    Done(Box<Result<Measured, GuestError>>),
 }
 
 impl RunQueue {
-    pub fn begin(ask: Box<Ask>) -> RunQueue {
+    pub fn start(measure: Box<Measure>) -> RunQueue {
         let shared = Arc::new(Shared {
-            queue: Mutex::default(),
+            runs: Mutex::default(),
             changed: Condvar::new(),
             stop: AtomicBool::new(false),
-            ask,
+            measure,
         });
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let worker = |_| {
@@ -64,37 +59,35 @@ impl RunQueue {
         RunQueue { shared, threads }
     }
 
+    /// Adds runs behind those that are there.
     pub fn add(&self, specs: Vec<RunSpec>) {
-        let new = specs.into_iter().map(|spec| Offer { spec, state: State::Waiting });
-        self.shared.queue().offers.extend(new);
+        let new = specs.into_iter().map(|spec| QueuedRun { spec, state: State::Waiting });
+        self.shared.runs().extend(new);
         self.shared.changed.notify_all();
     }
 
-    /// The answer to `spec`, which is asked for now if nobody announced it.
-    pub fn await_answer(&self, spec: &RunSpec, cancel: &AtomicBool) -> Answer {
-        if !self.shared.queue().offers.iter().any(|offer| offer.spec == *spec) {
+    /// Waits for the result of `spec`, which is added if nobody announced it.
+    pub fn wait(&self, spec: &RunSpec, cancel: &AtomicBool) -> Result<Measured, GuestError> {
+        if !self.shared.runs().iter().any(|run| run.spec == *spec) {
             self.add(vec![spec.clone()]);
         }
-        let mut queue = self.shared.queue();
+        let mut runs = self.shared.runs();
         loop {
-            let found = queue
-                .offers
-                .iter()
-                .position(|offer| offer.spec == *spec && matches!(offer.state, State::Answered(_)));
-            if let Some(at) = found {
-                match queue.offers.remove(at).state {
-                    State::Answered(answer) => return *answer,
-                    State::Waiting | State::AtWork => unreachable!("it was answered above"),
-                }
+            let is_done =
+                |run: &QueuedRun| run.spec == *spec && matches!(run.state, State::Done(_));
+            if let Some(at) = runs.iter().position(is_done)
+                && let State::Done(result) = runs.remove(at).state
+            {
+                return *result;
             }
             if cancel.load(Relaxed) {
-                return Answer::Cancelled;
+                return Err(GuestError::Cancelled);
             }
-            queue = self
+            runs = self
                 .shared
                 .changed
-                .wait_timeout(queue, POLL_INTERVAL)
-                .map_or_else(|poisoned| poisoned.into_inner().0, |(queue, _)| queue);
+                .wait_timeout(runs, POLL_INTERVAL)
+                .map_or_else(|poisoned| poisoned.into_inner().0, |(runs, _)| runs);
         }
     }
 }
@@ -102,53 +95,50 @@ impl RunQueue {
 impl Drop for RunQueue {
     fn drop(&mut self) {
         {
-            // Held, so that nobody is between asking and going to sleep.
-            let _queue = self.shared.queue();
+            // Locked, so that no thread is between checking `stop` and going to sleep.
+            let _runs = self.shared.runs();
             self.shared.stop.store(true, Relaxed);
         }
         self.shared.changed.notify_all();
         for thread in self.threads.drain(..) {
-            // One that panicked has said so on standard error.
+            // A thread that panicked has reported it on standard error.
             _ = thread.join();
         }
     }
 }
 
 impl Shared {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    fn runs(&self) -> MutexGuard<'_, Vec<QueuedRun>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes offers in order until the end.
+    /// Makes runs in order until the end.
     fn work(&self) {
         while let Some(spec) = self.next() {
-            let asked = AssertUnwindSafe(|| (self.ask)(&spec, &self.stop));
-            let answer = catch_unwind(asked)
-                .unwrap_or_else(|_| Answer::Failed("schedlab itself panicked".to_string()));
-            let mut queue = self.queue();
-            let asked = queue
-                .offers
-                .iter_mut()
-                .find(|offer| offer.spec == spec && matches!(offer.state, State::AtWork));
-            if let Some(offer) = asked {
-                offer.state = State::Answered(Box::new(answer));
+            let measure = AssertUnwindSafe(|| (self.measure)(&spec, &self.stop));
+            let result = catch_unwind(measure).unwrap_or_else(|_| Err(GuestFault::Panicked.into()));
+            let mut runs = self.runs();
+            let is_own =
+                |run: &&mut QueuedRun| run.spec == spec && matches!(run.state, State::Running);
+            if let Some(run) = runs.iter_mut().find(is_own) {
+                run.state = State::Done(Box::new(result));
             }
             self.changed.notify_all();
         }
     }
 
     fn next(&self) -> Option<RunSpec> {
-        let mut queue = self.queue();
+        let mut runs = self.runs();
         loop {
             if self.stop.load(Relaxed) {
                 return None;
             }
-            let waiting = |offer: &&mut Offer| matches!(offer.state, State::Waiting);
-            if let Some(offer) = queue.offers.iter_mut().find(waiting) {
-                offer.state = State::AtWork;
-                return Some(offer.spec.clone());
+            let is_waiting = |run: &&mut QueuedRun| matches!(run.state, State::Waiting);
+            if let Some(run) = runs.iter_mut().find(is_waiting) {
+                run.state = State::Running;
+                return Some(run.spec.clone());
             }
-            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            runs = self.changed.wait(runs).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -158,56 +148,49 @@ mod tests {
     use super::*;
     use crate::backend::lab::tests::spec;
 
-    fn failed(answer: Answer) -> String {
-        match answer {
-            Answer::Failed(why) => why,
-            Answer::Cancelled => "cancelled".to_string(),
-            Answer::Said { .. } => panic!("nobody says anything here"),
-        }
+    fn failed(result: Result<Measured, GuestError>) -> String {
+        result.err().expect("no run is measured here").to_string()
     }
 
     #[test]
-    fn each_gets_its_own_answer_whatever_the_order_and_though_one_panics() {
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let order = Arc::clone(&asked);
-        let offers = RunQueue::begin(Box::new(move |spec, _| {
+    fn each_spec_gets_its_own_result_in_any_order_even_if_one_panics() {
+        let made = Arc::new(Mutex::new(Vec::new()));
+        let order = Arc::clone(&made);
+        let queue = RunQueue::start(Box::new(move |spec, _| {
             order.lock().unwrap().push(spec.seed);
-            // The first ends after another that began later, where two can be at work.
+            // The first run ends after a later one has started, if two can run at once.
             let is_alone = std::thread::available_parallelism().map_or(1, usize::from) < 2;
             while spec.seed == 0 && !is_alone && order.lock().unwrap().len() < 3 {
                 std::thread::yield_now();
             }
             assert!(spec.seed != 2, "on purpose");
-            Answer::Failed(format!("seed {}", spec.seed))
+            Err(GuestFault::Agent(format!("seed {}", spec.seed)).into())
         }));
         let cancel = AtomicBool::new(false);
-        offers.add((0..5).map(|seed| spec("v", seed)).collect());
+        queue.add((0..5).map(|seed| spec("v", seed)).collect());
         for seed in [4, 0, 3, 1] {
-            let answer = offers.await_answer(&spec("v", seed), &cancel);
-            assert_eq!(failed(answer), format!("seed {seed}"));
+            assert_eq!(failed(queue.wait(&spec("v", seed), &cancel)), format!("seed {seed}"));
         }
-        let panicked = failed(offers.await_answer(&spec("v", 2), &cancel));
-        assert_eq!(panicked, "schedlab itself panicked");
-        let unannounced = failed(offers.await_answer(&spec("v", 9), &cancel));
-        assert_eq!(unannounced, "seed 9");
-        drop(offers);
-        let mut asked = asked.lock().unwrap().clone();
-        assert_eq!(asked.last(), Some(&9));
-        asked.sort();
-        assert_eq!(asked, [0, 1, 2, 3, 4, 9], "each was asked once");
+        assert_eq!(failed(queue.wait(&spec("v", 2), &cancel)), "schedlab itself panicked");
+        assert_eq!(failed(queue.wait(&spec("v", 9), &cancel)), "seed 9", "not announced");
+        drop(queue);
+        let mut made = made.lock().unwrap().clone();
+        assert_eq!(made.last(), Some(&9));
+        made.sort();
+        assert_eq!(made, [0, 1, 2, 3, 4, 9], "each was made once");
     }
 
     #[test]
-    fn a_cancelled_plan_waits_for_nobody_and_its_guests_are_told() {
-        let offers = RunQueue::begin(Box::new(|_, stop| {
+    fn a_cancelled_plan_does_not_wait_and_its_guests_are_stopped() {
+        let queue = RunQueue::start(Box::new(|_, stop| {
             while !stop.load(Relaxed) {
                 std::thread::yield_now();
             }
-            Answer::Cancelled
+            Err(GuestError::Cancelled)
         }));
         let cancel = AtomicBool::new(true);
-        assert_eq!(failed(offers.await_answer(&spec("v", 1), &cancel)), "cancelled");
-        // Ends, because whoever is at work is told to.
-        drop(offers);
+        assert_eq!(failed(queue.wait(&spec("v", 1), &cancel)), "cancelled");
+        // Ends because a running guest is stopped.
+        drop(queue);
     }
 }

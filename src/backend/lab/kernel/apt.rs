@@ -1,7 +1,7 @@
-//! apt's own tools, over lists and a configuration that are ours: the machine's are only read.
+//! apt's own tools, with lists and a configuration of ours: the machine's are only read.
 //!
-//! Nothing is installed, and no privilege is needed. apt checks the chain of signatures from
-//! the keys of Debian's archive to each package. What it prints is data.
+//! Installs nothing and needs no privilege. apt checks the chain of signatures from the keys of
+//! Debian's archive to each package. Its output is data.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::KernelError;
-use super::error::plain;
+use super::error::{PackageFault, plain};
 use super::sources::{self, Source, Suite};
 use crate::sys;
 
-/// Keys of all of Debian's suites, under the names that its package has given them.
+/// Keys of all of Debian's suites, under the names that their package has used.
 const KEYRINGS: &[&str] = &[
     "/usr/share/keyrings/debian-archive-keyring.pgp",
     "/usr/share/keyrings/debian-archive-keyring.gpg",
 ];
-/// Read after the machine's own configuration (a proxy stands there). Hooks that the machine
-/// runs after an update are for its own lists.
+/// Read after the machine's own configuration, which may name a proxy. The machine's hooks for
+/// updates are for its own lists.
 const CONFIGURATION: &str = r#"// Written by schedlab; it changes nothing outside this folder.
 #clear APT::Update::Pre-Invoke;
 #clear APT::Update::Post-Invoke;
@@ -57,12 +57,12 @@ pub struct Stanza {
 }
 
 impl Apt {
-    /// Over `root`, which is made; with the suites that are worth a look.
+    /// In the folder `root`, which is made. Also gives the suites to read.
     pub fn prepare(root: &Path) -> Result<(Apt, Vec<Suite>), KernelError> {
-        let (looked, sources) = machine_sources()?;
+        let (files, sources) = machine_sources()?;
         let suites = sources::suites(&sources);
         if suites.is_empty() {
-            return Err(KernelError::NoMirror { looked });
+            return Err(KernelError::NoMirror { files });
         }
         let apt = Apt { root: root.to_path_buf(), keyring: keyring(&sources)? };
         for folder in ["lists/partial", "archives/partial"] {
@@ -73,15 +73,15 @@ impl Apt {
         Ok((apt, suites))
     }
 
-    /// Brings the list of one suite up to date; what apt said where it cannot.
+    /// Updates the list of one suite.
     pub fn update(&self, suite: &Suite) -> Result<(), KernelError> {
         self.use_suites(std::slice::from_ref(suite))?;
         let mut command = self.command("apt-get");
         command.args(["-q", "update"]);
-        said(command, &format!("read the suite {}", plain(&suite.name)), &mut |_| ()).map(drop)
+        output_of(command, &format!("read the suite {}", plain(&suite.name)), &mut |_| ()).map(drop)
     }
 
-    /// The suites that are asked from now on.
+    /// Sets the suites for all later questions.
     pub fn use_suites(&self, suites: &[Suite]) -> Result<(), KernelError> {
         let keyring = self.keyring.display();
         let stanza = |suite: &Suite| {
@@ -98,7 +98,7 @@ impl Apt {
     pub fn names(&self, prefix: &str) -> Result<Vec<String>, KernelError> {
         let mut command = self.command("apt-cache");
         command.args(["pkgnames", prefix]);
-        let text = said(command, "list packages", &mut |_| ())?;
+        let text = output_of(command, "list packages", &mut |_| ())?;
         Ok(text.split_whitespace().map(str::to_string).collect())
     }
 
@@ -109,10 +109,10 @@ impl Apt {
         }
         let mut command = self.command("apt-cache");
         command.arg("show").args(names);
-        Ok(stanzas(&said(command, "look at packages", &mut |_| ())?))
+        Ok(stanzas(&output_of(command, "read packages", &mut |_| ())?))
     }
 
-    /// Into an empty folder; the file that came. `percent` is told how far it is.
+    /// Into an empty folder. Returns the file; `percent` gets the progress.
     pub fn download(
         &self,
         stanza: &Stanza,
@@ -123,7 +123,7 @@ impl Apt {
         let mut command = self.command("apt-get");
         command.args(["-q", "-o", "APT::Status-Fd=1", "download"]);
         command.arg(format!("{package}={version}")).current_dir(into);
-        said(command, &format!("download {package} {version}"), &mut |line| {
+        output_of(command, &format!("download {package} {version}"), &mut |line| {
             if let Some(done) = progress(line) {
                 percent(done);
             }
@@ -131,8 +131,7 @@ impl Apt {
         let files = fs::read_dir(into).map_err(KernelError::io("read", into))?;
         let mut files = files.flatten().map(|entry| entry.path());
         files.find(|path| path.extension().is_some_and(|ending| ending == "deb")).ok_or_else(|| {
-            let why = "apt says that it came, and there is no file".to_string();
-            KernelError::Package { package: package.clone(), why }
+            KernelError::Package { package: package.clone(), why: PackageFault::NoFile }
         })
     }
 
@@ -165,14 +164,14 @@ impl Apt {
 pub fn unpack(deb: &Path, into: &Path) -> Result<(), KernelError> {
     let mut command = Command::new("dpkg-deb");
     command.arg("-x").arg(deb).arg(into);
-    said(command, "unpack the package", &mut |_| ()).map(drop)
+    output_of(command, "unpack the package", &mut |_| ()).map(drop)
 }
 
-/// What the machine's apt reads, and where.
-fn machine_sources() -> Result<(String, Vec<Source>), KernelError> {
+/// The sources of the machine's apt, and the files that list them.
+fn machine_sources() -> Result<(Vec<PathBuf>, Vec<Source>), KernelError> {
     let mut command = Command::new("apt-config");
     command.args(["shell", "LIST", "Dir::Etc::sourcelist/f", "PARTS", "Dir::Etc::sourceparts/d"]);
-    let text = said(command, "ask apt for its sources", &mut |_| ())?;
+    let text = output_of(command, "ask apt for its sources", &mut |_| ())?;
     let place = |name: &str| {
         let mut lines = text.lines();
         let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('='))?;
@@ -185,20 +184,17 @@ fn machine_sources() -> Result<(String, Vec<Source>), KernelError> {
         found.sort();
         files.extend(found);
     }
-    let mut sources = Vec::new();
-    let mut looked = Vec::new();
+    let (mut read, mut sources) = (Vec::new(), Vec::new());
     for file in files {
-        // A list that others may not read is no list for us.
+        // Lists that others may not read are left out.
         let Ok(text) = fs::read_to_string(&file) else { continue };
-        looked.push(plain(&file.to_string_lossy()));
         sources.extend(sources::parse(&file, &text));
+        read.push(file);
     }
-    let looked =
-        if looked.is_empty() { "no list could be read".to_string() } else { looked.join(", ") };
-    Ok((looked, sources))
+    Ok((read, sources))
 }
 
-/// The keys of all suites; else those that a source of the machine is signed by.
+/// The keys of all suites; otherwise those of a source of the machine.
 fn keyring(sources: &[Source]) -> Result<PathBuf, KernelError> {
     let own = sources.iter().filter_map(|source| source.signed_by.as_deref());
     let own = own.filter(|keys| keys.contains("/debian-archive-"));
@@ -207,17 +203,17 @@ fn keyring(sources: &[Source]) -> Result<PathBuf, KernelError> {
         .ok_or_else(|| KernelError::NoKeyring { path: PathBuf::from(KEYRINGS[1]) })
 }
 
-/// Runs a program to its end; gives its standard output, which `line` sees as it comes.
-fn said(
+/// Runs a program to its end, and returns its standard output, which `line` gets as it comes.
+fn output_of(
     mut command: Command,
     action: &str,
     line: &mut dyn FnMut(&str),
 ) -> Result<String, KernelError> {
-    let failed = |said: String| KernelError::Apt { action: action.to_string(), said };
+    let failed = |why: String| KernelError::Apt { action: action.to_string(), why };
     let program = command.get_program().to_string_lossy().into_owned();
     command.env("LC_ALL", "C").env("DEBIAN_FRONTEND", "noninteractive");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // An apt that goes on alone would hold its lists against the next schedlab.
+    // An apt that outlived schedlab would keep its lists locked against the next one.
     sys::child::bind(&mut command);
     let mut child = command.spawn().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => KernelError::NoApt { program: known(&program) },
@@ -226,7 +222,7 @@ fn said(
     let stderr = child.stderr.take();
     let complaints = std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What was read until an error is what there is to tell.
+        // After an error the part that was read will do.
         let _ = stderr.map(|mut stream| stream.read_to_end(&mut bytes));
         String::from_utf8_lossy(&bytes).into_owned()
     });
@@ -255,7 +251,7 @@ fn known(program: &str) -> &'static str {
     programs.into_iter().find(|known| *known == program).unwrap_or("dpkg-deb")
 }
 
-/// The first error that apt tells, or its last words.
+/// apt's first error, or its last line.
 fn complaint(text: &str) -> String {
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
     let error = lines().find_map(|line| line.strip_prefix("E: "));
@@ -268,8 +264,8 @@ fn progress(line: &str) -> Option<f64> {
     (0.0..=100.0).contains(&percent).then_some(percent)
 }
 
-/// Fields of Debian's control format, apart by empty lines. Stanzas without a name, a version
-/// and a digest are none.
+/// Stanzas of Debian's control format, separated by empty lines. Those without a name, a version
+/// or a digest are left out.
 fn stanzas(text: &str) -> Vec<Stanza> {
     let one = |stanza: &str| {
         let field = |name: &str| {
@@ -306,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_error_is_told_and_tamed() {
+    fn the_first_error_is_shown_and_cannot_drive_a_terminal() {
         let cases = [
             (
                 "W: old\nE: The repository is \u{1b}[31mred\nE: more\n",

@@ -1,10 +1,10 @@
-//! What of a kernel is booted: the ELF image inside where QEMU can enter it directly, which
-//! saves the guest the firmware's loader and its own unpacking; else the bzImage.
+//! The file of a kernel that is booted: the ELF image inside if QEMU can enter it directly, which
+//! saves the guest the firmware's loader and unpacking; otherwise the bzImage.
 //!
-//! The ELF image is kept as `vmlinux-IMAGE-OWN`, by the digests of the bzImage that it is from
-//! and of itself: a name means the same bytes for ever. Of a cached kernel it lies beside the
-//! bzImage, of one of the user's own in `schedlab/vmlinux` in the cache folder. Each use reads
-//! and checks every byte.
+//! The ELF image is kept as `vmlinux-IMAGE-OWN`, with the digests of its bzImage and of itself: a
+//! name always means the same bytes. That of a cached kernel is in the kernel's folder, that of a
+//! user's own kernel in `schedlab/vmlinux` in the cache folder. Each use reads and checks every
+//! byte.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,11 +16,11 @@ use super::{Cache, Kernel, KernelError, digest, payload};
 
 const PREFIX: &str = "vmlinux-";
 const UNFINISHED: &str = ".vmlinux";
-/// Of kernels of the user's own: who builds one each hour does not want to keep them all, and
-/// a run may still need the last.
+/// Of a user's own kernels: one build an hour must not fill the disk, and a run may still need an
+/// older one.
 const MAX_KEPT: usize = 8;
 
-/// What QEMU is to boot, and what stands for it wherever results are kept.
+/// The file that QEMU boots, and the digest that results are kept by.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Boot {
     /// For `-kernel`.
@@ -50,14 +50,14 @@ impl Kernel {
         }
     }
 
-    /// The ELF image with its digest; `None` where the bzImage is to be booted.
+    /// The ELF image with its digest; `None` if the bzImage is booted.
     pub fn vmlinux(&self) -> Result<Option<(PathBuf, String)>, KernelError> {
         self.vmlinux_in(&Cache::open()?)
     }
 
     fn vmlinux_in(&self, cache: &Cache) -> Result<Option<(PathBuf, String)>, KernelError> {
-        let beside = self.image.parent().filter(|folder| self.package.is_some() && folder.is_dir());
-        let folder = beside.map_or_else(|| cache.vmlinux(), Path::to_path_buf);
+        let own = self.image.parent().filter(|folder| self.package.is_some() && folder.is_dir());
+        let folder = own.map_or_else(|| cache.vmlinux(), Path::to_path_buf);
         let bytes = fs::read(&self.image).map_err(KernelError::io("read", &self.image))?;
         let of = digest::of_bytes(&bytes);
         if let Some(found) = kept(&folder, &of)? {
@@ -66,22 +66,21 @@ impl Kernel {
         let Some(elf) = payload::vmlinux(&bytes) else { return Ok(None) };
         let held = cache.lock(&mut || ())?;
         let put = put(&folder, &of, &elf, &held)?;
-        if beside.is_none() {
+        if own.is_none() {
             forget(&folder, &held)?;
         }
         Ok(Some(put))
     }
 }
 
-/// The one that was unpacked from this bzImage, if it still is what its name says.
+/// The image that was unpacked from this bzImage, if it has not changed since.
 fn kept(folder: &Path, of: &str) -> Result<Option<(PathBuf, String)>, KernelError> {
     let begin = format!("{PREFIX}{of}-");
     for path in files(folder)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let Some(own) = name.strip_prefix(&begin) else { continue };
         if digest::of_file(&path)? == own {
-            // The time tells which were used last. Where it cannot be set they are as old as
-            // they are.
+            // The time of the last use. If it cannot be set, that of the file will do.
             let _ = File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
             return Ok(Some((path.clone(), own.to_string())));
         }
@@ -89,7 +88,7 @@ fn kept(folder: &Path, of: &str) -> Result<Option<(PathBuf, String)>, KernelErro
     Ok(None)
 }
 
-/// Under its name when it is complete, in the place of one that is broken.
+/// Renamed when it is complete; replaces one that is damaged.
 fn put(
     folder: &Path,
     of: &str,
@@ -102,7 +101,7 @@ fn put(
     let unfinished = folder.join(UNFINISHED);
     let written = fs::write(&unfinished, elf).map_err(KernelError::io("write", &unfinished));
     if written.is_err() {
-        // The error that is told is the first one.
+        // The first error is the one to report.
         let _ = fs::remove_file(&unfinished);
     }
     written?;
@@ -110,7 +109,7 @@ fn put(
     Ok((path, own))
 }
 
-/// Removes those that were not used for longest.
+/// Removes those that have not been used for the longest time.
 fn forget(folder: &Path, _held: &Lock) -> Result<(), KernelError> {
     let used = |path: &PathBuf| path.metadata().and_then(|metadata| metadata.modified()).ok();
     let mut all = files(folder)?;
@@ -121,7 +120,7 @@ fn forget(folder: &Path, _held: &Lock) -> Result<(), KernelError> {
     Ok(())
 }
 
-/// What those that lie in this folder take.
+/// The size of all unpacked images in this folder.
 pub fn size_of(folder: &Path) -> u64 {
     let all = files(folder).unwrap_or_default();
     all.iter().filter_map(|path| path.metadata().ok()).map(|metadata| metadata.len()).sum()
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn that_of_another_image_is_never_taken() {
+    fn each_bzimage_has_its_own_image() {
         let place = Place::new();
         let one = place.vmlinux(&image("6.1.1")).unwrap();
         let other = place.vmlinux(&image("6.1.2")).unwrap();
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_were_not_used_for_longest_go() {
+    fn images_that_were_not_used_for_longest_are_removed() {
         let place = Place::new();
         let at = |second: u64| SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(second);
         let mut paths = Vec::new();
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_cached_kernel_it_lies_beside_it() {
+    fn the_image_of_a_cached_kernel_is_in_the_kernels_folder() {
         let place = Place::new();
         let mut kernel = place.kernel(&image("6.1.1"));
         let package = super::super::Package { name: "p".to_string(), version: "6".to_string() };
@@ -250,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_that_cannot_be_written_is_told() {
+    fn a_cache_that_cannot_be_written_is_an_error() {
         let place = Place::new();
         fs::write(place.folder.path().join("schedlab"), "a file").unwrap();
         let error = place.kernel(&image("6.1.1")).vmlinux_in(&place.cache).unwrap_err();

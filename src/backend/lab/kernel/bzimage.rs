@@ -1,10 +1,12 @@
-//! What the header of a bzImage says of its kernel (the kernel's Documentation/arch/x86/boot.rst).
+//! The header of a bzImage (the kernel's Documentation/arch/x86/boot.rst).
 //!
 //! Input: a file. Reads its beginning alone.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+
+use thiserror::Error;
 
 use super::KernelError;
 use super::error::plain;
@@ -15,18 +17,37 @@ const MAGIC_AT: usize = 0x202;
 const PROTOCOL_AT: usize = 0x206;
 const VERSION_AT: usize = 0x20e;
 const FLAGS_AT: usize = 0x236;
-/// The first protocol that tells whether the kernel has 64 bits.
+/// The first protocol with a flag for 64 bits.
 const PROTOCOL_2_12: u16 = 0x20c;
 const IS_64_BIT: u16 = 1;
-/// A version string is longer nowhere, and is for people.
+/// No version string is longer.
 const MAX_CHARS: usize = 300;
 
 #[derive(Debug, PartialEq)]
 pub struct Header {
     /// `6.18.15+deb13-cloud-amd64 (debian-kernel@...) #1 SMP PREEMPT_DYNAMIC ...`
     pub version: String,
-    /// Its first word, as `uname -r` tells it.
+    /// Its first word, which `uname -r` prints.
     pub release: String,
+}
+
+/// Why the lab cannot boot a file.
+#[derive(Debug, PartialEq, Error)]
+pub enum HeaderFault {
+    #[error("it is an ELF file (vmlinux?), and the lab boots arch/x86/boot/bzImage")]
+    Elf,
+    #[error("it has no `HdrS` at {MAGIC_AT:#x}, where a bzImage has it")]
+    NoMagic,
+    #[error("its boot protocol is older than 2.12 (Linux 3.8)")]
+    OldProtocol,
+    #[error("it is a 32-bit kernel")]
+    Bits32,
+    #[error("its header has no version")]
+    NoVersion,
+    #[error("its header ends before its version")]
+    Truncated,
+    #[error("its version is empty")]
+    EmptyVersion,
 }
 
 pub fn read(path: &Path) -> Result<Header, KernelError> {
@@ -37,36 +58,34 @@ pub fn read(path: &Path) -> Result<Header, KernelError> {
     parse(&bytes).map_err(|why| KernelError::Image { path: path.to_path_buf(), why })
 }
 
-fn parse(bytes: &[u8]) -> Result<Header, String> {
+fn parse(bytes: &[u8]) -> Result<Header, HeaderFault> {
     if bytes.get(MAGIC_AT..MAGIC_AT + 4) != Some(b"HdrS") {
         return Err(match bytes {
-            [0x7f, b'E', b'L', b'F', ..] => {
-                "it is an ELF file (vmlinux?), and the lab boots arch/x86/boot/bzImage".to_string()
-            }
-            _ => format!("it has no `HdrS` at {MAGIC_AT:#x}, where a bzImage has it"),
+            [0x7f, b'E', b'L', b'F', ..] => HeaderFault::Elf,
+            _ => HeaderFault::NoMagic,
         });
     }
     let word = |at: usize| bytes.get(at..at + 2).map(|word| u16::from_le_bytes([word[0], word[1]]));
     if word(PROTOCOL_AT).is_none_or(|protocol| protocol < PROTOCOL_2_12) {
-        return Err("its boot protocol is older than 2.12 (Linux 3.8)".to_string());
+        return Err(HeaderFault::OldProtocol);
     }
     if word(FLAGS_AT).is_none_or(|flags| flags & IS_64_BIT == 0) {
-        return Err("it is a 32-bit kernel".to_string());
+        return Err(HeaderFault::Bits32);
     }
-    let at = word(VERSION_AT).filter(|at| *at != 0).ok_or("its header has no version")?;
-    let text = bytes.get(usize::from(at) + 0x200..).ok_or("its header ends before its version")?;
+    let at = word(VERSION_AT).filter(|at| *at != 0).ok_or(HeaderFault::NoVersion)?;
+    let text = bytes.get(usize::from(at) + 0x200..).ok_or(HeaderFault::Truncated)?;
     let text = text.split(|byte| *byte == 0).next().unwrap_or(&[]);
     let version: String = String::from_utf8_lossy(text).chars().take(MAX_CHARS).collect();
     let version = plain(&version);
     match version.split_whitespace().next() {
         Some(release) => Ok(Header { release: release.to_string(), version: version.clone() }),
-        None => Err("its version is empty".to_string()),
+        None => Err(HeaderFault::EmptyVersion),
     }
 }
 
 #[cfg(test)]
 pub mod testing {
-    //! Files that look like a bzImage from outside.
+    //! Files with the header of a bzImage.
 
     /// A header with this version string, and `salt` behind it.
     pub fn bzimage(version: &str, salt: &str) -> Vec<u8> {
@@ -101,21 +120,20 @@ mod tests {
             image[at..at + bytes.len()].copy_from_slice(bytes);
             image
         };
-        let cases: &[(Vec<u8>, &str)] = &[
-            (vec![], "no `HdrS`"),
-            (b"\x7fELF and more".to_vec(), "ELF file"),
-            (bzimage(VERSION, "")[..0x204].to_vec(), "no `HdrS`"),
-            (bzimage(VERSION, "")[..0x206].to_vec(), "older than 2.12"),
-            (with(0x206, &[0x0b, 0x02]), "older than 2.12"),
-            (with(0x236, &[0]), "32-bit"),
-            (with(0x20e, &[0, 0]), "has no version"),
-            (with(0x20e, &[0xff, 0xff]), "ends before its version"),
-            (bzimage("", ""), "version is empty"),
-            (bzimage("  ", ""), "version is empty"),
+        let cases: &[(Vec<u8>, HeaderFault)] = &[
+            (vec![], HeaderFault::NoMagic),
+            (b"\x7fELF and more".to_vec(), HeaderFault::Elf),
+            (bzimage(VERSION, "")[..0x204].to_vec(), HeaderFault::NoMagic),
+            (bzimage(VERSION, "")[..0x206].to_vec(), HeaderFault::OldProtocol),
+            (with(0x206, &[0x0b, 0x02]), HeaderFault::OldProtocol),
+            (with(0x236, &[0]), HeaderFault::Bits32),
+            (with(0x20e, &[0, 0]), HeaderFault::NoVersion),
+            (with(0x20e, &[0xff, 0xff]), HeaderFault::Truncated),
+            (bzimage("", ""), HeaderFault::EmptyVersion),
+            (bzimage("  ", ""), HeaderFault::EmptyVersion),
         ];
         for (bytes, expected) in cases {
-            let why = parse(bytes).expect_err(expected);
-            assert!(why.contains(expected), "{why}");
+            assert_eq!(parse(bytes).as_ref(), Err(expected));
         }
     }
 

@@ -1,14 +1,15 @@
 //! The cache of kernels: `schedlab/kernels` in the XDG cache folder, a folder for each.
 //!
-//! `RELEASE_PACKAGEVERSION/` holds `vmlinuz`, `config`, `modules/` and `stamp.json`, and once it
-//! was booted what was unpacked of it. A folder is made under a name that begins with a dot and renamed when it is complete, so what has a
-//! plain name is a kernel. Whatever changes the cache holds the lock.
+//! `RELEASE_PACKAGEVERSION/` holds `vmlinuz`, `config`, `modules/` and `stamp.json`, and after the
+//! first boot the unpacked image. A folder is made under a name that begins with a dot and renamed
+//! when it is complete: every folder with a plain name is a kernel. Changes need the lock.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use super::error::plain;
 use super::{Flavour, Kernel, KernelError, Name, Package, boot, bzimage, digest, modules};
@@ -29,7 +30,7 @@ pub struct Lock {
     _file: File,
 }
 
-/// One folder of the cache, whole or not.
+/// One folder of the cache, perhaps damaged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     pub name: Name,
@@ -38,7 +39,7 @@ pub struct Entry {
     pub folder: PathBuf,
 }
 
-/// What is written beside a kernel: where it came from, and what it must be.
+/// Written next to a kernel: where it came from, and its digest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stamp {
     pub schema: u32,
@@ -62,9 +63,33 @@ pub struct Fetched {
     pub size_bytes: u64,
 }
 
+/// Why the cached files are not those that were fetched.
+#[derive(Debug, Error)]
+pub enum Damage {
+    #[error("{STAMP}: {0}")]
+    NoStamp(io::Error),
+    #[error("{STAMP}: {}", plain_error(.0))]
+    Stamp(serde_json::Error),
+    #[error("{STAMP} has format {0}, and this schedlab knows {SCHEMA}")]
+    Format(u32),
+    #[error("{STAMP} is that of {} {}", plain(release), plain(version))]
+    OtherStamp { release: String, version: String },
+    #[error("{}: {source}", path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error("its files have {found} bytes, and had {expected}")]
+    Size { found: u64, expected: u64 },
+    #[error("its files are not those that were fetched")]
+    Digest,
+}
+
+fn plain_error(error: &serde_json::Error) -> String {
+    plain(&error.to_string())
+}
+
 impl Cache {
     pub fn open() -> Result<Cache, KernelError> {
-        Ok(Cache::at(&sys::cache_dir().map_err(KernelError::NoHome)?))
+        let root = sys::cache_dir().map_err(|error| KernelError::NoHome(error.to_string()))?;
+        Ok(Cache::at(&root))
     }
 
     pub fn at(root: &Path) -> Cache {
@@ -75,12 +100,12 @@ impl Cache {
         self.root.join("kernels")
     }
 
-    /// What apt keeps between two calls.
+    /// apt's own files between two calls.
     pub fn apt(&self) -> PathBuf {
         self.root.join("apt")
     }
 
-    /// What was unpacked of kernels that lie elsewhere.
+    /// Unpacked images of kernels outside of the cache.
     pub fn vmlinux(&self) -> PathBuf {
         self.root.join("vmlinux")
     }
@@ -107,8 +132,8 @@ impl Cache {
         Ok(Lock { _file: file })
     }
 
-    /// An empty folder that counts as no kernel, and is gone when it is dropped. What a killed
-    /// process left of its own goes first.
+    /// An empty folder that is no kernel, removed when it is dropped. First removes that of a
+    /// killed process.
     pub fn scratch(&self, _held: &Lock) -> Result<Scratch, KernelError> {
         self.sweep()?;
         let path = self.kernels().join(".new");
@@ -129,7 +154,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Gives a complete folder its name. One that had it is a kernel no more.
+    /// Gives a complete folder its name, in place of one that had it.
     pub fn put(&self, new: &Path, entry: &Path, held: &Lock) -> Result<(), KernelError> {
         if entry.symlink_metadata().is_ok() {
             self.remove(entry, held)?;
@@ -137,7 +162,7 @@ impl Cache {
         fs::rename(new, entry).map_err(KernelError::io("rename to", entry))
     }
 
-    /// At once, and then its files.
+    /// Atomically: renames the folder before it removes the files.
     pub fn remove(&self, entry: &Path, _held: &Lock) -> Result<(), KernelError> {
         let old = self.kernels().join(".old");
         match fs::remove_dir_all(&old) {
@@ -150,7 +175,7 @@ impl Cache {
         fs::remove_dir_all(&old).map_err(KernelError::io("remove", &old))
     }
 
-    /// All that have the name of a kernel, by name and version, the newest last.
+    /// All folders with the name of a kernel, the newest version last.
     pub fn entries(&self) -> Result<Vec<Entry>, KernelError> {
         let kernels = self.kernels();
         let folders = match fs::read_dir(&kernels) {
@@ -169,14 +194,14 @@ impl Cache {
         Ok(entries)
     }
 
-    /// The newest that the name means.
+    /// The newest kernel of this name.
     pub fn newest(&self, name: &Name) -> Result<Option<Entry>, KernelError> {
         let entries = self.entries()?;
         Ok(entries.into_iter().rfind(|entry| name.matches(&entry.release, &entry.package_version)))
     }
 }
 
-/// Removed when it goes out of scope, also where a step fails.
+/// Removed when it goes out of scope, also if a step fails.
 pub struct Scratch {
     path: PathBuf,
 }
@@ -189,7 +214,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What stays is removed by the next that makes one.
+        // The next one removes what this one could not.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
@@ -206,7 +231,7 @@ impl Entry {
         })
     }
 
-    /// The stamp, where it and the files agree as far as a look tells. Reads no image.
+    /// The stamp, if it fits the sizes of the files. Reads no image.
     pub fn stamp(&self) -> Result<Stamp, KernelError> {
         self.checked().map_err(|why| self.damaged(why))
     }
@@ -219,7 +244,7 @@ impl Entry {
         let folder = Some(self.folder.join(MODULES)).filter(|path| path.is_dir());
         let digest = digest_of(&image, config.as_deref(), folder.as_deref())?;
         if digest != stamp.digest {
-            return Err(self.damaged("its files are not those that were fetched".to_string()));
+            return Err(self.damaged(Damage::Digest));
         }
         let header = bzimage::read(&image)?;
         let package = Package { name: stamp.package, version: stamp.package_version };
@@ -235,46 +260,46 @@ impl Entry {
         })
     }
 
-    /// What was unpacked of it to be booted; 0 where it was not booted yet.
+    /// The size of its unpacked image; 0 before the first boot.
     pub fn unpacked_bytes(&self) -> u64 {
         boot::size_of(&self.folder)
     }
 
-    fn damaged(&self, why: String) -> KernelError {
+    fn damaged(&self, why: Damage) -> KernelError {
         KernelError::Damaged { name: self.name.to_string(), folder: self.folder.clone(), why }
     }
 
-    fn checked(&self) -> Result<Stamp, String> {
-        let text = fs::read_to_string(self.folder.join(STAMP))
-            .map_err(|error| format!("{STAMP}: {error}"))?;
+    fn checked(&self) -> Result<Stamp, Damage> {
+        let text = fs::read_to_string(self.folder.join(STAMP)).map_err(Damage::NoStamp)?;
         let stamp = parse_stamp(&text)?;
         if (&stamp.release, &stamp.package_version) != (&self.release, &self.package_version) {
-            let (release, version) = (plain(&stamp.release), plain(&stamp.package_version));
-            return Err(format!("{STAMP} is that of {release} {version}"));
+            let Stamp { release, package_version: version, .. } = stamp;
+            return Err(Damage::OtherStamp { release, version });
         }
-        let size_bytes = size_of(&self.folder).map_err(|error| error.to_string())?;
-        if size_bytes != stamp.size_bytes {
-            let expected = stamp.size_bytes;
-            return Err(format!("its files have {size_bytes} bytes, and had {expected}"));
+        let found = size_of(&self.folder).map_err(|error| match error {
+            KernelError::Io { path, source, .. } => Damage::Unreadable { path, source },
+            _ => Damage::Digest,
+        })?;
+        match stamp.size_bytes {
+            expected if expected != found => Err(Damage::Size { found, expected }),
+            _ => Ok(stamp),
         }
-        Ok(stamp)
     }
 }
 
-fn parse_stamp(text: &str) -> Result<Stamp, String> {
+fn parse_stamp(text: &str) -> Result<Stamp, Damage> {
     #[derive(Deserialize)]
     struct Version {
         schema: u32,
     }
-    let wrong = |error: serde_json::Error| format!("{STAMP}: {}", plain(&error.to_string()));
-    match serde_json::from_str::<Version>(text).map_err(wrong)?.schema {
-        SCHEMA => serde_json::from_str(text).map_err(wrong),
-        other => Err(format!("{STAMP} has format {other}, and this schedlab knows {SCHEMA}")),
+    match serde_json::from_str::<Version>(text).map_err(Damage::Stamp)?.schema {
+        SCHEMA => serde_json::from_str(text).map_err(Damage::Stamp),
+        other => Err(Damage::Format(other)),
     }
 }
 
 impl Stamp {
-    /// Written beside the files that it tells of; their size and digest are taken here.
+    /// Writes the stamp of the files in `folder`, with their size and digest.
     pub fn write(
         folder: &Path,
         name: &Name,

@@ -1,4 +1,4 @@
-//! Digests: SHA-256 of files, and the one that stands for a kernel as a whole.
+//! Digests: SHA-256 of files, and of a kernel as a whole.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -36,8 +36,8 @@ fn hexadecimal(hasher: Sha256) -> String {
     hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Of all that a guest's behaviour follows from: a line for each file with what it is, its
-/// name where the guest sees it, and its digest. Where the files lie does not matter.
+/// Of all that a guest's behaviour depends on: a line for each file with its kind, its name if the
+/// guest sees that, and its digest. The folders of the files do not matter.
 pub fn of_kernel(
     image: &Path,
     config: Option<&Path>,

@@ -1,22 +1,27 @@
-//! What can go wrong with a kernel, with the value seen and a way out of it.
+//! What can go wrong with a kernel, each with the value seen and a hint.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// `action` completes "cannot ..."; what apt said is in a form that a terminal can take.
+use super::bzimage::HeaderFault;
+use super::cache::Damage;
+use super::name::NameFault;
+
+/// `action` completes "cannot ..."; apt's own words cannot drive a terminal.
 #[derive(Debug, Error)]
 pub enum KernelError {
     #[error("`{}` names no kernel: {why}", plain(name))]
-    Name { name: String, why: String },
+    Name { name: String, why: NameFault },
     #[error("{} is no kernel that the lab can boot: {why}", shown(path))]
-    Image { path: PathBuf, why: String },
-    #[error("the kernel `{name}` is not in the cache {}{others}", shown(cache))]
-    NotCached { name: String, cache: PathBuf, others: String },
+    Image { path: PathBuf, why: HeaderFault },
+    #[error("the kernel `{name}` is not in the cache {}, which {}", shown(cache), has(others))]
+    NotCached { name: String, cache: PathBuf, others: Vec<String> },
     #[error("the kernel in {} is damaged: {why}", shown(folder))]
-    Damaged { name: String, folder: PathBuf, why: String },
-    #[error("cannot tell where kernels belong: {0}")]
+    Damaged { name: String, folder: PathBuf, why: Damage },
+    /// The system's reason: there is no home folder.
+    #[error("cannot find the folder of the cache: {0}")]
     NoHome(String),
     #[error("cannot {action} {}: {source}", shown(path))]
     Io { action: &'static str, path: PathBuf, source: io::Error },
@@ -24,18 +29,33 @@ pub enum KernelError {
     Architecture(&'static str),
     #[error("cannot fetch kernels: there is no `{program}` on this machine")]
     NoApt { program: &'static str },
-    #[error("cannot fetch kernels: apt has no Debian archive among its sources ({looked})")]
-    NoMirror { looked: String },
+    #[error("cannot fetch kernels: apt has no Debian archive among its sources ({})", list(files))]
+    NoMirror { files: Vec<PathBuf> },
     #[error("cannot fetch kernels: the keys of Debian's archive are not there: {}", shown(path))]
     NoKeyring { path: PathBuf },
     #[error("cannot fetch kernels: no suite could be read; {first}")]
     NoSuite { first: String },
     #[error("no suite ({suites}) has the kernel `{name}`{others}")]
     NotOffered { name: String, suites: String, others: String },
-    #[error("cannot {action}: {said}")]
-    Apt { action: String, said: String },
+    #[error("cannot {action}: {why}")]
+    Apt { action: String, why: String },
     #[error("the package {package} is not what it should be: {why}")]
-    Package { package: String, why: String },
+    Package { package: String, why: PackageFault },
+}
+
+/// What is wrong with a package that was fetched.
+#[derive(Debug, Error)]
+pub enum PackageFault {
+    #[error("apt reports success, and there is no file")]
+    NoFile,
+    #[error("its SHA-256 is {found}, and the list says {}", plain(listed))]
+    Digest { found: String, listed: String },
+    #[error("it has no vmlinuz")]
+    NoImage,
+    #[error("its image calls itself {}", plain(.0))]
+    OtherRelease(String),
+    #[error("it is not in the cache after it was put there")]
+    NotKept,
 }
 
 impl KernelError {
@@ -55,7 +75,7 @@ impl KernelError {
             Self::NoHome(_) => "set HOME or XDG_CACHE_HOME".to_string(),
             _ if self.is_full() => {
                 "make room, or set XDG_CACHE_HOME to a folder with 300 MB free; \
-                 schedlab kernel list tells what the cached kernels take"
+                 schedlab kernel list shows the size of the cached kernels"
                     .to_string()
             }
             Self::Io { source, path, action: "read" }
@@ -86,12 +106,12 @@ impl KernelError {
         }
     }
 
-    /// Whether there is no room left, by what the system or apt says (in the locale C).
+    /// Whether the disk is full, as the system or apt reports it (in the locale C).
     pub fn is_full(&self) -> bool {
         let says = |text: &str| text.contains("No space left on device");
         match self {
             Self::Io { source, .. } => source.kind() == io::ErrorKind::StorageFull,
-            Self::Apt { said, .. } => says(said),
+            Self::Apt { why, .. } => says(why),
             Self::NoSuite { first } => says(first),
             _ => false,
         }
@@ -112,7 +132,21 @@ fn shown(path: &Path) -> String {
     plain(&path.to_string_lossy())
 }
 
-/// Text from outside, without what a terminal would act on.
+fn has(kernels: &[String]) -> String {
+    match kernels.is_empty() {
+        true => "is empty".to_string(),
+        false => format!("has {}", kernels.join(", ")),
+    }
+}
+
+fn list(files: &[PathBuf]) -> String {
+    match files.is_empty() {
+        true => "no list could be read".to_string(),
+        false => files.iter().map(|file| shown(file)).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// Text from outside, without characters that a terminal would act on.
 pub(super) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {
@@ -132,14 +166,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_came_from_outside_cannot_drive_a_terminal() {
+    fn text_from_outside_cannot_drive_a_terminal() {
         assert_eq!(plain("E: \u{1b}[2Jgone\u{202e}é 'x'"), "E: \\u{1b}[2Jgone\\u{202e}é 'x'");
-        let image = KernelError::Image { path: "a\u{7}b".into(), why: "why".to_string() };
-        assert_eq!(image.to_string(), "a\\u{7}b is no kernel that the lab can boot: why");
+        let image = KernelError::Image { path: "a\u{7}b".into(), why: HeaderFault::Bits32 };
+        assert!(image.to_string().starts_with("a\\u{7}b is no kernel that the lab can boot: "));
     }
 
     #[test]
-    fn a_full_disk_and_a_folder_of_somebody_else_ask_for_different_things() {
+    fn a_full_disk_and_a_folder_without_permission_have_different_hints() {
         let hint_of = |action: &'static str, kind: io::ErrorKind| {
             KernelError::io(action, Path::new("x"))(io::Error::from(kind)).hint()
         };
@@ -147,7 +181,7 @@ mod tests {
         for kind in [io::ErrorKind::NotFound, io::ErrorKind::IsADirectory] {
             assert_eq!(hint_of("read", kind), "ls -ld x");
         }
-        let apt = |said: &str| KernelError::Apt { action: "x".to_string(), said: said.to_string() };
+        let apt = |why: &str| KernelError::Apt { action: "x".to_string(), why: why.to_string() };
         assert!(apt("write (28: No space left on device)").hint().starts_with("make room"));
         assert!(apt("connect (111: Connection refused)").hint().contains("apt-get update"));
         assert!(hint(io::ErrorKind::StorageFull).starts_with("make room"));

@@ -1,24 +1,24 @@
-//! From the mirror to the cache: which package is the newest, and what of it is kept.
+//! From the mirror to the cache: finds the newest package, and keeps the files that guests need.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::apt::{self, Apt, Stanza};
 use super::cache::{CONFIG, Cache, Fetched, IMAGE, Lock, MODULES, Stamp};
-use super::error::plain;
+use super::error::{PackageFault, plain};
 use super::{Flavour, Kernel, KernelError, Name, Package, bzimage, digest, modules, version};
 
 const IMAGES: &str = "linux-image-";
-/// Since 7.0 the package of the image is empty and depends on these; the first has the image.
+/// Since 7.0 the image's package is empty and depends on these; the first has the image.
 const PARTS: &[&str] = &["linux-binary-", "linux-base-", "linux-modules-"];
 
-/// What happens meanwhile, for whoever watches.
+/// Progress.
 #[derive(Debug, PartialEq)]
 pub enum Step<'a> {
     /// Another process holds the cache.
     Waiting,
     Suite(&'a str),
-    /// The mirror does not have it, or cannot be reached.
+    /// The mirror does not have this suite, or cannot be reached.
     LeftOut {
         suite: &'a str,
         why: &'a str,
@@ -33,7 +33,7 @@ pub enum Step<'a> {
     },
 }
 
-/// A kernel that the mirror offers.
+/// A kernel on the mirror.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Available {
     pub name: Name,
@@ -48,13 +48,13 @@ pub struct Available {
 #[derive(Debug, PartialEq)]
 pub enum How {
     Fetched,
-    /// The newest is here already.
+    /// The newest is in the cache already.
     Already,
-    /// It was here, and damaged.
+    /// It was here, but damaged.
     Repaired,
 }
 
-/// The mirror, looked at once, with the cache locked.
+/// The mirror, read once, with the cache locked.
 pub struct Mirror {
     cache: Cache,
     lock: Lock,
@@ -77,9 +77,9 @@ impl Mirror {
             match apt.update(&suite) {
                 Ok(()) => offered.push(suite),
                 Err(full) if full.is_full() => return Err(full),
-                Err(KernelError::Apt { said, .. }) => {
-                    on(Step::LeftOut { suite: &plain(&suite.name), why: &said });
-                    first.get_or_insert(said);
+                Err(KernelError::Apt { why, .. }) => {
+                    on(Step::LeftOut { suite: &plain(&suite.name), why: &why });
+                    first.get_or_insert(why);
                 }
                 Err(other) => return Err(other),
             }
@@ -88,18 +88,18 @@ impl Mirror {
             return Err(KernelError::NoSuite { first: first.unwrap_or_default() });
         }
         apt.use_suites(&offered)?;
-        let available = look(&apt)?;
+        let available = kernels(&apt)?;
         let mut suites: Vec<String> = offered.into_iter().map(|suite| suite.name).collect();
         suites.dedup();
         Ok(Mirror { cache, lock, apt, suites, available })
     }
 
-    /// All that is offered, the newest last.
+    /// All kernels on the mirror, the newest last.
     pub fn available(&self) -> &[Available] {
         &self.available
     }
 
-    /// Sees to it that the newest of this name is in the cache.
+    /// Fetches the newest kernel of this name if it is not in the cache.
     pub fn get(&self, name: &Name, on: &mut dyn FnMut(Step)) -> Result<(Kernel, How), KernelError> {
         let newest = self.available.iter().rfind(|available| available.is(name));
         let newest = newest.ok_or_else(|| self.not_offered(name))?;
@@ -114,14 +114,14 @@ impl Mirror {
         self.fetch(newest, &folder, on)?;
         let mut entries = self.cache.entries()?.into_iter();
         let entry = entries.find(|entry| entry.folder == folder);
-        let gone = || newest.wrong("it is not in the cache after it was put there");
+        let gone = || newest.wrong(PackageFault::NotKept);
         Ok((entry.ok_or_else(gone)?.kernel()?, how))
     }
 
     fn not_offered(&self, name: &Name) -> KernelError {
         let mut series: Vec<&str> = Vec::new();
-        let alike = self.available.iter().map(|available| &available.name);
-        for other in alike.filter(|other| other.flavour() == name.flavour()) {
+        let names = self.available.iter().map(|available| &available.name);
+        for other in names.filter(|other| other.flavour() == name.flavour()) {
             if !series.contains(&other.series()) {
                 series.push(other.series());
             }
@@ -178,7 +178,7 @@ impl Mirror {
         })?;
         let sha256 = digest::of_file(&deb)?;
         if sha256 != part.sha256 {
-            let why = format!("its SHA-256 is {sha256}, and the list says {}", plain(&part.sha256));
+            let why = PackageFault::Digest { found: sha256, listed: part.sha256.clone() };
             return Err(KernelError::Package { package: package.to_string(), why });
         }
         on(Step::Unpacking { package });
@@ -192,33 +192,33 @@ impl Available {
         name.matches(&self.release, &self.package_version)
     }
 
-    fn wrong(&self, why: &str) -> KernelError {
+    fn wrong(&self, why: PackageFault) -> KernelError {
         let package = format!("{} {}", self.package, self.package_version);
-        KernelError::Package { package, why: why.to_string() }
+        KernelError::Package { package, why }
     }
 
-    /// Moves what a guest can need out of the unpacked packages.
+    /// Moves the files that a guest can need out of the unpacked packages.
     fn keep(&self, tree: &Path, new: &Path) -> Result<(), KernelError> {
         let release = &self.release;
         let folders = [format!("usr/lib/modules/{release}"), format!("lib/modules/{release}")];
         let first = |names: &[String]| {
             let mut paths = names.iter().map(|name| tree.join(name));
-            // A link could lead out of the tree.
+            // A link could point out of the tree.
             paths.find(|path| path.symlink_metadata().is_ok_and(|found| !found.is_symlink()))
         };
-        let beside = |boot: &str, name: &str| {
+        let file = |boot: &str, name: &str| {
             let mut names = vec![format!("boot/{boot}-{release}")];
             names.extend(folders.iter().map(|folder| format!("{folder}/{name}")));
             first(&names)
         };
-        let image = beside("vmlinuz", "vmlinuz");
-        let image = image.ok_or_else(|| self.wrong("there is no vmlinuz in it"))?;
+        let image = file("vmlinuz", "vmlinuz");
+        let image = image.ok_or_else(|| self.wrong(PackageFault::NoImage))?;
         let found = bzimage::read(&image)?.release;
         if found != *release {
-            return Err(self.wrong(&format!("its image calls itself {found}")));
+            return Err(self.wrong(PackageFault::OtherRelease(found)));
         }
         rename(&image, &new.join(IMAGE))?;
-        if let Some(config) = beside("config", "config") {
+        if let Some(config) = file("config", "config") {
             rename(&config, &new.join(CONFIG))?;
         }
         let Some(folder) = first(&folders) else { return Ok(()) };
@@ -238,8 +238,8 @@ fn rename(from: &Path, to: &Path) -> Result<(), KernelError> {
     fs::rename(from, to).map_err(KernelError::io("rename to", to))
 }
 
-/// What the lists have that is a kernel with all of its parts.
-fn look(apt: &Apt) -> Result<Vec<Available>, KernelError> {
+/// The kernels of the lists that have all of their parts.
+fn kernels(apt: &Apt) -> Result<Vec<Available>, KernelError> {
     let release_of = |package: &String| {
         let release = package.strip_prefix(IMAGES)?;
         Flavour::of(release).map(|_| release.to_string())
@@ -266,16 +266,16 @@ fn look(apt: &Apt) -> Result<Vec<Available>, KernelError> {
     Ok(available)
 }
 
-/// The packages that an empty package of the image stands for.
+/// The packages that an empty package of an image depends on.
 fn part_names(image: &Stanza) -> Vec<String> {
     let release = image.package.strip_prefix(IMAGES).unwrap_or("");
     let names = PARTS.iter().map(|part| format!("{part}{release}"));
     let names: Vec<String> = names.filter(|name| depends(image, name)).collect();
-    // In 6.18 there is a base, and the image is where it was.
+    // 6.18 has a base package, but the image is in its own.
     if names.iter().any(|name| name.starts_with(PARTS[0])) { names } else { Vec::new() }
 }
 
-/// Whether it needs `name` in its own version.
+/// Whether it depends on `name` in its own version.
 fn depends(image: &Stanza, name: &str) -> bool {
     let exact = format!("{name} (= {})", image.version);
     image.depends.split(',').any(|need| need.trim() == exact)
@@ -284,7 +284,7 @@ fn depends(image: &Stanza, name: &str) -> bool {
 fn offer(image: Stanza, parts: &[Stanza]) -> Option<Available> {
     let release = image.package.strip_prefix(IMAGES)?.to_string();
     let flavour = Flavour::of(&release)?;
-    // It becomes part of a folder's name.
+    // The version becomes part of a folder's name.
     let is_safe = |c: char| c.is_ascii_alphanumeric() || "+.~-:".contains(c);
     if !image.version.starts_with(|c: char| c.is_ascii_digit())
         || !image.version.chars().all(is_safe)
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_image_stands_for_its_parts_in_its_own_version() {
+    fn an_empty_image_needs_its_parts_in_its_own_version() {
         let release = "7.3.4+deb13-cloud-amd64";
         let need = |kind: &str| format!("linux-{kind}-{release} (= 7.3.4-1)");
         let depends = [need("base"), need("binary"), need("modules")].join(", ");
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_kernel_or_no_file_name_is_not_offered() {
+    fn other_packages_and_unsafe_versions_are_not_offered() {
         let cases = [
             ("linux-image-cloud-amd64", "6.1.176-1"),
             ("linux-image-6.1.0-50-cloud-amd64-unsigned", "6.1.176-1"),

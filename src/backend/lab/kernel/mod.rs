@@ -1,7 +1,7 @@
 //! Kernels for the lab: Debian's, fetched into a cache, and any bzImage by its path.
 //!
 //! [`find`] reads the cache and the file system alone; [`Mirror`] asks the machine's package
-//! mirror. How it is called and what can go wrong stands in docs/lab.md.
+//! mirror. Commands and errors: docs/lab.md.
 
 mod apt;
 mod boot;
@@ -26,18 +26,18 @@ pub use boot::Boot;
 pub use cache::{Cache, Entry, Stamp};
 pub use error::KernelError;
 pub use get::{Available, How, Mirror, Step};
-pub use name::{Flavour, Name};
+pub use name::{Flavour, Name, NameFault};
 
 /// A kernel that can be booted, with all its files checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kernel {
     /// `debian:6.18.15`, or the path that was given.
     pub name: String,
-    /// As `uname -r` tells it.
+    /// As `uname -r` prints it.
     pub release: String,
-    /// The whole line that the image tells of itself.
+    /// The whole version line of the image.
     pub version: String,
-    /// `None` for a kernel of the user's own.
+    /// `None` for a user's own kernel.
     pub package: Option<Package>,
     pub image: PathBuf,
     pub config: Option<PathBuf>,
@@ -47,7 +47,7 @@ pub struct Kernel {
     pub digest: String,
 }
 
-/// The package that a kernel came in.
+/// The package of a kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Package {
     pub name: String,
@@ -76,7 +76,7 @@ impl Kernel {
     }
 }
 
-/// The newest kernel of the cache that `name` means, or the one that lies at that path.
+/// The newest kernel of this name in the cache, or the one at this path.
 pub fn find(name: &str) -> Result<Kernel, KernelError> {
     match Name::parse(name) {
         Some(Ok(name)) => find_in(&Cache::open()?, &name),
@@ -84,10 +84,7 @@ pub fn find(name: &str) -> Result<Kernel, KernelError> {
         None if name.contains('/') || Path::new(name).exists() => {
             image(Path::new(name), None, None)
         }
-        None => {
-            let why = "it is neither `debian:` and a version nor a file".to_string();
-            Err(KernelError::Name { name: name.to_string(), why })
-        }
+        None => Err(KernelError::Name { name: name.to_string(), why: NameFault::NoFile }),
     }
 }
 
@@ -98,19 +95,15 @@ fn find_in(cache: &Cache, name: &Name) -> Result<Kernel, KernelError> {
     }
 }
 
-/// The error that tells what is there instead.
+/// The error, with the names of the kernels that are cached.
 fn not_cached(cache: &Cache, name: &Name) -> Result<KernelError, KernelError> {
     let mut cached: Vec<String> =
         cache.entries()?.iter().map(|entry| entry.name.to_string()).collect();
     cached.dedup();
-    let others = match cached.is_empty() {
-        true => ", which is empty".to_string(),
-        false => format!(", which has {}", cached.join(", ")),
-    };
-    Ok(KernelError::NotCached { name: name.to_string(), cache: cache.kernels(), others })
+    Ok(KernelError::NotCached { name: name.to_string(), cache: cache.kernels(), others: cached })
 }
 
-/// A kernel of the user's own. What is not given is looked for beside it: `.config`,
+/// A user's own kernel. Without `config` and `modules`, those next to it: `.config`,
 /// `config-RELEASE`, `config` or the build tree's `.config`, and a folder `modules`.
 pub fn image(
     path: &Path,
@@ -121,12 +114,11 @@ pub fn image(
     let folder = path.parent().unwrap_or(Path::new(""));
     let config = match config {
         Some(given) => Some(given.to_path_buf()),
-        None => config_beside(folder, &header.release),
+        None => config_next_to(folder, &header.release),
     };
-    let beside = folder.join("modules");
     let modules = match modules {
         Some(given) => Some(given.to_path_buf()),
-        None => Some(beside).filter(|folder| folder.is_dir()),
+        None => Some(folder.join("modules")).filter(|folder| folder.is_dir()),
     };
     let few = modules.as_deref().map_or(Ok(Vec::new()), modules::few)?;
     let digest = digest::of_kernel(path, config.as_deref(), &few)?;
@@ -142,15 +134,15 @@ pub fn image(
     })
 }
 
-fn config_beside(folder: &Path, release: &str) -> Option<PathBuf> {
+fn config_next_to(folder: &Path, release: &str) -> Option<PathBuf> {
     let names = [".config".to_string(), format!("config-{release}"), "config".to_string()];
-    let beside = names.iter().map(|name| folder.join(name));
+    let configs = names.iter().map(|name| folder.join(name));
     let is_build_tree = folder.ends_with("arch/x86/boot") || folder.ends_with("arch/x86_64/boot");
     let root = is_build_tree.then(|| folder.join("../../../.config"));
-    beside.chain(root).find(|path| path.is_file())
+    configs.chain(root).find(|path| path.is_file())
 }
 
-/// Removes every kernel that the name means; the exact names of those that went.
+/// Removes every kernel of this name; returns those that it removed.
 pub fn remove(
     cache: &Cache,
     name: &Name,
@@ -166,7 +158,7 @@ pub fn remove(
     Ok(entries)
 }
 
-/// Removes every kernel, what was unpacked of others, and what apt keeps for the next.
+/// Removes every kernel, unpacked images of others, and apt's lists.
 pub fn remove_all(cache: &Cache, waiting: &mut dyn FnMut()) -> Result<Vec<Entry>, KernelError> {
     let held = cache.lock(waiting)?;
     let entries = cache.entries()?;

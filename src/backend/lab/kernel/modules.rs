@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::KernelError;
 
-/// Each after those that it needs. What a kernel has built in is in no folder, and is not missed.
+/// Each after those that it needs. What a kernel has built in is in no folder, and not needed.
 const FEW: &[&str] = &[
     // Devices of QEMU's machine.
     "virtio",
@@ -30,17 +30,17 @@ const FEW: &[&str] = &[
 ];
 const ENDINGS: &[&str] = &[".ko", ".ko.xz", ".ko.zst", ".ko.gz"];
 /// Folders in folders; /lib/modules has 8.
-const DEEPEST: usize = 16;
+const MAX_DEPTH: usize = 16;
 
-/// The few that are there, in an order in which they can be loaded: that of `modules.dep` where
-/// depmod has left one, else that of the list above.
+/// Those of the list that exist, in an order in which they can be loaded: that of depmod's
+/// `modules.dep` if there is one, otherwise that of the list.
 pub fn few(folder: &Path) -> Result<Vec<PathBuf>, KernelError> {
     let mut all = BTreeMap::new();
-    collect(folder, DEEPEST, &mut all)?;
+    collect(folder, MAX_DEPTH, &mut all)?;
     let needs = dependencies(&fs::read_to_string(folder.join("modules.dep")).unwrap_or_default());
     let mut order = Vec::new();
     for name in FEW {
-        add(name, &needs, &mut order, DEEPEST);
+        add(name, &needs, &mut order, MAX_DEPTH);
     }
     Ok(order.iter().filter_map(|name| all.remove(name)).collect())
 }
@@ -51,7 +51,7 @@ pub fn name(file: &str) -> Option<String> {
     Some(stem.replace('-', "_"))
 }
 
-/// Links lead out of the folder (`build`, `source`), and are not followed.
+/// Does not follow links: they point out of the folder (`build`, `source`).
 fn collect(
     folder: &Path,
     depth: usize,
@@ -72,7 +72,7 @@ fn collect(
     Ok(())
 }
 
-/// Lines `kernel/a/x.ko: kernel/b/y.ko kernel/c/z.ko`; what is needed first stands last.
+/// Lines `kernel/a/x.ko: kernel/b/y.ko kernel/c/z.ko`; the last is needed first.
 fn dependencies(text: &str) -> BTreeMap<String, Vec<String>> {
     let of_path = |path: &str| name(path.rsplit('/').next().unwrap_or(path));
     let rows = text.lines().filter_map(|line| {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_depmod_found_comes_too_and_first() {
+    fn dependencies_of_depmod_come_too_and_first() {
         let tree = folder(&["kernel/virtio_blk.ko", "kernel/t10-pi.ko", "kernel/crc64.ko"]);
         let text = "kernel/virtio_blk.ko: kernel/t10-pi.ko kernel/crc64.ko\nkernel/crc64.ko:\n\
                     kernel/t10-pi.ko: kernel/virtio_blk.ko\nnonsense\n";
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_there_is_told() {
+    fn a_missing_folder_is_an_error() {
         let why = few(Path::new("nonesuch")).unwrap_err().to_string();
         assert!(why.starts_with("cannot read nonesuch: "), "{why}");
     }

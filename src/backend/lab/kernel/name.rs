@@ -2,15 +2,17 @@
 
 use std::fmt;
 
+use thiserror::Error;
+
 use super::version;
 
 const ARCHITECTURE: &str = "-amd64";
 const PREFIX: &str = "debian:";
 
-/// What the kernel was configured for; the suffix of Debian's package names.
+/// The kind of machine that a kernel is configured for; the suffix of Debian's package names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Flavour {
-    /// For virtual machines: what a name without a flavour means.
+    /// For virtual machines: the flavour of names without one.
     Cloud,
     /// For any PC.
     Amd64,
@@ -37,8 +39,8 @@ impl Flavour {
         }
     }
 
-    /// Of a release as `uname -r` tells it. What else Debian builds (dbg, unsigned, meta
-    /// packages without a version) has none.
+    /// Of a release as `uname -r` prints it. Debian's other packages (dbg, unsigned, meta packages
+    /// without a version) have none.
     pub fn of(release: &str) -> Option<Flavour> {
         let flavour = Flavour::ALL.into_iter().find(|flavour| {
             let abi = release.strip_suffix(flavour.suffix()).unwrap_or("");
@@ -49,12 +51,27 @@ impl Flavour {
     }
 }
 
-/// What stands in names of packages and releases, and is safe in a file name.
+/// Characters of packages and releases that are safe in a file name.
 fn is_safe(c: char) -> bool {
     c.is_ascii_alphanumeric() || "+.~-".contains(c)
 }
 
-/// A Debian kernel that is asked for.
+/// Why a text names no kernel.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub enum NameFault {
+    #[error("a version like 6.18 or 6.18.15 must follow `{PREFIX}`")]
+    Version,
+    #[error("flavours are cloud (the default), amd64 and rt")]
+    Flavour,
+    #[error("it does not begin with `{PREFIX}`")]
+    NoPrefix,
+    #[error("it is a file, which needs no cache; list shows it")]
+    File,
+    #[error("it is neither `{PREFIX}` and a version nor a file")]
+    NoFile,
+}
+
+/// The name of one or more Debian kernels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
     /// `6.18` for the newest of that series, `6.18.15` for that one.
@@ -63,28 +80,28 @@ pub struct Name {
 }
 
 impl Name {
-    /// `None` for what is no name of this kind, but may be a path.
-    pub fn parse(text: &str) -> Option<Result<Name, String>> {
+    /// `None` for another text, which may be a path.
+    pub fn parse(text: &str) -> Option<Result<Name, NameFault>> {
         text.strip_prefix(PREFIX).map(Name::parse_rest)
     }
 
-    fn parse_rest(text: &str) -> Result<Name, String> {
+    fn parse_rest(text: &str) -> Result<Name, NameFault> {
         let (version, flavour) = text.split_once('-').unwrap_or((text, "cloud"));
         let is_number = |part: &str| {
             (1..=5).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
         };
         let numbers: Vec<&str> = version.split('.').collect();
         if !(2..=3).contains(&numbers.len()) || !numbers.iter().all(|part| is_number(part)) {
-            return Err("a version like 6.18 or 6.18.15 is to follow `debian:`".to_string());
+            return Err(NameFault::Version);
         }
         let bare = flavour.strip_suffix(ARCHITECTURE).unwrap_or(flavour);
         match Flavour::ALL.into_iter().find(|known| known.word() == bare) {
             Some(flavour) => Ok(Name { version: version.to_string(), flavour }),
-            None => Err("flavours are cloud (also when none is named), amd64 and rt".to_string()),
+            None => Err(NameFault::Flavour),
         }
     }
 
-    /// The exact name of what a package gave.
+    /// The exact name of a package's kernel.
     pub fn exact(package_version: &str, flavour: Flavour) -> Name {
         Name { version: version::upstream(package_version).to_string(), flavour }
     }
@@ -100,12 +117,12 @@ impl Name {
         &self.version[..end]
     }
 
-    /// Whether it means one version, and not the newest of a series.
+    /// Whether it names one version, and not the newest of a series.
     pub fn is_exact(&self) -> bool {
         self.series() != self.version
     }
 
-    /// Whether a kernel of this release, from a package of this version, is meant.
+    /// Whether it names a kernel of this release, from a package of this version.
     pub fn matches(&self, release: &str, package_version: &str) -> bool {
         let upstream = version::upstream(package_version);
         let in_series = upstream.strip_prefix(&self.version).is_some_and(|rest| {
@@ -131,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_say_a_version_and_a_flavour() {
+    fn names_have_a_version_and_a_flavour() {
         let cases: &[(&str, Option<&str>)] = &[
             ("debian:6.18", Some("debian:6.18")),
             ("debian:6.18.15", Some("debian:6.18.15")),
@@ -161,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_means_its_series_and_its_flavour_alone() {
+    fn a_name_matches_its_series_and_its_flavour_alone() {
         let cases = [
             ("debian:6.1", "6.1.0-50-cloud-amd64", "6.1.176-1", true),
             ("debian:6.1.176", "6.1.0-50-cloud-amd64", "6.1.176-1", true),
@@ -181,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn releases_tell_their_flavour() {
+    fn releases_have_a_flavour() {
         let cases = [
             ("6.1.0-50-cloud-amd64", Some(Flavour::Cloud)),
             ("6.12.90+deb12.1-amd64", Some(Flavour::Amd64)),

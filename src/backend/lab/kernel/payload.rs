@@ -1,7 +1,7 @@
 //! The ELF image of a kernel, out of the bzImage that carries it compressed (the kernel's
 //! Documentation/arch/x86/boot.rst), where it can be entered directly: by PVH. Pure.
 //!
-//! `None` is no fault: such a kernel is booted by its bzImage, which unpacks itself.
+//! `None` is no error: such a kernel is booted by its bzImage, which unpacks itself.
 
 use std::io::Read;
 
@@ -16,7 +16,7 @@ const SECTOR_BYTES: usize = 512;
 /// From the end of the setup code.
 const PAYLOAD_OFFSET_AT: usize = 0x248;
 const PAYLOAD_LENGTH_AT: usize = 0x24c;
-/// A kernel with all of its debugging code has a quarter of it.
+/// Four times a kernel with all of its debugging code.
 const MAX_BYTES: u32 = 1 << 30;
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
@@ -51,8 +51,7 @@ fn payload(image: &[u8]) -> Option<&[u8]> {
     image.get(start..start.checked_add(long(PAYLOAD_LENGTH_AT)?)?)
 }
 
-/// The last four bytes are the size of what is packed. Of gzip they are a part, behind others
-/// they were put.
+/// The last four bytes are the unpacked size: part of the format of gzip, appended to others.
 fn unpack(payload: &[u8]) -> Option<Vec<u8>> {
     let (frame, size) = payload.split_last_chunk::<4>()?;
     let size = Some(u32::from_le_bytes(*size)).filter(|size| *size <= MAX_BYTES)?;
@@ -69,7 +68,7 @@ fn unpack(payload: &[u8]) -> Option<Vec<u8>> {
     bytes.filter(|bytes| bytes.len() == size)
 }
 
-/// No more than one byte too many is ever held.
+/// Reads at most one byte too many.
 fn up_to(size: usize, stream: impl Read) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     stream.take(size as u64 + 1).read_to_end(&mut bytes).ok()?;
@@ -83,8 +82,8 @@ fn lz4(mut rest: &[u8], size: usize) -> Option<Vec<u8>> {
         let (length, behind) = rest.split_first_chunk::<4>()?;
         let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
         let (block, behind) = behind.split_at_checked(length)?;
-        let most = LZ4_BLOCK_BYTES.min(size - bytes.len());
-        let block = lz4_flex::block::decompress(block, most).ok()?;
+        let max_bytes = LZ4_BLOCK_BYTES.min(size - bytes.len());
+        let block = lz4_flex::block::decompress(block, max_bytes).ok()?;
         if block.is_empty() {
             return None;
         }

@@ -1,8 +1,8 @@
-//! Which scheduler a kernel has, by its version and its configuration. Pure.
+//! The scheduler of a kernel, by its version and its configuration. Pure.
 
 use crate::model::Reading;
 
-/// Patches that put a scheduler in the place of mainline's, by what they are configured with.
+/// Patches that replace mainline's scheduler, by their options.
 const PATCHES: &[(&str, &str)] = &[
     ("CONFIG_SCHED_MUQSS", "MuQSS"),
     ("CONFIG_SCHED_BMQ", "BMQ"),
@@ -12,7 +12,7 @@ const PATCHES: &[(&str, &str)] = &[
 /// The first release whose fair class is EEVDF.
 const FIRST_EEVDF: (u32, u32) = (6, 6);
 
-/// The scheduler of ordinary tasks: a patch that the configuration names, else mainline's.
+/// The scheduler of ordinary tasks: that of a patch if the configuration has one, else mainline's.
 pub fn family(release: &str, config: Option<&str>) -> Reading<&'static str> {
     let patch = PATCHES.iter().find(|(option, _)| config.is_some_and(|text| has(text, option)));
     if let Some((_, name)) = patch {
@@ -29,7 +29,7 @@ pub fn family(release: &str, config: Option<&str>) -> Reading<&'static str> {
 pub fn sched_ext(config: Option<&str>) -> Reading<bool> {
     match config {
         Some(text) => Reading::Known(has(text, "CONFIG_SCHED_CLASS_EXT")),
-        None => Reading::Unknown("there is no configuration beside the kernel".to_string()),
+        None => Reading::Unknown("there is no configuration next to the kernel".to_string()),
     }
 }
 

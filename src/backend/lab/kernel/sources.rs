@@ -1,13 +1,13 @@
 //! apt's lists of sources, in both formats, and the Debian mirrors among them. Pure.
 //!
 //! Input: the text of `.list` and `.sources` files (the manual page sources.list(5)).
-//! Third parties often use Debian's names of suites; what tells them apart are the
-//! component `main` and the keys. In the end the signature decides: mirrors are read with
-//! the keys of Debian's archive alone.
+//! Third parties often use Debian's names of suites; the component `main` and the keys
+//! distinguish them. In the end the signature decides: mirrors are read with the keys of Debian's
+//! archive alone.
 
 use std::path::Path;
 
-/// Suites by their names and by what they are called in turn.
+/// Suites, by code name and by status.
 const SUITES: &[&str] = &[
     "buster",
     "bullseye",
@@ -22,13 +22,13 @@ const SUITES: &[&str] = &[
     "testing",
     "unstable",
 ];
-/// What is looked into at each mirror.
+/// The suites to read at each mirror.
 const ARCHIVE: &[&str] = &["bookworm", "bookworm-backports", "trixie", "trixie-backports"];
 const SECURITY: &[&str] = &["bookworm-security", "trixie-security"];
-/// Looked into where the machine itself is on it.
+/// Read only if the machine itself uses them.
 const AHEAD: &[&str] = &["forky", "forky-backports", "sid", "testing", "unstable"];
 
-/// One entry that is enabled and holds amd64 packages.
+/// One enabled entry with amd64 packages.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Source {
     pub uris: Vec<String>,
@@ -45,7 +45,7 @@ pub struct Suite {
     pub name: String,
 }
 
-/// The entries of the file, by the format that its name tells. Other names mean nothing to apt.
+/// The entries of the file, in the format of its extension. apt ignores other files.
 pub fn parse(path: &Path, text: &str) -> Vec<Source> {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("list") => text.lines().filter_map(one_line).collect(),
@@ -81,7 +81,7 @@ fn one_line(line: &str) -> Option<Source> {
     Some(source)
 }
 
-/// Stanzas of fields, apart by empty lines; lines that begin with a blank go on.
+/// Stanzas of fields, separated by empty lines; lines that begin with a blank continue a field.
 fn deb822(text: &str) -> Vec<Source> {
     let mut stanzas: Vec<Vec<(String, String)>> = vec![Vec::new()];
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -124,7 +124,7 @@ fn stanza(fields: &[(String, String)]) -> Option<Source> {
     })
 }
 
-/// Whether this is Debian's own archive, and no third party's for Debian.
+/// Whether this is Debian's own archive, not a third party's.
 fn is_debian(source: &Source) -> bool {
     let is_main = source.components.iter().any(|name| name == "main");
     let has_debians_keys = source.signed_by.as_deref().is_none_or(|keys| {
@@ -150,7 +150,7 @@ fn is_suite(name: &str) -> bool {
     SUITES.contains(&base) && known.contains(&rest)
 }
 
-/// The suites to look into, of all the mirrors that the sources name, in a fixed order.
+/// The suites to read, of all mirrors among the sources, in a fixed order.
 pub fn suites(sources: &[Source]) -> Vec<Suite> {
     let mut suites: Vec<Suite> = Vec::new();
     for source in sources.iter().filter(|source| is_debian(source)) {

@@ -32,7 +32,7 @@ fn a_kernel_of_ones_own_is_found_by_its_path() {
 }
 
 #[test]
-fn what_is_given_wins_over_what_lies_beside() {
+fn given_files_win_over_those_next_to_the_kernel() {
     let folder = tree();
     let boot = folder.path().join("arch/x86/boot");
     let image_path = boot.join("bzImage");
@@ -58,7 +58,7 @@ fn what_is_given_wins_over_what_lies_beside() {
 }
 
 #[test]
-fn files_that_are_given_and_missing_are_told() {
+fn given_files_that_are_missing_are_errors() {
     let folder = tree();
     let path = folder.path().join("arch/x86/boot/bzImage");
     let missing = folder.path().join("nonesuch");
@@ -78,7 +78,7 @@ fn files_that_are_given_and_missing_are_told() {
 }
 
 #[test]
-fn what_is_no_name_is_a_fault_of_the_command_line() {
+fn a_text_that_is_no_name_is_a_usage_error() {
     for name in ["debian:6", "6.18", "debian", "nonesuch", ""] {
         let error = find(name).unwrap_err();
         assert!(error.is_usage(), "{name}: {error}");

@@ -1,8 +1,8 @@
-//! The order of Debian's package versions, as the Debian Policy Manual (5.6.12) tells it. Pure.
+//! The order of Debian's package versions (Debian Policy Manual, 5.6.12). Pure.
 
 use std::cmp::Ordering;
 
-/// `[epoch:]upstream[-revision]`; no epoch and no revision are 0.
+/// `[epoch:]upstream[-revision]`; a missing epoch or revision is 0.
 pub fn compare(a: &str, b: &str) -> Ordering {
     let (a_epoch, a_upstream, a_revision) = parts(a);
     let (b_epoch, b_upstream, b_revision) = parts(b);
@@ -22,7 +22,7 @@ fn parts(version: &str) -> (&str, &str, &str) {
     (epoch, upstream, revision)
 }
 
-/// In turns a prefix without digits, letter by letter, and a number.
+/// Alternates between a part without digits, compared letter by letter, and a number.
 fn compare_part(mut a: &str, mut b: &str) -> Ordering {
     while !(a.is_empty() && b.is_empty()) {
         let (a_words, b_words) = (cut(&mut a, false), cut(&mut b, false));
@@ -36,7 +36,7 @@ fn compare_part(mut a: &str, mut b: &str) -> Ordering {
     Ordering::Equal
 }
 
-/// Takes the beginning that is digits, or is none, off `text`.
+/// Removes the leading digits, or non-digits, from `text` and returns them.
 fn cut<'a>(text: &mut &'a str, digits: bool) -> &'a str {
     let end = text.find(|c: char| c.is_ascii_digit() != digits).unwrap_or(text.len());
     let (taken, rest) = text.split_at(end);

@@ -66,7 +66,7 @@ fn the_newest_of_a_series_is_found() {
 }
 
 #[test]
-fn the_stamp_tells_what_was_written() {
+fn the_stamp_describes_what_was_written() {
     let (_folder, cache) = cache();
     let folder = add(&cache, CLOUD, "6.18.15-1~bpo13+1");
     let entry = newest(&cache, "debian:6.18").unwrap();
@@ -80,11 +80,11 @@ fn the_stamp_tells_what_was_written() {
     stamp.fetched_at.parse::<jiff::Timestamp>().unwrap();
 }
 
-/// What is done to a kernel, and what is then said of it.
+/// A change to a kernel's files, and the error that must follow.
 type Fault = (fn(&Path), &'static str);
 
 #[test]
-fn a_broken_kernel_is_told_and_never_booted() {
+fn a_damaged_kernel_is_reported_and_never_booted() {
     let faults: &[Fault] = &[
         (|folder| fs::remove_file(folder.join(STAMP)).unwrap(), "stamp.json: No such file"),
         (|folder| fs::write(folder.join(STAMP), "{").unwrap(), "stamp.json: EOF"),
@@ -123,7 +123,7 @@ fn turn_a_byte(path: &Path) {
 }
 
 #[test]
-fn what_was_not_finished_is_no_kernel_and_goes() {
+fn an_unfinished_folder_is_no_kernel_and_is_removed() {
     let (_folder, cache) = cache();
     add(&cache, CLOUD, "6.18.15-1~bpo13+1");
     let killed = cache.kernels().join(".new");
@@ -144,7 +144,7 @@ fn what_was_not_finished_is_no_kernel_and_goes() {
 }
 
 #[test]
-fn a_kernel_takes_the_place_of_a_broken_one() {
+fn a_kernel_replaces_a_damaged_one() {
     let (_folder, cache) = cache();
     let folder = add(&cache, CLOUD, "6.18.15-1~bpo13+1");
     fs::write(folder.join(STAMP), "").unwrap();
@@ -157,19 +157,19 @@ fn a_kernel_takes_the_place_of_a_broken_one() {
 fn the_second_waits_for_the_first() {
     let (_folder, cache) = cache();
     let held = lock(&cache);
-    let (told, hears) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let other = Cache::at(&cache.root);
     let second = std::thread::spawn(move || {
-        other.lock(&mut || told.send("waiting").unwrap()).map(drop).unwrap();
+        other.lock(&mut || sender.send("waiting").unwrap()).map(drop).unwrap();
     });
-    assert_eq!(hears.recv(), Ok("waiting"));
+    assert_eq!(receiver.recv(), Ok("waiting"));
     assert!(!second.is_finished());
     drop(held);
     second.join().unwrap();
 }
 
 #[test]
-fn a_cache_that_cannot_be_made_is_told() {
+fn a_cache_that_cannot_be_made_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("kernels"), "a file").unwrap();
     let cache = Cache::at(folder.path());

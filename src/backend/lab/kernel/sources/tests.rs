@@ -13,7 +13,7 @@ fn stanzas(text: &str) -> Vec<Source> {
 }
 
 /// `suite suite component, keys`, a line for each source.
-fn told(sources: &[Source]) -> Vec<String> {
+fn lines_of(sources: &[Source]) -> Vec<String> {
     let one = |source: &Source| {
         let Source { uris, suites, components, signed_by } = source;
         let (uris, suites, components) = (uris.join(" "), suites.join(" "), components.join(" "));
@@ -44,7 +44,7 @@ fn lines_of_the_old_format() {
         ("", &[]),
     ];
     for (text, expected) in cases {
-        assert_eq!(told(&list(text)), *expected, "{text}");
+        assert_eq!(lines_of(&list(text)), *expected, "{text}");
     }
 }
 
@@ -57,7 +57,7 @@ fn stanzas_of_the_new_format() {
          Components:\n main\n contrib\n"
     );
     assert_eq!(
-        told(&stanzas(&both)),
+        lines_of(&stanzas(&both)),
         [
             &*format!("http://example.org/debian|bookworm bookworm-updates|main|{KEYS}"),
             "http://example.org/debian-security http://example.org/s|bookworm-security|main contrib|",

@@ -1,8 +1,8 @@
-//! The door between a guest and the lab: firmware files in, lines by a port out.
+//! The channel between a guest and the host: firmware files in, lines out through a port.
 //!
 //! Shapes: QEMU's `fw_cfg` device (a selector port, a data port, a directory of named files,
-//! numbers big-endian), its `isa-debugcon` (each byte written is one of a file on the host) and
-//! its `isa-debug-exit` (a write ends the machine) and its `pvpanic` (a write stops it).
+//! numbers big-endian), its `isa-debugcon` (bytes written are appended to a file on the host), its
+//! `isa-debug-exit` (a write ends the machine) and its `pvpanic` (a write stops it).
 
 use serde::de::DeserializeOwned;
 
@@ -12,65 +12,66 @@ use crate::model::{
 };
 use crate::sys::ports::Ports;
 
+use super::error::AgentError;
+
 const FIRMWARE_PORT: u16 = 0x510;
 const FIRMWARE_SELECT: u16 = 0;
 const FIRMWARE_DATA: u16 = 1;
 /// The selectors of the signature and of the directory.
 const SIGNATURE: u16 = 0x00;
 const DIRECTORY: u16 = 0x19;
-/// A directory's entry: size, selector, two bytes of nothing, and a name that zeros fill up.
+/// A directory's entry: size, selector, two unused bytes, and a name padded with zeros.
 const ENTRY_BYTES: usize = 64;
 const NAME_AT: usize = 8;
-/// Far more than any machine has, and than any run is described by.
+/// Far more than the files of any machine, and the bytes of any spec.
 const MAX_ENTRIES: u32 = 4096;
 const MAX_BYTES: u32 = 64 << 20;
 
-pub struct Door {
+pub struct HostChannel {
     firmware: Ports,
     results: Ports,
     exit: Ports,
     stop: Ports,
 }
 
-impl Door {
-    pub fn open() -> Result<Door, String> {
+impl HostChannel {
+    pub fn open() -> Result<HostChannel, AgentError> {
         let open = |first, count| {
-            Ports::open(first, count).map_err(|error| format!("port {first:#x}: {error}"))
+            Ports::open(first, count).map_err(|source| AgentError::Port { first, source })
         };
-        let door = Door {
+        let host = HostChannel {
             firmware: open(FIRMWARE_PORT, 2)?,
             results: open(RESULTS_PORT, 1)?,
             exit: open(EXIT_PORT, 1)?,
             stop: open(STOP_PORT, 1)?,
         };
         let mut signature = [0; 4];
-        door.select(SIGNATURE, &mut signature);
+        host.select(SIGNATURE, &mut signature);
         match &signature {
-            b"QEMU" => Ok(door),
-            other => Err(format!("the firmware's signature is {other:?}, not QEMU")),
+            b"QEMU" => Ok(host),
+            other => Err(AgentError::Signature(*other)),
         }
     }
 
-    /// How this machine is to be made ready.
-    pub fn boot(&self) -> Result<GuestBoot, String> {
+    /// How to make this machine ready.
+    pub fn boot(&self) -> Result<GuestBoot, AgentError> {
         let boot: GuestBoot = self.document(GUEST_BOOT_FILE)?;
         same_wire(boot.wire)?;
         Ok(boot)
     }
 
-    /// What this guest is for.
-    pub fn spec(&self) -> Result<GuestSpec, String> {
+    /// The run of this guest.
+    pub fn spec(&self) -> Result<GuestSpec, AgentError> {
         let spec: GuestSpec = self.document(GUEST_SPEC_FILE)?;
         same_wire(spec.wire)?;
         Ok(spec)
     }
 
-    fn document<T: DeserializeOwned>(&self, name: &str) -> Result<T, String> {
+    fn document<T: DeserializeOwned>(&self, name: &'static str) -> Result<T, AgentError> {
         let (size, selector) = self.find(name)?;
         let mut text = vec![0; size as usize];
         self.select(selector, &mut text);
-        serde_json::from_slice(&text)
-            .map_err(|error| format!("{name} cannot be understood: {error}"))
+        serde_json::from_slice(&text).map_err(|source| AgentError::Document { name, source })
     }
 
     fn select(&self, selector: u16, bytes: &mut [u8]) {
@@ -78,23 +79,23 @@ impl Door {
         self.firmware.read(FIRMWARE_DATA, bytes);
     }
 
-    fn find(&self, name: &str) -> Result<(u32, u16), String> {
+    fn find(&self, name: &'static str) -> Result<(u32, u16), AgentError> {
         let mut count = [0; 4];
         self.select(DIRECTORY, &mut count);
         let entries = u32::from_be_bytes(count).min(MAX_ENTRIES);
         for _ in 0..entries {
             let mut entry = [0; ENTRY_BYTES];
-            // The directory goes on where the last read ended.
+            // The directory continues where the last read ended.
             self.firmware.read(FIRMWARE_DATA, &mut entry);
             if let Some(found) = named(&entry, name) {
                 return Ok(found);
             }
         }
-        Err(format!("the firmware has no file {name} among {entries}"))
+        Err(AgentError::NoFile { name, entries })
     }
 
-    pub fn say(&self, message: &GuestMessage) {
-        // What is plain data can be written; a line that cannot is missed by the lab.
+    pub fn send(&self, message: &GuestMessage) {
+        // Plain data can be encoded; otherwise the lab notices that the line is missing.
         let mut line = serde_json::to_vec(message).unwrap_or_default();
         line.push(b'\n');
         self.results.write(0, &line);
@@ -105,7 +106,7 @@ impl Door {
         self.stop.write_u8(0, STOP_VALUE);
     }
 
-    /// Ends the machine, which takes effect when it is idle.
+    /// Ends the machine, as soon as it is idle.
     pub fn leave(&self) -> ! {
         self.exit.write_u8(0, EXIT_VALUE);
         loop {
@@ -114,10 +115,10 @@ impl Door {
     }
 }
 
-fn same_wire(asked: u32) -> Result<(), String> {
+fn same_wire(asked: u32) -> Result<(), AgentError> {
     match asked {
         GUEST_WIRE => Ok(()),
-        other => Err(format!("wire version {GUEST_WIRE} here, {other} asked for")),
+        asked => Err(AgentError::Wire { own: GUEST_WIRE, asked }),
     }
 }
 

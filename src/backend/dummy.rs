@@ -1,0 +1,38 @@
+//! A backend for tests alone: registering it is all that it takes to be used.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+use crate::model::{Cell, Environment, Outcome, Reading, RunEnd, RunSpec, Window};
+
+use super::{Backend, BackendError, Capabilities, Entry, Null};
+
+pub const ENTRY: Entry = Entry {
+    name: "dummy",
+    about: "fails each run with the name of its cell",
+    capabilities: Capabilities { invents_figures: true, ..Capabilities::NONE },
+    make: |config| Ok(Box::new(Dummy { cpus: config.lab.cpus })),
+};
+
+struct Dummy {
+    cpus: u32,
+}
+
+impl Backend for Dummy {
+    fn environment(&self) -> Environment {
+        let cpus = Reading::Known(self.cpus.to_string());
+        let tunables = BTreeMap::from([("cpus".to_string(), cpus)]);
+        Environment { tunables, ..Null::default().environment() }
+    }
+
+    fn check(&self, cell: &Cell) -> Result<(), BackendError> {
+        match cell.variant.knobs.is_empty() {
+            true => Ok(()),
+            false => Err(BackendError::Unsupported { reason: "no knobs here".to_string() }),
+        }
+    }
+
+    fn run(&mut self, spec: &RunSpec, _: &AtomicBool, _: &mut dyn FnMut(Window)) -> RunEnd {
+        RunEnd::Finished(Outcome::Failed { reason: format!("dummy: {}", spec.cell.variant.name) })
+    }
+}

@@ -1,0 +1,45 @@
+//! Why a backend cannot be used, or cannot run a cell.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use super::lab::LabError;
+
+#[derive(Debug, Error)]
+pub enum BackendError {
+    #[error("another schedlab is measuring on this machine, and two would measure each other")]
+    Busy,
+    #[error("cannot write to {}: {source}", folder.display())]
+    State { folder: PathBuf, source: io::Error },
+    /// The machine lacks what a cell needs.
+    #[error("{reason}")]
+    Unsupported { reason: String },
+    #[error(transparent)]
+    Lab(#[from] LabError),
+}
+
+impl BackendError {
+    /// What to do about it, with a command where there is one.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Busy => Some("wait for it: pgrep -a schedlab".to_string()),
+            Self::State { .. } | Self::Unsupported { .. } => None,
+            Self::Lab(error) => error.hint(),
+        }
+    }
+
+    /// Whether the command line or the plan is wrong, and not the machine.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Lab(error) if error.is_usage())
+    }
+
+    /// On one line: the reason of a run that was skipped.
+    pub fn reason(&self) -> String {
+        match self.hint() {
+            Some(hint) => format!("{self}; hint: {hint}"),
+            None => self.to_string(),
+        }
+    }
+}

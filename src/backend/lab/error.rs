@@ -1,0 +1,199 @@
+//! What can go wrong in the lab: before a guest starts ([`LabError`]), and with one guest
+//! ([`GuestError`]).
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::model::{CpuSet, GuestFacts};
+
+use super::console::ConsoleEnd;
+use super::emulator::EmulatorError;
+use super::initrd::ProgramError;
+use super::kernel::KernelError;
+
+/// Why there is nothing to boot, or nothing to boot it with. `action` completes "cannot ...".
+#[derive(Debug, Error)]
+pub enum LabError {
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io { action: &'static str, path: PathBuf, source: io::Error },
+    /// The system's reason: there is no home folder.
+    #[error("cannot find the folder of the cache: {0}")]
+    NoHome(String),
+    #[error(transparent)]
+    Emulator(#[from] EmulatorError),
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    #[error("no kernel of the plan is in the cache {}: {}", cache.display(), names.join(", "))]
+    NoKernels { names: Vec<String>, cache: PathBuf },
+    #[error("cannot pack {} for guests: {source}", path.display())]
+    Program { path: PathBuf, source: ProgramError },
+    #[error("the scheduler's program {} does not exist", path.display())]
+    NoScheduler { path: PathBuf },
+    #[error("cannot encode what a guest is sent: {0}")]
+    Encode(#[from] serde_json::Error),
+    #[error("the result cannot be kept in the cache: {0}")]
+    Cache(io::Error),
+}
+
+impl LabError {
+    /// What to do about it, with a command where there is one.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Io { .. } | Self::Encode(_) => None,
+            Self::NoHome(_) => Some("set HOME or XDG_CACHE_HOME".to_string()),
+            Self::Emulator(error) => Some(error.hint().to_string()),
+            Self::Kernel(error) => Some(error.hint()),
+            Self::NoKernels { names, .. } => {
+                Some(format!("schedlab kernel get {}", names.join(" ")))
+            }
+            Self::Program { path, source } => source.hint(path),
+            Self::NoScheduler { .. } => Some("`scx` takes fifo, vtime, bad or a path".to_string()),
+            Self::Cache(_) => {
+                Some("make room, or set XDG_CACHE_HOME to a folder with some".to_string())
+            }
+        }
+    }
+
+    /// Whether the command line or the plan is wrong, and not the machine.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Kernel(error) if error.is_usage())
+    }
+
+    pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LabError {
+        let path = path.to_path_buf();
+        move |source| LabError::Io { action, path, source }
+    }
+}
+
+/// Why a guest gave no result. Copies of a machine that could not be booted share the reason.
+#[derive(Debug, Clone, Error)]
+pub enum GuestError {
+    #[error("cancelled")]
+    Cancelled,
+    #[error("{fault}{}", end_of(console))]
+    Failed { fault: Arc<GuestFault>, console: Option<ConsoleEnd> },
+}
+
+impl<F: Into<GuestFault>> From<F> for GuestError {
+    fn from(fault: F) -> Self {
+        GuestError::Failed { fault: Arc::new(fault.into()), console: None }
+    }
+}
+
+fn end_of(console: &Option<ConsoleEnd>) -> String {
+    console.as_ref().map(ConsoleEnd::to_string).unwrap_or_default()
+}
+
+#[derive(Debug, Error)]
+pub enum GuestFault {
+    #[error("{}", reason(.0))]
+    Lab(#[from] LabError),
+    #[error("QEMU has no pipes")]
+    NoPipes,
+    #[error("cannot wait for QEMU: {0}")]
+    Wait(io::Error),
+    /// With QEMU's own last words, on one line.
+    #[error("QEMU ended with {status}{}", after_colon(complaint))]
+    Ended { status: ExitStatus, complaint: String },
+    /// With the kernel's own words.
+    #[error("the guest's kernel gave up: {0}")]
+    KernelPanic(String),
+    #[error("the guest's console has more than {mib} MiB")]
+    ConsoleFull { mib: u64 },
+    #[error("the guest did not {what} within {} s of the host's time", limit.as_secs())]
+    Late { what: &'static str, limit: Duration },
+    /// With QEMU's own words.
+    #[error("cannot save the machine's state: {0}")]
+    NotSaved(String),
+    #[error("line {line} of the guest's output: {source}")]
+    Line { line: usize, source: serde_json::Error },
+    #[error("the guest speaks wire version {0}")]
+    Wire(u32),
+    #[error("the guest's output has no end")]
+    NoEnd,
+    #[error("the guest stopped before it was ready")]
+    NotReady,
+    /// A guest that was to stop ended, with the agent's own reason.
+    #[error("{0}")]
+    Agent(String),
+    #[error("the guest had a run before it had a spec")]
+    UnexpectedRun,
+    #[error("not exact: {0}")]
+    NotExact(Difference),
+    #[error(transparent)]
+    OtherMachine(#[from] Mismatch),
+    #[error("schedlab itself panicked")]
+    Panicked,
+}
+
+fn after_colon(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(": {text}") }
+}
+
+fn reason(error: &LabError) -> String {
+    let hint = error.hint().map(|hint| format!("; hint: {hint}")).unwrap_or_default();
+    format!("{error}{hint}")
+}
+
+/// Where two guests that should be the same differ first.
+#[derive(Debug, PartialEq)]
+pub enum Difference {
+    /// As their machines were when they were quiet.
+    Boots([Option<Box<GuestFacts>>; 2]),
+    /// In what they reported since: the position, and the text around it.
+    Output { byte: usize, line: usize, around: [String; 2] },
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Difference::Boots([first, second]) => {
+                write!(f, "two boots differ: {first:?} and {second:?}")
+            }
+            Difference::Output { byte, line, around: [first, second] } => {
+                write!(f, "two runs differ at byte {byte} (line {line}): `{first}` and `{second}`")
+            }
+        }
+    }
+}
+
+/// A guest's kernel found another machine than the one that was configured.
+#[derive(Debug, PartialEq, Error)]
+#[error("the guest's {what} are {}, asked for {}", list(found), list(asked))]
+pub struct Mismatch {
+    pub what: &'static str,
+    pub asked: Vec<CpuSet>,
+    pub found: Vec<CpuSet>,
+}
+
+fn list(groups: &[CpuSet]) -> String {
+    groups.iter().map(CpuSet::to_string).collect::<Vec<_>>().join(" | ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_that_are_missing_are_fetched_by_one_command() {
+        let names = ["debian:6.1", "debian:6.12"].map(str::to_string).to_vec();
+        let error = LabError::NoKernels { names, cache: "/c".into() };
+        assert_eq!(error.hint().unwrap(), "schedlab kernel get debian:6.1 debian:6.12");
+        assert!(error.to_string().ends_with("/c: debian:6.1, debian:6.12"), "{error}");
+        assert!(!error.is_usage());
+    }
+
+    #[test]
+    fn a_guest_that_failed_says_why_and_what_to_do() {
+        let fault = LabError::Cache(io::Error::from(io::ErrorKind::StorageFull));
+        let text = GuestError::from(fault).to_string();
+        assert!(text.starts_with("the result cannot be kept in the cache: "), "{text}");
+        assert!(text.contains("; hint: make room"), "{text}");
+    }
+}

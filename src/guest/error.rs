@@ -1,0 +1,35 @@
+//! Why a guest's agent cannot make its machine ready or execute its run.
+
+use std::io;
+
+use thiserror::Error;
+
+#[derive(Debug, Error)]
+pub enum AgentError {
+    #[error("port {first:#x}: {source}")]
+    Port { first: u16, source: io::Error },
+    #[error("the firmware's signature is {0:?}, not QEMU")]
+    Signature([u8; 4]),
+    #[error("the firmware has no file {name} among {entries}")]
+    NoFile { name: &'static str, entries: u32 },
+    #[error("{name} cannot be understood: {source}")]
+    Document { name: &'static str, source: serde_json::Error },
+    #[error("wire version {own} here, {asked} asked for")]
+    Wire { own: u32, asked: u32 },
+    #[error("{what}: {source}")]
+    System { what: &'static str, source: io::Error },
+    #[error("CPU {cpu}: {source}")]
+    Cpu { cpu: u32, source: io::Error },
+    #[error(
+        "the guest is not quiet after {seconds} s: its CPUs have {percent:.1} % of their speed"
+    )]
+    NotQuiet { seconds: u64, percent: f64 },
+    #[error("interrupted, though nobody asked for it")]
+    Interrupted,
+}
+
+impl AgentError {
+    pub fn system(what: &'static str) -> impl FnOnce(io::Error) -> AgentError {
+        move |source| AgentError::System { what, source }
+    }
+}
