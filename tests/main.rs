@@ -11,6 +11,7 @@ mod kill;
 mod knobs;
 mod need;
 mod plan_power;
+mod plan_schema;
 mod pools;
 mod schbench;
 mod schbench_load;

@@ -129,7 +129,8 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
     let lab = lab_of(args, &name, &text)?;
     let mut backend = make_backend(&args.backend, &lab, args.lab.mode())?;
     let mut environment = backend.environment();
-    let mut plan = plan::parse(&name, &text, Some(&environment.topology)).map_err(Failure::Plan)?;
+    let mut plan = plan::parse(&name, &text, Some(&environment.topology), super::known())
+        .map_err(Failure::Plan)?;
     if entry(&args.backend)?.is_lab {
         plan.measure.rounds = lab.seeds;
         plan.lab = lab;
@@ -280,7 +281,7 @@ pub fn make_backend(name: &str, lab: &Lab, mode: Mode) -> Result<Box<dyn Backend
             terminal::tell(&format!("restored: {line}"));
         }
     }
-    let state = sys::state_dir().map_err(Failure::Here)?;
+    let state = sys::state_dir().map_err(|error| Failure::Here(error.to_string()))?;
     let mode = Mode { realtime: lab.realtime, ..mode };
     (entry.make)(&Ask { state: &state, lab, mode }).map_err(Failure::Here)
 }

@@ -65,7 +65,7 @@ impl WorkerGroup {
         let host = Host::default();
         if cell.placement.memory == MemoryPlacement::Interleave {
             // Before anything is allocated; whoever is started from here on inherits it.
-            interleave(&topology::node_numbers(&host, &cpus))?;
+            interleave(&topology::node_numbers(&host, &cpus)).map_err(|error| error.to_string())?;
         }
         let nodes = topology::numa_nodes(&host, &cpus);
         let pool = Pool::new(cpus, &nodes);
@@ -250,7 +250,7 @@ fn live(
         if let Some(pool) = &dress.pool {
             sched::set_affinity(0, pool).map_err(|error| format!("CPUs {pool}: {error}"))?;
         }
-        variant::apply_to_self(&dress.knobs)?;
+        variant::apply_to_self(&dress.knobs).map_err(|error| error.to_string())?;
         if let Some(cpus) = load.cpus(member.index) {
             sched::set_affinity(0, &cpus).map_err(|error| format!("CPUs {cpus}: {error}"))?;
         }

@@ -20,7 +20,7 @@ use super::child::Runner;
 
 /// Why the cell cannot run on this machine; changes nothing.
 pub fn check_here(cell: &Cell, host: &Host) -> Result<(), String> {
-    let pool = variant::find_pool(cell, host)?;
+    let pool = variant::find_pool(cell, host).map_err(|error| error.to_string())?;
     let in_cpuset = pool.as_ref().is_some_and(|pool| pool.is_cpuset());
     if let (Some(cpus), false) = (&cell.placement.cpus, in_cpuset) {
         let allowed = topology::affinity().map_err(|error| error.to_string())?;
@@ -32,7 +32,8 @@ pub fn check_here(cell: &Cell, host: &Host) -> Result<(), String> {
     if cell.placement.memory == MemoryPlacement::Interleave {
         let cpus = pool.map(|pool| pool.cpus).or_else(|| cell.placement.cpus.clone());
         let cpus = cpus.or_else(|| topology::affinity().ok()).unwrap_or_default();
-        sys::can_interleave(topology::node_numbers(host, &cpus))?;
+        sys::can_interleave(topology::node_numbers(host, &cpus))
+            .map_err(|error| error.to_string())?;
     }
     variant::check(cell, host).map_err(|missing| {
         let reasons: Vec<String> = missing.iter().map(|knob| knob.message.clone()).collect();
@@ -88,7 +89,7 @@ pub fn run_here(
         }
         ended => finish(ended, watch, &mut knobs, &used),
     };
-    let ended = with_scheduler(ended, applied.end_scheduler());
+    let ended = with_scheduler(ended, applied.end_scheduler().map_err(|error| error.to_string()));
     match applied.undo() {
         Ok(()) => ended,
         Err(error) => failed(format!("{error}; hint: schedlab restore")),

@@ -11,19 +11,18 @@ mod here;
 mod live;
 mod measure;
 mod result;
-mod telemetry;
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufWriter, Write};
 
 use crate::model::{RunSpec, RunnerMessage, WIRE_VERSION};
+use crate::probe::Telemetry;
 use crate::sys::{clock, fork, thread};
 
 use group::WorkerGroup;
 pub use here::{check_here, run_here};
 pub use live::{Live, Look};
 pub use result::set_result;
-use telemetry::Telemetry;
 
 /// The hidden first argument by which the binary knows that it is to be a runner; the second
 /// is the pid of the process that it must not outlive.
@@ -80,7 +79,7 @@ fn run(
     say: &mut dyn FnMut(RunnerMessage) -> Result<(), String>,
 ) -> Result<(), String> {
     thread::end_process_after(spec.limit_ns.saturating_add(LIMIT_SLACK_NS));
-    thread::become_ordinary()?;
+    thread::become_ordinary().map_err(|error| format!("{error}\nhint: {}", error.hint()))?;
     let crew = WorkerGroup::assemble(&spec.cell, spec.seed)?;
     crew.await_arrival()?;
     let mut telemetry = Telemetry::open(&spec.probes, crew.members().len());
@@ -88,9 +87,8 @@ fn run(
     say(RunnerMessage::Started { wire: WIRE_VERSION, workers: crew.members().len() as u32 })?;
     let started_unix_ns = clock::unix_ns();
     let on_window = &mut |window| say(RunnerMessage::Window(window));
-    let measured = section.measure(&crew, telemetry.as_mut(), on_window)?;
-    let roles = telemetry.map(Telemetry::roles);
-    let result = result::assemble(spec, &crew, measured, roles.as_ref(), started_unix_ns);
+    let measured = section.measure(&crew, &mut telemetry, on_window)?;
+    let result = result::assemble(spec, &crew, measured, &telemetry, started_unix_ns);
     crew.end_processes();
     say(RunnerMessage::Done(Box::new(result)))
 }

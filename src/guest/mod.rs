@@ -87,7 +87,7 @@ fn live(door: &Door) -> Result<Outcome, String> {
 }
 
 fn facts(host: &Host, capacity: Reading<f64>) -> GuestFacts {
-    let told = environment::Told::here();
+    let told = environment::Identity::here();
     GuestFacts {
         wire: GUEST_WIRE,
         kernel_release: told.kernel_release,

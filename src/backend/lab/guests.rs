@@ -101,7 +101,7 @@ pub enum Answer {
 impl GuestManager {
     pub fn open(ask: &Ask) -> Result<GuestManager, String> {
         let emulator = Emulator::find()?;
-        let cache = sys::cache_dir()?;
+        let cache = sys::cache_dir().map_err(|error| error.to_string())?;
         let results = Results::open(&cache)
             .map_err(|error| format!("{} cannot be written to: {error}", cache.display()))?;
         let program = initrd::program()?;

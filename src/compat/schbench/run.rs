@@ -83,7 +83,7 @@ fn check(order: &Order, machine: &Machine) -> Result<(), CompatError> {
 }
 
 fn header(host: &Host, order: &Order, cmdline: String) -> Header {
-    let told = environment::Told::here();
+    let told = environment::Identity::here();
     Header {
         release: told.kernel_release,
         jobname: order.jobname.clone(),

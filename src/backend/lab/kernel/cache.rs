@@ -64,7 +64,7 @@ pub struct Fetched {
 
 impl Cache {
     pub fn open() -> Result<Cache, KernelError> {
-        Ok(Cache::at(&sys::cache_dir().map_err(KernelError::NoHome)?))
+        Ok(Cache::at(&sys::cache_dir().map_err(|error| KernelError::NoHome(error.to_string()))?))
     }
 
     pub fn at(root: &Path) -> Cache {
