@@ -93,11 +93,11 @@ fn without_privileges_the_command_runs_and_the_better_source_is_told() {
     assert_eq!(output.stdout, b"said\n");
     let told = stderr(&output);
     assert!(told.contains("source procfs"), "{told}");
-    assert!(told.contains("not had   perf: "), "{told}");
+    assert!(told.contains("no source perf: "), "{told}");
     if !cfg!(feature = "bpf") {
         return;
     }
-    assert!(told.contains("not had   bpf: "), "{told}");
+    assert!(told.contains("no source bpf: "), "{told}");
     let output = run(&["--source", "bpf"]);
     assert_eq!(output.status.code(), Some(7), "the command runs all the same: {output:?}");
     assert!(stderr(&output).contains("no source of telemetry"), "{}", stderr(&output));

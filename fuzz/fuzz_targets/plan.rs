@@ -8,7 +8,7 @@ use schedlab::plan;
 fuzz_target!(|text: &str| {
     let all: CpuSet = (0..4).collect();
     let machine = Topology { online: all.clone(), allowed: all, ..Topology::default() };
-    match plan::parse("fuzz.toml", text, Some(&machine)) {
+    match plan::parse("fuzz.toml", text, Some(&machine), schedlab::cli::known()) {
         Err(errors) => {
             assert!(!errors.errors().is_empty());
             for error in errors.errors() {

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use clap::{Args, ValueEnum};
 use comfy_table::{ContentArrangement, Table, TableStyle};
 
-use crate::model::{Field, PROBES, PlanEnd, Probe, Unit};
-use crate::{backend, plan, report, variant, workload};
+use crate::model::{Field, PlanEnd, ProbeSpec, Unit};
+use crate::{backend, plan, probe, report, variant, workload};
 
 use super::{Database, Failure, terminal};
 
@@ -41,7 +41,7 @@ pub fn run(args: &ListArgs) -> Result<(), Failure> {
         (What::Workloads, None) => workloads(),
         (What::Probes, Some(name)) => return describe_probe(name),
         (What::Probes, None) => probes(),
-        (What::Knobs, _) => variant::fields().iter().map(field_row).collect(),
+        (What::Knobs, _) => knobs(),
         (What::Plans, _) => plans(),
         (What::Backends, _) => backends(),
         (What::Formats, _) => formats(),
@@ -62,9 +62,13 @@ pub(super) fn workloads() -> Vec<Vec<String>> {
     rows.map(|spec| vec![spec.name.to_string(), spec.about.to_string()]).collect()
 }
 
-fn probes() -> Vec<Vec<String>> {
-    let about = |probe: &Probe| format!("{}; needs {}", probe.about, probe.needs);
-    PROBES.iter().map(|probe| vec![probe.name.to_string(), about(probe)]).collect()
+pub(super) fn knobs() -> Vec<Vec<String>> {
+    variant::fields().iter().map(field_row).collect()
+}
+
+pub(super) fn probes() -> Vec<Vec<String>> {
+    let about = |probe: &ProbeSpec| format!("{}; needs {}", probe.about, probe.needs);
+    probe::specs().iter().map(|probe| vec![probe.name.to_string(), about(probe)]).collect()
 }
 
 fn plans() -> Vec<Vec<String>> {
@@ -124,7 +128,7 @@ fn describe_workload(name: &str) -> Result<(), Failure> {
 }
 
 fn describe_probe(name: &str) -> Result<(), Failure> {
-    let Some(probe) = Probe::named(name) else {
+    let Some(probe) = probe::find(name).map(|probe| probe.spec()) else {
         let name = name.escape_default();
         return Err(Failure::Usage(format!(
             "there is no probe `{name}`\nhint: schedlab list probes"

@@ -9,6 +9,7 @@ mod extensions;
 mod gate;
 mod judging;
 mod kernel;
+mod known;
 mod list;
 mod manual;
 mod named;
@@ -33,6 +34,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::store::{self, Store};
 
 pub use exit_code::Failure;
+pub use known::known;
 
 /// A laboratory for CPU schedulers: is B better than A for this load, by how much, and can I
 /// believe it?

@@ -6,9 +6,9 @@
 use std::collections::BTreeSet;
 
 use crate::compare::metric_matches;
-use crate::model::{Cell, Probe, SampledMetric, Work, WorkerSet, role_in_metrics};
+use crate::model::{Cell, ProbeSpec, SampledMetric, Work, WorkerSet, role_in_metrics};
 use crate::stats::{Histogram, StandardInput, standard_metrics};
-use crate::workload;
+use crate::{probe, workload};
 
 use super::Failure;
 
@@ -62,7 +62,8 @@ fn roles(set: &WorkerSet) -> Vec<&'static str> {
 
 /// What the probes tell of this set.
 fn told(set: &WorkerSet, probes: &[String], partners: &[&str]) -> Vec<String> {
-    let probes: Vec<&Probe> = probes.iter().filter_map(|name| Probe::named(name)).collect();
+    let probes = probes.iter().filter_map(|name| probe::find(name));
+    let probes: Vec<&ProbeSpec> = probes.map(|probe| probe.spec()).collect();
     let roles = roles(set).into_iter();
     roles
         .flat_map(|role| probes.iter().flat_map(move |probe| probe.metrics_of(role, partners)))
@@ -147,7 +148,9 @@ mod tests {
         [[workload.set]]\nname = \"fore\"\nuse = \"spin\"\n";
 
     fn cells(text: &str) -> Vec<Cell> {
-        plan::cells(&plan::parse("test.toml", text, None).expect("the plan is right"))
+        plan::cells(
+            &plan::parse("test.toml", text, None, crate::cli::known()).expect("the plan is right"),
+        )
     }
 
     fn told(patterns: &[&str], by_variant: bool) -> Option<String> {

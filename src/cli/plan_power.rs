@@ -64,7 +64,8 @@ pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
     let (name, text) = load(&args.plan)?;
     let lab = plan::lab(&name, &text).map_err(Failure::Plan)?;
     let environment = make_backend(&args.backend, &lab, Mode::default())?.environment();
-    let plan = plan::parse(&name, &text, Some(&environment.topology)).map_err(Failure::Plan)?;
+    let plan = plan::parse(&name, &text, Some(&environment.topology), super::known())
+        .map_err(Failure::Plan)?;
     let again = again(args);
     let cells = plan::cells(&plan);
     named::check(args.judging.patterns(), || named::places(&cells, &[], &[], false))?;

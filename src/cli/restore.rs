@@ -33,7 +33,7 @@ fn describe(restored: &Restored) -> String {
 
 /// Undoes the changes of processes that are dead; returns a line for each.
 pub fn undo_leftovers() -> Result<Vec<String>, Failure> {
-    let state = sys::state_dir().map_err(Failure::Here)?;
+    let state = sys::state_dir().map_err(|error| Failure::Here(error.to_string()))?;
     let restored = variant::restore(&state, &Host::default())
         .map_err(|error| Failure::Here(error.to_string()))?;
     Ok(restored.iter().map(describe).collect())

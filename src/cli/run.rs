@@ -129,7 +129,8 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
     let lab = lab_of(args, &name, &text)?;
     let mut backend = make_backend(&args.backend, &lab, args.lab.mode())?;
     let mut environment = backend.environment();
-    let mut plan = plan::parse(&name, &text, Some(&environment.topology)).map_err(Failure::Plan)?;
+    let mut plan = plan::parse(&name, &text, Some(&environment.topology), super::known())
+        .map_err(Failure::Plan)?;
     let capabilities = entry(&args.backend)?.capabilities;
     if capabilities.guests {
         plan.measure.rounds = lab.seeds;
@@ -284,7 +285,7 @@ pub fn make_backend(name: &str, lab: &Lab, mode: Mode) -> Result<Box<dyn Backend
             terminal::tell(&format!("restored: {line}"));
         }
     }
-    let state = sys::state_dir().map_err(Failure::Here)?;
+    let state = sys::state_dir().map_err(|error| Failure::Here(error.to_string()))?;
     let mode = Mode { realtime: lab.realtime, ..mode };
     Ok((entry.make)(&BackendConfig { state: &state, lab, mode })?)
 }

@@ -200,7 +200,7 @@ fn check(file: &BenchFile) -> Result<(), Failure> {
 
 fn variants_of(named: &str) -> Result<Vec<Variant>, Failure> {
     let (name, text) = run::load(named)?;
-    Ok(plan::parse(&name, &text, None).map_err(Failure::Plan)?.variants)
+    Ok(plan::parse(&name, &text, None, super::known()).map_err(Failure::Plan)?.variants)
 }
 
 fn judge(path: &Path, tally: schedbench::Tally) -> Result<(), Failure> {

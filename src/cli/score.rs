@@ -2,14 +2,16 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use crate::model::{DomainScore, Score, Watched, duration_ns};
-use crate::probe::sched::{self, Ask, Counted, Domains, Level, Opened, Session};
+use crate::probe::sched::{
+    self, Counted, Domains, DomainsError, Level, Opened, Session, SessionConfig, SourceError,
+};
 use crate::report::score::{self, By, Layout};
 use crate::report::{Options, clean};
 use crate::sys::child::{self, Foreground};
@@ -18,7 +20,7 @@ use crate::sys::{Host, clock, load, process, signal};
 use super::tracing::{TraceArgs, TraceFile};
 use super::{Failure, score_cost, terminal};
 
-/// How often what would be lost is taken over, and the command is looked at.
+/// How often the session is polled and the command's end is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Args)]
@@ -42,7 +44,7 @@ pub struct ScoreArgs {
     #[arg(long, value_enum, default_value = "name")]
     by: ByArg,
     /// Rows and pairs to show
-    #[arg(long, value_name = "N", default_value_t = 15, value_parser = at_least_one)]
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = whole_number)]
     top: u32,
     /// text, or json: everything, for programs
     #[arg(long, value_enum, default_value = "text")]
@@ -51,8 +53,8 @@ pub struct ScoreArgs {
     /// one to standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Tasks that can be told apart at one time
-    #[arg(long, value_name = "N", default_value_t = Ask::default().max_tasks, value_parser = at_least_one)]
+    /// Tasks that are distinguished at one time
+    #[arg(long, value_name = "N", default_value_t = SessionConfig::default().max_tasks, value_parser = whole_number)]
     max_tasks: u32,
     /// Measure what the telemetry costs here, with a ping-pong, and do nothing else
     #[arg(long, conflicts_with_all = ["system", "pid", "command"])]
@@ -78,7 +80,7 @@ enum FormatArg {
     Json,
 }
 
-fn at_least_one(text: &str) -> Result<u32, String> {
+fn whole_number(text: &str) -> Result<u32, String> {
     let number = text.parse().ok().filter(|number| *number > 0);
     number.ok_or_else(|| "a whole number from 1 on".to_string())
 }
@@ -119,13 +121,13 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
     }
     let mut output = args.output.as_ref().map(open_output).transpose()?;
     let trace = args.tracing.open()?;
-    let ask = Ask {
+    let config = SessionConfig {
         level: if args.light { Level::Light } else { Level::Full },
         max_tasks: args.max_tasks,
         trace_ns: trace.as_ref().map_or(0, |trace| trace.trace_ns),
     };
-    let level = ask.level;
-    let mut telemetry = Telemetry::open(&ask, args.source.as_deref());
+    let level = config.level;
+    let mut telemetry = Telemetry::open(&config, args.source.as_deref());
     let ended = match &watched {
         Watched::Command(words) => Ended::Command(command(words, period_ns, &mut telemetry)?),
         Watched::Processes(pids) => {
@@ -162,10 +164,13 @@ fn period_ns(args: &ScoreArgs) -> Result<Option<u64>, Failure> {
 }
 
 fn open_output(path: &PathBuf) -> Result<File, Failure> {
-    File::create(path).map_err(|error| {
-        let shown = path.display().to_string();
-        Failure::Here(format!("cannot write {}: {error}", shown.escape_default()))
-    })
+    File::create(path).map_err(|error| cannot_write(path, &error))
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> Failure {
+    let shown = path.display().to_string();
+    let shown = shown.escape_default();
+    Failure::Here(format!("cannot write {shown}: {error}\nhint: df {shown}"))
 }
 
 /// A session, or why there is none. What it watches goes on whatever becomes of it.
@@ -175,27 +180,31 @@ struct Telemetry {
     missed: Vec<(String, String)>,
     counted: Counted,
     domains_before: Option<Domains>,
-    domains: Option<Result<Vec<DomainScore>, String>>,
+    domains: Option<Result<Vec<DomainScore>, DomainsError>>,
 }
 
 impl Telemetry {
-    fn open(ask: &Ask, only: Option<&str>) -> Telemetry {
-        let (session, source, missed) = match sched::open(ask, only) {
+    fn open(config: &SessionConfig, only: Option<&str>) -> Telemetry {
+        let (session, source, missed) = match sched::open(config, only) {
             Ok(Opened { source, session, missed }) => (Some(session), Some(source), missed),
             Err(missed) => (None, None, missed),
         };
-        let missed = missed.into_iter().map(|(source, why)| (source.to_string(), why)).collect();
+        let missed =
+            missed.iter().map(|(source, error)| (source.to_string(), error.describe())).collect();
         let counted = Counted::default();
         Telemetry { session, source, missed, counted, domains_before: None, domains: None }
     }
 
     /// Does something with the session; one that fails is given up, and the reason is kept.
-    fn with<T>(&mut self, act: impl FnOnce(&mut dyn Session) -> Result<T, String>) -> Option<T> {
+    fn with<T>(
+        &mut self,
+        act: impl FnOnce(&mut dyn Session) -> Result<T, SourceError>,
+    ) -> Option<T> {
         match act(self.session.as_mut()?.as_mut()) {
             Ok(done) => Some(done),
-            Err(why) => {
+            Err(error) => {
                 let source = self.source.take().unwrap_or_default();
-                self.missed.push((source.to_string(), why));
+                self.missed.push((source.to_string(), error.describe()));
                 self.session = None;
                 None
             }
@@ -228,8 +237,8 @@ impl Telemetry {
         let source = self.source.map(str::to_string);
         let domains = match self.domains {
             Some(Ok(domains)) => Some(domains),
-            Some(Err(why)) => {
-                lost.push(why);
+            Some(Err(error)) => {
+                lost.push(error.to_string());
                 None
             }
             None => None,
@@ -252,7 +261,7 @@ impl Telemetry {
 /// What became of what was watched.
 enum Ended {
     Watched,
-    Command(Result<ExitStatus, io::Error>),
+    Command(ExitStatus),
 }
 
 impl Ended {
@@ -260,11 +269,7 @@ impl Ended {
     fn then(self, written: Result<(), Failure>) -> Result<(), Failure> {
         match self {
             Ended::Watched => written,
-            Ended::Command(Err(error)) => {
-                let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
-                Err(Failure::Command { code, text: String::new() })
-            }
-            Ended::Command(Ok(status)) => {
+            Ended::Command(status) => {
                 let text = written.err().map(|failure| failure.to_string()).unwrap_or_default();
                 match child::exit_code(status) {
                     0 if text.is_empty() => Ok(()),
@@ -275,22 +280,23 @@ impl Ended {
     }
 }
 
+/// As a shell exits where it cannot run a command.
+fn not_started(command: &str, error: &io::Error) -> Failure {
+    let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
+    let command = clean(command);
+    let text = format!("error: cannot run `{command}`: {error}\nhint: command -v {command}");
+    Failure::Command { code, text }
+}
+
 /// Runs a command to its end.
 fn command(
     words: &[String],
     period_ns: Option<u64>,
     telemetry: &mut Telemetry,
-) -> Result<Result<ExitStatus, io::Error>, Failure> {
+) -> Result<ExitStatus, Failure> {
     telemetry.with(|session| session.watch_children());
     telemetry.begin();
-    let mut running = match Foreground::start(words) {
-        Ok(running) => running,
-        Err(error) => {
-            terminal::tell(&format!("error: cannot run `{}`: {error}", clean(&words[0])));
-            telemetry.end();
-            return Ok(Err(error));
-        }
-    };
+    let mut running = Foreground::start(words).map_err(|error| not_started(&words[0], &error))?;
     let pid = running.pid();
     telemetry.with(|session| session.watch(pid));
     let until_ns = period_ns.map(|period_ns| clock::monotonic_ns().saturating_add(period_ns));
@@ -298,14 +304,14 @@ fn command(
         // Its last numbers are read before it is collected.
         if running.has_ended()? {
             telemetry.end();
-            return Ok(Ok(running.wait()?));
+            return Ok(running.wait()?);
         }
         if until_ns.is_some_and(|until_ns| clock::monotonic_ns() >= until_ns) {
             telemetry.end();
-            return Ok(Ok(running.wait()?));
+            return Ok(running.wait()?);
         }
         std::thread::sleep(POLL_INTERVAL);
-        telemetry.with(|session| session.look());
+        telemetry.with(|session| session.poll());
     }
 }
 
@@ -328,7 +334,7 @@ fn watch(
     let is_over = || until_ns.is_some_and(|until_ns| clock::monotonic_ns() >= until_ns);
     while goes_on() && !is_asked() && !is_over() && telemetry.session.is_some() {
         std::thread::sleep(POLL_INTERVAL);
-        telemetry.with(|session| session.look());
+        telemetry.with(|session| session.poll());
     }
     telemetry.end();
     Ok(())
@@ -342,13 +348,24 @@ fn write(args: &ScoreArgs, score: &Score, output: Option<&mut File>) -> Result<(
         () if to_stdout => terminal::color(&stdout),
         () => terminal::color(&stderr) && stderr.is_terminal(),
     };
-    let mut out: Box<dyn Write> = match output {
-        Some(file) => Box::new(BufWriter::new(file)),
-        None if to_stdout => Box::new(BufWriter::new(stdout.lock())),
-        None => Box::new(BufWriter::new(stderr.lock())),
+    let out: Box<dyn Write> = match output {
+        Some(file) => Box::new(file),
+        None if to_stdout => Box::new(stdout.lock()),
+        None => Box::new(stderr.lock()),
     };
+    render(args, score, color, &mut BufWriter::new(out)).map_err(|error| match &args.output {
+        Some(path) => cannot_write(path, &error),
+        None => Failure::from(error),
+    })?;
+    match score.source {
+        None => Err(Failure::Here("nothing was counted; the reasons are above".to_string())),
+        Some(_) => Ok(()),
+    }
+}
+
+fn render(args: &ScoreArgs, score: &Score, color: bool, out: &mut dyn Write) -> io::Result<()> {
     if args.format == FormatArg::Json {
-        score::json(score, &mut out)?;
+        score::json(score, out)?;
     } else {
         let by = match args.by {
             ByArg::Name => By::Name,
@@ -357,12 +374,7 @@ fn write(args: &ScoreArgs, score: &Score, output: Option<&mut File>) -> Result<(
             ByArg::Task => By::Task,
         };
         let options = Options { width: terminal::width(), color, verbose: 0 };
-        score::text(score, &Layout { by, top: args.top as usize }, &options, &mut out)?;
+        score::text(score, &Layout { by, top: args.top as usize }, &options, out)?;
     }
-    out.flush()?;
-    drop(out);
-    match score.source {
-        None => Err(Failure::Here("nothing was counted; the reasons are above".to_string())),
-        Some(_) => Ok(()),
-    }
+    out.flush()
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{ProbeCost, Score};
 use crate::probe::sched::cost::{self, Effort, Pair};
-use crate::probe::sched::{self, Ask, Level};
+use crate::probe::sched::{self, Level, SessionConfig};
 use crate::sys::{self, Host, clock};
 
 use super::Failure;
@@ -30,16 +30,16 @@ pub fn print(only: Option<&str>) -> Result<(), Failure> {
     writeln!(out, "ping-pong of two threads through pipes on one CPU, with and without in turns")?;
     let mut any = false;
     for level in [Level::Full, Level::Light] {
-        let ask = Ask { level, ..Ask::default() };
-        let Some(source) = best(&ask, only) else { continue };
+        let config = SessionConfig { level, ..SessionConfig::default() };
+        let Some(source) = best(&config, only) else { continue };
         let word = if level == Level::Full { "full" } else { "light" };
-        match cost::measure(&ask, source, cost::THOROUGH) {
+        match cost::measure(&config, source, cost::THOROUGH) {
             Ok(pairs) => {
                 any = true;
-                writeln!(out, "{}", told(&format!("{source}, {word}"), &pairs))?;
+                writeln!(out, "{}", describe(&format!("{source}, {word}"), &pairs))?;
                 keep(source, level, &pairs);
             }
-            Err(why) => writeln!(out, "{source}, {word}: {why}")?,
+            Err(error) => writeln!(out, "{source}, {word}: {error}")?,
         }
     }
     match any {
@@ -49,14 +49,13 @@ pub fn print(only: Option<&str>) -> Result<(), Failure> {
 }
 
 /// `bpf, full: 1520 ns a switch, 1670 with: +9.9 % (+8.1 to +11.2, 9 pairs), 150 ns a switch`.
-fn told(what: &str, pairs: &[Pair]) -> String {
+fn describe(what: &str, pairs: &[Pair]) -> String {
     let Some(cost) = cost::summary(pairs, 0) else { return format!("{what}: nothing measured") };
     let slowdowns = pairs.iter().map(|pair| 100.0 * (pair.with_ns / pair.plain_ns - 1.0));
-    let (least, most) = slowdowns.fold((f64::MAX, f64::MIN), |(least, most), slowdown| {
-        (least.min(slowdown), most.max(slowdown))
-    });
+    let (min, max) = slowdowns
+        .fold((f64::MAX, f64::MIN), |(min, max), slowdown| (min.min(slowdown), max.max(slowdown)));
     format!(
-        "{what}: {:+.1} % ({least:+.1} to {most:+.1} in {} pairs), {:.0} ns a switch",
+        "{what}: {:+.1} % ({min:+.1} to {max:+.1} in {} pairs), {:.0} ns a switch",
         100.0 * cost.slowdown,
         pairs.len(),
         cost.switch_ns,
@@ -64,8 +63,8 @@ fn told(what: &str, pairs: &[Pair]) -> String {
 }
 
 /// The first source that opens.
-fn best(ask: &Ask, only: Option<&str>) -> Option<&'static str> {
-    sched::open(ask, only).ok().map(|opened| opened.source)
+fn best(config: &SessionConfig, only: Option<&str>) -> Option<&'static str> {
+    sched::open(config, only).ok().map(|opened| opened.source)
 }
 
 /// What the source of a scoreboard costs on this kernel. Pictures of /proc cost nothing at a switch,
@@ -87,15 +86,15 @@ fn of(source: &str, level: Level) -> Option<ProbeCost> {
     if let Some(known) = read().into_iter().find(is_it) {
         return Some(known.cost);
     }
-    let ask = Ask { level, ..Ask::default() };
-    let pairs = measure_shortly(&ask, source)?;
+    let config = SessionConfig { level, ..SessionConfig::default() };
+    let pairs = measure_shortly(&config, source)?;
     keep(source, level, &pairs);
     cost::summary(&pairs, clock::unix_ns())
 }
 
-fn measure_shortly(ask: &Ask, source: &str) -> Option<Vec<Pair>> {
+fn measure_shortly(config: &SessionConfig, source: &str) -> Option<Vec<Pair>> {
     const EFFORT: Effort = cost::SHORT;
-    cost::measure(ask, source, EFFORT).ok().filter(|pairs| !pairs.is_empty())
+    cost::measure(config, source, EFFORT).ok().filter(|pairs| !pairs.is_empty())
 }
 
 fn kernel() -> Option<String> {

@@ -52,7 +52,7 @@ impl TraceArgs {
 }
 
 impl TraceFile {
-    /// Writes the trace, and tells what is in it or why there is none.
+    /// Writes the trace, and reports what is in it or why there is none.
     pub fn write(self, trace: Option<&Trace>, source: Option<&str>) -> Result<(), Failure> {
         let path = &self.path;
         let Some(trace) = trace else {

@@ -175,7 +175,8 @@ mod tests {
     "#;
 
     fn job() -> Job {
-        let plan = plan::parse("test.toml", PLAN, None).expect("the plan is right");
+        let plan = plan::parse("test.toml", PLAN, None, plan::Known::default())
+            .expect("the plan is right");
         let order = plan::order(&plan);
         let started = PlanStarted {
             schema: crate::model::EVENT_SCHEMA,
@@ -286,7 +287,8 @@ mod tests {
     fn an_affinity_beyond_the_machine_costs_its_own_runs_only() {
         let job_of = |knobs: &str| {
             let text = PLAN.replace("name = \"c\"", &format!("name = \"c\"\n{knobs}"));
-            let plan = plan::parse("test.toml", &text, None).expect("the plan is right");
+            let plan = plan::parse("test.toml", &text, None, plan::Known::default())
+                .expect("the plan is right");
             let (order, cells) = (plan::order(&plan), plan::cells(&plan));
             Job { started: PlanStarted { cells, plan, ..job().started }, order, ..job() }
         };

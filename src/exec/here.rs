@@ -88,7 +88,7 @@ pub fn run_here(
         RunEnd::Finished(_) if !offline.is_empty() => failed(&ExecError::CpusOffline(offline)),
         ended => finish(ended, watch, &mut knobs, &used),
     };
-    let ended = with_scheduler(ended, applied.end_scheduler());
+    let ended = with_scheduler(ended, applied.end_scheduler().map_err(|error| error.to_string()));
     match applied.undo() {
         Ok(()) => ended,
         Err(error) => failed(&ExecError::Undo(error.into())),

@@ -5,13 +5,13 @@
 //! reading a worker and one number a window and set, so memory hardly grows with a run.
 
 use crate::model::{RunSpec, Window, WorkerKind, WorkerWindow};
+use crate::probe::Telemetry;
 use crate::sys::task::{TaskReader, TaskStats};
 use crate::sys::{Host, clock, thread};
 use crate::workload::MAX_COUNTERS;
 
 use super::ExecError;
 use super::group::{Member, WorkerGroup};
-use super::telemetry::Telemetry;
 
 /// A run that is about to start: what must be read while no worker runs.
 pub struct Section {
@@ -72,7 +72,7 @@ impl Section {
     pub fn measure(
         mut self,
         group: &WorkerGroup,
-        mut telemetry: Option<&mut Telemetry>,
+        telemetry: &mut Telemetry,
         on_window: &mut dyn FnMut(Window) -> Result<(), ExecError>,
     ) -> Result<Measured, ExecError> {
         let overhead_before_ns = clock::own_thread_cpu_ns();
@@ -81,7 +81,7 @@ impl Section {
         let until_ns = from_ns + self.duration_ns;
         group.control().open(start_ns, from_ns, until_ns);
         sleep_and_check(group, from_ns)?;
-        telemetry.iter_mut().for_each(|telemetry| telemetry.begin());
+        telemetry.begin();
         let first: Vec<Sample> =
             group.members().iter().map(read_sample).collect::<Result<_, _>>()?;
         group.members().iter().for_each(|member| _ = member.slot.take_peak_ns());
@@ -98,10 +98,10 @@ impl Section {
             let workers = workers.map(|(member, last)| close_window(member, last, start_ns));
             let workers = workers.collect::<Result<Vec<_>, _>>()?;
             windows.push(ops_per_s(group, &workers));
-            telemetry.iter_mut().for_each(|telemetry| telemetry.poll());
+            telemetry.poll();
             on_window(Window { index, workers })?;
         }
-        telemetry.iter_mut().for_each(|telemetry| telemetry.end());
+        telemetry.end();
         group.control().stop();
         let overhead_cpu_ns = clock::own_thread_cpu_ns() - overhead_before_ns;
         let tasks_after = read_tasks(group, &mut self.tasks);

@@ -12,12 +12,12 @@ mod here;
 mod live;
 mod measure;
 mod result;
-mod telemetry;
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufWriter, Write};
 
 use crate::model::{RunSpec, RunnerMessage, WIRE_VERSION};
+use crate::probe::Telemetry;
 use crate::sys::{clock, fork, thread};
 
 pub use error::ExecError;
@@ -25,7 +25,6 @@ use group::WorkerGroup;
 pub use here::{check_here, run_here};
 pub use live::{Live, Snapshot};
 pub use result::set_result;
-use telemetry::Telemetry;
 
 /// With this hidden first argument the binary is a runner; the second is the pid of the process
 /// that it must not outlive.
@@ -90,9 +89,8 @@ fn run(
     send(RunnerMessage::Started { wire: WIRE_VERSION, workers: group.members().len() as u32 })?;
     let started_unix_ns = clock::unix_ns();
     let on_window = &mut |window| send(RunnerMessage::Window(window));
-    let measured = section.measure(&group, telemetry.as_mut(), on_window)?;
-    let roles = telemetry.map(Telemetry::roles);
-    let result = result::assemble(spec, &group, measured, roles.as_ref(), started_unix_ns);
+    let measured = section.measure(&group, &mut telemetry, on_window)?;
+    let result = result::assemble(spec, &group, measured, &telemetry, started_unix_ns);
     group.end_processes();
     send(RunnerMessage::Done(Box::new(result)))
 }

@@ -6,6 +6,7 @@ use crate::model::{
     Disturbance, DisturbanceKind, KnobReading, MemoryPlacement, NamedHistogram, Reading, RunResult,
     RunSpec, SetResult, WorkerResult, WorkerSet, role_in_metrics,
 };
+use crate::probe::{Role, Telemetry};
 use crate::stats::{self, Histogram, StandardInput, StandardWorker};
 use crate::sys::{Host, policy_of};
 use crate::variant;
@@ -13,21 +14,18 @@ use crate::workload::{self, MAX_COUNTERS, Spec, WorkerCounts};
 
 use super::group::{Member, WorkerGroup};
 use super::measure::{Measured, Sample, WorkerMeasured};
-use super::telemetry::{Role, Roles};
 
 pub fn assemble(
     spec: &RunSpec,
     group: &WorkerGroup,
     measured: Measured,
-    roles: Option<&Roles>,
+    telemetry: &Telemetry,
     started_unix_ns: u64,
 ) -> RunResult {
     let sets = spec.cell.work.sets.iter().enumerate();
     let mut sets: Vec<SetResult> =
         sets.map(|(position, set)| measure_set(group, position, set, &measured)).collect();
-    if let Some(roles) = roles {
-        add_telemetry(group, roles, &mut sets);
-    }
+    add_telemetry(group, telemetry, &mut sets);
     RunResult {
         started_unix_ns,
         measured_ns: measured.section_ns,
@@ -38,8 +36,8 @@ pub fn assemble(
     }
 }
 
-/// What the scheduler did to each role of each set.
-fn add_telemetry(group: &WorkerGroup, seen: &Roles, sets: &mut [SetResult]) {
+/// What the probes measured of each role of each set.
+fn add_telemetry(group: &WorkerGroup, telemetry: &Telemetry, sets: &mut [SetResult]) {
     let specs = group.sets().iter().map(|set| set.spec);
     let roles = specs.flat_map(|spec| spec.roles.iter().map(move |role| (spec.name, role.name)));
     let threads: BTreeMap<&str, &str> =
@@ -51,7 +49,7 @@ fn add_telemetry(group: &WorkerGroup, seen: &Roles, sets: &mut [SetResult]) {
             Role { thread: role.name, tids: tids.collect() }
         });
         let roles: Vec<Role> = roles.filter(|role| !role.tids.is_empty()).collect();
-        let (metrics, histograms) = seen.of(&roles, &threads);
+        let (metrics, histograms) = telemetry.measured(&roles, &threads);
         set.metrics.extend(metrics);
         set.histograms.extend(histograms);
     }

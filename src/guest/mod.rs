@@ -88,7 +88,7 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
 }
 
 fn facts(host: &Host, capacity: Reading<f64>) -> GuestFacts {
-    let system = environment::Told::here();
+    let system = environment::Identity::here();
     GuestFacts {
         wire: GUEST_WIRE,
         kernel_release: system.kernel_release,

@@ -27,12 +27,12 @@ pub use lab::{
 };
 pub use metric::{Direction, Metric, MetricSpec, Reading, Unit};
 pub use plan::{
-    Cell, Measure, MemoryPlacement, PLAN_SCHEMA, Placement, Plan, REPORT_FORMATS, RunKey, Variant,
-    Work, WorkerKind, WorkerSet, merged_knobs,
+    Cell, Measure, MemoryPlacement, PLAN_SCHEMA, Placement, Plan, RunKey, Variant, Work,
+    WorkerKind, WorkerSet, merged_knobs,
 };
 pub use poolname::{MAX_POOL_NAME_BYTES, PoolName};
 pub use probe::{
-    INVOLUNTARY, OTHER_TASKS, PREEMPTED_BY, PROBES, Probe, ProbeMetric, VOLUNTARY, role_in_metrics,
+    INVOLUNTARY, OTHER_TASKS, PREEMPTED_BY, ProbeMetric, ProbeSpec, VOLUNTARY, role_in_metrics,
 };
 pub use record::{Record, RecordedRun};
 pub use run::{

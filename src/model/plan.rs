@@ -9,10 +9,6 @@ use super::{CpuSet, Lab, Params, PoolName, Value};
 /// The version of the plan format that this program reads and writes.
 pub const PLAN_SCHEMA: i64 = 1;
 
-/// What a plan may name as the format of its report, in the order of `report::formats()`,
-/// which a test holds this list to: a plan is checked without knowing of reports.
-pub const REPORT_FORMATS: &[&str] = &["text", "json", "csv", "schbench", "lkml"];
-
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     pub title: String,
@@ -22,11 +18,11 @@ pub struct Plan {
     /// Everything but the variant: one entry per workload and point of its axes.
     pub works: Vec<Work>,
     pub placement: Placement,
-    /// Of [`REPORT_FORMATS`]: how this plan is reported where nobody asks for another
+    /// How this plan is reported where nobody asks for another
     /// format. Plans stored before they could say so have none, and keep their text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_format: Option<String>,
-    /// Of [`super::PROBES`]: telemetry that runs beside the workloads, in the order written.
+    /// Telemetry during the runs, by the names of probes in the order written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<String>,
     /// The guests of backend `lab`. Plans stored before there was one have its defaults.

@@ -22,7 +22,7 @@ pub struct RunSpec {
     pub limit_ns: u64,
     /// Seeds what workers draw: arrivals, offsets. The same for all variants of a round.
     pub seed: u64,
-    /// Of [`super::PROBES`].
+    /// Names of probes.
     #[serde(default)]
     pub probes: Vec<String>,
 }

@@ -1,7 +1,7 @@
 //! The words of the plan format that belong to no workload and no knob, and its limits.
 //! Flat tables; the parser and the JSON Schema both derive from them.
 
-use crate::model::{Field, Kind, MemoryPlacement, REPORT_FORMATS};
+use crate::model::{Field, Kind, MemoryPlacement, ProbeSpec};
 use crate::variant;
 use crate::workload::{self, Workload};
 
@@ -148,12 +148,15 @@ pub const LAB: &[Field] = &[
     },
 ];
 
-pub const REPORT: &[Field] = &[Field {
-    name: "format",
-    kind: Kind::Choice(REPORT_FORMATS),
-    default: None,
-    about: "how the plan is reported where the command line does not say; text unless given",
-}];
+/// `[report]`, where a plan may name these formats.
+pub const fn report(formats: &'static [&'static str]) -> [Field; 1] {
+    [Field {
+        name: "format",
+        kind: Kind::Choice(formats),
+        default: None,
+        about: "how the plan is reported where the command line does not say; text unless given",
+    }]
+}
 
 /// The most that `count` takes.
 pub const MAX_COUNT: i64 = 100_000;
@@ -196,8 +199,16 @@ pub const VARIANT_KEYS: &[&str] = &["name"];
 pub const SET_KEYS: &[&str] = &["name", "use", "knobs"];
 pub const WORKLOAD_KEYS: &[&str] = &["name", "use", "knobs", "set", "background"];
 
-/// What a plan may name: knobs and workloads. Tests bring their own.
+/// What a plan may name of the registries above this room: the caller passes them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Known {
+    pub probes: &'static [&'static ProbeSpec],
+    pub formats: &'static [&'static str],
+}
+
+/// All that a plan may name. Tests bring their own.
 pub struct Words {
+    pub known: Known,
     pub knobs: Vec<Field>,
     /// Those of `knobs` that a worker set may have for itself.
     pub task_knobs: Vec<Field>,
@@ -205,8 +216,9 @@ pub struct Words {
 }
 
 impl Words {
-    pub fn registered() -> Self {
+    pub fn registered(known: Known) -> Self {
         Words {
+            known,
             knobs: variant::fields(),
             task_knobs: variant::task_fields(),
             workloads: workload::registry(),

@@ -25,7 +25,7 @@ use crate::model::{Lab, Plan, Raw, Topology, Value, ValueError};
 
 pub use builtin::{Builtin, builtin, builtins};
 pub use error::{PlanError, PlanErrors};
-pub use fields::{MAX_CELLS, MAX_RUNS, MAX_TEXT_BYTES, MAX_WORKERS};
+pub use fields::{Known, MAX_CELLS, MAX_RUNS, MAX_TEXT_BYTES, MAX_WORKERS};
 pub use order::{cells, order};
 pub use schema::json_schema;
 
@@ -66,11 +66,12 @@ pub fn lab(source_name: &str, text: &str) -> Result<Lab, PlanErrors> {
 
 /// Parses and checks a plan. `source_name` is the file's name, for messages; `machine` holds
 /// the CPUs that exist and those that schedlab may use (`None`: not checked, and no `load`
-/// without a placement).
+/// without a placement); `known` what it may name of the registries above this room.
 pub fn parse(
     source_name: &str,
     text: &str,
     machine: Option<&Topology>,
+    known: Known,
 ) -> Result<Plan, PlanErrors> {
-    read::plan(source_name, text, machine, &fields::Words::registered())
+    read::plan(source_name, text, machine, &fields::Words::registered(known))
 }

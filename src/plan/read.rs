@@ -6,16 +6,16 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::model::{
-    CpuSet, Lab, Measure, MemoryPlacement, PLAN_SCHEMA, Params, Placement, Plan, Probe, Topology,
-    Value, Variant, Work,
+    CpuSet, Lab, Measure, MemoryPlacement, PLAN_SCHEMA, Params, Placement, Plan, ProbeSpec,
+    Topology, Value, Variant, Work,
 };
 use crate::workload::Pool;
 
 use super::error::{Faults, PlanErrors};
 use super::expand::{self, Draft};
 use super::fields::{
-    LAB, MAX_CELLS, MAX_RUNS, MAX_TEXT_BYTES, MAX_TITLE_CHARS, MEASURE, PLACEMENT, REPORT,
-    TOP_KEYS, VARIANT_KEYS, Words,
+    LAB, MAX_CELLS, MAX_RUNS, MAX_TEXT_BYTES, MAX_TITLE_CHARS, MEASURE, PLACEMENT, TOP_KEYS,
+    VARIANT_KEYS, Words, report,
 };
 use super::knobs::Knobs;
 use super::solo;
@@ -63,8 +63,8 @@ fn read(
     let title = title.map_or_else(|| file_stem(source_name), str::to_string);
     let (measure, rounds_span) = measure(&mut top, faults);
     let placement = placement(&mut top, machine.map(|machine| &machine.online), faults);
-    let report_format = report_format(&mut top, faults);
-    let probes = probes(&mut top, faults);
+    let report_format = report_format(&mut top, words.known.formats, faults);
+    let probes = probes(&mut top, words.known.probes, faults);
     let lab = lab(&mut top, faults);
     let variants = variants(&mut top, placement.cpus.as_ref(), words, faults);
     let drafts = expand::drafts(&mut top, words, faults);
@@ -240,10 +240,15 @@ fn placement(top: &mut Table, machine: Option<&CpuSet>, faults: &mut Faults) -> 
     placement
 }
 
-fn report_format(top: &mut Table, faults: &mut Faults) -> Option<String> {
+fn report_format(
+    top: &mut Table,
+    formats: &'static [&'static str],
+    faults: &mut Faults,
+) -> Option<String> {
     let mut table = section(top, "report", faults)?;
-    let given = table.take_written(REPORT, faults);
-    table.finish(&known_keys(&[], &[REPORT]), "[report]", faults);
+    let fields = report(formats);
+    let given = table.take_written(&fields, faults);
+    table.finish(&known_keys(&[], &[&fields]), "[report]", faults);
     given.get("format").and_then(Value::as_text).map(str::to_string)
 }
 
@@ -304,35 +309,41 @@ fn misshapen(lab: &Lab) -> Vec<(&'static str, String, String)> {
     wrong
 }
 
-/// A list of names, each once.
-fn probes(top: &mut Table, faults: &mut Faults) -> Vec<String> {
+/// A list of names, no two of which report the same metric.
+fn probes(top: &mut Table, known: &[&ProbeSpec], faults: &mut Faults) -> Vec<String> {
     let Some(entry) = top.take("probes") else { return Vec::new() };
-    let names = Probe::names();
-    let hint = format!("write: probes = [\"{}\"]: schedlab list probes", names[0]);
+    let names: Vec<&str> = known.iter().map(|probe| probe.name).collect();
+    let first = names.first().copied().unwrap_or("NAME");
+    let hint = format!("write: probes = [\"{first}\"]: schedlab list probes");
     let DeValue::Array(items) = entry.value.get_ref() else {
         let message = format!("`probes` is {}, not a list", table::kind_of(entry.value.get_ref()));
         faults.add(&entry.value.span(), message, "not a list", hint);
         return Vec::new();
     };
-    let mut probes: Vec<String> = Vec::new();
+    let mut probes: Vec<&ProbeSpec> = Vec::new();
     for item in items.iter() {
         match item.get_ref() {
-            DeValue::String(name) if Probe::named(name).is_none() => {
-                let message = format!("there is no probe {}", shown(name));
-                faults.add(&item.span(), message, "not a probe", suggestion(name, &names));
-            }
-            DeValue::String(_) if !probes.is_empty() => {
-                let message = "one probe at a time: `sched` counts all that `sched-light` does";
-                faults.add(&item.span(), message.to_string(), "one too many", hint.clone());
-            }
-            DeValue::String(name) => probes.push(name.to_string()),
+            DeValue::String(name) => match known.iter().find(|probe| probe.name == name) {
+                None => {
+                    let message = format!("there is no probe {}", shown(name));
+                    faults.add(&item.span(), message, "not a probe", suggestion(name, &names));
+                }
+                Some(probe) => match probes.iter().find(|other| other.overlaps(probe)) {
+                    Some(other) => {
+                        let message =
+                            format!("`{}` reports metrics that `{name}` reports too", other.name);
+                        faults.add(&item.span(), message, "one too many", hint.clone());
+                    }
+                    None => probes.push(probe),
+                },
+            },
             other => {
                 let message = format!("a probe is a name, not {}", table::kind_of(other));
                 faults.add(&item.span(), message, "not a name", hint.clone());
             }
         }
     }
-    probes
+    probes.iter().map(|probe| probe.name.to_string()).collect()
 }
 
 fn check_cpus(cpus: &CpuSet, machine: Option<&CpuSet>, span: &Span, faults: &mut Faults) {

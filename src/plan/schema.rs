@@ -2,19 +2,19 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::model::{Field, Kind, MAX_POOL_NAME_BYTES, PLAN_SCHEMA, Probe};
+use crate::model::{Field, Kind, MAX_POOL_NAME_BYTES, PLAN_SCHEMA};
 use crate::workload::Spec;
 
 use super::fields::{
-    LAB, MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE, PLACEMENT, REPORT, SET, WORKLOAD,
-    Words,
+    Known, LAB, MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE, PLACEMENT, SET, WORKLOAD,
+    Words, report,
 };
 
 /// JSON Schema (draft 2020-12) of the TOML that [`super::parse`] takes. What a schema cannot
 /// say, the parser checks: unique names, sizes of cross products, CPUs that exist, the range
 /// of a value with a unit.
-pub fn json_schema() -> Json {
-    schema_of(&Words::registered())
+pub fn json_schema(known: Known) -> Json {
+    schema_of(&Words::registered(known))
 }
 
 fn schema_of(words: &Words) -> Json {
@@ -45,13 +45,13 @@ fn schema_of(words: &Words) -> Json {
                 "anyOf": workloads.collect::<Vec<_>>(),
             } },
             "placement": table(properties(PLACEMENT, &schema_of_kind), &[]),
-            "report": table(properties(REPORT, &schema_of_kind), &[]),
+            "report": table(properties(&report(words.known.formats), &schema_of_kind), &[]),
             "lab": table(properties(LAB, &schema_of_kind), &[]),
             "probes": {
                 "type": "array",
-                "maxItems": 1,
-                "items": { "enum": Probe::names() },
-                "description": "telemetry beside the workloads: what the scheduler did to each role",
+                "uniqueItems": true,
+                "items": { "enum": words.known.probes.iter().map(|p| p.name).collect::<Vec<_>>() },
+                "description": "telemetry during the runs: what the scheduler did to each role",
             },
         },
         "$defs": {

@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 use crate::model::{Field, Kind, Params, Raw, Value};
 
 use super::error::{Faults, unprintable};
-use super::fields::{MAX_NAME_CHARS, MEASURE, PLACEMENT, REPORT, names};
+use super::fields::{MAX_NAME_CHARS, MEASURE, PLACEMENT, names, report};
 
 pub type Span = Range<usize>;
 
@@ -88,7 +88,8 @@ impl<'t> Table<'t> {
     pub fn finish(self, known: &[&str], place: &str, faults: &mut Faults) {
         for entry in self.entries {
             let message = format!("unknown key {} in {place}", shown(entry.key));
-            let sections = [("measure", MEASURE), ("placement", PLACEMENT), ("report", REPORT)];
+            let report = report(&[]);
+            let sections = [("measure", MEASURE), ("placement", PLACEMENT), ("report", &report)];
             let elsewhere = sections
                 .into_iter()
                 .find(|(_, fields)| names(fields).contains(&entry.key))
@@ -124,6 +125,10 @@ pub fn text<'t>(entry: &Entry<'t>, max_chars: usize, faults: &mut Faults) -> Opt
 /// One checked value of a field. `None`: a fault was noted.
 pub fn value(kind: &Kind, spanned: &Spanned<DeValue>, faults: &mut Faults) -> Option<Value> {
     let span = spanned.span();
+    if let DeValue::Table(table) = spanned.get_ref() {
+        faults.add(&span, "a table does not fit here", "this value", instead_of_table(kind, table));
+        return None;
+    }
     if let (Kind::List(inner), DeValue::Array(items)) = (kind, spanned.get_ref())
         && !items.is_empty()
     {
@@ -144,6 +149,23 @@ pub fn value(kind: &Kind, spanned: &Spanned<DeValue>, faults: &mut Faults) -> Op
             faults.add(&span, misfit.message, "this value", hint);
             None
         }
+    }
+}
+
+/// What to write where a table was written: a list of settings takes `KEY=VALUE`.
+fn instead_of_table(kind: &Kind, table: &DeTable) -> String {
+    match (kind, table.iter().next()) {
+        (Kind::List(Kind::Text), Some((key, value))) => {
+            let value = match value.get_ref() {
+                DeValue::Integer(value) => value.to_string(),
+                DeValue::Boolean(value) => u8::from(*value).to_string(),
+                DeValue::String(value) => value.to_string(),
+                _ => "VALUE".to_string(),
+            };
+            let setting = format!("{}={value}", key.get_ref());
+            format!("write a list of texts: [\"{}\"]", setting.escape_default())
+        }
+        _ => format!("write {}", kind.example()),
     }
 }
 

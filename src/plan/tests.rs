@@ -4,17 +4,17 @@
 use proptest::prelude::*;
 
 use crate::model::{
-    CpuSet, Field, Kind, MemoryPlacement, Params, Placement, Plan, PoolName, REPORT_FORMATS,
-    Topology, Value, WorkerKind,
+    CpuSet, Field, Kind, MemoryPlacement, Params, Placement, Plan, PoolName, ProbeMetric,
+    ProbeSpec, Topology, Unit, Value, WorkerKind,
 };
 use crate::variant;
 use crate::workload::{self, Load, Request, Role, Spec, Workload, WorkloadError};
 
 use super::fields::{
-    MAX_CELLS, MEASURE, PLACEMENT, REPORT, SET, SET_KEYS, TOP_KEYS, VARIANT_KEYS, WORKLOAD,
-    WORKLOAD_KEYS, Words,
+    MAX_CELLS, MEASURE, PLACEMENT, SET, SET_KEYS, TOP_KEYS, VARIANT_KEYS, WORKLOAD, WORKLOAD_KEYS,
+    Words, report,
 };
-use super::{PlanErrors, builtin, builtins, cells, json_schema, order, parse, read};
+use super::{Known, PlanErrors, builtin, builtins, cells, json_schema, order, parse, read};
 
 struct Fake;
 
@@ -74,11 +74,27 @@ impl Workload for Fake {
     }
 }
 
+const FORMATS: &[&str] = &["text", "json", "csv", "schbench", "lkml"];
+
+const COUNT: &[ProbeMetric] =
+    &[ProbeMetric { name: "count", unit: Unit::Count, about: "a metric", by_partner: false }];
+
+const fn probe(name: &'static str, metrics: &'static [ProbeMetric]) -> ProbeSpec {
+    ProbeSpec { name, about: "a probe", needs: "nothing", metrics }
+}
+
+/// Two probes of the same metrics, and one of its own.
+static PROBES: [ProbeSpec; 3] =
+    [probe("sched", COUNT), probe("sched-light", COUNT), probe("power", &[])];
+
+const KNOWN: Known = Known { probes: &[&PROBES[0], &PROBES[1], &PROBES[2]], formats: FORMATS };
+
 fn words() -> Words {
     let slice = Kind::Duration { min_ns: 100_000, max_ns: 100_000_000 };
     let policy = Kind::Choice(&["other", "batch", "idle"]);
     let knob = |name, kind| Field { name, kind, default: None, about: "a knob" };
     Words {
+        known: KNOWN,
         knobs: vec![
             knob("policy", policy),
             knob("slice", slice),
@@ -241,7 +257,7 @@ fn a_plan_chooses_its_report_among_those_that_there_are() {
         (&with_web("[[report]]\nformat = \"text\""), &["4:1: `report` is a list, not a table"]),
         (&with_web("[report]"), &[]),
     ]);
-    for name in REPORT_FORMATS {
+    for name in FORMATS {
         let plan = parse_here(&with_web(&format!("[report]\nformat = \"{name}\""))).unwrap();
         assert_eq!(plan.report_format.as_deref(), Some(*name));
     }
@@ -616,8 +632,8 @@ fn workers_stay_below_the_priority_of_the_measuring_thread() {
              knobs = {{ policy = \"fifo\", priority = {priority} }}"
         )
     };
-    assert!(parse("p", &text(98), None).is_ok());
-    let refused = parse("p", &text(99), None).unwrap_err().to_string();
+    assert!(parse("p", &text(98), None, KNOWN).is_ok());
+    let refused = parse("p", &text(99), None, KNOWN).unwrap_err().to_string();
     assert_eq!(refused, "p:4:39: 99 is above the most that is accepted");
 }
 
@@ -686,7 +702,10 @@ fn hints_name_what_was_meant() {
         ),
         (with_web("rounds = 5"), "`rounds` belongs in [measure]"),
         (format!("probes = [\"shced\"]\n{}", with_web("")), "did you mean `sched`?"),
-        (format!("probes = [\"perf\"]\n{}", with_web("")), "known here: `sched`, `sched-light`"),
+        (
+            format!("probes = [\"perf\"]\n{}", with_web("")),
+            "known here: `sched`, `sched-light`, `power`",
+        ),
         (
             format!("probes = \"sched\"\n{}", with_web("")),
             "write: probes = [\"sched\"]: schedlab list probes",
@@ -884,7 +903,7 @@ fn the_order_never_changes() {
 #[test]
 fn every_builtin_plan_parses_and_keeps_its_limits() {
     for entry in builtins() {
-        let plan = parse(entry.name, entry.text, None)
+        let plan = parse(entry.name, entry.text, None, KNOWN)
             .unwrap_or_else(|errors| panic!("{}", errors.render(100, false)));
         assert_eq!(plan.title, entry.title, "{}", entry.name);
         assert_eq!(builtin(entry.name), Some(entry));
@@ -906,7 +925,7 @@ fn no_field_takes_the_name_of_a_key_or_of_another_and_every_default_fits() {
     let mut tables: Vec<(&str, Vec<&str>, Vec<Field>)> = vec![
         ("[measure]", vec![], MEASURE.to_vec()),
         ("[placement]", vec![], PLACEMENT.to_vec()),
-        ("[report]", vec![], REPORT.to_vec()),
+        ("[report]", vec![], report(FORMATS).to_vec()),
         ("[[variant]]", VARIANT_KEYS.to_vec(), knobs),
     ];
     for workload in workload::registry() {
@@ -928,8 +947,17 @@ fn no_field_takes_the_name_of_a_key_or_of_another_and_every_default_fits() {
 }
 
 #[test]
+fn a_plan_names_probes_that_report_different_metrics() {
+    let text = |probes: &str| format!("probes = {probes}\n{}", with_web(""));
+    let plan = parse_here(&text("[\"power\", \"sched\"]")).unwrap();
+    assert_eq!(plan.probes, ["power", "sched"]);
+    let twice = text("[\"sched\", \"sched-light\"]");
+    hold(&[(&twice, &["1:20: `sched` reports metrics that `sched-light` reports too"])]);
+}
+
+#[test]
 fn the_schema_names_every_key_that_the_parser_takes() {
-    let schema = json_schema();
+    let schema = json_schema(KNOWN);
     let keys = |at: &str| -> Vec<String> {
         let table = schema.pointer(at).and_then(|table| table.as_object());
         table.unwrap_or_else(|| panic!("no {at}")).keys().cloned().collect()
@@ -943,7 +971,7 @@ fn the_schema_names_every_key_that_the_parser_takes() {
     assert_eq!(keys("/properties"), sorted(TOP_KEYS.to_vec()));
     assert_eq!(keys("/properties/measure/properties"), sorted(fields(MEASURE)));
     assert_eq!(keys("/properties/placement/properties"), sorted(fields(PLACEMENT)));
-    assert_eq!(keys("/properties/report/properties"), sorted(fields(REPORT)));
+    assert_eq!(keys("/properties/report/properties"), sorted(fields(&report(FORMATS))));
     let knobs = [VARIANT_KEYS.to_vec(), fields(&variant::fields())].concat();
     assert_eq!(keys("/properties/variant/items/properties"), sorted(knobs));
     for (index, workload) in workload::registry().iter().enumerate() {

@@ -1,11 +1,96 @@
-//! Telemetry: what touches a run's numbers from outside, and what this machine is fit for.
-//! Probes read; they change nothing.
+//! Telemetry: what disturbs a run from outside, what this machine can measure, and the probes that a
+//! plan may name. Probes read; they change nothing.
+//!
+//! A probe is a file with a [`Probe`] and a line in [`registry`]; `schedlab list probes`, the plan
+//! parser, its JSON Schema and the metrics of a run derive from its [`ProbeSpec`].
 
 pub mod checkup;
 pub mod disturbance;
+mod run;
 pub mod sched;
+#[cfg(test)]
+pub mod testing;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use crate::model::{Metric, NamedHistogram, ProbeSpec};
+
+pub use run::Telemetry;
+
+/// A source of telemetry during runs.
+pub trait Probe: Sync {
+    fn spec(&self) -> &ProbeSpec;
+
+    /// Opens it for a run of so many workers, before they begin. Where it cannot be had, its
+    /// metrics are unknown and say why.
+    fn open(&'static self, workers: usize) -> Box<dyn Recording>;
+}
+
+/// A probe in one run. The first three are called in the measured section.
+pub trait Recording {
+    fn begin(&mut self);
+
+    /// Called at the end of each window.
+    fn poll(&mut self);
+
+    fn end(&mut self);
+
+    /// Metrics and histograms of one worker set; the names of both begin with the role's. `names`
+    /// has the roles of all sets: what their threads are called, and what metrics call the role.
+    fn measured(
+        &self,
+        roles: &[Role],
+        names: &BTreeMap<&str, &str>,
+    ) -> (Vec<Metric>, Vec<NamedHistogram>);
+}
+
+/// One role of one set: what its threads are called and which tasks they are.
+pub struct Role<'a> {
+    pub thread: &'a str,
+    pub tids: BTreeSet<i32>,
+}
+
+/// Every probe, in the order of `schedlab list probes`.
+pub fn registry() -> &'static [&'static dyn Probe] {
+    REGISTRY
+}
+
+static REGISTRY: &[&dyn Probe] = &[
+    &sched::SCHED,
+    &sched::SCHED_LIGHT,
+    #[cfg(test)]
+    &testing::DUMMY,
+];
+
+/// What every probe says of itself, in the order of [`registry`].
+pub fn specs() -> &'static [&'static ProbeSpec] {
+    static SPECS: LazyLock<Vec<&'static ProbeSpec>> =
+        LazyLock::new(|| registry().iter().map(|probe| probe.spec()).collect());
+    &SPECS
+}
+
+pub fn find(name: &str) -> Option<&'static dyn Probe> {
+    registry().iter().copied().find(|probe| probe.spec().name == name)
+}
 
 /// Text that others chose (process names, firmware strings), safe for a terminal.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_probe_is_described_once_and_its_metrics_are_those_of_its_spec() {
+        for spec in specs() {
+            assert_eq!(specs().iter().filter(|other| other.name == spec.name).count(), 1);
+            for text in [spec.about, spec.needs] {
+                assert!(!text.is_empty() && !text.contains('\n'), "{}", spec.name);
+            }
+            assert!(find(spec.name).is_some_and(|probe| probe.spec().name == spec.name));
+        }
+    }
 }

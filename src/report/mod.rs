@@ -28,7 +28,7 @@ use crate::model::Record;
 
 pub use show::{clean, shortened};
 
-/// Every format, the default first. Plans know them by [`crate::model::REPORT_FORMATS`].
+/// Every format, the default first.
 pub fn formats() -> &'static [&'static dyn Format] {
     &[&text::Text, &json::Json, &csv::Csv, &schbench::Schbench, &lkml::Lkml]
 }
@@ -92,13 +92,6 @@ mod tests {
             let rendered = testing::render(*format, &[], Options::default());
             assert!(rendered.ends_with('\n'), "{}: {rendered:?}", format.name());
         }
-    }
-
-    /// The parser of plans may not know this room; it checks names with that list.
-    #[test]
-    fn plans_name_the_formats_that_there_are() {
-        let names: Vec<&str> = formats().iter().map(|format| format.name()).collect();
-        assert_eq!(names, crate::model::REPORT_FORMATS);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{Host, clock, host::plain};
+use super::{FileError, Host, clock, host::plain};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
@@ -62,17 +62,37 @@ pub struct Place {
     pub enable: Vec<Controller>,
 }
 
+/// Why no cgroup can be made.
+#[derive(Debug, thiserror::Error)]
+pub enum CgroupError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("no cgroup tree with a {} controller is mounted", .0.shown())]
+    NoTree(Controller),
+    #[error("no cgroup can be made in {}: {}", .folder.display(), plain(.source))]
+    Refused { folder: PathBuf, source: io::Error },
+    #[error(
+        "the cgroup tree at {} has no {} controller for this process",
+        .root.display(), shown(.wanted)
+    )]
+    NoController { root: PathBuf, wanted: Vec<Controller> },
+}
+
+fn shown(controllers: &[Controller]) -> String {
+    let names: Vec<&str> = controllers.iter().map(|controller| controller.shown()).collect();
+    names.join(" and ")
+}
+
 /// Where a cgroup with a CPU controller can be made; see [`place`].
-pub fn cpu_controller(host: &Host) -> Result<Place, String> {
+pub fn cpu_controller(host: &Host) -> Result<Place, CgroupError> {
     place(host, &tree(host, Controller::Cpu)?, &[Controller::Cpu])
 }
 
 /// The hierarchy of a controller: of version 1 where one is mounted for it, else version 2,
 /// which may still lack it.
-pub fn tree(host: &Host, controller: Controller) -> Result<Tree, String> {
-    let read = |path: &str| host.read(path).map_err(|e| format!("{path}: {}", plain(&e)));
-    let mounts = mounts(&read("/proc/self/mountinfo")?);
-    let own = read("/proc/self/cgroup")?;
+pub fn tree(host: &Host, controller: Controller) -> Result<Tree, CgroupError> {
+    let mounts = mounts(&host.text("/proc/self/mountinfo")?);
+    let own = host.text("/proc/self/cgroup")?;
     let of = |mount: &Mount, own: &str| Tree {
         version: mount.version,
         root: mount.point.clone(),
@@ -82,27 +102,27 @@ pub fn tree(host: &Host, controller: Controller) -> Result<Tree, String> {
         return Ok(of(mount, own_path(&own, |names| is_among(controller, names))));
     }
     let unified = mounts.iter().find(|mount| mount.version == Version::V2);
-    let none = || format!("no cgroup tree with a {} controller is mounted", controller.shown());
-    unified.map(|mount| of(mount, own_path(&own, str::is_empty))).ok_or_else(none)
+    let unified = unified.map(|mount| of(mount, own_path(&own, str::is_empty)));
+    unified.ok_or(CgroupError::NoTree(controller))
 }
 
 /// Finds the nearest place, from this process's own cgroup upwards, where a cgroup with all
 /// of these controllers can be made and processes put in. For a cpuset, places where it can
 /// be a partition go before others. The error says why there is none.
-pub fn place(host: &Host, tree: &Tree, wanted: &[Controller]) -> Result<Place, String> {
+pub fn place(host: &Host, tree: &Tree, wanted: &[Controller]) -> Result<Place, CgroupError> {
     if tree.version == Version::V2 {
         return in_unified_tree(host, tree, wanted);
     }
     let parent = tree.own.clone();
     match can_host(host, &parent) {
         Ok(()) => Ok(Place { version: Version::V1, parent, enable: Vec::new() }),
-        Err(error) => Err(format!("no cgroup can be made in {}: {error}", parent.display())),
+        Err(source) => Err(CgroupError::Refused { folder: parent, source }),
     }
 }
 
-/// Version 2: processes live in leaves only (but for the root), so a cgroup beside them is
+/// Version 2: processes live in leaves only (but for the root), so a cgroup next to them is
 /// made in an ancestor whose children have the controllers, or could have them.
-fn in_unified_tree(host: &Host, tree: &Tree, wanted: &[Controller]) -> Result<Place, String> {
+fn in_unified_tree(host: &Host, tree: &Tree, wanted: &[Controller]) -> Result<Place, CgroupError> {
     let folders = tree.own.ancestors().take_while(|folder| folder.starts_with(&tree.root));
     let first = |folder: &&Path| !wanted.contains(&Controller::Cpuset) || parts(host, folder);
     let (first, rest): (Vec<&Path>, Vec<&Path>) = folders.partition(first);
@@ -117,30 +137,25 @@ fn in_unified_tree(host: &Host, tree: &Tree, wanted: &[Controller]) -> Result<Pl
         for folder in folders.iter().filter(enabled) {
             match can_host(host, folder) {
                 Ok(()) => return found(folder, Vec::new()),
-                Err(error) => refused = Some(format!("{}: {error}", folder.display())),
+                Err(source) => refused = Some((folder.to_path_buf(), source)),
             }
         }
         for folder in folders.iter().filter(|f| missing(f, "cgroup.controllers").is_empty()) {
             // Only the root may have both processes and children with controllers.
             let is_empty = host.read(folder.join("cgroup.procs")).is_ok_and(|pids| pids.is_empty());
             let control = host.can_write(folder.join("cgroup.subtree_control"));
-            match control.map_err(|e| plain(&e)).and_then(|()| can_host(host, folder)) {
+            match control.and_then(|()| can_host(host, folder)) {
                 Ok(()) if is_root(host, folder) || is_empty => {
                     return found(folder, missing(folder, "cgroup.subtree_control"));
                 }
                 Ok(()) => {}
-                Err(error) => refused = Some(format!("{}: {error}", folder.display())),
+                Err(source) => refused = Some((folder.to_path_buf(), source)),
             }
         }
     }
-    let root = tree.root.display();
-    let names: Vec<&str> = wanted.iter().map(|controller| controller.shown()).collect();
     Err(match refused {
-        Some(refusal) => format!("no cgroup can be made in {refusal}"),
-        None => {
-            let names = names.join(" and ");
-            format!("the cgroup tree at {root} has no {names} controller for this process")
-        }
+        Some((folder, source)) => CgroupError::Refused { folder, source },
+        None => CgroupError::NoController { root: tree.root.clone(), wanted: wanted.to_vec() },
     })
 }
 
@@ -165,7 +180,7 @@ fn parts(host: &Host, folder: &Path) -> bool {
     }
 }
 
-/// Whether `cpuset.cpus.partition` tells of a partition in effect.
+/// Whether `cpuset.cpus.partition` shows a partition in effect.
 pub fn is_partition(state: &str) -> bool {
     matches!(state.trim(), "root" | "isolated")
 }
@@ -188,9 +203,9 @@ fn is_among(controller: Controller, names: &str) -> bool {
 }
 
 /// Whether a cgroup can be made in `folder` and processes put in it.
-pub fn can_host(host: &Host, folder: &Path) -> Result<(), String> {
-    let made = host.can_make_in(folder);
-    made.and_then(|()| host.can_write(folder.join("cgroup.procs"))).map_err(|e| plain(&e))
+pub fn can_host(host: &Host, folder: &Path) -> io::Result<()> {
+    host.can_make_in(folder)?;
+    host.can_write(folder.join("cgroup.procs"))
 }
 
 /// The cgroups of the version 2 tree by the number that the kernel has for each, which is its
@@ -493,7 +508,7 @@ mod tests {
         ];
         for (mounts, tree, why) in cases {
             let (_dir, host) = machine(mounts, "0::/", tree);
-            assert_eq!(cpu_controller(&host).unwrap_err(), *why);
+            assert_eq!(cpu_controller(&host).unwrap_err().to_string(), *why);
         }
     }
 

@@ -1,20 +1,27 @@
-//! Where schedlab keeps what it must find again, by XDG.
+//! Where schedlab keeps its files, by XDG.
 
 use std::path::PathBuf;
 
-use etcetera::{BaseStrategy, choose_base_strategy};
+use etcetera::{BaseStrategy, HomeDirError, choose_base_strategy};
+
+/// Why there is no folder to keep something in.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    #[error("no home folder: {0}")]
+    NoHome(#[from] HomeDirError),
+    #[error("no folder for state: set XDG_STATE_HOME")]
+    NoState,
+}
 
 /// The folder of journals: `$XDG_STATE_HOME/schedlab`.
-pub fn state_dir() -> Result<PathBuf, String> {
-    let base = choose_base_strategy().map_err(|error| format!("no home folder: {error}"))?;
-    let state = base.state_dir().ok_or("no folder for state: set XDG_STATE_HOME")?;
+pub fn state_dir() -> Result<PathBuf, FolderError> {
+    let state = choose_base_strategy()?.state_dir().ok_or(FolderError::NoState)?;
     Ok(state.join("schedlab"))
 }
 
-/// The folder of what can be had again: `$XDG_CACHE_HOME/schedlab`.
-pub fn cache_dir() -> Result<PathBuf, String> {
-    let base = choose_base_strategy().map_err(|error| format!("no home folder: {error}"))?;
-    Ok(base.cache_dir().join("schedlab"))
+/// The folder of what can be downloaded or made again: `$XDG_CACHE_HOME/schedlab`.
+pub fn cache_dir() -> Result<PathBuf, FolderError> {
+    Ok(choose_base_strategy()?.cache_dir().join("schedlab"))
 }
 
 /// Columns of the terminal on standard output.

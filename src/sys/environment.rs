@@ -1,7 +1,7 @@
 //! The machine and its state before a plan, for the store and the report.
 //!
 //! Input: files below the host's root, and what only system calls and the processor tell
-//! ([`Told`]). Nothing is changed; a fact that cannot be read carries its reason. Takes a
+//! ([`Identity`]). Nothing is changed; a fact that cannot be read carries its reason. Takes a
 //! few milliseconds.
 
 use std::collections::BTreeMap;
@@ -24,8 +24,8 @@ const KERNEL_TUNABLES: &[&str] = &["timer_migration", "numa_balancing", "task_de
 /// Files below debugfs `sched/` that print state and are long, not settings.
 const NOT_TUNABLES: &[&str] = &["debug", "domains"];
 
-/// What is not in files.
-pub struct Told {
+/// What this machine's kernel and processor report to the calling thread, and no file holds.
+pub struct Identity {
     pub hostname: String,
     pub kernel_release: String,
     pub kernel_version: String,
@@ -34,9 +34,8 @@ pub struct Told {
     pub hypervisor: Reading<Option<String>>,
 }
 
-impl Told {
-    /// By this machine's kernel and processor to the calling thread.
-    pub fn here() -> Told {
+impl Identity {
+    pub fn here() -> Identity {
         // SAFETY: utsname is plain bytes, for which zero is valid.
         let mut names: libc::utsname = unsafe { std::mem::zeroed() };
         // SAFETY: the pointer is valid; on failure the names stay empty.
@@ -45,7 +44,7 @@ impl Told {
             // SAFETY: the kernel ends each name with a zero, and the struct began as zeros.
             unsafe { CStr::from_ptr(bytes.as_ptr()) }.to_string_lossy().into_owned()
         };
-        Told {
+        Identity {
             hostname: word(&names.nodename),
             kernel_release: word(&names.release),
             kernel_version: word(&names.version),
@@ -56,23 +55,23 @@ impl Told {
 }
 
 pub fn environment(host: &Host) -> Environment {
-    environment_told(host, Told::here())
+    environment_of(host, Identity::here())
 }
 
 /// As [`environment`], with what is not in files passed in.
-pub fn environment_told(host: &Host, told: Told) -> Environment {
-    let topology = topology::topology(host, told.affinity);
+pub fn environment_of(host: &Host, identity: Identity) -> Environment {
+    let topology = topology::topology(host, identity.affinity);
     let cgroup_mode = match mounts::mounts(host) {
         Reading::Known(mounts) => mounts::cgroup_mode(&mounts).to_string(),
         Reading::Unknown(why) => format!("unknown ({why})"),
     };
     Environment {
-        hostname: told.hostname,
+        hostname: identity.hostname,
         cpu_model: cpu_model(host),
         memory_bytes: memory_bytes(host),
         kernel_cmdline: host.reading("/proc/cmdline"),
         boot_id: host.reading("/proc/sys/kernel/random/boot_id"),
-        virtualisation: virtualisation(host, &told.hypervisor),
+        virtualisation: virtualisation(host, &identity.hypervisor),
         cgroup_mode,
         clock_source: clock_source(host),
         smt: smt(host),
@@ -80,9 +79,9 @@ pub fn environment_told(host: &Host, told: Told) -> Environment {
         turbo: turbo(host),
         load_average: load_average(host),
         mitigations: mitigations(host),
-        tunables: tunables(host, &told.kernel_version),
-        kernel_release: told.kernel_release,
-        kernel_version: told.kernel_version,
+        tunables: tunables(host, &identity.kernel_version),
+        kernel_release: identity.kernel_release,
+        kernel_version: identity.kernel_version,
         topology,
     }
 }
@@ -325,8 +324,8 @@ mod tests {
     use super::*;
     use crate::sys::testing::Tree;
 
-    fn told(affinity: &str) -> Told {
-        Told {
+    fn told(affinity: &str) -> Identity {
+        Identity {
             hostname: "box".to_string(),
             kernel_release: "6.18.0".to_string(),
             kernel_version: "#1 SMP PREEMPT_DYNAMIC".to_string(),
@@ -383,7 +382,7 @@ mod tests {
     #[test]
     fn two_sockets_with_threads() {
         let tree = intel();
-        let read = environment_told(&tree.host(), told("0-3,9"));
+        let read = environment_of(&tree.host(), told("0-3,9"));
         assert_eq!(shown(&read.topology.cores), ["0,4", "1,5", "2,6", "3,7"]);
         assert_eq!(shown(&read.topology.llcs), ["0-1,4-5", "2-3,6-7"]);
         assert_eq!(shown(&read.topology.numa_nodes), ["0-1,4-5", "2-3,6-7"]);
@@ -432,7 +431,7 @@ mod tests {
         let topology = "/sys/devices/system/cpu/cpu7/topology";
         tree.remove(&format!("{topology}/core_cpus_list"));
         tree.write(&format!("{topology}/thread_siblings_list"), "7\n");
-        let read = environment_told(&tree.host(), told("0-7"));
+        let read = environment_of(&tree.host(), told("0-7"));
         assert_eq!(shown(&read.topology.llcs), ["0-2", "4-7"]);
         assert_eq!(read.topology.cores.len(), 7);
         assert_eq!(shown(&read.topology.numa_nodes), ["0-2,4-7"]);
@@ -443,9 +442,12 @@ mod tests {
     #[test]
     fn a_machine_that_tells_nothing_gives_reasons() {
         let tree = Tree::of(&[("/proc/stat", "cpu0 1 1 1 1 1 1 1 1\ncpu1 1 1 1 1 1 1 1 1\n")]);
-        let read = environment_told(
+        let read = environment_of(
             &tree.host(),
-            Told { hypervisor: Reading::Unknown("no such instruction".to_string()), ..told("0") },
+            Identity {
+                hypervisor: Reading::Unknown("no such instruction".to_string()),
+                ..told("0")
+            },
         );
         assert_eq!(read.topology.online.to_string(), "0-1", "from /proc/stat");
         assert_eq!(read.topology.allowed.to_string(), "0");
@@ -489,7 +491,7 @@ mod tests {
             ("/proc/cpuinfo", "\n"),
             ("/sys/kernel/debug/sched/preempt", "full\n"),
         ]);
-        let read = environment_told(&tree.host(), told("0-1"));
+        let read = environment_of(&tree.host(), told("0-1"));
         let Environment { topology, .. } = &read;
         assert_eq!((&topology.cores[..], &topology.llcs[..]), (&[][..], &[][..]));
         assert!(topology.numa_nodes.is_empty());

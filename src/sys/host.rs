@@ -35,14 +35,27 @@ impl Host {
         Ok(text.strip_suffix('\n').unwrap_or(&text).to_string())
     }
 
-    /// As [`Host::read`]; the reason says which file and why.
-    pub fn reading(&self, path: impl AsRef<Path>) -> Reading<String> {
+    /// As [`Host::read`]; the error names the file.
+    pub fn text(&self, path: impl AsRef<Path>) -> Result<String, FileError> {
         let path = path.as_ref();
-        match self.read(path) {
+        self.read(path).map_err(|source| FileError { path: path.to_path_buf(), source })
+    }
+
+    /// As [`Host::text`]; the reason is the error's sentence.
+    pub fn reading(&self, path: impl AsRef<Path>) -> Reading<String> {
+        match self.text(path) {
             Ok(text) => Reading::Known(text),
-            Err(error) => Reading::Unknown(format!("{}: {}", path.display(), plain(&error))),
+            Err(error) => Reading::Unknown(error.to_string()),
         }
     }
+}
+
+/// A file of the machine that cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {}", .path.display(), plain(.source))]
+pub struct FileError {
+    pub path: PathBuf,
+    pub source: io::Error,
 }
 
 /// An I/O error in the words of the system, with its symbolic name where a knob's user

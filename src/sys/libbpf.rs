@@ -1,27 +1,27 @@
-//! What libbpf says while programs are loaded, in place of standard error: the reason of a failure.
+//! What libbpf reports while programs are loaded, in place of standard error: the reason of a failure.
 
 use std::sync::Mutex;
 
 use libbpf_rs::PrintLevel;
 
-/// Its words since this was made. They are the process's: who loads two at once mixes them.
-pub struct Said(());
+/// Its messages since this was made. They are the process's: two loads at once mix theirs.
+pub struct Log(());
 
-static SAID: Mutex<String> = Mutex::new(String::new());
+static MESSAGE: Mutex<String> = Mutex::new(String::new());
 
-impl Said {
-    pub fn listen() -> Said {
+impl Log {
+    pub fn listen() -> Log {
         libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| {
-            if let Ok(mut said) = SAID.lock() {
-                *said = text.trim().to_string();
+            if let Ok(mut message) = MESSAGE.lock() {
+                *message = text.trim().to_string();
             }
         })));
-        Said(())
+        Log(())
     }
 
-    /// The last line, on one line, in brackets and with a space before it; empty without words.
+    /// The last line, in brackets and with a space before it; empty without messages.
     pub fn last(&self) -> String {
-        let said = SAID.lock().map(|said| said.clone()).unwrap_or_default();
-        said.lines().last().map_or(String::new(), |line| format!(" ({line})"))
+        let message = MESSAGE.lock().map(|message| message.clone()).unwrap_or_default();
+        message.lines().last().map_or(String::new(), |line| format!(" ({line})"))
     }
 }

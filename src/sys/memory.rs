@@ -65,31 +65,34 @@ fn map<T: Zeroable + Sync + 'static>(count: usize, flags: i32) -> io::Result<&'s
     Ok(unsafe { std::slice::from_raw_parts(start.cast::<T>(), count) })
 }
 
+#[derive(Debug, thiserror::Error)]
+#[error("memory cannot be spread over NUMA nodes: set_mempolicy: {}", plain(.0))]
+pub struct InterleaveError(io::Error);
+
 /// Spreads the pages that the calling thread touches first from now on over these NUMA nodes;
 /// so will all threads and processes that it makes.
-pub fn interleave(nodes: &[u32]) -> Result<(), String> {
+pub fn interleave(nodes: &[u32]) -> Result<(), InterleaveError> {
     const WORD_BITS: usize = u64::BITS as usize;
     let words = nodes.iter().max().map_or(1, |node| *node as usize / WORD_BITS + 1);
     let mut mask = vec![0u64; words];
     nodes.iter().for_each(|node| mask[*node as usize / WORD_BITS] |= 1 << (node % u64::BITS));
-    // SAFETY: the kernel reads one bit less than it is told, which is all of the mask.
+    // SAFETY: the kernel reads one bit less than `bits`, which is all of the mask.
     let result = unsafe {
         let bits = words * WORD_BITS + 1;
         libc::syscall(libc::SYS_set_mempolicy, libc::MPOL_INTERLEAVE, mask.as_ptr(), bits)
     };
-    // Over one node there is nothing to spread, so nothing is lost where that is refused.
+    // Over one node there is nothing to spread, so a refusal changes nothing.
     if result == 0 || nodes.len() < 2 {
         return Ok(());
     }
-    let error = plain(&io::Error::last_os_error());
-    Err(format!("memory cannot be spread over NUMA nodes: set_mempolicy: {error}"))
+    Err(InterleaveError(io::Error::last_os_error()))
 }
 
 /// Whether [`interleave`] would succeed: tried on a thread that ends at once.
-pub fn can_interleave(nodes: Vec<u32>) -> Result<(), String> {
+pub fn can_interleave(nodes: Vec<u32>) -> Result<(), InterleaveError> {
     let trial = std::thread::Builder::new().spawn(move || interleave(&nodes));
-    let joined = trial.map_err(|error| plain(&error))?.join();
-    joined.unwrap_or_else(|_| Err("a thread to try set_mempolicy on ended early".to_string()))
+    let ended_early = || io::Error::other("a thread to try it on ended early");
+    trial.map_err(InterleaveError)?.join().unwrap_or_else(|_| Err(InterleaveError(ended_early())))
 }
 
 /// What the kernel does with the pages of a thread: `kernel`, or its own word, of which
@@ -106,7 +109,7 @@ pub fn policy_of(host: &Host, pid: i32, tid: i32) -> Reading<String> {
             Reading::Known(MemoryPlacement::Kernel.word().to_string())
         }
         Reading::Known(Some(word)) => Reading::Known(word),
-        Reading::Known(None) => Reading::Unknown(format!("{path}: tells no policy")),
+        Reading::Known(None) => Reading::Unknown(format!("{path}: names no policy")),
         Reading::Unknown(why) => Reading::Unknown(why),
     }
 }
@@ -140,7 +143,7 @@ mod tests {
 
     #[test]
     fn nodes_that_there_are_not_are_refused() {
-        let refused = can_interleave(vec![1022, 1023]).unwrap_err();
+        let refused = can_interleave(vec![1022, 1023]).unwrap_err().to_string();
         assert!(refused.starts_with("memory cannot be spread"), "{refused}");
     }
 }

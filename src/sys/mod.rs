@@ -36,9 +36,9 @@ pub mod virtualisation;
 
 #[cfg(test)]
 pub(crate) use change::fuse;
-pub use dirs::{cache_dir, state_dir, terminal_columns};
+pub use dirs::{FolderError, cache_dir, state_dir, terminal_columns};
 pub use environment::environment;
 pub use epoll::{Epoll, Ready};
 pub use eventfd::eventfd;
-pub use host::Host;
-pub use memory::{can_interleave, interleave, policy_of, private, shared};
+pub use host::{FileError, Host};
+pub use memory::{InterleaveError, can_interleave, interleave, policy_of, private, shared};

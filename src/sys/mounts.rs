@@ -33,8 +33,15 @@ impl OwnCgroup {
     }
 }
 
+pub const MOUNTINFO: &str = "/proc/self/mountinfo";
+
 pub fn mounts(host: &Host) -> Reading<Vec<Mount>> {
-    host.reading("/proc/self/mountinfo").map(|text| text.lines().filter_map(parse).collect())
+    host.reading(MOUNTINFO).map(|text| parse_all(&text))
+}
+
+/// The text of [`MOUNTINFO`].
+pub fn parse_all(text: &str) -> Vec<Mount> {
+    text.lines().filter_map(parse).collect()
 }
 
 /// `v2`, `v1` or `hybrid` (controllers of v1 beside a mounted v2).

@@ -36,6 +36,12 @@ impl Policy {
         Policy::ALL.into_iter().find(|policy| policy.word() == word)
     }
 
+    /// Whether the running kernel has the policy: MuQSS has no SCHED_DEADLINE.
+    pub fn is_known_here(self) -> bool {
+        // SAFETY: takes and returns plain numbers.
+        unsafe { libc::sched_get_priority_max(self.number() as libc::c_int) >= 0 }
+    }
+
     /// The kernel's number, SCHED_*.
     pub fn number(self) -> u32 {
         match self {

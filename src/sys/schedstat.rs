@@ -26,15 +26,42 @@ struct Domain {
     counters: Vec<u32>,
 }
 
-/// Fails with the reason, which names the line.
-pub fn parse(text: &str) -> Result<Schedstat, String> {
+/// Why counters cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SchedstatError {
+    #[error("has version {0}; 15 to 17 are understood")]
+    Version(u32),
+    #[error("begins with `{}`, not a version", .0.escape_debug())]
+    NoVersion(String),
+    #[error("line {line}: {what}")]
+    Line { line: usize, what: BadLine },
+    #[error("the scheduling domains were set up anew meanwhile")]
+    Rebuilt,
+}
+
+/// What is wrong with a line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadLine {
+    #[error("a domain before any CPU")]
+    NoCpu,
+    #[error("{words} words, fewer than {wanted} counters")]
+    Short { words: usize, wanted: usize },
+    #[error("{words} words for {wanted} counters and a mask")]
+    Long { words: usize, wanted: usize },
+    #[error("`{}` is not a counter", .0.escape_debug())]
+    Counter(String),
+    #[error("`{}` is not a mask of CPUs", .0.escape_debug())]
+    Mask(String),
+}
+
+pub fn parse(text: &str) -> Result<Schedstat, SchedstatError> {
     let mut lines = text.lines();
     let head = lines.next().unwrap_or_default();
     let version = head.strip_prefix("version ").and_then(|version| version.trim().parse().ok());
     let version = match version {
         Some(version @ 15..=17) => version,
-        Some(version) => return Err(format!("has version {version}; 15 to 17 are understood")),
-        None => return Err(format!("begins with `{}`, not a version", head.escape_debug())),
+        Some(version) => return Err(SchedstatError::Version(version)),
+        None => return Err(SchedstatError::NoVersion(head.to_string())),
     };
     let (mut cpu, mut domains) = (None, Vec::new());
     for (at, line) in lines.enumerate() {
@@ -43,9 +70,9 @@ pub fn parse(text: &str) -> Result<Schedstat, String> {
         if let Some(number) = number(first, "cpu") {
             cpu = Some(number);
         } else if let Some(number) = number(first, "domain") {
-            let told = |why: &str| format!("line {}: {why}", at + 2);
-            let cpu = cpu.ok_or_else(|| told("a domain before any CPU"))?;
-            domains.push(parse_domain(line, version, cpu, number).map_err(|why| told(&why))?);
+            let wrong = |what| SchedstatError::Line { line: at + 2, what };
+            let cpu = cpu.ok_or_else(|| wrong(BadLine::NoCpu))?;
+            domains.push(parse_domain(line, version, cpu, number).map_err(wrong)?);
         }
     }
     Ok(Schedstat { version, domains })
@@ -56,21 +83,20 @@ fn group(version: u32) -> usize {
 }
 
 /// Counted from the end, as a kernel of version 17 may be built without names.
-fn parse_domain(line: &str, version: u32, cpu: u32, number: u32) -> Result<Domain, String> {
+fn parse_domain(line: &str, version: u32, cpu: u32, number: u32) -> Result<Domain, BadLine> {
     let words: Vec<&str> = line.split_ascii_whitespace().skip(1).collect();
     let wanted = 3 * group(version) + OTHERS;
     let (before, counters) = words
         .split_at_checked(words.len().saturating_sub(wanted))
         .filter(|(_, counters)| counters.len() == wanted)
-        .ok_or_else(|| format!("{} words, fewer than {wanted} counters", words.len()))?;
+        .ok_or(BadLine::Short { words: words.len(), wanted })?;
     let (name, mask) = match before {
         [mask] => (None, mask),
         [name, mask] if version >= 17 => (Some(name.to_string()), mask),
-        _ => return Err(format!("{} words for {wanted} counters and a mask", words.len())),
+        _ => return Err(BadLine::Long { words: words.len(), wanted }),
     };
-    let counters = counters.iter().map(|word| {
-        word.parse().map_err(|_| format!("`{}` is not a counter", word.escape_debug()))
-    });
+    let counters =
+        counters.iter().map(|word| word.parse().map_err(|_| BadLine::Counter(word.to_string())));
     Ok(Domain {
         cpu,
         number,
@@ -81,11 +107,10 @@ fn parse_domain(line: &str, version: u32, cpu: u32, number: u32) -> Result<Domai
 }
 
 /// Hexadecimal, the highest CPUs first, a comma after each 32 of them.
-fn cpus(mask: &str) -> Result<CpuSet, String> {
+fn cpus(mask: &str) -> Result<CpuSet, BadLine> {
     let mut cpus = Vec::new();
     for (at, word) in mask.rsplit(',').enumerate() {
-        let bits = u32::from_str_radix(word, 16)
-            .map_err(|_| format!("`{}` is not a mask of CPUs", mask.escape_debug()))?;
+        let bits = u32::from_str_radix(word, 16).map_err(|_| BadLine::Mask(mask.to_string()))?;
         let first = u32::try_from(at).map_or(u32::MAX, |at| at.saturating_mul(32));
         cpus.extend(
             (0..32).filter(|bit| bits >> bit & 1 == 1).map(|bit| first.saturating_add(bit)),
@@ -96,13 +121,13 @@ fn cpus(mask: &str) -> Result<CpuSet, String> {
 
 /// What happened between two readings. Fails where the domains were set up anew in between, which
 /// begins their counters at 0.
-pub fn between(before: &Schedstat, after: &Schedstat) -> Result<Vec<DomainScore>, String> {
-    let rebuilt = || "the scheduling domains were set up anew meanwhile".to_string();
+pub fn between(before: &Schedstat, after: &Schedstat) -> Result<Vec<DomainScore>, SchedstatError> {
     if (before.version, before.domains.len()) != (after.version, after.domains.len()) {
-        return Err(rebuilt());
+        return Err(SchedstatError::Rebuilt);
     }
     let both = before.domains.iter().zip(&after.domains);
-    both.map(|(from, to)| difference(from, to, after.version).ok_or_else(rebuilt)).collect()
+    both.map(|(from, to)| difference(from, to, after.version).ok_or(SchedstatError::Rebuilt))
+        .collect()
 }
 
 /// `None`: not the same domain.
@@ -283,7 +308,7 @@ mod tests {
             ),
         ];
         for (text, expected) in cases {
-            assert_eq!(parse(text).unwrap_err(), expected, "{text}");
+            assert_eq!(parse(text).unwrap_err().to_string(), expected, "{text}");
         }
         assert_eq!(parse("version 16\ntimestamp 1\ncpu0 1 2\n").unwrap().domains, []);
     }
@@ -296,7 +321,7 @@ mod tests {
         };
         let seen = domains(" 4294967290 ", " 12 ").unwrap();
         assert_eq!((seen[0].busy.lb_imbalance_load, seen[0].busy.lb_balanced), (Some(12), 1));
-        let rebuilt = "the scheduling domains were set up anew meanwhile";
+        let rebuilt = SchedstatError::Rebuilt;
         assert_eq!(domains(" 13 ", " 9 ").unwrap_err(), rebuilt);
         let (mc, numa) =
             (parse(&file(17, "MC ", 0)).unwrap(), parse(&file(17, "NUMA ", 0)).unwrap());

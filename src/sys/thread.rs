@@ -1,4 +1,6 @@
-//! What a thread is called and how promptly it is served.
+//! A thread's name, its policy, and how soon it runs after it wakes.
+
+use std::io;
 
 use super::sched::{self, Attr, Policy};
 
@@ -22,20 +24,38 @@ pub fn set_name(name: &str) {
 
 /// Puts the calling thread under SCHED_OTHER with nice 0, whatever it was started under:
 /// workers that it starts begin there.
-pub fn become_ordinary() -> Result<(), String> {
-    let now = sched::attr(0).map_err(|error| format!("sched_getattr: {error}"))?;
+pub fn become_ordinary() -> Result<(), OrdinaryError> {
+    let now = sched::attr(0).map_err(OrdinaryError::Unreadable)?;
     if now.policy == Policy::Other.number() && now.nice == 0 {
         return Ok(());
     }
     let ordinary = Attr { policy: Policy::Other.number(), ..Attr::default() };
-    sched::set_attr(0, &ordinary).map_err(|error| {
-        let policy = Policy::from_number(now.policy).map_or("another policy", Policy::word);
-        format!(
-            "schedlab was started under {policy} with nice {}, which workers would inherit and \
-             which cannot be left ({error})\nhint: start it without nice and chrt",
-            now.nice
-        )
+    sched::set_attr(0, &ordinary).map_err(|source| OrdinaryError::Kept {
+        policy: Policy::from_number(now.policy).map_or("another policy", Policy::word),
+        nice: now.nice,
+        source,
     })
+}
+
+/// Why a thread does not run under SCHED_OTHER with nice 0.
+#[derive(Debug, thiserror::Error)]
+pub enum OrdinaryError {
+    #[error("sched_getattr: {0}")]
+    Unreadable(io::Error),
+    #[error(
+        "schedlab was started under {policy} with nice {nice}, which workers would inherit and \
+         which it cannot leave ({source})"
+    )]
+    Kept { policy: &'static str, nice: i32, source: io::Error },
+}
+
+impl OrdinaryError {
+    pub fn hint(&self) -> &'static str {
+        match self {
+            OrdinaryError::Unreadable(_) => "see what the kernel supports: schedlab doctor",
+            OrdinaryError::Kept { .. } => "start it without nice and chrt",
+        }
+    }
 }
 
 /// What [`end_process_after`] ends the process with.

@@ -1,13 +1,30 @@
-//! Tracepoints as tracefs tells of them: their numbers and where their fields lie. Parsing is pure.
+//! Tracepoints of tracefs: their numbers and where their fields lie. Parsing is pure.
 //!
 //! Input: /proc/self/mountinfo, and `events/SYSTEM/NAME/{id,format}` below tracefs.
 
 use std::path::PathBuf;
 
-use crate::model::Reading;
+use super::{FileError, Host, mounts};
 
-use super::Host;
-use super::mounts;
+/// Why a tracepoint cannot be found.
+#[derive(Debug, thiserror::Error)]
+pub enum TracefsError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("tracefs is not mounted")]
+    NotMounted,
+    #[error("{}: not the format of a tracepoint", .0.display())]
+    NoTracepoint(PathBuf),
+}
+
+impl TracefsError {
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            TracefsError::NotMounted => Some("mount -t tracefs tracefs /sys/kernel/tracing"),
+            _ => None,
+        }
+    }
+}
 
 /// One tracepoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,31 +49,23 @@ impl Tracepoint {
 }
 
 /// Where tracefs is mounted: by itself, or below debugfs.
-pub fn folder(host: &Host) -> Result<PathBuf, String> {
-    let mounts = match mounts::mounts(host) {
-        Reading::Known(mounts) => mounts,
-        Reading::Unknown(why) => return Err(why),
-    };
+pub fn folder(host: &Host) -> Result<PathBuf, TracefsError> {
+    let mounts = mounts::parse_all(&host.text(mounts::MOUNTINFO)?);
     let point = |kind: &str| mounts.iter().find(|mount| mount.filesystem == kind);
     match (point("tracefs"), point("debugfs")) {
         (Some(own), _) => Ok(own.point.clone()),
         (None, Some(debug)) => Ok(debug.point.join("tracing")),
-        (None, None) => Err("tracefs is not mounted (hint: mount -t tracefs tracefs \
-                             /sys/kernel/tracing)"
-            .to_string()),
+        (None, None) => Err(TracefsError::NotMounted),
     }
 }
 
 /// Reads a tracepoint of the scheduler.
-pub fn sched(host: &Host, name: &str) -> Result<Tracepoint, String> {
+pub fn sched(host: &Host, name: &str) -> Result<Tracepoint, TracefsError> {
     let below = folder(host)?.join("events/sched").join(name);
-    let read = |file: &str| match host.reading(below.join(file)) {
-        Reading::Known(text) => Ok(text),
-        Reading::Unknown(why) => Err(why),
-    };
+    let read = |file: &str| host.text(below.join(file));
     parse(&read("format")?)
         .filter(|tracepoint| read("id").is_ok_and(|id| id.trim() == tracepoint.id.to_string()))
-        .ok_or_else(|| format!("{}: not the format of a tracepoint", below.display()))
+        .ok_or(TracefsError::NoTracepoint(below))
 }
 
 /// `ID: 375`, and for each field `\tfield:pid_t pid;\toffset:24;\tsize:4;\tsigned:1;`.
@@ -128,11 +137,11 @@ mod tests {
         for (mounts, expected) in cases {
             let tree = Tree::of(&[("/proc/self/mountinfo", mounts)]);
             let Some(folder) = expected else {
-                let why = sched(&tree.host(), "sched_waking").unwrap_err();
-                assert!(why.contains("mount -t tracefs"), "{why}");
+                let error = sched(&tree.host(), "sched_waking").unwrap_err();
+                assert!(error.hint().is_some_and(|hint| hint.contains("mount -t tracefs")));
                 continue;
             };
-            let why = sched(&tree.host(), "sched_waking").unwrap_err();
+            let why = sched(&tree.host(), "sched_waking").unwrap_err().to_string();
             assert!(why.contains(folder) && why.contains("ENOENT"), "{why}");
             let file = |name: &str| format!("{folder}/events/sched/sched_waking/{name}");
             tree.write(&file("format"), WAKING);

@@ -12,14 +12,15 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Cell, CpuSet, KnobReading, Reading, Variant};
-use crate::sys::Host;
 use crate::sys::cgroup::{self, Place, Version, cpu_controller};
 use crate::sys::host::plain;
+use crate::sys::{FileError, Host};
 
+use super::error::{Cause, SettingError};
 use super::journal::{Journal, Writer};
 use super::pool::{self, Form, Pool};
-use super::scx::{self, Attached, Limits, Scheduler};
-use super::target::{Target, Wanted, hint, is_cgroup, same};
+use super::scx::{self, Attached, Limits, Scheduler, SchedulerError};
+use super::target::{Target, Wanted, is_cgroup, same};
 use super::{Action, CgroupSetting, Missing, POOL, registry};
 
 /// One change to the machine, as a journal holds it.
@@ -59,8 +60,8 @@ pub enum Undone {
 }
 
 const SCX: &str = "scx";
-/// Under this name what a scheduler left to be told stands beside the knobs.
-const SCX_TOLD: &str = "scx-told";
+/// The name among the knobs' readings of what the kernel counted under a scheduler.
+const SCX_COUNTS: &str = "scx-counts";
 
 /// Every cgroup that schedlab makes is named so, then by its maker and a number.
 const CGROUP_PREFIX: &str = "schedlab-";
@@ -78,7 +79,7 @@ impl Change {
         }
     }
 
-    fn make(&self, host: &Host) -> Result<(), String> {
+    fn make(&self, host: &Host) -> Result<(), SettingError> {
         match self {
             Change::Set { target, before, set } => {
                 target.set(host, set)?;
@@ -87,11 +88,12 @@ impl Change {
                     return Ok(());
                 }
                 target.set(host, before)?;
-                Err(format!("{target} took `{got}` where `{set}` was written"))
+                let (target, wanted) = (target.to_string(), set.clone());
+                Err(SettingError::TookAnother { target, got, wanted })
             }
             Change::Cgroup { path } => host
                 .make_cgroup(path)
-                .map_err(|e| format!("{} cannot be made ({})", path.display(), plain(&e))),
+                .map_err(|source| SettingError::NotMade { path: path.clone(), source }),
             // Who holds it attaches it.
             Change::Scheduler { .. } => Ok(()),
         }
@@ -103,16 +105,15 @@ impl Change {
             Change::Scheduler { .. } if !scx::is_any_in_force(host) => Undone::NothingToDo,
             Change::Scheduler { .. } => match scx::await_disabled(host, GOING_LIMIT) {
                 Ok(()) => Undone::PutBack,
-                Err(why) => Undone::LeftAlone(why),
+                Err(error) => Undone::LeftAlone(error.to_string()),
             },
             Change::Cgroup { path } => match cgroup::end(host, path) {
                 Ok(()) => Undone::PutBack,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Undone::NothingToDo,
-                Err(error) => Undone::Failed(format!(
-                    "{} cannot be removed ({})",
-                    path.display(),
-                    plain(&error)
-                )),
+                Err(source) => {
+                    let error = SettingError::NotRemoved { path: path.clone(), source };
+                    Undone::Failed(error.to_string())
+                }
             },
         }
     }
@@ -132,7 +133,7 @@ impl std::fmt::Display for Change {
 fn put_back(host: &Host, target: &Target, before: &str, set: &str) -> Undone {
     let now = match target.current(host) {
         Ok(now) => now,
-        Err(why) => return Undone::Failed(why),
+        Err(error) => return Undone::Failed(error.to_string()),
     };
     if same(&now, before) {
         return Undone::NothingToDo;
@@ -146,7 +147,7 @@ fn put_back(host: &Host, target: &Target, before: &str, set: &str) -> Undone {
     match target.set(host, before).and_then(|()| target.current(host)) {
         Ok(now) if same(&now, before) => Undone::PutBack,
         Ok(now) => Undone::Failed(format!("{target} holds `{now}` after writing `{before}`")),
-        Err(why) => Undone::Failed(why),
+        Err(error) => Undone::Failed(error.to_string()),
     }
 }
 
@@ -242,7 +243,7 @@ pub struct Applied {
 /// are for the workers.
 pub fn apply(cell: &Cell, host: &Host, journal: &Journal) -> Result<Applied, ApplyError> {
     let Sorted { machine, cgroup, scheduler } = sorted(&cell.variant, host)?;
-    let pool = pool::find(cell, host).map_err(|why| missing(POOL, why))?;
+    let pool = pool::find(cell, host).map_err(|error| Missing::of(POOL, error))?;
     let mut applied = Applied {
         host: host.clone(),
         journal: journal.clone(),
@@ -333,15 +334,15 @@ impl Applied {
         pool.chain(self.checks.iter().map(reading)).chain(scheduler).collect()
     }
 
-    /// Detaches the scheduler of the knob `scx`, if there is one, and tells what the kernel
+    /// Detaches the scheduler of the knob `scx`, if there is one, and returns what the kernel
     /// counted under it. Fails where it did not last until now, or is still in force.
-    pub fn end_scheduler(&mut self) -> Result<Option<KnobReading>, String> {
+    pub fn end_scheduler(&mut self) -> Result<Option<KnobReading>, SchedulerError> {
         let Some((_, mut attached)) = self.scheduler.take() else { return Ok(None) };
         attached.check()?;
         let told = attached.detach()?.to_string();
-        // Told, not asked for: no report is to say that it was not had as asked.
+        // Counted, not asked for: no report is to call it a mismatch.
         let got = Reading::Known(told.clone());
-        Ok(Some(KnobReading { knob: SCX_TOLD.to_string(), asked: told, got }))
+        Ok(Some(KnobReading { knob: SCX_COUNTS.to_string(), asked: told, got }))
     }
 
     fn read_pool(&self, pool: &Pool, made: &Made) -> Reading<String> {
@@ -368,14 +369,14 @@ impl Applied {
                 }
                 Expected::InCgroup(path, text) => {
                     let got = self.host.read(path);
-                    let got = got.map_err(|e| format!("{}: {}", path.display(), plain(&e)));
-                    (got, text, path.display().to_string())
+                    let got = got.map_err(|source| FileError { path: path.clone(), source });
+                    (got.map_err(SettingError::from), text, path.display().to_string())
                 }
             };
             match got {
                 Ok(got) if same(&got, wanted) => {}
                 Ok(got) => others.push(format!("{name} holds `{got}`")),
-                Err(why) => return Reading::Unknown(why),
+                Err(error) => return Reading::Unknown(error.to_string()),
             }
         }
         let known = if others.is_empty() { check.asked.clone() } else { others.join(", ") };
@@ -397,13 +398,14 @@ impl Applied {
     fn undo_down_to(&mut self, kept: usize) -> Vec<String> {
         // A scheduler is the newest change.
         let scheduler = self.scheduler.take().map(|(_, attached)| attached.detach());
-        let mut left: Vec<String> = scheduler.and_then(Result::err).into_iter().collect();
+        let scheduler = scheduler.and_then(Result::err).map(|error| error.to_string());
+        let mut left: Vec<String> = scheduler.into_iter().collect();
         while self.open.len() > kept
             && let Some((entry, change)) = self.open.pop()
         {
             match change.undo(&self.host) {
                 Undone::PutBack | Undone::NothingToDo | Undone::Rebooted => {}
-                // Of no further concern to a restore, but to be told.
+                // A restore leaves it too; the caller reports it.
                 Undone::LeftAlone(why) => left.push(why),
                 Undone::Failed(why) => {
                     left.push(why);
@@ -411,7 +413,7 @@ impl Applied {
                 }
             }
             if let Err(error) = self.journal.end(entry) {
-                left.push(format!("the journal cannot be written ({})", plain(&error)));
+                left.push(SettingError::Journal(error).to_string());
             }
         }
         left
@@ -425,26 +427,26 @@ impl Applied {
     ) -> Result<(), Missing> {
         for (knob, asked, wanted) in machine {
             for Wanted { target, value } in &wanted {
-                self.set(target, value).map_err(|why| missing(knob, why))?;
+                self.set(target, value).map_err(|error| Missing::of(knob, error))?;
             }
             let files = wanted.into_iter().map(Expected::Target).collect();
             self.checks.push(Check { knob, asked, files });
         }
         let shared = match pool {
-            Some(pool) => self.make_pool(pool).map_err(|why| missing(POOL, why))?,
+            Some(pool) => self.make_pool(pool).map_err(|error| Missing::of(POOL, error))?,
             None => None,
         };
         let Some((first, ..)) = cgroup.first() else { return Ok(()) };
         let (version, path) = match shared {
             Some(shared) => shared,
-            None => self.make_cpu_cgroup().map_err(|why| missing(first, why))?,
+            None => self.make_cpu_cgroup().map_err(|error| Missing::of(first, error))?,
         };
         for (knob, asked, settings) in cgroup {
             let files = settings.iter().flat_map(|setting| setting.files(version));
             let mut expected = Vec::new();
             for (name, text) in files {
                 let file = path.join(name);
-                self.set_in_cgroup(&file, &text).map_err(|why| missing(knob, why))?;
+                self.set_in_cgroup(&file, &text).map_err(|error| Missing::of(knob, error))?;
                 expected.push(Expected::InCgroup(file, text));
             }
             self.checks.push(Check { knob, asked, files: expected });
@@ -454,19 +456,19 @@ impl Applied {
 
     /// Makes the run's cpuset. Returns the cgroup where it has the CPU controller too. A pool
     /// that cannot be made after all is one by affinity; one that is there is never left.
-    fn make_pool(&mut self, mut pool: Pool) -> Result<Option<(Version, PathBuf)>, String> {
+    fn make_pool(&mut self, mut pool: Pool) -> Result<Option<(Version, PathBuf)>, SettingError> {
         let kept = self.open.len();
         let made = match pool.form.clone() {
             Form::Affinity(_) => None,
             Form::Found(place) => Some(self.enter_pool(&place, &pool.cpus)?),
             Form::New(place) => match self.make_cpuset(&place, &pool.cpus) {
                 Ok(made) => Some(made),
-                Err(why) => {
+                Err(cause) => {
                     let left = self.undo_down_to(kept);
                     if !left.is_empty() {
-                        return Err(format!("{why}{}", self::left(&left)));
+                        return Err(SettingError::HalfUndone { cause: Box::new(cause), left });
                     }
-                    pool.form = Form::Affinity(why);
+                    pool.form = Form::Affinity(cause.to_string());
                     None
                 }
             },
@@ -486,7 +488,7 @@ impl Applied {
         &mut self,
         place: &Place,
         cpus: &CpuSet,
-    ) -> Result<(Version, PathBuf, Made), String> {
+    ) -> Result<(Version, PathBuf, Made), SettingError> {
         let path = self.make_cgroup(place)?;
         let made = match place.version {
             Version::V1 => {
@@ -502,7 +504,7 @@ impl Applied {
         &mut self,
         place: &Place,
         cpus: &CpuSet,
-    ) -> Result<(Version, PathBuf, Made), String> {
+    ) -> Result<(Version, PathBuf, Made), SettingError> {
         let path = self.make_cgroup(place)?;
         let file = |name: &str| path.join(name);
         let made = match place.version {
@@ -536,32 +538,29 @@ impl Applied {
 
     /// A version 1 cpuset takes processes only once it has CPUs and memory nodes: these are
     /// its parent's, as they are without asking in version 2.
-    fn fill_v1(&self, place: &Place, path: &Path, cpus: &CpuSet) -> Result<(), String> {
-        let file = place.parent.join("cpuset.mems");
-        let nodes = self.host.read(&file);
-        let nodes = nodes.map_err(|error| format!("{}: {}", file.display(), plain(&error)))?;
+    fn fill_v1(&self, place: &Place, path: &Path, cpus: &CpuSet) -> Result<(), SettingError> {
+        let nodes = self.host.text(place.parent.join("cpuset.mems"))?;
         self.set_in_cgroup(&path.join("cpuset.mems"), nodes.trim())?;
         let taken = self.host.write(path.join("cpuset.cpus"), &cpus.to_string());
-        taken.map_err(|error| {
-            let cause = match error.raw_os_error() {
-                Some(libc::EINVAL) => "another cpuset has some of them for itself".to_string(),
-                _ => plain(&error),
-            };
-            format!("no cpuset in {} can have CPUs {cpus} ({cause})", place.parent.display())
+        taken.map_err(|source| SettingError::CpusRefused {
+            folder: place.parent.clone(),
+            cpus: cpus.clone(),
+            source,
         })
     }
 
     fn attach(&mut self, scheduler: Scheduler) -> Result<(), Missing> {
         // Before the journal has it: another's scheduler is not to be waited for.
-        let attached = scheduler
-            .check(&self.host)
-            .and_then(|()| self.make(Change::Scheduler { asked: scheduler.to_string() }))
-            .and_then(|()| scx::attach(&scheduler, &self.host, Limits::default()));
-        self.scheduler = Some((scheduler, attached.map_err(|why| missing(SCX, why))?));
+        let refused = |error| Missing::of(SCX, error);
+        scheduler.check(&self.host).map_err(refused)?;
+        let change = Change::Scheduler { asked: scheduler.to_string() };
+        self.make(change).map_err(|error| Missing::of(SCX, error))?;
+        let attached = scx::attach(&scheduler, &self.host, Limits::default()).map_err(refused)?;
+        self.scheduler = Some((scheduler, attached));
         Ok(())
     }
 
-    fn set(&mut self, target: &Target, value: &str) -> Result<(), String> {
+    fn set(&mut self, target: &Target, value: &str) -> Result<(), SettingError> {
         let before = target.current(&self.host)?;
         if same(&before, value) {
             return Ok(());
@@ -569,26 +568,21 @@ impl Applied {
         self.make(Change::Set { target: target.clone(), before, set: value.to_string() })
     }
 
-    fn make(&mut self, change: Change) -> Result<(), String> {
-        let entry = self.journal.begin(&change).map_err(|error| {
-            format!(
-                "the journal, from which a crash is undone, cannot be written ({})",
-                plain(&error)
-            )
-        })?;
+    fn make(&mut self, change: Change) -> Result<(), SettingError> {
+        let entry = self.journal.begin(&change).map_err(SettingError::Journal)?;
         // Open before it is made: a half-made change is undone, too.
         self.open.push((entry, change.clone()));
         change.make(&self.host)
     }
 
-    fn make_cpu_cgroup(&mut self) -> Result<(Version, PathBuf), String> {
+    fn make_cpu_cgroup(&mut self) -> Result<(Version, PathBuf), SettingError> {
         let place = cpu_controller(&self.host)?;
         let path = self.make_cgroup(&place)?;
         self.cgroups.push(path.clone());
         Ok((place.version, path))
     }
 
-    fn make_cgroup(&mut self, place: &Place) -> Result<PathBuf, String> {
+    fn make_cgroup(&mut self, place: &Place) -> Result<PathBuf, SettingError> {
         static CGROUPS: AtomicU32 = AtomicU32::new(0);
         for controller in &place.enable {
             let target = Target::for_children(*controller, &place.parent);
@@ -603,24 +597,25 @@ impl Applied {
     }
 
     /// Settings of the run's own cgroup end with it and need no journal.
-    fn set_in_cgroup(&self, file: &Path, text: &str) -> Result<(), String> {
-        let told = |what: &str, error: io::Error| {
-            format!(
-                "{} {what} ({})",
-                file.display(),
-                super::target::cause(&self.host, file, &error)
-            )
+    fn set_in_cgroup(&self, file: &Path, text: &str) -> Result<(), SettingError> {
+        let unreadable = |error: io::Error| SettingError::Unreadable {
+            path: file.to_path_buf(),
+            cause: Cause::of(&self.host, file, error),
         };
-        let before = self.host.read(file).map_err(|error| told("cannot be read", error))?;
-        if same(&before, text) {
+        if same(&self.host.read(file).map_err(unreadable)?, text) {
             return Ok(());
         }
-        self.host.write(file, text).map_err(|e| told(&format!("did not take `{text}`"), e))?;
-        let got = self.host.read(file).map_err(|error| told("cannot be read", error))?;
+        self.host.write(file, text).map_err(|error| SettingError::Refused {
+            path: file.to_path_buf(),
+            value: text.to_string(),
+            cause: Cause::of(&self.host, file, error),
+        })?;
+        let got = self.host.read(file).map_err(unreadable)?;
         if same(&got, text) {
             return Ok(());
         }
-        Err(format!("{} took `{got}` where `{text}` was written", file.display()))
+        let (target, wanted) = (file.display().to_string(), text.to_string());
+        Err(SettingError::TookAnother { target, got, wanted })
     }
 }
 
@@ -629,10 +624,6 @@ impl Drop for Applied {
     fn drop(&mut self) {
         self.undo_all();
     }
-}
-
-fn missing(knob: &str, message: String) -> Missing {
-    Missing { knob: knob.to_string(), hint: hint(&message), message }
 }
 
 #[cfg(test)]

@@ -1,31 +1,33 @@
 //! Whether the knobs of a cell can be had on this machine, without changing it.
 //!
-//! Files are looked at and opened for writing. Whether a thread may have a policy, a nice
+//! Files are read and opened for writing. Whether a thread may have a policy, a nice
 //! value or a slice is tried, not guessed: on a thread that ends at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Cell, KnobReading, Reading, Value, WorkerSet};
 use crate::sys::Host;
-use crate::sys::cgroup::{Place, Version, cpu_controller};
+use crate::sys::cgroup::{CgroupError, Place, Version, cpu_controller};
 use crate::sys::host::plain;
 
+use super::error::{Cause, SettingError};
 use super::pool::Form;
-use super::target::hint;
 use super::task::{NO_SLICE, try_on_self};
 use super::{
     Action, CgroupSetting, Missing, POOL, Scope, Wanted, find_pool, merged, read_task, registry,
     task_fields,
 };
 
+/// A thread that cannot be made.
+const SEE_LIMITS: &str = "see what limits threads: ulimit -u";
+
 /// All that is missing for `cell` here: its pool, what its variant asks for, in the order of the registry, then of
 /// what its worker sets make of it.
 pub fn check(cell: &Cell, host: &Host) -> Result<(), Vec<Missing>> {
     let knobs = &cell.variant.knobs;
     let mut missing = unknown(knobs);
-    let pool = find_pool(cell, host).unwrap_or_else(|why| {
-        let hint = "give it these CPUs, or choose another name".to_string();
-        missing.push(Missing { knob: POOL.to_string(), message: why, hint });
+    let pool = find_pool(cell, host).unwrap_or_else(|error| {
+        missing.push(Missing::of(POOL, error));
         None
     });
     let cpu_place = || match pool.as_ref().map(|pool| (&pool.form, pool.has_cpu)) {
@@ -65,7 +67,7 @@ fn check_workers(knobs: &BTreeMap<String, Value>) -> Vec<Missing> {
 fn check_outside(
     knobs: &BTreeMap<String, Value>,
     host: &Host,
-    cpu_place: &dyn Fn() -> Result<Place, String>,
+    cpu_place: &dyn Fn() -> Result<Place, CgroupError>,
 ) -> Vec<Missing> {
     let mut missing = Vec::new();
     for knob in registry().iter().filter(|knob| knob.scope() != Scope::Task) {
@@ -75,14 +77,15 @@ fn check_outside(
             Err(misfit) => missing.push(misfit),
             Ok(actions) => missing.extend(actions.iter().find_map(|action| match action {
                 Action::Machine(Wanted { target, value }) => {
-                    target.check(host, value).err().map(|why| told(name, why))
+                    target.check(host, value).err().map(|error| Missing::of(name, error))
                 }
                 Action::Cgroup(setting) => {
-                    let checked = cpu_place().and_then(|at| check_cgroup(host, &at, *setting));
-                    checked.err().map(|why| told(name, why))
+                    let place = cpu_place().map_err(SettingError::from);
+                    let checked = place.and_then(|place| check_cgroup(host, &place, *setting));
+                    checked.err().map(|error| Missing::of(name, error))
                 }
                 Action::Scheduler(scheduler) => {
-                    scheduler.check(host).err().map(|why| told(name, why))
+                    scheduler.check(host).err().map(|error| Missing::of(name, error))
                 }
                 Action::Task(_) => None,
                 Action::Boot => Some(Missing {
@@ -94,10 +97,6 @@ fn check_outside(
         }
     }
     missing
-}
-
-fn told(knob: &str, message: String) -> Missing {
-    Missing { knob: knob.to_string(), hint: hint(&message), message }
 }
 
 fn unknown(knobs: &BTreeMap<String, Value>) -> Vec<Missing> {
@@ -112,22 +111,41 @@ fn unknown(knobs: &BTreeMap<String, Value>) -> Vec<Missing> {
 }
 
 /// Whether a cgroup made there has the setting's files, where that can be seen before.
-fn check_cgroup(host: &Host, place: &Place, setting: CgroupSetting) -> Result<(), String> {
-    // The root of a version 2 tree has no cpu.weight, cpu.max or cpu.idle; its children do.
+fn check_cgroup(host: &Host, place: &Place, setting: CgroupSetting) -> Result<(), SettingError> {
     if place.version == Version::V2 {
-        return Ok(());
+        return check_kernel(host, setting);
     }
     for (name, _) in setting.files(place.version) {
-        let file = place.parent.join(name);
-        host.read(&file).map_err(|error| {
-            format!(
-                "{} cannot be read ({}): this kernel has no such setting",
-                file.display(),
-                plain(&error)
-            )
-        })?;
+        let path = place.parent.join(name);
+        if let Err(error) = host.read(&path) {
+            let cause = Cause::of(host, &path, error);
+            return Err(SettingError::Unreadable { path, cause });
+        }
     }
     Ok(())
+}
+
+/// The root of a version 2 tree has no cpu.weight, cpu.max or cpu.idle, so that only files
+/// elsewhere show whether cgroups below it would have them.
+fn check_kernel(host: &Host, setting: CgroupSetting) -> Result<(), SettingError> {
+    const BANDWIDTH: &str = "/proc/sys/kernel/sched_cfs_bandwidth_slice_us";
+    const MUQSS: &str = "/proc/sys/kernel/rr_interval";
+    let exists = |path: &str| host.path(path).exists();
+    match setting {
+        CgroupSetting::MaxUs(_) if !exists(BANDWIDTH) => Err(SettingError::NotInKernel {
+            what: "CPU bandwidth control (CONFIG_CFS_BANDWIDTH)",
+            path: BANDWIDTH.into(),
+            exists: false,
+        }),
+        CgroupSetting::Weight(_) | CgroupSetting::Idle(_) if exists(MUQSS) => {
+            Err(SettingError::NotInKernel {
+                what: "CPU weights of cgroups: it runs MuQSS",
+                path: MUQSS.into(),
+                exists: true,
+            })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Applies task knobs in a thread made for it, which reads them back and ends.
@@ -141,7 +159,10 @@ fn trial(tasks: BTreeMap<String, Value>) -> Vec<Missing> {
         refused.into_iter().chain(not_taken).collect()
     };
     let thread = std::thread::Builder::new().name("knob-trial".to_string()).spawn(attempt);
-    let failed = |why: String| vec![told("policy", format!("a thread to try it on {why}"))];
+    let failed = |why: String| {
+        let (message, hint) = (format!("a thread to try it on {why}"), SEE_LIMITS.to_string());
+        vec![Missing { knob: "policy".to_string(), message, hint }]
+    };
     match thread.map(std::thread::JoinHandle::join) {
         Ok(Ok(missing)) => missing,
         Ok(Err(_)) => failed("ended early".to_string()),
@@ -150,11 +171,15 @@ fn trial(tasks: BTreeMap<String, Value>) -> Vec<Missing> {
 }
 
 /// A kernel that ignores slices, or an affinity of which only a part exists. A slice that
-/// the kernel rounded is had, and told beside the results.
+/// the kernel rounded counts as taken; its reading shows what it is.
 fn not_taken_as_asked(reading: KnobReading) -> Option<Missing> {
     let KnobReading { knob, asked, got } = reading;
     match got {
-        Reading::Unknown(why) if why == NO_SLICE => Some(told(&knob, why)),
+        Reading::Unknown(why) if why == NO_SLICE => Some(Missing {
+            knob,
+            message: why,
+            hint: "run this plan under Linux 6.12 or later; this one: uname -r".to_string(),
+        }),
         Reading::Known(got) if got != asked && knob == "affinity" => Some(Missing {
             knob,
             message: format!("of CPUs {asked} only {got} are online and allowed here"),

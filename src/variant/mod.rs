@@ -5,10 +5,11 @@
 //! translates its value into [`Action`]s. One place each carries these out, reads them back
 //! and undoes them: [`task`] for what a worker thread sets on itself, [`apply`] for cgroups,
 //! files of the machine and its scheduler ([`scx`]), which a [`Journal`] remembers until they are undone. The pool of
-//! a cell ([`pool`]) is no knob, but goes the way of the run's cgroup and is told like one.
+//! a cell ([`pool`]) is no knob, but is applied and read back like the run's cgroup.
 
 mod apply;
 mod check;
+mod error;
 mod journal;
 mod knobs;
 #[cfg(test)]
@@ -21,6 +22,7 @@ mod task;
 #[cfg(test)]
 mod testing;
 mod validate;
+mod without_effect;
 
 use crate::model::{Field, Value};
 use crate::sys::Host;
@@ -28,15 +30,17 @@ use crate::sys::Host;
 pub use crate::model::merged_knobs as merged;
 pub use apply::{Applied, ApplyError, UndoError, Undone, apply};
 pub use check::check;
+pub use error::SettingError;
 pub use journal::Journal;
 pub use knobs::CgroupSetting;
-pub use pool::{Pool, find as find_pool};
+pub use pool::{Pool, PoolError, find as find_pool};
 pub use restore::{RestoreError, Restored, restore};
 pub use target::{Target, Wanted};
 pub use task::{TaskSetting, apply_to_self, read_task};
 pub use validate::validate;
+pub use without_effect::{KnobWithoutEffect, WithoutEffect, without_effect};
 
-/// The name under which a pool is told beside knobs.
+/// The name of a pool's reading among those of knobs.
 const POOL: &str = "pool";
 
 /// Where a knob acts, and when its effect ends.
@@ -73,6 +77,14 @@ pub struct Missing {
     pub hint: String,
 }
 
+impl Missing {
+    pub fn of(knob: &str, error: impl Into<SettingError>) -> Missing {
+        let error = error.into();
+        let (message, hint) = (error.to_string(), error.hint().to_string());
+        Missing { knob: knob.to_string(), message, hint }
+    }
+}
+
 pub trait Knob: Sync {
     fn field(&self) -> Field;
 
@@ -85,10 +97,10 @@ pub trait Knob: Sync {
 
 /// Every knob, in the order of `schedlab list knobs`; also the order of application.
 pub fn registry() -> &'static [&'static dyn Knob] {
-    &REGISTRY
+    REGISTRY
 }
 
-static REGISTRY: [&dyn Knob; 24] = [
+static REGISTRY: &[&dyn Knob] = &[
     &knobs::KERNEL,
     &knobs::KERNEL_ARGS,
     &knobs::POLICY,
@@ -113,6 +125,8 @@ static REGISTRY: [&dyn Knob; 24] = [
     &knobs::NR_MIGRATE,
     &knobs::SYSCTL,
     &knobs::SCX,
+    #[cfg(test)]
+    &testing::DUMMY,
 ];
 
 /// Every knob's field, in the order of `schedlab list knobs`.

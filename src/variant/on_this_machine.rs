@@ -214,7 +214,7 @@ fn a_cgroup_without_real_time_runtime_is_named() {
         std::fs::write(outside, sched::own_tid().to_string()).unwrap();
         refused
     });
-    let refused = fifo.join().unwrap().unwrap_err();
+    let refused = fifo.join().unwrap().unwrap_err().to_string();
     applied.undo().unwrap();
     assert!(refused.contains("SCHED_FIFO was refused (EPERM, /sys/fs/cgroup"), "{refused}");
     assert!(refused.contains("cpu.rt_runtime_us is 0: under CONFIG_RT_GROUP_SCHED"), "{refused}");

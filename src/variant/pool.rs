@@ -4,24 +4,65 @@
 //! the plan names, and the run has a cgroup inside of it. Else one is made for the run.
 //! Finding changes nothing; [`super::apply()`] makes, fills and removes what is found here.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::model::{Cell, CpuSet, KnobReading, Reading};
+use crate::model::{Cell, CpuSet, KnobReading, PoolName, Reading};
 use crate::sys::Host;
 use crate::sys::cgroup::{
-    self, Controller, Place, Tree, Version, can_host, controllers_missing, is_partition,
+    self, CgroupError, Controller, Place, Tree, Version, can_host, controllers_missing,
+    is_partition,
 };
 use crate::sys::host::plain;
 
+use super::error::AS_ROOT;
 use super::{Scope, registry};
+
+/// Why a cell's pool cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    #[error("there is no pool `{name}` ({why}); with `cpus` one is made for each run")]
+    None { name: PoolName, why: String },
+    #[error("{}: {why}", .folder.display())]
+    NoCpuList { folder: PathBuf, why: String },
+    #[error("the pool {} has CPUs {}, not {asked}; it is left as it is", .folder.display(), any(.has))]
+    OtherCpus { folder: PathBuf, has: CpuSet, asked: CpuSet },
+    #[error("the pool {} has no CPUs", .0.display())]
+    NoCpus(PathBuf),
+    #[error("no run can be put into {}: {}", .folder.display(), plain(.source))]
+    Closed { folder: PathBuf, source: io::Error },
+    #[error(
+        "{} does not name `cpu`, so the variant's cgroup knobs cannot be had inside of this \
+         pool; it is left as it is",
+        .0.display()
+    )]
+    NoCpuController(PathBuf),
+    #[error("no cpuset in {} can have CPUs {outside}", .folder.display())]
+    Outside { folder: PathBuf, outside: CpuSet },
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+}
+
+impl PoolError {
+    pub fn hint(&self) -> &'static str {
+        match self {
+            PoolError::Closed { .. } | PoolError::Cgroup(_) => AS_ROOT,
+            _ => "give it these CPUs, or choose another name",
+        }
+    }
+}
+
+fn any(cpus: &CpuSet) -> String {
+    if cpus.is_empty() { "none".to_string() } else { cpus.to_string() }
+}
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pool {
     pub cpus: CpuSet,
     /// The name, and CPUs where the plan gives them.
     asked: String,
-    /// Whether the plan names no CPUs: which they are is then to be told.
-    tell_cpus: bool,
+    /// Whether the plan names no CPUs, so that the reading shows them.
+    shows_cpus: bool,
     /// Whether the cgroup made here serves for the variant's CPU settings too.
     pub has_cpu: bool,
     pub form: Form,
@@ -44,7 +85,7 @@ impl Pool {
     }
 
     pub fn reading(&self, got: Reading<String>) -> KnobReading {
-        let cpus = if self.tell_cpus { format!(", CPUs {}", self.cpus) } else { String::new() };
+        let cpus = if self.shows_cpus { format!(", CPUs {}", self.cpus) } else { String::new() };
         let got = got.map(|form| format!("{form}{cpus}"));
         KnobReading { knob: super::POOL.to_string(), asked: self.asked.clone(), got }
     }
@@ -52,22 +93,21 @@ impl Pool {
 
 /// The pool of a cell on this machine, `None` where it asks for none. The error is why the
 /// cell cannot run.
-pub fn find(cell: &Cell, host: &Host) -> Result<Option<Pool>, String> {
+pub fn find(cell: &Cell, host: &Host) -> Result<Option<Pool>, PoolError> {
     let Some(name) = &cell.placement.pool else { return Ok(None) };
     let cpus = cell.placement.cpus.as_ref();
     let pool = |cpus: &CpuSet, has_cpu, form| {
         let given = cell.placement.cpus.as_ref().map(|cpus| format!(" {cpus}"));
-        let tell_cpus = given.is_none();
+        let shows_cpus = given.is_none();
         let asked = format!("{name}{}", given.unwrap_or_default());
-        Ok(Some(Pool { cpus: cpus.clone(), asked, tell_cpus, has_cpu, form }))
+        Ok(Some(Pool { cpus: cpus.clone(), asked, shows_cpus, has_cpu, form }))
     };
-    let none = |why: &str| {
-        format!("there is no pool `{name}` ({why}); with `cpus` one is made for each run")
-    };
+    let none = |why: String| PoolError::None { name: name.clone(), why };
     let tree = match cgroup::tree(host, Controller::Cpuset) {
         Ok(tree) => tree,
-        Err(why) => {
-            return pool(cpus.ok_or_else(|| none(&why))?, false, Form::Affinity(why));
+        Err(error) => {
+            let why = error.to_string();
+            return pool(cpus.ok_or_else(|| none(why.clone()))?, false, Form::Affinity(why));
         }
     };
     let has_cpu = sets_cpu(cell) && is_tree_of_cpu(host, &tree);
@@ -88,10 +128,10 @@ pub fn find(cell: &Cell, host: &Host) -> Result<Option<Pool>, String> {
         return pool(&its_cpus, has_cpu, form);
     }
     let shown: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
-    let cpus = cpus.ok_or_else(|| none(&format!("no {}", shown.join(", no "))))?;
-    match place.and_then(|place| check_new(host, cpus, place)) {
+    let cpus = cpus.ok_or_else(|| none(format!("no {}", shown.join(", no "))))?;
+    match place.map_err(PoolError::from).and_then(|place| check_new(host, cpus, place)) {
         Ok(place) => pool(cpus, has_cpu, Form::New(place)),
-        Err(why) => pool(cpus, false, Form::Affinity(why)),
+        Err(error) => pool(cpus, false, Form::Affinity(error.to_string())),
     }
 }
 
@@ -110,12 +150,16 @@ fn is_cpuset(host: &Host, folder: &Path) -> bool {
 }
 
 /// The CPUs that a cpuset has in effect.
-fn cpus_of(host: &Host, folder: &Path) -> Result<CpuSet, String> {
+fn cpus_of(host: &Host, folder: &Path) -> Result<CpuSet, PoolError> {
     // Version 2, version 1, and kernels of version 1 without the difference.
     let names = ["cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"];
     let read = |name: &&str| host.read(folder.join(name)).ok();
     let text = names.iter().find_map(read).unwrap_or_default();
-    text.trim().to_string().try_into().map_err(|why| format!("{}: {why}", folder.display()))
+    let cpus: Result<CpuSet, _> = text.trim().to_string().try_into();
+    cpus.map_err(|error| PoolError::NoCpuList {
+        folder: folder.to_path_buf(),
+        why: error.to_string(),
+    })
 }
 
 /// Whether a pool that is there has the CPUs that are asked for, and any at all.
@@ -124,45 +168,40 @@ fn check_found(
     folder: &Path,
     its_cpus: &CpuSet,
     asked: Option<&CpuSet>,
-) -> Result<(), String> {
-    let path = folder.display();
+) -> Result<(), PoolError> {
+    let folder = folder.to_path_buf();
     match asked {
         Some(asked) if asked != its_cpus => {
-            let its_cpus =
-                if its_cpus.is_empty() { "none".to_string() } else { its_cpus.to_string() };
-            Err(format!("the pool {path} has CPUs {its_cpus}, not {asked}; it is left as it is"))
+            let (has, asked) = (its_cpus.clone(), asked.clone());
+            Err(PoolError::OtherCpus { folder, has, asked })
         }
-        _ if its_cpus.is_empty() => Err(format!("the pool {path} has no CPUs")),
-        _ => can_host(host, folder).map_err(|why| format!("no run can be put into {path}: {why}")),
+        _ if its_cpus.is_empty() => Err(PoolError::NoCpus(folder)),
+        _ => can_host(host, &folder).map_err(|source| PoolError::Closed { folder, source }),
     }
 }
 
 /// The place inside of a pool that is there, of which nothing is changed: its controllers are
 /// those that it gives its children already.
-fn inside(host: &Host, tree: &Tree, folder: &Path, has_cpu: bool) -> Result<Place, String> {
+fn inside(host: &Host, tree: &Tree, folder: &Path, has_cpu: bool) -> Result<Place, PoolError> {
     let file = folder.join("cgroup.subtree_control");
     let lacks_cpu = || !controllers_missing(host, &file, &[Controller::Cpu]).is_empty();
     if tree.version == Version::V2 && has_cpu && lacks_cpu() {
-        return Err(format!(
-            "{} does not name `cpu`, so the variant's cgroup knobs cannot be had inside of this \
-             pool; it is left as it is",
-            file.display()
-        ));
+        return Err(PoolError::NoCpuController(file));
     }
     Ok(Place { version: tree.version, parent: folder.to_path_buf(), enable: Vec::new() })
 }
 
 /// A cpuset has no CPUs that its parent lacks.
-fn check_new(host: &Host, cpus: &CpuSet, place: Place) -> Result<Place, String> {
+fn check_new(host: &Host, cpus: &CpuSet, place: Place) -> Result<Place, PoolError> {
     let outside = cpus.minus(&cpus_of(host, &place.parent)?);
     if outside.is_empty() {
         return Ok(place);
     }
-    Err(format!("no cpuset in {} can have CPUs {outside}", place.parent.display()))
+    Err(PoolError::Outside { folder: place.parent, outside })
 }
 
 /// What a cpuset of version 2 is at this moment. `refused`: why it is no partition, where
-/// that was told when it was made.
+/// the kernel said so when it was made.
 pub fn partition_state(host: &Host, folder: &Path, refused: Option<&str>) -> Reading<String> {
     let file = folder.join("cpuset.cpus.partition");
     let why = match host.read(&file) {

@@ -1,31 +1,34 @@
 //! Settings of the machine that can be read, written and put back: which file holds each,
-//! and how its text tells the value.
+//! and how its text shows the value.
 //!
-//! Paths come from the tables here, never from a plan or a journal as they stand: names are
-//! held against fixed alphabets, so that no text can lead elsewhere.
+//! Paths come from the tables here, never from a plan or a journal as they stand: names have
+//! fixed alphabets, so that no text can lead elsewhere.
 
 use std::fmt;
-use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::sys::Host;
 use crate::sys::cgroup::Controller;
-use crate::sys::host::plain;
+
+use super::error::{Cause, SettingError};
 
 const SYSCTL_DIR: &str = "/proc/sys/kernel";
-const DEBUGFS: &str = "/sys/kernel/debug";
+/// Settings of schedulers outside of mainline (MuQSS), whose names do not begin with `sched_`.
+const OTHER_SYSCTLS: [&str; 4] = ["interactive", "iso_cpu", "rr_interval", "yield_type"];
 const SCHED_DIR: &str = "/sys/kernel/debug/sched";
 const TUNABLES: [&str; 3] = ["base_slice_ns", "migration_cost_ns", "nr_migrate"];
 const FEATURES: &str = "/sys/kernel/debug/sched/features";
+/// Before Linux 5.13.
+const OLD_FEATURES: &str = "/sys/kernel/debug/sched_features";
 const PREEMPT: &str = "/sys/kernel/debug/sched/preempt";
 
 /// One setting of the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
-    /// A file of /proc/sys/kernel whose name begins with `sched_`.
+    /// A file of /proc/sys/kernel that belongs to the scheduler.
     Sysctl(String),
     /// A file of debugfs `sched/` that holds a number.
     Debugfs(String),
@@ -59,9 +62,11 @@ impl Target {
     pub fn is_known(&self) -> bool {
         let of = |text: &str, fits: fn(u8) -> bool| !text.is_empty() && text.bytes().all(fits);
         match self {
-            Target::Sysctl(name) => name.strip_prefix("sched_").is_some_and(|rest| {
-                of(rest, |b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
-            }),
+            Target::Sysctl(name) => {
+                let letter = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+                name.strip_prefix("sched_").is_some_and(|rest| of(rest, letter))
+                    || OTHER_SYSCTLS.contains(&name.as_str())
+            }
             Target::Debugfs(name) => TUNABLES.contains(&name.as_str()),
             Target::Feature(name) => of(name, |b| b.is_ascii_uppercase() || b == b'_'),
             Target::Preempt => true,
@@ -69,7 +74,15 @@ impl Target {
         }
     }
 
-    pub fn path(&self) -> PathBuf {
+    /// The file on this machine, of those that kernels of different ages have.
+    fn path(&self, host: &Host) -> PathBuf {
+        match self {
+            Target::Feature(_) if host.path(OLD_FEATURES).exists() => OLD_FEATURES.into(),
+            _ => self.usual_path(),
+        }
+    }
+
+    fn usual_path(&self) -> PathBuf {
         match self {
             Target::Sysctl(name) => Path::new(SYSCTL_DIR).join(name),
             Target::Debugfs(name) => Path::new(SCHED_DIR).join(name),
@@ -81,24 +94,27 @@ impl Target {
         }
     }
 
-    /// The value, in the form in which it would be written. The error names path and cause.
-    pub fn current(&self, host: &Host) -> Result<String, String> {
-        let path = self.path();
-        let text = host.read(&path).map_err(|error| {
-            format!("{} cannot be read ({})", path.display(), cause(host, &path, &error))
-        })?;
+    /// The value, in the form in which it would be written.
+    pub fn current(&self, host: &Host) -> Result<String, SettingError> {
+        let path = self.path(host);
+        let text = match host.read(&path) {
+            Ok(text) => text,
+            Err(error) => {
+                let cause = Cause::of(host, &path, error);
+                return Err(SettingError::Unreadable { path, cause });
+            }
+        };
         let mut words = text.split_whitespace();
-        let odd = |what: String| format!("{} {what}", path.display());
         match self {
             Target::Sysctl(_) | Target::Debugfs(_) => Ok(text.trim().to_string()),
             Target::Feature(name) => words
                 .find(|word| word.strip_prefix("NO_").unwrap_or(word) == name)
                 .map(str::to_string)
-                .ok_or_else(|| odd(format!("has no feature {name} in this kernel"))),
+                .ok_or_else(|| SettingError::NoFeature { path, name: name.clone() }),
             Target::Preempt => words
                 .find_map(|word| word.strip_prefix('(')?.strip_suffix(')'))
                 .map(str::to_string)
-                .ok_or_else(|| odd(format!("marks no model: `{}`", text.escape_default()))),
+                .ok_or_else(|| SettingError::NoModel { path, text: text.clone() }),
             Target::CpuForChildren(_) | Target::CpusetForChildren(_) => {
                 let name = match self {
                     Target::CpuForChildren(_) => "cpu",
@@ -111,30 +127,32 @@ impl Target {
     }
 
     /// Writes `value`. The caller reads back.
-    pub fn set(&self, host: &Host, value: &str) -> Result<(), String> {
-        let path = self.path();
+    pub fn set(&self, host: &Host, value: &str) -> Result<(), SettingError> {
+        let path = self.path(host);
         host.write(&path, value).map_err(|error| {
-            let cause = cause(host, &path, &error);
-            format!("{} did not take `{}` ({cause})", path.display(), value.escape_default())
+            let cause = Cause::of(host, &path, error);
+            SettingError::Refused { path, value: value.to_string(), cause }
         })
     }
 
-    /// Whether `value` could be set, as far as can be told without setting it.
-    pub fn check(&self, host: &Host, value: &str) -> Result<(), String> {
-        let path = self.path();
+    /// Whether `value` could be set, as far as is known without setting it.
+    pub fn check(&self, host: &Host, value: &str) -> Result<(), SettingError> {
+        let path = self.path(host);
         let current = self.current(host)?;
         if let Target::Preempt = self {
             let offered = host.read(&path).unwrap_or_default();
             let mut words = offered.split_whitespace().map(|word| word.trim_matches(['(', ')']));
             if !words.any(|word| word == value) {
-                return Err(format!("{} offers `{offered}`, not `{value}`", path.display()));
+                let value = value.to_string();
+                return Err(SettingError::NotOffered { path, offered, value });
             }
         }
         if same(&current, value) {
             return Ok(());
         }
         host.can_write(&path).map_err(|error| {
-            format!("{} is not writable ({})", path.display(), cause(host, &path, &error))
+            let cause = Cause::of(host, &path, error);
+            SettingError::Unwritable { path, cause }
         })
     }
 }
@@ -142,8 +160,8 @@ impl Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Target::Feature(name) => write!(f, "feature {name} of {FEATURES}"),
-            _ => write!(f, "{}", self.path().display()),
+            Target::Feature(name) => write!(f, "scheduler feature {name}"),
+            _ => write!(f, "{}", self.usual_path().display()),
         }
     }
 }
@@ -154,7 +172,7 @@ pub fn is_cgroup(folder: &Path) -> bool {
     folder.strip_prefix("/").is_ok_and(|inside| inside.components().all(plain))
 }
 
-/// Whether two texts of a file tell the same value: kernels pad with tabs and newlines.
+/// Whether two texts of a file have the same value: kernels pad with tabs and newlines.
 pub fn same(a: &str, b: &str) -> bool {
     let number = |word: &str| word.parse::<i128>().ok();
     let (a, b): (Vec<&str>, Vec<&str>) =
@@ -162,41 +180,4 @@ pub fn same(a: &str, b: &str) -> bool {
     let same_word =
         |(a, b): (&&str, &&str)| a == b || number(a).is_some_and(|n| number(b) == Some(n));
     a.len() == b.len() && a.iter().zip(&b).all(same_word)
-}
-
-/// An error on a setting's file, with what most likely stands behind it.
-pub fn cause(host: &Host, path: &Path, error: &io::Error) -> String {
-    let in_debugfs = path.starts_with(DEBUGFS);
-    match error.raw_os_error() {
-        Some(libc::EPERM) => "EPERM, kernel lockdown or container".to_string(),
-        Some(libc::EACCES) => "EACCES, it is for root".to_string(),
-        Some(libc::EROFS) => "EROFS, mounted read-only, as in a container".to_string(),
-        Some(libc::ENOENT) if in_debugfs && host.can_list(SCHED_DIR).is_err() => {
-            "ENOENT, debugfs is not mounted".to_string()
-        }
-        Some(libc::ENOENT) => "ENOENT, this kernel has no such setting".to_string(),
-        Some(libc::EINVAL) => "EINVAL, this kernel does not take that value".to_string(),
-        Some(libc::EBUSY) => "EBUSY, in use".to_string(),
-        _ => plain(error),
-    }
-}
-
-/// What to do about an error that [`cause`] told.
-pub fn hint(message: &str) -> String {
-    let does = |word: &str| message.contains(word);
-    if let Some((_, hint)) = message.split_once("; hint: ") {
-        hint.to_string()
-    } else if does("debugfs is not mounted") {
-        format!("mount it: mount -t debugfs none {DEBUGFS}")
-    } else if does("EACCES") {
-        "run as root: sudo schedlab run PLAN".to_string()
-    } else if does("EINVAL") {
-        "write a value that this kernel takes: schedlab list knobs".to_string()
-    } else if does("no such setting") {
-        "run this plan under a kernel that has it; this one: uname -r".to_string()
-    } else {
-        "run this plan where root may change the kernel's settings, outside of containers and \
-         without lockdown: schedlab doctor"
-            .to_string()
-    }
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::io;
 
 use crate::model::{CpuSet, KnobReading, Reading, Value, show_duration};
-use crate::sys::Host;
 use crate::sys::cgroup::own_rt_runtime;
 use crate::sys::host::plain;
 use crate::sys::sched::{self, Attr, Policy};
+use crate::sys::{FileError, Host};
 
 use super::{Action, Missing, registry};
 
@@ -27,14 +27,20 @@ pub enum TaskSetting {
     Affinity(CpuSet),
 }
 
-/// Applies the task knobs to the calling thread. The error tells all that was refused.
-pub fn apply_to_self(knobs: &BTreeMap<String, Value>) -> Result<(), String> {
-    let refused = try_on_self(knobs);
-    if refused.is_empty() {
-        return Ok(());
-    }
+/// All knobs that the kernel refused a thread.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", lines(.0))]
+pub struct Refused(pub Vec<Missing>);
+
+fn lines(refused: &[Missing]) -> String {
     let lines = refused.iter().map(|one| format!("knob `{}`: {}", one.knob, one.message));
-    Err(lines.collect::<Vec<_>>().join("; "))
+    lines.collect::<Vec<_>>().join("; ")
+}
+
+/// Applies the task knobs to the calling thread.
+pub fn apply_to_self(knobs: &BTreeMap<String, Value>) -> Result<(), Refused> {
+    let refused = try_on_self(knobs);
+    if refused.is_empty() { Ok(()) } else { Err(Refused(refused)) }
 }
 
 /// As [`apply_to_self`]; what was refused, by knob.
@@ -64,12 +70,12 @@ pub(super) fn try_on_self(knobs: &BTreeMap<String, Value>) -> Vec<Missing> {
 /// What each task knob reads back as on a thread (0: the caller), from any other thread.
 pub fn read_task(knobs: &BTreeMap<String, Value>, tid: i32) -> Vec<KnobReading> {
     let Ok(settings) = settings(knobs) else { return Vec::new() };
-    let attr = sched::attr(tid).map_err(|e| format!("sched_getattr of {tid}: {}", plain(&e)));
+    let attr = sched::attr(tid);
     let reading = |(knob, asked, setting): (&'static str, String, TaskSetting)| {
         let got = match setting.read(tid, attr.as_ref()) {
             Ok(got) if got == setting => Reading::Known(asked.clone()),
             Ok(got) => Reading::Known(got.show()),
-            Err(why) => Reading::Unknown(why),
+            Err(error) => Reading::Unknown(error.to_string()),
         };
         KnobReading { knob: knob.to_string(), asked, got }
     };
@@ -182,7 +188,7 @@ impl Wishes {
         Ok(attr)
     }
 
-    /// Which knob the kernel refused, as far as its errno tells, and why.
+    /// Which knob the kernel refused, as far as its errno shows, and why.
     fn attr_refused(&self, now: &Attr, error: &io::Error) -> Missing {
         let clamp = if self.uclamp_min.is_some() { "uclamp-min" } else { "uclamp-max" };
         match (error.raw_os_error(), self.policy) {
@@ -235,6 +241,11 @@ impl Wishes {
                 "EBUSY, the CPUs have no room for runtime/period of every worker".to_string(),
                 "shorten the runtime, or see /proc/sys/kernel/sched_rt_runtime_us",
             ),
+            (_, policy) if !policy.is_known_here() => missing(
+                "policy",
+                format!("this kernel has no {}", policy_name(policy.number())),
+                "run this plan under a kernel that has it; this one: uname -r",
+            ),
             (Some(libc::EINVAL), Policy::Deadline) => refused(
                 "EINVAL, the period is outside of /proc/sys/kernel/\
                  sched_deadline_period_{min,max}_us"
@@ -275,7 +286,7 @@ fn no_rt_runtime(host: &Host, refused: &dyn Fn(String, &str) -> Missing) -> Miss
     }
 }
 
-/// CAP_SYS_NICE (23) in the effective set, as /proc/self/status tells it.
+/// CAP_SYS_NICE (23) in the effective set, from /proc/self/status.
 fn may_sys_nice(host: &Host) -> bool {
     let status = host.read("/proc/self/status").unwrap_or_default();
     let bits = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -318,7 +329,7 @@ fn policy_name(number: u32) -> String {
 
 impl TaskSetting {
     /// The same setting as it is on thread `tid`.
-    fn read(&self, tid: i32, attr: Result<&Attr, &String>) -> Result<TaskSetting, String> {
+    fn read(&self, tid: i32, attr: Result<&Attr, &io::Error>) -> Result<TaskSetting, ReadError> {
         let fair = |attr: &Attr| {
             let policy = Policy::from_number(attr.policy);
             policy.is_some_and(Policy::takes_nice_and_slice)
@@ -326,16 +337,18 @@ impl TaskSetting {
         Ok(match self {
             TaskSetting::Affinity(_) => {
                 let cpus = sched::affinity(tid);
-                let told = |e| format!("sched_getaffinity of {tid}: {}", plain(&e));
-                TaskSetting::Affinity(cpus.map_err(told)?)
+                TaskSetting::Affinity(cpus.map_err(ReadError::of("sched_getaffinity", tid))?)
             }
             TaskSetting::TimerSlackNs(_) => TaskSetting::TimerSlackNs(read_timer_slack(tid)?),
             _ => {
-                let attr = attr.map_err(String::clone)?;
+                let attr = attr.map_err(|error| ReadError::Call {
+                    call: "sched_getattr",
+                    tid,
+                    why: plain(error),
+                })?;
                 match self {
                     TaskSetting::Policy(_) => TaskSetting::Policy(
-                        Policy::from_number(attr.policy)
-                            .ok_or_else(|| format!("runs under {}", policy_name(attr.policy)))?,
+                        Policy::from_number(attr.policy).ok_or(ReadError::Policy(attr.policy))?,
                     ),
                     TaskSetting::Priority(_) => TaskSetting::Priority(attr.priority),
                     TaskSetting::RuntimeNs(_) => TaskSetting::RuntimeNs(attr.runtime_ns),
@@ -343,7 +356,7 @@ impl TaskSetting {
                     TaskSetting::PeriodNs(_) => TaskSetting::PeriodNs(attr.period_ns),
                     TaskSetting::Nice(_) => TaskSetting::Nice(attr.nice),
                     TaskSetting::SliceNs(_) if attr.runtime_ns == 0 || !fair(attr) => {
-                        return Err(NO_SLICE.to_string());
+                        return Err(ReadError::NoSlice);
                     }
                     TaskSetting::SliceNs(_) => TaskSetting::SliceNs(attr.runtime_ns),
                     TaskSetting::UclampMin(_) => TaskSetting::UclampMin(attr.util_min),
@@ -373,18 +386,38 @@ impl TaskSetting {
     }
 }
 
-/// What [`read_task`] tells of a slice that the kernel ignored.
+/// What [`read_task`] says of a slice that the kernel ignored.
 pub(super) const NO_SLICE: &str =
     "sched_getattr shows no slice: the kernel is older than Linux 6.12 and ignores custom slices";
 
-fn read_timer_slack(tid: i32) -> Result<u64, String> {
+/// Why a setting of a thread cannot be read back.
+#[derive(Debug, thiserror::Error)]
+enum ReadError {
+    #[error("{call} of {tid}: {why}")]
+    Call { call: &'static str, tid: i32, why: String },
+    #[error("runs under {}", policy_name(*.0))]
+    Policy(u32),
+    #[error("{NO_SLICE}")]
+    NoSlice,
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("{path} holds `{}`", .text.escape_default())]
+    NoNumber { path: String, text: String },
+}
+
+impl ReadError {
+    fn of(call: &'static str, tid: i32) -> impl FnOnce(io::Error) -> ReadError {
+        move |error| ReadError::Call { call, tid, why: plain(&error) }
+    }
+}
+
+fn read_timer_slack(tid: i32) -> Result<u64, ReadError> {
     if tid == 0 || tid == sched::own_tid() {
-        return sched::own_timer_slack_ns()
-            .map_err(|e| format!("PR_GET_TIMERSLACK: {}", plain(&e)));
+        return sched::own_timer_slack_ns().map_err(ReadError::of("PR_GET_TIMERSLACK", tid));
     }
     let path = format!("/proc/{tid}/timerslack_ns");
-    let text = Host::default().read(&path).map_err(|e| format!("{path}: {}", plain(&e)))?;
-    text.trim().parse().map_err(|_| format!("{path} holds `{}`", text.escape_default()))
+    let text = Host::default().text(&path)?;
+    text.trim().parse().map_err(|_| ReadError::NoNumber { path, text })
 }
 
 #[cfg(test)]
@@ -393,7 +426,7 @@ mod tests {
     use crate::variant::testing::knobs;
 
     /// What the knobs read back as from outside of a thread that has applied them.
-    fn applied(written: &[(&str, &str)]) -> Result<Vec<(String, Reading<String>)>, String> {
+    fn applied(written: &[(&str, &str)]) -> Result<Vec<(String, Reading<String>)>, Refused> {
         let knobs = knobs(written);
         let (tid_in, tid_out) = std::sync::mpsc::channel();
         let (end_in, end_out) = std::sync::mpsc::channel::<()>();
@@ -417,7 +450,7 @@ mod tests {
             .iter()
             .map(|(knob, text)| (knob.to_string(), Reading::Known(text.to_string())))
             .collect();
-        assert_eq!(applied(written), Ok(expected), "{written:?}");
+        assert_eq!(applied(written).unwrap(), expected, "{written:?}");
     }
 
     #[test]
@@ -466,14 +499,14 @@ mod tests {
 
     #[test]
     fn a_refusal_names_knob_and_errno() {
-        let absent = applied(&[("affinity", "60000")]).unwrap_err();
+        let absent = applied(&[("affinity", "60000")]).unwrap_err().to_string();
         assert!(absent.contains("knob `affinity`: CPUs 60000 were refused (EINVAL"), "{absent}");
         if may_sys_nice(&Host::default()) {
             let slow = applied(&[("policy", "deadline"), ("runtime", "1ms"), ("period", "59s")]);
-            let slow = slow.unwrap_err();
+            let slow = slow.unwrap_err().to_string();
             assert!(slow.contains("SCHED_DEADLINE was refused (EINVAL, the period"), "{slow}");
         } else {
-            let fifo = applied(&[("policy", "fifo")]).unwrap_err();
+            let fifo = applied(&[("policy", "fifo")]).unwrap_err().to_string();
             assert!(fifo.contains("SCHED_FIFO was refused (EPERM"), "{fifo}");
         }
     }

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::model::{Cell, Params, Placement, Raw, Value, Variant, Work, WorkerKind, WorkerSet};
+use crate::model::{
+    Cell, Field, Kind, Params, Placement, Raw, Value, Variant, Work, WorkerKind, WorkerSet,
+};
 use crate::sys::Host;
 
-use super::{Journal, fields, journal};
+use super::{Action, Journal, Knob, Missing, Scope, Target, Wanted, fields, journal};
 
 /// A tree of files as a Linux machine has them. Its kernel was booted now, and no process
 /// lives on it, so that a journal of this process looks like that of a dead one.
@@ -21,6 +23,7 @@ const FILES: &[(&str, &str)] = &[
     ("/proc/self/mountinfo", V2),
     ("/proc/self/cgroup", "0::/user/leaf\n"),
     ("/proc/sys/kernel/sched_autogroup_enabled", "1\n"),
+    ("/proc/sys/kernel/sched_cfs_bandwidth_slice_us", "5000\n"),
     ("/proc/sys/kernel/sched_rr_timeslice_ms", "100\n"),
     ("/sys/kernel/debug/sched/features", "PLACE_LAG NO_HRTICK RUN_TO_PARITY\n"),
     ("/sys/kernel/debug/sched/base_slice_ns", "2800000\n"),
@@ -118,6 +121,7 @@ pub fn example(knob: &str) -> Raw {
         "nr-migrate" => "8",
         "sysctl" => "sched_rr_timeslice_ms=50",
         "scx" => "fifo",
+        "dummy" => "true",
         other => panic!("write an example of {other}"),
     };
     raw(knob, text)
@@ -174,4 +178,25 @@ pub fn cell(variant: Variant, sets: &[BTreeMap<String, Value>]) -> Cell {
     let sets = sets.iter().map(set).collect();
     let work = Work { name: "w".to_string(), axes: Vec::new(), sets };
     Cell { index: 0, variant, work, placement: Placement::default() }
+}
+
+/// A knob of the registry for tests: everything about it follows from its line there.
+pub struct Dummy;
+
+pub static DUMMY: Dummy = Dummy;
+
+impl Knob for Dummy {
+    fn field(&self) -> Field {
+        Field { name: "dummy", kind: Kind::Bool, default: None, about: "a knob for tests" }
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Machine
+    }
+
+    fn actions(&self, value: &Value, _: &Host) -> Result<Vec<Action>, Missing> {
+        let on = value.as_bool().ok_or_else(|| super::knobs::misfit(&self.field(), value))?;
+        let target = Target::Sysctl("sched_dummy".to_string());
+        Ok(vec![Action::Machine(Wanted { target, value: u8::from(on).to_string() })])
+    }
 }

@@ -84,7 +84,7 @@ fn check(config: &RunConfig, machine: &Machine) -> Result<(), CompatError> {
 }
 
 fn header(host: &Host, config: &RunConfig, cmdline: String) -> Header {
-    let system = environment::Told::here();
+    let system = environment::Identity::here();
     Header {
         release: system.kernel_release,
         jobname: config.jobname.clone(),

@@ -47,7 +47,7 @@ pub fn plan_text(file: &BenchFile) -> Result<String, CompatError> {
     lines.extend(workloads(&presets(file), &runs));
     let text = lines.join("\n") + "\n";
     // What is too large for one plan is told here, not by the run that was to use it.
-    match plan::parse("plan.toml", &text, None) {
+    match plan::parse("plan.toml", &text, None, plan::Known::default()) {
         Ok(_) => Ok(text),
         Err(errors) => Err(CompatError::Usage(format!(
             "{}: it makes no plan: {}\nhint: schedlab schedbench -f {} run",

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model::DisturbanceKind;
-use crate::sys::environment::{Told, environment_told};
+use crate::sys::environment::{Identity, environment_of};
 use crate::sys::testing::Tree;
 
 /// A server as it comes, seen by a user without privileges.
@@ -92,14 +92,14 @@ fn prepared_server() -> Tree {
 
 fn findings(tree: &Tree, hypervisor: Option<&str>, disturbances: Vec<Disturbance>) -> Vec<Finding> {
     let host = tree.host();
-    let told = Told {
+    let told = Identity {
         hostname: "box".to_string(),
         kernel_release: "6.18.0".to_string(),
         kernel_version: "#1 SMP PREEMPT_DYNAMIC".to_string(),
         affinity: "0-1".parse().unwrap(),
         hypervisor: Reading::Known(hypervisor.map(str::to_string)),
     };
-    let environment = environment_told(&host, told);
+    let environment = environment_of(&host, told);
     let swapped_pages = match disturbances.len() {
         0 => Reading::Known(0),
         _ => Reading::Known(15),

@@ -8,7 +8,7 @@ use crate::model::{CpuSet, ProbeCost};
 use crate::sys::sched::{self as policy, Attr, Policy};
 use crate::sys::{clock, topology};
 
-use super::Ask;
+use super::{CostError, Session, SessionConfig};
 
 /// Below that of schedlab's own measuring threads.
 const PRIORITY: u32 = 50;
@@ -22,7 +22,7 @@ pub struct Effort {
 
 /// Some seconds: what `--cost` does.
 pub const THOROUGH: Effort = Effort { pairs: 9, round_trips: 60_000 };
-/// A second: once for each kernel, so that each report can tell.
+/// A second: once for each kernel, so that each report has it.
 pub const SHORT: Effort = Effort { pairs: 3, round_trips: 20_000 };
 
 /// Of one pair of batches: nanoseconds of a switch, plain and with telemetry.
@@ -33,20 +33,31 @@ pub struct Pair {
 }
 
 /// Measures. Fails where the source cannot be had.
-pub fn measure(ask: &Ask, source: &str, effort: Effort) -> Result<Vec<Pair>, String> {
+pub fn measure(
+    config: &SessionConfig,
+    source: &str,
+    effort: Effort,
+) -> Result<Vec<Pair>, CostError> {
     let mut pairs = Vec::new();
     for _ in 0..effort.pairs {
         let plain_ns = ping_pong(effort.round_trips)?;
-        let opened = super::open(ask, Some(source)).map_err(|missed| {
-            missed.into_iter().map(|(_, why)| why).collect::<Vec<_>>().join("; ")
-        })?;
-        let mut session = opened.session;
+        let mut session = open(source, config)?;
         session.begin()?;
         let with_ns = ping_pong(effort.round_trips)?;
         session.end()?;
         pairs.push(Pair { plain_ns, with_ns });
     }
     Ok(pairs)
+}
+
+fn open(source: &str, config: &SessionConfig) -> Result<Box<dyn Session>, CostError> {
+    match super::open(config, Some(source)) {
+        Ok(opened) => Ok(opened.session),
+        Err(missed) => Err(match missed.into_iter().next() {
+            Some((_, error)) => CostError::Source(error),
+            None => CostError::PingPong(io::Error::other(format!("there is no source {source}"))),
+        }),
+    }
 }
 
 /// The medians. `None` without pairs.
@@ -64,11 +75,10 @@ pub fn summary(pairs: &[Pair], unix_ns: u64) -> Option<ProbeCost> {
 }
 
 /// Nanoseconds per switch of two threads that wake each other in turns on one CPU.
-fn ping_pong(round_trips: u32) -> Result<f64, String> {
-    let wrong = |error: io::Error| format!("no ping-pong: {error}");
-    let cpu = topology::affinity().map_err(wrong)?.iter().last().unwrap_or(0);
-    let (ping_out, ping_in) = io::pipe().map_err(wrong)?;
-    let (pong_out, pong_in) = io::pipe().map_err(wrong)?;
+fn ping_pong(round_trips: u32) -> Result<f64, CostError> {
+    let cpu = topology::affinity()?.iter().last().unwrap_or(0);
+    let (ping_out, ping_in) = io::pipe()?;
+    let (pong_out, pong_in) = io::pipe()?;
     let other = std::thread::spawn(move || player(cpu, ping_out, pong_in, round_trips));
     let one = std::thread::spawn(move || {
         settle(cpu);
@@ -76,9 +86,10 @@ fn ping_pong(round_trips: u32) -> Result<f64, String> {
         rally(ping_in, pong_out, round_trips)?;
         Ok(clock::monotonic_ns() - start_ns)
     });
-    let took: io::Result<u64> = one.join().map_err(|_| "the ping-pong failed".to_string())?;
-    other.join().map_err(|_| "the ping-pong failed".to_string())?.map_err(wrong)?;
-    Ok(took.map_err(wrong)? as f64 / (2.0 * f64::from(round_trips)))
+    let panicked = |_| io::Error::other("one of its threads panicked");
+    let took_ns: io::Result<u64> = one.join().map_err(panicked)?;
+    other.join().map_err(panicked)??;
+    Ok(took_ns? as f64 / (2.0 * f64::from(round_trips)))
 }
 
 fn player(cpu: u32, from: PipeReader, mut to: PipeWriter, round_trips: u32) -> io::Result<()> {

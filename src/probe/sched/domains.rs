@@ -1,9 +1,11 @@
 //! Load balancing between two moments, by scheduling domain, from /proc/schedstat: whichever
 //! source counts tasks. Reads two files, each twice.
 
-use crate::model::{DomainScore, Reading};
+use crate::model::DomainScore;
 use crate::sys::Host;
 use crate::sys::schedstat::{self, Schedstat};
+
+use super::DomainsError;
 
 const FILE: &str = "/proc/schedstat";
 /// Where this is 0, the counters stand still.
@@ -12,7 +14,7 @@ const SWITCH: &str = "/proc/sys/kernel/sched_schedstats";
 /// The first reading, waiting for the second.
 pub struct Domains {
     host: Host,
-    before: Result<Schedstat, String>,
+    before: Result<Schedstat, DomainsError>,
 }
 
 impl Domains {
@@ -22,23 +24,18 @@ impl Domains {
     }
 
     /// What happened since, or why that is not known.
-    pub fn end(&self) -> Result<Vec<DomainScore>, String> {
-        let told = |why: String| format!("load balancing is not counted: {why}");
-        let before = self.before.as_ref().map_err(|why| told(why.clone()))?;
-        let after = read(&self.host).map_err(told)?;
-        schedstat::between(before, &after).map_err(told)
+    pub fn end(self) -> Result<Vec<DomainScore>, DomainsError> {
+        let (before, after) = (self.before?, read(&self.host)?);
+        schedstat::between(&before, &after).map_err(DomainsError::Rebuilt)
     }
 }
 
-fn read(host: &Host) -> Result<Schedstat, String> {
-    let text = match host.reading(FILE) {
-        Reading::Known(text) => text,
-        Reading::Unknown(why) => return Err(why),
-    };
+fn read(host: &Host) -> Result<Schedstat, DomainsError> {
+    let text = host.text(FILE)?;
     if host.read(SWITCH).is_ok_and(|text| text.trim() == "0") {
-        return Err(format!("{SWITCH} is 0 (hint: sysctl kernel.sched_schedstats=1)"));
+        return Err(DomainsError::Off { switch: SWITCH });
     }
-    schedstat::parse(&text).map_err(|why| format!("{FILE}: {why}"))
+    schedstat::parse(&text).map_err(|source| DomainsError::Content { file: FILE, source })
 }
 
 #[cfg(test)]
@@ -52,22 +49,30 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_told_or_why_there_are_none() {
+    fn there_are_differences_or_the_reason_why_not() {
         let tree = Tree::of::<&str>(&[]);
-        let end = |before: &Domains| before.end().map(|domains| domains[0].busy.lb_count);
+        let end = |before: Domains| {
+            let domains = before.end().map_err(|error| error.to_string());
+            domains.map(|domains| domains[0].busy.lb_count)
+        };
+        let begin = || {
+            tree.write(FILE, &file(5));
+            Domains::begin(tree.host())
+        };
         let absent = Domains::begin(tree.host());
-        tree.write(FILE, &file(5));
         let missing = "load balancing is not counted: /proc/schedstat: ENOENT, not there";
-        assert_eq!(end(&absent).unwrap_err(), missing);
-        let before = Domains::begin(tree.host());
+        assert_eq!(end(absent).unwrap_err(), missing);
+        let before = begin();
         tree.write(FILE, &file(9));
-        assert_eq!(end(&before), Ok(4));
+        assert_eq!(end(before), Ok(4));
+        let before = begin();
         tree.write(SWITCH, "0\n");
-        assert!(end(&before).unwrap_err().contains("sysctl kernel.sched_schedstats=1"));
+        assert!(end(before).unwrap_err().contains("sysctl kernel.sched_schedstats=1"));
         tree.write(SWITCH, "1\n");
+        let before = begin();
         tree.write(FILE, "version 99\n");
         let unknown = "load balancing is not counted: /proc/schedstat: has version 99; \
                        15 to 17 are understood";
-        assert_eq!(end(&before).unwrap_err(), unknown);
+        assert_eq!(end(before).unwrap_err(), unknown);
     }
 }

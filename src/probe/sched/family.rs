@@ -2,26 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::Reading;
 use crate::sys::{Host, load};
 
-use super::Session;
+use super::{Session, SourceError, processes};
 
-/// Has a session watch processes and all living descendants of theirs. How many processes that
-/// are.
+/// Has a session watch processes and all their living descendants. Returns how many processes
+/// these are.
 ///
-/// What a watched process makes is watched from birth. One that a process makes after it was
-/// looked up and before it is watched is found in the next round: rounds end where there is
-/// nothing new.
-pub fn watch_families(session: &mut dyn Session, pids: &[i32]) -> Result<usize, String> {
+/// What a watched process starts is watched from birth. A child that it starts after it was read and
+/// before it is watched is found in the next round; a round that finds nothing new is the last.
+pub fn watch_families(session: &mut dyn Session, pids: &[i32]) -> Result<usize, SourceError> {
     let asked: BTreeSet<i32> = pids.iter().copied().collect();
     let mut watched: BTreeSet<i32> = BTreeSet::new();
     let host = Host::default();
     loop {
-        let family = match load::processes(&host) {
-            Reading::Known(processes) => load::family(&processes, &asked),
-            Reading::Unknown(why) => return Err(format!("cannot look for processes: {why}")),
-        };
+        let family = load::family(&processes(&host)?, &asked);
         let new: Vec<i32> = asked.union(&family).copied().collect();
         let new: Vec<i32> = new.into_iter().filter(|pid| watched.insert(*pid)).collect();
         if new.is_empty() {
@@ -45,24 +40,24 @@ mod tests {
     struct Watching(Vec<i32>);
 
     impl Session for Watching {
-        fn watch(&mut self, pid: i32) -> Result<(), String> {
+        fn watch(&mut self, pid: i32) -> Result<(), SourceError> {
             self.0.push(pid);
             Ok(())
         }
 
-        fn watch_children(&mut self) -> Result<(), String> {
-            Err("not asked for".to_string())
+        fn watch_children(&mut self) -> Result<(), SourceError> {
+            unreachable!("not asked for")
         }
 
-        fn begin(&mut self) -> Result<(), String> {
+        fn begin(&mut self) -> Result<(), SourceError> {
             Ok(())
         }
 
-        fn look(&mut self) -> Result<(), String> {
+        fn poll(&mut self) -> Result<(), SourceError> {
             Ok(())
         }
 
-        fn end(&mut self) -> Result<Counted, String> {
+        fn end(&mut self) -> Result<Counted, SourceError> {
             Ok(Counted::default())
         }
     }
@@ -85,7 +80,7 @@ mod tests {
         let watched = watch_families(&mut session, &[pid]);
         drop(parent.stdin.take());
         parent.wait().expect("it ends");
-        assert_eq!(watched, Ok(2));
+        assert_eq!(watched.unwrap(), 2);
         session.0.sort_unstable();
         let mut expected = [pid, child];
         expected.sort_unstable();

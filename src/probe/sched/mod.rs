@@ -1,30 +1,38 @@
 //! The probe `sched`: what the scheduler does to tasks and CPUs.
 //!
-//! A [`Source`] is a way to find out, [`SOURCES`] lists them, the best first. Opening one may fail
-//! for want of privileges or of something in the kernel; the reason is told, and the next is
-//! tried. A [`Session`] counts between [`Session::begin`] and [`Session::end`].
+//! [`SOURCES`] lists the ways to find out, the best first. Where one cannot be opened, for lack of a
+//! privilege or of something in the kernel, its error is kept and the next is tried. A [`Session`]
+//! counts between [`Session::begin`] and [`Session::end`].
 
 #[cfg(feature = "bpf")]
 mod bpf;
 mod buckets;
 pub mod cost;
 mod domains;
+mod error;
 mod family;
 mod perf;
 mod procfs;
+mod roles;
 #[cfg(test)]
 mod testing;
 
-use crate::model::{CpuScore, PairScore, TaskScore, Trace};
+use std::collections::BTreeMap;
+
+use crate::model::{CpuScore, PairScore, Reading, TaskScore, Trace};
+use crate::sys::Host;
+use crate::sys::load::{self, Process};
 
 pub use domains::Domains;
+pub use error::{CostError, DomainsError, SourceError};
 pub use family::watch_families;
+pub use roles::{SCHED, SCHED_LIGHT};
 
 /// One way to see what the scheduler does.
 pub struct Source {
     pub name: &'static str,
     pub about: &'static str,
-    open: fn(&Ask) -> Result<Box<dyn Session>, String>,
+    open: fn(&SessionConfig) -> Result<Box<dyn Session>, SourceError>,
 }
 
 /// What there is, best first.
@@ -43,13 +51,13 @@ pub const SOURCES: &[Source] = &[
     Source { name: "procfs", about: "pictures of /proc, one every 100 ms", open: procfs::open },
 ];
 
-/// What is wanted of a session.
+/// What a session is to count.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ask {
+pub struct SessionConfig {
     pub level: Level,
     /// How far back a trace is to go; 0: no trace.
     pub trace_ns: u64,
-    /// Tasks that are told apart at one time.
+    /// How many tasks are distinguished at one time.
     pub max_tasks: u32,
 }
 
@@ -61,29 +69,28 @@ pub enum Level {
     Full,
 }
 
-impl Default for Ask {
+impl Default for SessionConfig {
     fn default() -> Self {
-        Ask { level: Level::Full, trace_ns: 0, max_tasks: 1 << 14 }
+        SessionConfig { level: Level::Full, trace_ns: 0, max_tasks: 1 << 14 }
     }
 }
 
 /// Counting.
 pub trait Session {
-    /// A process that runs already and all its tasks are among the watched ones, and what they
-    /// make from now on.
-    fn watch(&mut self, pid: i32) -> Result<(), String>;
+    /// Watches a process that runs already: all its tasks, and what they start from now on.
+    fn watch(&mut self, pid: i32) -> Result<(), SourceError>;
 
-    /// Children that this process makes from now on are watched, with all their descendants.
-    fn watch_children(&mut self) -> Result<(), String>;
+    /// Watches the children that this process starts from now on, with all their descendants.
+    fn watch_children(&mut self) -> Result<(), SourceError>;
 
     /// Counts from now on.
-    fn begin(&mut self) -> Result<(), String>;
+    fn begin(&mut self) -> Result<(), SourceError>;
 
-    /// To be called some ten times a second: takes over what would otherwise be lost.
-    fn look(&mut self) -> Result<(), String>;
+    /// Takes over what would otherwise be lost; to be called some ten times a second.
+    fn poll(&mut self) -> Result<(), SourceError>;
 
-    /// Counts no longer. What was counted since `begin`.
-    fn end(&mut self) -> Result<Counted, String>;
+    /// Stops counting, and returns what was counted since `begin`.
+    fn end(&mut self) -> Result<Counted, SourceError>;
 }
 
 /// What a session has counted.
@@ -97,26 +104,42 @@ pub struct Counted {
     pub pairs: Option<Vec<PairScore>>,
     /// Where one was asked for and the source has one.
     pub trace: Option<Trace>,
-    /// What was lost, a sentence each.
+    /// What was not counted, a sentence each.
     pub lost: Vec<String>,
 }
 
-/// A session, and why better ones could not be had.
+/// A session, and why better ones could not be opened.
 pub struct Opened {
     pub source: &'static str,
     pub session: Box<dyn Session>,
-    pub missed: Vec<(&'static str, String)>,
+    pub missed: Missed,
 }
 
-/// Opens the best source that can be had, or the one that is named. Fails with the reasons of
+/// Sources that could not be opened.
+pub type Missed = Vec<(&'static str, SourceError)>;
+
+/// Opens the best source that can be opened, or the one that is named. Fails with the errors of
 /// all that were tried.
-pub fn open(ask: &Ask, only: Option<&str>) -> Result<Opened, Vec<(&'static str, String)>> {
+pub fn open(config: &SessionConfig, only: Option<&str>) -> Result<Opened, Missed> {
     let mut missed = Vec::new();
     for source in SOURCES.iter().filter(|source| only.is_none_or(|only| only == source.name)) {
-        match (source.open)(ask) {
+        match (source.open)(config) {
             Ok(session) => return Ok(Opened { source: source.name, session, missed }),
-            Err(why) => missed.push((source.name, why)),
+            Err(error) => missed.push((source.name, error)),
         }
     }
     Err(missed)
+}
+
+/// One line about sources that could not be opened.
+pub fn reasons(missed: &Missed) -> String {
+    let reason = |(source, error): &(&str, SourceError)| format!("{source}: {}", error.describe());
+    missed.iter().map(reason).collect::<Vec<_>>().join("; ")
+}
+
+fn processes(host: &Host) -> Result<BTreeMap<i32, Process>, SourceError> {
+    match load::processes(host) {
+        Reading::Known(processes) => Ok(processes),
+        Reading::Unknown(why) => Err(SourceError::Processes(why)),
+    }
 }

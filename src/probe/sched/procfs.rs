@@ -3,30 +3,29 @@
 //!
 //! What is watched is read in each picture, because it may end before the next; other tasks only
 //! in the first and the last. Where nothing in particular is watched, everything is. Tasks are
-//! told apart by their start time: numbers are used again. A picture that takes long is followed by
-//! a longer pause, so that looking costs at most a twentieth of one CPU's time.
+//! distinguished by their start time: numbers are used again. A picture that takes long is followed
+//! by a longer pause, so that reading costs at most a twentieth of one CPU's time.
 
 mod task;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::model::{CpuScore, Reading, TaskScore};
+use crate::model::{CpuScore, CpuSet, Reading, TaskScore};
 use crate::sys::load::{self, CpuTimes, Process};
 use crate::sys::task::{Schedstat, TaskReader};
 use crate::sys::{Host, cgroup, clock};
 
-use super::{Ask, Counted, Session};
+use super::{Counted, Session, SessionConfig, SourceError, processes};
 use task::{Task, Values};
 
 const MIN_PAUSE_NS: u64 = 100_000_000;
 /// Pause between pictures, in times of what the last one took.
 const PAUSE_PER_COST: u64 = 20;
 
-pub fn open(_: &Ask) -> Result<Box<dyn Session>, String> {
+pub fn open(_: &SessionConfig) -> Result<Box<dyn Session>, SourceError> {
     let host = Host::default();
     let own_pid = std::process::id() as i32;
-    load::process(&host, own_pid)
-        .ok_or_else(|| format!("/proc/{own_pid}/stat cannot be read: is /proc mounted?"))?;
+    load::process(&host, own_pid).ok_or(SourceError::NoProc { own_pid })?;
     Ok(Box::new(Procfs::new(host, own_pid)))
 }
 
@@ -53,7 +52,7 @@ struct Procfs {
 #[derive(Default)]
 struct Pace {
     began_ns: u64,
-    looked_ns: u64,
+    read_ns: u64,
     pause_ns: u64,
     longest_ns: u64,
 }
@@ -67,7 +66,7 @@ struct Missed {
     met: u64,
     /// Ended after their last picture, and did something unseen.
     cut: u64,
-    beside: u64,
+    unwatched: u64,
     hidden: bool,
 }
 
@@ -83,19 +82,19 @@ struct Known {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Picture {
     First,
-    Look,
+    Between,
     Last,
 }
 
-/// What one look into /proc finds.
+/// What one reading of /proc finds.
 struct Found {
     present: HashSet<i32>,
-    /// Those that were looked at.
+    /// Those that were read.
     processes: BTreeMap<i32, Process>,
 }
 
 impl Session for Procfs {
-    fn watch(&mut self, pid: i32) -> Result<(), String> {
+    fn watch(&mut self, pid: i32) -> Result<(), SourceError> {
         let started_ns = load::process(&self.host, pid).map(|process| process.started_ns);
         self.asked.insert(pid, started_ns);
         let is_known = self.processes.get_mut(&pid).filter(|known| {
@@ -111,12 +110,12 @@ impl Session for Procfs {
         Ok(())
     }
 
-    fn watch_children(&mut self) -> Result<(), String> {
+    fn watch_children(&mut self) -> Result<(), SourceError> {
         self.children = true;
         Ok(())
     }
 
-    fn begin(&mut self) -> Result<(), String> {
+    fn begin(&mut self) -> Result<(), SourceError> {
         let own = self.reader.schedstat(self.own_pid, self.own_pid);
         self.keeps = own.is_some_and(|own| own != Schedstat::default()); // This process has run.
         self.missed.forks = load::forks(&self.host);
@@ -127,12 +126,12 @@ impl Session for Procfs {
         Ok(())
     }
 
-    fn look(&mut self) -> Result<(), String> {
-        let is_due = clock::monotonic_ns() >= self.pace.looked_ns + self.pace.pause_ns;
-        if self.picture > 0 && is_due { self.take(Picture::Look) } else { Ok(()) }
+    fn poll(&mut self) -> Result<(), SourceError> {
+        let is_due = clock::monotonic_ns() >= self.pace.read_ns + self.pace.pause_ns;
+        if self.picture > 0 && is_due { self.take(Picture::Between) } else { Ok(()) }
     }
 
-    fn end(&mut self) -> Result<Counted, String> {
+    fn end(&mut self) -> Result<Counted, SourceError> {
         let wall_ns = clock::monotonic_ns().saturating_sub(self.pace.began_ns);
         let cpus = load::cpu_times(&self.host).known().unwrap_or_default();
         self.take(Picture::Last)?;
@@ -145,15 +144,17 @@ impl Session for Procfs {
             tasks.extend(task.score(process).map(|score| TaskScore { cgroup, ..score }));
         }
         tasks.sort_by_key(|task| (task.pid, task.tid));
-        let cpus = self.cpus.iter().filter_map(|(cpu, from)| busy(*cpu, from, cpus.get(cpu)?));
-        Ok(Counted {
-            trace: None,
-            wall_ns,
-            tasks,
-            cpus: cpus.collect(),
-            pairs: None,
-            lost: self.missed.told(forks, self.pace.longest_ns),
-        })
+        let both: Vec<(u32, &CpuTimes, &CpuTimes)> =
+            self.cpus.iter().filter_map(|(cpu, from)| Some((*cpu, from, cpus.get(cpu)?))).collect();
+        let mut lost = self.missed.describe(forks, self.pace.longest_ns);
+        lost.extend(twice(&both, wall_ns));
+        let score = |(cpu, from, to): &(u32, &CpuTimes, &CpuTimes)| CpuScore {
+            cpu: *cpu,
+            busy_ns: busy_ns(from, to, wall_ns),
+            ..CpuScore::default()
+        };
+        let cpus = both.iter().map(score).collect();
+        Ok(Counted { trace: None, wall_ns, tasks, cpus, pairs: None, lost })
     }
 }
 
@@ -176,21 +177,21 @@ impl Procfs {
         }
     }
 
-    fn take(&mut self, picture: Picture) -> Result<(), String> {
+    fn take(&mut self, picture: Picture) -> Result<(), SourceError> {
         let now_ns = clock::monotonic_ns();
         if picture != Picture::First {
-            self.pace.longest_ns = self.pace.longest_ns.max(now_ns - self.pace.looked_ns);
+            self.pace.longest_ns = self.pace.longest_ns.max(now_ns - self.pace.read_ns);
         }
         self.picture += 1;
         let found = self.find(picture)?;
         self.meet(&found.processes, picture);
         for process in found.processes.values() {
-            if picture != Picture::Look || self.is_full(process.pid) {
+            if picture != Picture::Between || self.is_full(process.pid) {
                 self.read_tasks(process, picture);
             }
         }
         self.part(&found);
-        self.pace.looked_ns = now_ns;
+        self.pace.read_ns = now_ns;
         let cost_ns = clock::monotonic_ns() - now_ns;
         self.pace.pause_ns = MIN_PAUSE_NS.max(cost_ns.saturating_mul(PAUSE_PER_COST));
         Ok(())
@@ -207,19 +208,14 @@ impl Procfs {
     }
 
     /// In between, only processes that are new and those whose tasks may end with what they did.
-    fn find(&self, picture: Picture) -> Result<Found, String> {
-        let told = |why| format!("cannot look for processes: {why}");
-        if picture != Picture::Look {
-            return match load::processes(&self.host) {
-                Reading::Known(processes) => {
-                    Ok(Found { present: processes.keys().copied().collect(), processes })
-                }
-                Reading::Unknown(why) => Err(told(why)),
-            };
+    fn find(&self, picture: Picture) -> Result<Found, SourceError> {
+        if picture != Picture::Between {
+            let processes = processes(&self.host)?;
+            return Ok(Found { present: processes.keys().copied().collect(), processes });
         }
         let pids = match load::pids(&self.host) {
             Reading::Known(pids) => pids,
-            Reading::Unknown(why) => return Err(told(why)),
+            Reading::Unknown(why) => return Err(SourceError::Processes(why)),
         };
         let is_wanted = |pid: &&i32| !self.processes.contains_key(pid) || self.is_full(**pid);
         let wanted = pids.iter().filter(is_wanted);
@@ -298,7 +294,7 @@ impl Procfs {
     fn read_task(&mut self, process: &Process, tid: i32, picture: Picture) {
         let (pid, is_full) = (process.pid, self.is_full(process.pid));
         let stat = if self.keeps { self.reader.schedstat(pid, tid) } else { None };
-        if let (Picture::Look, Some(task)) = (picture, self.tasks.get_mut(&tid))
+        if let (Picture::Between, Some(task)) = (picture, self.tasks.get_mut(&tid))
             && task.is_unchanged(pid, stat)
         {
             task.picture = self.picture;
@@ -374,9 +370,9 @@ impl Procfs {
     }
 
     fn forget(&mut self, pid: i32) {
-        let is_beside = !self.is_full(pid);
-        if let Some(known) = self.processes.remove(&pid).filter(|_| is_beside) {
-            self.missed.beside += 1;
+        let is_unwatched = !self.is_full(pid);
+        if let Some(known) = self.processes.remove(&pid).filter(|_| is_unwatched) {
+            self.missed.unwatched += 1;
             self.missed.met += u64::from(!known.read);
         }
     }
@@ -384,34 +380,59 @@ impl Procfs {
 
 impl Missed {
     /// A sentence each.
-    fn told(&self, forks: Option<u64>, longest_ns: u64) -> Vec<String> {
+    fn describe(&self, forks: Option<u64>, longest_ns: u64) -> Vec<String> {
         let made = forks.zip(self.forks).map(|(now, then)| now.saturating_sub(then));
         let unseen = made.map_or(String::new(), |made| {
             let unseen = made.saturating_sub(self.met);
-            format!(": of {made} tasks made on this machine meanwhile, {unseen} were not seen")
+            format!("; not seen: {unseen} of {made} tasks that this machine started meanwhile")
         });
         let longest_ms = longest_ns.div_ceil(1_000_000);
-        let mut told = vec![format!(
-            "tasks that live between two looks at /proc, up to {longest_ms} ms apart, are missed{unseen}"
+        let mut lost = vec![format!(
+            "tasks that live between two readings of /proc (at most {longest_ms} ms){unseen}"
         )];
         let cases = [
-            (self.cut, "tasks ended between two looks: what they did after the last one is missed"),
-            (self.beside, "processes beside what is watched ended meanwhile and are left out"),
+            (self.cut, "tasks that ended, after their last reading"),
+            (self.unwatched, "processes that are not watched and ended meanwhile"),
         ];
         let counted = cases.iter().filter(|(count, _)| *count > 0);
-        told.extend(counted.map(|(count, what)| format!("{count} {what}")));
+        lost.extend(counted.map(|(count, what)| format!("{what}: {count}")));
         if self.hidden {
             let text = "/proc shows no process 1: processes of other users are hidden (hidepid)";
-            told.push(text.to_string());
+            lost.push(text.to_string());
         }
-        told
+        lost
     }
 }
 
-/// Idle time is what is left; `None` where the CPU went offline and its counts fell.
-fn busy(cpu: u32, from: &CpuTimes, to: &CpuTimes) -> Option<CpuScore> {
+/// Never above the wall time: /proc/stat counts in ticks, which may come to some milliseconds more.
+/// `None` where the CPU went offline and its counts fell, and where the kernel counts twice.
+fn busy_ns(from: &CpuTimes, to: &CpuTimes, wall_ns: u64) -> Option<u64> {
+    let busy_ns = counted_ns(from, to)?;
+    (!is_twice(busy_ns, wall_ns)).then_some(busy_ns.min(wall_ns))
+}
+
+fn counted_ns(from: &CpuTimes, to: &CpuTimes) -> Option<u64> {
     let sum = |times: &CpuTimes| times.task_ns + times.interrupt_ns + times.steal_ns;
-    Some(CpuScore { cpu, busy_ns: sum(to).checked_sub(sum(from)), ..CpuScore::default() })
+    sum(to).checked_sub(sum(from))
+}
+
+/// More than ticks of 10 ms explain: MuQSS counts busy time twice.
+fn is_twice(busy_ns: u64, wall_ns: u64) -> bool {
+    const TICKS_NS: u64 = 100_000_000;
+    busy_ns > wall_ns + wall_ns / 4 + TICKS_NS
+}
+
+fn twice(cpus: &[(u32, &CpuTimes, &CpuTimes)], wall_ns: u64) -> Option<String> {
+    let of = |(_, from, to): &(u32, &CpuTimes, &CpuTimes)| {
+        counted_ns(from, to).is_some_and(|busy_ns| is_twice(busy_ns, wall_ns))
+    };
+    let twice: CpuSet = cpus.iter().filter(|cpu| of(cpu)).map(|(cpu, ..)| *cpu).collect();
+    (!twice.is_empty()).then(|| {
+        format!(
+            "busy time of CPUs {twice}: /proc/stat counts more than the time that passed, as MuQSS \
+             does"
+        )
+    })
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::{Counted, Session};
 /// One session at a time: each counts what the others' tests do, too.
 pub static ONE: Mutex<()> = Mutex::new(());
 
-/// A thread that does what it is told between two rests, in which nothing happens to it.
+/// A thread that runs what it is given between two rests, in which nothing happens to it.
 pub struct Actor {
     pub tid: i32,
     pub go: Sender<()>,
@@ -23,14 +23,14 @@ pub struct Actor {
 
 impl Actor {
     pub fn new(name: &str, act: impl FnOnce() + Send + 'static) -> Actor {
-        let (go, told) = channel::<()>();
+        let (go, start) = channel::<()>();
         let (say, rested) = channel();
         let act = move || {
             say.send(policy::own_tid()).unwrap();
-            told.recv().unwrap();
+            start.recv().unwrap();
             act();
             say.send(0).unwrap();
-            let _ = told.recv();
+            let _ = start.recv();
         };
         let thread = std::thread::Builder::new().name(name.to_string()).spawn(act).unwrap();
         let tid = rested.recv().unwrap();

@@ -1,4 +1,4 @@
-//! `json` of a scoreboard. The shape is told in docs/score.md. Pure.
+//! `json` of a scoreboard, as docs/score.md describes it. Pure.
 
 use std::io::{self, Write};
 

@@ -20,28 +20,31 @@ pub fn page(score: &Score, layout: &Layout, options: &Options) -> String {
     let mut page = Page::new(options);
     head(score, &mut page);
     let is_all = score.watched == Watched::System;
-    let (watched, beside): (Vec<&TaskScore>, Vec<&TaskScore>) =
+    let (watched, others): (Vec<&TaskScore>, Vec<&TaskScore>) =
         score.tasks.iter().partition(|task| is_all || task.watched);
     let all = rows(watched.into_iter(), layout.by);
     let shown = &all[..all.len().min(layout.top)];
     table(&WAITS, shown, &mut page);
     table(&SWITCHES, shown, &mut page);
+    if shown.iter().any(|row| row.migrations.is_some_and(|moves| moves.by_distance.is_some())) {
+        let legend = "moves: within a last-level cache / across caches / across NUMA nodes";
+        page.line(Tone::Plain, legend);
+    }
     places(shown, &mut page);
     if all.len() > shown.len() {
         let more = all.len() - shown.len();
-        page.line(Tone::Plain, &format!("{more} more rows: --top {}", all.len()));
+        let rows = counted(more as u64, "more row");
+        page.line(Tone::Plain, &format!("{rows}: --top {}", all.len()));
     }
     if !is_all {
-        others(&beside, &mut page);
+        other_tasks(&others, &mut page);
     }
     if let Watched::Command(_) = score.watched {
         left_behind(score, &mut page);
     }
     cpus(score, &mut page);
     domains(score, &mut page);
-    for (kind, title) in
-        [(PairKind::Preempted, "who preempts whom"), (PairKind::Woke, "who wakes whom")]
-    {
+    for (kind, title) in [(PairKind::Preempted, "who preempts"), (PairKind::Woke, "who wakes")] {
         pairs(score, kind, title, layout.top, &mut page);
     }
     foot(score, &mut page);
@@ -62,11 +65,12 @@ fn head(score: &Score, page: &mut Page) {
         Some(source) => format!("source {}", clean(source)),
         None => "no source of telemetry".to_string(),
     };
-    let head = format!("{}, {source}, {} CPUs", time(score.wall_ns), score.cpus.len());
+    let cpus = counted(score.cpus.len() as u64, "CPU");
+    let head = format!("{}, {source}, {}", time(score.wall_ns), cpus);
     page.wrapped(Tone::Plain, "          ", &head);
     for (source, why) in &score.missed {
         let text = format!("{}: {}", clean(source), reason(why));
-        page.wrapped(Tone::Warning, "not had   ", &text);
+        page.wrapped(Tone::Warning, "no source ", &text);
     }
 }
 
@@ -119,16 +123,16 @@ fn left_behind(score: &Score, page: &mut Page) {
     if alive.is_empty() {
         return;
     }
-    let told = alive.iter().take(PLACES).map(|(pid, name)| format!("{} ({pid})", clean(name)));
-    let mut told = told.collect::<Vec<_>>().join(", ");
+    let named = alive.iter().take(PLACES).map(|(pid, name)| format!("{} ({pid})", clean(name)));
+    let mut named = named.collect::<Vec<_>>().join(", ");
     if alive.len() > PLACES {
-        told.push_str(&format!(" and {} more", alive.len() - PLACES));
+        named.push_str(&format!(" and {} more", alive.len() - PLACES));
     }
-    let text = format!("{told}: alive when counting ended, counted until then");
+    let text = format!("{named}: alive when counting ended, counted until then");
     page.wrapped(Tone::Warning, "left      ", &text);
 }
 
-/// CPUs that are told of each row.
+/// How many CPUs each row names.
 const PLACES: usize = 4;
 
 /// On which CPUs each row ran: how many, and the first with their shares.
@@ -150,13 +154,13 @@ fn places(rows: &[Row], page: &mut Page) {
         let share =
             |(cpu, ns): &(u32, u64)| format!("CPU {cpu} {:.0} %", 100.0 * *ns as f64 / all as f64);
         let shares: Vec<String> = cpus.iter().take(PLACES).map(share).collect();
-        let mut told = shares.join(", ");
+        let mut ran_on = shares.join(", ");
         if cpus.len() > PLACES {
             let rest: u64 = cpus[PLACES..].iter().map(|(_, ns)| ns).sum();
             let percent = 100.0 * rest as f64 / all as f64;
-            told.push_str(&format!(", {} more {percent:.0} %", cpus.len() - PLACES));
+            ran_on.push_str(&format!(", {} more {percent:.0} %", cpus.len() - PLACES));
         }
-        lines.push(vec![truncate(&clean(&row.label), NAME_COLUMNS), told]);
+        lines.push(vec![truncate(&clean(&row.label), NAME_COLUMNS), ran_on]);
     }
     if lines.len() > 1 {
         page.gap();
@@ -193,11 +197,16 @@ fn quantile(times: Option<&Times>, q: f64) -> Option<String> {
     times?.quantile_ns(q).map(time)
 }
 
-fn others(tasks: &[&TaskScore], page: &mut Page) {
+/// `1 task`, `2 tasks`.
+fn counted(count: u64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+fn other_tasks(tasks: &[&TaskScore], page: &mut Page) {
     let run_ns: u64 = tasks.iter().filter_map(|task| task.run_ns).sum();
     if run_ns > 0 {
-        let text = format!("beside it: {} other tasks ran for {}", tasks.len(), time(run_ns));
-        page.line(Tone::Plain, &text);
+        let tasks = counted(tasks.len() as u64, "other task");
+        page.line(Tone::Plain, &format!("{tasks} ran for {}", time(run_ns)));
     }
 }
 
@@ -278,8 +287,8 @@ fn pairs(score: &Score, kind: PairKind, title: &str, top: usize, page: &mut Page
     let is_folded =
         |pair: &PairScore| [&pair.by, &pair.name].iter().all(|name| *name == PairScore::UNWATCHED);
     pairs.sort_by_key(|pair| {
-        let most = std::cmp::Reverse((pair.lost_ns, pair.count));
-        (is_folded(pair), most, &pair.by, &pair.name)
+        let largest_first = std::cmp::Reverse((pair.lost_ns, pair.count));
+        (is_folded(pair), largest_first, &pair.by, &pair.name)
     });
     let is_preempted = kind == PairKind::Preempted;
     let mut header = vec![title.to_string(), "whom".to_string(), "times".to_string()];
@@ -301,7 +310,11 @@ fn pairs(score: &Score, kind: PairKind, title: &str, top: usize, page: &mut Page
         let more = pairs.len() - top;
         page.line(
             Tone::Plain,
-            &format!("{more} more pairs: --top {}, or --format json", pairs.len()),
+            &format!(
+                "{}: --top {}, or --format json",
+                counted(more as u64, "more pair"),
+                pairs.len()
+            ),
         );
     }
 }
@@ -315,7 +328,7 @@ fn foot(score: &Score, page: &mut Page) {
         page.gap();
     }
     for text in &score.lost {
-        page.wrapped(Tone::Warning, "lost      ", &reason(text));
+        page.wrapped(Tone::Warning, "missing   ", &reason(text));
     }
 }
 

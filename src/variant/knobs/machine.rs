@@ -47,7 +47,7 @@ pub fn feature(text: &str) -> Option<Wanted> {
     target.is_known().then(|| Wanted { target, value: text.to_string() })
 }
 
-/// `sched_NAME=VALUE`.
+/// `NAME=VALUE` of a file of /proc/sys/kernel.
 pub fn sysctl(text: &str) -> Option<Wanted> {
     let (name, value) = text.split_once('=')?;
     let (name, value) = (name.trim(), value.trim());
@@ -120,7 +120,7 @@ pub static SYSCTL: MachineKnob = MachineKnob {
     field: field(
         "sysctl",
         Kind::List(&Kind::Text),
-        "any /proc/sys/kernel/sched_*: \"sched_rr_timeslice_ms=50\"",
+        "any /proc/sys/kernel/sched_*, and MuQSS's: [\"sched_rr_timeslice_ms=50\"]",
     ),
     wants: |value, _| each(value, sysctl),
 };
@@ -135,6 +135,8 @@ mod tests {
             ("sched_rt_runtime_us=950000", Some("950000")),
             ("sched_rt_runtime_us = -1", Some("-1")),
             ("sched_x=a b 1", Some("a b 1")),
+            ("interactive=0", Some("0")),
+            ("rr_interval=6", Some("6")),
             ("sched_x=", None),
             ("sched_x", None),
             ("sched_=1", None),

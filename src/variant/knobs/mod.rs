@@ -26,7 +26,7 @@ const fn field(name: &'static str, kind: Kind, about: &'static str) -> Field {
     Field { name, kind, default: None, about }
 }
 
-fn misfit(field: &Field, value: &Value) -> Missing {
+pub(super) fn misfit(field: &Field, value: &Value) -> Missing {
     Missing {
         knob: field.name.to_string(),
         message: format!("`{}` does not fit `{}`", value.to_string().escape_default(), field.name),

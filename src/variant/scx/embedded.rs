@@ -4,7 +4,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
 
 use crate::sys::libbpf;
 
-use super::Exit;
+use super::{Exit, SchedulerError};
 
 /// Compiled by `make bpf`, by the names of [`super::OWN`].
 const OBJECTS: [(&str, &[u8]); 3] = [
@@ -31,18 +31,21 @@ struct Told {
 }
 
 impl Loaded {
-    pub fn attach(name: &str) -> Result<Loaded, String> {
-        let said = libbpf::Said::listen();
-        let wrong = |what: &str, error: libbpf_rs::Error| {
-            format!("the scheduler {name} {what}: {error}{}", said.last())
+    pub fn attach(name: &str) -> Result<Loaded, SchedulerError> {
+        let log = &libbpf::Log::listen();
+        let wrong = |what: &'static str| {
+            move |source: libbpf_rs::Error| {
+                let (name, log) = (name.to_string(), log.last());
+                SchedulerError::NotLoaded { name, what, source, log }
+            }
         };
-        let open = open(name).map_err(|error| wrong("cannot be read", error))?;
-        let mut object = open.load().map_err(|error| wrong("is not taken by the kernel", error))?;
+        let open = open(name).map_err(wrong("cannot be read"))?;
+        let mut object = open.load().map_err(wrong("is refused by the kernel"))?;
         let mut maps = object.maps_mut();
         let mut ops = maps
             .find(|map| map.name() == name)
-            .ok_or_else(|| format!("the scheduler {name} has no operations"))?;
-        let link = ops.attach_struct_ops().map_err(|error| wrong("is not attached", error))?;
+            .ok_or_else(|| SchedulerError::NoOperations { name: name.to_string() })?;
+        let link = ops.attach_struct_ops().map_err(wrong("is not attached"))?;
         drop(maps);
         Ok(Loaded { object, link: Some(link) })
     }

@@ -6,6 +6,7 @@
 
 #[cfg(feature = "bpf")]
 mod embedded;
+mod error;
 #[cfg(test)]
 mod tests;
 
@@ -14,9 +15,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::sys::Host;
 use crate::sys::companion::Companion;
-use crate::sys::host::plain;
+use crate::sys::{FileError, Host};
+
+pub use error::SchedulerError;
 
 /// The schedulers of our own.
 pub const OWN: [&str; 3] = ["fifo", "vtime", "bad"];
@@ -26,8 +28,7 @@ const OPS: &str = "/sys/kernel/sched_ext/root/ops";
 const EVENTS: &str = "/sys/kernel/sched_ext/root/events";
 const REJECTED: &str = "/sys/kernel/sched_ext/nr_rejected";
 const BTF: &str = "/sys/kernel/btf/vmlinux";
-const NONE_HERE: &str = "run under a kernel that has it: schedlab kernel get debian:6.18";
-/// How often a state that is waited for is looked at.
+/// How often a state that is waited for is read.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// How long a scheduler may take. In a lab the time is the guest's.
@@ -68,33 +69,24 @@ impl Scheduler {
         is_plain.then(|| Scheduler::Program { path: path.into(), words: words.collect() })
     }
 
-    /// Whether it could be attached, as far as can be told without trying. Of the kernel's files
-    /// only those below `host` are looked at; the program is one of this process's own world.
-    pub fn check(&self, host: &Host) -> Result<(), String> {
-        match state(host)?.as_str() {
-            "disabled" => {}
-            state => {
-                let ops = host.read(OPS).unwrap_or("a scheduler without a name".to_string());
-                return Err(hinted(
-                    format!("sched_ext is {state} already: {ops}"),
-                    "stop the program that attached it, or Alt-SysRq-S",
-                ));
-            }
+    /// Whether it could be attached, as far as is known without trying. Of the kernel's files only
+    /// those below `host` are read; the program's file is this process's own.
+    pub fn check(&self, host: &Host) -> Result<(), SchedulerError> {
+        let state = state(host)?;
+        if state != "disabled" {
+            let ops = host.read(OPS).unwrap_or("a scheduler without a name".to_string());
+            return Err(SchedulerError::Another { state, ops });
         }
         if !may_load(host) {
-            return Err(hinted(
-                "a sched_ext scheduler needs CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN".to_string(),
-                "run as root: sudo schedlab run PLAN",
-            ));
+            return Err(SchedulerError::NotPermitted);
         }
         match self {
-            Scheduler::Own(_) if cfg!(not(feature = "bpf")) => Err(hinted(
-                format!("this schedlab was built without its own schedulers ({self})"),
-                "cargo build --release --features bpf",
-            )),
+            Scheduler::Own(name) if cfg!(not(feature = "bpf")) => {
+                Err(SchedulerError::NotBuilt { name })
+            }
             Scheduler::Own(_) => match host.path(BTF).exists() {
                 true => Ok(()),
-                false => Err(hinted(format!("this kernel has no BTF ({BTF})"), NONE_HERE)),
+                false => Err(SchedulerError::NoBtf),
             },
             Scheduler::Program { path, .. } => executable(path),
         }
@@ -113,18 +105,13 @@ impl fmt::Display for Scheduler {
     }
 }
 
-fn hinted(what: String, hint: &str) -> String {
-    format!("{what}; hint: {hint}")
-}
-
 /// What the kernel says of sched_ext.
-fn state(host: &Host) -> Result<String, String> {
-    host.read(STATE).map(|state| state.trim().to_string()).map_err(|error| {
-        hinted(format!("this kernel has no sched_ext ({STATE}: {})", plain(&error)), NONE_HERE)
-    })
+fn state(host: &Host) -> Result<String, SchedulerError> {
+    let state = host.text(STATE).map_err(SchedulerError::NoSchedExt)?;
+    Ok(state.trim().to_string())
 }
 
-/// Whether this process has the capabilities. Where they are not told, trying will tell.
+/// Whether this process has the capabilities, as far as its status shows them.
 fn may_load(host: &Host) -> bool {
     const SYS_ADMIN: u64 = 1 << 21;
     const PERFMON_AND_BPF: u64 = 1 << 38 | 1 << 39;
@@ -134,19 +121,19 @@ fn may_load(host: &Host) -> bool {
     capabilities.is_none_or(|has| has & SYS_ADMIN != 0 || has & PERFMON_AND_BPF == PERFMON_AND_BPF)
 }
 
-fn executable(path: &Path) -> Result<(), String> {
-    let hint = "give the path of a program that attaches a sched_ext scheduler until SIGINT";
-    let found = std::fs::metadata(path)
-        .map_err(|error| hinted(format!("{}: {}", path.display(), plain(&error)), hint))?;
+fn executable(path: &Path) -> Result<(), SchedulerError> {
+    let found = std::fs::metadata(path).map_err(|source| {
+        SchedulerError::NoProgram(FileError { path: path.to_path_buf(), source })
+    })?;
     match found.is_file() && found.permissions().mode() & 0o111 != 0 {
         true => Ok(()),
-        false => Err(hinted(format!("{} is no executable file", path.display()), hint)),
+        false => Err(SchedulerError::NotExecutable(path.to_path_buf())),
     }
 }
 
-/// What a scheduler left to be told when it was detached.
+/// What the kernel counted under a scheduler until it was detached.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct Counted {
     /// The name under which the kernel had it.
     pub ops: String,
     /// What the kernel counted while it was attached, as `root/events` has it, but for zeros;
@@ -175,11 +162,11 @@ impl fmt::Display for Exit {
     }
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for Counted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.ops)?;
         match &self.events {
-            None => write!(f, ", no events told")?,
+            None => write!(f, ", no events counted")?,
             Some(events) => {
                 events.iter().try_for_each(|(name, count)| write!(f, ", {name} {count}"))?;
             }
@@ -217,17 +204,22 @@ impl fmt::Debug for Attached {
 }
 
 /// Attaches a scheduler and waits until it is in force.
-pub fn attach(scheduler: &Scheduler, host: &Host, limits: Limits) -> Result<Attached, String> {
+pub fn attach(
+    scheduler: &Scheduler,
+    host: &Host,
+    limits: Limits,
+) -> Result<Attached, SchedulerError> {
     scheduler.check(host)?;
     let rejected_before = rejected(host);
     let held = match scheduler {
         #[cfg(feature = "bpf")]
         Scheduler::Own(name) => Held::Own(embedded::Loaded::attach(name)?),
         #[cfg(not(feature = "bpf"))]
-        Scheduler::Own(name) => return Err(format!("`{name}` is not in this build")),
+        Scheduler::Own(name) => return Err(SchedulerError::NotBuilt { name }),
         Scheduler::Program { path, words } => {
-            let started = Companion::start(path, words);
-            Held::Program(started.map_err(|error| format!("{scheduler}: {}", plain(&error)))?)
+            Held::Program(Companion::start(path, words).map_err(|source| {
+                SchedulerError::NotStarted { scheduler: scheduler.clone(), source }
+            })?)
         }
     };
     let (host, scheduler) = (host.clone(), scheduler.clone());
@@ -246,10 +238,10 @@ pub fn attach(scheduler: &Scheduler, host: &Host, limits: Limits) -> Result<Atta
             attached.ops = ops;
             Ok(attached)
         }
-        Err(why) => {
-            let why = format!("{why}{}", attached.words());
-            let left = attached.let_go().err().map_or(String::new(), |left| format!("; {left}"));
-            Err(why + &left)
+        Err(cause) => {
+            let output = attached.output();
+            let left = attached.let_go().err().map(Box::new);
+            Err(SchedulerError::NotAttached { cause: Box::new(cause), output, left })
         }
     }
 }
@@ -269,7 +261,7 @@ impl Attached {
     }
 
     /// Whether it is still in force; else what happened to it.
-    pub fn check(&mut self) -> Result<(), String> {
+    pub fn check(&mut self) -> Result<(), SchedulerError> {
         let state = state(&self.host)?;
         let ops = self.host.read(OPS).unwrap_or_default();
         let ended = self.ended();
@@ -279,21 +271,20 @@ impl Attached {
             ("enabled", None) => format!("{} is in force in its place", ops.trim()),
             (state, None) => format!("sched_ext is {state}"),
         };
-        let exit = self.exit().map_or(String::new(), |exit| format!("; the kernel: {exit}"));
-        let words = self.words();
-        let (asked, ops) = (&self.scheduler, &self.ops);
-        Err(format!("the scheduler {asked} ({ops}) did not last: {what}{exit}{words}"))
+        let (scheduler, ops) = (self.scheduler.clone(), self.ops.clone());
+        let (exit, output) = (self.exit(), self.output());
+        Err(SchedulerError::DidNotLast { scheduler, ops, what, exit, output })
     }
 
-    /// Detaches it and waits until the kernel has nobody but its own again. What was counted.
-    pub fn detach(mut self) -> Result<Told, String> {
-        let mut told = self.told();
+    /// Detaches it and waits until the kernel's own scheduler is back. Returns what was counted.
+    pub fn detach(mut self) -> Result<Counted, SchedulerError> {
+        let mut counted = self.counted();
         self.let_go()?;
-        told.exit = self.exit();
-        Ok(told)
+        counted.exit = self.exit();
+        Ok(counted)
     }
 
-    fn await_enabled(&mut self) -> Result<String, String> {
+    fn await_enabled(&mut self) -> Result<String, SchedulerError> {
         let deadline = Instant::now() + self.limits.attach;
         loop {
             let state = state(&self.host)?;
@@ -302,21 +293,18 @@ impl Attached {
                 return Ok(ops);
             }
             if let Some(how) = self.ended() {
-                return Err(format!("{} ended before it was attached ({how})", self.scheduler));
+                return Err(SchedulerError::EndedEarly { scheduler: self.scheduler.clone(), how });
             }
             if Instant::now() > deadline {
-                let limit_s = self.limits.attach.as_secs_f64();
-                let name = &self.scheduler;
-                return Err(format!(
-                    "{name} is not attached after {limit_s} s: {STATE} is {state}"
-                ));
+                let (scheduler, limit) = (self.scheduler.clone(), self.limits.attach);
+                return Err(SchedulerError::Late { scheduler, limit, state });
             }
             std::thread::sleep(POLL_INTERVAL);
         }
     }
 
     /// Has it detached; a program that does not heed SIGINT is killed.
-    fn let_go(&mut self) -> Result<(), String> {
+    fn let_go(&mut self) -> Result<(), SchedulerError> {
         self.is_gone = true;
         match &mut self.held {
             #[cfg(feature = "bpf")]
@@ -335,11 +323,11 @@ impl Attached {
         await_disabled(&self.host, self.limits.detach)
     }
 
-    fn told(&self) -> Told {
+    fn counted(&self) -> Counted {
         let now = rejected(&self.host);
         let since = |now: u64| now.saturating_sub(self.rejected_before.unwrap_or(0));
         let events = self.host.read(EVENTS).ok().map(|text| events(&text));
-        Told { ops: self.ops.clone(), events, rejected: now.map(since), exit: None }
+        Counted { ops: self.ops.clone(), events, rejected: now.map(since), exit: None }
     }
 
     /// How the program ended, if it did.
@@ -359,21 +347,20 @@ impl Attached {
         }
     }
 
-    /// The program's last words, for a reason.
-    fn words(&mut self) -> String {
-        let said = match &mut self.held {
+    /// The last line that the program wrote.
+    fn output(&mut self) -> String {
+        match &mut self.held {
             #[cfg(feature = "bpf")]
-            Held::Own(_) => return String::new(),
+            Held::Own(_) => String::new(),
             Held::Program(program) => program.said(),
-        };
-        if said.is_empty() { String::new() } else { format!("; it said: {said}") }
+        }
     }
 }
 
 impl Drop for Attached {
     fn drop(&mut self) {
         if !self.is_gone {
-            // There is nobody to tell.
+            // Nothing is left that could report it.
             _ = self.let_go();
         }
     }
@@ -385,7 +372,7 @@ pub fn is_any_in_force(host: &Host) -> bool {
 }
 
 /// Waits until no sched_ext scheduler is in force.
-pub fn await_disabled(host: &Host, patience: Duration) -> Result<(), String> {
+pub fn await_disabled(host: &Host, patience: Duration) -> Result<(), SchedulerError> {
     let deadline = Instant::now() + patience;
     loop {
         let state = state(host)?;
@@ -394,10 +381,7 @@ pub fn await_disabled(host: &Host, patience: Duration) -> Result<(), String> {
         }
         if Instant::now() > deadline {
             let ops = host.read(OPS).unwrap_or_default();
-            return Err(hinted(
-                format!("sched_ext is {state} still, after {} s: {ops}", patience.as_secs_f64()),
-                "stop the program that attached it, or Alt-SysRq-S",
-            ));
+            return Err(SchedulerError::Still { state, ops, after: patience });
         }
         std::thread::sleep(POLL_INTERVAL);
     }

@@ -41,7 +41,7 @@ const HEEDS: &str = "trap 'off; exit 0' INT; on; await";
 fn refused(tree: &Tree, scheduler: &Scheduler) -> String {
     let error = attach(scheduler, &tree.host(), QUICK).unwrap_err();
     assert_eq!(state(&tree.host()).unwrap(), "disabled");
-    error
+    error.to_string()
 }
 
 #[test]
@@ -68,30 +68,31 @@ fn names_are_our_own_or_have_a_slash() {
 }
 
 #[test]
-fn what_is_missing_is_told_with_what_to_do() {
+fn what_is_missing_says_what_to_do() {
     let own = Scheduler::Own("fifo");
-    let told = |files: &[(&str, &str)], scheduler: &Scheduler| {
+    let describe = |error: SchedulerError| format!("{error}; hint: {}", error.hint());
+    let missing = |files: &[(&str, &str)], scheduler: &Scheduler| {
         let tree = Tree::of(&FILES);
         files.iter().for_each(|(path, text)| tree.write(path, text));
-        scheduler.check(&tree.host()).err().unwrap_or_default()
+        scheduler.check(&tree.host()).err().map_or(String::new(), describe)
     };
-    let none = own.check(&Tree::of::<&str>(&[]).host()).unwrap_err();
+    let none = own.check(&Tree::of::<&str>(&[]).host()).err().map(describe).unwrap();
     assert!(none.contains("this kernel has no sched_ext"), "{none}");
     assert!(none.contains("hint: run under a kernel that has it: schedlab kernel get"), "{none}");
     if cfg!(feature = "bpf") {
-        assert_eq!(told(&[], &own), "");
+        assert_eq!(missing(&[], &own), "");
     }
-    let other = told(&[(STATE, "enabled"), (OPS, "lavd_1")], &own);
+    let other = missing(&[(STATE, "enabled"), (OPS, "lavd_1")], &own);
     assert!(other.contains("sched_ext is enabled already: lavd_1; hint: stop"), "{other}");
-    let user = told(&[("/proc/self/status", "CapEff:\t0000000000000000\n")], &own);
+    let user = missing(&[("/proc/self/status", "CapEff:\t0000000000000000\n")], &own);
     assert!(user.contains("needs CAP_BPF and CAP_PERFMON"), "{user}");
-    let capable = told(&[("/proc/self/status", "CapEff:\t000000c000000000\n")], &own);
+    let capable = missing(&[("/proc/self/status", "CapEff:\t000000c000000000\n")], &own);
     assert!(!capable.contains("CAP_"), "{capable}");
     let program = |path: &str| Scheduler::Program { path: path.into(), words: Vec::new() };
-    assert_eq!(told(&[], &program("/bin/sh")), "");
-    assert!(told(&[], &program("/no/such")).contains("/no/such: ENOENT, not there; hint: give"));
-    assert!(told(&[], &program("/proc/self/maps")).contains("no executable file"));
-    assert!(told(&[], &program("/tmp/.")).contains("no executable file"));
+    assert_eq!(missing(&[], &program("/bin/sh")), "");
+    assert!(missing(&[], &program("/no/such")).contains("/no/such: ENOENT, not there; hint: give"));
+    assert!(missing(&[], &program("/proc/self/maps")).contains("no executable file"));
+    assert!(missing(&[], &program("/tmp/.")).contains("no executable file"));
 }
 
 #[test]
@@ -101,10 +102,11 @@ fn a_program_is_awaited_and_ended_by_sigint() {
     let host = tree.host();
     let mut attached = attach(&program(&host, HEEDS), &host, PATIENT).unwrap();
     assert_eq!(attached.ops(), "lavd_1.0");
-    assert_eq!((attached.check(), attached.in_its_place()), (Ok(()), None));
+    attached.check().unwrap();
+    assert_eq!(attached.in_its_place(), None);
     tree.write(REJECTED, "5\n");
-    let told = attached.detach().unwrap();
-    assert_eq!(told.to_string(), "lavd_1.0, SCX_EV_SELECT_CPU_FALLBACK 12, nr_rejected 2");
+    let counted = attached.detach().unwrap();
+    assert_eq!(counted.to_string(), "lavd_1.0, SCX_EV_SELECT_CPU_FALLBACK 12, nr_rejected 2");
     assert_eq!(state(&host).unwrap(), "disabled");
 }
 
@@ -122,7 +124,7 @@ fn one_that_is_never_attached_is_refused_with_its_words() {
     let host = tree.host();
     let died = refused(&tree, &program(&host, "echo no BTF here >&2; exit 3"));
     assert!(died.contains("ended before it was attached (exit status: 3)"), "{died}");
-    assert!(died.ends_with("; it said: no BTF here"), "{died}");
+    assert!(died.ends_with("; it wrote: no BTF here"), "{died}");
     let idle = refused(&tree, &program(&host, "trap 'exit 0' INT; await"));
     assert!(idle.contains("is not attached after 0.3 s"), "{idle}");
     assert!(idle.contains("state is disabled"), "{idle}");
@@ -135,13 +137,13 @@ fn one_that_is_never_attached_is_refused_with_its_words() {
 }
 
 #[test]
-fn one_that_does_not_heed_sigint_is_killed_and_told() {
+fn one_that_does_not_heed_sigint_is_killed_and_reported() {
     let tree = Tree::of(&FILES);
     let host = tree.host();
     let limits = Limits { detach: QUICK.detach, ..PATIENT };
     let attached = attach(&program(&host, "trap '' INT; on; await"), &host, limits).unwrap();
-    let error = attached.detach().unwrap_err();
-    assert!(error.contains("sched_ext is enabled still, after 0.3 s: lavd_1.0"), "{error}");
+    let error = attached.detach().unwrap_err().to_string();
+    assert!(error.contains("sched_ext is still enabled after 0.3 s: lavd_1.0"), "{error}");
 }
 
 #[test]
@@ -150,12 +152,12 @@ fn an_ejection_is_seen() {
     let host = tree.host();
     let mut attached = attach(&program(&host, HEEDS), &host, PATIENT).unwrap();
     tree.write(STATE, "disabled\n");
-    let error = attached.check().unwrap_err();
+    let error = attached.check().unwrap_err().to_string();
     assert!(error.contains("(lavd_1.0) did not last: sched_ext is disabled"), "{error}");
     assert_eq!(attached.in_its_place().as_deref(), Some("disabled lavd_1.0"));
     tree.write(STATE, "enabled\n");
     tree.write(OPS, "rusty\n");
-    let error = attached.check().unwrap_err();
+    let error = attached.check().unwrap_err().to_string();
     assert!(error.contains("rusty is in force in its place"), "{error}");
 }
 
@@ -171,12 +173,12 @@ fn a_program_that_ends_in_mid_run_is_seen() {
     let deadline = Instant::now() + PATIENT.attach;
     let error = loop {
         match attached.check() {
-            Err(error) => break error,
+            Err(error) => break error.to_string(),
             Ok(()) => assert!(Instant::now() < deadline),
         }
     };
     assert!(error.contains("the program ended by itself (exit status: 1)"), "{error}");
-    assert!(error.ends_with("; it said: stalled"), "{error}");
+    assert!(error.ends_with("; it wrote: stalled"), "{error}");
     tree.write(STATE, "disabled\n");
 }
 
@@ -200,11 +202,12 @@ fn the_knob_is_in_force_until_the_run_is_over() {
     let readings = applied.readings();
     let of_scx = readings.iter().find(|reading| reading.knob == "scx").unwrap();
     assert_eq!((&of_scx.asked, &of_scx.got), (&value, &Reading::Known(value.clone())));
-    let told = applied.end_scheduler().unwrap().unwrap();
-    assert_eq!(told.knob, "scx-told");
-    assert_eq!(told.got, Reading::Known("lavd_1.0, no events told, nr_rejected 0".to_string()));
+    let counted = applied.end_scheduler().unwrap().unwrap();
+    assert_eq!(counted.knob, "scx-counts");
+    let expected = "lavd_1.0, no events counted, nr_rejected 0".to_string();
+    assert_eq!(counted.got, Reading::Known(expected));
     assert_eq!(machine.text(STATE), "disabled");
-    assert_eq!(applied.end_scheduler(), Ok(None));
+    assert_eq!(applied.end_scheduler().unwrap(), None);
     applied.undo().unwrap();
     assert_eq!(machine.journals(), 0);
 }
@@ -217,7 +220,8 @@ fn a_run_whose_scheduler_was_ejected_fails_and_leaves_nothing() {
     machine.lay(STATE, "disabled\n");
     let got = applied.readings().pop().unwrap().got;
     assert_eq!(got, Reading::Known("disabled lavd_1.0".to_string()));
-    assert!(applied.end_scheduler().unwrap_err().contains("did not last"));
+    let error = applied.end_scheduler().unwrap_err().to_string();
+    assert!(error.contains("did not last"), "{error}");
     applied.undo().unwrap();
     assert_eq!(machine.journals(), 0);
 }
@@ -248,10 +252,10 @@ fn after_a_kill_its_end_is_awaited() {
     machine.lay(STATE, "disabling\n");
     let state = machine.host.path(STATE);
     let kernel = std::thread::spawn(move || std::fs::write(state, "disabled\n").unwrap());
-    let told = restore(&machine.state_dir(), &machine.host).unwrap();
+    let restored = restore(&machine.state_dir(), &machine.host).unwrap();
     kernel.join().unwrap();
     assert_eq!((machine.text(STATE).as_str(), machine.journals()), ("disabled", 0));
-    assert_eq!(told.len(), 1);
-    assert!(matches!(told[0].outcome, Undone::PutBack | Undone::NothingToDo), "{told:?}");
-    assert!(told[0].change.starts_with("sched_ext scheduler /bin/sh"), "{told:?}");
+    assert_eq!(restored.len(), 1);
+    assert!(matches!(restored[0].outcome, Undone::PutBack | Undone::NothingToDo), "{restored:?}");
+    assert!(restored[0].change.starts_with("sched_ext scheduler /bin/sh"), "{restored:?}");
 }

@@ -14,7 +14,7 @@ fn imported(text: &str) -> String {
 
 fn plan_of(text: &str) -> Plan {
     let made = imported(text);
-    plan::parse("made.toml", &made, None).unwrap_or_else(|errors| {
+    plan::parse("made.toml", &made, None, plan::Known::default()).unwrap_or_else(|errors| {
         panic!("{}\n{made}", errors.errors()[0].one_line());
     })
 }

@@ -13,6 +13,7 @@ use crate::sys::{Host, cgroup};
 
 use super::Now;
 use super::layout::{self, Counters, Cpu, Pair, PairSum, Stay, Task};
+use crate::probe::sched::error::BpfError;
 use crate::probe::sched::{Counted, buckets};
 
 /// Tasks that had no room, and names that had none.
@@ -43,7 +44,7 @@ impl Fold {
         if self.by_number.contains_key(&task.number) {
             return;
         }
-        // One that is watched and lives is told also where it has not run yet.
+        // One that is watched and lives has a row even where it has not run yet.
         let is_left = task.flags & (layout::WATCHED | layout::DEAD) == layout::WATCHED;
         if happened == 0 && !is_left {
             return;
@@ -75,7 +76,7 @@ impl Fold {
 
     /// Takes over what tasks ran on CPUs that they have left: of ended ones, where there are
     /// many, and of all at the end.
-    pub fn take_stays(&mut self, map: &Map, all: bool) -> Result<(), String> {
+    pub fn take_stays(&mut self, map: &Map, all: bool) -> Result<(), BpfError> {
         if !all && self.ended < MAX_ENDED {
             return Ok(());
         }
@@ -88,13 +89,13 @@ impl Fold {
                 continue;
             }
             add(task, stay.cpu, bytemuck::pod_read_unaligned(&value));
-            map.delete(&key).map_err(|error| format!("cannot make room for stays: {error}"))?;
+            map.delete(&key).map_err(BpfError::map("stays"))?;
         }
         self.ended = 0;
         Ok(())
     }
 
-    pub fn take_pairs(&mut self, map: &Map) -> Result<(), String> {
+    pub fn take_pairs(&mut self, map: &Map) -> Result<(), BpfError> {
         for (key, value) in entries(map)? {
             let Pair { name, by, kind } = bytemuck::pod_read_unaligned(&key);
             let PairSum { count, ns } = bytemuck::pod_read_unaligned(&value);
@@ -103,7 +104,7 @@ impl Fold {
         Ok(())
     }
 
-    pub fn take_names(&mut self, map: &Map) -> Result<(), String> {
+    pub fn take_names(&mut self, map: &Map) -> Result<(), BpfError> {
         for (key, value) in entries(map)? {
             self.names.insert(bytemuck::pod_read_unaligned(&value), task_name(&key));
         }
@@ -169,12 +170,9 @@ impl Fold {
 type Entry = (Vec<u8>, Vec<u8>);
 
 /// A map's entries, as they are at some moment of the reading.
-fn entries(map: &Map) -> Result<Vec<Entry>, String> {
+fn entries(map: &Map) -> Result<Vec<Entry>, BpfError> {
     let batch = map.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
-    let batch = batch.map_err(|error| {
-        format!("cannot read the map `{}`: {error}", map.name().to_string_lossy())
-    })?;
-    Ok(batch.collect())
+    Ok(batch.map_err(BpfError::map(&map.name().to_string_lossy()))?.collect())
 }
 
 /// Up to the first NUL, whatever bytes the name has.
@@ -258,7 +256,7 @@ fn other(counters: &Counters, cpus: &[Cpu]) -> Option<TaskScore> {
     })
 }
 
-/// `None` where nothing is known of a CPU: it never switched, and nobody looked at it.
+/// `None` where nothing is known of a CPU: it never switched and was never sampled.
 fn busy_ns(cpu: &Cpu, now: &Now) -> Option<u64> {
     let wall_ns = now.ended_ns - now.began_ns;
     if cpu.switches == 0 && cpu.idle_since == 0 {
@@ -289,20 +287,19 @@ fn cpu_score(number: u32, cpu: &Cpu, now: &Now) -> CpuScore {
 fn lost(counters: &Counters, cpus: &[(u32, &Cpu)]) -> Vec<String> {
     let untracked: u64 = cpus.iter().map(|(_, cpu)| cpu.untracked).sum();
     let cases = [
-        (counters.tasks_lost, "tasks had no room: raise --max-tasks"),
+        (counters.tasks_lost, "tasks without room (raise --max-tasks)"),
         (
             untracked,
-            "switches were to tasks that had no room, or that the kernel does not list: they are \
-             counted as (other)",
+            "switches to tasks without room or that the kernel does not list, counted as (other)",
         ),
-        (counters.dead_lost, "ended tasks could not be handed over and are missing"),
-        (counters.names_lost, "names had no room and are counted as (other)"),
-        (counters.pairs_lost, "wakeups or preemptions had no room among the pairs"),
-        (counters.stays_lost, "stays on a CPU had no room: run times by CPU are too low"),
-        (counters.samples_lost, "waits or slices had no room in their histograms"),
+        (counters.dead_lost, "ended tasks that could not be handed over"),
+        (counters.names_lost, "names without room, counted as (other)"),
+        (counters.pairs_lost, "wakeups or preemptions without room among the pairs"),
+        (counters.stays_lost, "stays on a CPU without room, so that run times by CPU are too low"),
+        (counters.samples_lost, "waits or slices without room in their histograms"),
     ];
-    let told = cases.into_iter().filter(|(count, _)| *count > 0);
-    told.map(|(count, what)| format!("{count} {what}")).collect()
+    let lost = cases.into_iter().filter(|(count, _)| *count > 0);
+    lost.map(|(count, what)| format!("{what}: {count}")).collect()
 }
 
 #[cfg(test)]

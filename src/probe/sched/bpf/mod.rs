@@ -24,9 +24,11 @@ use libbpf_rs::{
 };
 
 use crate::model::{Clocks, Kernel};
-use crate::sys::{Host, clock, environment, libbpf, perf, topology};
+use crate::sys::environment::Identity;
+use crate::sys::{Host, clock, libbpf, perf, topology};
 
-use super::{Ask, Counted, Level, Session};
+use super::error::BpfError;
+use super::{Counted, Level, Session, SessionConfig, SourceError};
 use fold::Fold;
 use layout::{Control, Counters, Cpu, MAX_CPUS, Settings, Task};
 use recorder::{Recorder, Window};
@@ -36,35 +38,35 @@ const PROGRAMS: &[u8] = include_bytes!("../../bpf/sched.bpf.o");
 
 /// Not a divisor of any tick, so that samples do not fall together with what ticks do.
 const SAMPLE_PERIOD_NS: u64 = 10_101_010;
-/// Names that are told apart.
+/// How many names are distinguished.
 const MAX_NAMES: u32 = 4000;
 /// Read of the tasks at once.
 const WALK_BYTES: usize = 1 << 16;
 /// Programs that light telemetry does without.
 const FULL_ONLY: [&str; 3] = ["on_waking", "on_migrate", "on_sample"];
 
-pub fn open(ask: &Ask) -> Result<Box<dyn Session>, String> {
-    let object = load(ask)?;
+pub fn open(config: &SessionConfig) -> Result<Box<dyn Session>, SourceError> {
+    let object = load(config)?;
     let mut links = Vec::new();
-    // New tasks are known before the others are looked for, and all before one is switched to.
+    // New tasks are known before the others are listed, and all before one is switched to.
     attach(&object, &["on_fork", "on_rename"], &mut links)?;
     let walk = program(&object, "walk")?
         .attach_iter_with_opts(libbpf_rs::IterOpts::None)
-        .map_err(|error| format!("cannot walk through the tasks: {error}"))?;
+        .map_err(BpfError::Walk)?;
     let fold = Rc::new(RefCell::new(Fold::default()));
     let dead = dead(&object, &fold)?;
     let mut session = Bpf {
         control: Control::default(),
         began_ns: 0,
         began_boot_ns: 0,
-        trace_ns: ask.trace_ns,
+        trace_ns: config.trace_ns,
         sampled: false,
         object,
         links,
         walk,
         dead,
         fold,
-        full: ask.level == Level::Full,
+        full: config.level == Level::Full,
     };
     session.walk(layout::WALK_FIRST)?;
     session.attach_all()?;
@@ -88,19 +90,19 @@ struct Bpf {
 }
 
 impl Session for Bpf {
-    fn watch(&mut self, pid: i32) -> Result<(), String> {
+    fn watch(&mut self, pid: i32) -> Result<(), SourceError> {
         self.control.watch_pid = pid;
         self.control.only_watched = 1;
-        self.walk(layout::WALK_WATCH)
+        Ok(self.walk(layout::WALK_WATCH)?)
     }
 
-    fn watch_children(&mut self) -> Result<(), String> {
+    fn watch_children(&mut self) -> Result<(), SourceError> {
         self.control.only_watched = 1;
         self.control.watch_children_of = std::process::id() as i32;
-        self.put_control()
+        Ok(self.put_control()?)
     }
 
-    fn begin(&mut self) -> Result<(), String> {
+    fn begin(&mut self) -> Result<(), SourceError> {
         self.walk(layout::WALK_BEGIN)?;
         self.began_ns = clock::monotonic_ns();
         self.control.began_ns = self.began_ns;
@@ -110,27 +112,27 @@ impl Session for Bpf {
         Ok(())
     }
 
-    fn look(&mut self) -> Result<(), String> {
-        self.dead.consume().map_err(|error| format!("cannot read ended tasks: {error}"))?;
-        self.fold.borrow_mut().take_stays(&map(&self.object, "stays")?, false)
+    fn poll(&mut self) -> Result<(), SourceError> {
+        self.dead.consume().map_err(BpfError::map("dead"))?;
+        Ok(self.fold.borrow_mut().take_stays(&map(&self.object, "stays")?, false)?)
     }
 
-    fn end(&mut self) -> Result<Counted, String> {
+    fn end(&mut self) -> Result<Counted, SourceError> {
         // Each task counts until it is read: what came after its last switch is then read, too.
         self.walk(layout::WALK_READ)?;
         let ended_ns = clock::monotonic_ns();
         let ended_boot_ns = clock::boot_ns();
         self.control.counting = 0;
         self.put_control()?;
-        self.look()?;
+        self.poll()?;
         let mut fold = self.fold.borrow_mut();
         fold.take_stays(&map(&self.object, "stays")?, true)?;
         fold.take_pairs(&map(&self.object, "pairs")?)?;
         fold.take_names(&map(&self.object, "names")?)?;
         let counters = map(&self.object, ".bss")?
             .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
-            .map_err(|error| format!("cannot read the CPUs' counts: {error}"))?
-            .ok_or("the CPUs' counts are gone")?;
+            .map_err(BpfError::map(".bss"))?
+            .ok_or_else(|| lacks("value of", ".bss"))?;
         let (first, cpus) = counters.split_at(size_of::<Counters>());
         let cpus: Vec<Cpu> =
             cpus.chunks_exact(size_of::<Cpu>()).map(bytemuck::pod_read_unaligned).collect();
@@ -139,7 +141,7 @@ impl Session for Bpf {
         let mut counted = fold.finish(&bytemuck::pod_read_unaligned(first), &cpus, &now, self.full);
         if self.trace_ns > 0 {
             let added = self.add_trace(&mut counted, fold.names(), &cpus, ended_boot_ns);
-            counted.lost.extend(added.err().map(|why| format!("the trace: {why}")));
+            counted.lost.extend(added.err().map(|error| format!("the trace: {error}")));
         }
         Ok(counted)
     }
@@ -156,19 +158,18 @@ struct Now {
 }
 
 impl Bpf {
-    fn put_control(&self) -> Result<(), String> {
+    fn put_control(&self) -> Result<(), BpfError> {
         map(&self.object, ".data.control")?
             .update(&0u32.to_ne_bytes(), bytemuck::bytes_of(&self.control), MapFlags::ANY)
-            .map_err(|error| format!("cannot steer the programs: {error}"))
+            .map_err(BpfError::map(".data.control"))
     }
 
-    /// Has the iterator go through all tasks. Takes over those that it tells of, one by one: all
+    /// Has the iterator go through all tasks. Takes over those that it lists, one by one: all
     /// together are large.
-    fn walk(&mut self, to: u32) -> Result<(), String> {
+    fn walk(&mut self, to: u32) -> Result<(), BpfError> {
         self.control.walk_to = to;
         self.put_control()?;
-        let wrong = |error: &dyn std::fmt::Display| format!("cannot walk through tasks: {error}");
-        let walk = Iter::new(&self.walk).map_err(|error| wrong(&error))?;
+        let walk = Iter::new(&self.walk).map_err(BpfError::Walk)?;
         let mut walk = BufReader::with_capacity(WALK_BYTES, walk);
         let mut record = [0; size_of::<Task>()];
         let mut fold = self.fold.borrow_mut();
@@ -176,7 +177,7 @@ impl Bpf {
             match walk.read_exact(&mut record) {
                 Ok(()) => fold.task(&bytemuck::pod_read_unaligned(&record)),
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(()),
-                Err(error) => return Err(wrong(&error)),
+                Err(error) => return Err(BpfError::Read(error)),
             }
         }
     }
@@ -188,7 +189,7 @@ impl Bpf {
         names: &BTreeMap<u32, String>,
         cpus: &[Cpu],
         ended_ns: u64,
-    ) -> Result<(), String> {
+    ) -> Result<(), BpfError> {
         let window = Window { began_ns: self.began_boot_ns, ended_ns, trace_ns: self.trace_ns };
         let traced = traced_cpus();
         let slots = recorder::slots(self.trace_ns, traced);
@@ -199,8 +200,8 @@ impl Bpf {
             monotonic_ns: clock::monotonic_ns(),
             unix_ns: clock::unix_ns(),
         };
-        let told = environment::Told::here();
-        let kernel = Kernel { release: told.kernel_release, version: told.kernel_version };
+        let own = Identity::here();
+        let kernel = Kernel { release: own.kernel_release, version: own.kernel_version };
         let (trace, lost) = recorder.finish(&counted.tasks, names, clocks, kernel);
         counted.trace = Some(trace);
         counted.lost.extend(lost);
@@ -208,7 +209,7 @@ impl Bpf {
     }
 
     /// Everything that was loaded and is not attached yet.
-    fn attach_all(&mut self) -> Result<(), String> {
+    fn attach_all(&mut self) -> Result<(), BpfError> {
         let names: Vec<String> = self
             .object
             .progs()
@@ -239,6 +240,10 @@ impl Bpf {
     }
 }
 
+fn lacks(what: &'static str, name: &str) -> BpfError {
+    BpfError::Lacks { what, name: name.to_string() }
+}
+
 fn online() -> Vec<u32> {
     topology::online(&Host::default()).known().map_or(Vec::new(), |cpus| cpus.iter().collect())
 }
@@ -249,29 +254,25 @@ fn traced_cpus() -> u32 {
     online().into_iter().max().map_or(1, |cpu| cpu.saturating_add(1)).min(MAX_CPUS as u32)
 }
 
-fn load(ask: &Ask) -> Result<Object, String> {
-    let said = libbpf::Said::listen();
-    let with_words = |what: &str, error: libbpf_rs::Error| {
-        let words = said.last();
-        match error.kind() {
-            libbpf_rs::ErrorKind::PermissionDenied => {
-                format!("needs root (CAP_BPF and CAP_PERFMON): {what}: EPERM")
-            }
-            _ => format!("{what}: {error}{words}"),
+fn load(config: &SessionConfig) -> Result<Object, BpfError> {
+    let log = &libbpf::Log::listen();
+    let wrong = |what: &'static str| {
+        move |source: libbpf_rs::Error| match source.kind() {
+            libbpf_rs::ErrorKind::PermissionDenied => BpfError::NotPermitted { what },
+            _ => BpfError::Load { what, source, log: log.last() },
         }
     };
-    let btf = Btf::from_vmlinux()
-        .map_err(|_| "this kernel has no BTF (/sys/kernel/btf/vmlinux)".to_string())?;
+    let btf = Btf::from_vmlinux().map_err(|_| BpfError::NoBtf)?;
     let mut open = ObjectBuilder::default()
         .open_memory(PROGRAMS)
-        .map_err(|error| with_words("cannot read the programs", error))?;
-    choose_programs(&mut open, &btf, ask);
-    set_up_maps(&mut open, ask)?;
-    open.load().map_err(|error| with_words("the kernel does not take the programs", error))
+        .map_err(wrong("cannot read the programs"))?;
+    choose_programs(&mut open, &btf, config);
+    set_up_maps(&mut open, config)?;
+    open.load().map_err(wrong("the kernel refuses the programs"))
 }
 
 /// Leaves out what is not wanted, and what this kernel has no tracepoint for.
-fn choose_programs(open: &mut OpenObject, btf: &Btf, ask: &Ask) {
+fn choose_programs(open: &mut OpenObject, btf: &Btf, config: &SessionConfig) {
     let is_interrupt = |section: &str| section.ends_with("_entry") || section.ends_with("_exit");
     for mut program in open.progs_mut() {
         let section = program.section().to_string_lossy().into_owned();
@@ -280,32 +281,32 @@ fn choose_programs(open: &mut OpenObject, btf: &Btf, ask: &Ask) {
         let is_known = btf.type_by_name::<types::Typedef>(&named).is_some();
         let name = program.name().to_string_lossy().into_owned();
         let is_extra = FULL_ONLY.contains(&name.as_str()) || is_interrupt(&section);
-        let is_traced = ask.trace_ns > 0 && name != "on_sample";
-        let is_wanted = ask.level == Level::Full || is_traced || !is_extra;
+        let is_traced = config.trace_ns > 0 && name != "on_sample";
+        let is_wanted = config.level == Level::Full || is_traced || !is_extra;
         program.set_autoload(is_wanted && (is_known || !is_interrupt(&section)));
     }
 }
 
-fn set_up_maps(open: &mut OpenObject, ask: &Ask) -> Result<(), String> {
+fn set_up_maps(open: &mut OpenObject, config: &SessionConfig) -> Result<(), BpfError> {
     let cpus = traced_cpus();
     let mut settings = Settings::zeroed();
-    settings.full = u32::from(ask.level == Level::Full);
-    settings.trace_slots = recorder::slots(ask.trace_ns, cpus);
-    settings.max_tasks = ask.max_tasks;
+    settings.full = u32::from(config.level == Level::Full);
+    settings.trace_slots = recorder::slots(config.trace_ns, cpus);
+    settings.max_tasks = config.max_tasks;
     settings.max_names = MAX_NAMES;
     place_cpus(&mut settings);
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         if name.ends_with(".rodata.settings") {
-            let value = map.initial_value_mut().ok_or("the programs have no settings")?;
+            let value = map.initial_value_mut().ok_or_else(|| lacks("value of", &name))?;
             let settings = bytemuck::bytes_of(&settings);
             value
                 .get_mut(..settings.len())
-                .ok_or("the settings are too short")?
+                .ok_or_else(|| lacks("room in", &name))?
                 .copy_from_slice(settings);
         } else if name == "traces" && settings.trace_slots > 0 {
             map.set_max_entries(cpus.saturating_mul(settings.trace_slots))
-                .map_err(|error| format!("no room for a trace: {error}"))?;
+                .map_err(BpfError::map("traces"))?;
         }
     }
     Ok(())
@@ -325,35 +326,32 @@ fn place_cpus(settings: &mut Settings) {
     }
 }
 
-fn program<'a>(object: &'a Object, name: &str) -> Result<libbpf_rs::ProgramMut<'a>, String> {
-    object
-        .progs_mut()
-        .find(|program| program.name() == name)
-        .ok_or_else(|| format!("there is no program `{name}`"))
+fn program<'a>(object: &'a Object, name: &str) -> Result<libbpf_rs::ProgramMut<'a>, BpfError> {
+    object.progs_mut().find(|program| program.name() == name).ok_or_else(|| lacks("program", name))
 }
 
-fn attach(object: &Object, names: &[&str], links: &mut Vec<Link>) -> Result<(), String> {
+fn attach(object: &Object, names: &[&str], links: &mut Vec<Link>) -> Result<(), BpfError> {
     for name in names {
         let link = program(object, name)?
             .attach_trace()
-            .map_err(|error| format!("cannot attach `{name}`: {error}"))?;
+            .map_err(|source| BpfError::Attach { program: name.to_string(), source })?;
         links.push(link);
     }
     Ok(())
 }
 
 /// By the end of its name: libbpf puts the object's before those of sections.
-fn map<'a>(object: &'a Object, name: &str) -> Result<Map<'a>, String> {
+fn map<'a>(object: &'a Object, name: &str) -> Result<Map<'a>, BpfError> {
     object
         .maps()
         .find(|map| map.name().to_string_lossy().ends_with(name))
-        .ok_or_else(|| format!("there is no map `{name}`"))
+        .ok_or_else(|| lacks("map", name))
 }
 
 /// Tasks that end go straight into the fold.
-fn dead(object: &Object, fold: &Rc<RefCell<Fold>>) -> Result<RingBuffer<'static>, String> {
-    let wrong = |error| format!("cannot read ended tasks: {error}");
-    let ring = MapHandle::try_from(&map(object, "dead")?).map_err(wrong)?;
+fn dead(object: &Object, fold: &Rc<RefCell<Fold>>) -> Result<RingBuffer<'static>, BpfError> {
+    let wrong = || BpfError::map("dead");
+    let ring = MapHandle::try_from(&map(object, "dead")?).map_err(wrong())?;
     let fold = Rc::clone(fold);
     let mut builder = RingBufferBuilder::new();
     let take = move |record: &[u8]| {
@@ -362,6 +360,6 @@ fn dead(object: &Object, fold: &Rc<RefCell<Fold>>) -> Result<RingBuffer<'static>
         }
         0
     };
-    builder.add(&ring, take).map_err(wrong)?;
-    builder.build().map_err(wrong)
+    builder.add(&ring, take).map_err(wrong())?;
+    builder.build().map_err(wrong())
 }

@@ -11,11 +11,12 @@ use crate::model::{
 };
 
 use super::layout::{self, Cpu, Line};
+use crate::probe::sched::error::BpfError;
 
 /// Lines for a second, on each CPU: a busy one switches some 10,000 times, each with a wakeup.
 const LINES_PER_SECOND: u64 = 25_000;
-const FEWEST: u64 = 1 << 16;
-const MOST: u64 = 1 << 20;
+const MIN_SLOTS: u64 = 1 << 16;
+const MAX_SLOTS: u64 = 1 << 20;
 /// All rings together.
 const MAX_BYTES: u64 = 1 << 30;
 /// Lines that one call reads.
@@ -27,7 +28,7 @@ pub fn slots(trace_ns: u64, cpus: u32) -> u32 {
         return 0;
     }
     let wanted = (u128::from(trace_ns) * u128::from(LINES_PER_SECOND)).div_ceil(1_000_000_000);
-    let mut slots = (wanted.min(u128::from(MOST)) as u64).next_power_of_two().max(FEWEST);
+    let mut slots = (wanted.min(u128::from(MAX_SLOTS)) as u64).next_power_of_two().max(MIN_SLOTS);
     while slots > 1 && slots * u64::from(cpus) * size_of::<Line>() as u64 > MAX_BYTES {
         slots /= 2;
     }
@@ -72,10 +73,11 @@ impl Recorder {
     }
 
     /// Takes over the map's lines, when nothing is written any more.
-    pub fn read(&mut self, map: &Map, cpus: &[Cpu]) -> Result<(), String> {
-        let wrong = |error| format!("cannot read the map `traces`: {error}");
+    pub fn read(&mut self, map: &Map, cpus: &[Cpu]) -> Result<(), BpfError> {
         let heads: Vec<u64> = cpus.iter().map(|cpu| cpu.trace_head).collect();
-        let batch = map.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY).map_err(wrong)?;
+        let batch = map
+            .lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY)
+            .map_err(BpfError::map("traces"))?;
         for (key, line) in batch {
             self.take(
                 bytemuck::pod_read_unaligned(&key),
@@ -109,7 +111,7 @@ impl Recorder {
         }
     }
 
-    /// The trace, and what is to be told where it does not go back as far as was asked for. It
+    /// The trace, and a sentence where it does not go back as far as was asked for. It
     /// begins where all CPUs have their lines: where one lacks them, others would show tasks
     /// that nobody woke.
     pub fn finish(
@@ -330,7 +332,7 @@ mod tests {
         assert_eq!(times(&trace), [(830, 0), (835, 1), (840, 0), (850, 0), (860, 0)]);
         assert_eq!(trace.running.len(), 1);
         assert_eq!((trace.running[0].cpu, trace.running[0].task.tid), (1, 7));
-        let lost = lost.expect("it is told");
+        let lost = lost.expect("it is reported");
         assert!(lost.contains("0.000 s in place of 0.000 s: CPU 0"), "{lost}");
     }
 

@@ -114,14 +114,14 @@ fn layouts_beside_those_of_tasks_and_cpus_are_those_of_the_programs() {
 }
 
 /// A session, or why this test cannot run here.
-fn session(ask: &Ask, test: &str) -> Option<Box<dyn Session>> {
-    match open(ask) {
+fn session(config: &SessionConfig, test: &str) -> Option<Box<dyn Session>> {
+    match open(config) {
         Ok(session) => Some(session),
-        Err(why) if why.contains("ermitted") || why.contains("BTF") => {
-            println!("skipped: {test} needs privilege or kernel support for BPF: {why}");
+        Err(SourceError::Bpf(error @ (BpfError::NotPermitted { .. } | BpfError::NoBtf))) => {
+            println!("skipped: {test} needs privilege or kernel support for BPF: {error}");
             None
         }
-        Err(why) => panic!("{why}"),
+        Err(error) => panic!("{error}"),
     }
 }
 
@@ -129,7 +129,7 @@ fn session(ask: &Ask, test: &str) -> Option<Box<dyn Session>> {
 fn counts_are_the_kernels_own_and_who_woke_whom_is_known() {
     let _one = ONE.lock();
     let test = "counts_are_the_kernels_own_and_who_woke_whom_is_known";
-    let Some(mut session) = session(&Ask::default(), test) else { return };
+    let Some(mut session) = session(&SessionConfig::default(), test) else { return };
     const TIMES: u32 = 500;
     let ((ping_out, ping_in), (pong_out, pong_in)) = (pipe().unwrap(), pipe().unwrap());
     let actors = [
@@ -169,7 +169,7 @@ fn counts_are_the_kernels_own_and_who_woke_whom_is_known() {
 fn each_preemption_has_its_preemptor_and_what_it_cost() {
     let _one = ONE.lock();
     let test = "each_preemption_has_its_preemptor_and_what_it_cost";
-    let Some(mut session) = session(&Ask::default(), test) else { return };
+    let Some(mut session) = session(&SessionConfig::default(), test) else { return };
     let spin = || {
         on_one_cpu();
         let start_ns = clock::own_thread_cpu_ns();
@@ -199,7 +199,7 @@ fn each_preemption_has_its_preemptor_and_what_it_cost() {
 fn tasks_that_end_are_all_there_and_what_has_no_room_is_told() {
     let _one = ONE.lock();
     let test = "tasks_that_end_are_all_there_and_what_has_no_room_is_told";
-    let Some(mut all) = session(&Ask::default(), test) else { return };
+    let Some(mut all) = session(&SessionConfig::default(), test) else { return };
     const THREADS: usize = 1500;
     let storm = |name: &str| {
         for _ in 0..THREADS {
@@ -213,7 +213,10 @@ fn tasks_that_end_are_all_there_and_what_has_no_room_is_told() {
     drop(all);
     let ended = counted.tasks.iter().filter(|task| task.name == "bpf-storm" && task.ended);
     assert_eq!(ended.count(), THREADS, "{:?}", counted.lost);
-    let Some(mut few) = session(&Ask { max_tasks: 1, ..Ask::default() }, test) else { return };
+    let Some(mut few) = session(&SessionConfig { max_tasks: 1, ..SessionConfig::default() }, test)
+    else {
+        return;
+    };
     few.begin().unwrap();
     storm("bpf-storm");
     let counted = few.end().unwrap();
@@ -225,8 +228,8 @@ fn tasks_that_end_are_all_there_and_what_has_no_room_is_told() {
 fn light_telemetry_counts_switches_and_waits_alone() {
     let _one = ONE.lock();
     let test = "light_telemetry_counts_switches_and_waits_alone";
-    let ask = Ask { level: Level::Light, ..Ask::default() };
-    let Some(mut session) = session(&ask, test) else { return };
+    let config = SessionConfig { level: Level::Light, ..SessionConfig::default() };
+    let Some(mut session) = session(&config, test) else { return };
     let ((ping_out, ping_in), (pong_out, pong_in)) = (pipe().unwrap(), pipe().unwrap());
     let actors = [
         Actor::new("bpf-ping", move || strike(ping_in, pong_out, 100, true)),

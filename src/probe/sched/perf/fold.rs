@@ -16,7 +16,7 @@ use super::record::{Comm, Event, What};
 use super::task::{State, Task};
 use crate::probe::sched::Counted;
 
-/// Names and pairs of names that are told apart.
+/// How many names and pairs of names are distinguished.
 const MAX_NAMES: usize = 4000;
 const MAX_PAIRS: usize = 1 << 14;
 const OTHER_NAME: u32 = 0;
@@ -24,7 +24,7 @@ const INTERRUPT_NAME: u32 = 1;
 const IDLE_NAME: u32 = 2;
 /// Kernel threads are made by this task.
 const KTHREADD: i32 = 2;
-/// States that a task sleeps in, as the tracepoint tells them; above stands what preemption adds.
+/// States of the tracepoint in which a task sleeps; preemption adds higher bits.
 const ASLEEP: u64 = 0xff;
 /// Of these: it has ended.
 const DEAD: u64 = 0x10 | 0x20;
@@ -45,7 +45,7 @@ pub struct Fold {
     distances: Distances,
     /// Counting began; `u64::MAX`: not yet. Before, only what tasks do is followed.
     began_ns: u64,
-    /// Those that live, and where the kernel has told no end those that have gone.
+    /// Those that live, and those that ended without an event.
     tasks: HashMap<i32, Task>,
     ended: Vec<TaskScore>,
     /// By name and whether they are watched: those that ended when there were many already.
@@ -192,7 +192,7 @@ impl Fold {
         self.tasks.len() >= self.wanted.max_tasks
     }
 
-    /// A task, with what an event has told of it. `None`: there is no room for it.
+    /// A task, with what an event says of it. `None`: there is no room for it.
     fn task(&mut self, tid: i32, pid: Option<i32>, comm: Option<Comm>) -> Option<&mut Task> {
         if !self.tasks.contains_key(&tid) {
             if self.is_full() || tid <= 0 {
@@ -375,7 +375,7 @@ impl Fold {
         }
     }
 
-    /// The first to tell who runs on a CPU on which nothing is switched.
+    /// A sample: what runs on a CPU on which nothing has been switched yet.
     fn runs(&mut self, event: &Event) {
         let Some(cpu) = self.cpus.get_mut(&event.cpu) else { return };
         if cpu.current.is_none() {
@@ -421,7 +421,7 @@ impl Fold {
             task.process = leader.unwrap_or(&task.name).clone();
         }
         let pairs = full.then(|| self.named_pairs());
-        Counted { wall_ns, tasks, cpus, pairs, trace: None, lost: self.told() }
+        Counted { wall_ns, tasks, cpus, pairs, trace: None, lost: self.describe_lost() }
     }
 
     /// Who runs at the end has run until then.
@@ -460,23 +460,23 @@ impl Fold {
     }
 
     /// A sentence each.
-    fn told(&self) -> Vec<String> {
+    fn describe_lost(&self) -> Vec<String> {
         let Missed { lost, unreadable, unseen, tasks, together, untracked, pairs } = self.missed;
         let cases = [
-            (lost, "events had no room in the rings and are lost: counts are too low"),
-            (unreadable, "records could not be read"),
+            (lost, "events without room in the rings, so that counts are too low"),
+            (unreadable, "records that could not be read"),
+            (unseen, "switches that the tracepoint did not show, with their run times and waits"),
+            (tasks, "tasks without room (raise --max-tasks)"),
             (
-                unseen,
-                "switches were not shown by the tracepoint: run times and waits at them are left out",
+                together,
+                "ended tasks that share a row with others of their name (raise --max-tasks)",
             ),
-            (tasks, "tasks had no room: raise --max-tasks"),
-            (together, "ended tasks are one with others of their name: raise --max-tasks"),
-            (untracked, "switches were to tasks that had no room"),
-            (self.names.lost, "names had no room and are counted as (other)"),
-            (pairs, "wakeups or preemptions had no room among the pairs"),
+            (untracked, "switches to tasks without room"),
+            (self.names.lost, "names without room, counted as (other)"),
+            (pairs, "wakeups or preemptions without room among the pairs"),
         ];
-        let told = cases.into_iter().filter(|(count, _)| *count > 0);
-        told.map(|(count, what)| format!("{count} {what}")).collect()
+        let lost = cases.into_iter().filter(|(count, _)| *count > 0);
+        lost.map(|(count, what)| format!("{what}: {count}")).collect()
     }
 }
 

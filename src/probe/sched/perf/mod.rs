@@ -16,18 +16,18 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::model::Reading;
-use crate::sys::host::plain;
 use crate::sys::load::{self, Process};
 use crate::sys::perf::{self, Occasion};
 use crate::sys::perf_ring::{Ring, Waiter};
 use crate::sys::task::TaskReader;
-use crate::sys::{Host, cgroup, clock, eventfd, thread, topology, tracefs};
+use crate::sys::{FileError, Host, cgroup, clock, eventfd, thread, topology, tracefs};
 
-use super::{Ask, Counted, Level, Session};
+use super::{Counted, Level, Session, SessionConfig, SourceError, processes};
 use fold::{Fold, Wanted};
 use record::{Event, Layout, TRACEPOINTS};
 
@@ -42,37 +42,36 @@ const SMALLEST_RING_BYTES: usize = 64 << 10;
 const WATERMARK_SHARE: usize = 4;
 /// An event that is younger may yet be overtaken by one that is recorded on another CPU.
 const SETTLED_NS: u64 = 2_000_000;
-/// How often a CPU tells who runs on it, for those on which nothing is switched. Not a divisor of any tick.
+/// How often a CPU is sampled for the task that runs on it, in case nothing is switched. Not a divisor of any tick.
 const CLOCK_PERIOD_NS: u64 = 101_010_101;
-/// Number of the pid namespace that the machine starts with, whose numbers tracepoints tell.
+/// Number of the pid namespace that the machine starts with, whose numbers tracepoints have.
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
-pub fn open(ask: &Ask) -> Result<Box<dyn Session>, String> {
+pub fn open(config: &SessionConfig) -> Result<Box<dyn Session>, SourceError> {
     let host = Host::default();
-    let namespace = std::fs::read_link(host.path("/proc/self/ns/pid"));
-    let namespace = namespace.map_err(|error| format!("/proc/self/ns/pid: {}", plain(&error)))?;
+    let path = Path::new("/proc/self/ns/pid");
+    let namespace = std::fs::read_link(host.path(path))
+        .map_err(|source| FileError { path: path.to_path_buf(), source })?;
     if namespace.as_os_str() != FIRST_NAMESPACE {
-        let why = "kernel: tracepoints number tasks otherwise than this container (pid namespace)";
-        return Err(why.to_string());
+        return Err(SourceError::PidNamespace);
     }
     let layout = layout(&host)?;
     let online = match topology::online(&host) {
         Reading::Known(cpus) => cpus,
-        Reading::Unknown(why) => return Err(why),
+        Reading::Unknown(why) => return Err(SourceError::CpusOnline(why)),
     };
-    let full = ask.level == Level::Full;
+    let full = config.level == Level::Full;
     let cpus: Vec<u32> = online.iter().collect();
     let mut events = Vec::new();
     let mut owners = Vec::new();
     let mut rings = Vec::new();
     for cpu in &cpus {
-        let (owner, ring) = watch_cpu(*cpu, &layout, full, cpus.len(), &mut events)
-            .map_err(|why| format!("{why}, CPU {cpu}"))?;
+        let (owner, ring) = watch_cpu(*cpu, &layout, full, cpus.len(), &mut events)?;
         owners.push(owner);
         rings.push((*cpu, ring));
     }
     let affinity = topology::affinity().unwrap_or_default();
-    let wanted = Wanted { full, max_tasks: ask.max_tasks as usize, ..Wanted::default() };
+    let wanted = Wanted { full, max_tasks: config.max_tasks as usize, ..Wanted::default() };
     let fold = Fold::new(wanted, &topology::topology(&host, affinity));
     let reader = Reader {
         layout,
@@ -93,13 +92,10 @@ pub fn open(ask: &Ask) -> Result<Box<dyn Session>, String> {
     }))
 }
 
-fn layout(host: &Host) -> Result<Layout, String> {
-    let mut found = Vec::new();
-    for name in TRACEPOINTS {
-        found.push(tracefs::sched(host, name)?);
-    }
-    let found = found.try_into().map_err(|_| "tracepoints are missing".to_string())?;
-    Layout::new(&found)
+fn layout(host: &Host) -> Result<Layout, SourceError> {
+    let [switch, waking, new, migrate] = TRACEPOINTS;
+    let read = |name| tracefs::sched(host, name);
+    Ok(Layout::new(&[read(switch)?, read(waking)?, read(new)?, read(migrate)?])?)
 }
 
 /// All events of one CPU, and the ring that they go to. The first of them has the ring.
@@ -109,16 +105,11 @@ fn watch_cpu(
     full: bool,
     cpus: usize,
     events: &mut Vec<OwnedFd>,
-) -> Result<(OwnedFd, Ring), String> {
-    let wrong = |what: &str, error: io::Error| match error.raw_os_error() {
-        Some(EMFILE) => {
-            format!("{what}: {error} (hint: ulimit -n {})", 8 * cpus + 256)
-        }
-        _ => format!("{what}: {}", plain(&error)),
-    };
-    let most = MAX_RING_BYTES.min((ALL_RINGS_BYTES / cpus.max(1)).max(MIN_RING_BYTES));
+) -> Result<(OwnedFd, Ring), SourceError> {
+    let wrong = |what, source| SourceError::PerfEvent { what, cpu, cpus, source };
+    let max_bytes = MAX_RING_BYTES.min((ALL_RINGS_BYTES / cpus.max(1)).max(MIN_RING_BYTES));
     // A power of two, as rings are.
-    let mut bytes = 1usize << most.ilog2();
+    let mut bytes = 1usize << max_bytes.ilog2();
     let [switch, waking, new, migrate] = layout.ids();
     let watermark = |bytes: usize| (bytes / WATERMARK_SHARE) as u32;
     let (owner, ring) = loop {
@@ -145,9 +136,6 @@ fn watch_cpu(
     Ok((owner, ring))
 }
 
-/// Too many open files, in this process.
-const EMFILE: i32 = 24;
-
 struct Perf {
     host: Host,
     reader: Arc<Mutex<Reader>>,
@@ -158,14 +146,14 @@ struct Perf {
     began_ns: u64,
 }
 
-/// The thread, and how it is told to end.
+/// The thread, and what ends it.
 struct Running {
     stop: File,
     thread: JoinHandle<()>,
 }
 
 impl Session for Perf {
-    fn watch(&mut self, pid: i32) -> Result<(), String> {
+    fn watch(&mut self, pid: i32) -> Result<(), SourceError> {
         let process = load::process(&self.host, pid);
         let mut reader = lock(&self.reader);
         // Those of its tasks that are known by now; others are known with their process.
@@ -177,20 +165,17 @@ impl Session for Perf {
         Ok(())
     }
 
-    fn watch_children(&mut self) -> Result<(), String> {
+    fn watch_children(&mut self) -> Result<(), SourceError> {
         lock(&self.reader).fold.wanted.children_of = Some(std::process::id() as i32);
         Ok(())
     }
 
-    fn begin(&mut self) -> Result<(), String> {
+    fn begin(&mut self) -> Result<(), SourceError> {
         for event in self.all() {
-            perf::enable(event).map_err(|error| format!("perf events: {}", plain(&error)))?;
+            perf::enable(event).map_err(SourceError::PerfEnable)?;
         }
-        self.running = Some(self.start().map_err(|error| format!("no reader: {error}"))?);
-        let processes = match load::processes(&self.host) {
-            Reading::Known(processes) => processes,
-            Reading::Unknown(why) => return Err(format!("cannot look for processes: {why}")),
-        };
+        self.running = Some(self.start().map_err(SourceError::NoReader)?);
+        let processes = processes(&self.host)?;
         let mut reader = lock(&self.reader);
         for process in processes.values() {
             meet(&mut reader.fold, &self.host, process);
@@ -201,27 +186,27 @@ impl Session for Perf {
     }
 
     /// The thread does it.
-    fn look(&mut self) -> Result<(), String> {
+    fn poll(&mut self) -> Result<(), SourceError> {
         match self.running.as_ref().is_some_and(|running| running.thread.is_finished()) {
-            true => Err("the thread that reads perf records has ended".to_string()),
+            true => Err(SourceError::ReaderEnded),
             false => Ok(()),
         }
     }
 
-    fn end(&mut self) -> Result<Counted, String> {
+    fn end(&mut self) -> Result<Counted, SourceError> {
         let ended_ns = clock::monotonic_ns();
         for event in self.all() {
             // Those of a CPU that has been switched off are.
             let _ = perf::disable(event);
         }
         self.stop();
-        let told: Option<u64> = self.all().map(perf::lost).sum();
+        let lost: Option<u64> = self.all().map(perf::lost).sum();
         let mut reader = lock(&self.reader);
         reader.until_ns = ended_ns;
         reader.drain(u64::MAX);
         let fold = &mut reader.fold;
         // Records of a loss are written with the next event, which may not come.
-        fold.missed.lost = told.unwrap_or(0).max(fold.missed.lost);
+        fold.missed.lost = lost.unwrap_or(0).max(fold.missed.lost);
         for pid in fold.processes() {
             if let Some(path) = cgroup::path_of(&self.host, pid) {
                 fold.place(pid, &Arc::from(path));
@@ -245,13 +230,13 @@ impl Perf {
 
     fn start(&self) -> io::Result<Running> {
         let stop = eventfd()?;
-        let told = stop.try_clone()?;
+        let stopped = stop.try_clone()?;
         let (owners, reader) = (Arc::clone(&self.owners), Arc::clone(&self.reader));
         let thread =
             std::thread::Builder::new().name("schedlab-perf".to_string()).spawn(move || {
                 // Records that are not read in time are lost, and it sleeps but for one pass over the rings.
                 thread::serve_promptly();
-                let mut waiter = Waiter::new(owners.iter().chain([&told]));
+                let mut waiter = Waiter::new(owners.iter().chain([&stopped]));
                 while !waiter.wait() {
                     lock(&reader).drain(clock::monotonic_ns());
                 }

@@ -1,6 +1,7 @@
 //! From the bytes of perf records to events. Pure: where fields lie is asked of tracefs before.
 
-use crate::sys::tracefs::Tracepoint;
+use crate::probe::sched::error::FieldError;
+use crate::sys::tracefs::{Field, Tracepoint};
 
 /// Kinds of records, as the kernel numbers them.
 const LOST: u32 = 2;
@@ -33,7 +34,7 @@ pub struct Event {
 pub enum What {
     Switch {
         prev: i32,
-        /// As the tracepoint tells it: 0, or a bit of its own where the task was preempted, can run.
+        /// As in the tracepoint: 0, or a bit of its own where the task was preempted, can run.
         state: u64,
         next: i32,
         comm: Option<Comm>,
@@ -80,13 +81,19 @@ struct Number {
 }
 
 impl Number {
-    fn of(tracepoint: &Tracepoint, what: &str, name: &str) -> Result<Number, String> {
+    fn of(
+        tracepoint: &Tracepoint,
+        of: &'static str,
+        name: &'static str,
+    ) -> Result<Number, FieldError> {
         match tracepoint.field(name) {
             Some(field) if matches!(field.bytes, 1 | 2 | 4 | 8) => {
                 Ok(Number { offset: field.offset, bytes: field.bytes })
             }
-            Some(field) => Err(format!("{what}: `{name}` has {} bytes", field.bytes)),
-            None => Err(format!("{what}: this kernel's tracepoint has no field `{name}`")),
+            Some(&Field { bytes, .. }) => {
+                Err(FieldError::Size { tracepoint: of, field: name, bytes })
+            }
+            None => Err(FieldError::None { tracepoint: of, field: name }),
         }
     }
 
@@ -125,7 +132,7 @@ pub const TRACEPOINTS: [&str; 4] =
 
 impl Layout {
     /// `found`: by [`TRACEPOINTS`].
-    pub fn new(found: &[Tracepoint; 4]) -> Result<Layout, String> {
+    pub fn new(found: &[Tracepoint; 4]) -> Result<Layout, FieldError> {
         let number = |at: usize, name| Number::of(&found[at], TRACEPOINTS[at], name);
         let comm = found[0].field("next_comm").filter(|comm| comm.bytes == size_of::<Comm>());
         Ok(Layout {
@@ -144,8 +151,7 @@ impl Layout {
         self.ids
     }
 
-    /// Takes whole records apart. Of kinds that are not known, and of what is too short, nothing
-    /// comes; how many there were.
+    /// Decodes whole records. Returns how many were of an unknown kind or too short.
     pub fn decode(&self, mut bytes: &[u8], mut take: impl FnMut(Event)) -> u64 {
         let mut unknown = 0;
         while let Some((kind, size)) = header(bytes) {

@@ -1,4 +1,4 @@
-//! One task as events tell of it: what it is doing, and what has been counted. Pure.
+//! One task as events show it: what it is doing, and what has been counted. Pure.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::probe::sched::buckets::{
 use super::record::Comm;
 
 pub struct Task {
-    /// `None`: no event has told yet.
+    /// `None`: no event has shown it yet.
     pub pid: Option<i32>,
     pub comm: Comm,
     /// The number of the name.

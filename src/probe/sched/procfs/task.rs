@@ -5,7 +5,7 @@ use crate::model::{Migrations, Reading, TaskScore, Times};
 use crate::sys::load::Process;
 use crate::sys::task::{Schedstat, TaskStats};
 
-/// Since the task began. `None`: the kernel does not tell, or it was not asked.
+/// Since the task began. `None`: the kernel does not count it, or it was not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Values {
     run_ns: Option<u64>,

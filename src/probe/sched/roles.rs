@@ -1,125 +1,170 @@
 //! The probe `sched` in a run: what the scheduler did to the workers of each role in the measured
 //! section. It is opened before the barrier and read after the end; in between its programs
-//! count in the kernel, at a cost that `schedlab score --cost` measures.
+//! count in the kernel. `schedlab score --cost` measures what that costs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Display;
 
 use crate::model::{
     Direction, INVOLUNTARY, Metric, NamedHistogram, OTHER_TASKS, PREEMPTED_BY, PairKind, PairScore,
-    Probe, Reading, TaskScore, Times, Unit, VOLUNTARY,
+    ProbeMetric, ProbeSpec, Reading, TaskScore, Times, Unit, VOLUNTARY,
 };
-use crate::probe::sched::{self, Ask, Counted, Level, Session};
+use crate::probe::{Probe, Recording, Role};
 
-/// Other tasks that are distinguished, in addition to the workers.
-const MORE_TASKS: u32 = 1 << 13;
+use super::{Counted, Level, Opened, Session, SessionConfig, SourceError};
 
-pub struct Telemetry {
-    probe: &'static Probe,
-    session: Reading<Box<dyn Session>>,
+/// Room for tasks that are not workers.
+const OTHER_TASKS_ROOM: u32 = 1 << 13;
+
+const fn of(name: &'static str, unit: Unit, about: &'static str) -> ProbeMetric {
+    ProbeMetric { name, unit, about, by_partner: false }
+}
+
+const SWITCHED_AWAY: ProbeMetric = of(VOLUNTARY, Unit::PerS, "its workers gave up their CPU");
+const SWITCHED_OUT: ProbeMetric = of(INVOLUNTARY, Unit::PerS, "its workers lost their CPU");
+const WAIT_P50: ProbeMetric = of("queue_wait_p50", Unit::Ns, "waits for a CPU, the median");
+const WAIT_P99: ProbeMetric = of("queue_wait_p99", Unit::Ns, "their 99th percentile");
+const WAIT_MEAN: ProbeMetric = of("queue_wait_mean", Unit::Ns, "their mean");
+const WAIT_MAX: ProbeMetric = of("queue_wait_max", Unit::Ns, "the longest");
+
+const NEEDS: &str =
+    "nothing; all of it with root and BTF; most with perf's tracepoints, else what /proc shows";
+
+/// The probe at one [`Level`]: a level that counts less costs less.
+pub struct SchedProbe {
+    spec: ProbeSpec,
+    level: Level,
+}
+
+pub static SCHED: SchedProbe = SchedProbe {
+    spec: ProbeSpec {
+        name: "sched",
+        about: "of each role: switches, waits for a CPU, wakeups, migrations, slices, who preempted it",
+        needs: NEEDS,
+        metrics: &[
+            SWITCHED_AWAY,
+            SWITCHED_OUT,
+            WAIT_P50,
+            WAIT_P99,
+            WAIT_MEAN,
+            WAIT_MAX,
+            of("wakeups", Unit::PerS, "its workers were woken"),
+            of("migrations", Unit::PerS, "its workers were moved to another CPU"),
+            of("slice_p50", Unit::Ns, "time on a CPU at a time, the median"),
+            of("slice_p99", Unit::Ns, "its 99th percentile"),
+            ProbeMetric {
+                name: PREEMPTED_BY,
+                unit: Unit::PerS,
+                about: "its workers lost their CPU to this role",
+                by_partner: true,
+            },
+        ],
+    },
+    level: Level::Full,
+};
+
+pub static SCHED_LIGHT: SchedProbe = SchedProbe {
+    spec: ProbeSpec {
+        name: "sched-light",
+        about: "of each role: switches and waits for a CPU, at less cost",
+        needs: NEEDS,
+        metrics: &[SWITCHED_AWAY, SWITCHED_OUT, WAIT_P50, WAIT_P99, WAIT_MEAN, WAIT_MAX],
+    },
+    level: Level::Light,
+};
+
+impl Probe for SchedProbe {
+    fn spec(&self) -> &ProbeSpec {
+        &self.spec
+    }
+
+    fn open(&'static self, workers: usize) -> Box<dyn Recording> {
+        let workers = u32::try_from(workers).unwrap_or(u32::MAX);
+        let max_tasks = OTHER_TASKS_ROOM.saturating_add(workers);
+        let config = SessionConfig { level: self.level, max_tasks, ..SessionConfig::default() };
+        let (session, source, missed) = match super::open(&config, None) {
+            Ok(Opened { session, source, missed }) => (Ok(session), source, missed),
+            Err(missed) => (Err(super::reasons(&missed)), "", Vec::new()),
+        };
+        let missed = super::reasons(&missed);
+        Box::new(SchedRecording { probe: self, session, source, missed, counted: None })
+    }
+}
+
+struct SchedRecording {
+    probe: &'static SchedProbe,
+    session: Result<Box<dyn Session>, String>,
     source: &'static str,
+    /// Why it is not a better one.
+    missed: String,
     counted: Option<Counted>,
 }
 
-impl Telemetry {
-    /// `None`: the plan asks for none.
-    pub fn open(probes: &[String], workers: usize) -> Option<Telemetry> {
-        let probe = probes.iter().find_map(|name| Probe::named(name))?;
-        let level = level(probe);
-        let max_tasks = MORE_TASKS.saturating_add(u32::try_from(workers).unwrap_or(u32::MAX));
-        let ask = Ask { level, max_tasks, ..Ask::default() };
-        let (session, source) = match sched::open(&ask, None) {
-            Ok(opened) => (Reading::Known(opened.session), opened.source),
-            Err(missed) => {
-                let missed: Vec<String> =
-                    missed.iter().map(|(source, why)| format!("{source}: {why}")).collect();
-                (Reading::Unknown(missed.join("; ")), "")
-            }
-        };
-        Some(Telemetry { probe, session, source, counted: None })
+impl SchedRecording {
+    fn with(&mut self, act: impl FnOnce(&mut dyn Session) -> Result<(), SourceError>) {
+        if let Ok(session) = &mut self.session
+            && let Err(error) = act(session.as_mut())
+        {
+            self.session = Err(error.describe());
+        }
     }
+}
 
-    pub fn begin(&mut self) {
+impl Recording for SchedRecording {
+    fn begin(&mut self) {
         self.with(|session| session.begin());
     }
 
-    pub fn poll(&mut self) {
-        self.with(|session| session.look());
+    fn poll(&mut self) {
+        self.with(|session| session.poll());
     }
 
-    pub fn end(&mut self) {
+    fn end(&mut self) {
         let mut counted = None;
         self.with(|session| session.end().map(|seen| counted = Some(seen)));
         self.counted = counted;
     }
 
-    /// The counts between `begin` and `end`.
-    pub fn roles(self) -> Roles {
-        let seen = match (self.session, self.counted) {
-            (Reading::Known(_), Some(counted)) => Reading::Known(counted),
-            (Reading::Unknown(why), _) => Reading::Unknown(why),
-            (Reading::Known(_), None) => Reading::Unknown("nothing was counted".to_string()),
+    fn measured(
+        &self,
+        roles: &[Role],
+        names: &BTreeMap<&str, &str>,
+    ) -> (Vec<Metric>, Vec<NamedHistogram>) {
+        let seen = match (&self.session, &self.counted) {
+            (Ok(_), Some(counted)) => Ok(counted),
+            (Err(why), _) => Err(why.as_str()),
+            (Ok(_), None) => Err("nothing was counted"),
         };
-        Roles { probe: self.probe, source: self.source, seen }
-    }
-
-    fn with<E: Display>(&mut self, act: impl FnOnce(&mut dyn Session) -> Result<(), E>) {
-        if let Reading::Known(session) = &mut self.session
-            && let Err(why) = act(session.as_mut())
-        {
-            self.session = Reading::Unknown(why.to_string());
-        }
+        let (source, missed) = (self.source, self.missed.as_str());
+        Roles { probe: self.probe, source, missed, seen }.of(roles, names)
     }
 }
 
-/// The lowest level that counts all metrics of the probe.
-fn level(probe: &Probe) -> Level {
-    let beyond_light = |name: &str| !LIGHT.contains(&name);
-    match probe.metrics.iter().any(|metric| beyond_light(metric.name)) {
-        true => Level::Full,
-        false => Level::Light,
-    }
-}
-
-/// What was counted, for each role to pick its own.
-pub struct Roles {
-    probe: &'static Probe,
+/// What was counted, or why nothing was.
+struct Roles<'a> {
+    probe: &'static SchedProbe,
     source: &'static str,
-    seen: Reading<Counted>,
+    missed: &'a str,
+    seen: Result<&'a Counted, &'a str>,
 }
 
-/// One role of one set: how its threads are called and which tasks they are.
-pub struct Role<'a> {
-    pub thread: &'a str,
-    pub tids: BTreeSet<i32>,
-}
-
-impl Roles {
-    /// Metrics and histograms of one set; the names of both begin with the role's. `names` has the
-    /// roles of all sets: how their threads are called, and how the role is in names.
-    pub fn of(
+impl Roles<'_> {
+    fn of(
         &self,
         roles: &[Role],
         names: &BTreeMap<&str, &str>,
     ) -> (Vec<Metric>, Vec<NamedHistogram>) {
         let mut metrics = Vec::new();
         let mut histograms = Vec::new();
-        let level = level(self.probe);
+        let level = self.probe.level;
         for role in roles {
-            let sum = match &self.seen {
-                Reading::Known(counted) => Ok(Sum::of(counted, &role.tids)),
-                Reading::Unknown(why) => Err(why.as_str()),
-            };
+            let sum = self.seen.map(|counted| Sum::of(counted, &role.tids));
             let name = names.get(role.thread).copied().unwrap_or(role.thread);
             metrics.extend(rates(name, &sum, self));
             if let Ok(sum) = &sum {
                 histograms.extend(sum.histograms(name, level));
             }
-            if let (Reading::Known(counted), Level::Full) = (&self.seen, level) {
-                let pairs = match counted.pairs.as_deref() {
-                    Some(pairs) => Reading::Known(pairs),
-                    None => Reading::Unknown(self.uncounted()),
-                };
+            if let (Ok(counted), Level::Full) = (self.seen, level) {
+                let pairs = counted.pairs.as_deref().ok_or_else(|| self.uncounted());
                 metrics.extend(preemptions(role.thread, name, counted.wall_ns, pairs, names));
             }
         }
@@ -127,7 +172,9 @@ impl Roles {
     }
 
     fn uncounted(&self) -> String {
-        format!("the source `{}` does not count it", self.source)
+        let Roles { source, missed, .. } = self;
+        let why = if missed.is_empty() { String::new() } else { format!(" ({missed})") };
+        format!("the source `{source}` does not count it{why}")
     }
 }
 
@@ -211,7 +258,7 @@ fn rates(role: &str, sum: &Result<Sum, &str>, roles: &Roles) -> Vec<Metric> {
         Ok(None) => Reading::Unknown(roles.uncounted()),
         Err(why) => Reading::Unknown((*why).to_string()),
     };
-    let of_role = roles.probe.metrics.iter().filter(|metric| !metric.by_partner);
+    let of_role = roles.probe.spec.metrics.iter().filter(|metric| !metric.by_partner);
     let metrics = of_role.map(|own| {
         let value = read(figure(own.name).unwrap_or(|_| None));
         metric(format!("{role}_{}", own.name), own.unit, Direction::Neutral, value)
@@ -219,17 +266,7 @@ fn rates(role: &str, sum: &Result<Sum, &str>, roles: &Roles) -> Vec<Metric> {
     metrics.collect()
 }
 
-/// What [`Level::Light`] counts.
-const LIGHT: &[&str] = &[
-    VOLUNTARY,
-    INVOLUNTARY,
-    "queue_wait_p50",
-    "queue_wait_p99",
-    "queue_wait_mean",
-    "queue_wait_max",
-];
-
-/// The figure of a metric of [`crate::model::PROBES`], which a test asks for all that there are.
+/// The figure of a metric by its name. A test asks for every metric of both levels.
 fn figure(name: &str) -> Option<Figure> {
     let figure: Figure = match name {
         VOLUNTARY => |sum| Some(sum.per_s(sum.voluntary?)),
@@ -271,20 +308,19 @@ fn preemptions(
     thread: &str,
     role: &str,
     wall_ns: u64,
-    pairs: Reading<&[PairScore]>,
+    pairs: Result<&[PairScore], String>,
     names: &BTreeMap<&str, &str>,
 ) -> Vec<Metric> {
     let mut by: BTreeMap<&str, u64> = names.values().map(|name| (*name, 0)).collect();
     by.insert(OTHER_TASKS, 0);
     let is_of = |pair: &&PairScore| pair.kind == PairKind::Preempted && pair.name == thread;
-    let counted = if let Reading::Known(pairs) = &pairs { *pairs } else { &[] };
-    for pair in counted.iter().filter(is_of) {
+    for pair in pairs.iter().copied().flatten().filter(is_of) {
         let name = names.get(pair.by.as_str()).copied().unwrap_or(OTHER_TASKS);
         *by.entry(name).or_default() += pair.count;
     }
     let per_s = |count| match &pairs {
-        Reading::Known(_) => Reading::Known(count as f64 * 1e9 / wall_ns.max(1) as f64),
-        Reading::Unknown(why) => Reading::Unknown(why.clone()),
+        Ok(_) => Reading::Known(count as f64 * 1e9 / wall_ns.max(1) as f64),
+        Err(why) => Reading::Unknown(why.clone()),
     };
     by.into_iter()
         .map(|(name, count)| {
@@ -297,9 +333,8 @@ fn preemptions(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::PROBES;
 
-    /// Runs store the metrics that `schedlab list probes` lists and `--metric` may name.
+    /// What runs store is what `schedlab list probes` shows and `--metric` may name.
     #[test]
     fn a_role_has_the_metrics_of_its_probe() {
         let names = BTreeMap::from([("web-worker", "worker"), ("web-message", "message")]);
@@ -312,20 +347,20 @@ mod tests {
             ..Counted::default()
         };
         let role = Role { thread: "web-worker", tids: BTreeSet::from([7]) };
-        for probe in PROBES {
-            let seen = Reading::Known(counted.clone());
-            let (metrics, _) =
-                Roles { probe, source: "bpf", seen }.of(std::slice::from_ref(&role), &names);
+        for probe in [&SCHED, &SCHED_LIGHT] {
+            let seen = Ok(&counted);
+            let (metrics, _) = Roles { probe, source: "bpf", missed: "", seen }
+                .of(std::slice::from_ref(&role), &names);
+            let spec = &probe.spec;
             let made: BTreeSet<String> = metrics.iter().map(|metric| metric.name.clone()).collect();
             let partners: Vec<&str> = names.values().copied().collect();
-            let listed: BTreeSet<String> =
-                probe.metrics_of("worker", &partners).into_iter().collect();
-            assert_eq!(made, listed, "{}", probe.name);
+            let described: BTreeSet<String> =
+                spec.metrics_of("worker", &partners).into_iter().collect();
+            assert_eq!(made, described, "{}", spec.name);
             assert_eq!(metrics[0].value, Reading::Known(15.0), "per second");
-            for own in probe.metrics.iter().filter(|own| !own.by_partner) {
+            for own in spec.metrics.iter().filter(|own| !own.by_partner) {
                 assert!(figure(own.name).is_some(), "{}", own.name);
             }
         }
-        assert_eq!(PROBES.iter().map(level).filter(|level| *level == Level::Light).count(), 1);
     }
 }

@@ -1,0 +1,154 @@
+//! Why a setting of the machine cannot be read, had or changed, and what to do about it.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::model::CpuSet;
+use crate::sys::cgroup::CgroupError;
+use crate::sys::host::plain;
+use crate::sys::{FileError, Host, mounts};
+
+use super::pool::PoolError;
+use super::scx::SchedulerError;
+
+pub const AS_ROOT: &str = "run as root: sudo schedlab run PLAN";
+const ELSEWHERE: &str = "run this plan where root may change the kernel's settings, outside of \
+                         containers and without lockdown: schedlab doctor";
+const OTHER_KERNEL: &str = "run this plan under a kernel that has it; this one: uname -r";
+const OTHER_VALUE: &str = "write a value that this kernel takes: schedlab list knobs";
+pub const DEBUGFS: &str = "/sys/kernel/debug";
+
+#[derive(Debug, thiserror::Error)]
+pub enum SettingError {
+    #[error("{} cannot be read ({cause})", .path.display())]
+    Unreadable { path: PathBuf, cause: Cause },
+    #[error("{} is not writable ({cause})", .path.display())]
+    Unwritable { path: PathBuf, cause: Cause },
+    #[error("{} did not take `{}` ({cause})", .path.display(), .value.escape_default())]
+    Refused { path: PathBuf, value: String, cause: Cause },
+    #[error("{} has no feature {name} in this kernel", .path.display())]
+    NoFeature { path: PathBuf, name: String },
+    #[error("{} marks no model: `{}`", .path.display(), .text.escape_default())]
+    NoModel { path: PathBuf, text: String },
+    #[error("{} offers `{offered}`, not `{value}`", .path.display())]
+    NotOffered { path: PathBuf, offered: String, value: String },
+    #[error("{target} took `{got}` where `{wanted}` was written")]
+    TookAnother { target: String, got: String, wanted: String },
+    #[error("this kernel has no {what}: {} is {}", .path.display(), is_there(*.exists))]
+    NotInKernel { what: &'static str, path: PathBuf, exists: bool },
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+    #[error("{} cannot be made ({})", .path.display(), plain(.source))]
+    NotMade { path: PathBuf, source: io::Error },
+    #[error("{} cannot be removed ({})", .path.display(), plain(.source))]
+    NotRemoved { path: PathBuf, source: io::Error },
+    #[error("no cpuset in {} can have CPUs {cpus} ({})", .folder.display(), cpus_refused(.source))]
+    CpusRefused { folder: PathBuf, cpus: CpuSet, source: io::Error },
+    #[error("the journal, from which a crash is undone, cannot be written ({})", plain(.0))]
+    Journal(io::Error),
+    #[error("{cause}; left changed: {}", .left.join("; "))]
+    HalfUndone { cause: Box<SettingError>, left: Vec<String> },
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    #[error(transparent)]
+    Scheduler(#[from] SchedulerError),
+}
+
+fn is_there(exists: bool) -> &'static str {
+    if exists { "there" } else { "not there" }
+}
+
+/// `EINVAL` of cpuset.cpus: another cpuset is exclusive.
+fn cpus_refused(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EINVAL) => "another cpuset has some of them for itself".to_string(),
+        _ => plain(error),
+    }
+}
+
+impl SettingError {
+    pub fn hint(&self) -> &'static str {
+        match self {
+            SettingError::Unreadable { cause, .. }
+            | SettingError::Unwritable { cause, .. }
+            | SettingError::Refused { cause, .. } => cause.hint(),
+            SettingError::Cgroup(CgroupError::Refused { source, .. })
+            | SettingError::NotMade { source, .. }
+                if source.raw_os_error() == Some(libc::EACCES) =>
+            {
+                AS_ROOT
+            }
+            SettingError::NoFeature { .. } | SettingError::NotInKernel { .. } => OTHER_KERNEL,
+            SettingError::NotOffered { .. } => OTHER_VALUE,
+            SettingError::HalfUndone { cause, .. } => cause.hint(),
+            SettingError::Pool(error) => error.hint(),
+            SettingError::Scheduler(error) => error.hint(),
+            _ => ELSEWHERE,
+        }
+    }
+}
+
+/// What most likely stands behind an error on a setting's file.
+#[derive(Debug)]
+pub enum Cause {
+    NotPermitted,
+    ForRoot,
+    ReadOnly,
+    NoDebugfs,
+    NoSuchSetting,
+    BadValue,
+    Busy,
+    Other(io::Error),
+}
+
+impl Cause {
+    pub fn of(host: &Host, path: &Path, error: io::Error) -> Cause {
+        match error.raw_os_error() {
+            Some(libc::EPERM) => Cause::NotPermitted,
+            Some(libc::EACCES) => Cause::ForRoot,
+            Some(libc::EROFS) => Cause::ReadOnly,
+            Some(libc::ENOENT) if path.starts_with(DEBUGFS) && !has_debugfs(host) => {
+                Cause::NoDebugfs
+            }
+            Some(libc::ENOENT) => Cause::NoSuchSetting,
+            Some(libc::EINVAL) => Cause::BadValue,
+            Some(libc::EBUSY) => Cause::Busy,
+            _ => Cause::Other(error),
+        }
+    }
+
+    fn hint(&self) -> &'static str {
+        match self {
+            Cause::NoDebugfs => "mount it: mount -t debugfs none /sys/kernel/debug",
+            Cause::ForRoot => AS_ROOT,
+            Cause::BadValue => OTHER_VALUE,
+            Cause::NoSuchSetting => OTHER_KERNEL,
+            _ => ELSEWHERE,
+        }
+    }
+}
+
+/// The mount point alone is there without it, and empty.
+fn has_debugfs(host: &Host) -> bool {
+    let mounts = mounts::mounts(host).known().unwrap_or_default();
+    mounts.iter().any(|mount| mount.filesystem == "debugfs")
+        || std::fs::read_dir(host.path(DEBUGFS)).is_ok_and(|mut entries| entries.next().is_some())
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Cause::NotPermitted => "EPERM, kernel lockdown or container",
+            Cause::ForRoot => "EACCES, it is for root",
+            Cause::ReadOnly => "EROFS, mounted read-only, as in a container",
+            Cause::NoDebugfs => "ENOENT, debugfs is not mounted",
+            Cause::NoSuchSetting => "ENOENT, this kernel has no such setting",
+            Cause::BadValue => "EINVAL, this kernel does not take that value",
+            Cause::Busy => "EBUSY, in use",
+            Cause::Other(error) => return f.write_str(&plain(error)),
+        })
+    }
+}

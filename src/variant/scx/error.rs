@@ -1,0 +1,87 @@
+//! Why a sched_ext scheduler cannot be attached, did not last or does not go.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::sys::FileError;
+use crate::sys::host::plain;
+use crate::variant::error::AS_ROOT;
+
+use super::{BTF, Exit, STATE, Scheduler};
+
+#[derive(Debug, thiserror::Error)]
+pub enum SchedulerError {
+    #[error("this kernel has no sched_ext ({0})")]
+    NoSchedExt(FileError),
+    #[error("sched_ext is {state} already: {ops}")]
+    Another { state: String, ops: String },
+    #[error("a sched_ext scheduler needs CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN")]
+    NotPermitted,
+    #[error("this schedlab was built without its own schedulers ({name})")]
+    NotBuilt { name: &'static str },
+    #[error("this kernel has no BTF ({BTF})")]
+    NoBtf,
+    #[error(transparent)]
+    NoProgram(FileError),
+    #[error("{} is no executable file", .0.display())]
+    NotExecutable(PathBuf),
+    #[error("{scheduler}: {}", plain(.source))]
+    NotStarted { scheduler: Scheduler, source: io::Error },
+    /// `log`: the last line that libbpf wrote about it, in brackets.
+    #[cfg(feature = "bpf")]
+    #[error("the scheduler {name} {what}: {source}{log}")]
+    NotLoaded { name: String, what: &'static str, source: libbpf_rs::Error, log: String },
+    #[cfg(feature = "bpf")]
+    #[error("the scheduler {name} has no operations")]
+    NoOperations { name: String },
+    #[error("{scheduler} ended before it was attached ({how})")]
+    EndedEarly { scheduler: Scheduler, how: String },
+    #[error("{scheduler} is not attached after {} s: {STATE} is {state}", .limit.as_secs_f64())]
+    Late { scheduler: Scheduler, limit: Duration, state: String },
+    /// `left`: it could not be detached either.
+    #[error("{cause}{}{}", wrote(.output), after(.left.as_ref()))]
+    NotAttached { cause: Box<SchedulerError>, output: String, left: Option<Box<SchedulerError>> },
+    #[error(
+        "the scheduler {scheduler} ({ops}) did not last: {what}{}{}",
+        kernel(.exit.as_ref()), wrote(.output)
+    )]
+    DidNotLast {
+        scheduler: Scheduler,
+        ops: String,
+        what: String,
+        exit: Option<Exit>,
+        output: String,
+    },
+    #[error("sched_ext is still {state} after {} s: {ops}", .after.as_secs_f64())]
+    Still { state: String, ops: String, after: Duration },
+}
+
+fn wrote(output: &str) -> String {
+    if output.is_empty() { String::new() } else { format!("; it wrote: {output}") }
+}
+
+fn after(left: Option<&Box<SchedulerError>>) -> String {
+    left.map_or(String::new(), |left| format!("; {left}"))
+}
+
+fn kernel(exit: Option<&Exit>) -> String {
+    exit.map_or(String::new(), |exit| format!("; the kernel: {exit}"))
+}
+
+impl SchedulerError {
+    pub fn hint(&self) -> &'static str {
+        match self {
+            SchedulerError::NoSchedExt(_) | SchedulerError::NoBtf => {
+                "run under a kernel that has it: schedlab kernel get debian:6.18"
+            }
+            SchedulerError::Another { .. } | SchedulerError::Still { .. } => {
+                "stop the program that attached it, or Alt-SysRq-S"
+            }
+            SchedulerError::NotPermitted => AS_ROOT,
+            SchedulerError::NotBuilt { .. } => "cargo build --release --features bpf",
+            SchedulerError::NotAttached { cause, .. } => cause.hint(),
+            _ => "give the path of a program that attaches a sched_ext scheduler until SIGINT",
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Knobs that only weigh workers against others, in a cell where nothing competes. Pure.
+
+use crate::model::{Cell, Value, WorkerSet};
+
+use super::merged;
+
+/// A knob that changes nothing in its cell, unless load from outside competes with it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KnobWithoutEffect {
+    pub knob: &'static str,
+    pub value: Value,
+    pub why: WithoutEffect,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WithoutEffect {
+    /// Every worker of the cell has it, so that no two differ.
+    OnAllWorkers,
+    /// All workers are in the one cgroup of the run, which competes with no other.
+    OneCgroup,
+}
+
+/// The first such knob of the cell. A cgroup in a pool may have neighbours, so that nothing is
+/// known of its weight.
+pub fn without_effect(cell: &Cell) -> Option<KnobWithoutEffect> {
+    nice(cell).or_else(|| cgroup(cell))
+}
+
+fn nice(cell: &Cell) -> Option<KnobWithoutEffect> {
+    let nice = |set: &WorkerSet| merged(&cell.variant.knobs, &set.knobs).get("nice").cloned();
+    let (first, others) = cell.work.sets.split_first()?;
+    let value = nice(first).filter(|value| *value != Value::Int(0))?;
+    let is_same = others.iter().all(|set| nice(set).as_ref() == Some(&value));
+    let why = WithoutEffect::OnAllWorkers;
+    is_same.then_some(KnobWithoutEffect { knob: "nice", value, why })
+}
+
+fn cgroup(cell: &Cell) -> Option<KnobWithoutEffect> {
+    let has_neighbours = cell.placement.pool.is_some();
+    let why = WithoutEffect::OneCgroup;
+    ["cgroup-weight", "cgroup-idle"].into_iter().filter(|_| !has_neighbours).find_map(|knob| {
+        let value = cell.variant.knobs.get(knob)?.clone();
+        let is_usual = value == Value::Int(100) || value == Value::Bool(false);
+        (!is_usual).then_some(KnobWithoutEffect { knob, value, why })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::variant::testing::{cell, knobs, pooled, variant};
+
+    type Written<'a> = &'a [(&'a str, &'a str)];
+
+    #[test]
+    fn a_weight_that_weighs_against_nothing_is_found() {
+        use WithoutEffect::{OnAllWorkers, OneCgroup};
+        // The variant's knobs, those of each set, and what is found.
+        let cases: &[(Written, &[Written], Option<(&str, WithoutEffect)>)] = &[
+            (&[("nice", "5")], &[], Some(("nice", OnAllWorkers))),
+            (&[("nice", "5")], &[&[], &[]], Some(("nice", OnAllWorkers))),
+            (&[], &[&[("nice", "5")]], Some(("nice", OnAllWorkers))),
+            (&[("nice", "5")], &[&[], &[("nice", "5")]], Some(("nice", OnAllWorkers))),
+            (&[("nice", "5")], &[&[], &[("nice", "6")]], None),
+            (&[], &[&[("nice", "5")], &[]], None),
+            (&[], &[&[], &[("nice", "5")]], None),
+            (&[("nice", "5")], &[&[], &[("policy", "fifo")]], None),
+            (&[("nice", "0")], &[], None),
+            (&[("policy", "batch")], &[], None),
+            (&[("cgroup-weight", "250")], &[], Some(("cgroup-weight", OneCgroup))),
+            (
+                &[("cgroup-weight", "250")],
+                &[&[], &[("nice", "5")]],
+                Some(("cgroup-weight", OneCgroup)),
+            ),
+            (&[("cgroup-weight", "100")], &[], None),
+            (&[("cgroup-idle", "true")], &[], Some(("cgroup-idle", OneCgroup))),
+            (&[("cgroup-idle", "false")], &[], None),
+            (&[("cgroup-max", "50%")], &[], None),
+        ];
+        for (written, sets, expected) in cases {
+            let sets: Vec<_> = sets.iter().map(|set| knobs(set)).collect();
+            let found = without_effect(&cell(variant(written), &sets));
+            let found = found.map(|found| (found.knob, found.why));
+            assert_eq!(found, *expected, "{written:?} {sets:?}");
+        }
+        let pooled = pooled(&[("cgroup-weight", "250")], "bench", None);
+        assert_eq!(without_effect(&pooled), None, "the pool may have other cgroups");
+    }
+}
