@@ -6,9 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{MAX_CPU, Reading};
+use crate::model::{CpuSet, MAX_CPU, Reading};
 use crate::report::{clean, shortened};
-use crate::stats::{self, Claim};
+use crate::stats::{
+    self, COMPLETED_NOTHING, CompetingSet, Competitor, Fairness, NO_SOLO_OPERATIONS, Priority,
+};
 
 use super::file::{Plan, Run, WorkerSet};
 use super::results::{RunFigures, SetFigures, WorkerFigures, throughput};
@@ -56,7 +58,7 @@ pub(super) fn add(plan: &Plan, runs: &mut [RunFigures]) {
 
 /// What must be the same for a solo run to tell what a set wants.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Likeness<'p> {
+struct SoloKey<'p> {
     /// Without the original's `kHZ N` before them.
     args: Vec<&'p str>,
     scheduler: Option<&'p str>,
@@ -65,11 +67,11 @@ struct Likeness<'p> {
     numa_disable: bool,
 }
 
-impl<'p> Likeness<'p> {
+impl<'p> SoloKey<'p> {
     fn of(plan: &'p Plan, run: &'p Run, set: &'p WorkerSet) -> Self {
         let words = set.params.args.as_deref().unwrap_or_default();
         let words = if words.len() >= 2 && words[0] == "kHZ" { &words[2..] } else { words };
-        Likeness {
+        SoloKey {
             args: words.iter().map(String::as_str).collect(),
             scheduler: plan.scheduler(run),
             pool: plan.pool(run, set),
@@ -103,14 +105,14 @@ enum Solo {
 }
 
 /// The last completed one of each kind.
-fn solos<'p>(plan: &'p Plan, runs: &[RunFigures]) -> BTreeMap<Likeness<'p>, Solo> {
+fn solos<'p>(plan: &'p Plan, runs: &[RunFigures]) -> BTreeMap<SoloKey<'p>, Solo> {
     let mut solos = BTreeMap::new();
     for (run, figures) in plan.runs.iter().zip(runs) {
         let [set @ WorkerSet { count: 1, .. }] = run.worker_sets.as_deref().unwrap_or_default()
         else {
             continue;
         };
-        let solo_key = Likeness::of(plan, run, set);
+        let solo_key = SoloKey::of(plan, run, set);
         if run.completed {
             let worker = figures.sets.first().and_then(|set| set.workers.first());
             let Measured { got, rate, .. } = worker.map_or_else(Measured::nothing, measured);
@@ -118,9 +120,9 @@ fn solos<'p>(plan: &'p Plan, runs: &[RunFigures]) -> BTreeMap<Likeness<'p>, Solo
             let want = match (alone(got), &rate) {
                 // Who did nothing alone did not get to say what it wants.
                 (Reading::Known(_), Reading::Known(0.0)) => {
-                    Reading::Unknown(NOTHING_ALONE.to_string())
+                    Reading::Unknown(NO_SOLO_OPERATIONS.to_string())
                 }
-                (got, _) => got.map(|got| got.min(1.0)),
+                (got, _) => got,
             };
             let disturbed = disturbed(run);
             solos.insert(solo_key, Solo::Completed { want, rate, disturbed });
@@ -157,7 +159,6 @@ struct Measured {
     window_cv: Reading<f64>,
 }
 
-const NOTHING_ALONE: &str = "no operations in its solo run";
 const NO_WINDOW: &str = "a worker has no window";
 
 impl Measured {
@@ -187,44 +188,26 @@ fn measured(worker: &WorkerFigures) -> Measured {
     }
 }
 
-const COMPLETED_NOTHING: &str = "a worker completed nothing";
-
-/// A worker set beside others.
-struct Competing<'s> {
-    want: &'s Reading<f64>,
-    solo_rate: &'s Reading<f64>,
-    solo_disturbed: Option<&'s str>,
-    count: usize,
-    /// Of those that have reported; one more without anything where there are others.
-    workers: Vec<Measured>,
-}
-
 /// `None` where there is nothing to tell: one worker alone, or a run that is not completed.
 fn of_run(
     plan: &Plan,
     run: &Run,
     figures: &RunFigures,
-    solos: &BTreeMap<Likeness, Solo>,
+    solos: &BTreeMap<SoloKey, Solo>,
 ) -> Option<Reading<RunFairness>> {
     let sets = run.worker_sets.as_deref().unwrap_or_default();
     let workers = sets.iter().fold(0i64, |sum, set| sum.saturating_add(set.count.max(0)));
     if !run.completed || workers < 2 {
         return None;
     }
-    let mut competing = Vec::new();
-    let mut missing = Vec::new();
+    let cpus = pool_cpus(plan, run);
+    let (mut competing, mut of_sets, mut missing) = (Vec::new(), Vec::new(), Vec::new());
     for (at, (set, found)) in sets.iter().zip(&figures.sets).enumerate() {
-        match solos.get(&Likeness::of(plan, run, set)) {
+        match solos.get(&SoloKey::of(plan, run, set)) {
             Some(Solo::Completed { want, rate: solo_rate, disturbed }) => {
-                let SetFigures { count, workers, .. } = found;
-                let silent = (workers.len() < *count).then(Measured::nothing);
-                competing.push(Competing {
-                    want,
-                    solo_rate,
-                    solo_disturbed: disturbed.as_deref(),
-                    count: *count,
-                    workers: workers.iter().map(measured).chain(silent).collect(),
-                });
+                let workers = measured_workers(found);
+                competing.push(competing_set(cpus.clone(), want, solo_rate, &workers));
+                of_sets.push((mean(workers.into_iter().map(|worker| worker.window_cv)), disturbed));
             }
             Some(Solo::NotCompleted(which)) => missing.push((at, which.as_str())),
             None => missing.push((at, NO_SUCH_RUN)),
@@ -237,8 +220,49 @@ fn of_run(
     if let Some(at) = figures.sets.iter().position(|set| set.workers.is_empty()) {
         return Some(Reading::Unknown(format!("no worker of set {at} has reported")));
     }
-    let pools: BTreeSet<_> = sets.iter().map(|set| plan.pool(run, set)).collect();
-    Some(Reading::Known(judge(capacity(&had_cpus(plan, run), pools.len()), &competing)))
+    let Fairness { cpus, jain, sets } = stats::fairness(&competing);
+    let disturbed = of_sets.iter().map(|(_, disturbed)| (*disturbed).clone()).collect();
+    let cells = sets.into_iter().zip(of_sets).map(|(share, (window_cv, _))| {
+        [
+            share.want,
+            share.entitled,
+            share.got,
+            share.got_over_entitled,
+            share.throughput_vs_solo,
+            share.max_over_min,
+            window_cv,
+        ]
+    });
+    Some(Reading::Known(RunFairness { cpus, sets: cells.collect(), jain, disturbed }))
+}
+
+/// Those that have reported. A worker that has not is there without figures.
+fn measured_workers(found: &SetFigures) -> Vec<Measured> {
+    let silent = found.count.saturating_sub(found.workers.len());
+    let silent = std::iter::repeat_with(Measured::nothing).take(silent);
+    found.workers.iter().map(measured).chain(silent).collect()
+}
+
+/// One scheduler for all, and no weights in a `.bench` file.
+fn competing_set(
+    cpus: Reading<CpuSet>,
+    want: &Reading<f64>,
+    solo_rate: &Reading<f64>,
+    workers: &[Measured],
+) -> CompetingSet {
+    let competitor = |worker: &Measured| Competitor {
+        want: want.clone(),
+        got: worker.got.clone(),
+        rate: worker.rate.clone(),
+    };
+    CompetingSet {
+        cpus,
+        priority: Priority { weight: 1.0, rank: 0 },
+        workers: workers.iter().map(competitor).collect(),
+        rate: mean(workers.iter().map(|worker| worker.rate.clone())),
+        solo_rate: solo_rate.clone(),
+        is_want_measured: true,
+    }
 }
 
 const NO_SUCH_RUN: &str =
@@ -250,81 +274,18 @@ fn without_solo(missing: Vec<(usize, &str)>) -> String {
     parts.collect::<Vec<_>>().join("; ")
 }
 
-/// CPUs that the workers compete for.
-fn capacity(cpus: &BTreeSet<i64>, pools: usize) -> Reading<usize> {
+/// The CPUs that the workers compete for.
+fn pool_cpus(plan: &Plan, run: &Run) -> Reading<CpuSet> {
+    let sets = run.worker_sets.iter().flatten();
+    let pools: BTreeSet<_> = sets.map(|set| plan.pool(run, set)).collect();
+    let cpus = had_cpus(plan, run);
     let is_cpu = |cpu: &i64| (0..=i64::from(MAX_CPU)).contains(cpu);
     let unknown = |why: &str| Reading::Unknown(why.to_string());
-    match cpus.len() {
-        _ if pools > 1 => unknown("its worker sets are in several pools"),
-        0 => unknown("the run has no `Cpus`"),
-        _ if !cpus.iter().all(is_cpu) => unknown("the run's `Cpus` are no numbers of CPUs"),
-        count => Reading::Known(count),
-    }
-}
-
-fn judge(cpus: Reading<usize>, sets: &[Competing]) -> RunFairness {
-    let entitled = entitled(&cpus, sets);
-    let of_set = |at: usize| entitled.as_ref().map(|entitled: &Vec<f64>| entitled[at]);
-    RunFairness {
-        disturbed: sets.iter().map(|set| set.solo_disturbed.map(str::to_string)).collect(),
-        sets: sets.iter().enumerate().map(|(at, set)| cells(set, of_set(at))).collect(),
-        jain: match &entitled {
-            Reading::Known(entitled) => jain(sets, entitled),
-            Reading::Unknown(why) => Reading::Unknown(why.clone()),
-        },
-        cpus,
-    }
-}
-
-/// CPUs that a worker of each set is entitled to. One want that is not known leaves all
-/// entitlements unknown: each depends on what the others want.
-fn entitled(cpus: &Reading<usize>, sets: &[Competing]) -> Reading<Vec<f64>> {
-    let (cpus, wants) = match (cpus, all(sets.iter().map(|set| set.want.clone()))) {
-        (Reading::Unknown(why), _) => return Reading::Unknown(why.clone()),
-        (_, Reading::Unknown(why)) => return Reading::Unknown(why),
-        (Reading::Known(cpus), Reading::Known(wants)) => (*cpus, wants),
-    };
-    // One scheduler for all, and no weights in a `.bench` file.
-    let claim = |want| Claim { want, weight: 1.0, rank: 0 };
-    let of_set = |(set, &want): (&Competing, &f64)| vec![claim(want); set.count];
-    let of_workers: Vec<Claim> = sets.iter().zip(&wants).flat_map(of_set).collect();
-    let granted = stats::entitlements(&of_workers, cpus as f64);
-    // Workers of a set want the same and are entitled to the same.
-    let firsts = sets.iter().scan(0, |next, set| {
-        let first = *next;
-        *next += set.count;
-        granted.get(first).copied()
-    });
-    Reading::Known(firsts.collect())
-}
-
-/// In the order of [`COLUMNS`].
-fn cells(set: &Competing, entitled: Reading<f64>) -> [Reading<f64>; COLUMNS.len()] {
-    let got = mean(set.workers.iter().map(|worker| worker.got.clone()));
-    let rates = all(set.workers.iter().map(|worker| worker.rate.clone()));
-    let over_entitled = over(got.clone(), entitled.clone(), "it is entitled to nothing");
-    let mean_rate = mean(set.workers.iter().map(|worker| worker.rate.clone()));
-    let over_solo = over(mean_rate, set.solo_rate.clone(), NOTHING_ALONE);
-    let max_over_min = match rates {
-        Reading::Known(rates) if rates.len() == 1 => {
-            Reading::Unknown("one worker: nothing to compare".to_string())
-        }
-        Reading::Known(rates) => or(stats::max_over_min(&rates), COMPLETED_NOTHING),
-        Reading::Unknown(why) => Reading::Unknown(why),
-    };
-    let window_cv = mean(set.workers.iter().map(|worker| worker.window_cv.clone()));
-    [set.want.clone(), entitled, got, over_entitled, over_solo, max_over_min, window_cv]
-}
-
-/// Over all workers. Who is entitled to nothing has no part in how evenly it was kept.
-fn jain(sets: &[Competing], entitled: &[f64]) -> Reading<f64> {
-    let due = sets.iter().zip(entitled).filter(|(_, entitled)| **entitled > 0.0);
-    let ratios = due.flat_map(|(set, &entitled)| {
-        set.workers.iter().map(move |worker| worker.got.clone().map(|got| got / entitled))
-    });
-    match all(ratios) {
-        Reading::Known(ratios) => or(stats::jain(&ratios), "no worker got anything"),
-        Reading::Unknown(why) => Reading::Unknown(why),
+    match cpus.is_empty() {
+        _ if pools.len() > 1 => unknown("its worker sets are in several pools"),
+        true => unknown("the run has no `Cpus`"),
+        false if !cpus.iter().all(is_cpu) => unknown("the run's `Cpus` are no numbers of CPUs"),
+        false => Reading::Known(cpus.into_iter().map(|cpu| cpu as u32).collect()),
     }
 }
 
@@ -333,7 +294,7 @@ fn or(value: Option<f64>, why: &str) -> Reading<f64> {
 }
 
 /// Known only where every part is.
-fn all(parts: impl Iterator<Item = Reading<f64>>) -> Reading<Vec<f64>> {
+fn mean(parts: impl Iterator<Item = Reading<f64>>) -> Reading<f64> {
     let mut known = Vec::new();
     for part in parts {
         match part {
@@ -341,24 +302,7 @@ fn all(parts: impl Iterator<Item = Reading<f64>>) -> Reading<Vec<f64>> {
             Reading::Unknown(why) => return Reading::Unknown(why),
         }
     }
-    Reading::Known(known)
-}
-
-fn mean(parts: impl Iterator<Item = Reading<f64>>) -> Reading<f64> {
-    match all(parts) {
-        Reading::Known(values) => or(stats::mean(&values), NO_WINDOW),
-        Reading::Unknown(why) => Reading::Unknown(why),
-    }
-}
-
-/// `part / whole`; `none` says why there is no whole.
-fn over(part: Reading<f64>, whole: Reading<f64>, none: &str) -> Reading<f64> {
-    match (part, whole) {
-        (Reading::Known(part), Reading::Known(whole)) => {
-            or((whole > 0.0).then_some(part / whole), none)
-        }
-        (_, Reading::Unknown(why)) | (Reading::Unknown(why), _) => Reading::Unknown(why),
-    }
+    or(stats::mean(&known), NO_WINDOW)
 }
 
 /// A run's fairness in words and cells, for text and page alike.

@@ -352,7 +352,7 @@ fn what_reports_do_not_tell_is_unknown_and_never_nothing() {
 fn who_did_nothing_alone_leaves_all_entitlements_unknown() {
     let sets = [(A, vec![steady(1000, 500); 2]), (B, vec![steady(100, 100)])];
     let found = table(&file(&[solo(A, 1000, 500), solo(B, 0, 0), run("A + B", CPUS, &sets)]));
-    let nothing = Reading::Unknown(NOTHING_ALONE.to_string());
+    let nothing = Reading::Unknown(NO_SOLO_OPERATIONS.to_string());
     assert_eq!(found.jain, nothing);
     assert_eq!(found.sets[0][..2], [Reading::Known(0.5), nothing.clone()]);
     assert_eq!(found.sets[1][..3], [nothing.clone(), nothing, Reading::Known(0.1)]);
