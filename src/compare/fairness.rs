@@ -459,3 +459,6 @@ fn over_rounds(cell: &Cell, rounds: Vec<Round>) -> FairnessOf {
         sets: cell.work.sets.iter().enumerate().map(set).collect(),
     }
 }
+
+#[cfg(test)]
+mod tests;
