@@ -228,7 +228,8 @@ pub fn utf8(bytes: Vec<u8>, path: &Path) -> Result<String, CompatError> {
     })
 }
 
-const HINT: &str = "hint: docs/schedbench.md tells the fields of the file; it was left as it is";
+pub(super) const HINT: &str =
+    "hint: docs/schedbench.md describes the fields of the file; it was left as it is";
 
 /// A path as a terminal may see it.
 pub fn shown(path: &Path) -> String {

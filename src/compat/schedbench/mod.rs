@@ -19,6 +19,7 @@
 //! - `report`, `htmlreport`: [`BenchFile::figures`], then [`text::write`] or [`html::write`].
 
 mod args;
+mod error;
 mod expand;
 mod fairness;
 mod file;

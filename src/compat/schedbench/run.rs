@@ -17,6 +17,7 @@ use crate::sys::sched::Policy;
 
 use super::super::CompatError;
 use super::args::WorkerArgs;
+use super::error::CannotRun;
 use super::expand::{Pending, PendingSet};
 use super::file::{BenchFile, Conditions, Report, shown};
 use super::on_disk::OnDisk;
@@ -58,12 +59,12 @@ pub fn run(
     for (number, run) in pending.iter().enumerate() {
         let head = format!("[{} of {}] {}", number + 1, pending.len(), clean(run.label.trim_end()));
         let cell = match cell(file.plan.worker_type, run, variants).and_then(|cell| {
-            backend.check(&cell)?;
+            backend.check(&cell).map_err(CannotRun::Backend)?;
             Ok(cell)
         }) {
             Ok(cell) => cell,
             Err(why) => {
-                tell(&format!("{head}: skipped: {}", clean(&why)));
+                tell(&format!("{head}: skipped: {}", clean(&why.to_string())));
                 tally.skipped += 1;
                 continue;
             }
@@ -128,16 +129,12 @@ fn placed(cell: &Cell, backend: &dyn Backend) -> Option<CpuSet> {
 }
 
 /// The run as a cell, or why this machine cannot do it.
-fn cell(worker_type: i64, run: &Pending, variants: &[Variant]) -> Result<Cell, String> {
+fn cell(worker_type: i64, run: &Pending, variants: &[Variant]) -> Result<Cell, CannotRun> {
     if worker_type != PROCESSES {
-        return Err(format!(
-            "WorkerType {worker_type} asks for Xen guests, and this is no Xen host; \
-             \"WorkerType\": 0 runs processes"
-        ));
+        return Err(CannotRun::WorkerType(worker_type));
     }
-    if let Some(set) = run.sets.iter().find(|set| set.soft_affinity.is_some()) {
-        let soft = set.soft_affinity.as_deref().unwrap_or_default();
-        return Err(format!("SoftAffinity {soft} is Xen's; Linux has none for processes"));
+    if let Some(soft) = run.sets.iter().find_map(|set| set.soft_affinity.as_ref()) {
+        return Err(CannotRun::SoftAffinity(soft.clone()));
     }
     let sets = run.sets.iter().enumerate().map(|(at, set)| worker_set(at, set));
     Ok(Cell {
@@ -162,7 +159,7 @@ fn worker_set(at: usize, set: &PendingSet) -> WorkerSet {
 }
 
 /// A scheduler's name as a variant: one of `variants`, else a policy.
-pub(super) fn variant(scheduler: Option<&str>, variants: &[Variant]) -> Result<Variant, String> {
+pub(super) fn variant(scheduler: Option<&str>, variants: &[Variant]) -> Result<Variant, CannotRun> {
     if let Some(variant) = variants.iter().find(|variant| Some(&*variant.name) == scheduler) {
         return Ok(variant.clone());
     }
@@ -171,11 +168,8 @@ pub(super) fn variant(scheduler: Option<&str>, variants: &[Variant]) -> Result<V
         let Some(policy) = Policy::from_word(name).filter(|policy| *policy != Policy::Deadline)
         else {
             return Err(match name {
-                "credit" | "credit2" => format!("the scheduler {name} is Xen's"),
-                _ => format!(
-                    "there is no scheduler `{name}` here; policies are other, batch, idle, fifo, \
-                     rr; --variants PLAN names more"
-                ),
+                "credit" | "credit2" => CannotRun::XenScheduler(name.to_string()),
+                _ => CannotRun::UnknownScheduler(name.to_string()),
             });
         };
         knobs.insert("policy".to_string(), Value::Text(policy.word().to_string()));
@@ -187,22 +181,18 @@ pub(super) fn variant(scheduler: Option<&str>, variants: &[Variant]) -> Result<V
     Ok(Variant { name, knobs })
 }
 
-fn placement(run: &Pending) -> Result<Placement, String> {
+fn placement(run: &Pending) -> Result<Placement, CannotRun> {
     let mut pools = run.sets.iter().map(|set| set.pool.as_deref());
     let pool = pools.next().flatten();
     if let Some(other) = pools.find(|other| *other != pool) {
-        let (pool, other) = (shown_pool(pool), shown_pool(other));
-        return Err(format!("worker sets in two pools, {pool} and {other}, do not compete"));
+        let [pool, other] = [pool, other].map(|pool| pool.map(str::to_string));
+        return Err(CannotRun::TwoPools(pool, other));
     }
     let cpus = run.cpus.as_ref().map(|cpus| cpus.iter().copied().collect::<CpuSet>());
-    let pool = pool.map(|name| name.parse()).transpose()?;
+    let pool = pool.map(|name| name.parse()).transpose().map_err(CannotRun::Pool)?;
     let memory =
         if run.numa_disable { MemoryPlacement::Interleave } else { MemoryPlacement::Kernel };
     Ok(Placement { cpus, pool, memory })
-}
-
-fn shown_pool(pool: Option<&str>) -> &str {
-    pool.unwrap_or("the whole machine")
 }
 
 fn spec(cell: Cell, run: &Pending) -> RunSpec {

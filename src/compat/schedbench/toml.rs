@@ -166,7 +166,7 @@ fn variants(runs: &[Pending]) -> Vec<String> {
             }
             Err(why) => {
                 let name = quoted(&clean(scheduler.unwrap_or_default()));
-                lines.extend(["".to_string(), format!("# {}", clean(&why))]);
+                lines.extend(["".to_string(), format!("# {}", clean(&why.to_string()))]);
                 lines.extend(["# [[variant]]".to_string(), format!("# name = {name}")]);
             }
         }

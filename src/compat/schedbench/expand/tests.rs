@@ -99,7 +99,7 @@ fn what_cannot_be_planned_is_told_by_name_and_nothing_is_made() {
             with(r#""Workers":["A","B"],"Count":[1,50001]"#),
             "`Input.SimpleMatrix.Count`: 50001: the run has more than 100000 workers",
         ),
-        (preset("null"), "preset `X`: `Input.WorkerPresets.X.Args[0]`: there is no `burnwait"),
+        (preset("null"), "`Input.WorkerPresets.X.Args[0]`: there is no `burnwait"),
         (preset(r#"["burnwait","70"]"#), "Args[0]`: `burnwait` has no WAIT_NS after it"),
         (preset(r#"["burnwait","70","1","spin"]"#), "X.Args[3]`: `spin` is no work"),
     ];

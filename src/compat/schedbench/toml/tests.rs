@@ -229,9 +229,9 @@ proptest! {
         let expected = distinct(fitting.iter().map(|run| combination(run)));
         let found: Vec<Combination> = plan.works.iter().map(|work| {
             work.sets.iter().map(|set| {
-                let steps: Vec<String> = set.params["queue"].as_list().unwrap().iter()
-                    .map(|step| step.as_text().unwrap().to_string()).collect();
-                let queue = WorkerArgs::from_queue(&steps).unwrap();
+                let steps: Vec<&str> = set.params["queue"].as_list().unwrap().iter()
+                    .flat_map(|step| step.as_text().unwrap().split(',')).map(str::trim).collect();
+                let queue = crate::workload::parse_burn_queue(&steps).unwrap();
                 (queue.iter().map(|item| (item.kops, item.wait_ns)).collect(), set.count)
             }).collect()
         }).collect();
