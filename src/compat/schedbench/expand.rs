@@ -18,7 +18,7 @@ use super::json::is_bench;
 /// Of each run that `plan` makes, and of one that says 0 or nothing.
 pub const DEFAULT_RUNTIME_SECONDS: i64 = 10;
 
-/// A preset that the original knows without being told.
+/// A preset that the original has built in.
 const BUILT_IN: (&str, &[&str]) = ("P001", &["burnwait", "70", "200000"]);
 
 /// The original's default pool: all CPUs.
@@ -34,7 +34,7 @@ pub struct Pending {
     /// `None`: as the pool has it.
     pub scheduler: Option<String>,
     pub cpus: Option<Vec<u32>>,
-    /// Nobody said so: false. (The original crashes there.)
+    /// False where the file does not say. (The original crashes there.)
     pub numa_disable: bool,
     pub runtime_seconds: u64,
 }

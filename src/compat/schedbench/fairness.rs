@@ -1,5 +1,5 @@
 //! What the worker sets of a run wanted, were entitled to and got, where the file has a solo
-//! run ("baseline") of each of them. The original's README asks for it and its report has none.
+//! run ("baseline") of each of them. The original's README asks for it, its report does not have it.
 //!
 //! Input: the runs of a file and their figures. Output: [`RunFairness`], or why there is none.
 //! Pure. The method is that of plans: docs/method.md, "Fairness between sets".
@@ -56,7 +56,7 @@ pub(super) fn add(plan: &Plan, runs: &mut [RunFigures]) {
     }
 }
 
-/// What must be the same for a solo run to tell what a set wants.
+/// What a set and its solo run must have in common.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct SoloKey<'p> {
     /// Without the original's `kHZ N` before them.
@@ -81,12 +81,12 @@ impl<'p> SoloKey<'p> {
     }
 }
 
-/// A list may name a CPU twice. Empty where nobody says so.
+/// A list may name a CPU twice. Empty where the file has none.
 fn cpus(plan: &Plan, run: &Run) -> BTreeSet<i64> {
     plan.cpus(run).into_iter().flatten().copied().collect()
 }
 
-/// Those that the file asks for, else those that `run` found the run on.
+/// The CPUs that the file asks for, else those that `run` recorded.
 fn had_cpus(plan: &Plan, run: &Run) -> BTreeSet<i64> {
     let asked = cpus(plan, run);
     if !asked.is_empty() {
@@ -118,7 +118,7 @@ fn solos<'p>(plan: &'p Plan, runs: &[RunFigures]) -> BTreeMap<SoloKey<'p>, Solo>
             let Measured { got, rate, .. } = worker.map_or_else(Measured::nothing, measured);
             let rate = alone(rate);
             let want = match (alone(got), &rate) {
-                // Who did nothing alone did not get to say what it wants.
+                // A worker that did nothing alone does not show what it wants.
                 (Reading::Known(_), Reading::Known(0.0)) => {
                     Reading::Unknown(NO_SOLO_OPERATIONS.to_string())
                 }
@@ -135,7 +135,7 @@ fn solos<'p>(plan: &'p Plan, runs: &[RunFigures]) -> BTreeMap<SoloKey<'p>, Solo>
     solos
 }
 
-/// What disturbed the run, in one text; `None` where nothing did, or nobody says so.
+/// What disturbed the run, in one text; `None` where nothing did, or the file does not say.
 fn disturbed(run: &Run) -> Option<String> {
     let found = &run.results.schedlab.as_ref()?.disturbances;
     let found: Vec<String> = found.iter().map(|found| clean(found)).collect();
@@ -149,7 +149,7 @@ fn alone(reading: Reading<f64>) -> Reading<f64> {
     }
 }
 
-/// What a worker did in its run; unknown where its reports do not tell it.
+/// What a worker did in its run; unknown where its reports do not say.
 struct Measured {
     /// CPUs.
     got: Reading<f64>,
@@ -174,7 +174,7 @@ fn measured(worker: &WorkerFigures) -> Measured {
     }
     let (rate, got) = (worker.throughput, worker.utilisation);
     // The original writes a CPU time of 0 where it could not read it.
-    let is_told = got > 0.0 || (got == 0.0 && rate == 0.0);
+    let is_known = got > 0.0 || (got == 0.0 && rate == 0.0);
     let windows: Vec<f64> =
         worker.reports.windows(2).map(|pair| throughput(&pair[0], &pair[1])).collect();
     let why = match windows.len() {
@@ -182,13 +182,13 @@ fn measured(worker: &WorkerFigures) -> Measured {
         _ => COMPLETED_NOTHING,
     };
     Measured {
-        got: or(is_told.then_some(got), "a worker's CPU time is not told"),
+        got: or(is_known.then_some(got), "a worker's CPU time is not known"),
         rate: Reading::Known(rate),
         window_cv: or(stats::cv(&windows), why),
     }
 }
 
-/// `None` where there is nothing to tell: one worker alone, or a run that is not completed.
+/// `None` for one worker alone and for a run that is not completed.
 fn of_run(
     plan: &Plan,
     run: &Run,
@@ -216,7 +216,7 @@ fn of_run(
     if !missing.is_empty() {
         return Some(Reading::Unknown(without_solo(missing)));
     }
-    // Their number is that of `Count`, for which nobody vouches.
+    // Only `Count` says how many workers there were.
     if let Some(at) = figures.sets.iter().position(|set| set.workers.is_empty()) {
         return Some(Reading::Unknown(format!("no worker of set {at} has reported")));
     }
@@ -236,7 +236,7 @@ fn of_run(
     Some(Reading::Known(RunFairness { cpus, sets: cells.collect(), jain, disturbed }))
 }
 
-/// Those that have reported. A worker that has not is there without figures.
+/// All workers of a set. One that has not reported has no figures.
 fn measured_workers(found: &SetFigures) -> Vec<Measured> {
     let silent = found.count.saturating_sub(found.workers.len());
     let silent = std::iter::repeat_with(Measured::nothing).take(silent);
@@ -305,7 +305,7 @@ fn mean(parts: impl Iterator<Item = Reading<f64>>) -> Reading<f64> {
     or(stats::mean(&known), NO_WINDOW)
 }
 
-/// A run's fairness in words and cells, for text and page alike.
+/// A run's fairness in words and cells, for text and page.
 #[derive(Debug, PartialEq, serde::Serialize)]
 pub(super) struct Shown {
     pub heading: String,
@@ -329,14 +329,14 @@ pub(super) fn shown(fairness: &Reading<RunFairness>) -> Shown {
         Reading::Unknown(why) => format!("fairness; entitlement is unknown: {why}"),
     };
     let mut lines = vec![format!("Jain's index of got / entitled: {}", cell(jain, 3))];
-    // The heading has told that one.
-    let told = match cpus {
+    // The heading has this reason.
+    let in_heading = match cpus {
         Reading::Unknown(why) => why.as_str(),
         Reading::Known(_) => "",
     };
     let unknown = sets.iter().enumerate().flat_map(|(at, set)| {
         let whys = set.iter().filter_map(|cell| match cell {
-            Reading::Unknown(why) if why != told => Some(why.as_str()),
+            Reading::Unknown(why) if why != in_heading => Some(why.as_str()),
             _ => None,
         });
         whys.map(move |why| (at, why))
@@ -344,7 +344,7 @@ pub(super) fn shown(fairness: &Reading<RunFairness>) -> Shown {
     let unknown = by_reason(unknown);
     lines.extend(unknown.iter().map(|(why, sets)| format!("- of set {sets}: {why}")));
     if let Reading::Unknown(why) = jain
-        && why != told
+        && why != in_heading
         && unknown.iter().all(|(known, _)| known != why)
     {
         lines.push(format!("- of Jain's index: {why}"));

@@ -38,7 +38,7 @@ pub struct RunFigures {
     pub label: String,
     pub completed: bool,
     pub sets: Vec<SetFigures>,
-    /// Lines below the table: who is left out of it, what disturbed the run. None with the
+    /// Lines below the table: workers that are not in it, what disturbed the run. None with the
     /// original's averages. Not yet clean.
     pub notes: Vec<String>,
     /// Or why there is none, where it could be. `None`: a run that is not completed or has one
@@ -220,7 +220,7 @@ fn runnable(run: &Run) -> Result<(), FieldError> {
     Ok(())
 }
 
-/// Who is left out of the averages of a run that has begun, and what it was done under.
+/// Workers that are not in the averages of a run that has begun, and notes on the run.
 fn notes(run: &Run, sets: &[SetFigures]) -> Vec<String> {
     let mut notes = Vec::new();
     if run.completed || sets.iter().any(|set| !set.workers.is_empty()) {

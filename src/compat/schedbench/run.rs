@@ -26,11 +26,11 @@ const NS_PER_S: u64 = 1_000_000_000;
 const WINDOW_NS: u64 = NS_PER_S;
 /// How long after its time a run that has not ended is killed.
 const GRACE_NS: u64 = 60 * NS_PER_S;
-/// Draws the start offsets of workers; runs of one file are alike in it.
+/// Draws the start offsets of workers; the same for all runs of a file.
 const SEED: u64 = 1;
 /// [`super::file::Plan::worker_type`].
 const PROCESSES: i64 = 0;
-/// Of `fifo` and `rr`, which need one: the least.
+/// Of `fifo` and `rr`, which need one: the lowest.
 const PRIORITY: i64 = 1;
 
 /// How the runs ended that were still to be done.
@@ -44,15 +44,15 @@ pub struct Tally {
 }
 
 /// Runs what is pending in `file`, which is saved after each run; that it can be is tried before
-/// the first one. A scheduler's name is looked for in `variants`, then among policies. `tell`
-/// gets a line for people now and then.
+/// the first one. A scheduler's name is looked for in `variants`, then among policies. `report`
+/// gets a line of progress now and then.
 pub fn run(
     file: &mut BenchFile,
     disk: &mut OnDisk,
     variants: &[Variant],
     backend: &mut dyn Backend,
     cancel: &AtomicBool,
-    tell: &mut dyn FnMut(&str),
+    report: &mut dyn FnMut(&str),
 ) -> Result<Tally, CompatError> {
     let pending = file.pending()?;
     let (mut tally, mut is_probed) = (Tally::default(), false);
@@ -64,7 +64,7 @@ pub fn run(
         }) {
             Ok(cell) => cell,
             Err(why) => {
-                tell(&format!("{head}: skipped: {}", clean(&why.to_string())));
+                report(&format!("{head}: skipped: {}", clean(&why.to_string())));
                 tally.skipped += 1;
                 continue;
             }
@@ -72,7 +72,7 @@ pub fn run(
         if !std::mem::replace(&mut is_probed, true) {
             disk.probe(file)?;
         }
-        tell(&format!("{head}: {} s", run.runtime_seconds));
+        report(&format!("{head}: {} s", run.runtime_seconds));
         let placed = placed(&cell, backend);
         let mut reports = Reports::new(&run.sets);
         match backend.run(&spec(cell, run), cancel, &mut |window| reports.add(&window)) {
@@ -83,26 +83,26 @@ pub fn run(
             RunEnd::Finished(Outcome::Done { result }) => {
                 let found = conditions(&result, placed);
                 for line in found.lines() {
-                    tell(&format!("  {}", clean(&line)));
+                    report(&format!("  {}", clean(&line)));
                 }
                 file.store(run.index, reports.list, found);
                 disk.save(file)?;
                 tally.completed += 1;
             }
             RunEnd::Finished(Outcome::Failed { reason } | Outcome::Skipped { reason }) => {
-                tell(&format!("{head}: failed: {}", clean(&reason)));
+                report(&format!("{head}: failed: {}", clean(&reason)));
                 tally.failed += 1;
             }
         }
     }
     if pending.is_empty() {
-        tell(&format!("{}: every run is completed", shown(disk.path())));
+        report(&format!("{}: every run is completed", shown(disk.path())));
     }
     Ok(tally)
 }
 
-/// What stands beside the figures: how knobs and pool were had, what disturbed the run, and
-/// the CPUs that it was placed on.
+/// Notes on the figures: what knobs and pool read back as, what disturbed the run, and the CPUs
+/// that it was placed on.
 fn conditions(result: &RunResult, cpus: Option<CpuSet>) -> Conditions<'static> {
     let knobs = result.knobs.iter().map(|reading| match reading.got.as_ref().known() {
         Some(got) => format!("{} {}: {got}", reading.knob, reading.asked),
@@ -116,8 +116,7 @@ fn conditions(result: &RunResult, cpus: Option<CpuSet>) -> Conditions<'static> {
     }
 }
 
-/// The CPUs of a run in no pool of its own; those of a pool are the pool's affair, and not known
-/// where the run does not say them.
+/// The CPUs of a run without a pool. Those of a pool are known only where the run names them.
 fn placed(cell: &Cell, backend: &dyn Backend) -> Option<CpuSet> {
     let Placement { cpus, pool, .. } = &cell.placement;
     match (cpus, pool) {
