@@ -40,10 +40,10 @@ fn planned() -> tempfile::TempDir {
 fn what_can_be_run_is_run_stored_and_reported_and_the_rest_skipped() {
     let home = planned();
     let output = schedbench(home.path(), &["run"]);
-    let told = stderr(&output);
-    assert_eq!(output.status.code(), Some(0), "{told}");
-    assert!(told.contains("policy batch: batch"), "{told}");
-    assert_eq!(told.matches("skipped: the scheduler credit is Xen's").count(), 2, "{told}");
+    let errors = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    assert!(errors.contains("policy batch: batch"), "{errors}");
+    assert_eq!(errors.matches("skipped: the scheduler credit is Xen's").count(), 2, "{errors}");
     let text = stdout(&schedbench(home.path(), &["-v", "1", "report"]));
     let tables: Vec<&str> = text.split("== RUN ").skip(1).collect();
     assert_eq!(tables.len(), 4, "{text}");
@@ -78,14 +78,14 @@ fn a_scheduler_may_be_a_variant_of_a_plan() {
                     [[workload]]\nuse = \"spin\"\n";
     write(home.path(), "variants.toml", variants);
     let output = schedbench(home.path(), &["--variants", "variants.toml", "run"]);
-    let told = stderr(&output);
-    assert_eq!(output.status.code(), Some(0), "{told}");
-    assert_eq!(told.matches("nice 3: 3").count(), 2, "{told}");
-    assert_eq!(told.matches("timer-slack 1ms: 1ms").count(), 2, "{told}");
+    let errors = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    assert_eq!(errors.matches("nice 3: 3").count(), 2, "{errors}");
+    assert_eq!(errors.matches("timer-slack 1ms: 1ms").count(), 2, "{errors}");
     assert_eq!(
-        told.matches("skipped: there is no scheduler `unheard-of` here").count(),
+        errors.matches("skipped: there is no scheduler `unheard-of` here").count(),
         2,
-        "{told}"
+        "{errors}"
     );
     let output = schedbench(home.path(), &["--variants", "nowhere.toml", "run"]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
@@ -110,8 +110,8 @@ fn sets_in_different_pools_do_not_compete_and_pool_0_is_the_machine() {
             r#"{{"Runs":[{{"Label":"x","WorkerSets":[{one},{other}],"RuntimeSeconds":1}}]}}"#
         );
         write(home.path(), "test.bench", &file);
-        let told = stderr(&schedbench(home.path(), &["--backend", "null", "run"]));
-        assert!(told.contains(expected), "{told}");
+        let errors = stderr(&schedbench(home.path(), &["--backend", "null", "run"]));
+        assert!(errors.contains(expected), "{errors}");
     }
 }
 
@@ -122,8 +122,8 @@ fn xen_workers_are_skipped_and_never_started_as_processes() {
     write(home.path(), "test.bench", &plan);
     let output = schedbench(home.path(), &["run"]);
     assert_eq!(output.status.code(), Some(3), "{output:?}");
-    let told = stderr(&output);
-    assert_eq!(told.matches("WorkerType 1 asks for Xen guests").count(), 4, "{told}");
+    let errors = stderr(&output);
+    assert_eq!(errors.matches("WorkerType 1 asks for Xen guests").count(), 4, "{errors}");
     assert_eq!(read(home.path(), "test.bench"), plan);
 }
 
@@ -183,7 +183,7 @@ fn a_wrong_file_is_refused_with_its_place_and_left_as_it_is() {
     };
     let out_of_range = runs(r#"{"Id":{"Set":0,"Id":7},"Now":1,"Kops":1,"MaxDelta":0,"Cputime":1}"#);
     let to_run = r#"{"Runs":[{"WorkerSets":[{"Params":{"Args":["burnwait","1","1"]},"Count":1}],"RuntimeSeconds":1},"#;
-    let beside_one_to_run = out_of_range.replacen("{\"Runs\":[", to_run, 1);
+    let with_one_to_run = out_of_range.replacen("{\"Runs\":[", to_run, 1);
     let cases: &[(&str, &str, &str)] = &[
         ("plan", "{\"Input\": {\n  \"SimpleMatrix\": ]", "test.bench:2:19"),
         ("plan", "{\"Input\": {\"Simpl", "test.bench:1:"),
@@ -193,7 +193,7 @@ fn a_wrong_file_is_refused_with_its_place_and_left_as_it_is() {
         ("plan", &TEMPLATE.replace("\"burnwait\"", "\"burn\""), "`burn` is no work"),
         ("report", &out_of_range, "7"),
         ("run", &out_of_range, "`Results.Raw[0]`: worker 0:7: its `Id`"),
-        ("run", &beside_one_to_run, "`Results.Raw[0]`: worker 0:7: its `Id`"),
+        ("run", &with_one_to_run, "`Results.Raw[0]`: worker 0:7: its `Id`"),
         ("run", &runs(r#"{"Id":7}"#), "`Runs[0].Results.Raw[0].Id`"),
         ("plan", &out_of_range, "`Results.Raw[0]`: worker 0:7: its `Id`"),
     ];
@@ -201,9 +201,9 @@ fn a_wrong_file_is_refused_with_its_place_and_left_as_it_is() {
         let home = tempfile::tempdir().unwrap();
         write(home.path(), "test.bench", text);
         let output = schedbench(home.path(), &[action]);
-        let told = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{text}: {told}");
-        assert!(told.contains(expected) && told.contains("hint: "), "{expected}: {told}");
+        let errors = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{text}: {errors}");
+        assert!(errors.contains(expected) && errors.contains("hint: "), "{expected}: {errors}");
         assert_eq!(read(home.path(), "test.bench"), *text);
         assert!(output.stdout.is_empty());
     }
@@ -213,14 +213,17 @@ fn a_wrong_file_is_refused_with_its_place_and_left_as_it_is() {
 fn what_could_not_be_saved_is_not_measured() {
     let home = planned();
     let plan = read(home.path(), "test.bench");
-    // It fits, but not what is written beside it.
+    // It fits, but the name of the temporary file does not.
     let name = "x".repeat(250);
     write(home.path(), &name, &plan);
     let output = schedbench(home.path(), &["-f", &name, "--backend", "null", "run"]);
-    let told = stderr(&output);
-    assert_eq!(output.status.code(), Some(3), "{told}");
-    assert!(told.contains("nothing was run") && told.contains("hint: a shorter name"), "{told}");
-    assert!(!told.contains(" of 4] A baseline batch: 1 s"), "{told}");
+    let errors = stderr(&output);
+    assert_eq!(output.status.code(), Some(3), "{errors}");
+    assert!(
+        errors.contains("nothing was run") && errors.contains("hint: a shorter name"),
+        "{errors}"
+    );
+    assert!(!errors.contains(" of 4] A baseline batch: 1 s"), "{errors}");
     assert_eq!(read(home.path(), &name), plan);
 }
 
@@ -269,9 +272,9 @@ fn a_template_is_not_written_over_results_or_other_files() {
     ] {
         write(home.path(), "test.bench", text);
         let output = schedbench(home.path(), &plan);
-        let told = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{told}");
-        assert!(told.contains(expected) && told.contains("hint: "), "{told}");
+        let errors = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(errors.contains(expected) && errors.contains("hint: "), "{errors}");
         assert_eq!(read(home.path(), "test.bench"), text);
     }
 }

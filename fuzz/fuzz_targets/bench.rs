@@ -42,6 +42,6 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = file.expand().map_err(|error| check(&error.to_string()));
 });
 
-fn check(told: &str) {
-    assert!(!told.contains('\u{1b}'));
+fn check(message: &str) {
+    assert!(!message.contains('\u{1b}'));
 }

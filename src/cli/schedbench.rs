@@ -118,7 +118,7 @@ enum Action {
     Plan,
     /// Do the runs that are not completed
     Run,
-    /// Tell the results in text
+    /// Show the results as text
     Report,
     /// Write the results as one page
     Htmlreport,
@@ -181,15 +181,15 @@ fn run_pending(step: &Step) -> Result<(), Failure> {
         None => Vec::new(),
     };
     let mut backend = run::make_backend(&step.words.backend, &Lab::default(), Mode::default())?;
-    // Read again, now that nobody else measures: who did until now has saved.
+    // Read again under the lock: another process may have saved it until now.
     let (mut disk, text) = OnDisk::read(step.file, sys::state_dir().ok())?;
     let mut file = BenchFile::parse(&text, step.file)?;
     check(&file)?;
     let cancel = signal::catch_termination()
         .map_err(|error| Failure::Here(format!("cannot catch signals: {error}")))?;
-    let mut tell = |line: &str| terminal::tell(line);
+    let mut report = |line: &str| terminal::tell(line);
     let tally =
-        schedbench::run(&mut file, &mut disk, &variants, &mut *backend, &cancel, &mut tell)?;
+        schedbench::run(&mut file, &mut disk, &variants, &mut *backend, &cancel, &mut report)?;
     judge(step.file, tally)
 }
 
@@ -213,8 +213,8 @@ fn judge(path: &Path, tally: schedbench::Tally) -> Result<(), Failure> {
     }
     if failed > 0 || (skipped > 0 && completed == 0) {
         return Err(Failure::Here(format!(
-            "of the runs of {name} that were to be done {completed} were completed, {skipped} \
-             skipped, {failed} failed; the reasons are above\nhint: schedlab doctor"
+            "runs of {name}: {completed} completed, {skipped} skipped, {failed} failed; the reasons are \
+             above\nhint: schedlab doctor"
         )));
     }
     Ok(())

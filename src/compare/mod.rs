@@ -4,11 +4,13 @@
 //! out. Pure. Method: docs/verdicts.md.
 
 mod build;
+pub mod fairness;
 mod gather;
 mod lab;
 mod metrics;
 mod missing;
 mod power;
+mod priority;
 mod remarks;
 mod select;
 mod switches;
@@ -20,8 +22,10 @@ use crate::model::{Direction, GuestKernel, GuestTimes, Params, Unit};
 use crate::stats::{Judged, Shape};
 
 pub use build::{Question, compare, overlap, with_floors};
+pub use fairness::{FairnessOf, FairnessTable, PerRound, SetFairness};
 pub use metrics::{is_headline, metric_matches};
 pub use power::{MetricPower, Power, Wanted, WorkPower, power};
+pub use priority::SchedPriority;
 pub use select::{Selection, SelectionError, select};
 
 /// All that a comparison says, the baseline first in every list of sides.

@@ -37,7 +37,7 @@ const BUILTINS: &[Builtin] = &[
     },
     Builtin {
         name: "switches",
-        title: "Who is switched out, beside the throughput: default against a short slice",
+        title: "Voluntary and involuntary switches with the throughput: default and a short slice",
         text: include_str!("../../plans/switches.toml"),
     },
 ];

@@ -5,6 +5,8 @@
 //! is longer than a terminal is wide only what is around the place is shown: the wrong file
 //! may be one line of a MiB.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::ops::Range;
 
@@ -53,15 +55,18 @@ impl Faults {
         self.0.len()
     }
 
-    /// In the order of the text.
+    /// In the order of the text. A fault that stands in several places is one error, drawn at the
+    /// first of them.
     pub fn into_errors(mut self, source_name: &str, text: &str) -> PlanErrors {
         self.0.sort_by_key(|fault| (fault.span.start, fault.span.end));
         let file = one_line(source_name);
         let text = printable(text);
         let lines = LineIndex::new(&text);
-        let errors = self.0.into_iter().map(|fault| {
+        let errors = folded(self.0).into_iter().map(|(fault, others)| {
             let span = lines.clamp(fault.span);
             let (line, column) = lines.position(span.start);
+            let others = others.into_iter().map(|span| lines.position(lines.clamp(span).start).0);
+            let also = also_in_lines(&others.collect::<Vec<_>>());
             let excerpt = fault.label.map(|label| {
                 let name = format!("{file}:{line}:{column}");
                 lines.excerpt(name, line - 1, &span, label)
@@ -71,13 +76,42 @@ impl Faults {
                 file: file.clone(),
                 line,
                 column,
-                message: shortened(&one_line(&fault.message)),
+                message: shortened(&one_line(&fault.message)) + &also,
                 hint: shortened(&one_line(&fault.hint)),
                 excerpt,
                 labels: labels.into_iter().collect(),
             }
         });
         PlanErrors { errors: errors.collect() }
+    }
+}
+
+/// Each message with its hint once: the first fault, and where the others are.
+fn folded(faults: Vec<Fault>) -> Vec<(Fault, Vec<Range<usize>>)> {
+    let mut folded: Vec<(Fault, Vec<Range<usize>>)> = Vec::new();
+    let mut known: HashMap<(String, String), usize> = HashMap::new();
+    for fault in faults {
+        match known.entry((fault.message.clone(), fault.hint.clone())) {
+            Entry::Occupied(at) => folded[*at.get()].1.push(fault.span),
+            Entry::Vacant(free) => {
+                free.insert(folded.len());
+                folded.push((fault, Vec::new()));
+            }
+        }
+    }
+    folded
+}
+
+/// ` (also in lines 8, 11)`; nothing where there is no other place.
+fn also_in_lines(lines: &[usize]) -> String {
+    const MAX_LINES: usize = 8;
+    let shown: Vec<String> = lines.iter().take(MAX_LINES).map(usize::to_string).collect();
+    let more = lines.len().saturating_sub(MAX_LINES);
+    let noun = if lines.len() == 1 { "line" } else { "lines" };
+    match more {
+        _ if lines.is_empty() => String::new(),
+        0 => format!(" (also in {noun} {})", shown.join(", ")),
+        _ => format!(" (also in {noun} {} and {more} more)", shown.join(", ")),
     }
 }
 

@@ -3,7 +3,7 @@
 //! A list where a field takes one value is an axis; the axes of a workload are crossed in
 //! the order written, the first slowest. Axes of a plain workload are named `param`, those
 //! of `[[workload.set]]` and `[[workload.background]]` `SET.param`. `count` and `workers`
-//! beside sets hold for all sets (not background) that do not say their own. `load` says
+//! next to sets hold for all sets (not background) that have none of their own. `load` says
 //! `count` by the CPUs of the pool. Knobs of a set are no axis: what is compared is a variant.
 
 use crate::model::{CpuSet, Field, Params, Value, Variant, Work, WorkerKind, WorkerSet};
@@ -15,8 +15,9 @@ use super::fields::{
 };
 use super::knobs::Knobs;
 use super::read::{Names, sections};
+use super::similar::suggestion;
 use super::solo;
-use super::table::{self, Points, Span, Table, fill_defaults, known_keys, shown, suggestion};
+use super::table::{self, Points, Span, Table, fill_defaults, known_keys, shown};
 
 /// One `[[workload]]`, checked but for what depends on the point of its axes.
 pub struct Draft {
@@ -160,11 +161,11 @@ impl Reader<'_> {
         if let Some(entry) = table.take("use") {
             let hint =
                 "either `use` and parameters, or [[workload.set]] tables that each say `use`";
-            self.faults.add(&entry.key_span, "`use` beside sets", "not with sets", hint);
+            self.faults.add(&entry.key_span, "`use` next to sets", "not with sets", hint);
         }
         if let Some(entry) = table.take("knobs") {
             let hint = "say them in each set: [workload.set.knobs], or for all in [[variant]]";
-            self.faults.add(&entry.key_span, "`knobs` beside sets", "not with sets", hint);
+            self.faults.add(&entry.key_span, "`knobs` next to sets", "not with sets", hint);
         }
         let own: Vec<(usize, Vec<&'static str>)> = set_tables
             .into_iter()
@@ -176,7 +177,7 @@ impl Reader<'_> {
         for field in SET {
             let heirs: Vec<usize> = own
                 .iter()
-                .filter(|(_, own)| !own.iter().any(|own| says_the_same(own, field.name)))
+                .filter(|(_, own)| !own.iter().any(|own| has_the_meaning(own, field.name)))
                 .map(|(index, _)| *index)
                 .collect();
             let key_span = table.key_span(field.name);
@@ -298,15 +299,15 @@ impl Load {
         Load { ratios, span }
     }
 
-    /// Tells where the pool is not known, and where it makes more than `count` takes.
+    /// Notes an unknown pool, and a load of more workers than `count` takes.
     fn check(&self, pool: &Pool, faults: &mut Faults) {
-        let Some(most) = self.ratios.iter().copied().max_by(f64::total_cmp) else { return };
+        let Some(max) = self.ratios.iter().copied().max_by(f64::total_cmp) else { return };
         if pool.cpus.is_empty() {
             let hint = "write `count`, or the CPUs: [placement] with cpus = \"0-3\"";
             faults.add(&self.span, "of how many CPUs is not known here", "this ratio", hint);
-        } else if times_cpus(most, pool) > MAX_COUNT as f64 {
+        } else if times_cpus(max, pool) > MAX_COUNT as f64 {
             let cpus = pool.count();
-            let message = format!("{most}x of {cpus} CPUs are more workers than a set takes");
+            let message = format!("{max}x of {cpus} CPUs are more workers than a set takes");
             let hint = format!("at most {MAX_COUNT}: \"{}x\"", MAX_COUNT / i64::from(cpus));
             faults.add(&self.span, message, "this ratio", hint);
         }
@@ -318,7 +319,7 @@ fn times_cpus(ratio: f64, pool: &Pool) -> f64 {
     (ratio * f64::from(pool.count())).round().max(1.0)
 }
 
-fn says_the_same(own: &str, field: &str) -> bool {
+fn has_the_meaning(own: &str, field: &str) -> bool {
     own == field || HOW_MANY.contains(&own) && HOW_MANY.contains(&field)
 }
 
@@ -339,7 +340,7 @@ impl Draft {
         self.axes.iter().fold(1, |product, axis| product.saturating_mul(axis.points.len() as u128))
     }
 
-    /// Tells of knobs of sets that do not go with a variant or with the placement.
+    /// Notes knobs of sets that do not go with a variant or with the placement.
     pub fn check_knobs(
         &self,
         variants: &[Variant],
@@ -366,7 +367,7 @@ impl Draft {
         let mut works = Vec::new();
         for point in 0..self.points() as u64 {
             let work = self.work(point, pool);
-            // One point of a workload is enough: the others mostly fail alike.
+            // One point of a workload is enough: the others mostly fail the same way.
             if !self.fits(&work, pool, seed, faults) {
                 return Vec::new();
             }
@@ -375,7 +376,7 @@ impl Draft {
         works
     }
 
-    /// Asks each workload for its workers, as a run will, and tells where that fails.
+    /// Asks each workload for its workers, as a run will, and notes where that fails.
     pub fn fits(&self, work: &Work, pool: &Pool, seed: u64, faults: &mut Faults) -> bool {
         let Err((why, hint)) = self.check_layout(work, pool, seed) else { return true };
         let hint = hint.as_deref().unwrap_or("change the parameters that do not go together");

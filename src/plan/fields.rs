@@ -158,16 +158,16 @@ pub const fn report(formats: &'static [&'static str]) -> [Field; 1] {
     }]
 }
 
-/// The most that `count` takes.
+/// Of `count`.
 pub const MAX_COUNT: i64 = 100_000;
 
-/// Beside a workload's own parameters, in every table that describes worker sets.
+/// In addition to a workload's own parameters, in every table that describes worker sets.
 pub const SET: &[Field] = &[
     Field {
         name: "count",
         kind: Kind::Int { min: 1, max: MAX_COUNT },
         default: Some("1"),
-        about: "how many times the set's workers are there",
+        about: "how many times the set has its workers",
     },
     Field {
         name: "load",
@@ -183,15 +183,15 @@ pub const SET: &[Field] = &[
     },
 ];
 
-/// In `[[workload]]`, beside what its sets take.
+/// In `[[workload]]`, in addition to what its sets take.
 pub const WORKLOAD: &[Field] = &[Field {
     name: "solo",
     kind: Kind::Bool,
     default: Some("false"),
-    about: "adds before it a run of each set alone, one of it: what fairness is reckoned from",
+    about: "adds before it a run of each set alone, one of it: what fairness is computed from",
 }];
 
-/// Keys of the top level, of `[[variant]]`, of a worker set and of `[[workload]]`, beside
+/// Keys of the top level, of `[[variant]]`, of a worker set and of `[[workload]]` that are no
 /// fields. No knob and no parameter may have such a name; a test walks the registries.
 pub const TOP_KEYS: &[&str] =
     &["schema", "title", "measure", "variant", "workload", "placement", "report", "probes", "lab"];

@@ -52,15 +52,15 @@ impl Knobs {
         own
     }
 
-    /// Tells of conflicts within one variant.
+    /// Notes conflicts within one variant.
     pub fn check(&self, faults: &mut Faults) {
         for (knob, message, hint) in variant::validate(&self.values) {
             faults.add(self.span(&knob), message, "not in this variant", hint);
         }
     }
 
-    /// Tells of conflicts in what these knobs of a worker set make of each variant. One that
-    /// several variants share is told once, with the first of them.
+    /// Notes conflicts in what these knobs of a worker set make of each variant. One that
+    /// several variants share is noted once, with the first of them.
     pub fn check_merged(&self, variants: &[Variant], faults: &mut Faults) {
         if self.values.is_empty() {
             return;

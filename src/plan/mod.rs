@@ -16,6 +16,7 @@ mod knobs;
 mod order;
 mod read;
 mod schema;
+mod similar;
 mod solo;
 mod table;
 #[cfg(test)]

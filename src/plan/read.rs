@@ -18,8 +18,9 @@ use super::fields::{
     VARIANT_KEYS, Words, report,
 };
 use super::knobs::Knobs;
+use super::similar::suggestion;
 use super::solo;
-use super::table::{self, Entry, Span, Table, fill_defaults, known_keys, shown, suggestion};
+use super::table::{self, Entry, Span, Table, fill_defaults, known_keys, shown};
 
 pub fn plan(
     source_name: &str,
@@ -279,7 +280,7 @@ fn lab(top: &mut Table, faults: &mut Faults) -> Lab {
         seeds: int("seeds"),
         realtime: false,
     };
-    // Caches that are not written follow the sockets, which are told alone.
+    // Caches that are not written follow the sockets: only these are at fault.
     let wrong = misshapen(&lab).into_iter().filter(|(name, ..)| has_llcs || *name != "llcs");
     for (name, message, hint) in wrong {
         // Defaults fit; only what is written can be at fault.
@@ -421,7 +422,7 @@ fn check_size(
 ) -> Option<()> {
     let mut cells: u128 = 0;
     for draft in drafts {
-        let works = draft.points().saturating_add(solo::most(draft));
+        let works = draft.points().saturating_add(solo::max_works(draft));
         cells = cells.saturating_add(works.saturating_mul(variants as u128));
         if cells > u128::from(MAX_CELLS) {
             let message = format!("the plan has {} cells up to here", many(cells));

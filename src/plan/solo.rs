@@ -1,7 +1,7 @@
 //! `solo = true`: a work for each set of a `[[workload]]` alone, one of it, before the work in
-//! which they compete. What a set wants is told by its solo run.
+//! which they compete. The solo run shows what a set wants.
 //!
-//! No two are alike, and none is made where the plan has such a work already. Pure.
+//! Each is made once, and none where the plan has such a work already. Pure.
 
 use std::collections::BTreeSet;
 
@@ -58,7 +58,7 @@ pub fn name(workload: &str, set: &str) -> String {
 }
 
 /// How many works [`add`] adds for a draft, at most. Saturates.
-pub fn most(draft: &Draft) -> u128 {
+pub fn max_works(draft: &Draft) -> u128 {
     if !draft.solo {
         return 0;
     }

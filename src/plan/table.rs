@@ -11,6 +11,7 @@ use crate::model::{Field, Kind, Params, Raw, Value};
 
 use super::error::{Faults, unprintable};
 use super::fields::{MAX_NAME_CHARS, MEASURE, PLACEMENT, names, report};
+use super::similar::{nearest, suggestion};
 
 pub type Span = Range<usize>;
 
@@ -22,7 +23,7 @@ pub struct Entry<'t> {
     pub value: &'t Spanned<DeValue<'t>>,
 }
 
-/// A table whose keys are taken one by one; [`Table::finish`] tells of those left over.
+/// A table whose keys are taken one by one; [`Table::finish`] refuses the rest.
 pub struct Table<'t> {
     entries: Vec<Entry<'t>>,
     /// Of its header.
@@ -84,7 +85,7 @@ impl<'t> Table<'t> {
         None
     }
 
-    /// Tells of every key that was not taken. `known` is what `place` takes.
+    /// Refuses every key that was not taken. `known` is what `place` takes.
     pub fn finish(self, known: &[&str], place: &str, faults: &mut Faults) {
         for entry in self.entries {
             let message = format!("unknown key {} in {place}", shown(entry.key));
@@ -137,6 +138,10 @@ pub fn value(kind: &Kind, spanned: &Spanned<DeValue>, faults: &mut Faults) -> Op
             items.iter().map(|item| value(inner, item, faults)).collect();
         return values.into_iter().collect::<Option<Vec<_>>>().map(Value::List);
     }
+    if let DeValue::Table(table) = spanned.get_ref() {
+        faults.add(&span, "a table does not fit here", "this value", form_of(kind, table));
+        return None;
+    }
     let raw = raw(spanned, faults)?;
     match kind.parse(&raw) {
         Ok(value) => Some(value),
@@ -152,20 +157,34 @@ pub fn value(kind: &Kind, spanned: &Spanned<DeValue>, faults: &mut Faults) -> Op
     }
 }
 
-/// What to write where a table was written: a list of settings takes `KEY=VALUE`.
-fn instead_of_table(kind: &Kind, table: &DeTable) -> String {
-    match (kind, table.iter().next()) {
-        (Kind::List(Kind::Text), Some((key, value))) => {
-            let value = match value.get_ref() {
-                DeValue::Integer(value) => value.to_string(),
-                DeValue::Boolean(value) => u8::from(*value).to_string(),
-                DeValue::String(value) => value.to_string(),
-                _ => "VALUE".to_string(),
-            };
-            let setting = format!("{}={value}", key.get_ref());
-            format!("write a list of texts: [\"{}\"]", setting.escape_default())
-        }
-        _ => format!("write {}", kind.example()),
+/// How to write what a table was given for.
+fn form_of(kind: &Kind, table: &DeTable) -> String {
+    let Kind::List(Kind::Text) = kind else { return kind.example() };
+    let mut texts = Vec::new();
+    texts_of(table, "", &mut texts);
+    let printable = |text: &String| !text.chars().any(unprintable);
+    let texts: Vec<String> =
+        texts.iter().filter(|text| printable(text)).map(|text| format!("{text:?}")).collect();
+    format!("write a list of texts: [{}]", texts.join(", "))
+}
+
+/// `NAME=VALUE` for each entry; a switch is on as `NAME`, off as `NO_NAME`.
+fn texts_of(table: &DeTable, parent: &str, texts: &mut Vec<String>) {
+    for (key, value) in table.iter() {
+        // sysctl(8) writes `kernel.sched_...`.
+        let name = format!("{parent}{}", key.get_ref());
+        let name = name.strip_prefix("kernel.").unwrap_or(&name);
+        texts.push(match value.get_ref() {
+            DeValue::Boolean(true) => name.to_string(),
+            DeValue::Boolean(false) => format!("NO_{name}"),
+            DeValue::Integer(number) => format!("{name}={number}"),
+            DeValue::String(text) => format!("{name}={text}"),
+            DeValue::Table(inner) => {
+                texts_of(inner, &format!("{name}."), texts);
+                continue;
+            }
+            _ => continue,
+        });
     }
 }
 
@@ -194,7 +213,7 @@ pub fn points(kind: &Kind, spanned: &Spanned<DeValue>, faults: &mut Faults) -> O
         items.iter().map(|item| (value(kind, item, faults), item.span())).collect();
     let mut seen = std::collections::BTreeSet::new();
     for (point, span) in &parsed {
-        // Equal values print alike, and points are told apart by what is printed.
+        // Equal values print the same, and a point is named by what is printed.
         if let Some(point) = point
             && !seen.insert(point.to_string())
         {
@@ -271,28 +290,6 @@ pub fn shown(text: &str) -> String {
     }
     shown.push('`');
     shown
-}
-
-/// The nearest known word, or all of them.
-pub fn suggestion(word: &str, known: &[&str]) -> String {
-    if let Some(near) = nearest(word, known) {
-        return format!("did you mean `{near}`?");
-    }
-    let known: Vec<String> = known.iter().map(|word| format!("`{word}`")).collect();
-    format!("known here: {}", known.join(", "))
-}
-
-fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
-    let word = word.to_lowercase();
-    // Far words are not looked at: the distance takes the product of both lengths.
-    let allowed = |known: &str| (known.chars().count() / 3).max(1);
-    known
-        .iter()
-        .filter(|known| word.len() <= 4 * known.len())
-        .map(|known| (strsim::osa_distance(&word, known), *known))
-        .filter(|(distance, known)| *distance <= allowed(known))
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, known)| known)
 }
 
 fn nearest_choice(kind: &Kind, raw: &Raw) -> Option<String> {

@@ -5,14 +5,14 @@
 
 use std::collections::BTreeMap;
 
+use crate::compare::SchedPriority;
 use crate::model::{
     CpuSet, Direction, Environment, Metric, Outcome, Placement, Reading, Record, RecordedRun,
     RunResult, SetResult, Unit, Value, Variant, Work, WorkerResult, WorkerSet, merged_knobs,
 };
-use crate::stats::{self, Competitor, Share};
+use crate::stats::{self, CompetingSet, Competitor, Fairness};
 
 use super::summary::{CellRuns, MetricSummary};
-use super::weight::SchedPriority;
 
 /// CPUs that a worker of a background set is taken to want where it has no solo run.
 const ASSUMED_WANT: f64 = 1.0;
@@ -221,157 +221,74 @@ struct Competing<'r> {
 }
 
 impl Competing<'_> {
-    /// What a worker wants: the mean over the workers of its role alone, at most a CPU.
-    fn want(&self, worker: &WorkerResult) -> f64 {
-        let Some(solo) = self.solo else { return ASSUMED_WANT };
-        let alike = solo.workers.iter().filter(|alone| alone.role == worker.role);
-        let used: Vec<f64> = alike.map(used).collect();
-        // A role that is not there alone wants nothing that is known.
-        stats::mean(&used).map_or(f64::NAN, |used| used.min(1.0))
+    /// What a worker wants: the mean over the workers of its role alone.
+    fn want(&self, worker: &WorkerResult) -> Reading<f64> {
+        let Some(solo) = self.solo else { return Reading::Known(ASSUMED_WANT) };
+        let same_role = solo.workers.iter().filter(|alone| alone.role == worker.role);
+        let used: Vec<f64> =
+            same_role.map(|worker| worker.cpu_ns as f64 / worker.wall_ns as f64).collect();
+        or(stats::mean(&used), "the solo run does not say what it wants")
+    }
+
+    fn set(&self) -> CompetingSet {
+        let workers = &self.result.workers;
+        let roles_differ = workers.iter().any(|worker| worker.role != workers[0].role);
+        let competitor = |worker: &WorkerResult| Competitor {
+            want: self.want(worker),
+            got: per_ns(worker.cpu_ns, worker),
+            rate: match roles_differ {
+                true => Reading::Unknown("its workers have several roles".to_string()),
+                false => per_ns(worker.ops, worker),
+            },
+        };
+        CompetingSet {
+            cpus: match &self.cpus {
+                Ok(cpus) => Reading::Known(cpus.clone()),
+                Err(why) => Reading::Unknown(why.clone()),
+            },
+            priority: self.standing.priority(),
+            workers: workers.iter().map(competitor).collect(),
+            rate: throughput(self.result).map(|rate| rate / f64::from(self.set.count)),
+            solo_rate: match self.solo.map(throughput) {
+                Some(Reading::Unknown(why)) => Reading::Unknown(format!("solo run: {why}")),
+                Some(known) => known,
+                None => Reading::Unknown("it has no solo run".to_string()),
+            },
+            is_want_measured: self.solo.is_some(),
+        }
     }
 }
 
-/// CPUs that a worker used; not a number where it was measured for no time.
-fn used(worker: &WorkerResult) -> f64 {
-    worker.cpu_ns as f64 / worker.wall_ns as f64
+fn per_ns(count: u64, worker: &WorkerResult) -> Reading<f64> {
+    let known = (worker.wall_ns > 0).then(|| count as f64 / worker.wall_ns as f64);
+    or(known, "a worker was measured for no time")
 }
 
 fn judge(round: u32, sets: &[Competing]) -> Round {
-    let competitors: Vec<Vec<Competitor>> = sets
-        .iter()
-        .map(|set| {
-            let compete = |own: &WorkerResult| Competitor {
-                claim: set.standing.claim(set.want(own)),
-                got: used(own),
-            };
-            set.result.workers.iter().map(compete).collect()
-        })
-        .collect();
-    let shares = shares(sets, &competitors);
-    let mut told = Vec::new();
-    for (at, (set, competitors)) in sets.iter().zip(&competitors).enumerate() {
-        let own = shares.as_ref().map(|shares| shares[at].as_slice());
-        told.push(set_readings(set, competitors, own.map_err(String::as_str)));
-    }
-    let jain = match &shares {
-        Ok(shares) => or(jain(sets, shares), "no worker got what can be compared"),
-        Err(why) => Reading::Unknown(why.clone()),
-    };
-    let cpus = match all_cpus(sets) {
-        Ok(cpus) => Reading::Known(cpus.len() as f64),
-        Err(why) => Reading::Unknown(why),
-    };
-    Round { round, work: [cpus, jain], sets: told }
-}
-
-/// Those that one of the sets may use.
-fn all_cpus(sets: &[Competing]) -> Result<CpuSet, String> {
-    let each = sets.iter().map(|set| set.cpus.clone());
-    Ok(each.collect::<Result<Vec<CpuSet>, String>>()?.iter().flat_map(CpuSet::iter).collect())
-}
-
-/// Of the workers of each set. The error is why there are none.
-fn shares(sets: &[Competing], competitors: &[Vec<Competitor>]) -> Result<Vec<Vec<Share>>, String> {
-    let mut held_to: Vec<&CpuSet> = Vec::new();
-    for (set, own) in sets.iter().zip(competitors) {
-        let cpus = set.cpus.as_ref().map_err(String::clone)?;
-        held_to.extend(own.iter().map(|_| cpus));
-    }
-    let shares = stats::shares(&competitors.concat(), &held_to)
-        .ok_or("sets are held to different CPUs in more ways than are reckoned with")?;
-    let mut rest = shares.as_slice();
-    let of_sets = competitors.iter().map(|own| {
-        let (own, others) = rest.split_at(own.len());
-        rest = others;
-        own.to_vec()
+    let Fairness { cpus, jain, sets: shares } =
+        stats::fairness(&sets.iter().map(Competing::set).collect::<Vec<_>>());
+    let sets = sets.iter().zip(shares).map(|(set, share)| {
+        [
+            share.want,
+            share.entitled,
+            share.got,
+            share.got_over_entitled,
+            share.throughput_vs_solo,
+            share.max_over_min,
+            set.standing.weight(),
+        ]
     });
-    Ok(of_sets.collect())
-}
-
-/// Of all workers whose want was measured.
-fn jain(sets: &[Competing], shares: &[Vec<Share>]) -> Option<f64> {
-    let measured = sets.iter().zip(shares).filter(|(set, _)| set.solo.is_some());
-    // Who is entitled to nothing has no part in how evenly it was kept.
-    let shares = measured.flat_map(|(_, own)| own).filter(|share| share.entitled > 0.0);
-    let kept: Option<Vec<f64>> = shares.map(|share| share.got_over_entitled).collect();
-    stats::jain(&kept?)
-}
-
-/// `shares`: of its workers, or why nobody's is known.
-fn set_readings(
-    set: &Competing,
-    own: &[Competitor],
-    shares: Result<&[Share], &str>,
-) -> [Reading<f64>; PER_SET.len()] {
-    let mean = |values: Vec<f64>| stats::mean(&values);
-    let want = mean(own.iter().map(|worker| worker.claim.want).collect());
-    let got = mean(own.iter().map(|worker| worker.got).collect());
-    let (entitled, kept) = match shares {
-        Ok(shares) => {
-            let due = mean(shares.iter().map(|share| share.entitled).collect());
-            // What is no number is entitled to nothing, which says nothing of it.
-            let entitled = want.and(due);
-            let due = entitled.filter(|entitled| *entitled > 0.0);
-            let kept = got.zip(due).map(|(got, due)| got / due);
-            (
-                or(entitled, "the solo run does not tell what it wants"),
-                or(kept, "it is entitled to nothing that is known"),
-            )
-        }
-        Err(why) => (Reading::Unknown(why.to_string()), Reading::Unknown(why.to_string())),
-    };
-    [
-        or(want, "the solo run does not tell it"),
-        entitled,
-        or(got, "a worker was measured for no time"),
-        kept,
-        throughput_vs_solo(set),
-        max_over_min(&set.result.workers),
-        set.standing.weight(),
-    ]
+    Round { round, work: [cpus.map(|cpus| cpus as f64), jain], sets: sets.collect() }
 }
 
 fn or(value: Option<f64>, why: &str) -> Reading<f64> {
     value.map_or(Reading::Unknown(why.to_string()), Reading::Known)
 }
 
-/// Of one of the set, as the solo run is of one.
-fn throughput_vs_solo(set: &Competing) -> Reading<f64> {
-    let Some(solo) = set.solo else {
-        return Reading::Unknown("it has no solo run".to_string());
-    };
-    match (throughput(set.result), throughput(solo)) {
-        (Reading::Known(beside), Reading::Known(alone)) if alone > 0.0 => {
-            Reading::Known(beside / f64::from(set.set.count) / alone)
-        }
-        (Reading::Known(_), Reading::Known(_)) => {
-            Reading::Unknown("no operations in its solo run".to_string())
-        }
-        (Reading::Unknown(why), _) => Reading::Unknown(why),
-        (_, Reading::Unknown(why)) => Reading::Unknown(format!("solo run: {why}")),
-    }
-}
-
 fn throughput(set: &SetResult) -> Reading<f64> {
     let found = set.metrics.iter().find(|metric| metric.name == "throughput");
     let value = found.map(|Metric { value, .. }| value.clone());
     value.unwrap_or(Reading::Unknown("no throughput is reported".to_string()))
-}
-
-/// Of the rates of workers that are all alike.
-fn max_over_min(workers: &[WorkerResult]) -> Reading<f64> {
-    let [first, others @ ..] = workers else {
-        return Reading::Unknown("no worker".to_string());
-    };
-    if others.is_empty() {
-        return Reading::Unknown("one worker: nothing to compare".to_string());
-    }
-    if others.iter().any(|worker| worker.role != first.role) {
-        return Reading::Unknown("its workers have several roles".to_string());
-    }
-    let rates: Vec<f64> =
-        workers.iter().map(|worker| worker.ops as f64 / worker.wall_ns as f64).collect();
-    or(stats::max_over_min(&rates), "a worker completed nothing")
 }
 
 fn over_rounds<'a>(
@@ -443,10 +360,51 @@ mod tests {
         plan
     }
 
+    /// The analysis of sampled plans says the same as the summary of the record.
+    fn checked(record: &Record) -> crate::report::summary::Summary<'_> {
+        use crate::compare::fairness::{Figure, RunDetails, fairness};
+        let summary = summarise(record);
+        let tables = fairness(&crate::model::SampledPlan::of(record), &RunDetails::of(record));
+        let old: Vec<&WorkFairness> =
+            summary.works.iter().filter_map(|work| work.fairness.as_ref()).collect();
+        assert_eq!(old.len(), tables.len());
+        let names = |sets: &[&WorkerSet]| -> Vec<String> {
+            sets.iter().map(|set| set.name.clone()).collect()
+        };
+        let same = |old: &[MetricSummary], figures: &[Figure]| {
+            assert_eq!(old.len(), figures.len());
+            for (old, (name, unit, direction, figure)) in old.iter().zip(figures) {
+                assert_eq!((old.name, old.unit, old.direction), (*name, *unit, *direction));
+                assert_eq!(old.median, figure.median().known(), "{name}");
+                let values: Vec<f64> = old.values.iter().map(|(_, value)| *value).collect();
+                assert_eq!(values, figure.values(), "{name}");
+            }
+        };
+        for (old, new) in old.iter().zip(&tables) {
+            assert_eq!(
+                (names(&old.missing), names(&old.assumed)),
+                (new.missing.clone(), new.assumed.clone())
+            );
+            let incomplete: Vec<String> =
+                old.incomplete.iter().map(|variant| variant.name.clone()).collect();
+            assert_eq!(incomplete, new.incomplete);
+            assert_eq!(old.variants.len(), new.variants.len());
+            for (old, new) in old.variants.iter().zip(&new.variants) {
+                assert_eq!((&old.variant.name, &old.rounds), (&new.variant, &new.rounds));
+                same(&old.metrics, &new.figures());
+                for (old, new) in old.sets.iter().zip(&new.sets) {
+                    assert_eq!(old.set.name, new.set);
+                    same(&old.metrics, &new.figures());
+                }
+            }
+        }
+        summary
+    }
+
     /// The medians of the last work's first variant: of its first set, and Jain's index.
     fn medians(plan: PlanBuilder) -> (Vec<Option<f64>>, Option<f64>) {
         let record = plan.record();
-        let summary = summarise(&record);
+        let summary = checked(&record);
         let fairness = summary.works.last().and_then(|work| work.fairness.as_ref()).unwrap();
         let variant = &fairness.variants[0];
         let set = variant.sets[0].metrics.iter().map(|metric| metric.median).collect();
@@ -489,7 +447,7 @@ mod tests {
     #[test]
     fn a_background_without_a_solo_run_competes_for_a_cpu_and_has_no_part_in_jains_index() {
         let record = testing::competing().record();
-        let summary = summarise(&record);
+        let summary = checked(&record);
         let fairness = summary.works[2].fairness.as_ref().unwrap();
         assert!(fairness.missing.is_empty() && fairness.incomplete.is_empty());
         assert_eq!(fairness.assumed[0].name, "hog");
@@ -517,7 +475,7 @@ mod tests {
         };
         record.started.cells.iter_mut().for_each(|cell| of_hog(&mut cell.work));
         record.started.plan.works.iter_mut().for_each(of_hog);
-        let summary = summarise(&record);
+        let summary = checked(&record);
         let fairness = summary.works[2].fairness.as_ref().unwrap();
         assert!(fairness.assumed.is_empty());
         assert!(fairness.variants[0].sets[1].metrics[4].median.is_some(), "against its solo run");
@@ -547,7 +505,7 @@ mod tests {
     /// Entitled, got / entitled and weight of both sets, and Jain's index.
     fn by_weight(plan: PlanBuilder) -> Vec<Option<f64>> {
         let record = plan.record();
-        let summary = summarise(&record);
+        let summary = checked(&record);
         let variant = &summary.works[2].fairness.as_ref().unwrap().variants[0];
         let mut told = Vec::new();
         for set in &variant.sets {
@@ -602,7 +560,7 @@ mod tests {
         let whole = alike(2, 0.5, &[0.5; 2]);
         let told = |plan: PlanBuilder| {
             let record = plan.record();
-            let summary = summarise(&record);
+            let summary = checked(&record);
             assert!(summary.works[0].fairness.is_none() || summary.works.len() == 1);
             let fairness = summary.works.last().unwrap().fairness.as_ref().unwrap();
             let variants = (fairness.variants.len(), fairness.incomplete.len());
@@ -637,7 +595,7 @@ mod tests {
 
     fn summarise_missing(plan: &PlanBuilder) -> Vec<String> {
         let record = plan.clone().record();
-        let summary = summarise(&record);
+        let summary = checked(&record);
         let fairness = summary.works.last().unwrap().fairness.as_ref().unwrap();
         assert!(fairness.variants.is_empty() && fairness.incomplete.is_empty());
         fairness.missing.iter().map(|set| set.name.clone()).collect()
@@ -670,7 +628,7 @@ mod tests {
     #[test]
     fn the_pool_is_the_placement_or_what_the_process_may_use() {
         let cpus = |record: &Record| {
-            let summary = summarise(record);
+            let summary = checked(record);
             let fairness = summary.works[1].fairness.as_ref().unwrap();
             fairness.variants[0].metric("cpus").and_then(|cpus| cpus.median)
         };
@@ -695,7 +653,7 @@ mod tests {
         let Outcome::Done { result } = &mut run.outcome else { panic!("it is done") };
         let (knob, asked) = ("pool".to_string(), "bench".to_string());
         result.knobs.extend(got.map(|got| KnobReading { knob, asked, got }));
-        let summary = summarise(&record);
+        let summary = checked(&record);
         let fairness = summary.works[1].fairness.as_ref().unwrap();
         assert!(fairness.incomplete.is_empty());
         let [variant] = fairness.variants.as_slice() else { panic!("there is one") };
@@ -778,7 +736,7 @@ mod tests {
             run.workers(0, &[(0.5, 1.0); 2]).workers(1, &[(0.5, 1.0); 2])
         });
         let record = plan.record();
-        let summary = summarise(&record);
+        let summary = checked(&record);
         let variant = &summary.works[2].fairness.as_ref().unwrap().variants[0];
         let entitled = |at: usize| variant.sets[at].metric("entitled").unwrap();
         [entitled(0), entitled(1), variant.metric("cpus").unwrap()].map(|metric| {
@@ -826,7 +784,7 @@ mod tests {
                 result.sets[0].workers[0].cpu_ns = 0;
             }
         }
-        let summary = summarise(&record);
+        let summary = checked(&record);
         let fairness = summary.works[1].fairness.as_ref().unwrap();
         for metric in &fairness.variants[0].sets[0].metrics {
             let known = ["throughput_vs_solo", "weight"].contains(&metric.name);
@@ -853,10 +811,26 @@ mod tests {
             for (at, (want, _)) in wants.iter().enumerate() {
                 plan.done_in(at, 0, "default", |run| run.workers(0, &[(*want, 1.0)]));
             }
-            let claim = |want| stats::Claim { want, weight: 1024.0, rank: 0 };
-            let all: Vec<stats::Claim> = wants.iter().zip(&counts)
-                .flat_map(|((want, _), &count)| vec![claim(*want); count as usize]).collect();
-            let due = stats::entitlements(&all, 4.0);
+            let set = |(want, count): (&f64, u32)| {
+                let worker = Competitor {
+                    want: Reading::Known(*want),
+                    got: Reading::Known(0.0),
+                    rate: Reading::Known(0.0),
+                };
+                CompetingSet {
+                    cpus: Reading::Known("0-3".parse().unwrap()),
+                    priority: stats::Priority { weight: 1024.0, rank: 0 },
+                    workers: vec![worker; count as usize],
+                    rate: Reading::Known(1.0),
+                    solo_rate: Reading::Known(1.0),
+                    is_want_measured: true,
+                }
+            };
+            let all: Vec<CompetingSet> = wants.iter().zip(&counts)
+                .map(|((want, _), &count)| set((want, count))).collect();
+            let due: Vec<f64> = stats::fairness(&all).sets.iter().zip(&counts)
+                .flat_map(|(set, &count)| vec![set.entitled.clone().known().unwrap(); count as usize])
+                .collect();
             plan.done_in(sets.len(), 0, "default", |mut run| {
                 let mut from = 0;
                 for (at, &count) in counts.iter().enumerate() {

@@ -20,7 +20,6 @@ pub mod summary;
 #[cfg(test)]
 mod testing;
 mod text;
-mod weight;
 
 use std::io::{self, Write};
 

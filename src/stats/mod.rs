@@ -16,7 +16,10 @@ pub use estimate::{
     Interval, NoRatio, Ratio, cv, deviation_at_most, harmonic_mean, jain, log_ratios, mean, median,
     nearest_rank, paired_ratio, unpaired_ratio,
 };
-pub use fairness::{Claim, Competitor, Share, entitlements, max_over_min, shares};
+pub use fairness::{
+    COMPLETED_NOTHING, CompetingSet, Competitor, Fairness, NO_SOLO_OPERATIONS, Priority, SetShare,
+    fairness,
+};
 pub use histogram::{Histogram, Recorder, bucket_of, bucket_range};
 pub use shape::{Shape, shapes};
 pub use standard::{StandardInput, StandardWorker, standard_metrics};

@@ -3,10 +3,12 @@
 //! documents say what is so. Each checker is a pure function from text to findings, and
 //! has tests that show it finding something.
 
+mod circles;
 mod documents;
 mod functions;
 mod imports;
 mod licences;
+mod plans;
 mod safety;
 mod text;
 

@@ -2,12 +2,16 @@
 //! of the workload `burnwait`, each made of the other. Pure.
 //!
 //! The original's controller puts `kHZ N` before the words when it runs them, and its worker
-//! knows `report_interval MS`; files with results have the first. Both are read and told apart,
+//! knows `report_interval MS`; files with results have the first. Both are read,
 //! and neither is part of the queue.
 
-use crate::workload::{BurnItem, MAX_BURN_KOPS, MAX_BURN_WAIT_NS, parse_burn_queue};
+use std::ops::RangeInclusive;
 
-/// What a worker is told.
+use crate::workload::{BurnItem, MAX_BURN_KOPS, MAX_BURN_WAIT_NS};
+
+use super::error::{ArgsError, WrongWord};
+
+/// What the words say.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkerArgs {
     pub queue: Vec<BurnItem>,
@@ -17,8 +21,8 @@ pub struct WorkerArgs {
 }
 
 impl WorkerArgs {
-    /// `Args` as they stand in a file; else the index of the word that is wrong, and why.
-    pub fn parse(words: &[String]) -> Result<WorkerArgs, (usize, String)> {
+    /// `Args` as they stand in a file; else the first word that is wrong.
+    pub fn parse(words: &[String]) -> Result<WorkerArgs, ArgsError> {
         let mut args = WorkerArgs::default();
         let mut at = 0;
         while let Some(word) = words.get(at) {
@@ -39,35 +43,39 @@ impl WorkerArgs {
                     at += 2;
                 }
                 other => {
-                    return Err((at, no_work(other)));
+                    return Err(ArgsError { at, wrong: WrongWord::Unknown(other.to_string()) });
                 }
             }
         }
         if args.queue.is_empty() {
-            return Err((words.len(), NO_WORK.to_string()));
+            return Err(ArgsError { at: words.len(), wrong: WrongWord::NoWork });
         }
         Ok(args)
     }
 
     /// Whether the original's worker would take these words: it reads numbers in more forms than
-    /// are accepted from people here. Else as in [`WorkerArgs::parse`].
-    pub fn check_words(words: &[String]) -> Result<(), (usize, String)> {
+    /// [`WorkerArgs::parse`] accepts. The errors are the same.
+    pub fn check_words(words: &[String]) -> Result<(), ArgsError> {
         let (mut at, mut has_work) = (0, false);
         while let Some(word) = words.get(at) {
-            let numbers: &[&str] = match word.as_str() {
+            let numbers: &[&'static str] = match word.as_str() {
                 "burnwait" => &["KOPS", "WAIT_NS"],
                 "kHZ" | "report_interval" => &["number"],
-                other => return Err((at, no_work(other))),
+                other => {
+                    return Err(ArgsError { at, wrong: WrongWord::Unknown(other.to_string()) });
+                }
             };
             has_work |= word == "burnwait";
-            for (after, what) in (1..).zip(numbers) {
+            for (after, &what) in (1..).zip(numbers) {
                 if words.get(at + after).is_none() {
-                    return Err((at, format!("`{word}` has no {what} after it")));
+                    let wrong = WrongWord::NoNumber { word: word.clone(), what };
+                    return Err(ArgsError { at, wrong });
                 }
             }
             at += 1 + numbers.len();
         }
-        if has_work { Ok(()) } else { Err((words.len(), NO_WORK.to_string())) }
+        let no_work = || ArgsError { at: words.len(), wrong: WrongWord::NoWork };
+        has_work.then_some(()).ok_or_else(no_work)
     }
 
     /// The same for a file. Clock rate and interval are the original's own business.
@@ -84,19 +92,6 @@ impl WorkerArgs {
             |item: &BurnItem| [format!("burn {}", item.kops), format!("wait {}ns", item.wait_ns)];
         queue.iter().flat_map(steps).collect()
     }
-
-    /// The parameter `queue`, its texts separated by commas or not.
-    pub fn from_queue(steps: &[String]) -> Result<Vec<BurnItem>, String> {
-        let steps: Vec<&str> =
-            steps.iter().flat_map(|text| text.split(',')).map(str::trim).collect();
-        parse_burn_queue(&steps).map_err(|error| error.to_string())
-    }
-}
-
-const NO_WORK: &str = "there is no `burnwait KOPS WAIT_NS`";
-
-fn no_work(word: &str) -> String {
-    format!("`{}` is no work; there is `burnwait`", word.escape_debug())
 }
 
 /// The whole number `after` words behind the one at `at`.
@@ -104,22 +99,25 @@ fn number(
     words: &[String],
     at: usize,
     after: usize,
-    what: &str,
-    range: std::ops::RangeInclusive<u64>,
-) -> Result<u64, (usize, String)> {
+    what: &'static str,
+    range: RangeInclusive<u64>,
+) -> Result<u64, ArgsError> {
     let Some(text) = words.get(at + after) else {
-        return Err((at, format!("`{}` has no {what} after it", words[at])));
+        return Err(ArgsError { at, wrong: WrongWord::NoNumber { word: words[at].clone(), what } });
     };
-    let refuse =
-        |why: String| Err((at + after, format!("`{}`, {what}, {why}", text.escape_debug())));
-    // The original would read 010 as eight and 0x10 as sixteen: neither is meant by anybody.
+    // The original would read 010 as eight and 0x10 as sixteen, which a person hardly means.
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit())
         && (text.len() == 1 || !text.starts_with('0'));
-    match text.parse() {
-        Ok(number) if is_plain && range.contains(&number) => Ok(number),
-        Ok(_) if is_plain => refuse(format!("is not in {} to {}", range.start(), range.end())),
-        _ => refuse("is no whole number".to_string()),
-    }
+    let text = text.clone();
+    let wrong = match text.parse() {
+        Ok(number) if is_plain && range.contains(&number) => return Ok(number),
+        Ok(_) if is_plain => {
+            let (min, max) = range.into_inner();
+            WrongWord::OutOfRange { text, what, min, max }
+        }
+        _ => WrongWord::NotWhole { text, what },
+    };
+    Err(ArgsError { at: at + after, wrong })
 }
 
 #[cfg(test)]
@@ -127,6 +125,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::workload::parse_burn_queue;
 
     fn words(text: &str) -> Vec<String> {
         text.split_whitespace().map(str::to_string).collect()
@@ -170,12 +169,14 @@ mod tests {
             ("\u{1b}[31m", 0, "`\\u{1b}[31m` is no work"),
         ];
         for (text, at, expected) in bad {
-            let (found, why) = WorkerArgs::parse(&words(text)).unwrap_err();
-            assert!(found == at && why.contains(expected), "{text}: {found} {why}");
-            // What is wrong with numbers alone the original's worker takes.
-            let is_number = why.contains("is no whole number") || why.contains("is not in ");
+            let error = WorkerArgs::parse(&words(text)).unwrap_err();
+            let why = error.wrong.to_string();
+            assert!(error.at == at && why.contains(expected), "{text}: {error:?} {why}");
+            // The original's worker takes what is wrong with numbers alone.
+            let is_number =
+                matches!(error.wrong, WrongWord::NotWhole { .. } | WrongWord::OutOfRange { .. });
             let shape = WorkerArgs::check_words(&words(text));
-            assert_eq!(shape, if is_number { Ok(()) } else { Err((found, why)) }, "{text}");
+            assert_eq!(shape, if is_number { Ok(()) } else { Err(error) }, "{text}");
         }
     }
 
@@ -188,7 +189,9 @@ mod tests {
                 items.iter().map(|&(kops, wait_ns)| BurnItem { kops, wait_ns }).collect();
             let read = WorkerArgs::parse(&WorkerArgs::words(&queue)).unwrap();
             prop_assert_eq!(&read.queue, &queue);
-            prop_assert_eq!(WorkerArgs::from_queue(&WorkerArgs::to_queue(&queue)).unwrap(), queue);
+            let steps = WorkerArgs::to_queue(&queue);
+            let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+            prop_assert_eq!(parse_burn_queue(&steps).unwrap(), queue);
         }
     }
 }

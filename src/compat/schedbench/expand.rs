@@ -11,23 +11,18 @@ use crate::report::clean;
 
 use super::super::CompatError;
 use super::args::WorkerArgs;
-use super::file::{BenchFile, Input, Plan, Run, SimpleMatrix, WorkerParams, WorkerSet};
+use super::error::{Fault, FieldError, MAX_COUNT, MAX_RUNTIME_SECONDS};
+use super::file::{BenchFile, HINT, Input, Plan, Run, SimpleMatrix, WorkerParams, WorkerSet};
 use super::json::is_bench;
 
 /// Of each run that `plan` makes, and of one that says 0 or nothing.
 pub const DEFAULT_RUNTIME_SECONDS: i64 = 10;
 
-/// A day: what is longer is a mistake in a unit.
-const MAX_RUNTIME_SECONDS: i64 = 86_400;
-
-/// A preset that the original knows without being told.
+/// A preset that the original has built in.
 const BUILT_IN: (&str, &[&str]) = ("P001", &["burnwait", "70", "200000"]);
 
 /// The original's default pool: all CPUs.
 const WHOLE_MACHINE: &str = "Pool-0";
-
-/// More workers of a set than any machine runs.
-const MAX_COUNT: i64 = 1_000_000;
 
 /// A run that is not completed, with what it inherits.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,7 +34,7 @@ pub struct Pending {
     /// `None`: as the pool has it.
     pub scheduler: Option<String>,
     pub cpus: Option<Vec<u32>>,
-    /// Nobody said so: false. (The original crashes there.)
+    /// False where the file does not say. (The original crashes there.)
     pub numa_disable: bool,
     pub runtime_seconds: u64,
 }
@@ -81,10 +76,11 @@ impl BenchFile<'_> {
     pub fn expand(&mut self) -> Result<(), CompatError> {
         self.expand_to_any_size()?;
         let crowd = self.plan.runs.iter().find_map(|run| too_many(run).err());
-        crowd.map_or(Ok(()), |(_, why)| {
+        crowd.map_or(Ok(()), |FieldError { fault, .. }| {
+            let error = FieldError::new("Input.SimpleMatrix.Count", fault);
             self.plan.runs.clear();
             Err(CompatError::Usage(format!(
-                "{}: `Input.SimpleMatrix.Count`: {why}\nhint: fewer `Workers`, or a smaller `Count`",
+                "{}: {error}\nhint: fewer `Workers`, or a smaller `Count`",
                 self.name
             )))
         })
@@ -102,9 +98,10 @@ impl BenchFile<'_> {
         }
         let hint = "hint: \"Input\": { \"WorkerPresets\": { \"A\": { \"Args\": [ \"burnwait\", \"70\", \
                     \"200000\" ] } }, \"SimpleMatrix\": { \"Workers\": [ \"A\" ], \"Count\": [ 1, 2 ] } }";
-        let refuse = |why: String| CompatError::Usage(format!("{}: {why}\n{hint}", self.name));
+        let refuse =
+            |error: FieldError| CompatError::Usage(format!("{}: {error}\n{hint}", self.name));
         let input = self.plan.input.as_ref();
-        let input = input.ok_or_else(|| refuse("`Input` is missing".to_string()))?;
+        let input = input.ok_or_else(|| refuse(FieldError::new("Input", Fault::Missing)))?;
         let runs = runs(input).map_err(refuse)?;
         self.plan.runs = runs;
         Ok(())
@@ -126,36 +123,31 @@ impl BenchFile<'_> {
 
     fn resolved(
         &self,
-        resolve: impl Fn(usize, &Run) -> Result<Pending, (String, String)>,
+        resolve: impl Fn(usize, &Run) -> Result<Pending, FieldError>,
     ) -> Result<Vec<Pending>, CompatError> {
         let todo = self.plan.runs.iter().enumerate().filter(|(_, run)| !run.completed);
         todo.map(|(index, run)| {
-            resolve(index, run).map_err(|(path, why)| {
-                CompatError::Usage(format!(
-                    "{}: run {index} `{}`: `Runs[{index}].{path}`: {why}\n\
-                     hint: docs/schedbench.md tells the fields of the file; it was left as it is",
-                    self.name,
-                    clean(&run.label)
-                ))
+            resolve(index, run).map_err(|error| {
+                let error = error.below(&format!("Runs[{index}]"));
+                let label = clean(&run.label);
+                CompatError::Usage(format!("{}: run {index} `{label}`: {error}\n{HINT}", self.name))
             })
         })
         .collect()
     }
 
-    fn resolve(&self, index: usize, run: &Run) -> Result<Pending, (String, String)> {
+    fn resolve(&self, index: usize, run: &Run) -> Result<Pending, FieldError> {
         let plan = &self.plan;
         let numa_disable = plan.numa_disable(run);
         let sets = run.worker_sets.as_deref().unwrap_or_default();
         if sets.is_empty() {
-            return Err(("WorkerSets".into(), "there is no worker set".into()));
+            return Err(FieldError::new("WorkerSets", Fault::NoSet));
         }
         let sets = sets.iter().enumerate().map(|(at, set)| {
-            let set = self
-                .resolve_set(run, set)
-                .map_err(|(path, why)| (format!("WorkerSets[{at}].{path}"), why))?;
+            let below = |error: FieldError| error.below(&format!("WorkerSets[{at}]"));
+            let set = self.resolve_set(run, set).map_err(below)?;
             if numa_disable && set.soft_affinity.is_some() {
-                let why = "true, but workers have a SoftAffinity: one of both";
-                return Err(("NumaDisable".to_string(), why.to_string()));
+                return Err(FieldError::new("NumaDisable", Fault::SoftAffinity));
             }
             Ok(set)
         });
@@ -170,7 +162,7 @@ impl BenchFile<'_> {
         })
     }
 
-    fn resolve_set(&self, run: &Run, set: &WorkerSet) -> Result<PendingSet, (String, String)> {
+    fn resolve_set(&self, run: &Run, set: &WorkerSet) -> Result<PendingSet, FieldError> {
         let plan = &self.plan;
         let object = plan.worker_config.as_ref();
         let soft_affinity = first_of(&[
@@ -180,10 +172,10 @@ impl BenchFile<'_> {
             object.map_or("", |object| &object.soft_affinity),
         ]);
         let args = WorkerArgs::parse(set.params.args.as_deref().unwrap_or_default())
-            .map_err(|(at, why)| (format!("Params.Args[{at}]"), why))?;
+            .map_err(|error| error.of("Params.Args"))?;
         Ok(PendingSet {
             args,
-            count: count(set.count).map_err(|why| ("Count".to_string(), why))?,
+            count: count(set.count, "Count")?,
             pool: plan.pool(run, set).map(str::to_string),
             soft_affinity: soft_affinity.map(str::to_string),
         })
@@ -216,62 +208,57 @@ fn first_of<'p>(texts: &[&'p str]) -> Option<&'p str> {
     texts.iter().find(|text| !text.is_empty()).copied()
 }
 
-fn count(count: i64) -> Result<u32, String> {
+fn count(count: i64, path: &str) -> Result<u32, FieldError> {
     match u32::try_from(count) {
         Ok(workers) if (1..=MAX_COUNT).contains(&count) => Ok(workers),
-        _ => Err(format!("{count} workers, not 1 to {MAX_COUNT}")),
+        _ => Err(FieldError::new(path, Fault::Count(count))),
     }
 }
 
-/// More workers than one run can have: the set that is too many, and why.
-pub(super) fn too_many(run: &Run) -> Result<(), (String, String)> {
+/// Refuses more workers than one run can have, at the first set that is too many.
+pub(super) fn too_many(run: &Run) -> Result<(), FieldError> {
     let mut workers = 0i64;
     for (at, set) in run.worker_sets.iter().flatten().enumerate() {
         workers = workers.saturating_add(set.count.max(0));
         if usize::try_from(workers).map_or(true, |workers| workers > MAX_WORKERS) {
-            let count = set.count;
-            let why = format!("{count}: the run has more than {MAX_WORKERS} workers");
-            return Err((format!("WorkerSets[{at}].Count"), why));
+            let fault = Fault::TooManyWorkers(set.count);
+            return Err(FieldError::new(format!("WorkerSets[{at}].Count"), fault));
         }
     }
     Ok(())
 }
 
-fn cpus(cpus: Option<&Vec<i64>>) -> Result<Option<Vec<u32>>, (String, String)> {
+fn cpus(cpus: Option<&Vec<i64>>) -> Result<Option<Vec<u32>>, FieldError> {
     let Some(cpus) = cpus else { return Ok(None) };
-    let refuse = |why: String| Err(("Cpus".to_string(), why));
-    let mut numbers = Vec::with_capacity(cpus.len());
-    for &cpu in cpus {
-        match u32::try_from(cpu) {
-            Ok(number) if number <= crate::model::MAX_CPU => numbers.push(number),
-            _ => return refuse(format!("{cpu} is no number of a CPU")),
-        }
-    }
-    if numbers.is_empty() { refuse("the list is empty".to_string()) } else { Ok(Some(numbers)) }
+    let refuse = |fault| FieldError::new("Cpus", fault);
+    let number = |&cpu: &i64| {
+        let number = u32::try_from(cpu).ok().filter(|number| *number <= crate::model::MAX_CPU);
+        number.ok_or_else(|| refuse(Fault::Cpu(cpu)))
+    };
+    let numbers = cpus.iter().map(number).collect::<Result<Vec<u32>, _>>()?;
+    if numbers.is_empty() { Err(refuse(Fault::NoCpu)) } else { Ok(Some(numbers)) }
 }
 
-fn runtime_seconds(seconds: i64) -> Result<u64, (String, String)> {
+fn runtime_seconds(seconds: i64) -> Result<u64, FieldError> {
     let seconds = if seconds == 0 { DEFAULT_RUNTIME_SECONDS } else { seconds };
     match u64::try_from(seconds) {
         Ok(known) if seconds <= MAX_RUNTIME_SECONDS => Ok(known),
-        _ => Err((
-            "RuntimeSeconds".to_string(),
-            format!("{seconds}, not 1 to {MAX_RUNTIME_SECONDS}"),
-        )),
+        _ => Err(FieldError::new("RuntimeSeconds", Fault::RuntimeSeconds(seconds))),
     }
 }
 
 /// Solo runs, then each count of all workers together; each with each scheduler; each of these
 /// with each `NumaDisable`.
-fn runs<'t>(input: &Input<'t>) -> Result<Vec<Run<'t>>, String> {
-    let matrix = input.simple_matrix.as_ref().ok_or("`Input.SimpleMatrix` is missing")?;
+fn runs<'t>(input: &Input<'t>) -> Result<Vec<Run<'t>>, FieldError> {
+    let missing = || FieldError::new("Input.SimpleMatrix", Fault::Missing);
+    let matrix = input.simple_matrix.as_ref().ok_or_else(missing)?;
     let workers = workers(input, matrix)?;
     let mut runs = Vec::new();
     for (name, params) in &workers {
         runs.push(bare(format!("{name} baseline"), &[(name, params)], 1));
     }
     for (at, &number) in matrix.count.iter().flatten().enumerate() {
-        count(number).map_err(|why| format!("`Input.SimpleMatrix.Count[{at}]`: {why}"))?;
+        count(number, &format!("Input.SimpleMatrix.Count[{at}]"))?;
         let labels: Vec<String> =
             workers.iter().map(|(name, _)| format!("{name} {number}")).collect();
         let sets: Vec<_> = workers.iter().map(|(name, params)| (*name, params)).collect();
@@ -337,7 +324,7 @@ pub(super) fn preset_args(input: Option<&Input>) -> Vec<(String, Vec<String>)> {
 fn workers<'a, 't>(
     input: &'a Input<'t>,
     matrix: &'a SimpleMatrix<'t>,
-) -> Result<Vec<(&'a str, WorkerParams<'t>)>, String> {
+) -> Result<Vec<(&'a str, WorkerParams<'t>)>, FieldError> {
     let built_in = WorkerParams {
         args: Some(BUILT_IN.1.iter().map(|word| word.to_string()).collect()),
         ..WorkerParams::default()
@@ -352,20 +339,16 @@ fn workers<'a, 't>(
                 .chain(built_in.keys())
                 .map(|name| format!("`{}`", clean(name)))
                 .collect();
-            return Err(format!(
-                "`Input.SimpleMatrix.Workers[{at}]`: preset `{}` is not defined; there are {}",
-                clean(name),
-                known.join(", ")
-            ));
+            let fault = Fault::UnknownPreset { name: name.clone(), known };
+            return Err(FieldError::new(format!("Input.SimpleMatrix.Workers[{at}]"), fault));
         };
         let words = preset.args.as_deref().unwrap_or_default();
-        WorkerArgs::parse(words).map_err(|(word, why)| {
-            format!("preset `{0}`: `Input.WorkerPresets.{0}.Args[{word}]`: {why}", clean(name))
-        })?;
+        let path = format!("Input.WorkerPresets.{name}.Args");
+        WorkerArgs::parse(words).map_err(|error| error.of(&path))?;
         workers.push((name.as_str(), preset.clone()));
     }
     if workers.is_empty() {
-        return Err("`Input.SimpleMatrix.Workers` names no worker".to_string());
+        return Err(FieldError::new("Input.SimpleMatrix.Workers", Fault::NoWorker));
     }
     Ok(workers)
 }

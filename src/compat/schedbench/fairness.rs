@@ -1,14 +1,16 @@
 //! What the worker sets of a run wanted, were entitled to and got, where the file has a solo
-//! run ("baseline") of each of them. The original's README asks for it and its report has none.
+//! run ("baseline") of each of them. The original's README asks for it, its report does not have it.
 //!
 //! Input: the runs of a file and their figures. Output: [`RunFairness`], or why there is none.
 //! Pure. The method is that of plans: docs/method.md, "Fairness between sets".
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{MAX_CPU, Reading};
+use crate::model::{CpuSet, MAX_CPU, Reading};
 use crate::report::{clean, shortened};
-use crate::stats::{self, Claim};
+use crate::stats::{
+    self, COMPLETED_NOTHING, CompetingSet, Competitor, Fairness, NO_SOLO_OPERATIONS, Priority,
+};
 
 use super::file::{Plan, Run, WorkerSet};
 use super::results::{RunFigures, SetFigures, WorkerFigures, throughput};
@@ -54,9 +56,9 @@ pub(super) fn add(plan: &Plan, runs: &mut [RunFigures]) {
     }
 }
 
-/// What must be the same for a solo run to tell what a set wants.
+/// What a set and its solo run must have in common.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Likeness<'p> {
+struct SoloKey<'p> {
     /// Without the original's `kHZ N` before them.
     args: Vec<&'p str>,
     scheduler: Option<&'p str>,
@@ -65,11 +67,11 @@ struct Likeness<'p> {
     numa_disable: bool,
 }
 
-impl<'p> Likeness<'p> {
+impl<'p> SoloKey<'p> {
     fn of(plan: &'p Plan, run: &'p Run, set: &'p WorkerSet) -> Self {
         let words = set.params.args.as_deref().unwrap_or_default();
         let words = if words.len() >= 2 && words[0] == "kHZ" { &words[2..] } else { words };
-        Likeness {
+        SoloKey {
             args: words.iter().map(String::as_str).collect(),
             scheduler: plan.scheduler(run),
             pool: plan.pool(run, set),
@@ -79,12 +81,12 @@ impl<'p> Likeness<'p> {
     }
 }
 
-/// A list may name a CPU twice. Empty where nobody says so.
+/// A list may name a CPU twice. Empty where the file has none.
 fn cpus(plan: &Plan, run: &Run) -> BTreeSet<i64> {
     plan.cpus(run).into_iter().flatten().copied().collect()
 }
 
-/// Those that the file asks for, else those that `run` found the run on.
+/// The CPUs that the file asks for, else those that `run` recorded.
 fn had_cpus(plan: &Plan, run: &Run) -> BTreeSet<i64> {
     let asked = cpus(plan, run);
     if !asked.is_empty() {
@@ -103,24 +105,24 @@ enum Solo {
 }
 
 /// The last completed one of each kind.
-fn solos<'p>(plan: &'p Plan, runs: &[RunFigures]) -> BTreeMap<Likeness<'p>, Solo> {
+fn solos<'p>(plan: &'p Plan, runs: &[RunFigures]) -> BTreeMap<SoloKey<'p>, Solo> {
     let mut solos = BTreeMap::new();
     for (run, figures) in plan.runs.iter().zip(runs) {
         let [set @ WorkerSet { count: 1, .. }] = run.worker_sets.as_deref().unwrap_or_default()
         else {
             continue;
         };
-        let solo_key = Likeness::of(plan, run, set);
+        let solo_key = SoloKey::of(plan, run, set);
         if run.completed {
             let worker = figures.sets.first().and_then(|set| set.workers.first());
             let Measured { got, rate, .. } = worker.map_or_else(Measured::nothing, measured);
             let rate = alone(rate);
             let want = match (alone(got), &rate) {
-                // Who did nothing alone did not get to say what it wants.
+                // A worker that did nothing alone does not show what it wants.
                 (Reading::Known(_), Reading::Known(0.0)) => {
-                    Reading::Unknown(NOTHING_ALONE.to_string())
+                    Reading::Unknown(NO_SOLO_OPERATIONS.to_string())
                 }
-                (got, _) => got.map(|got| got.min(1.0)),
+                (got, _) => got,
             };
             let disturbed = disturbed(run);
             solos.insert(solo_key, Solo::Completed { want, rate, disturbed });
@@ -133,7 +135,7 @@ fn solos<'p>(plan: &'p Plan, runs: &[RunFigures]) -> BTreeMap<Likeness<'p>, Solo
     solos
 }
 
-/// What disturbed the run, in one text; `None` where nothing did, or nobody says so.
+/// What disturbed the run, in one text; `None` where nothing did, or the file does not say.
 fn disturbed(run: &Run) -> Option<String> {
     let found = &run.results.schedlab.as_ref()?.disturbances;
     let found: Vec<String> = found.iter().map(|found| clean(found)).collect();
@@ -147,7 +149,7 @@ fn alone(reading: Reading<f64>) -> Reading<f64> {
     }
 }
 
-/// What a worker did in its run; unknown where its reports do not tell it.
+/// What a worker did in its run; unknown where its reports do not say.
 struct Measured {
     /// CPUs.
     got: Reading<f64>,
@@ -157,7 +159,6 @@ struct Measured {
     window_cv: Reading<f64>,
 }
 
-const NOTHING_ALONE: &str = "no operations in its solo run";
 const NO_WINDOW: &str = "a worker has no window";
 
 impl Measured {
@@ -173,7 +174,7 @@ fn measured(worker: &WorkerFigures) -> Measured {
     }
     let (rate, got) = (worker.throughput, worker.utilisation);
     // The original writes a CPU time of 0 where it could not read it.
-    let is_told = got > 0.0 || (got == 0.0 && rate == 0.0);
+    let is_known = got > 0.0 || (got == 0.0 && rate == 0.0);
     let windows: Vec<f64> =
         worker.reports.windows(2).map(|pair| throughput(&pair[0], &pair[1])).collect();
     let why = match windows.len() {
@@ -181,50 +182,32 @@ fn measured(worker: &WorkerFigures) -> Measured {
         _ => COMPLETED_NOTHING,
     };
     Measured {
-        got: or(is_told.then_some(got), "a worker's CPU time is not told"),
+        got: or(is_known.then_some(got), "a worker's CPU time is not known"),
         rate: Reading::Known(rate),
         window_cv: or(stats::cv(&windows), why),
     }
 }
 
-const COMPLETED_NOTHING: &str = "a worker completed nothing";
-
-/// A worker set beside others.
-struct Competing<'s> {
-    want: &'s Reading<f64>,
-    solo_rate: &'s Reading<f64>,
-    solo_disturbed: Option<&'s str>,
-    count: usize,
-    /// Of those that have reported; one more without anything where there are others.
-    workers: Vec<Measured>,
-}
-
-/// `None` where there is nothing to tell: one worker alone, or a run that is not completed.
+/// `None` for one worker alone and for a run that is not completed.
 fn of_run(
     plan: &Plan,
     run: &Run,
     figures: &RunFigures,
-    solos: &BTreeMap<Likeness, Solo>,
+    solos: &BTreeMap<SoloKey, Solo>,
 ) -> Option<Reading<RunFairness>> {
     let sets = run.worker_sets.as_deref().unwrap_or_default();
     let workers = sets.iter().fold(0i64, |sum, set| sum.saturating_add(set.count.max(0)));
     if !run.completed || workers < 2 {
         return None;
     }
-    let mut competing = Vec::new();
-    let mut missing = Vec::new();
+    let cpus = pool_cpus(plan, run);
+    let (mut competing, mut of_sets, mut missing) = (Vec::new(), Vec::new(), Vec::new());
     for (at, (set, found)) in sets.iter().zip(&figures.sets).enumerate() {
-        match solos.get(&Likeness::of(plan, run, set)) {
+        match solos.get(&SoloKey::of(plan, run, set)) {
             Some(Solo::Completed { want, rate: solo_rate, disturbed }) => {
-                let SetFigures { count, workers, .. } = found;
-                let silent = (workers.len() < *count).then(Measured::nothing);
-                competing.push(Competing {
-                    want,
-                    solo_rate,
-                    solo_disturbed: disturbed.as_deref(),
-                    count: *count,
-                    workers: workers.iter().map(measured).chain(silent).collect(),
-                });
+                let workers = measured_workers(found);
+                competing.push(competing_set(cpus.clone(), want, solo_rate, &workers));
+                of_sets.push((mean(workers.into_iter().map(|worker| worker.window_cv)), disturbed));
             }
             Some(Solo::NotCompleted(which)) => missing.push((at, which.as_str())),
             None => missing.push((at, NO_SUCH_RUN)),
@@ -233,12 +216,53 @@ fn of_run(
     if !missing.is_empty() {
         return Some(Reading::Unknown(without_solo(missing)));
     }
-    // Their number is that of `Count`, for which nobody vouches.
+    // Only `Count` says how many workers there were.
     if let Some(at) = figures.sets.iter().position(|set| set.workers.is_empty()) {
         return Some(Reading::Unknown(format!("no worker of set {at} has reported")));
     }
-    let pools: BTreeSet<_> = sets.iter().map(|set| plan.pool(run, set)).collect();
-    Some(Reading::Known(judge(capacity(&had_cpus(plan, run), pools.len()), &competing)))
+    let Fairness { cpus, jain, sets } = stats::fairness(&competing);
+    let disturbed = of_sets.iter().map(|(_, disturbed)| (*disturbed).clone()).collect();
+    let cells = sets.into_iter().zip(of_sets).map(|(share, (window_cv, _))| {
+        [
+            share.want,
+            share.entitled,
+            share.got,
+            share.got_over_entitled,
+            share.throughput_vs_solo,
+            share.max_over_min,
+            window_cv,
+        ]
+    });
+    Some(Reading::Known(RunFairness { cpus, sets: cells.collect(), jain, disturbed }))
+}
+
+/// All workers of a set. One that has not reported has no figures.
+fn measured_workers(found: &SetFigures) -> Vec<Measured> {
+    let silent = found.count.saturating_sub(found.workers.len());
+    let silent = std::iter::repeat_with(Measured::nothing).take(silent);
+    found.workers.iter().map(measured).chain(silent).collect()
+}
+
+/// One scheduler for all, and no weights in a `.bench` file.
+fn competing_set(
+    cpus: Reading<CpuSet>,
+    want: &Reading<f64>,
+    solo_rate: &Reading<f64>,
+    workers: &[Measured],
+) -> CompetingSet {
+    let competitor = |worker: &Measured| Competitor {
+        want: want.clone(),
+        got: worker.got.clone(),
+        rate: worker.rate.clone(),
+    };
+    CompetingSet {
+        cpus,
+        priority: Priority { weight: 1.0, rank: 0 },
+        workers: workers.iter().map(competitor).collect(),
+        rate: mean(workers.iter().map(|worker| worker.rate.clone())),
+        solo_rate: solo_rate.clone(),
+        is_want_measured: true,
+    }
 }
 
 const NO_SUCH_RUN: &str =
@@ -250,81 +274,18 @@ fn without_solo(missing: Vec<(usize, &str)>) -> String {
     parts.collect::<Vec<_>>().join("; ")
 }
 
-/// CPUs that the workers compete for.
-fn capacity(cpus: &BTreeSet<i64>, pools: usize) -> Reading<usize> {
+/// The CPUs that the workers compete for.
+fn pool_cpus(plan: &Plan, run: &Run) -> Reading<CpuSet> {
+    let sets = run.worker_sets.iter().flatten();
+    let pools: BTreeSet<_> = sets.map(|set| plan.pool(run, set)).collect();
+    let cpus = had_cpus(plan, run);
     let is_cpu = |cpu: &i64| (0..=i64::from(MAX_CPU)).contains(cpu);
     let unknown = |why: &str| Reading::Unknown(why.to_string());
-    match cpus.len() {
-        _ if pools > 1 => unknown("its worker sets are in several pools"),
-        0 => unknown("the run has no `Cpus`"),
-        _ if !cpus.iter().all(is_cpu) => unknown("the run's `Cpus` are no numbers of CPUs"),
-        count => Reading::Known(count),
-    }
-}
-
-fn judge(cpus: Reading<usize>, sets: &[Competing]) -> RunFairness {
-    let entitled = entitled(&cpus, sets);
-    let of_set = |at: usize| entitled.as_ref().map(|entitled: &Vec<f64>| entitled[at]);
-    RunFairness {
-        disturbed: sets.iter().map(|set| set.solo_disturbed.map(str::to_string)).collect(),
-        sets: sets.iter().enumerate().map(|(at, set)| cells(set, of_set(at))).collect(),
-        jain: match &entitled {
-            Reading::Known(entitled) => jain(sets, entitled),
-            Reading::Unknown(why) => Reading::Unknown(why.clone()),
-        },
-        cpus,
-    }
-}
-
-/// CPUs that a worker of each set is entitled to. One want that is not known leaves all
-/// entitlements unknown: each depends on what the others want.
-fn entitled(cpus: &Reading<usize>, sets: &[Competing]) -> Reading<Vec<f64>> {
-    let (cpus, wants) = match (cpus, all(sets.iter().map(|set| set.want.clone()))) {
-        (Reading::Unknown(why), _) => return Reading::Unknown(why.clone()),
-        (_, Reading::Unknown(why)) => return Reading::Unknown(why),
-        (Reading::Known(cpus), Reading::Known(wants)) => (*cpus, wants),
-    };
-    // One scheduler for all, and no weights in a `.bench` file.
-    let claim = |want| Claim { want, weight: 1.0, rank: 0 };
-    let of_set = |(set, &want): (&Competing, &f64)| vec![claim(want); set.count];
-    let of_workers: Vec<Claim> = sets.iter().zip(&wants).flat_map(of_set).collect();
-    let granted = stats::entitlements(&of_workers, cpus as f64);
-    // Workers of a set want the same and are entitled to the same.
-    let firsts = sets.iter().scan(0, |next, set| {
-        let first = *next;
-        *next += set.count;
-        granted.get(first).copied()
-    });
-    Reading::Known(firsts.collect())
-}
-
-/// In the order of [`COLUMNS`].
-fn cells(set: &Competing, entitled: Reading<f64>) -> [Reading<f64>; COLUMNS.len()] {
-    let got = mean(set.workers.iter().map(|worker| worker.got.clone()));
-    let rates = all(set.workers.iter().map(|worker| worker.rate.clone()));
-    let over_entitled = over(got.clone(), entitled.clone(), "it is entitled to nothing");
-    let mean_rate = mean(set.workers.iter().map(|worker| worker.rate.clone()));
-    let over_solo = over(mean_rate, set.solo_rate.clone(), NOTHING_ALONE);
-    let max_over_min = match rates {
-        Reading::Known(rates) if rates.len() == 1 => {
-            Reading::Unknown("one worker: nothing to compare".to_string())
-        }
-        Reading::Known(rates) => or(stats::max_over_min(&rates), COMPLETED_NOTHING),
-        Reading::Unknown(why) => Reading::Unknown(why),
-    };
-    let window_cv = mean(set.workers.iter().map(|worker| worker.window_cv.clone()));
-    [set.want.clone(), entitled, got, over_entitled, over_solo, max_over_min, window_cv]
-}
-
-/// Over all workers. Who is entitled to nothing has no part in how evenly it was kept.
-fn jain(sets: &[Competing], entitled: &[f64]) -> Reading<f64> {
-    let due = sets.iter().zip(entitled).filter(|(_, entitled)| **entitled > 0.0);
-    let ratios = due.flat_map(|(set, &entitled)| {
-        set.workers.iter().map(move |worker| worker.got.clone().map(|got| got / entitled))
-    });
-    match all(ratios) {
-        Reading::Known(ratios) => or(stats::jain(&ratios), "no worker got anything"),
-        Reading::Unknown(why) => Reading::Unknown(why),
+    match cpus.is_empty() {
+        _ if pools.len() > 1 => unknown("its worker sets are in several pools"),
+        true => unknown("the run has no `Cpus`"),
+        false if !cpus.iter().all(is_cpu) => unknown("the run's `Cpus` are no numbers of CPUs"),
+        false => Reading::Known(cpus.into_iter().map(|cpu| cpu as u32).collect()),
     }
 }
 
@@ -333,7 +294,7 @@ fn or(value: Option<f64>, why: &str) -> Reading<f64> {
 }
 
 /// Known only where every part is.
-fn all(parts: impl Iterator<Item = Reading<f64>>) -> Reading<Vec<f64>> {
+fn mean(parts: impl Iterator<Item = Reading<f64>>) -> Reading<f64> {
     let mut known = Vec::new();
     for part in parts {
         match part {
@@ -341,27 +302,10 @@ fn all(parts: impl Iterator<Item = Reading<f64>>) -> Reading<Vec<f64>> {
             Reading::Unknown(why) => return Reading::Unknown(why),
         }
     }
-    Reading::Known(known)
+    or(stats::mean(&known), NO_WINDOW)
 }
 
-fn mean(parts: impl Iterator<Item = Reading<f64>>) -> Reading<f64> {
-    match all(parts) {
-        Reading::Known(values) => or(stats::mean(&values), NO_WINDOW),
-        Reading::Unknown(why) => Reading::Unknown(why),
-    }
-}
-
-/// `part / whole`; `none` says why there is no whole.
-fn over(part: Reading<f64>, whole: Reading<f64>, none: &str) -> Reading<f64> {
-    match (part, whole) {
-        (Reading::Known(part), Reading::Known(whole)) => {
-            or((whole > 0.0).then_some(part / whole), none)
-        }
-        (_, Reading::Unknown(why)) | (Reading::Unknown(why), _) => Reading::Unknown(why),
-    }
-}
-
-/// A run's fairness in words and cells, for text and page alike.
+/// A run's fairness in words and cells, for text and page.
 #[derive(Debug, PartialEq, serde::Serialize)]
 pub(super) struct Shown {
     pub heading: String,
@@ -385,14 +329,14 @@ pub(super) fn shown(fairness: &Reading<RunFairness>) -> Shown {
         Reading::Unknown(why) => format!("fairness; entitlement is unknown: {why}"),
     };
     let mut lines = vec![format!("Jain's index of got / entitled: {}", cell(jain, 3))];
-    // The heading has told that one.
-    let told = match cpus {
+    // The heading has this reason.
+    let in_heading = match cpus {
         Reading::Unknown(why) => why.as_str(),
         Reading::Known(_) => "",
     };
     let unknown = sets.iter().enumerate().flat_map(|(at, set)| {
         let whys = set.iter().filter_map(|cell| match cell {
-            Reading::Unknown(why) if why != told => Some(why.as_str()),
+            Reading::Unknown(why) if why != in_heading => Some(why.as_str()),
             _ => None,
         });
         whys.map(move |why| (at, why))
@@ -400,7 +344,7 @@ pub(super) fn shown(fairness: &Reading<RunFairness>) -> Shown {
     let unknown = by_reason(unknown);
     lines.extend(unknown.iter().map(|(why, sets)| format!("- of set {sets}: {why}")));
     if let Reading::Unknown(why) = jain
-        && why != told
+        && why != in_heading
         && unknown.iter().all(|(known, _)| known != why)
     {
         lines.push(format!("- of Jain's index: {why}"));

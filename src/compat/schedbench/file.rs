@@ -112,7 +112,7 @@ record! {
 }
 
 record! {
-    /// What stands beside the figures of a run that was done here.
+    /// Notes on the figures of a run that was done here.
     Conditions {
         /// What disturbed it, a line each.
         disturbances: Vec<String> = "Disturbances" omitted if Vec::is_empty,
@@ -124,7 +124,7 @@ record! {
 }
 
 record! {
-    /// One line of a worker. What is missing is told when it is needed.
+    /// One line of a worker. A missing field is an error only when it is needed.
     RawReport {
         id: Option<RawId<'t>> = "Id",
         now: Option<i64> = "Now",
@@ -162,7 +162,7 @@ pub struct Report {
 }
 
 impl Conditions<'_> {
-    /// As people are told them, from a file not yet clean.
+    /// One line each, not yet clean.
     pub(super) fn lines(&self) -> Vec<String> {
         let knobs =
             (!self.knobs.is_empty()).then(|| format!("knobs read back: {}", self.knobs.join("; ")));
@@ -228,7 +228,8 @@ pub fn utf8(bytes: Vec<u8>, path: &Path) -> Result<String, CompatError> {
     })
 }
 
-const HINT: &str = "hint: docs/schedbench.md tells the fields of the file; it was left as it is";
+pub(super) const HINT: &str =
+    "hint: docs/schedbench.md describes the fields of the file; it was left as it is";
 
 /// A path as a terminal may see it.
 pub fn shown(path: &Path) -> String {

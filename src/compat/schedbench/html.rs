@@ -206,9 +206,9 @@ fn chart(
     if workers.is_empty() {
         return None;
     }
-    let x_end = points().fold(0.0, |most: f64, point| most.max(point.0));
+    let x_end = points().fold(0.0, |max: f64, point| max.max(point.0));
     let (x_step, x_end) = scale(x_end);
-    let (y_step, y_end) = scale(points().fold(0.0, |most: f64, point| most.max(point.1)));
+    let (y_step, y_end) = scale(points().fold(0.0, |max: f64, point| max.max(point.1)));
     let x = |value: f64| LEFT + value / x_end * (RIGHT - LEFT);
     let y = |value: f64| BOTTOM - value / y_end * (BOTTOM - TOP);
     let lines = workers.iter().map(|(at, id, points)| {
@@ -228,16 +228,16 @@ fn chart(
     })
 }
 
-/// A round step, and the first multiple of it that is not below `most`.
-fn scale(most: f64) -> (f64, f64) {
-    if !most.is_finite() || most <= 0.0 {
+/// A round step, and the first multiple of it that is not below `max`.
+fn scale(max: f64) -> (f64, f64) {
+    if !max.is_finite() || max <= 0.0 {
         return (1.0, 1.0);
     }
-    let rough = most / TICKS;
+    let rough = max / TICKS;
     let power = 10f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * power);
     let step = step.into_iter().find(|step| *step >= rough).unwrap_or(10.0 * power);
-    (step, (most / step).ceil().max(1.0) * step)
+    (step, (max / step).ceil().max(1.0) * step)
 }
 
 fn ticks(step: f64, end: f64, place: impl Fn(f64) -> f64) -> Vec<Tick> {

@@ -1,5 +1,5 @@
-//! JSON as Go's encoder writes it, and records that lose nothing: fields that nobody here
-//! knows keep their place in the object and their text to the last digit.
+//! JSON as Go's encoder writes it, and records that lose nothing: unknown fields
+//! keep their place in the object and their text to the last digit.
 //!
 //! Input: text. Output: records that borrow from it, or the place of what is wrong; and text
 //! again. Pure.
@@ -17,7 +17,7 @@ use serde::ser::Serialize;
 use serde_json::ser::{CharEscape, Formatter};
 use serde_json::value::RawValue;
 
-/// Fields that nobody here knows, in the file's order.
+/// Unknown fields, in the file's order.
 pub type Rest<'t> = Vec<(Cow<'t, str>, &'t RawValue)>;
 
 /// Declares a record, its reading and its writing. Fields are written in the order given; one

@@ -1,5 +1,5 @@
-//! `schedlab schedbench`: gwd/schedbench's `.bench` files: plans, results and reports. What is
-//! the same and what differs is told in docs/schedbench.md.
+//! `schedlab schedbench`: gwd/schedbench's `.bench` files: plans, results and reports.
+//! docs/schedbench.md says what is the same and what differs.
 //!
 //! [`read_text`] and [`BenchFile::parse`] read a file; all that follows but
 //! [`BenchFile::save`] and [`OnDisk`] is pure.
@@ -8,7 +8,7 @@
 //!   `save`.
 //! - Both begin with [`BenchFile::check_results`], so that a file whose results make no sense is
 //!   found before anything is done.
-//! - `run`: [`BenchFile::pending`] tells the runs that are not completed, with what they
+//! - `run`: [`BenchFile::pending`] lists the runs that are not completed, with what they
 //!   inherit; all of them are checked before the first one starts. [`WorkerArgs::to_queue`] is
 //!   a worker set's parameter `queue` of the workload `burnwait`. After each run
 //!   [`BenchFile::store`] takes its [`Report`]s (one for each worker and reading, the first at
@@ -19,6 +19,7 @@
 //! - `report`, `htmlreport`: [`BenchFile::figures`], then [`text::write`] or [`html::write`].
 
 mod args;
+mod error;
 mod expand;
 mod fairness;
 mod file;

@@ -1,9 +1,9 @@
-//! The file that `run` reads, fills and saves, and what becomes of results where it cannot be
-//! saved, or where somebody else has changed it since.
+//! The file that `run` reads, fills and saves, and where results go if it cannot be saved,
+//! or if somebody else has changed it since.
 //!
 //! Input: a path, and a folder for results that have no other place. Effect: files are read and
-//! written. What this process measured is never dropped and never written over what another
-//! wrote: it goes beside it under a name of its own, or into that folder.
+//! written. Results of this process are never dropped and never overwrite what another process
+//! wrote: they go next to it under another name, or into that folder.
 
 use std::fs::{self, File, Metadata};
 use std::io::{ErrorKind, Read};
@@ -38,7 +38,7 @@ fn read(path: &Path) -> Result<(String, Identity), CompatError> {
     Ok((utf8(bytes, path)?, Identity::of(&metadata)))
 }
 
-/// Which file it is, and in what state, so far as can be told without reading it.
+/// Which file it is and in what state, as far as its metadata say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
     device: u64,
@@ -79,7 +79,7 @@ impl OnDisk {
         &self.path
     }
 
-    /// Whether a save would succeed, so far as can be told before it: the file beside it is
+    /// Whether a save would succeed, as far as a trial shows: the temporary file next to it is
     /// made with all of its text, and removed.
     pub fn probe(&self, file: &BenchFile) -> Result<(), CompatError> {
         rehearse(&self.path, &|out| json::write(out, &file.plan)).map_err(|error| {
@@ -95,7 +95,7 @@ impl OnDisk {
     /// the one that was read, results are kept elsewhere, and the error says where.
     pub fn save(&mut self, file: &BenchFile) -> Result<(), CompatError> {
         if let Some(other) = self.other() {
-            return Err(self.save_beside(file, &other));
+            return Err(self.save_next_to(file, &other));
         }
         match replace(&self.path, &|out| json::write(out, &file.plan)) {
             Ok(()) => {
@@ -116,7 +116,7 @@ impl OnDisk {
         fs::metadata(&self.path).ok().filter(|now| Identity::of(now) != self.seen)
     }
 
-    fn save_beside(&self, file: &BenchFile, other: &Metadata) -> CompatError {
+    fn save_next_to(&self, file: &BenchFile, other: &Metadata) -> CompatError {
         let name = shown(&self.path);
         let why = format!("{name} was changed by somebody else while it was run");
         let made = behind_links(&self.path).and_then(|target| {
@@ -139,12 +139,11 @@ impl OnDisk {
     fn save_in_refuge(&self, file: &BenchFile, why: &str, hint: &str) -> CompatError {
         let kept = self.refuge.as_ref().ok_or_else(|| "there is no state folder".to_string());
         let kept = kept.and_then(|folder| {
-            let told = |error| format!("{}: {error}", shown(folder));
-            fs::create_dir_all(folder).map_err(told)?;
-            // Whoever could read the file may not be whoever can read that folder: as private
-            // as the file itself.
+            let in_words = |error| format!("{}: {error}", shown(folder));
+            fs::create_dir_all(folder).map_err(in_words)?;
+            // Others may read that folder: the copy is as private as the file itself.
             let old = fs::metadata(&self.path).ok();
-            write_free(&folder.join("unsaved.bench"), old.as_ref(), file).map_err(told)
+            write_free(&folder.join("unsaved.bench"), old.as_ref(), file).map_err(in_words)
         });
         CompatError::Here(match kept {
             Ok(kept) => {

@@ -19,6 +19,7 @@ use crate::report::clean;
 
 use super::super::CompatError;
 use super::args::WorkerArgs;
+use super::error::{Fault, FieldError, ReportError, ReportFault};
 use super::expand::too_many;
 use super::fairness::{self, RunFairness};
 use super::file::{BenchFile, Conditions, RawId, RawReport, Report, Reports, Run, WorkerSet};
@@ -37,7 +38,7 @@ pub struct RunFigures {
     pub label: String,
     pub completed: bool,
     pub sets: Vec<SetFigures>,
-    /// Lines below the table: who is left out of it, what disturbed the run. None with the
+    /// Lines below the table: workers that are not in it, what disturbed the run. None with the
     /// original's averages. Not yet clean.
     pub notes: Vec<String>,
     /// Or why there is none, where it could be. `None`: a run that is not completed or has one
@@ -143,18 +144,20 @@ impl BenchFile<'_> {
     fn run_figures(&self, index: usize, averages: Averages) -> Result<RunFigures, CompatError> {
         let run = &self.plan.runs[index];
         let raw = self.raw_reports(index)?;
-        let refuse = |why: String| self.refuse(index, &why);
+        let refuse = |error: FieldError| self.refuse(index, &error);
         if run.completed {
             runnable(run).map_err(refuse)?;
         }
         if run.completed || !raw.is_empty() {
             // Against a `Count` that would be written as so many rows.
-            too_many(run).map_err(|(path, why)| refuse(format!("`{path}`: {why}")))?;
+            too_many(run).map_err(refuse)?;
         }
         let mut sets: Vec<Filling> = run.worker_sets.iter().flatten().map(Filling::of).collect();
         for (at, raw) in raw.iter().enumerate() {
             let report = checked(raw, run).and_then(|report| add(&mut sets, report, averages));
-            report.map_err(|why| self.refuse(index, &format!("`Results.Raw[{at}]`: {why}")))?;
+            report.map_err(|error| {
+                refuse(FieldError::new(format!("Results.Raw[{at}]"), Fault::Report(error)))
+            })?;
         }
         let sets: Vec<SetFigures> = sets.into_iter().map(|set| set.summarise(averages)).collect();
         let notes = match averages {
@@ -165,10 +168,10 @@ impl BenchFile<'_> {
         Ok(RunFigures { index, label, completed, sets, notes, fairness: None })
     }
 
-    fn refuse(&self, index: usize, why: &str) -> CompatError {
+    fn refuse(&self, index: usize, error: &FieldError) -> CompatError {
         let label = clean(&self.plan.runs[index].label);
         CompatError::Usage(format!(
-            "{}: run {index} `{label}`: {why}\n\
+            "{}: run {index} `{label}`: {error}\n\
              hint: to go on with the other runs, take this one out of a copy of the file",
             self.name
         ))
@@ -195,28 +198,29 @@ impl BenchFile<'_> {
     }
 }
 
-/// What no completed run can have. One that is not completed may: it is told as not run.
-fn runnable(run: &Run) -> Result<(), String> {
+/// Refuses what no completed run can have. A run that is not completed may have it.
+fn runnable(run: &Run) -> Result<(), FieldError> {
+    let completed = |error: FieldError| FieldError {
+        fault: Fault::Completed(Box::new(error.fault)),
+        path: error.path,
+    };
     let sets = run.worker_sets.as_deref().unwrap_or_default();
     if sets.is_empty() {
-        return Err("`WorkerSets`: there is no worker set, and it is `Completed`".to_string());
+        return Err(completed(FieldError::new("WorkerSets", Fault::NoSet)));
     }
     for (at, WorkerSet { params, count, .. }) in sets.iter().enumerate() {
         if *count < 1 {
-            return Err(format!(
-                "`WorkerSets[{at}].Count`: {count} workers, and it is `Completed`"
-            ));
+            let fault = Fault::CompletedWithout(*count);
+            return Err(FieldError::new(format!("WorkerSets[{at}].Count"), fault));
         }
-        WorkerArgs::check_words(params.args.as_deref().unwrap_or_default()).map_err(
-            |(word, why)| {
-                format!("`WorkerSets[{at}].Params.Args[{word}]`: {why}, and it is `Completed`")
-            },
-        )?;
+        let path = format!("WorkerSets[{at}].Params.Args");
+        WorkerArgs::check_words(params.args.as_deref().unwrap_or_default())
+            .map_err(|error| completed(error.of(&path)))?;
     }
     Ok(())
 }
 
-/// Who is left out of the averages of a run that has begun, and what it was done under.
+/// Workers that are not in the averages of a run that has begun, and notes on the run.
 fn notes(run: &Run, sets: &[SetFigures]) -> Vec<String> {
     let mut notes = Vec::new();
     if run.completed || sets.iter().any(|set| !set.workers.is_empty()) {
@@ -234,42 +238,27 @@ fn notes(run: &Run, sets: &[SetFigures]) -> Vec<String> {
 }
 
 /// A report with all of its fields, and an id that the run has.
-fn checked(raw: &RawReport, run: &Run) -> Result<Report, String> {
-    let missing = |field: &str| {
-        let whose = raw.id.as_ref().map(shown_id).unwrap_or_default();
-        format!("{whose}`{field}` is missing")
-    };
-    let id = raw.id.as_ref().ok_or_else(|| missing("Id"))?;
-    let set = id.set.ok_or_else(|| missing("Id.Set"))?;
-    let worker = id.id.ok_or_else(|| missing("Id.Id"))?;
+fn checked(raw: &RawReport, run: &Run) -> Result<Report, ReportError> {
+    let worker = raw.id.as_ref().map(|RawId { set, id, .. }| [*set, *id]);
+    let refuse = |fault| ReportError { worker, fault };
+    let missing = |field| move || refuse(ReportFault::Missing(field));
+    let id = raw.id.as_ref().ok_or_else(missing("Id"))?;
+    let set = id.set.ok_or_else(missing("Id.Set"))?;
+    let worker = id.id.ok_or_else(missing("Id.Id"))?;
     let sets = run.worker_sets.as_deref().unwrap_or_default();
-    let set = usize::try_from(set).ok().filter(|&set| set < sets.len()).ok_or_else(|| {
-        format!(
-            "{}its `Set` is not one of the {} worker sets, counted from 0",
-            shown_id(id),
-            sets.len()
-        )
-    })?;
+    let set = usize::try_from(set).ok().filter(|&set| set < sets.len());
+    let set = set.ok_or_else(|| refuse(ReportFault::Set { sets: sets.len() }))?;
     let count = sets[set].count;
-    let worker = usize::try_from(worker).ok().filter(|_| worker < count).ok_or_else(|| {
-        format!(
-            "{}its `Id` is not one of the {count} workers of set {set}, counted from 0",
-            shown_id(id)
-        )
-    })?;
+    let worker = usize::try_from(worker).ok().filter(|_| worker < count);
+    let worker = worker.ok_or_else(|| refuse(ReportFault::Id { set, count }))?;
     Ok(Report {
         set,
         id: worker,
-        now_ns: raw.now.ok_or_else(|| missing("Now"))?,
-        kops: raw.kops.ok_or_else(|| missing("Kops"))?,
-        max_delta_ns: raw.max_delta.ok_or_else(|| missing("MaxDelta"))?,
-        cputime_ns: raw.cputime.ok_or_else(|| missing("Cputime"))?,
+        now_ns: raw.now.ok_or_else(missing("Now"))?,
+        kops: raw.kops.ok_or_else(missing("Kops"))?,
+        max_delta_ns: raw.max_delta.ok_or_else(missing("MaxDelta"))?,
+        cputime_ns: raw.cputime.ok_or_else(missing("Cputime"))?,
     })
-}
-
-fn shown_id(id: &RawId) -> String {
-    let part = |part: Option<i64>| part.map_or_else(|| "?".to_string(), |part| part.to_string());
-    format!("worker {}:{}: ", part(id.set), part(id.id))
 }
 
 /// A worker set while its reports are read.
@@ -280,21 +269,24 @@ struct Filling {
 
 /// Takes a report, and the window that it ends: in the order of the file, which the original's
 /// minima depend on.
-fn add(sets: &mut [Filling], report: Report, averages: Averages) -> Result<(), String> {
+fn add(sets: &mut [Filling], report: Report, averages: Averages) -> Result<(), ReportError> {
     let Filling { figures: set, workers } = &mut sets[report.set];
     let new = || WorkerFigures { id: report.id, ..WorkerFigures::default() };
     let worker = workers.entry(report.id).or_insert_with(new);
-    let refuse = |why: String| Err(format!("worker {}:{}: {why}", report.set, report.id));
+    let refuse = |fault| {
+        let worker = Some([report.set, report.id].map(|part| i64::try_from(part).ok()));
+        Err(ReportError { worker, fault })
+    };
     if report.now_ns < 0 || report.kops < 0 || report.cputime_ns < 0 {
-        return refuse("`Now`, `Kops` and `Cputime` are counted from 0".to_string());
+        return refuse(ReportFault::Negative);
     }
     if let Some(last) = worker.reports.last() {
         let (now, kops) = (report.now_ns, report.kops);
         if now <= last.now_ns {
-            return refuse(format!("`Now` is {now} after {}: it must grow", last.now_ns));
+            return refuse(ReportFault::Now { now, before: last.now_ns });
         }
         if kops < last.kops {
-            return refuse(format!("`Kops` is {kops} after {}: it cannot fall", last.kops));
+            return refuse(ReportFault::Kops { now: kops, before: last.kops });
         }
         if averages == Averages::Right || last.now_ns != 0 {
             let (ops, cpu) = (throughput(last, &report), utilisation(last, &report));

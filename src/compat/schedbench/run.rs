@@ -17,6 +17,7 @@ use crate::sys::sched::Policy;
 
 use super::super::CompatError;
 use super::args::WorkerArgs;
+use super::error::CannotRun;
 use super::expand::{Pending, PendingSet};
 use super::file::{BenchFile, Conditions, Report, shown};
 use super::on_disk::OnDisk;
@@ -25,11 +26,11 @@ const NS_PER_S: u64 = 1_000_000_000;
 const WINDOW_NS: u64 = NS_PER_S;
 /// How long after its time a run that has not ended is killed.
 const GRACE_NS: u64 = 60 * NS_PER_S;
-/// Draws the start offsets of workers; runs of one file are alike in it.
+/// Draws the start offsets of workers; the same for all runs of a file.
 const SEED: u64 = 1;
 /// [`super::file::Plan::worker_type`].
 const PROCESSES: i64 = 0;
-/// Of `fifo` and `rr`, which need one: the least.
+/// Of `fifo` and `rr`, which need one: the lowest.
 const PRIORITY: i64 = 1;
 
 /// How the runs ended that were still to be done.
@@ -43,27 +44,27 @@ pub struct Tally {
 }
 
 /// Runs what is pending in `file`, which is saved after each run; that it can be is tried before
-/// the first one. A scheduler's name is looked for in `variants`, then among policies. `tell`
-/// gets a line for people now and then.
+/// the first one. A scheduler's name is looked for in `variants`, then among policies. `report`
+/// gets a line of progress now and then.
 pub fn run(
     file: &mut BenchFile,
     disk: &mut OnDisk,
     variants: &[Variant],
     backend: &mut dyn Backend,
     cancel: &AtomicBool,
-    tell: &mut dyn FnMut(&str),
+    report: &mut dyn FnMut(&str),
 ) -> Result<Tally, CompatError> {
     let pending = file.pending()?;
     let (mut tally, mut is_probed) = (Tally::default(), false);
     for (number, run) in pending.iter().enumerate() {
         let head = format!("[{} of {}] {}", number + 1, pending.len(), clean(run.label.trim_end()));
         let cell = match cell(file.plan.worker_type, run, variants).and_then(|cell| {
-            backend.check(&cell).map_err(|error| error.reason())?;
+            backend.check(&cell).map_err(CannotRun::Backend)?;
             Ok(cell)
         }) {
             Ok(cell) => cell,
             Err(why) => {
-                tell(&format!("{head}: skipped: {}", clean(&why)));
+                report(&format!("{head}: skipped: {}", clean(&why.to_string())));
                 tally.skipped += 1;
                 continue;
             }
@@ -71,7 +72,7 @@ pub fn run(
         if !std::mem::replace(&mut is_probed, true) {
             disk.probe(file)?;
         }
-        tell(&format!("{head}: {} s", run.runtime_seconds));
+        report(&format!("{head}: {} s", run.runtime_seconds));
         let placed = placed(&cell, backend);
         let mut reports = Reports::new(&run.sets);
         match backend.run(&spec(cell, run), cancel, &mut |window| reports.add(&window)) {
@@ -82,26 +83,26 @@ pub fn run(
             RunEnd::Finished(Outcome::Done { result }) => {
                 let found = conditions(&result, placed);
                 for line in found.lines() {
-                    tell(&format!("  {}", clean(&line)));
+                    report(&format!("  {}", clean(&line)));
                 }
                 file.store(run.index, reports.list, found);
                 disk.save(file)?;
                 tally.completed += 1;
             }
             RunEnd::Finished(Outcome::Failed { reason } | Outcome::Skipped { reason }) => {
-                tell(&format!("{head}: failed: {}", clean(&reason)));
+                report(&format!("{head}: failed: {}", clean(&reason)));
                 tally.failed += 1;
             }
         }
     }
     if pending.is_empty() {
-        tell(&format!("{}: every run is completed", shown(disk.path())));
+        report(&format!("{}: every run is completed", shown(disk.path())));
     }
     Ok(tally)
 }
 
-/// What stands beside the figures: how knobs and pool were had, what disturbed the run, and
-/// the CPUs that it was placed on.
+/// Notes on the figures: what knobs and pool read back as, what disturbed the run, and the CPUs
+/// that it was placed on.
 fn conditions(result: &RunResult, cpus: Option<CpuSet>) -> Conditions<'static> {
     let knobs = result.knobs.iter().map(|reading| match reading.got.as_ref().known() {
         Some(got) => format!("{} {}: {got}", reading.knob, reading.asked),
@@ -115,8 +116,7 @@ fn conditions(result: &RunResult, cpus: Option<CpuSet>) -> Conditions<'static> {
     }
 }
 
-/// The CPUs of a run in no pool of its own; those of a pool are the pool's affair, and not known
-/// where the run does not say them.
+/// The CPUs of a run without a pool. Those of a pool are known only where the run names them.
 fn placed(cell: &Cell, backend: &dyn Backend) -> Option<CpuSet> {
     let Placement { cpus, pool, .. } = &cell.placement;
     match (cpus, pool) {
@@ -128,16 +128,12 @@ fn placed(cell: &Cell, backend: &dyn Backend) -> Option<CpuSet> {
 }
 
 /// The run as a cell, or why this machine cannot do it.
-fn cell(worker_type: i64, run: &Pending, variants: &[Variant]) -> Result<Cell, String> {
+fn cell(worker_type: i64, run: &Pending, variants: &[Variant]) -> Result<Cell, CannotRun> {
     if worker_type != PROCESSES {
-        return Err(format!(
-            "WorkerType {worker_type} asks for Xen guests, and this is no Xen host; \
-             \"WorkerType\": 0 runs processes"
-        ));
+        return Err(CannotRun::WorkerType(worker_type));
     }
-    if let Some(set) = run.sets.iter().find(|set| set.soft_affinity.is_some()) {
-        let soft = set.soft_affinity.as_deref().unwrap_or_default();
-        return Err(format!("SoftAffinity {soft} is Xen's; Linux has none for processes"));
+    if let Some(soft) = run.sets.iter().find_map(|set| set.soft_affinity.as_ref()) {
+        return Err(CannotRun::SoftAffinity(soft.clone()));
     }
     let sets = run.sets.iter().enumerate().map(|(at, set)| worker_set(at, set));
     Ok(Cell {
@@ -162,7 +158,7 @@ fn worker_set(at: usize, set: &PendingSet) -> WorkerSet {
 }
 
 /// A scheduler's name as a variant: one of `variants`, else a policy.
-pub(super) fn variant(scheduler: Option<&str>, variants: &[Variant]) -> Result<Variant, String> {
+pub(super) fn variant(scheduler: Option<&str>, variants: &[Variant]) -> Result<Variant, CannotRun> {
     if let Some(variant) = variants.iter().find(|variant| Some(&*variant.name) == scheduler) {
         return Ok(variant.clone());
     }
@@ -171,11 +167,8 @@ pub(super) fn variant(scheduler: Option<&str>, variants: &[Variant]) -> Result<V
         let Some(policy) = Policy::from_word(name).filter(|policy| *policy != Policy::Deadline)
         else {
             return Err(match name {
-                "credit" | "credit2" => format!("the scheduler {name} is Xen's"),
-                _ => format!(
-                    "there is no scheduler `{name}` here; policies are other, batch, idle, fifo, \
-                     rr; --variants PLAN names more"
-                ),
+                "credit" | "credit2" => CannotRun::XenScheduler(name.to_string()),
+                _ => CannotRun::UnknownScheduler(name.to_string()),
             });
         };
         knobs.insert("policy".to_string(), Value::Text(policy.word().to_string()));
@@ -187,22 +180,18 @@ pub(super) fn variant(scheduler: Option<&str>, variants: &[Variant]) -> Result<V
     Ok(Variant { name, knobs })
 }
 
-fn placement(run: &Pending) -> Result<Placement, String> {
+fn placement(run: &Pending) -> Result<Placement, CannotRun> {
     let mut pools = run.sets.iter().map(|set| set.pool.as_deref());
     let pool = pools.next().flatten();
     if let Some(other) = pools.find(|other| *other != pool) {
-        let (pool, other) = (shown_pool(pool), shown_pool(other));
-        return Err(format!("worker sets in two pools, {pool} and {other}, do not compete"));
+        let [pool, other] = [pool, other].map(|pool| pool.map(str::to_string));
+        return Err(CannotRun::TwoPools(pool, other));
     }
     let cpus = run.cpus.as_ref().map(|cpus| cpus.iter().copied().collect::<CpuSet>());
-    let pool = pool.map(|name| name.parse()).transpose()?;
+    let pool = pool.map(|name| name.parse()).transpose().map_err(CannotRun::Pool)?;
     let memory =
         if run.numa_disable { MemoryPlacement::Interleave } else { MemoryPlacement::Kernel };
     Ok(Placement { cpus, pool, memory })
-}
-
-fn shown_pool(pool: Option<&str>) -> &str {
-    pool.unwrap_or("the whole machine")
 }
 
 fn spec(cell: Cell, run: &Pending) -> RunSpec {

@@ -44,7 +44,7 @@ pub(super) fn hint(path: &Path, error: &io::Error) -> String {
     let folder = shown(folder_of(path));
     match error.kind() {
         ErrorKind::InvalidFilename => {
-            "hint: a shorter name; while it is saved there is one longer by 13 letters or more beside it"
+            "hint: a shorter name; while it is saved a name longer by 13 letters or more is next to it"
                 .to_string()
         }
         ErrorKind::NotFound | ErrorKind::NotADirectory => {
@@ -67,26 +67,26 @@ pub(super) fn hint(path: &Path, error: &io::Error) -> String {
 const LOOP: &str = "too many symbolic links";
 const NO_FILE: &str = "it is no ordinary file";
 
-/// Writes beside the file, syncs, renames, syncs the folder.
+/// Writes a temporary file, syncs, renames, syncs the folder.
 pub(super) fn replace(path: &Path, write: Contents) -> io::Result<()> {
     let target = behind_links(path)?;
-    let beside = beside(&target)?;
-    let written = fill(&beside, &target, write).and_then(|()| fs::rename(&beside, &target));
+    let temporary = temporary(&target)?;
+    let written = fill(&temporary, &target, write).and_then(|()| fs::rename(&temporary, &target));
     if let Err(error) = written {
         // Nothing of ours may stay; that it was never made is fine too.
-        let _ = fs::remove_file(&beside);
+        let _ = fs::remove_file(&temporary);
         return Err(error);
     }
     File::open(folder_of(&target))?.sync_all()
 }
 
-/// All of a save but its end: the file beside is made, filled, synced and removed.
+/// All of a save but its end: the temporary file is made, filled, synced and removed.
 pub(super) fn rehearse(path: &Path, write: Contents) -> io::Result<()> {
     let target = behind_links(path)?;
-    let beside = beside(&target)?;
-    let filled = fill(&beside, &target, write);
-    let removed = match fs::remove_file(&beside) {
-        // That there is none has a reason, which `filled` tells.
+    let temporary = temporary(&target)?;
+    let filled = fill(&temporary, &target, write);
+    let removed = match fs::remove_file(&temporary) {
+        // If there is none, `filled` has the reason.
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     };
@@ -112,14 +112,14 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 /// The name that `target` has while it is written.
-fn beside(target: &Path) -> io::Result<PathBuf> {
+fn temporary(target: &Path) -> io::Result<PathBuf> {
     let mut name = OsString::from(".");
     name.push(target.file_name().ok_or(ErrorKind::InvalidInput)?);
     name.push(format!(".{}.tmp", std::process::id()));
     Ok(folder_of(target).join(name))
 }
 
-fn fill(beside: &Path, target: &Path, write: Contents) -> io::Result<()> {
+fn fill(temporary: &Path, target: &Path, write: Contents) -> io::Result<()> {
     let old = match fs::metadata(target) {
         Ok(metadata) if metadata.is_file() => Some(metadata),
         Ok(_) => return Err(io::Error::other(NO_FILE)),
@@ -127,11 +127,11 @@ fn fill(beside: &Path, target: &Path, write: Contents) -> io::Result<()> {
         Err(error) => return Err(error),
     };
     // A dead process of the same number may have left one.
-    match fs::remove_file(beside) {
+    match fs::remove_file(temporary) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    finish(create(beside, old.as_ref())?, old.as_ref(), write)
+    finish(create(temporary, old.as_ref())?, old.as_ref(), write)
 }
 
 fn create(path: &Path, old: Option<&Metadata>) -> io::Result<File> {

@@ -20,7 +20,7 @@ pub fn parse(text: &str) -> Result<BenchFile<'_>, CompatError> {
     BenchFile::parse(text, Path::new("t.bench"))
 }
 
-/// What a command line is told; other errors are none of these tests'.
+/// The text of a usage error; other errors fail the test.
 pub fn usage<T>(result: Result<T, CompatError>) -> String {
     match result {
         Err(CompatError::Usage(why)) => why,

@@ -1,6 +1,6 @@
 //! `report`: the original's tables, in its layout.
 //!
-//! Input: figures. Output: lines. Pure. Verbosity 0 tells worker sets, 1 workers too, 2 windows
+//! Input: figures. Output: lines. Pure. Verbosity 0 shows worker sets, 1 workers too, 2 windows
 //! too. Labels and words come from a file: they are cleaned before they reach a terminal.
 
 use std::io::{self, Write};
@@ -43,7 +43,7 @@ pub fn write(
     runs.iter().try_for_each(|run| write_run(out, run, verbosity, averages))
 }
 
-/// Whether any run has a table that [`LEGEND`] tells of.
+/// Whether any run has a table that [`LEGEND`] explains.
 pub(super) fn has_fairness(runs: &[RunFigures]) -> bool {
     runs.iter().any(|run| matches!(run.fairness, Some(Reading::Known(_))))
 }

@@ -46,7 +46,7 @@ pub fn plan_text(file: &BenchFile) -> Result<String, CompatError> {
     lines.extend(variants(&runs));
     lines.extend(workloads(&presets(file), &runs));
     let text = lines.join("\n") + "\n";
-    // What is too large for one plan is told here, not by the run that was to use it.
+    // A plan that is too large is refused here, before a run uses it.
     match plan::parse("plan.toml", &text, None, plan::Known::default()) {
         Ok(_) => Ok(text),
         Err(errors) => Err(CompatError::Usage(format!(
@@ -102,7 +102,7 @@ fn measure(runs: &[Pending]) -> Vec<String> {
     lines
 }
 
-/// The first run's; that others differ is told.
+/// The first run's; comments say what differs in others.
 fn placement(runs: &[Pending]) -> Vec<String> {
     let mut lines = Vec::new();
     let cpus = distinct(runs.iter().map(|run| run.cpus.as_ref()));
@@ -166,7 +166,7 @@ fn variants(runs: &[Pending]) -> Vec<String> {
             }
             Err(why) => {
                 let name = quoted(&clean(scheduler.unwrap_or_default()));
-                lines.extend(["".to_string(), format!("# {}", clean(&why))]);
+                lines.extend(["".to_string(), format!("# {}", clean(&why.to_string()))]);
                 lines.extend(["# [[variant]]".to_string(), format!("# name = {name}")]);
             }
         }
@@ -203,8 +203,8 @@ fn workloads(presets: &[(String, Vec<BurnItem>)], runs: &[Pending]) -> Vec<Strin
                 "# left out: {label}: {sets} worker sets, and a plan takes {MAX_SETS}"
             ));
         } else if workers > plan::MAX_WORKERS as u64 {
-            let most = plan::MAX_WORKERS;
-            lines.push(format!("# left out: {label}: {workers} workers, and a plan takes {most}"));
+            let max = plan::MAX_WORKERS;
+            lines.push(format!("# left out: {label}: {workers} workers, and a plan takes {max}"));
         } else {
             lines.extend(workload(presets, run, &mut taken));
         }

@@ -74,7 +74,7 @@ fn a_file_with_runs_keeps_them_and_a_template_gives_none() {
 }
 
 #[test]
-fn what_cannot_be_planned_is_told_by_name_and_nothing_is_made() {
+fn what_cannot_be_planned_is_named_and_nothing_is_made() {
     let preset = |args: &str| {
         format!(
             "{{\"Input\":{{\"WorkerPresets\":{{\"X\":{{\"Args\":{args}}}}},\
@@ -99,7 +99,7 @@ fn what_cannot_be_planned_is_told_by_name_and_nothing_is_made() {
             with(r#""Workers":["A","B"],"Count":[1,50001]"#),
             "`Input.SimpleMatrix.Count`: 50001: the run has more than 100000 workers",
         ),
-        (preset("null"), "preset `X`: `Input.WorkerPresets.X.Args[0]`: there is no `burnwait"),
+        (preset("null"), "`Input.WorkerPresets.X.Args[0]`: there is no `burnwait"),
         (preset(r#"["burnwait","70"]"#), "Args[0]`: `burnwait` has no WAIT_NS after it"),
         (preset(r#"["burnwait","70","1","spin"]"#), "X.Args[3]`: `spin` is no work"),
     ];
@@ -167,7 +167,7 @@ fn a_pending_run_inherits_what_it_does_not_say() {
 }
 
 #[test]
-fn a_pending_run_that_cannot_be_run_is_told_by_its_path() {
+fn a_pending_run_that_cannot_be_run_is_reported_by_its_path() {
     let set = |set: &str| format!(",\"WorkerSets\":[{set}]");
     let cases = [
         (String::new(), "WorkerSets`: there is no worker set"),

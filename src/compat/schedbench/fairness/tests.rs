@@ -77,7 +77,7 @@ fn heading(source: &str) -> String {
 }
 
 /// What the text says of fairness in the last run, set table and heading left out.
-fn told(source: &str) -> String {
+fn said(source: &str) -> String {
     let figures = parse(source).unwrap().figures(Averages::Right).unwrap();
     let mut out = Vec::new();
     text::write(&mut out, &figures, 0, Averages::Right).unwrap();
@@ -85,31 +85,31 @@ fn told(source: &str) -> String {
     text.split("\nfairness").last().unwrap().trim_end().to_string()
 }
 
-/// The worked examples of the README: who wants half a CPU of four gets it beside four others,
-/// and is entitled to 40 % beside nine.
+/// The worked examples of the README: a worker that wants half a CPU of four gets it next to four
+/// others, and is entitled to 40 % next to nine.
 #[test]
-fn five_who_want_half_a_cpu_of_four_are_due_it_and_ten_four_tenths() {
-    let beside = |count: usize, cpu_ms: i64| {
+fn five_that_want_half_a_cpu_of_four_are_entitled_to_it_and_ten_to_four_tenths() {
+    let competing = |count: usize, cpu_ms: i64| {
         let workers = vec![steady(2 * cpu_ms, cpu_ms); count];
-        told(&file(&[solo(A, 1000, 500), run("A", CPUS, &[(A, workers)])]))
+        said(&file(&[solo(A, 1000, 500), run("A", CPUS, &[(A, workers)])]))
     };
     let five = " on 4 CPUs
                                        got /   rate /    max /   window
      set     want entitled      got entitled     solo      min       cv
        0     0.50     0.50     0.50     1.00     1.00     1.00     0.00
 Jain's index of got / entitled: 1.000";
-    assert_eq!(beside(5, 500), five);
+    assert_eq!(competing(5, 500), five);
     let ten = " on 4 CPUs
                                        got /   rate /    max /   window
      set     want entitled      got entitled     solo      min       cv
        0     0.50     0.40     0.30     0.75     0.60     1.00     0.00
 Jain's index of got / entitled: 1.000";
-    assert_eq!(beside(10, 300), ten);
+    assert_eq!(competing(10, 300), ten);
 }
 
 /// B wants a quarter, which leaves 1.75 CPUs to two of A, who want one each: 0.875.
 #[test]
-fn sets_are_told_against_each_other_and_nobody_wants_more_than_a_cpu() {
+fn sets_are_compared_and_no_want_exceeds_a_cpu() {
     let fields = CPUS.replace("0,1,2,3", "7,5");
     let alone = |args, kops, cpu_ms| run("solo", &fields, &[(args, vec![steady(kops, cpu_ms)])]);
     let a = vec![vec![(600, 600), (800, 800)], vec![(1400, 1400), (1400, 1400)]];
@@ -124,7 +124,7 @@ fn sets_are_told_against_each_other_and_nobody_wants_more_than_a_cpu() {
        1     0.25     0.25     0.25     1.00     1.00        -     0.00
 Jain's index of got / entitled: 0.917
 - of set 1: one worker: nothing to compare";
-    assert_eq!(told(&source), expected);
+    assert_eq!(said(&source), expected);
 }
 
 #[test]
@@ -137,11 +137,11 @@ fn a_starved_worker_is_seen() {
        0     0.50     0.50     0.25     0.50     0.50        -        -
 Jain's index of got / entitled: 0.500
 - of set 0: a worker completed nothing";
-    assert_eq!(told(&source), expected);
+    assert_eq!(said(&source), expected);
 }
 
 #[test]
-fn without_cpus_what_they_decide_is_unknown_and_the_rest_is_told() {
+fn without_cpus_what_depends_on_them_is_unknown_and_nothing_else() {
     let none = CPUS.replace(r#""Cpus":[0,1,2,3]"#, r#""Cpus":null"#);
     let runs = |fields: &str| {
         let alone = run("solo", fields, &[(A, vec![steady(1000, 500)])]);
@@ -152,9 +152,9 @@ fn without_cpus_what_they_decide_is_unknown_and_the_rest_is_told() {
      set     want entitled      got entitled     solo      min       cv
        0     0.50        -     0.40        -     0.80     1.00     0.00
 Jain's index of got / entitled: -";
-    assert_eq!(told(&runs(&none)), expected);
-    assert_eq!(told(&runs(&none.replace("null", "[]"))), expected);
-    let text = told(&runs(&none.replace("null", "[-1,2]")));
+    assert_eq!(said(&runs(&none)), expected);
+    assert_eq!(said(&runs(&none.replace("null", "[]"))), expected);
+    let text = said(&runs(&none.replace("null", "[-1,2]")));
     assert!(
         text.starts_with("; entitlement is unknown: the run's `Cpus` are no numbers of CPUs\n")
     );
@@ -164,7 +164,7 @@ Jain's index of got / entitled: -";
 }
 
 #[test]
-fn who_competes_in_several_pools_has_no_entitlement_that_is_known() {
+fn sets_in_several_pools_have_no_known_entitlement() {
     let set = |args, pool: &str, count: i64| {
         format!(r#"{{"Params":{{"Args":[{args}]}},"Config":{{"Pool":"{pool}"}},"Count":{count}}}"#)
     };
@@ -181,15 +181,15 @@ fn who_competes_in_several_pools_has_no_entitlement_that_is_known() {
         format!(r#"{{{CPUS},"WorkerSets":[{sets}],"Results":{{"Raw":[{raw}]}}}}"#)
     };
     let solos = [of(&[set(A, "p", 1)], &[reports(0)]), of(&[set(B, "q", 1)], &[reports(0)])];
-    let beside = |pool: &str| {
+    let competing = |pool: &str| {
         let both = of(&[set(A, "p", 1), set(B, pool, 1)], &[reports(0), reports(1)]);
         file(&[solos.to_vec(), vec![both]].concat())
     };
-    let apart = table(&beside("q"));
-    assert_eq!(apart.cpus, Reading::Unknown("its worker sets are in several pools".to_string()));
-    assert_eq!(apart.sets[1][0], Reading::Known(0.1));
+    let separate = table(&competing("q"));
+    assert_eq!(separate.cpus, Reading::Unknown("its worker sets are in several pools".to_string()));
+    assert_eq!(separate.sets[1][0], Reading::Known(0.1));
     assert_eq!(
-        heading(&beside("p")),
+        heading(&competing("p")),
         format!("fairness: no solo run of set 1: {NO_SUCH_RUN}"),
         "the other pool is none of its own"
     );
@@ -214,19 +214,19 @@ fn a_set_without_a_solo_run_is_named_with_what_is_missing() {
              no solo run of set 2, 3: {NO_SUCH_RUN}"
         )
     );
-    assert!(!told(&source).contains(['\u{1b}', '\u{202e}']));
+    assert!(!said(&source).contains(['\u{1b}', '\u{202e}']));
 }
 
 #[test]
 fn a_solo_run_is_one_of_the_same_words_and_the_same_place() {
     let whole = |alone: &str, args: &str, all: &str| {
-        let beside = run(
+        let competing = run(
             "A",
             &format!(r#""Pool":"p","NumaDisable":false,{CPUS}"#),
             &[(A, vec![steady(800, 400); 2])],
         );
         let alone = run("solo", alone, &[(args, vec![steady(1000, 500)])]);
-        file(&[alone, beside]).replace(r#""RunConfig":{}"#, &format!(r#""RunConfig":{{{all}}}"#))
+        file(&[alone, competing]).replace(r#""RunConfig":{}"#, &format!(r#""RunConfig":{{{all}}}"#))
     };
     let same = format!(r#""Pool":"p","NumaDisable":false,{CPUS}"#);
     let alike: &[(&str, &str, &str)] = &[
@@ -263,9 +263,9 @@ fn a_solo_run_is_one_of_the_same_words_and_the_same_place() {
 
 #[test]
 fn the_last_completed_solo_run_counts() {
-    let beside = run("A", CPUS, &[(A, vec![steady(800, 400); 2])]);
+    let competing = run("A", CPUS, &[(A, vec![steady(800, 400); 2])]);
     let todo = run("todo", &CPUS.replace("true", "false"), &[(A, vec![steady(1, 900)])]);
-    let runs = [solo(A, 1000, 700), beside, solo(A, 1600, 500), todo];
+    let runs = [solo(A, 1000, 700), competing, solo(A, 1600, 500), todo];
     let figures = |runs: &[String]| {
         let source = file(runs);
         parse(&source).unwrap().figures(Averages::Right).unwrap()
@@ -280,22 +280,22 @@ fn the_last_completed_solo_run_counts() {
 
 #[test]
 fn runs_that_are_not_completed_and_the_originals_averages_have_none() {
-    let beside = |fields: &str| run("A", fields, &[(A, vec![steady(800, 400); 2])]);
-    assert_eq!(fairness(&file(&[solo(A, 1, 1), beside(&CPUS.replace("true", "false"))])), None);
-    let source = file(&[solo(A, 1000, 500), beside(CPUS)]);
+    let competing = |fields: &str| run("A", fields, &[(A, vec![steady(800, 400); 2])]);
+    assert_eq!(fairness(&file(&[solo(A, 1, 1), competing(&CPUS.replace("true", "false"))])), None);
+    let source = file(&[solo(A, 1000, 500), competing(CPUS)]);
     assert!(fairness(&source).is_some());
     let original = parse(&source).unwrap().figures(Averages::Original).unwrap();
     assert!(original.iter().all(|run| run.fairness.is_none()));
 }
 
 #[test]
-fn what_reports_do_not_tell_is_unknown_and_never_nothing() {
+fn what_reports_do_not_say_is_unknown_and_never_zero() {
     let of = |alone: Windows, workers: Vec<Windows>| {
         let alone = run("solo", CPUS, &[(A, vec![alone])]);
         file(&[alone, run("A", CPUS, &[(A, workers)])])
     };
     let row = |source: &str| {
-        let text = told(source);
+        let text = said(source);
         let row = text.lines().nth(3).unwrap().split_whitespace().skip(1).collect::<Vec<_>>();
         (row.join(" "), text.lines().skip(4).collect::<Vec<_>>().join("\n"))
     };
@@ -305,7 +305,7 @@ fn what_reports_do_not_tell_is_unknown_and_never_nothing() {
         (
             of(steady(1000, 0), good()),
             "- - 0.40 - 1.00 1.00 0.00",
-            format!("{jain}: -\n- of set 0: in a solo run a worker's CPU time is not told"),
+            format!("{jain}: -\n- of set 0: in a solo run a worker's CPU time is not known"),
         ),
         (
             of(vec![], good()),
@@ -320,12 +320,12 @@ fn what_reports_do_not_tell_is_unknown_and_never_nothing() {
         (
             of(steady(1000, 500), vec![steady(1000, 400), steady(1000, 0)]),
             "0.50 0.50 - - 1.00 1.00 0.00",
-            format!("{jain}: -\n- of set 0: a worker's CPU time is not told"),
+            format!("{jain}: -\n- of set 0: a worker's CPU time is not known"),
         ),
         (
             of(steady(1000, 500), vec![steady(1000, 400), vec![(900, 400), (900, -400)]]),
             "0.50 0.50 - - 0.95 1.11 0.00",
-            format!("{jain}: -\n- of set 0: a worker's CPU time is not told"),
+            format!("{jain}: -\n- of set 0: a worker's CPU time is not known"),
         ),
         (
             of(steady(1000, 500), vec![steady(1000, 400), vec![]]),
@@ -347,12 +347,12 @@ fn what_reports_do_not_tell_is_unknown_and_never_nothing() {
     );
 }
 
-/// B did nothing alone: nobody knows what it wants, nor what that leaves to A.
+/// B did nothing alone: what it wants is not known, nor what that leaves to A.
 #[test]
-fn who_did_nothing_alone_leaves_all_entitlements_unknown() {
+fn a_worker_that_did_nothing_alone_leaves_all_entitlements_unknown() {
     let sets = [(A, vec![steady(1000, 500); 2]), (B, vec![steady(100, 100)])];
     let found = table(&file(&[solo(A, 1000, 500), solo(B, 0, 0), run("A + B", CPUS, &sets)]));
-    let nothing = Reading::Unknown(NOTHING_ALONE.to_string());
+    let nothing = Reading::Unknown(NO_SOLO_OPERATIONS.to_string());
     assert_eq!(found.jain, nothing);
     assert_eq!(found.sets[0][..2], [Reading::Known(0.5), nothing.clone()]);
     assert_eq!(found.sets[1][..3], [nothing.clone(), nothing, Reading::Known(0.1)]);
@@ -364,12 +364,12 @@ fn a_want_of_a_disturbed_solo_run_is_marked() {
     let alone = solo(A, 1000, 500).replace(r#""Results":{"#, found);
     let sets = [(A, vec![steady(800, 400); 2]), (B, vec![steady(250, 250)])];
     let source = file(&[alone, solo(B, 250, 250), run("A + B", CPUS, &sets)]);
-    let told = told(&source);
-    let wants = told.lines().skip(3).map(|row| row.split_whitespace().nth(1).unwrap());
+    let text = said(&source);
+    let wants = text.lines().skip(3).map(|row| row.split_whitespace().nth(1).unwrap());
     assert_eq!(wants.take(2).collect::<Vec<_>>(), ["0.50*", "0.25"]);
     assert!(
-        told.ends_with("\n* want of set 0: its solo run was disturbed: load \\u{1b}; steal"),
-        "{told}"
+        text.ends_with("\n* want of set 0: its solo run was disturbed: load \\u{1b}; steal"),
+        "{text}"
     );
     let figures = parse(&source).unwrap().figures(Averages::Right).unwrap();
     let mut page = Vec::new();
@@ -382,27 +382,27 @@ fn a_want_of_a_disturbed_solo_run_is_marked() {
 }
 
 #[test]
-fn the_cpus_that_a_run_was_found_on_stand_in_for_those_that_nobody_asked_for() {
+fn recorded_cpus_replace_those_that_the_file_does_not_ask_for() {
     let found = r#""Results":{"Schedlab":{"Cpus":[1,0,1]},"#;
-    let beside = |fields: &str| {
-        let beside = run("A", fields, &[(A, vec![steady(800, 400); 3])]);
+    let competing = |fields: &str| {
+        let competing = run("A", fields, &[(A, vec![steady(800, 400); 3])]);
         let alone = run("solo", fields, &[(A, vec![steady(1000, 900)])]);
-        table(&file(&[alone, beside.replace(r#""Results":{"#, found)]))
+        table(&file(&[alone, competing.replace(r#""Results":{"#, found)]))
     };
     let none = CPUS.replace(r#""Cpus":[0,1,2,3],"#, "");
-    let here = beside(&none);
+    let here = competing(&none);
     assert_eq!(here.cpus, Reading::Known(2));
     assert_eq!(here.sets[0][1], Reading::Known(2.0 / 3.0));
-    assert_eq!(beside(CPUS).cpus, Reading::Known(4), "what the file asks for holds");
+    assert_eq!(competing(CPUS).cpus, Reading::Known(4), "what the file asks for holds");
 }
 
 #[test]
 fn the_page_has_the_same_cells_and_lets_nothing_through() {
     let evil = "<script>x</script>";
     let todo = run(evil, &CPUS.replace("true", "false"), &[(B, vec![vec![]])]);
-    let beside = run("A", CPUS, &[(A, vec![steady(600, 300); 10])]);
+    let competing = run("A", CPUS, &[(A, vec![steady(600, 300); 10])]);
     let other = run("B", CPUS, &[(B, vec![steady(600, 300); 2])]);
-    let source = file(&[solo(A, 1000, 500), todo, beside, other]);
+    let source = file(&[solo(A, 1000, 500), todo, competing, other]);
     let page = |averages: Averages| {
         let figures = parse(&source).unwrap().figures(averages).unwrap();
         let mut out = Vec::new();

@@ -49,7 +49,7 @@ fn known_fields_come_in_order_and_unknown_ones_keep_every_digit() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn what_is_wrong_is_reported_with_its_place() {
     let cases = [
         ("", 1, 0, "", "the text is cut off in a value"),
         ("{\n \"Name\": 3}", 2, 10, "Name", "invalid type: integer `3`, expected a string"),
@@ -75,7 +75,7 @@ fn what_is_wrong_is_told_with_its_place() {
 }
 
 #[test]
-fn a_part_is_told_by_its_place_in_the_whole() {
+fn a_part_is_reported_by_its_place_in_the_whole() {
     for (text, line, column) in [
         ("{\"x\":[ 1,\"a\"]}", 1, 12),
         ("{\n \"x\":\n [ 1,\"a\"]}", 3, 8),

@@ -19,7 +19,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_told() {
+fn a_file_that_cannot_be_read_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.bench");
     assert!(usage(read_text(&path)).contains("there is no file"));
@@ -48,11 +48,11 @@ fn what_nobody_else_touched_is_saved_again_and_again() {
 }
 
 #[test]
-fn what_another_wrote_is_left_and_our_results_go_beside_it() {
+fn what_another_wrote_is_left_and_our_results_go_next_to_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.bench");
     let file = parse(THREE_RUNS).unwrap();
-    let beside = format!("a.bench.new-{}-1", std::process::id());
+    let next_to = format!("a.bench.new-{}-1", std::process::id());
     let change_inode = |path: &Path| {
         let other = folder.path().join("other");
         fs::write(&other, "{}").unwrap();
@@ -76,16 +76,16 @@ fn what_another_wrote_is_left_and_our_results_go_beside_it() {
         change(&path);
         let theirs = fs::read_to_string(&path).unwrap();
         let why = here(disk.save(&file));
-        assert!(why.contains("changed by somebody else") && why.contains(&beside), "{why}");
+        assert!(why.contains("changed by somebody else") && why.contains(&next_to), "{why}");
         assert!(why.contains("\nhint: "), "{why}");
         assert_eq!(fs::read_to_string(&path).unwrap(), theirs);
-        assert_eq!(fs::read_to_string(folder.path().join(&beside)).unwrap(), THREE_RUNS);
-        assert_eq!(names(folder.path()), ["a.bench", &beside]);
-        fs::remove_file(folder.path().join(&beside)).unwrap();
+        assert_eq!(fs::read_to_string(folder.path().join(&next_to)).unwrap(), THREE_RUNS);
+        assert_eq!(names(folder.path()), ["a.bench", &next_to]);
+        fs::remove_file(folder.path().join(&next_to)).unwrap();
     }
 }
 
-/// The name fits, that of the file beside it does not: no save can succeed, whoever saves.
+/// The name fits, that of the temporary file does not: no save can succeed.
 #[test]
 fn what_cannot_be_saved_is_found_before_a_run_and_kept_after_one() {
     let folder = tempfile::tempdir().unwrap();

@@ -89,7 +89,7 @@ fn workers_without_a_window_are_left_out_of_averages() {
 }
 
 #[test]
-fn reports_that_make_no_sense_are_told_by_run_index_and_worker() {
+fn reports_that_make_no_sense_are_named_by_run_index_and_worker() {
     let good = r#"{"Id":{"Set":0,"Id":1},"Now":5,"Kops":7,"MaxDelta":0,"Cputime":0}"#;
     let second = |change: &str, by: &str| format!("{good},{}", good.replace(change, by));
     let cases = [
@@ -190,7 +190,7 @@ fn what_is_stored_is_reported_and_written_in_the_order_of_its_moments() {
 }
 
 #[test]
-fn a_completed_run_that_nobody_could_have_run_is_refused_and_told_where_it_is_not() {
+fn a_completed_run_that_cannot_have_been_run_is_refused_and_a_pending_one_shown() {
     let set = |args: &str, count: i64| format!(r#"{{"Params":{{"Args":{args}}},"Count":{count}}}"#);
     let good = r#"["kHZ","2261062","burnwait","0x10","010"]"#;
     let run = |sets: &str, completed: bool| {

@@ -1,4 +1,4 @@
-//! Tests of saving: nothing is lost, nothing is left beside it.
+//! Tests of saving: nothing is lost, no temporary file stays.
 
 use std::os::unix::fs::symlink;
 
@@ -6,7 +6,7 @@ use super::super::testing::{THREE_RUNS, parse};
 use super::*;
 
 #[test]
-fn a_save_keeps_permissions_and_links_and_leaves_nothing_beside() {
+fn a_save_keeps_permissions_and_links_and_leaves_no_other_file() {
     let folder = tempfile::tempdir().unwrap();
     let (real, link) = (folder.path().join("real.bench"), folder.path().join("link.bench"));
     fs::write(&real, "old").unwrap();
@@ -35,7 +35,7 @@ fn a_save_that_fails_leaves_the_old_file_alone() {
     let half_way = |out: &mut dyn Write| {
         out.write_all(b"half")?;
         out.flush()?;
-        assert_eq!(fs::read_to_string(&path).unwrap(), "old", "written beside it");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old", "written to another file");
         Err(io::Error::other("disk full"))
     };
     replace(&path, &half_way).unwrap_err();

@@ -57,18 +57,18 @@ fn runs_become_workloads_and_schedulers_variants() {
     // The first run's placement; the others' as comments.
     assert_eq!(plan.placement.cpus.as_ref().map(CpuSet::to_string).as_deref(), Some("1,5"));
     assert_eq!(plan.placement.memory, MemoryPlacement::Interleave);
-    for told in [
+    for line in [
         "duration = \"90s\"  # of the longest run",
         "# other runs have CPUs 0-2",
         "memory = \"interleave\"  # NumaDisable true\n# memory = \"kernel\"  # NumaDisable false",
         "# In the file not every workload has every scheduler.",
     ] {
-        assert!(made.contains(told), "{told}\n{made}");
+        assert!(made.contains(line), "{line}\n{made}");
     }
 }
 
 #[test]
-fn what_a_plan_cannot_say_is_told_in_comments() {
+fn what_a_plan_cannot_say_is_in_comments() {
     let sets = |count: usize, workers: u32| {
         let set = format!(
             "{{ \"Params\": {{ \"Args\": [\"burnwait\", \"1\", \"1\"] }}, \"Count\": {workers} }}"
@@ -89,14 +89,14 @@ fn what_a_plan_cannot_say_is_told_in_comments() {
     assert_eq!(plan.variants.len(), 1);
     assert_eq!(plan.variants[0].name, "default");
     assert_eq!(plan.placement.pool, None);
-    for told in [
+    for line in [
         "# WorkerType 1 asks for Xen guests",
         "# SoftAffinity is Xen's",
         "# the scheduler credit is Xen's\n# [[variant]]\n# name = \"credit\"",
         "# left out: many\\nschema = 2: 17 worker sets, and a plan takes 16",
         "# left out: crowd: 100001 workers, and a plan takes 100000",
     ] {
-        assert!(made.contains(told), "{told}\n{made}");
+        assert!(made.contains(line), "{line}\n{made}");
     }
 }
 
@@ -229,9 +229,9 @@ proptest! {
         let expected = distinct(fitting.iter().map(|run| combination(run)));
         let found: Vec<Combination> = plan.works.iter().map(|work| {
             work.sets.iter().map(|set| {
-                let steps: Vec<String> = set.params["queue"].as_list().unwrap().iter()
-                    .map(|step| step.as_text().unwrap().to_string()).collect();
-                let queue = WorkerArgs::from_queue(&steps).unwrap();
+                let steps: Vec<&str> = set.params["queue"].as_list().unwrap().iter()
+                    .flat_map(|step| step.as_text().unwrap().split(',')).map(str::trim).collect();
+                let queue = crate::workload::parse_burn_queue(&steps).unwrap();
                 (queue.iter().map(|item| (item.kops, item.wait_ns)).collect(), set.count)
             }).collect()
         }).collect();

@@ -1,13 +1,11 @@
-//! What the knobs of a set's workers make of them where they compete for CPUs: their weight
-//! among fair tasks, or that they go before all of these. Pure.
-
-use std::collections::BTreeMap;
+//! What the knobs of a worker set mean where sets compete for CPUs: a weight among fair tasks, or
+//! a policy that is served before all fair tasks. Pure.
 
 use crate::model::{Reading, Value, Variant, WorkerSet, merged_knobs};
-use crate::stats::Claim;
+use crate::stats::Priority;
 
-/// The kernel's load weights of nice -20 to 19 (`sched_prio_to_weight`): a step is a factor of
-/// about 1.25, so that of two tasks on a CPU it moves about 10 % from one to the other.
+/// The kernel's load weights of nice -20 to 19 (`sched_prio_to_weight`). A step is a factor of
+/// about 1.25: between two tasks on a CPU it moves about 10 % of the CPU.
 const OF_NICE: [u32; 40] = [
     88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, //
     9548, 7620, 6100, 4904, 3906, 3121, 2501, 1991, 1586, 1277, //
@@ -18,16 +16,16 @@ const OF_NICE: [u32; 40] = [
 /// The kernel's load weight of SCHED_IDLE.
 const OF_IDLE: u32 = 3;
 
-/// SCHED_DEADLINE goes before every real-time priority.
+/// SCHED_DEADLINE is served before every real-time priority.
 const DEADLINE_RANK: u32 = 100;
 
-/// How the workers of a set stand to the others of a run.
+/// Whom the scheduler serves first, and in what proportion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SchedPriority {
     Fair {
         weight: u32,
     },
-    /// Served before all with a lower rank, and all that are fair.
+    /// Served before every lower rank and before all fair tasks.
     Before {
         rank: u32,
         policy: String,
@@ -35,13 +33,10 @@ pub enum SchedPriority {
 }
 
 impl SchedPriority {
-    /// By the knobs that hold for the set under the variant. Without any it is nice 0, which
-    /// the runner starts with.
+    /// From the knobs of the set under the variant. Without any it is nice 0, which the runner
+    /// starts with.
     pub fn of(variant: &Variant, set: &WorkerSet) -> Self {
-        SchedPriority::by(&merged_knobs(&variant.knobs, &set.knobs))
-    }
-
-    fn by(knobs: &BTreeMap<String, Value>) -> Self {
+        let knobs = merged_knobs(&variant.knobs, &set.knobs);
         let number = |knob: &str| knobs.get(knob).and_then(Value::as_int);
         let before = |rank, policy: String| SchedPriority::Before { rank, policy };
         match knobs.get("policy").and_then(Value::as_text) {
@@ -58,12 +53,11 @@ impl SchedPriority {
         }
     }
 
-    /// Of a worker that wants so many CPUs. Those that go before others share evenly with
-    /// their like.
-    pub fn claim(&self, want: f64) -> Claim {
+    /// Workers of one rank share evenly where a policy is served before all weights.
+    pub fn priority(&self) -> Priority {
         match self {
-            SchedPriority::Fair { weight } => Claim { want, weight: f64::from(*weight), rank: 0 },
-            SchedPriority::Before { rank, .. } => Claim { want, weight: 1.0, rank: *rank },
+            SchedPriority::Fair { weight } => Priority { weight: f64::from(*weight), rank: 0 },
+            SchedPriority::Before { rank, .. } => Priority { weight: 1.0, rank: *rank },
         }
     }
 
@@ -79,6 +73,8 @@ impl SchedPriority {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::model::{Params, WorkerKind};
 
@@ -86,7 +82,7 @@ mod tests {
         pairs.iter().map(|(name, value)| (name.to_string(), value.clone())).collect()
     }
 
-    fn standing(variant: &[(&str, Value)], own: &[(&str, Value)]) -> SchedPriority {
+    fn of(variant: &[(&str, Value)], own: &[(&str, Value)]) -> SchedPriority {
         let variant = Variant { name: "v".to_string(), knobs: knobs(variant) };
         let set = WorkerSet {
             name: "s".to_string(),
@@ -103,8 +99,8 @@ mod tests {
     #[test]
     fn each_step_of_nice_is_about_a_quarter_and_0_is_1024() {
         for (nice, weight) in [(-20, 88761), (-1, 1277), (0, 1024), (1, 820), (5, 335), (19, 15)] {
-            let told = standing(&[("nice", Value::Int(nice))], &[]);
-            assert_eq!(told, SchedPriority::Fair { weight }, "{nice}");
+            let found = of(&[("nice", Value::Int(nice))], &[]);
+            assert_eq!(found, SchedPriority::Fair { weight }, "{nice}");
         }
         for (at, pair) in OF_NICE.windows(2).enumerate() {
             let step = f64::from(pair[0]) / f64::from(pair[1]);
@@ -119,26 +115,26 @@ mod tests {
     }
 
     #[test]
-    fn the_sets_knobs_win_and_one_with_its_own_policy_takes_no_nice_of_the_variant() {
+    fn knobs_of_the_set_win_and_its_own_policy_drops_the_variants_nice() {
         let (nice, text) = (|n| ("nice", Value::Int(n)), |t: &str| Value::Text(t.to_string()));
         let policy = |word: &str| ("policy", text(word));
         let fair = |weight| SchedPriority::Fair { weight };
-        assert_eq!(standing(&[], &[]), fair(1024));
-        assert_eq!(standing(&[nice(5)], &[]), fair(335));
-        assert_eq!(standing(&[nice(5)], &[nice(0)]), fair(1024));
-        assert_eq!(standing(&[nice(5)], &[policy("batch")]), fair(1024));
-        assert_eq!(standing(&[nice(5)], &[policy("batch"), nice(1)]), fair(820));
-        assert_eq!(standing(&[policy("batch"), nice(5)], &[nice(19)]), fair(15));
-        assert_eq!(standing(&[policy("batch"), nice(5)], &[]), fair(335));
-        assert_eq!(standing(&[policy("idle")], &[]), fair(3));
-        assert_eq!(standing(&[nice(-20)], &[policy("idle")]), fair(3));
+        assert_eq!(of(&[], &[]), fair(1024));
+        assert_eq!(of(&[nice(5)], &[]), fair(335));
+        assert_eq!(of(&[nice(5)], &[nice(0)]), fair(1024));
+        assert_eq!(of(&[nice(5)], &[policy("batch")]), fair(1024));
+        assert_eq!(of(&[nice(5)], &[policy("batch"), nice(1)]), fair(820));
+        assert_eq!(of(&[policy("batch"), nice(5)], &[nice(19)]), fair(15));
+        assert_eq!(of(&[policy("batch"), nice(5)], &[]), fair(335));
+        assert_eq!(of(&[policy("idle")], &[]), fair(3));
+        assert_eq!(of(&[nice(-20)], &[policy("idle")]), fair(3));
     }
 
     #[test]
-    fn deadline_goes_before_real_time_by_priority_and_that_before_all_weights() {
+    fn deadline_is_served_before_real_time_and_real_time_before_all_weights() {
         let policy = |word: &str| ("policy", Value::Text(word.to_string()));
         let priority = |n| ("priority", Value::Int(n));
-        let rank = |own: &[(&str, Value)]| standing(&[], own).claim(0.5).rank;
+        let rank = |own: &[(&str, Value)]| of(&[], own).priority().rank;
         let ranks = [
             rank(&[policy("deadline")]),
             rank(&[policy("fifo"), priority(98)]),
@@ -148,11 +144,11 @@ mod tests {
         ];
         assert_eq!(ranks, [100, 98, 2, 1, 0]);
         let why = "policy rr of priority 2 is served before any weight";
-        let told = standing(&[priority(7)], &[policy("rr"), priority(2)]).weight();
-        assert_eq!(told, Reading::Unknown(why.to_string()));
+        let found = of(&[priority(7)], &[policy("rr"), priority(2)]).weight();
+        assert_eq!(found, Reading::Unknown(why.to_string()));
         // The variant's priority is not that of a set with its own policy.
-        assert_eq!(standing(&[policy("rr"), priority(7)], &[policy("rr")]).claim(1.0).rank, 1);
-        let claim = Claim { want: 0.5, weight: 335.0, rank: 0 };
-        assert_eq!(standing(&[("nice", Value::Int(5))], &[]).claim(0.5), claim);
+        assert_eq!(of(&[policy("rr"), priority(7)], &[policy("rr")]).priority().rank, 1);
+        let nice_5 = Priority { weight: 335.0, rank: 0 };
+        assert_eq!(of(&[("nice", Value::Int(5))], &[]).priority(), nice_5);
     }
 }

@@ -1,0 +1,389 @@
+//! Tests of fairness tables: invented runs with answers by hand, and what is refused.
+
+use super::super::testing;
+use super::*;
+use crate::model::{Params, SampledMetric, SampledRun, SampledValue, WorkerKind};
+
+/// A plan of one round or more, and the details of its runs.
+struct Invented {
+    plan: SampledPlan,
+    details: Vec<RunDetails>,
+}
+
+/// CPU seconds and operations of each worker, in a run of one second.
+type Workers<'a> = &'a [(f64, u64)];
+
+fn set(name: &str, workload: &str, count: u32) -> WorkerSet {
+    WorkerSet {
+        name: name.to_string(),
+        workload: workload.to_string(),
+        params: Params::new(),
+        count,
+        kind: WorkerKind::Threads,
+        background: false,
+        knobs: BTreeMap::new(),
+    }
+}
+
+impl Invented {
+    fn new(variants: &[&str], works: &[(&str, &[WorkerSet])]) -> Self {
+        let mut plan = testing::plan("p", 0, variants);
+        (plan.cells, plan.metrics) = (Vec::new(), Vec::new());
+        for (name, sets) in works {
+            let work = Work { name: name.to_string(), axes: Vec::new(), sets: sets.to_vec() };
+            for variant in plan.plan.variants.clone() {
+                let index = plan.cells.len() as u32;
+                let placement =
+                    Placement { cpus: Some("0-3".parse().unwrap()), ..Placement::default() };
+                plan.cells.push(Cell { index, variant, work: work.clone(), placement });
+            }
+        }
+        Invented { plan, details: Vec::new() }
+    }
+
+    /// One set `w` with its solo run: `count` workers that want `want` CPUs and got `got` each.
+    fn same(want: f64, got: &[f64]) -> Self {
+        let mut plan = Invented::new(
+            &["default"],
+            &[
+                ("w solo", &[set("w", "burnwait", 1)]),
+                ("w", &[set("w", "burnwait", got.len() as u32)]),
+            ],
+        );
+        plan.done(0, 0, &[&[(want, (1000.0 * want) as u64)]]);
+        let got: Vec<(f64, u64)> = got.iter().map(|&got| (got, (1000.0 * got) as u64)).collect();
+        plan.done(1, 0, &[&got]);
+        plan
+    }
+
+    fn done(&mut self, cell: u32, round: u32, sets: &[Workers]) {
+        let plan = &mut self.plan;
+        let work = plan.cells[cell as usize].work.clone();
+        let first_value = plan.values.len() as u32;
+        let key = RunKey { round, cell };
+        plan.runs.push(SampledRun { key, environment: 0, first_value, guest: None });
+        let mut workers = Vec::new();
+        for (at, (set, own)) in work.sets.iter().zip(sets).enumerate() {
+            workers.extend(own.iter().map(|&(cpus, ops)| SampledWorker {
+                set: at as u16,
+                role: "worker".to_string(),
+                ops,
+                wall_ns: 1_000_000_000,
+                cpu_ns: (cpus * 1e9).round() as u64,
+            }));
+            if !set.background {
+                let value = own.iter().map(|(_, ops)| *ops as f64).sum();
+                let metric = plan.metrics.len() as u32;
+                plan.metrics.push(SampledMetric {
+                    set: set.name.clone(),
+                    name: "throughput".to_string(),
+                    unit: Unit::OpsPerS,
+                    direction: Direction::HigherIsBetter,
+                    ops: "requests".to_string(),
+                });
+                plan.values.push(SampledValue { metric, value });
+            }
+        }
+        let pool_cpus = Reading::Unknown("not read".to_string());
+        self.details.push(RunDetails { workers, pool_cpus });
+    }
+
+    fn knob(&mut self, variant: &str, knob: &str, value: Value) {
+        for cell in self.plan.cells.iter_mut().filter(|cell| cell.variant.name == variant) {
+            cell.variant.knobs.insert(knob.to_string(), value.clone());
+        }
+    }
+
+    fn place(&mut self, cpus: Option<&str>) {
+        let cpus: Option<CpuSet> = cpus.map(|cpus| cpus.parse().unwrap());
+        self.plan.cells.iter_mut().for_each(|cell| cell.placement.cpus.clone_from(&cpus));
+    }
+
+    fn tables(&self) -> Vec<FairnessTable> {
+        fairness(&self.plan, &self.details)
+    }
+
+    /// The only variant of the only table.
+    fn only(&self) -> FairnessOf {
+        let [table] = self.tables().try_into().expect("one table");
+        let [variant] = table.variants.try_into().expect("one variant");
+        variant
+    }
+}
+
+/// In the order of [`SetFairness::figures`].
+fn medians(set: &SetFairness) -> [Option<f64>; 7] {
+    set.figures().map(|(.., figure)| figure.median().known())
+}
+
+fn close(found: &[Option<f64>], expected: &[Option<f64>]) -> bool {
+    let close = |(found, expected): (&Option<f64>, &Option<f64>)| match (found, expected) {
+        (Some(found), Some(expected)) => (found - expected).abs() < 1e-6,
+        (found, expected) => found == expected,
+    };
+    found.len() == expected.len() && found.iter().zip(expected).all(close)
+}
+
+/// The worked examples of schedbench's README: competitors that want half a CPU each, on four
+/// CPUs. Five are entitled to that, ten to 40 %.
+#[test]
+fn five_that_want_half_a_cpu_of_four_are_entitled_to_it_and_ten_to_four_tenths() {
+    let cases = [
+        // count, got by each, entitled, got / entitled, throughput / solo
+        (5, 0.5, 0.5, 1.0, 1.0),
+        (5, 0.4, 0.5, 0.8, 0.8),
+        (10, 0.4, 0.4, 1.0, 0.8),
+        (10, 0.2, 0.4, 0.5, 0.4),
+    ];
+    for (count, got, entitled, ratio, vs_solo) in cases {
+        let found = Invented::same(0.5, &vec![got; count]).only();
+        let expected = [0.5, entitled, got, ratio, vs_solo, 1.0, 1024.0].map(Some);
+        assert!(close(&medians(&found.sets[0]), &expected), "{count} got {got}: {found:?}");
+        assert!(close(&[found.jain.median().known()], &[Some(1.0)]), "{found:?}");
+        assert_eq!(found.cpus.median(), Reading::Known(4.0));
+    }
+    let got: Vec<f64> = (0..10).map(|at| if at < 5 { 0.5 } else { 0.3 }).collect();
+    let found = Invented::same(0.5, &got).only();
+    let jain = [found.jain.median().known(), found.sets[0].max_over_min.median().known()];
+    assert!(close(&jain, &[Some(16.0 / 17.0), Some(5.0 / 3.0)]), "4^2 / (10 * 1.7): {jain:?}");
+}
+
+#[test]
+fn figures_are_medians_over_rounds_that_have_work_and_solo_runs() {
+    let mut plan = Invented::same(0.5, &[0.5; 2]);
+    for (round, want) in [(1, 0.3), (2, 0.9), (4, 0.1)] {
+        plan.done(0, round, &[&[(want, 100)]]);
+        plan.done(1, round, &[&[(want, 100); 2]]);
+    }
+    plan.done(1, 3, &[&[(0.5, 100); 2]]);
+    plan.done(0, 5, &[&[(0.5, 100)]]);
+    let found = plan.only();
+    assert_eq!(found.rounds, [0, 1, 2, 4]);
+    let want = &found.sets[0].want;
+    assert_eq!(want.values(), [0.5, 0.3, 0.9, 0.1]);
+    assert_eq!(want.median(), Reading::Known(0.4));
+    let unknown = |why: &str| Reading::Unknown(why.to_string());
+    let some = PerRound(vec![unknown("first"), Reading::Known(2.0), unknown("second")]);
+    assert_eq!((some.median(), some.values()), (Reading::Known(2.0), vec![2.0]));
+    assert_eq!(PerRound(vec![unknown("first"), unknown("second")]).median(), unknown("first"));
+}
+
+#[test]
+fn a_background_set_without_a_solo_run_competes_for_a_cpu_and_is_not_in_jains_index() {
+    let hog = WorkerSet { background: true, ..set("hog", "spin", 2) };
+    let works = |solo_of_hog: bool| {
+        let mut works = vec![
+            ("a solo", vec![set("a", "burnwait", 1)]),
+            ("mix", vec![set("a", "burnwait", 1), hog.clone()]),
+        ];
+        if solo_of_hog {
+            works.push(("hog solo", vec![set("h", "spin", 1)]));
+        }
+        works
+    };
+    let invented = |solo_of_hog| {
+        let works = works(solo_of_hog);
+        let works: Vec<(&str, &[WorkerSet])> =
+            works.iter().map(|(name, sets)| (*name, sets.as_slice())).collect();
+        let mut plan = Invented::new(&["default"], &works);
+        plan.place(Some("0-1"));
+        plan.done(0, 0, &[&[(1.0, 100)]]);
+        plan.done(1, 0, &[&[(0.5, 50)], &[(0.75, 30), (0.75, 60)]]);
+        if solo_of_hog {
+            plan.done(2, 0, &[&[(0.5, 90)]]);
+        }
+        plan
+    };
+    let plan = invented(false);
+    let [table] = plan.tables().try_into().unwrap();
+    assert_eq!((&table.work[..], &table.assumed[..]), ("mix", &["hog".to_string()][..]));
+    let found = plan.only();
+    let entitled = 2.0 / 3.0;
+    let a = [1.0, entitled, 0.5, 0.75, 0.5].map(Some);
+    assert!(close(&medians(&found.sets[0])[..5], &a), "{found:?}");
+    let hog = [Some(1.0), Some(entitled), Some(0.75), Some(1.125), None, Some(2.0), Some(1024.0)];
+    assert!(close(&medians(&found.sets[1]), &hog) && found.sets[1].background, "{found:?}");
+    assert_eq!(found.jain.median(), Reading::Known(1.0), "of one worker");
+    // With a solo run it is measured like the others.
+    let found = invented(true).only();
+    let hog = [0.5, 0.5, 0.75, 1.5, 0.5].map(Some);
+    assert!(close(&medians(&found.sets[1])[..5], &hog), "{found:?}");
+}
+
+/// Two sets on one CPU, each with its own knobs, under a variant of nice 10: entitled and weight.
+fn by_weight(a: &[(&str, Value)], b: &[(&str, Value)]) -> [Option<f64>; 4] {
+    let own = |name: &str, workload: &str, knobs: &[(&str, Value)]| WorkerSet {
+        knobs: knobs.iter().map(|(knob, value)| (knob.to_string(), value.clone())).collect(),
+        ..set(name, workload, 1)
+    };
+    let (a, b) = (own("a", "spin", a), own("b", "burnwait", b));
+    let works: [(&str, &[WorkerSet]); 3] = [
+        ("a solo", std::slice::from_ref(&a)),
+        ("b solo", std::slice::from_ref(&b)),
+        ("both", &[a.clone(), b.clone()]),
+    ];
+    let mut plan = Invented::new(&["nice-10"], &works);
+    plan.knob("nice-10", "nice", Value::Int(10));
+    plan.place(Some("0"));
+    plan.done(0, 0, &[&[(1.0, 100)]]);
+    plan.done(1, 0, &[&[(0.75, 100)]]);
+    plan.done(2, 0, &[&[(0.5, 50)], &[(0.5, 50)]]);
+    let found = plan.only();
+    let of = |set: &SetFairness| [set.entitled.median().known(), set.weight.median().known()];
+    let ([a, a_weight], [b, b_weight]) = (of(&found.sets[0]), of(&found.sets[1]));
+    [a, b, a_weight, b_weight]
+}
+
+#[test]
+fn more_weight_is_entitled_to_more_and_real_time_sets_to_their_wants() {
+    let nice = |nice| [("nice", Value::Int(nice))];
+    let policy = |word: &str| [("policy", Value::Text(word.to_string()))];
+    let (heavy, light) = (1024.0 / 1359.0, 335.0 / 1359.0);
+    let found = by_weight(&nice(0), &nice(5));
+    assert!(close(&found, &[heavy, light, 1024.0, 335.0].map(Some)), "{found:?}");
+    // The variant's nice holds for a set with none of its own, but not next to a policy.
+    let found = by_weight(&[], &policy("idle"));
+    assert!(close(&found[2..], &[Some(110.0), Some(3.0)]), "{found:?}");
+    for word in ["fifo", "rr", "deadline"] {
+        let found = by_weight(&[], &policy(word));
+        assert!(close(&found, &[Some(0.25), Some(0.75), Some(110.0), None]), "{word}: {found:?}");
+    }
+    let found = by_weight(&policy("fifo"), &[]);
+    assert!(close(&found, &[Some(1.0), Some(0.0), None, Some(110.0)]), "{found:?}");
+}
+
+#[test]
+fn a_solo_run_is_of_the_same_workers_variant_placement_and_round() {
+    let counts = |plan: &Invented| {
+        let [table] = plan.tables().try_into().expect("one table");
+        (table.variants.len(), table.incomplete.len(), table.missing.len())
+    };
+    assert_eq!(counts(&Invented::same(0.5, &[0.5; 2])), (1, 0, 0));
+    let mut other_parameter = Invented::same(0.5, &[0.5; 2]);
+    let params = &mut other_parameter.plan.cells[0].work.sets[0].params;
+    params.insert("operations".to_string(), Value::Int(6));
+    assert_eq!(counts(&other_parameter), (0, 0, 1));
+    let mut late = Invented::same(0.5, &[0.5; 2]);
+    late.plan.runs[0].key.round = 1;
+    assert_eq!(counts(&late), (0, 1, 0));
+    let mut placed = Invented::same(0.5, &[0.5; 2]);
+    placed.plan.cells[0].placement.cpus = Some("0".parse().unwrap());
+    assert_eq!(counts(&placed), (0, 1, 0));
+    let mut nothing = Invented::same(0.5, &[0.5; 2]);
+    nothing.plan.runs.clear();
+    assert_eq!(counts(&nothing), (0, 0, 0), "no run of the work was measured");
+}
+
+#[test]
+fn workers_of_a_role_want_what_that_role_wants_alone() {
+    let mut plan = Invented::new(
+        &["default"],
+        &[("solo", &[set("w", "schbench", 1)]), ("w", &[set("w", "schbench", 2)])],
+    );
+    plan.place(Some("0-7"));
+    plan.done(0, 0, &[&[(0.1, 0), (0.9, 10)]]);
+    plan.done(1, 0, &[&[(0.1, 0), (0.9, 10), (0.1, 0), (0.9, 10)]]);
+    for details in &mut plan.details {
+        let messages = details.workers.iter_mut().step_by(2);
+        messages.for_each(|worker| worker.role = "message".to_string());
+    }
+    let found = plan.only();
+    let half = Some(0.5);
+    let expected = [half, half, half, Some(1.0), Some(1.0), None, Some(1024.0)];
+    assert!(close(&medians(&found.sets[0]), &expected), "{found:?}");
+    let jain = found.jain.median().known();
+    assert!(close(&[jain], &[Some(1.0)]), "one want for both roles would give 0.61: {jain:?}");
+}
+
+/// Two hogs with their solo run: entitled, CPUs.
+fn of_cpus(plan: &Invented) -> [Reading<f64>; 2] {
+    let found = plan.only();
+    [found.sets[0].entitled.median(), found.cpus.median()]
+}
+
+#[test]
+fn the_cpus_are_those_of_the_placement_of_the_pool_or_of_the_process() {
+    let known = |entitled, cpus| [Reading::Known(entitled), Reading::Known(cpus)];
+    let mut plan = Invented::same(1.0, &[0.5; 2]);
+    assert_eq!(of_cpus(&plan), known(1.0, 4.0));
+    plan.place(None);
+    plan.plan.environments[0].topology.online = "0-1".parse().unwrap();
+    assert_eq!(of_cpus(&plan), known(1.0, 2.0), "all that are online");
+    plan.plan.environments[0].topology.allowed = "1".parse().unwrap();
+    assert_eq!(of_cpus(&plan), known(0.5, 1.0));
+    for cell in &mut plan.plan.cells {
+        cell.placement.pool = Some("bench".to_string().try_into().unwrap());
+    }
+    for reading in of_cpus(&plan) {
+        let Reading::Unknown(why) = reading else { panic!("{reading:?}") };
+        assert!(why.contains("pool bench") && why.ends_with(": not read"), "{why}");
+    }
+    plan.details[1].pool_cpus = Reading::Known("3".parse().unwrap());
+    assert_eq!(of_cpus(&plan), known(0.5, 1.0));
+}
+
+#[test]
+fn an_affinity_leaves_its_workers_these_cpus_and_others_to_the_rest() {
+    type Case<'a> = (Option<&'a str>, [Option<&'a str>; 2], Option<&'a str>, [f64; 3]);
+    let cases: &[Case] = &[
+        (None, [None, None], Some("0-1"), [0.5, 0.5, 2.0]),
+        // All on one CPU of the two.
+        (Some("0"), [None, None], Some("0-1"), [0.25, 0.25, 1.0]),
+        (None, [Some("1"), Some("1")], Some("0-1"), [0.25, 0.25, 1.0]),
+        // The set's own replaces the variant's.
+        (Some("0"), [None, Some("1")], Some("0-1"), [0.5, 0.5, 2.0]),
+        (None, [Some("0"), None], Some("0-2"), [0.5, 1.0, 3.0]),
+        // A pool has no CPUs that it lacks. Without any, an affinity replaces the process's.
+        (Some("1-9"), [None, None], Some("0-1"), [0.25, 0.25, 1.0]),
+        (Some("1-3"), [None, None], None, [0.75, 0.75, 3.0]),
+        (None, [Some("0"), Some("0-2")], None, [0.5, 1.0, 3.0]),
+        (Some("0-1"), [Some("1"), Some("0")], Some("0-1"), [0.5, 0.5, 2.0]),
+    ];
+    for (variant, own, placed, expected) in cases {
+        let found = held(*variant, *own, *placed).map(|reading| reading.known());
+        assert!(close(&found, &expected.map(Some)), "{variant:?} {own:?} {placed:?}: {found:?}");
+    }
+    for reading in held(None, [Some("4"), None], Some("0-1")) {
+        let Reading::Unknown(why) = reading else { panic!("{reading:?}") };
+        assert!(why.contains("0-1") && why.contains("affinity 4"), "{why}");
+    }
+}
+
+/// Two sets of two hogs with these affinities, or without any; what each is entitled to and the
+/// CPUs of both.
+fn held(variant: Option<&str>, own: [Option<&str>; 2], placed: Option<&str>) -> [Reading<f64>; 3] {
+    let affinity = |cpus: &str| Value::Cpus(cpus.parse().unwrap());
+    let of = |name: &str, workload: &str, count, own: Option<&str>| WorkerSet {
+        knobs: own.map(|cpus| ("affinity".to_string(), affinity(cpus))).into_iter().collect(),
+        ..set(name, workload, count)
+    };
+    let [a, b] = own;
+    let works: [(&str, &[WorkerSet]); 3] = [
+        ("a solo", &[of("a", "spin", 1, a)]),
+        ("b solo", &[of("b", "burnwait", 1, b)]),
+        ("both", &[of("a", "spin", 2, a), of("b", "burnwait", 2, b)]),
+    ];
+    let mut plan = Invented::new(&["v"], &works);
+    plan.place(placed);
+    if let Some(cpus) = variant {
+        plan.knob("v", "affinity", affinity(cpus));
+    }
+    plan.done(0, 0, &[&[(1.0, 1)]]);
+    plan.done(1, 0, &[&[(1.0, 1)]]);
+    plan.done(2, 0, &[&[(0.5, 1); 2], &[(0.5, 1); 2]]);
+    let found = plan.only();
+    [found.sets[0].entitled.median(), found.sets[1].entitled.median(), found.cpus.median()]
+}
+
+#[test]
+fn figures_of_a_worker_that_was_measured_for_no_time_are_unknown() {
+    let mut plan = Invented::same(0.5, &[0.5; 2]);
+    for details in &mut plan.details {
+        details.workers[0].wall_ns = 0;
+    }
+    let found = plan.only();
+    for (name, .., figure) in found.sets[0].figures() {
+        let known = ["throughput_vs_solo", "weight"].contains(&name);
+        assert_eq!(figure.median().known().is_some(), known, "{name}");
+    }
+}

@@ -1,0 +1,444 @@
+//! No circles of imports between files.
+//!
+//! Nodes are the files of `src/`. A file A has an edge to a file B if A's code, tests left out,
+//! names an item that is defined in B, by a `use` or by a path, with re-exports followed to the
+//! definition. A `pub use` is an edge only where the file uses the name itself, and `mod b;` is
+//! none. What macros define counts as defined in the file of the module that it is named in.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+
+use super::{Source, assert_none, is_ident, is_punct, sources};
+
+/// Rooms that still have circles. None may be added.
+const STILL_TO_FIX: &[&str] = &[];
+
+#[test]
+fn no_file_imports_from_itself_through_others() {
+    let house = House::of(&sources("src"));
+    let circles = house.circles();
+    let (known, new): (Vec<&Circle>, Vec<&Circle>) =
+        circles.iter().partition(|circle| STILL_TO_FIX.contains(&circle.room()));
+    known.iter().for_each(|circle| eprintln!("still to fix: {circle}"));
+    let rule = "files import from each other in a circle; move what both need into a third file:";
+    assert_none(rule, new.iter().map(|circle| circle.to_string()).collect());
+    for room in STILL_TO_FIX {
+        let has_some = known.iter().any(|circle| circle.room() == *room);
+        assert!(has_some, "`{room}` has no circles any more: take it off STILL_TO_FIX");
+    }
+}
+
+/// Files each of which reaches all others.
+struct Circle {
+    files: BTreeSet<String>,
+    /// From, to, and one name that is the reason.
+    edges: Vec<(String, String, String)>,
+}
+
+impl Circle {
+    fn room(&self) -> &str {
+        let first = self.files.first().expect("a circle has files");
+        let below = first.strip_prefix("src/").unwrap_or(first);
+        below.split('/').next().unwrap_or(below).trim_end_matches(".rs")
+    }
+}
+
+impl std::fmt::Display for Circle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let files: Vec<&str> = self.files.iter().map(String::as_str).collect();
+        write!(f, "{}", files.join(", "))?;
+        for (from, to, name) in &self.edges {
+            write!(f, "\n      {from} -> {to} ({name})")?;
+        }
+        Ok(())
+    }
+}
+
+/// Names from the crate's root: `["stats", "fairness"]`.
+type Path = Vec<String>;
+
+/// One module, in its file or within another.
+#[derive(Default)]
+struct Module {
+    file: String,
+    /// Items and child modules.
+    defined: BTreeSet<String>,
+    uses: Vec<Use>,
+    /// Tokens outside of `use` declarations: each name, and each path of two names or more.
+    names: BTreeSet<String>,
+    paths: BTreeSet<Path>,
+}
+
+/// One name that a `use` declaration brings; `*` for all.
+#[derive(Clone)]
+struct Use {
+    name: String,
+    path: Path,
+    is_public: bool,
+}
+
+struct House {
+    modules: BTreeMap<Path, Module>,
+}
+
+impl House {
+    fn of(sources: &[Source]) -> House {
+        let mut house = House { modules: BTreeMap::new() };
+        let mut tests = BTreeSet::new();
+        for source in sources.iter().filter(|source| source.path != "src/main.rs") {
+            let path = module_path(&source.path);
+            house.add(&path, &source.path, &source.tokens, &mut tests);
+        }
+        house.modules.retain(|path, _| !(1..=path.len()).any(|end| tests.contains(&path[..end])));
+        house
+    }
+
+    fn add(
+        &mut self,
+        path: &[String],
+        file: &str,
+        tokens: &TokenStream,
+        tests: &mut BTreeSet<Path>,
+    ) {
+        let mut module = Module { file: file.to_string(), ..Module::default() };
+        let siblings: Vec<TokenTree> = tokens.clone().into_iter().collect();
+        for item in items(&siblings) {
+            let name = defined_name(item);
+            let child = || [path, &[name.clone().unwrap_or_default()]].concat();
+            let is_module = item.iter().any(|token| is_ident(Some(token), "mod"))
+                && !item.iter().any(|token| is_ident(Some(token), "fn"));
+            if is_test(item) {
+                if is_module {
+                    tests.insert(child());
+                }
+                continue;
+            }
+            let body = match item.last() {
+                Some(TokenTree::Group(body)) if is_module => Some(body.stream()),
+                _ => None,
+            };
+            match body {
+                Some(body) => self.add(&child(), file, &body, tests),
+                None => collect(item, &mut module),
+            }
+            module.defined.extend(name);
+        }
+        self.modules.insert(path.to_vec(), module);
+    }
+
+    /// The files that each file takes something from, with one name each.
+    fn edges(&self) -> BTreeMap<String, BTreeMap<String, String>> {
+        let mut edges: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+        for (at, module) in &self.modules {
+            let mut named: Vec<Path> = Vec::new();
+            for of in &module.uses {
+                let is_used = !of.is_public || module.names.contains(&of.name);
+                match of.name.as_str() {
+                    "*" => named.extend(
+                        module.names.iter().map(|name| [&of.path[..], &[name.clone()]].concat()),
+                    ),
+                    _ if is_used => named.push(of.path.clone()),
+                    _ => {}
+                }
+            }
+            named.extend(module.paths.iter().cloned());
+            let own = edges.entry(module.file.clone()).or_default();
+            for path in named {
+                let strict = self.definition(at, &path, &mut BTreeSet::new());
+                if let Some(file) = strict.filter(|file| *file != module.file) {
+                    own.entry(file).or_insert_with(|| path.join("::"));
+                }
+            }
+        }
+        edges
+    }
+
+    /// The file that defines what `path` means in the module `at`. `None`: a module as such, or
+    /// nothing of this crate.
+    fn definition(
+        &self,
+        at: &[String],
+        path: &[String],
+        visited: &mut BTreeSet<(Path, Path)>,
+    ) -> Option<String> {
+        if !visited.insert((at.to_vec(), path.to_vec())) {
+            return None;
+        }
+        let (first, rest) = path.split_first()?;
+        match first.as_str() {
+            "crate" | "schedlab" => return self.definition(&[], rest, visited),
+            "self" => return self.definition(at, rest, visited),
+            "super" => return self.definition(&at[..at.len().checked_sub(1)?], rest, visited),
+            _ => {}
+        }
+        let module = self.modules.get(at)?;
+        let child = [at, std::slice::from_ref(first)].concat();
+        let is_module = self.modules.contains_key(&child);
+        if is_module && !rest.is_empty() {
+            return self.in_module(&child, rest, visited);
+        }
+        if module.defined.contains(first) && !is_module {
+            return Some(module.file.clone());
+        }
+        let of = module.uses.iter().find(|of| of.name == *first);
+        if let Some(of) = of {
+            let whole = [&of.path[..], rest].concat();
+            return self.definition(at, &whole, visited);
+        }
+        let globs = module.uses.iter().filter(|of| of.name == "*");
+        globs.into_iter().find_map(|of| {
+            let whole = [&of.path[..], path].concat();
+            self.definition(at, &whole, visited)
+        })
+    }
+
+    /// As [`House::definition`]; an unknown name in a known module is made by a macro there.
+    fn in_module(
+        &self,
+        at: &[String],
+        path: &[String],
+        visited: &mut BTreeSet<(Path, Path)>,
+    ) -> Option<String> {
+        let found = self.definition(at, path, visited);
+        let child = [at, &path[..1]].concat();
+        let is_module = self.modules.contains_key(&child);
+        let module = &self.modules[at];
+        let is_imported = module.uses.iter().any(|of| of.name == path[0] || of.name == "*");
+        let by_macro = || (!is_module && !is_imported).then(|| module.file.clone());
+        let special = ["self", "super", "crate"].contains(&path[0].as_str());
+        found.or_else(|| if special { None } else { by_macro() })
+    }
+
+    fn circles(&self) -> Vec<Circle> {
+        let edges = self.edges();
+        let reached: BTreeMap<&str, BTreeSet<&str>> =
+            edges.keys().map(|from| (from.as_str(), reach(&edges, from))).collect();
+        let mut circles: Vec<Circle> = Vec::new();
+        for from in edges.keys().map(String::as_str) {
+            if circles.iter().any(|circle| circle.files.contains(from)) {
+                continue;
+            }
+            let back = |to: &&str| reached.get(to).is_some_and(|back| back.contains(from));
+            let files: BTreeSet<String> =
+                reached[from].iter().copied().filter(back).map(str::to_string).collect();
+            if files.len() < 2 {
+                continue;
+            }
+            let own = edges.iter().filter(|(from, _)| files.contains(*from));
+            let own = own.flat_map(|(from, to)| to.iter().map(move |to| (from, to)));
+            let own = own.filter(|(_, (to, _))| files.contains(*to));
+            let own = own.map(|(from, (to, name))| (from.clone(), to.clone(), name.clone()));
+            circles.push(Circle { edges: own.collect(), files });
+        }
+        circles
+    }
+}
+
+/// All files that are reached from one, itself if it is in a circle.
+fn reach<'e>(
+    edges: &'e BTreeMap<String, BTreeMap<String, String>>,
+    from: &'e str,
+) -> BTreeSet<&'e str> {
+    let mut reached = BTreeSet::new();
+    let mut open = vec![from];
+    while let Some(file) = open.pop() {
+        for to in edges.get(file).into_iter().flat_map(BTreeMap::keys) {
+            if reached.insert(to.as_str()) {
+                open.push(to);
+            }
+        }
+    }
+    reached
+}
+
+fn module_path(file: &str) -> Path {
+    let below = file.strip_prefix("src/").unwrap_or(file).trim_end_matches(".rs");
+    let parts = below.split('/').filter(|part| !["mod", "lib"].contains(part));
+    parts.map(str::to_string).collect()
+}
+
+/// Sibling tokens cut after each `;` and each block, so that attributes stand with their item.
+fn items(siblings: &[TokenTree]) -> Vec<&[TokenTree]> {
+    let mut items = Vec::new();
+    let (mut from, mut in_use) = (0, false);
+    for (at, token) in siblings.iter().enumerate() {
+        in_use |= is_ident(Some(token), "use") || is_punct(Some(token), '=');
+        let block =
+            matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace);
+        if is_punct(Some(token), ';') || (block && !in_use) {
+            items.push(&siblings[from..=at]);
+            (from, in_use) = (at + 1, false);
+        }
+    }
+    items.push(&siblings[from..]);
+    items
+}
+
+/// Whether `#[cfg(test)]` or the like stands before the item.
+fn is_test(item: &[TokenTree]) -> bool {
+    item.windows(2).any(|pair| match pair {
+        [TokenTree::Punct(hash), TokenTree::Group(attribute)] if hash.as_char() == '#' => {
+            let mut inner = attribute.stream().into_iter();
+            let is_cfg = is_ident(inner.next().as_ref(), "cfg");
+            let condition = inner.next().map(|condition| condition.to_string());
+            is_cfg
+                && condition.is_some_and(|text| text == "(test)" || text.starts_with("(all (test"))
+        }
+        _ => false,
+    })
+}
+
+fn defined_name(item: &[TokenTree]) -> Option<String> {
+    const KEYWORDS: [&str; 10] =
+        ["struct", "enum", "union", "trait", "type", "fn", "const", "static", "mod", "impl"];
+    let keyword = |token: &TokenTree| matches!(token, TokenTree::Ident(ident) if KEYWORDS.contains(&ident.to_string().as_str()));
+    let mut idents =
+        item.iter().skip_while(|token| !keyword(token)).filter_map(|token| match token {
+            TokenTree::Ident(ident) => Some(ident.to_string()),
+            _ => None,
+        });
+    if is_ident(item.iter().find(|token| matches!(token, TokenTree::Ident(_))), "macro_rules") {
+        let mut names = item.iter().filter(|token| matches!(token, TokenTree::Ident(_)));
+        return names.nth(1).map(TokenTree::to_string);
+    }
+    let first = idents.next().filter(|keyword| keyword != "impl")?;
+    let is_modifier = |word: &String| {
+        first == "const" && ["fn", "unsafe", "extern"].contains(&word.as_str())
+            || first == "static" && word == "mut"
+    };
+    idents.find(|word| !is_modifier(word))
+}
+
+/// The names, paths and `use` declarations of an item.
+fn collect(item: &[TokenTree], module: &mut Module) {
+    let mut at = 0;
+    while at < item.len() {
+        match &item[at] {
+            TokenTree::Ident(ident) if ident == "use" => {
+                let end = item[at..].iter().position(|token| is_punct(Some(token), ';'));
+                let end = end.map_or(item.len(), |length| at + length);
+                let is_public = at > 0 && is_public(&item[..at]);
+                use_tree(&item[at + 1..end], &[], is_public, &mut module.uses);
+                at = end;
+            }
+            TokenTree::Ident(first) => {
+                let mut path = vec![first.to_string()];
+                while let [colon, second, TokenTree::Ident(next), ..] = &item[at + 1..]
+                    && is_punct(Some(colon), ':')
+                    && is_punct(Some(second), ':')
+                {
+                    path.push(next.to_string());
+                    at += 3;
+                }
+                module.names.insert(path[0].clone());
+                if path.len() > 1 {
+                    module.paths.insert(path);
+                }
+            }
+            TokenTree::Group(group) => {
+                let inner: Vec<TokenTree> = group.stream().into_iter().collect();
+                collect(&inner, module);
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+}
+
+/// Whether `pub` or `pub(...)` are the last tokens.
+fn is_public(before: &[TokenTree]) -> bool {
+    match before {
+        [.., last] if is_ident(Some(last), "pub") => true,
+        [.., first, TokenTree::Group(_)] => is_ident(Some(first), "pub"),
+        _ => false,
+    }
+}
+
+fn use_tree(tokens: &[TokenTree], before: &[String], is_public: bool, uses: &mut Vec<Use>) {
+    let mut path = before.to_vec();
+    let mut name = None;
+    for (at, token) in tokens.iter().enumerate() {
+        match token {
+            TokenTree::Ident(ident) if ident == "as" => {
+                name = tokens.get(at + 1).map(TokenTree::to_string);
+                break;
+            }
+            TokenTree::Ident(ident) => path.push(ident.to_string()),
+            TokenTree::Punct(punct) if punct.as_char() == '*' => name = Some("*".to_string()),
+            TokenTree::Group(group) => {
+                let inner: Vec<TokenTree> = group.stream().into_iter().collect();
+                let branches = inner.split(|token| is_punct(Some(token), ','));
+                branches.for_each(|branch| use_tree(branch, &path, is_public, uses));
+                return;
+            }
+            _ => {}
+        }
+    }
+    // `use a::{self}` names the module a.
+    if path.len() > 1 && path.last().is_some_and(|last| last == "self") {
+        path.pop();
+    }
+    if let Some(last) = path.last().cloned().filter(|_| path.len() > before.len() || name.is_some())
+    {
+        uses.push(Use { name: name.unwrap_or(last), path, is_public });
+    }
+}
+
+fn circles_of(files: &[(&str, &str)]) -> Vec<Vec<String>> {
+    let sources: Vec<Source> = files.iter().map(|(path, text)| Source::new(path, text)).collect();
+    let circles = House::of(&sources).circles();
+    circles.into_iter().map(|circle| circle.files.into_iter().collect()).collect()
+}
+
+#[test]
+fn circles_are_found_through_re_exports_paths_and_globs() {
+    let lib = ("src/lib.rs", "pub mod a;");
+    let module = ("src/a/mod.rs", "mod b; mod c; pub use b::B; pub use c::C; pub const X: u8 = 0;");
+    let both = [vec!["src/a/b.rs".to_string(), "src/a/c.rs".to_string()]];
+    let cases: &[(&str, &str, bool)] = &[
+        ("use super::C; pub struct B(C);", "pub struct C;", false),
+        ("use super::C; pub struct B(C);", "use super::B; pub struct C(B);", true),
+        ("use super::C; pub struct B(C);", "pub struct C(crate::a::B);", true),
+        ("use crate::a; pub struct B(a::C);", "use crate::a::*; pub struct C(B);", true),
+        ("use super::C as D; pub struct B(D);", "use super::b; pub struct C(b::B);", true),
+        // A module as such, a name of a parent, and tests are no edges.
+        ("use super::C; pub struct B(C);", "use super::b; pub struct C;", false),
+        ("use super::{C, X}; pub struct B(C);", "use super::X; pub struct C;", false),
+        (
+            "use super::C; pub struct B(C);",
+            "pub struct C; #[cfg(test)] mod tests { use super::super::B; }",
+            false,
+        ),
+        // What a macro defines.
+        (
+            "use super::c::M; pub struct B(M);",
+            "pub struct C; make!(M); fn f() -> super::B {}",
+            true,
+        ),
+    ];
+    for (b, c, is_circle) in cases {
+        let found = circles_of(&[lib, module, ("src/a/b.rs", b), ("src/a/c.rs", c)]);
+        let expected: &[Vec<String>] = if *is_circle { &both } else { &[] };
+        assert_eq!(found, expected, "{b} / {c}");
+    }
+}
+
+#[test]
+fn a_parent_that_names_a_child_and_defines_what_the_child_uses_is_a_circle() {
+    let child = ("src/a/b.rs", "use super::T; pub struct B; impl T for B {}");
+    let lib = ("src/lib.rs", "pub mod a;");
+    let re_exports = ("src/a/mod.rs", "mod b; pub use b::B; pub trait T {}");
+    assert_eq!(circles_of(&[lib, re_exports, child]), [[""; 0]; 0]);
+    let names = ("src/a/mod.rs", "mod b; pub trait T {} fn all() -> b::B { b::B }");
+    assert_eq!(circles_of(&[lib, names, child]), [["src/a/b.rs", "src/a/mod.rs"]]);
+    let uses_its_re_export = ("src/a/mod.rs", "mod b; pub use b::B; pub trait T {} fn f(b: B) {}");
+    assert_eq!(circles_of(&[lib, uses_its_re_export, child]).len(), 1);
+    let three = [
+        ("src/lib.rs", "mod x; mod y; mod z;"),
+        ("src/x.rs", "pub fn f() { crate::y::f() }"),
+        ("src/y.rs", "pub fn f() { crate::z::f() }"),
+        ("src/z.rs", "pub fn f() { use crate::x::f; f() }"),
+    ];
+    assert_eq!(circles_of(&three), [["src/x.rs", "src/y.rs", "src/z.rs"]]);
+}
