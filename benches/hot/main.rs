@@ -3,6 +3,7 @@
 //! A row is one [`Row`] below. Words on the command line choose rows by part of their name:
 //! `cargo bench -- ping-pong`. Nothing fails here: numbers of a busy machine are for people.
 
+mod adaptive;
 mod burnwait;
 mod drop_in;
 mod ping_pong;
@@ -102,6 +103,9 @@ pub fn median(mut values: Vec<f64>) -> f64 {
 }
 
 fn main() {
+    if std::env::var("TUNE").is_ok() {
+        return adaptive::tune();
+    }
     let chosen: Vec<String> =
         std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     println!("{:<58} {:>10} {:>12} unit", "what", "reach", "measured");

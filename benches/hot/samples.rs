@@ -184,6 +184,9 @@ fn start(number: u32, size: Size) -> Event {
         budget_ns: None,
         grace_ns: 10_000_000_000,
         until_decided: false,
+        looks: LookRule::default(),
+        ends: Vec::new(),
+        repeat_spoilt: false,
     };
     Event::PlanStarted(Box::new(PlanStarted {
         schema: EVENT_SCHEMA,

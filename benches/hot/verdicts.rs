@@ -12,7 +12,7 @@ use schedlab::stats::{
 use super::{Reach, Row, median};
 
 #[path = "../../src/stats/simulate.rs"]
-mod simulate;
+pub mod simulate;
 use simulate::{Noise, Random, Setting, Simulated, experiment};
 
 /// Experiments of a row.
@@ -311,7 +311,7 @@ fn sequential() -> Result<f64, String> {
         let seed = u64::from(*table);
         let table = experiment(&setting, 2, &mut Random::new(seed));
         let family = family(1, 999, seed);
-        is_false_alarm(&replay(&comparisons(&table, 1), &family, Schedule::default(), 100, true))
+        is_false_alarm(&replay(&comparisons(&table, 1), &family, &Schedule::default(), 100, true))
     });
     Ok(hits.count() as f64 / f64::from(TABLES) * 100.0)
 }
@@ -330,7 +330,7 @@ fn decided(seed: u64, setting: &Setting) -> (Simulated, u32) {
         let has_ended = look.rounds == setting.rounds;
         let family = family(1, 999, seed);
         let judged =
-            replay(&comparisons(&table, 1), &family, Schedule::default(), look.rounds, has_ended);
+            replay(&comparisons(&table, 1), &family, &Schedule::default(), look.rounds, has_ended);
         judged[0].decided_at.is_some().then_some(look.rounds)
     });
     let done = end.unwrap_or(setting.rounds);
@@ -521,7 +521,7 @@ fn sequential_ms() -> Result<f64, String> {
     let table = experiment(&long(), 2, &mut Random::new(1));
     let begin = Instant::now();
     let family = Family::new(1, 1);
-    let judged = replay(&comparisons(&table, 1), &family, Schedule::default(), 5_000, true);
+    let judged = replay(&comparisons(&table, 1), &family, &Schedule::default(), 5_000, true);
     std::hint::black_box(judged);
     Ok(begin.elapsed().as_secs_f64() * 1e3)
 }

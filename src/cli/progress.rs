@@ -33,19 +33,19 @@ enum Display {
 
 impl Progress {
     pub fn new(job: &Job, quiet: bool) -> Progress {
-        let total = job.order.len() as u64;
-        let remaining = total - job.done.len() as u64;
+        let total = job.planned_runs();
+        let remaining = total.saturating_sub(job.runs_done());
         let measure = &job.started.plan.measure;
         let display = match (quiet, terminal::redraws(&io::stderr())) {
             (true, _) => Display::None,
             (false, false) => Display::Lines,
-            (false, true) => Display::Bar(bar(total, job.done.len() as u64, measure.until_decided)),
+            (false, true) => Display::Bar(bar(total, job.runs_done(), measure.until_decided)),
         };
         Progress {
             cells: job.started.cells.clone(),
             rounds: measure.rounds,
             until_decided: measure.until_decided,
-            budget: measure.budget_ns.map(Duration::from_nanos),
+            budget: job.budget,
             remaining,
             total,
             started: Instant::now(),
@@ -112,14 +112,15 @@ impl Progress {
         }
         let all_ended = self.ended == self.remaining;
         let is_next = self.last_round.is_some_and(|last| last != round);
-        (all_ended || is_next).then(|| format!("{done} of {} runs, {left} left", self.total))
+        (all_ended || is_next)
+            .then(|| format!("{done} of {} runs, {left} left", self.total.max(done)))
     }
 
     /// From the mean time of the runs so far; no longer than the budget.
     fn time_left(&self) -> String {
         let elapsed = self.started.elapsed();
         let mean = elapsed.as_secs_f64() / self.ended.max(1) as f64;
-        let all = mean * (self.remaining - self.ended) as f64;
+        let all = mean * self.remaining.saturating_sub(self.ended) as f64;
         let budget = self.budget.map(|budget| budget.saturating_sub(elapsed).as_secs_f64());
         shown(match budget {
             Some(budget) if self.until_decided => budget,

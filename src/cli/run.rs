@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::backend::{self, Backend, BackendConfig, Mode};
-use crate::compare::{self, Comparison, Selection, SelectionError};
-use crate::engine::{self, Job};
-use crate::model::{EVENT_SCHEMA, Event, Lab, Outcome, Plan, PlanEnd, PlanStarted, Raw, Record};
+use crate::compare::{self, Comparison, Question, Selection, SelectionError};
+use crate::engine::{self, Job, Poll};
+use crate::model::{
+    EVENT_SCHEMA, Event, Lab, LookRule, Outcome, Plan, PlanEnd, PlanStarted, Raw, Record,
+};
 use crate::plan;
-use crate::stats::{Schedule, Verdict};
+use crate::stats::Schedule;
 use crate::store::Store;
 use crate::sys::{self, clock, signal};
 
@@ -22,9 +24,6 @@ use super::judging::{self, Judging};
 use super::progress::Progress;
 use super::report::Output;
 use super::{Database, Failure, named, restore, terminal};
-
-/// What --until-decided ends at, whatever the budget.
-const MAX_DECIDING_ROUNDS: u32 = 1_000;
 
 #[derive(Args)]
 pub struct RunArgs {
@@ -48,9 +47,10 @@ pub struct RunArgs {
     /// Where to run: `schedlab list backends`
     #[arg(long, default_value = "local", conflicts_with = "resume")]
     backend: String,
-    /// In place of the plan's rounds
-    #[arg(long, value_name = "N", conflicts_with = "resume")]
-    rounds: Option<i64>,
+    /// In place of the plan's rounds, fixed beforehand; +N with --resume adds N to a plan that
+    /// is measured until it is decided
+    #[arg(long, value_name = "N")]
+    rounds: Option<String>,
     /// In place of the plan's duration of each run, with its unit: 5s
     #[arg(long, value_name = "TIME", conflicts_with = "resume")]
     duration: Option<String>,
@@ -60,8 +60,8 @@ pub struct RunArgs {
     /// In place of the plan's budget: no round begins that would end after this time
     #[arg(long, value_name = "TIME", conflicts_with = "resume")]
     budget: Option<String>,
-    /// Add rounds until every metric has its verdict or the budget ends, by a rule that is
-    /// valid whenever it stops
+    /// Measure each workload until its headline metrics have their verdicts or the budget ends,
+    /// by a rule that is valid whenever it stops
     #[arg(long, conflicts_with_all = ["resume", "rounds"])]
     until_decided: bool,
     /// Measure the first variant against itself: what this machine resolves
@@ -134,6 +134,9 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
     let capabilities = entry(&args.backend)?.capabilities;
     if capabilities.guests {
         plan.measure.rounds = lab.seeds;
+        if std::mem::take(&mut plan.measure.until_decided) {
+            plan.measure.budget_ns = None;
+        }
         plan.lab = lab;
     }
     if capabilities.own_kernels {
@@ -155,12 +158,12 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
         cells,
         environment,
     };
-    let job = Job { order: plan::order(&started.plan), started, done: BTreeSet::new() };
+    let job = Job::new(started);
     backend.prepare(&job.started.cells)?;
     if args.dry_run {
         return dry_run(&job, &*backend);
     }
-    execute(args, &job, &mut *backend)
+    execute(args, job, &mut *backend)
 }
 
 fn resume(args: &RunArgs) -> Result<(), Failure> {
@@ -175,10 +178,14 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
         },
         Some(prefix) => super::report::find(&store, prefix)?,
     };
-    let done = store.finished_runs(&id)?;
-    let Record { mut started, ended, .. } = store.record(&id)?;
+    let Record { mut started, ended, runs, .. } = store.record(&id)?;
     drop(store);
-    may_go_on(&started, ended)?;
+    let rounds_done = runs.iter().map(|run| run.key.round + 1).max().unwrap_or(0);
+    let more = args.rounds.as_deref().map(added_rounds).transpose()?;
+    may_go_on(&started, ended, more)?;
+    if let Some(more) = more {
+        started.plan = started.plan.extended(rounds_done, more);
+    }
     let is_real = started.plan.lab.realtime;
     if args.lab.realtime && !is_real || args.lab.verify && is_real {
         let (asked, is) = match is_real {
@@ -197,26 +204,62 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
     if entry(&started.backend)?.capabilities.own_kernels {
         started.environment.kernel_release = kernels_of(&started.plan);
     }
-    let job = Job { order: plan::order(&started.plan), started, done };
+    let is_spoilt = |outcome: &Outcome| match outcome {
+        Outcome::Done { result } => crate::model::is_spoilt(result.shares()),
+        _ => false,
+    };
+    let done = runs.iter().map(|run| (run.key, is_spoilt(&run.outcome)));
+    let mut job = Job::resumed(started, done);
     backend.prepare(&job.started.cells)?;
-    execute(args, &job, &mut *backend)
+    if more.is_some() {
+        // So many rounds were asked for, however long they take.
+        job.budget = None;
+    }
+    execute(args, job, &mut *backend)
 }
 
-/// Where rounds went on until all was decided, the end has spent the last look: what is added
-/// then would be chosen by what was seen.
-fn may_go_on(started: &PlanStarted, ended: Option<PlanEnd>) -> Result<(), Failure> {
-    let why = match ended {
-        _ if !started.plan.measure.until_decided => return Ok(()),
-        None | Some(PlanEnd::Interrupted) => return Ok(()),
-        Some(PlanEnd::Decided) => "all of it is decided",
-        Some(PlanEnd::Budget) => "its budget is used up",
-        Some(PlanEnd::Complete) => "all of its rounds are done",
+/// `+20`: 20 rounds more.
+fn added_rounds(text: &str) -> Result<u32, Failure> {
+    let number = text.strip_prefix('+').and_then(|number| number.parse().ok());
+    number.filter(|more| (1..=plan::MAX_DECIDING_ROUNDS).contains(more)).ok_or_else(|| {
+        let (shown, max) = (text.escape_default(), plan::MAX_DECIDING_ROUNDS);
+        Failure::Usage(format!(
+            "--rounds {shown}: with --resume it says how many to add, 1 to {max}\n\
+             hint: --rounds +20"
+        ))
+    })
+}
+
+/// What was interrupted goes on. After an end rounds may be added where its look left something
+/// of the error rate to spend: a plan of fixed rounds has spent it all, as has one by the early
+/// rule, and a further look would come on top of it.
+fn may_go_on(
+    started: &PlanStarted,
+    ended: Option<PlanEnd>,
+    more: Option<u32>,
+) -> Result<(), Failure> {
+    let (measure, id) = (&started.plan.measure, started.id.escape_default());
+    let can_add = measure.until_decided && measure.looks != LookRule::Early;
+    let why = match (ended, more) {
+        (None | Some(PlanEnd::Interrupted), None) => return Ok(()),
+        (None | Some(PlanEnd::Interrupted), Some(_)) => {
+            let text = format!("{id} was interrupted: finish it before rounds are added");
+            return Err(Failure::Usage(format!("{text}\nhint: schedlab run --resume {id}")));
+        }
+        (Some(PlanEnd::Complete | PlanEnd::Budget), Some(_)) if can_add => return Ok(()),
+        (Some(PlanEnd::Complete), None) if !measure.until_decided => return Ok(()),
+        (Some(PlanEnd::Budget), None) if !measure.until_decided => return Ok(()),
+        (Some(PlanEnd::Decided), _) => "all of it is decided",
+        (Some(PlanEnd::Budget), _) => "its budget is used up",
+        (Some(PlanEnd::Complete), _) => "all of its rounds are done",
     };
-    Err(Failure::Usage(format!(
-        "{} cannot go on: {why}, and no further look at its verdicts is left\n\
-         hint: run the plan again, --until-decided with a larger --budget",
-        started.id.escape_default()
-    )))
+    Err(Failure::Usage(match can_add && ended != Some(PlanEnd::Decided) {
+        true => format!("{id} cannot go on: {why}\nhint: schedlab run --resume {id} --rounds +20"),
+        false => format!(
+            "{id} cannot go on: {why}, and no further look at its verdicts is left\n\
+             hint: run the plan again, --until-decided with a larger --budget"
+        ),
+    }))
 }
 
 /// The plan's name for messages and its text: a built-in by name, else a file.
@@ -293,7 +336,7 @@ pub fn make_backend(name: &str, lab: &Lab, mode: Mode) -> Result<Box<dyn Backend
 /// What the command line says in place of the plan, within the plan format's own limits.
 fn override_measure(plan: &mut Plan, args: &RunArgs) -> Result<(), Failure> {
     let given = [
-        ("rounds", args.rounds.map(Raw::Int)),
+        ("rounds", args.rounds.as_deref().map(raw_rounds)),
         ("duration", args.duration.clone().map(Raw::Text)),
         ("seed", args.seed.map(Raw::Int)),
         ("budget", args.budget.clone().map(Raw::Text)),
@@ -304,17 +347,29 @@ fn override_measure(plan: &mut Plan, args: &RunArgs) -> Result<(), Failure> {
             Failure::Usage(format!("--{name}: {}\nhint: {}", misfit.message, misfit.hint))
         })?;
     }
+    if args.rounds.is_some() {
+        plan.measure.until_decided = false;
+    }
     if args.until_decided {
         plan.measure.until_decided = true;
+        plan.measure.looks = LookRule::Even;
         if plan.measure.budget_ns.is_none() {
             let text = "--until-decided needs a budget: some differences are never decided";
             return Err(Failure::Usage(format!("{text}\nhint: --budget 20min")));
         }
-        let rounds = MAX_DECIDING_ROUNDS.min(plan::most_rounds(plan));
+        let rounds = plan::MAX_DECIDING_ROUNDS.min(plan::max_rounds(plan));
         plan::set_measure(plan, "rounds", &Raw::Int(i64::from(rounds)))
             .map_err(|misfit| Failure::Usage(misfit.message))?;
     }
     Ok(())
+}
+
+/// What is no number is refused with the text as it was written.
+fn raw_rounds(text: &str) -> Raw {
+    match text.starts_with('+') {
+        true => Raw::Text(text.to_string()),
+        false => text.parse().map_or_else(|_| Raw::Text(text.to_string()), Raw::Int),
+    }
 }
 
 /// `20261121-012345-3f9a`: sorts by time, and two in one second differ.
@@ -339,13 +394,14 @@ fn dry_run(job: &Job, backend: &dyn Backend) -> Result<(), Failure> {
         };
         writeln!(out, "{} / {}: {verdict}", cell.work.label(), cell.variant.name)?;
     }
-    let runs = job.order.iter().filter(|key| !skipped.contains(&key.cell)).count();
     let measure = &started.plan.measure;
-    let seconds = runs as u64 * (measure.duration_ns + measure.warmup_ns) / 1_000_000_000;
+    let not_run = skipped.len() as u64 * u64::from(measure.rounds);
+    let runs = job.planned_runs() - not_run;
+    let seconds = runs * (measure.duration_ns + measure.warmup_ns) / 1_000_000_000;
     let capabilities = entry(&started.backend)?.capabilities;
     let is_virtual = capabilities.virtual_time && !started.plan.lab.realtime;
     let clock = if is_virtual { " of virtual time" } else { "" };
-    let not_run = match job.order.len() - runs {
+    let not_run = match not_run {
         0 => String::new(),
         more => format!("; {more} more are skipped"),
     };
@@ -353,13 +409,14 @@ fn dry_run(job: &Job, backend: &dyn Backend) -> Result<(), Failure> {
 }
 
 /// Runs the job with all its sinks, then prints the report and judges the end.
-fn execute(args: &RunArgs, job: &Job, backend: &mut dyn Backend) -> Result<(), Failure> {
+fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Failure> {
     let mut store = args.db.open()?;
-    check_question(args, &store, &job.started)?;
+    let started = job.started.clone();
+    check_question(args, &store, &started)?;
     let mut events = args.events.as_deref().map(EventFile::create).transpose()?;
     let cancel = signal::catch_termination()
         .map_err(|error| Failure::Here(format!("cannot catch signals: {error}")))?;
-    let mut progress = Progress::new(job, args.quiet);
+    let mut progress = Progress::new(&job, args.quiet);
     let store_cell = RefCell::new(&mut store);
     let mut done = 0;
     let end = engine::execute(
@@ -376,7 +433,7 @@ fn execute(args: &RunArgs, job: &Job, backend: &mut dyn Backend) -> Result<(), F
                 usize::from(matches!(event, Event::RunEnded { outcome: Outcome::Done { .. }, .. }));
             Ok::<(), Failure>(())
         },
-        &mut |rounds| is_decided(args, job, &store_cell.borrow(), rounds),
+        &mut |poll| open_works(args, &started, &store_cell.borrow(), poll),
     );
     progress.finish();
     let end = end?;
@@ -385,9 +442,8 @@ fn execute(args: &RunArgs, job: &Job, backend: &mut dyn Backend) -> Result<(), F
             "verified: {done} runs, each done twice, the same to the last bit"
         ));
     }
-    let record = store.record(&job.started.id)?;
-    let compared =
-        measured(args, &record, end).and_then(|()| comparisons(args, &store, &job.started));
+    let record = store.record(&started.id)?;
+    let compared = measured(args, &record, end).and_then(|()| comparisons(args, &store, &started));
     let written = match args.quiet {
         true => Ok(()),
         false => print(args, &record, compared.as_deref().unwrap_or_default()),
@@ -401,33 +457,38 @@ fn execute(args: &RunArgs, job: &Job, backend: &mut dyn Backend) -> Result<(), F
     all_measured(args, &record)
 }
 
-/// Whether looks so far have decided everything. Looked is only after rounds of the schedule.
-fn is_decided(args: &RunArgs, job: &Job, store: &Store, rounds: u32) -> bool {
-    let looks = Schedule::default();
-    let is_look = rounds > 0 && looks.next_look(rounds - 1).is_some_and(|l| l.rounds == rounds);
-    if !job.started.plan.measure.until_decided || !is_look {
-        return false;
+/// The works with a comparison that the looks so far have not decided, after rounds of a look.
+fn open_works(
+    args: &RunArgs,
+    started: &PlanStarted,
+    store: &Store,
+    poll: Poll,
+) -> Option<BTreeSet<usize>> {
+    let measure = &started.plan.measure;
+    let is_look = poll.is_resumed || Schedule::of(measure).is_look(poll.rounds_done);
+    if !measure.until_decided || !is_look {
+        return None;
     }
-    // What cannot be read decides nothing: the rounds go on, and the end tells the fault.
-    let Ok(comparison) = compare_variants(args, store, &job.started) else { return false };
-    let cells = || comparison.works.iter().flat_map(|w| &w.sets).flat_map(|s| &s.rows);
-    let mut judged = cells().flat_map(|row| &row.cells).filter_map(|cell| cell.judged.as_ref());
+    // What cannot be read decides nothing: the rounds go on, and the end reports the fault.
+    let comparison = compare_variants(args, store, started, Some(poll.rounds_done)).ok()?;
     // Nothing to judge is nothing decided.
-    comparison.method.family > 0
-        && !judged.any(|judged| matches!(judged.verdict, Verdict::Inconclusive { .. }))
+    (comparison.method.family > 0).then(|| compare::open_works(&comparison, &started.plan))
 }
 
+/// `rounds_done`: of a plan that runs, the rounds that count; else all.
 fn compare_variants(
     args: &RunArgs,
     store: &Store,
     started: &PlanStarted,
+    rounds_done: Option<u32>,
 ) -> Result<Comparison, Failure> {
     let variants = started.plan.variants.iter();
     let sides: Vec<Selection> =
         variants.map(|variant| Selection::of_variant(&started.id, &variant.name)).collect();
     let command = format!("schedlab compare plan={}", started.id) + &asked_how(args, started);
     let plans = judging::sampled(store, &sides)?;
-    judging::compare_stored(store, &plans, &args.judging.question(sides, command))
+    let question = args.judging.question(sides, command);
+    judging::compare_stored(store, &plans, &Question { rounds_done, ..question })
 }
 
 /// The end of the command that gives a comparison of this run again.
@@ -444,7 +505,7 @@ fn comparisons(
 ) -> Result<Vec<Comparison>, Failure> {
     let mut comparisons = Vec::new();
     if started.plan.variants.len() > 1 {
-        comparisons.push(compare_variants(args, store, started)?);
+        comparisons.push(compare_variants(args, store, started, None)?);
     }
     if let Some(against) = &args.against {
         comparisons.push(compare_against(args, store, started, against)?);

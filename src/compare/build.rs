@@ -8,7 +8,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{PlanEnd, PlanHead, SampledPlan, SampledRun, Work};
+use crate::model::{Plan, PlanEnd, PlanHead, SampledPlan, SampledRun, Work};
 use crate::stats::{self, Family, Judged, Schedule, Verdict, shapes};
 
 use super::gather::{Boots, Gathered, Series, Values, first_rounds, gather, is_of, pairing, side};
@@ -38,6 +38,8 @@ pub struct Question {
     /// Figures of different backends beside each other.
     pub mixed: bool,
     pub seed: u64,
+    /// Of a plan that is running: how many of its rounds are looked at; else all.
+    pub rounds_done: Option<u32>,
     /// The command that asks this.
     pub command: String,
 }
@@ -53,6 +55,7 @@ impl Question {
             all_metrics: false,
             mixed: false,
             seed: 1,
+            rounds_done: None,
             command,
         }
     }
@@ -119,9 +122,9 @@ pub fn compare(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
     let floors = Floors::of(floors);
     let mut tables: Vec<WorkTable> =
         works.iter().map(|work| table_of(work, question, &mut refused, &mut unknown)).collect();
-    let looks = looks(plans, pairing);
+    let looks = looks(plans, pairing, question.rounds_done);
     let begins = first_rounds(plans);
-    let floors = judge(&mut tables, &works, question, (&floors, &begins), (pairing, looks));
+    let floors = judge(&mut tables, &works, question, (&floors, &begins), (pairing, &looks));
     missing.extend(unknown.sentences());
     let labels: Vec<String> = question.sides.iter().map(|side| side.label.clone()).collect();
     missing.extend(missing::ratios(&tables, &labels));
@@ -144,7 +147,10 @@ pub fn compare(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
             family,
             pairing,
             floors,
-            looks: looks.map(|(done, ended)| looked_at(done, ended)),
+            looks: looks.map(|(schedule, done, has_ended)| {
+                let looks = schedule.looks_at(done, has_ended);
+                looks.iter().map(|look| look.rounds).collect()
+            }),
             seed: question.seed,
         },
         remarks: remarks(&basis, &tables)
@@ -157,6 +163,19 @@ pub fn compare(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
         missing,
         command: question.command.clone(),
     }
+}
+
+/// The positions in the plan of works with a comparison that is not decided.
+pub fn open_works(comparison: &Comparison, plan: &Plan) -> BTreeSet<usize> {
+    let is_open = |table: &WorkTable| {
+        let cells = table.sets.iter().flat_map(|set| &set.rows).flat_map(|row| &row.cells);
+        let mut judged = cells.filter_map(|cell| cell.judged.as_ref());
+        judged.any(|judged| matches!(judged.verdict, Verdict::Inconclusive { .. }))
+    };
+    let labels: BTreeSet<&str> =
+        comparison.works.iter().filter(|table| is_open(table)).map(|w| w.label.as_str()).collect();
+    let works = plan.works.iter().enumerate();
+    works.filter(|(_, work)| labels.contains(work.label().as_str())).map(|(at, _)| at).collect()
 }
 
 /// Works that the baseline and another side have, and the others; why these are not compared goes
@@ -334,19 +353,21 @@ pub(super) fn cell(values: &[(u32, f64)]) -> Cell {
 }
 
 /// Rounds done and whether it has ended, where rounds went on until all was decided.
-fn looks(plans: &[SampledPlan], pairing: Pairing) -> Option<(u32, bool)> {
+fn looks(
+    plans: &[SampledPlan],
+    pairing: Pairing,
+    rounds_done: Option<u32>,
+) -> Option<(Schedule, u32, bool)> {
     let [plan] = plans else { return None };
     if pairing != Pairing::WithinRounds || !plan.plan.measure.until_decided {
         return None;
     }
-    let done = plan.runs.iter().map(|run| run.key.round + 1).max().unwrap_or(0);
+    let all = plan.runs.iter().map(|run| run.key.round + 1).max().unwrap_or(0);
+    let done = rounds_done.unwrap_or(all);
     // An end that the verdicts made gives the last look no more to spend: they looked.
-    let has_ended = matches!(plan.ended, Some(PlanEnd::Complete | PlanEnd::Budget));
-    Some((done, has_ended))
-}
-
-fn looked_at(done: u32, has_ended: bool) -> Vec<u32> {
-    Schedule::default().looks_at(done, has_ended).iter().map(|look| look.rounds).collect()
+    let has_ended =
+        rounds_done.is_none() && matches!(plan.ended, Some(PlanEnd::Complete | PlanEnd::Budget));
+    Some((Schedule::of(&plan.plan.measure), done, has_ended))
 }
 
 /// Puts the verdicts into the cells of all sides but the first: of each side one family. Returns
@@ -356,7 +377,7 @@ fn judge(
     works: &[Gathered],
     question: &Question,
     (floors, begins): (&Floors, &[u32]),
-    (pairing, looks): (Pairing, Option<(u32, bool)>),
+    (pairing, looks): (Pairing, &Option<(Schedule, u32, bool)>),
 ) -> Vec<String> {
     let family = Family::new(question.sides.len() - 1, question.seed);
     let mut used: BTreeSet<(u64, String)> = BTreeSet::new();
@@ -387,8 +408,8 @@ fn judge(
         }
         let judged: Vec<Judged> = match looks {
             None => stats::judge(&comparisons, &family),
-            Some((done, has_ended)) => {
-                stats::replay(&comparisons, &family, Schedule::default(), done, has_ended)
+            Some((schedule, done, has_ended)) => {
+                stats::replay(&comparisons, &family, schedule, *done, *has_ended)
             }
         };
         let rows = tables.iter_mut().flat_map(|work| &mut work.sets).flat_map(|set| &mut set.rows);

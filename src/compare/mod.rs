@@ -21,7 +21,7 @@ mod work;
 use crate::model::{Direction, GuestKernel, GuestTimes, Params, Unit};
 use crate::stats::{Judged, Shape};
 
-pub use build::{Question, compare, overlap, with_floors};
+pub use build::{Question, compare, open_works, overlap, with_floors};
 pub use fairness::{FairnessOf, FairnessTable, PerRound, SetFairness};
 pub use metrics::{is_headline, metric_matches};
 pub use power::{MetricPower, Power, Wanted, WorkPower, power};

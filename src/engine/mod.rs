@@ -1,32 +1,123 @@
-//! Runs an ordered plan and emits events. Never prints, never stores: sinks do. Time is read
-//! only for the budget.
+//! Runs a plan round by round and emits events. Never prints, never stores: sinks do. Time is
+//! read only for the budget.
+//!
+//! A round is a pass over the works that are still wanted: those that are not decided and lack
+//! clean rounds. A work's round holds all of its variants.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use thiserror::Error;
+
 use crate::backend::Backend;
 use crate::model::{
     Cell, CpuSet, Event, Outcome, Plan, PlanEnd, PlanStarted, RunEnd, RunKey, RunSpec, Topology,
-    Value, WIRE_VERSION, merged_knobs,
+    Value, WIRE_VERSION, WorkRounds, is_spoilt, merged_knobs,
 };
+use crate::plan;
 
-/// A plan in order, with what has been done of it already.
+/// A plan, with what has been done of it already.
+#[derive(Clone)]
 pub struct Job {
     pub started: PlanStarted,
-    pub order: Vec<RunKey>,
-    pub done: BTreeSet<RunKey>,
+    /// The plan's own, unless rounds are added to it.
+    pub budget: Option<Duration>,
+    done: BTreeSet<RunKey>,
+    /// By work.
+    rounds: Vec<WorkRounds>,
 }
 
-/// Why a cell cannot run: what the backend misses, or an affinity beyond the CPUs of its machine,
-/// which nobody can try on a machine that is yet to be booted.
-pub fn check(backend: &dyn Backend, cell: &Cell, machine: &Topology) -> Result<(), String> {
-    backend.check(cell).map_err(|error| error.reason())?;
-    match beyond(cell, &machine.online) {
-        Some(cpus) => {
-            let there = &machine.online;
-            Err(format!("affinity {cpus}: this machine has CPUs {there}; hint: choose among them"))
+/// Asked after each round, and when a plan is resumed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Poll {
+    /// Only these count: of the next one some runs may be done already.
+    pub rounds_done: u32,
+    /// The plan is resumed: the works that earlier looks decided are needed, too.
+    pub is_resumed: bool,
+}
+
+/// Answers a [`Poll`]: the positions of the works that are still open, or `None` where that is
+/// not looked at now.
+pub type OpenWorks<'a> = dyn FnMut(Poll) -> Option<BTreeSet<usize>> + 'a;
+
+/// Why a cell cannot run.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CannotRun {
+    #[error("{0}")]
+    Backend(String),
+    /// The backend cannot try this on a machine that is yet to be booted.
+    #[error("affinity {asked}: this machine has CPUs {online}; hint: choose among them")]
+    NoSuchCpus { asked: CpuSet, online: CpuSet },
+}
+
+impl Job {
+    pub fn new(started: PlanStarted) -> Job {
+        Job::resumed(started, [])
+    }
+
+    /// `done`: the runs that are stored, and whether load from outside spoilt them.
+    pub fn resumed(started: PlanStarted, done: impl IntoIterator<Item = (RunKey, bool)>) -> Job {
+        let mut job = Job {
+            budget: started.plan.measure.budget_ns.map(Duration::from_nanos),
+            rounds: vec![WorkRounds::default(); started.plan.works.len()],
+            done: BTreeSet::new(),
+            started,
+        };
+        for (key, is_spoilt) in done {
+            job.add(key, is_spoilt);
         }
+        job
+    }
+
+    fn add(&mut self, key: RunKey, is_spoilt: bool) {
+        let plan = &self.started.plan;
+        if let Some(rounds) = self.rounds.get_mut(plan.work_of(key.cell)) {
+            rounds.add(key.round, is_spoilt && plan.measure.repeat_spoilt);
+            self.done.insert(key);
+        }
+    }
+
+    /// Runs that the plan's rounds ask for, if all works take all of them and none is spoilt.
+    pub fn planned_runs(&self) -> u64 {
+        self.started.cells.len() as u64 * u64::from(self.started.plan.measure.rounds)
+    }
+
+    pub fn runs_done(&self) -> u64 {
+        self.done.len() as u64
+    }
+
+    /// With the rounds that replace spoilt ones: half as many again, and as many again where a
+    /// budget ends it anyway.
+    fn max_rounds(&self) -> u32 {
+        let rounds = self.started.plan.measure.rounds;
+        let more = if self.budget.is_some() { rounds } else { rounds.div_ceil(2) };
+        rounds.saturating_add(more)
+    }
+
+    /// The runs of a round of those of the `open` works that lack clean rounds.
+    fn wanted(&self, round: u32, open: &BTreeSet<usize>) -> Vec<RunKey> {
+        let plan = &self.started.plan;
+        let rounds = plan.measure.rounds;
+        let lacks = |work: &&usize| {
+            round < rounds
+                || round < self.max_rounds() && self.rounds[**work].clean_before(round) < rounds
+        };
+        let works: BTreeSet<usize> = open.iter().filter(lacks).copied().collect();
+        if works.is_empty() {
+            return Vec::new();
+        }
+        let mut runs = plan::round_order(plan, round);
+        runs.retain(|key| works.contains(&plan.work_of(key.cell)));
+        runs
+    }
+}
+
+/// Whether a cell can run on this backend and machine.
+pub fn check(backend: &dyn Backend, cell: &Cell, machine: &Topology) -> Result<(), CannotRun> {
+    backend.check(cell).map_err(|error| CannotRun::Backend(error.reason()))?;
+    match beyond(cell, &machine.online) {
+        Some(asked) => Err(CannotRun::NoSuchCpus { asked, online: machine.online.clone() }),
         None => Ok(()),
     }
 }
@@ -37,99 +128,139 @@ fn beyond(cell: &Cell, there: &CpuSet) -> Option<CpuSet> {
     let sets = cell.work.sets.iter().map(|set| merged_knobs(variant, &set.knobs));
     let asked = sets.filter_map(|knobs| knobs.get("affinity").and_then(Value::as_cpus).cloned());
     let mut beyond = asked.filter(|cpus| !cpus.minus(there).is_empty());
-    // What a machine does not tell is not held against a plan.
+    // A machine whose CPUs are not known refuses nothing.
     if there.is_empty() { None } else { beyond.next() }
 }
 
 /// Executes what is missing of a job. The first missing round runs whatever the budget; a
-/// further one begins only if it can end within it, judged by the longest so far. `emit` gets
-/// every event as it happens; its error ends the plan at once (a result that cannot be stored
-/// must not be followed by others). `is_decided` is asked after each round, with the number of
-/// rounds that are done: whether no further one is needed.
+/// further one begins only if it can end within it, judged by the slowest round so far. `emit`
+/// gets every event as it happens; its error ends the plan at once (a result that cannot be
+/// stored must not be followed by others).
 pub fn execute<E>(
-    job: &Job,
+    job: Job,
     backend: &mut dyn Backend,
     cancel: &AtomicBool,
     emit: &mut dyn FnMut(&Event) -> Result<(), E>,
-    is_decided: &mut dyn FnMut(u32) -> bool,
+    open_works: &mut OpenWorks,
 ) -> Result<PlanEnd, E> {
     emit(&Event::PlanStarted(Box::new(job.started.clone())))?;
-    let reason = execute_rounds(job, backend, cancel, emit, is_decided)?;
+    let reason = execute_rounds(job, backend, cancel, emit, open_works)?;
     emit(&Event::PlanEnded { reason })?;
     Ok(reason)
 }
 
 fn execute_rounds<E>(
-    job: &Job,
+    mut job: Job,
     backend: &mut dyn Backend,
     cancel: &AtomicBool,
     emit: &mut dyn FnMut(&Event) -> Result<(), E>,
-    is_decided: &mut dyn FnMut(u32) -> bool,
+    open_works: &mut OpenWorks,
 ) -> Result<PlanEnd, E> {
-    let started = Instant::now();
-    let mut longest_round = Duration::ZERO;
-    for round in job.order.chunk_by(|a, b| a.round == b.round) {
+    let mut pace = Pace { started: Instant::now(), slowest_run: Duration::ZERO };
+    let mut open: BTreeSet<usize> = (0..job.started.plan.works.len()).collect();
+    // Looks have seen what came before the last round, so all of that is done.
+    let last = job.done.last().map(|key| key.round);
+    let first = if job.started.plan.measure.until_decided { last.unwrap_or(0) } else { 0 };
+    let resumed = Poll { rounds_done: first, is_resumed: true };
+    if let Some(still_open) = last.and_then(|_| open_works(resumed)) {
+        open = still_open;
+    }
+    for round in first.. {
+        let wanted = job.wanted(round, &open);
+        if wanted.is_empty() {
+            break;
+        }
         let missing: Vec<RunKey> =
-            round.iter().copied().filter(|key| !job.done.contains(key)).collect();
-        if missing.is_empty() {
-            continue;
-        }
-        let budget = job.started.plan.measure.budget_ns.map(Duration::from_nanos);
-        let over = budget.is_some_and(|budget| started.elapsed() + longest_round > budget);
-        if over && !longest_round.is_zero() {
-            return Ok(PlanEnd::Budget);
-        }
-        let machine = &job.started.environment.topology;
-        let cells = missing.iter().map(|key| (key, &job.started.cells[key.cell as usize]));
-        let specs = cells
-            .filter(|(_, cell)| check(backend, cell, machine).is_ok())
-            .map(|(key, cell)| order_run(cell, *key, &job.started.plan))
-            .collect();
-        backend.announce(specs);
-        let round_started = Instant::now();
-        for key in missing {
-            if !execute_run(job, key, backend, cancel, emit)? {
+            wanted.into_iter().filter(|key| !job.done.contains(key)).collect();
+        if !missing.is_empty() {
+            if !pace.leaves_time_for(missing.len(), job.budget) {
+                return Ok(PlanEnd::Budget);
+            }
+            let round_started = Instant::now();
+            let runs = missing.len();
+            if !execute_round(&mut job, missing, backend, cancel, emit)? {
                 return Ok(PlanEnd::Interrupted);
             }
+            pace.slowest_run = pace.slowest_run.max(round_started.elapsed() / runs as u32);
         }
-        longest_round = longest_round.max(round_started.elapsed());
-        if is_decided(round[0].round + 1) {
-            return Ok(PlanEnd::Decided);
+        if let Some(still_open) = open_works(Poll { rounds_done: round + 1, is_resumed: false }) {
+            open = still_open;
         }
     }
-    Ok(PlanEnd::Complete)
+    Ok(if open.is_empty() { PlanEnd::Decided } else { PlanEnd::Complete })
 }
 
-/// One run; `false` if it was interrupted.
+/// How long rounds take.
+struct Pace {
+    started: Instant,
+    /// The mean of its round, so that runs at the same time count once.
+    slowest_run: Duration,
+}
+
+impl Pace {
+    fn leaves_time_for(&self, runs: usize, budget: Option<Duration>) -> bool {
+        let needed = self.slowest_run.saturating_mul(runs as u32);
+        let fits = budget.is_none_or(|budget| self.started.elapsed() + needed <= budget);
+        fits || self.slowest_run.is_zero()
+    }
+}
+
+/// The missing runs of a round; `false` if it was interrupted.
+fn execute_round<E>(
+    job: &mut Job,
+    missing: Vec<RunKey>,
+    backend: &mut dyn Backend,
+    cancel: &AtomicBool,
+    emit: &mut dyn FnMut(&Event) -> Result<(), E>,
+) -> Result<bool, E> {
+    let machine = &job.started.environment.topology;
+    let cells = missing.iter().map(|key| (key, &job.started.cells[key.cell as usize]));
+    let specs = cells
+        .filter(|(_, cell)| check(backend, cell, machine).is_ok())
+        .map(|(key, cell)| order_run(cell, *key, &job.started.plan))
+        .collect();
+    backend.announce(specs);
+    for key in missing {
+        match execute_run(job, key, backend, cancel, emit)? {
+            Some(is_spoilt) => job.add(key, is_spoilt),
+            None => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+/// One run: whether it was spoilt; `None` if it was interrupted.
 fn execute_run<E>(
     job: &Job,
     key: RunKey,
     backend: &mut dyn Backend,
     cancel: &AtomicBool,
     emit: &mut dyn FnMut(&Event) -> Result<(), E>,
-) -> Result<bool, E> {
+) -> Result<Option<bool>, E> {
     if cancel.load(Relaxed) {
-        return Ok(false);
+        return Ok(None);
     }
     let cell = &job.started.cells[key.cell as usize];
     if let Err(reason) = check(backend, cell, &job.started.environment.topology) {
+        let reason = reason.to_string();
         emit(&Event::RunEnded { key, outcome: Outcome::Skipped { reason } })?;
-        return Ok(true);
+        return Ok(Some(false));
     }
     emit(&Event::RunStarted { key })?;
-    let mut unsaid = Ok(());
+    let mut emitted = Ok(());
     let spec = order_run(cell, key, &job.started.plan);
     let ended = backend.run(&spec, cancel, &mut |window| {
-        if unsaid.is_ok() {
-            unsaid = emit(&Event::Window { key, window });
+        if emitted.is_ok() {
+            emitted = emit(&Event::Window { key, window });
         }
     });
-    unsaid?;
+    emitted?;
     match ended {
-        RunEnd::Interrupted => Ok(false),
+        RunEnd::Interrupted => Ok(None),
         RunEnd::Finished(outcome) => {
+            let spoilt = matches!(&outcome, Outcome::Done { result } if is_spoilt(result.shares()));
             emit(&Event::RunEnded { key, outcome })?;
-            Ok(true)
+            Ok(Some(spoilt))
         }
     }
 }
@@ -175,10 +306,8 @@ mod tests {
     "#;
 
     fn job() -> Job {
-        let plan = plan::parse("test.toml", PLAN, None, plan::Known::default())
-            .expect("the plan is right");
-        let order = plan::order(&plan);
-        let started = PlanStarted {
+        let plan = plan::parse("test.toml", PLAN, None, plan::Known::default()).expect("the plan is right");
+        Job::new(PlanStarted {
             schema: crate::model::EVENT_SCHEMA,
             id: "test".to_string(),
             backend: "null".to_string(),
@@ -187,12 +316,25 @@ mod tests {
             cells: plan::cells(&plan),
             plan,
             environment: Null::default().environment(),
-        };
-        Job { started, order, done: BTreeSet::new() }
+        })
+    }
+
+    /// The runs of so many rounds of all works.
+    fn order(job: &Job, rounds: u32) -> Vec<RunKey> {
+        (0..rounds).flat_map(|round| plan::round_order(&job.started.plan, round)).collect()
     }
 
     /// Executes until `stop_after` runs have ended, then cancels.
-    fn collect(job: &Job, null: &mut Null, stop_after: usize) -> (Vec<Event>, PlanEnd) {
+    fn collect(job: &Job, null: &mut dyn Backend, stop_after: usize) -> (Vec<Event>, PlanEnd) {
+        collect_open(job, null, stop_after, &mut |_| None)
+    }
+
+    fn collect_open(
+        job: &Job,
+        null: &mut dyn Backend,
+        stop_after: usize,
+        open_works: &mut OpenWorks,
+    ) -> (Vec<Event>, PlanEnd) {
         let cancel = AtomicBool::new(false);
         let mut events = Vec::new();
         let mut ended = 0;
@@ -202,8 +344,57 @@ mod tests {
             cancel.store(ended >= stop_after, Relaxed);
             Ok::<(), ()>(())
         };
-        let end = execute(job, null, &cancel, &mut emit, &mut |_| false);
+        let end = execute(job.clone(), null, &cancel, &mut emit, open_works);
         (events, end.expect("no sink fails"))
+    }
+
+    /// Runs of some cells in some rounds are spoilt.
+    struct Disturbed {
+        null: Null,
+        plan: Plan,
+        spoilt: Vec<RunKey>,
+    }
+
+    impl Disturbed {
+        fn new(job: &Job, spoilt: &[(u32, u32)]) -> Disturbed {
+            let spoilt = spoilt.iter().map(|(round, cell)| RunKey { round: *round, cell: *cell });
+            let (null, plan) = (Null::default(), job.started.plan.clone());
+            Disturbed { null, plan, spoilt: spoilt.collect() }
+        }
+    }
+
+    impl Backend for Disturbed {
+        fn environment(&self) -> crate::model::Environment {
+            self.null.environment()
+        }
+
+        fn check(&self, cell: &Cell) -> Result<(), String> {
+            self.null.check(cell)
+        }
+
+        fn run(
+            &mut self,
+            spec: &RunSpec,
+            cancel: &AtomicBool,
+            on_window: &mut dyn FnMut(crate::model::Window),
+        ) -> RunEnd {
+            let mut end = self.null.run(spec, cancel, on_window);
+            let round = (0..100).find(|round| {
+                let key = RunKey { round: *round, cell: spec.cell.index };
+                order_run(&spec.cell, key, &self.plan).seed == spec.seed
+            });
+            let key = RunKey { round: round.expect("a seed of the plan"), cell: spec.cell.index };
+            if let RunEnd::Finished(Outcome::Done { result }) = &mut end
+                && self.spoilt.contains(&key)
+            {
+                result.disturbances.push(crate::model::Disturbance {
+                    kind: crate::model::DisturbanceKind::OutsideLoad,
+                    share: Some(0.3),
+                    detail: String::new(),
+                });
+            }
+            end
+        }
     }
 
     fn ended(events: &[Event]) -> Vec<RunKey> {
@@ -219,23 +410,25 @@ mod tests {
         let job = job();
         let (events, end) = collect(&job, &mut Null::default(), usize::MAX);
         assert_eq!(end, PlanEnd::Complete);
-        assert_eq!(job.order.len(), 24);
-        assert_eq!(ended(&events), job.order);
+        assert_eq!(job.planned_runs(), 24);
+        assert_eq!(ended(&events), order(&job, 4));
         assert_eq!(events.last(), Some(&Event::PlanEnded { reason: PlanEnd::Complete }));
     }
 
     #[test]
     fn an_interrupted_plan_resumes_with_what_is_missing_and_ends_the_same() {
-        let mut job = job();
+        let job = job();
         let whole = collect(&job, &mut Null::default(), usize::MAX).0;
         let (first, end) = collect(&job, &mut Null::default(), 7);
         assert_eq!(end, PlanEnd::Interrupted);
-        assert_eq!(ended(&first), job.order[..7]);
-        job.done = ended(&first).into_iter().collect();
-        let (second, end) = collect(&job, &mut Null::default(), usize::MAX);
+        assert_eq!(ended(&first), order(&job, 4)[..7]);
+        let done = ended(&first).into_iter().map(|key| (key, false));
+        let resumed = Job::resumed(job.started.clone(), done);
+        assert_eq!(resumed.runs_done(), 7);
+        let (second, end) = collect(&resumed, &mut Null::default(), usize::MAX);
         assert_eq!(end, PlanEnd::Complete);
         let both: Vec<Event> = first.into_iter().chain(second).collect();
-        assert_eq!(ended(&both), job.order);
+        assert_eq!(ended(&both), order(&job, 4));
         let outcomes = |events: &[Event]| {
             let mut record = Record::new(job.started.clone());
             events[1..].iter().for_each(|event| record.apply(event));
@@ -264,10 +457,10 @@ mod tests {
     #[test]
     fn a_budget_that_is_used_up_ends_after_the_round() {
         let mut job = job();
-        job.started.plan.measure.budget_ns = Some(0);
+        job.budget = Some(Duration::ZERO);
         let (events, end) = collect(&job, &mut Null::default(), usize::MAX);
         assert_eq!(end, PlanEnd::Budget);
-        assert_eq!(ended(&events), job.order[..6]);
+        assert_eq!(ended(&events), order(&job, 1));
     }
 
     #[test]
@@ -279,7 +472,7 @@ mod tests {
             seen += usize::from(matches!(event, Event::RunEnded { .. }));
             if seen == 2 { Err("disk full") } else { Ok(()) }
         };
-        let end = execute(&job, &mut Null::default(), &cancel, &mut emit, &mut |_| false);
+        let end = execute(job, &mut Null::default(), &cancel, &mut emit, &mut |_| None);
         assert_eq!((end, seen), (Err("disk full"), 2));
     }
 
@@ -287,10 +480,8 @@ mod tests {
     fn an_affinity_beyond_the_machine_costs_its_own_runs_only() {
         let job_of = |knobs: &str| {
             let text = PLAN.replace("name = \"c\"", &format!("name = \"c\"\n{knobs}"));
-            let plan = plan::parse("test.toml", &text, None, plan::Known::default())
-                .expect("the plan is right");
-            let (order, cells) = (plan::order(&plan), plan::cells(&plan));
-            Job { started: PlanStarted { cells, plan, ..job().started }, order, ..job() }
+            let plan = plan::parse("test.toml", &text, None, plan::Known::default()).expect("the plan is right");
+            Job::new(PlanStarted { cells: plan::cells(&plan), plan, ..job().started })
         };
         let skipped = |knobs: &str| {
             let (events, _) = collect(&job_of(knobs), &mut Null::default(), usize::MAX);
@@ -307,8 +498,85 @@ mod tests {
         assert_eq!(skipped(&format!("affinity = \"{last}\"")), [""; 0]);
         let reasons = skipped(&format!("affinity = \"0-{}\"", last + 1));
         assert_eq!(reasons.len(), 8, "{reasons:?}");
-        let told = format!("affinity 0-{}: this machine has CPUs {online}; hint", last + 1);
-        assert!(reasons[0].starts_with(&told), "{reasons:?}");
+        let expected = format!("affinity 0-{}: this machine has CPUs {online}; hint", last + 1);
+        assert!(reasons[0].starts_with(&expected), "{reasons:?}");
+    }
+
+    /// Rounds by work, of runs in order.
+    fn by_work(job: &Job, runs: &[RunKey]) -> Vec<Vec<u32>> {
+        let plan = &job.started.plan;
+        let rounds = |work: usize| {
+            let own = runs.iter().filter(|key| plan.work_of(key.cell) == work);
+            let mut rounds: Vec<u32> = own.map(|key| key.round).collect();
+            let runs = rounds.len();
+            rounds.dedup();
+            assert_eq!(runs, rounds.len() * plan.variants.len(), "a round has all variants");
+            rounds
+        };
+        (0..plan.works.len()).map(rounds).collect()
+    }
+
+    #[test]
+    fn a_work_that_is_decided_is_not_measured_any_more() {
+        let mut job = job();
+        job.started.plan.measure.until_decided = true;
+        let mut polls = Vec::new();
+        let mut open_works = |poll: Poll| {
+            polls.push(poll.rounds_done);
+            match poll.rounds_done {
+                1 => None,
+                2 => Some([1].into()),
+                3 => Some(BTreeSet::new()),
+                _ => panic!("{poll:?}"),
+            }
+        };
+        let null = &mut Null::default();
+        let (events, end) = collect_open(&job, null, usize::MAX, &mut open_works);
+        assert_eq!(end, PlanEnd::Decided);
+        assert_eq!(by_work(&job, &ended(&events)), [vec![0, 1], vec![0, 1, 2]]);
+        assert_eq!(polls, [1, 2, 3]);
+        // Killed in the third round: what the second had decided is asked for again.
+        let done: Vec<RunKey> = ended(&events)[..13].to_vec();
+        let done = done.into_iter().map(|key| (key, false));
+        let resumed = Job::resumed(job.started.clone(), done);
+        let mut polls = Vec::new();
+        let mut open_works = |poll: Poll| {
+            polls.push(poll);
+            Some(if poll.rounds_done == 2 { [1].into() } else { BTreeSet::new() })
+        };
+        let (rest, end) = collect_open(&resumed, null, usize::MAX, &mut open_works);
+        assert_eq!((end, ended(&rest)), (PlanEnd::Decided, ended(&events)[13..].to_vec()));
+        assert!(polls[0].is_resumed && polls[0].rounds_done == 2 && polls.len() == 2, "{polls:?}");
+    }
+
+    #[test]
+    fn a_spoilt_round_of_a_work_is_measured_again_with_all_variants() {
+        let mut job = job();
+        // Cells 0 to 2 are of the first work. The round that replaces one is spoilt as well.
+        let spoilt = [(1, 0), (1, 2), (4, 1)];
+        let of_old = collect(&job, &mut Disturbed::new(&job, &spoilt), usize::MAX).0;
+        assert_eq!(by_work(&job, &ended(&of_old)), [[0, 1, 2, 3]; 2]);
+        job.started.plan.measure.repeat_spoilt = true;
+        let (events, end) = collect(&job, &mut Disturbed::new(&job, &spoilt), usize::MAX);
+        assert_eq!(end, PlanEnd::Complete);
+        let rounds = [vec![0, 1, 2, 3, 4, 5], vec![0, 1, 2, 3]];
+        assert_eq!(by_work(&job, &ended(&events)), rounds);
+        // Half as many again are the limit.
+        let always: Vec<(u32, u32)> = (0..50).map(|round| (round, 4)).collect();
+        let (events, end) = collect(&job, &mut Disturbed::new(&job, &always), usize::MAX);
+        assert_eq!(end, PlanEnd::Complete);
+        let rounds = [vec![0, 1, 2, 3], vec![0, 1, 2, 3, 4, 5]];
+        assert_eq!(by_work(&job, &ended(&events)), rounds);
+        job.budget = Some(Duration::from_secs(3600));
+        let (events, _) = collect(&job, &mut Disturbed::new(&job, &always), usize::MAX);
+        assert_eq!(by_work(&job, &ended(&events))[1], (0..8).collect::<Vec<_>>());
+        // A plan that is resumed knows which rounds were spoilt.
+        job.budget = None;
+        let keys = order(&job, 4);
+        let done = keys.into_iter().map(|key| (key, spoilt[..1].contains(&(key.round, key.cell))));
+        let resumed = Job::resumed(job.started.clone(), done);
+        let (events, _) = collect(&resumed, &mut Null::default(), usize::MAX);
+        assert_eq!(by_work(&job, &ended(&events)), [vec![4], vec![]]);
     }
 
     #[test]

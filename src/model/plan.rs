@@ -44,10 +44,39 @@ pub struct Measure {
     pub budget_ns: Option<u64>,
     /// A run that has not ended after warm-up, duration and this is killed and failed.
     pub grace_ns: u64,
-    /// Rounds go on until every metric has its verdict, `rounds` at most. Its verdicts are those
-    /// of looks on a schedule.
+    /// A work is measured until its headline metrics have their verdicts, in `rounds` at most.
+    /// The verdicts are those of looks.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub until_decided: bool,
+    /// Only meaningful with `until_decided`.
+    #[serde(default, skip_serializing_if = "LookRule::is_early")]
+    pub looks: LookRule,
+    /// Rounds done at each end after which rounds were added, ascending.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ends: Vec<u32>,
+    /// A work's round that load from outside spoilt does not count and is measured again. Plans
+    /// stored before this was done count all rounds.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repeat_spoilt: bool,
+}
+
+/// When a plan's verdicts are looked at before its end, and what each look may spend of the
+/// error rate: `stats::Schedule` has the numbers. A stored plan keeps its rule.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LookRule {
+    /// Half at the first look, all at the end: no rounds can be added. Plans stored before there
+    /// was another rule have this one.
+    #[default]
+    Early,
+    /// A part of what is left at each look, and a larger one at the end: rounds can be added.
+    Even,
+}
+
+impl LookRule {
+    fn is_early(&self) -> bool {
+        *self == LookRule::Early
+    }
 }
 
 /// One scheduler configuration under test.
@@ -150,6 +179,28 @@ pub struct RunKey {
     pub cell: u32,
 }
 
+impl Plan {
+    /// The position in [`Plan::works`] of a cell's work.
+    pub fn work_of(&self, cell: u32) -> usize {
+        cell as usize / self.variants.len().max(1)
+    }
+
+    /// This plan with `more` rounds, added after an end with `rounds_done` rounds.
+    pub fn extended(&self, rounds_done: u32, more: u32) -> Plan {
+        let mut plan = self.clone();
+        plan.measure.rounds = rounds_done.saturating_add(more);
+        plan.measure.ends.push(rounds_done);
+        plan
+    }
+
+    /// Whether this is `before` with rounds added, as [`Plan::extended`] does it.
+    pub fn extends(&self, before: &Plan) -> bool {
+        let [done @ .., last] = self.measure.ends.as_slice() else { return false };
+        done == before.measure.ends
+            && *self == before.extended(*last, self.measure.rounds.saturating_sub(*last))
+    }
+}
+
 impl Work {
     /// `web threads=4`: the workload and the chosen point of each axis.
     pub fn label(&self) -> String {
@@ -200,6 +251,25 @@ pub fn merged_knobs(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_rounds_are_added_to_a_plan() {
+        let measure = r#"{"rounds":9,"duration_ns":1,"warmup_ns":1,"window_ns":1,"seed":1,"budget_ns":null,"grace_ns":1}"#;
+        let text = format!(
+            r#"{{"title":"","measure":{measure},"variants":[],"works":[],"placement":{{"cpus":null}}}}"#
+        );
+        let plan: Plan = serde_json::from_str(&text).unwrap();
+        // Stored before there were looks or spoilt rounds: it keeps its way to judge.
+        let of_old = (plan.measure.looks, plan.measure.until_decided, plan.measure.repeat_spoilt);
+        assert_eq!(of_old, (LookRule::Early, false, false));
+        assert_eq!(serde_json::to_string(&plan.measure).unwrap(), measure);
+        let more = plan.extended(9, 20).extended(29, 5);
+        assert_eq!((more.measure.rounds, &more.measure.ends[..]), (34, &[9, 29][..]));
+        assert!(more.extends(&plan.extended(9, 20)) && plan.extended(9, 20).extends(&plan));
+        let mut other = plan.extended(9, 20);
+        other.measure.seed = 2;
+        assert!(!more.extends(&plan) && !plan.extends(&plan) && !other.extends(&plan));
+    }
 
     #[test]
     fn a_placement_stored_before_there_were_pools_loads_and_is_stored_as_it_was() {

@@ -80,6 +80,13 @@ pub struct RunResult {
     pub overhead_cpu_ns: Reading<u64>,
 }
 
+impl RunResult {
+    /// What disturbed the run, as [`super::is_spoilt`] asks.
+    pub fn shares(&self) -> impl Iterator<Item = (DisturbanceKind, Option<f64>)> {
+        self.disturbances.iter().map(|found| (found.kind, found.share))
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SetResult {
     pub name: String,

@@ -13,6 +13,8 @@ pub const MAX_WORKERS: usize = 100_000;
 /// Worker sets of one workload, background sets included.
 pub const MAX_SETS: usize = 16;
 pub const MAX_TEXT_BYTES: usize = 1 << 20;
+/// Of a plan that is measured until it is decided and says no number.
+pub const MAX_DECIDING_ROUNDS: u32 = 1_000;
 pub const MAX_NAME_CHARS: usize = 64;
 pub const MAX_TITLE_CHARS: usize = 200;
 
@@ -56,6 +58,19 @@ pub const MEASURE: &[Field] = &[
         kind: Kind::Duration { min_ns: S, max_ns: 720 * HOUR },
         default: None,
         about: "no further round begins that would end after this; no limit unless given",
+    },
+    Field {
+        name: "until-decided",
+        kind: Kind::Bool,
+        default: Some("false"),
+        about: "measure each workload until its headline metrics have their verdicts, in `rounds` \
+                at most, 1000 unless given; needs a budget",
+    },
+    Field {
+        name: "repeat-spoilt",
+        kind: Kind::Bool,
+        default: Some("true"),
+        about: "measure a workload's round again if load from outside or steal spoilt a run of it",
     },
     Field {
         name: "grace",

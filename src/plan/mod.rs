@@ -26,8 +26,10 @@ use crate::model::{Lab, Plan, Raw, Topology, Value, ValueError};
 
 pub use builtin::{Builtin, builtin, builtins};
 pub use error::{PlanError, PlanErrors};
-pub use fields::{Known, MAX_CELLS, MAX_RUNS, MAX_TEXT_BYTES, MAX_WORKERS};
-pub use order::{cells, order};
+pub use fields::{
+    Known, MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TEXT_BYTES, MAX_WORKERS,
+};
+pub use order::{cells, round_order};
 pub use schema::json_schema;
 
 /// Puts a value in place of one of `[measure]`'s, within the limits of the plan format.
@@ -53,8 +55,8 @@ pub fn set_measure(plan: &mut Plan, name: &str, raw: &Raw) -> Result<(), ValueEr
     Ok(())
 }
 
-/// The most rounds that a plan of so many cells may have.
-pub fn most_rounds(plan: &Plan) -> u32 {
+/// How many rounds a plan of so many cells may have.
+pub fn max_rounds(plan: &Plan) -> u32 {
     let cells = (plan.variants.len() * plan.works.len()).max(1) as u64;
     u32::try_from(MAX_RUNS / cells).unwrap_or(u32::MAX)
 }

@@ -21,17 +21,13 @@ pub fn cells(plan: &Plan) -> Vec<Cell> {
         .collect()
 }
 
-/// Every run: rounds in turn, each all cells in an order of its own. The order of a round
-/// depends on the plan's seed, the round's number and the number of cells, on nothing else:
-/// a plan to which rounds are added goes on where it stood.
-pub fn order(plan: &Plan) -> Vec<RunKey> {
+/// The runs of one round: all cells in an order of its own. It depends on the plan's seed, the
+/// round's number and the number of cells, on nothing else: a plan to which rounds are added
+/// continues its order, and a round of some works keeps theirs.
+pub fn round_order(plan: &Plan, round: u32) -> Vec<RunKey> {
     let cells = (plan.works.len() * plan.variants.len()) as u32;
-    (0..plan.measure.rounds)
-        .flat_map(|round| {
-            let order = shuffled(plan.measure.seed, round, cells);
-            order.into_iter().map(move |cell| RunKey { round, cell })
-        })
-        .collect()
+    let order = shuffled(plan.measure.seed, round, cells);
+    order.into_iter().map(|cell| RunKey { round, cell }).collect()
 }
 
 /// Fisher-Yates over ChaCha8, spelled out: stored plans are resumed by later versions, so

@@ -6,7 +6,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::model::{
-    CpuSet, Lab, Measure, MemoryPlacement, PLAN_SCHEMA, Params, Placement, Plan, ProbeSpec,
+    CpuSet, Lab, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Params, Placement, Plan, ProbeSpec,
     Topology, Value, Variant, Work,
 };
 use crate::workload::Pool;
@@ -14,7 +14,7 @@ use crate::workload::Pool;
 use super::error::{Faults, PlanErrors};
 use super::expand::{self, Draft};
 use super::fields::{
-    LAB, MAX_CELLS, MAX_RUNS, MAX_TEXT_BYTES, MAX_TITLE_CHARS, MEASURE, PLACEMENT, TOP_KEYS,
+    LAB, MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TEXT_BYTES, MAX_TITLE_CHARS, MEASURE, PLACEMENT, TOP_KEYS,
     VARIANT_KEYS, Words, report,
 };
 use super::knobs::Knobs;
@@ -206,15 +206,30 @@ fn measure(top: &mut Table, faults: &mut Faults) -> (Measure, Span) {
         let hint = "a window lies inside a run: shorten it or lengthen `duration`";
         faults.add(span, "`window` is longer than `duration`", "longer than a run", hint);
     }
+    let flag = |name: &str| given.get(name).and_then(Value::as_bool).unwrap_or_default();
+    let until_decided = flag("until-decided");
+    if let Some(span) = places.get("until-decided").filter(|_| until_decided)
+        && !given.contains_key("budget")
+    {
+        let message = "`until-decided` needs a budget: some differences are never decided";
+        faults.add(span, message, "no end", "write: budget = \"20min\"");
+    }
+    let are_rounds_given = places.contains_key("rounds");
     let measure = Measure {
-        rounds: int("rounds") as u32,
+        rounds: match until_decided && !are_rounds_given {
+            true => MAX_DECIDING_ROUNDS,
+            false => int("rounds") as u32,
+        },
         duration_ns,
         warmup_ns: ns("warmup").unwrap_or_default(),
         window_ns: ns("window").unwrap_or_default().min(duration_ns),
         seed: int("seed") as u64,
         budget_ns: ns("budget"),
         grace_ns: ns("grace").unwrap_or_default(),
-        until_decided: false,
+        until_decided,
+        looks: if until_decided { LookRule::Even } else { LookRule::default() },
+        ends: Vec::new(),
+        repeat_spoilt: flag("repeat-spoilt"),
     };
     let rounds_span = places.get("rounds").or(places.get("measure")).cloned().unwrap_or(0..0);
     (measure, rounds_span)

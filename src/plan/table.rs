@@ -126,10 +126,6 @@ pub fn text<'t>(entry: &Entry<'t>, max_chars: usize, faults: &mut Faults) -> Opt
 /// One checked value of a field. `None`: a fault was noted.
 pub fn value(kind: &Kind, spanned: &Spanned<DeValue>, faults: &mut Faults) -> Option<Value> {
     let span = spanned.span();
-    if let DeValue::Table(table) = spanned.get_ref() {
-        faults.add(&span, "a table does not fit here", "this value", instead_of_table(kind, table));
-        return None;
-    }
     if let (Kind::List(inner), DeValue::Array(items)) = (kind, spanned.get_ref())
         && !items.is_empty()
     {

@@ -14,7 +14,7 @@ use super::fields::{
     MAX_CELLS, MEASURE, PLACEMENT, SET, SET_KEYS, TOP_KEYS, VARIANT_KEYS, WORKLOAD, WORKLOAD_KEYS,
     Words, report,
 };
-use super::{Known, PlanErrors, builtin, builtins, cells, json_schema, order, parse, read};
+use super::{Known, PlanErrors, builtin, builtins, cells, json_schema, parse, read, round_order};
 
 struct Fake;
 
@@ -896,6 +896,10 @@ fn cells_stand_in_written_order_with_the_variants_of_a_work_together() {
         cells,
         ["0 web threads=1 a", "1 web threads=1 b", "2 web threads=2 a", "3 web threads=2 b"]
     );
+}
+
+fn order(plan: &Plan) -> Vec<crate::model::RunKey> {
+    (0..plan.measure.rounds).flat_map(|round| round_order(plan, round)).collect()
 }
 
 /// Stored plans are resumed in this order: a change here loses their place.

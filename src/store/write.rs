@@ -76,6 +76,9 @@ impl Store {
                         let (id, path) = (started.id.clone(), path.clone());
                         return Err(StoreError::PlanDiffers { id, what, path }.into());
                     }
+                    if before.plan != started.plan {
+                        extend_plan(conn, plan, started)?;
+                    }
                     plan
                 }
             };
@@ -225,7 +228,8 @@ fn difference(stored: &PlanStarted, now: &PlanStarted) -> Option<&'static str> {
     } = stored;
     match () {
         () if *backend != now.backend => Some("the backend"),
-        () if *source != now.source || *plan != now.plan => Some("the plan"),
+        () if *source != now.source => Some("the plan"),
+        () if *plan != now.plan && !now.plan.extends(plan) => Some("the plan"),
         () if *cells != now.cells => Some("the list of cells"),
         () => None,
     }
@@ -255,6 +259,14 @@ fn insert_plan(conn: &Connection, started: &PlanStarted) -> Result<i64, Fault> {
         insert_cell(conn, plan, cell)?;
     }
     Ok(plan)
+}
+
+/// Rounds were added to it.
+fn extend_plan(conn: &Connection, plan: i64, started: &PlanStarted) -> Result<(), Fault> {
+    let runs = u64::from(started.plan.measure.rounds) * started.cells.len() as u64;
+    conn.prepare_cached("UPDATE plan SET runs_total = ?2, json = ?3 WHERE plan = ?1")?
+        .execute(params![plan, bits(runs), json(&started.plan)?])?;
+    Ok(())
 }
 
 fn insert_cell(conn: &Connection, plan: i64, cell: &Cell) -> Result<(), Fault> {

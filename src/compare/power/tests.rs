@@ -30,6 +30,9 @@ fn plan(variants: &[&str], aa: bool) -> SampledPlan {
         budget_ns: None,
         grace_ns: 5_000_000_000,
         until_decided: false,
+        looks: crate::model::LookRule::default(),
+        ends: Vec::new(),
+        repeat_spoilt: false,
     };
     let cells = variants.iter().zip(0..).map(|(variant, index)| Cell {
         index,

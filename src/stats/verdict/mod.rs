@@ -22,8 +22,8 @@ pub use power::{
 pub use schedule::{Look, Schedule};
 
 use super::estimate::{NoRatio, Ratio};
-use crate::model::Direction;
-use state::{State, Table};
+use crate::model::{Direction, LookRule};
+use state::{Progress, State, Table};
 
 /// The level that verdicts are held against. What is claimed is 5 %: the rest is kept for what
 /// exchangeability does not cover (a start order that matters, variances that differ in few runs),
@@ -36,8 +36,8 @@ pub struct Comparison<'a> {
     /// Which pair of cells it is of. Metrics of the same runs have the same number.
     pub block: usize,
     /// Whether both sides were measured in the same shuffled rounds; else they share none, and
-    /// round numbers only tell the runs of a side apart. All comparisons of a call are alike:
-    /// where one is not paired, none is.
+    /// round numbers only distinguish the runs of a side. Where one comparison of a call is not
+    /// paired, none is.
     pub paired: bool,
     /// `(round, value)`, each round at most once.
     pub baseline: &'a [(u32, f64)],
@@ -97,7 +97,7 @@ pub enum Why {
     /// Alone it would be the same: its interval lies within the margin.
     SameOnlyAlone,
     /// There may well be a difference, but it is no larger than [`Comparison::floor`]. The rounds
-    /// told are those to SAME.
+    /// that it would take are those to SAME.
     BelowFloor { floor: f64 },
     /// The interval holds 1, and more than the margin.
     Noise,
@@ -146,24 +146,28 @@ impl Judged {
 pub fn judge(comparisons: &[Comparison], family: &Family) -> Vec<Judged> {
     let table = Table::new(comparisons);
     let mut state = State::new(comparisons.len());
-    state.look(&table, family, Look { rounds: u32::MAX, share: 1.0 });
-    state.tell(&table, family, None)
+    state.look(&table, family, Look { rounds: u32::MAX, share: 1.0 }, false);
+    state.judged(&table, family, None)
 }
 
 /// The verdicts after `rounds_done` rounds, numbered from 0, of looks on a schedule: each look
-/// anew at what it saw, so the same data give the same verdicts for ever. What a look decided
-/// stays decided. `has_ended`: no round will ever be added.
+/// sees anew what it saw then, so the same data always give the same verdicts. What a look
+/// decided stays decided. `has_ended`: measuring has ended, and not because all was decided.
+///
+/// Rounds are passes over the works that were still measured: a block may have stopped earlier
+/// than others, and may lack rounds that do not count.
 pub fn replay(
     comparisons: &[Comparison],
     family: &Family,
-    schedule: Schedule,
+    schedule: &Schedule,
     rounds_done: u32,
     has_ended: bool,
 ) -> Vec<Judged> {
     let table = Table::new(comparisons);
     let mut state = State::new(comparisons.len());
+    let may_stop = schedule.rule != LookRule::Early;
     for look in schedule.looks_at(rounds_done, has_ended) {
-        state.look(&table, family, look);
+        state.look(&table, family, look, may_stop);
     }
-    state.tell(&table, family, Some((schedule, rounds_done)))
+    state.judged(&table, family, Some(Progress { schedule, rounds_done, has_ended }))
 }

@@ -1,14 +1,23 @@
 //! When to look at data that are still coming in, and what each look may spend.
 //!
-//! Input: rounds done. Output: the next look and its part of alpha. Pure.
+//! Input: rounds done. Output: the looks and the part of alpha that each may spend. Pure.
 //! Source: the union bound over looks fixed beforehand (Bonferroni; Lan and DeMets, Biometrika
 //! 70, 1983, spend more cleverly under normal noise). Docs: docs/verdicts.md.
 
-/// Looks at growing numbers of rounds: the first, then each about 1.3 times the one before. The
-/// k-th has the share 1 / (k (k + 1)) of alpha; all shares together are 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+use crate::model::{LookRule, Measure};
+
+/// By [`LookRule::Even`], of what earlier looks left: what a planned look spends, and what the
+/// look at an end spends. The rest is for rounds that are added after the end.
+fn tune(name: &str, default: f64) -> f64 {
+    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
+}
+
+/// The looks of a plan: those of its rule, and one at each end after which rounds were added.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Schedule {
-    pub first: u32,
+    pub rule: LookRule,
+    /// How many rounds were done at each end, ascending. [`LookRule::Early`] allows none.
+    pub ends: Vec<u32>,
 }
 
 /// One look: after how many rounds, and which share of alpha it may spend.
@@ -18,52 +27,74 @@ pub struct Look {
     pub share: f64,
 }
 
-impl Default for Schedule {
-    fn default() -> Schedule {
-        Schedule { first: 8 }
-    }
-}
-
 impl Schedule {
-    /// All looks, without end but that of the numbers.
-    pub fn looks(self) -> impl Iterator<Item = Look> {
-        // At least one round more each time, so that a small first look moves on.
-        let grown = |rounds: &u32| {
-            let next = (u64::from(*rounds) * 13 + 5) / 10;
-            u32::try_from(next.max(u64::from(*rounds) + 1)).ok()
+    /// The looks of a plan that is measured until it is decided.
+    pub fn of(measure: &Measure) -> Schedule {
+        Schedule { rule: measure.looks, ends: measure.ends.clone() }
+    }
+
+    /// After how many rounds the rule looks, without end but that of the numbers.
+    fn planned(&self) -> impl Iterator<Item = u32> {
+        let (first, tenths) = match self.rule {
+            LookRule::Early => (8, 13),
+            LookRule::Even => {
+                (tune("FIRST", 9.0) as u32, (tune("GROW", 1.3) * 10.0).round() as u64)
+            }
         };
-        let rounds = std::iter::successors(Some(self.first.max(1)), grown);
-        rounds.zip(1u32..).map(|(rounds, k)| {
-            let k = f64::from(k);
-            Look { rounds, share: 1.0 / (k * (k + 1.0)) }
+        std::iter::successors(Some(first), move |rounds: &u32| {
+            u32::try_from((u64::from(*rounds) * tenths + 5) / 10).ok()
         })
     }
 
-    /// The first look after more than `rounds_done` rounds.
-    pub fn next_look(self, rounds_done: u32) -> Option<Look> {
-        self.looks().find(|look| look.rounds > rounds_done)
+    /// The first planned look after more than `rounds_done` rounds.
+    pub fn next_look(&self, rounds_done: u32) -> Option<u32> {
+        self.planned().find(|rounds| *rounds > rounds_done)
     }
 
-    /// The looks at `rounds_done` rounds in turn. Where measuring has ended for good between
-    /// two looks, the last is at all rounds and has what is left: 1 / (k + 1) after k looks.
-    /// That is valid if what ended it (a budget of time) did not look at the labels.
-    pub fn looks_at(self, rounds_done: u32, has_ended: bool) -> Vec<Look> {
-        let mut looks: Vec<Look> =
-            self.looks().take_while(|look| look.rounds <= rounds_done).collect();
-        let left = 1.0 / (looks.len() as f64 + 1.0);
-        match looks.last().map(|look| look.rounds) {
-            Some(last) if has_ended && last == rounds_done => {
-                // It was the last: what the later ones would have had is its own.
-                if let Some(look) = looks.last_mut() {
-                    look.share += left;
-                }
-            }
-            _ if has_ended && rounds_done > 0 => {
-                looks.push(Look { rounds: rounds_done, share: left });
-            }
-            _ => {}
+    /// Whether a plan looks after so many rounds, whatever happens later.
+    pub fn is_look(&self, rounds_done: u32) -> bool {
+        rounds_done > 0 && self.next_look(rounds_done - 1) == Some(rounds_done)
+    }
+
+    /// The looks at `rounds_done` rounds in turn. `has_ended`: measuring has ended, and not
+    /// because of what the looks saw; the last look is then at all rounds.
+    pub fn looks_at(&self, rounds_done: u32, has_ended: bool) -> Vec<Look> {
+        let mut rounds: Vec<u32> =
+            self.planned().take_while(|rounds| *rounds <= rounds_done).collect();
+        let ends = self.ends.iter().copied().filter(|end| (1..=rounds_done).contains(end));
+        let ends: Vec<u32> =
+            ends.chain((has_ended && rounds_done > 0).then_some(rounds_done)).collect();
+        rounds.extend(&ends);
+        rounds.sort_unstable();
+        rounds.dedup();
+        let mut left = 1.0;
+        let looks = rounds.into_iter().zip(1u32..).map(|(rounds, k)| {
+            let part = match (self.rule, ends.contains(&rounds)) {
+                // The k-th has 1 / (k (k + 1)); before it 1 / k was left.
+                (LookRule::Early, false) => 1.0 / (f64::from(k) + 1.0),
+                (LookRule::Early, true) => 1.0,
+                (LookRule::Even, false) => tune("LOOK", 0.2),
+                (LookRule::Even, true) => tune("END", 0.8),
+            };
+            let share = left * part;
+            left -= share;
+            Look { rounds, share }
+        });
+        looks.collect()
+    }
+
+    /// Looks to come after `rounds_done` rounds, up to `limit` rounds: those of the rule, or,
+    /// where measuring has ended, a look at any number of rounds to which some are added.
+    pub(super) fn later_looks(&self, rounds_done: u32, has_ended: bool, limit: u32) -> Vec<Look> {
+        if !has_ended || self.rule == LookRule::Early {
+            let looks = self.looks_at(limit, false).into_iter();
+            return looks.filter(|look| look.rounds > rounds_done).collect();
         }
-        looks
+        let mut ends = self.ends.clone();
+        ends.push(rounds_done);
+        let extended = Schedule { ends, ..self.clone() };
+        let added = rounds_done.saturating_add(1)..=limit;
+        added.filter_map(|rounds| extended.looks_at(rounds, true).pop()).collect()
     }
 }
 
@@ -71,29 +102,45 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    #[test]
-    fn looks_grow_and_share_alpha() {
-        let looks: Vec<Look> = Schedule::default().looks().take(10).collect();
-        let rounds: Vec<u32> = looks.iter().map(|look| look.rounds).collect();
-        assert_eq!(rounds, [8, 10, 13, 17, 22, 29, 38, 49, 64, 83]);
-        assert_eq!((looks[0].share, looks[1].share), (1.0 / 2.0, 1.0 / 6.0));
-        let all: f64 = Schedule { first: 1 }.looks().map(|look| look.share).sum();
-        assert!(all < 1.0 && all > 0.98, "{all}");
-        let small: Vec<u32> = Schedule { first: 0 }.looks().take(6).map(|l| l.rounds).collect();
-        assert_eq!(small, [1, 2, 3, 4, 5, 7]);
+    fn even(ends: &[u32]) -> Schedule {
+        Schedule { rule: LookRule::Even, ends: ends.to_vec() }
+    }
+
+    fn rounds_of(looks: &[Look]) -> Vec<u32> {
+        looks.iter().map(|look| look.rounds).collect()
     }
 
     #[test]
-    fn the_next_look_is_after_the_rounds_that_are_done() {
-        let next = |rounds| Schedule::default().next_look(rounds).unwrap().rounds;
-        let cases = [(0, 8), (7, 8), (8, 10), (9, 10), (38, 49), (82, 83), (83, 108)];
-        for (done, expected) in cases {
-            assert_eq!(next(done), expected, "{done}");
+    fn looks_grow_and_share_alpha() {
+        let early = Schedule::default().looks_at(83, false);
+        assert_eq!(rounds_of(&early), [8, 10, 13, 17, 22, 29, 38, 49, 64, 83]);
+        assert_eq!((early[0].share, early[1].share), (1.0 / 2.0, 1.0 / 6.0));
+        let even = even(&[]).looks_at(60, false);
+        assert_eq!(rounds_of(&even), [9, 12, 16, 21, 27, 35, 46, 60]);
+        assert!(even.windows(2).all(|pair| pair[1].share < pair[0].share), "{even:?}");
+        for schedule in [Schedule::default(), self::even(&[]), self::even(&[20, 21, 400])] {
+            for has_ended in [false, true] {
+                let looks = schedule.looks_at(100_000, has_ended);
+                let all: f64 = looks.iter().map(|look| look.share).sum();
+                assert!(all <= 1.0 + 1e-12 && all > 0.9, "{schedule:?}: {all}");
+            }
         }
     }
 
     #[test]
-    fn looks_that_are_done_spend_alpha_once() {
+    fn the_next_look_is_after_the_rounds_that_are_done() {
+        let cases = [(0, 8), (7, 8), (8, 10), (9, 10), (38, 49), (82, 83), (83, 108)];
+        for (done, expected) in cases {
+            assert_eq!(Schedule::default().next_look(done), Some(expected), "{done}");
+            assert!(
+                Schedule::default().is_look(expected) && !Schedule::default().is_look(expected + 1)
+            );
+        }
+        assert!(!Schedule::default().is_look(0));
+    }
+
+    #[test]
+    fn looks_of_the_early_rule_spend_alpha_once() {
         let cases: &[(u32, bool, &[u32], f64)] = &[
             (0, false, &[], 0.0),
             (0, true, &[], 0.0),
@@ -107,10 +154,25 @@ mod tests {
         ];
         for (done, has_ended, expected, spent) in cases {
             let looks = Schedule::default().looks_at(*done, *has_ended);
-            let rounds: Vec<u32> = looks.iter().map(|look| look.rounds).collect();
             let shares: f64 = looks.iter().map(|look| look.share).sum();
-            assert_eq!(rounds, *expected, "{done} {has_ended}");
+            assert_eq!(rounds_of(&looks), *expected, "{done} {has_ended}");
             assert!((shares - spent).abs() < 1e-12, "{done} {has_ended}: {shares}");
         }
+    }
+
+    #[test]
+    fn an_end_leaves_something_for_rounds_that_are_added() {
+        let ended = even(&[]).looks_at(19, true);
+        assert_eq!(rounds_of(&ended), [9, 12, 16, 19]);
+        // What was looked at stays as it was, whatever is added.
+        let more = even(&[19]).looks_at(40, true);
+        assert_eq!(more[..4], ended);
+        assert_eq!(rounds_of(&more[4..]), [21, 27, 35, 40]);
+        assert!(more.iter().all(|look| look.share > 0.0), "{more:?}");
+        let later = even(&[]).later_looks(19, true, 40);
+        assert_eq!((later[0].rounds, later.len()), (20, 21));
+        assert_eq!(later.last(), more.last());
+        assert_eq!(rounds_of(&even(&[]).later_looks(19, false, 40)), [21, 27, 35]);
+        assert_eq!(rounds_of(&Schedule::default().later_looks(9, true, 20)), [10, 13, 17]);
     }
 }

@@ -1,16 +1,17 @@
-//! What looks at a table have decided so far, and what is told of it in the end.
+//! What the looks at a table have decided so far, and the verdicts that follow.
 //!
 //! Input: comparisons, looks in turn. Output: a [`Judged`] for each comparison. Pure.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use super::flips::{self, Flips};
 use super::labels::{self, Labels};
 use super::power::{Level, MAX_ROUNDS, Rounds};
 use super::sample::{Logs, Seen, folded};
 use super::schedule::{Look, Schedule};
-use super::stepdown::Limit;
+use super::stepdown::{Limit, Part};
 use super::{Comparison, Family, Judged, Unjudged, Verdict, Why, stepdown};
 use crate::model::Direction;
 use crate::stats::estimate::{NoRatio, Ratio};
@@ -73,12 +74,13 @@ impl<'a> Table<'a> {
     fn adjusted(
         &self,
         seen: &[Option<Seen>],
-        tested: [&[bool]; 3],
+        ends: &BTreeMap<usize, Ends>,
+        parts: [&[Part]; 3],
         draws: &DrawsOfLook,
     ) -> [Vec<Option<f64>>; 3] {
-        let DrawsOfLook { most, seed, limit } = draws;
-        let differences = seen.iter().map(|seen| match seen {
-            Some(Seen::Paired(logs)) => Cow::Borrowed(*logs),
+        let DrawsOfLook { max, seed, limit } = draws;
+        let differences = seen.iter().zip(self.comparisons).map(|(seen, one)| match seen {
+            Some(Seen::Paired(logs)) => ends[&one.block].prolonged(logs),
             Some(Seen::Sides(sides)) => Cow::Owned(folded(*sides)),
             None => Cow::Borrowed(&[][..]),
         });
@@ -88,7 +90,7 @@ impl<'a> Table<'a> {
             flips::Series { block, logs, margin_ln: self.margin_ln(at) }
         });
         let pairs: Vec<flips::Series> = pairs.collect();
-        let flipped = stepdown::adjusted(Flips::new(&pairs, *most, *seed), tested, limit);
+        let flipped = stepdown::adjusted(Flips::new(&pairs, *max, *seed), parts, limit);
         if self.is_paired {
             return flipped;
         }
@@ -98,7 +100,7 @@ impl<'a> Table<'a> {
             labels::Series { block, logs, margin_ln: self.margin_ln(at) }
         });
         let sides: Vec<labels::Series> = sides.collect();
-        let permuted = stepdown::adjusted(Labels::new(&sides, *most, *seed), tested, limit);
+        let permuted = stepdown::adjusted(Labels::new(&sides, *max, *seed), parts, limit);
         larger(flipped, permuted)
     }
 }
@@ -114,7 +116,7 @@ fn larger(one: [Vec<Option<f64>>; 3], other: [Vec<Option<f64>>; 3]) -> [Vec<Opti
 
 /// How many patterns of labels a look draws, and what for.
 struct DrawsOfLook {
-    most: u32,
+    max: u32,
     seed: u64,
     limit: Limit,
 }
@@ -124,11 +126,32 @@ impl DrawsOfLook {
         let variants = family.variants.max(1) as f64;
         let additions: usize = seen.iter().flatten().map(Seen::additions).sum();
         let usual = f64::from(family.draws).min(MAX_ADDITIONS / additions.max(1) as f64);
-        let most = usual.max(DRAWS_PER_CLAIM * variants / alpha).min(MAX_DRAWS) as u32;
-        // Each side of SAME has half of alpha; told doubled, so that all are held against alpha.
+        let max = usual.max(DRAWS_PER_CLAIM * variants / alpha).min(MAX_DRAWS) as u32;
+        // Each side of SAME has half of alpha: its p-values are doubled and held against alpha.
         let times = [variants, 2.0 * variants, 2.0 * variants];
         let least_draws = if ends_early { usual as u64 } else { u64::MAX };
-        DrawsOfLook { most, seed: family.seed, limit: Limit { alpha, times, least_draws } }
+        DrawsOfLook { max, seed: family.seed, limit: Limit { alpha, times, least_draws } }
+    }
+}
+
+/// Where the rounds of a block end, and up to which round a look sees.
+struct Ends {
+    end: u32,
+    /// [`Ends::end`], or further for a block that was not measured up to this look.
+    prolonged: u32,
+}
+
+impl Ends {
+    /// The rounds of a block that stopped are repeated up to the look: the values of what goes on
+    /// are then compared with as many other chances as if all blocks had gone on.
+    fn prolonged<'a>(&self, logs: &'a [(u32, f64)]) -> Cow<'a, [(u32, f64)]> {
+        if self.prolonged <= self.end {
+            return Cow::Borrowed(logs);
+        }
+        let again = (0..).step_by(self.end as usize);
+        let again =
+            again.flat_map(|first| logs.iter().map(move |(round, log)| (first + round, *log)));
+        Cow::Owned(again.take_while(|(round, _)| *round < self.prolonged).collect())
     }
 }
 
@@ -141,13 +164,15 @@ pub(super) struct State {
     /// The share of alpha that the last look had.
     share: f64,
     looks: u32,
+    /// After how many rounds the last look was.
+    last_look: u32,
 }
 
 impl State {
     pub(super) fn new(count: usize) -> State {
         let rejected = [(); 3].map(|()| vec![false; count]);
         let p_values = [(); 3].map(|()| vec![None; count]);
-        State { rejected, p_values, decided: vec![None; count], share: 0.0, looks: 0 }
+        State { rejected, p_values, decided: vec![None; count], share: 0.0, looks: 0, last_look: 0 }
     }
 
     /// Tests all that no earlier look has rejected.
@@ -155,26 +180,38 @@ impl State {
     /// What is rejected leaves its side's family: as long as nothing was rejected falsely, all
     /// true hypotheses are still in it, so the first false rejection costs this look's share.
     /// What was decided on another side stays: to leave it out would choose by the data.
-    pub(super) fn look(&mut self, table: &Table, family: &Family, look: Look) {
+    /// `may_stop`: a block without rounds since the last look has stopped. It is not tested
+    /// again, as when it stopped was chosen by the data, but it keeps its place in the family.
+    pub(super) fn look(&mut self, table: &Table, family: &Family, look: Look, may_stop: bool) {
         self.share = look.share;
         self.looks += 1;
         let alpha = family.alpha * look.share;
         let seen: Vec<Option<Seen>> =
             (0..table.comparisons.len()).map(|at| table.judged(at, look.rounds)).collect();
-        let tested = self.rejected.each_ref().map(|rejected| {
-            let open = rejected.iter().zip(&seen).map(|(done, one)| !done && one.is_some());
-            open.collect::<Vec<bool>>()
+        let ends = self.ends(table, &seen, look, may_stop);
+        let has_stopped = |at: usize| {
+            let ends = &ends[&table.comparisons[at].block];
+            ends.end < ends.prolonged
+        };
+        let parts = self.rejected.each_ref().map(|rejected| {
+            let part = |at: usize| match &seen[at] {
+                Some(_) if rejected[at] => Part::Out,
+                Some(_) if has_stopped(at) => Part::Counted,
+                Some(_) => Part::Tested,
+                None => Part::Out,
+            };
+            (0..seen.len()).map(part).collect::<Vec<Part>>()
         });
         let draws = DrawsOfLook::new(&seen, family, alpha, table.ends_early);
-        let tested = tested.each_ref().map(Vec::as_slice);
-        let p_values = table.adjusted(&seen, tested, &draws);
+        let p_values = table.adjusted(&seen, &ends, parts.each_ref().map(Vec::as_slice), &draws);
         for (side, p_values) in p_values.into_iter().enumerate() {
             for (at, p_value) in p_values.into_iter().enumerate() {
                 let Some(p_value) = p_value else { continue };
-                self.p_values[side][at] = Some((self.looks, draws.limit.told(side, p_value)));
+                self.p_values[side][at] = Some((self.looks, draws.limit.scaled(side, p_value)));
                 self.rejected[side][at] = draws.limit.rejects(side, p_value);
             }
         }
+        self.last_look = look.rounds;
         for (at, seen) in seen.into_iter().enumerate() {
             if let (Some(seen), None) = (seen, self.decided[at]) {
                 let verdict = self.decide(at, seen.center_ln(), table);
@@ -182,6 +219,27 @@ impl State {
                 self.decided[at] = verdict.map(|verdict| (verdict, rounds));
             }
         }
+    }
+
+    /// Of each block.
+    fn ends(
+        &self,
+        table: &Table,
+        seen: &[Option<Seen>],
+        look: Look,
+        may_stop: bool,
+    ) -> BTreeMap<usize, Ends> {
+        let mut ends = BTreeMap::new();
+        for (one, seen) in table.comparisons.iter().zip(seen) {
+            let end = seen.as_ref().map_or(0, Seen::end);
+            let ends = ends.entry(one.block).or_insert(Ends { end, prolonged: 0 });
+            ends.end = ends.end.max(end);
+        }
+        for ends in ends.values_mut() {
+            let has_stopped = may_stop && table.is_paired && ends.end <= self.last_look;
+            ends.prolonged = if has_stopped { look.rounds } else { ends.end };
+        }
+        ends
     }
 
     fn decide(&self, at: usize, center_ln: f64, table: &Table) -> Option<Verdict> {
@@ -198,26 +256,26 @@ impl State {
         }
     }
 
-    /// Of each comparison what is known after the looks. `looks`: the schedule and the rounds
-    /// done, or none where there was to be one look.
-    pub(super) fn tell(
+    /// Of each comparison what is known after the looks. `progress`: none where there was to be
+    /// one look.
+    pub(super) fn judged(
         &self,
         table: &Table,
         family: &Family,
-        looks: Option<(Schedule, u32)>,
+        progress: Option<Progress>,
     ) -> Vec<Judged> {
-        let rounds_done = looks.map_or(u32::MAX, |(_, rounds)| rounds);
+        let rounds_done = progress.map_or(u32::MAX, |progress| progress.rounds_done);
         let count = table.comparisons.len();
         let is_open =
             |at: &usize| self.decided[*at].is_none() && table.judged(*at, rounds_done).is_some();
         let open = (0..count).filter(is_open).count();
-        let told = Told { table, family, looks, levels: levels(family, looks, open) };
+        let context = Context { table, family, progress, levels: levels(family, progress, open) };
         let one = |at: usize| {
             let seen = table.seen(at, rounds_done);
             let ratio = seen.and_then(|seen| seen.ratio().ok_or(NoRatio::NoPairs));
             let verdict = match (self.decided[at], seen, ratio) {
                 (Some((verdict, _)), _, _) => verdict,
-                (None, Ok(seen), Ok(ratio)) => self.open(at, seen, &ratio, &told),
+                (None, Ok(seen), Ok(ratio)) => self.open(at, seen, &ratio, &context),
                 (None, Err(why), _) | (None, _, Err(why)) => {
                     Verdict::Unjudged(Unjudged::NoRatio(why))
                 }
@@ -234,32 +292,34 @@ impl State {
         (0..count).map(one).collect()
     }
 
-    /// What is told of a comparison that is not decided.
-    fn open(&self, at: usize, seen: Seen, ratio: &Ratio, told: &Told) -> Verdict {
-        if told.table.comparisons[at].direction == Direction::Neutral {
+    /// The verdict on a comparison that is not decided.
+    fn open(&self, at: usize, seen: Seen, ratio: &Ratio, context: &Context) -> Verdict {
+        if context.table.comparisons[at].direction == Direction::Neutral {
             return Verdict::Unjudged(Unjudged::Neutral);
         }
-        let why = self.why(at, seen, ratio, told);
-        let done = told.looks.map_or(seen.rounds(), |(_, rounds)| rounds);
-        Verdict::Inconclusive { why, rounds: told.rounds(at, seen, done) }
+        let why = self.why(at, seen, ratio, context);
+        let done = context.progress.map_or(seen.rounds(), |progress| progress.rounds_done);
+        Verdict::Inconclusive { why, rounds: context.rounds(at, seen, done) }
     }
 
-    fn why(&self, at: usize, seen: Seen, ratio: &Ratio, told: &Told) -> Why {
+    fn why(&self, at: usize, seen: Seen, ratio: &Ratio, context: &Context) -> Why {
         // Before the first look no share is spent yet.
-        let first = match told.looks {
-            Some((schedule, rounds)) if self.share == 0.0 => schedule.first.max(rounds),
+        let first = match context.progress {
+            Some(Progress { schedule, rounds_done, .. }) if self.share == 0.0 => {
+                schedule.next_look(0).unwrap_or(0).max(rounds_done)
+            }
             _ => 0,
         };
         let share = if self.share == 0.0 { 1.0 } else { self.share };
-        let too_few = seen.too_few(told.family.alpha * share, told.family);
+        let too_few = seen.too_few(context.family.alpha * share, context.family);
         let least = too_few.unwrap_or(0).max(first);
         if too_few.is_some() || seen.rounds() < first {
             return Why::TooFewRounds { least };
         }
-        let margin_ln = told.table.margin_ln(at);
+        let margin_ln = context.table.margin_ln(at);
         match ratio.interval {
             _ if self.rejected[0][at] => {
-                Why::BelowFloor { floor: told.table.comparisons[at].floor }
+                Why::BelowFloor { floor: context.table.comparisons[at].floor }
             }
             Some(interval) if interval.low > 1.0 || interval.high < 1.0 => Why::OnlyAlone,
             Some(interval) if interval.low.ln() > -margin_ln && interval.high.ln() < margin_ln => {
@@ -270,15 +330,23 @@ impl State {
     }
 }
 
-/// What is told of an undecided comparison is told from this.
-struct Told<'a> {
+/// What the rounds so far are part of, where they are looked at on a schedule.
+#[derive(Clone, Copy)]
+pub(super) struct Progress<'a> {
+    pub schedule: &'a Schedule,
+    pub rounds_done: u32,
+    pub has_ended: bool,
+}
+
+/// What explains an undecided comparison.
+struct Context<'a> {
     table: &'a Table<'a>,
     family: &'a Family,
-    looks: Option<(Schedule, u32)>,
+    progress: Option<Progress<'a>>,
     levels: Vec<Level>,
 }
 
-impl Told<'_> {
+impl Context<'_> {
     /// The first of the levels, beyond `rounds_done`, at which data like these would decide:
     /// BETTER or WORSE, or SAME.
     fn rounds(&self, at: usize, seen: Seen, rounds_done: u32) -> Rounds {
@@ -309,14 +377,14 @@ fn p_of_same(high: (u32, f64), low: (u32, f64)) -> f64 {
 
 /// When a table could be decided, at the level that is left to one of its `open` comparisons:
 /// after any number of rounds, or at the looks of a schedule.
-fn levels(family: &Family, looks: Option<(Schedule, u32)>, open: usize) -> Vec<Level> {
+fn levels(family: &Family, progress: Option<Progress>, open: usize) -> Vec<Level> {
     let tests = open.max(1) * family.variants.max(1);
     let level = |rounds, share: f64| Level::new(rounds, family.alpha * share, tests);
-    match looks {
+    match progress {
         None => (1..=MAX_ROUNDS).map(|rounds| level(rounds, 1.0)).collect(),
-        Some((schedule, _)) => schedule
-            .looks()
-            .take_while(|look| look.rounds <= MAX_ROUNDS)
+        Some(Progress { schedule, rounds_done, has_ended }) => schedule
+            .later_looks(rounds_done, has_ended, MAX_ROUNDS)
+            .into_iter()
             .map(|look| level(look.rounds, look.share))
             .collect(),
     }

@@ -1,6 +1,6 @@
 //! Step-down max-T: adjusted p-values of a whole table from statistics under redrawn labels.
 //!
-//! Input: a [`Scheme`], which redraws the labels and reckons the statistics. Output: for each
+//! Input: a [`Scheme`], which redraws the labels and computes the statistics. Output: for each
 //! comparison and side the adjusted p-value. Pure: the caller passes the seed. Method:
 //! docs/verdicts.md.
 //!
@@ -12,7 +12,7 @@ use std::ops::Range;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// Draws that are reckoned side by side: the bits of one word.
+/// Draws that are computed together: the bits of one word.
 pub(super) const LANES: usize = 64;
 /// Up to this many patterns of labels all are counted, and nothing is drawn.
 pub(super) const MAX_ENUMERATED: u64 = 1 << 14;
@@ -73,22 +73,31 @@ pub(super) struct Limit {
 }
 
 impl Limit {
-    /// All draws: nothing could be rejected, and nobody asks.
+    /// All draws, and nothing can be rejected.
     #[cfg(test)]
     pub(super) const NONE: Limit = Limit { alpha: 0.0, times: [1.0; 3], least_draws: u64::MAX };
 
-    /// As told: in multiples that make all sides comparable.
-    pub(super) fn told(&self, side: usize, p_value: f64) -> f64 {
+    /// A p-value as it is reported, in multiples that make all sides comparable.
+    pub(super) fn scaled(&self, side: usize, p_value: f64) -> f64 {
         (p_value * self.times[side]).min(1.0)
     }
 
     pub(super) fn rejects(&self, side: usize, p_value: f64) -> bool {
-        self.told(side, p_value) <= self.alpha
+        self.scaled(side, p_value) <= self.alpha
     }
 }
 
-/// Adjusted p-values, by side and then by comparison; `None` where `tested` says no. A family is
-/// what is tested on one side.
+/// A comparison's part in a family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// It is no member.
+    Out,
+    /// It keeps its place among the others, but is not tested itself.
+    Counted,
+    Tested,
+}
+
+/// Adjusted p-values, by side and then by comparison; `None` where a comparison is not tested.
 ///
 /// Draws end early where no further one can change what is rejected: where on no side even the
 /// most significant test would be, if none of the draws to come reached it. Its p-value from
@@ -96,14 +105,11 @@ impl Limit {
 /// Monte Carlo p-values", Biometrika 78, 1991).
 pub(super) fn adjusted<S: Scheme>(
     mut scheme: S,
-    tested: [&[bool]; 3],
+    parts: [&[Part]; 3],
     limit: &Limit,
 ) -> [Vec<Option<f64>>; 3] {
     scheme.observe();
-    let mut families = [0, 1, 2].map(|side| {
-        let members = (0..tested[side].len()).filter(|&at| tested[side][at]);
-        Family::new(&scheme, NULLS[side], members)
-    });
+    let mut families = [0, 1, 2].map(|side| Family::new(&scheme, NULLS[side], parts[side]));
     let mut done = 0;
     while let Some(lanes) = scheme.draw() {
         for family in &mut families {
@@ -118,7 +124,7 @@ pub(super) fn adjusted<S: Scheme>(
             scheme.stop();
         }
     }
-    [0, 1, 2].map(|side| families[side].p_values(tested[side].len(), &scheme))
+    [0, 1, 2].map(|side| families[side].p_values(parts[side], &scheme))
 }
 
 /// One side's tests, the least significant first.
@@ -136,12 +142,16 @@ struct Member {
 }
 
 impl Family {
-    fn new<S: Scheme>(observed: &S, side: Null, tested: impl Iterator<Item = usize>) -> Family {
+    fn new<S: Scheme>(observed: &S, side: Null, parts: &[Part]) -> Family {
         let mut values = [0.0; LANES];
-        let mut members: Vec<Member> = tested
-            .map(|at| {
+        let members = parts.iter().enumerate().filter(|(_, part)| **part != Part::Out);
+        let mut members: Vec<Member> = members
+            .map(|(at, part)| {
                 observed.statistic(at, side, &mut values);
-                Member { at, least: values[0] - TIE, reached: 0 }
+                // What is only counted stands below all that is tested.
+                let is_tested = *part == Part::Tested;
+                let least = if is_tested { values[0] - TIE } else { f64::NEG_INFINITY };
+                Member { at, least, reached: 0 }
             })
             .collect();
         members.sort_by(|a, b| a.least.total_cmp(&b.least));
@@ -160,10 +170,11 @@ impl Family {
     }
 
     /// From the most significant on no p-value is below the one before it.
-    fn p_values<S: Scheme>(&self, count: usize, scheme: &S) -> Vec<Option<f64>> {
-        let mut p_values = vec![None; count];
+    fn p_values<S: Scheme>(&self, parts: &[Part], scheme: &S) -> Vec<Option<f64>> {
+        let mut p_values = vec![None; parts.len()];
         let mut least = 0.0f64;
-        for member in self.members.iter().rev() {
+        let is_tested = |member: &&Member| parts[member.at] == Part::Tested;
+        for member in self.members.iter().rev().filter(is_tested) {
             least = least.max(scheme.p_value(member.reached));
             p_values[member.at] = Some(least);
         }

@@ -5,7 +5,7 @@ use super::flips::{Flips, MAX_SIGNS, Series};
 use super::labels::{self, Labels, MAX_UNITS};
 use super::sample::folded;
 use super::state::{State, Table};
-use super::stepdown::{Limit, NULLS, Null, adjusted};
+use super::stepdown::{Limit, NULLS, Null, Part, adjusted};
 use super::*;
 use crate::stats::simulate::{Noise, Random, Setting, Simulated, experiment};
 
@@ -42,7 +42,7 @@ fn family(seed: u64) -> Family {
 
 /// The adjusted p-values of one side.
 fn p_values(series: &[Series], side: usize) -> Vec<f64> {
-    let all = vec![true; series.len()];
+    let all = vec![Part::Tested; series.len()];
     let p_values = adjusted(Flips::new(series, 4_000, 1), [&all, &all, &all], &Limit::NONE);
     p_values[side].iter().map(|p_value| p_value.unwrap()).collect()
 }
@@ -169,7 +169,7 @@ fn a_side_that_a_look_excluded_stays_excluded() {
     let variant = side(logs.map(|log: f64| 100.0 * log.exp()));
     let baseline = side(vec![100.0; 22]);
     let table = [comparison(0, &baseline, &variant)];
-    let judged = replay(&table, &Family::new(1, 1), Schedule::default(), 22, false)[0];
+    let judged = replay(&table, &Family::new(1, 1), &Schedule::default(), 22, false)[0];
     assert_eq!(judged.verdict, Verdict::Same, "{judged:?}");
     let at_once = judge(&table, &Family::new(1, 1))[0];
     assert!(at_once.verdict != Verdict::Same, "{at_once:?}");
@@ -234,7 +234,7 @@ fn each_look_has_its_share_and_what_is_decided_stays() {
     let at = |variants, variant: &[(u32, f64)], rounds| {
         let table = [comparison(0, &baseline, variant)];
         let family = Family::new(variants, 1);
-        let judged = replay(&table, &family, Schedule::default(), rounds, false)[0];
+        let judged = replay(&table, &family, &Schedule::default(), rounds, false)[0];
         (judged.verdict, judged.decided_at)
     };
     // 2/256 of one variant is below 0.02, of three it is not; 3 * 2/1024 is below 0.04 / 6.
@@ -247,7 +247,7 @@ fn each_look_has_its_share_and_what_is_decided_stays() {
     assert_eq!(at(1, &better, 7), (open(Why::TooFewRounds { least: 8 }), None));
     // Seven rounds that will stay seven may be looked at, with all of alpha.
     let table = [comparison(0, &baseline, &better)];
-    let ended = replay(&table, &Family::new(1, 1), Schedule::default(), 7, true)[0];
+    let ended = replay(&table, &Family::new(1, 1), &Schedule::default(), 7, true)[0];
     assert_eq!((ended.verdict, ended.decided_at), (Verdict::Better, Some(7)));
 }
 
@@ -260,7 +260,7 @@ fn p_values_are_told_with_what_they_were_held_against() {
         let table = experiment(&setting, 2, &mut Random::new(seed));
         for has_ended in [false, true] {
             let made = looks.looks_at(32, has_ended);
-            let judged = replay(&comparisons(&table), &family(seed), looks, 32, has_ended);
+            let judged = replay(&comparisons(&table), &family(seed), &looks, 32, has_ended);
             for one in judged {
                 let limit = one.p_limit(&family(seed), &made).unwrap();
                 let (differs, same) = (one.p_difference.unwrap(), one.p_same.unwrap());
@@ -278,7 +278,7 @@ fn p_values_are_told_with_what_they_were_held_against() {
     // The first look has half of alpha, one at fixed rounds all, one that was not made none.
     let (baseline, better) = (side(vec![100.0; 9]), side(vec![110.0; 9]));
     let table = [comparison(0, &baseline, &better)];
-    let at = |rounds| replay(&table, &family(1), looks, rounds, false)[0];
+    let at = |rounds| replay(&table, &family(1), &looks, rounds, false)[0];
     let limit = |rounds| at(rounds).p_limit(&family(1), &looks.looks_at(rounds, false));
     assert_eq!((limit(7), limit(9)), (None, Some(LEVEL / 2.0)));
     assert_eq!(judge(&table, &family(1))[0].p_limit(&family(1), &[]), Some(LEVEL));
@@ -286,7 +286,7 @@ fn p_values_are_told_with_what_they_were_held_against() {
     let ends: Values = (0..12).map(|round| (round, 110.0)).collect();
     let long = side(vec![100.0; 30]);
     let five = Family::new(5, 1);
-    let judged = replay(&[comparison(0, &long, &ends)], &five, looks, 30, false)[0];
+    let judged = replay(&[comparison(0, &long, &ends)], &five, &looks, 30, false)[0];
     assert_eq!((judged.verdict, judged.decided_at), (Verdict::Better, Some(13)));
     let limit = judged.p_limit(&five, &looks.looks_at(30, false)).unwrap();
     assert!((limit - LEVEL / 12.0).abs() < 1e-15, "{limit}");
@@ -297,13 +297,13 @@ fn rounds_that_came_later_change_no_look() {
     let setting = Setting { rounds: 24, ..Setting::moved(24, 3, 3, 1.04) };
     let table = experiment(&setting, 2, &mut Random::new(2));
     let all = comparisons(&table);
-    let now = replay(&all, &family(1), Schedule::default(), 14, false);
+    let now = replay(&all, &family(1), &Schedule::default(), 14, false);
     let cut: Vec<Vec<(u32, f64)>> =
         table.iter().map(|one| one.variants[1][..14].to_vec()).collect();
     let early: Vec<Comparison> =
         table.iter().zip(&cut).map(|(one, cut)| comparison(0, &one.variants[0], cut)).collect();
-    assert_eq!(now, replay(&early, &family(1), Schedule::default(), 14, false));
-    let later = replay(&all, &family(1), Schedule::default(), 24, false);
+    assert_eq!(now, replay(&early, &family(1), &Schedule::default(), 14, false));
+    let later = replay(&all, &family(1), &Schedule::default(), 24, false);
     let decided = now.iter().zip(&later).filter(|(now, _)| now.decided_at.is_some());
     let kept: Vec<bool> = decided.map(|(now, later)| now.verdict == later.verdict).collect();
     assert!(!kept.is_empty() && kept.iter().all(|kept| *kept), "{now:?} {later:?}");
@@ -322,7 +322,7 @@ fn a_value_without_a_logarithm_undoes_no_look_before_it() {
             let mut table = vec![comparison(0, &baseline, broken)];
             table.extend((1..).zip(&others).map(|(at, one)| comparison(at, &baseline, one)));
             table.iter_mut().for_each(|one| one.paired = paired);
-            replay(&table, &family(1), Schedule::default(), rounds, has_ended)
+            replay(&table, &family(1), &Schedule::default(), rounds, has_ended)
         };
         // Up to round 14, and at the look at 13, all is as if the value had never come.
         for rounds in [8, 10, 13, 15] {
@@ -377,10 +377,11 @@ fn draws_that_end_early_change_no_decision() {
         whole.ends_early = false;
         let mut state = State::new(all.len());
         looks.looks_at(49, true).into_iter().for_each(|look| {
-            state.look(&whole, &family(seed), look);
+            state.look(&whole, &family(seed), look, false);
         });
-        let whole = state.tell(&whole, &family(seed), Some((looks, 49)));
-        let early = replay(&all, &family(seed), looks, 49, true);
+        let progress = Progress { schedule: &looks, rounds_done: 49, has_ended: true };
+        let whole = state.judged(&whole, &family(seed), Some(progress));
+        let early = replay(&all, &family(seed), &looks, 49, true);
         for (whole, early) in whole.iter().zip(&early) {
             assert_eq!((whole.verdict, whole.decided_at), (early.verdict, early.decided_at));
             assert_eq!(whole.ratio, early.ratio);
@@ -400,7 +401,7 @@ fn a_difference_that_a_late_look_sees_first_is_found_by_it() {
     let variant: Values = (64..83).map(|round| (round, 110.0)).collect();
     for paired in [true, false] {
         let one = Comparison { paired, ..comparison(0, &baseline, &variant) };
-        let judged = replay(&[one], &family(1), Schedule::default(), 83, false)[0];
+        let judged = replay(&[one], &family(1), &Schedule::default(), 83, false)[0];
         assert_eq!((judged.verdict, judged.decided_at), (Verdict::Better, Some(83)), "{paired}");
         let p_value = judged.p_difference.unwrap();
         assert!(p_value > 0.0 && p_value <= LEVEL / 110.0, "{paired}: {p_value}");
@@ -412,7 +413,7 @@ fn a_drawn_p_value_counts_what_was_measured() {
     let logs = side((0..30).map(|round| 1.0 + f64::from(round) / 100.0));
     let below = side((0..30).map(|round| f64::from(round) / 100.0));
     // None of so few draws is as extreme as 30 rounds that all rise.
-    let all = [true];
+    let all = [Part::Tested];
     let tested = [&all[..]; 3];
     for draws in [99, 1_000] {
         let least = Some(1.0 / (f64::from(draws) + 1.0));
@@ -512,7 +513,7 @@ fn two<'a>(
 }
 
 fn p_values_apart(series: &[labels::Series], side: usize, draws: u32) -> Vec<f64> {
-    let all = vec![true; series.len()];
+    let all = vec![Part::Tested; series.len()];
     let p_values = adjusted(Labels::new(series, draws, 1), [&all, &all, &all], &Limit::NONE);
     p_values[side].iter().map(|p_value| p_value.unwrap()).collect()
 }
@@ -738,7 +739,7 @@ fn looks_see_both_sides_up_to_their_round() {
     let late: Values = better.iter().map(|(round, value)| (round + 9, *value)).collect();
     let at = |variant: &Values, rounds| {
         let table = [apart(&baseline, variant)];
-        replay(&table, &Family::new(1, 1), Schedule::default(), rounds, false)[0]
+        replay(&table, &Family::new(1, 1), &Schedule::default(), rounds, false)[0]
     };
     assert_eq!((at(&better, 8).verdict, at(&better, 8).decided_at), (Verdict::Better, Some(8)));
     assert_eq!(at(&late, 9).verdict, Verdict::Unjudged(Unjudged::NoRatio(NoRatio::NoRuns)));
@@ -793,7 +794,7 @@ fn below_the_floor_the_rounds_are_those_to_the_same_and_later_looks_may_decide()
     let rising = side([vec![104.5; 8], vec![111.0; 2]].concat());
     let one = Comparison { floor: 0.05, ..comparison(0, &baseline, &rising) };
     let look = |rounds| {
-        let judged = replay(&[one], &Family::new(1, 1), Schedule::default(), rounds, false)[0];
+        let judged = replay(&[one], &Family::new(1, 1), &Schedule::default(), rounds, false)[0];
         (judged.verdict, judged.decided_at)
     };
     let never = Rounds::MoreThan(MAX_ROUNDS);
