@@ -32,10 +32,12 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
     let kernels = lab::kernels().unwrap_or_default();
     findings.push(cached(&kernels));
     if args.lab {
-        let state = sys::state_dir().map_err(Failure::Here)?;
+        let state = sys::state_dir().map_err(|why| Failure::Here(why.into()))?;
         for kernel in &kernels {
-            findings
-                .push(tried(&lab::try_kernel(kernel, args.cpus, &state).map_err(Failure::Here)?));
+            findings.push(tried(
+                &lab::try_kernel(kernel, args.cpus, &state)
+                    .map_err(|why| Failure::Here(why.into()))?,
+            ));
         }
     }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));

@@ -15,6 +15,7 @@ use crate::backend::lab::kernel::{
 use crate::model::Reading;
 use crate::report::shortened;
 
+use super::exit_code::Problem;
 use super::{Failure, terminal};
 
 const MAX_WIDTH: usize = 200;
@@ -66,8 +67,8 @@ enum Format {
 
 impl From<KernelError> for Failure {
     fn from(error: KernelError) -> Self {
-        let text = format!("{error}\nhint: {}", error.hint());
-        if error.is_usage() { Failure::Usage(text) } else { Failure::Here(text) }
+        let problem = Problem::new(error.to_string(), error.hint());
+        if error.is_usage() { Failure::Usage(problem) } else { Failure::Here(problem) }
     }
 }
 
@@ -93,15 +94,13 @@ pub fn run(args: &KernelArgs) -> Result<(), Failure> {
 /// Who wants it gone does not want it fetched.
 fn not_removed(error: KernelError) -> Failure {
     match error {
-        KernelError::NotCached { .. } => {
-            Failure::Here(format!("{error}\nhint: schedlab kernel list"))
-        }
+        KernelError::NotCached { .. } => Failure::here(error.to_string(), "schedlab kernel list"),
         other => other.into(),
     }
 }
 
 fn tell_waiting() {
-    terminal::tell("another schedlab is at the cache of kernels; waiting for it");
+    terminal::message("another schedlab is at the cache of kernels; waiting for it");
 }
 
 /// All of them, before anything is done for one.
@@ -144,7 +143,7 @@ fn get(names: &[String]) -> Result<(), Failure> {
             (Ok((kernel, how)), _) => tell_got(name, &kernel, &how)?,
             (Err(error), None) => failed = Some(error),
             (Err(error), Some(_)) => {
-                terminal::tell(&format!("error: {error}\nhint: {}", error.hint()));
+                terminal::message(&Failure::from(error).to_string());
             }
         }
     }
@@ -239,8 +238,8 @@ impl Show {
             return;
         }
         match &self.bar {
-            Some(bar) => bar.suspend(|| terminal::tell(text)),
-            None => terminal::tell(text),
+            Some(bar) => bar.suspend(|| terminal::message(text)),
+            None => terminal::message(text),
         }
     }
 
@@ -274,8 +273,8 @@ fn list(names: &[String], format: Format) -> Result<(), Failure> {
         return print_json(&json!({ "schema": 1, "kernels": kernels }));
     }
     if rows.is_empty() {
-        let hint = "no kernel is cached\nhint: schedlab kernel get debian:6.1 debian:6.18";
-        terminal::tell(hint);
+        let hint = "schedlab kernel get debian:6.1 debian:6.18";
+        terminal::message(&Problem::new("no kernel is cached", hint).to_string());
         return Ok(());
     }
     let header = ["name", "package", "size", "scheduler", "sched_ext"];

@@ -33,8 +33,8 @@ fn tell(restored: &Restored) -> String {
 
 /// Undoes what processes that are dead left changed; says what was done, a line each.
 pub fn undo_leftovers() -> Result<Vec<String>, Failure> {
-    let state = sys::state_dir().map_err(Failure::Here)?;
+    let state = sys::state_dir().map_err(|why| Failure::Here(why.into()))?;
     let restored = variant::restore(&state, &Host::default())
-        .map_err(|error| Failure::Here(error.to_string()))?;
+        .map_err(|error| Failure::Here(error.to_string().into()))?;
     Ok(restored.iter().map(tell).collect())
 }

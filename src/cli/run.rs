@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::backend::{self, Ask, Backend, Mode};
-use crate::compare::{self, Comparison, Selection, SelectionError};
+use crate::compare::{self, Comparison, Selection};
 use crate::engine::{self, Job};
 use crate::model::{EVENT_SCHEMA, Event, Lab, Outcome, Plan, PlanEnd, PlanStarted, Raw, Record};
 use crate::plan;
@@ -17,10 +17,13 @@ use crate::stats::{Schedule, Verdict};
 use crate::store::Store;
 use crate::sys::{self, clock, signal};
 
+use super::exit_code::Problem;
 use super::gate::Gate;
 use super::judging::{self, Judging};
+use super::names::UnknownName;
 use super::progress::Progress;
 use super::report::Output;
+use super::running::Running;
 use super::{Database, Failure, named, restore, terminal};
 
 /// What --until-decided ends at, whatever the budget.
@@ -165,10 +168,10 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
             Some(plan) => plan.id,
             None => {
                 let text = "nothing to resume: no stored plan was interrupted";
-                return Err(Failure::Usage(format!("{text}\nhint: schedlab list runs")));
+                return Err(Failure::usage(text, "schedlab list runs"));
             }
         },
-        Some(prefix) => super::report::find(&store, prefix)?,
+        Some(prefix) => compare::plan(prefix, &store.plan_heads()?)?.id.clone(),
     };
     let done = store.finished_runs(&id)?;
     let Record { mut started, ended, .. } = store.record(&id)?;
@@ -181,11 +184,11 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
             false => ("--realtime", "virtual"),
         };
         let text = format!("the plan {id} was begun in {is} time, and {asked} does not fit it");
-        return Err(Failure::Usage(format!("{text}\nhint: schedlab run --resume {id}")));
+        return Err(Failure::usage(text, format!("schedlab run --resume {id}")));
     }
     if started.cells != plan::cells(&started.plan) {
         let text = format!("the stored plan {id} does not fit its own cells");
-        return Err(Failure::Usage(format!("{text}\nhint: schedlab run with the plan's file")));
+        return Err(Failure::usage(text, "schedlab run with the plan's file"));
     }
     let mut backend = make_backend(&started.backend, &started.plan.lab, args.lab.mode())?;
     started.environment = backend.environment();
@@ -206,11 +209,11 @@ fn may_go_on(started: &PlanStarted, ended: Option<PlanEnd>) -> Result<(), Failur
         Some(PlanEnd::Budget) => "its budget is used up",
         Some(PlanEnd::Complete) => "all of its rounds are done",
     };
-    Err(Failure::Usage(format!(
-        "{} cannot go on: {why}, and no further look at its verdicts is left\n\
-         hint: run the plan again, --until-decided with a larger --budget",
-        started.id.escape_default()
-    )))
+    let id = started.id.escape_default();
+    Err(Failure::usage(
+        format!("{id} cannot go on: {why}, and no further look at its verdicts is left"),
+        "run the plan again, --until-decided with a larger --budget",
+    ))
 }
 
 /// The plan's name for messages and its text: a built-in by name, else a file.
@@ -225,13 +228,12 @@ pub fn load(named: &str) -> Result<(String, String), Failure> {
         file.take(plan::MAX_TEXT_BYTES as u64 + 1).read_to_string(&mut text).map(|_| text)
     });
     read.map(|text| (named.to_string(), text)).map_err(|error| {
-        let text = match error.kind() {
-            io::ErrorKind::NotFound => {
-                format!("there is neither a built-in plan nor a file `{shown}`")
-            }
-            _ => format!("cannot read the plan `{shown}`: {error}"),
-        };
-        Failure::Usage(format!("{text}\nhint: schedlab list plans"))
+        if error.kind() != io::ErrorKind::NotFound {
+            let text = format!("cannot read the plan `{shown}`: {error}");
+            return Failure::usage(text, "schedlab list plans");
+        }
+        let plans = plan::builtins().iter().map(|builtin| builtin.name);
+        UnknownName::new("built-in plan or file", named, plans, "schedlab list plans").into()
     })
 }
 
@@ -241,11 +243,13 @@ fn lab_of(args: &RunArgs, name: &str, text: &str) -> Result<Lab, Failure> {
     let asks = args.kernel.is_some() || args.lab.realtime || args.lab.verify || args.lab.again;
     if !is_lab {
         return match asks {
-            true => Err(Failure::Usage(format!(
-                "--kernel, --realtime, --verify and --again are for the lab, not for `{}`\n\
-                 hint: --backend lab",
-                args.backend.escape_default()
-            ))),
+            true => Err(Failure::usage(
+                format!(
+                    "--kernel, --realtime, --verify and --again are for the lab, not for `{}`",
+                    args.backend.escape_default()
+                ),
+                "--backend lab",
+            )),
             false => Ok(Lab::default()),
         };
     }
@@ -265,10 +269,8 @@ fn kernels_of(plan: &Plan) -> String {
 
 fn entry(name: &str) -> Result<&'static backend::Entry, Failure> {
     backend::registry().iter().find(|entry| entry.name == name).ok_or_else(|| {
-        Failure::Usage(format!(
-            "there is no backend `{}`\nhint: schedlab list backends",
-            name.escape_default()
-        ))
+        let names = backend::registry().iter().map(|entry| entry.name);
+        UnknownName::new("backend", name, names, "schedlab list backends").into()
     })
 }
 
@@ -277,12 +279,12 @@ pub fn make_backend(name: &str, lab: &Lab, mode: Mode) -> Result<Box<dyn Backend
     let entry = entry(name)?;
     if entry.touches_machine {
         for line in restore::undo_leftovers()? {
-            terminal::tell(&format!("restored: {line}"));
+            terminal::message(&format!("restored: {line}"));
         }
     }
-    let state = sys::state_dir().map_err(Failure::Here)?;
+    let state = sys::state_dir().map_err(|why| Failure::Here(why.into()))?;
     let mode = Mode { realtime: lab.realtime, ..mode };
-    (entry.make)(&Ask { state: &state, lab, mode }).map_err(Failure::Here)
+    (entry.make)(&Ask { state: &state, lab, mode }).map_err(|why| Failure::Here(why.into()))
 }
 
 /// What the command line says in place of the plan, within the plan format's own limits.
@@ -295,19 +297,18 @@ fn override_measure(plan: &mut Plan, args: &RunArgs) -> Result<(), Failure> {
     ];
     for (name, raw) in given {
         let Some(raw) = raw else { continue };
-        plan::set_measure(plan, name, &raw).map_err(|misfit| {
-            Failure::Usage(format!("--{name}: {}\nhint: {}", misfit.message, misfit.hint))
-        })?;
+        plan::set_measure(plan, name, &raw)
+            .map_err(|wrong| Failure::option(&format!("--{name}"), wrong))?;
     }
     if args.until_decided {
         plan.measure.until_decided = true;
         if plan.measure.budget_ns.is_none() {
             let text = "--until-decided needs a budget: some differences are never decided";
-            return Err(Failure::Usage(format!("{text}\nhint: --budget 20min")));
+            return Err(Failure::usage(text, "--budget 20min"));
         }
         let rounds = MAX_DECIDING_ROUNDS.min(plan::most_rounds(plan));
         plan::set_measure(plan, "rounds", &Raw::Int(i64::from(rounds)))
-            .map_err(|misfit| Failure::Usage(misfit.message))?;
+            .map_err(|wrong| Failure::option("--until-decided", wrong))?;
     }
     Ok(())
 }
@@ -351,8 +352,13 @@ fn execute(args: &RunArgs, job: &Job, backend: &mut dyn Backend) -> Result<(), F
     let mut store = args.db.open()?;
     check_question(args, &store, &job.started)?;
     let mut events = args.events.as_deref().map(EventFile::create).transpose()?;
-    let cancel = signal::catch_termination()
-        .map_err(|error| Failure::Here(format!("cannot catch signals: {error}")))?;
+    let cancel = signal::catch_termination().map_err(|error| {
+        Failure::here(format!("cannot catch signals: {error}"), "schedlab doctor")
+    })?;
+    let state = sys::state_dir().map_err(|why| Failure::Here(why.into()))?;
+    let _running = Running::hold(&state, &job.started.id).map_err(|error| {
+        Failure::Here(format!("cannot write to {}: {error}", state.display()).into())
+    })?;
     let mut progress = Progress::new(job, args.quiet);
     let store_cell = RefCell::new(&mut store);
     let mut done = 0;
@@ -375,7 +381,7 @@ fn execute(args: &RunArgs, job: &Job, backend: &mut dyn Backend) -> Result<(), F
     progress.finish();
     let end = end?;
     if args.lab.verify && done > 0 {
-        terminal::tell(&format!(
+        terminal::message(&format!(
             "verified: {done} runs, each done twice, the same to the last bit"
         ));
     }
@@ -480,10 +486,10 @@ fn check_question(args: &RunArgs, store: &Store, started: &PlanStarted) -> Resul
         () if args.against.is_none() && args.gate.is_asked() => "--fail-on or --bisect",
         () => return Ok(()),
     };
-    Err(Failure::Usage(format!(
-        "the plan has one variant alone: there will be no verdict for {wants}\n\
-         hint: a plan with a [[variant]] more, or --aa, or --against last:10"
-    )))
+    Err(Failure::usage(
+        format!("the plan has one variant alone: there will be no verdict for {wants}"),
+        "a plan with a [[variant]] more, or --aa, or --against last:10",
+    ))
 }
 
 /// What --against names, of the stored plans besides this one.
@@ -493,12 +499,10 @@ fn others(store: &Store, started: &PlanStarted, against: &str) -> Result<Vec<Sel
     others.retain(|head| head.id != started.id);
     if others.is_empty() && !is_first {
         let text = "--against: no other plan is stored than this one";
-        return Err(Failure::Usage(format!("{text}\nhint: schedlab list runs")));
+        return Err(Failure::usage(text, "schedlab list runs"));
     }
-    let wrong = |wrong: SelectionError| {
-        Failure::Usage(format!("--against: {}\nhint: {}", wrong.message, wrong.hint))
-    };
-    compare::select(&[against.to_string()], &others).map_err(wrong)
+    compare::select(&[against.to_string()], &others, clock::unix_ns())
+        .map_err(|wrong| Failure::selection("--against: ", wrong))
 }
 
 /// This plan's runs against others that are stored.
@@ -528,15 +532,16 @@ fn against_itself(plan: &mut Plan) {
 fn measured(args: &RunArgs, record: &Record, end: PlanEnd) -> Result<(), Failure> {
     if end == PlanEnd::Interrupted {
         let (id, db) = (&record.started.id, args.db.words() + args.lab.words());
-        return Err(Failure::Interrupted(format!(
-            "interrupted; what was measured is stored\nhint: schedlab run --resume {id}{db}"
+        return Err(Failure::Interrupted(Problem::new(
+            "interrupted; what was measured is stored",
+            format!("schedlab run --resume {id}{db}"),
         )));
     }
     if measured_runs(record) == 0 {
-        return Err(Failure::Here(format!(
-            "no run could be measured; the report says why: schedlab report {}",
-            record.started.id
-        )));
+        return Err(Failure::here(
+            "no run could be measured; the report says why",
+            format!("schedlab report {}", record.started.id),
+        ));
     }
     Ok(())
 }
@@ -545,7 +550,8 @@ fn all_measured(args: &RunArgs, record: &Record) -> Result<(), Failure> {
     let (measured, all) = (measured_runs(record), record.runs.len());
     if args.strict && measured < all {
         let missing = all - measured;
-        return Err(Failure::Here(format!("{missing} of {all} runs were not measured (--strict)")));
+        let text = format!("{missing} of {all} runs were not measured (--strict)");
+        return Err(Failure::here(text, format!("schedlab report {}", record.started.id)));
     }
     Ok(())
 }
@@ -565,7 +571,7 @@ impl EventFile {
     fn create(path: &Path) -> Result<EventFile, Failure> {
         let name = path.display().to_string();
         let file = File::create_new(path)
-            .map_err(|error| Failure::Here(format!("cannot make {name}: {error}")))?;
+            .map_err(|error| Failure::Here(format!("cannot make {name}: {error}").into()))?;
         Ok(EventFile { file, name })
     }
 
@@ -574,6 +580,6 @@ impl EventFile {
         line.push(b'\n');
         self.file
             .write_all(&line)
-            .map_err(|error| Failure::Here(format!("cannot write {}: {error}", self.name)))
+            .map_err(|error| Failure::Here(format!("cannot write {}: {error}", self.name).into()))
     }
 }

@@ -15,6 +15,7 @@ use crate::report::{Options, clean};
 use crate::sys::child::{self, Foreground};
 use crate::sys::{Host, clock, load, process, signal};
 
+use super::names::UnknownName;
 use super::tracing::{TraceArgs, TraceFile};
 use super::{Failure, score_cost, terminal};
 
@@ -42,7 +43,7 @@ pub struct ScoreArgs {
     #[arg(long, value_enum, default_value = "name")]
     by: ByArg,
     /// Rows and pairs to show
-    #[arg(long, value_name = "N", default_value_t = 15, value_parser = at_least_one)]
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
     top: u32,
     /// text, or json: everything, for programs
     #[arg(long, value_enum, default_value = "text")]
@@ -52,7 +53,7 @@ pub struct ScoreArgs {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Tasks that can be told apart at one time
-    #[arg(long, value_name = "N", default_value_t = Ask::default().max_tasks, value_parser = at_least_one)]
+    #[arg(long, value_name = "N", default_value_t = Ask::default().max_tasks, value_parser = clap::value_parser!(u32).range(1..))]
     max_tasks: u32,
     /// Measure what the telemetry costs here, with a ping-pong, and do nothing else
     #[arg(long, conflicts_with_all = ["system", "pid", "command"])]
@@ -78,16 +79,11 @@ enum FormatArg {
     Json,
 }
 
-fn at_least_one(text: &str) -> Result<u32, String> {
-    let number = text.parse().ok().filter(|number| *number > 0);
-    number.ok_or_else(|| "a whole number from 1 on".to_string())
-}
-
-fn known_source(name: &str) -> Result<String, String> {
-    let names: Vec<&str> = sched::SOURCES.iter().map(|source| source.name).collect();
-    match names.contains(&name) {
+fn known_source(name: &str) -> Result<String, UnknownName> {
+    let mut names = sched::SOURCES.iter().map(|source| source.name);
+    match names.clone().any(|known| known == name) {
         true => Ok(name.to_string()),
-        false => Err(format!("one of {}", names.join(", "))),
+        false => Err(UnknownName::new("source", name, &mut names, "")),
     }
 }
 
@@ -98,24 +94,22 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
     }
     let period_ns = period_ns(args)?;
     if args.output.is_some() && args.output == args.tracing.trace {
-        let text = "--output and --trace name one file\nhint: give the trace a name of its own";
-        return Err(Failure::Usage(text.to_string()));
+        let text = "--output and --trace name one file";
+        return Err(Failure::usage(text, "give the trace a name of its own"));
     }
     let watched = match () {
         () if args.system => Watched::System,
         () if !args.pid.is_empty() => Watched::Processes(args.pid.clone()),
         () if !args.command.is_empty() => Watched::Command(args.command.clone()),
         () => {
-            let text =
-                "nothing to watch: a command, --pid or --system\nhint: schedlab score -- make";
-            return Err(Failure::Usage(text.to_string()));
+            let text = "nothing to watch: a command, --pid or --system";
+            return Err(Failure::usage(text, "schedlab score -- make"));
         }
     };
     if watched != Watched::System
         && let Some(gone) = args.pid.iter().find(|pid| !process::exists(**pid))
     {
-        let text = format!("there is no process {gone}\nhint: pgrep -a NAME");
-        return Err(Failure::Usage(text));
+        return Err(Failure::usage(format!("there is no process {gone}"), "pgrep -a NAME"));
     }
     let mut output = args.output.as_ref().map(open_output).transpose()?;
     let trace = args.tracing.open()?;
@@ -153,18 +147,19 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
 fn period_ns(args: &ScoreArgs) -> Result<Option<u64>, Failure> {
     let Some(text) = &args.period else { return Ok(None) };
     match duration_ns(text) {
-        Ok(0) => Err(Failure::Usage("--for: no time at all\nhint: --for 10s".to_string())),
+        Ok(0) => Err(Failure::usage("--for: no time at all", "--for 10s")),
         Ok(period_ns) => Ok(Some(period_ns)),
-        Err(misfit) => {
-            Err(Failure::Usage(format!("--for: {}\nhint: {}", misfit.message, misfit.hint)))
-        }
+        Err(wrong) => Err(Failure::option("--for", wrong)),
     }
 }
 
 fn open_output(path: &PathBuf) -> Result<File, Failure> {
     File::create(path).map_err(|error| {
         let shown = path.display().to_string();
-        Failure::Here(format!("cannot write {}: {error}", shown.escape_default()))
+        Failure::here(
+            format!("cannot write {}: {error}", shown.escape_default()),
+            "name another file with --output",
+        )
     })
 }
 
@@ -286,7 +281,7 @@ fn command(
     let mut running = match Foreground::start(words) {
         Ok(running) => running,
         Err(error) => {
-            terminal::tell(&format!("error: cannot run `{}`: {error}", clean(&words[0])));
+            terminal::message(&format!("error: cannot run `{}`: {error}", clean(&words[0])));
             telemetry.end();
             return Ok(Err(error));
         }
@@ -320,8 +315,9 @@ fn watch(
     telemetry: &mut Telemetry,
     goes_on: impl Fn() -> bool,
 ) -> Result<(), Failure> {
-    let asked = signal::catch_termination()
-        .map_err(|error| Failure::Here(format!("cannot catch signals: {error}")))?;
+    let asked = signal::catch_termination().map_err(|error| {
+        Failure::here(format!("cannot catch signals: {error}"), "schedlab doctor")
+    })?;
     telemetry.begin();
     let until_ns = period_ns.map(|period_ns| clock::monotonic_ns().saturating_add(period_ns));
     let is_asked = || asked.load(std::sync::atomic::Ordering::SeqCst);
@@ -362,7 +358,7 @@ fn write(args: &ScoreArgs, score: &Score, output: Option<&mut File>) -> Result<(
     out.flush()?;
     drop(out);
     match score.source {
-        None => Err(Failure::Here("nothing was counted; the reasons are above".to_string())),
+        None => Err(Failure::here("nothing was counted; the reasons are above", "schedlab doctor")),
         Some(_) => Ok(()),
     }
 }

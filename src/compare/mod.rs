@@ -22,7 +22,7 @@ use crate::stats::{Judged, Shape};
 pub use build::{Question, compare, overlap, with_floors};
 pub use metrics::{is_headline, metric_matches};
 pub use power::{MetricPower, Power, Wanted, WorkPower, power};
-pub use select::{Selection, SelectionError, select};
+pub use select::{Selection, SelectionError, last, matches, moment, nearest, plan, select};
 
 /// All that a comparison says, the baseline first in every list of sides.
 #[derive(Debug, Clone, PartialEq)]
