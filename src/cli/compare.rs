@@ -5,6 +5,7 @@ use clap::Args;
 use crate::compare::{self, Selection, SelectionError};
 use crate::model::PlanHead;
 use crate::report::compare::Format;
+use crate::sys::clock;
 
 use super::gate::{self, Gate};
 use super::judging::{self, Judging};
@@ -41,14 +42,12 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let store = args.db.open_read_only()?;
     let heads = store.plan_heads()?;
     if heads.is_empty() {
-        return Err(Failure::Here("nothing is stored yet\nhint: schedlab run quick".to_string()));
+        return Err(Failure::here("nothing is stored yet", "schedlab run quick"));
     }
     let sides = sides(args, &heads)?;
     if sides.len() < 2 {
-        return Err(Failure::Usage(
-            "one side alone is nothing to compare\nhint: schedlab compare default batch"
-                .to_string(),
-        ));
+        let text = "one side alone is nothing to compare";
+        return Err(Failure::usage(text, "schedlab compare default batch"));
     }
     let plans = judging::sampled(&store, &sides)?;
     judging::check_named(&args.judging, &plans, &sides)?;
@@ -67,16 +66,15 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
 }
 
 fn sides(args: &CompareArgs, heads: &[PlanHead]) -> Result<Vec<Selection>, Failure> {
-    let usage =
-        |wrong: SelectionError| Failure::Usage(format!("{}\nhint: {}", wrong.message, wrong.hint));
+    let now_unix_ns = clock::unix_ns();
     let sides = match args.sides.as_slice() {
         [] if args.against.is_none() => {
-            return Ok(heads.first().map(judging::variants).unwrap_or_default());
+            return Ok(judging::variants(compare::last(heads)?));
         }
-        [] => compare::select(&["last".to_string()], heads),
-        sides => compare::select(sides, heads),
+        [] => compare::select(&["last".to_string()], heads, now_unix_ns),
+        sides => compare::select(sides, heads, now_unix_ns),
     };
-    let mut sides = sides.map_err(usage)?;
+    let mut sides = sides?;
     if let ([side], None) = (sides.as_slice(), &args.against)
         && let ([plan], false) = (side.plans.as_slice(), side.names_variants())
     {
@@ -90,16 +88,15 @@ fn sides(args: &CompareArgs, heads: &[PlanHead]) -> Result<Vec<Selection>, Failu
             return Err(no_other(&sides));
         }
         let of_others = |wrong: SelectionError| {
-            let text = format!("--against, of plans that are no side's: {}", wrong.message);
-            Failure::Usage(format!("{text}\nhint: {}", wrong.hint))
+            Failure::selection("--against, of plans that are no side's: ", wrong)
         };
-        let baseline =
-            compare::select(std::slice::from_ref(against), &others).map_err(of_others)?;
+        let baseline = compare::select(std::slice::from_ref(against), &others, now_unix_ns)
+            .map_err(of_others)?;
         sides.splice(0..0, baseline);
     }
     if let Some(twice) = (1..sides.len()).find(|&at| sides[..at].contains(&sides[at])) {
         let label = sides[twice].label.escape_default();
-        return Err(Failure::Usage(format!("`{label}` stands twice\nhint: schedlab list runs")));
+        return Err(Failure::usage(format!("`{label}` stands twice"), "schedlab list runs"));
     }
     Ok(sides)
 }
@@ -111,5 +108,5 @@ fn no_other(sides: &[Selection]) -> Failure {
         true => "two variants of one plan, the baseline first: schedlab compare default batch",
         false => "schedlab run quick, and compare again",
     };
-    Failure::Usage(format!("{text}\nhint: {hint}"))
+    Failure::usage(text, hint)
 }

@@ -38,7 +38,7 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
     let kernels = lab::kernels().unwrap_or_default();
     findings.push(cached(&kernels));
     if args.lab {
-        let state = sys::state_dir().map_err(|error| Failure::Here(error.to_string()))?;
+        let state = sys::state_dir().map_err(|error| Failure::Here(error.to_string().into()))?;
         for kernel in &kernels {
             let tried = lab::try_kernel(kernel, args.cpus, &state).map_err(BackendError::Lab)?;
             findings.push(booted(&tried));

@@ -4,9 +4,63 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
+use crate::compare::SelectionError;
 use crate::compat::CompatError;
+use crate::model::ValueError;
 use crate::plan::PlanErrors;
 use crate::store::StoreError;
+
+/// What each exit code means, in the words of `--help`.
+const EXIT_CODES: &[(&str, &str)] = &[
+    ("0", "done"),
+    ("1", "a regression was found (where asked for)"),
+    ("2", "the command line or the plan is wrong"),
+    ("3", "it could not be measured here, or a result could not be stored or read"),
+    ("130", "interrupted, and resumable"),
+    ("125 and 255", "with --bisect: not decided or not measured, and wrong usage"),
+    ("any other", "of `score`: the exit code of the watched command"),
+];
+
+/// [`EXIT_CODES`] as the last paragraph of the help.
+pub fn help() -> String {
+    let codes = EXIT_CODES.iter().map(|(code, meaning)| format!("{code} {meaning}"));
+    format!("Exit codes: {}.", codes.collect::<Vec<_>>().join("; "))
+}
+
+/// What went wrong, and what to do about it: a command where there is one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+impl Problem {
+    pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Problem {
+        Problem { message: message.into(), hint: Some(hint.into()) }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.message)?;
+        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, "\nhint: {hint}"))
+    }
+}
+
+impl std::error::Error for Problem {}
+
+/// Without a hint.
+impl From<String> for Problem {
+    fn from(message: String) -> Self {
+        Problem { message, hint: None }
+    }
+}
+
+impl From<&str> for Problem {
+    fn from(message: &str) -> Self {
+        message.to_string().into()
+    }
+}
 
 /// Why a subcommand did not do what it was asked.
 #[derive(Debug)]
@@ -18,20 +72,38 @@ pub enum Failure {
     /// The watched command's own exit code.
     Command { code: u8, text: String },
     /// The command line or the plan is wrong: 2.
-    Usage(String),
+    Usage(Problem),
     /// As `Usage`; rendered with source and carets already.
     Plan(PlanErrors),
     /// It cannot be measured here: 3.
-    Here(String),
+    Here(Problem),
     /// A result could not be stored or read: 3.
     Store(StoreError),
     /// Stopped by a signal, resumable: 130.
-    Interrupted(String),
-    /// Whoever read our output went away: 0, and silent.
+    Interrupted(Problem),
+    /// The reader of our output went away: 0, and silent.
     OutputClosed,
 }
 
 impl Failure {
+    pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> Failure {
+        Failure::Usage(Problem::new(message, hint))
+    }
+
+    pub fn here(message: impl Into<String>, hint: impl Into<String>) -> Failure {
+        Failure::Here(Problem::new(message, hint))
+    }
+
+    /// A value that does not fit the option it was given to.
+    pub fn option(option: &str, wrong: ValueError) -> Failure {
+        Failure::usage(format!("{option}: {}", wrong.message), wrong.hint)
+    }
+
+    /// A selection of stored plans that means nothing; `place` is the option it was given to, if any.
+    pub fn selection(place: &str, wrong: SelectionError) -> Failure {
+        Failure::usage(format!("{place}{}", wrong.message), wrong.hint)
+    }
+
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Failure::OutputClosed => 0,
@@ -47,13 +119,15 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Usage(text) | Failure::Here(text) => write!(f, "error: {text}"),
-            Failure::Interrupted(text)
-            | Failure::Regression(text)
+            Failure::Usage(problem) | Failure::Here(problem) => write!(f, "error: {problem}"),
+            Failure::Interrupted(problem) => write!(f, "{problem}"),
+            Failure::Regression(text)
             | Failure::Command { text, .. }
             | Failure::Bisect { text, .. } => write!(f, "{text}"),
             Failure::Plan(errors) => write!(f, "{}", super::terminal::render_plan_errors(errors)),
-            Failure::Store(error) => write!(f, "error: {error}\nhint: {}", error.hint()),
+            Failure::Store(error) => {
+                write!(f, "error: {}", Problem::new(error.to_string(), error.hint()))
+            }
             Failure::OutputClosed => Ok(()),
         }
     }
@@ -61,15 +135,26 @@ impl fmt::Display for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        Failure::Store(error)
+        match error {
+            StoreError::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                Failure::OutputClosed
+            }
+            error => Failure::Store(error),
+        }
+    }
+}
+
+impl From<SelectionError> for Failure {
+    fn from(wrong: SelectionError) -> Self {
+        Failure::selection("", wrong)
     }
 }
 
 impl From<CompatError> for Failure {
     fn from(error: CompatError) -> Self {
         match error {
-            CompatError::Usage(why) => Failure::Usage(why),
-            CompatError::Here(why) => Failure::Here(why),
+            CompatError::Usage(why) => Failure::Usage(why.into()),
+            CompatError::Here(why) => Failure::Here(why.into()),
         }
     }
 }
@@ -79,7 +164,39 @@ impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Failure::OutputClosed,
-            _ => Failure::Here(format!("cannot write the output: {error}")),
+            _ => Failure::Here(format!("cannot write the output: {error}").into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closed_pipe_is_no_failure_of_the_store() {
+        let output = |kind: io::ErrorKind| Failure::from(StoreError::Output(kind.into()));
+        assert!(matches!(output(io::ErrorKind::BrokenPipe), Failure::OutputClosed));
+        let full = output(io::ErrorKind::StorageFull);
+        assert!(matches!(full, Failure::Store(_)) && full.to_string().contains("\nhint: "));
+    }
+
+    #[test]
+    fn the_help_names_the_code_of_every_failure() {
+        let failures = [
+            Failure::OutputClosed,
+            Failure::Regression(String::new()),
+            Failure::usage("", ""),
+            Failure::here("", ""),
+            Failure::Interrupted("".into()),
+            Failure::Bisect { code: 125, text: String::new() },
+            Failure::Bisect { code: 255, text: String::new() },
+        ];
+        for failure in failures {
+            let code = format!("{:?}", failure.exit_code());
+            let digits: String = code.chars().filter(char::is_ascii_digit).collect();
+            let is_named = |text: &str| text.split(' ').any(|word| word == digits);
+            assert!(EXIT_CODES.iter().any(|(codes, _)| is_named(codes)), "{failure:?} {code}");
         }
     }
 }

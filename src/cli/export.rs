@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use crate::compare;
 use crate::compat::schedbench::{self, BenchFile};
 use crate::report::clean;
 use crate::store::StoreError;
@@ -15,7 +16,7 @@ use super::{Database, Failure};
 
 #[derive(Args)]
 pub struct ExportArgs {
-    /// The stored plan, by the beginning of its id [default: all of them]
+    /// The stored plan: `last`, or the beginning of its id [default: all of them]
     id: Option<String>,
     #[command(flatten)]
     db: Database,
@@ -32,9 +33,10 @@ pub struct ImportArgs {
 
 pub fn export(args: &ExportArgs) -> Result<(), Failure> {
     let store = args.db.open_read_only()?;
-    let id = args.id.as_deref().map(|id| super::report::find(&store, id)).transpose()?;
+    let heads = store.plan_heads()?;
+    let head = args.id.as_deref().map(|id| compare::plan(id, &heads)).transpose()?;
     let mut out = BufWriter::new(io::stdout().lock());
-    store.export(id.as_deref(), &mut out)?;
+    store.export(head.map(|head| head.id.as_str()), &mut out)?;
     Ok(out.flush()?)
 }
 
@@ -43,13 +45,10 @@ pub fn import(args: &ImportArgs) -> Result<(), Failure> {
         Box::new(io::stdin().lock())
     } else {
         let file = File::open(&args.file)
-            .map_err(|error| Failure::Usage(format!("{}: {error}", args.file.display())))?;
+            .map_err(|error| unreadable(Failure::usage, &args.file, &error))?;
         Box::new(BufReader::new(file))
     };
-    let fail = |error: io::Error| {
-        let name = schedbench::shown(&args.file);
-        Failure::Here(format!("cannot read {name}: {error}\nhint: ls -l {name}"))
-    };
+    let fail = |error: io::Error| unreadable(Failure::here, &args.file, &error);
     let mut head = Vec::new();
     while head.trim_ascii().is_empty() && reader.read_until(b'\n', &mut head).map_err(fail)? > 0 {}
     let named = args.file.extension().is_some_and(|extension| extension == "bench");
@@ -80,13 +79,20 @@ pub fn import(args: &ImportArgs) -> Result<(), Failure> {
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
+fn unreadable(failure: fn(String, String) -> Failure, path: &Path, error: &io::Error) -> Failure {
+    let name = schedbench::shown(path);
+    failure(format!("cannot read {name}: {error}"), format!("ls -l {name}"))
+}
+
 fn neither(path: &Path, what: &str) -> Failure {
-    Failure::Usage(format!(
+    let text = format!(
         "{}: neither JSON lines of `schedlab export` nor a .bench file (a JSON object with `Input` \
-         or `Runs`): {}\nhint: schedlab export > FILE writes the one; docs/schedbench.md tells the other",
+         or `Runs`): {}",
         schedbench::shown(shown_path(path)),
         clean(what)
-    ))
+    );
+    let hint = "schedlab export > FILE writes the one; docs/schedbench.md describes the other";
+    Failure::usage(text, hint)
 }
 
 /// `-` is standard input.

@@ -10,6 +10,7 @@ use crate::report::clean;
 use crate::stats::{Unjudged, Verdict};
 
 use super::Failure;
+use super::exit_code::Problem;
 
 /// What a message names of each kind.
 const MAX_NAMED: usize = 5;
@@ -59,19 +60,16 @@ impl Gate {
             missing.extend(without.into_iter().map(|place| format!("{place} has no ratio")));
         }
         if !missing.is_empty() {
-            return Err(Failure::Here(format!(
-                "not all could be judged: {}\nhint: --metric with what is to be judged, or \
-                 schedlab doctor",
-                listed(&missing, "; ")
-            )));
+            let text = format!("not all could be judged: {}", listed(&missing, "; "));
+            let hint = "--metric with what is to be judged, or schedlab doctor";
+            return Err(Failure::here(text, hint));
         }
         comparisons.iter().try_for_each(any_verdict)?;
         let open = named(|verdict| matches!(verdict, Verdict::Inconclusive { .. }));
         if self.bisect && !open.is_empty() {
-            let list = listed(&open, ", ");
-            let text =
-                format!("not decided: {list}\nhint: more --rounds, a wider --margin, or --metric");
-            return Err(Failure::Bisect { code: 125, text });
+            let text = format!("not decided: {}", listed(&open, ", "));
+            let problem = Problem::new(text, "more --rounds, a wider --margin, or --metric");
+            return Err(Failure::Bisect { code: 125, text: problem.to_string() });
         }
         Ok(())
     }
@@ -104,10 +102,10 @@ fn any_verdict(comparison: &Comparison) -> Result<(), Failure> {
     }
     if is_shown(comparison) {
         let text = "what was compared explains, and has no verdicts";
-        return Err(Failure::Here(format!("{text}\nhint: --metric throughput as well")));
+        return Err(Failure::here(text, "--metric throughput as well"));
     }
     let text = "nothing of it can be compared; the reasons are above";
-    Err(Failure::Here(format!("{text}\nhint: schedlab list runs")))
+    Err(Failure::here(text, "schedlab list runs"))
 }
 
 /// Fails where there is nothing to see.
@@ -319,8 +317,8 @@ mod tests {
         type Work = fn() -> Result<(), Failure>;
         let cases: &[(Work, u8)] = &[
             (|| panic!("a fault"), 125),
-            (|| Err(Failure::Here(String::new())), 125),
-            (|| Err(Failure::Usage(String::new())), 255),
+            (|| Err(Failure::Here("".into())), 125),
+            (|| Err(Failure::Usage("".into())), 255),
         ];
         for (work, expected) in cases {
             let done = gate(false, true).translate(work);

@@ -11,6 +11,8 @@ use crate::report::Options;
 use crate::report::compare::{self as formats, Format};
 use crate::store::Store;
 
+use super::exit_code::Problem;
+use super::names::UnknownName;
 use super::{Database, Failure, named, terminal};
 
 /// A/A plans that are looked through for what this machine resolves.
@@ -80,26 +82,28 @@ impl Judging {
 }
 
 /// `2%` or `throughput=2%`: from 0.001 % to 100 %.
-fn parse_margin(text: &str) -> Result<(Option<String>, f64), String> {
+fn parse_margin(text: &str) -> Result<(Option<String>, f64), Problem> {
     let shown = text.escape_default();
     if text.contains("%,") {
         let repeated: Vec<String> =
             text.split(',').map(|part| format!("--margin {}", part.escape_default())).collect();
         let repeated = repeated.join(" ");
-        return Err(format!("`{shown}` is several margins\nhint: repeat the option: {repeated}"));
+        let hint = format!("repeat the option: {repeated}");
+        return Err(Problem::new(format!("`{shown}` is several margins"), hint));
     }
     let (metric, number) = match text.rsplit_once('=') {
         Some((metric, number)) => (Some(metric.to_string()), number),
         None => (None, text),
     };
-    let wrong = || format!("`{shown}` is no margin: 2% or throughput=1%");
+    let wrong = || Problem::new(format!("`{shown}` is no margin"), "2% or throughput=1%");
     let percent: f64 =
         number.strip_suffix('%').ok_or_else(wrong)?.trim().parse().map_err(|_| wrong())?;
     if !(percent > 0.0 && percent <= 100.0) || metric.as_deref() == Some("") {
         return Err(wrong());
     }
     if percent < MIN_MARGIN_PERCENT {
-        return Err(format!("`{shown}` is below the least margin, {MIN_MARGIN_PERCENT}%"));
+        let text = format!("`{shown}` is below the least margin, {MIN_MARGIN_PERCENT}%");
+        return Err(text.into());
     }
     Ok((metric, (percent * MARGIN_PARTS).round() / MARGIN_PARTS / 100.0))
 }
@@ -174,10 +178,11 @@ pub fn compare_stored(
 ) -> Result<Comparison, Failure> {
     if let Some((runs, sides)) = compare::overlap(plans, &question.sides) {
         let [first, other] = sides.map(|side| question.sides[side].label.escape_default());
-        return Err(Failure::Usage(format!(
+        let text = format!(
             "`{first}` and `{other}` have {runs} runs in common, which cannot be compared with \
-             themselves\nhint: schedlab compare last --against last:10"
-        )));
+             themselves"
+        );
+        return Err(Failure::usage(text, "schedlab compare last --against last:10"));
     }
     let floors = floors(store, &store.plan_heads()?, plans)?;
     Ok(compare::compare(plans, &floors, question))
@@ -209,17 +214,15 @@ pub fn write(
     Ok(out.flush()?)
 }
 
-pub fn parse_format(name: &str) -> Result<&'static dyn Format, String> {
-    formats::find(name).ok_or_else(|| {
-        let names: Vec<&str> = formats::formats().iter().map(|format| format.name()).collect();
-        format!("one of {}", names.join(", "))
-    })
+pub fn parse_format(name: &str) -> Result<&'static dyn Format, UnknownName> {
+    let names = || formats::formats().iter().map(|format| format.name());
+    formats::find(name).ok_or_else(|| UnknownName::new("format", name, names(), ""))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{EnvironmentHead, Reading};
+    use crate::model::{EnvironmentHead, Reading, RunCounts};
 
     #[test]
     fn margins_are_percents_of_all_or_of_one_metric() {
@@ -231,7 +234,7 @@ mod tests {
         {
             assert!(parse_margin(wrong).is_err(), "{wrong}");
         }
-        let told = parse_margin("a/b=1%,fairness=2%").unwrap_err();
+        let told = parse_margin("a/b=1%,fairness=2%").unwrap_err().to_string();
         assert!(
             told.ends_with("repeat the option: --margin a/b=1% --margin fairness=2%"),
             "{told}"
@@ -263,6 +266,8 @@ mod tests {
             }],
             variants: variants.iter().map(|name| name.to_string()).collect(),
             aa: false,
+            runs: RunCounts { done: 1, ..RunCounts::default() },
+            tags: Vec::new(),
         };
         let heads = [
             head("p3", 3, &["default", "batch", "x,y"]),
@@ -271,7 +276,7 @@ mod tests {
         ];
         let select = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(|word| word.to_string()).collect();
-            compare::select(&words, &heads).unwrap()
+            compare::select(&words, &heads, 3_600_000_000_000).unwrap()
         };
         let cases: &[(Vec<Selection>, bool, &str)] = &[
             (variants(&heads[0]), false, "plan=p3"),
@@ -283,6 +288,12 @@ mod tests {
                 false,
                 "last:2,until=1970-01-01T00:00:03.000000001 \
                  '6.1.*,until=1970-01-01T00:00:03.000000001'",
+            ),
+            (
+                select(&["last:2,since=1h", "default"]),
+                false,
+                "last:2,since=1970-01-01T00:00:00,until=1970-01-01T00:00:03.000000001 \
+                 plan=p3,variant=default",
             ),
             (
                 select(&["all,until=1970-01-02", "last,6.1.7"]),

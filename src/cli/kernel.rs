@@ -17,6 +17,7 @@ use crate::backend::lab::kernel::{
 use crate::model::Reading;
 use crate::report::shortened;
 
+use super::exit_code::Problem;
 use super::{Failure, terminal};
 
 const MAX_WIDTH: usize = 200;
@@ -69,24 +70,20 @@ enum Format {
 
 impl From<KernelError> for Failure {
     fn from(error: KernelError) -> Self {
-        failure(&error, Some(error.hint()), error.is_usage())
+        let problem = Problem::new(error.to_string(), error.hint());
+        if error.is_usage() { Failure::Usage(problem) } else { Failure::Here(problem) }
     }
 }
 
 impl From<BackendError> for Failure {
     fn from(error: BackendError) -> Self {
-        failure(&error, error.hint(), error.is_usage())
+        failure(&error, Some(error.hint()), error.is_usage())
     }
 }
 
 fn failure(error: &dyn std::error::Error, hint: Option<String>, is_usage: bool) -> Failure {
-    let hint = hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-    let text = format!("{error}{hint}");
-    if is_usage { Failure::Usage(text) } else { Failure::Here(text) }
-}
-
-fn message(text: &str) {
-    terminal::tell(text);
+    let problem = Problem { message: error.to_string(), hint };
+    if is_usage { Failure::Usage(problem) } else { Failure::Here(problem) }
 }
 
 pub fn run(args: &KernelArgs) -> Result<(), Failure> {
@@ -95,13 +92,13 @@ pub fn run(args: &KernelArgs) -> Result<(), Failure> {
         Action::List { available: true, format, .. } => list_available(*format),
         Action::List { names, format, .. } => list(names, *format),
         Action::Rm { all: true, .. } => {
-            print_removed(&kernel::remove_all(&Cache::open()?, &mut || message(WAITING))?)
+            print_removed(&kernel::remove_all(&Cache::open()?, &mut || terminal::message(WAITING))?)
         }
         Action::Rm { names, .. } => {
             let names = parse(names)?;
             let cache = Cache::open()?;
             names.iter().try_for_each(|name| {
-                let removed = kernel::remove(&cache, name, &mut || message(WAITING));
+                let removed = kernel::remove(&cache, name, &mut || terminal::message(WAITING));
                 print_removed(&removed.map_err(not_removed)?)
             })
         }
@@ -111,9 +108,7 @@ pub fn run(args: &KernelArgs) -> Result<(), Failure> {
 /// The usual hint is to fetch the kernel, which is not what `rm` wants.
 fn not_removed(error: KernelError) -> Failure {
     match error {
-        KernelError::NotCached { .. } => {
-            Failure::Here(format!("{error}\nhint: schedlab kernel list"))
-        }
+        KernelError::NotCached { .. } => Failure::here(error.to_string(), "schedlab kernel list"),
         other => other.into(),
     }
 }
@@ -154,7 +149,7 @@ fn get(names: &[String]) -> Result<(), Failure> {
             (Ok((kernel, how)), _) => print_kernel(name, &kernel, &how)?,
             (Err(error), None) => failed = Some(error),
             (Err(error), Some(_)) => {
-                message(&format!("error: {error}\nhint: {}", error.hint()));
+                terminal::message(&Failure::from(error).to_string());
             }
         }
     }
@@ -249,8 +244,8 @@ impl Show {
             return;
         }
         match &self.bar {
-            Some(bar) => bar.suspend(|| message(text)),
-            None => message(text),
+            Some(bar) => bar.suspend(|| terminal::message(text)),
+            None => terminal::message(text),
         }
     }
 
@@ -284,8 +279,8 @@ fn list(names: &[String], format: Format) -> Result<(), Failure> {
         return print_json(&json!({ "schema": 1, "kernels": kernels }));
     }
     if rows.is_empty() {
-        let hint = "no kernel is cached\nhint: schedlab kernel get debian:6.1 debian:6.18";
-        message(hint);
+        let hint = "schedlab kernel get debian:6.1 debian:6.18";
+        terminal::message(&Problem::new("no kernel is cached", hint).to_string());
         return Ok(());
     }
     let header = ["name", "package", "size", "scheduler", "sched_ext"];

@@ -1,24 +1,58 @@
-//! `schedlab list`: what there is. Everything derives from the registries.
+//! `schedlab list`: what there is, from the registries, and what is stored.
 
 use std::io::{self, Write};
 
 use clap::{Args, ValueEnum};
-use comfy_table::{ContentArrangement, Table, TableStyle};
 
-use crate::model::{Field, PlanEnd, ProbeSpec, Unit};
+use crate::compare;
+use crate::model::{Field, PlanEnd, PlanHead, Unit};
+use crate::report::{clean, shortened};
+use crate::sys::{self, clock};
 use crate::{backend, plan, probe, report, variant, workload};
 
-use super::{Database, Failure, terminal};
+use super::names::UnknownName;
+use super::terminal::Width;
+use super::{Database, Failure, plural, running, show, table, terminal};
+
+/// A narrower table of plans has no dates: the ids begin with them.
+const MIN_COLUMNS_WITH_DATES: usize = 100;
 
 #[derive(Args)]
 pub struct ListArgs {
     /// What to list
     #[arg(value_enum, default_value_t = What::Workloads)]
     what: What,
-    /// The one of this name, with all that it takes
+    /// The one of this name, in detail
     name: Option<String>,
     #[command(flatten)]
+    filter: Filter,
+    #[command(flatten)]
+    width: Width,
+    #[command(flatten)]
     db: Database,
+}
+
+/// Which of the stored plans `list runs` shows.
+#[derive(Args)]
+struct Filter {
+    /// Runs: of this backend
+    #[arg(long, value_name = "NAME")]
+    backend: Option<String>,
+    /// Runs: since 7d, 2h, yesterday or 2026-11-01 (UTC)
+    #[arg(long, value_name = "DATE")]
+    since: Option<String>,
+    /// Runs: before 7d, 2h, today or 2026-11-01 (UTC)
+    #[arg(long, value_name = "DATE")]
+    until: Option<String>,
+    /// Runs: with this tag; * stands for anything
+    #[arg(long, value_name = "NAME")]
+    tag: Option<String>,
+    /// Runs: with this text in the title
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+    /// Runs: the newest N
+    #[arg(short = 'n', long, value_name = "N")]
+    newest: Option<usize>,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -27,34 +61,53 @@ enum What {
     /// What a variant or a worker set sets
     #[value(alias = "variants")]
     Knobs,
-    /// Telemetry beside the workloads
+    /// Telemetry next to the workloads
     Probes,
     Plans,
     Backends,
     Formats,
+    /// Stored plans
     Runs,
 }
 
 pub fn run(args: &ListArgs) -> Result<(), Failure> {
-    let rows = match (args.what, &args.name) {
-        (What::Workloads, Some(name)) => return describe_workload(name),
-        (What::Workloads, None) => workloads(),
-        (What::Probes, Some(name)) => return describe_probe(name),
-        (What::Probes, None) => probes(),
-        (What::Knobs, _) => knobs(),
-        (What::Plans, _) => plans(),
-        (What::Backends, _) => backends(),
-        (What::Formats, _) => formats(),
-        (What::Runs, _) => runs(&args.db)?,
+    let columns = args.width.columns();
+    let text = match (args.what, &args.name) {
+        (What::Runs, Some(id)) => {
+            return show::print(&args.db.open_read_only()?, id, args.width);
+        }
+        (What::Runs, None) => runs(args)?,
+        (What::Workloads, Some(name)) => describe_workload(name, columns)?,
+        (What::Workloads, None) => table::names(workloads(), columns),
+        (What::Probes, Some(name)) => describe_probe(name, columns)?,
+        (What::Probes, None) => table::names(probes(), columns),
+        (What::Knobs, Some(name)) => describe_knob(name, columns)?,
+        (What::Knobs, None) => {
+            table::names(variant::fields().iter().map(field_row).collect(), columns)
+        }
+        (What::Plans, Some(name)) => describe_plan(name, columns)?,
+        (What::Plans, None) => table::names(plans(), columns),
+        (What::Backends, name) => some(backends(), name, "backend", columns)?,
+        (What::Formats, name) => some(formats(), name, "format", columns)?,
     };
-    let rows: Vec<Vec<String>> = match &args.name {
-        Some(name) => rows.into_iter().filter(|row| row[0] == *name).collect(),
-        None => rows,
-    };
-    if let (true, Some(name)) = (rows.is_empty(), &args.name) {
-        return Err(Failure::Usage(format!("there is nothing named `{}`", name.escape_default())));
+    Ok(write!(io::stdout().lock(), "{text}")?)
+}
+
+/// All rows, or those of one name.
+fn some(
+    mut rows: Vec<Vec<String>>,
+    name: &Option<String>,
+    what: &'static str,
+    columns: usize,
+) -> Result<String, Failure> {
+    if let Some(name) = name {
+        let names: Vec<String> = rows.iter().map(|row| row[0].clone()).collect();
+        rows.retain(|row| row[0] == *name);
+        if rows.is_empty() {
+            return Err(UnknownName::new(what, name, names.iter().map(String::as_str), "").into());
+        }
     }
-    Ok(write!(io::stdout().lock(), "{}", table(rows))?)
+    Ok(table::names(rows, columns))
 }
 
 pub(super) fn workloads() -> Vec<Vec<String>> {
@@ -90,84 +143,192 @@ fn formats() -> Vec<Vec<String>> {
     rows.map(|(name, about): (&str, String)| vec![name.to_string(), about]).collect()
 }
 
-fn runs(db: &Database) -> Result<Vec<Vec<String>>, Failure> {
-    let plans = db.open_read_only()?.plans()?;
-    let rows = plans.into_iter().map(|plan| {
-        let (id, title) = (report::shortened(&plan.id, 64), report::shortened(&plan.title, 100));
-        let (done, total) = (plan.runs_done, plan.runs_total);
-        let state = match plan.ended {
-            Some(PlanEnd::Complete) => format!("{done} of {total} runs"),
-            // No more are wanted than were made.
-            Some(PlanEnd::Decided) => format!("{done} runs, all decided"),
-            Some(PlanEnd::Budget) => format!("{done} runs, budget used up"),
-            Some(PlanEnd::Interrupted) => format!("{done} of {total} runs, interrupted"),
-            None => format!("{done} of {total} runs, not ended"),
-        };
-        vec![id, format!("{title} ({state})")]
+fn runs(args: &ListArgs) -> Result<String, Failure> {
+    let heads = args.db.open_read_only()?.plan_heads()?;
+    let filter = &args.filter;
+    let now_unix_ns = clock::unix_ns();
+    let date = |option: &str, text: &Option<String>| -> Result<Option<u64>, Failure> {
+        let Some(text) = text else { return Ok(None) };
+        let moment = compare::moment(text, now_unix_ns).ok_or_else(|| {
+            let text = format!("{option}: `{}` is no date", text.escape_default());
+            Failure::usage(text, "today, yesterday, 2h, 7d, 2w, or 2026-11-01")
+        });
+        moment.map(Some)
+    };
+    let (since, until) = (date("--since", &filter.since)?, date("--until", &filter.until)?);
+    let title = filter.title.as_ref().map(|title| title.to_lowercase());
+    let tagged =
+        |head: &PlanHead, tag: &String| head.tags.iter().any(|name| compare::matches(tag, name));
+    let chosen = heads.iter().filter(|head| {
+        filter.backend.as_ref().is_none_or(|backend| *backend == head.backend)
+            && since.is_none_or(|since| head.started_unix_ns >= since)
+            && until.is_none_or(|until| head.started_unix_ns < until)
+            && filter.tag.as_ref().is_none_or(|tag| tagged(head, tag))
+            && title.as_ref().is_none_or(|title| head.title.to_lowercase().contains(title))
     });
-    Ok(rows.collect())
+    let chosen: Vec<&PlanHead> = chosen.take(filter.newest.unwrap_or(usize::MAX)).collect();
+    if chosen.is_empty() {
+        let which =
+            if heads.is_empty() { "nothing is stored yet" } else { "no stored plan is such" };
+        terminal::message(&format!("{which} (of {})", plural(heads.len() as u64, "plan")));
+        return Ok(String::new());
+    }
+    Ok(runs_table(&chosen, &heads, args.width.columns()))
 }
 
-fn describe_workload(name: &str) -> Result<(), Failure> {
+fn runs_table(chosen: &[&PlanHead], heads: &[PlanHead], columns: usize) -> String {
+    let has_dates = columns >= MIN_COLUMNS_WITH_DATES;
+    let has_tags = chosen.iter().any(|head| !head.tags.is_empty());
+    let mut header = vec!["id", "title", "backend", "kernel", "variants", "rounds", "end"];
+    let digits = id_length(heads);
+    let rows = chosen.iter().map(|head| {
+        let kernels: Vec<&str> =
+            head.environments.iter().map(|of| of.kernel_release.as_str()).collect();
+        let mut kernels = kernels;
+        kernels.dedup();
+        let mut row = vec![
+            shortened(&head.id.chars().take(digits).collect::<String>(), 40),
+            clean(&head.title),
+            clean(&head.backend),
+            clean(&kernels.join(", ")),
+            clean(&head.variants.join(", ")),
+            rounds(head),
+            end(head),
+        ];
+        if has_dates {
+            row.insert(1, moment(head.started_unix_ns));
+        }
+        if has_tags {
+            row.push(head.tags.iter().map(|tag| clean(tag)).collect::<Vec<_>>().join(", "));
+        }
+        row
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    if has_dates {
+        header.insert(1, "date (UTC)");
+    }
+    if has_tags {
+        header.push("tag");
+    }
+    let fixed = ["id", "date (UTC)", "backend", "rounds", "end"];
+    table::rows(&header, rows, &fixed, columns)
+}
+
+/// Characters of the beginnings of ids by which all plans can be told from each other: to the
+/// minute at least.
+fn id_length(heads: &[PlanHead]) -> usize {
+    const MINUTE: usize = "20261122-0519".len();
+    let longest = heads.iter().map(|head| head.id.chars().count()).max().unwrap_or(MINUTE);
+    let are_unique = |length: &usize| {
+        let mut seen = std::collections::BTreeSet::new();
+        heads.iter().all(|head| seen.insert(head.id.chars().take(*length).collect::<String>()))
+    };
+    (MINUTE..longest).find(are_unique).unwrap_or(longest)
+}
+
+/// `2026-11-22 05:19`, in UTC.
+pub fn moment(unix_ns: u64) -> String {
+    let moment = jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or_default();
+    moment.strftime("%Y-%m-%d %H:%M").to_string()
+}
+
+/// `3/9`: of the rounds that the plan asks for those that are done.
+fn rounds(head: &PlanHead) -> String {
+    let cells = head.runs.cells.max(1);
+    let (done, asked) = (head.runs.stored() / cells, head.runs.total / cells);
+    match head.ended {
+        // No more are wanted than were made.
+        Some(PlanEnd::Decided) => done.to_string(),
+        _ => format!("{done}/{asked}"),
+    }
+}
+
+/// How the plan ended, in a word.
+pub fn end(head: &PlanHead) -> String {
+    let is_running = || sys::state_dir().is_ok_and(|state| running::is_running(&state, &head.id));
+    let word = match head.ended {
+        Some(PlanEnd::Complete) if head.runs.done == 0 => "unmeasured",
+        Some(PlanEnd::Complete) => "complete",
+        Some(PlanEnd::Decided) => "decided",
+        Some(PlanEnd::Budget) => "budget",
+        Some(PlanEnd::Interrupted) if is_running() => "running",
+        Some(PlanEnd::Interrupted) => "interrupted",
+        None if is_running() => "running",
+        None => "killed",
+    };
+    word.to_string()
+}
+
+fn describe_workload(name: &str, columns: usize) -> Result<String, Failure> {
     let Some(workload) = workload::find(name) else {
-        let name = name.escape_default();
-        return Err(Failure::Usage(format!(
-            "there is no workload `{name}`\nhint: schedlab list workloads"
-        )));
+        let names = workload::registry().iter().map(|workload| workload.spec().name);
+        return Err(UnknownName::new("workload", name, names, "schedlab list workloads").into());
     };
     let spec = workload.spec();
-    let mut out = io::stdout().lock();
-    writeln!(out, "{}: {}\n\nparameters:", spec.name, spec.about)?;
-    write!(out, "{}", table(spec.params.iter().map(field_row).collect()))?;
-    writeln!(out, "\nmeasures: throughput ({} per second)", spec.ops)?;
+    let parameters = table::names(spec.params.iter().map(field_row).collect(), columns);
     let latencies = spec.histograms.iter().map(|latency| (latency.name, latency.about));
     let metrics = spec.metrics.iter().map(|metric| (metric.name, metric.about));
     let rows = latencies.chain(metrics);
     let rows = rows.map(|(name, about)| vec![name.to_string(), about.to_string()]).collect();
-    Ok(write!(out, "{}", table(rows))?)
+    Ok(format!(
+        "{}: {}\n\nparameters:\n{parameters}\nmeasures: throughput ({} per second)\n{}",
+        spec.name,
+        spec.about,
+        spec.ops,
+        table::names(rows, columns)
+    ))
 }
 
-fn describe_probe(name: &str) -> Result<(), Failure> {
+fn describe_probe(name: &str, columns: usize) -> Result<String, Failure> {
     let Some(probe) = probe::find(name).map(|probe| probe.spec()) else {
-        let name = name.escape_default();
-        return Err(Failure::Usage(format!(
-            "there is no probe `{name}`\nhint: schedlab list probes"
-        )));
+        let names = probe::registry().iter().map(|probe| probe.spec().name);
+        return Err(UnknownName::new("probe", name, names, "schedlab list probes").into());
     };
-    let mut out = io::stdout().lock();
-    writeln!(out, "{}: {}\nneeds {}\n", probe.name, probe.about, probe.needs)?;
-    writeln!(out, "of each role of each worker set, explaining and not judged:")?;
     let rows = probe.metrics.iter().map(|metric| {
         let partner = if metric.by_partner { "_OTHER" } else { "" };
         let unit = if metric.unit == Unit::PerS { "per second" } else { "ns" };
         vec![format!("ROLE_{}{partner}", metric.name), format!("{} ({unit})", metric.about)]
     });
-    Ok(write!(out, "{}", table(rows.collect()))?)
+    Ok(format!(
+        "{}: {}\nneeds {}\n\nof each role of each worker set, explaining and not judged:\n{}",
+        probe.name,
+        probe.about,
+        probe.needs,
+        table::names(rows.collect(), columns)
+    ))
+}
+
+fn describe_knob(name: &str, columns: usize) -> Result<String, Failure> {
+    let fields = variant::fields();
+    let Some(field) = fields.iter().find(|field| field.name == name) else {
+        let names = fields.iter().map(|field| field.name);
+        return Err(UnknownName::new("knob", name, names, "schedlab list knobs").into());
+    };
+    let lines = [
+        ("knob", field.name.to_string()),
+        ("sets", field.about.to_string()),
+        ("takes", field.kind.example()),
+    ];
+    Ok(show::laid_out(&lines, columns))
+}
+
+fn describe_plan(name: &str, columns: usize) -> Result<String, Failure> {
+    let Some(builtin) = plan::builtin(name) else {
+        let names = plan::builtins().iter().map(|builtin| builtin.name);
+        return Err(UnknownName::new("built-in plan", name, names, "schedlab list plans").into());
+    };
+    let file = format!("{}.toml", builtin.name);
+    let plan = plan::parse(&file, builtin.text, None).map_err(Failure::Plan)?;
+    let runs = u64::from(plan.measure.rounds) * plan::cells(&plan).len() as u64;
+    let seconds = runs * (plan.measure.duration_ns + plan.measure.warmup_ns) / 1_000_000_000;
+    let mut lines = vec![("plan", builtin.name.to_string()), ("title", plan.title.clone())];
+    lines.extend(show::of_plan(&plan));
+    lines.push(("runs", format!("{}, at least {}", plural(runs, "run"), show::span(seconds))));
+    lines.push(("text", format!("schedlab run --print {}", builtin.name)));
+    Ok(show::laid_out(&lines, columns))
 }
 
 fn field_row(field: &Field) -> Vec<String> {
     let default = field.default.map_or(String::new(), |default| format!(" [default: {default}]"));
     vec![field.name.to_string(), format!("{} ({}){default}", field.about, field.kind.example())]
-}
-
-/// Names and what they are, in the terminal's width.
-fn table(rows: Vec<Vec<String>>) -> String {
-    let mut table = Table::new();
-    table.load_style(TableStyle::new()).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(terminal::width() as u16).add_rows(rows);
-    let lines = table.lines().map(|line| format!("{}\n", line.trim_end()));
-    lines.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_registered_backend_is_listed() {
-        let rows = backends();
-        for name in ["local", "lab", "null", "dummy"] {
-            assert!(rows.iter().any(|row| row[0] == name), "{name}: {rows:?}");
-        }
-    }
 }

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
+use crate::report::clean;
+
+use super::judging::quoted;
 use super::{Cli, Failure};
 
 #[derive(Args)]
@@ -28,5 +31,9 @@ pub fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
 pub fn man(args: &ManArgs) -> Result<(), Failure> {
     let written = std::fs::create_dir_all(&args.folder)
         .and_then(|()| clap_mangen::generate_to(Cli::command(), &args.folder));
-    written.map_err(|error| Failure::Here(format!("{}: {error}", args.folder.display())))
+    written.map_err(|error| {
+        let folder = args.folder.to_string_lossy();
+        let text = format!("cannot write the pages to {}: {error}", clean(&folder));
+        Failure::here(text, format!("ls -ld {}", quoted(&folder)))
+    })
 }

@@ -13,15 +13,22 @@ mod known;
 mod list;
 mod manual;
 mod named;
+mod names;
+mod note;
 mod plan_power;
 mod progress;
 mod report;
 mod restore;
+mod rm;
 mod run;
+mod running;
 mod schbench;
 mod schedbench;
 mod score;
 mod score_cost;
+mod show;
+mod table;
+mod tag;
 mod terminal;
 mod tracing;
 
@@ -39,15 +46,11 @@ pub use known::known;
 /// A laboratory for CPU schedulers: is B better than A for this load, by how much, and can I
 /// believe it?
 #[derive(Parser)]
-#[command(name = "schedlab", version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "schedlab", version, max_term_width = 100, after_help = exit_code::help())]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
-
-const EXIT_CODES: &str = "Exit codes: 0 done; 1 a regression was found (where asked for); \
-2 the command line or the plan is wrong; 3 it could not be measured here; \
-130 interrupted, and resumable.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -82,6 +85,14 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// What there is: workloads, knobs, plans, backends, formats, stored runs
     List(list::ListArgs),
+    /// One stored plan: what was measured, when and where, and how its runs ended
+    Show(show::ShowArgs),
+    /// Remove stored plans
+    Rm(rm::RmArgs),
+    /// Give a stored plan a name to select it by: compare tag=old tag=new
+    Tag(tag::TagArgs),
+    /// Write a note about a stored plan
+    Note(note::NoteArgs),
     /// Undo what an interrupted run left changed
     Restore,
     /// Print shell completions
@@ -137,7 +148,7 @@ pub fn main() -> ExitCode {
 
 /// Help, or what is wrong with the command line. That is no bad commit for `git bisect run`.
 fn misread(error: &clap::Error) -> ExitCode {
-    // Where nobody can be told, the exit code says all.
+    // If standard error is closed, the exit code says all.
     let _ = error.print();
     match error.exit_code() {
         0 => ExitCode::SUCCESS,
@@ -160,10 +171,19 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Kernel(args) => kernel::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::List(args) => list::run(&args),
+        Command::Show(args) => show::run(&args),
+        Command::Rm(args) => rm::run(&args),
+        Command::Tag(args) => tag::run(&args),
+        Command::Note(args) => note::run(&args),
         Command::Restore => restore::run(),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::man(&args),
     }
+}
+
+/// `1 run`, `2 runs`.
+fn plural(count: u64, one: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }
 
 fn finish(done: Result<(), Failure>) -> ExitCode {
@@ -172,7 +192,7 @@ fn finish(done: Result<(), Failure>) -> ExitCode {
         Err(failure) => {
             let text = failure.to_string();
             if !text.is_empty() {
-                terminal::tell(text.trim_end());
+                terminal::message(text.trim_end());
             }
             failure.exit_code()
         }

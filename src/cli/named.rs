@@ -94,10 +94,7 @@ pub fn check<'a, I: Iterator<Item = Place>>(
         if !places().any(is) {
             let shown = pattern.escape_default();
             let text = format!("{option}: `{shown}` names no metric of what is compared");
-            return Err(Failure::Usage(format!(
-                "{text}\nhint: {}",
-                hint(option, pattern, places())
-            )));
+            return Err(Failure::usage(text, hint(option, pattern, places())));
         }
     }
     Ok(())

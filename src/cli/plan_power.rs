@@ -14,6 +14,7 @@ use crate::store::{Store, StoreError};
 
 use super::judging::{Judging, quoted};
 use super::run::{load, make_backend};
+use super::terminal::Width;
 use super::{Database, Failure, named, terminal};
 
 /// Plans that are looked through, the newest, of A/A and of others each.
@@ -36,28 +37,35 @@ pub struct PlanPowerArgs {
     #[command(flatten)]
     judging: Judging,
     #[command(flatten)]
+    width: Width,
+    #[command(flatten)]
     db: Database,
 }
 
-/// `3%`: from 0.001 % to 1000 %.
-fn parse_difference(text: &str) -> Result<f64, String> {
-    let is_one = |percent: &f64| (0.001..=1000.0).contains(percent);
-    percent(text).filter(is_one).map(|percent| percent / 100.0).ok_or_else(|| {
-        let shown = text.escape_default();
-        format!("`{shown}` is no difference: a percentage from 0.001% to 1000%, such as 3%")
-    })
+/// A share that an option refuses.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("`{}` is no percentage from {min}% to {max}%, such as {example}", seen.escape_default())]
+struct PercentError {
+    seen: String,
+    min: f64,
+    max: f64,
+    example: &'static str,
 }
 
-/// `95%`: from 1 % to 99.9 %.
-fn parse_power(text: &str) -> Result<f64, String> {
-    let is_one = |percent: &f64| (1.0..=99.9).contains(percent);
-    percent(text).filter(is_one).map(|percent| percent / 100.0).ok_or_else(|| {
-        format!("`{}` is no probability from 1% to 99.9%, such as 95%", text.escape_default())
-    })
+fn parse_difference(text: &str) -> Result<f64, PercentError> {
+    share(text, 0.001, 1000.0, "3%")
 }
 
-fn percent(text: &str) -> Option<f64> {
-    text.strip_suffix('%')?.trim().parse().ok()
+fn parse_power(text: &str) -> Result<f64, PercentError> {
+    share(text, 1.0, 99.9, "95%")
+}
+
+/// `3%` is 0.03.
+fn share(text: &str, min: f64, max: f64, example: &'static str) -> Result<f64, PercentError> {
+    let number = text.strip_suffix('%').and_then(|number| number.trim().parse().ok());
+    let percent = number.filter(|percent| (min..=max).contains(percent));
+    let wrong = || PercentError { seen: text.to_string(), min, max, example };
+    percent.map(|percent: f64| percent / 100.0).ok_or_else(wrong)
 }
 
 pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
@@ -81,7 +89,7 @@ pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
     };
     let power = compare::power(&planned(plan, environment, &args.backend), &stored, &wanted);
     let options = Options {
-        width: terminal::width(),
+        width: args.width.columns(),
         color: terminal::color(&io::stdout()),
         ..Options::default()
     };
@@ -89,10 +97,8 @@ pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
     report::power::render(&power, &again, &options, &mut out)?;
     out.flush()?;
     if power.comparisons == 0 {
-        return Err(Failure::Here(format!(
-            "how noisy this plan is here is not known; the reasons are above\n\
-             hint: {again} --aa --rounds 10"
-        )));
+        let text = "how noisy this plan is here is not known; the reasons are above";
+        return Err(Failure::here(text, format!("{again} --aa --rounds 10")));
     }
     Ok(())
 }

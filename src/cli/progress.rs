@@ -93,7 +93,7 @@ impl Progress {
             Display::Lines => {
                 let done = self.total - self.remaining + self.ended;
                 if let Some(line) = self.line(done, key.round, &left) {
-                    terminal::tell(&line);
+                    terminal::message(&line);
                 }
             }
         }

@@ -4,17 +4,19 @@ use std::io::{self, BufWriter, Write};
 
 use clap::Args;
 
-use crate::compare::Comparison;
+use crate::compare::{self, Comparison};
 use crate::model::{Plan, Record};
 use crate::report::compare as comparisons;
 use crate::report::{self, Format, Options};
-use crate::store::Store;
+use crate::sys::clock;
 
+use super::names::UnknownName;
 use super::{Database, Failure, judging, terminal};
 
 #[derive(Args)]
 pub struct ReportArgs {
-    /// What to report: `last`, `last:N`, `all`, or the beginning of a plan's id
+    /// What to report: `last`, `last:N`, `all`, the beginning of an id, or terms with commas
+    /// between: tag=NAME, since=7d, backend=lab
     #[arg(default_value = "last")]
     select: String,
     #[command(flatten)]
@@ -72,96 +74,16 @@ fn chosen(records: &[Record]) -> &'static dyn Format {
     agreed.and_then(report::find).unwrap_or(report::formats()[0])
 }
 
-fn parse_format(name: &str) -> Result<&'static dyn Format, String> {
-    report::find(name).ok_or_else(|| {
-        let names: Vec<&str> = report::formats().iter().map(|format| format.name()).collect();
-        format!("one of {}", names.join(", "))
-    })
+fn parse_format(name: &str) -> Result<&'static dyn Format, UnknownName> {
+    let names = || report::formats().iter().map(|format| format.name());
+    report::find(name).ok_or_else(|| UnknownName::new("format", name, names(), ""))
 }
 
 pub fn run(args: &ReportArgs) -> Result<(), Failure> {
     let store = args.db.open_read_only()?;
-    let ids = select(&store, &args.select)?;
-    let records: Vec<Record> = ids.iter().map(|id| store.record(id)).collect::<Result<_, _>>()?;
+    let heads = store.plan_heads()?;
+    let selected = compare::select(std::slice::from_ref(&args.select), &heads, clock::unix_ns())?;
+    let ids = selected.iter().flat_map(|side| &side.plans);
+    let records: Vec<Record> = ids.map(|id| store.record(id)).collect::<Result<_, _>>()?;
     args.output.write(&records)
-}
-
-/// The ids that a selection names, oldest first.
-fn select(store: &Store, text: &str) -> Result<Vec<String>, Failure> {
-    let Some(count) = count(text)? else { return Ok(vec![find(store, text)?]) };
-    let mut ids: Vec<String> = store.plans()?.into_iter().take(count).map(|plan| plan.id).collect();
-    if ids.is_empty() {
-        let hint = "hint: schedlab run quick";
-        return Err(Failure::Usage(format!("nothing is stored yet\n{hint}")));
-    }
-    ids.reverse();
-    Ok(ids)
-}
-
-/// How many of the newest plans a selection names; `None` where it is the beginning of an id.
-fn count(text: &str) -> Result<Option<usize>, Failure> {
-    let number = match text {
-        "last" => return Ok(Some(1)),
-        "all" => return Ok(Some(usize::MAX)),
-        _ => text.strip_prefix("last:"),
-    };
-    let Some(number) = number else { return Ok(None) };
-    match number.parse() {
-        Ok(count @ 1..) => Ok(Some(count)),
-        _ => Err(Failure::Usage(format!(
-            "`last:{}` names no number of plans, which is from 1 up\nhint: schedlab report last:3",
-            number.escape_default()
-        ))),
-    }
-}
-
-/// The one stored plan whose id begins with `prefix`.
-pub fn find(store: &Store, prefix: &str) -> Result<String, Failure> {
-    let found: Vec<String> = store
-        .plans()?
-        .into_iter()
-        .map(|plan| plan.id)
-        .filter(|id| id.starts_with(prefix))
-        .collect();
-    let hint = "hint: schedlab list runs";
-    match found.as_slice() {
-        [id] => Ok(id.clone()),
-        [] => Err(Failure::Usage(format!(
-            "no stored plan's id begins with `{}`\n{hint}",
-            prefix.escape_default()
-        ))),
-        many => Err(Failure::Usage(format!(
-            "{} stored plans' ids begin with `{}`\n{hint}",
-            many.len(),
-            prefix.escape_default()
-        ))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_selection_counts() {
-        let cases = [
-            ("last", Some(Some(1))),
-            ("all", Some(Some(usize::MAX))),
-            ("last:1", Some(Some(1))),
-            ("last:12", Some(Some(12))),
-            ("20261121-01", Some(None)),
-            ("lasting", Some(None)),
-            ("last:", None),
-            ("last:0", None),
-            ("last:-1", None),
-            ("last:x", None),
-            ("last: 1", None),
-            ("last:99999999999999999999999", None),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(count(text).ok(), expected, "{text}");
-        }
-        let told = count("last:\u{1b}").unwrap_err().to_string();
-        assert!(told.contains("`last:\\u{1b}`") && told.contains("\nhint: "), "{told}");
-    }
 }

@@ -33,8 +33,8 @@ fn describe(restored: &Restored) -> String {
 
 /// Undoes the changes of processes that are dead; returns a line for each.
 pub fn undo_leftovers() -> Result<Vec<String>, Failure> {
-    let state = sys::state_dir().map_err(|error| Failure::Here(error.to_string()))?;
+    let state = sys::state_dir().map_err(|error| Failure::Here(error.to_string().into()))?;
     let restored = variant::restore(&state, &Host::default())
-        .map_err(|error| Failure::Here(error.to_string()))?;
+        .map_err(|error| Failure::Here(error.to_string().into()))?;
     Ok(restored.iter().map(describe).collect())
 }

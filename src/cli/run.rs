@@ -19,10 +19,13 @@ use crate::stats::Schedule;
 use crate::store::Store;
 use crate::sys::{self, clock, signal};
 
+use super::exit_code::Problem;
 use super::gate::Gate;
 use super::judging::{self, Judging};
+use super::names::UnknownName;
 use super::progress::Progress;
 use super::report::Output;
+use super::running::Running;
 use super::{Database, Failure, named, restore, terminal};
 
 #[derive(Args)]
@@ -173,10 +176,10 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
             Some(plan) => plan.id,
             None => {
                 let text = "nothing to resume: no stored plan was interrupted";
-                return Err(Failure::Usage(format!("{text}\nhint: schedlab list runs")));
+                return Err(Failure::usage(text, "schedlab list runs"));
             }
         },
-        Some(prefix) => super::report::find(&store, prefix)?,
+        Some(prefix) => compare::plan(prefix, &store.plan_heads()?)?.id.clone(),
     };
     let Record { mut started, ended, runs, .. } = store.record(&id)?;
     drop(store);
@@ -193,11 +196,11 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
             false => ("--realtime", "virtual"),
         };
         let text = format!("the plan {id} was begun in {is} time, and {asked} does not fit it");
-        return Err(Failure::Usage(format!("{text}\nhint: schedlab run --resume {id}")));
+        return Err(Failure::usage(text, format!("schedlab run --resume {id}")));
     }
     if started.cells != plan::cells(&started.plan) {
         let text = format!("the stored plan {id} does not fit its own cells");
-        return Err(Failure::Usage(format!("{text}\nhint: schedlab run with the plan's file")));
+        return Err(Failure::usage(text, "schedlab run with the plan's file"));
     }
     let mut backend = make_backend(&started.backend, &started.plan.lab, args.lab.mode())?;
     started.environment = backend.environment();
@@ -223,10 +226,8 @@ fn added_rounds(text: &str) -> Result<u32, Failure> {
     let number = text.strip_prefix('+').and_then(|number| number.parse().ok());
     number.filter(|more| (1..=plan::MAX_DECIDING_ROUNDS).contains(more)).ok_or_else(|| {
         let (shown, max) = (text.escape_default(), plan::MAX_DECIDING_ROUNDS);
-        Failure::Usage(format!(
-            "--rounds {shown}: with --resume it says how many to add, 1 to {max}\n\
-             hint: --rounds +20"
-        ))
+        let text = format!("--rounds {shown}: with --resume it says how many to add, 1 to {max}");
+        Failure::usage(text, "--rounds +20")
     })
 }
 
@@ -244,7 +245,7 @@ fn may_go_on(
         (None | Some(PlanEnd::Interrupted), None) => return Ok(()),
         (None | Some(PlanEnd::Interrupted), Some(_)) => {
             let text = format!("{id} was interrupted: finish it before rounds are added");
-            return Err(Failure::Usage(format!("{text}\nhint: schedlab run --resume {id}")));
+            return Err(Failure::usage(text, format!("schedlab run --resume {id}")));
         }
         (Some(PlanEnd::Complete | PlanEnd::Budget), Some(_)) if can_add => return Ok(()),
         (Some(PlanEnd::Complete), None) if !measure.until_decided => return Ok(()),
@@ -253,13 +254,16 @@ fn may_go_on(
         (Some(PlanEnd::Budget), _) => "its budget is used up",
         (Some(PlanEnd::Complete), _) => "all of its rounds are done",
     };
-    Err(Failure::Usage(match can_add && ended != Some(PlanEnd::Decided) {
-        true => format!("{id} cannot go on: {why}\nhint: schedlab run --resume {id} --rounds +20"),
-        false => format!(
-            "{id} cannot go on: {why}, and no further look at its verdicts is left\n\
-             hint: run the plan again, --until-decided with a larger --budget"
+    Err(match can_add && ended != Some(PlanEnd::Decided) {
+        true => Failure::usage(
+            format!("{id} cannot go on: {why}"),
+            format!("schedlab run --resume {id} --rounds +20"),
         ),
-    }))
+        false => Failure::usage(
+            format!("{id} cannot go on: {why}, and no further look at its verdicts is left"),
+            "run the plan again, --until-decided with a larger --budget",
+        ),
+    })
 }
 
 /// The plan's name for messages and its text: a built-in by name, else a file.
@@ -274,13 +278,12 @@ pub fn load(named: &str) -> Result<(String, String), Failure> {
         file.take(plan::MAX_TEXT_BYTES as u64 + 1).read_to_string(&mut text).map(|_| text)
     });
     read.map(|text| (named.to_string(), text)).map_err(|error| {
-        let text = match error.kind() {
-            io::ErrorKind::NotFound => {
-                format!("there is neither a built-in plan nor a file `{shown}`")
-            }
-            _ => format!("cannot read the plan `{shown}`: {error}"),
-        };
-        Failure::Usage(format!("{text}\nhint: schedlab list plans"))
+        if error.kind() != io::ErrorKind::NotFound {
+            let text = format!("cannot read the plan `{shown}`: {error}");
+            return Failure::usage(text, "schedlab list plans");
+        }
+        let plans = plan::builtins().iter().map(|builtin| builtin.name);
+        UnknownName::new("built-in plan or file", named, plans, "schedlab list plans").into()
     })
 }
 
@@ -289,11 +292,13 @@ fn lab_of(args: &RunArgs, name: &str, text: &str) -> Result<Lab, Failure> {
     let asks = args.kernel.is_some() || args.lab.realtime || args.lab.verify || args.lab.again;
     if !entry(&args.backend)?.capabilities.guests {
         return match asks {
-            true => Err(Failure::Usage(format!(
-                "--kernel, --realtime, --verify and --again are for the lab, not for `{}`\n\
-                 hint: --backend lab",
-                args.backend.escape_default()
-            ))),
+            true => Err(Failure::usage(
+                format!(
+                    "--kernel, --realtime, --verify and --again are for the lab, not for `{}`",
+                    args.backend.escape_default()
+                ),
+                "--backend lab",
+            )),
             false => Ok(Lab::default()),
         };
     }
@@ -313,10 +318,8 @@ fn kernels_of(plan: &Plan) -> String {
 
 fn entry(name: &str) -> Result<&'static backend::Entry, Failure> {
     backend::find(name).ok_or_else(|| {
-        Failure::Usage(format!(
-            "there is no backend `{}`\nhint: schedlab list backends",
-            name.escape_default()
-        ))
+        let names = backend::registry().iter().map(|entry| entry.name);
+        UnknownName::new("backend", name, names, "schedlab list backends").into()
     })
 }
 
@@ -325,12 +328,12 @@ pub fn make_backend(name: &str, lab: &Lab, mode: Mode) -> Result<Box<dyn Backend
     let entry = entry(name)?;
     if entry.capabilities.touches_machine {
         for line in restore::undo_leftovers()? {
-            terminal::tell(&format!("restored: {line}"));
+            terminal::message(&format!("restored: {line}"));
         }
     }
-    let state = sys::state_dir().map_err(|error| Failure::Here(error.to_string()))?;
+    let state = sys::state_dir().map_err(|why| Failure::Here(why.to_string().into()))?;
     let mode = Mode { realtime: lab.realtime, ..mode };
-    Ok((entry.make)(&BackendConfig { state: &state, lab, mode })?)
+    (entry.make)(&Ask { state: &state, lab, mode }).map_err(|why| Failure::Here(why.to_string().into()))
 }
 
 /// What the command line says in place of the plan, within the plan format's own limits.
@@ -343,9 +346,8 @@ fn override_measure(plan: &mut Plan, args: &RunArgs) -> Result<(), Failure> {
     ];
     for (name, raw) in given {
         let Some(raw) = raw else { continue };
-        plan::set_measure(plan, name, &raw).map_err(|misfit| {
-            Failure::Usage(format!("--{name}: {}\nhint: {}", misfit.message, misfit.hint))
-        })?;
+        plan::set_measure(plan, name, &raw)
+            .map_err(|wrong| Failure::option(&format!("--{name}"), wrong))?;
     }
     if args.rounds.is_some() {
         plan.measure.until_decided = false;
@@ -355,11 +357,11 @@ fn override_measure(plan: &mut Plan, args: &RunArgs) -> Result<(), Failure> {
         plan.measure.looks = LookRule::Even;
         if plan.measure.budget_ns.is_none() {
             let text = "--until-decided needs a budget: some differences are never decided";
-            return Err(Failure::Usage(format!("{text}\nhint: --budget 20min")));
+            return Err(Failure::usage(text, "--budget 20min"));
         }
         let rounds = plan::MAX_DECIDING_ROUNDS.min(plan::max_rounds(plan));
         plan::set_measure(plan, "rounds", &Raw::Int(i64::from(rounds)))
-            .map_err(|misfit| Failure::Usage(misfit.message))?;
+            .map_err(|wrong| Failure::option("--until-decided", wrong))?;
     }
     Ok(())
 }
@@ -438,7 +440,7 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
     progress.finish();
     let end = end?;
     if args.lab.verify && done > 0 {
-        terminal::tell(&format!(
+        terminal::message(&format!(
             "verified: {done} runs, each done twice, the same to the last bit"
         ));
     }
@@ -547,10 +549,10 @@ fn check_question(args: &RunArgs, store: &Store, started: &PlanStarted) -> Resul
         () if args.against.is_none() && args.gate.is_asked() => "--fail-on or --bisect",
         () => return Ok(()),
     };
-    Err(Failure::Usage(format!(
-        "the plan has one variant alone: there will be no verdict for {wants}\n\
-         hint: a plan with a [[variant]] more, or --aa, or --against last:10"
-    )))
+    Err(Failure::usage(
+        format!("the plan has one variant alone: there will be no verdict for {wants}"),
+        "a plan with a [[variant]] more, or --aa, or --against last:10",
+    ))
 }
 
 /// What --against names, of the stored plans besides this one.
@@ -560,12 +562,10 @@ fn others(store: &Store, started: &PlanStarted, against: &str) -> Result<Vec<Sel
     others.retain(|head| head.id != started.id);
     if others.is_empty() && !is_first {
         let text = "--against: no other plan is stored than this one";
-        return Err(Failure::Usage(format!("{text}\nhint: schedlab list runs")));
+        return Err(Failure::usage(text, "schedlab list runs"));
     }
-    let wrong = |wrong: SelectionError| {
-        Failure::Usage(format!("--against: {}\nhint: {}", wrong.message, wrong.hint))
-    };
-    compare::select(&[against.to_string()], &others).map_err(wrong)
+    compare::select(&[against.to_string()], &others, clock::unix_ns())
+        .map_err(|wrong| Failure::selection("--against: ", wrong))
 }
 
 /// This plan's runs against others that are stored.
@@ -595,15 +595,16 @@ fn against_itself(plan: &mut Plan) {
 fn measured(args: &RunArgs, record: &Record, end: PlanEnd) -> Result<(), Failure> {
     if end == PlanEnd::Interrupted {
         let (id, db) = (&record.started.id, args.db.words() + args.lab.words());
-        return Err(Failure::Interrupted(format!(
-            "interrupted; what was measured is stored\nhint: schedlab run --resume {id}{db}"
+        return Err(Failure::Interrupted(Problem::new(
+            "interrupted; what was measured is stored",
+            format!("schedlab run --resume {id}{db}"),
         )));
     }
     if measured_runs(record) == 0 {
-        return Err(Failure::Here(format!(
-            "no run could be measured; the report says why: schedlab report {}",
-            record.started.id
-        )));
+        return Err(Failure::here(
+            "no run could be measured; the report says why",
+            format!("schedlab report {}", record.started.id),
+        ));
     }
     Ok(())
 }
@@ -612,7 +613,8 @@ fn all_measured(args: &RunArgs, record: &Record) -> Result<(), Failure> {
     let (measured, all) = (measured_runs(record), record.runs.len());
     if args.strict && measured < all {
         let missing = all - measured;
-        return Err(Failure::Here(format!("{missing} of {all} runs were not measured (--strict)")));
+        let text = format!("{missing} of {all} runs were not measured (--strict)");
+        return Err(Failure::here(text, format!("schedlab report {}", record.started.id)));
     }
     Ok(())
 }
@@ -632,7 +634,7 @@ impl EventFile {
     fn create(path: &Path) -> Result<EventFile, Failure> {
         let name = path.display().to_string();
         let file = File::create_new(path)
-            .map_err(|error| Failure::Here(format!("cannot make {name}: {error}")))?;
+            .map_err(|error| Failure::Here(format!("cannot make {name}: {error}").into()))?;
         Ok(EventFile { file, name })
     }
 
@@ -641,6 +643,6 @@ impl EventFile {
         line.push(b'\n');
         self.file
             .write_all(&line)
-            .map_err(|error| Failure::Here(format!("cannot write {}: {error}", self.name)))
+            .map_err(|error| Failure::Here(format!("cannot write {}: {error}", self.name).into()))
     }
 }

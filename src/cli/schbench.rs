@@ -21,7 +21,7 @@ pub fn run(args: SchbenchArgs) -> Result<(), Failure> {
     let cmdline = words.join(" ".as_ref()).to_string_lossy().into_owned();
     match schbench::run(args, cmdline) {
         Ok(End::Done) => Ok(()),
-        Ok(End::Interrupted) => Err(Failure::Interrupted(String::new())),
+        Ok(End::Interrupted) => Err(Failure::Interrupted("".into())),
         Err(error) => Err(error.into()),
     }
 }

@@ -13,6 +13,7 @@ use crate::model::Variant;
 use crate::plan;
 use crate::sys::{self, signal};
 
+use super::exit_code::Problem;
 use super::{Failure, finish, run, terminal};
 
 /// Drop-in for gwd/schedbench: plans, runs and reports of .bench files
@@ -185,9 +186,10 @@ fn run_pending(step: &Step) -> Result<(), Failure> {
     let (mut disk, text) = OnDisk::read(step.file, sys::state_dir().ok())?;
     let mut file = BenchFile::parse(&text, step.file)?;
     check(&file)?;
-    let cancel = signal::catch_termination()
-        .map_err(|error| Failure::Here(format!("cannot catch signals: {error}")))?;
-    let mut report = |line: &str| terminal::tell(line);
+    let cancel = signal::catch_termination().map_err(|error| {
+        Failure::here(format!("cannot catch signals: {error}"), "schedlab doctor")
+    })?;
+    let mut tell = |line: &str| terminal::message(line);
     let tally =
         schedbench::run(&mut file, &mut disk, &variants, &mut *backend, &cancel, &mut report)?;
     judge(step.file, tally)
@@ -207,8 +209,9 @@ fn judge(path: &Path, tally: schedbench::Tally) -> Result<(), Failure> {
     let schedbench::Tally { completed, skipped, failed, interrupted } = tally;
     let name = shown(path);
     if interrupted {
-        return Err(Failure::Interrupted(format!(
-            "interrupted; completed runs are in {name}\nhint: schedlab schedbench -f {name} run"
+        return Err(Failure::Interrupted(Problem::new(
+            format!("interrupted; completed runs are in {name}"),
+            format!("schedlab schedbench -f {name} run"),
         )));
     }
     if failed > 0 || (skipped > 0 && completed == 0) {

@@ -17,6 +17,7 @@ use crate::report::{Options, clean};
 use crate::sys::child::{self, Foreground};
 use crate::sys::{Host, clock, load, process, signal};
 
+use super::names::UnknownName;
 use super::tracing::{TraceArgs, TraceFile};
 use super::{Failure, score_cost, terminal};
 
@@ -44,7 +45,7 @@ pub struct ScoreArgs {
     #[arg(long, value_enum, default_value = "name")]
     by: ByArg,
     /// Rows and pairs to show
-    #[arg(long, value_name = "N", default_value_t = 15, value_parser = whole_number)]
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
     top: u32,
     /// text, or json: everything, for programs
     #[arg(long, value_enum, default_value = "text")]
@@ -53,8 +54,8 @@ pub struct ScoreArgs {
     /// one to standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Tasks that are distinguished at one time
-    #[arg(long, value_name = "N", default_value_t = SessionConfig::default().max_tasks, value_parser = whole_number)]
+    /// Tasks that can be told apart at one time
+    #[arg(long, value_name = "N", default_value_t = Ask::default().max_tasks, value_parser = clap::value_parser!(u32).range(1..))]
     max_tasks: u32,
     /// Measure what the telemetry costs here, with a ping-pong, and do nothing else
     #[arg(long, conflicts_with_all = ["system", "pid", "command"])]
@@ -80,16 +81,11 @@ enum FormatArg {
     Json,
 }
 
-fn whole_number(text: &str) -> Result<u32, String> {
-    let number = text.parse().ok().filter(|number| *number > 0);
-    number.ok_or_else(|| "a whole number from 1 on".to_string())
-}
-
-fn known_source(name: &str) -> Result<String, String> {
-    let names: Vec<&str> = sched::SOURCES.iter().map(|source| source.name).collect();
-    match names.contains(&name) {
+fn known_source(name: &str) -> Result<String, UnknownName> {
+    let mut names = sched::SOURCES.iter().map(|source| source.name);
+    match names.clone().any(|known| known == name) {
         true => Ok(name.to_string()),
-        false => Err(format!("one of {}", names.join(", "))),
+        false => Err(UnknownName::new("source", name, &mut names, "")),
     }
 }
 
@@ -100,24 +96,22 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
     }
     let period_ns = period_ns(args)?;
     if args.output.is_some() && args.output == args.tracing.trace {
-        let text = "--output and --trace name one file\nhint: give the trace a name of its own";
-        return Err(Failure::Usage(text.to_string()));
+        let text = "--output and --trace name one file";
+        return Err(Failure::usage(text, "give the trace a name of its own"));
     }
     let watched = match () {
         () if args.system => Watched::System,
         () if !args.pid.is_empty() => Watched::Processes(args.pid.clone()),
         () if !args.command.is_empty() => Watched::Command(args.command.clone()),
         () => {
-            let text =
-                "nothing to watch: a command, --pid or --system\nhint: schedlab score -- make";
-            return Err(Failure::Usage(text.to_string()));
+            let text = "nothing to watch: a command, --pid or --system";
+            return Err(Failure::usage(text, "schedlab score -- make"));
         }
     };
     if watched != Watched::System
         && let Some(gone) = args.pid.iter().find(|pid| !process::exists(**pid))
     {
-        let text = format!("there is no process {gone}\nhint: pgrep -a NAME");
-        return Err(Failure::Usage(text));
+        return Err(Failure::usage(format!("there is no process {gone}"), "pgrep -a NAME"));
     }
     let mut output = args.output.as_ref().map(open_output).transpose()?;
     let trace = args.tracing.open()?;
@@ -155,22 +149,20 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
 fn period_ns(args: &ScoreArgs) -> Result<Option<u64>, Failure> {
     let Some(text) = &args.period else { return Ok(None) };
     match duration_ns(text) {
-        Ok(0) => Err(Failure::Usage("--for: no time at all\nhint: --for 10s".to_string())),
+        Ok(0) => Err(Failure::usage("--for: no time at all", "--for 10s")),
         Ok(period_ns) => Ok(Some(period_ns)),
-        Err(misfit) => {
-            Err(Failure::Usage(format!("--for: {}\nhint: {}", misfit.message, misfit.hint)))
-        }
+        Err(wrong) => Err(Failure::option("--for", wrong)),
     }
 }
 
 fn open_output(path: &PathBuf) -> Result<File, Failure> {
-    File::create(path).map_err(|error| cannot_write(path, &error))
-}
-
-fn cannot_write(path: &Path, error: &io::Error) -> Failure {
-    let shown = path.display().to_string();
-    let shown = shown.escape_default();
-    Failure::Here(format!("cannot write {shown}: {error}\nhint: df {shown}"))
+    File::create(path).map_err(|error| {
+        let shown = path.display().to_string();
+        Failure::here(
+            format!("cannot write {}: {error}", shown.escape_default()),
+            "name another file with --output",
+        )
+    })
 }
 
 /// A session, or why there is none. What it watches goes on whatever becomes of it.
@@ -326,8 +318,9 @@ fn watch(
     telemetry: &mut Telemetry,
     goes_on: impl Fn() -> bool,
 ) -> Result<(), Failure> {
-    let asked = signal::catch_termination()
-        .map_err(|error| Failure::Here(format!("cannot catch signals: {error}")))?;
+    let asked = signal::catch_termination().map_err(|error| {
+        Failure::here(format!("cannot catch signals: {error}"), "schedlab doctor")
+    })?;
     telemetry.begin();
     let until_ns = period_ns.map(|period_ns| clock::monotonic_ns().saturating_add(period_ns));
     let is_asked = || asked.load(std::sync::atomic::Ordering::SeqCst);
@@ -374,7 +367,13 @@ fn render(args: &ScoreArgs, score: &Score, color: bool, out: &mut dyn Write) -> 
             ByArg::Task => By::Task,
         };
         let options = Options { width: terminal::width(), color, verbose: 0 };
-        score::text(score, &Layout { by, top: args.top as usize }, &options, out)?;
+        score::text(score, &Layout { by, top: args.top as usize }, &options, &mut out)?;
+    }
+    out.flush()?;
+    drop(out);
+    match score.source {
+        None => Err(Failure::here("nothing was counted; the reasons are above", "schedlab doctor")),
+        Some(_) => Ok(()),
     }
     out.flush()
 }

@@ -44,7 +44,7 @@ pub fn print(only: Option<&str>) -> Result<(), Failure> {
     }
     match any {
         true => Ok(()),
-        false => Err(Failure::Here("no source whose cost could be measured".to_string())),
+        false => Err(Failure::here("no source whose cost could be measured", "schedlab doctor")),
     }
 }
 

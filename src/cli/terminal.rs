@@ -2,18 +2,49 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use clap::Args;
+
 use crate::plan::PlanErrors;
 use crate::report::Options;
 use crate::sys::terminal_columns;
 
-/// Columns when the output is not a terminal: what a mail takes.
+/// Columns when nothing says how many there are: what a mail takes.
 const MAIL_COLUMNS: usize = 80;
+/// A wider terminal is not filled, unless `--width` or COLUMNS ask for it.
 const MAX_COLUMNS: usize = 120;
 
-/// Columns for tables on standard output.
+/// How wide tables may be, for the subcommands that print them.
+#[derive(Args, Clone, Copy, Default)]
+pub struct Width {
+    /// Columns of tables [default: COLUMNS, or the terminal's width, or 80]
+    #[arg(long = "width", value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(Options::MIN_WIDTH as i64..=Options::MAX_WIDTH as i64))]
+    asked: Option<u16>,
+}
+
+impl Width {
+    pub fn columns(self) -> usize {
+        let environment = std::env::var("COLUMNS").ok();
+        let of_terminal = || if io::stdout().is_terminal() { terminal_columns() } else { None };
+        columns(self.asked.map(usize::from), environment.as_deref(), of_terminal)
+    }
+}
+
+fn columns(
+    asked: Option<usize>,
+    environment: Option<&str>,
+    of_terminal: impl Fn() -> Option<usize>,
+) -> usize {
+    let range = |columns: usize| columns.clamp(Options::MIN_WIDTH, Options::MAX_WIDTH);
+    let environment = || environment?.trim().parse().ok().filter(|columns| *columns > 0);
+    let wanted = asked.or_else(environment).map(range);
+    wanted.unwrap_or_else(|| {
+        of_terminal().map_or(MAIL_COLUMNS, |columns| range(columns).min(MAX_COLUMNS))
+    })
+}
+
+/// Columns for tables on standard output where no `--width` was given.
 pub fn width() -> usize {
-    let columns = if io::stdout().is_terminal() { terminal_columns() } else { None };
-    columns.map_or(MAIL_COLUMNS, |columns| columns.clamp(Options::MIN_WIDTH, MAX_COLUMNS))
+    Width::default().columns()
 }
 
 /// Whether `stream` takes colour: a terminal, and neither NO_COLOR nor TERM=dumb.
@@ -27,12 +58,35 @@ pub fn redraws(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// One message on standard error. If that is closed or full there is nobody to tell, and
+/// One message on standard error. If that is closed or full, nothing can be reported, and
 /// what is being measured goes on.
-pub fn tell(message: &str) {
-    _ = writeln!(io::stderr(), "{message}");
+pub fn message(text: &str) {
+    _ = writeln!(io::stderr(), "{text}");
 }
 
 pub fn render_plan_errors(errors: &PlanErrors) -> String {
     errors.render(width(), color(&io::stderr()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_width_comes_from_the_option_then_columns_then_the_terminal() {
+        let cases: &[(Option<usize>, Option<&str>, Option<usize>, usize)] = &[
+            (Some(100), Some("90"), Some(70), 100),
+            (None, Some("90"), Some(70), 90),
+            (None, Some("300"), Some(70), 300),
+            (None, Some("5"), None, Options::MIN_WIDTH),
+            (None, Some("0"), Some(70), 70),
+            (None, Some("wide"), None, MAIL_COLUMNS),
+            (None, None, Some(70), 70),
+            (None, None, Some(500), MAX_COLUMNS),
+            (None, None, None, MAIL_COLUMNS),
+        ];
+        for (asked, environment, terminal, expected) in cases {
+            assert_eq!(columns(*asked, *environment, || *terminal), *expected, "{environment:?}");
+        }
+    }
 }

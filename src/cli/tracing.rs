@@ -33,19 +33,18 @@ impl TraceArgs {
     /// `None`: none is wanted.
     pub fn open(&self) -> Result<Option<TraceFile>, Failure> {
         let Some(path) = &self.trace else { return Ok(None) };
-        let trace_ns = duration_ns(&self.trace_for).map_err(|misfit| {
-            Failure::Usage(format!("--trace-for: {}\nhint: {}", misfit.message, misfit.hint))
-        })?;
+        let trace_ns =
+            duration_ns(&self.trace_for).map_err(|wrong| Failure::option("--trace-for", wrong))?;
         if trace_ns == 0 {
-            let text = "--trace-for: 0 leaves nothing to trace\nhint: --trace-for 10s";
-            return Err(Failure::Usage(text.to_string()));
+            let text = "--trace-for: 0 leaves nothing to trace";
+            return Err(Failure::usage(text, "--trace-for 10s"));
         }
         let shown = clean(&path.display().to_string());
         let file = File::create(path).map_err(|error| {
             let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
             let folder = folder.map_or(".".to_string(), |folder| folder.display().to_string());
-            let hint = format!("hint: ls -ld {}", clean(&folder));
-            Failure::Here(format!("--trace: cannot write {shown}: {error}\n{hint}"))
+            let hint = format!("ls -ld {}", clean(&folder));
+            Failure::here(format!("--trace: cannot write {shown}: {error}"), hint)
         })?;
         Ok(Some(TraceFile { file, path: shown, trace_ns }))
     }
@@ -60,18 +59,18 @@ impl TraceFile {
                 Some(source) => format!("the source {source} has none"),
                 None => "nothing was counted".to_string(),
             };
-            terminal::tell(&format!("warning: no trace, {path} is empty: {why}"));
+            terminal::message(&format!("warning: no trace, {path} is empty: {why}"));
             return Ok(());
         };
         let mut out = BufWriter::new(self.file);
         let written = score::perfetto(trace, &mut out).and_then(|()| out.flush());
         written.map_err(|error| {
-            Failure::Here(format!("cannot write the trace {path}: {error}\nhint: df {path}"))
+            Failure::here(format!("cannot write the trace {path}: {error}"), format!("df {path}"))
         })?;
         let seconds = (trace.to_ns - trace.from_ns) as f64 / 1e9;
         let events = trace.events.len();
         let memory = show_bytes(trace.recorder_bytes);
-        terminal::tell(&format!(
+        terminal::message(&format!(
             "trace     {path}: {events} events of {seconds:.3} s, kept in {memory} of memory; for \
              https://ui.perfetto.dev"
         ));

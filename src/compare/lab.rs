@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::compare::testing::{plan, rounds};
     use crate::compare::{Comparison, Question, Selection, compare, select};
-    use crate::model::{EnvironmentHead, Guest, GuestTime, PlanHead, Value};
+    use crate::model::{EnvironmentHead, Guest, GuestTime, PlanHead, RunCounts, Value};
 
     /// A plan of ten rounds on debian:6.1 and debian:6.12.
     fn lab(id: &str, started_unix_ns: u64) -> SampledPlan {
@@ -247,11 +247,14 @@ mod tests {
             }],
             variants: vec!["old".to_string(), "new".to_string()],
             aa: false,
+            runs: RunCounts { done: 1, ..RunCounts::default() },
+            tags: Vec::new(),
         };
         let selected = |sides: [&str; 2]| {
             select(
                 &sides.map(|side| format!("kernel={side},variant=*")),
                 std::slice::from_ref(&head),
+                0,
             )
         };
         let of_variants: Vec<usize> = vec![10, 10];
@@ -265,7 +268,7 @@ mod tests {
         }
         assert!(selected(["debian:6.18", "debian:6.12"]).is_err());
         let sides = ["kernel=6.1.*", "kernel=6.12.*"].map(str::to_string);
-        let sides = select(&sides, std::slice::from_ref(&head)).unwrap();
+        let sides = select(&sides, std::slice::from_ref(&head), 0).unwrap();
         let apart = compare(&[lab("p", 1)], &[], &Question::new(sides, String::new()));
         assert!(apart.works.is_empty(), "each variant is a work of its own");
         assert!(!noted(&apart, "reboot") && !noted(&apart, "heat"), "{:?}", apart.remarks);

@@ -26,7 +26,7 @@ pub use fairness::{FairnessOf, FairnessTable, PerRound, SetFairness};
 pub use metrics::{is_headline, metric_matches};
 pub use power::{MetricPower, Power, Wanted, WorkPower, power};
 pub use priority::SchedPriority;
-pub use select::{Selection, SelectionError, select};
+pub use select::{Selection, SelectionError, last, matches, moment, nearest, plan, select};
 
 /// All that a comparison says, the baseline first in every list of sides.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,11 +1,12 @@
 //! Which stored runs a side of a comparison is made of.
 //!
-//! Input: what the user wrote and the heads of stored plans. Output: for each side its plans
-//! and what its runs must be like. Pure.
+//! Input: what the user wrote, the heads of stored plans, and the time of asking. Output: for
+//! each side its plans and what its runs must be like. Pure.
 //!
 //! A side is written as terms with commas between: `KEY=VALUE`, or a word alone that is `last`,
 //! `last:N`, `all`, or the name of a variant, of a kernel or of a machine, or the beginning of
-//! a plan's id. In values `*` stands for anything.
+//! a plan's id. In values `*` stands for anything. `last`, `last:N` and `all` are plans that
+//! measured something; those of the null backend are meant only by `backend=null`.
 
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,8 @@ enum Wanted {
 pub struct Selection {
     /// As the user wrote it.
     pub label: String,
+    /// The label with moments in place of `since=7d`.
+    fixed: String,
     /// Ids, oldest first.
     pub plans: Vec<String>,
     variant: Option<Wanted>,
@@ -71,15 +74,15 @@ impl Selection {
             });
             let terms = [("variant", variant), ("kernel", self.kernel.as_ref())];
             let terms = terms.into_iter().chain([("machine", self.machine.as_ref())]);
-            let told = terms.filter_map(|(key, value)| Some(format!(",{key}={}", value?)));
-            return format!("plan={plan}{}", told.collect::<String>());
+            let terms = terms.filter_map(|(key, value)| Some(format!(",{key}={}", value?)));
+            return format!("plan={plan}{}", terms.collect::<String>());
         }
         let newest = self.plans.last().and_then(|id| heads.iter().find(|head| head.id == *id));
         match newest {
-            Some(newest) if !self.label.contains("until=") => {
-                format!("{},until={}", self.label, date(newest.started_unix_ns.saturating_add(1)))
+            Some(newest) if !self.fixed.contains("until=") => {
+                format!("{},until={}", self.fixed, date(newest.started_unix_ns.saturating_add(1)))
             }
-            _ => self.label.clone(),
+            _ => self.fixed.clone(),
         }
     }
 
@@ -91,14 +94,15 @@ impl Selection {
     /// All of one plan.
     pub fn of_plan(plan: &str) -> Selection {
         let label = plan.to_string();
-        let plans = vec![label.clone()];
-        Selection { label, plans, variant: None, kernel: None, machine: None }
+        let (fixed, plans) = (label.clone(), vec![label.clone()]);
+        Selection { label, fixed, plans, variant: None, kernel: None, machine: None }
     }
 
     /// One variant of one plan.
     pub fn of_variant(plan: &str, variant: &str) -> Selection {
         Selection {
             label: variant.to_string(),
+            fixed: variant.to_string(),
             plans: vec![plan.to_string()],
             variant: Some(Wanted::Named(variant.to_string())),
             kernel: None,
@@ -123,29 +127,104 @@ struct Terms {
     kernel: Option<String>,
     machine: Option<String>,
     backend: Option<String>,
+    tag: Option<String>,
     since_unix_ns: Option<u64>,
     until_unix_ns: Option<u64>,
+    /// What was written, with moments in place of relative dates.
+    fixed: Vec<String>,
 }
 
-const KEYS: &str = "variant, kernel, machine, plan, backend, since, until";
+const KEYS: &str = "variant, kernel, machine, plan, backend, tag, since, until";
 
-/// The sides that `texts` name. `heads` are all stored plans, newest first.
-pub fn select(texts: &[String], heads: &[PlanHead]) -> Result<Vec<Selection>, SelectionError> {
+/// The sides that `texts` name, at the time `now_unix_ns`. `heads` are all stored plans, newest
+/// first.
+pub fn select(
+    texts: &[String],
+    heads: &[PlanHead],
+    now_unix_ns: u64,
+) -> Result<Vec<Selection>, SelectionError> {
     if heads.is_empty() {
         return Err(wrong("nothing is stored yet".to_string(), "schedlab run quick"));
     }
-    let terms: Vec<Terms> = texts.iter().map(|text| read(text, heads)).collect::<Result<_, _>>()?;
-    // Sides that are variants and nothing else are of one plan: the newest that has them all.
+    let context = Context { heads, now_unix_ns };
+    let terms: Vec<Terms> =
+        texts.iter().map(|text| read(text, &context)).collect::<Result<_, _>>()?;
+    // Sides that are variants and nothing else are of one plan: the newest that has them all,
+    // of those that measured something where there is such a one.
     let variants: Vec<&str> = terms
         .iter()
         .filter(|terms| terms.is_variant())
         .filter_map(|t| t.variant.as_deref())
         .collect();
-    let common = heads.iter().find(|head| {
+    let has_all = |head: &&PlanHead| {
         variants.iter().all(|variant| head.variants.iter().any(|name| matches(variant, name)))
-    });
+    };
+    let measured = heads.iter().filter(|head| head.is_measured()).find(has_all);
+    let common = measured.or_else(|| heads.iter().find(has_all));
     let sides = texts.iter().zip(&terms);
     sides.map(|(text, terms)| selection(text, terms, heads, common)).collect()
+}
+
+/// The newest plan that measured something on a real backend; `heads` newest first.
+pub fn last(heads: &[PlanHead]) -> Result<&PlanHead, SelectionError> {
+    heads.iter().find(|head| head.is_measured()).ok_or_else(|| nothing_measured(heads))
+}
+
+/// The one plan that `text` names: `last`, an id, or the beginning of one alone.
+pub fn plan<'h>(text: &str, heads: &'h [PlanHead]) -> Result<&'h PlanHead, SelectionError> {
+    if text == "last" {
+        return last(heads);
+    }
+    if let Some(head) = heads.iter().find(|head| head.id == text) {
+        return Ok(head);
+    }
+    let found: Vec<&PlanHead> = heads.iter().filter(|head| head.id.starts_with(text)).collect();
+    let shown = text.escape_default();
+    match found.as_slice() {
+        [head] if !text.is_empty() => Ok(head),
+        [] => {
+            let near = nearest(text, heads.iter().map(|head| head.id.as_str()));
+            Err(wrong(format!("no stored plan's id begins with `{shown}`"), &listed(near)))
+        }
+        many => {
+            let message = format!("the ids of {} stored plans begin with `{shown}`", many.len());
+            Err(wrong(message, "schedlab list runs"))
+        }
+    }
+}
+
+fn nothing_measured(heads: &[PlanHead]) -> SelectionError {
+    match heads.is_empty() {
+        true => wrong("nothing is stored yet".to_string(), "schedlab run quick"),
+        false => wrong(
+            "no stored plan has measured anything on a real backend, so none is `last`".to_string(),
+            "name a plan by its id: schedlab list runs",
+        ),
+    }
+}
+
+/// The command that lists what there is, and before it the name that may be meant.
+fn listed(near: Option<&str>) -> String {
+    let near = near.map(|near| format!("did you mean `{}`? ", near.escape_default()));
+    format!("{}schedlab list runs", near.unwrap_or_default())
+}
+
+/// The known word that `word` is a slip of, if there is one.
+pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    let word = word.to_lowercase();
+    known
+        // Far words are not compared: the distance takes the product of both lengths.
+        .filter(|known| word.len() <= 4 * known.len() && known.len() <= 4 * word.len())
+        .map(|known| (strsim::osa_distance(&word, &known.to_lowercase()), known))
+        .filter(|(distance, known)| *distance <= (known.chars().count() / 3).max(1))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known)
+}
+
+/// What a side is read by.
+struct Context<'a> {
+    heads: &'a [PlanHead],
+    now_unix_ns: u64,
 }
 
 fn selection(
@@ -168,10 +247,14 @@ fn selection(
         plans
     };
     if plans.is_empty() {
-        return Err(wrong(format!("no stored plan is `{shown}`"), "schedlab list runs"));
+        return Err(match text {
+            "last" | "all" => nothing_measured(heads),
+            _ => wrong(format!("no stored plan is `{shown}`"), "schedlab list runs"),
+        });
     }
     Ok(Selection {
         label: text.to_string(),
+        fixed: terms.fixed.join(","),
         plans,
         variant: terms.variant.clone().map(Wanted::Like),
         kernel: terms.kernel.clone(),
@@ -188,18 +271,24 @@ impl Terms {
         fill(&mut self.kernel, more.kernel, "kernel")?;
         fill(&mut self.machine, more.machine, "machine")?;
         fill(&mut self.backend, more.backend, "backend")?;
+        fill(&mut self.tag, more.tag, "tag")?;
         fill(&mut self.since_unix_ns, more.since_unix_ns, "since")?;
         fill(&mut self.until_unix_ns, more.until_unix_ns, "until")
     }
 
     /// Nothing but a variant.
     fn is_variant(&self) -> bool {
-        let Terms { newest, plan, variant, kernel, machine, backend, since_unix_ns, until_unix_ns } =
-            self;
-        variant.is_some()
-            && newest.is_none()
-            && [plan, kernel, machine, backend].iter().all(|term| term.is_none())
-            && since_unix_ns.or(*until_unix_ns).is_none()
+        let texts = [&self.plan, &self.kernel, &self.machine, &self.backend, &self.tag];
+        self.variant.is_some()
+            && self.newest.is_none()
+            && texts.iter().all(|term| term.is_none())
+            && self.since_unix_ns.or(self.until_unix_ns).is_none()
+    }
+
+    /// Whether the plan may count among the last: one that measured something, and on a real
+    /// backend unless another was asked for.
+    fn may_be_last(&self, head: &PlanHead) -> bool {
+        head.is_measured() || (self.backend.is_some() && head.runs.done > 0)
     }
 
     fn take(&self, head: &PlanHead) -> bool {
@@ -207,8 +296,10 @@ impl Terms {
             pattern.as_ref().is_none_or(|pattern| matches(pattern, text))
         };
         let started = head.started_unix_ns;
-        self.plan.as_ref().is_none_or(|plan| begins(plan, &head.id))
+        (self.newest.is_none() || self.may_be_last(head))
+            && self.plan.as_ref().is_none_or(|plan| begins(plan, &head.id))
             && is(&self.backend, &head.backend)
+            && (self.tag.is_none() || head.tags.iter().any(|name| is(&self.tag, name)))
             && self.since_unix_ns.is_none_or(|since| started >= since)
             && self.until_unix_ns.is_none_or(|until| started < until)
             && (self.variant.is_none() || head.variants.iter().any(|name| is(&self.variant, name)))
@@ -236,14 +327,19 @@ pub fn without_maker(name: &str) -> &str {
     name.split_once(':').map_or(name, |(_, version)| version)
 }
 
-fn read(text: &str, heads: &[PlanHead]) -> Result<Terms, SelectionError> {
+fn read(text: &str, context: &Context) -> Result<Terms, SelectionError> {
     let mut all = Terms::default();
     for term in text.split(',').map(str::trim) {
         let mut terms = Terms::default();
         match term.split_once('=') {
-            Some((key, value)) => put(&mut terms, key.trim(), value.trim())?,
-            None => put_word(&mut terms, term, heads)?,
+            Some((key, value)) => {
+                put(&mut terms, key.trim(), value.trim(), context.now_unix_ns)?;
+            }
+            None => put_word(&mut terms, term, context.heads)?,
         }
+        let since = terms.since_unix_ns.map(|moment| format!("since={}", date(moment)));
+        let until = terms.until_unix_ns.map(|moment| format!("until={}", date(moment)));
+        all.fixed.push(since.or(until).unwrap_or_else(|| term.to_string()));
         all.add(terms).map_err(|what| {
             let message = format!("`{}` names its {what} twice", text.escape_default());
             wrong(message, "schedlab compare default batch")
@@ -261,7 +357,7 @@ fn fill<T>(slot: &mut Option<T>, more: Option<T>, what: &'static str) -> Result<
     Ok(())
 }
 
-fn put(terms: &mut Terms, key: &str, value: &str) -> Result<(), SelectionError> {
+fn put(terms: &mut Terms, key: &str, value: &str, now_unix_ns: u64) -> Result<(), SelectionError> {
     let shown = value.escape_default();
     if value.is_empty() {
         let message = format!("`{}=` names nothing", key.escape_default());
@@ -272,6 +368,7 @@ fn put(terms: &mut Terms, key: &str, value: &str) -> Result<(), SelectionError> 
         "kernel" => &mut terms.kernel,
         "machine" => &mut terms.machine,
         "backend" => &mut terms.backend,
+        "tag" => &mut terms.tag,
         "plan" => match newest(value)? {
             Some(count) => {
                 terms.newest = Some(count);
@@ -280,9 +377,9 @@ fn put(terms: &mut Terms, key: &str, value: &str) -> Result<(), SelectionError> 
             None => &mut terms.plan,
         },
         "since" | "until" => {
-            let moment = moment(value).ok_or_else(|| {
+            let moment = moment(value, now_unix_ns).ok_or_else(|| {
                 let message = format!("`{key}={shown}` is no date");
-                wrong(message, "schedlab compare since=2026-11-01 until=2026-11-01")
+                wrong(message, "today, yesterday, 2h, 7d, 2w, 2026-11-01 or 2026-11-01T12:00:00")
             })?;
             let slot =
                 if key == "since" { &mut terms.since_unix_ns } else { &mut terms.until_unix_ns };
@@ -317,10 +414,20 @@ fn put_word(terms: &mut Terms, word: &str, heads: &[PlanHead]) -> Result<(), Sel
     } else {
         let shown = word.escape_default();
         let message = format!("no stored plan has a variant, kernel, machine or id `{shown}`");
-        return Err(wrong(message, "schedlab list runs"));
+        return Err(wrong(message, &listed(nearest(word, names(heads)))));
     };
     *slot = Some(word.to_string());
     Ok(())
+}
+
+/// All that a word alone can name.
+fn names(heads: &[PlanHead]) -> impl Iterator<Item = &str> {
+    heads.iter().flat_map(|head| {
+        let environments = head.environments.iter();
+        let places = environments.flat_map(|of| [of.kernel_release.as_str(), of.hostname.as_str()]);
+        let variants = head.variants.iter().map(String::as_str);
+        variants.chain(places).chain([head.id.as_str()])
+    })
 }
 
 /// How many of the newest plans; `None` where the word says nothing of it.
@@ -340,8 +447,23 @@ fn newest(word: &str) -> Result<Option<usize>, SelectionError> {
     }
 }
 
-/// The beginning of a day, or a moment of it, in UTC.
-fn moment(text: &str) -> Option<u64> {
+/// A time before now (`2h`, `7d`), the beginning of a day (`today`, `2026-11-01`), or a moment of
+/// one; in UTC.
+pub fn moment(text: &str, now_unix_ns: u64) -> Option<u64> {
+    const DAY_NS: u64 = 86_400_000_000_000;
+    let today = now_unix_ns - now_unix_ns % DAY_NS;
+    match text {
+        "now" => return Some(now_unix_ns),
+        "today" => return Some(today),
+        "yesterday" => return today.checked_sub(DAY_NS),
+        _ => {}
+    }
+    let units = [("min", DAY_NS / 1440), ("h", DAY_NS / 24), ("d", DAY_NS), ("w", 7 * DAY_NS)];
+    for (unit, unit_ns) in units {
+        if let Some(Ok(count)) = text.strip_suffix(unit).map(str::parse::<u64>) {
+            return now_unix_ns.checked_sub(count.checked_mul(unit_ns)?);
+        }
+    }
     let moment: jiff::civil::DateTime =
         text.parse().ok().or_else(|| text.parse::<jiff::civil::Date>().ok().map(Into::into))?;
     let zoned = moment.to_zoned(jiff::tz::TimeZone::UTC).ok()?;

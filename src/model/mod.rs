@@ -41,8 +41,8 @@ pub use run::{
     RunnerMessage, SetResult, WIRE_VERSION, Window, WorkerResult, WorkerWindow,
 };
 pub use sample::{
-    EnvironmentHead, KnobMismatch, PlanHead, RunIssues, SampledMetric, SampledPlan, SampledRun,
-    SampledValue, Unmeasured, place_of,
+    EnvironmentHead, KnobMismatch, PlanHead, RunCounts, RunIssues, SampledMetric, SampledPlan,
+    SampledRun, SampledValue, Unmeasured, place_of,
 };
 pub use score::{
     Balance, Bucket, CpuScore, Distances, DomainScore, IDLE, INTERRUPT, Migrations, OTHER,

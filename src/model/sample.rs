@@ -23,6 +23,37 @@ pub struct PlanHead {
     pub variants: Vec<String>,
     /// As [`Plan::aa`].
     pub aa: bool,
+    pub runs: RunCounts,
+    /// In the order of the alphabet.
+    pub tags: Vec<String>,
+}
+
+/// The stored runs of a plan, by how they ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RunCounts {
+    pub done: u64,
+    pub failed: u64,
+    pub skipped: u64,
+    /// All that the plan's rounds ask for.
+    pub total: u64,
+    /// Runs of one round.
+    pub cells: u64,
+}
+
+impl RunCounts {
+    pub fn stored(&self) -> u64 {
+        self.done + self.failed + self.skipped
+    }
+}
+
+impl PlanHead {
+    /// The backend that invents its figures.
+    pub const INVENTED: &str = "null";
+
+    /// Whether it has results of a real machine or guest.
+    pub fn is_measured(&self) -> bool {
+        self.backend != PlanHead::INVENTED && self.runs.done > 0
+    }
 }
 
 /// Of an [`Environment`].

@@ -25,7 +25,7 @@ use std::io::{self, Write};
 
 use crate::model::Record;
 
-pub use show::{clean, shortened};
+pub use show::{clean, knobs, placement, shortened, wrap};
 
 /// Every format, the default first.
 pub fn formats() -> &'static [&'static dyn Format] {

@@ -1,16 +1,19 @@
-//! A light list of what is stored, to choose plans by: no runs are counted or read.
+//! A light list of what is stored, to choose plans by: runs are counted, not read.
 
 use rusqlite::Connection;
 
 use super::Store;
+use super::annotations;
 use super::column::{reading, unsigned};
 use super::error::{Fault, StoreError};
 use super::read::ended;
-use crate::model::{EnvironmentHead, PlanEnd, PlanHead};
+use crate::model::{EnvironmentHead, PlanEnd, PlanHead, RunCounts};
 
 const PLANS: &str = "
-    SELECT plan, id, title, backend, started_unix_ns, coalesce(json ->> '$.aa', 0) FROM plan
-    ORDER BY started_unix_ns DESC, plan DESC";
+    SELECT plan, id, title, backend, started_unix_ns, coalesce(json ->> '$.aa', 0), runs_total,
+           (SELECT count(*) FROM cell WHERE cell.plan = plan.plan)
+    FROM plan ORDER BY started_unix_ns DESC, plan DESC";
+const STATUSES: &str = "SELECT status, count(*) FROM run WHERE plan = ?1 GROUP BY status";
 /// The reason why a boot is unknown stands in the JSON alone.
 const ENVIRONMENTS: &str = "
     SELECT hostname, kernel_release, boot_id, iif(boot_id IS NULL, json ->> '$.boot_id.unknown', NULL),
@@ -19,7 +22,7 @@ const ENVIRONMENTS: &str = "
 const VARIANTS: &str = "SELECT variant FROM cell WHERE plan = ?1 ORDER BY cell";
 
 impl Store {
-    /// All plans, newest first, as [`Store::plans`] has them.
+    /// All plans, newest first.
     pub fn plan_heads(&self) -> Result<Vec<PlanHead>, StoreError> {
         let read = || -> Result<_, Fault> {
             let snapshot = self.conn.unchecked_transaction()?;
@@ -38,12 +41,41 @@ impl Store {
                     environments,
                     variants: variants(&snapshot, plan)?,
                     aa: row.get(5)?,
+                    runs: counts(&snapshot, plan, unsigned(row, 6)?, unsigned(row, 7)?)?,
+                    tags: annotations::tags(&snapshot, plan)?,
                 });
             }
             Ok(heads)
         };
         read().map_err(|fault| fault.told("list the plans", &self.path))
     }
+
+    /// The newest plan that was interrupted or killed. One that another process is running
+    /// at this moment looks the same.
+    pub fn unfinished(&self) -> Result<Option<PlanHead>, StoreError> {
+        let resumable = |plan: &PlanHead| match plan.ended {
+            None | Some(PlanEnd::Interrupted) => true,
+            Some(PlanEnd::Complete | PlanEnd::Decided | PlanEnd::Budget) => false,
+        };
+        Ok(self.plan_heads()?.into_iter().find(resumable))
+    }
+}
+
+fn counts(conn: &Connection, plan: i64, total: u64, cells: u64) -> Result<RunCounts, Fault> {
+    let mut counts = RunCounts { total, cells, ..RunCounts::default() };
+    let mut select = conn.prepare_cached(STATUSES)?;
+    let mut rows = select.query([plan])?;
+    while let Some(row) = rows.next()? {
+        let status: String = row.get(0)?;
+        let count = match status.as_str() {
+            "done" => &mut counts.done,
+            "failed" => &mut counts.failed,
+            "skipped" => &mut counts.skipped,
+            _ => return Err(Fault::Damaged(format!("a run has the status `{status}`"))),
+        };
+        *count = unsigned(row, 1)?;
+    }
+    Ok(counts)
 }
 
 /// And how the last session ended.

@@ -7,13 +7,16 @@
 //! alone, until their run ends; memory does not grow with a run, and no lock is held on the
 //! database while one is measured. The format is told in docs/formats.md.
 
+mod annotations;
 mod check;
 mod column;
+mod detail;
 mod error;
 mod hdr;
 mod heads;
 mod open;
 mod read;
+mod remove;
 mod sample;
 mod stream;
 #[cfg(test)]
@@ -26,8 +29,10 @@ use etcetera::BaseStrategy;
 use etcetera::base_strategy::Xdg;
 use rusqlite::Connection;
 
+pub use annotations::{AnnotationError, Annotations, Note, check_note, check_tag};
+pub use detail::{PlanDetail, Unmeasured};
 pub use error::StoreError;
-pub use read::PlanSummary;
+pub use read::Session;
 pub use stream::Imported;
 
 /// More than all the statements of this module.

@@ -18,8 +18,10 @@ use super::error::{Fault, StoreError};
 pub(super) const APPLICATION_ID: i64 = 0x7363_684c;
 
 /// Append-only: the position, from 1, is the format's number.
-pub(super) const MIGRATIONS: &[(&str, &str)] =
-    &[("0001_first.sql", include_str!("migrations/0001_first.sql"))];
+pub(super) const MIGRATIONS: &[(&str, &str)] = &[
+    ("0001_first.sql", include_str!("migrations/0001_first.sql")),
+    ("0003_annotations.sql", include_str!("migrations/0003_annotations.sql")),
+];
 
 /// What is waited for another process's transaction.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);

@@ -13,49 +13,7 @@ use crate::model::{
     Reading, Record, RecordedRun, RunKey, RunResult, SetResult, WorkerResult,
 };
 
-/// One line of a list of what is stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlanSummary {
-    pub id: String,
-    pub title: String,
-    pub backend: String,
-    pub started_unix_ns: u64,
-    /// `None`: still running, or the process was killed.
-    pub ended: Option<PlanEnd>,
-    /// Runs that are stored, whatever their outcome, of all that the plan's rounds ask for.
-    pub runs_done: u64,
-    pub runs_total: u64,
-}
-
-const SUMMARIES: &str = "
-    SELECT id, title, backend, started_unix_ns,
-           (SELECT ended FROM environment WHERE environment.plan = plan.plan
-            ORDER BY environment DESC LIMIT 1),
-           (SELECT count(*) FROM run WHERE run.plan = plan.plan),
-           runs_total
-    FROM plan ORDER BY started_unix_ns DESC, plan DESC";
-
 impl Store {
-    /// All plans, newest first.
-    pub fn plans(&self) -> Result<Vec<PlanSummary>, StoreError> {
-        let read = || -> Result<_, Fault> {
-            let mut select = self.conn.prepare_cached(SUMMARIES)?;
-            let plans = select.query_map([], summary)?.collect::<Result<_, _>>()?;
-            Ok(plans)
-        };
-        read().map_err(|fault| fault.told("list the plans", &self.path))
-    }
-
-    /// The newest plan that was interrupted or killed. One that another process is running
-    /// at this moment looks the same.
-    pub fn unfinished(&self) -> Result<Option<PlanSummary>, StoreError> {
-        let resumable = |plan: &PlanSummary| match plan.ended {
-            None | Some(PlanEnd::Interrupted) => true,
-            Some(PlanEnd::Complete | PlanEnd::Decided | PlanEnd::Budget) => false,
-        };
-        Ok(self.plans()?.into_iter().find(resumable))
-    }
-
     /// What the events of plan `id` fold to.
     pub fn record(&self, id: &str) -> Result<Record, StoreError> {
         let read = || -> Result<_, Fault> {
@@ -102,18 +60,6 @@ impl Store {
     }
 }
 
-fn summary(row: &Row<'_>) -> rusqlite::Result<PlanSummary> {
-    Ok(PlanSummary {
-        id: row.get(0)?,
-        title: row.get(1)?,
-        backend: row.get(2)?,
-        started_unix_ns: unsigned(row, 3)?,
-        ended: ended(row, 4)?,
-        runs_done: unsigned(row, 5)?,
-        runs_total: unsigned(row, 6)?,
-    })
-}
-
 pub(super) fn ended(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<PlanEnd>> {
     match row.get_ref(column)? {
         ValueRef::Null => Ok(None),
@@ -122,7 +68,8 @@ pub(super) fn ended(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Pla
 }
 
 /// A start of the plan or a resumption.
-pub(super) struct Session {
+#[derive(Debug, Clone, PartialEq)]
+pub struct Session {
     pub started_unix_ns: u64,
     pub environment: Environment,
     pub ended: Option<PlanEnd>,

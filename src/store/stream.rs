@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use serde::Deserialize;
 
 use super::Store;
+use super::annotations;
 use super::check;
 use super::column::unsigned;
 use super::error::{Fault, StoreError};
@@ -75,8 +76,12 @@ impl Store {
             if read.map_err(|source| StoreError::Input { line, source })? == 0 {
                 break;
             }
-            let event = parse(&text, line)?;
             let refuse = |source| StoreError::Line { line, source: Box::new(source) };
+            if let Some(line) = annotations::parse(&text) {
+                self.import_annotations(&line, &begun).map_err(refuse)?;
+                continue;
+            }
+            let event = parse(&text, line)?;
             if let Event::PlanStarted(started) = &event {
                 check::plan(started).map_err(|why| refuse(StoreError::Unsound { why }))?;
                 if begun.insert(started.id.clone()) {
@@ -135,7 +140,8 @@ fn export_plan(conn: &Connection, plan: i64, out: &mut dyn Write) -> Result<(), 
     while sessions.len() > 0 {
         session = Some(next_session(&mut sessions, session.take(), &started, out)?);
     }
-    end_session(session, out)
+    end_session(session, out)?;
+    annotations::export(conn, plan, &started.id, out)
 }
 
 /// Ends the session before and starts the next one.

@@ -4,8 +4,8 @@ use super::*;
 use crate::compare::testing::{environment, plan, rounds, run, run_of, work};
 use crate::compare::{select, testing};
 use crate::model::{
-    DisturbanceKind, EnvironmentHead, Placement, PlanHead, RunKey, SampledMetric, Unit, Unmeasured,
-    Value,
+    DisturbanceKind, EnvironmentHead, Placement, PlanHead, RunCounts, RunKey, SampledMetric, Unit,
+    Unmeasured, Value,
 };
 use crate::stats::Why;
 
@@ -27,6 +27,8 @@ fn heads(plans: &[SampledPlan]) -> Vec<PlanHead> {
             .collect(),
         variants: plan.plan.variants.iter().map(|variant| variant.name.clone()).collect(),
         aa: plan.plan.aa,
+        runs: RunCounts { done: plan.runs.len() as u64, ..RunCounts::default() },
+        tags: Vec::new(),
     };
     plans.iter().rev().map(head).collect()
 }
@@ -34,7 +36,7 @@ fn heads(plans: &[SampledPlan]) -> Vec<PlanHead> {
 /// The question that a user asks by these words; `plans` are oldest first.
 fn asked(plans: &[SampledPlan], sides: &[&str]) -> Question {
     let sides: Vec<String> = sides.iter().map(|side| side.to_string()).collect();
-    Question::new(select(&sides, &heads(plans)).unwrap(), "schedlab compare".to_string())
+    Question::new(select(&sides, &heads(plans), 0).unwrap(), "schedlab compare".to_string())
 }
 
 fn compared(plans: &[SampledPlan], sides: &[&str]) -> Comparison {

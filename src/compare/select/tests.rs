@@ -1,9 +1,11 @@
 //! Tests of the sides: their words, what they mean, and what means nothing.
 
 use super::*;
-use crate::model::EnvironmentHead;
+use crate::model::{EnvironmentHead, RunCounts};
 
 const DAY_NS: u64 = 86_400_000_000_000;
+/// Noon of the sixth day.
+const NOW_NS: u64 = 5 * DAY_NS + DAY_NS / 2;
 
 fn head(id: &str, day: u64, variants: &[&str], environments: &[(&str, &str)]) -> PlanHead {
     let environments = environments.iter().map(|(kernel, machine)| EnvironmentHead {
@@ -20,23 +22,29 @@ fn head(id: &str, day: u64, variants: &[&str], environments: &[(&str, &str)]) ->
         environments: environments.collect(),
         variants: variants.iter().map(|name| name.to_string()).collect(),
         aa: false,
+        runs: RunCounts { done: u64::from(!id.starts_with('u')), ..RunCounts::default() },
+        tags: Vec::new(),
     }
 }
 
 /// Five plans, newest first, of days 5 to 1 of January 1970, counted from 0.
 fn heads() -> Vec<PlanHead> {
-    vec![
+    let mut heads = vec![
         head("p5", 5, &["default"], &[("6.12.1", "big")]),
         head("n4", 4, &["default", "batch"], &[("null", "null")]),
         head("p3", 3, &["default", "batch"], &[("6.1.7", "big"), ("6.12.0", "big")]),
         head("p2", 2, &["default", "short slice"], &[("6.1.7", "small")]),
         head("p1", 1, &["default", "batch"], &[("6.1.6", "big")]),
-    ]
+    ];
+    for at in [1, 4] {
+        heads[at].tags.push("before".to_string());
+    }
+    heads
 }
 
 fn of(texts: &[&str]) -> Result<Vec<Selection>, SelectionError> {
     let texts: Vec<String> = texts.iter().map(|text| text.to_string()).collect();
-    select(&texts, &heads())
+    select(&texts, &heads(), NOW_NS)
 }
 
 /// The plans of one side.
@@ -56,11 +64,14 @@ fn a_side_is_written_by_words_and_terms() {
     let cases: &[(&str, &[&str])] = &[
         ("last", &["p5"]),
         ("last:1", &["p5"]),
-        ("last:2", &["n4", "p5"]),
-        ("last:99", &["p1", "p2", "p3", "n4", "p5"]),
-        ("all", &["p1", "p2", "p3", "n4", "p5"]),
-        ("plan=last:2", &["n4", "p5"]),
-        ("plan=all", &["p1", "p2", "p3", "n4", "p5"]),
+        ("last:2", &["p3", "p5"]),
+        ("last:99", &["p1", "p2", "p3", "p5"]),
+        ("all", &["p1", "p2", "p3", "p5"]),
+        ("plan=last:2", &["p3", "p5"]),
+        ("plan=all", &["p1", "p2", "p3", "p5"]),
+        // Plans of the null backend where they are asked for.
+        ("last,backend=null", &["n4"]),
+        ("n4", &["n4"]),
         ("plan=p", &["p1", "p2", "p3", "p5"]),
         ("plan=*3", &["p3"]),
         ("p3", &["p3"]),
@@ -73,8 +84,11 @@ fn a_side_is_written_by_words_and_terms() {
         ("backend=null", &["n4"]),
         ("backend=l*", &["p1", "p2", "p3", "p5"]),
         // Newest of what the other terms leave, whichever stands first.
-        ("last,batch", &["n4"]),
-        ("variant=batch , last:2", &["p3", "n4"]),
+        ("last,batch", &["p3"]),
+        ("variant=batch , last:2", &["p1", "p3"]),
+        ("tag=before", &["p1", "n4"]),
+        ("tag=b*,machine=big", &["p1"]),
+        ("last,tag=before", &["p1"]),
         ("kernel=6.1.*,last", &["p3"]),
         ("variant=short slice,all", &["p2"]),
         // Since includes its moment, until does not; both in UTC.
@@ -82,6 +96,13 @@ fn a_side_is_written_by_words_and_terms() {
         ("until=1970-01-04", &["p1", "p2"]),
         ("since=1970-01-03T00:00:00,until=1970-01-05T00:00:01", &["p2", "p3", "n4"]),
         ("since=1970-01-03T00:00:01,until=1970-01-05", &["p3"]),
+        // Relative to noon of 1970-01-06.
+        ("since=today", &["p5"]),
+        ("until=today", &["p1", "p2", "p3", "n4"]),
+        ("since=yesterday", &["n4", "p5"]),
+        ("since=13h", &["p5"]),
+        ("since=2d", &["n4", "p5"]),
+        ("since=1w", &["p1", "p2", "p3", "n4", "p5"]),
         // Kernel and machine hold for one and the same environment.
         ("kernel=6.12.*,machine=big", &["p3", "p5"]),
     ];
@@ -122,7 +143,7 @@ fn a_side_says_what_its_runs_must_be_like() {
 #[test]
 fn a_word_is_a_variant_before_a_kernel_before_a_machine_before_a_plan() {
     let of_word = |word: &str, heads: &[PlanHead]| {
-        let side = select(&[format!("{word},all")], heads).unwrap().remove(0);
+        let side = select(&[format!("{word},all")], heads, NOW_NS).unwrap().remove(0);
         (side.variant.is_some(), side.kernel.is_some(), side.machine.is_some())
     };
     let mut heads = vec![
@@ -142,17 +163,17 @@ fn a_word_is_a_variant_before_a_kernel_before_a_machine_before_a_plan() {
         head.environments[0].hostname = "m".to_string();
     }
     assert_eq!(of_word("x", &heads), (false, false, false));
-    assert_eq!(select(&["x".to_string()], &heads).unwrap()[0].plans, ["x-id", "x"]);
+    assert_eq!(select(&["x".to_string()], &heads, NOW_NS).unwrap()[0].plans, ["x-id", "x"]);
     // A key means what it says.
-    assert!(select(&["kernel=x".to_string()], &heads).is_err());
+    assert!(select(&["kernel=x".to_string()], &heads, NOW_NS).is_err());
 }
 
 #[test]
 fn variants_alone_are_of_the_newest_plan_that_has_them_all() {
     for (texts, expected) in [
         (&["default"][..], "p5"),
-        (&["default", "batch"], "n4"),
-        (&["variant=batch", "default"], "n4"),
+        (&["default", "batch"], "p3"),
+        (&["variant=batch", "default"], "p3"),
         (&["default", "short slice"], "p2"),
         (&["default", "short*"], "p2"),
         // Sides that say more than a variant do not take part in it.
@@ -171,11 +192,12 @@ fn variants_alone_are_of_the_newest_plan_that_has_them_all() {
 #[test]
 fn what_means_nothing_is_refused_with_a_hint() {
     let none = "no stored plan has a variant, kernel, machine or id";
-    let dates = "schedlab compare since=2026-11-01 until=2026-11-01";
+    let dates = "today, yesterday, 2h, 7d, 2w, 2026-11-01 or 2026-11-01T12:00:00";
     let newest = "schedlab compare last --against last:10";
     let keys = "schedlab compare kernel=6.1.* kernel=6.12.*";
     for (text, message, hint) in [
         ("nonesuch", format!("{none} `nonesuch`"), "schedlab list runs"),
+        ("btach", format!("{none} `btach`"), "did you mean `batch`? schedlab list runs"),
         ("", format!("{none} ``"), "schedlab list runs"),
         ("last,", format!("{none} ``"), "schedlab list runs"),
         ("z*", format!("{none} `z*`"), "schedlab list runs"),
@@ -183,7 +205,9 @@ fn what_means_nothing_is_refused_with_a_hint() {
         ("last:", "`last:` names no number of plans".to_string(), newest),
         ("last:-1", "`last:-1` names no number of plans".to_string(), newest),
         ("plan=last:x", "`last:x` names no number of plans".to_string(), newest),
-        ("since=yesterday", "`since=yesterday` is no date".to_string(), dates),
+        ("since=7", "`since=7` is no date".to_string(), dates),
+        ("since=1d ago", "`since=1d ago` is no date".to_string(), dates),
+        ("since=9999999999999w", "`since=9999999999999w` is no date".to_string(), dates),
         ("until=2026-02-30", "`until=2026-02-30` is no date".to_string(), dates),
         ("kernel=", "`kernel=` names nothing".to_string(), "schedlab compare default batch"),
         ("seed=1", format!("`seed` is none of {KEYS}"), keys),
@@ -216,7 +240,7 @@ fn what_means_nothing_is_refused_with_a_hint() {
     ] {
         assert_eq!(wrong_of(text), (message, hint.to_string()), "{text:?}");
     }
-    let nothing = select(&["last".to_string()], &[]).unwrap_err();
+    let nothing = select(&["last".to_string()], &[], NOW_NS).unwrap_err();
     assert_eq!(
         (nothing.message.as_str(), nothing.hint.as_str()),
         ("nothing is stored yet", "schedlab run quick")
@@ -286,4 +310,48 @@ fn many_stars_are_no_burden() {
 fn a_boot_is_known_or_not() {
     assert_eq!(boot_of(&Reading::Known("b".to_string())), Some("b"));
     assert_eq!(boot_of(&Reading::Unknown("no /proc".to_string())), None);
+}
+
+#[test]
+fn the_last_plan_is_one_that_measured_something_on_a_real_backend() {
+    let mut heads = vec![
+        head("u7", 7, &["default"], &[("6.12.1", "big")]),
+        head("n6", 6, &["default"], &[("null", "null")]),
+    ];
+    let none = "no stored plan has measured anything on a real backend, so none is `last`";
+    assert_eq!(last(&heads).unwrap_err().message, none);
+    assert_eq!(select(&["last".to_string()], &heads, NOW_NS).unwrap_err().message, none);
+    assert_eq!(plan("u7", &heads).unwrap().id, "u7", "by its id it is there");
+    heads.push(head("p5", 5, &["default"], &[("6.12.1", "big")]));
+    assert_eq!(last(&heads).unwrap().id, "p5");
+    assert_eq!(select(&["last".to_string()], &heads, NOW_NS).unwrap()[0].plans, ["p5"]);
+}
+
+#[test]
+fn one_plan_is_named_by_an_id_or_the_beginning_of_one_alone() {
+    let ids = ["20261122-0519-aa", "20261122-0519", "20261121-1200-bb"];
+    let heads = ids.map(|id| head(id, 1, &["default"], &[("6.12.1", "big")]));
+    for (text, expected) in [
+        ("last", "20261122-0519-aa"),
+        ("20261122-0519", "20261122-0519"),
+        ("20261122-0519-", "20261122-0519-aa"),
+        ("20261121", "20261121-1200-bb"),
+    ] {
+        assert_eq!(plan(text, &heads).unwrap().id, expected, "{text}");
+    }
+    for (text, message) in [
+        ("2026", "the ids of 3 stored plans begin with `2026`"),
+        ("", "the ids of 3 stored plans begin with ``"),
+        ("1999", "no stored plan's id begins with `1999`"),
+    ] {
+        assert_eq!(plan(text, &heads).unwrap_err().message, message);
+    }
+    let near = plan("20261121-1200-bx", &heads).unwrap_err().hint;
+    assert_eq!(near, "did you mean `20261121-1200-bb`? schedlab list runs");
+}
+
+#[test]
+fn a_relative_date_is_written_back_as_the_moment_that_it_was() {
+    let side = of(&["since=3d,until=1970-01-05"]).unwrap().remove(0);
+    assert_eq!(side.words(&heads()), "since=1970-01-03T12:00:00,until=1970-01-05T00:00:00");
 }

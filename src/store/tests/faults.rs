@@ -64,7 +64,7 @@ fn an_empty_file_is_a_new_database() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("made-by-mktemp");
     fs::write(&path, "").unwrap();
-    assert_eq!(Store::open(&path).unwrap().plans().unwrap(), []);
+    assert_eq!(Store::open(&path).unwrap().plan_heads().unwrap(), []);
 }
 
 /// Its version may still be in the journal alone.
@@ -334,7 +334,7 @@ fn a_wrong_line_is_named_and_nothing_is_imported() {
         let error = import(&mut copy, &text).unwrap_err();
         assert!(error.to_string().starts_with(why), "{error}");
         assert!(!error.hint().is_empty());
-        assert_eq!(copy.plans().unwrap(), [], "{why}");
+        assert_eq!(copy.plan_heads().unwrap(), [], "{why}");
     }
     let error = copy.import(BufReader::new(&b"{\"event\":\"\xff"[..])).unwrap_err();
     assert!(matches!(error, StoreError::Input { line: 1, .. }), "{error:?}");
@@ -350,7 +350,7 @@ fn refusal(started: PlanStarted) -> String {
     let (_folder, mut store) = fresh();
     let line = serde_json::to_string(&Event::PlanStarted(Box::new(started))).unwrap();
     let error = import(&mut store, &line).unwrap_err();
-    assert_eq!(store.plans().unwrap(), [], "{error}");
+    assert_eq!(store.plan_heads().unwrap(), [], "{error}");
     assert!(error.hint().contains("docs/formats.md"), "{}", error.hint());
     let told = error.to_string();
     told.strip_prefix("line 1 cannot be imported: ").expect(&told).to_string()

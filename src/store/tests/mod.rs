@@ -1,5 +1,6 @@
 //! The store from outside: what goes in comes out, and what goes wrong loses nothing.
 
+mod annotations;
 mod faults;
 mod kill;
 mod round_trip;
@@ -12,7 +13,7 @@ use std::process::Command;
 
 use super::open::{APPLICATION_ID, MIGRATIONS, pragma};
 use super::*;
-use crate::model::{Event, Record};
+use crate::model::{Event, Record, RunKey};
 
 /// A store in a folder of its own.
 fn fresh() -> (tempfile::TempDir, Store) {
@@ -90,7 +91,7 @@ fn a_new_database_is_durable_marked_and_found_again() {
     let path = store.path().to_path_buf();
     assert_eq!(path, folder.path().join("data/schedlab.db"));
     drop(store);
-    assert_eq!(Store::open(&path).unwrap().plans().unwrap(), []);
+    assert_eq!(Store::open(&path).unwrap().plan_heads().unwrap(), []);
     assert_eq!(Store::open_read_only(&path).unwrap().unfinished().unwrap(), None);
 }
 
@@ -101,7 +102,7 @@ fn many_may_open_a_new_database_at_once() {
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| Store::open(&path))).collect();
         for thread in threads {
-            assert_eq!(thread.join().unwrap().unwrap().plans().unwrap(), []);
+            assert_eq!(thread.join().unwrap().unwrap().plan_heads().unwrap(), []);
         }
     });
 }

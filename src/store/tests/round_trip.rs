@@ -50,10 +50,10 @@ fn plans_are_listed_newest_first_and_the_newest_unfinished_is_resumed() {
             store.apply(&Event::PlanEnded { reason }).unwrap();
         }
     }
-    let plans = store.plans().unwrap();
+    let plans = store.plan_heads().unwrap();
     let ids: Vec<&str> = plans.iter().map(|plan| plan.id.as_str()).collect();
     assert_eq!(ids, ["plan-3", "plan-2", "plan-1", "plan-0"]);
-    assert_eq!((plans[0].runs_done, plans[0].runs_total), (1, 20));
+    assert_eq!((plans[0].runs.done, plans[0].runs.total), (1, 20));
     assert_eq!(plans[1].ended, Some(PlanEnd::Budget));
     assert_eq!(store.unfinished().unwrap(), Some(plans[2].clone()));
 

@@ -6,8 +6,8 @@ use super::sample;
 use super::*;
 use crate::model::{
     Direction, Disturbance, DisturbanceKind, EnvironmentHead, Guest, GuestTime, KnobReading,
-    Metric, Outcome, PlanEnd, PlanHead, PlanStarted, Reading, RunKey, SampledMetric, SampledPlan,
-    SampledValue, SetResult, Unit, Unmeasured, Variant,
+    Metric, Outcome, PlanEnd, PlanHead, PlanStarted, Reading, RunCounts, RunKey, SampledMetric,
+    SampledPlan, SampledValue, SetResult, Unit, Unmeasured, Variant,
 };
 
 /// Each session of a stream, from one start of the plan to the next.
@@ -342,6 +342,12 @@ fn heads_say_what_plans_are_chosen_by() {
     let first = || boot("first", "6.18.1", Reading::Known("b0".to_string()));
     let second = boot("second", "6.12.0", Reading::Unknown("EACCES".to_string()));
     let head = |started: &PlanStarted, ended, environments, variants: &[&str]| PlanHead {
+        runs: RunCounts {
+            total: u64::from(started.plan.measure.rounds) * started.cells.len() as u64,
+            cells: started.cells.len() as u64,
+            ..RunCounts::default()
+        },
+        tags: Vec::new(),
         id: started.id.clone(),
         title: "A plan".to_string(),
         backend: "null".to_string(),

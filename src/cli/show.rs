@@ -1,0 +1,230 @@
+//! `schedlab show`: one stored plan: what was measured, when and where, and how its runs ended.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+use clap::Args;
+
+use crate::compare;
+use crate::model::{
+    DisturbanceKind, Plan, PlanHead, RunCounts, Variant, Work, show_bytes, show_duration,
+};
+use crate::report::{clean, knobs, placement, wrap};
+use crate::store::{PlanDetail, Store};
+
+use super::list::{end, moment};
+use super::terminal::Width;
+use super::{Database, Failure, plural};
+
+/// Works and reasons that are shown.
+const MAX_SHOWN: usize = 12;
+/// Before each line's text.
+const LABEL: usize = 11;
+
+#[derive(Args)]
+pub struct ShowArgs {
+    /// The stored plan: `last`, or the beginning of its id
+    #[arg(default_value = "last")]
+    id: String,
+    #[command(flatten)]
+    width: Width,
+    #[command(flatten)]
+    db: Database,
+}
+
+pub fn run(args: &ShowArgs) -> Result<(), Failure> {
+    print(&args.db.open_read_only()?, &args.id, args.width)
+}
+
+pub fn print(store: &Store, id: &str, width: Width) -> Result<(), Failure> {
+    let heads = store.plan_heads()?;
+    let head = compare::plan(id, &heads)?;
+    let detail = store.detail(&head.id)?;
+    let lines = lines(head, &detail, &end(head));
+    Ok(io::stdout().lock().write_all(laid_out(&lines, width.columns()).as_bytes())?)
+}
+
+/// A label and its text; an empty label goes on with the one before.
+type Line = (&'static str, String);
+
+/// Labels in a column of their own, texts broken at the width.
+pub fn laid_out(lines: &[Line], columns: usize) -> String {
+    let mut page = String::new();
+    for (label, text) in lines {
+        for (at, part) in wrap(&clean(text), columns - LABEL).iter().enumerate() {
+            let label = if at == 0 { *label } else { "" };
+            page.push_str(format!("{label:<LABEL$}{part}").trim_end());
+            page.push('\n');
+        }
+    }
+    page
+}
+
+fn lines(head: &PlanHead, detail: &PlanDetail, end: &str) -> Vec<Line> {
+    let mut lines = vec![
+        ("plan", head.id.clone()),
+        ("title", head.title.clone()),
+        ("when", when(head, detail, end)),
+    ];
+    lines.extend(labelled("where", places(head, detail)));
+    lines.extend(of_plan(&detail.started.plan));
+    lines.push(("runs", runs(&head.runs)));
+    lines.extend(labelled(
+        "",
+        detail.unmeasured.iter().map(|unmeasured| {
+            let runs = plural(unmeasured.runs, "run");
+            // Some reasons carry a hint on a line of its own.
+            let reason = unmeasured.reason.replace("\nhint: ", "; hint: ");
+            format!("{} {runs}: {reason}", unmeasured.status)
+        }),
+    ));
+    let kinds = detail.disturbed.iter().map(|(kind, runs)| format!("{} {runs}", word(*kind)));
+    let kinds: Vec<String> = kinds.collect();
+    if !kinds.is_empty() {
+        lines.push(("disturbed", format!("runs, by cause: {}", kinds.join(", "))));
+    }
+    if !detail.annotations.tags.is_empty() {
+        lines.push(("tags", detail.annotations.tags.join(", ")));
+    }
+    let notes = detail.annotations.notes.iter();
+    let notes = notes.flat_map(|note| {
+        let mut texts = note.text.lines();
+        let first = texts.next().unwrap_or_default();
+        let first = format!("{}  {first}", moment(note.written_unix_ns));
+        std::iter::once(first).chain(texts.map(str::to_string)).collect::<Vec<_>>()
+    });
+    lines.extend(labelled("notes", notes));
+    lines.push(("report", format!("schedlab report {}", head.id)));
+    lines
+}
+
+/// What a plan says, stored or not.
+pub fn of_plan(plan: &Plan) -> Vec<Line> {
+    let mut lines = labelled("variants", plan.variants.iter().enumerate().map(variant));
+    lines.extend(labelled("works", plan.works.iter().map(work)));
+    let place = placement(&plan.placement);
+    if !place.is_empty() {
+        lines.push(("placement", place));
+    }
+    if !plan.probes.is_empty() {
+        lines.push(("probes", plan.probes.join(", ")));
+    }
+    lines.push(("measure", measure(plan)));
+    lines
+}
+
+/// The first with the label, at most [`MAX_SHOWN`] of them.
+fn labelled(label: &'static str, texts: impl Iterator<Item = String>) -> Vec<Line> {
+    let mut texts: Vec<String> = texts.collect();
+    let more = texts.len().saturating_sub(MAX_SHOWN);
+    if more > 1 {
+        texts.truncate(MAX_SHOWN);
+        texts.push(format!("and {more} more"));
+    }
+    let labels = std::iter::once(label).chain(std::iter::repeat(""));
+    labels.zip(texts).collect()
+}
+
+fn when(head: &PlanHead, detail: &PlanDetail, end: &str) -> String {
+    let mut text = format!("{} UTC, {end}", moment(head.started_unix_ns));
+    let sessions = detail.sessions.len() as u64;
+    if sessions > 1 {
+        text.push_str(&format!(", resumed {}", times(sessions - 1)));
+    }
+    if let Some(until) = detail.measured_until_unix_ns {
+        let seconds = until.saturating_sub(head.started_unix_ns) / 1_000_000_000;
+        text.push_str(&format!(", last run ended {} after the start", span(seconds)));
+    }
+    text
+}
+
+fn times(count: u64) -> String {
+    if count == 1 { "once".to_string() } else { format!("{count} times") }
+}
+
+pub fn span(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+/// Each machine and kernel once.
+fn places(head: &PlanHead, detail: &PlanDetail) -> impl Iterator<Item = String> {
+    let mut seen = BTreeSet::new();
+    let places: Vec<String> = detail
+        .sessions
+        .iter()
+        .map(|session| {
+            let at = &session.environment;
+            let known = |reading: &crate::model::Reading<String>| reading.clone().known();
+            let memory = at.memory_bytes.clone().known();
+            let machine = known(&at.virtualisation).filter(|name| name != "none");
+            let parts = [
+                Some(format!("{}: {}", head.backend, at.hostname)),
+                Some(format!("Linux {}", at.kernel_release)),
+                Some(plural(at.topology.online.len() as u64, "CPU")),
+                known(&at.cpu_model),
+                memory.map(|bytes| format!("{} of memory", show_bytes(bytes))),
+                machine,
+            ];
+            parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+        })
+        .filter(|place| seen.insert(place.clone()))
+        .collect();
+    places.into_iter()
+}
+
+fn variant((at, variant): (usize, &Variant)) -> String {
+    let baseline = (at == 0).then(|| "baseline".to_string());
+    let knobs = Some(knobs(&variant.knobs)).filter(|knobs| !knobs.is_empty());
+    let about: Vec<String> = [baseline, knobs].into_iter().flatten().collect();
+    match about.is_empty() {
+        true => variant.name.clone(),
+        false => format!("{}: {}", variant.name, about.join(", ")),
+    }
+}
+
+fn work(work: &Work) -> String {
+    let sets = work.sets.iter().map(|set| {
+        let own = knobs(&set.knobs);
+        let count = if set.count == 1 { String::new() } else { format!("{} x ", set.count) };
+        let background = if set.background { " in the background" } else { "" };
+        let with = if own.is_empty() { String::new() } else { format!(" with {own}") };
+        format!("{count}{}{background}{with}", set.workload)
+    });
+    format!("{}: {}", work.label(), sets.collect::<Vec<_>>().join(", "))
+}
+
+fn measure(plan: &Plan) -> String {
+    let measure = &plan.measure;
+    let budget = measure.budget_ns.map(|ns| format!(", budget {}", show_duration(ns)));
+    let decided = if measure.until_decided { " at most, until all is decided" } else { "" };
+    format!(
+        "{}{decided}, each run {} after {} of warm-up, seed {}{}",
+        plural(u64::from(measure.rounds), "round"),
+        show_duration(measure.duration_ns),
+        show_duration(measure.warmup_ns),
+        measure.seed,
+        budget.unwrap_or_default()
+    )
+}
+
+fn runs(runs: &RunCounts) -> String {
+    let RunCounts { done, failed, skipped, total, .. } = runs;
+    format!("{done} of {total} done, {failed} failed, {skipped} skipped")
+}
+
+fn word(kind: DisturbanceKind) -> &'static str {
+    match kind {
+        DisturbanceKind::Steal => "steal time",
+        DisturbanceKind::OutsideLoad => "load from outside",
+        DisturbanceKind::Throttling => "throttling",
+        DisturbanceKind::FrequencyChange => "frequency change",
+        DisturbanceKind::ClockSourceChange => "change of the clock source",
+        DisturbanceKind::ClockStep => "clock step",
+        DisturbanceKind::CpuHotplug => "CPU hotplug",
+        DisturbanceKind::StarvedWorkers => "starved workers",
+    }
+}
