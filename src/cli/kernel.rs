@@ -77,7 +77,7 @@ impl From<KernelError> for Failure {
 
 impl From<BackendError> for Failure {
     fn from(error: BackendError) -> Self {
-        failure(&error, Some(error.hint()), error.is_usage())
+        failure(&error, error.hint(), error.is_usage())
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clap::{Args, ValueEnum};
 
 use crate::compare;
-use crate::model::{Field, PlanEnd, PlanHead, Unit};
+use crate::model::{Field, PlanEnd, PlanHead, ProbeSpec, Unit};
 use crate::report::{clean, shortened};
 use crate::sys::{self, clock};
 use crate::{backend, plan, probe, report, variant, workload};
@@ -318,7 +318,7 @@ fn describe_plan(name: &str, columns: usize) -> Result<String, Failure> {
         return Err(UnknownName::new("built-in plan", name, names, "schedlab list plans").into());
     };
     let file = format!("{}.toml", builtin.name);
-    let plan = plan::parse(&file, builtin.text, None).map_err(Failure::Plan)?;
+    let plan = plan::parse(&file, builtin.text, None, super::known()).map_err(Failure::Plan)?;
     let runs = u64::from(plan.measure.rounds) * plan::cells(&plan).len() as u64;
     let seconds = runs * (plan.measure.duration_ns + plan.measure.warmup_ns) / 1_000_000_000;
     let mut lines = vec![("plan", builtin.name.to_string()), ("title", plan.title.clone())];

@@ -333,7 +333,7 @@ pub fn make_backend(name: &str, lab: &Lab, mode: Mode) -> Result<Box<dyn Backend
     }
     let state = sys::state_dir().map_err(|why| Failure::Here(why.to_string().into()))?;
     let mode = Mode { realtime: lab.realtime, ..mode };
-    (entry.make)(&Ask { state: &state, lab, mode }).map_err(|why| Failure::Here(why.to_string().into()))
+    Ok((entry.make)(&BackendConfig { state: &state, lab, mode })?)
 }
 
 /// What the command line says in place of the plan, within the plan format's own limits.
@@ -416,8 +416,13 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
     let started = job.started.clone();
     check_question(args, &store, &started)?;
     let mut events = args.events.as_deref().map(EventFile::create).transpose()?;
-    let cancel = signal::catch_termination()
-        .map_err(|error| Failure::Here(format!("cannot catch signals: {error}")))?;
+    let cancel = signal::catch_termination().map_err(|error| {
+        Failure::here(format!("cannot catch signals: {error}"), "schedlab doctor")
+    })?;
+    let state = sys::state_dir().map_err(|why| Failure::Here(why.to_string().into()))?;
+    let _running = Running::hold(&state, &job.started.id).map_err(|error| {
+        Failure::Here(format!("cannot write to {}: {error}", state.display()).into())
+    })?;
     let mut progress = Progress::new(&job, args.quiet);
     let store_cell = RefCell::new(&mut store);
     let mut done = 0;

@@ -189,7 +189,7 @@ fn run_pending(step: &Step) -> Result<(), Failure> {
     let cancel = signal::catch_termination().map_err(|error| {
         Failure::here(format!("cannot catch signals: {error}"), "schedlab doctor")
     })?;
-    let mut tell = |line: &str| terminal::message(line);
+    let mut report = |line: &str| terminal::message(line);
     let tally =
         schedbench::run(&mut file, &mut disk, &variants, &mut *backend, &cancel, &mut report)?;
     judge(step.file, tally)
@@ -215,10 +215,11 @@ fn judge(path: &Path, tally: schedbench::Tally) -> Result<(), Failure> {
         )));
     }
     if failed > 0 || (skipped > 0 && completed == 0) {
-        return Err(Failure::Here(format!(
-            "runs of {name}: {completed} completed, {skipped} skipped, {failed} failed; the reasons are \
-             above\nhint: schedlab doctor"
-        )));
+        let text = format!(
+            "runs of {name}: {completed} completed, {skipped} skipped, {failed} failed; the reasons \
+             are above"
+        );
+        return Err(Failure::here(text, "schedlab doctor"));
     }
     Ok(())
 }

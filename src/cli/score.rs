@@ -54,8 +54,8 @@ pub struct ScoreArgs {
     /// one to standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Tasks that can be told apart at one time
-    #[arg(long, value_name = "N", default_value_t = Ask::default().max_tasks, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Tasks that are distinguished at one time
+    #[arg(long, value_name = "N", default_value_t = SessionConfig::default().max_tasks, value_parser = clap::value_parser!(u32).range(1..))]
     max_tasks: u32,
     /// Measure what the telemetry costs here, with a ping-pong, and do nothing else
     #[arg(long, conflicts_with_all = ["system", "pid", "command"])]
@@ -156,13 +156,13 @@ fn period_ns(args: &ScoreArgs) -> Result<Option<u64>, Failure> {
 }
 
 fn open_output(path: &PathBuf) -> Result<File, Failure> {
-    File::create(path).map_err(|error| {
-        let shown = path.display().to_string();
-        Failure::here(
-            format!("cannot write {}: {error}", shown.escape_default()),
-            "name another file with --output",
-        )
-    })
+    File::create(path).map_err(|error| cannot_write(path, &error))
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> Failure {
+    let shown = path.display().to_string();
+    let shown = shown.escape_default();
+    Failure::here(format!("cannot write {shown}: {error}"), format!("df {shown}"))
 }
 
 /// A session, or why there is none. What it watches goes on whatever becomes of it.
@@ -351,7 +351,7 @@ fn write(args: &ScoreArgs, score: &Score, output: Option<&mut File>) -> Result<(
         None => Failure::from(error),
     })?;
     match score.source {
-        None => Err(Failure::Here("nothing was counted; the reasons are above".to_string())),
+        None => Err(Failure::here("nothing was counted; the reasons are above", "schedlab doctor")),
         Some(_) => Ok(()),
     }
 }
@@ -367,13 +367,7 @@ fn render(args: &ScoreArgs, score: &Score, color: bool, out: &mut dyn Write) -> 
             ByArg::Task => By::Task,
         };
         let options = Options { width: terminal::width(), color, verbose: 0 };
-        score::text(score, &Layout { by, top: args.top as usize }, &options, &mut out)?;
-    }
-    out.flush()?;
-    drop(out);
-    match score.source {
-        None => Err(Failure::here("nothing was counted; the reasons are above", "schedlab doctor")),
-        Some(_) => Ok(()),
+        score::text(score, &Layout { by, top: args.top as usize }, &options, out)?;
     }
     out.flush()
 }

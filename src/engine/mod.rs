@@ -306,7 +306,8 @@ mod tests {
     "#;
 
     fn job() -> Job {
-        let plan = plan::parse("test.toml", PLAN, None, plan::Known::default()).expect("the plan is right");
+        let plan = plan::parse("test.toml", PLAN, None, plan::Known::default())
+            .expect("the plan is right");
         Job::new(PlanStarted {
             schema: crate::model::EVENT_SCHEMA,
             id: "test".to_string(),
@@ -480,7 +481,8 @@ mod tests {
     fn an_affinity_beyond_the_machine_costs_its_own_runs_only() {
         let job_of = |knobs: &str| {
             let text = PLAN.replace("name = \"c\"", &format!("name = \"c\"\n{knobs}"));
-            let plan = plan::parse("test.toml", &text, None, plan::Known::default()).expect("the plan is right");
+            let plan = plan::parse("test.toml", &text, None, plan::Known::default())
+                .expect("the plan is right");
             Job::new(PlanStarted { cells: plan::cells(&plan), plan, ..job().started })
         };
         let skipped = |knobs: &str| {

@@ -26,9 +26,7 @@ use crate::model::{Lab, Plan, Raw, Topology, Value, ValueError};
 
 pub use builtin::{Builtin, builtin, builtins};
 pub use error::{PlanError, PlanErrors};
-pub use fields::{
-    Known, MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TEXT_BYTES, MAX_WORKERS,
-};
+pub use fields::{Known, MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TEXT_BYTES, MAX_WORKERS};
 pub use order::{cells, round_order};
 pub use schema::json_schema;
 

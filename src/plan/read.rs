@@ -6,16 +6,16 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::model::{
-    CpuSet, Lab, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Params, Placement, Plan, ProbeSpec,
-    Topology, Value, Variant, Work,
+    CpuSet, Lab, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Params, Placement, Plan,
+    ProbeSpec, Topology, Value, Variant, Work,
 };
 use crate::workload::Pool;
 
 use super::error::{Faults, PlanErrors};
 use super::expand::{self, Draft};
 use super::fields::{
-    LAB, MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TEXT_BYTES, MAX_TITLE_CHARS, MEASURE, PLACEMENT, TOP_KEYS,
-    VARIANT_KEYS, Words, report,
+    LAB, MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TEXT_BYTES, MAX_TITLE_CHARS, MEASURE,
+    PLACEMENT, TOP_KEYS, VARIANT_KEYS, Words, report,
 };
 use super::knobs::Knobs;
 use super::similar::suggestion;

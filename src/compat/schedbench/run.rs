@@ -59,7 +59,7 @@ pub fn run(
     for (number, run) in pending.iter().enumerate() {
         let head = format!("[{} of {}] {}", number + 1, pending.len(), clean(run.label.trim_end()));
         let cell = match cell(file.plan.worker_type, run, variants).and_then(|cell| {
-            backend.check(&cell).map_err(CannotRun::Backend)?;
+            backend.check(&cell).map_err(|error| CannotRun::Backend(error.reason()))?;
             Ok(cell)
         }) {
             Ok(cell) => cell,
