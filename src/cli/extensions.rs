@@ -7,14 +7,18 @@ use std::time::{Duration, Instant};
 use crate::backend::{Backend, Null};
 use crate::exec::Live;
 use crate::model::{Cell, Outcome, Placement, Plan, RunEnd, RunSpec, WIRE_VERSION};
+use crate::plan::PlanErrors;
 use crate::{plan, workload};
 
 use super::list;
 
-fn parse(lines: &str) -> Result<Plan, String> {
-    let text = format!("schema = 1\n[[workload]]\nuse = \"dummy\"\n{lines}");
-    plan::parse("p.toml", &text, None)
-        .map_err(|errors| errors.errors().iter().map(|error| error.one_line()).collect())
+fn parse(lines: &str) -> Result<Plan, PlanErrors> {
+    plan::parse("p.toml", &format!("schema = 1\n[[workload]]\nuse = \"dummy\"\n{lines}"), None)
+}
+
+/// The messages and hints about a wrong plan.
+fn refusal(lines: &str) -> String {
+    parse(lines).expect_err(lines).render(200, false)
 }
 
 fn cells(lines: &str) -> Vec<Cell> {
@@ -36,10 +40,10 @@ fn a_plan_may_use_a_registered_workload_within_its_ranges() {
     assert_eq!(cells("step = [1, 2]\ncount = [1, 4]").len(), 4, "two axes");
     assert_eq!(cells("")[0].work.sets[0].params["step"].as_int(), Some(3), "the default");
     for (lines, expected) in [("step = 11", "11"), ("stp = 1", "step"), ("step = \"1s\"", "step")] {
-        let error = parse(lines).expect_err(lines);
+        let error = refusal(lines);
         assert!(error.contains(expected), "{lines}: {error}");
     }
-    let error = parse("step = 7").expect_err("the layout refuses it");
+    let error = refusal("step = 7");
     assert!(error.contains("7 is odd") && error.contains("step = 6"), "{error}");
 }
 

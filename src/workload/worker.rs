@@ -142,7 +142,7 @@ impl Slot {
     }
 }
 
-/// A worker's hands: barrier, counters, histograms.
+/// A worker's handle: barrier, counters, histograms.
 pub struct Worker {
     control: &'static Control,
     slot: &'static Slot,
