@@ -48,9 +48,9 @@ fn finding(
     name: &'static str,
     what: String,
     why: &str,
-    mend: Option<&str>,
+    fix: Option<&str>,
 ) -> Finding {
-    Finding { name, level, what, why: why.to_string(), mend: mend.map(str::to_string) }
+    Finding { name, level, what, why: why.to_string(), fix: fix.map(str::to_string) }
 }
 
 fn qemu() -> Vec<Finding> {

@@ -79,7 +79,11 @@ fn what_was_done_before_is_taken_off_and_what_is_born_counts_from_zero() {
     assert_eq!((new.run_ns, new.voluntary, new.involuntary), (Some(40), Some(1), Some(0)));
     assert_eq!((new.name.as_str(), new.process.as_str()), ("new\n\u{1b}[31m", "new\n\u{1b}[31m"));
     assert_eq!(tids(&counted), [(20, true), (30, true)], "idle ones are left out");
-    assert_eq!(counted.cpus[0].busy_ns, Some(counted.wall_ns), "two ticks, but no more than passed");
+    assert_eq!(
+        counted.cpus[0].busy_ns,
+        Some(counted.wall_ns),
+        "two ticks, but no more than passed"
+    );
     assert_eq!((counted.pairs, counted.cpus[0].switches), (None, None));
     assert!(counted.lost[0].contains("4 of 5 tasks"), "{:?}", counted.lost);
 }
@@ -255,7 +259,7 @@ fn a_process_that_ran_before_it_was_asked_for_counts_from_then() {
 }
 
 #[test]
-fn hidden_processes_and_a_proc_that_is_not_there_are_told() {
+fn hidden_processes_and_a_proc_that_is_not_there_are_reported() {
     let tree = tree();
     gone(&tree, 1);
     let mut session = session(&tree);
