@@ -1,4 +1,4 @@
-//! Switch counts of `schedlab score` beside the kernel's own of a program with threads.
+//! Switch counts of `schedlab score` against the kernel's own, of a program with threads.
 //!
 //! The programs are this one again: what it is to be is in its environment.
 
@@ -50,7 +50,7 @@ fn collect() {
 }
 
 #[test]
-fn switches_of_all_threads_are_those_that_rusage_tells() {
+fn switches_of_all_threads_are_those_that_rusage_reports() {
     match std::env::var(ROLE).as_deref() {
         Ok("play") => return play(),
         Ok(_) => return collect(),
@@ -66,10 +66,10 @@ fn switches_of_all_threads_are_those_that_rusage_tells() {
     if score["source"] != "bpf" {
         return skip(THIS, "privilege to load BPF programs");
     }
-    let told = stdout(&output);
-    let rusage = told.lines().find_map(|line| line.strip_prefix("rusage ")).expect(&told);
+    let text = stdout(&output);
+    let rusage = text.lines().find_map(|line| line.strip_prefix("rusage ")).expect(&text);
     let rusage: Vec<u64> = rusage.split(' ').map(|word| word.parse().unwrap()).collect();
-    let [pid, voluntary, involuntary] = rusage[..] else { panic!("{told}") };
+    let [pid, voluntary, involuntary] = rusage[..] else { panic!("{text}") };
     let tasks = score["tasks"].as_array().unwrap().iter();
     let tasks: Vec<&Value> = tasks.filter(|task| task["pid"] == pid).collect();
     assert!(tasks.len() > 2 * PAIRS, "{tasks:?}");

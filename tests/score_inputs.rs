@@ -41,16 +41,18 @@ fn what_cannot_run_and_what_a_signal_ends_exits_as_in_a_shell() {
     ];
     for source in [&[][..], &["--source", "procfs"]] {
         for (command, code) in cases {
-            let (output, _) = json(home.path(), source, command);
+            let words = [&["score"], source, &["--"], command].concat();
+            let output = schedlab(home.path(), &words).output().unwrap();
             assert_eq!(output.status.code(), Some(*code), "{command:?}: {output:?}");
-            let is_told = stderr(&output).contains("cannot run");
-            assert_eq!(is_told, matches!(code, 126 | 127), "{command:?}: {output:?}");
+            let (is_refused, shown) = (matches!(code, 126 | 127), stderr(&output));
+            assert_eq!(shown.contains("cannot run"), is_refused, "{command:?}: {output:?}");
+            assert_eq!(shown.contains("score of"), !is_refused, "{command:?}: {output:?}");
         }
     }
 }
 
 #[test]
-fn children_that_are_left_behind_are_told_and_not_waited_for() {
+fn children_that_are_left_behind_are_reported_and_not_waited_for() {
     let home = tempfile::tempdir().unwrap();
     // It reads from a pipe that nobody writes to, until the test has seen the scoreboard, and holds
     // none of the command's.
@@ -63,8 +65,8 @@ fn children_that_are_left_behind_are_told_and_not_waited_for() {
     let is_alive = Path::new(&format!("/proc/{pid}")).exists();
     std::fs::write(home.path().join("gate"), "go\n").unwrap();
     assert!(output.status.success() && is_alive, "{output:?}");
-    let told = stderr(&output);
-    assert!(told.contains("left      ") && told.contains(&format!("({pid})")), "{pid}: {told}");
+    let shown = stderr(&output);
+    assert!(shown.contains("left      ") && shown.contains(&format!("({pid})")), "{pid}: {shown}");
 }
 
 /// A shell with a child that runs already; the numbers of both.
@@ -133,7 +135,7 @@ fn tasks_without_room_are_counted_as_other() {
     if score["source"] != "bpf" {
         return skip("tasks_without_room_are_counted_as_other", NEEDS);
     }
-    assert!(lost(&score, "tasks had no room: raise --max-tasks"), "{score}");
+    assert!(lost(&score, "tasks without room (raise --max-tasks)"), "{score}");
     let tasks = score["tasks"].as_array().unwrap();
     let other = tasks.iter().find(|task| task["name"] == "(other)").expect("a task for the others");
     assert!(other["run_ns"].as_u64() > Some(1_000_000), "{other}");
@@ -159,13 +161,13 @@ fn names_break_neither_text_nor_json_nor_a_trace() {
             words.extend(source);
             words.extend(["--", command[0], command[1], command[2]]);
             let output = schedlab(home.path(), &words).output().unwrap();
-            let told = stderr(&output);
-            assert!(output.status.success(), "{told}");
+            let shown = stderr(&output);
+            assert!(output.status.success(), "{shown}");
             let is_clean = |c: char| c == '\n' || !c.is_control();
-            assert!(told.chars().all(is_clean), "{told:?}");
+            assert!(shown.chars().all(is_clean), "{shown:?}");
             // The line of the trace has its file's name in it, whole.
-            let mut lines = told.lines().filter(|line| !line.starts_with("trace "));
-            assert!(lines.all(|line| line.chars().count() <= 80), "{told}");
+            let mut lines = shown.lines().filter(|line| !line.starts_with("trace "));
+            assert!(lines.all(|line| line.chars().count() <= 80), "{shown}");
         }
     }
 }
@@ -191,4 +193,13 @@ fn pairs_have_a_watched_side_or_are_folded() {
     for pair in pairs {
         assert!(known(&pair["by"]) || known(&pair["name"]), "{pair}: {watched:?}");
     }
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_named() {
+    let home = tempfile::tempdir().unwrap();
+    let args = ["score", "--source", "procfs", "-o", "/dev/full", "--system", "--for", "50ms"];
+    let output = schedlab(home.path(), &args).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(stderr(&output).contains("cannot write /dev/full"), "{output:?}");
 }

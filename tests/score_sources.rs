@@ -1,4 +1,4 @@
-//! Sources of `schedlab score` beside BPF: `perf`, and without privileges `procfs` and how it is
+//! Sources of `schedlab score` other than BPF: `perf`, and without privileges `procfs` and how it is
 //! fallen back to.
 
 use std::os::unix::fs::MetadataExt;
@@ -43,9 +43,9 @@ fn a_command_is_read_after_its_end_and_before_it_is_collected() {
     assert_eq!(score["pairs"], Value::Null, "unknown, not none");
     assert_eq!(score["missed"], serde_json::json!([]));
     let lost = score["lost"].as_array().unwrap();
-    assert!(lost[0].as_str().unwrap().contains("between two looks"), "{lost:?}");
-    let told = lost.iter().any(|why| why.as_str().unwrap().contains("load balancing"));
-    assert_eq!(score["domains"].is_null(), told, "{score}");
+    assert!(lost[0].as_str().unwrap().contains("between two readings"), "{lost:?}");
+    let shown = lost.iter().any(|why| why.as_str().unwrap().contains("load balancing"));
+    assert_eq!(score["domains"].is_null(), shown, "{score}");
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn sources_that_are_not_there_are_refused_by_name() {
 
 /// As root this drops its privileges; the program is copied to where anybody can read it.
 #[test]
-fn without_privileges_the_command_runs_and_the_better_source_is_told() {
+fn without_privileges_the_command_runs_and_the_better_source_is_reported() {
     let home = tempfile::tempdir().unwrap();
     let program = home.path().join("schedlab");
     let set_up = Command::new("/bin/sh")
@@ -91,13 +91,13 @@ fn without_privileges_the_command_runs_and_the_better_source_is_told() {
     let output = run(&[]);
     assert_eq!(output.status.code(), Some(7), "{output:?}");
     assert_eq!(output.stdout, b"said\n");
-    let told = stderr(&output);
-    assert!(told.contains("source procfs"), "{told}");
-    assert!(told.contains("no source perf: "), "{told}");
+    let shown = stderr(&output);
+    assert!(shown.contains("source procfs"), "{shown}");
+    assert!(shown.contains("no source perf: "), "{shown}");
     if !cfg!(feature = "bpf") {
         return;
     }
-    assert!(told.contains("no source bpf: "), "{told}");
+    assert!(shown.contains("no source bpf: "), "{shown}");
     let output = run(&["--source", "bpf"]);
     assert_eq!(output.status.code(), Some(7), "the command runs all the same: {output:?}");
     assert!(stderr(&output).contains("no source of telemetry"), "{}", stderr(&output));
@@ -179,7 +179,7 @@ fn perf_counts_switches_as_the_kernel_does() {
     assert_eq!(
         score["lost"].as_array().map(|lost| lost
             .iter()
-            .any(|why| { why.as_str().is_some_and(|why| why.contains("had no room")) })),
+            .any(|why| { why.as_str().is_some_and(|why| why.contains("without room")) })),
         Some(false),
         "{}",
         score["lost"]

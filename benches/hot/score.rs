@@ -22,7 +22,7 @@ pub const RATE: Row = Row {
 };
 
 pub const LOST: Row = Row {
-    name: "score: events lost at full switch rate, not told",
+    name: "score: events lost at full switch rate, not reported",
     unit: "",
     reach: Reach::Below(1.0),
     measure: || full_rate().map(|seen| seen.lost),
@@ -93,7 +93,7 @@ fn full_rate() -> Result<Seen, String> {
         .filter(|task| task["name"] == "bench-yield")
         .map(|task| of(task, "voluntary") + of(task, "involuntary"))
         .sum();
-    eprintln!("{kernel} by the kernel, {counted} counted; told as lost: {}", score["lost"]);
+    eprintln!("{kernel} by the kernel, {counted} counted; reported as lost: {}", score["lost"]);
     Ok(Seen { per_s: counted as f64 / 5.0, lost: kernel.abs_diff(counted) as f64 })
 }
 
@@ -162,7 +162,7 @@ fn await_handlers(score: &mut Child) -> Result<(), String> {
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
         let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
         if caught.is_some_and(|caught| caught & (1 << (15 - 1)) != 0) {
-            // Nothing tells from outside when it has begun.
+            // Nothing shows from outside when it has begun.
             std::thread::sleep(Duration::from_secs(1));
             return Ok(());
         }
@@ -208,7 +208,7 @@ fn await_sleep(name: &str, count: usize) {
     }
 }
 
-/// Of all maps that the process has open, as the kernel tells it of each.
+/// Of all maps that the process has open, as the kernel reports it for each.
 fn maps_bytes(pid: u32) -> f64 {
     let files = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
     let of = |text: String| number(&text, "map_id:").zip(number(&text, "memlock:"));

@@ -56,7 +56,7 @@ fn finding(
     why: &str,
     fix: Option<&str>,
 ) -> Finding {
-    Finding { name, level, what, why: why.to_string(), mend: fix.map(str::to_string) }
+    Finding { name, level, what, why: why.to_string(), fix: fix.map(str::to_string) }
 }
 
 fn qemu() -> Finding {

@@ -55,4 +55,12 @@ mod tests {
         assert_eq!((metrics.len(), metrics[0].name.as_str()), (1, "worker_polls"));
         assert_eq!(metrics[0].value, Reading::Known(2.0));
     }
+    #[test]
+    fn a_sysctl_given_as_a_table_is_refused_with_the_right_form() {
+        let text = "schema = 1\n[[variant]]\nname = \"a\"\nsysctl = { sched_x = 5 }\n\
+            [[workload]]\nuse = \"spin\"\n";
+        let errors = plan::parse("p.toml", text, None, known()).unwrap_err();
+        let hint = &errors.errors()[0].hint;
+        assert!(hint.contains("[\"sched_x=5\"]"), "{hint}");
+    }
 }

@@ -423,7 +423,7 @@ mod tests {
                 "/sys/fs/cgroup/cpu,cpuacct/a",
                 false,
             ),
-            // v1 in a container: the mount does not show the cgroup that /proc tells.
+            // v1 in a container: the mount does not show the cgroup that /proc names.
             (
                 V1,
                 "9:cpu,cpuacct:/../x\n",
@@ -431,7 +431,7 @@ mod tests {
                 "/sys/fs/cgroup/cpu,cpuacct",
                 false,
             ),
-            // v2: beside one's own leaf.
+            // v2: next to one's own leaf.
             (
                 V2,
                 "0::/user/leaf",
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn why_there_is_none_is_told() {
+    fn why_there_is_none_is_reported() {
         let cases: &[(&str, Folders, &str)] = &[
             ("", &[], "no cgroup tree with a CPU controller is mounted"),
             (

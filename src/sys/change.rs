@@ -168,11 +168,11 @@ mod fake {
 
     /// Whether a file is one of a version 1 cpuset.
     fn of_v1(path: &Path) -> bool {
-        let beside = |name: &str| path.with_file_name(name).exists();
-        beside("cpuset.cpus") && !beside("cgroup.controllers")
+        let sibling = |name: &str| path.with_file_name(name).exists();
+        sibling("cpuset.cpus") && !sibling("cgroup.controllers")
     }
 
-    /// The CPUs of a file beside `path`.
+    /// The CPUs of a file next to `path`.
     fn cpus(path: &Path, name: &str) -> CpuSet {
         let text = fs::read_to_string(path.with_file_name(name)).unwrap_or_default();
         CpuSet::try_from(text.trim().to_string()).unwrap_or_default()
@@ -192,7 +192,7 @@ mod fake {
         })
     }
 
-    /// A version 1 cpuset lies within its parent and beside those that are exclusive.
+    /// A version 1 cpuset lies within its parent and shares no CPU with exclusive ones.
     fn fits_v1(path: &Path, text: &str) -> io::Result<()> {
         let wanted = CpuSet::try_from(text.to_string()).unwrap_or_default();
         let folder = path.parent().unwrap_or(path);

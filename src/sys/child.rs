@@ -80,7 +80,7 @@ impl Foreground {
     }
 }
 
-/// As a shell tells it: 128 and the signal for one that a signal ended.
+/// As in a shell: 128 and the signal for one that a signal ended.
 pub fn exit_code(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {
         (Some(code), _) => code as u8,

@@ -1,4 +1,4 @@
-//! A program that runs beside the runs and is ended by a signal, as one that loads a scheduler.
+//! A program that runs during the runs and is ended by a signal, as one that loads a scheduler.
 //! What it says is kept, for the reason if it fails.
 
 use std::ffi::OsStr;
@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How much of what it says is kept.
-const SAID_BYTES: usize = 2048;
+const OUTPUT_BYTES: usize = 2048;
 /// How long the last words of one that has ended may be on their way.
 const LAST_WORDS_LIMIT: Duration = Duration::from_secs(1);
 
@@ -19,7 +19,7 @@ const LAST_WORDS_LIMIT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Companion {
     child: Child,
-    said: Arc<Mutex<Vec<u8>>>,
+    output: Arc<Mutex<Vec<u8>>>,
     listener: JoinHandle<()>,
 }
 
@@ -45,10 +45,10 @@ impl Companion {
             })
         };
         let child = command.spawn()?;
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let heard = Arc::clone(&said);
-        let listener = std::thread::spawn(move || listen(reader, &heard));
-        Ok(Companion { child, said, listener })
+        let output = Arc::new(Mutex::new(Vec::new()));
+        let shared = Arc::clone(&output);
+        let listener = std::thread::spawn(move || listen(reader, &shared));
+        Ok(Companion { child, output, listener })
     }
 
     /// How it ended, `None` while it runs.
@@ -71,16 +71,16 @@ impl Companion {
         _ = self.child.wait();
     }
 
-    /// The end of what it has said so far; of one that has ended, of all that it said.
-    pub fn said(&mut self) -> String {
+    /// The end of what it has written so far; once it has ended, of all that it wrote.
+    pub fn output(&mut self) -> String {
         let deadline = Instant::now() + LAST_WORDS_LIMIT;
         let has_ended = self.ended().is_some();
         // What it has started may hold the pipe open for longer.
         while has_ended && !self.listener.is_finished() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        on_one_line(&String::from_utf8_lossy(&said))
+        let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        on_one_line(&String::from_utf8_lossy(&output))
     }
 }
 
@@ -105,13 +105,13 @@ fn on_one_line(text: &str) -> String {
     lines.collect::<Vec<_>>().join(" / ")
 }
 
-fn listen(mut from: PipeReader, said: &Mutex<Vec<u8>>) {
+fn listen(mut from: PipeReader, output: &Mutex<Vec<u8>>) {
     let mut chunk = [0; 1024];
     while let Ok(count @ 1..) = from.read(&mut chunk) {
-        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-        said.extend_from_slice(&chunk[..count]);
-        let excess = said.len().saturating_sub(SAID_BYTES);
-        said.drain(..excess);
+        let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
+        output.extend_from_slice(&chunk[..count]);
+        let excess = output.len().saturating_sub(OUTPUT_BYTES);
+        output.drain(..excess);
     }
 }
 
@@ -127,8 +127,8 @@ mod tests {
             ("cut \u{1b}[1;3", "cut"),
             ("", ""),
         ];
-        for (said, line) in cases {
-            assert_eq!(on_one_line(said), line, "{said:?}");
+        for (output, line) in cases {
+            assert_eq!(on_one_line(output), line, "{output:?}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The machine and its state before a plan, for the store and the report.
 //!
-//! Input: files below the host's root, and what only system calls and the processor tell
+//! Input: files below the host's root, and what only system calls and the processor report
 //! ([`Identity`]). Nothing is changed; a fact that cannot be read carries its reason. Takes a
 //! few milliseconds.
 
@@ -97,7 +97,7 @@ pub fn clock_source(host: &Host) -> Reading<String> {
     host.reading("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 }
 
-/// x86 has a name; ARM has numbers, told as they are.
+/// x86 has a name; ARM has numbers, kept as they are.
 fn cpu_model(host: &Host) -> Reading<String> {
     let text = match host.reading("/proc/cpuinfo") {
         Reading::Known(text) => text,
@@ -164,11 +164,11 @@ fn governor(host: &Host, online: &CpuSet) -> Reading<String> {
             }
         }
     }
-    let told: usize = by_name.values().map(Vec::len).sum();
+    let known: usize = by_name.values().map(Vec::len).sum();
     match (by_name.len(), first_reason) {
         (0, Some(why)) => Reading::Unknown(format!("{why} (no frequency driver)")),
         (0, None) => Reading::Unknown("no CPU is known to be online".to_string()),
-        (1, _) if told == online.len() => {
+        (1, _) if known == online.len() => {
             Reading::Known(by_name.into_keys().next().unwrap_or_default())
         }
         _ => {
@@ -299,7 +299,7 @@ fn preemption(host: &Host, kernel_version: &str) -> Reading<String> {
         return match (asked, debug) {
             (Some(asked), _) => Reading::Known(asked),
             (None, Reading::Unknown(why)) => Reading::Unknown(format!(
-                "PREEMPT_DYNAMIC with its built-in default, which only debugfs tells: {why}"
+                "PREEMPT_DYNAMIC with its built-in default, which only debugfs shows: {why}"
             )),
             (None, known) => known,
         };
@@ -307,7 +307,7 @@ fn preemption(host: &Host, kernel_version: &str) -> Reading<String> {
     if flags.contains(&"PREEMPT") {
         return Reading::Known("full".to_string());
     }
-    Reading::Unknown("none or voluntary: the kernel version does not tell these apart".to_string())
+    Reading::Unknown("none or voluntary: the kernel version does not distinguish these".to_string())
 }
 
 /// The names in a folder, in order.
@@ -324,7 +324,7 @@ mod tests {
     use super::*;
     use crate::sys::testing::Tree;
 
-    fn told(affinity: &str) -> Identity {
+    fn identity(affinity: &str) -> Identity {
         Identity {
             hostname: "box".to_string(),
             kernel_release: "6.18.0".to_string(),
@@ -382,7 +382,7 @@ mod tests {
     #[test]
     fn two_sockets_with_threads() {
         let tree = intel();
-        let read = environment_of(&tree.host(), told("0-3,9"));
+        let read = environment_of(&tree.host(), identity("0-3,9"));
         assert_eq!(shown(&read.topology.cores), ["0,4", "1,5", "2,6", "3,7"]);
         assert_eq!(shown(&read.topology.llcs), ["0-1,4-5", "2-3,6-7"]);
         assert_eq!(shown(&read.topology.numa_nodes), ["0-1,4-5", "2-3,6-7"]);
@@ -431,7 +431,7 @@ mod tests {
         let topology = "/sys/devices/system/cpu/cpu7/topology";
         tree.remove(&format!("{topology}/core_cpus_list"));
         tree.write(&format!("{topology}/thread_siblings_list"), "7\n");
-        let read = environment_of(&tree.host(), told("0-7"));
+        let read = environment_of(&tree.host(), identity("0-7"));
         assert_eq!(shown(&read.topology.llcs), ["0-2", "4-7"]);
         assert_eq!(read.topology.cores.len(), 7);
         assert_eq!(shown(&read.topology.numa_nodes), ["0-2,4-7"]);
@@ -440,13 +440,13 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_tells_nothing_gives_reasons() {
+    fn a_machine_that_reports_nothing_gives_reasons() {
         let tree = Tree::of(&[("/proc/stat", "cpu0 1 1 1 1 1 1 1 1\ncpu1 1 1 1 1 1 1 1 1\n")]);
         let read = environment_of(
             &tree.host(),
             Identity {
                 hypervisor: Reading::Unknown("no such instruction".to_string()),
-                ..told("0")
+                ..identity("0")
             },
         );
         assert_eq!(read.topology.online.to_string(), "0-1", "from /proc/stat");
@@ -491,7 +491,7 @@ mod tests {
             ("/proc/cpuinfo", "\n"),
             ("/sys/kernel/debug/sched/preempt", "full\n"),
         ]);
-        let read = environment_of(&tree.host(), told("0-1"));
+        let read = environment_of(&tree.host(), identity("0-1"));
         let Environment { topology, .. } = &read;
         assert_eq!((&topology.cores[..], &topology.llcs[..]), (&[][..], &[][..]));
         assert!(topology.numa_nodes.is_empty());
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn the_preemption_model_is_told_only_where_it_is_known() {
+    fn the_preemption_model_is_reported_only_where_it_is_known() {
         let with_cmdline = |text| Tree::of(&[("/proc/cmdline", text)]);
         let cases = [
             ("#1 SMP PREEMPT_DYNAMIC", "quiet preempt=lazy", Some("lazy")),
@@ -527,7 +527,7 @@ mod tests {
     fn lists_that_contradict_each_other_still_partition() {
         let tree = Tree::of(&[("/sys/devices/system/cpu/online", "0-3\n")]);
         tree.add_cpus(&[(0, "0-1", "0-2"), (1, "0-1", "1-3"), (2, "3", "0-3"), (3, "2-3", "2-3")]);
-        let topology = topology::topology(&tree.host(), told("0").affinity);
+        let topology = topology::topology(&tree.host(), identity("0").affinity);
         assert_eq!(shown(&topology.llcs), ["0-2", "3"]);
         assert_eq!(shown(&topology.cores), ["0-1", "2-3"]);
     }

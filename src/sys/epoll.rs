@@ -77,7 +77,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn a_wait_tells_those_that_can_be_read_as_long_as_they_can() {
+    fn a_wait_reports_those_that_can_be_read_as_long_as_they_can() {
         let epoll = Epoll::new().unwrap();
         let pairs: Vec<_> = (0..3).map(|_| UnixStream::pair().unwrap()).collect();
         for (number, (own, _)) in pairs.iter().enumerate() {
@@ -102,17 +102,17 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_told_than_there_is_room_for() {
+    fn no_more_are_reported_than_there_is_room_for() {
         let epoll = Epoll::new().unwrap();
         let pairs: Vec<_> = (0..3).map(|_| UnixStream::pair().unwrap()).collect();
         for (number, (own, other)) in pairs.iter().enumerate() {
             epoll.add(own.as_fd(), number as u64).unwrap();
             (&*other).write_all(b"x").unwrap();
         }
-        for (room, told) in [(0, 1), (2, 2), (3, 3)] {
+        for (room, expected) in [(0, 1), (2, 2), (3, 3)] {
             let mut ready = Ready::new(room);
             epoll.wait(&mut ready).unwrap();
-            assert_eq!(ready.numbers().count(), told, "room for {room}");
+            assert_eq!(ready.numbers().count(), expected, "room for {room}");
         }
     }
 

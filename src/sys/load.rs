@@ -20,7 +20,7 @@ pub struct CpuTimes {
     pub steal_ns: u64,
 }
 
-/// One process, as /proc/PID/stat tells it.
+/// One process, as in /proc/PID/stat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
     pub pid: i32,
@@ -34,7 +34,7 @@ pub struct Process {
     pub cpu_ns: u64,
     /// Of children that have ended and been collected, theirs included.
     pub children_ns: u64,
-    /// Since boot; with the pid this names a process for ever.
+    /// Since boot; with the pid this names a process permanently.
     pub started_ns: u64,
     /// The CPU that it ran on last.
     pub last_cpu: u32,
@@ -109,7 +109,7 @@ pub fn family(processes: &BTreeMap<i32, Process>, pids: &BTreeSet<i32>) -> BTree
     family
 }
 
-/// The same process in another picture: pids are used again, and the start tells.
+/// The same process in another picture: pids are used again, start times are not.
 pub fn same<'a>(processes: &'a BTreeMap<i32, Process>, process: &Process) -> Option<&'a Process> {
     processes.get(&process.pid).filter(|other| other.started_ns == process.started_ns)
 }
@@ -210,7 +210,7 @@ mod tests {
     const TICK: u64 = 10_000_000;
 
     #[test]
-    fn per_cpu_times_are_told_apart_and_malformed_lines_left_out() {
+    fn per_cpu_times_are_distinguished_and_malformed_lines_left_out() {
         let text = "cpu  1 2 3 4 5 6 7 8 9 10\n\
             cpu0 1 2 3 4 5 6 7 8 9 10\ncpu12 1 1 1 1 1 1 1 0 0 0\n\
             cpu2 1 2 3\ncpu3 1 2 x 4 5 6 7 8\ncpufoo 1 1 1 1 1 1 1 1\nctxt 5\n";
@@ -305,7 +305,7 @@ mod tests {
                 &[(4, 5)],
             ),
             (
-                "an orphan that init has collected: the sum holds, whose it is cannot be told",
+                "an orphan that init has collected: the sum holds, whose it is remains unknown",
                 &[(1, 0, 0, 0), (4, 1, 0, 0), (5, 4, 20, 0), (6, 5, 40, 0)],
                 &[(1, 0, 0, 43), (4, 1, 0, 21)],
                 &[(1, 4)],

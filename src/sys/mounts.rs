@@ -44,7 +44,7 @@ pub fn parse_all(text: &str) -> Vec<Mount> {
     text.lines().filter_map(parse).collect()
 }
 
-/// `v2`, `v1` or `hybrid` (controllers of v1 beside a mounted v2).
+/// `v2`, `v1` or `hybrid` (controllers of v1 with a mounted v2).
 pub fn cgroup_mode(mounts: &[Mount]) -> &'static str {
     let has = |kind: &str| mounts.iter().any(|mount| mount.filesystem == kind);
     match (has("cgroup"), has("cgroup2")) {
@@ -55,7 +55,7 @@ pub fn cgroup_mode(mounts: &[Mount]) -> &'static str {
     }
 }
 
-/// Where this process's CPU bandwidth is told: the v1 `cpu` controller, and v2. Hybrid
+/// Where this process's CPU bandwidth stands: the v1 `cpu` controller, and v2. Hybrid
 /// machines have both, and only one of them the controller: files that are absent say so.
 pub fn own_cpu_cgroups(host: &Host) -> Reading<Vec<OwnCgroup>> {
     let mounts = match mounts(host) {

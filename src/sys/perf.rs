@@ -61,7 +61,7 @@ pub fn sample_cpu_clock(cpu: u32, period_ns: u64) -> io::Result<OwnedFd> {
 /// What leaves a record each time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Occasion {
-    /// A tracepoint, by the number that tracefs tells.
+    /// A tracepoint, by its number in tracefs.
     Tracepoint(u64),
     /// As [`sample_cpu_clock`].
     Clock { period_ns: u64 },
@@ -94,7 +94,7 @@ pub fn record(
         ..Attributes::default()
     };
     match open(&attributes, -1, cpu as i32) {
-        // Before Linux 6.0 an event does not tell what it has lost.
+        // Before Linux 6.0 an event does not count what it has lost.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             attributes.read_format = 0;
             open(&attributes, -1, cpu as i32)
@@ -118,12 +118,12 @@ pub fn redirect(event: &OwnedFd, to: &OwnedFd) -> io::Result<()> {
     control(event, SET_OUTPUT, to.as_raw_fd())
 }
 
-/// How many of its records had no room. `None`: this kernel does not tell.
+/// How many of its records had no room. `None`: this kernel does not count them.
 pub fn lost(event: &OwnedFd) -> Option<u64> {
-    let mut told = [0u8; 16];
-    let count = std::fs::File::from(event.try_clone().ok()?).read(&mut told).ok()?;
+    let mut bytes = [0u8; 16];
+    let count = std::fs::File::from(event.try_clone().ok()?).read(&mut bytes).ok()?;
     // How often it fired, then what it lost.
-    (count == told.len()).then(|| u64::from_ne_bytes(std::array::from_fn(|at| told[8 + at])))
+    (count == bytes.len()).then(|| u64::from_ne_bytes(std::array::from_fn(|at| bytes[8 + at])))
 }
 
 fn control(event: &OwnedFd, what: u32, argument: i32) -> io::Result<()> {
@@ -136,7 +136,7 @@ fn control(event: &OwnedFd, what: u32, argument: i32) -> io::Result<()> {
 
 fn open(attributes: &Attributes, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
     const NO_GROUP: i32 = -1;
-    // SAFETY: the attributes are valid for the size that they tell.
+    // SAFETY: the attributes are valid for the size that they carry.
     let fd = unsafe {
         libc::syscall(libc::SYS_perf_event_open, attributes, pid, cpu, NO_GROUP, FLAG_CLOEXEC)
     };

@@ -1,6 +1,6 @@
 //! The memory that the kernel writes perf records into, and waiting for some.
 //!
-//! Records are handed on as they are, header included: taking them apart is the caller's and pure.
+//! Records are handed on as they are, header included: the caller decodes them.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -13,7 +13,7 @@ const TAIL_OFFSET: usize = 1032;
 
 /// A ring of records, mapped. Events are redirected to the one that it was made for.
 pub struct Ring {
-    /// One page that tells the state, then the records.
+    /// One page with the state, then the records.
     start: NonNull<u8>,
     page_bytes: usize,
     data_bytes: usize,

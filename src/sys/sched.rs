@@ -1,5 +1,5 @@
 //! Scheduling attributes of threads: policy, nice, slice, utilisation clamps, affinity and
-//! timer slack, as sched(7), sched_setattr(2) and prctl(2) tell. A tid of 0 is the caller.
+//! timer slack, as in sched(7), sched_setattr(2) and prctl(2). A tid of 0 is the caller.
 
 use std::io;
 
@@ -107,7 +107,7 @@ const ATTR_SIZE_V0: u32 = 48;
 
 pub fn attr(tid: i32) -> io::Result<Attr> {
     let mut attr = Attr::default();
-    // SAFETY: the kernel writes at most the size that it is told, which is that of `attr`.
+    // SAFETY: the kernel writes at most the size that is passed, which is that of `attr`.
     let result = unsafe {
         libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attr, size_of::<Attr>() as u32, 0)
     };
@@ -132,7 +132,7 @@ pub fn set_nice(tid: i32, nice: i32) -> io::Result<()> {
 
 pub fn affinity(tid: i32) -> io::Result<CpuSet> {
     let mut mask = vec![0u64; MASK_WORDS];
-    // SAFETY: the mask is as long as the kernel is told.
+    // SAFETY: the mask is as long as the size that is passed.
     let bytes = unsafe {
         libc::syscall(libc::SYS_sched_getaffinity, tid, MASK_WORDS * 8, mask.as_mut_ptr())
     };
@@ -148,7 +148,7 @@ pub fn set_affinity(tid: i32, cpus: &CpuSet) -> io::Result<()> {
         let word = mask.get_mut(cpu as usize / 64);
         *word.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))? |= 1 << (cpu % 64);
     }
-    // SAFETY: the mask is as long as the kernel is told.
+    // SAFETY: the mask is as long as the size that is passed.
     checked(unsafe {
         libc::syscall(libc::SYS_sched_setaffinity, tid, MASK_WORDS * 8, mask.as_ptr())
     })

@@ -35,7 +35,7 @@ impl Drop for Changes {
 }
 
 /// A flag that the first of SIGINT, SIGTERM and SIGHUP sets; the second ends the process at
-/// once, and tells how to undo what it leaves ([`Changes`]). What was ignored when this process
+/// once, and says how to undo what it leaves ([`Changes`]). What was ignored when this process
 /// was started (nohup) stays ignored.
 pub fn catch_termination() -> io::Result<Arc<AtomicBool>> {
     let asked = Arc::new(AtomicBool::new(false));
@@ -56,7 +56,7 @@ pub fn catch_termination() -> io::Result<Arc<AtomicBool>> {
 
 fn end_at_once() -> ! {
     if CHANGES.load(Relaxed) > 0 {
-        // SAFETY: the text is valid for its length; if nobody takes it there is nobody to tell.
+        // SAFETY: the text is valid for its length; a failed write cannot be reported.
         unsafe {
             libc::write(libc::STDERR_FILENO, NOT_UNDONE.as_ptr().cast(), NOT_UNDONE.len());
         }

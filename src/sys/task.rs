@@ -56,7 +56,7 @@ impl TaskReader {
     }
 
     /// One file: what the task ran and waited. Zeros also where the kernel does not keep it; for a
-    /// task that has run, such as the own, they tell that. `None`: not there, or the task is gone.
+    /// task that has run, such as the own, they show that. `None`: not there, or the task is gone.
     pub fn schedstat(&mut self, pid: i32, tid: i32) -> Option<Schedstat> {
         let text = self.text(&format!("/proc/{pid}/task/{tid}/schedstat")).known()?;
         parse_schedstat(&text)
@@ -202,8 +202,8 @@ fn combine(
     let run_ns = match (&schedstat, &sched) {
         (Reading::Known(stat), _) => Reading::Known(stat.run_ns),
         (Reading::Unknown(why), sched) => {
-            let told = sched.as_ref().known().and_then(|sched| sched.run_ns);
-            known(told, why)
+            let run_ns = sched.as_ref().known().and_then(|sched| sched.run_ns);
+            known(run_ns, why)
         }
     };
     TaskStats {
@@ -217,7 +217,7 @@ fn combine(
 }
 
 /// A kernel that keeps no schedstats prints three zeros. So does one that does for a task
-/// that has never run: the task's CPU time and switches, kept elsewhere, tell which.
+/// that has never run: the task's CPU time and switches, kept elsewhere, show which.
 fn kept(
     sched: &Reading<Sched>,
     switches: &Reading<Switches>,
@@ -246,7 +246,7 @@ fn kept(
              {count} times"
         )),
         _ => Reading::Unknown(format!(
-            "{path} reads zeros, and nothing else tells whether the task has run"
+            "{path} reads zeros, and nothing else shows whether the task has run"
         )),
     }
 }
@@ -319,7 +319,7 @@ mod tests {
                 [Some(50), Some(40), None, None],
             ),
             (
-                "neither, and nothing tells whether it ran",
+                "neither, and nothing shows whether it ran",
                 vec![("status", FRESH_STATUS), ("schedstat", "0 0 0\n")],
                 [Some(0), Some(0), None, None],
             ),

@@ -1,7 +1,7 @@
 //! Which CPUs there are and what they share, from /sys/devices/system.
 //!
-//! Each list of groups partitions the online CPUs whose group the kernel tells; CPUs whose
-//! group it does not tell are in none. Parsing is pure; only [`affinity`] makes a call.
+//! Each list of groups partitions the online CPUs whose group the kernel knows; CPUs whose
+//! group it does not know are in none. Parsing is pure; only [`affinity`] makes a call.
 
 use std::io;
 
@@ -66,9 +66,9 @@ fn partition(online: &CpuSet, group_of: impl Fn(u32) -> Option<CpuSet>) -> Vec<C
         if placed.contains(cpu) {
             continue;
         }
-        let Some(told) = group_of(cpu) else { continue };
+        let Some(group) = group_of(cpu) else { continue };
         let fits = |other: &u32| online.contains(*other) && !placed.contains(*other);
-        let group: CpuSet = told.iter().filter(fits).chain([cpu]).collect();
+        let group: CpuSet = group.iter().filter(fits).chain([cpu]).collect();
         placed = placed.iter().chain(group.iter()).collect();
         groups.push(group);
     }
@@ -97,12 +97,12 @@ fn last_level_cache(host: &Host, cpu: u32) -> Option<CpuSet> {
 
 /// CPUs by NUMA node; memory-only nodes are left out, having none.
 pub fn numa_nodes(host: &Host, online: &CpuSet) -> Vec<CpuSet> {
-    let told = nodes(host);
-    let of = |cpu| told.iter().map(|(_, node)| node).find(|node| node.contains(cpu)).cloned();
+    let nodes = nodes(host);
+    let of = |cpu| nodes.iter().map(|(_, node)| node).find(|node| node.contains(cpu)).cloned();
     partition(online, of)
 }
 
-/// The nodes by number, each with its CPUs as the kernel tells them.
+/// The nodes by number, each with its CPUs as the kernel has them.
 fn nodes(host: &Host) -> Vec<(u32, CpuSet)> {
     let Ok(entries) = std::fs::read_dir(host.path(NODES)) else { return Vec::new() };
     let mut numbers: Vec<u32> = entries
@@ -110,9 +110,9 @@ fn nodes(host: &Host) -> Vec<(u32, CpuSet)> {
         .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("node")?.parse().ok())
         .collect();
     numbers.sort_unstable();
-    let told =
+    let nodes =
         |node: u32| Some((node, cpu_list(host, &format!("{NODES}/node{node}/cpulist")).known()?));
-    numbers.into_iter().filter_map(told).collect()
+    numbers.into_iter().filter_map(nodes).collect()
 }
 
 /// The numbers of the NUMA nodes that have some of these CPUs.
@@ -136,7 +136,7 @@ pub fn affinity() -> io::Result<CpuSet> {
     const WORD_BITS: usize = u64::BITS as usize;
     // Larger than any kernel's mask: the call fails where the buffer is too small for it.
     let mut mask = vec![0u64; (crate::model::MAX_CPU as usize + 1) / WORD_BITS];
-    // SAFETY: the buffer is valid for the size that is told; 0 is the calling thread.
+    // SAFETY: the buffer is valid for the size that is passed; 0 is the calling thread.
     let bytes = unsafe {
         libc::syscall(libc::SYS_sched_getaffinity, 0, size_of_val(&mask[..]), mask.as_mut_ptr())
     };

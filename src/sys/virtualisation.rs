@@ -53,7 +53,7 @@ pub fn virtualisation(host: &Host, signature: &Reading<Option<String>>) -> Readi
     }
 }
 
-/// The signature of the hypervisor that the processor tells of: `None` on bare metal.
+/// The signature of the hypervisor that the processor names: `None` on bare metal.
 /// Unknown where no such instruction exists.
 pub fn hypervisor_signature() -> Reading<Option<String>> {
     #[cfg(target_arch = "x86_64")]
@@ -97,12 +97,12 @@ fn virtual_machine(host: &Host, signature: &Reading<Option<String>>) -> Reading<
     }
     let dmi = ["sys_vendor", "product_name", "bios_vendor"]
         .map(|file| host.read(format!("/sys/class/dmi/id/{file}")));
-    let told: Vec<&String> = dmi.iter().flatten().collect();
-    let virtual_only = DMI.iter().find(|(mark, _)| told.iter().any(|text| text.contains(mark)));
+    let known: Vec<&String> = dmi.iter().flatten().collect();
+    let virtual_only = DMI.iter().find(|(mark, _)| known.iter().any(|text| text.contains(mark)));
     match (virtual_only, signature) {
         (Some((_, name)), _) => named(name),
         (None, Reading::Known(_)) => Reading::Known(None),
-        (None, Reading::Unknown(_)) if !told.is_empty() => Reading::Known(None),
+        (None, Reading::Unknown(_)) if !known.is_empty() => Reading::Known(None),
         (None, Reading::Unknown(why)) => {
             Reading::Unknown(format!("{why}, and /sys/class/dmi and /sys/hypervisor are not there"))
         }

@@ -339,10 +339,10 @@ impl Applied {
     pub fn end_scheduler(&mut self) -> Result<Option<KnobReading>, SchedulerError> {
         let Some((_, mut attached)) = self.scheduler.take() else { return Ok(None) };
         attached.check()?;
-        let told = attached.detach()?.to_string();
+        let counted = attached.detach()?.to_string();
         // Counted, not asked for: no report is to call it a mismatch.
-        let got = Reading::Known(told.clone());
-        Ok(Some(KnobReading { knob: SCX_COUNTS.to_string(), asked: told, got }))
+        let got = Reading::Known(counted.clone());
+        Ok(Some(KnobReading { knob: SCX_COUNTS.to_string(), asked: counted, got }))
     }
 
     fn read_pool(&self, pool: &Pool, made: &Made) -> Reading<String> {
@@ -727,8 +727,8 @@ mod tests {
         assert!(applied.readings().iter().all(|r| r.got == Reading::Known(r.asked.clone())));
         machine.lay("/sys/kernel/debug/sched/nr_migrate", "7\n");
         let got = applied.readings().into_iter().find(|r| r.knob == "nr-migrate").unwrap().got;
-        let told = "/sys/kernel/debug/sched/nr_migrate holds `7`".to_string();
-        assert_eq!(got, Reading::Known(told));
+        let expected = "/sys/kernel/debug/sched/nr_migrate holds `7`".to_string();
+        assert_eq!(got, Reading::Known(expected));
         applied.undo().unwrap();
         assert_eq!(machine.text("/sys/kernel/debug/sched/nr_migrate"), "7", "not ours to undo");
     }
@@ -750,7 +750,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_refuses_or_rounds_is_told_and_put_back() {
+    fn what_the_kernel_refuses_or_rounds_is_reported_and_put_back() {
         let machine = Machine::new();
         machine.lay("/sys/kernel/debug/sched/preempt", "none (voluntary) full\n");
         let before = machine.all();
@@ -778,7 +778,7 @@ mod tests {
     }
 
     #[test]
-    fn what_someone_else_changed_is_left_and_told() {
+    fn what_someone_else_changed_is_left_and_reported() {
         let machine = Machine::new();
         let knobs = [("nr-migrate", "8"), ("base-slice", "1ms")];
         let applied =

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_with_path_errno_and_cause() {
+    fn what_is_missing_is_reported_with_path_errno_and_cause() {
         let machine = Machine::new();
         let cases: &[(&str, &str, &str)] = &[
             (
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn several_missing_knobs_are_all_told() {
+    fn several_missing_knobs_are_all_reported() {
         let bare = Host::below("/nonexistent");
         let got = messages(
             &[("base-slice", "1ms"), ("autogroup", "true"), ("cgroup-max", "50%"), ("nice", "19")],

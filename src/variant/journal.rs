@@ -24,7 +24,7 @@ use super::apply::Change;
 /// How long a restorer waits for another one, or for what is left of the writer.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Says which process wrote a journal: it is unique for ever on one machine.
+/// Says which process wrote a journal: it is permanently unique on one machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Writer {
     pub boot_id: String,
@@ -195,7 +195,7 @@ pub struct Left {
     pub writer: Writer,
     /// Changes not yet undone, newest first.
     pub open: Vec<(u64, Change)>,
-    /// Lines that a crash cut off: what they would have told was never done.
+    /// Lines that a crash cut off: what they would have noted was never done.
     pub torn_lines: usize,
     path: PathBuf,
     file: File,
@@ -243,7 +243,7 @@ impl Left {
     }
 }
 
-/// The writer that a journal's name tells.
+/// The writer in a journal's name.
 fn writer_of(path: &Path) -> Option<Writer> {
     let mut parts = path.file_name()?.to_str()?.strip_prefix(PREFIX)?.split('.');
     let boot_id = parts.next()?.to_string();

@@ -93,7 +93,7 @@ fn a_pool_of_version_1_holds_its_members_beside_a_cgroup_with_a_weight() {
     assert!(cpuset.contains("/schedlab-"), "{cpuset}");
     assert_eq!(cpus, "0");
     let got = |knob: &str| readings.iter().find(|r| r.knob == knob).unwrap().got.clone().known();
-    // Not exclusive beside cpusets of others, as those of containers.
+    // Not exclusive next to cpusets of others, as those of containers.
     assert!(got("pool").unwrap().starts_with("cpuset v1"));
     assert_eq!(got("cgroup-weight").as_deref(), Some("250"));
     assert!(cgroups.iter().all(|path| !path.exists()), "{cgroups:?}");
@@ -183,10 +183,13 @@ fn what_a_dead_process_left_is_put_back() {
     drop(applied);
     fuse::set(None);
     let left = values(&host);
-    let told = restore(dir.path(), &host).unwrap();
+    let restored = restore(dir.path(), &host).unwrap();
     assert_eq!(values(&host), before);
     assert_ne!(left, before, "nothing was undone before");
-    assert!(told.len() >= 3 && told.iter().all(|one| one.outcome == Undone::PutBack), "{told:?}");
+    assert!(
+        restored.len() >= 3 && restored.iter().all(|one| one.outcome == Undone::PutBack),
+        "{restored:?}"
+    );
     assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
 }
 

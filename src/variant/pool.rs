@@ -313,10 +313,10 @@ mod tests {
             let before = machine.all();
             let applied = put(&machine, &pooled(knobs, "bench", cpus));
             let (asked, form) = got(&applied);
-            let told = "cgroup v2 cpuset, no partition: member";
+            let state = "cgroup v2 cpuset, no partition: member";
             match cpus {
-                Some(cpus) => assert_eq!((asked, form), (format!("bench {cpus}"), told.into())),
-                None => assert_eq!((asked, form), ("bench".into(), format!("{told}, CPUs 1-2"))),
+                Some(cpus) => assert_eq!((asked, form), (format!("bench {cpus}"), state.into())),
+                None => assert_eq!((asked, form), ("bench".into(), format!("{state}, CPUs 1-2"))),
             }
             let [cgroup] = applied.cgroups() else { panic!("{:?}", applied.cgroups()) };
             assert_eq!(cgroup.parent(), Some(Path::new("/sys/fs/cgroup/bench")));
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_that_does_not_fit_is_told_and_left() {
+    fn a_pool_that_does_not_fit_is_reported_and_left() {
         let machine = Machine::new();
         assert_eq!(
             refused(&machine, &pooled(&[], "bench", None)),

@@ -123,9 +123,9 @@ mod tests {
             let machine = Machine::new();
             let before = machine.all();
             let crashed = crashes(&machine, KNOBS, changes);
-            let told = restored(&machine);
-            assert_eq!(machine.all(), before, "after {changes}: {told:?}");
-            assert_eq!(machine.journals(), 0, "after {changes}: {told:?}");
+            let outcomes = restored(&machine);
+            assert_eq!(machine.all(), before, "after {changes}: {outcomes:?}");
+            assert_eq!(machine.journals(), 0, "after {changes}: {outcomes:?}");
             assert_eq!(restored(&machine), [], "once is enough");
             if !crashed {
                 assert!(changes > 40, "{changes} changes are too few to be all");
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn each_change_is_told_with_what_became_of_it() {
+    fn each_change_is_reported_with_what_became_of_it() {
         let machine = Machine::new();
         let knobs = [("nr-migrate", "8"), ("base-slice", "1ms"), ("autogroup", "false")];
         left(&machine, &knobs, Writer::this_process().unwrap());
@@ -194,13 +194,15 @@ mod tests {
                 Undone::PutBack,
             ),
         ];
-        let told: Vec<_> = restored(&machine).into_iter().map(|r| (r.change, r.outcome)).collect();
-        assert_eq!(told, expected);
+        let outcomes: Vec<_> =
+            restored(&machine).into_iter().map(|r| (r.change, r.outcome)).collect();
+        assert_eq!(outcomes, expected);
         assert_eq!(machine.text("/sys/kernel/debug/sched/nr_migrate"), "64");
 
         std::fs::write(&slice, "1000000\n").unwrap();
-        let told: Vec<_> = restored(&machine).into_iter().map(|r| (r.change, r.outcome)).collect();
-        assert_eq!(told, [(slice_change, Undone::PutBack)], "what failed stays in the journal");
+        let outcomes: Vec<_> =
+            restored(&machine).into_iter().map(|r| (r.change, r.outcome)).collect();
+        assert_eq!(outcomes, [(slice_change, Undone::PutBack)], "what failed stays in the journal");
         assert_eq!(machine.journals(), 0);
     }
 
@@ -210,8 +212,8 @@ mod tests {
         let earlier = Writer { boot_id: "earlier".to_string(), pid: 1, start_ticks: 1 };
         left(&machine, &[("nr-migrate", "8")], earlier);
         let before = machine.all();
-        let told = restored(&machine);
-        assert_eq!(told.iter().map(|r| &r.outcome).collect::<Vec<_>>(), [&Undone::Rebooted]);
+        let outcomes = restored(&machine);
+        assert_eq!(outcomes.iter().map(|r| &r.outcome).collect::<Vec<_>>(), [&Undone::Rebooted]);
         assert_eq!(machine.all(), before, "8 may be what the system sets at boot");
         assert_eq!(machine.journals(), 0);
     }

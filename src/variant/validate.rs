@@ -145,7 +145,7 @@ mod tests {
     use crate::variant::testing::knobs;
 
     #[test]
-    fn knobs_that_make_no_sense_together_are_told() {
+    fn knobs_that_make_no_sense_together_are_reported() {
         type Written<'a> = &'a [(&'a str, &'a str)];
         let cases: &[(Written, &[&str])] = &[
             (&[], &[]),

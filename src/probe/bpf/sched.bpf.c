@@ -12,7 +12,7 @@
  *   last slice, how it was left, its wait - is accounted then. The one that goes is looked up only
  *   where the CPU was taken from it, to note by whom.
  * - Names are numbers, given out when a task is made or renamed. The few partners
- *   that most tasks have lie beside the task's counts; the others go through a map.
+ *   that most tasks have lie next to the task's counts; the others go through a map.
  *
  * Nothing is allocated at a switch, where the run queue is locked: a task's memory is made when
  * it is forked, or beforehand by the iterator `walk`. Where there is none the task is counted as
@@ -239,7 +239,7 @@ INLINE void see(struct task *task, struct task_struct *of)
 	task->involuntary_seen = of->nivcsw;
 }
 
-INLINE struct task *make_task(struct task_struct *of, bool told)
+INLINE struct task *make_task(struct task_struct *of, bool is_named)
 {
 	struct task *task;
 	struct name name;
@@ -248,7 +248,7 @@ INLINE struct task *make_task(struct task_struct *of, bool told)
 	if (counters.tasks_now < settings.max_tasks)
 		task = task_storage(&tasks, of, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!task) {
-		if (told)
+		if (is_named)
 			__sync_fetch_and_add(&counters.tasks_lost, 1);
 		return 0;
 	}
@@ -405,7 +405,7 @@ INLINE void leave_other(struct cpu *cpu, u64 now, bool voluntary)
 	cpu->other_since = 0;
 }
 
-/* Whether who does something to a task, the one that runs on this CPU, is told by name. */
+/* Whether who does something to a task, the one that runs on this CPU, is named. */
 INLINE bool is_of_interest(const struct task *task, const struct cpu *cpu)
 {
 	return !control.only_watched || (task->flags & WATCHED) || cpu->watched;

@@ -91,7 +91,7 @@ struct task {
 	u16 slice[SLICE_BUCKETS];
 };
 
-/* One CPU. Two lines of cache apart from the next. */
+/* One CPU. Two cache lines from the next. */
 struct cpu {
 	u64 switches;
 	u64 idle_entries;
@@ -135,7 +135,7 @@ struct control {
 	/* The process that WALK_WATCH marks, and the one whose children are watched from birth. */
 	s32 watch_pid;
 	s32 watch_children_of;
-	/* Of pairs of which neither side is watched the names are not told apart. */
+	/* Of pairs of which neither side is watched the names are not kept. */
 	u32 only_watched;
 	u32 unused;
 	/* When counting began, by the monotonic clock. */
@@ -148,7 +148,7 @@ struct counters {
 	u32 tasks_ever;
 	u32 names_given;
 	u32 unused;
-	/* Lost, and told. */
+	/* Lost, and reported. */
 	u64 tasks_lost;
 	u64 names_lost;
 	u64 dead_lost;

@@ -26,7 +26,7 @@ pub fn governor(machine: &Machine) -> Seen {
         Reading::Known(governor) if governor == "performance" => Seen::good(governor),
         Reading::Known(governor) => {
             let every = format!("{CPUS}/cpu*/cpufreq/scaling_governor");
-            Seen::new(Level::Disturbs, governor, why).mend(machine.echo("performance", &every))
+            Seen::new(Level::Disturbs, governor, why).fix(machine.echo("performance", &every))
         }
         Reading::Unknown(reason) => Seen::unknown(
             reason,
@@ -42,24 +42,24 @@ pub fn turbo(machine: &Machine) -> Seen {
         Reading::Known(state) if state == "off" => Seen::good("off"),
         Reading::Known(_) => {
             let intel = format!("{CPUS}/intel_pstate/no_turbo");
-            let mend = if machine.host.path(&intel).exists() {
+            let fix = if machine.host.path(&intel).exists() {
                 machine.echo("1", &intel)
             } else {
                 machine.echo("0", &format!("{CPUS}/cpufreq/boost"))
             };
-            Seen::new(Level::Disturbs, "on", why).mend(mend)
+            Seen::new(Level::Disturbs, "on", why).fix(fix)
         }
         Reading::Unknown(reason) => Seen::unknown(reason, why),
     }
 }
 
 pub fn smt(machine: &Machine) -> Seen {
-    let why = "two threads share a core, so a worker's speed depends on what runs beside it; \
+    let why = "two threads share a core, so a worker's speed depends on what runs next to it; \
                leave it on only if that is what you study";
     match machine.environment.smt.as_ref() {
         Reading::Known(state) if state.starts_with("off") => Seen::good(state),
         Reading::Known(state) => Seen::new(Level::Disturbs, state, why)
-            .mend(machine.echo("off", &format!("{CPUS}/smt/control"))),
+            .fix(machine.echo("off", &format!("{CPUS}/smt/control"))),
         Reading::Unknown(reason) => Seen::unknown(reason, why),
     }
 }
@@ -70,7 +70,7 @@ pub fn virtualisation(machine: &Machine) -> Seen {
         Reading::Known(found) if !found.contains("machine") && !found.contains("Xen") => Seen::new(
             Level::Note,
             found,
-            "a container shares its kernel: what runs beside it cannot be seen from inside",
+            "a container shares its kernel: what else runs there cannot be seen from inside",
         ),
         Reading::Known(found) => Seen::new(
             Level::Disturbs,
@@ -87,7 +87,7 @@ pub fn virtualisation(machine: &Machine) -> Seen {
 
 pub fn steal(machine: &Machine) -> Seen {
     let why = "the hypervisor gave this machine's CPUs to others while they wanted to run: \
-               rounds touched by it are marked in reports, only a quieter host mends it";
+               rounds touched by it are marked in reports, only a quieter host helps";
     if let Some(now) = detail(machine, DisturbanceKind::Steal) {
         return Seen::new(Level::Disturbs, now, why);
     }
@@ -115,7 +115,7 @@ pub fn load(machine: &Machine) -> Seen {
     };
     match detail(machine, DisturbanceKind::OutsideLoad) {
         Some(now) => Seen::new(Level::Disturbs, format!("{now}; {average}"), why)
-            .mend("ps -eo pid,user,pcpu,etime,comm --sort=-pcpu | head".to_string()),
+            .fix("ps -eo pid,user,pcpu,etime,comm --sort=-pcpu | head".to_string()),
         None => Seen::good(format!("quiet just now; {average}")),
     }
 }
@@ -143,13 +143,13 @@ pub fn idle_states(machine: &Machine) -> Seen {
         slowest = Some((latency_us, name));
     }
     match slowest {
-        None => Seen::unknown(format!("{folder}: tells no idle state"), why),
+        None => Seen::unknown(format!("{folder}: names no idle state"), why),
         Some((us, name)) if us <= DEEP_IDLE_US => {
             Seen::good(format!("the deepest, {name}, is left in {us} us"))
         }
         Some((us, name)) => {
             Seen::new(Level::Disturbs, format!("{name} takes {us} us to leave"), why)
-                .mend(format!("{}cpupower idle-set -D {DEEP_IDLE_US}", machine.sudo()))
+                .fix(format!("{}cpupower idle-set -D {DEEP_IDLE_US}", machine.sudo()))
         }
     }
 }
@@ -165,7 +165,7 @@ pub fn clock_source(machine: &Machine) -> Seen {
             let others = machine.host.read(format!("{folder}/available_clocksource"));
             if others.is_ok_and(|others| others.split_ascii_whitespace().any(|name| name == "tsc"))
             {
-                seen.mend(machine.echo("tsc", &format!("{folder}/current_clocksource")))
+                seen.fix(machine.echo("tsc", &format!("{folder}/current_clocksource")))
             } else {
                 seen
             }
@@ -186,7 +186,7 @@ pub fn allowed_cpus(machine: &Machine) -> Seen {
         "plans are confined to these; the affinity mask or a cpuset of whoever started this \
          shell says so",
     )
-    .mend(format!("taskset -pc {online} $$"))
+    .fix(format!("taskset -pc {online} $$"))
 }
 
 pub fn isolated_cpus(machine: &Machine) -> Seen {
@@ -210,12 +210,12 @@ pub fn isolated_cpus(machine: &Machine) -> Seen {
 }
 
 pub fn mitigations(machine: &Machine) -> Seen {
-    let told: &BTreeMap<String, String> = &machine.environment.mitigations;
-    if told.is_empty() {
+    let known: &BTreeMap<String, String> = &machine.environment.mitigations;
+    if known.is_empty() {
         let reason = format!("{CPUS}/vulnerabilities: nothing there");
         return Seen::unknown(reason, "mitigations make system calls and switches dearer");
     }
-    let active: Vec<&str> = told
+    let active: Vec<&str> = known
         .iter()
         .filter(|(_, state)| state.starts_with("Mitigation"))
         .map(|(name, _)| name.as_str())

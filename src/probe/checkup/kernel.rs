@@ -1,4 +1,4 @@
-//! Checks of kernel settings that touch scheduling or what is told of it.
+//! Checks of kernel settings that touch scheduling or what is known of it.
 
 use std::path::Path;
 
@@ -27,10 +27,10 @@ pub fn cgroup_quota(machine: &Machine) -> Seen {
     let (word, file) = if own.is_v2 { ("max", "cpu.max") } else { ("-1", "cpu.cfs_quota_us") };
     let path = directory.join(file).display().to_string();
     Seen::new(Level::Blocks, format!("{cpus:.2} CPUs, by {path}"), why)
-        .mend(machine.echo(word, &path))
+        .fix(machine.echo(word, &path))
 }
 
-/// The CPUs that a cgroup may use; `None` where there is no limit, or none is told.
+/// The CPUs that a cgroup may use; `None` where there is no limit, or none is known.
 fn quota_cpus(machine: &Machine, own: &OwnCgroup, directory: &Path) -> Option<f64> {
     let number = |text: String| text.trim().parse::<u64>().ok();
     let (quota_us, period_us) = if own.is_v2 {
@@ -52,7 +52,7 @@ pub fn swap(machine: &Machine) -> Seen {
         Reading::Known(0) => Seen::good("no page was moved just now"),
         Reading::Known(pages) => {
             Seen::new(Level::Disturbs, format!("{pages} pages were moved just now"), why)
-                .mend(format!("{}swapoff -a", machine.sudo()))
+                .fix(format!("{}swapoff -a", machine.sudo()))
         }
         Reading::Unknown(reason) => Seen::unknown(reason, why),
     }
@@ -70,7 +70,7 @@ fn switch(machine: &Machine, name: &str, level: Level, why: &'static str) -> See
         Reading::Known(0) => Seen::good("off"),
         Reading::Known(value) => {
             let what = if value == 1 { "on".to_string() } else { format!("on ({value})") };
-            Seen::new(level, what, why).mend(machine.sysctl(&format!("kernel.{name}"), 0))
+            Seen::new(level, what, why).fix(machine.sysctl(&format!("kernel.{name}"), 0))
         }
         Reading::Unknown(_) if is_absent(machine, name) => Seen::good("this kernel has none"),
         Reading::Unknown(reason) => Seen::unknown(reason, why),
@@ -150,14 +150,14 @@ pub fn watchdogs(machine: &Machine) -> Seen {
 /// Three zeros for a process that is running can only mean that they are not kept.
 pub fn schedstats(machine: &Machine) -> Seen {
     let path = "/proc/self/schedstat";
-    let why = "how long each worker waited on the runqueue cannot be told";
+    let why = "how long each worker waited on the runqueue is unknown";
     match machine.host.reading(path) {
         Reading::Known(text) if text.split_ascii_whitespace().all(|word| word == "0") => {
             let what = format!("off: {path} reads zeros");
             let seen = Seen::new(Level::Note, what, why);
             // Kernels before 5.14 without CONFIG_SCHEDSTATS keep them for delay accounting only.
             if machine.number(&format!("{KERNEL}/task_delayacct")) == Reading::Known(0) {
-                seen.mend(machine.sysctl("kernel.task_delayacct", 1))
+                seen.fix(machine.sysctl("kernel.task_delayacct", 1))
             } else {
                 seen
             }
@@ -174,7 +174,7 @@ pub fn psi(machine: &Machine) -> Seen {
             Level::Note,
             format!("off: {reason}"),
             "pressure stall information, which sums how long tasks waited for CPUs, is not to \
-             be had beside a run; the boot argument psi=1 has it where the kernel is built with it",
+             be read during a run; the boot argument psi=1 has it where the kernel is built with it",
         ),
     }
 }
@@ -185,7 +185,7 @@ pub fn sched_ext(machine: &Machine) -> Seen {
         Reading::Known(state) if state == "disabled" => Seen::good("there, none loaded"),
         Reading::Known(state) => {
             let name = machine.host.read(format!("{folder}/root/ops"));
-            let name = name.unwrap_or("a scheduler whose name is not told".to_string());
+            let name = name.unwrap_or("a scheduler whose name is unknown".to_string());
             Seen::new(
                 Level::Disturbs,
                 format!("{name} is {state}"),

@@ -1,8 +1,8 @@
 //! The checks of `schedlab doctor`: what this machine can measure, what disturbs it, and the
-//! command that mends each. Nothing is changed here: the commands are for a person.
+//! command that fixes each. Nothing is changed here: the commands are for a person.
 //!
 //! One function per check and one line in [`CHECKS`]. A check sees the machine only through
-//! [`Machine`], so that tests show it machines that we do not have. docs/doctor.md tells
+//! [`Machine`], so that tests show it machines that we do not have. docs/doctor.md describes
 //! what each is about.
 
 mod hardware;
@@ -43,7 +43,7 @@ pub struct Finding {
     /// Why it matters to a measurement.
     pub why: String,
     /// A command for a shell. Most last until the next boot.
-    pub mend: Option<String>,
+    pub fix: Option<String>,
 }
 
 /// What a check says; the registry adds its name.
@@ -51,12 +51,12 @@ struct Seen {
     level: Level,
     what: String,
     why: &'static str,
-    mend: Option<String>,
+    fix: Option<String>,
 }
 
 impl Seen {
     fn new(level: Level, what: impl Into<String>, why: &'static str) -> Seen {
-        Seen { level, what: what.into(), why, mend: None }
+        Seen { level, what: what.into(), why, fix: None }
     }
 
     fn good(what: impl Into<String>) -> Seen {
@@ -68,8 +68,8 @@ impl Seen {
         Seen::new(Level::Note, format!("not known: {}", reason.into()), why)
     }
 
-    fn mend(mut self, command: String) -> Seen {
-        self.mend = Some(command);
+    fn fix(mut self, command: String) -> Seen {
+        self.fix = Some(command);
         self
     }
 }
@@ -115,36 +115,36 @@ impl Machine<'_> {
 
 struct Check {
     name: &'static str,
-    look: fn(&Machine) -> Seen,
+    read: fn(&Machine) -> Seen,
 }
 
 /// Every check, in the order in which findings of one level are shown.
 const CHECKS: &[Check] = &[
-    Check { name: "cgroup-quota", look: kernel::cgroup_quota },
-    Check { name: "load", look: hardware::load },
-    Check { name: "steal", look: hardware::steal },
-    Check { name: "virtualisation", look: hardware::virtualisation },
-    Check { name: "governor", look: hardware::governor },
-    Check { name: "turbo", look: hardware::turbo },
-    Check { name: "smt", look: hardware::smt },
-    Check { name: "idle-states", look: hardware::idle_states },
-    Check { name: "clock-source", look: hardware::clock_source },
-    Check { name: "cpus", look: hardware::allowed_cpus },
-    Check { name: "isolated-cpus", look: hardware::isolated_cpus },
-    Check { name: "mitigations", look: hardware::mitigations },
-    Check { name: "swap", look: kernel::swap },
-    Check { name: "numa-balancing", look: kernel::numa_balancing },
-    Check { name: "timer-migration", look: kernel::timer_migration },
-    Check { name: "autogroup", look: kernel::autogroup },
-    Check { name: "rt-throttling", look: kernel::rt_throttling },
-    Check { name: "watchdogs", look: kernel::watchdogs },
-    Check { name: "schedstats", look: kernel::schedstats },
-    Check { name: "psi", look: kernel::psi },
-    Check { name: "sched-ext", look: kernel::sched_ext },
-    Check { name: "privileges", look: rights::privileges },
-    Check { name: "debugfs", look: rights::debugfs },
-    Check { name: "perf-events", look: rights::perf_events },
-    Check { name: "btf", look: rights::btf },
+    Check { name: "cgroup-quota", read: kernel::cgroup_quota },
+    Check { name: "load", read: hardware::load },
+    Check { name: "steal", read: hardware::steal },
+    Check { name: "virtualisation", read: hardware::virtualisation },
+    Check { name: "governor", read: hardware::governor },
+    Check { name: "turbo", read: hardware::turbo },
+    Check { name: "smt", read: hardware::smt },
+    Check { name: "idle-states", read: hardware::idle_states },
+    Check { name: "clock-source", read: hardware::clock_source },
+    Check { name: "cpus", read: hardware::allowed_cpus },
+    Check { name: "isolated-cpus", read: hardware::isolated_cpus },
+    Check { name: "mitigations", read: hardware::mitigations },
+    Check { name: "swap", read: kernel::swap },
+    Check { name: "numa-balancing", read: kernel::numa_balancing },
+    Check { name: "timer-migration", read: kernel::timer_migration },
+    Check { name: "autogroup", read: kernel::autogroup },
+    Check { name: "rt-throttling", read: kernel::rt_throttling },
+    Check { name: "watchdogs", read: kernel::watchdogs },
+    Check { name: "schedstats", read: kernel::schedstats },
+    Check { name: "psi", read: kernel::psi },
+    Check { name: "sched-ext", read: kernel::sched_ext },
+    Check { name: "privileges", read: rights::privileges },
+    Check { name: "debugfs", read: rights::debugfs },
+    Check { name: "perf-events", read: rights::perf_events },
+    Check { name: "btf", read: rights::btf },
 ];
 
 /// The names of all checks.
@@ -179,12 +179,12 @@ fn checkup_over(host: &Host, watch_ns: u64) -> Vec<Finding> {
 }
 
 fn inspect(machine: &Machine) -> Vec<Finding> {
-    let look = |check: &Check| {
-        let Seen { level, what, why, mend } = (check.look)(machine);
+    let read = |check: &Check| {
+        let Seen { level, what, why, fix } = (check.read)(machine);
         let what = super::printable(&what);
-        Finding { name: check.name, level, what, why: why.to_string(), mend }
+        Finding { name: check.name, level, what, why: why.to_string(), fix }
     };
-    let mut findings: Vec<Finding> = CHECKS.iter().map(look).collect();
+    let mut findings: Vec<Finding> = CHECKS.iter().map(read).collect();
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
     findings
 }

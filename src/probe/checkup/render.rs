@@ -27,7 +27,7 @@ pub fn render(findings: &[Finding], width: usize, color: bool) -> String {
         text.push_str(&format!("{on}{word}{off}  {first}\n"));
         let rest = lines.chain(wrap(&finding.why, width));
         rest.for_each(|line| text.push_str(&format!("{INDENT}{line}\n")));
-        if let Some(command) = &finding.mend {
+        if let Some(command) = &finding.fix {
             text.push_str(&format!("{INDENT}$ {command}\n"));
         }
         if finding.level != Level::Good {
@@ -43,7 +43,7 @@ fn count(findings: &[Finding]) -> String {
         0 => String::new(),
         some => format!("{some} in the way, "),
     };
-    let has_commands = findings.iter().any(|finding| finding.mend.is_some());
+    let has_commands = findings.iter().any(|finding| finding.fix.is_some());
     let lasting = if has_commands { " Most commands last until the next boot." } else { "" };
     format!(
         "{blocks}{} that disturb, {} to note, {} good.{lasting}",

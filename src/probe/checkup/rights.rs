@@ -49,7 +49,7 @@ pub fn privileges(machine: &Machine) -> Seen {
             let gains: Vec<String> =
                 missing.iter().map(|(_, name, gain)| format!("{name} ({gain})")).collect();
             Seen::new(Level::Note, format!("without {}", gains.join(", ")), why)
-                .mend("sudo schedlab run".to_string())
+                .fix("sudo schedlab run".to_string())
         }
         Reading::Unknown(reason) => Seen::unknown(reason, why),
     }
@@ -62,7 +62,7 @@ pub fn debugfs(machine: &Machine) -> Seen {
         let seen = Seen::new(Level::Note, reason.clone(), why);
         return if reason.contains("not mounted") {
             let mount = "mount -t debugfs none /sys/kernel/debug";
-            seen.mend(format!("{}{mount}", machine.sudo()))
+            seen.fix(format!("{}{mount}", machine.sudo()))
         } else {
             seen
         };
@@ -81,7 +81,7 @@ pub fn debugfs(machine: &Machine) -> Seen {
 /// Tracepoints of the kernel want -1, or the capability.
 pub fn perf_events(machine: &Machine) -> Seen {
     const PERFMON: u32 = 38;
-    let why = "perf, run beside a plan, sees no scheduler events as this user; schedlab itself \
+    let why = "perf, run during a plan, sees no scheduler events as this user; schedlab itself \
                needs none";
     match machine.number("/proc/sys/kernel/perf_event_paranoid") {
         Reading::Known(level) if level < 0 || has(machine, PERFMON) => {
@@ -89,7 +89,7 @@ pub fn perf_events(machine: &Machine) -> Seen {
         }
         Reading::Known(level) => {
             Seen::new(Level::Note, format!("perf_event_paranoid is {level}"), why)
-                .mend(machine.sysctl("kernel.perf_event_paranoid", -1))
+                .fix(machine.sysctl("kernel.perf_event_paranoid", -1))
         }
         Reading::Unknown(reason) => Seen::unknown(reason, why),
     }
@@ -103,7 +103,7 @@ pub fn btf(machine: &Machine) -> Seen {
     Seen::new(
         Level::Note,
         format!("{path} is not there"),
-        "BPF tools run beside a plan do not load without the kernel's type information \
+        "BPF tools run during a plan do not load without the kernel's type information \
          (CONFIG_DEBUG_INFO_BTF); schedlab itself needs none",
     )
 }

@@ -92,14 +92,14 @@ fn prepared_server() -> Tree {
 
 fn findings(tree: &Tree, hypervisor: Option<&str>, disturbances: Vec<Disturbance>) -> Vec<Finding> {
     let host = tree.host();
-    let told = Identity {
+    let identity = Identity {
         hostname: "box".to_string(),
         kernel_release: "6.18.0".to_string(),
         kernel_version: "#1 SMP PREEMPT_DYNAMIC".to_string(),
         affinity: "0-1".parse().unwrap(),
         hypervisor: Reading::Known(hypervisor.map(str::to_string)),
     };
-    let environment = environment_of(&host, told);
+    let environment = environment_of(&host, identity);
     let swapped_pages = match disturbances.len() {
         0 => Reading::Known(0),
         _ => Reading::Known(15),
@@ -128,11 +128,11 @@ fn a_machine_prepared_for_measuring_is_all_good() {
 }
 
 #[test]
-fn a_machine_that_tells_nothing_is_not_called_good() {
+fn a_machine_that_reports_nothing_is_not_called_good() {
     let tree = Tree::of(&[("/etc/nothing", "")]);
     let found = findings(&tree, None, Vec::new());
     let good: Vec<&str> = found.iter().filter(|f| f.level == Level::Good).map(|f| f.name).collect();
-    // Only what the test itself passed in beside the tree.
+    // Only what the test itself passed in next to the tree.
     let expected = ["virtualisation", "cpus", "swap"];
     assert_eq!(good, expected);
     assert!(found.iter().all(|finding| finding.level <= Level::Note), "{found:?}");
@@ -144,7 +144,7 @@ fn every_check_has_a_name_of_its_own_and_a_place_in_the_docs() {
     let mut seen = std::collections::BTreeSet::new();
     for name in names() {
         assert!(seen.insert(name), "{name} twice");
-        assert!(docs.contains(&format!("| {name} |")), "docs/doctor.md does not tell of {name}");
+        assert!(docs.contains(&format!("| {name} |")), "docs/doctor.md does not describe {name}");
     }
 }
 
@@ -162,7 +162,7 @@ fn lines_fit_and_every_finding_that_is_not_good_says_why() {
         for finding in &found {
             assert_eq!(finding.why.is_empty(), finding.level == Level::Good, "{finding:?}");
             assert!(!finding.what.contains(char::is_control), "{finding:?}");
-            let command = finding.mend.as_deref().unwrap_or("");
+            let command = finding.fix.as_deref().unwrap_or("");
             assert!(command.len() <= 100, "{command}");
         }
         let levels: Vec<Level> = found.iter().map(|finding| finding.level).collect();
@@ -194,8 +194,8 @@ fn a_cgroup_v1_quota_is_found_and_mended_as_root_without_sudo() {
     let found = findings(&tree, None, Vec::new());
     assert_eq!((found[0].name, found[0].level), ("cgroup-quota", Level::Blocks));
     assert_eq!(found[0].what, "1.50 CPUs, by /sys/fs/cgroup/cpu/box/cpu.cfs_quota_us");
-    let mend = "echo -1 | tee /sys/fs/cgroup/cpu/box/cpu.cfs_quota_us";
-    assert_eq!(found[0].mend.as_deref(), Some(mend));
+    let fix = "echo -1 | tee /sys/fs/cgroup/cpu/box/cpu.cfs_quota_us";
+    assert_eq!(found[0].fix.as_deref(), Some(fix));
 }
 
 #[test]

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_follow_each_other_and_are_as_narrow_as_told() {
+    fn buckets_follow_each_other_and_are_as_narrow_as_reported() {
         for (bits, count) in [(WAIT_BITS, WAIT_BUCKETS), (SLICE_BITS, SLICE_BUCKETS)] {
             let ranges: Vec<(u64, u64)> =
                 (0..count).map(|bucket| bucket_range(bucket, bits)).collect();

@@ -10,7 +10,7 @@ use super::{field, misfit};
 /// A setting of the run's cgroup, before the version of its tree is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum CgroupSetting {
-    /// 1 to 10000; a cgroup has 100 unless told.
+    /// 1 to 10000; a cgroup has 100 by default.
     Weight(u64),
     /// CPU time per [`PERIOD_US`]; 100,000 us of it is one CPU.
     MaxUs(u64),
@@ -90,7 +90,7 @@ pub static CGROUP_IDLE: CgroupKnob = CgroupKnob {
     field: field(
         "cgroup-idle",
         Kind::Bool,
-        "cpu.idle of the run's cgroup: it runs when nobody beside it wants to",
+        "cpu.idle of the run's cgroup: it runs when no other cgroup wants to",
     ),
     setting: |value| value.as_bool().map(CgroupSetting::Idle),
 };

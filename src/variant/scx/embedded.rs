@@ -19,13 +19,13 @@ pub struct Loaded {
     link: Option<Link>,
 }
 
-/// `struct told` of `scx.h`.
+/// `struct exit_report` of `scx.h`.
 #[derive(Clone, Copy, bytemuck::Zeroable, bytemuck::Pod)]
 #[repr(C)]
-struct Told {
+struct ExitReport {
     exit_code: i64,
     kind: u32,
-    is_told: u32,
+    is_filled: u32,
     reason: [u8; 128],
     message: [u8; 512],
 }
@@ -56,18 +56,19 @@ impl Loaded {
 
     /// Why the kernel detached it, once it has.
     pub fn exit(&self) -> Option<Exit> {
-        let map = self.object.maps().find(|map| map.name() == ".bss.told")?;
+        let map = self.object.maps().find(|map| map.name() == ".bss.exit")?;
         let bytes = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??;
-        let told: Told = bytemuck::pod_read_unaligned(bytes.get(..size_of::<Told>())?);
+        let report: ExitReport =
+            bytemuck::pod_read_unaligned(bytes.get(..size_of::<ExitReport>())?);
         let text = |bytes: &[u8]| {
             let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
             String::from_utf8_lossy(&bytes[..end]).into_owned()
         };
-        (told.is_told != 0).then(|| Exit {
-            kind: told.kind,
-            code: told.exit_code,
-            reason: text(&told.reason),
-            message: text(&told.message),
+        (report.is_filled != 0).then(|| Exit {
+            kind: report.kind,
+            code: report.exit_code,
+            reason: text(&report.reason),
+            message: text(&report.message),
         })
     }
 }
@@ -89,8 +90,11 @@ mod tests {
                 let mut maps = open.maps();
                 maps.find(|map| map.name() == wanted).map(|map| map.value_size() as usize)
             };
-            let told = sizes(".bss.told");
-            assert!(told.is_some_and(|bytes| bytes >= size_of::<Told>()), "{name}: {told:?}");
+            let report = sizes(".bss.exit");
+            assert!(
+                report.is_some_and(|bytes| bytes >= size_of::<ExitReport>()),
+                "{name}: {report:?}"
+            );
             assert!(sizes(name).is_some(), "{name}");
         }
     }

@@ -352,7 +352,7 @@ impl Attached {
         match &mut self.held {
             #[cfg(feature = "bpf")]
             Held::Own(_) => String::new(),
-            Held::Program(program) => program.said(),
+            Held::Program(program) => program.output(),
         }
     }
 }

@@ -259,7 +259,7 @@ fn a_process_that_ran_before_it_was_asked_for_counts_from_then() {
 }
 
 #[test]
-fn hidden_processes_and_a_proc_that_is_not_there_are_told() {
+fn hidden_processes_and_a_proc_that_is_not_there_are_reported() {
     let tree = tree();
     gone(&tree, 1);
     let mut session = session(&tree);

@@ -6,7 +6,7 @@
  * - Slices of 100 ms, and nobody preempts: who wakes on a busy CPU waits for as long.
  * - Weights mean nothing.
  *
- * What is not: an idle CPU takes a task at once. And nobody starves for ever, or the kernel would eject
+ * What is not: an idle CPU takes a task at once. And no task starves permanently, or the kernel would eject
  * the scheduler after 30 s: who came in one second is served before all who came in the next. With 100
  * runnable tasks for each CPU a task waits for some 11 s.
  */
@@ -47,7 +47,7 @@ void bad_dispatch(u64 *ctx)
 SEC("struct_ops/exit")
 void bad_exit(u64 *ctx)
 {
-	tell((struct scx_exit_info *)ctx[0]);
+	report_exit((struct scx_exit_info *)ctx[0]);
 }
 
 SEC(".struct_ops.link")

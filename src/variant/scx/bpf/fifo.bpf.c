@@ -36,7 +36,7 @@ void fifo_dispatch(u64 *ctx)
 SEC("struct_ops/exit")
 void fifo_exit(u64 *ctx)
 {
-	tell((struct scx_exit_info *)ctx[0]);
+	report_exit((struct scx_exit_info *)ctx[0]);
 }
 
 SEC(".struct_ops.link")

@@ -165,23 +165,23 @@ INLINE s32 select_idle(struct task_struct *task, s32 prev_cpu, u64 flags, u64 sl
 }
 
 /* Why it was detached; `src/variant/scx/embedded.rs` has the same layout. */
-struct told {
+struct exit_report {
 	s64 exit_code;
 	u32 kind;
-	u32 is_told;
+	u32 is_filled;
 	char reason[128];
 	char message[512];
 };
 
-struct told told SEC(".bss.told");
+struct exit_report report SEC(".bss.exit");
 
-INLINE void tell(const struct scx_exit_info *info)
+INLINE void report_exit(const struct scx_exit_info *info)
 {
-	told.exit_code = info->exit_code;
-	told.kind = info->kind;
-	read_kernel_str(told.reason, sizeof(told.reason), info->reason);
-	read_kernel_str(told.message, sizeof(told.message), info->msg);
-	told.is_told = 1;
+	report.exit_code = info->exit_code;
+	report.kind = info->kind;
+	read_kernel_str(report.reason, sizeof(report.reason), info->reason);
+	read_kernel_str(report.message, sizeof(report.message), info->msg);
+	report.is_filled = 1;
 }
 
 /* The kernel gives these functions, and loading, to programs whose license says this. */

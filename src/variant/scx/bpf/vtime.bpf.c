@@ -63,10 +63,10 @@ void vtime_enqueue(u64 *ctx)
 {
 	struct task_struct *task = (struct task_struct *)ctx[0];
 	struct account *account = account_of(task);
-	u64 least_ns = now_ns - SLICE;
+	u64 min_ns = now_ns - SLICE;
 
-	if (account && is_before(account->vtime_ns, least_ns))
-		account->vtime_ns = least_ns;
+	if (account && is_before(account->vtime_ns, min_ns))
+		account->vtime_ns = min_ns;
 	insert_by_key(task, QUEUE, SLICE, account ? account->vtime_ns : now_ns, ctx[1]);
 }
 
@@ -107,7 +107,7 @@ void vtime_stopping(u64 *ctx)
 SEC("struct_ops/exit")
 void vtime_exit(u64 *ctx)
 {
-	tell((struct scx_exit_info *)ctx[0]);
+	report_exit((struct scx_exit_info *)ctx[0]);
 }
 
 SEC(".struct_ops.link")
