@@ -417,7 +417,9 @@ fn a_guest_that_hangs_is_ended_when_its_time_is_up() {
     let output = laboratory.run(&plan, &[]).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let late = "the guest did not start its first process within 3 s of the host's time";
-    assert_kept(&laboratory, &laboratory.outcomes()[0], &[late]);
+    // On a loaded host its console may still be empty.
+    let (status, reason) = &laboratory.outcomes()[0];
+    assert!(status == "failed" && reason.starts_with(late), "{reason}");
 }
 
 #[test]
