@@ -46,7 +46,7 @@ lack() {
     apt="$apt $2" dnf="$dnf $3" pacman="$pacman $4"
 }
 
-look() {
+find_missing() {
     missing='' apt='' dnf='' pacman=''
     for purpose in "$@"; do
         case $purpose in
@@ -132,7 +132,7 @@ consent() {
 
 # Debian 12 has QEMU 7.2; its backports have a newer one. Sets `backports` to the options that
 # make apt-get take it from there, or to nothing where the release's own will do. Where backports
-# are no source of this machine, they become one for these calls alone: beside the machine's own,
+# are no source of this machine, they become one for these calls alone: next to the machine's own,
 # in a folder that goes away, from the mirror that the release itself comes from.
 find_backports() {
     backports=''
@@ -197,10 +197,10 @@ install_packages() {
 }
 
 need_toolchain
-look "$@"
+find_missing "$@"
 if [ -n "$missing" ]; then
     install_packages
-    look "$@"
+    find_missing "$@"
     if [ -n "$missing" ]; then
         say "error: still missing after the installation: $missing"
         exit 1

@@ -1,4 +1,4 @@
-//! schedlab: a laboratory for CPU schedulers. The rooms are told in CONTRIBUTING.md.
+//! schedlab: a laboratory for CPU schedulers. CONTRIBUTING.md describes the rooms.
 
 pub mod backend;
 pub mod cli;

@@ -4,6 +4,10 @@ use std::process::{Command, Output};
 
 use crate::support::{schedlab, stderr, stdout};
 
+/// Plans of the null backend are `last` only where they are asked for.
+const LAST: &str = "last,backend=null";
+const BOTH: &str = "last:2,backend=null";
+
 fn run(arguments: &[&str]) -> (tempfile::TempDir, Output) {
     let home = tempfile::tempdir().unwrap();
     let output = schedlab(home.path(), arguments).output().unwrap();
@@ -13,7 +17,7 @@ fn run(arguments: &[&str]) -> (tempfile::TempDir, Output) {
 #[test]
 fn the_command_line_and_the_plan_are_checked_with_exit_code_2() {
     let cases: &[(&[&str], &str)] = &[
-        (&["run", "nonesuch"], "there is neither a built-in plan nor a file `nonesuch`"),
+        (&["run", "nonesuch"], "there is no built-in plan or file `nonesuch`"),
         (&["run", "--backend", "nonesuch"], "there is no backend `nonesuch`"),
         (&["run", "--duration", "5"], "has no unit"),
         (&["run", "--duration", "0s"], "--duration: 0ns is below the least"),
@@ -25,6 +29,14 @@ fn the_command_line_and_the_plan_are_checked_with_exit_code_2() {
         (&["run", "--duration", "18446744073709551615ns"], "is above the most"),
         (&["run", "/"], "cannot read the plan `/`"),
         (&["list", "workloads", "nonesuch"], "there is no workload `nonesuch`"),
+        (&["list", "plans", "quik"], "did you mean `quick`?"),
+        (&["list", "knobs", "nise"], "did you mean `nice`?"),
+        (&["list", "runs", "--since", "soon"], "--since: `soon` is no date"),
+        (&["list", "runs", "--width", "10"], "10 is not in 40..=1000"),
+        (&["run", "quik"], "did you mean `quick`?"),
+        (&["report", "--format", "jsn"], "did you mean `json`?"),
+        (&["tag", "last", "a,b"], "`a,b` is no tag"),
+        (&["note", "last", " "], "a note has from 1"),
         (&["nonesuch"], "unrecognized subcommand"),
     ];
     for (arguments, expected) in cases {
@@ -48,7 +60,7 @@ fn a_plan_on_the_null_backend_is_stored_reported_and_exported() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let text = stdout(&output);
     assert!(!text.contains('\u{1b}') && text.lines().all(|line| line.chars().count() <= 80));
-    let again = schedlab(home.path(), &["report"]).output().unwrap();
+    let again = schedlab(home.path(), &["report", LAST]).output().unwrap();
     assert_eq!(stdout(&again), text, "the stored report is the one that was printed");
     let export = schedlab(home.path(), &["export"]).output().unwrap();
     let lines = home.path().join("lines");
@@ -56,8 +68,154 @@ fn a_plan_on_the_null_backend_is_stored_reported_and_exported() {
     let other = ["--db", "other.db"];
     let import = schedlab(home.path(), &["import", "lines", other[0], other[1]]).output().unwrap();
     assert!(import.status.success(), "{import:?}");
-    let replayed = schedlab(home.path(), &["report", other[0], other[1]]).output().unwrap();
+    let replayed = schedlab(home.path(), &["report", LAST, other[0], other[1]]).output().unwrap();
     assert_eq!(stdout(&replayed), text, "replaying the events gives the same report");
+}
+
+/// Two plans: one measured here, then one whose figures are invented.
+fn home_with_two_plans() -> (tempfile::TempDir, Vec<String>) {
+    let (home, output) = run(&["run", "smoke", "--quiet"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let null = ["run", "smoke", "--backend", "null", "--quiet"];
+    let null = schedlab(home.path(), &null).output().unwrap();
+    assert_eq!(null.status.code(), Some(0), "{null:?}");
+    let export = stdout(&schedlab(home.path(), &["export"]).output().unwrap());
+    let started = |line: &str| {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        event["id"].as_str().map(str::to_string)
+    };
+    let ids = export.lines().filter_map(started).collect();
+    (home, ids)
+}
+
+#[test]
+fn the_last_plan_is_one_that_was_measured() {
+    let (home, ids) = home_with_two_plans();
+    let shown = |id: &str| stdout(&schedlab(home.path(), &["show", id]).output().unwrap());
+    assert!(shown("last").contains(&ids[0]), "{}", shown("last"));
+    assert!(shown(&ids[1]).contains(&ids[1]), "{}", shown(&ids[1]));
+    let (home, output) = run(&["run", "smoke", "--backend", "null", "--quiet"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    for command in ["report", "show", "compare"] {
+        let output = schedlab(home.path(), &[command, "last"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{command}: {output:?}");
+        assert!(stderr(&output).contains("hint: name a plan by its id"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn stored_plans_are_listed_tagged_noted_and_removed() {
+    let (home, ids) = home_with_two_plans();
+    let call = |arguments: &[&str]| schedlab(home.path(), arguments).output().unwrap();
+    let ok = |arguments: &[&str]| {
+        let output = call(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+        stdout(&output)
+    };
+    // An id is cut where it is unique: to the minute at least.
+    let rows = |filter: &[&str]| {
+        let table = ok(&[&["list", "runs"], filter].concat());
+        let listed = |id: &&String| {
+            table.lines().any(|line| {
+                line.starts_with(&id[..13]) && {
+                    let shown = line.split_whitespace().next().unwrap();
+                    id.starts_with(shown)
+                }
+            })
+        };
+        ids.iter().filter(listed).cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(rows(&[]), ids);
+    let first = ok(&["list", "runs"]).lines().nth(1).unwrap().to_string();
+    assert!(first.contains(" null "), "newest first: {first}");
+    ok(&["tag", "last", "before"]);
+    assert_eq!(rows(&["--tag", "bef*"]), ids[..1]);
+    assert_eq!(rows(&["--backend", "null"]), ids[1..]);
+    assert_eq!(rows(&["-n", "1"]), ids[1..]);
+    assert_eq!(rows(&["--since", "1h"]), ids);
+    assert!(rows(&["--until", "1h"]).is_empty() && rows(&["--title", "nonesuch"]).is_empty());
+    for width in ["40", "80", "100", "200"] {
+        let table = ok(&["list", "runs", "--width", width]);
+        let fits = |line: &str| line.chars().count() <= width.parse().unwrap();
+        assert!(table.lines().all(fits) && table.lines().count() == 3, "{width}: {table}");
+    }
+    ok(&["note", "last", "with the fan off"]);
+    let shown = ok(&["show", "last"]);
+    assert!(shown.contains("before") && shown.contains("with the fan off"), "{shown}");
+    assert_eq!(shown, ok(&["list", "runs", &ids[0]]));
+    assert!(ok(&["report", "tag=before"]).contains("throughput"));
+    ok(&["tag", "--remove", "last", "before"]);
+    assert_eq!(call(&["report", "tag=before"]).status.code(), Some(2));
+
+    let refused = call(&["rm", &ids[0]]);
+    assert_eq!(refused.status.code(), Some(2), "no terminal to ask on: {refused:?}");
+    assert_eq!(call(&["rm", "--yes", "2"]).status.code(), Some(2), "two plans begin so");
+    assert_eq!(call(&["rm", "--yes", "last"]).status.code(), Some(2), "not by `last`");
+    assert_eq!(rows(&[]), ids);
+    let removed = ok(&["rm", "--yes", &ids[0], &ids[1]]);
+    assert!(ids.iter().all(|id| removed.contains(id)), "{removed}");
+    assert_eq!(ok(&["list", "runs"]), "");
+}
+
+#[test]
+fn a_plan_that_is_measured_is_not_removed() {
+    let home = tempfile::tempdir().unwrap();
+    let plan = "schema = 1\n[measure]\nrounds = 100000\nduration = \"10ms\"\nwarmup = \"0s\"\n\
+        window = \"10ms\"\n[[variant]]\nname = \"a\"\n[[workload]]\nuse = \"spin\"\n";
+    std::fs::write(home.path().join("plan.toml"), plan).unwrap();
+    let quiet = ["run", "./plan.toml", "--quiet"];
+    let mut running = schedlab(home.path(), &quiet).spawn().unwrap();
+    let row = |arguments: &[&str]| {
+        let output = schedlab(home.path(), arguments).output().unwrap();
+        stdout(&output).lines().nth(1).map(str::to_string)
+    };
+    let line = crate::support::wait_for("the plan", || row(&["list", "runs"]));
+    assert!(line.contains("running"), "{line}");
+    let id = line.split_whitespace().next().unwrap();
+    let refused = schedlab(home.path(), &["rm", "--yes", id]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(3), "{refused:?}");
+    running.kill().unwrap();
+    running.wait().unwrap();
+    assert!(row(&["list", "runs"]).unwrap().contains("killed"));
+    let removed = schedlab(home.path(), &["rm", "--yes", id]).output().unwrap();
+    assert_eq!(removed.status.code(), Some(0), "{removed:?}");
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_an_export_quietly() {
+    let (home, _) = run(&["run", "smoke", "--backend", "null", "--quiet"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = schedlab(home.path(), &["export"]);
+    let child = command.stdout(writer).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+}
+
+#[test]
+fn what_an_import_brings_cannot_act_on_the_terminal() {
+    let (home, _) = run(&["run", "smoke", "--backend", "null", "--quiet"]);
+    let export = stdout(&schedlab(home.path(), &["export"]).output().unwrap());
+    let mut hostile = String::new();
+    for line in export.lines() {
+        let mut event: serde_json::Value = serde_json::from_str(line).unwrap();
+        if event["event"] == "plan_started" {
+            for place in ["/plan/title", "/environment/kernel_release", "/environment/hostname"] {
+                *event.pointer_mut(place).unwrap() = "\u{1b}[2J\u{202e}evil".into();
+            }
+        }
+        hostile.push_str(&format!("{event}\n"));
+    }
+    std::fs::write(home.path().join("hostile"), hostile).unwrap();
+    let import = schedlab(home.path(), &["import", "hostile", "--db", "o.db"]).output().unwrap();
+    assert!(import.status.success(), "{import:?}");
+    for arguments in [&["list", "runs"][..], &["show", "2"], &["rm", "\u{1b}"]] {
+        let output =
+            schedlab(home.path(), &[arguments, &["--db", "o.db"]].concat()).output().unwrap();
+        let text = stdout(&output) + &stderr(&output);
+        assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
+        assert!(text.contains("evil") || arguments[0] == "rm", "{text:?}");
+    }
 }
 
 #[test]
@@ -135,11 +293,11 @@ fn standard_input_is_imported_by_what_it_holds() {
     };
     for text in ["{}", "{\"a\":1}\n{}\n"] {
         let output = import(text);
-        let told = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{told}");
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{text}");
         assert!(
-            told.contains("standard input: neither ") && told.contains("line 1 is not an"),
-            "{told}"
+            text.contains("standard input: neither ") && text.contains("line 1 is not an"),
+            "{text}"
         );
     }
     let output = import(r#"{"Runs":[{"Label":"a","WorkerSets":[{"Count":0}]}]}"#);
@@ -166,7 +324,7 @@ fn without_figures(table: &str) -> String {
 }
 
 #[test]
-fn the_plan_schbench_v1_is_reported_as_the_mail_shows_it_unless_told_otherwise() {
+fn the_plan_schbench_v1_is_reported_as_the_mail_shows_it_unless_another_format_is_asked_for() {
     let (home, output) = run(&["run", "schbench-v1", "--backend", "null", "--rounds", "2"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     insta::assert_snapshot!(without_figures(&stdout(&output)), @"
@@ -205,6 +363,7 @@ fn the_plan_schbench_v1_is_reported_as_the_mail_shows_it_unless_told_otherwise()
     Values are medians over rounds and no verdicts.
     ");
     let report = |more: &[&str]| {
+        let more = if more.first() == Some(&BOTH) { more } else { &[&[LAST], more].concat() };
         let output = schedlab(home.path(), &[&["report"], more].concat()).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         stdout(&output)
@@ -217,13 +376,13 @@ fn the_plan_schbench_v1_is_reported_as_the_mail_shows_it_unless_told_otherwise()
     let again = ["run", "schbench-v1", "--backend", "null", "--rounds", "1", "--quiet"];
     let again = schedlab(home.path(), &again).output().unwrap();
     assert_eq!(again.status.code(), Some(0), "{again:?}");
-    let both = report(&["last:2"]);
+    let both = report(&[BOTH]);
     assert!(both.starts_with("schbench -F128") && !both.contains("variants  "), "{both}");
     let another = schedlab(home.path(), &["run", "smoke", "--backend", "null"]).output().unwrap();
     assert_eq!(another.status.code(), Some(0), "{another:?}");
-    let both = report(&["last:2"]);
+    let both = report(&[BOTH]);
     assert!(both.contains("variants  default (baseline)"), "plans that differ are text: {both}");
-    let table = report(&["last:2", "--format", "schbench"]);
+    let table = report(&[BOTH, "--format", "schbench"]);
     assert!(table.contains("F128 N20 no-locking") && table.contains("no work here"), "{table}");
 }
 
@@ -301,10 +460,10 @@ fn a_dry_run_counts_what_would_run() {
         [[workload]]\nuse = \"spin\"\n";
     std::fs::write(home.path().join("plan.toml"), plan).unwrap();
     let words = ["run", "./plan.toml", "--dry-run", "--backend", "null"];
-    let told = stdout(&schedlab(home.path(), &words).output().unwrap()).to_string();
-    assert!(told.contains("spin / a: ok\n"), "{told}");
-    assert!(told.contains("spin / b: skipped: affinity 0-60000: this machine has CPUs"), "{told}");
-    assert!(told.ends_with("\n3 runs, at least 9 s; 3 more are skipped\n"), "{told}");
+    let text = stdout(&schedlab(home.path(), &words).output().unwrap()).to_string();
+    assert!(text.contains("spin / a: ok\n"), "{text}");
+    assert!(text.contains("spin / b: skipped: affinity 0-60000: this machine has CPUs"), "{text}");
+    assert!(text.ends_with("\n3 runs, at least 9 s; 3 more are skipped\n"), "{text}");
 }
 
 #[test]

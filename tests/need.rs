@@ -214,7 +214,7 @@ fn a_user_is_asked_before_sudo() {
     let programs = [&without("cc")[..], &["sudo"]].concat();
     let refused = Machine::new(&programs, 1000).packaging("cc").need(&["build"], &[]);
     assert_eq!(refused.code, Some(1));
-    assert!(refused.calls.is_empty(), "nobody said yes: {refused:?}");
+    assert!(refused.calls.is_empty(), "no consent was given: {refused:?}");
     let command = "hint: sudo apt-get install --no-install-recommends gcc libc6-dev";
     assert!(refused.said.contains(command), "{refused:?}");
 
@@ -229,7 +229,7 @@ fn a_user_is_asked_before_sudo() {
 }
 
 #[test]
-fn an_installation_that_does_not_help_is_told() {
+fn an_installation_that_does_not_help_is_reported() {
     let outcome = Machine::new(&without("cc"), 0).packaging("other").need(&["build"], &[]);
     assert_eq!(outcome.code, Some(1));
     assert!(outcome.said.contains("error: still missing after the installation: a C compiler"));
@@ -258,7 +258,7 @@ fn other_package_managers_are_named_and_not_called() {
 }
 
 #[test]
-fn a_toolchain_is_told_of_before_anything_is_installed() {
+fn a_missing_toolchain_is_reported_before_anything_is_installed() {
     let none = Machine::new(&["apt-get"], 0).need(&["build"], &[]);
     let old = Machine::new(&without("cc"), 0).with("rustc", "echo 'rustc 1.63.0'");
     let old = old.need(&["build"], &[]);

@@ -74,9 +74,9 @@ fn from_aa_runs_follow_rounds_and_time() {
 fn the_command_line_is_checked() {
     let home = home();
     let cases: &[(&[&str], &str)] = &[
-        (&["plan-power", "nonesuch"], "there is neither a built-in plan nor a file"),
-        (&["plan-power", "--difference", "3"], "is no difference"),
-        (&["plan-power", "--power", "100%"], "is no probability"),
+        (&["plan-power", "nonesuch"], "there is no built-in plan or file `nonesuch`"),
+        (&["plan-power", "--difference", "3"], "`3` is no percentage from 0.001% to 1000%"),
+        (&["plan-power", "--power", "100%"], "`100%` is no percentage from 1% to 99.9%"),
         (&["plan-power", "--margin", "1e-300%"], "is below the least margin, 0.001%"),
         (&["plan-power", "--metric", "nonesuch"], "names no metric"),
     ];

@@ -34,7 +34,7 @@ fn run(home: &Path, placement: &str) -> Value {
     plan(home, placement, "500ms");
     let output = schedlab(home, &["run", "./plan.toml", "--quiet"]).output().unwrap();
     assert!(matches!(output.status.code(), Some(0 | 3)), "{output:?}");
-    let json = schedlab(home, &["report", "--format", "json"]).output().unwrap();
+    let json = schedlab(home, &["report", "2", "--format", "json"]).output().unwrap();
     let mut document: Value = serde_json::from_slice(&json.stdout).unwrap();
     document["plans"][0]["runs"][0].take()
 }

@@ -11,7 +11,7 @@ pub fn checkout() -> &'static Path {
 }
 
 /// Says that a test does not run here, past the capture of the test harness. `.ci/run`
-/// collects these lines and refuses what a package could have mended.
+/// collects these lines and refuses what a package could have given.
 pub fn skip(test: &str, needs: &str) {
     let mut line = std::io::stderr().lock();
     writeln!(line, "skipped: {test} needs {needs}").expect("stderr");
@@ -34,10 +34,10 @@ pub fn stderr(output: &Output) -> String {
 }
 
 /// Polls until there is something; panics with `what` after a minute.
-pub fn wait_for<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+pub fn wait_for<T>(what: &str, poll: impl Fn() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = poll() {
             return found;
         }
         assert!(Instant::now() < deadline, "waited a minute for {what}");

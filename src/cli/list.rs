@@ -16,6 +16,8 @@ use super::{Database, Failure, plural, running, show, table, terminal};
 
 /// A narrower table of plans has no dates: the ids begin with them.
 const MIN_COLUMNS_WITH_DATES: usize = 100;
+/// A still narrower one has the title and the end alone.
+const MIN_COLUMNS_WITH_ALL: usize = 60;
 
 #[derive(Args)]
 pub struct ListArgs {
@@ -144,7 +146,6 @@ fn formats() -> Vec<Vec<String>> {
 }
 
 fn runs(args: &ListArgs) -> Result<String, Failure> {
-    let heads = args.db.open_read_only()?.plan_heads()?;
     let filter = &args.filter;
     let now_unix_ns = clock::unix_ns();
     let date = |option: &str, text: &Option<String>| -> Result<Option<u64>, Failure> {
@@ -156,6 +157,7 @@ fn runs(args: &ListArgs) -> Result<String, Failure> {
         moment.map(Some)
     };
     let (since, until) = (date("--since", &filter.since)?, date("--until", &filter.until)?);
+    let heads = args.db.open_read_only()?.plan_heads()?;
     let title = filter.title.as_ref().map(|title| title.to_lowercase());
     let tagged =
         |head: &PlanHead, tag: &String| head.tags.iter().any(|name| compare::matches(tag, name));
@@ -182,9 +184,8 @@ fn runs_table(chosen: &[&PlanHead], heads: &[PlanHead], columns: usize) -> Strin
     let mut header = vec!["id", "title", "backend", "kernel", "variants", "rounds", "end"];
     let digits = id_length(heads);
     let rows = chosen.iter().map(|head| {
-        let kernels: Vec<&str> =
+        let mut kernels: Vec<&str> =
             head.environments.iter().map(|of| of.kernel_release.as_str()).collect();
-        let mut kernels = kernels;
         kernels.dedup();
         let mut row = vec![
             shortened(&head.id.chars().take(digits).collect::<String>(), 40),
@@ -203,18 +204,24 @@ fn runs_table(chosen: &[&PlanHead], heads: &[PlanHead], columns: usize) -> Strin
         }
         row
     });
-    let rows: Vec<Vec<String>> = rows.collect();
+    let mut rows: Vec<Vec<String>> = rows.collect();
     if has_dates {
         header.insert(1, "date (UTC)");
     }
     if has_tags {
         header.push("tag");
     }
+    if columns < MIN_COLUMNS_WITH_ALL {
+        for row in &mut rows {
+            *row = vec![row[0].clone(), row[1].clone(), row[5].clone(), row[6].clone()];
+        }
+        header = vec!["id", "title", "rounds", "end"];
+    }
     let fixed = ["id", "date (UTC)", "backend", "rounds", "end"];
     table::rows(&header, rows, &fixed, columns)
 }
 
-/// Characters of the beginnings of ids by which all plans can be told from each other: to the
+/// Characters of the beginnings of ids that keep all plans distinct: to the
 /// minute at least.
 fn id_length(heads: &[PlanHead]) -> usize {
     const MINUTE: usize = "20261122-0519".len();

@@ -58,7 +58,7 @@ fn described(head: &PlanHead) -> String {
     format!("{id}  {title}, {}", plural(head.runs.stored(), "run"))
 }
 
-/// Asks on a terminal; elsewhere nobody can answer, and `--yes` has to be said.
+/// Asks on a terminal; elsewhere there is no answer, and `--yes` is needed.
 fn is_confirmed(chosen: &[&PlanHead]) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
         let text = format!("{} would be removed, for good", plural(chosen.len() as u64, "plan"));

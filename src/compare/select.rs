@@ -337,9 +337,11 @@ fn read(text: &str, context: &Context) -> Result<Terms, SelectionError> {
             }
             None => put_word(&mut terms, term, context.heads)?,
         }
+        let is_relative = term.split_once('=').is_some_and(|(_, date)| absolute(date).is_none());
         let since = terms.since_unix_ns.map(|moment| format!("since={}", date(moment)));
         let until = terms.until_unix_ns.map(|moment| format!("until={}", date(moment)));
-        all.fixed.push(since.or(until).unwrap_or_else(|| term.to_string()));
+        let fixed = since.or(until).filter(|_| is_relative);
+        all.fixed.push(fixed.unwrap_or_else(|| term.to_string()));
         all.add(terms).map_err(|what| {
             let message = format!("`{}` names its {what} twice", text.escape_default());
             wrong(message, "schedlab compare default batch")
@@ -455,15 +457,19 @@ pub fn moment(text: &str, now_unix_ns: u64) -> Option<u64> {
     match text {
         "now" => return Some(now_unix_ns),
         "today" => return Some(today),
-        "yesterday" => return today.checked_sub(DAY_NS),
+        "yesterday" => return Some(today.saturating_sub(DAY_NS)),
         _ => {}
     }
     let units = [("min", DAY_NS / 1440), ("h", DAY_NS / 24), ("d", DAY_NS), ("w", 7 * DAY_NS)];
     for (unit, unit_ns) in units {
         if let Some(Ok(count)) = text.strip_suffix(unit).map(str::parse::<u64>) {
-            return now_unix_ns.checked_sub(count.checked_mul(unit_ns)?);
+            return Some(now_unix_ns.saturating_sub(count.checked_mul(unit_ns)?));
         }
     }
+    absolute(text)
+}
+
+fn absolute(text: &str) -> Option<u64> {
     let moment: jiff::civil::DateTime =
         text.parse().ok().or_else(|| text.parse::<jiff::civil::Date>().ok().map(Into::into))?;
     let zoned = moment.to_zoned(jiff::tz::TimeZone::UTC).ok()?;

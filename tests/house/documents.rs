@@ -60,11 +60,11 @@ fn every_dependency_has_its_reason_written_down() {
     let tables = kinds.iter().filter_map(|kind| manifest.get(*kind)?.as_table());
     let used: BTreeSet<&str> = tables.flat_map(|table| table.keys().map(String::as_str)).collect();
     let document = read("docs/design/dependencies.md");
-    let told: BTreeSet<&str> = document
+    let documented: BTreeSet<&str> = document
         .lines()
         .filter_map(|line| line.strip_prefix("| `")?.split_once("` |").map(|(name, _)| name))
         .collect();
-    assert_eq!(told, used, "left: docs/design/dependencies.md, right: Cargo.toml");
+    assert_eq!(documented, used, "left: docs/design/dependencies.md, right: Cargo.toml");
 }
 
 fn missing_header(source: &Source) -> Option<String> {
@@ -103,7 +103,7 @@ fn defines(source: &str, item: &str) -> bool {
 }
 
 #[test]
-fn headers_links_and_items_are_told_apart() {
+fn headers_links_and_items_are_distinguished() {
     let headers = [
         ("//! What it is for.\nfn f() {}", true),
         ("// What it is for.\n", false),

@@ -8,7 +8,7 @@ use proc_macro2::{Delimiter, Spacing, TokenTree};
 use super::{Source, assert_none, is_ident, is_punct, read, sources};
 
 /// Each top-level module and what it may import, from the top of the house to the ground.
-/// CONTRIBUTING.md tells the same to people, and a test holds the two together.
+/// CONTRIBUTING.md has the same table for people, and a test holds the two together.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("main", &["cli", "compat", "guest", "exec"]),
     ("lib", &[]),
@@ -60,7 +60,7 @@ fn the_table_itself_points_down_only() {
 
 /// Rows of the form ``| `src/engine/` | what it does | backend, plan, model |``.
 #[test]
-fn contributing_tells_the_same_table() {
+fn contributing_has_the_same_table() {
     let document = read("CONTRIBUTING.md");
     let rows: Vec<(&str, Vec<&str>)> = document
         .lines()

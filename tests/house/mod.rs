@@ -1,16 +1,18 @@
 //! The house rules that a machine can hold: who imports whom, where `unsafe` lives, how long
-//! a function is, what no file may contain, which licences dependencies have, and that the
-//! documents say what is so. Each checker is a pure function from text to findings, and
+//! a function is, what no file may contain, which words are plain, that errors are types, which
+//! licences dependencies have, and that the documents say what is so. Each checker is a pure function from text to findings, and
 //! has tests that show it finding something.
 
 mod circles;
 mod documents;
+mod errors;
 mod functions;
 mod imports;
 mod licences;
 mod plans;
 mod safety;
 mod text;
+mod words;
 
 use std::fs;
 use std::path::Path;
@@ -64,9 +66,9 @@ fn read(path: &str) -> String {
     fs::read_to_string(checkout().join(path)).unwrap_or_else(|why| panic!("{path}: {why}"))
 }
 
-/// What git tracks or would track; `None`, told, where there is no git or no repository.
+/// What git tracks or would track; `None`, with a message, where there is no git or no repository.
 fn tracked(test: &str) -> Option<Vec<String>> {
-    // A checkout may belong to somebody else (a container's mount): git is told that this
+    // A checkout may belong to somebody else (a container's mount): git must accept that this
     // one is meant.
     let listed = Command::new("git")
         .args(["-c", "safe.directory=*", "ls-files", "-z"])

@@ -36,8 +36,8 @@ const PRIVATE_FOLDERS: &[&str] =
     &["root", "home", "Users", "work", "workspace", "workdir", "builds"];
 
 #[test]
-fn no_file_tells_of_a_machine_or_hides_a_character() {
-    let Some(paths) = tracked("no_file_tells_of_a_machine_or_hides_a_character") else { return };
+fn no_file_names_a_machine_or_hides_a_character() {
+    let Some(paths) = tracked("no_file_names_a_machine_or_hides_a_character") else { return };
     let places = own_places();
     let (objects, texts): (Vec<_>, Vec<_>) = paths.iter().partition(|path| path.ends_with(".o"));
     for path in objects {
@@ -99,7 +99,7 @@ fn is_hidden(c: char) -> bool {
 }
 
 /// Whether `folder` (`/srv/lab/`) begins a path in the line, and is not the middle of one.
-/// What lies in it under a name of one letter (`/srv/lab/x`) is nobody's: an example.
+/// What lies in it under a name of one letter (`/srv/lab/x`) belongs to no machine: an example.
 fn names_folder(line: &str, folder: &str) -> bool {
     line.match_indices(folder).any(|(at, _)| {
         let before = line[..at].chars().next_back();

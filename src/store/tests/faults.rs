@@ -73,7 +73,10 @@ fn a_database_from_a_newer_version_is_refused() {
     let (folder, store) = fresh();
     let refuse = |path: &Path| {
         for error in [Store::open(path).unwrap_err(), Store::open_read_only(path).unwrap_err()] {
-            assert!(matches!(error, StoreError::Newer { found: 99, known: 1, .. }), "{error:?}");
+            let known = MIGRATIONS.len() as i64;
+            let is_it =
+                matches!(error, StoreError::Newer { found: 99, known: k, .. } if k == known);
+            assert!(is_it, "{error:?}");
             assert!(error.hint().contains("update schedlab"), "{}", error.hint());
         }
     };
@@ -131,7 +134,7 @@ fn an_older_database_cannot_be_migrated_by_a_reader() {
     let (_folder, store) = fresh();
     store.conn.pragma_update(None, "user_version", 0).unwrap();
     let error = Store::open_read_only(store.path()).unwrap_err();
-    assert!(matches!(error, StoreError::Older { found: 0, known: 1, .. }), "{error:?}");
+    assert!(matches!(error, StoreError::Older { found: 0, .. }), "{error:?}");
 }
 
 #[test]

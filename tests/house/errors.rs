@@ -1,0 +1,83 @@
+//! Errors are types. A function whose error is a `String` says nothing that a caller can act on,
+//! and mixes the sentence with the fact: there may be few of them.
+
+use std::collections::BTreeMap;
+
+use proc_macro2::{TokenStream, TokenTree};
+
+use super::{Source, is_ident, is_punct, sources, walk};
+
+/// Functions of src/ whose error is a `String`.
+const MAX_FUNCTIONS: usize = 60;
+/// While the rooms are converted one after the other: what there was before.
+const MAX_FUNCTIONS_NOW: usize = 240;
+
+#[test]
+fn few_functions_have_a_string_for_an_error() {
+    let mut by_room: BTreeMap<String, usize> = BTreeMap::new();
+    let is_test = |path: &str| path.contains("/tests") || path.ends_with("/testing.rs");
+    for source in sources("src").into_iter().filter(|source| !is_test(&source.path)) {
+        let room = source.path.split('/').nth(1).unwrap_or_default().to_string();
+        *by_room.entry(room).or_default() += functions(&source).len();
+    }
+    let total: usize = by_room.values().sum();
+    println!("functions whose error is a String: {total} (at most {MAX_FUNCTIONS}) {by_room:?}");
+    let most = MAX_FUNCTIONS_NOW.max(MAX_FUNCTIONS);
+    assert!(total <= most, "{total} functions have a String for an error: {by_room:?}");
+}
+
+/// `path:line: name` of each function, method or function of a trait that returns
+/// `Result<_, String>`.
+fn functions(source: &Source) -> Vec<String> {
+    let mut found = Vec::new();
+    walk(&source.tokens, &mut |siblings| {
+        for (at, token) in siblings.iter().enumerate() {
+            let Some(TokenTree::Ident(name)) = siblings.get(at + 1) else { continue };
+            if is_ident(Some(token), "fn") && returns_string_error(&siblings[at + 2..]) {
+                found.push(source.finding(name.span().start().line, &name.to_string()));
+            }
+        }
+    });
+    found
+}
+
+/// Given the tokens from the generics or arguments of a function on.
+fn returns_string_error(tokens: &[TokenTree]) -> bool {
+    let is_end = |token: &&TokenTree| {
+        is_punct(Some(token), ';')
+            || is_ident(Some(token), "where")
+            || matches!(token, TokenTree::Group(group) if group.delimiter() == proc_macro2::Delimiter::Brace)
+    };
+    // Closures in generics and arguments have arrows of their own, before the last group.
+    let signature: Vec<&TokenTree> = tokens.iter().take_while(|token| !is_end(token)).collect();
+    let arguments = signature.iter().position(|token| matches!(token, TokenTree::Group(_)));
+    let Some(arguments) = arguments else { return false };
+    let returned: TokenStream =
+        signature[arguments + 1..].iter().map(|token| (*token).clone()).collect();
+    let text: String = returned.to_string().split_whitespace().collect();
+    text.contains("Result<")
+        && (text.contains(",String>") || text.contains(",std::string::String>"))
+}
+
+#[test]
+fn string_errors_are_counted() {
+    let cases: &[(&str, &[&str])] = &[
+        ("fn a() -> Result<u8, String> { f() }", &["a"]),
+        ("impl T { pub fn b(&self, x: u8) -> Result<Vec<(u8, u8)>, String> { f() } }", &["b"]),
+        ("trait T { fn c(&self) -> Result<(), String>; }", &["c"]),
+        ("fn d<T>(f: impl Fn() -> Result<T, String>) -> Option<T> { None }", &[]),
+        ("fn e() -> Result<String, Error> { let x: Result<u8, String> = f(); x }", &[]),
+        ("fn g() -> Option<Result<u8, String>> { None }", &["g"]),
+        ("mod m { fn h() -> Result<u8, String> { f() } }", &["h"]),
+        ("fn i() -> BTreeMap<u8, String> { f() }", &[]),
+        ("fn j() -> Result<BTreeMap<u8, String>, Error> { f() }", &[]),
+        ("fn k() -> io::Result<String> { f() }", &[]),
+        ("fn l() -> Result<Box<dyn Fn(u8) -> u8>, String> { f() }", &["l"]),
+    ];
+    for (text, expected) in cases {
+        let found = functions(&Source::new("src/x.rs", text));
+        let expected: Vec<String> =
+            expected.iter().map(|name| format!("src/x.rs:1: {name}")).collect();
+        assert_eq!(found, expected, "{text}");
+    }
+}
