@@ -13,7 +13,12 @@ use crate::{plan, workload};
 use super::list;
 
 fn parse(lines: &str) -> Result<Plan, PlanErrors> {
-    plan::parse("p.toml", &format!("schema = 1\n[[workload]]\nuse = \"dummy\"\n{lines}"), None)
+    plan::parse(
+        "p.toml",
+        &format!("schema = 1\n[[workload]]\nuse = \"dummy\"\n{lines}"),
+        None,
+        crate::cli::known(),
+    )
 }
 
 /// The messages and hints about a wrong plan.
@@ -31,7 +36,7 @@ fn a_registered_workload_is_listed_with_its_parameters() {
     let rows = list::workloads();
     let row = rows.iter().find(|row| row[0] == "dummy").expect("a row");
     assert!(row[1].contains("counts up"), "{row:?}");
-    let schema = plan::json_schema().to_string();
+    let schema = plan::json_schema(crate::cli::known()).to_string();
     assert!(schema.contains("\"dummy\"") && schema.contains("\"step\""), "not in the schema");
 }
 

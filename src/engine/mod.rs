@@ -369,7 +369,7 @@ mod tests {
             self.null.environment()
         }
 
-        fn check(&self, cell: &Cell) -> Result<(), String> {
+        fn check(&self, cell: &Cell) -> Result<(), crate::backend::BackendError> {
             self.null.check(cell)
         }
 
