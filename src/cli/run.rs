@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::backend::{self, Backend, BackendConfig, Mode};
-use crate::compare::{self, Comparison, Question, Selection, SelectionError};
+use crate::compare::{self, Comparison, Question, Selection};
 use crate::engine::{self, Job, Poll};
 use crate::model::{
     EVENT_SCHEMA, Event, Lab, LookRule, Outcome, Plan, PlanEnd, PlanStarted, Raw, Record,
