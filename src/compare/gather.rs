@@ -145,9 +145,9 @@ fn take<'a>(
             let series = *place.entry(sampled.metric).or_insert_with(|| {
                 values.series.push(Series {
                     set: &metric.set,
-                    metric: &metric.name,
-                    unit: metric.unit,
-                    direction: metric.direction,
+                    metric: &metric.kind.name,
+                    unit: metric.kind.unit,
+                    direction: metric.kind.direction,
                     ops: &metric.ops,
                     values: Vec::new(),
                 });
@@ -213,7 +213,7 @@ impl Seen {
             .iter()
             .map(|sampled| {
                 let metric = &plan.metrics[sampled.metric as usize];
-                (metric.set.as_str(), metric.name.as_str(), sampled.value.to_bits())
+                (metric.set.as_str(), metric.kind.name.as_str(), sampled.value.to_bits())
             })
             .collect();
         let asked = (plan.plan.measure.seed, run.key.round, cell.work.label(), &cell.variant.knobs);

@@ -20,10 +20,8 @@ pub fn plan(id: &str, started_unix_ns: u64, variants: &[&str]) -> SampledPlan {
     let named = |name: &&str| Variant { name: name.to_string(), knobs: BTreeMap::new() };
     let metric = |&(name, unit, direction, _): &(&str, Unit, Direction, f64)| SampledMetric {
         set: "web".to_string(),
-        name: name.to_string(),
-        unit,
-        direction,
         ops: "requests".to_string(),
+        kind: MetricKind::legacy("schbench", name, unit, direction),
     };
     let plan = SampledPlan {
         id: id.to_string(),
@@ -122,7 +120,7 @@ pub fn run_of(plan: &mut SampledPlan, round: u32, cell: u32, metrics: &[(&str, f
         guest: None,
     });
     for (name, value) in metrics {
-        let metric = plan.metrics.iter().position(|metric| metric.name == *name);
+        let metric = plan.metrics.iter().position(|metric| metric.kind.name == *name);
         let metric = metric.expect("a metric of METRICS") as u32;
         plan.values.push(SampledValue { metric, value: *value });
     }

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    Direction, INVOLUNTARY, Metric, NamedHistogram, OTHER_TASKS, PREEMPTED_BY, PairKind, PairScore,
-    Probe, Reading, TaskScore, Times, Unit, VOLUNTARY,
+    INVOLUNTARY, Metric, NamedHistogram, OTHER_TASKS, PairKind, PairScore, Probe, QUEUE_WAIT,
+    Reading, SLICE, TaskScore, Times, VOLUNTARY,
 };
 use crate::probe::sched::{self, Ask, Counted, Level, Session};
 
@@ -114,9 +114,11 @@ impl Roles {
             if let Ok(sum) = &sum {
                 histograms.extend(sum.histograms(name, level));
             }
-            if let (Ok(counted), Level::Full) = (&self.seen, level) {
+            let by_partner = self.probe.metrics.iter().find(|metric| metric.by_partner);
+            if let (Ok(counted), Some(own)) = (&self.seen, by_partner) {
                 let pairs = counted.pairs.as_deref().ok_or_else(|| self.uncounted());
-                metrics.extend(preemptions(role.thread, name, counted.wall_ns, pairs, names));
+                let by = preemptions(role.thread, counted.wall_ns, pairs, names).into_iter();
+                metrics.extend(by.map(|(by, value)| own.kind_by(name, by).reading(value)));
             }
         }
         (metrics, histograms)
@@ -173,8 +175,8 @@ impl Sum {
             let counts = times.buckets.iter().map(|bucket| (bucket.low_ns, bucket.count));
             Some(NamedHistogram { name: format!("{role}_{what}"), counts: counts.collect() })
         };
-        let slice = (level == Level::Full).then(|| named("slice", &self.slice)).flatten();
-        [named("queue_wait", &self.wait), slice].into_iter().flatten().collect()
+        let slice = (level == Level::Full).then(|| named(SLICE, &self.slice)).flatten();
+        [named(QUEUE_WAIT, &self.wait), slice].into_iter().flatten().collect()
     }
 }
 
@@ -188,10 +190,6 @@ fn merge(own: &mut Option<Times>, more: Option<&Times>) {
 /// Samples without buckets: the source has counts and sums alone.
 fn has_histogram(times: &Times) -> bool {
     times.count == 0 || !times.buckets.is_empty()
-}
-
-fn metric(name: String, unit: Unit, direction: Direction, value: Reading<f64>) -> Metric {
-    Metric { name, unit, direction, value }
 }
 
 /// A figure of a sum. `None`: not counted by the source; `Some(None)`: nothing of it happened.
@@ -208,11 +206,7 @@ fn rates(role: &str, sum: &Result<Sum, &str>, roles: &Roles) -> Vec<Metric> {
         Err(why) => Reading::Unknown((*why).to_string()),
     };
     let of_role = roles.probe.metrics.iter().filter(|metric| !metric.by_partner);
-    let metrics = of_role.map(|own| {
-        let value = read(figure(own.name).unwrap_or(|_| None));
-        metric(format!("{role}_{}", own.name), own.unit, Direction::Neutral, value)
-    });
-    metrics.collect()
+    of_role.map(|own| own.kind(role).reading(read(figure(own.name).unwrap_or(|_| None)))).collect()
 }
 
 /// What [`Level::Light`] counts.
@@ -263,14 +257,13 @@ fn max(times: &Option<Times>) -> Option<Option<f64>> {
 }
 
 /// By whom, per second: each role of the run, and all others together.
-fn preemptions(
+fn preemptions<'n>(
     thread: &str,
-    role: &str,
     wall_ns: u64,
     pairs: Result<&[PairScore], String>,
-    names: &BTreeMap<&str, &str>,
-) -> Vec<Metric> {
-    let mut by: BTreeMap<&str, u64> = names.values().map(|name| (*name, 0)).collect();
+    names: &BTreeMap<&str, &'n str>,
+) -> Vec<(&'n str, Reading<f64>)> {
+    let mut by: BTreeMap<&'n str, u64> = names.values().map(|name| (*name, 0)).collect();
     by.insert(OTHER_TASKS, 0);
     let is_of = |pair: &&PairScore| pair.kind == PairKind::Preempted && pair.name == thread;
     for pair in pairs.iter().copied().flatten().filter(is_of) {
@@ -281,20 +274,15 @@ fn preemptions(
         Ok(_) => Reading::Known(count as f64 * 1e9 / wall_ns.max(1) as f64),
         Err(why) => Reading::Unknown(why.clone()),
     };
-    by.into_iter()
-        .map(|(name, count)| {
-            let name = format!("{role}_{PREEMPTED_BY}_{name}");
-            metric(name, Unit::PerS, Direction::Neutral, per_s(count))
-        })
-        .collect()
+    by.into_iter().map(|(name, count)| (name, per_s(count))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::PROBES;
+    use crate::model::{MetricKind, PROBES};
 
-    /// What runs store is what `schedlab list probes` tells and `--metric` may name.
+    /// Runs store what `schedlab list probes` names; old stores had the same kinds.
     #[test]
     fn a_role_has_the_metrics_of_its_probe() {
         let names = BTreeMap::from([("web-worker", "worker"), ("web-message", "message")]);
@@ -311,11 +299,16 @@ mod tests {
             let seen = Ok(counted.clone());
             let (metrics, _) =
                 Roles { probe, source: "bpf", seen }.of(std::slice::from_ref(&role), &names);
-            let made: BTreeSet<String> = metrics.iter().map(|metric| metric.name.clone()).collect();
+            let made: BTreeSet<MetricKind> =
+                metrics.iter().map(|metric| metric.kind.clone()).collect();
             let partners: Vec<&str> = names.values().copied().collect();
-            let told: BTreeSet<String> =
+            let listed: BTreeSet<MetricKind> =
                 probe.metrics_of("worker", &partners).into_iter().collect();
-            assert_eq!(made, told, "{}", probe.name);
+            assert_eq!(made, listed, "{}", probe.name);
+            for kind in made {
+                let MetricKind { name, unit, direction, .. } = &kind;
+                assert_eq!(kind, MetricKind::legacy("spin", name, *unit, *direction));
+            }
             assert_eq!(metrics[0].value, Reading::Known(15.0), "per second");
             for own in probe.metrics.iter().filter(|own| !own.by_partner) {
                 assert!(figure(own.name).is_some(), "{}", own.name);

@@ -25,14 +25,15 @@ pub use lab::{
     EXIT_CODE, EXIT_PORT, EXIT_VALUE, GUEST_BOOT_FILE, GUEST_INIT, GUEST_SPEC_FILE, GUEST_WIRE,
     GuestBoot, GuestFacts, GuestMessage, GuestSpec, Lab, RESULTS_PORT, STOP_PORT, STOP_VALUE,
 };
-pub use metric::{Direction, Metric, MetricSpec, Reading, Unit};
+pub use metric::{Direction, Importance, Metric, MetricKind, MetricSpec, Reading, Statistic, Unit};
 pub use plan::{
     Cell, Measure, MemoryPlacement, PLAN_SCHEMA, Placement, Plan, REPORT_FORMATS, RunKey, Variant,
     Work, WorkerKind, WorkerSet, merged_knobs,
 };
 pub use poolname::{MAX_POOL_NAME_BYTES, PoolName};
 pub use probe::{
-    INVOLUNTARY, OTHER_TASKS, PREEMPTED_BY, PROBES, Probe, ProbeMetric, VOLUNTARY, role_in_metrics,
+    INVOLUNTARY, OTHER_TASKS, PREEMPTED_BY, PROBES, Probe, ProbeMetric, QUEUE_WAIT, SLICE,
+    VOLUNTARY, role_in_metrics,
 };
 pub use record::{Record, RecordedRun};
 pub use run::{

@@ -2,7 +2,7 @@
 //! plan's parser, its JSON Schema, `schedlab list probes`, what runs store and what `--metric` may
 //! name follow. Plain data.
 
-use super::Unit;
+use super::{Direction, MetricKind, Statistic, Unit};
 
 /// What a plan may name in `probes`.
 pub struct Probe {
@@ -19,6 +19,9 @@ pub struct ProbeMetric {
     pub name: &'static str,
     pub unit: Unit,
     pub about: &'static str,
+    pub statistic: Statistic,
+    /// The latency that it is of; `None`: it is of the role.
+    pub latency: Option<&'static str>,
     /// One for each role of the run, and one for all other tasks: `NAME_OTHER`.
     pub by_partner: bool,
 }
@@ -29,19 +32,37 @@ pub const VOLUNTARY: &str = "voluntary_switches";
 pub const INVOLUNTARY: &str = "involuntary_switches";
 pub const PREEMPTED_BY: &str = "preempted_by";
 
-const fn of(name: &'static str, unit: Unit, about: &'static str) -> ProbeMetric {
-    ProbeMetric { name, unit, about, by_partner: false }
+const fn rate(name: &'static str, about: &'static str, statistic: Statistic) -> ProbeMetric {
+    ProbeMetric { name, unit: Unit::PerS, about, statistic, latency: None, by_partner: false }
 }
 
-const SWITCHED_AWAY: ProbeMetric = of(VOLUNTARY, Unit::PerS, "its workers gave up their CPU");
-const SWITCHED_OUT: ProbeMetric = of(INVOLUNTARY, Unit::PerS, "its workers lost their CPU");
-const WAIT_P50: ProbeMetric = of("queue_wait_p50", Unit::Ns, "waits for a CPU, the median");
-const WAIT_P99: ProbeMetric = of("queue_wait_p99", Unit::Ns, "their 99th percentile");
-const WAIT_MEAN: ProbeMetric = of("queue_wait_mean", Unit::Ns, "their mean");
-const WAIT_MAX: ProbeMetric = of("queue_wait_max", Unit::Ns, "the longest");
+const fn time(
+    name: &'static str,
+    latency: &'static str,
+    statistic: Statistic,
+    about: &'static str,
+) -> ProbeMetric {
+    let latency = Some(latency);
+    ProbeMetric { name, unit: Unit::Ns, about, statistic, latency, by_partner: false }
+}
+
+pub const QUEUE_WAIT: &str = "queue_wait";
+pub const SLICE: &str = "slice";
+const MEDIAN: Statistic = Statistic::Quantile(500_000);
+const P99: Statistic = Statistic::Quantile(990_000);
+
+const SWITCHED_AWAY: ProbeMetric =
+    rate(VOLUNTARY, "its workers gave up their CPU", Statistic::VoluntarySwitches);
+const SWITCHED_OUT: ProbeMetric =
+    rate(INVOLUNTARY, "its workers lost their CPU", Statistic::InvoluntarySwitches);
+const WAIT_P50: ProbeMetric =
+    time("queue_wait_p50", QUEUE_WAIT, MEDIAN, "waits for a CPU, the median");
+const WAIT_P99: ProbeMetric = time("queue_wait_p99", QUEUE_WAIT, P99, "their 99th percentile");
+const WAIT_MEAN: ProbeMetric = time("queue_wait_mean", QUEUE_WAIT, Statistic::Mean, "their mean");
+const WAIT_MAX: ProbeMetric = time("queue_wait_max", QUEUE_WAIT, Statistic::Max, "the longest");
 
 const NEEDS: &str =
-    "nothing; all of it with root and BTF; with perf's tracepoints most, else what /proc tells";
+    "nothing; all of it with root and BTF; with perf's tracepoints most, else what /proc has";
 
 /// Every probe, that of most plans first.
 pub const PROBES: &[Probe] = &[
@@ -56,15 +77,13 @@ pub const PROBES: &[Probe] = &[
             WAIT_P99,
             WAIT_MEAN,
             WAIT_MAX,
-            of("wakeups", Unit::PerS, "its workers were woken"),
-            of("migrations", Unit::PerS, "its workers were moved to another CPU"),
-            of("slice_p50", Unit::Ns, "time on a CPU at a time, the median"),
-            of("slice_p99", Unit::Ns, "its 99th percentile"),
+            rate("wakeups", "its workers were woken", Statistic::Count),
+            rate("migrations", "its workers were moved to another CPU", Statistic::Count),
+            time("slice_p50", SLICE, MEDIAN, "time on a CPU at a time, the median"),
+            time("slice_p99", SLICE, P99, "its 99th percentile"),
             ProbeMetric {
-                name: PREEMPTED_BY,
-                unit: Unit::PerS,
-                about: "its workers lost their CPU to this role",
                 by_partner: true,
+                ..rate(PREEMPTED_BY, "its workers lost their CPU to this role", Statistic::Count)
             },
         ],
     },
@@ -85,19 +104,31 @@ impl Probe {
         PROBES.iter().map(|probe| probe.name).collect()
     }
 
-    /// Names of all that it gives of `role`, in a run of these `partners`.
-    pub fn metrics_of(&self, role: &str, partners: &[&str]) -> Vec<String> {
-        let mut names = Vec::new();
-        for metric in self.metrics {
-            let name = format!("{role}_{}", metric.name);
-            if !metric.by_partner {
-                names.push(name);
-                continue;
+    /// All that it gives of `role`, in a run of these `partners`.
+    pub fn metrics_of(&self, role: &str, partners: &[&str]) -> Vec<MetricKind> {
+        let kinds = |metric: &ProbeMetric| match metric.by_partner {
+            false => vec![metric.kind(role)],
+            true => {
+                let partners = partners.iter().chain([&OTHER_TASKS]);
+                partners.map(|partner| metric.kind_by(role, partner)).collect()
             }
-            let partners = partners.iter().chain([&OTHER_TASKS]);
-            names.extend(partners.map(|partner| format!("{name}_{partner}")));
-        }
-        names
+        };
+        self.metrics.iter().flat_map(kinds).collect()
+    }
+}
+
+impl ProbeMetric {
+    pub fn kind(&self, role: &str) -> MetricKind {
+        let ProbeMetric { name, unit, statistic, latency, .. } = *self;
+        let name = format!("{role}_{name}");
+        let subject = latency.map_or(role.to_string(), |latency| format!("{role}_{latency}"));
+        MetricKind::explaining(name, unit, Direction::Neutral, statistic).of(subject)
+    }
+
+    /// One that there is for each partner.
+    pub fn kind_by(&self, role: &str, partner: &str) -> MetricKind {
+        let kind = self.kind(role);
+        MetricKind { name: format!("{}_{partner}", kind.name), ..kind }
     }
 }
 
@@ -127,7 +158,8 @@ mod tests {
 
     #[test]
     fn names_of_a_role() {
-        let names = PROBES[0].metrics_of("worker", &["message", "worker"]);
+        let kinds = PROBES[0].metrics_of("worker", &["message", "worker"]);
+        let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
         assert_eq!(names[0], "worker_voluntary_switches");
         let by = ["message", "worker", "others"].map(|by| format!("worker_preempted_by_{by}"));
         assert_eq!(names[names.len() - 3..], by);

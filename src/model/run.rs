@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::metric::WrittenMetric;
 use super::{Cell, Metric, Reading};
 
 /// The version of [`RunSpec`] and [`RunnerMessage`], checked at both ends.
@@ -81,6 +82,7 @@ pub struct RunResult {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "WrittenSet")]
 pub struct SetResult {
     pub name: String,
     pub workload: String,
@@ -90,6 +92,26 @@ pub struct SetResult {
     pub metrics: Vec<Metric>,
     pub histograms: Vec<NamedHistogram>,
     pub workers: Vec<WorkerResult>,
+}
+
+/// A set as events of any version have it: kinds of old metrics depend on the workload.
+#[derive(Deserialize)]
+struct WrittenSet {
+    name: String,
+    workload: String,
+    ops: String,
+    background: bool,
+    metrics: Vec<WrittenMetric>,
+    histograms: Vec<NamedHistogram>,
+    workers: Vec<WorkerResult>,
+}
+
+impl From<WrittenSet> for SetResult {
+    fn from(written: WrittenSet) -> SetResult {
+        let WrittenSet { name, workload, ops, background, metrics, histograms, workers } = written;
+        let metrics = metrics.into_iter().map(|metric| metric.of_workload(&workload)).collect();
+        SetResult { name, workload, ops, background, metrics, histograms, workers }
+    }
 }
 
 /// Sparse counts of a latency histogram: ascending values in ns, each with its count.

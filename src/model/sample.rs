@@ -4,8 +4,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    Cell, Direction, DisturbanceKind, Environment, Guest, KnobReading, Outcome, Plan, PlanEnd,
-    Reading, Record, RecordedRun, RunKey, RunResult, SetResult, Unit, Work,
+    Cell, DisturbanceKind, Environment, Guest, KnobReading, MetricKind, Outcome, Plan, PlanEnd,
+    Reading, Record, RecordedRun, RunKey, RunResult, SetResult, Work,
 };
 
 /// What a selection of plans looks at.
@@ -97,11 +97,9 @@ pub struct KnobMismatch {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SampledMetric {
     pub set: String,
-    pub name: String,
-    pub unit: Unit,
-    pub direction: Direction,
     /// Of the set's throughput: `requests`.
     pub ops: String,
+    pub kind: MetricKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,17 +182,15 @@ impl SampledPlan {
             }
             let mut names = HashSet::new();
             for metric in &set.metrics {
-                let is_first = names.insert(&metric.name);
+                let is_first = names.insert(&metric.kind.name);
                 let value = match metric.value {
                     Reading::Known(value) if is_first && value.is_finite() => value,
                     _ => continue,
                 };
                 let sampled = SampledMetric {
                     set: set.name.clone(),
-                    name: metric.name.clone(),
-                    unit: metric.unit,
-                    direction: metric.direction,
                     ops: set.ops.clone(),
+                    kind: metric.kind.clone(),
                 };
                 let metrics = &mut self.metrics;
                 let metric = *found.entry(sampled).or_insert_with_key(|metric| {

@@ -195,7 +195,7 @@ fn write_run(
             let (value, why) = known_or_why(&metric.value);
             let value = value.map(|value| value.to_string()).unwrap_or_default();
             let background = set.background.to_string();
-            let (unit, direction) = (word(&metric.unit), word(&metric.direction));
+            let (unit, direction) = (word(&metric.kind.unit), word(&metric.kind.direction));
             let row: [&str; COLUMNS.len()] = [
                 common.plan,
                 common.backend,
@@ -207,7 +207,7 @@ fn write_run(
                 common.variant,
                 &common.round,
                 "done",
-                &metric.name,
+                &metric.kind.name,
                 &unit,
                 &direction,
                 &value,

@@ -353,7 +353,7 @@ fn throughput_vs_solo(set: &Competing) -> Reading<f64> {
 }
 
 fn throughput(set: &SetResult) -> Reading<f64> {
-    let found = set.metrics.iter().find(|metric| metric.name == "throughput");
+    let found = set.metrics.iter().find(|metric| metric.kind.name == "throughput");
     let value = found.map(|Metric { value, .. }| value.clone());
     value.unwrap_or(Reading::Unknown("no throughput is reported".to_string()))
 }

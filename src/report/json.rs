@@ -16,8 +16,9 @@ use super::summary::{
 };
 use super::{Format, Options};
 use crate::model::{
-    Direction, Disturbance, Environment, KnobReading, Measure, Metric, Outcome, PlanEnd, PoolName,
-    Reading, Record, RecordedRun, RunResult, SetResult, Unit, Value, Variant, Work,
+    Direction, Disturbance, Environment, KnobReading, Measure, Metric, MetricKind, Outcome,
+    PlanEnd, PoolName, Reading, Record, RecordedRun, RunResult, SetResult, Unit, Value, Variant,
+    Work,
 };
 
 const SCHEMA: &str = "schedlab-report";
@@ -401,7 +402,7 @@ fn run_set(set: &SetResult) -> RunSetOut<'_> {
 
 fn metric(metric: &Metric) -> MetricOut<'_> {
     let (value, unknown) = known_or_why(&metric.value);
-    let Metric { name, unit, direction, .. } = metric;
+    let MetricKind { name, unit, direction, .. } = &metric.kind;
     MetricOut { name, unit: *unit, direction: *direction, value, unknown }
 }
 

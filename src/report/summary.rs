@@ -404,7 +404,7 @@ fn set_summary<'a>(
             ops = &found.ops;
             workers = workers.max(Some(found.workers.len()));
             for metric in &found.metrics {
-                if !columns.iter().any(|column| column.name == metric.name) {
+                if !columns.iter().any(|column| column.kind.name == metric.kind.name) {
                     columns.push(metric);
                 }
             }
@@ -437,8 +437,8 @@ fn row<'a>(
 /// One metric of one row, without its ratio.
 fn metric<'a>(set: &WorkerSet, cell: &CellRuns<'a>, column: &'a Metric) -> MetricSummary<'a> {
     let results = cell.results();
-    let values = results.map(|(round, result)| (round, reading(set, result, &column.name)));
-    MetricSummary::over_rounds(&column.name, column.unit, column.direction, values)
+    let values = results.map(|(round, result)| (round, reading(set, result, &column.kind.name)));
+    MetricSummary::over_rounds(&column.kind.name, column.kind.unit, column.kind.direction, values)
 }
 
 impl<'a> MetricSummary<'a> {
@@ -483,7 +483,7 @@ impl<'a> MetricSummary<'a> {
 
 fn reading<'a>(set: &WorkerSet, result: &'a RunResult, name: &str) -> Option<&'a Reading<f64>> {
     let found = result.sets.iter().find(|found| found.name == set.name)?;
-    found.metrics.iter().find(|metric| metric.name == name).map(|metric| &metric.value)
+    found.metrics.iter().find(|metric| metric.kind.name == name).map(|metric| &metric.value)
 }
 
 /// Fills in the ratios of all rows to the baseline's.

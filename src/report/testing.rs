@@ -299,8 +299,9 @@ impl RunBuilder {
             "misses" => (Unit::Count, Direction::LowerIsBetter),
             _ => (Unit::Ns, Direction::LowerIsBetter),
         };
-        let name = name.to_string();
-        self.result.sets[set].metrics.push(Metric { name, unit, direction, value });
+        let set = &mut self.result.sets[set];
+        let kind = MetricKind::legacy(&set.workload, name, unit, direction);
+        set.metrics.push(kind.reading(value));
         self
     }
 

@@ -307,12 +307,9 @@ fn set_of(sets: &mut [SetResult], number: i64) -> Result<&mut SetResult, Fault> 
 }
 
 fn metric(row: &Row<'_>) -> rusqlite::Result<Metric> {
-    Ok(Metric {
-        name: row.get(1)?,
-        unit: from_word(row, 2)?,
-        direction: from_word(row, 3)?,
-        value: reading(row.get(4)?, row.get(5)?)?,
-    })
+    let name: String = row.get(1)?;
+    let kind = crate::model::MetricKind::legacy("", &name, from_word(row, 2)?, from_word(row, 3)?);
+    Ok(kind.reading(reading(row.get(4)?, row.get(5)?)?))
 }
 
 /// The counts of a histogram, or why they are none.

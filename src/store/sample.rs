@@ -287,10 +287,13 @@ impl Samples {
                 let metric = count(self.metrics.len())?;
                 self.metrics.push(SampledMetric {
                     set: set.name.clone(),
-                    name: name.name.clone(),
-                    unit: from_word(row, 3)?,
-                    direction: from_word(row, 4)?,
                     ops: set.ops.clone(),
+                    kind: crate::model::MetricKind::legacy(
+                        "",
+                        &name.name,
+                        from_word(row, 3)?,
+                        from_word(row, 4)?,
+                    ),
                 });
                 let (unit, direction) = (unit.to_string(), direction.to_string());
                 name.columns.push(Column { unit, direction, metric });

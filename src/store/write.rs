@@ -357,14 +357,14 @@ fn insert_set(conn: &Connection, run: i64, number: i64, set: &SetResult) -> Resu
     for (metric_number, metric) in set.metrics.iter().enumerate() {
         let (value, unknown) = halves(&metric.value);
         if let Some(value) = value.filter(|value| !value.is_finite()) {
-            return Err(Fault::Event(format!("metric `{}` is {value}", metric.name)));
+            return Err(Fault::Event(format!("metric `{}` is {value}", metric.kind.name)));
         }
-        let (unit, direction) = (word(metric.unit)?, word(metric.direction)?);
+        let (unit, direction) = (word(metric.kind.unit)?, word(metric.kind.direction)?);
         insert.execute(params![
             run,
             number,
             metric_number as i64,
-            metric.name,
+            metric.kind.name,
             unit,
             direction,
             value,

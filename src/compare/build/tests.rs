@@ -4,8 +4,8 @@ use super::*;
 use crate::compare::testing::{environment, plan, rounds, run, run_of, work};
 use crate::compare::{select, testing};
 use crate::model::{
-    DisturbanceKind, EnvironmentHead, Placement, PlanHead, RunKey, SampledMetric, Unit, Unmeasured,
-    Value,
+    Direction, DisturbanceKind, EnvironmentHead, MetricKind, Placement, PlanHead, RunKey, Unit,
+    Unmeasured, Value,
 };
 use crate::stats::Why;
 
@@ -288,7 +288,7 @@ fn a_metric_that_a_side_lacks_is_missing_and_the_others_are_not() {
 #[test]
 fn a_metric_whose_unit_has_changed_is_another_one() {
     let [first, mut second] = two();
-    second.metrics[1].unit = Unit::Count;
+    second.metrics[1].kind.unit = Unit::Count;
     let comparison = compared(&[first, second], &["p1", "p2"]);
     assert_eq!(names(&comparison), ["web threads=4 [default]/web/throughput"]);
     assert_eq!(
@@ -901,7 +901,8 @@ fn probed(runs: &[ProbedRun]) -> SampledPlan {
     let mut probed = plan("p1", 1, &["default", "batch"]);
     probed.plan.probes = vec!["sched".to_string()];
     for name in ["worker_voluntary_switches", "worker_involuntary_switches", "worker_slice_p50"] {
-        let switches = SampledMetric { name: name.to_string(), ..probed.metrics[3].clone() };
+        let mut switches = probed.metrics[3].clone();
+        switches.kind = MetricKind::legacy("schbench", name, Unit::PerS, Direction::Neutral);
         probed.metrics.push(switches);
     }
     for (round, cell, metrics) in runs {

@@ -39,10 +39,8 @@ fn plan(variants: &[&str], aa: bool) -> SampledPlan {
     });
     let metric = |name: &str, direction| SampledMetric {
         set: "web".to_string(),
-        name: name.to_string(),
-        unit: Unit::Ns,
-        direction,
         ops: "requests".to_string(),
+        kind: MetricKind::legacy("schbench", name, Unit::Ns, direction),
     };
     SampledPlan {
         id: "invented".to_string(),

@@ -199,7 +199,7 @@ impl Session<'_> {
         let seconds = self.last.at_ns as f64 / NS_PER_S as f64;
         let rps = self.last.ops as f64 / seconds;
         let metrics = self.live.metrics(&self.last);
-        let goal = metrics.into_iter().find(|metric| metric.name == "rps_goal");
+        let goal = metrics.into_iter().find(|metric| metric.kind.name == "rps_goal");
         let asked_s = self.order.runtime_s.filter(|_| end == End::Done);
         let has_rate = figures.response.is_some();
         let closing = Closing {

@@ -109,12 +109,15 @@ pub fn outcome(key: RunKey, workers: usize) -> Outcome {
         migrations: unknown(),
         run_queue_wait_ns: unknown(),
     };
-    let metric = Metric {
+    let kind = MetricKind {
         name: "throughput".to_string(),
         unit: Unit::OpsPerS,
         direction: Direction::HigherIsBetter,
-        value: Reading::Known(seed as f64 / 3.0),
+        subject: None,
+        statistic: Statistic::Rate,
+        importance: Importance::Headline,
     };
+    let metric = kind.reading(Reading::Known(seed as f64 / 3.0));
     let counts = vec![(seed, 1), (1_000_003 + seed, 40), (9_000_001 + seed, 1)];
     let set = SetResult {
         name: "web".to_string(),
@@ -166,7 +169,7 @@ fn any_name(names: &'static [&str]) -> impl Strategy<Value = String> {
     prop_oneof![4 => select(names).prop_map(str::to_string), 1 => any::<String>()]
 }
 
-fn any_metric() -> impl Strategy<Value = Metric> {
+fn any_kind() -> impl Strategy<Value = MetricKind> {
     let units = [
         Unit::Ns,
         Unit::OpsPerS,
@@ -177,13 +180,42 @@ fn any_metric() -> impl Strategy<Value = Metric> {
         Unit::Count,
     ];
     let directions = [Direction::HigherIsBetter, Direction::LowerIsBetter, Direction::Neutral];
+    let statistics = [
+        Statistic::Rate,
+        Statistic::Mean,
+        Statistic::Max,
+        Statistic::Quantile(0),
+        Statistic::Quantile(u32::MAX),
+        Statistic::Share,
+        Statistic::Variation,
+        Statistic::VoluntarySwitches,
+        Statistic::InvoluntarySwitches,
+        Statistic::Count,
+    ];
+    (
+        any_name(&["throughput", "cpu", "p99"]),
+        select(units.to_vec()),
+        select(directions.to_vec()),
+        option::of(any_name(&["wakeup", ""])),
+        select(statistics.to_vec()),
+        select(vec![Importance::Headline, Importance::Explaining]),
+    )
+        .prop_map(|(name, unit, direction, subject, statistic, importance)| MetricKind {
+            name,
+            unit,
+            direction,
+            subject,
+            statistic,
+            importance,
+        })
+}
+
+fn any_metric() -> impl Strategy<Value = Metric> {
     // SQLite keeps no sign of a zero, which compares equal.
     let finite = any::<f64>()
         .prop_filter("finite", |value| value.is_finite())
         .prop_map(|value| if value == 0.0 { 0.0 } else { value });
-    let name = any_name(&["throughput", "cpu", "p99"]);
-    (name, select(units.to_vec()), select(directions.to_vec()), reading(finite))
-        .prop_map(|(name, unit, direction, value)| Metric { name, unit, direction, value })
+    (any_kind(), reading(finite)).prop_map(|(kind, value)| kind.reading(value))
 }
 
 fn any_histogram() -> impl Strategy<Value = NamedHistogram> {

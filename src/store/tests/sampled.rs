@@ -6,8 +6,8 @@ use super::sample;
 use super::*;
 use crate::model::{
     Direction, Disturbance, DisturbanceKind, EnvironmentHead, Guest, GuestTime, KnobReading,
-    Metric, Outcome, PlanEnd, PlanHead, PlanStarted, Reading, RunKey, SampledMetric, SampledPlan,
-    SampledValue, SetResult, Unit, Unmeasured, Variant,
+    Metric, MetricKind, Outcome, PlanEnd, PlanHead, PlanStarted, Reading, RunKey, SampledMetric,
+    SampledPlan, SampledValue, SetResult, Unit, Unmeasured, Variant,
 };
 
 /// Each session of a stream, from one start of the plan to the next.
@@ -42,8 +42,8 @@ proptest! {
 }
 
 fn metric(name: &str, value: f64) -> Metric {
-    let (unit, direction) = (Unit::Ns, Direction::LowerIsBetter);
-    Metric { name: name.to_string(), unit, direction, value: Reading::Known(value) }
+    let kind = MetricKind::legacy("", name, Unit::Ns, Direction::LowerIsBetter);
+    kind.reading(Reading::Known(value))
 }
 
 fn unknown(name: &str) -> Metric {
@@ -77,7 +77,7 @@ type Told<'a> = ((u32, u32), u32, Vec<(&'a str, &'a str, f64)>);
 fn told(sampled: &SampledPlan) -> Vec<Told<'_>> {
     let value = |found: &SampledValue| {
         let metric = &sampled.metrics[found.metric as usize];
-        (&*metric.set, &*metric.name, found.value)
+        (&*metric.set, &*metric.kind.name, found.value)
     };
     let runs = sampled.runs.iter().enumerate();
     runs.map(|(at, run)| {
@@ -226,7 +226,8 @@ fn of_two_sets_of_one_name_the_first_counts() {
 #[test]
 fn what_counts_something_else_under_the_same_names_is_another_metric() {
     let web = |value, ops: &str, unit| {
-        let metric = Metric { unit, ..metric("rate", value) };
+        let mut metric = metric("rate", value);
+        metric.kind.unit = unit;
         SetResult { ops: ops.to_string(), ..set("web", &[metric]) }
     };
     let events = [
@@ -237,7 +238,7 @@ fn what_counts_something_else_under_the_same_names_is_another_metric() {
         done(3, 0, &[web(4.0, "requests", Unit::PerS)]),
     ];
     let sampled = samples(&events, true);
-    let of = |metric: &SampledMetric| (metric.ops.clone(), metric.unit);
+    let of = |metric: &SampledMetric| (metric.ops.clone(), metric.kind.unit);
     assert_eq!(
         sampled.metrics.iter().map(of).collect::<Vec<_>>(),
         [("requests", Unit::PerS), ("rounds", Unit::PerS), ("requests", Unit::Ratio)]

@@ -216,7 +216,7 @@ fn each_mode_tells_what_it_measures() {
         assert_eq!(names.collect::<Vec<_>>().join(" "), *metrics, "{given:?}");
         let load = Schbench.prepare(&request(&params, 1, &two())).unwrap();
         let told = load.metrics(&measured(&[1.0]));
-        let told: Vec<&str> = told.iter().map(|metric| metric.name.as_str()).collect();
+        let told: Vec<&str> = told.iter().map(|metric| metric.kind.name.as_str()).collect();
         assert_eq!(told.join(" "), *metrics, "{given:?}");
     }
 }
@@ -390,7 +390,7 @@ fn seconds_begin_on_time_at_a_rate_that_is_too_high() {
 
 fn goal(crew: &WorkerGroup) -> f64 {
     let metrics = crew.load().metrics(&crew.measured());
-    let goal = metrics.into_iter().find(|metric| metric.name == "rps_goal");
+    let goal = metrics.into_iter().find(|metric| metric.kind.name == "rps_goal");
     goal.and_then(|metric| metric.value.known()).expect("a goal")
 }
 
