@@ -250,6 +250,8 @@ fn outcome(round: u32, cell: u32) -> Outcome {
         sets: (0..SETS).map(set).collect(),
         knobs: Vec::new(),
         disturbances: Vec::new(),
+        guest: None,
+        pool_cpus: None,
         overhead_cpu_ns: Reading::Known(1),
     };
     Outcome::Done { result: Box::new(result) }

@@ -115,6 +115,8 @@ fn result(sets: Vec<SetResult>, spec: &RunSpec) -> RunResult {
         sets,
         knobs: Vec::new(),
         disturbances: Vec::new(),
+        guest: None,
+        pool_cpus: None,
         overhead_cpu_ns: Reading::Unknown("the null backend has no machine".to_string()),
     }
 }

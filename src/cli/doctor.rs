@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use clap::Args;
 
 use crate::backend::lab::checkup as lab;
-use crate::model::Reading;
+
+use crate::model::GuestTime;
 use crate::probe::checkup::{self, Finding, Level};
 use crate::sys::{self, Host};
 
@@ -84,7 +85,7 @@ fn tried(tried: &lab::Tried) -> Finding {
     let of = format!("{} with {} CPUs", tried.kernel, tried.cpus);
     let exact = "what guests do is the same in every run only where QEMU's threads are in step";
     match &tried.outcome {
-        Ok(lab::Quiet { facts, exact: Reading::Known(_), started_after }) => {
+        Ok(lab::Quiet { facts, time: GuestTime::Exact, started_after }) => {
             let what = format!(
                 "{of}: {} at its first process after {:.1} s; quiet and saved after {seconds:.1} s \
                  ({:.1} s of its own time); exact",
@@ -94,7 +95,11 @@ fn tried(tried: &lab::Tried) -> Finding {
             );
             finding(Level::Good, "lab", what, exact, None)
         }
-        Ok(lab::Quiet { exact: Reading::Unknown(why), .. }) => {
+        Ok(lab::Quiet { time, .. }) => {
+            let why = match time {
+                GuestTime::NotExact(why) => why.as_str(),
+                GuestTime::Exact | GuestTime::Real => "real time",
+            };
             finding(Level::Disturbs, "lab", format!("{of}: not exact: {why}"), exact, None)
         }
         Err(why) => finding(Level::Blocks, "lab", format!("{of}: {why}"), exact, None),

@@ -118,8 +118,10 @@ fn planned(plan: Plan, environment: Environment, backend: &str) -> SampledPlan {
         metrics: Vec::new(),
         runs: Vec::new(),
         guests: Vec::new(),
+        pools: Vec::new(),
         values: Vec::new(),
-        troubles: Default::default(),
+        workers: Vec::new(),
+        issues: Default::default(),
     }
 }
 

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    Cell, Direction, DisturbanceKind, Guest, GuestTime, KnobMismatch, SampledPlan, SampledRun,
-    Unit, Unmeasured, Variant,
+    Cell, Direction, DisturbanceKind, Guest, GuestTime, KnobMismatch, Reading, SampledPlan,
+    SampledRun, Unit, Unmeasured, Variant,
 };
 
 use super::select::{Selection, boot_of, without_maker};
@@ -38,8 +38,11 @@ pub struct Values<'a> {
     /// Runs by what disturbed them.
     pub disturbed: BTreeMap<DisturbanceKind, usize>,
     /// Runs by the knobs that read back otherwise than asked.
-    pub untaken: BTreeMap<&'a KnobMismatch, usize>,
+    pub untaken: BTreeMap<Untaken<'a>, usize>,
 }
+
+/// A knob, what was asked for and what it read back as.
+pub type Untaken<'a> = (&'a str, String, String);
 
 pub struct Series<'a> {
     pub set: &'a str,
@@ -134,11 +137,15 @@ fn take<'a>(
         if let Some(guest) = run.guest {
             *values.guests.entry((plan_at, &cell.variant.name, guest)).or_default() += 1;
         }
-        for kind in plan.disturbances_of(at) {
+        let kinds: BTreeSet<_> = plan.disturbances_of(at).map(|found| found.kind()).collect();
+        for kind in kinds {
             *values.disturbed.entry(kind).or_default() += 1;
         }
-        for knob in plan.untaken_of(at) {
-            *values.untaken.entry(knob).or_default() += 1;
+        for KnobMismatch { knob, asked, got } in plan.untaken_of(at) {
+            if let Reading::Known(got) = got {
+                let untaken = (knob.as_str(), asked.to_string(), got.to_string());
+                *values.untaken.entry(untaken).or_default() += 1;
+            }
         }
         for sampled in plan.values_of(at) {
             let metric = &plan.metrics[sampled.metric as usize];
@@ -172,7 +179,7 @@ fn lost<'a>(
         plan.cells.get(run.key.cell as usize).is_some_and(|other| other.variant == cell.variant)
     };
     let guest = plan.runs.iter().filter(is_like).find_map(|run| run.guest);
-    plan.troubles.unmeasured.iter().filter(move |run| {
+    plan.issues.unmeasured.iter().filter(move |run| {
         run.key.cell == index && is_of(selection, plan, cell, (run.environment, guest))
     })
 }
@@ -316,7 +323,7 @@ pub fn side(plans: &[SampledPlan], works: &[Gathered], at: usize, label: &str) -
         }
     }
     for ((plan, variant, guest), runs) in guests(works, at) {
-        let Guest { kernel, time } = &plans[plan].guests[guest as usize];
+        let Guest { kernel, time, .. } = &plans[plan].guests[guest as usize];
         side.times.add(time, runs);
         let asked = asked_kernel(&plans[plan], variant);
         once(&mut side.kernels, &format!("{asked} ({kernel:#})"));

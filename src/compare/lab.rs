@@ -146,7 +146,8 @@ mod tests {
     fn guest(release: &str, digest: &str) -> Guest {
         let told = |text: &str| (!text.is_empty()).then(|| text.to_string());
         let (release, version, digest) = (told(release), None, told(digest));
-        Guest { kernel: GuestKernel { release, version, digest }, time: GuestTime::Exact }
+        let kernel = GuestKernel { release, version, digest };
+        Guest { kernel, time: GuestTime::Exact, ..Guest::default() }
     }
 
     /// From this round on, runs of `new` are of another guest.

@@ -138,8 +138,8 @@ pub fn knobs(works: &[Gathered], labels: &[String]) -> Vec<String> {
         for (side, values) in work.sides.iter().enumerate() {
             let Some(values) = values else { continue };
             let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-            for (knob, count) in &values.untaken {
-                *counts.entry((&knob.knob, &knob.asked)).or_default() += count;
+            for ((knob, asked, _), count) in &values.untaken {
+                *counts.entry((*knob, asked.as_str())).or_default() += count;
             }
             let never = counts.into_iter().filter(|(_, count)| *count >= values.runs);
             for ((knob, asked), _) in never {

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{DisturbanceKind, KnobMismatch, PlanEnd, SampledPlan};
+use crate::model::{DisturbanceKind, PlanEnd, SampledPlan};
 
 use super::build::Question;
-use super::gather::{Boots, Gathered, sessions};
+use super::gather::{Boots, Gathered, Untaken, sessions};
 use super::select::Selection;
 use super::{Pairing, Row, Side, WorkTable, lab};
 
@@ -178,7 +178,7 @@ fn resumed(basis: &Basis) -> Vec<String> {
 fn knobs(basis: &Basis) -> Vec<String> {
     let mut remarks = Vec::new();
     for (at, (side, _)) in basis.sides.iter().enumerate() {
-        let mut found: BTreeMap<&KnobMismatch, (usize, usize)> = BTreeMap::new();
+        let mut found: BTreeMap<&Untaken, (usize, usize)> = BTreeMap::new();
         for values in basis.shown.iter().filter_map(|work| work.sides[at].as_ref()) {
             for (knob, count) in &values.untaken {
                 let (untaken, runs) = found.entry(knob).or_default();
@@ -186,7 +186,7 @@ fn knobs(basis: &Basis) -> Vec<String> {
                 *runs += values.runs;
             }
         }
-        for (KnobMismatch { knob, asked, got }, (untaken, runs)) in found {
+        for ((knob, asked, got), (untaken, runs)) in found {
             remarks.push(format!(
                 "{}: the knob {knob} was asked {asked} and read back {got} in {untaken} of {runs} \
                  runs.",

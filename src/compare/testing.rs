@@ -53,8 +53,10 @@ pub fn plan(id: &str, started_unix_ns: u64, variants: &[&str]) -> SampledPlan {
         metrics: METRICS.iter().map(metric).collect(),
         runs: Vec::new(),
         guests: Vec::new(),
+        pools: Vec::new(),
         values: Vec::new(),
-        troubles: RunIssues::default(),
+        workers: Vec::new(),
+        issues: RunIssues::default(),
     };
     work(plan, "web", 4)
 }
@@ -117,6 +119,10 @@ pub fn run_of(plan: &mut SampledPlan, round: u32, cell: u32, metrics: &[(&str, f
         key: RunKey { round, cell },
         environment: plan.environments.len() as u32 - 1,
         first_value: plan.values.len() as u32,
+        first_worker: 0,
+        pool: None,
+        started_unix_ns: 0,
+        measured_ns: 0,
         guest: None,
     });
     for (name, value) in metrics {

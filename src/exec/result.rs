@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::model::{
-    Disturbance, DisturbanceKind, KnobReading, MemoryPlacement, NamedHistogram, Reading, RunResult,
-    RunSpec, SetResult, WorkerResult, WorkerSet, role_in_metrics,
+    Disturbance, DisturbanceFact, KnobReading, MemoryPlacement, NamedHistogram, Reading, RunResult,
+    RunSpec, SetResult, Value, WorkerResult, WorkerSet, role_in_metrics,
 };
 use crate::stats::{self, Histogram, StandardInput, StandardLatency, StandardWorker};
 use crate::sys::{Host, policy_of};
@@ -34,6 +34,8 @@ pub fn assemble(
         disturbances: starved(crew, &sets),
         sets,
         knobs: read_knobs(spec, crew),
+        guest: None,
+        pool_cpus: None,
         overhead_cpu_ns: Reading::Known(measured.overhead_cpu_ns),
     }
 }
@@ -57,8 +59,9 @@ fn add_telemetry(crew: &WorkerGroup, seen: &Roles, sets: &mut [SetResult]) {
     }
 }
 
-/// The memory policy of the first worker, and the task knobs as the first worker that has them reads back: the variant's on a set that
-/// has none of its own, and for each set with its own all that it has, as `SET: knob`.
+/// The memory policy of the first worker, and the task knobs as the first worker that has them
+/// reads back: the variant's on a set that has none of its own, and for each set with its own all
+/// that it has, as `SET: knob`.
 fn read_knobs(spec: &RunSpec, crew: &WorkerGroup) -> Vec<KnobReading> {
     let read = |position: usize| {
         let member = crew.members().iter().find(|member| member.set == position);
@@ -72,7 +75,8 @@ fn read_knobs(spec: &RunSpec, crew: &WorkerGroup) -> Vec<KnobReading> {
         let tid = member.slot.tid();
         let pid = if member.pid > 0 { member.pid } else { std::process::id() as i32 };
         let got = policy_of(&Host::default(), pid, tid);
-        KnobReading { knob: "memory".to_string(), asked: memory.word().to_string(), got }
+        let asked = Value::Text(memory.word().to_string());
+        KnobReading { knob: "memory".to_string(), asked, got: got.map(Value::Text) }
     });
     let plain = sets.iter().position(|set| set.knobs.is_empty());
     let mut readings: Vec<KnobReading> = memory.into_iter().collect();
@@ -195,11 +199,9 @@ fn starved(crew: &WorkerGroup, sets: &[SetResult]) -> Vec<Disturbance> {
         let (all, idle) = expected
             .fold((0, 0), |(all, idle), worker| (all + 1, idle + u32::from(worker.ops == 0)));
         if idle > 0 {
-            found.push(Disturbance {
-                kind: DisturbanceKind::StarvedWorkers,
-                share: None,
-                detail: format!("{idle} of {all} workers of `{}` completed nothing", set.name),
-            });
+            let fact =
+                DisturbanceFact::StarvedWorkers { set: set.name.clone(), idle, workers: all };
+            found.push(Disturbance { share: None, fact });
         }
     }
     found

@@ -2,6 +2,7 @@
 //! No I/O: everything else imports this, this imports nothing.
 
 mod cpuset;
+mod disturbance;
 mod environment;
 mod event;
 mod guest;
@@ -17,10 +18,14 @@ mod score;
 mod trace;
 mod value;
 
-pub use cpuset::{CpuSet, MAX_CPU};
+pub use cpuset::{CpuSet, CpuSetError, MAX_CPU};
+pub use disturbance::{
+    Disturbance, DisturbanceFact, DisturbanceKind, Interference, OtherProcesses, SettingChange,
+    Throttled, ThrottledPart,
+};
 pub use environment::{Environment, Topology};
 pub use event::{EVENT_SCHEMA, Event, PlanEnd, PlanStarted};
-pub use guest::{Guest, GuestKernel, GuestTime, GuestTimes, told};
+pub use guest::{Guest, GuestKernel, GuestTime, GuestTimes};
 pub use lab::{
     EXIT_CODE, EXIT_PORT, EXIT_VALUE, GUEST_BOOT_FILE, GUEST_INIT, GUEST_SPEC_FILE, GUEST_WIRE,
     GuestBoot, GuestFacts, GuestMessage, GuestSpec, Lab, RESULTS_PORT, STOP_PORT, STOP_VALUE,
@@ -30,19 +35,19 @@ pub use plan::{
     Cell, Measure, MemoryPlacement, PLAN_SCHEMA, Placement, Plan, REPORT_FORMATS, RunKey, Variant,
     Work, WorkerKind, WorkerSet, merged_knobs,
 };
-pub use poolname::{MAX_POOL_NAME_BYTES, PoolName};
+pub use poolname::{MAX_POOL_NAME_BYTES, PoolName, PoolNameError};
 pub use probe::{
     INVOLUNTARY, OTHER_TASKS, PREEMPTED_BY, PROBES, Probe, ProbeMetric, QUEUE_WAIT, SLICE,
     VOLUNTARY, role_in_metrics,
 };
 pub use record::{Record, RecordedRun};
 pub use run::{
-    Disturbance, DisturbanceKind, KnobReading, NamedHistogram, Outcome, RunEnd, RunResult, RunSpec,
-    RunnerMessage, SetResult, WIRE_VERSION, Window, WorkerResult, WorkerWindow,
+    KnobReading, NamedHistogram, Outcome, RunEnd, RunResult, RunSpec, RunnerMessage, SetResult,
+    WIRE_VERSION, Window, WorkerResult, WorkerWindow, legacy_pool_cpus,
 };
 pub use sample::{
-    EnvironmentHead, KnobMismatch, PlanHead, RunIssues, SampledMetric, SampledPlan, SampledRun,
-    SampledValue, Unmeasured, place_of,
+    EnvironmentHead, KnobMismatch, PlanHead, RunIssues, SampledMetric, SampledPlan, SampledPool,
+    SampledRun, SampledValue, SampledWorker, UnknownValue, Unmeasured, not_finite, place_of,
 };
 pub use score::{
     Balance, Bucket, CpuScore, Distances, DomainScore, IDLE, INTERRUPT, Migrations, OTHER,

@@ -12,7 +12,7 @@ use super::json::{known_or_why, word};
 use super::summary::{MetricSummary, Summary, summarise};
 use super::{Format, Options};
 use crate::model::{
-    Cell, Guest, GuestTimes, Outcome, Record, RecordedRun, RunKey, SampledPlan, WorkerSet,
+    Cell, GuestTimes, Outcome, Record, RecordedRun, RunKey, SampledPlan, WorkerSet,
 };
 
 const COLUMNS: [&str; 17] = [
@@ -92,7 +92,7 @@ fn common<'a>(record: &'a Record, cell: &'a Cell, run: &RecordedRun) -> Run<'a> 
         // The environment has the kernels of all variants.
         kernel = started.plan.lab.kernel_of(&cell.variant).to_string();
         if let Outcome::Done { result } = &run.outcome {
-            let guest = Guest::of(&result.knobs);
+            let guest = result.guest.clone().unwrap_or_default();
             times.add(&guest.time, 1);
             kernel = guest.kernel.release.unwrap_or(kernel);
             kernel_digest = guest.kernel.digest.unwrap_or_default();

@@ -169,25 +169,11 @@ fn pool_cpus(
     match (&placement.cpus, &placement.pool) {
         (Some(cpus), _) => Ok(cpus.clone()),
         (None, None) => Ok(environment.topology.usable().clone()),
-        // The machine had it, and what it was is among what was read back.
-        (None, Some(pool)) => {
-            let told = result.knobs.iter().find(|knob| knob.knob == "pool");
-            match told.map(|knob| &knob.got) {
-                Some(Reading::Known(got)) => cpus_told(got)
-                    .ok_or(format!("the pool {pool} read back as `{got}`, without its CPUs")),
-                Some(Reading::Unknown(why)) => {
-                    Err(format!("the CPUs of the pool {pool} are not known: {why}"))
-                }
-                None => Err(format!("the run does not tell the CPUs of the pool {pool}")),
-            }
-        }
+        (None, Some(pool)) => result
+            .pool_cpus
+            .clone()
+            .ok_or_else(|| format!("the CPUs of the pool {pool} are not known")),
     }
-}
-
-/// Of `cpuset v1, CPUs 0-1`, as a pool that the plan gives no CPUs reads back.
-fn cpus_told(got: &str) -> Option<CpuSet> {
-    let (_, text) = got.rsplit_once(", CPUs ")?;
-    text.parse().ok().filter(|cpus: &CpuSet| cpus.to_string() == text)
 }
 
 /// The CPUs of `pool` that the workers of a set may use under a variant.
@@ -422,7 +408,6 @@ impl<'a> SetFairness<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::KnobReading;
     use crate::report::summary::summarise;
     use crate::report::testing::{self, PlanBuilder, RunBuilder};
     use proptest::prelude::*;
@@ -685,7 +670,7 @@ mod tests {
 
     /// Two hogs beside themselves in a pool that the plan gives no CPUs; the whole work's
     /// metrics, then the set's.
-    fn in_pool(got: Option<Reading<String>>) -> Vec<(String, Reading<f64>)> {
+    fn in_pool(cpus: Option<&str>) -> Vec<(String, Reading<f64>)> {
         let mut record = alike(2, 1.0, &[0.5; 2]).record();
         for cell in &mut record.started.cells {
             cell.placement.cpus = None;
@@ -693,8 +678,7 @@ mod tests {
         }
         let run = record.runs.iter_mut().find(|run| run.key.cell == 1).unwrap();
         let Outcome::Done { result } = &mut run.outcome else { panic!("it is done") };
-        let (knob, asked) = ("pool".to_string(), "bench".to_string());
-        result.knobs.extend(got.map(|got| KnobReading { knob, asked, got }));
+        result.pool_cpus = cpus.map(|cpus| cpus.parse().unwrap());
         let summary = summarise(&record);
         let fairness = summary.works[1].fairness.as_ref().unwrap();
         assert!(fairness.incomplete.is_empty());
@@ -708,41 +692,19 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_that_was_there_tells_its_cpus_or_the_entitlement_is_unknown() {
-        for (got, cpus, entitled) in [
-            ("cpuset v1, CPUs 3", 1.0, 0.5),
-            ("cgroup v2 cpuset, no partition: member, CPUs 0-1,8", 3.0, 1.0),
-            ("cgroup v2 partition, CPUs 2,4", 2.0, 1.0),
-        ] {
-            let told = in_pool(Some(Reading::Known(got.to_string())));
+    fn the_cpus_of_a_pool_count_or_the_entitlement_is_unknown() {
+        for (cpus, number, entitled) in [("3", 1.0, 0.5), ("0-1,8", 3.0, 1.0), ("2,4", 2.0, 1.0)] {
+            let found = in_pool(Some(cpus));
             let known =
-                |name: &str, value| told.contains(&(name.to_string(), Reading::Known(value)));
-            assert!(known("cpus", cpus) && known("entitled", entitled), "{got}: {told:?}");
-            assert!(known("got_over_entitled", 0.5 / entitled) && known("jain", 1.0), "{told:?}");
+                |name: &str, value| found.contains(&(name.to_string(), Reading::Known(value)));
+            assert!(known("cpus", number) && known("entitled", entitled), "{cpus}: {found:?}");
+            assert!(known("got_over_entitled", 0.5 / entitled) && known("jain", 1.0), "{found:?}");
         }
-        let unreadable = |got: &str| {
-            let why = format!("the pool bench read back as `{got}`, without its CPUs");
-            (Some(Reading::Known(got.to_string())), why)
-        };
-        for (got, why) in [
-            (None, "the run does not tell the CPUs of the pool bench".to_string()),
-            (
-                Some(Reading::Unknown("EIO".to_string())),
-                "the CPUs of the pool bench are not known: EIO".to_string(),
-            ),
-            unreadable("cpuset v1"),
-            unreadable("cpuset v1, CPUs "),
-            unreadable("cpuset v1, CPUs 0-1 "),
-            unreadable("cpuset v1, CPUs 1,0"),
-            unreadable("cpuset v1, CPUs 0-1, more"),
-            unreadable("CPUs 0-1"),
-        ] {
-            let told = in_pool(got);
-            for (name, reading) in &told {
-                let of_entitlement = ["cpus", "jain", "entitled", "got_over_entitled"];
-                let unknown = *reading == Reading::Unknown(why.clone());
-                assert_eq!(unknown, of_entitlement.contains(&name.as_str()), "{name}: {reading:?}");
-            }
+        let why = "the CPUs of the pool bench are not known".to_string();
+        for (name, reading) in in_pool(None) {
+            let of_entitlement = ["cpus", "jain", "entitled", "got_over_entitled"];
+            let unknown = reading == Reading::Unknown(why.clone());
+            assert_eq!(unknown, of_entitlement.contains(&name.as_str()), "{name}: {reading:?}");
         }
     }
 

@@ -3,10 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{
-    Guest, GuestKernel, GuestTimes, KnobReading, Outcome, Reading, Record, SampledPlan, Variant,
-    told,
-};
+use crate::model::{Guest, GuestKernel, GuestTimes, Outcome, Record, SampledPlan, Variant};
 
 use super::clean;
 
@@ -23,31 +20,29 @@ pub fn guests(record: &Record) -> Option<Guests> {
     if record.started.backend != SampledPlan::LAB {
         return None;
     }
-    let runs: Vec<(&str, &[KnobReading])> = record
+    let booted_by_runs: Vec<(&str, Guest)> = record
         .runs
         .iter()
         .filter_map(|run| match &run.outcome {
             Outcome::Done { result } => {
                 let variant = &record.started.cells.get(run.key.cell as usize)?.variant;
-                Some((variant.name.as_str(), result.knobs.as_slice()))
+                Some((variant.name.as_str(), result.guest.clone().unwrap_or_default()))
             }
             _ => None,
         })
         .collect();
-    let told: Vec<(&str, Guest)> =
-        runs.iter().map(|(variant, knobs)| (*variant, Guest::of(knobs))).collect();
     let variants = record.started.plan.variants.iter();
     let booted: Vec<(&Variant, Vec<&GuestKernel>)> =
-        variants.map(|variant| (variant, kernels_of(variant, &told))).collect();
+        variants.map(|variant| (variant, kernels_of(variant, &booted_by_runs))).collect();
     let rebuilt = booted.iter().filter(|(_, kernels)| kernels.len() > 1);
     let rebuilt = rebuilt.map(|(variant, kernels)| {
         let kernels = listed(kernels);
         format!("kernel rebuilt between rounds of {}: {kernels}", clean(&variant.name))
     });
     let mut times = GuestTimes::default();
-    told.iter().for_each(|(_, guest)| times.add(&guest.time, 1));
-    let speed = speed(runs.iter().flat_map(|(_, knobs)| *knobs)).unwrap_or_default();
-    let timers = timers(&runs);
+    booted_by_runs.iter().for_each(|(_, guest)| times.add(&guest.time, 1));
+    let speed = speed(&booted_by_runs).unwrap_or_default();
+    let timers = timers(&booted_by_runs);
     Some(Guests {
         rebuilt: rebuilt.collect(),
         kernels: kernels(record, &booted),
@@ -84,24 +79,22 @@ fn kernels(record: &Record, booted: &[(&Variant, Vec<&GuestKernel>)]) -> String 
     }
 }
 
-fn speed<'a>(readings: impl Iterator<Item = &'a KnobReading>) -> Option<String> {
-    let shares = readings.filter(|reading| reading.knob == told::CAPACITY);
-    let mut shares: Vec<String> = shares.map(|reading| clean(&shown(&reading.got))).collect();
-    // What is no number stands last.
-    let number = |text: &str| text.trim_end_matches('%').parse().unwrap_or(f64::INFINITY);
-    shares.sort_by(|one, other| number(one).total_cmp(&number(other)));
-    let (least, most) = (shares.first()?, shares.last()?);
-    let range = if least == most { least.clone() } else { format!("{least} to {most}") };
+fn speed(guests: &[(&str, Guest)]) -> Option<String> {
+    let known = guests.iter().filter_map(|(_, guest)| guest.capacity.clone().known());
+    let mut shares: Vec<f64> = known.collect();
+    shares.sort_by(f64::total_cmp);
+    let percent = |share: &f64| format!("{:.1}%", 100.0 * share);
+    let (min, max) = (percent(shares.first()?), percent(shares.last()?));
+    let range = if min == max { min } else { format!("{min} to {max}") };
     Some(format!("; CPUs had {range} of their speed before the runs"))
 }
 
 /// Which variants had no timers but those of ticks, as the end of a sentence.
-fn timers(runs: &[(&str, &[KnobReading])]) -> String {
-    let mut by_variant: BTreeMap<&str, String> = BTreeMap::new();
-    for (variant, knobs) in runs {
-        let coarse = knobs.iter().filter(|reading| reading.knob == told::TIMERS);
-        by_variant.extend(coarse.map(|reading| (*variant, clean(&shown(&reading.got)))));
-    }
+fn timers(guests: &[(&str, Guest)]) -> String {
+    let coarse = guests.iter().filter_map(|(variant, guest)| {
+        Some((*variant, format!("{}ms", guest.coarse_timers_ns? as f64 / 1e6)))
+    });
+    let by_variant: BTreeMap<&str, String> = coarse.collect();
     let each = by_variant.iter().map(|(variant, tick)| format!("{} ({tick})", clean(variant)));
     match each.collect::<Vec<_>>() {
         none if none.is_empty() => String::new(),
@@ -109,17 +102,10 @@ fn timers(runs: &[(&str, &[KnobReading])]) -> String {
     }
 }
 
-fn shown(reading: &Reading<String>) -> String {
-    match reading {
-        Reading::Known(text) => text.clone(),
-        Reading::Unknown(why) => format!("unknown ({why})"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Value;
+    use crate::model::{Reading, Value};
     use crate::report::testing::{PlanBuilder, render};
     use crate::report::{Options, formats};
 
@@ -183,7 +169,7 @@ mod tests {
             };
             let name = format.name();
             let (exact, not) = match name {
-                "json" => ("\"got\": { \"known\": \"exact\" }", "\"unknown\": \"out of step\""),
+                "json" => ("\"time\": \"exact\"", "\"not_exact\": \"out of step\""),
                 "csv" => (",exact,", ",not_exact,"),
                 "lkml" => ("exact in all 4 runs", "NOT exact in 1 of 4 runs"),
                 _ => ("virtual time, exact in all 4 runs", "NOT exact in 1 of 4 runs: out of step"),
@@ -200,25 +186,16 @@ mod tests {
     }
 
     #[test]
-    fn speeds_are_numbers() {
-        let share = |text: &str| KnobReading {
-            knob: told::CAPACITY.to_string(),
-            asked: text.to_string(),
-            got: Reading::Known(text.to_string()),
+    fn speeds_and_coarse_timers_are_of_guests() {
+        let guest = |share, coarse_timers_ns| Guest {
+            capacity: Reading::Known(share),
+            coarse_timers_ns,
+            ..Guest::default()
         };
-        let shares = ["99.9%", "100.0%", "98.7%"].map(share);
-        assert!(speed(shares.iter()).unwrap().contains("CPUs had 98.7% to 100.0% of their speed"));
-    }
-
-    #[test]
-    fn coarse_timers_are_told_with_their_variants() {
-        assert_eq!(timers(&[("mine", &[])]), "");
-        let tick = [KnobReading {
-            knob: told::TIMERS.to_string(),
-            asked: "4ms".to_string(),
-            got: Reading::Known("4ms".to_string()),
-        }];
-        let told = timers(&[("mine", &tick), ("mine", &tick), ("yours", &tick)]);
-        assert_eq!(told, "; timers go off at ticks alone in mine (4ms), yours (4ms)");
+        let (fine, tick) = (guest(0.987, None), guest(1.0, Some(4_000_000)));
+        let guests = [("mine", fine.clone()), ("yours", tick.clone()), ("yours", tick)];
+        assert!(speed(&guests).unwrap().contains("CPUs had 98.7% to 100.0% of their speed"));
+        assert_eq!(timers(&guests), "; timers go off at ticks alone in yours (4ms)");
+        assert_eq!((speed(&[]), timers(&guests[..1])), (None, String::new()));
     }
 }

@@ -16,7 +16,7 @@ use super::summary::{
 };
 use super::{Format, Options};
 use crate::model::{
-    Direction, Disturbance, Environment, KnobReading, Measure, Metric, MetricKind, Outcome,
+    Direction, Disturbance, Environment, Guest, KnobReading, Measure, Metric, MetricKind, Outcome,
     PlanEnd, PoolName, Reading, Record, RecordedRun, RunResult, SetResult, Unit, Value, Variant,
     Work,
 };
@@ -196,6 +196,8 @@ struct ResultOut<'a> {
     overhead_cpu_ns: Option<u64>,
     knobs: &'a [KnobReading],
     disturbances: &'a [Disturbance],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    guest: Option<&'a Guest>,
     sets: Vec<RunSetOut<'a>>,
 }
 
@@ -387,6 +389,7 @@ fn result(result: &RunResult) -> ResultOut<'_> {
         overhead_cpu_ns: result.overhead_cpu_ns.clone().known(),
         knobs: &result.knobs,
         disturbances: &result.disturbances,
+        guest: result.guest.as_ref(),
         sets: result.sets.iter().map(run_set).collect(),
     }
 }

@@ -7,6 +7,7 @@
 mod beside;
 pub mod compare;
 mod csv;
+pub mod disturbance_words;
 mod fairness;
 mod guests;
 mod json;

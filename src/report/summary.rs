@@ -12,6 +12,7 @@ use crate::model::{
 };
 use crate::stats::{self, NoRatio, Ratio};
 
+use super::disturbance_words::disturbance;
 use super::fairness::{Solos, WorkFairness, fairness};
 
 pub struct Summary<'a> {
@@ -196,7 +197,7 @@ pub fn summarise(record: &Record) -> Summary<'_> {
 fn takers(cells: &[CellRuns]) -> Vec<Interference> {
     let results = || cells.iter().flat_map(|cell| cell.results());
     let taken = |kind, result: &RunResult| {
-        let shares = result.disturbances.iter().filter(|found| found.kind == kind);
+        let shares = result.disturbances.iter().filter(|found| found.kind() == kind);
         shares.filter_map(|found| found.share).fold(0.0, f64::max)
     };
     let taker = |kind| {
@@ -355,7 +356,7 @@ fn remarks(result: &RunResult) -> impl Iterator<Item = (MarkKind<'_>, Option<f64
     let disturbances = result
         .disturbances
         .iter()
-        .map(|found| (MarkKind::Disturbance(found.kind), found.share, found.detail.clone()));
+        .map(|found| (MarkKind::Disturbance(found.kind()), found.share, disturbance(&found.fact)));
     let knobs = result.knobs.iter().filter_map(|reading| {
         let (knob, asked) = (&reading.knob, &reading.asked);
         let detail = match &reading.got {

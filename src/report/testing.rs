@@ -181,6 +181,8 @@ impl PlanBuilder {
             sets: sets.iter().map(empty_set).collect(),
             knobs: Vec::new(),
             disturbances: Vec::new(),
+            guest: None,
+            pool_cpus: None,
             overhead_cpu_ns: Reading::Known(1_000_000),
         };
         let result = Box::new(fill(RunBuilder { result }).result);
@@ -328,37 +330,37 @@ impl RunBuilder {
     }
 
     pub fn disturbed(mut self, kind: DisturbanceKind, detail: &str) -> Self {
-        self.result.disturbances.push(Disturbance {
-            kind,
-            share: None,
-            detail: detail.to_string(),
-        });
+        let fact = DisturbanceFact::Text { kind, detail: detail.to_string() };
+        self.result.disturbances.push(Disturbance { share: None, fact });
         self
     }
 
     /// A disturbance that took `share` of the pool.
     pub fn took(mut self, kind: DisturbanceKind, share: f64) -> Self {
         let detail = format!("{:.0} % of the pool", 100.0 * share);
-        self.result.disturbances.push(Disturbance { kind, share: Some(share), detail });
+        let fact = DisturbanceFact::Text { kind, detail };
+        self.result.disturbances.push(Disturbance { share: Some(share), fact });
         self
     }
 
     pub fn knob(mut self, knob: &str, asked: &str, got: Reading<String>) -> Self {
-        let (knob, asked) = (knob.to_string(), asked.to_string());
-        self.result.knobs.push(KnobReading { knob, asked, got });
+        let (knob, asked) = (knob.to_string(), Value::Text(asked.to_string()));
+        self.result.knobs.push(KnobReading { knob, asked, got: got.map(Value::Text) });
         self
     }
 }
 
 impl RunBuilder {
     /// As told by a guest with this kernel, whose time was exact unless `not` says why not.
-    pub fn guest(self, release: &str, digest: &str, not: Option<&str>) -> Self {
-        let known = |text: &str| Reading::Known(text.to_string());
-        let time = not.map_or_else(|| known(told::EXACT), |why| Reading::Unknown(why.to_string()));
-        self.knob(told::KERNEL, release, known(release))
-            .knob(told::KERNEL_DIGEST, digest, known(digest))
-            .knob(told::TIME, told::EXACT, time)
-            .knob(told::CAPACITY, "99.9%", known("99.9%"))
+    pub fn guest(mut self, release: &str, digest: &str, not: Option<&str>) -> Self {
+        let known = |text: &str| Some(text.to_string());
+        self.result.guest = Some(Guest {
+            kernel: GuestKernel { release: known(release), version: None, digest: known(digest) },
+            time: not.map_or(GuestTime::Exact, |why| GuestTime::NotExact(why.to_string())),
+            capacity: Reading::Known(0.999),
+            coarse_timers_ns: None,
+        });
+        self
     }
 }
 

@@ -42,7 +42,7 @@ impl Store {
             }
             Ok(heads)
         };
-        read().map_err(|fault| fault.told("list the plans", &self.path))
+        read().map_err(|fault| fault.at("list the plans", &self.path))
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use crate::backend::{Ask, Mode};
-use crate::model::{Cell, GuestFacts, Lab, Placement, Reading, Value, Variant, Work};
+use crate::model::{Cell, GuestFacts, GuestTime, Lab, Placement, Value, Variant, Work};
 
 use super::KERNEL;
 use super::emulator;
@@ -40,7 +40,7 @@ pub struct Tried {
 pub struct Quiet {
     pub facts: GuestFacts,
     /// Whether its time was exact.
-    pub exact: Reading<String>,
+    pub time: GuestTime,
     /// By the host's clock, until its first process was at work.
     pub started_after: Duration,
 }

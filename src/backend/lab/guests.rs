@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::model::{
-    Cell, GUEST_WIRE, GuestBoot, GuestFacts, GuestMessage, GuestSpec, Lab, Outcome, Reading,
-    RunSpec, Value, Variant, Work, told as names,
+    Cell, GUEST_WIRE, GuestBoot, GuestFacts, GuestMessage, GuestSpec, GuestTime, Lab, Outcome,
+    RunSpec, Value, Variant, Work,
 };
 use crate::sys;
 use crate::variant::scx::Scheduler;
@@ -195,19 +195,16 @@ impl GuestManager {
             .map_err(|error| Unanswered::Failed(error.to_string()))?;
         let key = order.key(&text);
         if let Some(found) = self.found(&key) {
-            return Ok(Answer::Said {
-                said: found,
-                asked: order.asked(Reading::Known(names::EXACT.to_string())),
-            });
+            return Ok(Answer::Said { said: found, asked: order.asked(GuestTime::Exact) });
         }
-        let (said, exact) = self.guest(&order, &text, spec, cancel, FIRST)?;
+        let (said, time) = self.guest(&order, &text, spec, cancel, FIRST)?;
         if self.mode.verify {
             let (again, _) = self.guest(&order, &text, spec, cancel, SECOND)?;
             let difference = guest::difference(&said, &again);
             let wrong = |difference| Unanswered::Failed(format!("not exact: {difference}"));
             difference.map_or(Ok(()), |difference| Err(wrong(difference)))?;
         }
-        let asked = order.asked(exact);
+        let asked = order.asked(time);
         self.keep(&key, &said, &asked).map_err(Unanswered::Failed)?;
         Ok(Answer::Said { said, asked })
     }
@@ -216,7 +213,7 @@ impl GuestManager {
     fn keep(&self, key: &str, said: &Said, asked: &Asked) -> Result<(), String> {
         let is_done = matches!(said.outcome, Outcome::Done { .. });
         // Real time is not exact either.
-        if !is_done || matches!(asked.exact, Reading::Unknown(_)) {
+        if !is_done || asked.time != GuestTime::Exact {
             return Ok(());
         }
         let Some(facts) = &said.facts else { return Ok(()) };
@@ -276,7 +273,7 @@ impl GuestManager {
         spec: &RunSpec,
         cancel: &AtomicBool,
         copy: u8,
-    ) -> Result<(Said, Reading<String>), Unanswered> {
+    ) -> Result<(Said, GuestTime), Unanswered> {
         let files = self.files(&[("spec", text)]).map_err(Unanswered::Failed)?;
         let patience = patience(spec, self.lab.cpus);
         if let Time::Real { .. } = self.time {
@@ -287,7 +284,7 @@ impl GuestManager {
             if let Some(facts) = &said.facts {
                 self.fits(facts)?;
             }
-            return Ok((said, Reading::Unknown("real time".to_string())));
+            return Ok((said, GuestTime::Real));
         }
         let snapshot = self.snapshot(order, grace(spec), cancel, copy)?;
         let state = beside(&snapshot.state);
@@ -295,11 +292,11 @@ impl GuestManager {
         let start = self.start(from, Some(&files.path("spec")), &files, patience);
         let (mut said, pid) = guest::run(&start, cancel)?;
         said.facts = Some(Box::new(snapshot.quiet.facts.clone()));
-        let exact = match (&snapshot.quiet.exact, files.in_step(pid)) {
-            (Reading::Known(_), in_step) => in_step,
-            (unknown, _) => unknown.clone(),
+        let time = match (&snapshot.quiet.time, files.in_step(pid)) {
+            (GuestTime::Exact, in_step) => in_step,
+            (not, _) => not.clone(),
         };
-        Ok((said, exact))
+        Ok((said, time))
     }
 
     /// The machine of a cell, booted, quiet and stopped: what it said, and whether it was exact.
@@ -371,8 +368,8 @@ impl GuestManager {
         let state = beside(&files.path("state"));
         let booted = guest::stop_and_save(&start, &state, cancel)?;
         self.fits(&booted.facts)?;
-        let exact = files.in_step(booted.pid);
-        let quiet = Quiet { facts: booted.facts, exact, started_after: booted.started_after };
+        let time = files.in_step(booted.pid);
+        let quiet = Quiet { facts: booted.facts, time, started_after: booted.started_after };
         Ok(Snapshot { state: files.path("state"), quiet, _files: files })
     }
 
@@ -433,7 +430,7 @@ impl GuestManager {
             &self.lab,
             &arguments,
         )?;
-        Ok(Order { kernel, root, arguments, machine, is_virtual: self.time == Time::Virtual })
+        Ok(Order { kernel, root, arguments, machine })
     }
 }
 
@@ -490,7 +487,6 @@ struct Order {
     arguments: String,
     /// The digest of all that its state depends on.
     machine: String,
-    is_virtual: bool,
 }
 
 impl Order {
@@ -498,11 +494,10 @@ impl Order {
         digest(&[self.machine.as_bytes(), spec])
     }
 
-    fn asked(&self, exact: Reading<String>) -> Asked {
+    fn asked(&self, time: GuestTime) -> Asked {
         let kernel = &self.kernel.kernel;
         Asked {
-            exact,
-            is_virtual: self.is_virtual,
+            time,
             kernel_digest: kernel.digest.clone(),
             package_version: kernel.package.as_ref().map(|package| package.version.clone()),
         }

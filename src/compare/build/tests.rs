@@ -4,8 +4,8 @@ use super::*;
 use crate::compare::testing::{environment, plan, rounds, run, run_of, work};
 use crate::compare::{select, testing};
 use crate::model::{
-    Direction, DisturbanceKind, EnvironmentHead, MetricKind, Placement, PlanHead, RunKey, Unit,
-    Unmeasured, Value,
+    Direction, Disturbance, DisturbanceFact, DisturbanceKind, EnvironmentHead, KnobReading,
+    MetricKind, Placement, PlanHead, Reading, RunKey, Unit, Unmeasured, Value,
 };
 use crate::stats::Why;
 
@@ -340,7 +340,7 @@ fn a_metric_without_a_ratio_is_missing() {
 fn lose(plan: &mut SampledPlan, round: u32, cell: u32, is_skipped: bool, reason: &str) {
     let (environment, reason) = (plan.environments.len() as u32 - 1, reason.to_string());
     let key = RunKey { round, cell };
-    plan.troubles.unmeasured.push(Unmeasured { key, environment, is_skipped, reason });
+    plan.issues.unmeasured.push(Unmeasured { key, environment, is_skipped, reason });
 }
 
 #[test]
@@ -377,7 +377,9 @@ fn runs_that_failed_are_missing_and_the_others_are_judged() {
 fn untaken(plan: &mut SampledPlan, cell: u32, rounds: std::ops::Range<u32>) {
     for at in 0..plan.runs.len() {
         if plan.runs[at].key.cell == cell && rounds.contains(&plan.runs[at].key.round) {
-            plan.troubles.add_knob(at as u32, "policy", "batch", "other");
+            let text = |text: &str| Value::Text(text.to_string());
+            let (knob, got) = ("policy".to_string(), Reading::Known(text("other")));
+            plan.issues.add_mismatch(at as u32, KnobReading { knob, asked: text("batch"), got });
         }
     }
 }
@@ -404,8 +406,10 @@ fn disturbances_and_knobs_that_did_not_take_are_told() {
     for at in 0..plan.runs.len() {
         let RunKey { round, cell } = plan.runs[at].key;
         if cell % 2 == 1 || round > 0 {
-            let twice = vec![DisturbanceKind::Steal; 2];
-            plan.troubles.add_disturbances(at as u32, twice);
+            let (kind, detail) = (DisturbanceKind::Steal, String::new());
+            let fact = DisturbanceFact::Text { kind, detail };
+            let steal = (at as u32, Disturbance { share: None, fact });
+            plan.issues.disturbed.extend([steal.clone(), steal]);
         }
     }
     assert_eq!(

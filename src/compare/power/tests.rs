@@ -65,10 +65,12 @@ fn plan(variants: &[&str], aa: bool) -> SampledPlan {
             metric("wakeup_max", Direction::LowerIsBetter),
             metric("switches", Direction::Neutral),
         ],
-        troubles: Default::default(),
+        issues: Default::default(),
         runs: Vec::new(),
         guests: Vec::new(),
+        pools: Vec::new(),
         values: Vec::new(),
+        workers: Vec::new(),
     }
 }
 
@@ -107,6 +109,10 @@ fn rounds(mut plan: SampledPlan, count: u32, mean: f64, by: f64) -> SampledPlan 
                 key: RunKey { round, cell },
                 environment: 0,
                 first_value: plan.values.len() as u32,
+                first_worker: 0,
+                pool: None,
+                started_unix_ns: 0,
+                measured_ns: 0,
                 guest: None,
             });
             let value = |metric| SampledValue { metric, value: drift * log.exp() };

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use crate::exec::{Live, Look};
 use crate::model::{Placement, Reading, WorkerKind, WorkerSet};
 use crate::probe::disturbance::{Own, Watch};
+use crate::report::disturbance_words::disturbance;
 use crate::stats::Histogram;
 use crate::sys::{Host, clock, environment, signal, topology};
 use crate::workload::{self, Pool, Request};
@@ -53,7 +54,7 @@ pub fn run(args: SchbenchArgs, cmdline: String) -> Result<End, CompatError> {
     let end = session.attend(&interrupted)?;
     let (figures, closing) = session.close(end);
     let found = watch.end(clock::family_cpu_ns() - own_cpu_ns);
-    let disturbances: Vec<String> = found.into_iter().map(|found| found.detail).collect();
+    let disturbances: Vec<String> = found.iter().map(|found| disturbance(&found.fact)).collect();
     // Before schbench's own lines: what reads its last one still finds it last.
     disturbances.iter().for_each(|why| tell(|out| writeln!(out, "disturbed: {why}")));
     tell(|out| text::summary(out, &figures, &closing));

@@ -9,10 +9,11 @@ use std::sync::atomic::AtomicBool;
 
 use crate::backend::Backend;
 use crate::model::{
-    Cell, CpuSet, MemoryPlacement, Outcome, Placement, RunEnd, RunResult, RunSpec, Value, Variant,
-    WIRE_VERSION, Window, Work, WorkerKind, WorkerSet,
+    Cell, CpuSet, MemoryPlacement, Outcome, Placement, PoolName, RunEnd, RunResult, RunSpec, Value,
+    Variant, WIRE_VERSION, Window, Work, WorkerKind, WorkerSet,
 };
 use crate::report::clean;
+use crate::report::disturbance_words::disturbance;
 use crate::sys::sched::Policy;
 
 use super::super::CompatError;
@@ -108,7 +109,7 @@ fn conditions(result: &RunResult, cpus: Option<CpuSet>) -> Conditions<'static> {
         None => format!("{} {}: cannot be read back", reading.knob, reading.asked),
     });
     Conditions {
-        disturbances: result.disturbances.iter().map(|found| found.detail.clone()).collect(),
+        disturbances: result.disturbances.iter().map(|found| disturbance(&found.fact)).collect(),
         knobs: knobs.collect(),
         cpus: cpus.map(|cpus| cpus.iter().map(i64::from).collect()),
         rest: Vec::new(),
@@ -195,7 +196,8 @@ fn placement(run: &Pending) -> Result<Placement, String> {
         return Err(format!("worker sets in two pools, {pool} and {other}, do not compete"));
     }
     let cpus = run.cpus.as_ref().map(|cpus| cpus.iter().copied().collect::<CpuSet>());
-    let pool = pool.map(|name| name.parse()).transpose()?;
+    let pool = pool.map(|name| name.parse::<PoolName>()).transpose();
+    let pool = pool.map_err(|why| why.to_string())?;
     let memory =
         if run.numa_disable { MemoryPlacement::Interleave } else { MemoryPlacement::Kernel };
     Ok(Placement { cpus, pool, memory })

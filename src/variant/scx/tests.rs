@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::Reading;
+use crate::model::{Reading, Value};
 use crate::sys::Host;
 use crate::sys::testing::Tree;
 use crate::variant::testing::{Machine, cell, variant};
@@ -199,10 +199,14 @@ fn the_knob_is_in_force_until_the_run_is_over() {
     assert_eq!((machine.text(OPS), machine.journals()), ("lavd_1.0".to_string(), 1));
     let readings = applied.readings();
     let of_scx = readings.iter().find(|reading| reading.knob == "scx").unwrap();
+    let value = Value::Text(value);
     assert_eq!((&of_scx.asked, &of_scx.got), (&value, &Reading::Known(value.clone())));
     let told = applied.end_scheduler().unwrap().unwrap();
     assert_eq!(told.knob, "scx-told");
-    assert_eq!(told.got, Reading::Known("lavd_1.0, no events told, nr_rejected 0".to_string()));
+    assert_eq!(
+        told.got,
+        Reading::Known(Value::Text("lavd_1.0, no events told, nr_rejected 0".to_string()))
+    );
     assert_eq!(machine.text(STATE), "disabled");
     assert_eq!(applied.end_scheduler(), Ok(None));
     applied.undo().unwrap();
@@ -216,7 +220,7 @@ fn a_run_whose_scheduler_was_ejected_fails_and_leaves_nothing() {
     let mut applied = apply(&cell, &machine.host, &machine.journal()).unwrap();
     machine.lay(STATE, "disabled\n");
     let got = applied.readings().pop().unwrap().got;
-    assert_eq!(got, Reading::Known("disabled lavd_1.0".to_string()));
+    assert_eq!(got, Reading::Known(Value::Text("disabled lavd_1.0".to_string())));
     assert!(applied.end_scheduler().unwrap_err().contains("did not last"));
     applied.undo().unwrap();
     assert_eq!(machine.journals(), 0);
