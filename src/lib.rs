@@ -2,7 +2,7 @@
 
 pub mod backend;
 pub mod cli;
-pub mod compare;
+pub mod analysis;
 pub mod compat;
 pub mod engine;
 pub mod exec;

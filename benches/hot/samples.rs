@@ -225,12 +225,19 @@ fn work(threads: u32) -> Work {
 }
 
 fn outcome(round: u32, cell: u32) -> Outcome {
-    let metric = |set: usize, number: usize| Metric {
+    let kind = |number: usize| MetricKind {
         name: format!("latency_p{number}"),
         unit: Unit::OpsPerS,
         direction: Direction::HigherIsBetter,
-        value: Reading::Known(f64::from(round * 31 + cell) / 3.0 + (set * METRICS + number) as f64),
+        subject: None,
+        statistic: Statistic::Rate,
+        importance: Importance::Explaining,
     };
+    let value = |set: usize, number: usize| {
+        f64::from(round * 31 + cell) / 3.0 + (set * METRICS + number) as f64
+    };
+    let metric =
+        |set: usize, number: usize| kind(number).reading(Reading::Known(value(set, number)));
     let set = |number: usize| SetResult {
         name: format!("set-{number}"),
         workload: "spin".to_string(),
@@ -246,6 +253,8 @@ fn outcome(round: u32, cell: u32) -> Outcome {
         sets: (0..SETS).map(set).collect(),
         knobs: Vec::new(),
         disturbances: Vec::new(),
+        guest: None,
+        pool_cpus: None,
         overhead_cpu_ns: Reading::Known(1),
     };
     Outcome::Done { result: Box::new(result) }

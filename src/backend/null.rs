@@ -13,8 +13,8 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::exec;
 use crate::model::{
-    Cell, CpuSet, Environment, Outcome, Reading, RunEnd, RunResult, RunSpec, SetResult, Topology,
-    Unit, Window, WorkerResult, WorkerSet, WorkerWindow,
+    Cell, CpuSet, Environment, Outcome, Reading, RunEnd, RunResult, RunSpec, SetResult, Statistic,
+    Topology, Unit, Window, WorkerResult, WorkerSet, WorkerWindow,
 };
 use crate::stats::{Histogram, nearest_rank};
 use crate::workload::{self, Pool, Request, Spec};
@@ -125,6 +125,8 @@ fn result(sets: Vec<SetResult>, spec: &RunSpec) -> RunResult {
         sets,
         knobs: Vec::new(),
         disturbances: Vec::new(),
+        guest: None,
+        pool_cpus: None,
         overhead_cpu_ns: Reading::Unknown("the null backend has no machine".to_string()),
     }
 }
@@ -209,10 +211,11 @@ fn invent(
     let ops = result.workers.iter().map(|worker| worker.ops).sum::<u64>();
     let ops_per_s = ops as f64 * 1e9 / spec.duration_ns as f64;
     for metric in workload.metrics(params) {
-        let value = match metric.unit {
-            Unit::OpsPerS => rank_of(metric.name)
-                .and_then(|permille| nearest_rank(&windows, permille))
-                .unwrap_or(ops_per_s),
+        let value = match (metric.unit, metric.statistic) {
+            (Unit::OpsPerS, Statistic::Quantile(ppm)) => {
+                nearest_rank(&windows, ppm / 1000).unwrap_or(ops_per_s)
+            }
+            (Unit::OpsPerS, _) => ops_per_s,
             _ => noise,
         };
         result.metrics.push(metric.reading(Reading::Known(value)));
@@ -253,12 +256,6 @@ fn latency_ns(factor: f64, rng: &mut ChaCha8Rng) -> u64 {
 fn noise(rng: &mut ChaCha8Rng) -> f64 {
     let sum: f64 = (0..12).map(|_| rng.random::<f64>()).sum();
     ((sum - 6.0) * 0.01).exp()
-}
-
-/// `rps_p50` is the rate that half of the windows do not exceed: 500 thousandths.
-fn rank_of(metric: &str) -> Option<u32> {
-    let (_, percent) = metric.rsplit_once("_p")?;
-    Some(percent.parse::<u32>().ok()?.min(100) * 10)
 }
 
 /// The window at `at`. A worker's largest delay in it is drawn like its set's latencies, and
@@ -333,7 +330,7 @@ mod tests {
     }
 
     fn value(set: &SetResult, name: &str) -> f64 {
-        let metric = set.metrics.iter().find(|metric| metric.name == name).unwrap();
+        let metric = set.metrics.iter().find(|metric| metric.kind.name == name).unwrap();
         metric.value.clone().known().unwrap_or_else(|| panic!("{name}: {:?}", metric.value))
     }
 
@@ -410,21 +407,6 @@ mod tests {
         for (fine, coarse) in run(&spec).0.sets.iter().zip(&run(&coarse).0.sets) {
             assert_eq!(fine.workers, coarse.workers);
             assert_eq!(fine.histograms, coarse.histograms);
-        }
-    }
-
-    #[test]
-    fn a_percentile_is_read_from_the_name() {
-        let cases = [
-            ("rps_p50", Some(500)),
-            ("rps_p20", Some(200)),
-            ("rps_p999", Some(1000)),
-            ("rps_goal", None),
-            ("dropped_per_s", None),
-            ("p50", None),
-        ];
-        for (name, permille) in cases {
-            assert_eq!(rank_of(name), permille, "{name}");
         }
     }
 }

@@ -2,13 +2,12 @@
 
 use clap::Args;
 
-use crate::compare::{self, Selection, SelectionError};
+use crate::analysis::{self, Selection, SelectionError};
 use crate::model::PlanHead;
-use crate::report::compare::Format;
 use crate::sys::clock;
 
 use super::gate::{self, Gate};
-use super::judging::{self, Judging};
+use super::judging::{self, Judging, Output};
 use super::{Database, Failure};
 
 #[derive(Args)]
@@ -24,12 +23,8 @@ pub struct CompareArgs {
     judging: Judging,
     #[command(flatten)]
     gate: Gate,
-    /// How it is written
-    #[arg(long, value_name = "NAME", value_parser = judging::parse_format)]
-    format: Option<&'static dyn Format>,
-    /// More detail
-    #[arg(short, long, action = clap::ArgAction::Count)]
-    verbose: u8,
+    #[command(flatten)]
+    output: Output,
     #[command(flatten)]
     db: Database,
 }
@@ -53,26 +48,26 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
     judging::check_named(&args.judging, &plans, &sides)?;
     let command = judging::command(&sides, args.against.is_some(), &heads)
         + &args.judging.words()
-        + &judging::surroundings(&args.db, args.format.map(|format| format.name()));
-    let question = args.judging.question(sides, command);
-    let comparison = judging::compare_stored(&store, &plans, &question)?;
-    match judging::write(&comparison, args.format, args.verbose) {
+        + &args.output.words(&args.db);
+    let question = args.judging.question(sides, command, args.output.explains());
+    let analysis = judging::analyse(&store, &plans, &question)?;
+    match args.output.write(std::slice::from_ref(&analysis), &[]) {
         // Whoever asks for the exit code gets it, whether or not all was read.
         Err(Failure::OutputClosed) if args.gate.is_asked() => {}
         written => written?,
     }
-    args.gate.judge(std::slice::from_ref(&comparison))?;
-    gate::anything(&comparison)
+    args.gate.judge(std::slice::from_ref(&analysis))?;
+    gate::anything(&analysis)
 }
 
 fn sides(args: &CompareArgs, heads: &[PlanHead]) -> Result<Vec<Selection>, Failure> {
     let now_unix_ns = clock::unix_ns();
     let sides = match args.sides.as_slice() {
         [] if args.against.is_none() => {
-            return Ok(judging::variants(compare::last(heads)?));
+            return Ok(judging::variants(analysis::last(heads)?));
         }
-        [] => compare::select(&["last".to_string()], heads, now_unix_ns),
-        sides => compare::select(sides, heads, now_unix_ns),
+        [] => analysis::select(&["last".to_string()], heads, now_unix_ns),
+        sides => analysis::select(sides, heads, now_unix_ns),
     };
     let mut sides = sides?;
     if let ([side], None) = (sides.as_slice(), &args.against)
@@ -90,7 +85,7 @@ fn sides(args: &CompareArgs, heads: &[PlanHead]) -> Result<Vec<Selection>, Failu
         let of_others = |wrong: SelectionError| {
             Failure::selection("--against, of plans that are no side's: ", wrong)
         };
-        let baseline = compare::select(std::slice::from_ref(against), &others, now_unix_ns)
+        let baseline = analysis::select(std::slice::from_ref(against), &others, now_unix_ns)
             .map_err(of_others)?;
         sides.splice(0..0, baseline);
     }

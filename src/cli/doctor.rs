@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::backend::BackendError;
 use crate::backend::lab::checkup as lab;
-use crate::model::Reading;
+use crate::model::GuestTime;
 use crate::probe::checkup::{self, Finding, Level};
 use crate::sys::{self, Host};
 
@@ -86,7 +86,7 @@ fn booted(tried: &lab::Tried) -> Finding {
     let guest = format!("{} with {} CPUs", tried.kernel, tried.cpus);
     let why = "a guest does the same in every run only if QEMU's threads are in step";
     match &tried.outcome {
-        Ok(lab::Quiet { facts, exact: Reading::Known(_), started_after }) => {
+        Ok(lab::Quiet { facts, time: GuestTime::Exact, started_after }) => {
             let what = format!(
                 "{guest}: {} at its first process after {:.1} s; quiet and saved after {seconds:.1} s \
                  ({:.1} s of its own time); exact",
@@ -96,7 +96,11 @@ fn booted(tried: &lab::Tried) -> Finding {
             );
             finding(Level::Good, LAB, what, why, None)
         }
-        Ok(lab::Quiet { exact: Reading::Unknown(fault), .. }) => {
+        Ok(lab::Quiet { time, .. }) => {
+            let fault = match time {
+                GuestTime::NotExact(fault) => fault.as_str(),
+                GuestTime::Exact | GuestTime::Real => "real time",
+            };
             finding(Level::Disturbs, LAB, format!("{guest}: not exact: {fault}"), why, None)
         }
         Err(error) => finding(Level::Blocks, LAB, format!("{guest}: {error}"), why, None),

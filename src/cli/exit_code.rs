@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-use crate::compare::SelectionError;
+use crate::analysis::SelectionError;
 use crate::compat::CompatError;
 use crate::model::ValueError;
 use crate::plan::PlanErrors;

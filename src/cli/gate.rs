@@ -4,9 +4,9 @@ use std::panic::{self, AssertUnwindSafe};
 
 use clap::{Args, ValueEnum};
 
-use crate::compare::Comparison;
+use crate::analysis::{Analysis, Family, Row};
 use crate::model::Direction;
-use crate::report::clean;
+use crate::report::{clean, note};
 use crate::stats::{Unjudged, Verdict};
 
 use super::Failure;
@@ -38,21 +38,21 @@ impl Gate {
 
     /// What the verdicts of all of these mean for the exit code. A regression anywhere goes
     /// first: it is known, whatever else is not.
-    pub fn judge(&self, comparisons: &[Comparison]) -> Result<(), Failure> {
+    pub fn judge(&self, analyses: &[Analysis]) -> Result<(), Failure> {
         if !self.is_asked() {
             return Ok(());
         }
         let named = |is: fn(&Verdict) -> bool| -> Vec<String> {
-            comparisons.iter().flat_map(|comparison| named(comparison, is)).collect()
+            analyses.iter().flat_map(|analysis| named(analysis, is)).collect()
         };
         let worse = named(|verdict| matches!(verdict, Verdict::Worse));
         if !worse.is_empty() {
             let (is, list) = (if worse.len() == 1 { "is" } else { "are" }, listed(&worse, ", "));
             return Err(Failure::Regression(format!("regression: {list} {is} WORSE")));
         }
-        let mut missing: Vec<String> = comparisons
+        let mut missing: Vec<String> = analyses
             .iter()
-            .flat_map(|comparison| comparison.missing.iter().map(|what| clean(what)))
+            .flat_map(|analysis| analysis.notes.iter().filter(|note| note.is_gap()).map(note))
             .collect();
         if missing.is_empty() {
             let without =
@@ -64,7 +64,7 @@ impl Gate {
             let hint = "--metric with what is to be judged, or schedlab doctor";
             return Err(Failure::here(text, hint));
         }
-        comparisons.iter().try_for_each(any_verdict)?;
+        analyses.iter().try_for_each(any_verdict)?;
         let open = named(|verdict| matches!(verdict, Verdict::Inconclusive { .. }));
         if self.bisect && !open.is_empty() {
             let text = format!("not decided: {}", listed(&open, ", "));
@@ -96,11 +96,11 @@ impl Gate {
 }
 
 /// Fails where there is not one verdict: for a gate that is no good news.
-fn any_verdict(comparison: &Comparison) -> Result<(), Failure> {
-    if comparison.method.family > 0 {
+fn any_verdict(analysis: &Analysis) -> Result<(), Failure> {
+    if analysis.method.headline_verdicts > 0 {
         return Ok(());
     }
-    if is_shown(comparison) {
+    if is_shown(analysis) {
         let text = "what was compared explains, and has no verdicts";
         return Err(Failure::here(text, "--metric throughput as well"));
     }
@@ -109,25 +109,25 @@ fn any_verdict(comparison: &Comparison) -> Result<(), Failure> {
 }
 
 /// Fails where there is nothing to see.
-pub fn anything(comparison: &Comparison) -> Result<(), Failure> {
-    if is_shown(comparison) { Ok(()) } else { any_verdict(comparison) }
+pub fn anything(analysis: &Analysis) -> Result<(), Failure> {
+    if is_shown(analysis) { Ok(()) } else { any_verdict(analysis) }
 }
 
 /// Whether there are rows of what explains, which need no verdict.
-fn is_shown(comparison: &Comparison) -> bool {
-    let mut sets = comparison.works.iter().flat_map(|work| &work.sets);
-    sets.any(|set| set.rows.iter().any(|row| row.direction == Direction::Neutral))
+fn is_shown(analysis: &Analysis) -> bool {
+    let mut sets = analysis.works.iter().flat_map(|work| &work.sets);
+    sets.any(|set| set.rows.iter().any(|row| row.kind.direction == Direction::Neutral))
 }
 
-fn named(comparison: &Comparison, is: impl Fn(&Verdict) -> bool) -> Vec<String> {
+fn named(analysis: &Analysis, is: impl Fn(&Verdict) -> bool) -> Vec<String> {
     let mut found = Vec::new();
-    for work in &comparison.works {
+    for work in &analysis.works {
         for set in &work.sets {
-            for row in set.rows.iter().filter(|row| row.direction != Direction::Neutral) {
-                for (side, cell) in comparison.sides.iter().zip(&row.cells) {
+            for row in judged(&set.rows) {
+                for (side, cell) in analysis.sides.iter().zip(&row.cells) {
                     if cell.judged.as_ref().is_some_and(|judged| is(&judged.verdict)) {
                         let (work, label) = (clean(&work.label), clean(&side.label));
-                        found.push(format!("{work} {} of {label}", clean(&row.metric)));
+                        found.push(format!("{work} {} of {label}", clean(&row.kind.name)));
                     }
                 }
             }
@@ -144,6 +144,13 @@ fn listed(names: &[String], between: &str) -> String {
             format!("{} and {more} more", names[..MAX_NAMED].join(between))
         }
     }
+}
+
+/// Rows whose verdicts a gate goes by.
+fn judged(rows: &[Row]) -> impl Iterator<Item = &Row> {
+    rows.iter().filter(|row| {
+        row.family == Family::Headline && row.kind.direction != Direction::Neutral
+    })
 }
 
 #[cfg(test)]

@@ -1,23 +1,22 @@
-//! What `run` and `compare` share: which metrics are judged by which margins, what is compared,
-//! and how comparisons are written.
+//! What `run`, `report` and `compare` share: which metrics are judged by which margins, and how an
+//! analysis is made from the store and written.
 
 use std::io::{self, BufWriter, Write};
 
 use clap::Args;
 
-use crate::compare::{self, Comparison, Question, Selection};
+use crate::analysis::{self, Analysis, Question, Selection};
 use crate::model::{PlanHead, SampledPlan};
-use crate::report::Options;
-use crate::report::compare::{self as formats, Format};
+use crate::report::{self, Format, Options};
 use crate::store::Store;
 
 use super::exit_code::Problem;
 use super::names::UnknownName;
 use super::{Database, Failure, named, terminal};
 
-/// A/A plans that are looked through for what this machine resolves.
+/// A/A plans that are read for what this machine resolves.
 const MAX_FLOORS: usize = 5;
-/// Margins are read and written in these many parts of a percent: what is told is what holds.
+/// Margins are read and written in these many parts of a percent, so that the margin shown is the one that holds.
 const MARGIN_PARTS: f64 = 1e4;
 const MIN_MARGIN_PERCENT: f64 = 0.001;
 
@@ -26,20 +25,21 @@ pub struct Judging {
     /// Call differences below this SAME: 2%, or for one metric throughput=1%; may be repeated
     #[arg(long, value_name = "[METRIC=]PERCENT", value_parser = parse_margin)]
     margin: Vec<(Option<String>, f64)>,
-    /// Judge these alone: NAME, SET/NAME, WORK/NAME or WORK/SET/NAME, with * for anything; may be
-    /// repeated
+    /// Judge these metrics instead of the headline ones: NAME, SET/NAME, WORK/NAME or
+    /// WORK/SET/NAME, with * for anything; may be repeated
     #[arg(long, value_name = "METRIC")]
     metric: Vec<String>,
-    /// Judge what only explains, too: maxima, means, spreads
-    #[arg(long, conflicts_with = "metric")]
+    /// Judge every other metric too, as a second family with an error rate of its own
+    #[arg(long)]
     all_metrics: bool,
-    /// Compare what ran on different backends or in different guests, too: a host with the lab
+    /// Compare runs of different backends or guests too: a host with the lab
     #[arg(long)]
     mixed: bool,
 }
 
 impl Judging {
-    pub fn question(&self, sides: Vec<Selection>, command: String) -> Question {
+    /// `explaining`: the report shows every metric.
+    pub fn question(&self, sides: Vec<Selection>, command: String, explaining: bool) -> Question {
         let mut question = Question::new(sides, command);
         for (metric, margin) in &self.margin {
             match metric {
@@ -48,7 +48,7 @@ impl Judging {
             }
         }
         question.metrics = self.metric.clone();
-        question.all_metrics = self.all_metrics;
+        question.explaining = self.all_metrics || explaining;
         question.mixed = self.mixed;
         question
     }
@@ -102,7 +102,7 @@ fn parse_margin(text: &str) -> Result<(Option<String>, f64), Problem> {
         return Err(wrong());
     }
     if percent < MIN_MARGIN_PERCENT {
-        let text = format!("`{shown}` is below the least margin, {MIN_MARGIN_PERCENT}%");
+        let text = format!("`{shown}` is below the smallest margin, {MIN_MARGIN_PERCENT}%");
         return Err(text.into());
     }
     Ok((metric, (percent * MARGIN_PARTS).round() / MARGIN_PARTS / 100.0))
@@ -113,11 +113,49 @@ pub fn variants(head: &PlanHead) -> Vec<Selection> {
     head.variants.iter().map(|variant| Selection::of_variant(&head.id, variant)).collect()
 }
 
-/// The words that make a command read the same store and write the same format.
-pub fn surroundings(db: &Database, format: Option<&str>) -> String {
-    let format = format.filter(|format| *format != formats::formats()[0].name());
-    let format = format.map(|format| format!(" --format {}", quoted(format)));
-    format!("{}{}", format.unwrap_or_default(), db.words())
+/// How an analysis is written.
+#[derive(Args)]
+pub struct Output {
+    /// In place of the plan's own format, or else text: `schedlab list formats`
+    #[arg(long, value_name = "NAME", value_parser = parse_format)]
+    format: Option<&'static dyn Format>,
+    /// More detail; twice for all there is
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    verbose: u8,
+}
+
+impl Output {
+    /// Whether the report shows every metric.
+    pub fn explains(&self) -> bool {
+        let format = self.format.unwrap_or(report::formats()[0]);
+        format.explains(&self.options())
+    }
+
+    fn options(&self) -> Options {
+        let color = terminal::color(&io::stdout());
+        Options { width: terminal::width(), color, verbose: self.verbose }
+    }
+
+    /// Writes to standard output, in the format that all of the plans ask for where the user asks
+    /// for none.
+    pub fn write(&self, analyses: &[Analysis], plans: &[SampledPlan]) -> Result<(), Failure> {
+        let mut asked = plans.iter().map(|plan| plan.plan.report_format.as_deref());
+        let first = asked.next().flatten();
+        let agreed = first.filter(|first| asked.all(|other| other == Some(first)));
+        // A plan may be stored by a later version that has more formats.
+        let format = self.format.or_else(|| agreed.and_then(report::find));
+        let mut out = BufWriter::new(io::stdout().lock());
+        format.unwrap_or(report::formats()[0]).render(analyses, &self.options(), &mut out)?;
+        Ok(out.flush()?)
+    }
+
+    /// The words that make a command read the same store and write the same format.
+    pub fn words(&self, db: &Database) -> String {
+        let format = self.format.map(|format| format.name());
+        let format = format.filter(|format| *format != report::formats()[0].name());
+        let format = format.map(|format| format!(" --format {}", quoted(format)));
+        format!("{}{}", format.unwrap_or_default(), db.words())
+    }
 }
 
 /// The command that compares the same sides again, however many plans are stored by then.
@@ -170,13 +208,13 @@ pub fn check_named(
     })
 }
 
-/// The comparison that `question` asks for; `plans` are those of its sides.
-pub fn compare_stored(
+/// The analysis that `question` asks for; `plans` are those of its sides.
+pub fn analyse(
     store: &Store,
     plans: &[SampledPlan],
     question: &Question,
-) -> Result<Comparison, Failure> {
-    if let Some((runs, sides)) = compare::overlap(plans, &question.sides) {
+) -> Result<Analysis, Failure> {
+    if let Some((runs, sides)) = analysis::overlap(plans, &question.sides) {
         let [first, other] = sides.map(|side| question.sides[side].label.escape_default());
         let text = format!(
             "`{first}` and `{other}` have {runs} runs in common, which cannot be compared with \
@@ -185,38 +223,41 @@ pub fn compare_stored(
         return Err(Failure::usage(text, "schedlab compare last --against last:10"));
     }
     let floors = floors(store, &store.plan_heads()?, plans)?;
-    Ok(compare::compare(plans, &floors, question))
+    Ok(analysis::analyse(plans, &floors, question))
 }
 
-/// The newest A/A plans whose floors may hold in a comparison of these plans, oldest first.
+/// The variants of one plan, and the plan.
+pub fn analyse_plan(
+    store: &Store,
+    head: &PlanHead,
+    judging: &Judging,
+    output: &Output,
+    db: &Database,
+) -> Result<(Analysis, Vec<SampledPlan>), Failure> {
+    let sides = variants(head);
+    let plans = sampled(store, &sides)?;
+    check_named(judging, &plans, &sides)?;
+    let command = format!("schedlab compare plan={}", head.id) + &judging.words();
+    let question = judging.question(sides, command + &output.words(db), output.explains());
+    Ok((analyse(store, &plans, &question)?, plans))
+}
+
+/// The newest A/A plans whose floors may hold for these plans, oldest first.
 pub fn floors(
     store: &Store,
     heads: &[PlanHead],
     plans: &[SampledPlan],
 ) -> Result<Vec<SampledPlan>, Failure> {
-    let heads = compare::with_floors(heads, plans).into_iter().take(MAX_FLOORS);
+    let heads = analysis::with_floors(heads, plans).into_iter().take(MAX_FLOORS);
     let mut floors: Vec<SampledPlan> =
         heads.map(|head| store.sampled(&head.id)).collect::<Result<_, _>>()?;
     floors.reverse();
     Ok(floors)
 }
 
-/// Writes a comparison to standard output.
-pub fn write(
-    comparison: &Comparison,
-    format: Option<&'static dyn Format>,
-    verbose: u8,
-) -> Result<(), Failure> {
-    let options =
-        Options { width: terminal::width(), color: terminal::color(&io::stdout()), verbose };
-    let mut out = BufWriter::new(io::stdout().lock());
-    format.unwrap_or(formats::formats()[0]).render(comparison, &options, &mut out)?;
-    Ok(out.flush()?)
-}
-
-pub fn parse_format(name: &str) -> Result<&'static dyn Format, UnknownName> {
-    let names = || formats::formats().iter().map(|format| format.name());
-    formats::find(name).ok_or_else(|| UnknownName::new("format", name, names(), ""))
+fn parse_format(name: &str) -> Result<&'static dyn Format, UnknownName> {
+    let names = || report::formats().iter().map(|format| format.name());
+    report::find(name).ok_or_else(|| UnknownName::new("format", name, names(), ""))
 }
 
 #[cfg(test)]
@@ -234,10 +275,10 @@ mod tests {
         {
             assert!(parse_margin(wrong).is_err(), "{wrong}");
         }
-        let told = parse_margin("a/b=1%,fairness=2%").unwrap_err().to_string();
+        let text = parse_margin("a/b=1%,fairness=2%").unwrap_err().to_string();
         assert!(
-            told.ends_with("repeat the option: --margin a/b=1% --margin fairness=2%"),
-            "{told}"
+            text.ends_with("repeat the option: --margin a/b=1% --margin fairness=2%"),
+            "{text}"
         );
     }
 
@@ -276,7 +317,7 @@ mod tests {
         ];
         let select = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(|word| word.to_string()).collect();
-            compare::select(&words, &heads, 3_600_000_000_000).unwrap()
+            analysis::select(&words, &heads, 3_600_000_000_000).unwrap()
         };
         let cases: &[(Vec<Selection>, bool, &str)] = &[
             (variants(&heads[0]), false, "plan=p3"),
@@ -288,12 +329,6 @@ mod tests {
                 false,
                 "last:2,until=1970-01-01T00:00:03.000000001 \
                  '6.1.*,until=1970-01-01T00:00:03.000000001'",
-            ),
-            (
-                select(&["last:2,since=1h", "default"]),
-                false,
-                "last:2,since=1970-01-01T00:00:00,until=1970-01-01T00:00:03.000000001 \
-                 plan=p3,variant=default",
             ),
             (
                 select(&["all,until=1970-01-02", "last,6.1.7"]),

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use clap::{Args, ValueEnum};
 
-use crate::compare;
+use crate::analysis;
 use crate::model::{Field, PlanEnd, PlanHead, ProbeSpec, Unit};
 use crate::report::{clean, shortened};
 use crate::sys::{self, clock};
@@ -137,12 +137,8 @@ fn backends() -> Vec<Vec<String>> {
 }
 
 fn formats() -> Vec<Vec<String>> {
-    let of_records = report::formats().iter().map(|format| (format.name(), format.about().into()));
-    let of_comparisons = report::compare::formats()
-        .iter()
-        .map(|format| (format.name(), format!("(compare) {}", format.about())));
-    let rows = of_records.chain(of_comparisons);
-    rows.map(|(name, about): (&str, String)| vec![name.to_string(), about]).collect()
+    let rows = report::formats().iter();
+    rows.map(|format| vec![format.name().to_string(), format.about().to_string()]).collect()
 }
 
 fn runs(args: &ListArgs) -> Result<String, Failure> {
@@ -150,7 +146,7 @@ fn runs(args: &ListArgs) -> Result<String, Failure> {
     let now_unix_ns = clock::unix_ns();
     let date = |option: &str, text: &Option<String>| -> Result<Option<u64>, Failure> {
         let Some(text) = text else { return Ok(None) };
-        let moment = compare::moment(text, now_unix_ns).ok_or_else(|| {
+        let moment = analysis::moment(text, now_unix_ns).ok_or_else(|| {
             let text = format!("{option}: `{}` is no date", text.escape_default());
             Failure::usage(text, "today, yesterday, 2h, 7d, 2w, or 2026-11-01")
         });
@@ -160,7 +156,7 @@ fn runs(args: &ListArgs) -> Result<String, Failure> {
     let heads = args.db.open_read_only()?.plan_heads()?;
     let title = filter.title.as_ref().map(|title| title.to_lowercase());
     let tagged =
-        |head: &PlanHead, tag: &String| head.tags.iter().any(|name| compare::matches(tag, name));
+        |head: &PlanHead, tag: &String| head.tags.iter().any(|name| analysis::matches(tag, name));
     let chosen = heads.iter().filter(|head| {
         filter.backend.as_ref().is_none_or(|backend| *backend == head.backend)
             && since.is_none_or(|since| head.started_unix_ns >= since)

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::compare::metric_matches;
+use crate::analysis::metric_matches;
 use crate::model::{Cell, ProbeSpec, SampledMetric, Work, WorkerSet, role_in_metrics};
-use crate::stats::{Histogram, StandardInput, standard_metrics};
+use crate::stats::{Histogram, StandardInput, StandardLatency, standard_metrics};
 use crate::{probe, workload};
 
 use super::Failure;
@@ -43,7 +43,7 @@ pub fn places<'a>(
     sets.flat_map(move |(work, partners, set)| {
         let stored = stored.iter().filter(|metric| metric.set == set.name);
         let names = foreseen(set).into_iter().chain(told(set, probes, &partners));
-        let names = names.chain(stored.map(|metric| metric.name.clone()));
+        let names = names.chain(stored.map(|metric| metric.kind.name.clone()));
         names.map(move |metric| Place { work: work.clone(), set: set.name.clone(), metric })
     })
 }
@@ -67,6 +67,7 @@ fn told(set: &WorkerSet, probes: &[String], partners: &[&str]) -> Vec<String> {
     let roles = roles(set).into_iter();
     roles
         .flat_map(|role| probes.iter().flat_map(move |probe| probe.metrics_of(role, partners)))
+        .map(|kind| kind.name)
         .collect()
 }
 
@@ -74,14 +75,19 @@ fn told(set: &WorkerSet, probes: &[String], partners: &[&str]) -> Vec<String> {
 fn foreseen(set: &WorkerSet) -> Vec<String> {
     let Some(workload) = workload::find(&set.workload) else { return Vec::new() };
     let empty = Histogram::default();
-    let histograms = workload.histograms(&set.params).iter();
+    let latencies = workload.histograms(&set.params).iter().map(|latency| StandardLatency {
+        name: latency.name,
+        histogram: &empty,
+        importance: latency.importance,
+    });
     let standard = standard_metrics(&StandardInput {
+        throughput: workload.spec().throughput,
         workers: Vec::new(),
-        histograms: histograms.map(|latency| (latency.name, &empty)).collect(),
+        latencies: latencies.collect(),
         window_ops_per_s: &[],
     });
     let own = workload.metrics(&set.params).iter().map(|metric| metric.name.to_string());
-    standard.into_iter().map(|metric| metric.name).chain(own).collect()
+    standard.into_iter().map(|metric| metric.kind.name).chain(own).collect()
 }
 
 /// Fails with the first pattern, and the option that it was given to, that names none of them.
@@ -159,10 +165,13 @@ mod tests {
         let cells = cells(PLAN);
         let stored = SampledMetric {
             set: "fore".to_string(),
-            name: "of_old".to_string(),
-            unit: crate::model::Unit::Count,
-            direction: crate::model::Direction::Neutral,
             ops: String::new(),
+            kind: crate::model::MetricKind::explaining(
+                "of_old",
+                crate::model::Unit::Count,
+                crate::model::Direction::Neutral,
+                crate::model::Statistic::Count,
+            ),
         };
         let stored = [stored];
         let patterns = patterns.iter().map(|pattern| ("--metric", *pattern));
@@ -245,7 +254,7 @@ mod tests {
                     let own = cell.work.sets.iter().find(|own| own.name == set.name).unwrap();
                     let mut names = foreseen(own);
                     let mut made: Vec<String> =
-                        set.metrics.iter().map(|metric| metric.name.clone()).collect();
+                        set.metrics.iter().map(|metric| metric.kind.name.clone()).collect();
                     names.sort();
                     made.sort();
                     assert_eq!(names, made, "{name}");

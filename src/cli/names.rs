@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::compare::nearest;
+use crate::analysis::nearest;
 
 use super::Failure;
 use super::exit_code::Problem;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use clap::Args;
 
-use crate::compare;
+use crate::analysis;
 use crate::report::clean;
 use crate::store::{self, Note};
 use crate::sys::clock;
@@ -34,7 +34,7 @@ pub fn run(args: &NoteArgs) -> Result<(), Failure> {
     }
     let mut store = args.db.open()?;
     let heads = store.plan_heads()?;
-    let id = &compare::plan(&args.id, &heads)?.id;
+    let id = &analysis::plan(&args.id, &heads)?.id;
     let shown = clean(id);
     let done = match args.clear {
         true => format!("removed {} of {shown}", plural(store.remove_notes(id)? as u64, "note")),

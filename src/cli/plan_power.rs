@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 use clap::Args;
 
 use crate::backend::Mode;
-use crate::compare::{self, Wanted};
+use crate::analysis::{self, Wanted};
 use crate::model::{Environment, Plan, PlanHead, SampledPlan};
 use crate::plan;
 use crate::report::{self, Options};
@@ -83,11 +83,11 @@ pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
         Err(failure) => return Err(failure),
     };
     let wanted = Wanted {
-        question: args.judging.question(Vec::new(), String::new()),
+        question: args.judging.question(Vec::new(), String::new(), false),
         difference: args.difference,
         power: args.power,
     };
-    let power = compare::power(&planned(plan, environment, &args.backend), &stored, &wanted);
+    let power = analysis::power(&planned(plan, environment, &args.backend), &stored, &wanted);
     let options = Options {
         width: args.width.columns(),
         color: terminal::color(&io::stdout()),
@@ -125,8 +125,10 @@ fn planned(plan: Plan, environment: Environment, backend: &str) -> SampledPlan {
         metrics: Vec::new(),
         runs: Vec::new(),
         guests: Vec::new(),
+        pools: Vec::new(),
         values: Vec::new(),
-        troubles: Default::default(),
+        workers: Vec::new(),
+        issues: Default::default(),
     }
 }
 

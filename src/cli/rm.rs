@@ -4,7 +4,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 
 use clap::Args;
 
-use crate::compare;
+use crate::analysis;
 use crate::model::PlanHead;
 use crate::report::clean;
 use crate::sys;
@@ -31,7 +31,7 @@ pub fn run(args: &RmArgs) -> Result<(), Failure> {
         if id == "last" {
             return Err(Failure::usage("rm takes ids, not `last`", "schedlab list runs"));
         }
-        let head = compare::plan(id, &heads)?;
+        let head = analysis::plan(id, &heads)?;
         if !chosen.contains(&head) {
             chosen.push(head);
         }

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::backend::{self, Backend, BackendConfig, Mode};
-use crate::compare::{self, Comparison, Question, Selection};
+use crate::analysis::{self, Analysis, Question, Selection};
 use crate::engine::{self, Job, Poll};
 use crate::model::{
-    EVENT_SCHEMA, Event, Lab, LookRule, Outcome, Plan, PlanEnd, PlanStarted, Raw, Record,
+    EVENT_SCHEMA, Event, Lab, LookRule, Outcome, Plan, PlanEnd, PlanStarted, Raw, Record, SampledPlan,
 };
 use crate::plan;
 use crate::stats::Schedule;
@@ -21,10 +21,9 @@ use crate::sys::{self, clock, signal};
 
 use super::exit_code::Problem;
 use super::gate::Gate;
-use super::judging::{self, Judging};
+use super::judging::{self, Judging, Output};
 use super::names::UnknownName;
 use super::progress::Progress;
-use super::report::Output;
 use super::running::Running;
 use super::{Database, Failure, named, restore, terminal};
 
@@ -179,7 +178,7 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
                 return Err(Failure::usage(text, "schedlab list runs"));
             }
         },
-        Some(prefix) => compare::plan(prefix, &store.plan_heads()?)?.id.clone(),
+        Some(prefix) => analysis::plan(prefix, &store.plan_heads()?)?.id.clone(),
     };
     let Record { mut started, ended, runs, .. } = store.record(&id)?;
     drop(store);
@@ -449,19 +448,20 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
             "verified: {done} runs, each done twice, the same to the last bit"
         ));
     }
-    let record = store.record(&started.id)?;
-    let compared = measured(args, &record, end).and_then(|()| comparisons(args, &store, &started));
+    let plan = store.sampled(&started.id)?;
+    let analyses = analyses(args, &store, &started)?;
     let written = match args.quiet {
         true => Ok(()),
-        false => print(args, &record, compared.as_deref().unwrap_or_default()),
+        false => args.output.write(&analyses, std::slice::from_ref(&plan)),
     };
     match written {
-        // The exit code tells of what was measured, whether or not all of it was read.
+        // The exit code is that of the measurement, whether or not all was read.
         Err(Failure::OutputClosed) => {}
         written => written?,
     }
-    args.gate.judge(&compared?)?;
-    all_measured(args, &record)
+    measured(args, &plan, end)?;
+    args.gate.judge(&analyses)?;
+    all_measured(args, &plan)
 }
 
 /// The works with a comparison that the looks so far have not decided, after rounds of a look.
@@ -477,65 +477,45 @@ fn open_works(
         return None;
     }
     // What cannot be read decides nothing: the rounds go on, and the end reports the fault.
-    let comparison = compare_variants(args, store, started, Some(poll.rounds_done)).ok()?;
+    let analysis = analyse_variants(args, store, started, Some(poll.rounds_done)).ok()?;
     // Nothing to judge is nothing decided.
-    (comparison.method.family > 0).then(|| compare::open_works(&comparison, &started.plan))
+    (analysis.method.headline_verdicts > 0)
+        .then(|| analysis::open_works(&analysis, &started.plan))
 }
 
 /// `rounds_done`: of a plan that runs, the rounds that count; else all.
-fn compare_variants(
+fn analyse_variants(
     args: &RunArgs,
     store: &Store,
     started: &PlanStarted,
     rounds_done: Option<u32>,
-) -> Result<Comparison, Failure> {
+) -> Result<Analysis, Failure> {
     let variants = started.plan.variants.iter();
     let sides: Vec<Selection> =
         variants.map(|variant| Selection::of_variant(&started.id, &variant.name)).collect();
-    let command = format!("schedlab compare plan={}", started.id) + &asked_how(args, started);
+    let command = format!("schedlab compare plan={}", started.id) + &asked_how(args);
     let plans = judging::sampled(store, &sides)?;
-    let question = args.judging.question(sides, command);
-    judging::compare_stored(store, &plans, &Question { rounds_done, ..question })
+    let explaining = rounds_done.is_none() && args.output.explains();
+    let question = args.judging.question(sides, command, explaining);
+    judging::analyse(store, &plans, &Question { rounds_done, ..question })
 }
 
-/// The end of the command that gives a comparison of this run again.
-fn asked_how(args: &RunArgs, started: &PlanStarted) -> String {
-    let format = args.output.of_comparisons(&started.plan).map(|format| format.name());
-    args.judging.words() + &judging::surroundings(&args.db, format)
+/// The end of the command that gives an analysis of this run again.
+fn asked_how(args: &RunArgs) -> String {
+    args.judging.words() + &args.output.words(&args.db)
 }
 
 /// All that the run's verdicts stand in.
-fn comparisons(
+fn analyses(
     args: &RunArgs,
     store: &Store,
     started: &PlanStarted,
-) -> Result<Vec<Comparison>, Failure> {
-    let mut comparisons = Vec::new();
-    if started.plan.variants.len() > 1 {
-        comparisons.push(compare_variants(args, store, started, None)?);
-    }
+) -> Result<Vec<Analysis>, Failure> {
+    let mut analyses = vec![analyse_variants(args, store, started, None)?];
     if let Some(against) = &args.against {
-        comparisons.push(compare_against(args, store, started, against)?);
+        analyses.push(analyse_against(args, store, started, against)?);
     }
-    Ok(comparisons)
-}
-
-/// The report with the verdicts below it; in a format that is nothing but verdicts those alone:
-/// they are by this run's margins, metrics and floors, which the record does not know.
-fn print(args: &RunArgs, record: &Record, comparisons: &[Comparison]) -> Result<(), Failure> {
-    let format = args.output.of_comparisons(&record.started.plan);
-    let are_all = format.is_some_and(|format| format.name() == "lkml") && !comparisons.is_empty();
-    if !are_all {
-        args.output.write(std::slice::from_ref(record))?;
-    }
-    let Some(format) = format else { return Ok(()) };
-    for (at, comparison) in comparisons.iter().enumerate() {
-        if at > 0 || !are_all {
-            writeln!(io::stdout())?;
-        }
-        args.output.write_comparison(comparison, format)?;
-    }
-    Ok(())
+    Ok(analyses)
 }
 
 /// Whether there will be something to answer: it is too late to ask after the night.
@@ -569,22 +549,23 @@ fn others(store: &Store, started: &PlanStarted, against: &str) -> Result<Vec<Sel
         let text = "--against: no other plan is stored than this one";
         return Err(Failure::usage(text, "schedlab list runs"));
     }
-    compare::select(&[against.to_string()], &others, clock::unix_ns())
+    analysis::select(&[against.to_string()], &others, clock::unix_ns())
         .map_err(|wrong| Failure::selection("--against: ", wrong))
 }
 
 /// This plan's runs against others that are stored.
-fn compare_against(
+fn analyse_against(
     args: &RunArgs,
     store: &Store,
     started: &PlanStarted,
     against: &str,
-) -> Result<Comparison, Failure> {
+) -> Result<Analysis, Failure> {
     let mut sides = others(store, started, against)?;
     sides.push(Selection::of_plan(&started.id));
-    let command = judging::command(&sides, true, &store.plan_heads()?) + &asked_how(args, started);
+    let command = judging::command(&sides, true, &store.plan_heads()?) + &asked_how(args);
     let plans = judging::sampled(store, &sides)?;
-    judging::compare_stored(store, &plans, &args.judging.question(sides, command))
+    let question = args.judging.question(sides, command, args.output.explains());
+    judging::analyse(store, &plans, &question)
 }
 
 /// The baseline twice, under two names.
@@ -597,36 +578,32 @@ fn against_itself(plan: &mut Plan) {
 }
 
 /// Fails where there is nothing to judge.
-fn measured(args: &RunArgs, record: &Record, end: PlanEnd) -> Result<(), Failure> {
+fn measured(args: &RunArgs, plan: &SampledPlan, end: PlanEnd) -> Result<(), Failure> {
     if end == PlanEnd::Interrupted {
-        let (id, db) = (&record.started.id, args.db.words() + args.lab.words());
+        // What was asked for is asked for again: the plan stores neither metrics nor margins.
+        let words = args.db.words() + args.lab.words() + &args.judging.words();
         return Err(Failure::Interrupted(Problem::new(
             "interrupted; what was measured is stored",
-            format!("schedlab run --resume {id}{db}"),
+            format!("schedlab run --resume {}{words}", plan.id),
         )));
     }
-    if measured_runs(record) == 0 {
+    if plan.runs.is_empty() {
         return Err(Failure::here(
             "no run could be measured; the report says why",
-            format!("schedlab report {}", record.started.id),
+            format!("schedlab report {}", plan.id),
         ));
     }
     Ok(())
 }
 
-fn all_measured(args: &RunArgs, record: &Record) -> Result<(), Failure> {
-    let (measured, all) = (measured_runs(record), record.runs.len());
-    if args.strict && measured < all {
-        let missing = all - measured;
+fn all_measured(args: &RunArgs, plan: &SampledPlan) -> Result<(), Failure> {
+    let missing = plan.issues.unmeasured.len();
+    if args.strict && missing > 0 {
+        let all = plan.runs.len() + missing;
         let text = format!("{missing} of {all} runs were not measured (--strict)");
-        return Err(Failure::here(text, format!("schedlab report {}", record.started.id)));
+        return Err(Failure::here(text, format!("schedlab report {}", plan.id)));
     }
     Ok(())
-}
-
-fn measured_runs(record: &Record) -> usize {
-    let is_done = |outcome: &Outcome| matches!(outcome, Outcome::Done { .. });
-    record.runs.iter().filter(|run| is_done(&run.outcome)).count()
 }
 
 /// The engine's events as lines of JSON, as they happen.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use clap::Args;
 
-use crate::compare;
+use crate::analysis;
 use crate::model::{
     DisturbanceKind, Plan, PlanHead, RunCounts, Variant, Work, show_bytes, show_duration,
 };
@@ -38,7 +38,7 @@ pub fn run(args: &ShowArgs) -> Result<(), Failure> {
 
 pub fn print(store: &Store, id: &str, width: Width) -> Result<(), Failure> {
     let heads = store.plan_heads()?;
-    let head = compare::plan(id, &heads)?;
+    let head = analysis::plan(id, &heads)?;
     let detail = store.detail(&head.id)?;
     let lines = lines(head, &detail, &end(head));
     Ok(io::stdout().lock().write_all(laid_out(&lines, width.columns()).as_bytes())?)

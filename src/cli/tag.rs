@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use clap::Args;
 
-use crate::compare;
+use crate::analysis;
 use crate::report::clean;
 use crate::store;
 
@@ -28,7 +28,7 @@ pub fn run(args: &TagArgs) -> Result<(), Failure> {
         .map_err(|wrong| Failure::usage(wrong.to_string(), "schedlab tag last before-patch"))?;
     let mut store = args.db.open()?;
     let heads = store.plan_heads()?;
-    let id = &compare::plan(&args.id, &heads)?.id;
+    let id = &analysis::plan(&args.id, &heads)?.id;
     let (shown, name) = (clean(id), &args.name);
     let done = match args.remove {
         true if store.untag(id, name)? => format!("{shown} no longer has the tag {name}"),

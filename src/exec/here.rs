@@ -10,7 +10,7 @@ use std::fmt::Display;
 use std::sync::atomic::AtomicBool;
 
 use crate::model::{
-    Cell, CpuSet, Disturbance, DisturbanceKind, KnobReading, MemoryPlacement, Outcome, RunEnd,
+    Cell, CpuSet, Disturbance, DisturbanceFact, KnobReading, MemoryPlacement, Outcome, RunEnd,
     RunSpec, Window,
 };
 use crate::probe::disturbance::{Own, Watch};
@@ -86,7 +86,7 @@ pub fn run_here(
     };
     let ended = match ended {
         RunEnd::Finished(_) if !offline.is_empty() => failed(&ExecError::CpusOffline(offline)),
-        ended => finish(ended, watch, &mut knobs, &used),
+        ended => finish(ended, watch, &mut knobs, applied.pool_cpus().cloned(), &used),
     };
     let ended = with_scheduler(ended, applied.end_scheduler().map_err(|error| error.to_string()));
     match applied.undo() {
@@ -115,30 +115,46 @@ struct Used {
 }
 
 /// Adds what was seen from outside the runner to its result, or to why there is none.
-fn finish(ended: RunEnd, watch: Watch, knobs: &mut Vec<KnobReading>, used: &Used) -> RunEnd {
+fn finish(
+    ended: RunEnd,
+    watch: Watch,
+    knobs: &mut Vec<KnobReading>,
+    pool_cpus: Option<CpuSet>,
+    used: &Used,
+) -> RunEnd {
     let disturbances = watch.end(used.family_ns);
     match ended {
         RunEnd::Interrupted => RunEnd::Interrupted,
         RunEnd::Finished(Outcome::Done { mut result }) => {
-            let is_loss = |found: &&Disturbance| {
-                found.kind == DisturbanceKind::CpuHotplug && found.share.is_some()
-            };
-            if let Some(loss) = disturbances.iter().find(is_loss) {
-                return failed(&ExecError::refused(loss.detail.clone()));
+            if let Some(cpus) = disturbances.iter().find_map(lost_cpus) {
+                return failed(&ExecError::CpusOffline(cpus));
             }
             result.disturbances.extend(disturbances);
             result.knobs.append(knobs);
+            result.pool_cpus = pool_cpus;
             let measurer = result.overhead_cpu_ns;
             result.overhead_cpu_ns = measurer.map(|measurer_ns| measurer_ns + used.overhead_ns);
             RunEnd::Finished(Outcome::Done { result })
         }
         RunEnd::Finished(Outcome::Failed { mut reason }) => {
             for disturbance in disturbances {
-                reason.push_str(&format!("; disturbed: {}", disturbance.detail));
+                reason.push_str(&format!("; meanwhile: {}", disturbance.kind()));
+                let percent = disturbance.share.map(|share| format!(" ({:.0} %)", 100.0 * share));
+                reason.extend(percent);
             }
             RunEnd::Finished(Outcome::Failed { reason })
         }
         RunEnd::Finished(skipped) => RunEnd::Finished(skipped),
+    }
+}
+
+/// The CPUs of its pool that a run lost: it is of no use then.
+fn lost_cpus(disturbance: &Disturbance) -> Option<CpuSet> {
+    match &disturbance.fact {
+        DisturbanceFact::CpuHotplug { lost_from_pool, .. } if !lost_from_pool.is_empty() => {
+            Some(lost_from_pool.clone())
+        }
+        _ => None,
     }
 }
 

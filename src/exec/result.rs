@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use crate::model::{
-    Disturbance, DisturbanceKind, KnobReading, MemoryPlacement, NamedHistogram, Reading, RunResult,
-    RunSpec, SetResult, WorkerResult, WorkerSet, role_in_metrics,
+    Disturbance, DisturbanceFact, KnobReading, MemoryPlacement, NamedHistogram, Reading, RunResult,
+    RunSpec, SetResult, Value, WorkerResult, WorkerSet, role_in_metrics,
 };
 use crate::probe::{Role, Telemetry};
-use crate::stats::{self, Histogram, StandardInput, StandardWorker};
+use crate::stats::{self, Histogram, StandardInput, StandardLatency, StandardWorker};
 use crate::sys::{Host, policy_of};
 use crate::variant;
 use crate::workload::{self, MAX_COUNTERS, Spec, WorkerCounts};
@@ -32,6 +32,8 @@ pub fn assemble(
         disturbances: starved(group, &sets),
         sets,
         knobs: read_knobs(spec, group),
+        guest: None,
+        pool_cpus: None,
         overhead_cpu_ns: Reading::Known(measured.overhead_cpu_ns),
     }
 }
@@ -71,7 +73,8 @@ fn read_knobs(spec: &RunSpec, group: &WorkerGroup) -> Vec<KnobReading> {
         let tid = member.slot.tid();
         let pid = if member.pid > 0 { member.pid } else { std::process::id() as i32 };
         let got = policy_of(&Host::default(), pid, tid);
-        KnobReading { knob: "memory".to_string(), asked: memory.word().to_string(), got }
+        let asked = Value::Text(memory.word().to_string());
+        KnobReading { knob: "memory".to_string(), asked, got: got.map(Value::Text) }
     });
     let plain = sets.iter().position(|set| set.knobs.is_empty());
     let mut readings: Vec<KnobReading> = memory.into_iter().collect();
@@ -125,13 +128,19 @@ pub fn set_result(
     histograms: &[Histogram],
     window_ops_per_s: &[f64],
 ) -> SetResult {
-    let named = || spec.histograms.iter().map(|latency| latency.name).zip(histograms);
+    let measured = || spec.histograms.iter().zip(histograms);
+    let latencies = measured().map(|(latency, histogram)| StandardLatency {
+        name: latency.name,
+        histogram,
+        importance: latency.importance,
+    });
     let standard = StandardInput {
+        throughput: spec.throughput,
         workers: workers
             .iter()
             .map(|result| StandardWorker { counts: counts(spec, &result.role), result })
             .collect(),
-        histograms: named().collect(),
+        latencies: latencies.collect(),
         window_ops_per_s,
     };
     SetResult {
@@ -140,9 +149,9 @@ pub fn set_result(
         ops: spec.ops.to_string(),
         background: set.background,
         metrics: stats::standard_metrics(&standard),
-        histograms: named()
-            .map(|(name, histogram)| NamedHistogram {
-                name: name.to_string(),
+        histograms: measured()
+            .map(|(latency, histogram)| NamedHistogram {
+                name: latency.name.to_string(),
                 counts: histogram.sparse(),
             })
             .collect(),
@@ -188,12 +197,68 @@ fn starved(group: &WorkerGroup, sets: &[SetResult]) -> Vec<Disturbance> {
         let (all, idle) = expected
             .fold((0, 0), |(all, idle), worker| (all + 1, idle + u32::from(worker.ops == 0)));
         if idle > 0 {
-            found.push(Disturbance {
-                kind: DisturbanceKind::StarvedWorkers,
-                share: None,
-                detail: format!("{idle} of {all} workers of `{}` completed nothing", set.name),
-            });
+            let fact =
+                DisturbanceFact::StarvedWorkers { set: set.name.clone(), idle, workers: all };
+            found.push(Disturbance { share: None, fact });
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Importance, MetricKind, Params, WorkerKind};
+
+    /// The kinds of what a set of this workload measures with its defaults.
+    fn kinds(workload: &dyn workload::Workload) -> Vec<MetricKind> {
+        let spec = workload.spec();
+        let set = WorkerSet {
+            name: "s".to_string(),
+            workload: spec.name.to_string(),
+            params: Params::new(),
+            count: 1,
+            kind: WorkerKind::Threads,
+            background: false,
+            knobs: BTreeMap::new(),
+        };
+        let histograms = vec![Histogram::default(); spec.histograms.len()];
+        let standard = set_result(&set, spec, Vec::new(), &histograms, &[]).metrics;
+        let own = spec.metrics.iter().map(|metric| metric.kind());
+        standard.into_iter().map(|metric| metric.kind).chain(own).collect()
+    }
+
+    #[test]
+    fn every_workload_has_one_to_three_headline_metrics_and_each_name_once() {
+        for workload in workload::registry() {
+            let (name, kinds) = (workload.spec().name, kinds(*workload));
+            let headlines = kinds.iter().filter(|kind| kind.importance == Importance::Headline);
+            assert!((1..=3).contains(&headlines.count()), "{name}");
+            for kind in &kinds {
+                let same = kinds.iter().filter(|other| other.name == kind.name);
+                assert_eq!(same.count(), 1, "{name}: {}", kind.name);
+            }
+        }
+    }
+
+    /// Else an old store could not be compared with a new one.
+    #[test]
+    fn metrics_of_format_1_have_the_kind_that_they_have_today() {
+        let of_format_1 = [
+            "schbench",
+            "burnwait",
+            "messaging",
+            "service-chain",
+            "pipe",
+            "deadline",
+            "forkexec",
+            "spin",
+        ];
+        for name in of_format_1 {
+            for kind in kinds(workload::find(name).expect(name)) {
+                let legacy = MetricKind::legacy(name, &kind.name, kind.unit, kind.direction);
+                assert_eq!(legacy, kind, "{name}");
+            }
+        }
+    }
 }

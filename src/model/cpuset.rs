@@ -5,6 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 /// The largest CPU number that is accepted: far above what Linux supports (8192),
 /// so that a typing error cannot ask for gigabytes of mask.
@@ -13,6 +14,17 @@ pub const MAX_CPU: u32 = 65_535;
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CpuSet(BTreeSet<u32>);
+
+/// Why a text is no set of CPUs.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CpuSetError {
+    #[error("`{part}` is not a CPU number")]
+    NotANumber { part: String },
+    #[error("CPU {cpu} is above the largest that is accepted, {MAX_CPU}")]
+    TooLarge { cpu: u32 },
+    #[error("the range {first}-{last} runs backwards")]
+    Backwards { first: u32, last: u32 },
+}
 
 impl CpuSet {
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
@@ -44,18 +56,16 @@ impl FromIterator<u32> for CpuSet {
 }
 
 impl FromStr for CpuSet {
-    type Err = String;
+    type Err = CpuSetError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let number = |part: &str| -> Result<u32, String> {
-            let cpu = part
-                .trim()
-                .parse::<u32>()
-                .map_err(|_| format!("`{}` is not a CPU number", part.trim()))?;
-            if cpu > MAX_CPU {
-                return Err(format!("CPU {cpu} is above the largest that is accepted, {MAX_CPU}"));
+    fn from_str(text: &str) -> Result<Self, CpuSetError> {
+        let number = |part: &str| {
+            let part = part.trim();
+            match part.parse::<u32>() {
+                Ok(cpu) if cpu <= MAX_CPU => Ok(cpu),
+                Ok(cpu) => Err(CpuSetError::TooLarge { cpu }),
+                Err(_) => Err(CpuSetError::NotANumber { part: part.to_string() }),
             }
-            Ok(cpu)
         };
         let mut cpus = BTreeSet::new();
         for part in text.split(',') {
@@ -66,7 +76,7 @@ impl FromStr for CpuSet {
                 Some((first, last)) => {
                     let (first, last) = (number(first)?, number(last)?);
                     if first > last {
-                        return Err(format!("the range {first}-{last} runs backwards"));
+                        return Err(CpuSetError::Backwards { first, last });
                     }
                     cpus.extend(first..=last);
                 }
@@ -77,9 +87,9 @@ impl FromStr for CpuSet {
 }
 
 impl TryFrom<String> for CpuSet {
-    type Error = String;
+    type Error = CpuSetError;
 
-    fn try_from(text: String) -> Result<Self, String> {
+    fn try_from(text: String) -> Result<Self, CpuSetError> {
         if text.is_empty() { Ok(CpuSet::default()) } else { text.parse() }
     }
 }
@@ -130,6 +140,7 @@ mod tests {
         ];
         for (text, expected) in cases {
             let got = text.parse::<CpuSet>().map(|set| set.to_string());
+            let got = got.map_err(|why| why.to_string());
             assert_eq!(got, expected.map(str::to_string).map_err(str::to_string), "{text}");
         }
     }

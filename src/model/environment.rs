@@ -46,7 +46,7 @@ pub struct Topology {
 
 impl Topology {
     /// The pool of a plan without a placement: what this process may use, or where that is
-    /// not told all that is online.
+    /// not known all that is online.
     pub fn usable(&self) -> &CpuSet {
         if self.allowed.is_empty() { &self.online } else { &self.allowed }
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Cell, Environment, Outcome, Plan, RunKey, Window};
 
 /// The version of the event stream, in its first line.
-pub const EVENT_SCHEMA: u32 = 1;
+pub const EVENT_SCHEMA: u32 = 2;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -32,7 +32,7 @@ pub enum Event {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanStarted {
     pub schema: u32,
-    /// Names this execution of the plan for ever: a time and random digits.
+    /// Names this execution of the plan permanently: a time and random digits.
     pub id: String,
     pub backend: String,
     pub started_unix_ns: u64,

@@ -1,48 +1,36 @@
-//! What is told of the lab guest that a run was made in. It travels as readings beside those of the
-//! variant's knobs, under the names below: from the backend through the store to reports. Pure.
+//! The guest that a run was made in: which kernel really booted, and how its time passed. Pure.
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{KnobReading, Reading};
 
-/// The names of readings. Each is told once of a run, and only by the lab.
-pub mod told {
-    /// `uname -r`.
-    pub const KERNEL: &str = "kernel";
-    /// Of the distribution's package that it came in, where it came in one.
-    pub const KERNEL_VERSION: &str = "kernel-version";
-    /// The first 12 hexadecimal digits of the digest of image, configuration and modules.
-    pub const KERNEL_DIGEST: &str = "kernel-digest";
-    /// [`EXACT`], or why not; of real time nothing is told.
-    pub const TIME: &str = "time";
-    pub const EXACT: &str = "exact";
-    /// The share of its speed that the slowest CPU had before the runs.
-    pub const CAPACITY: &str = "capacity";
-    /// How often timers go off; told only where they go off at ticks alone.
-    pub const TIMERS: &str = "timers";
-    /// What a [`super::Guest`] is made from.
-    pub const OF_GUEST: [&str; 4] = [KERNEL, KERNEL_VERSION, KERNEL_DIGEST, TIME];
-}
-
-/// A guest, as far as it was told.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// A guest with a kernel of its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Guest {
     pub kernel: GuestKernel,
     pub time: GuestTime,
+    /// The share of its speed that the slowest CPU had before the runs: 1 is exact.
+    pub capacity: Reading<f64>,
+    /// Set where timers go off at ticks alone: the time between two.
+    pub coarse_timers_ns: Option<u64>,
 }
 
-/// The kernel that was really booted. What is not known is not told.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+/// The kernel that was really booted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct GuestKernel {
+    /// `uname -r`.
     pub release: Option<String>,
+    /// Of the distribution's package that it came in; `None`: it came in none.
     pub version: Option<String>,
+    /// The first hexadecimal digits of the digest of image, configuration and modules.
     pub digest: Option<String>,
 }
 
-/// By what clock a guest lived.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// By what clock a guest ran.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum GuestTime {
     /// That of instructions, all in step: it does the same again.
     Exact,
@@ -53,38 +41,66 @@ pub enum GuestTime {
     Real,
 }
 
-impl Guest {
-    pub fn of(readings: &[KnobReading]) -> Guest {
-        let mut guest = Guest::default();
-        for KnobReading { knob, got, .. } in readings {
-            match got {
-                Reading::Known(text) => guest.tell(knob, Ok(text)),
-                Reading::Unknown(why) => guest.tell(knob, Err(why)),
-            }
-        }
-        guest
-    }
-
-    /// Takes a reading: what was got, or why nothing.
-    pub fn tell(&mut self, knob: &str, got: Result<&str, &str>) {
-        let text = || got.ok().map(str::to_string);
-        match knob {
-            told::KERNEL => self.kernel.release = text(),
-            told::KERNEL_VERSION => self.kernel.version = text(),
-            told::KERNEL_DIGEST => self.kernel.digest = text(),
-            told::TIME => {
-                self.time = match got {
-                    Ok(told::EXACT) => GuestTime::Exact,
-                    Ok(other) | Err(other) => GuestTime::NotExact(other.to_string()),
-                }
-            }
-            _ => {}
+impl Default for Guest {
+    /// One of which nothing is known.
+    fn default() -> Guest {
+        Guest {
+            kernel: GuestKernel::default(),
+            time: GuestTime::default(),
+            capacity: Reading::Unknown("it was not stored".to_string()),
+            coarse_timers_ns: None,
         }
     }
 }
 
+impl Guest {
+    /// Before format 2, facts of a guest were stored as readings of knobs with these names: takes
+    /// them out. `None` where there are none.
+    pub fn take_legacy(knobs: &mut Vec<KnobReading>) -> Option<Guest> {
+        // Every guest had this one, and no knob has that name.
+        if !knobs.iter().any(|reading| reading.knob == "kernel-digest") {
+            return None;
+        }
+        let mut guest = Guest::default();
+        knobs.retain(|KnobReading { knob, got, .. }| {
+            let text = got.clone().map(|value| value.to_string());
+            match knob.as_str() {
+                "kernel" => guest.kernel.release = text.known(),
+                "kernel-version" => guest.kernel.version = text.known(),
+                "kernel-digest" => guest.kernel.digest = text.known(),
+                "time" => {
+                    guest.time = match text {
+                        Reading::Known(exact) if exact == "exact" => GuestTime::Exact,
+                        Reading::Known(why) | Reading::Unknown(why) => GuestTime::NotExact(why),
+                    }
+                }
+                "capacity" => guest.capacity = legacy_percent(text),
+                "timers" => guest.coarse_timers_ns = text.known().and_then(legacy_ms),
+                _ => return true,
+            }
+            false
+        });
+        Some(guest)
+    }
+}
+
+fn legacy_percent(text: Reading<String>) -> Reading<f64> {
+    match text {
+        Reading::Unknown(why) => Reading::Unknown(why),
+        Reading::Known(text) => match text.trim_end_matches('%').parse::<f64>() {
+            Ok(percent) => Reading::Known(percent / 100.0),
+            Err(_) => Reading::Unknown(format!("it was stored as `{text}`")),
+        },
+    }
+}
+
+fn legacy_ms(text: String) -> Option<u64> {
+    let ms: f64 = text.strip_suffix("ms")?.parse().ok()?;
+    Some((ms * 1e6).round() as u64)
+}
+
 impl GuestKernel {
-    /// Whether both may be one and the same: what only one of them tells sets them not apart.
+    /// Whether both may be the same: what is known of one alone does not make them differ.
     pub fn may_be(&self, other: &GuestKernel) -> bool {
         let agree = |own: &Option<String>, other: &Option<String>| {
             own.is_none() || other.is_none() || own == other
@@ -92,10 +108,10 @@ impl GuestKernel {
         agree(&self.release, &other.release) && agree(&self.digest, &other.digest)
     }
 
-    /// Each kernel once, in order; of two that may be the same the one that tells its digest.
-    pub fn each_once<'a>(told: impl IntoIterator<Item = &'a GuestKernel>) -> Vec<&'a GuestKernel> {
+    /// Each kernel once, in order; of two that may be the same the one with a digest.
+    pub fn each_once<'a>(all: impl IntoIterator<Item = &'a GuestKernel>) -> Vec<&'a GuestKernel> {
         let mut kernels: Vec<&GuestKernel> = Vec::new();
-        for kernel in told {
+        for kernel in all {
             match kernels.iter_mut().find(|known| known.may_be(kernel)) {
                 Some(known) if known.digest.is_none() => *known = kernel,
                 Some(_) => {}
@@ -123,7 +139,7 @@ impl fmt::Display for GuestKernel {
 }
 
 /// How time went by in some runs of the lab: a number of runs each.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct GuestTimes {
     pub exact: usize,
     pub not_exact: usize,
@@ -193,27 +209,41 @@ impl fmt::Display for GuestTimes {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn reading(knob: &str, got: Reading<String>) -> KnobReading {
-        KnobReading { knob: knob.to_string(), asked: String::new(), got }
-    }
+    use crate::model::Value;
 
     #[test]
-    fn a_guest_is_what_its_readings_tell() {
-        let known = |text: &str| Reading::Known(text.to_string());
-        let exact = [
-            reading(told::KERNEL, known("6.12.0")),
-            reading("nice", known("5")),
-            reading(told::KERNEL_DIGEST, known("0123456789ab")),
-            reading(told::TIME, known(told::EXACT)),
+    fn a_guest_of_format_1_is_what_its_readings_say() {
+        let reading = |knob: &str, got: Result<&str, &str>| KnobReading {
+            knob: knob.to_string(),
+            asked: Value::Text(String::new()),
+            got: match got {
+                Ok(text) => Reading::Known(Value::Text(text.to_string())),
+                Err(why) => Reading::Unknown(why.to_string()),
+            },
+        };
+        let mut knobs = vec![
+            reading("kernel", Ok("6.12.0")),
+            reading("nice", Ok("5")),
+            reading("kernel-digest", Ok("0123456789ab")),
+            reading("time", Ok("exact")),
+            reading("capacity", Ok("99.9%")),
+            reading("timers", Ok("4ms")),
         ];
-        let guest = Guest::of(&exact);
+        let guest = Guest::take_legacy(&mut knobs).unwrap();
         assert_eq!(guest.time, GuestTime::Exact);
         assert_eq!(guest.kernel.to_string(), "6.12.0 (digest 0123456789ab)");
-        let not = Guest::of(&[reading(told::TIME, Reading::Unknown("out of step".to_string()))]);
+        assert_eq!(guest.capacity, Reading::Known(0.999));
+        assert_eq!(guest.coarse_timers_ns, Some(4_000_000));
+        assert_eq!(knobs, [reading("nice", Ok("5"))]);
+        assert_eq!(Guest::take_legacy(&mut knobs), None);
+
+        let mut knobs =
+            vec![reading("time", Err("out of step")), reading("kernel-digest", Ok("a"))];
+        let not = Guest::take_legacy(&mut knobs).unwrap();
         assert_eq!(not.time, GuestTime::NotExact("out of step".to_string()));
-        assert_eq!(not.kernel.to_string(), "unknown");
-        assert_eq!(Guest::of(&[]).time, GuestTime::Real, "nobody said that it was virtual");
+        let mut knobs = vec![reading("kernel-digest", Ok("a"))];
+        let real = Guest::take_legacy(&mut knobs).unwrap();
+        assert_eq!(real.time, GuestTime::Real, "nothing was stored of real time");
     }
 
     #[test]
@@ -228,12 +258,12 @@ mod tests {
         assert!(!kernel(Some("a")).may_be(&kernel(Some("b"))));
         let other = GuestKernel { release: Some("6.1".to_string()), ..kernel(None) };
         assert!(!kernel(None).may_be(&other));
-        let told = [kernel(None), kernel(Some("a")), kernel(None), kernel(Some("b"))];
-        assert_eq!(GuestKernel::each_once(&told), [&kernel(Some("a")), &kernel(Some("b"))]);
+        let all = [kernel(None), kernel(Some("a")), kernel(None), kernel(Some("b"))];
+        assert_eq!(GuestKernel::each_once(&all), [&kernel(Some("a")), &kernel(Some("b"))]);
     }
 
     #[test]
-    fn times_are_told_by_the_worst() {
+    fn the_worst_time_counts() {
         let times = |exact, not_exact, real| GuestTimes {
             exact,
             not_exact,
@@ -256,8 +286,8 @@ mod tests {
                 "virtual time, exact in all 2 runs; real time in 3 runs: NOT exact",
             ),
         ];
-        for (times, word, told) in cases {
-            assert_eq!((times.word(), times.to_string().as_str()), (word, told));
+        for (times, word, text) in cases {
+            assert_eq!((times.word(), times.to_string().as_str()), (word, text));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The lab: what its machines are like, what a guest is given and what it says. Plain data, also
+//! The lab: what its machines are like, what a guest is given and what it sends. Plain data, also
 //! on the wire between schedlab and its agent in a guest.
 
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Outcome, Reading, RunSpec, Topology, Value, Variant, Window};
 
 /// The version of [`GuestSpec`] and [`GuestMessage`], checked at both ends.
-pub const GUEST_WIRE: u32 = 3;
+pub const GUEST_WIRE: u32 = 4;
 
 /// The name by which a kernel starts this program as a guest's first process.
 pub const GUEST_INIT: &str = "/schedlab-guest";
@@ -106,9 +106,9 @@ pub struct GuestSpec {
     pub offset_ns: u64,
 }
 
-/// What a guest says, one line of JSON each.
+/// What a guest sends, one line of JSON each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "say", rename_all = "snake_case")]
+#[serde(tag = "type", rename_all = "snake_case")]
 pub enum GuestMessage {
     /// The kernel has started its first process.
     Started,
@@ -127,13 +127,13 @@ pub struct GuestFacts {
     pub wire: u32,
     pub kernel_release: String,
     pub kernel_version: String,
-    /// As its kernel tells it, which must be as it was asked for.
+    /// As its kernel sees it, which must be as it was asked for.
     pub topology: Topology,
     /// Virtual time since the kernel began, at the end of the wait for quiet.
     pub quiet_at_ns: u64,
     /// Instructions in a nanosecond that one CPU has while the others are idle, against what it
     /// should have: 1 is exact.
     pub capacity: Reading<f64>,
-    /// How exactly timers go off: a nanosecond, or a tick; 0 where the kernel does not tell.
+    /// How exactly timers go off: a nanosecond, or a tick; 0: not known.
     pub timer_resolution_ns: u64,
 }

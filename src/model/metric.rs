@@ -1,8 +1,9 @@
-//! Metrics: named numbers with a unit and a direction, and readings that may be unknown. Pure.
+//! Metrics: named numbers with a unit, a direction and a statistic, and readings that may be
+//! unknown. Pure.
 
 use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// Nanoseconds; reports choose us, ms or s for the eye.
@@ -19,7 +20,7 @@ pub enum Unit {
     Count,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
     HigherIsBetter,
@@ -28,13 +29,45 @@ pub enum Direction {
     Neutral,
 }
 
-/// One metric as a workload declares it.
+/// What a metric's number is, statistically. Nobody parses a metric's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Statistic {
+    /// Completed things per second.
+    Rate,
+    Mean,
+    Max,
+    /// Of a latency, or of a rate over windows, in parts per million: p99.9 is 999_000.
+    Quantile(u32),
+    /// Between 0 and 1; also indices (Jain's).
+    Share,
+    /// A coefficient of variation.
+    Variation,
+    /// Context switches of a role or a set, per second.
+    VoluntarySwitches,
+    InvoluntarySwitches,
+    /// Anything else that is counted or summed.
+    Count,
+}
+
+/// Whether a metric belongs to the primary family of verdicts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Importance {
+    /// One of the two or three that the users of a workload argue about.
+    Headline,
+    Explaining,
+}
+
+/// One metric of its own as a workload declares it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetricSpec {
     pub name: &'static str,
     pub unit: Unit,
     pub direction: Direction,
     pub about: &'static str,
+    pub statistic: Statistic,
+    pub importance: Importance,
 }
 
 /// A reading, or why there is none. Unknown is never zero.
@@ -68,18 +101,139 @@ impl<T> Reading<T> {
     }
 }
 
-/// One metric of one worker set in one run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Metric {
+/// What a metric is, without a value.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct MetricKind {
     pub name: String,
     pub unit: Unit,
     pub direction: Direction,
+    /// The latency (`wakeup`) or the role (`worker`) that it is of; `None`: the worker set.
+    pub subject: Option<String>,
+    pub statistic: Statistic,
+    pub importance: Importance,
+}
+
+/// One metric of one worker set in one run. It is read as a part of its set, which knows the
+/// workload.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Metric {
+    #[serde(flatten)]
+    pub kind: MetricKind,
     pub value: Reading<f64>,
 }
 
+impl MetricKind {
+    /// A metric that explains, of the whole worker set.
+    pub fn explaining(
+        name: impl Into<String>,
+        unit: Unit,
+        direction: Direction,
+        statistic: Statistic,
+    ) -> MetricKind {
+        let (name, importance) = (name.into(), Importance::Explaining);
+        MetricKind { name, unit, direction, subject: None, statistic, importance }
+    }
+
+    pub fn of(self, subject: impl Into<String>) -> MetricKind {
+        MetricKind { subject: Some(subject.into()), ..self }
+    }
+
+    pub fn with_importance(self, importance: Importance) -> MetricKind {
+        MetricKind { importance, ..self }
+    }
+
+    pub fn reading(self, value: Reading<f64>) -> Metric {
+        Metric { kind: self, value }
+    }
+
+    /// The kind of a metric that was stored before kinds were: by its name, as schedlab named
+    /// metrics then. Only the migration of old stores and the import of old exports call this.
+    pub fn legacy(workload: &str, name: &str, unit: Unit, direction: Direction) -> MetricKind {
+        let (statistic, subject) = legacy_statistic(name);
+        let headline: &[&str] = match workload {
+            "schbench" => &["throughput", "wakeup_p99", "request_p99"],
+            "service-chain" => &["throughput", "request_p99"],
+            "deadline" => &["miss_ratio", "tolerance"],
+            _ => &["throughput", "wakeup_p99"],
+        };
+        let importance = match headline.contains(&name) {
+            true => Importance::Headline,
+            false => Importance::Explaining,
+        };
+        let subject = subject.map(str::to_string);
+        MetricKind { name: name.to_string(), unit, direction, subject, statistic, importance }
+    }
+}
+
+fn legacy_statistic(name: &str) -> (Statistic, Option<&str>) {
+    const BY_NAME: [(&str, Statistic); 13] = [
+        ("throughput", Statistic::Rate),
+        ("rps_goal", Statistic::Rate),
+        ("rps_p20", Statistic::Quantile(200_000)),
+        ("rps_p50", Statistic::Quantile(500_000)),
+        ("rps_p90", Statistic::Quantile(900_000)),
+        ("fairness", Statistic::Share),
+        ("met_ratio", Statistic::Share),
+        ("miss_ratio", Statistic::Share),
+        ("spread", Statistic::Variation),
+        ("window_cv", Statistic::Variation),
+        ("lateness_max", Statistic::Max),
+        ("voluntary_switches", Statistic::VoluntarySwitches),
+        ("involuntary_switches", Statistic::InvoluntarySwitches),
+    ];
+    const BY_ENDING: [(&str, Statistic); 9] = [
+        ("_p50", Statistic::Quantile(500_000)),
+        ("_p99", Statistic::Quantile(990_000)),
+        ("_p99.9", Statistic::Quantile(999_000)),
+        ("_max", Statistic::Max),
+        ("_mean", Statistic::Mean),
+        ("_involuntary_switches", Statistic::InvoluntarySwitches),
+        ("_voluntary_switches", Statistic::VoluntarySwitches),
+        ("_wakeups", Statistic::Count),
+        ("_migrations", Statistic::Count),
+    ];
+    if let Some((_, statistic)) = BY_NAME.iter().find(|(known, _)| *known == name) {
+        return (*statistic, None);
+    }
+    let by_ending = |(ending, statistic): &(&str, Statistic)| {
+        Some((*statistic, Some(name.strip_suffix(ending)?)))
+    };
+    let partner = || Some((Statistic::Count, Some(name.split_once("_preempted_by_")?.0)));
+    BY_ENDING.iter().find_map(by_ending).or_else(partner).unwrap_or((Statistic::Count, None))
+}
+
 impl MetricSpec {
+    pub fn kind(&self) -> MetricKind {
+        let MetricSpec { name, unit, direction, about: _, statistic, importance } = *self;
+        MetricKind::explaining(name, unit, direction, statistic).with_importance(importance)
+    }
+
     pub fn reading(&self, value: Reading<f64>) -> Metric {
-        let MetricSpec { name, unit, direction, .. } = *self;
-        Metric { name: name.to_string(), unit, direction, value }
+        self.kind().reading(value)
+    }
+}
+
+/// A metric as events of any version have it.
+#[derive(Deserialize)]
+pub(super) struct WrittenMetric {
+    name: String,
+    unit: Unit,
+    direction: Direction,
+    subject: Option<String>,
+    statistic: Option<Statistic>,
+    importance: Option<Importance>,
+    value: Reading<f64>,
+}
+
+impl WrittenMetric {
+    pub(super) fn of_workload(self, workload: &str) -> Metric {
+        let WrittenMetric { name, unit, direction, subject, statistic, importance, value } = self;
+        let kind = match (statistic, importance) {
+            (Some(statistic), Some(importance)) => {
+                MetricKind { name, unit, direction, subject, statistic, importance }
+            }
+            _ => MetricKind::legacy(workload, &name, unit, direction),
+        };
+        Metric { kind, value }
     }
 }

@@ -2,6 +2,7 @@
 //! No I/O: everything else imports this, this imports nothing.
 
 mod cpuset;
+mod disturbance;
 mod environment;
 mod event;
 mod guest;
@@ -18,31 +19,37 @@ mod spoilt;
 mod trace;
 mod value;
 
-pub use cpuset::{CpuSet, MAX_CPU};
+pub use cpuset::{CpuSet, CpuSetError, MAX_CPU};
+pub use disturbance::{
+    Disturbance, DisturbanceFact, DisturbanceKind, Interference, OtherProcesses, SettingChange,
+    Throttled, ThrottledPart,
+};
 pub use environment::{Environment, Topology};
 pub use event::{EVENT_SCHEMA, Event, PlanEnd, PlanStarted};
-pub use guest::{Guest, GuestKernel, GuestTime, GuestTimes, told};
+pub use guest::{Guest, GuestKernel, GuestTime, GuestTimes};
 pub use lab::{
     EXIT_CODE, EXIT_PORT, EXIT_VALUE, GUEST_BOOT_FILE, GUEST_INIT, GUEST_SPEC_FILE, GUEST_WIRE,
     GuestBoot, GuestFacts, GuestMessage, GuestSpec, Lab, RESULTS_PORT, STOP_PORT, STOP_VALUE,
 };
-pub use metric::{Direction, Metric, MetricSpec, Reading, Unit};
+pub use metric::{Direction, Importance, Metric, MetricKind, MetricSpec, Reading, Statistic, Unit};
 pub use plan::{
     Cell, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Placement, Plan, RunKey, Variant, Work,
     WorkerKind, WorkerSet, merged_knobs,
 };
-pub use poolname::{MAX_POOL_NAME_BYTES, PoolName};
+pub use poolname::{MAX_POOL_NAME_BYTES, PoolName, PoolNameError};
 pub use probe::{
-    INVOLUNTARY, OTHER_TASKS, PREEMPTED_BY, ProbeMetric, ProbeSpec, VOLUNTARY, role_in_metrics,
+    INVOLUNTARY, OTHER_TASKS, PREEMPTED_BY, ProbeMetric, ProbeSpec, QUEUE_WAIT, SLICE, VOLUNTARY,
+    role_in_metrics,
 };
 pub use record::{Record, RecordedRun};
 pub use run::{
-    Disturbance, DisturbanceKind, KnobReading, NamedHistogram, Outcome, RunEnd, RunResult, RunSpec,
-    RunnerMessage, SetResult, WIRE_VERSION, Window, WorkerResult, WorkerWindow,
+    KnobReading, NamedHistogram, Outcome, RunEnd, RunResult, RunSpec, RunnerMessage, SetResult,
+    WIRE_VERSION, Window, WorkerResult, WorkerWindow, legacy_pool_cpus,
 };
 pub use sample::{
     EnvironmentHead, KnobMismatch, PlanHead, RunCounts, RunIssues, SampledMetric, SampledPlan,
-    SampledRun, SampledValue, Unmeasured, place_of,
+    SampledPool, SampledRun, SampledValue, SampledWorker, UnknownValue, Unmeasured, not_finite,
+    place_of,
 };
 pub use score::{
     Balance, Bucket, CpuScore, Distances, DomainScore, IDLE, INTERRUPT, Migrations, OTHER,

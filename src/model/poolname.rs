@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 pub const MAX_POOL_NAME_BYTES: usize = 64;
 
@@ -12,6 +13,13 @@ pub const MAX_POOL_NAME_BYTES: usize = 64;
 #[serde(try_from = "String", into = "String")]
 pub struct PoolName(String);
 
+/// `shown` is the beginning of what is no name, printable.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{shown}` is not the name of a pool")]
+pub struct PoolNameError {
+    shown: String,
+}
+
 impl PoolName {
     pub fn as_str(&self) -> &str {
         &self.0
@@ -19,24 +27,24 @@ impl PoolName {
 }
 
 impl FromStr for PoolName {
-    type Err = String;
+    type Err = PoolNameError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, PoolNameError> {
         let plain = |b: u8| b.is_ascii_alphanumeric() || b"_.-".contains(&b);
         let length = 1..=MAX_POOL_NAME_BYTES;
         let fits = length.contains(&text.len()) && text.bytes().all(plain);
         if !fits || text.starts_with('.') || text.contains("..") {
-            let text: String = text.chars().take(MAX_POOL_NAME_BYTES).collect();
-            return Err(format!("`{}` is not the name of a pool", text.escape_default()));
+            let start = text.chars().take(MAX_POOL_NAME_BYTES);
+            return Err(PoolNameError { shown: start.flat_map(char::escape_default).collect() });
         }
         Ok(PoolName(text.to_string()))
     }
 }
 
 impl TryFrom<String> for PoolName {
-    type Error = String;
+    type Error = PoolNameError;
 
-    fn try_from(text: String) -> Result<Self, String> {
+    fn try_from(text: String) -> Result<Self, PoolNameError> {
         text.parse()
     }
 }
@@ -66,7 +74,7 @@ mod tests {
         let too_long = "x".repeat(MAX_POOL_NAME_BYTES + 1);
         let bad = ["", ".", "..", ".a", "a..b", "a/b", "/", "a b", "a\n", "\u{1b}[1m", "ä"];
         for name in bad.into_iter().chain([too_long.as_str()]) {
-            let refused = name.parse::<PoolName>().unwrap_err();
+            let refused = name.parse::<PoolName>().unwrap_err().to_string();
             assert!(!refused.contains(['\u{1b}', '\n']), "{refused}");
             let stored = serde_json::to_string(name).unwrap();
             assert!(serde_json::from_str::<PoolName>(&stored).is_err(), "{name}");

@@ -5,10 +5,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cell, Metric, Reading};
+use super::metric::WrittenMetric;
+use super::{Cell, CpuSet, Disturbance, Guest, Metric, Reading, Value};
 
 /// The version of [`RunSpec`] and [`RunnerMessage`], checked at both ends.
-pub const WIRE_VERSION: u32 = 1;
+pub const WIRE_VERSION: u32 = 2;
 
 /// Everything a runner needs, as one line of JSON on its standard input.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,9 +28,9 @@ pub struct RunSpec {
     pub probes: Vec<String>,
 }
 
-/// What a runner says, one line of JSON each on its standard output.
+/// What a runner sends, one line of JSON each on its standard output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "say", rename_all = "snake_case")]
+#[serde(tag = "type", rename_all = "snake_case")]
 pub enum RunnerMessage {
     /// All workers have started and passed the barrier.
     Started {
@@ -37,9 +38,9 @@ pub enum RunnerMessage {
         workers: u32,
     },
     Window(Window),
-    /// The last word of a run that was measured.
+    /// The last line of a run that was measured.
     Done(Box<RunResult>),
-    /// The last word of one that was not.
+    /// The last line of one that was not.
     Failed {
         reason: String,
     },
@@ -67,6 +68,7 @@ pub struct WorkerWindow {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "WrittenResult")]
 pub struct RunResult {
     /// Wall clock at the start barrier, for people; nothing is computed from it.
     pub started_unix_ns: u64,
@@ -75,6 +77,10 @@ pub struct RunResult {
     /// What each knob read back as, where that can be read.
     pub knobs: Vec<KnobReading>,
     pub disturbances: Vec<Disturbance>,
+    /// The guest that it was made in; `None`: it was made on a machine as it is.
+    pub guest: Option<Guest>,
+    /// The CPUs of the pool, where the plan names one.
+    pub pool_cpus: Option<CpuSet>,
     /// CPU time of everything that is not the workload: the measuring thread, and schedlab
     /// itself with its store and its progress.
     pub overhead_cpu_ns: Reading<u64>,
@@ -82,12 +88,43 @@ pub struct RunResult {
 
 impl RunResult {
     /// What disturbed the run, as [`super::is_spoilt`] asks.
-    pub fn shares(&self) -> impl Iterator<Item = (DisturbanceKind, Option<f64>)> {
-        self.disturbances.iter().map(|found| (found.kind, found.share))
+    pub fn shares(&self) -> impl Iterator<Item = (super::DisturbanceKind, Option<f64>)> {
+        self.disturbances.iter().map(|found| (found.kind(), found.share))
+    }
+}
+
+/// A result as events of any version have it.
+#[derive(Deserialize)]
+struct WrittenResult {
+    started_unix_ns: u64,
+    measured_ns: u64,
+    sets: Vec<SetResult>,
+    knobs: Vec<KnobReading>,
+    disturbances: Vec<Disturbance>,
+    guest: Option<Guest>,
+    pool_cpus: Option<CpuSet>,
+    overhead_cpu_ns: Reading<u64>,
+}
+
+impl From<WrittenResult> for RunResult {
+    fn from(written: WrittenResult) -> RunResult {
+        let mut knobs = written.knobs;
+        let guest = written.guest.or_else(|| Guest::take_legacy(&mut knobs));
+        RunResult {
+            started_unix_ns: written.started_unix_ns,
+            measured_ns: written.measured_ns,
+            sets: written.sets,
+            pool_cpus: written.pool_cpus.or_else(|| legacy_pool_cpus(&knobs)),
+            knobs,
+            disturbances: written.disturbances,
+            guest,
+            overhead_cpu_ns: written.overhead_cpu_ns,
+        }
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "WrittenSet")]
 pub struct SetResult {
     pub name: String,
     pub workload: String,
@@ -97,6 +134,26 @@ pub struct SetResult {
     pub metrics: Vec<Metric>,
     pub histograms: Vec<NamedHistogram>,
     pub workers: Vec<WorkerResult>,
+}
+
+/// A set as events of any version have it: kinds of old metrics depend on the workload.
+#[derive(Deserialize)]
+struct WrittenSet {
+    name: String,
+    workload: String,
+    ops: String,
+    background: bool,
+    metrics: Vec<WrittenMetric>,
+    histograms: Vec<NamedHistogram>,
+    workers: Vec<WorkerResult>,
+}
+
+impl From<WrittenSet> for SetResult {
+    fn from(written: WrittenSet) -> SetResult {
+        let WrittenSet { name, workload, ops, background, metrics, histograms, workers } = written;
+        let metrics = metrics.into_iter().map(|metric| metric.of_workload(&workload)).collect();
+        SetResult { name, workload, ops, background, metrics, histograms, workers }
+    }
 }
 
 /// Sparse counts of a latency histogram: ascending values in ns, each with its count.
@@ -123,34 +180,62 @@ pub struct WorkerResult {
     pub run_queue_wait_ns: Reading<u64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A knob, a pool or a memory policy: what was asked for and what it read back as.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "WrittenKnob")]
 pub struct KnobReading {
     pub knob: String,
-    pub asked: String,
-    pub got: Reading<String>,
+    pub asked: Value,
+    /// A text where what was read back has no form of its own.
+    pub got: Reading<Value>,
 }
 
-/// Something from outside that touched a run's numbers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Disturbance {
-    pub kind: DisturbanceKind,
-    /// Of the pool's CPU time, where it has such a size; reports show the worst of a kind.
-    pub share: Option<f64>,
-    /// One line for the report, with the size of it.
-    pub detail: String,
+impl KnobReading {
+    /// The knob whose reading says what a pool became: it is never as asked.
+    pub const POOL: &str = "pool";
+
+    /// Whether it read back as something else, or not at all.
+    pub fn is_mismatch(&self) -> bool {
+        self.knob != Self::POOL && self.got.as_ref().known() != Some(&self.asked)
+    }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DisturbanceKind {
-    Steal,
-    OutsideLoad,
-    Throttling,
-    FrequencyChange,
-    ClockSourceChange,
-    ClockStep,
-    CpuHotplug,
-    StarvedWorkers,
+/// A reading as events of any version have it.
+#[derive(Deserialize)]
+struct WrittenKnob {
+    knob: String,
+    asked: WrittenValue,
+    got: Reading<WrittenValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum WrittenValue {
+    Typed(Value),
+    Text(String),
+}
+
+impl From<WrittenValue> for Value {
+    fn from(written: WrittenValue) -> Value {
+        match written {
+            WrittenValue::Typed(value) => value,
+            WrittenValue::Text(text) => Value::Text(text),
+        }
+    }
+}
+
+impl From<WrittenKnob> for KnobReading {
+    fn from(WrittenKnob { knob, asked, got }: WrittenKnob) -> KnobReading {
+        KnobReading { knob, asked: asked.into(), got: got.map(Value::from) }
+    }
+}
+
+/// The CPUs of a pool without given ones, as its reading named them before format 2.
+pub fn legacy_pool_cpus(knobs: &[KnobReading]) -> Option<CpuSet> {
+    let pool = knobs.iter().find(|reading| reading.knob == KnobReading::POOL)?;
+    let text = pool.got.as_ref().known()?.as_text()?;
+    let (_, cpus) = text.rsplit_once(", CPUs ")?;
+    cpus.parse().ok()
 }
 
 /// How a run ended. Only these three are stored; what was interrupted is run again.

@@ -1,11 +1,14 @@
-//! The values of a stored plan without its workers and histograms: what comparisons over many
-//! plans are made from. Plain data.
+//! What the analysis reads of a stored plan: the values of its metrics, without histograms and
+//! windows, and what a reader of the values has to know of the runs. Plain data.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use serde::Serialize;
 
 use super::{
-    Cell, Direction, DisturbanceKind, Environment, Guest, KnobReading, Outcome, Plan, PlanEnd,
-    Reading, Record, RecordedRun, RunKey, RunResult, SetResult, Unit, Work,
+    Cell, CpuSet, Disturbance, Environment, Guest, KnobReading, MetricKind, Outcome, Plan, PlanEnd,
+    Reading, Record, RecordedRun, RunKey, RunResult, SetResult, Value, Work, WorkerSet,
 };
 
 /// What a selection of plans looks at.
@@ -64,7 +67,7 @@ pub struct EnvironmentHead {
     pub boot_id: Reading<String>,
 }
 
-/// One execution of a plan, as [`Record`], with values of metrics alone.
+/// One execution of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SampledPlan {
     pub id: String,
@@ -77,31 +80,37 @@ pub struct SampledPlan {
     pub environments: Vec<Environment>,
     /// `None`: still running, or the process was killed.
     pub ended: Option<PlanEnd>,
-    /// What values are of, in the order in which they were first known; each once. A set and
-    /// a name are here more than once where two works call different sets alike.
+    /// What values are of, in the order in which they first appear; each once. A set and a name
+    /// appear more than once where two works have different sets of that name.
     pub metrics: Vec<SampledMetric>,
     /// Runs that were measured, in the order in which they ended. Of several of one cell and
     /// round only the last.
     pub runs: Vec<SampledRun>,
-    /// What was told of the guests of runs in the lab, each once, in the order in which it was
-    /// first told.
+    /// Each once, in the order in which they first appear.
     pub guests: Vec<Guest>,
+    /// What the pool of the plan became, each once.
+    pub pools: Vec<SampledPool>,
     /// Of all runs, one after the other; finite, and at most one of a metric in a run.
     pub values: Vec<SampledValue>,
-    pub troubles: RunIssues,
+    /// Of all runs, one after the other, if [`SampledPlan::has_solos`], else empty.
+    pub workers: Vec<SampledWorker>,
+    pub issues: RunIssues,
 }
 
 /// What a reader of the values has to know of the runs. Mostly there is little.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunIssues {
     /// Runs that failed or were skipped, in the order in which they ended. Of several of one
     /// cell and round only the last counts.
     pub unmeasured: Vec<Unmeasured>,
-    /// Position in [`SampledPlan::runs`] and what disturbed it, ascending, each once.
-    pub disturbed: Vec<(u32, DisturbanceKind)>,
-    /// Readings of knobs that are not what was asked for, each once.
-    pub knobs: Vec<KnobMismatch>,
-    /// Position in [`SampledPlan::runs`] and in `knobs`: by run, in the order of its readings.
+    /// Values that are not known, ascending by run.
+    pub unknown: Vec<UnknownValue>,
+    /// Position in [`SampledPlan::runs`] and what disturbed it, ascending by run.
+    pub disturbed: Vec<(u32, Disturbance)>,
+    /// Knobs that did not read back as asked, each once.
+    pub mismatches: Vec<KnobMismatch>,
+    /// Position in [`SampledPlan::runs`] and in `mismatches`: by run, in the order of its
+    /// readings.
     pub untaken: Vec<(u32, u32)>,
 }
 
@@ -116,23 +125,32 @@ pub struct Unmeasured {
     pub reason: String,
 }
 
-/// A knob that was read back as something else.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A metric that a run has without a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownValue {
+    /// Position in [`SampledPlan::runs`].
+    pub run: u32,
+    /// Index into [`SampledPlan::metrics`].
+    pub metric: u32,
+    /// Shared: runs mostly have the same reasons.
+    pub reason: Arc<str>,
+}
+
+/// A knob that read back as something else, or not at all.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct KnobMismatch {
     pub knob: String,
-    pub asked: String,
-    pub got: String,
+    pub asked: Value,
+    pub got: Reading<Value>,
 }
 
 /// A metric of a foreground worker set.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SampledMetric {
     pub set: String,
-    pub name: String,
-    pub unit: Unit,
-    pub direction: Direction,
     /// Of the set's throughput: `requests`.
     pub ops: String,
+    pub kind: MetricKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,8 +160,22 @@ pub struct SampledRun {
     pub environment: u32,
     /// Where its values begin in [`SampledPlan::values`]; they end where the next run's begin.
     pub first_value: u32,
-    /// Index into [`SampledPlan::guests`]; `None` outside of the lab.
+    /// The same for [`SampledPlan::workers`].
+    pub first_worker: u32,
+    /// Index into [`SampledPlan::guests`]; `None`: it ran on a machine as it is.
     pub guest: Option<u32>,
+    /// Index into [`SampledPlan::pools`]; `None`: the plan names no pool.
+    pub pool: Option<u32>,
+    pub started_unix_ns: u64,
+    pub measured_ns: u64,
+}
+
+/// A pool as runs had it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SampledPool {
+    /// What was asked for, and what kind of pool it became.
+    pub reading: KnobReading,
+    pub cpus: Option<CpuSet>,
 }
 
 /// Only what is known has a value.
@@ -154,9 +186,22 @@ pub struct SampledValue {
     pub value: f64,
 }
 
+/// What one worker did in the measured section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SampledWorker {
+    /// Position in [`Work::sets`] of the run's cell; background sets are included.
+    pub set: u16,
+    pub role: Arc<str>,
+    pub ops: u64,
+    pub wall_ns: u64,
+    pub cpu_ns: u64,
+}
+
 impl SampledPlan {
     /// The backend whose runs have guests.
     pub const LAB: &str = "lab";
+    /// The backend that invents its figures.
+    pub const NULL: &str = "null";
 
     /// What a store gives without reading the rest. A value that is not finite is unknown.
     pub fn of(record: &Record) -> SampledPlan {
@@ -172,13 +217,16 @@ impl SampledPlan {
             metrics: Vec::new(),
             runs: Vec::new(),
             guests: Vec::new(),
+            pools: Vec::new(),
             values: Vec::new(),
-            troubles: RunIssues::default(),
+            workers: Vec::new(),
+            issues: RunIssues::default(),
         };
         let last: HashMap<RunKey, usize> =
             record.runs.iter().enumerate().map(|(at, run)| (run.key, at)).collect();
         let works: HashMap<u32, &Work> =
             started.cells.iter().map(|cell| (cell.index, &cell.work)).collect();
+        let has_solos = SampledPlan::has_solos(&started.plan);
         let mut found = HashMap::new();
         for (at, run) in record.runs.iter().enumerate() {
             let Some(work) = works.get(&run.key.cell) else { continue };
@@ -186,55 +234,98 @@ impl SampledPlan {
                 continue;
             }
             let Outcome::Done { result } = &run.outcome else {
-                sampled.troubles.unmeasured.extend(Unmeasured::of(run));
+                sampled.issues.unmeasured.extend(Unmeasured::of(run));
                 continue;
             };
-            let (key, environment) = (run.key, run.environment);
-            let first_value = sampled.values.len() as u32;
-            sampled.troubles.add(sampled.runs.len() as u32, result);
-            let is_lab = sampled.backend == SampledPlan::LAB;
-            let guest = is_lab.then(|| place_of(&mut sampled.guests, Guest::of(&result.knobs)));
-            sampled.runs.push(SampledRun { key, environment, first_value, guest });
+            sampled.add_run(run.key, run.environment, result);
             sampled.add_values(work, &result.sets, &mut found);
+            if has_solos {
+                sampled.add_workers(work, &result.sets);
+            }
         }
         sampled
     }
 
-    /// Of sets of one name, and of metrics of one name in a set, the first counts, as in
-    /// reports of one record. `found` has the position of each metric.
+    fn add_run(&mut self, key: RunKey, environment: u32, result: &RunResult) {
+        let at = self.runs.len() as u32;
+        self.issues.disturbed.extend(result.disturbances.iter().map(|found| (at, found.clone())));
+        for reading in result.knobs.iter().filter(|reading| reading.is_mismatch()) {
+            self.issues.add_mismatch(at, reading.clone());
+        }
+        let guest = result.guest.clone().map(|guest| place_of(&mut self.guests, guest));
+        let pool = SampledPool::of(&self.plan, &result.knobs, &result.pool_cpus);
+        let pool = pool.map(|pool| place_of(&mut self.pools, pool));
+        self.runs.push(SampledRun {
+            key,
+            environment,
+            first_value: self.values.len() as u32,
+            first_worker: self.workers.len() as u32,
+            guest,
+            pool,
+            started_unix_ns: result.started_unix_ns,
+            measured_ns: result.measured_ns,
+        });
+    }
+
+    /// The values of the last run. Of sets of one name, and of metrics of one name in a set, the
+    /// first counts. `found` has the position of each metric.
     fn add_values(
         &mut self,
         work: &Work,
         sets: &[SetResult],
         found: &mut HashMap<SampledMetric, u32>,
     ) {
+        let run = self.runs.len() as u32 - 1;
         let mut names = HashSet::new();
         for set in sets {
             if !SampledPlan::takes(work, &set.name) || !names.insert(&set.name) {
                 continue;
             }
             let mut names = HashSet::new();
-            for metric in &set.metrics {
-                let is_first = names.insert(&metric.name);
-                let value = match metric.value {
-                    Reading::Known(value) if is_first && value.is_finite() => value,
-                    _ => continue,
-                };
+            for metric in set.metrics.iter().filter(|metric| names.insert(&metric.kind.name)) {
                 let sampled = SampledMetric {
                     set: set.name.clone(),
-                    name: metric.name.clone(),
-                    unit: metric.unit,
-                    direction: metric.direction,
                     ops: set.ops.clone(),
+                    kind: metric.kind.clone(),
                 };
                 let metrics = &mut self.metrics;
-                let metric = *found.entry(sampled).or_insert_with_key(|metric| {
+                let at = *found.entry(sampled).or_insert_with_key(|metric| {
                     metrics.push(metric.clone());
                     metrics.len() as u32 - 1
                 });
-                self.values.push(SampledValue { metric, value });
+                let reason: Arc<str> = match &metric.value {
+                    Reading::Known(value) if value.is_finite() => {
+                        self.values.push(SampledValue { metric: at, value: *value });
+                        continue;
+                    }
+                    Reading::Known(value) => not_finite(*value).into(),
+                    Reading::Unknown(why) => why.as_str().into(),
+                };
+                self.issues.unknown.push(UnknownValue { run, metric: at, reason });
             }
         }
+    }
+
+    fn add_workers(&mut self, work: &Work, sets: &[SetResult]) {
+        for (at, set) in sets.iter().enumerate() {
+            let Some(position) = SampledWorker::set_of(work, at, &set.name) else { continue };
+            self.workers.extend(set.workers.iter().map(|worker| SampledWorker {
+                set: position,
+                role: worker.role.as_str().into(),
+                ops: worker.ops,
+                wall_ns: worker.wall_ns,
+                cpu_ns: worker.cpu_ns,
+            }));
+        }
+    }
+
+    /// Whether a set of this plan competes in one work and is alone in another: then what it got
+    /// can be compared with what it wants.
+    pub fn has_solos(plan: &Plan) -> bool {
+        let solos = plan.works.iter().filter_map(Work::solo).map(WorkerSet::solo_key);
+        let solos: HashSet<String> = solos.collect();
+        let competing = plan.works.iter().filter(|work| work.solo().is_none());
+        competing.flat_map(|work| &work.sets).any(|set| solos.contains(&set.solo_key()))
     }
 
     /// Whether values of this set are samples: the work has it, and not in the background.
@@ -242,38 +333,66 @@ impl SampledPlan {
         work.sets.iter().any(|own| own.name == set && !own.background)
     }
 
-    /// The values of the run at this position of `runs`.
-    pub fn values_of(&self, run: usize) -> &[SampledValue] {
-        let first = self.runs[run].first_value as usize;
-        let end =
-            self.runs.get(run + 1).map_or(self.values.len(), |next| next.first_value as usize);
-        &self.values[first..end]
-    }
-    /// What disturbed the run at this position of `runs`, each kind once.
-    pub fn disturbances_of(&self, run: usize) -> impl Iterator<Item = DisturbanceKind> {
-        of_run(&self.troubles.disturbed, run).iter().map(|(_, kind)| *kind)
+    /// Whether its runs are guests with kernels of their own.
+    pub fn has_guests(&self) -> bool {
+        self.backend == SampledPlan::LAB
     }
 
-    /// The knobs that the run at this position of `runs` read back otherwise than asked.
+    /// The values of the run at this position of `runs`.
+    pub fn values_of(&self, run: usize) -> &[SampledValue] {
+        self.part_of(run, &self.values, |run| run.first_value)
+    }
+
+    /// The workers of the run at this position of `runs`.
+    pub fn workers_of(&self, run: usize) -> &[SampledWorker] {
+        self.part_of(run, &self.workers, |run| run.first_worker)
+    }
+
+    fn part_of<'a, T>(
+        &self,
+        run: usize,
+        all: &'a [T],
+        first: impl Fn(&SampledRun) -> u32,
+    ) -> &'a [T] {
+        let end = self.runs.get(run + 1).map_or(all.len(), |next| first(next) as usize);
+        &all[first(&self.runs[run]) as usize..end]
+    }
+
+    /// What disturbed the run at this position of `runs`.
+    pub fn disturbances_of(&self, run: usize) -> impl Iterator<Item = &Disturbance> {
+        of_run(&self.issues.disturbed, run, |(of, _)| *of).iter().map(|(_, found)| found)
+    }
+
+    /// The knobs of the run at this position of `runs` that did not read back as asked.
     pub fn untaken_of(&self, run: usize) -> impl Iterator<Item = &KnobMismatch> {
-        let untaken = of_run(&self.troubles.untaken, run).iter();
-        untaken.map(|(_, knob)| &self.troubles.knobs[*knob as usize])
+        let untaken = of_run(&self.issues.untaken, run, |(of, _)| *of).iter();
+        untaken.map(|(_, knob)| &self.issues.mismatches[*knob as usize])
+    }
+
+    /// The metrics of the run at this position of `runs` that have no value.
+    pub fn unknown_of(&self, run: usize) -> &[UnknownValue] {
+        of_run(&self.issues.unknown, run, |unknown| unknown.run)
     }
 }
 
-/// Where a guest stands in a list that has each once; it is added where it does not yet.
-pub fn place_of(guests: &mut Vec<Guest>, guest: Guest) -> u32 {
-    let at = guests.iter().position(|known| *known == guest).unwrap_or_else(|| {
-        guests.push(guest);
-        guests.len() - 1
+/// The position of `one` in a list that has each once; it is added where it is not there yet.
+pub fn place_of<T: PartialEq>(all: &mut Vec<T>, one: T) -> u32 {
+    let at = all.iter().position(|known| *known == one).unwrap_or_else(|| {
+        all.push(one);
+        all.len() - 1
     });
     at as u32
 }
 
+/// Why a stored value is not one.
+pub fn not_finite(value: f64) -> String {
+    format!("{value} is not a finite number")
+}
+
 /// The entries of one run, of a list that is sorted by run.
-fn of_run<T>(list: &[(u32, T)], run: usize) -> &[(u32, T)] {
-    let begins = list.partition_point(|(of, _)| (*of as usize) < run);
-    let length = list[begins..].partition_point(|(of, _)| *of as usize == run);
+fn of_run<T>(list: &[T], run: usize, of: impl Fn(&T) -> u32) -> &[T] {
+    let begins = list.partition_point(|entry| (of(entry) as usize) < run);
+    let length = list[begins..].partition_point(|entry| of(entry) as usize == run);
     &list[begins..begins + length]
 }
 
@@ -289,41 +408,31 @@ impl Unmeasured {
     }
 }
 
+impl SampledPool {
+    /// `None` where the plan names no pool, or the run did not read it back.
+    pub fn of(plan: &Plan, knobs: &[KnobReading], cpus: &Option<CpuSet>) -> Option<SampledPool> {
+        plan.placement.pool.as_ref()?;
+        let reading = knobs.iter().find(|reading| reading.knob == KnobReading::POOL)?;
+        Some(SampledPool { reading: reading.clone(), cpus: cpus.clone() })
+    }
+}
+
+impl SampledWorker {
+    /// The position in the work of the set at this place of a result; `None`: the work has another
+    /// there.
+    pub fn set_of(work: &Work, at: usize, name: &str) -> Option<u16> {
+        work.sets.get(at).filter(|own| own.name == name)?;
+        u16::try_from(at).ok()
+    }
+}
+
 impl RunIssues {
-    /// A pool is never told as it was asked for: what it became is what is told.
-    pub const POOL: &str = "pool";
-
-    fn add(&mut self, run: u32, result: &RunResult) {
-        let kinds = result.disturbances.iter().map(|found| found.kind);
-        self.add_disturbances(run, kinds.collect());
-        for KnobReading { knob, asked, got } in &result.knobs {
-            if let Reading::Known(got) = got
-                && got != asked
-                && knob != RunIssues::POOL
-            {
-                self.add_knob(run, knob, asked, got);
-            }
-        }
-    }
-
-    /// Of a run after all that are in it.
-    pub fn add_disturbances(&mut self, run: u32, mut kinds: Vec<DisturbanceKind>) {
-        kinds.sort_unstable();
-        kinds.dedup();
-        self.disturbed.extend(kinds.into_iter().map(|kind| (run, kind)));
-    }
-
     /// Of the last run that is in it, or a later one.
-    pub fn add_knob(&mut self, run: u32, knob: &str, asked: &str, got: &str) {
-        let is =
-            |known: &KnobMismatch| known.knob == knob && known.asked == asked && known.got == got;
-        let at = self.knobs.iter().position(is).unwrap_or_else(|| {
-            let [knob, asked, got] = [knob, asked, got].map(str::to_string);
-            self.knobs.push(KnobMismatch { knob, asked, got });
-            self.knobs.len() - 1
-        });
-        let entry = (run, at as u32);
-        if !of_run(&self.untaken, run as usize).contains(&entry) {
+    pub fn add_mismatch(&mut self, run: u32, reading: KnobReading) {
+        let KnobReading { knob, asked, got } = reading;
+        let at = place_of(&mut self.mismatches, KnobMismatch { knob, asked, got });
+        let entry = (run, at);
+        if !of_run(&self.untaken, run as usize, |(of, _)| *of).contains(&entry) {
             self.untaken.push(entry);
         }
     }

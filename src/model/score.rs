@@ -17,7 +17,7 @@ pub struct Score {
     pub watched: Watched,
     /// How long was counted.
     pub wall_ns: u64,
-    /// All tasks that ran, those beside what is watched included.
+    /// All tasks that ran, also those that are not watched.
     pub tasks: Vec<TaskScore>,
     pub cpus: Vec<CpuScore>,
     /// Between names: who woke whom, who preempted whom. `None`: not counted by the source.
@@ -186,7 +186,7 @@ impl PairScore {
     pub const UNWATCHED: &str = "(unwatched)";
 }
 
-/// What sources call those that are no task, or not told apart.
+/// What sources call those that are no task, or not distinguished.
 pub const OTHER: &str = "(other)";
 pub const INTERRUPT: &str = "(interrupt)";
 pub const IDLE: &str = "(idle)";

@@ -138,11 +138,11 @@ impl Kind {
             (Kind::PoolName, Raw::Text(text)) => text
                 .parse::<PoolName>()
                 .map(|name| Value::Text(name.into()))
-                .map_err(|why| ValueError::new(why, self.example())),
+                .map_err(|why| ValueError::new(why.to_string(), self.example())),
             (Kind::CpusOrAuto, Raw::Text(text)) if text == AUTO => Ok(Value::Text(text.clone())),
             (Kind::Cpus | Kind::CpusOrAuto, Raw::Text(text)) => {
-                text.parse().map(Value::Cpus).map_err(|why| ValueError {
-                    message: why,
+                text.parse::<CpuSet>().map(Value::Cpus).map_err(|why| ValueError {
+                    message: why.to_string(),
                     hint: match self {
                         Kind::Cpus => "write CPUs as the kernel does: \"0-3,8\"".to_string(),
                         _ => self.example(),

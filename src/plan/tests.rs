@@ -45,6 +45,7 @@ const FAKE: Spec = Spec {
         Field { name: "note", kind: Kind::Text, default: None, about: "a text" },
     ],
     roles: &[Role { name: "web", counts: true }],
+    throughput: crate::model::Importance::Headline,
     ops: "requests",
     histograms: &[],
     counters: &[],

@@ -9,7 +9,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{CpuSet, Disturbance, DisturbanceKind, Reading};
+use crate::model::{
+    CpuSet, Disturbance, DisturbanceFact, Interference, OtherProcesses, Reading, SettingChange,
+    Throttled, ThrottledPart,
+};
 use crate::sys::load::{self, CpuTimes, Process};
 use crate::sys::{Host, clock, environment, mounts, topology};
 
@@ -29,12 +32,12 @@ pub const STEAL_SHARE: f64 = 0.005;
 /// Times of /proc are rounded to ticks: a single one may be rounding.
 pub const MIN_TICKS: u64 = 2;
 
-/// No smaller step is told: reading two clocks one after the other may itself be preempted.
+/// No smaller step counts: reading two clocks one after the other may itself be preempted.
 /// Slewing needs no allowance, it moves the wall clock and the monotonic clock alike.
 pub const CLOCK_STEP_NS: u64 = 1_000_000;
 
 /// The processes that are named; the others are summed.
-const NAMED_OFFENDERS: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// Whose CPU time is not load from outside: these processes and all that descend from them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -114,7 +117,7 @@ struct Picture {
     counts_busy_twice: bool,
     processes: Reading<BTreeMap<i32, Process>>,
     /// Events since boot, by what was throttled.
-    throttled: BTreeMap<String, u64>,
+    throttled: BTreeMap<ThrottledPart, u64>,
     /// Value of a frequency setting, by its name and CPU (`None`: of the machine).
     frequency: BTreeMap<(&'static str, Option<u32>), String>,
 }
@@ -135,14 +138,16 @@ impl Picture {
 }
 
 /// Thermal events of the pool's cores and packages, and of the cgroups we are in.
-fn throttled(host: &Host, pool: &CpuSet) -> BTreeMap<String, u64> {
+fn throttled(host: &Host, pool: &CpuSet) -> BTreeMap<ThrottledPart, u64> {
     let count = |path: &str| host.read(path).ok()?.parse::<u64>().ok();
     let mut found = BTreeMap::new();
     for cpu in pool.iter() {
-        for part in ["core", "package"] {
+        for (name, part) in
+            [("core", ThrottledPart::Core(cpu)), ("package", ThrottledPart::Package(cpu))]
+        {
             let path =
-                format!("/sys/devices/system/cpu/cpu{cpu}/thermal_throttle/{part}_throttle_count");
-            found.extend(count(&path).map(|events| (format!("CPU {cpu}'s {part}"), events)));
+                format!("/sys/devices/system/cpu/cpu{cpu}/thermal_throttle/{name}_throttle_count");
+            found.extend(count(&path).map(|events| (part, events)));
         }
     }
     for own in mounts::own_cpu_cgroups(host).known().unwrap_or_default() {
@@ -150,8 +155,8 @@ fn throttled(host: &Host, pool: &CpuSet) -> BTreeMap<String, u64> {
             let Ok(text) = host.read(directory.join("cpu.stat")) else { continue };
             let events = text.lines().find_map(|line| line.strip_prefix("nr_throttled "));
             let events = events.and_then(|events| events.trim().parse().ok());
-            let name = format!("cgroup {}", directory.display());
-            found.extend(events.map(|events| (name, events)));
+            let part = ThrottledPart::Cgroup(printable(&directory.display().to_string()));
+            found.extend(events.map(|events| (part, events)));
         }
     }
     found
@@ -202,23 +207,16 @@ struct Offender<'a> {
 
 impl Span<'_> {
     fn disturbances(&self) -> Vec<Disturbance> {
-        let sized = |(share, detail)| (Some(share), detail);
-        let event = |detail| (None, detail);
-        let told = [
-            (DisturbanceKind::CpuHotplug, self.hotplug()),
-            (DisturbanceKind::Steal, self.steal().map(sized)),
-            (DisturbanceKind::OutsideLoad, self.outside_load().map(sized)),
-            (DisturbanceKind::Throttling, self.throttling().map(event)),
-            (DisturbanceKind::FrequencyChange, self.frequency_change().map(event)),
-            (DisturbanceKind::ClockSourceChange, self.clock_source_change().map(event)),
-            (DisturbanceKind::ClockStep, self.clock_step().map(event)),
+        let found = [
+            self.hotplug(),
+            self.steal(),
+            self.outside_load(),
+            self.throttling(),
+            self.frequency_change(),
+            self.clock_source_change(),
+            self.clock_step(),
         ];
-        let told = told.into_iter();
-        told.filter_map(|(kind, told)| {
-            let (share, detail) = told?;
-            Some(Disturbance { kind, share, detail })
-        })
-        .collect()
+        found.into_iter().flatten().collect()
     }
 
     fn wall_ns(&self) -> u64 {
@@ -239,93 +237,88 @@ impl Span<'_> {
     }
 
     /// The share is what the pool has lost of its CPUs.
-    fn hotplug(&self) -> Option<(Option<f64>, String)> {
+    fn hotplug(&self) -> Option<Disturbance> {
         let before = self.before.online.as_ref().known()?;
         let after = self.after.online.as_ref().known()?;
-        let (gone, come) = (before.minus(after), after.minus(before));
-        let from_pool: CpuSet = gone.iter().filter(|cpu| self.pool.contains(*cpu)).collect();
-        let beside_pool = gone.minus(&from_pool);
-        let mut told = Vec::new();
-        if !from_pool.is_empty() {
-            told.push(format!(
-                "{} of the pool went offline: {} of {} CPUs were left, do not use this run",
-                cpus(&from_pool),
-                self.pool.minus(&from_pool).len(),
-                self.pool.len(),
-            ));
+        let (gone, came) = (before.minus(after), after.minus(before));
+        if gone.is_empty() && came.is_empty() {
+            return None;
         }
-        if !beside_pool.is_empty() {
-            told.push(format!("{} went offline beside the pool", cpus(&beside_pool)));
-        }
-        if !come.is_empty() {
-            told.push(format!("{} came online", cpus(&come)));
-        }
-        let lost = from_pool.len() as f64 / self.pool.len().max(1) as f64;
-        let share = (!from_pool.is_empty()).then_some(lost);
-        (!told.is_empty()).then(|| (share, told.join("; ")))
+        let lost_from_pool: CpuSet = gone.iter().filter(|cpu| self.pool.contains(*cpu)).collect();
+        let lost = lost_from_pool.len() as f64 / self.pool.len().max(1) as f64;
+        let share = (!lost_from_pool.is_empty()).then_some(lost);
+        let lost_elsewhere = gone.minus(&lost_from_pool);
+        let pool_cpus = self.pool.len() as u32;
+        let fact = DisturbanceFact::CpuHotplug { pool_cpus, lost_from_pool, lost_elsewhere, came };
+        Some(Disturbance { share, fact })
     }
 
-    fn steal(&self) -> Option<(f64, String)> {
+    fn steal(&self) -> Option<Disturbance> {
         let steal = self.pool_times(|times| times.steal_ns)?;
         let total_ns: u64 = steal.values().sum();
         let share = total_ns as f64 / self.capacity_ns();
         if share <= STEAL_SHARE || total_ns < MIN_TICKS * load::tick_ns() {
             return None;
         }
-        let (worst, worst_ns) = steal.into_iter().max_by_key(|(_, steal_ns)| *steal_ns)?;
-        let detail = format!(
-            "the hypervisor took {} of the pool's CPU time (most from CPU {worst}: {})",
-            percent(share),
-            percent(worst_ns as f64 / self.wall_ns() as f64),
-        );
-        Some((share, detail))
+        let (worst_cpu, worst_ns) = steal.into_iter().max_by_key(|(_, steal_ns)| *steal_ns)?;
+        let worst_cpu_share = self.cpu_share(worst_ns);
+        let fact = DisturbanceFact::Steal { share, worst_cpu, worst_cpu_share };
+        Some(Disturbance { share: Some(share), fact })
     }
 
     /// What processes account for and what only the CPUs' own times show.
-    fn outside_load(&self) -> Option<(f64, String)> {
-        let (named, unnamed) = (self.named_load(), self.unnamed_load());
-        let share = [&named, &unnamed].into_iter().flatten().map(|(share, _)| share).sum();
-        let details: Vec<String> =
-            [named, unnamed].into_iter().flatten().map(|(_, detail)| detail).collect();
-        (!details.is_empty()).then(|| (share, details.join("; ")))
+    fn outside_load(&self) -> Option<Disturbance> {
+        let outside = self.outside()?;
+        let named_share = self.named_share(&outside);
+        let unnamed_share = self.unnamed_share(&outside);
+        let share = match (named_share, unnamed_share) {
+            (None, None) => return None,
+            (named, unnamed) => named.unwrap_or(0.0) + unnamed.unwrap_or(0.0),
+        };
+        let named = if named_share.is_some() { outside.offenders.as_slice() } else { &[] };
+        let (named, others) = named.split_at(named.len().min(MAX_NAMED));
+        let others = (!others.is_empty()).then(|| {
+            let cpu_ns: u64 = others.iter().map(|offender| offender.used_ns).sum();
+            let (processes, cpu_share) = (others.len() as u32, self.cpu_share(cpu_ns));
+            OtherProcesses { processes, cpu_ns, cpu_share }
+        });
+        let interferences = named.iter().map(|offender| self.interference(offender)).collect();
+        let fact =
+            DisturbanceFact::OutsideLoad { named_share, interferences, others, unnamed_share };
+        Some(Disturbance { share: Some(share), fact })
     }
 
-    fn named_load(&self) -> Option<(f64, String)> {
-        let outside = self.outside()?;
+    fn interference(&self, offender: &Offender) -> Interference {
+        let process = offender.process;
+        Interference {
+            who: printable(&process.name),
+            pid: process.pid,
+            is_kernel_thread: process.is_kernel_thread,
+            with_children: offender.with_children,
+            cpu_ns: offender.used_ns,
+            cpu_share: self.cpu_share(offender.used_ns),
+        }
+    }
+
+    /// Of one CPU's time.
+    fn cpu_share(&self, cpu_ns: u64) -> f64 {
+        cpu_ns as f64 / self.wall_ns() as f64
+    }
+
+    fn named_share(&self, outside: &Outside) -> Option<f64> {
         let share = outside.total_ns as f64 / self.capacity_ns();
-        if share <= OUTSIDE_LOAD_SHARE || outside.total_ns < MIN_TICKS * load::tick_ns() {
-            return None;
-        }
-        let of_a_cpu = |cpu_ns: u64| percent(cpu_ns as f64 / self.wall_ns() as f64);
-        let mut names: Vec<String> = outside
-            .offenders
-            .iter()
-            .take(NAMED_OFFENDERS)
-            .map(|offender| format!("{} {}", named(offender), of_a_cpu(offender.used_ns)))
-            .collect();
-        let others = &outside.offenders[names.len()..];
-        if !others.is_empty() {
-            let used_ns: u64 = others.iter().map(|offender| offender.used_ns).sum();
-            let word = if others.len() == 1 { "other" } else { "others" };
-            names.push(format!("{} {word} {}", others.len(), of_a_cpu(used_ns)));
-        }
-        let detail = format!(
-            "other processes used {} of the pool: {} (of one CPU each)",
-            percent(share),
-            names.join(", "),
-        );
-        Some((share, detail))
+        let is_much = share > OUTSIDE_LOAD_SHARE && outside.total_ns >= MIN_TICKS * load::tick_ns();
+        is_much.then_some(share)
     }
 
     /// A cross-check by CPU: busy time less our own and less what processes account for.
     /// Finds processes too short-lived to be in a picture that nobody collected whom we see
     /// (a parent may ignore its children's end), and those that are hidden from us.
-    fn unnamed_load(&self) -> Option<(f64, String)> {
+    fn unnamed_share(&self, outside: &Outside) -> Option<f64> {
         if self.after.counts_busy_twice {
             return None;
         }
         let busy_ns: u64 = self.pool_times(|times| times.task_ns)?.values().sum();
-        let outside = self.outside()?;
         let known_ns = self.own_cpu_ns.max(outside.own_ns).saturating_add(outside.total_ns);
         let unnamed_ns = busy_ns.saturating_sub(known_ns);
         let share = unnamed_ns as f64 / self.capacity_ns();
@@ -333,14 +326,7 @@ impl Span<'_> {
         // once a tick, at its widest (one half).
         let samples = (self.capacity_ns() / load::tick_ns() as f64).max(1.0);
         let sampling_error = 3.0 * 0.5 / samples.sqrt();
-        (share > UNNAMED_LOAD_SHARE + sampling_error).then(|| {
-            let detail = format!(
-                "{} of the pool was used by what no list of processes shows: short-lived \
-                 processes, or some that are hidden from this one",
-                percent(share)
-            );
-            (share, detail)
-        })
+        (share > UNNAMED_LOAD_SHARE + sampling_error).then_some(share)
     }
 
     fn outside(&self) -> Option<Outside<'_>> {
@@ -376,73 +362,56 @@ impl Span<'_> {
         Some(outside)
     }
 
-    fn throttling(&self) -> Option<String> {
-        let more = |(name, after): (&String, &u64)| {
-            let events = after.saturating_sub(*self.before.throttled.get(name)?);
-            (events > 0).then(|| format!("{} {events} times", printable(name)))
+    fn throttling(&self) -> Option<Disturbance> {
+        let more = |(part, after): (&ThrottledPart, &u64)| {
+            let events = after.saturating_sub(*self.before.throttled.get(part)?);
+            (events > 0).then(|| Throttled { part: part.clone(), events })
         };
-        let told: Vec<String> = self.after.throttled.iter().filter_map(more).collect();
-        (!told.is_empty()).then(|| format!("throttled: {}", told.join(", ")))
+        let parts: Vec<Throttled> = self.after.throttled.iter().filter_map(more).collect();
+        (!parts.is_empty()).then(|| unsized_fact(DisturbanceFact::Throttling { parts }))
     }
 
-    fn frequency_change(&self) -> Option<String> {
-        let mut changes: BTreeMap<(&str, &str, &str), Vec<u32>> = BTreeMap::new();
+    fn frequency_change(&self) -> Option<Disturbance> {
+        let mut by_change: BTreeMap<(&str, &str, &str), Vec<u32>> = BTreeMap::new();
         for ((name, cpu), after) in &self.after.frequency {
             let before = self.before.frequency.get(&(*name, *cpu));
             if let Some(before) = before.filter(|before| *before != after) {
-                changes.entry((*name, before, after)).or_default().extend(*cpu);
+                by_change.entry((*name, before, after)).or_default().extend(*cpu);
             }
         }
-        let tell = |((name, before, after), on): ((&str, &str, &str), Vec<u32>)| {
-            let on: CpuSet = on.into_iter().collect();
-            let on = if on.is_empty() { String::new() } else { format!(" of {}", cpus(&on)) };
-            format!("{name}{on} went from {} to {}", printable(before), printable(after))
-        };
-        let told: Vec<String> = changes.into_iter().map(tell).collect();
-        (!told.is_empty()).then(|| told.join("; "))
+        let change =
+            |((name, before, after), cpus): ((&str, &str, &str), Vec<u32>)| SettingChange {
+                setting: name.to_string(),
+                cpus: cpus.into_iter().collect(),
+                before: printable(before),
+                after: printable(after),
+            };
+        let changes: Vec<SettingChange> = by_change.into_iter().map(change).collect();
+        (!changes.is_empty()).then(|| unsized_fact(DisturbanceFact::FrequencyChange { changes }))
     }
 
-    fn clock_source_change(&self) -> Option<String> {
+    fn clock_source_change(&self) -> Option<Disturbance> {
         let before = self.before.clock_source.as_ref().known()?;
         let after = self.after.clock_source.as_ref().known()?;
         (before != after).then(|| {
-            format!("the clock source went from {} to {}", printable(before), printable(after))
+            let (before, after) = (printable(before), printable(after));
+            unsized_fact(DisturbanceFact::ClockSourceChange { before, after })
         })
     }
 
-    fn clock_step(&self) -> Option<String> {
+    fn clock_step(&self) -> Option<Disturbance> {
         let moved = |of: fn(&Clocks) -> i64| of(&self.after.clocks) - of(&self.before.clocks);
+        let relevant = |ns: i64| if ns.unsigned_abs() > CLOCK_STEP_NS { ns } else { 0 };
         let suspended_ns = moved(|clocks| clocks.boot_offset_ns);
-        let stepped_ns = moved(|clocks| clocks.wall_offset_ns) - suspended_ns;
-        let milliseconds = |ns: i64| format!("{:.1} ms", ns as f64 / 1e6);
-        let mut told = Vec::new();
-        if suspended_ns.unsigned_abs() > CLOCK_STEP_NS {
-            told.push(format!("the machine was suspended for {}", milliseconds(suspended_ns)));
-        }
-        if stepped_ns.unsigned_abs() > CLOCK_STEP_NS {
-            let direction = if stepped_ns > 0 { "forwards" } else { "backwards" };
-            let size = milliseconds(stepped_ns.abs());
-            told.push(format!("the wall clock was stepped {direction} by {size}"));
-        }
-        (!told.is_empty()).then(|| told.join("; "))
+        let stepped_ns = relevant(moved(|clocks| clocks.wall_offset_ns) - suspended_ns);
+        let suspended_ns = relevant(suspended_ns);
+        (stepped_ns != 0 || suspended_ns != 0)
+            .then(|| unsized_fact(DisturbanceFact::ClockStep { stepped_ns, suspended_ns }))
     }
 }
 
-fn named(offender: &Offender) -> String {
-    let process = offender.process;
-    let kind = if process.is_kernel_thread { "kernel thread, " } else { "" };
-    let children = if offender.with_children { " and its ended children" } else { "" };
-    format!("{}{children} ({kind}pid {})", printable(&process.name), process.pid)
-}
-
-fn cpus(set: &CpuSet) -> String {
-    if set.len() == 1 { format!("CPU {set}") } else { format!("CPUs {set}") }
-}
-
-/// Two digits that say something: `0.7 %`, `3.1 %`, `37 %`.
-fn percent(share: f64) -> String {
-    let percent = share * 100.0;
-    if percent < 10.0 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
+fn unsized_fact(fact: DisturbanceFact) -> Disturbance {
+    Disturbance { share: None, fact }
 }
 
 #[cfg(test)]
@@ -505,16 +474,16 @@ mod tests {
         );
     }
 
-    /// What is told after `change`, `seconds` later, of a run that used 1 s of CPU time.
-    fn told(seconds: u64, change: impl FnOnce(&Tree)) -> Vec<(DisturbanceKind, String)> {
-        told_with(seconds, change, |_| ())
+    /// What is found after `change`, `seconds` later, of a run that used 1 s of CPU time.
+    fn found(seconds: u64, change: impl FnOnce(&Tree)) -> Vec<Disturbance> {
+        found_with(seconds, change, |_| ())
     }
 
-    fn told_with(
+    fn found_with(
         seconds: u64,
         change: impl FnOnce(&Tree),
         retouch: impl FnOnce(&mut Picture),
-    ) -> Vec<(DisturbanceKind, String)> {
+    ) -> Vec<Disturbance> {
         let tree = machine();
         let pool: CpuSet = "0-1".parse().unwrap();
         let own = Own { pids: [10].into() };
@@ -526,23 +495,54 @@ mod tests {
         retouch(&mut after);
         let own_cpu_ns = SECOND_NS;
         let span = Span { before: &before, after: &after, pool: &pool, own: &own, own_cpu_ns };
-        span.disturbances().into_iter().map(|found| (found.kind, found.detail)).collect()
+        span.disturbances()
     }
 
-    fn one(told: &[(DisturbanceKind, String)], kind: DisturbanceKind, detail: &str) {
-        assert_eq!(told, [(kind, detail.to_string())]);
+    fn only(found: Vec<Disturbance>) -> Disturbance {
+        let [one] = found.try_into().expect("one disturbance");
+        one
+    }
+
+    /// Who interfered, in thousandths of a CPU; others; named and unnamed share in thousandths.
+    type Load = (Vec<(String, i32, u64)>, Option<(u32, u64)>, Option<u64>, Option<u64>);
+
+    fn load_of(found: Vec<Disturbance>) -> Load {
+        let Disturbance { share, fact } = only(found);
+        let DisturbanceFact::OutsideLoad { named_share, interferences, others, unnamed_share } =
+            fact
+        else {
+            panic!("{fact:?}")
+        };
+        let sum = named_share.unwrap_or(0.0) + unnamed_share.unwrap_or(0.0);
+        assert_eq!(share, Some(sum));
+        let thousandths = |share: f64| (share * 1000.0).round() as u64;
+        let who = interferences.into_iter().map(|own| {
+            assert_eq!(own.cpu_share, own.cpu_ns as f64 / (10.0 * SECOND_NS as f64));
+            let children = if own.with_children { "+" } else { "" };
+            (format!("{}{children}", own.who), own.pid, thousandths(own.cpu_share))
+        });
+        (
+            who.collect(),
+            others.map(|others| (others.processes, thousandths(others.cpu_share))),
+            named_share.map(thousandths),
+            unnamed_share.map(thousandths),
+        )
+    }
+
+    fn who(name: &str, pid: i32, thousandths: u64) -> (String, i32, u64) {
+        (name.to_string(), pid, thousandths)
     }
 
     #[test]
     fn a_quiet_machine_disturbs_nothing() {
-        assert_eq!(told(10, |_| ()), []);
-        // Our own work, a stranger below the threshold, and one on CPUs beside the pool.
-        let quiet = told(10, |tree| {
+        assert_eq!(found(10, |_| ()), []);
+        // Our own work, a stranger below the threshold, and one on CPUs outside the pool.
+        let quiet = found(10, |tree| {
             process(tree, 10, "schedlab", 1, 1500, 0);
             process(tree, 11, "runner", 10, 300, 0);
             process(tree, 13, "child", 1, 300, 1); // orphaned meanwhile
             process(tree, 99, "chrome", 1, 50 + 40, 1);
-            process(tree, 97, "beside", 1, 900, 3);
+            process(tree, 97, "elsewhere", 1, 900, 3);
             stat(tree, [(1000, 0), (1000, 0), (900, 0), (900, 900)]);
         });
         assert_eq!(quiet, []);
@@ -550,35 +550,21 @@ mod tests {
 
     #[test]
     fn other_processes_are_named_largest_first() {
-        let told = told(10, |tree| {
+        let found = found(10, |tree| {
             process(tree, 99, "chrome", 1, 50 + 370, 1);
             process(tree, 20, "cc1", 1, 41, 0);
             process(tree, 21, "\u{1b}[31mred)", 1, 42, 0);
             process(tree, 22, "a", 1, 5, 0);
             process(tree, 23, "b", 1, 5, 1);
         });
-        one(
-            &told,
-            DisturbanceKind::OutsideLoad,
-            "other processes used 23 % of the pool: chrome (pid 99) 37 %, \
-             \u{fffd}[31mred) (pid 21) 4.2 %, cc1 (pid 20) 4.1 %, 2 others 1.0 % (of one CPU each)",
-        );
-        let of_four = told_of(&["a", "b", "c", "d"]);
-        assert!(of_four.contains(", 1 other 5.0 % ("), "{of_four}");
-    }
-
-    fn told_of(names: &[&str]) -> String {
-        let told = told(10, |tree| {
-            for (pid, name) in (20..).zip(names) {
-                process(tree, pid, name, 1, 50, 0);
-            }
-        });
-        told.into_iter().map(|(_, detail)| detail).collect()
+        let named =
+            vec![who("chrome", 99, 370), who("\u{fffd}[31mred)", 21, 42), who("cc1", 20, 41)];
+        assert_eq!(load_of(found), (named, Some((2, 10)), Some(232), None));
     }
 
     #[test]
-    fn short_lived_load_is_named_by_who_collected_it_and_nothing_is_told_twice() {
-        let told = told(10, |tree| {
+    fn short_lived_load_is_named_by_who_collected_it_and_nothing_counts_twice() {
+        let found = found(10, |tree| {
             // The compiler of the first picture ended; of its 100 ticks 60 were used by then.
             tree.remove("/proc/98/stat");
             process_with_ended(tree, 99, "chrome", 1, (50, 100), 1);
@@ -589,20 +575,14 @@ mod tests {
             // Busy 14.4 s: 1 s of it the run's by its own count, more by /proc.
             stat(tree, [(720, 0), (720, 0), (0, 0), (0, 0)]);
         });
-        one(
-            &told,
-            DisturbanceKind::OutsideLoad,
-            "other processes used 27 % of the pool: bash and its ended children (pid 20) 40 %, \
-             cc1 (pid 21) 10 %, chrome and its ended children (pid 99) 4.0 % (of one CPU each); \
-             20 % of the pool was used by what no list of processes shows: short-lived \
-             processes, or some that are hidden from this one",
-        );
+        let named = vec![who("bash+", 20, 400), who("cc1", 21, 100), who("chrome+", 99, 40)];
+        assert_eq!(load_of(found), (named, None, Some(270), Some(200)));
     }
 
     #[test]
     fn the_threshold_of_outside_load_is_a_share_of_the_pool_and_more_than_rounding() {
         let kinds = |seconds: u64, ticks: u64| {
-            told(seconds, |tree| process(tree, 99, "chrome", 1, 50 + ticks, 1)).len()
+            found(seconds, |tree| process(tree, 99, "chrome", 1, 50 + ticks, 1)).len()
         };
         assert_eq!(kinds(10, 40), 0, "2 % of two CPUs");
         assert_eq!(kinds(10, 41), 1);
@@ -612,31 +592,22 @@ mod tests {
 
     #[test]
     fn a_reused_pid_counts_from_its_own_start() {
-        let told = told(10, |tree| {
+        let found = found(10, |tree| {
             let text = "99 (new) S 1 99 99 0 -1 0 1 2 3 4 60 0 0 0 20 0 1 0 12345 1 2 3 \
                         0 0 0 0 0 0 0 0 0 0 0 0 17 1 0 0\n";
             tree.write("/proc/99/stat", text);
         });
-        one(
-            &told,
-            DisturbanceKind::OutsideLoad,
-            "other processes used 3.0 % of the pool: new (pid 99) 6.0 % (of one CPU each)",
-        );
+        assert_eq!(load_of(found), (vec![who("new", 99, 60)], None, Some(30), None));
     }
 
     #[test]
-    fn busy_time_that_no_process_shows_is_told() {
+    fn busy_time_that_no_process_shows_is_found() {
         // 20 s of CPU time, 1 s of it ours: 13 s unnamed. Sampling error at 2000 ticks: 3.4 %.
-        let unnamed = told(10, |tree| stat(tree, [(700, 0), (700, 0), (0, 0), (0, 0)]));
-        one(
-            &unnamed,
-            DisturbanceKind::OutsideLoad,
-            "65 % of the pool was used by what no list of processes shows: short-lived \
-             processes, or some that are hidden from this one",
-        );
-        let within_sampling = told(10, |tree| stat(tree, [(130, 0), (130, 0), (0, 0), (0, 0)]));
+        let unnamed = found(10, |tree| stat(tree, [(700, 0), (700, 0), (0, 0), (0, 0)]));
+        assert_eq!(load_of(unnamed), (vec![], None, None, Some(650)));
+        let within_sampling = found(10, |tree| stat(tree, [(130, 0), (130, 0), (0, 0), (0, 0)]));
         assert_eq!(within_sampling, []);
-        let muqss = told(10, |tree| {
+        let muqss = found(10, |tree| {
             stat(tree, [(700, 0), (700, 0), (0, 0), (0, 0)]);
             tree.write("/proc/sys/kernel/rr_interval", "6\n");
         });
@@ -645,17 +616,14 @@ mod tests {
 
     #[test]
     fn steal_counts_on_the_pool_only() {
-        let told = told(10, |tree| stat(tree, [(0, 30), (0, 10), (0, 900), (0, 0)]));
-        one(
-            &told,
-            DisturbanceKind::Steal,
-            "the hypervisor took 2.0 % of the pool's CPU time (most from CPU 0: 3.0 %)",
-        );
+        let found = only(found(10, |tree| stat(tree, [(0, 30), (0, 10), (0, 900), (0, 0)])));
+        let fact = DisturbanceFact::Steal { share: 0.02, worst_cpu: 0, worst_cpu_share: 0.03 };
+        assert_eq!(found, Disturbance { share: Some(0.02), fact });
     }
 
     #[test]
     fn throttling_frequency_and_clock_source() {
-        let told = told(10, |tree| {
+        let found = found(10, |tree| {
             tree.write(&format!("{CPU}/cpu0/thermal_throttle/core_throttle_count"), "9\n");
             tree.write("/sys/fs/cgroup/user/cpu.stat", "usage_usec 5\nnr_throttled 4\n");
             for cpu in [0, 1, 3] {
@@ -665,54 +633,64 @@ mod tests {
             tree.write(&format!("{CPU}/cpufreq/boost"), "0\n");
             tree.write(CLOCK_SOURCE, "hpet\n");
         });
-        let expected = [
-            (
-                DisturbanceKind::Throttling,
-                "throttled: CPU 0's core 2 times, cgroup /sys/fs/cgroup/user 1 times",
-            ),
-            (
-                DisturbanceKind::FrequencyChange,
-                "cpufreq/boost went from 1 to 0; scaling_max_freq of CPUs 0-1 went from 3600000 \
-                 to 1200000",
-            ),
-            (DisturbanceKind::ClockSourceChange, "the clock source went from tsc to hpet"),
+        let cgroup = ThrottledPart::Cgroup("/sys/fs/cgroup/user".to_string());
+        let throttled = vec![
+            Throttled { part: ThrottledPart::Core(0), events: 2 },
+            Throttled { part: cgroup, events: 1 },
         ];
-        assert_eq!(told, expected.map(|(kind, detail)| (kind, detail.to_string())));
+        let change = |setting: &str, cpus: CpuSet, before: &str, after: &str| SettingChange {
+            setting: setting.to_string(),
+            cpus,
+            before: before.to_string(),
+            after: after.to_string(),
+        };
+        let changes = vec![
+            change("cpufreq/boost", CpuSet::default(), "1", "0"),
+            change("scaling_max_freq", "0-1".parse().unwrap(), "3600000", "1200000"),
+        ];
+        let (before, after) = ("tsc".to_string(), "hpet".to_string());
+        let expected = [
+            DisturbanceFact::Throttling { parts: throttled },
+            DisturbanceFact::FrequencyChange { changes },
+            DisturbanceFact::ClockSourceChange { before, after },
+        ];
+        assert_eq!(found, expected.map(unsized_fact));
     }
 
     #[test]
-    fn hotplug_in_the_pool_says_not_to_use_the_run() {
-        let lost = told(10, |tree| {
+    fn hotplug_in_the_pool_has_a_share() {
+        let hotplug = |pool: &str, elsewhere: &str, came: &str| DisturbanceFact::CpuHotplug {
+            pool_cpus: 2,
+            lost_from_pool: pool.parse().unwrap_or_default(),
+            lost_elsewhere: elsewhere.parse().unwrap_or_default(),
+            came: came.parse().unwrap_or_default(),
+        };
+        let lost = found(10, |tree| {
             tree.write(&format!("{CPU}/online"), "0,2-4\n");
             tree.write("/proc/stat", "cpu0 0 0 0 0 0 0 0 0\n");
         });
-        one(
-            &lost,
-            DisturbanceKind::CpuHotplug,
-            "CPU 1 of the pool went offline: 1 of 2 CPUs were left, do not use this run; CPU 4 \
-             came online",
-        );
-        let beside = told(10, |tree| tree.write(&format!("{CPU}/online"), "0-1\n"));
-        one(&beside, DisturbanceKind::CpuHotplug, "CPUs 2-3 went offline beside the pool");
+        let expected = Disturbance { share: Some(0.5), fact: hotplug("1", "", "4") };
+        assert_eq!(only(lost), expected);
+        let elsewhere = found(10, |tree| tree.write(&format!("{CPU}/online"), "0-1\n"));
+        assert_eq!(only(elsewhere), unsized_fact(hotplug("", "2-3", "")));
     }
 
     #[test]
-    fn clock_steps_and_suspends_are_told_apart() {
+    fn clock_steps_and_suspends_are_distinguished() {
         let stepped = |wall_ns: i64, boot_ns: i64| {
             let retouch = |after: &mut Picture| {
                 after.clocks.wall_offset_ns += wall_ns;
                 after.clocks.boot_offset_ns += boot_ns;
             };
-            let told = told_with(10, |_| (), retouch);
-            told.into_iter().map(|(_, detail)| detail).collect::<Vec<_>>().join("|")
+            found_with(10, |_| (), retouch)
         };
-        assert_eq!(stepped(1_000_000, 0), "");
-        assert_eq!(stepped(1_500_000, 0), "the wall clock was stepped forwards by 1.5 ms");
-        assert_eq!(stepped(-2_000_000, 0), "the wall clock was stepped backwards by 2.0 ms");
-        assert_eq!(
-            stepped(3_000_000_000, 3_000_000_000),
-            "the machine was suspended for 3000.0 ms"
-        );
+        let step = |stepped_ns, suspended_ns| {
+            [unsized_fact(DisturbanceFact::ClockStep { stepped_ns, suspended_ns })]
+        };
+        assert_eq!(stepped(1_000_000, 0), []);
+        assert_eq!(stepped(1_500_000, 0), step(1_500_000, 0));
+        assert_eq!(stepped(-2_000_000, 0), step(-2_000_000, 0));
+        assert_eq!(stepped(3_000_000_000, 3_000_000_000), step(0, 3_000_000_000));
     }
 
     #[test]
@@ -751,13 +729,13 @@ mod tests {
         }
     }
 
-    /// The name and CPU time under which a process is an offender, if it is one.
-    fn offence(before: &Picture, after: &Picture, own: &Own, pid: i32) -> Option<(String, u64)> {
+    /// A process as an interference, if it is one.
+    fn offence(before: &Picture, after: &Picture, own: &Own, pid: i32) -> Option<Interference> {
         let pool = after.online.clone().known().unwrap();
         let span = Span { before, after, pool: &pool, own, own_cpu_ns: 0 };
         let outside = span.outside().expect("/proc can be read");
         let found = outside.offenders.iter().find(|offender| offender.process.pid == pid);
-        found.map(|offender| (named(offender), offender.used_ns))
+        found.map(|offender| span.interference(offender))
     }
 
     #[test]
@@ -771,8 +749,9 @@ mod tests {
             std::thread::yield_now();
         }
         let after = Picture::take(&host, &pool);
-        let (name, used_ns) = offence(&before, &after, &Own::default(), pid).expect("an offender");
-        assert_eq!(name, format!("sh (pid {pid})"));
+        let Interference { who, cpu_ns: used_ns, with_children, is_kernel_thread, .. } =
+            offence(&before, &after, &Own::default(), pid).expect("an offender");
+        assert_eq!((&*who, with_children, is_kernel_thread), ("sh", false, false));
         // Its time so far, rounded down to ticks: user and system time each.
         assert!(used_ns >= 100_000_000 - 2 * load::tick_ns(), "{used_ns}");
         assert_eq!(offence(&before, &after, &Own { pids: [pid].into() }, pid), None);
@@ -796,8 +775,9 @@ mod tests {
                 break (picture, shell);
             }
         };
-        let (name, used_ns) = offence(&before, &after, &Own::default(), pid).expect("an offender");
-        assert_eq!(name, format!("sh and its ended children (pid {pid})"));
+        let Interference { who, cpu_ns: used_ns, with_children, .. } =
+            offence(&before, &after, &Own::default(), pid).expect("an offender");
+        assert_eq!((&*who, with_children), ("sh", true));
         let children_ns = later.children_ns - earlier.children_ns;
         // Less what a child had that the first picture has met in the middle of its life.
         let own = Own { pids: [pid].into() };

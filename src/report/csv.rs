@@ -1,39 +1,56 @@
-//! `csv`: one row per plan, work, set, variant, round and metric, for spreadsheets, R and
-//! pandas. Runs that gave no numbers have one row with their reason. Columns are told in
-//! docs/report-formats.md. Pure.
+//! `csv`: one row per work, set, metric and side, then one per value of a run. Columns are
+//! described in docs/report-formats.md. Pure.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use csv::Writer;
+use serde::Serialize;
 
-use super::fairness::{VariantFairness, WorkFairness};
-use super::json::{known_or_why, word};
-use super::summary::{MetricSummary, Summary, summarise};
+use crate::analysis::{Analysis, Cell, Family, Row, SetTable, Side, WorkTable};
+use crate::stats::Judged;
+
+use super::layout::clean;
+use super::phrases::{self, Needed};
 use super::{Format, Options};
-use crate::model::{
-    Cell, Guest, GuestTimes, Outcome, Record, RecordedRun, RunKey, SampledPlan, WorkerSet,
-};
 
-const COLUMNS: [&str; 17] = [
-    "plan",
-    "backend",
-    "kernel",
-    "work",
-    "set",
-    "workload",
-    "background",
-    "variant",
-    "round",
-    "status",
-    "metric",
-    "unit",
-    "direction",
-    "value",
-    "reason",
-    "time",
-    "kernel_digest",
-];
+/// A row of the file. What is not known is empty; `kind` is `summary`, `run`, `fairness` or
+/// `note`.
+#[derive(Default, Serialize)]
+struct Line {
+    kind: &'static str,
+    plan: String,
+    work: String,
+    set: String,
+    workload: String,
+    metric: String,
+    unit: String,
+    ops: String,
+    direction: String,
+    family: String,
+    side: String,
+    baseline: Option<bool>,
+    round: Option<u32>,
+    value: Option<f64>,
+    reason: String,
+    n: Option<usize>,
+    mean: Option<f64>,
+    hmean: Option<f64>,
+    median: Option<f64>,
+    cv: Option<f64>,
+    ratio: Option<f64>,
+    low: Option<f64>,
+    high: Option<f64>,
+    pairs: Option<usize>,
+    verdict: String,
+    why: String,
+    rounds: String,
+    p_difference: Option<f64>,
+    p_same: Option<f64>,
+    decided_at: Option<u32>,
+    normalised: Option<f64>,
+    time: String,
+    kernel: String,
+}
 
 pub struct Csv;
 
@@ -43,323 +60,169 @@ impl Format for Csv {
     }
 
     fn about(&self) -> &'static str {
-        "one row per plan, work, set, variant, round and metric"
+        "every summary, value and note in full precision, for spreadsheets, R and pandas"
     }
 
-    fn render(&self, records: &[Record], _: &Options, out: &mut dyn Write) -> io::Result<()> {
+    fn render(
+        &self,
+        analyses: &[Analysis],
+        _: &Options,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         let mut writer = Writer::from_writer(out);
-        writer.write_record(COLUMNS).map_err(plain)?;
-        for record in records {
-            let summary = summarise(record);
-            // Of several runs of one cell and round, fairness is that of the last.
-            let places = record.runs.iter().enumerate().map(|(at, run)| (run.key, at));
-            let last: BTreeMap<RunKey, usize> = places.collect();
-            for (at, run) in record.runs.iter().enumerate() {
-                let cell = record.started.cells.iter().find(|cell| cell.index == run.key.cell);
-                let Some(cell) = cell else { continue };
-                write_run(&mut writer, record, cell, run)?;
-                if last.get(&run.key) == Some(&at)
-                    && let Some(fairness) = fairness_of(&summary, cell)
-                {
-                    let common = common(record, cell, run);
-                    write_fairness(&mut writer, &common, run.key.round, fairness)?;
-                }
-            }
+        if analyses.is_empty() {
+            let reason = "nothing to report".to_string();
+            writer.serialize(Line { kind: "note", reason, ..Line::default() }).map_err(plain)?;
         }
+        analyses.iter().try_for_each(|analysis| write_lines(analysis, &mut writer))?;
         writer.flush()
     }
 }
 
-/// What all rows of one run begin with.
-struct Run<'a> {
-    plan: &'a str,
-    backend: &'a str,
-    kernel: String,
-    work: String,
-    variant: &'a str,
-    round: String,
-    /// By what clock a guest of the lab lived; empty elsewhere.
-    time: &'static str,
-    kernel_digest: String,
-}
-
-fn common<'a>(record: &'a Record, cell: &'a Cell, run: &RecordedRun) -> Run<'a> {
-    let started = &record.started;
-    let environment = record.environments.get(run.environment as usize);
-    let mut kernel = environment.unwrap_or(&started.environment).kernel_release.clone();
-    let (mut times, mut kernel_digest) = (GuestTimes::default(), String::new());
-    if started.backend == SampledPlan::LAB {
-        // The environment has the kernels of all variants.
-        kernel = started.plan.lab.kernel_of(&cell.variant).to_string();
-        if let Outcome::Done { result } = &run.outcome {
-            let guest = Guest::of(&result.knobs);
-            times.add(&guest.time, 1);
-            kernel = guest.kernel.release.unwrap_or(kernel);
-            kernel_digest = guest.kernel.digest.unwrap_or_default();
+fn write_lines(analysis: &Analysis, writer: &mut Writer<&mut dyn Write>) -> io::Result<()> {
+        let plans: Vec<&str> = analysis.plans.iter().map(|plan| plan.id.as_str()).collect();
+        let plans = text(&plans.join(" "));
+        let mut write = |line: Line| {
+            writer.serialize(Line { plan: plans.clone(), ..line }).map_err(plain)
+        };
+        for (work, set, row) in analysis.rows() {
+            let normalised = row.normalised();
+            for (at, (side, cell)) in analysis.sides.iter().zip(&row.cells).enumerate() {
+                let place = || place(work, set, row, side);
+                let summary = summary(place(), cell, normalised[at], at == 0);
+                write(summary)?;
+                for run in runs(&place, cell) {
+                    write(run)?;
+                }
+            }
         }
-    }
-    Run {
-        plan: &started.id,
-        backend: &started.backend,
-        kernel,
-        time: times.word().unwrap_or_default(),
-        kernel_digest,
-        work: cell.work.label(),
-        variant: &cell.variant.name,
-        round: run.key.round.to_string(),
-    }
-}
-
-fn fairness_of<'s, 'a>(summary: &'s Summary<'a>, cell: &Cell) -> Option<&'s VariantFairness<'a>> {
-    let told =
-        summary.works.iter().filter_map(|found| Some((found.work, found.fairness.as_ref()?)));
-    let mut told = told.filter(|(_, fairness)| !fairness.variants.is_empty());
-    let (_, WorkFairness { variants, .. }) = told.find(|(work, _)| **work == cell.work)?;
-    variants.iter().find(|found| found.variant.name == cell.variant.name)
-}
-
-/// What the run of this round has, compared with the solo runs of its sets: after its own.
-fn write_fairness(
-    writer: &mut Writer<&mut dyn Write>,
-    run: &Run,
-    round: u32,
-    fairness: &VariantFairness,
-) -> io::Result<()> {
-    for metric in &fairness.metrics {
-        write_compared(writer, run, round, None, metric)?;
-    }
-    for found in &fairness.sets {
-        for metric in &found.metrics {
-            write_compared(writer, run, round, Some(found.set), metric)?;
+        for work in &analysis.works {
+            for line in fairness(work) {
+                write(line)?;
+            }
         }
-    }
-    Ok(())
-}
-
-/// One metric of a work or of a set, if this round has it or tells why not.
-fn write_compared(
-    writer: &mut Writer<&mut dyn Write>,
-    run: &Run,
-    round: u32,
-    set: Option<&WorkerSet>,
-    metric: &MetricSummary,
-) -> io::Result<()> {
-    let at = metric.values.binary_search_by_key(&round, |(round, _)| *round);
-    let value = at.ok().map(|at| metric.values[at].1.to_string());
-    let why = metric.unknown.iter().find(|(_, rounds)| rounds.binary_search(&round).is_ok());
-    if value.is_none() && why.is_none() {
-        return Ok(());
-    }
-    let background = set.map_or(String::new(), |set| set.background.to_string());
-    let (unit, direction) = (word(&metric.unit), word(&metric.direction));
-    let row: [&str; COLUMNS.len()] = [
-        run.plan,
-        run.backend,
-        &run.kernel,
-        &run.work,
-        set.map_or("", |set| &set.name),
-        set.map_or("", |set| &set.workload),
-        &background,
-        run.variant,
-        &run.round,
-        "done",
-        metric.name,
-        &unit,
-        &direction,
-        &value.unwrap_or_default(),
-        why.map_or("", |(why, _)| why),
-        run.time,
-        &run.kernel_digest,
-    ];
-    writer.write_record(row).map_err(plain)
-}
-
-fn write_run(
-    writer: &mut Writer<&mut dyn Write>,
-    record: &Record,
-    cell: &Cell,
-    run: &RecordedRun,
-) -> io::Result<()> {
-    let common = common(record, cell, run);
-    let result = match &run.outcome {
-        Outcome::Done { result } => result,
-        Outcome::Failed { reason } => {
-            return write_without_numbers(writer, &common, "failed", reason);
+        for note in &analysis.notes {
+            let (word, text) = phrases::note(note);
+            write(Line { kind: "note", metric: word.to_string(), reason: text, ..Line::default() })?;
         }
-        Outcome::Skipped { reason } => {
-            return write_without_numbers(writer, &common, "skipped", reason);
-        }
-    };
-    for set in &result.sets {
-        for metric in &set.metrics {
-            let (value, why) = known_or_why(&metric.value);
-            let value = value.map(|value| value.to_string()).unwrap_or_default();
-            let background = set.background.to_string();
-            let (unit, direction) = (word(&metric.unit), word(&metric.direction));
-            let row: [&str; COLUMNS.len()] = [
-                common.plan,
-                common.backend,
-                &common.kernel,
-                &common.work,
-                &set.name,
-                &set.workload,
-                &background,
-                common.variant,
-                &common.round,
-                "done",
-                &metric.name,
-                &unit,
-                &direction,
-                &value,
-                &why.unwrap_or_default(),
-                common.time,
-                &common.kernel_digest,
-            ];
-            writer.write_record(row).map_err(plain)?;
-        }
-    }
-    Ok(())
+        Ok(())
 }
 
-fn write_without_numbers(
-    writer: &mut Writer<&mut dyn Write>,
-    run: &Run,
-    status: &str,
-    reason: &str,
-) -> io::Result<()> {
-    let Run { plan, backend, kernel, work, variant, round, time, kernel_digest } = run;
-    let row: [&str; COLUMNS.len()] = [
-        plan,
-        backend,
-        kernel,
-        work,
-        "",
-        "",
-        "",
-        variant,
-        round,
-        status,
-        "",
-        "",
-        "",
-        "",
-        reason,
-        time,
-        kernel_digest,
-    ];
-    writer.write_record(row).map_err(plain)
-}
-
-/// The error of the file below: its kind tells a closed pipe from a full disk.
 fn plain(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,
-        other => io::Error::other(format!("csv: {other:?}")),
+        other => io::Error::other(format!("{other:?}")),
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::report::testing::{self, PlanBuilder, RunBuilder};
-
-    /// Rows by column name, as a reader of the format gets them.
-    fn parsed(records: &[Record]) -> Vec<BTreeMap<String, String>> {
-        let text = testing::render(&Csv, records, Options::default());
-        let mut reader = csv::Reader::from_reader(text.as_bytes());
-        reader.deserialize().map(|row| row.expect("a row of the header's length")).collect()
+/// A text from outside: clean, and never a formula that a spreadsheet would run.
+fn text(text: &str) -> String {
+    let text = clean(text);
+    match text.starts_with(['=', '+', '-', '@']) {
+        true => format!("'{text}"),
+        false => text,
     }
+}
 
-    #[test]
-    fn one_row_per_metric_and_one_per_run_without() {
-        let record = testing::troubled().record();
-        let rows = parsed(std::slice::from_ref(&record));
-        let expected: usize = record
-            .runs
-            .iter()
-            .map(|run| match &run.outcome {
-                Outcome::Done { result } => result.sets.iter().map(|set| set.metrics.len()).sum(),
-                Outcome::Failed { .. } | Outcome::Skipped { .. } => 1,
-            })
-            .sum();
-        assert_eq!(rows.len(), expected);
-        let unknown =
-            rows.iter().find(|row| row["metric"] == "wakeup_p99" && row["value"].is_empty());
-        assert_eq!(unknown.unwrap()["reason"], "no samples in the measured section");
-        let failed = rows.iter().find(|row| row["status"] == "failed").unwrap();
-        assert_eq!((&*failed["variant"], &*failed["round"]), ("batch", "1"));
-        assert_eq!(failed["reason"], "worker 3 (tid 4711) died: SIGSEGV");
+/// The word that JSON has for it.
+fn word(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => String::new(),
     }
+}
 
-    #[test]
-    fn a_run_with_solo_runs_has_rows_of_its_fairness() {
-        let rows = parsed(&[testing::competing().record()]);
-        let value = |work: &str, set: &str, round: &str, metric: &str| {
-            let found = rows.iter().filter(|row| {
-                let own = [&*row["work"], &row["set"], &row["variant"], &row["round"]];
-                own == [work, set, "default", round] && row["metric"] == metric
+fn place(work: &WorkTable, set: &SetTable, row: &Row, side: &Side) -> Line {
+    Line {
+        work: text(&work.label),
+        set: text(&set.name),
+        workload: text(&set.workload),
+        metric: text(&row.kind.name),
+        unit: word(&row.kind.unit),
+        ops: text(&set.ops),
+        direction: word(&row.kind.direction),
+        family: if row.family == Family::None { String::new() } else { word(&row.family) },
+        side: text(&side.label),
+        time: side.times.word().unwrap_or_default().to_string(),
+        kernel: text(&side.kernels.join("; ")),
+        ..Line::default()
+    }
+}
+
+fn summary(place: Line, cell: &Cell, normalised: Option<f64>, baseline: bool) -> Line {
+    let Cell { values, mean, hmean, median, cv, judged, .. } = cell;
+    let line = Line {
+        kind: "summary",
+        baseline: Some(baseline),
+        n: Some(values.len()),
+        mean: *mean,
+        hmean: *hmean,
+        median: *median,
+        cv: *cv,
+        normalised,
+        ..place
+    };
+    let Some(Judged { ratio, verdict, p_difference, p_same, decided_at }) = judged else {
+        return line;
+    };
+    let ratio = ratio.ok();
+    let interval = ratio.and_then(|ratio| ratio.interval);
+    let (word, why) = phrases::keys(verdict);
+    let rounds = phrases::rounds(verdict).map(|rounds| match rounds {
+        Needed::About(rounds) => rounds.to_string(),
+        bound => phrases::show_rounds(bound),
+    });
+    Line {
+        ratio: ratio.map(|ratio| ratio.ratio),
+        low: interval.map(|interval| interval.low),
+        high: interval.map(|interval| interval.high),
+        pairs: ratio.map(|ratio| ratio.pairs),
+        verdict: word.to_string(),
+        why: why.unwrap_or_default().to_string(),
+        rounds: rounds.unwrap_or_default(),
+        p_difference: *p_difference,
+        p_same: *p_same,
+        decided_at: *decided_at,
+        ..line
+    }
+}
+
+fn runs(place: &impl Fn() -> Line, cell: &Cell) -> Vec<Line> {
+    let run = |round: &u32| Line { kind: "run", round: Some(*round), ..place() };
+    let known = cell.values.iter().map(|(round, value)| Line { value: Some(*value), ..run(round) });
+    let unknown =
+        cell.unknown.iter().map(|(round, why)| Line { reason: text(why), ..run(round) });
+    known.chain(unknown).collect()
+}
+
+/// One row per variant, set and figure: medians over rounds.
+fn fairness(work: &WorkTable) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for variant in work.fairness.iter().flat_map(|table| &table.variants) {
+        let mut figure = |set: &str, metric: &str, reading: crate::model::Reading<f64>| {
+            let (value, reason) = match reading {
+                crate::model::Reading::Known(value) => (Some(value), String::new()),
+                crate::model::Reading::Unknown(why) => (None, text(&why)),
+            };
+            lines.push(Line {
+                kind: "fairness",
+                work: text(&work.label),
+                set: text(set),
+                metric: metric.to_string(),
+                side: text(&variant.variant),
+                n: Some(variant.rounds.len()),
+                median: value,
+                reason,
+                ..Line::default()
             });
-            let values: Vec<&str> = found.map(|row| &*row["value"]).collect();
-            values.join(" ")
         };
-        assert_eq!(value("mix load=2x", "a", "0", "want"), "0.5");
-        assert_eq!(value("mix load=2x", "a", "1", "want"), "0.5");
-        assert_eq!(value("mix load=2x", "a", "0", "weight"), "1024");
-        assert_eq!(value("mix load=2x", "", "0", "cpus"), "4");
-        assert_eq!(value("mix load=2x", "", "0", "jain"), "1");
-        assert_eq!(value("mix load=2x", "", "2", "jain"), "", "no solo run in this round");
-        assert_eq!(value("mix solo a", "a", "0", "want"), "", "a solo run itself");
-        let unknown =
-            rows.iter().find(|row| row["set"] == "hog" && row["metric"] == "throughput_vs_solo");
-        assert_eq!(unknown.unwrap()["reason"], "it has no solo run");
-        // A run that a later one of its round replaced has none.
-        let mut record = testing::competing().record();
-        let first = record.runs.iter().find(|run| run.key.cell == 4).unwrap().clone();
-        record.runs.insert(0, first);
-        assert_eq!(parsed(&[record]).iter().filter(|row| row["metric"] == "jain").count(), 4);
-    }
-
-    #[test]
-    fn names_with_separators_and_line_ends_read_back() {
-        let hostile = "a,\"b\"\n\x1b[2J=1+1";
-        let mut plan = PlanBuilder::new(1, &[hostile]);
-        plan.done(0, hostile, |run| run.metric("throughput", 0.1));
-        let rows = parsed(&[plan.record()]);
-        assert_eq!(rows.len(), 1);
-        let told =
-            ["variant", "value", "unit", "direction", "work"].map(|column| &*rows[0][column]);
-        assert_eq!(told, [hostile, "0.1", "ops_per_s", "higher_is_better", "web threads=4"]);
-    }
-
-    #[test]
-    fn a_run_in_the_lab_has_its_own_kernel_and_clock() {
-        let mut plan = PlanBuilder::new(3, &["v"]).in_the_lab();
-        let guest = |not| move |run: RunBuilder| run.metric("x", 1.0).guest("6.18.15", "b1", not);
-        plan.done(0, "v", guest(None));
-        plan.done(1, "v", guest(Some("out of step")));
-        plan.failed(2, "v", "panicked");
-        let rows = parsed(&[plan.record()]);
-        let told = |row: &BTreeMap<String, String>| {
-            ["kernel", "kernel_digest", "time"].map(|column| row[column].clone()).join(" ")
-        };
-        assert_eq!(
-            rows.iter().map(told).collect::<Vec<_>>(),
-            ["6.18.15 b1 exact", "6.18.15 b1 not_exact", "debian:6.18  "]
-        );
-        let mut host = PlanBuilder::new(1, &["v"]);
-        host.done(0, "v", |run| run.metric("x", 1.0));
-        let row = &parsed(&[host.record()])[0];
-        assert_eq!((row["time"].as_str(), row["kernel_digest"].as_str()), ("", ""));
-    }
-
-    #[test]
-    fn every_column_is_documented() {
-        let page = include_str!("../../docs/report-formats.md");
-        for column in COLUMNS {
-            assert!(
-                page.contains(&format!("`{column}`")),
-                "docs/report-formats.md lacks `{column}`"
-            );
+        figure("", "cpus", variant.cpus.median());
+        figure("", "jain", variant.jain.median());
+        for set in &variant.sets {
+            for (metric, _, _, rounds) in set.figures() {
+                figure(&set.set, metric, rounds.median());
+            }
         }
     }
+    lines
 }

@@ -1,16 +1,37 @@
-//! `lkml`: the variants of each record, compared and laid out as for a mail to a kernel list.
+//! `lkml`: tables as scheduler patches are mailed with, ready to paste: ASCII, at most 78
+//! columns where the names allow it.
 //!
-//! Input: records. The verdicts are those of `schedlab compare` without the machine's A/A plans,
-//! which a record does not bring along. Pure.
+//! One table per workload, set and metric; its cases are the points of the axes. What is
+//! normalised is the statistic of each side; verdicts, from paired ratios, stand below. The
+//! layout is that of K Prateek Nayak's mails; docs/report-formats.md tells the rules. Pure.
+
+mod switches;
 
 use std::io::{self, Write};
 
-use super::compare::Format as _;
-use super::page::{Page, Tone};
-use super::show::clean;
-use super::{Format, Options, compare as formats};
-use crate::compare::{self, Comparison, Question, Selection};
-use crate::model::{Record, SampledPlan};
+use crate::analysis::{Analysis, Cell, Family, Row, SetTable, WorkTable};
+use crate::model::{self, Direction, Unit};
+use crate::stats::{Verdict, Why};
+
+use super::layout::{Page, Tone, clean};
+use super::numbers::{Scale, percent, ratio};
+use super::phrases::{self, Tally};
+use super::{Format, Options, each};
+
+pub(super) const COLUMNS: usize = 78;
+const RULE: usize = 66;
+const GAP: usize = 4;
+/// Labels of sides are no wider.
+pub(super) const NAME_COLUMNS: usize = 20;
+/// So that two columns fit beside a case, they are cut down to this.
+const MIN_NAME_COLUMNS: usize = 8;
+/// Stands for what is cut off a label.
+pub(super) const CUT: &str = "~";
+/// Behind the numbers of a row.
+const STAR: &str = " *";
+/// A row with a coefficient of variation above this has a star. Every row that those mails star
+/// has more than 8.6 %; regressions without star have at most 6.5 %.
+const LARGE_CV: f64 = 0.075;
 
 pub struct Lkml;
 
@@ -20,120 +41,463 @@ impl Format for Lkml {
     }
 
     fn about(&self) -> &'static str {
-        "the variants compared, as tables for a mail to a kernel list, with verdicts below"
+        "tables for a mail to a kernel list: normalised, percent improvement, CV; verdicts below"
     }
 
-    fn render(&self, records: &[Record], options: &Options, out: &mut dyn Write) -> io::Result<()> {
-        let mut page = Page::new(options);
-        if records.is_empty() {
-            page.line(Tone::Plain, "nothing is stored that was asked for");
+    fn render(
+        &self,
+        analyses: &[Analysis],
+        _: &Options,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        each(analyses, out, |analysis, out| write(analysis, out))
+    }
+}
+
+fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
+    let mut page = Page::new(&Options { width: COLUMNS, ..Options::default() });
+    let tables = tables(analysis);
+    let (names, time) = (names(analysis, &tables), phrases::analysis_time(analysis));
+    for table in &tables {
+        table.show(&names, time.as_deref(), &mut page);
+        page.gap();
+    }
+    switches::show(analysis, &names, &mut page);
+    if tables.is_empty() {
+        page.line(Tone::Plain, "Nothing was compared.");
+        page.gap();
+    }
+    if tables.iter().any(|table| table.cases.iter().any(|(_, row)| starred(row))) {
+        let bound = percent(LARGE_CV);
+        let text = format!("CV above {bound}: the run-to-run variance is large");
+        page.wrapped(Tone::Plain, "* ", &text);
+        page.gap();
+    }
+    oddities(analysis, &names, &mut page);
+    verdicts(analysis, &names, &mut page);
+    out.write_all(page.text().as_bytes())
+}
+
+/// Clean, and ASCII: what is not shows as its Rust escape.
+pub(super) fn ascii(text: &str) -> String {
+    let mut ascii = String::with_capacity(text.len());
+    for c in clean(text).chars() {
+        match c.is_ascii() {
+            true => ascii.push(c),
+            false => ascii.extend(c.escape_default()),
         }
-        out.write_all(page.text().as_bytes())?;
-        for (at, record) in records.iter().enumerate() {
-            let mut page = Page::new(options);
+    }
+    ascii
+}
+
+/// As [`ascii`], one word of a table's row.
+pub(super) fn word(text: &str) -> String {
+    ascii(text).replace(' ', "_")
+}
+
+/// In the head of each table, as it may be mailed alone.
+fn clock(time: Option<&str>, page: &mut Page) {
+    if let Some(time) = time {
+        page.wrapped(Tone::Plain, "Time          : ", &ascii(time));
+    }
+}
+
+/// One metric of one set, over the points of the axes.
+struct Table<'a> {
+    work: &'a WorkTable,
+    set: &'a SetTable,
+    /// Of the first case; all have its metric, unit and direction.
+    row: &'a Row,
+    cases: Vec<(String, &'a Row)>,
+}
+
+/// Rows that have a better direction, of the headline family or of both where both are judged.
+fn judged_rows(analysis: &Analysis) -> impl Iterator<Item = (&WorkTable, &SetTable, &Row)> {
+    let is = |row: &Row| row.family != Family::None && row.kind.direction != Direction::Neutral;
+    analysis.rows().filter(move |(.., row)| is(row))
+}
+
+/// In the order in which they first come.
+fn tables<'a>(analysis: &'a Analysis) -> Vec<Table<'a>> {
+    let mut tables: Vec<Table> = Vec::new();
+    for (work, set, row) in judged_rows(analysis) {
+        let known = tables.iter_mut().find(|table| {
+            let of = |work: &'a WorkTable, set: &'a SetTable, row: &'a Row| {
+                let kind = &row.kind;
+                (&work.name, &set.name, &set.workload, (&kind.name, kind.unit, kind.direction))
+            };
+            of(table.work, table.set, table.row) == of(work, set, row)
+        });
+        match known {
+            Some(table) => table.cases.push((case(work), row)),
+            None => tables.push(Table { work, set, row, cases: vec![(case(work), row)] }),
+        }
+    }
+    tables
+}
+
+/// As long as all tables have room for.
+fn names(analysis: &Analysis, tables: &[Table]) -> Vec<String> {
+    let of = |columns| phrases::names(&analysis.sides, columns, word, CUT);
+    let fits = |names: &Vec<String>| tables.iter().all(|table| table.has_room_for(names));
+    let mut shorter = (MIN_NAME_COLUMNS..=NAME_COLUMNS).rev().map(of);
+    shorter.find(fits).unwrap_or_else(|| of(MIN_NAME_COLUMNS))
+}
+
+/// `threads=4,footprint=256KiB`; without axes the work's name.
+fn case(work: &WorkTable) -> String {
+    let points = work.axes.iter().map(|(axis, point)| format!("{}={}", word(axis), word(point)));
+    let points: Vec<String> = points.collect();
+    if points.is_empty() { word(&work.name) } else { points.join(",") }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Statistic {
+    AMean,
+    HMean,
+    Median,
+}
+
+impl Statistic {
+    fn word(self) -> &'static str {
+        match self {
+            Statistic::AMean => "AMean",
+            Statistic::HMean => "HMean",
+            Statistic::Median => "Median",
+        }
+    }
+
+    fn of(self, cell: &Cell) -> Option<f64> {
+        match self {
+            Statistic::AMean => cell.mean,
+            Statistic::HMean => cell.hmean,
+            Statistic::Median => cell.median,
+        }
+    }
+}
+
+/// `99.9` of a 99.9th percentile.
+fn quantile(row: &Row) -> Option<f64> {
+    match row.kind.statistic {
+        model::Statistic::Quantile(per_million) => Some(f64::from(per_million) / 1e4),
+        _ => None,
+    }
+}
+
+/// Whether the numbers of a row differ much from run to run, on any side.
+fn starred(row: &Row) -> bool {
+    row.cells.iter().any(|cell| cell.cv.is_some_and(|cv| cv > LARGE_CV))
+}
+
+impl Table<'_> {
+    fn show(&self, names: &[String], time: Option<&str>, page: &mut Page) {
+        let interpretation = match self.row.kind.direction {
+            Direction::HigherIsBetter => "Higher is better",
+            Direction::LowerIsBetter => "Lower is better",
+            Direction::Neutral => "Neither is better",
+        };
+        let statistic = self.statistic();
+        let rule = "=".repeat(RULE);
+        page.line(Tone::Plain, &rule);
+        page.wrapped(Tone::Plain, "Test          : ", &self.test());
+        page.wrapped(Tone::Plain, "Units         : ", &self.units(statistic));
+        page.line(Tone::Plain, &format!("Interpretation: {interpretation}"));
+        page.line(Tone::Plain, &format!("Statistic     : {}", statistic.word()));
+        clock(time, page);
+        page.line(Tone::Plain, &rule);
+        let columns = self.columns(names, statistic);
+        let first = self.first(&columns);
+        for (at, block) in blocks(first.width, &columns).into_iter().enumerate() {
             if at > 0 {
                 page.gap();
             }
-            let title = clean(&record.started.plan.title);
-            if records.len() > 1 {
-                page.wrapped(Tone::Plain, "", &title);
-                page.gap();
-            }
-            let comparison = comparison(record);
-            if comparison.is_none() {
-                let text = format!(
-                    "`{title}` has one variant: there is nothing to compare it with; hint: \
-                     schedlab compare, with two plans, or --format text"
-                );
-                page.wrapped(Tone::Plain, "", &text);
-            }
-            out.write_all(page.text().as_bytes())?;
-            if let Some(comparison) = comparison {
-                formats::lkml::Lkml.render(&comparison, options, out)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// All variants against the first; `None` where there is but one.
-fn comparison(record: &Record) -> Option<Comparison> {
-    let started = &record.started;
-    let variants = started.plan.variants.iter();
-    let sides: Vec<Selection> =
-        variants.map(|variant| Selection::of_variant(&started.id, &variant.name)).collect();
-    if sides.len() < 2 {
-        return None;
-    }
-    let command = format!("schedlab report {} --format lkml", word(&started.id));
-    let question = Question::new(sides, command);
-    Some(compare::compare(&[SampledPlan::of(record)], &[], &question))
-}
-
-/// A word that a shell takes back as it is: ids of stored plans come from outside, too.
-fn word(id: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    match !id.is_empty() && id.chars().all(is_plain) {
-        true => id.to_string(),
-        false => format!("'{}'", id.replace('\'', "'\\''")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::report::testing::{self, PlanBuilder, render};
-
-    /// Ten rounds; the variant's wakeups take twice as long.
-    fn plan(variants: &[&str]) -> PlanBuilder {
-        let mut plan = PlanBuilder::new(10, variants);
-        for round in 0..10 {
-            for (at, variant) in variants.iter().enumerate() {
-                let noise = 1.0 + 0.001 * f64::from((round * 7 + at as u32 * 3) % 10);
-                plan.done(round, variant, |run| {
-                    run.metric("throughput", 4000.0 * noise)
-                        .metric("wakeup_p99", 1e6 * noise * (1 + at) as f64)
-                });
-            }
-        }
-        plan
-    }
-
-    #[test]
-    fn the_variants_of_a_record_are_compared() {
-        let shown = render(&Lkml, &[plan(&["default", "batch"]).record()], Options::default());
-        for part in [
-            "Units         : Normalized 99th percentile wakeup latency in ms\n",
-            "Verdicts, batch against default:\n",
-            "  WORSE: web threads=4, wakeup_p99, ratio 2.0",
-            "  0 BETTER, 1 WORSE, 1 SAME, 0 INCONCLUSIVE\n",
-            "  schedlab report 20261121T012600-5a3f --format lkml\n",
-        ] {
-            assert!(shown.contains(part), "{part}\n{shown}");
+            self.block(&first, &block, page);
         }
     }
 
-    #[test]
-    fn a_record_of_one_variant_has_nothing_to_compare() {
-        let alone = plan(&["default"]).record();
-        let shown = render(&Lkml, std::slice::from_ref(&alone), Options::default());
-        assert!(shown.contains("has one variant") && shown.contains("hint:"), "{shown}");
-        assert!(!shown.contains("Verdicts"), "{shown}");
-        let both = [alone, plan(&["default", "batch"]).record()];
-        let shown = render(&Lkml, &both, Options::default());
-        assert!(shown.contains("has one variant") && shown.contains("Verdicts,"), "{shown}");
-        assert_eq!(shown.matches(&both[0].started.plan.title).count(), 3, "{shown}");
+    /// The cases; those which are so long that two columns would not fit beside them stand above
+    /// their rows.
+    fn first(&self, columns: &[Column]) -> Column {
+        first_of("Case:", self.cases.iter().map(|(case, _)| case.clone()), columns)
     }
 
-    #[test]
-    fn names_from_outside_act_on_no_terminal_and_no_shell() {
-        let mut record = testing::ordinary().retold("$(x)'\x1b[2J\n").record();
-        record.started.plan.title = "\x1b[2J".to_string();
-        let shown = render(&Lkml, &[record.clone(), record], Options::default());
-        assert!(!shown.chars().any(|c| c.is_control() && c != '\n'), "{shown}");
-        assert!(
-            shown.contains("schedlab report '$(x)'\\''\\u{1b}[2J\\n' --format lkml"),
-            "{shown}"
-        );
+    /// Whether two columns fit beside each case, unless it is so long that they never do.
+    fn has_room_for(&self, names: &[String]) -> bool {
+        let statistic = self.statistic();
+        let shortest = vec!["x".repeat(MIN_NAME_COLUMNS); names.len()];
+        let most = room(&self.columns(&shortest, statistic));
+        let cases = self.cases.iter().map(|(case, _)| case.len());
+        let longest = cases.filter(|width| *width <= most).fold("Case:".len(), usize::max);
+        longest <= room(&self.columns(names, statistic))
     }
+
+    fn block(&self, first: &Column, block: &[&Column], page: &mut Page) {
+        laid_out(first, block, page, |at| if starred(self.cases[at].1) { STAR } else { "" });
+    }
+
+    fn test(&self) -> String {
+        test_of(self.work, self.set)
+    }
+
+    fn units(&self, statistic: Statistic) -> String {
+        let kind = &self.row.kind;
+        let typical = self.row.cells.iter().find_map(|cell| statistic.of(cell));
+        let suffix = Scale::of(kind.unit, typical).suffix;
+        let name = ascii(&kind.name);
+        let units = match (kind.unit, quantile(self.row), &kind.subject) {
+            (Unit::Ns, found, subject) => {
+                let suffix = if suffix == "s" { "seconds" } else { suffix };
+                match (found, subject) {
+                    (Some(percent), Some(of)) => {
+                        format!("{percent}th percentile {} latency in {suffix}", ascii(of))
+                    }
+                    _ => format!("{name} in {suffix}"),
+                }
+            }
+            (Unit::OpsPerS, ..) => match self.set.ops.as_str() {
+                "" => format!("{name}, ops/s"),
+                ops => format!("{name}, {}/s", ascii(ops)),
+            },
+            (Unit::BytesPerS, ..) => format!("{name}, {suffix}"),
+            (Unit::PerS, ..) => format!("{name} per second"),
+            (Unit::Cpus, ..) => format!("{name}, CPUs"),
+            (Unit::Ratio, ..) => format!("{name}, ratio"),
+            (Unit::Count, ..) => format!("{name}, count"),
+        };
+        format!("Normalized {units}")
+    }
+
+    /// The harmonic mean is that of rates; where it is not defined for a cell, none has it.
+    fn statistic(&self) -> Statistic {
+        let cells = || self.cases.iter().flat_map(|(_, row)| &row.cells);
+        match self.row.kind.unit {
+            Unit::Ns if quantile(self.row).is_some() => Statistic::Median,
+            Unit::OpsPerS | Unit::BytesPerS | Unit::PerS => {
+                let defined = cells().all(|cell| cell.hmean.is_some() || cell.mean.is_none());
+                if defined { Statistic::HMean } else { Statistic::AMean }
+            }
+            Unit::Ns | Unit::Cpus | Unit::Ratio | Unit::Count => Statistic::AMean,
+        }
+    }
+
+    fn columns(&self, names: &[String], statistic: Statistic) -> Vec<Column> {
+        let column = |(side, name): (usize, &String)| {
+            let parts = self.cases.iter().map(|(_, row)| Parts::of(row, side, statistic));
+            let parts: Vec<Option<Parts>> = parts.collect();
+            let width = |of: fn(&Parts) -> &String, least: usize| {
+                parts.iter().flatten().map(|parts| of(parts).len()).fold(least, usize::max)
+            };
+            let (improved, cv) = (width(|parts| &parts.improved, 6), width(|parts| &parts.cv, 5));
+            let cells = parts.iter().map(|parts| match parts {
+                None => "-".to_string(),
+                Some(parts) => format!(
+                    "{} [{:>improved$}]({:>cv$})",
+                    parts.normalised, parts.improved, parts.cv
+                ),
+            });
+            Column::new(format!("{name}[pct imp](CV)"), cells)
+        };
+        names.iter().enumerate().map(column).collect()
+    }
+}
+
+/// The three numbers of a cell.
+struct Parts {
+    normalised: String,
+    improved: String,
+    cv: String,
+}
+
+impl Parts {
+    /// `None` where one of the two is unknown, or the baseline is not positive.
+    fn of(row: &Row, side: usize, statistic: Statistic) -> Option<Parts> {
+        let baseline = statistic.of(row.cells.first()?).filter(|baseline| *baseline > 0.0)?;
+        let cell = row.cells.get(side)?;
+        let normalised = statistic.of(cell)? / baseline;
+        let improved = match row.kind.direction {
+            // The baseline's own is then -0.00, as in those mails.
+            Direction::LowerIsBetter => -(normalised - 1.0) * 100.0,
+            Direction::HigherIsBetter | Direction::Neutral => (normalised - 1.0) * 100.0,
+        };
+        let cv = cell.cv.map_or("-".to_string(), |cv| two_decimals(100.0 * cv));
+        Some(Parts { normalised: two_decimals(normalised), improved: two_decimals(improved), cv })
+    }
+}
+
+fn two_decimals(value: f64) -> String {
+    if value.abs() < 1e6 { format!("{value:.2}") } else { format!("{value:.1e}") }
+}
+
+struct Column {
+    head: String,
+    cells: Vec<String>,
+    width: usize,
+}
+
+impl Column {
+    fn new(head: String, cells: impl Iterator<Item = String>) -> Column {
+        let cells: Vec<String> = cells.collect();
+        let width = cells.iter().map(String::len).fold(head.len(), usize::max);
+        Column { head, cells, width }
+    }
+}
+
+/// What the rows are of; what is so long that two columns would not fit beside it does not widen
+/// the column.
+fn first_of(head: &str, cells: impl Iterator<Item = String>, columns: &[Column]) -> Column {
+    let mut first = Column::new(head.to_string(), cells);
+    let room = room(columns);
+    let beside = first.cells.iter().map(String::len).filter(|width| *width <= room);
+    first.width = beside.fold(first.head.len(), usize::max);
+    first
+}
+
+/// Headers end where their columns end. `sign`: behind the row at this place.
+fn laid_out(
+    first: &Column,
+    block: &[&Column],
+    page: &mut Page,
+    sign: impl Fn(usize) -> &'static str,
+) {
+    let gap = " ".repeat(GAP);
+    let mut head = format!("{:width$}", first.head, width = first.width);
+    for column in block {
+        head.push_str(&format!("{gap}{:>width$}", column.head, width = column.width));
+    }
+    page.line(Tone::Plain, &head);
+    for (at, case) in first.cells.iter().enumerate() {
+        let mut case = case.as_str();
+        if case.len() > first.width {
+            page.wrapped(Tone::Plain, "", case);
+            case = "";
+        }
+        let mut line = format!("{case:>width$}", width = first.width);
+        for column in block {
+            line.push_str(&format!("{gap}{:>width$}", column.cells[at], width = column.width));
+        }
+        page.line(Tone::Plain, &format!("{line}{}", sign(at)));
+    }
+}
+
+/// `web`, and of which set where that is not the same word.
+fn test_of(work: &WorkTable, set: &SetTable) -> String {
+    let (work, set, workload) = (ascii(&work.name), ascii(&set.name), ascii(&set.workload));
+    let mut said = vec![work.clone()];
+    said.extend((set != work).then(|| format!("set {set}")));
+    let own = workload != set && workload != work;
+    said.extend(own.then_some(workload));
+    said.join(", ")
+}
+
+/// For cases, beside the baseline and any one other.
+fn room(columns: &[Column]) -> usize {
+    let Some((baseline, others)) = columns.split_first() else { return COLUMNS };
+    let widest = others.iter().map(|column| GAP + column.width).max().unwrap_or(0);
+    COLUMNS.saturating_sub(GAP + baseline.width + widest + STAR.len())
+}
+
+/// The baseline with as many others as fit beside it, at least one, and so on.
+fn blocks(first: usize, columns: &[Column]) -> Vec<Vec<&Column>> {
+    let Some((baseline, others)) = columns.split_first() else { return Vec::new() };
+    let alone = first + GAP + baseline.width + STAR.len();
+    let mut blocks = vec![vec![baseline]];
+    let mut used = alone;
+    for column in others {
+        let last = blocks.len() - 1;
+        if used + GAP + column.width > COLUMNS && blocks[last].len() > 1 {
+            blocks.push(vec![baseline, column]);
+            used = alone + GAP + column.width;
+        } else {
+            blocks[last].push(column);
+            used += GAP + column.width;
+        }
+    }
+    blocks
+}
+
+/// What statistics of the tables hide: a note for each side of a row whose values are odd. Of
+/// what has no verdict nothing is said.
+pub(super) fn oddities(analysis: &Analysis, names: &[String], page: &mut Page) {
+    let mut is_any = false;
+    for (work, set, row) in judged_rows(analysis) {
+        for (cell, name) in row.cells.iter().zip(names) {
+            let shapes = phrases::shapes(analysis, row, cell);
+            if !shapes.is_empty() {
+                let text = format!("{}, {name}: {}", place(work, set, row), shapes.join("; "));
+                page.wrapped(Tone::Plain, "Note: ", &ascii(&text));
+                is_any = true;
+            }
+        }
+    }
+    if is_any {
+        page.gap();
+    }
+}
+
+/// The verdicts, how they were reached, and how to get the tables again.
+pub(super) fn verdicts(analysis: &Analysis, names: &[String], page: &mut Page) {
+    for (at, name) in names.iter().enumerate().skip(1) {
+        let heading = format!("Verdicts, {name} against {}:", names[0]);
+        page.wrapped(Tone::Plain, "", &heading);
+        for (work, set, row) in judged_rows(analysis) {
+            if let Some(line) = differs(work, set, row, at) {
+                page.wrapped(Tone::Plain, "  ", &line);
+            }
+        }
+        let tally = Tally::of(analysis, at, Family::Headline).sentence();
+        page.wrapped(Tone::Plain, "  ", &tally);
+        page.gap();
+    }
+    let how = phrases::method(analysis).join("; ");
+    page.wrapped(Tone::Plain, "Method: ", &ascii(&how));
+    for (side, name) in analysis.sides.iter().zip(names) {
+        let label = word(&side.label);
+        let also = if *name == label { String::new() } else { format!("{label}: ") };
+        let text = format!("{also}{}", ascii(&phrases::about(side)));
+        page.wrapped(Tone::Plain, &format!("{name}: "), &text);
+    }
+    for note in &analysis.notes {
+        let (word, text) = phrases::note(note);
+        page.wrapped(Tone::Plain, &format!("{word}: "), &ascii(&text));
+    }
+    page.gap();
+    page.line(Tone::Plain, "Reproduce with:");
+    for line in phrases::command_lines(&ascii(&analysis.command), COLUMNS - 2) {
+        page.line(Tone::Plain, &format!("  {line}"));
+    }
+}
+
+/// `WORSE: web threads=4, wakeup_p99, ratio 1.563 (1.401 to 1.744)`; also of a difference that
+/// was not called because equal variants differ as much.
+fn differs(work: &WorkTable, set: &SetTable, row: &Row, side: usize) -> Option<String> {
+    let judged = row.cells.get(side)?.judged.as_ref()?;
+    let (verdict, floor) = match judged.verdict {
+        Verdict::Better => ("BETTER:", None),
+        Verdict::Worse => ("WORSE:", None),
+        Verdict::Inconclusive { why: Why::BelowFloor { floor }, .. } => {
+            ("open:", Some(floor))
+        }
+        _ => return None,
+    };
+    let mut line = format!("{verdict} {}", place(work, set, row));
+    if let Ok(found) = judged.ratio {
+        line.push_str(&format!(", ratio {}", ratio(found.ratio)));
+        if let Some(interval) = found.interval {
+            let (low, high) = (ratio(interval.low), ratio(interval.high));
+            line.push_str(&format!(" ({low} to {high})"));
+        }
+    }
+    if let Some(floor) = floor {
+        line.push_str(&format!(", below the A/A floor of {}", phrases::floor_percent(floor)));
+    }
+    Some(line)
+}
+
+/// `web threads=4, wakeup_p99`, with the set where it has another name.
+fn place(work: &WorkTable, set: &SetTable, row: &Row) -> String {
+    let mut place = ascii(&work.label);
+    if set.name != work.name {
+        place.push_str(&format!(", {}", ascii(&set.name)));
+    }
+    format!("{place}, {}", ascii(&row.kind.name))
 }

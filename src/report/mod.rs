@@ -1,35 +1,50 @@
-//! Renders stored records: one file each and one line in [`formats`]; `--format`'s help and
-//! `schedlab list` derive from it. Pure: the same records and options give the same bytes.
+//! Renders an [`Analysis`]: one file per format and one line in [`formats`], from which the help
+//! of `--format`, `schedlab list formats` and the plan's schema derive. Pure: the same analysis
+//! and options give the same bytes.
 //!
-//! [`summary`] computes what a report says (pairs, ratios, what stands beside the numbers);
-//! formats only lay it out. Verdicts will be one more field of [`summary::MetricSummary`].
+//! [`phrases`] has the only English about results, [`layout`] the only tables.
 
-mod beside;
-pub mod compare;
+mod answer;
 mod csv;
-mod fairness;
-mod guests;
+mod gobench;
 mod json;
+mod junit;
+mod layout;
 mod lkml;
-mod page;
+mod markdown;
+pub mod numbers;
+mod phrases;
 pub mod power;
 mod schbench;
 pub mod score;
-mod show;
-pub mod summary;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use std::io::{self, Write};
 
-use crate::model::Record;
+use crate::analysis::Analysis;
 
-pub use show::{clean, knobs, placement, shortened, wrap};
+pub use layout::{clean, shortened, wrap};
+pub use phrases::disturbance::disturbance;
+pub use phrases::{knobs, listed, placement};
 
 /// Every format, the default first.
 pub fn formats() -> &'static [&'static dyn Format] {
-    &[&text::Text, &json::Json, &csv::Csv, &schbench::Schbench, &lkml::Lkml]
+    &[
+        &text::Text,
+        &lkml::Lkml,
+        &markdown::Markdown,
+        &schbench::Schbench,
+        &csv::Csv,
+        &json::Json,
+        &gobench::Gobench,
+        &junit::Junit,
+        #[cfg(test)]
+        &tests::Dummy,
+    ]
 }
 
 /// The format of this name.
@@ -44,25 +59,54 @@ pub trait Format: Sync {
     /// One line for help.
     fn about(&self) -> &'static str;
 
-    /// Writes a report of all records, in the order given. Fails only where `out` does.
-    fn render(&self, records: &[Record], options: &Options, out: &mut dyn Write) -> io::Result<()>;
+    /// Writes the analyses, in the order given. Fails only where `out` does.
+    fn render(
+        &self,
+        analyses: &[Analysis],
+        options: &Options,
+        out: &mut dyn Write,
+    ) -> io::Result<()>;
+
+    /// Whether it shows metrics that explain: then the analysis has verdicts on them.
+    fn explains(&self, options: &Options) -> bool {
+        _ = options;
+        true
+    }
 }
 
-/// How a report is laid out. Formats for machines ignore all of it.
+/// Renders one analysis after the other, with an empty line between them.
+fn each(
+    analyses: &[Analysis],
+    out: &mut dyn Write,
+    mut render: impl FnMut(&Analysis, &mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    if analyses.is_empty() {
+        return writeln!(out, "nothing to report");
+    }
+    for (at, analysis) in analyses.iter().enumerate() {
+        if at > 0 {
+            writeln!(out)?;
+        }
+        render(analysis, out)?;
+    }
+    Ok(())
+}
+
+/// How a report is laid out. Formats for machines ignore it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Columns of the terminal or mail; see [`Options::columns`].
     pub width: usize,
-    /// Whether escape sequences may be written; `NO_COLOR` is the caller's to respect.
+    /// Whether escape sequences may be written; the caller respects `NO_COLOR`.
     pub color: bool,
-    /// 0: what the question is about. 1: every metric, its spread, and the parameters.
+    /// 0: the answer. 1: every metric, medians and rounds. 2: what a statistician asks.
     pub verbose: u8,
 }
 
 impl Options {
     /// Fewer columns than this hold no table.
     pub const MIN_WIDTH: usize = 40;
-    /// More columns than this nobody reads.
+    /// More columns than this are of no use to a reader.
     pub const MAX_WIDTH: usize = 1000;
 
     /// The width that lines keep to.
@@ -77,53 +121,8 @@ impl Default for Options {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_format_is_named_once_described_and_renders_nothing_from_nothing() {
-        for format in formats() {
-            assert!(!format.about().is_empty() && !format.about().contains('\n'));
-            let same_name = formats().iter().filter(|other| other.name() == format.name());
-            assert_eq!(same_name.count(), 1, "{}", format.name());
-            assert_eq!(find(format.name()).map(|found| found.name()), Some(format.name()));
-            let rendered = testing::render(*format, &[], Options::default());
-            assert!(rendered.ends_with('\n'), "{}: {rendered:?}", format.name());
-        }
-    }
-
-    #[test]
-    fn the_same_records_give_the_same_bytes() {
-        let records = [testing::ordinary().record(), testing::troubled().record()];
-        for format in formats() {
-            let once = testing::render(*format, &records, Options::default());
-            let twice = testing::render(*format, &records, Options::default());
-            assert!(once == twice, "{} differs from call to call", format.name());
-            // As the store gives it back: to the last bit of each number.
-            let stored = serde_json::to_string(&records).unwrap();
-            let again: Vec<Record> = serde_json::from_str(&stored).unwrap();
-            let replayed = testing::render(*format, &again, Options::default());
-            assert!(once == replayed, "{} differs after a trip through JSON", format.name());
-        }
-    }
-
-    #[test]
-    fn a_closed_pipe_is_an_error_and_no_panic() {
-        struct Closed;
-        impl Write for Closed {
-            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-                Err(io::ErrorKind::BrokenPipe.into())
-            }
-            fn flush(&mut self) -> io::Result<()> {
-                Ok(())
-            }
-        }
-        let records = [testing::ordinary().record()];
-        for format in formats() {
-            let result = format.render(&records, &Options::default(), &mut Closed);
-            let kind = result.map_err(|error| error.kind());
-            assert_eq!(kind, Err(io::ErrorKind::BrokenPipe), "{}", format.name());
-        }
-    }
+/// A note as a sentence, clean.
+pub fn note(note: &crate::analysis::Note) -> String {
+    let (word, text) = phrases::note(note);
+    format!("{word}: {text}")
 }

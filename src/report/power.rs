@@ -5,9 +5,10 @@ use std::io::{self, Write};
 use unicode_width::UnicodeWidthStr;
 
 use super::Options;
-use super::page::{Page, Tone};
-use super::show::{clean, significant, truncate};
-use crate::compare::{MetricPower, Power, WorkPower};
+use super::layout::{Page, Tone, clean, truncate};
+use super::numbers::significant;
+use super::phrases;
+use crate::analysis::{MetricPower, Power, WorkPower};
 use crate::stats::Rounds;
 
 const GAP: usize = 2;
@@ -50,7 +51,7 @@ pub fn render(
 fn work_table(power: &Power, work: &WorkPower, again: &str, options: &Options, page: &mut Page) {
     page.wrapped(Tone::Bold, "== ", &clean(&work.label));
     if let Some(why) = &work.missing {
-        let text = format!("{}; hint: {again} --aa --rounds {FEW_RATIOS}", clean(why));
+        let text = format!("{}; hint: {again} --aa --rounds {FEW_RATIOS}", phrases::not_known(why));
         page.wrapped(Tone::Warning, "not known: ", &text);
         return;
     }

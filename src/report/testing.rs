@@ -1,546 +1,429 @@
-//! Records for tests: a plan by its variants and works, and runs by what they brought back.
+//! Invented comparisons for the tests of the formats.
 
-use std::collections::BTreeMap;
+use super::Format;
+use crate::compare::{Cell, Comparison, Method, Pairing, Row, SetTable, Side, Switches, WorkTable};
+use crate::model::{Direction, GuestKernel, GuestTime, GuestTimes, Params, Unit};
+use crate::report::Options;
+use crate::stats::{
+    Interval, Judged, NoRatio, Ratio, Rounds, Shape, Unjudged, Verdict, Why, cv, mean, median,
+};
 
-use crate::model::*;
+pub const TWO_MODES: Shape =
+    Shape::TwoModes { low: 12e6, high: 31e6, in_high: 4, of: 10, separation: 9.0 };
 
-use super::{Format, Options};
+pub const TREND: Shape = Shape::Trend { tau: 0.8, p_value: 0.002, last_over_first: 1.03 };
 
-pub fn render(format: &dyn Format, records: &[Record], options: Options) -> String {
+pub use Direction::{HigherIsBetter as HIGHER, LowerIsBetter as LOWER, Neutral as NEUTRAL};
+
+pub fn render(format: &dyn Format, comparison: &Comparison, options: Options) -> String {
     let mut out = Vec::new();
-    format.render(records, &options, &mut out).expect("a Vec takes everything");
+    format.render(comparison, &options, &mut out).expect("a Vec takes everything");
     String::from_utf8(out).expect("UTF-8")
 }
 
-#[derive(Clone)]
-pub struct PlanBuilder {
-    record: Record,
+pub fn without_colour(text: &str) -> String {
+    let sequences = ["\x1b[0m", "\x1b[1m", "\x1b[31m", "\x1b[33m"];
+    sequences.iter().fold(text.to_string(), |text, sequence| text.replace(sequence, ""))
 }
 
-/// The result of one run of one foreground set.
-pub struct RunBuilder {
-    result: RunResult,
-}
-
-impl PlanBuilder {
-    /// One work, `web threads=4`, of one set.
-    pub fn new(rounds: u32, variants: &[&str]) -> Self {
-        let plan = PlanBuilder::without_works(rounds, variants);
-        plan.work("web", &[("threads", "4")], &[("web", "schbench", false)])
-    }
-
-    /// No work yet.
-    pub fn without_works(rounds: u32, variants: &[&str]) -> Self {
-        let variants = variants
-            .iter()
-            .map(|name| Variant { name: name.to_string(), knobs: BTreeMap::new() })
-            .collect();
-        let plan = Plan {
-            title: "Does a shorter slice help a web-like load?".to_string(),
-            measure: Measure {
-                rounds,
-                duration_ns: 5_000_000_000,
-                warmup_ns: 1_000_000_000,
-                window_ns: 1_000_000_000,
-                seed: 1,
-                budget_ns: None,
-                grace_ns: 5_000_000_000,
-                until_decided: false,
-                looks: crate::model::LookRule::default(),
-                ends: Vec::new(),
-                repeat_spoilt: false,
-            },
-            variants,
-            works: Vec::new(),
-            placement: Placement::default(),
-            report_format: None,
-            probes: Vec::new(),
-            lab: Default::default(),
-            aa: false,
-        };
-        let started = PlanStarted {
-            schema: EVENT_SCHEMA,
-            id: "20261121T012600-5a3f".to_string(),
-            backend: "local".to_string(),
-            started_unix_ns: 1_795_224_360_000_000_000,
-            source: String::new(),
-            plan,
-            cells: Vec::new(),
-            environment: environment(),
-        };
-        let mut builder = PlanBuilder { record: Record::new(started) };
-        builder.record.ended = Some(PlanEnd::Complete);
-        builder
-    }
-
-    /// Adds a work; sets are `(name, workload, background)`. The first call after
-    /// [`PlanBuilder::new`] makes the second work.
-    pub fn work(mut self, name: &str, axes: &[(&str, &str)], sets: &[(&str, &str, bool)]) -> Self {
-        let set = |&(name, workload, background): &(&str, &str, bool)| WorkerSet {
-            name: name.to_string(),
-            workload: workload.to_string(),
-            params: Params::from([
-                ("operations".to_string(), Value::Int(5)),
-                ("cache-footprint".to_string(), Value::Bytes(256 << 10)),
-            ]),
-            count: 2,
-            kind: WorkerKind::Threads,
-            background,
-            knobs: BTreeMap::new(),
-        };
-        let axes = axes.iter().map(|(axis, point)| (axis.to_string(), point.to_string()));
-        let work = Work {
-            name: name.to_string(),
-            axes: axes.collect(),
-            sets: sets.iter().map(set).collect(),
-        };
-        let started = &mut self.record.started;
-        for variant in &started.plan.variants {
-            let index = started.cells.len() as u32;
-            let (variant, work) = (variant.clone(), work.clone());
-            started.cells.push(Cell { index, variant, work, placement: Placement::default() });
-        }
-        started.plan.works.push(work);
-        self
-    }
-
-    /// Sets a parameter of all sets of a work; to be called before runs are added.
-    pub fn param(self, work: usize, name: &str, value: Value) -> Self {
-        self.change(work, |work| {
-            for set in &mut work.sets {
-                set.params.insert(name.to_string(), value.clone());
-            }
-        })
-    }
-
-    /// Sets how many workers the sets of a work have; to be called before runs are added.
-    pub fn counts(self, work: usize, counts: &[u32]) -> Self {
-        self.change(work, |work| {
-            work.sets.iter_mut().zip(counts).for_each(|(set, &count)| set.count = count);
-        })
-    }
-
-    /// Gives the set at `set` of a work knobs of its own; to be called before runs are added.
-    pub fn own_knobs(self, work: usize, set: usize, knobs: &[(&str, Value)]) -> Self {
-        self.change(work, |work| {
-            let knobs = knobs.iter().map(|(knob, value)| (knob.to_string(), value.clone()));
-            work.sets[set].knobs.extend(knobs);
-        })
-    }
-
-    fn change(mut self, work: usize, change: impl Fn(&mut Work)) -> Self {
-        let started = &mut self.record.started;
-        let per_work = started.plan.variants.len();
-        let cells = started.cells[work * per_work..][..per_work].iter_mut();
-        cells.map(|cell| &mut cell.work).for_each(&change);
-        change(&mut started.plan.works[work]);
-        self
-    }
-
-    /// Gives all works these CPUs; to be called after they are added.
-    pub fn placed(mut self, cpus: &str) -> Self {
-        let placement =
-            Placement { cpus: Some(cpus.parse().expect("CPUs")), ..Placement::default() };
-        let started = &mut self.record.started;
-        started.cells.iter_mut().for_each(|cell| cell.placement = placement.clone());
-        started.plan.placement = placement;
-        self
-    }
-
-    pub fn set_knob(&mut self, variant: &str, knob: &str, value: Value) {
-        let started = &mut self.record.started;
-        let cells = started.cells.iter_mut().map(|cell| &mut cell.variant);
-        for found in started.plan.variants.iter_mut().chain(cells) {
-            if found.name == variant {
-                found.knobs.insert(knob.to_string(), value.clone());
-            }
-        }
-    }
-
-    /// As a plan of the lab, whose default kernel is debian:6.18.
-    pub fn in_the_lab(mut self) -> Self {
-        self.record.started.backend = SampledPlan::LAB.to_string();
-        self.record.started.environment.kernel_release = "of each variant".to_string();
-        self.record.environments = vec![self.record.started.environment.clone()];
-        self
-    }
-
-    /// A measured run in the first work.
-    pub fn done(&mut self, round: u32, variant: &str, fill: impl Fn(RunBuilder) -> RunBuilder) {
-        self.done_in(0, round, variant, fill);
-    }
-
-    pub fn done_in(
-        &mut self,
-        work: usize,
-        round: u32,
-        variant: &str,
-        fill: impl Fn(RunBuilder) -> RunBuilder,
-    ) {
-        let sets = &self.record.started.plan.works[work].sets;
-        let result = RunResult {
-            started_unix_ns: self.record.started.started_unix_ns + u64::from(round) * 1_000_000_000,
-            measured_ns: 5_000_000_000,
-            sets: sets.iter().map(empty_set).collect(),
-            knobs: Vec::new(),
-            disturbances: Vec::new(),
-            overhead_cpu_ns: Reading::Known(1_000_000),
-        };
-        let result = Box::new(fill(RunBuilder { result }).result);
-        self.end(work, round, variant, Outcome::Done { result });
-    }
-
-    pub fn failed(&mut self, round: u32, variant: &str, reason: &str) {
-        self.end(0, round, variant, Outcome::Failed { reason: reason.to_string() });
-    }
-
-    pub fn skipped(&mut self, round: u32, variant: &str, reason: &str) {
-        self.skipped_in(0, round, variant, reason);
-    }
-
-    pub fn skipped_in(&mut self, work: usize, round: u32, variant: &str, reason: &str) {
-        self.end(work, round, variant, Outcome::Skipped { reason: reason.to_string() });
-    }
-
-    fn end(&mut self, work: usize, round: u32, variant: &str, outcome: Outcome) {
-        let started = &self.record.started;
-        let work = &started.plan.works[work];
-        let found = |cell: &&Cell| cell.variant.name == variant && cell.work == *work;
-        let cell = started.cells.iter().find(found).expect(variant).index;
-        self.record.runs.push(RecordedRun { key: RunKey { round, cell }, environment: 0, outcome });
-    }
-
-    /// Puts `text` in place of every other text of the plan and the machine.
-    pub fn retold(mut self, text: &str) -> Self {
-        let started = &mut self.record.started;
-        let environment = &mut self.record.environments[0];
-        environment.cpu_model = Reading::Known(text.to_string());
-        environment.virtualisation = Reading::Unknown(text.to_string());
-        for told in [
-            &mut started.plan.title,
-            &mut started.id,
-            &mut started.backend,
-            &mut environment.kernel_release,
-            &mut environment.kernel_version,
-        ] {
-            *told = text.to_string();
-        }
-        for variant in &mut started.plan.variants {
-            variant.knobs.insert(text.to_string(), Value::Text(text.to_string()));
-        }
-        started.environment = environment.clone();
-        self
-    }
-
-    pub fn ended(mut self, ended: Option<PlanEnd>) -> Self {
-        self.record.ended = ended;
-        self
-    }
-
-    pub fn record(self) -> Record {
-        self.record
+pub fn side(label: &str) -> Side {
+    Side {
+        label: label.to_string(),
+        kernels: vec!["6.18.5".to_string()],
+        machines: vec!["AMD EPYC 7713, 128 CPUs".to_string()],
+        backends: vec!["local".to_string()],
+        plans: vec!["2026-02-03-web-1".to_string()],
+        boots: Some(1),
+        runs: 40,
+        times: GuestTimes::default(),
+        guests: Vec::new(),
     }
 }
 
-fn empty_set(set: &WorkerSet) -> SetResult {
-    let ops = match set.workload.as_str() {
-        "schbench" => "requests",
-        "pipe" => "round trips",
-        _ => "batches",
+/// As [`ordinary`], in the lab; so many runs of the second side are not exact.
+pub fn in_the_lab(not_exact: usize) -> Comparison {
+    let mut comparison = ordinary();
+    let asked = ["debian:6.1", "debian:6.18"];
+    for ((side, asked), not_exact) in comparison.sides.iter_mut().zip(asked).zip([0, not_exact]) {
+        let text = |text: &str| Some(text.to_string());
+        let (release, digest) = (text("6.1.0-56-cloud-amd64"), text("0123456789ab"));
+        let kernel = GuestKernel { release, version: None, digest };
+        side.kernels = vec![format!("{asked} ({kernel:#})")];
+        (side.machines, side.backends) = (vec!["lab".to_string()], vec!["lab".to_string()]);
+        side.boots = None;
+        side.times.add(&GuestTime::Exact, side.runs - not_exact);
+        if not_exact > 0 {
+            side.times.add(&GuestTime::NotExact("out of step".to_string()), not_exact);
+        }
+        side.guests = vec![(asked.to_string(), kernel)];
+    }
+    comparison
+}
+
+/// Ten rounds around a centre.
+pub fn values(centre: f64, spread: f64) -> Cell {
+    const PATTERN: [f64; 10] = [0.3, -0.7, 1.0, -0.2, 0.1, -1.0, 0.6, 0.4, -0.9, 0.4];
+    let values = PATTERN.iter().zip(0..).map(|(by, round)| (round, centre * (1.0 + spread * by)));
+    cell(values.collect())
+}
+
+pub fn cell(values: Vec<(u32, f64)>) -> Cell {
+    let plain: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
+    let inverse: Vec<f64> = plain.iter().map(|value| 1.0 / value).collect();
+    let positive = plain.iter().all(|value| *value > 0.0);
+    Cell {
+        mean: mean(&plain),
+        hmean: mean(&inverse).filter(|_| positive).map(|inverse| 1.0 / inverse),
+        median: median(&plain),
+        cv: cv(&plain),
+        values,
+        judged: None,
+        shapes: Vec::new(),
+    }
+}
+
+impl Cell {
+    pub fn shaped(mut self, shape: Shape) -> Cell {
+        self.shapes.push(shape);
+        self
+    }
+
+    pub fn judged(mut self, verdict: Verdict, ratio: f64, low: f64, high: f64) -> Cell {
+        let decided = matches!(verdict, Verdict::Better | Verdict::Worse | Verdict::Same);
+        let pairs = self.values.len();
+        self.judged = Some(Judged {
+            ratio: Ok(Ratio { ratio, interval: Some(Interval { low, high }), pairs }),
+            verdict,
+            p_difference: Some(if decided { 0.00123 } else { 0.18 }),
+            p_same: Some(if verdict == Verdict::Same { 0.0024 } else { 1.0 }),
+            decided_at: decided.then_some(10),
+        });
+        self
+    }
+
+    /// As [`Cell::judged`], with only one pair.
+    pub fn single(self, verdict: Verdict, ratio: f64) -> Cell {
+        let mut cell = self.judged(verdict, ratio, 0.0, 0.0);
+        let judged = cell.judged.as_mut().expect("just set");
+        judged.ratio = Ok(Ratio { ratio, interval: None, pairs: 1 });
+        (judged.p_difference, judged.p_same) = (None, None);
+        cell
+    }
+
+    pub fn without_ratio(mut self, why: NoRatio) -> Cell {
+        let verdict = Verdict::Unjudged(Unjudged::NoRatio(why));
+        let (p_difference, p_same, decided_at) = (None, None, None);
+        self.judged = Some(Judged { ratio: Err(why), verdict, p_difference, p_same, decided_at });
+        self
+    }
+}
+
+pub fn open(why: Why, rounds: Rounds) -> Verdict {
+    Verdict::Inconclusive { why, rounds }
+}
+
+pub fn row(metric: &str, unit: Unit, direction: Direction, cells: Vec<Cell>) -> Row {
+    Row { metric: metric.to_string(), unit, direction, cells }
+}
+
+/// One work of one set.
+pub fn work(
+    name: &str,
+    axes: &[(&str, &str)],
+    set: &str,
+    workload: &str,
+    rows: Vec<Row>,
+) -> WorkTable {
+    let axes: Vec<(String, String)> =
+        axes.iter().map(|(axis, point)| (axis.to_string(), point.to_string())).collect();
+    let points: String = axes.iter().map(|(axis, point)| format!(" {axis}={point}")).collect();
+    let set = SetTable {
+        name: set.to_string(),
+        workload: workload.to_string(),
+        params: Params::new(),
+        ops: "requests".to_string(),
+        rows,
+        switches: Vec::new(),
     };
-    let worker = |tid| WorkerResult {
-        role: "worker".to_string(),
-        tid,
-        ops: 100,
-        wall_ns: 5_000_000_000,
-        cpu_ns: 4_000_000_000,
-        counted_wall_ns: 0,
-        voluntary_switches: Reading::Known(10),
-        involuntary_switches: Reading::Known(10),
-        migrations: Reading::Known(1),
-        run_queue_wait_ns: Reading::Known(1_000_000),
+    WorkTable { label: format!("{name}{points}"), name: name.to_string(), axes, sets: vec![set] }
+}
+
+pub fn nothing() -> Comparison {
+    let method = Method {
+        margin: 0.02,
+        margins: Vec::new(),
+        alpha: 0.05,
+        family: 0,
+        pairing: Pairing::WithinRounds,
+        floors: Vec::new(),
+        looks: None,
+        seed: 1,
     };
-    SetResult {
-        name: set.name.clone(),
-        workload: set.workload.clone(),
-        ops: ops.to_string(),
-        background: set.background,
-        metrics: Vec::new(),
-        histograms: Vec::new(),
-        workers: (1..=8).map(worker).collect(),
-    }
+    let command = "schedlab compare default batch".to_string();
+    let (sides, works, missing) = (Vec::new(), Vec::new(), Vec::new());
+    let (refused, remarks) = (Vec::new(), Vec::new());
+    Comparison { sides, method, works, refused, missing, remarks, command }
 }
 
-impl RunBuilder {
-    /// What the first set counts, in place of what its workload does.
-    pub fn ops(mut self, ops: &str) -> Self {
-        self.result.sets[0].ops = ops.to_string();
-        self
-    }
-
-    /// A metric of the first set, with the unit and direction that its name implies.
-    pub fn metric(self, name: &str, value: f64) -> Self {
-        self.reading(name, Reading::Known(value))
-    }
-
-    pub fn unknown(self, name: &str, why: &str) -> Self {
-        self.reading(name, Reading::Unknown(why.to_string()))
-    }
-
-    pub fn reading(self, name: &str, value: Reading<f64>) -> Self {
-        self.reading_in(0, name, value)
-    }
-
-    pub fn reading_in(mut self, set: usize, name: &str, value: Reading<f64>) -> Self {
-        let (unit, direction) = match name {
-            "throughput" => (Unit::OpsPerS, Direction::HigherIsBetter),
-            "fairness" => (Unit::Ratio, Direction::HigherIsBetter),
-            "cpus" => (Unit::Cpus, Direction::Neutral),
-            "migrations" => (Unit::PerS, Direction::Neutral),
-            name if name.ends_with("_switches") => (Unit::PerS, Direction::Neutral),
-            name if name.starts_with("rps_") => (Unit::OpsPerS, Direction::HigherIsBetter),
-            "misses" => (Unit::Count, Direction::LowerIsBetter),
-            _ => (Unit::Ns, Direction::LowerIsBetter),
-        };
-        let name = name.to_string();
-        self.result.sets[set].metrics.push(Metric { name, unit, direction, value });
-        self
-    }
-
-    /// The workers of a set, each by the CPUs it used and its operations per second, and the
-    /// throughput that comes to.
-    pub fn workers(mut self, set: usize, workers: &[(f64, f64)]) -> Self {
-        let found = &mut self.result.sets[set];
-        let like = found.workers[0].clone();
-        let seconds = like.wall_ns as f64 / 1e9;
-        let worker = |&(cpus, ops_per_s): &(f64, f64)| WorkerResult {
-            ops: (ops_per_s * seconds) as u64,
-            cpu_ns: (cpus * seconds * 1e9).round() as u64,
-            ..like.clone()
-        };
-        found.workers = workers.iter().map(worker).collect();
-        let throughput = workers.iter().map(|(_, ops_per_s)| ops_per_s).sum();
-        self.reading_in(set, "throughput", Reading::Known(throughput))
-    }
-
-    /// The role of the first worker of a set.
-    pub fn role(mut self, set: usize, role: &str) -> Self {
-        self.result.sets[set].workers[0].role = role.to_string();
-        self
-    }
-
-    pub fn disturbed(mut self, kind: DisturbanceKind, detail: &str) -> Self {
-        self.result.disturbances.push(Disturbance {
-            kind,
-            share: None,
-            detail: detail.to_string(),
-        });
-        self
-    }
-
-    /// A disturbance that took `share` of the pool.
-    pub fn took(mut self, kind: DisturbanceKind, share: f64) -> Self {
-        let detail = format!("{:.0} % of the pool", 100.0 * share);
-        self.result.disturbances.push(Disturbance { kind, share: Some(share), detail });
-        self
-    }
-
-    pub fn knob(mut self, knob: &str, asked: &str, got: Reading<String>) -> Self {
-        let (knob, asked) = (knob.to_string(), asked.to_string());
-        self.result.knobs.push(KnobReading { knob, asked, got });
-        self
-    }
+pub fn sides_only() -> Comparison {
+    let mut comparison = nothing();
+    comparison.sides = vec![side("default"), side("batch")];
+    comparison
 }
 
-impl RunBuilder {
-    /// As told by a guest with this kernel, whose time was exact unless `not` says why not.
-    pub fn guest(self, release: &str, digest: &str, not: Option<&str>) -> Self {
-        let known = |text: &str| Reading::Known(text.to_string());
-        let time = not.map_or_else(|| known(told::EXACT), |why| Reading::Unknown(why.to_string()));
-        self.knob(told::KERNEL, release, known(release))
-            .knob(told::KERNEL_DIGEST, digest, known(digest))
-            .knob(told::TIME, told::EXACT, time)
-            .knob(told::CAPACITY, "99.9%", known("99.9%"))
-    }
+/// Two variants of one plan.
+pub fn ordinary() -> Comparison {
+    let mut comparison = sides_only();
+    comparison.method.family = 7;
+    let us = 1e3;
+    let two = vec![
+        row(
+            "throughput",
+            Unit::OpsPerS,
+            HIGHER,
+            vec![
+                values(4376.0, 0.004),
+                values(4381.0, 0.005).judged(Verdict::Same, 1.0011, 0.9968, 1.0053),
+            ],
+        ),
+        row(
+            "wakeup_p99",
+            Unit::Ns,
+            LOWER,
+            vec![
+                values(1266.0 * us, 0.06),
+                values(755.0 * us, 0.05).judged(Verdict::Better, 0.5964, 0.5721, 0.6216),
+            ],
+        ),
+        row(
+            "request_p99",
+            Unit::Ns,
+            LOWER,
+            vec![
+                values(22304.0 * us, 0.03),
+                values(22416.0 * us, 0.04).judged(
+                    open(Why::Noise, Rounds::Number(31)),
+                    1.005,
+                    0.9788,
+                    1.0319,
+                ),
+            ],
+        ),
+        row(
+            "fairness",
+            Unit::Ratio,
+            HIGHER,
+            vec![
+                values(0.9991, 0.0002),
+                values(0.9990, 0.0002).judged(Verdict::Same, 0.9999, 0.9997, 1.0001),
+            ],
+        ),
+    ];
+    let four = vec![
+        row(
+            "throughput",
+            Unit::OpsPerS,
+            HIGHER,
+            vec![
+                values(37696.0, 0.006),
+                values(41664.0, 0.007).judged(Verdict::Better, 1.1053, 1.0996, 1.1109),
+            ],
+        ),
+        row(
+            "wakeup_p99",
+            Unit::Ns,
+            LOWER,
+            vec![
+                values(355.0 * us, 0.05),
+                values(555.0 * us, 0.12).judged(Verdict::Worse, 1.5634, 1.4012, 1.7443),
+            ],
+        ),
+        row(
+            "request_p99",
+            Unit::Ns,
+            LOWER,
+            vec![
+                values(2620.0 * us, 0.03),
+                values(2715.0 * us, 0.03).judged(
+                    open(Why::OnlyAlone, Rounds::Number(14)),
+                    1.0362,
+                    1.0061,
+                    1.0672,
+                ),
+            ],
+        ),
+        row(
+            "switches",
+            Unit::PerS,
+            NEUTRAL,
+            vec![
+                values(81_200.0, 0.01),
+                values(64_100.0, 0.01).judged(
+                    Verdict::Unjudged(Unjudged::Neutral),
+                    0.7894,
+                    0.7831,
+                    0.7958,
+                ),
+            ],
+        ),
+    ];
+    comparison.works = vec![
+        work("web", &[("threads", "2")], "web", "schbench", two),
+        work("web", &[("threads", "4")], "web", "schbench", four),
+    ];
+    comparison
 }
 
-pub fn environment() -> Environment {
-    let known = |text: &str| Reading::Known(text.to_string());
-    Environment {
-        hostname: "bench".to_string(),
-        cpu_model: known("Intel(R) Xeon(R) Platinum 8488C"),
-        topology: Topology {
-            online: "0-1".parse().expect("CPUs"),
-            allowed: "0-1".parse().expect("CPUs"),
-            ..Topology::default()
-        },
-        memory_bytes: Reading::Known(24 << 30),
-        kernel_release: "6.18.5-cloud-amd64".to_string(),
-        kernel_version: "#1 SMP PREEMPT_DYNAMIC Debian 6.18.5-1".to_string(),
-        kernel_cmdline: known("quiet"),
-        boot_id: known("6f1c"),
-        virtualisation: known("kvm"),
-        cgroup_mode: "v2".to_string(),
-        clock_source: known("tsc"),
-        smt: known("off"),
-        governor: Reading::Unknown("no cpufreq here".to_string()),
-        turbo: Reading::Unknown("no cpufreq here".to_string()),
-        load_average: known("0.10 0.05 0.01"),
-        mitigations: BTreeMap::new(),
-        tunables: BTreeMap::new(),
-    }
+/// As [`ordinary`], with a probe that counted the switches of two roles, as in the mail of 25
+/// March 2024; of one nothing happened on the baseline.
+pub fn explained() -> Comparison {
+    let mut comparison = ordinary();
+    let switches = |role: &str, is_voluntary: bool, means: [f64; 2], per_op: [Option<f64>; 2]| {
+        let kind = if is_voluntary { "voluntary" } else { "involuntary" };
+        let cells = means.map(|mean| values(mean, 0.02)).to_vec();
+        let row = row(&format!("{role}_{kind}_switches"), Unit::PerS, NEUTRAL, cells);
+        Switches { role: role.to_string(), is_voluntary, row, per_op: per_op.to_vec() }
+    };
+    comparison.works[0].sets[0].switches = vec![
+        switches("worker", true, [8752.0, 175.0], [Some(2.0), Some(0.04)]),
+        switches("worker", false, [500.0, 1600.0], [Some(0.1143), Some(0.3652)]),
+        switches("message", true, [4400.0, 4376.0], [Some(1.0055), None]),
+        switches("message", false, [0.0, 12.0], [Some(0.0), Some(0.0027)]),
+    ];
+    comparison
 }
 
-/// A run of `schbench` or `pipe` whose numbers follow from round and factor.
-fn typical(run: RunBuilder, round: u32, factor: f64) -> RunBuilder {
-    // Drift of all, and a little that is the run's own.
-    let drift = 1.0 + 0.03 * f64::from(round % 3);
-    let own = 1.0 + 0.01 * f64::from((round * 7 + (factor * 10.0) as u32) % 5);
-    let latency = factor * own / drift;
-    run.metric("throughput", 4376.0 * drift / (0.9 + 0.1 * latency))
-        .metric("wakeup_p50", 9_020.0 * own)
-        .metric("wakeup_p99", 1_266_000.0 * latency)
-        .metric("wakeup_p99.9", 4_712_000.0 * latency)
-        .metric("wakeup_max", 12_449_000.0 * latency)
-        .metric("wakeup_mean", 42_000.0 * latency)
-        .metric("request_p50", 11_440_000.0 * own)
-        .metric("request_p99", 22_304_000.0 * own)
-        .metric("request_p99.9", 26_336_000.0 * own)
-        .metric("request_max", 57_747_000.0 * own)
-        .metric("request_mean", 12_000_000.0 * own)
-        .metric("fairness", 0.998 / own.powf(0.1))
-        .metric("cpus", 1.98)
-        .metric("voluntary_switches", 8_900.0)
-        .metric("involuntary_switches", 310.0)
-        .metric("migrations", 12.0)
+/// Three kernels, measured at different times, with all that can be odd.
+pub fn troubled() -> Comparison {
+    let mut comparison = nothing();
+    comparison.sides =
+        ["6.6.87-cfs", "6.18.5-eevdf-with-a-long-name", "6.18.5-lavd"].map(side).to_vec();
+    comparison.sides[0].kernels = vec!["6.6.87".to_string(), "6.6.88".to_string()];
+    comparison.sides[0].boots = Some(4);
+    comparison.sides[1].boots = None;
+    comparison.sides[2].kernels.clear();
+    comparison.sides[2].plans = (1..9).map(|plan| format!("plan-{plan}")).collect();
+    comparison.method = Method {
+        margin: 0.02,
+        margins: vec![("wakeup_p99".to_string(), 0.05)],
+        alpha: 0.05,
+        family: 12,
+        pairing: Pairing::None,
+        floors: vec!["20261120-010203-aaaa".to_string()],
+        looks: Some(vec![6, 9, 14]),
+        seed: 7,
+    };
+    comparison.works = vec![troubled_work()];
+    comparison.missing =
+        vec!["6.18.5-lavd: 3 of 10 runs of `web` failed: a worker hung".to_string()];
+    comparison.refused = vec![
+        "web threads=8: 6.18.5-lavd has no run of it".to_string(),
+        "burn: its parameter `period` is 1 ms on one side and 2 ms on the other".to_string(),
+    ];
+    comparison.remarks = vec![
+        "all runs of 6.6.87-cfs are from other boots than those of 6.18.5-lavd: variation from \
+         boot to boot is not covered; reboot between rounds to cover it"
+            .to_string(),
+    ];
+    comparison.command = "schedlab compare kernel:6.6.87-cfs kernel:6.18.5-eevdf-with-a-long-name \
+                          kernel:6.18.5-lavd --margin 2% --title 'three kernels'"
+        .to_string();
+    comparison
 }
 
-/// Ten rounds of three variants and two works, nothing wrong.
-pub fn ordinary() -> PlanBuilder {
-    let sets = [("a", "pipe", false), ("b", "burnwait", false), ("hog", "spin", true)];
-    let mut plan = PlanBuilder::new(10, &["default", "slice-100us", "batch"]).work(
-        "mix",
-        &[("count", "2"), ("via", "futex")],
-        &sets,
-    );
-    plan.set_knob("slice-100us", "slice", Value::DurationNs(100_000));
-    plan.set_knob("batch", "policy", Value::Text("batch".to_string()));
-    for round in 0..10 {
-        for (variant, factor) in [("default", 1.0), ("slice-100us", 0.6), ("batch", 1.4)] {
-            plan.done(round, variant, |run| typical(run, round, factor));
-            plan.done_in(1, round, variant, |run| {
-                let rate = 31_250.0 * (1.0 + 0.01 * f64::from(round % 4));
-                run.metric("throughput", rate / factor.sqrt())
-                    .metric("latency_p50", 14_200.0 * factor)
-                    .metric("latency_p99", 31_000.0)
-                    .metric("latency_p99.9", 905_000.0)
-                    .unknown("fairness", "one worker: nothing to share")
-                    .reading_in(1, "throughput", Reading::Known(297_265.0))
-                    .reading_in(1, "fairness", Reading::Known(0.9871))
-                    .reading_in(2, "throughput", Reading::Known(5.0))
-            });
+fn troubled_work() -> WorkTable {
+    let few = Why::TooFewRounds { least: 6 };
+    let negative = NoRatio::NotPositive { round: 2, value: 0.0 };
+    let rows = vec![
+        row(
+            "throughput",
+            Unit::OpsPerS,
+            HIGHER,
+            vec![
+                values(4376.0, 0.01),
+                values(4200.0, 0.01).judged(Verdict::Worse, 0.9598, 0.9511, 0.9685),
+                values(4390.0, 0.02).judged(
+                    open(Why::SameOnlyAlone, Rounds::MoreThan(1000)),
+                    1.0032,
+                    0.9886,
+                    1.018,
+                ),
+            ],
+        ),
+        row(
+            "wakeup_p99",
+            Unit::Ns,
+            LOWER,
+            vec![
+                values(21e6, 0.3).shaped(TWO_MODES),
+                values(21e6, 0.2).shaped(TREND).judged(
+                    open(Why::Noise, Rounds::Number(88)),
+                    1.01,
+                    0.75,
+                    1.36,
+                ),
+                cell(vec![(0, 12e6)]).single(open(few, Rounds::Number(6)), 0.571),
+            ],
+        ),
+        row(
+            "misses",
+            Unit::Count,
+            LOWER,
+            vec![
+                cell(vec![(0, 3.0), (1, 5.0), (2, 0.0)]),
+                cell(vec![(0, 3.0), (1, 4.0), (2, 1.0)]).without_ratio(negative),
+                cell(Vec::new()).without_ratio(NoRatio::NoPairs),
+            ],
+        ),
+        row(
+            "busy",
+            Unit::Cpus,
+            NEUTRAL,
+            vec![
+                values(1.98, 0.001),
+                values(1.97, 0.001).judged(
+                    Verdict::Unjudged(Unjudged::Neutral),
+                    0.995,
+                    0.994,
+                    0.996,
+                ),
+                cell(Vec::new()).without_ratio(NoRatio::NoPairs),
+            ],
+        ),
+    ];
+    work("web", &[("threads", "4"), ("footprint", "256KiB")], "front", "schbench", rows)
+}
+
+/// Everything that has a name has this one.
+pub fn hostile(name: &str) -> Comparison {
+    let mut comparison = explained();
+    let name = || name.to_string();
+    for side in &mut comparison.sides {
+        side.label = name();
+        for list in [&mut side.kernels, &mut side.machines, &mut side.backends, &mut side.plans] {
+            *list = vec![name()];
         }
     }
-    plan
-}
-
-/// Two sets beside each other and a background on four CPUs, with solo runs but for the
-/// background and the last round. Variant `greedy` gives `b` what is `a`'s.
-pub fn competing() -> PlanBuilder {
-    let (a, b, hog) = (("a", "pipe", false), ("b", "burnwait", false), ("hog", "spin", true));
-    let mut plan = PlanBuilder::without_works(3, &["default", "greedy"])
-        .work("mix solo a", &[], &[a])
-        .work("mix solo b", &[], &[b])
-        .work("mix", &[("load", "2x")], &[a, b, hog])
-        .counts(0, &[1])
-        .counts(1, &[1])
-        .counts(2, &[4, 2, 1])
-        .placed("0-3");
-    for round in 0..3 {
-        // Of four CPUs 2 are wanted by `a`, and the three others want 1 each: 2/3 are their due.
-        for (variant, a, b) in [("default", 0.5, 2.0 / 3.0), ("greedy", 0.3, 0.9)] {
-            if round < 2 {
-                plan.done_in(0, round, variant, |run| run.workers(0, &[(0.5, 100.0)]));
-                plan.done_in(1, round, variant, |run| run.workers(0, &[(1.0, 20.0)]));
+    comparison.method.margins = vec![(name(), 0.5)];
+    comparison.refused = vec![name()];
+    comparison.remarks = vec![name()];
+    comparison.command = format!("schedlab compare {}", name());
+    for work in &mut comparison.works {
+        (work.name, work.label) = (name(), name());
+        work.axes = vec![(name(), name())];
+        for set in &mut work.sets {
+            (set.name, set.workload, set.ops) = (name(), name(), name());
+            for row in &mut set.rows {
+                row.metric = name();
             }
-            plan.done_in(2, round, variant, |run| {
-                run.workers(0, &[(a, 200.0 * a); 4])
-                    .workers(1, &[(b, 22.0 * b), (b, 18.0 * b)])
-                    .workers(2, &[(2.0 / 3.0, 5.0)])
-            });
-        }
-    }
-    plan
-}
-
-/// Everything that can go wrong short of malice: skips, failures, unknown values,
-/// disturbances, knobs taken otherwise, an interruption.
-pub fn troubled() -> PlanBuilder {
-    let variants = ["default", "slice-50us", "batch", "fifo"];
-    let mut plan = PlanBuilder::new(4, &variants).work("solo", &[], &[("solo", "spin", false)]);
-    plan.set_knob("slice-50us", "slice", Value::DurationNs(50_000));
-    plan.set_knob("fifo", "policy", Value::Text("fifo".to_string()));
-    let eperm = "policy fifo: sched_setattr: EPERM, not permitted (needs CAP_SYS_NICE)";
-    for round in 0..3 {
-        plan.skipped(round, "fifo", eperm);
-        plan.skipped_in(1, round, "fifo", eperm);
-        plan.skipped_in(1, round, "batch", "batch cannot be had together with this cgroup");
-        plan.done(round, "default", |run| {
-            let run = typical(run, round, 1.0);
-            let steal = format!("{}.1 % of the measured time was stolen", round + 1);
-            if round == 1 { run } else { run.disturbed(DisturbanceKind::Steal, &steal) }
-        });
-        plan.done(round, "slice-50us", |run| {
-            let took = Reading::Known("100us".to_string());
-            let run = typical(run, round, 0.7).knob("slice", "50us", took);
-            match round {
-                2 => run.disturbed(DisturbanceKind::OutsideLoad, "others used 0.8 CPUs (cc1)"),
-                _ => run,
+            // What switches stand beside is known by its name.
+            if let Some(row) = set.rows.first_mut().filter(|_| !set.switches.is_empty()) {
+                row.metric = "throughput".to_string();
             }
-        });
-        match round {
-            0 => plan.done(round, "batch", |run| {
-                run.metric("throughput", 4000.0)
-                    .unknown("wakeup_p99", "no samples in the measured section")
-            }),
-            _ => plan.failed(round, "batch", "worker 3 (tid 4711) died: SIGSEGV"),
-        }
-        for variant in ["default", "slice-50us"] {
-            plan.done_in(1, round, variant, |run| {
-                let misses = if round == 0 { 0.0 } else { 3.0 };
-                run.metric("throughput", 118.25).metric("misses", misses)
-            });
+            for own in &mut set.switches {
+                (own.role, own.row.metric) = (name(), name());
+            }
         }
     }
-    plan.done(3, "default", |run| typical(run, 3, 1.0));
-    plan.ended(Some(PlanEnd::Interrupted))
-}
-
-/// A plan in which everything that is a text is `hostile`.
-pub fn hostile(hostile: &str) -> PlanBuilder {
-    let second = format!("{hostile}2");
-    let mut plan = PlanBuilder::new(2, &[hostile, &second, "gone"])
-        .work(
-            hostile,
-            &[(hostile, hostile)],
-            &[(hostile, hostile, false), (hostile, hostile, true)],
-        )
-        .retold(hostile);
-    for round in 0..2 {
-        for variant in [hostile, &second] {
-            let fill = |run: RunBuilder| {
-                run.metric(hostile, 17.5)
-                    .metric("throughput", 3e12)
-                    .unknown("wakeup_p50", hostile)
-                    .disturbed(DisturbanceKind::Steal, hostile)
-                    .knob(hostile, hostile, Reading::Known("else".to_string()))
-                    .knob(hostile, "b", Reading::Unknown(hostile.to_string()))
-            };
-            plan.done(round, variant, fill);
-            plan.done_in(1, round, variant, fill);
-        }
-        plan.failed(round, "gone", hostile);
-        plan.skipped_in(1, round, "gone", hostile);
-    }
-    plan
+    comparison
 }

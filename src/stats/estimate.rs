@@ -84,7 +84,7 @@ pub fn jain(shares: &[f64]) -> Option<f64> {
 }
 
 /// A variant over its baseline: from rounds that have both, or from all runs of either.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Ratio {
     /// The geometric mean of the ratios within rounds; of sides that share no rounds the ratio
     /// of the geometric means.
@@ -96,7 +96,7 @@ pub struct Ratio {
     pub pairs: usize,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Interval {
     pub low: f64,
     pub high: f64,
@@ -120,7 +120,8 @@ pub fn deviation_at_most(squares: f64, freedom: usize, confidence: f64) -> Optio
 }
 
 /// Why there is no ratio.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum NoRatio {
     /// No round has a value of both.
     NoPairs,

@@ -32,7 +32,8 @@ const MAX_EXACT: usize = 60;
 /// The median absolute deviation of normal values, times this, is their standard deviation.
 const MAD_TO_SD: f64 = 1.4826;
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Shape {
     /// Values gather around two places; both are geometric means.
     TwoModes { low: f64, high: f64, in_high: usize, of: usize, separation: f64 },

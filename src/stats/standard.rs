@@ -3,14 +3,17 @@
 //! Input: one run's merged histograms and workers. Output: metrics in the order of the
 //! report; what cannot be computed carries its reason. Pure.
 
-use crate::model::{Direction, Metric, Reading, Unit, WorkerResult};
+use crate::model::{
+    Direction, Importance, Metric, MetricKind, Reading, Statistic, Unit, WorkerResult,
+};
 
 use super::{Histogram, cv, jain};
 
 pub struct StandardInput<'a> {
+    /// Of `throughput`.
+    pub throughput: Importance,
     pub workers: Vec<StandardWorker<'a>>,
-    /// By name, merged over workers.
-    pub histograms: Vec<(&'a str, &'a Histogram)>,
+    pub latencies: Vec<StandardLatency<'a>>,
     /// Of each window, the sum over workers that count.
     pub window_ops_per_s: &'a [f64],
 }
@@ -21,57 +24,70 @@ pub struct StandardWorker<'a> {
     pub result: &'a WorkerResult,
 }
 
+pub struct StandardLatency<'a> {
+    pub name: &'a str,
+    /// Merged over workers.
+    pub histogram: &'a Histogram,
+    /// Of its 99th percentile; its other metrics explain.
+    pub importance: Importance,
+}
+
 /// `throughput`; `NAME_p50`, `_p99`, `_p99.9`, `_max`, `_mean` of each histogram;
 /// `fairness`; `spread`; `window_cv`; `cpus`; `voluntary_switches`, `involuntary_switches`, `migrations`.
 ///
 /// A rate of the set is the sum of its workers' rates, each over the worker's own wall
 /// time: workers are read one after the other, and one common time would falsify both ends.
 pub fn standard_metrics(input: &StandardInput) -> Vec<Metric> {
-    let metric = |name: &str, unit, direction, value| Metric {
-        name: name.to_string(),
-        unit,
-        direction,
-        value,
-    };
-    let mut metrics =
-        vec![metric("throughput", Unit::OpsPerS, Direction::HigherIsBetter, throughput(input))];
-    for (name, histogram) in &input.histograms {
-        for (suffix, value) in latencies(histogram) {
-            let name = format!("{name}_{suffix}");
-            metrics.push(metric(&name, Unit::Ns, Direction::LowerIsBetter, value));
-        }
-    }
+    use Direction::{HigherIsBetter, LowerIsBetter, Neutral};
+    let kind = |name: &str, unit, direction, of| MetricKind::explaining(name, unit, direction, of);
+    let rate = kind("throughput", Unit::OpsPerS, HigherIsBetter, Statistic::Rate);
+    let mut metrics = vec![rate.with_importance(input.throughput).reading(throughput(input))];
+    metrics.extend(input.latencies.iter().flat_map(latency_metrics));
+    let fairness_kind = kind("fairness", Unit::Ratio, HigherIsBetter, Statistic::Share);
+    let variation = |name| kind(name, Unit::Ratio, LowerIsBetter, Statistic::Variation);
     metrics.extend([
-        metric("fairness", Unit::Ratio, Direction::HigherIsBetter, fairness(input)),
-        metric("spread", Unit::Ratio, Direction::LowerIsBetter, spread(input)),
-        metric("window_cv", Unit::Ratio, Direction::LowerIsBetter, window_cv(input)),
-        metric("cpus", Unit::Cpus, Direction::Neutral, cpus(input)),
+        fairness_kind.reading(fairness(input)),
+        variation("spread").reading(spread(input)),
+        variation("window_cv").reading(window_cv(input)),
+        kind("cpus", Unit::Cpus, Neutral, Statistic::Count).reading(cpus(input)),
     ]);
     type Counter = fn(&WorkerResult) -> &Reading<u64>;
-    let counters: [(&str, Counter); 3] = [
-        ("voluntary_switches", |worker| &worker.voluntary_switches),
-        ("involuntary_switches", |worker| &worker.involuntary_switches),
-        ("migrations", |worker| &worker.migrations),
+    let counters: [(&str, Statistic, Counter); 3] = [
+        ("voluntary_switches", Statistic::VoluntarySwitches, |worker| &worker.voluntary_switches),
+        ("involuntary_switches", Statistic::InvoluntarySwitches, |worker| {
+            &worker.involuntary_switches
+        }),
+        ("migrations", Statistic::Count, |worker| &worker.migrations),
     ];
-    for (name, counter) in counters {
+    for (name, statistic, counter) in counters {
         let value = counter_rate(input, counter);
-        metrics.push(metric(name, Unit::PerS, Direction::Neutral, value));
+        metrics.push(kind(name, Unit::PerS, Neutral, statistic).reading(value));
     }
     metrics
 }
 
-fn latencies(histogram: &Histogram) -> [(&'static str, Reading<f64>); 5] {
-    let reading = |value: Option<f64>| match value {
+fn latency_metrics(latency: &StandardLatency) -> [Metric; 5] {
+    let known = |value: Option<f64>| match value {
         Some(value) => Reading::Known(value),
         None => Reading::Unknown("no samples in the measured section".to_string()),
     };
+    let histogram = latency.histogram;
     [
-        ("p50", reading(histogram.quantile_ns(0.5))),
-        ("p99", reading(histogram.quantile_ns(0.99))),
-        ("p99.9", reading(histogram.quantile_ns(0.999))),
-        ("max", reading(histogram.max_ns().map(|max_ns| max_ns as f64))),
-        ("mean", reading(histogram.mean_ns())),
+        ("p50", Statistic::Quantile(500_000), histogram.quantile_ns(0.5)),
+        ("p99", Statistic::Quantile(990_000), histogram.quantile_ns(0.99)),
+        ("p99.9", Statistic::Quantile(999_000), histogram.quantile_ns(0.999)),
+        ("max", Statistic::Max, histogram.max_ns().map(|max_ns| max_ns as f64)),
+        ("mean", Statistic::Mean, histogram.mean_ns()),
     ]
+    .map(|(suffix, statistic, value)| {
+        let name = format!("{}_{suffix}", latency.name);
+        let kind = MetricKind::explaining(name, Unit::Ns, Direction::LowerIsBetter, statistic);
+        let importance = match statistic {
+            Statistic::Quantile(990_000) => latency.importance,
+            _ => Importance::Explaining,
+        };
+        kind.of(latency.name).with_importance(importance).reading(known(value))
+    })
 }
 
 /// `count` per second of the time in which the worker was counted.
@@ -132,7 +148,7 @@ fn fairness(input: &StandardInput) -> Reading<f64> {
 
 const NO_OPS: &str = "no operations in the measured section";
 
-/// How far the workers lie apart: the coefficient of variation of their rates.
+/// How far the workers differ: the coefficient of variation of their rates.
 fn spread(input: &StandardInput) -> Reading<f64> {
     match op_rates(input) {
         Reading::Unknown(why) => Reading::Unknown(why),
@@ -205,13 +221,18 @@ mod tests {
             workers.iter().map(|(counts, result)| StandardWorker { counts: *counts, result });
         standard_metrics(&StandardInput {
             workers: workers.collect(),
-            histograms: vec![("wakeup", latency)],
+            throughput: Importance::Headline,
+            latencies: vec![StandardLatency {
+                name: "wakeup",
+                histogram: latency,
+                importance: Importance::Headline,
+            }],
             window_ops_per_s: windows,
         })
     }
 
     fn value(metrics: &[Metric], name: &str) -> Result<f64, String> {
-        match &metrics.iter().find(|metric| metric.name == name).expect(name).value {
+        match &metrics.iter().find(|metric| metric.kind.name == name).expect(name).value {
             Reading::Known(value) => Ok(*value),
             Reading::Unknown(why) => Err(why.clone()),
         }
@@ -222,24 +243,28 @@ mod tests {
     #[test]
     fn names_units_and_directions_in_report_order() {
         let metrics = metrics(&[(true, worker(1, SECOND_NS))], &Histogram::default());
-        let told: Vec<String> = metrics
+        let lines: Vec<String> = metrics
             .iter()
-            .map(|metric| format!("{} {:?} {:?}", metric.name, metric.unit, metric.direction))
+            .map(|Metric { kind, .. }| {
+                let MetricKind { name, unit, direction, subject, statistic, importance } = kind;
+                let of = subject.as_deref().unwrap_or("-");
+                format!("{name} {unit:?} {direction:?} {of} {statistic:?} {importance:?}")
+            })
             .collect();
-        insta::assert_snapshot!(told.join("\n"), @r"
-        throughput OpsPerS HigherIsBetter
-        wakeup_p50 Ns LowerIsBetter
-        wakeup_p99 Ns LowerIsBetter
-        wakeup_p99.9 Ns LowerIsBetter
-        wakeup_max Ns LowerIsBetter
-        wakeup_mean Ns LowerIsBetter
-        fairness Ratio HigherIsBetter
-        spread Ratio LowerIsBetter
-        window_cv Ratio LowerIsBetter
-        cpus Cpus Neutral
-        voluntary_switches PerS Neutral
-        involuntary_switches PerS Neutral
-        migrations PerS Neutral
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        throughput OpsPerS HigherIsBetter - Rate Headline
+        wakeup_p50 Ns LowerIsBetter wakeup Quantile(500000) Explaining
+        wakeup_p99 Ns LowerIsBetter wakeup Quantile(990000) Headline
+        wakeup_p99.9 Ns LowerIsBetter wakeup Quantile(999000) Explaining
+        wakeup_max Ns LowerIsBetter wakeup Max Explaining
+        wakeup_mean Ns LowerIsBetter wakeup Mean Explaining
+        fairness Ratio HigherIsBetter - Share Explaining
+        spread Ratio LowerIsBetter - Variation Explaining
+        window_cv Ratio LowerIsBetter - Variation Explaining
+        cpus Cpus Neutral - Count Explaining
+        voluntary_switches PerS Neutral - VoluntarySwitches Explaining
+        involuntary_switches PerS Neutral - InvoluntarySwitches Explaining
+        migrations PerS Neutral - Count Explaining
         ");
     }
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Store;
 use super::column::{bits, unsigned};
+use super::check::Unsound;
 use super::error::{Fault, StoreError};
 
 pub const MAX_TAG_CHARS: usize = 40;
@@ -71,7 +72,7 @@ impl Store {
     /// What is written about plan `id`.
     pub fn annotations(&self, id: &str) -> Result<Annotations, StoreError> {
         let read = || read(&self.conn, self.plan_number(&self.conn, id)?);
-        read().map_err(|fault| fault.told(format!("read the notes of plan `{id}`"), &self.path))
+        read().map_err(|fault| fault.at(format!("read the notes of plan `{id}`"), &self.path))
     }
 
     /// Gives a plan a tag; false where it has it already.
@@ -112,14 +113,14 @@ impl Store {
     ) -> Result<(), StoreError> {
         let Line::PlanAnnotated { id, annotations } = line;
         if !begun.contains(id) {
-            let why = format!("no event before it starts the plan `{}`", id.escape_default());
-            return Err(StoreError::Unsound { why });
+            let shown = id.escape_default().to_string();
+            return Err(Unsound::NotStarted { shown }.into());
         }
         for name in &annotations.tags {
-            check_tag(name).map_err(|why| StoreError::Unsound { why: why.to_string() })?;
+            check_tag(name).map_err(Unsound::from)?;
         }
         for note in &annotations.notes {
-            check_note(&note.text).map_err(|why| StoreError::Unsound { why: why.to_string() })?;
+            check_note(&note.text).map_err(Unsound::from)?;
         }
         for name in &annotations.tags {
             self.tag(id, name)?;
@@ -134,7 +135,7 @@ impl Store {
         write: impl Fn(&Connection, i64) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
         let done = self.plan_number(&self.conn, id).and_then(|plan| write(&self.conn, plan));
-        done.map_err(|fault| fault.told(format!("{action} plan `{id}`"), &self.path))
+        done.map_err(|fault| fault.at(format!("{action} plan `{id}`"), &self.path))
     }
 }
 

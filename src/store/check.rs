@@ -1,6 +1,8 @@
 //! Whether a plan that comes from outside can be one of ours: its id is safe in selections
 //! and file names, and its cells are the plan's. Pure.
 
+use thiserror::Error;
+
 use crate::model::{Cell, Measure, PlanStarted, Variant, Work};
 
 const MAX_ID_CHARS: usize = 64;
@@ -8,48 +10,62 @@ const MAX_ID_CHARS: usize = 64;
 const RESERVED_IDS: [&str; 2] = ["last", "all"];
 const MAX_ROUNDS: u32 = 100_000;
 
-/// The error says what is wrong, with the value.
-pub fn plan(started: &PlanStarted) -> Result<(), String> {
+/// Why a plan cannot be one of ours, with the value seen.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub enum Unsound {
+    #[error("the plan's id `{shown}` is not 1 to {MAX_ID_CHARS} letters, digits and hyphens")]
+    Id { shown: String },
+    #[error("the plan's id `{shown}` has a meaning of its own in selections")]
+    ReservedId { shown: String },
+    #[error("the plan has {rounds} rounds, not 1 to {MAX_ROUNDS}")]
+    Rounds { rounds: u32 },
+    #[error("the plan's {name} is 0")]
+    Zero { name: &'static str },
+    #[error("the plan has {cells} cells for {works} works and {variants} variants")]
+    Cells { cells: usize, works: usize, variants: usize },
+    #[error("cell {at} is not what the plan has in its place")]
+    Stranger { at: usize },
+    #[error("no event before it starts the plan `{shown}`")]
+    NotStarted { shown: String },
+    #[error("{0}")]
+    Annotation(#[from] super::annotations::AnnotationError),
+}
+
+pub fn plan(started: &PlanStarted) -> Result<(), Unsound> {
     id(&started.id)?;
     measure(&started.plan.measure)?;
     cells(started)
 }
 
-fn id(id: &str) -> Result<(), String> {
+fn id(id: &str) -> Result<(), Unsound> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let shown: String = id.chars().take(MAX_ID_CHARS).flat_map(char::escape_default).collect();
     if id.is_empty() || id.len() > MAX_ID_CHARS || !id.chars().all(allowed) {
-        return Err(format!(
-            "the plan's id `{shown}` is not 1 to {MAX_ID_CHARS} letters, digits and hyphens"
-        ));
+        return Err(Unsound::Id { shown });
     }
     if RESERVED_IDS.contains(&id) {
-        return Err(format!("the plan's id `{shown}` has a meaning of its own in selections"));
+        return Err(Unsound::ReservedId { shown });
     }
     Ok(())
 }
 
-fn measure(measure: &Measure) -> Result<(), String> {
+fn measure(measure: &Measure) -> Result<(), Unsound> {
     if !(1..=MAX_ROUNDS).contains(&measure.rounds) {
-        return Err(format!("the plan has {} rounds, not 1 to {MAX_ROUNDS}", measure.rounds));
+        return Err(Unsound::Rounds { rounds: measure.rounds });
     }
-    for (name, ns) in [("duration_ns", measure.duration_ns), ("window_ns", measure.window_ns)] {
-        if ns == 0 {
-            return Err(format!("the plan's {name} is 0"));
-        }
+    let times = [("duration_ns", measure.duration_ns), ("window_ns", measure.window_ns)];
+    match times.into_iter().find(|(_, ns)| *ns == 0) {
+        Some((name, _)) => Err(Unsound::Zero { name }),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Cells are works times variants, the variants fastest, and the index is the position.
-fn cells(started: &PlanStarted) -> Result<(), String> {
+fn cells(started: &PlanStarted) -> Result<(), Unsound> {
     let (plan, cells) = (&started.plan, &started.cells);
     let (works, variants) = (plan.works.len(), plan.variants.len());
     if works == 0 || variants == 0 || works.checked_mul(variants) != Some(cells.len()) {
-        return Err(format!(
-            "the plan has {} cells for {works} works and {variants} variants",
-            cells.len()
-        ));
+        return Err(Unsound::Cells { cells: cells.len(), works, variants });
     }
     let pairs = plan.works.iter().flat_map(|work| plan.variants.iter().map(move |v| (work, v)));
     let mut expected = pairs.zip(0..);
@@ -62,8 +78,5 @@ fn cells(started: &PlanStarted) -> Result<(), String> {
     let stranger = cells
         .iter()
         .position(|cell| expected.next().is_none_or(|(pair, at)| !is_ours(cell, pair, at)));
-    match stranger {
-        None => Ok(()),
-        Some(at) => Err(format!("cell {at} is not what the plan has in its place")),
-    }
+    stranger.map_or(Ok(()), |at| Err(Unsound::Stranger { at }))
 }

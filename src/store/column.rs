@@ -1,14 +1,12 @@
 //! Between the words of the model and SQLite's columns. Pure.
 
-use std::error::Error;
-use std::fmt;
-
 use rusqlite::Row;
-use rusqlite::types::Type;
+use rusqlite::types::{Type, ValueRef};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde::de::IntoDeserializer;
 use serde::de::value::Error as WordError;
+use thiserror::Error;
 
 use super::error::Fault;
 use crate::model::Reading;
@@ -63,22 +61,30 @@ pub(super) fn reading<T>(
     match (known, unknown) {
         (Some(value), None) => Ok(Reading::Known(value)),
         (None, Some(why)) => Ok(Reading::Unknown(why)),
-        _ => Err(misfit(0, Told("a reading must have either a value or a reason"))),
+        _ => Err(misfit(0, NoReading)),
     }
+}
+
+/// A reading in two columns, the first of which is JSON.
+pub(super) fn reading_of_json<T: DeserializeOwned>(
+    row: &Row<'_>,
+    column: usize,
+) -> rusqlite::Result<Reading<T>> {
+    let known = match row.get_ref(column)? {
+        ValueRef::Null => None,
+        _ => Some(from_json(row, column)?),
+    };
+    reading(known, row.get(column + 1)?)
 }
 
 /// Content that this program never writes: reported as damage.
-pub(super) fn misfit(column: usize, why: impl Error + Send + Sync + 'static) -> rusqlite::Error {
+pub(super) fn misfit(
+    column: usize,
+    why: impl std::error::Error + Send + Sync + 'static,
+) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(why))
 }
 
-#[derive(Debug)]
-pub(super) struct Told(pub &'static str);
-
-impl fmt::Display for Told {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl Error for Told {}
+#[derive(Debug, Error)]
+#[error("a reading must have either a value or a reason")]
+struct NoReading;

@@ -57,7 +57,7 @@ impl Store {
                 annotations: annotations::read(&snapshot, plan)?,
             })
         };
-        read().map_err(|fault| fault.told(format!("read plan `{id}`"), &self.path))
+        read().map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))
     }
 }
 

@@ -7,12 +7,13 @@ use rusqlite::ErrorCode;
 use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 use thiserror::Error;
 
+use super::check::Unsound;
 use crate::model::RunKey;
 
 /// `action` completes "cannot ...".
 #[derive(Debug, Error)]
 pub enum StoreError {
-    #[error("cannot tell where results belong: {why}")]
+    #[error("cannot find where results belong: {why}")]
     NoHome { why: String },
     #[error("no results are stored: {} does not exist", path.display())]
     Missing { path: PathBuf },
@@ -26,7 +27,7 @@ pub enum StoreError {
     )]
     Newer { path: PathBuf, found: i64, known: i64 },
     #[error(
-        "{} was written by an older schedlab (format {found}, now {known}) and cannot be brought up to date while it is only read",
+        "{} was written by an older schedlab (format {found}, now {known}) and cannot be brought up to date here",
         path.display()
     )]
     Older { path: PathBuf, found: i64, known: i64 },
@@ -51,12 +52,12 @@ pub enum StoreError {
     /// The stream of events does not hold together.
     #[error("cannot {action} in {}: {why}", path.display())]
     Event { action: String, path: PathBuf, why: String },
-    #[error("the event stream has version {found}, and this schedlab knows {known}")]
+    #[error("the event stream has version {found}, and this schedlab knows versions up to {known}")]
     Schema { found: u64, known: u32 },
     #[error("line {line} is not an event: {why}")]
     Malformed { line: u64, why: String },
-    #[error("{why}")]
-    Unsound { why: String },
+    #[error(transparent)]
+    Unsound(#[from] Unsound),
     #[error("line {line} cannot be imported: {source}")]
     Line { line: u64, source: Box<StoreError> },
     #[error("cannot read line {line} of the event stream: {source}")]
@@ -66,7 +67,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// What to do about it, with a command where there is one.
+    /// What to do, with a command where there is one.
     pub fn hint(&self) -> String {
         let elsewhere = "name another file: schedlab run --db results.db";
         match self {
@@ -76,10 +77,7 @@ impl StoreError {
             Self::Newer { .. } => {
                 format!("update schedlab, or leave that file alone and {elsewhere}")
             }
-            Self::Older { path, .. } => {
-                format!("measure into it once: schedlab run --db {}", path.display())
-            }
-            Self::ReadOnly { path, .. } => {
+            Self::Older { path, .. } | Self::ReadOnly { path, .. } => {
                 format!("make it and its folder writable: ls -ld {}; or {elsewhere}", shown(path))
             }
             Self::Full { path, .. } => {
@@ -101,11 +99,11 @@ impl StoreError {
                 "go on with what is missing: schedlab run --resume".to_string()
             }
             Self::Event { .. } => {
-                "events begin with plan_started; docs/formats.md tells their order".to_string()
+                "events begin with plan_started; docs/formats.md has their order".to_string()
             }
             Self::Schema { .. } => "update schedlab: schedlab --version".to_string(),
-            Self::Malformed { .. } | Self::Unsound { .. } => {
-                "give what `schedlab export` wrote; docs/formats.md tells the format".to_string()
+            Self::Malformed { .. } | Self::Unsound(_) => {
+                "give what `schedlab export` wrote; docs/formats.md describes it".to_string()
             }
             Self::Line { source, .. } => source.hint(),
             Self::Input { .. } => "is the whole file there? wc -l FILE".to_string(),
@@ -128,7 +126,7 @@ pub(super) enum Fault {
     Sqlite(rusqlite::Error),
     Damaged(String),
     Event(String),
-    Told(StoreError),
+    Store(StoreError),
 }
 
 impl From<rusqlite::Error> for Fault {
@@ -139,24 +137,24 @@ impl From<rusqlite::Error> for Fault {
 
 impl From<StoreError> for Fault {
     fn from(error: StoreError) -> Self {
-        Fault::Told(error)
+        Fault::Store(error)
     }
 }
 
 impl Fault {
-    pub(super) fn told(self, action: impl Into<String>, path: &Path) -> StoreError {
+    pub(super) fn at(self, action: impl Into<String>, path: &Path) -> StoreError {
         let (action, path) = (action.into(), path.to_path_buf());
         let extended = match &self {
             Fault::Sqlite(source) => source.sqlite_error().map(|error| error.extended_code),
             _ => None,
         };
         match self {
-            Fault::Told(error) => error,
+            Fault::Store(error) => error,
             Fault::Damaged(why) => StoreError::Damaged { action, path, why },
             Fault::Event(why) => StoreError::Event { action, path, why },
             Fault::Sqlite(source) => match source.sqlite_error_code() {
                 Some(ErrorCode::DiskFull) => StoreError::Full { action, path },
-                // The WAL's index is a file beside it, and is what fails to grow first.
+                // The WAL's index is a file next to it, and fails to grow first.
                 Some(ErrorCode::SystemIoFailure) if extended == Some(SQLITE_IOERR_SHMSIZE) => {
                     StoreError::Full { action, path }
                 }

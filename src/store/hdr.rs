@@ -4,13 +4,16 @@
 //! An HdrHistogram of three digits rounds a value by up to 0.1 %. It is read back, as its
 //! libraries do, as the highest value of its bucket; the middles of our own buckets are
 //! such values, so of what `stats` records only the exact minimum and maximum are rounded.
-//! Those samples are named beside it, whoever made the counts, and nothing is lost.
-//! Pure: docs/formats.md tells the format.
+//! Those samples are named next to it, whoever made the counts, and nothing is lost.
+//! Pure: docs/formats.md describes the format.
 
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use hdrhistogram::serialization::{
+    DeserializeError, Deserializer, Serializer, V2DeflateSerializeError, V2DeflateSerializer,
+};
+use thiserror::Error;
 
 const DIGITS: u8 = 3;
 /// Other libraries count in signed 64-bit integers. What lies above is counted at this
@@ -26,55 +29,84 @@ pub(super) struct Encoded {
     pub samples: u64,
 }
 
+/// Why counts are no histogram, or bytes are not one of ours.
+#[derive(Debug, Error)]
+pub(super) enum HdrError {
+    #[error("values do not ascend: {before} comes before {after}")]
+    Order { before: u64, after: u64 },
+    #[error("the count {count} of {value} ns is not from 1 to 2^63-1 in all")]
+    Count { value: u64, count: u64 },
+    #[error("{length} bytes are not the length that it names")]
+    Length { length: usize },
+    #[error("{count} exact samples of {value} ns are missing")]
+    Missing { value: u64, count: u64 },
+    #[error("it has {found} samples, and should have {named}")]
+    Samples { found: u128, named: u64 },
+    #[error(transparent)]
+    Bounds(#[from] hdrhistogram::CreationError),
+    #[error(transparent)]
+    Record(#[from] hdrhistogram::RecordError),
+    #[error("{0:?}")]
+    Encode(V2DeflateSerializeError),
+    #[error("{0:?}")]
+    Decode(DeserializeError),
+}
+
 /// Encodes ascending `(value, count)` entries; says what is wrong with others.
-pub(super) fn encode(counts: &[(u64, u64)]) -> Result<Encoded, String> {
+pub(super) fn encode(counts: &[(u64, u64)]) -> Result<Encoded, HdrError> {
     if let Some(pair) = counts.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
-        return Err(format!("values do not ascend: {} comes before {}", pair[0].0, pair[1].0));
+        return Err(HdrError::Order { before: pair[0].0, after: pair[1].0 });
     }
     let mut samples = 0u64;
     for &(value, count) in counts {
         samples = samples.saturating_add(count);
         if count == 0 || samples > LARGEST {
-            return Err(format!("the count {count} of {value} ns is not from 1 to 2^63-1 in all"));
+            return Err(HdrError::Count { value, count });
         }
     }
     let top = counts.last().map_or(2, |&(value, _)| value.clamp(2, LARGEST));
-    let mut hdr =
-        Histogram::<u64>::new_with_bounds(1, top, DIGITS).map_err(|why| why.to_string())?;
+    let mut hdr = Histogram::<u64>::new_with_bounds(1, top, DIGITS)?;
     let mut exact = Vec::new();
     for &(value, count) in counts {
-        hdr.record_n(value.min(LARGEST), count).map_err(|why| why.to_string())?;
+        hdr.record_n(value.min(LARGEST), count)?;
         if carrier(&hdr, value) != value {
             exact.push((value, count));
         }
     }
     let mut bytes = Vec::new();
-    V2DeflateSerializer::new().serialize(&hdr, &mut bytes).map_err(|why| why.to_string())?;
+    V2DeflateSerializer::new().serialize(&hdr, &mut bytes).map_err(HdrError::Encode)?;
     Ok(Encoded { hdr: bytes, exact, samples })
 }
 
-/// The inverse of [`encode`]; says what is wrong with bytes that it did not make.
-pub(super) fn decode(bytes: &[u8], exact: &[(u64, u64)]) -> Result<Vec<(u64, u64)>, String> {
+/// The inverse of [`encode`]; `samples` is how many there must be.
+pub(super) fn decode(
+    bytes: &[u8],
+    exact: &[(u64, u64)],
+    samples: u64,
+) -> Result<Vec<(u64, u64)>, HdrError> {
     // The decoder stops where the counts end and would not miss the rest.
-    let told = bytes.get(4..8).and_then(|told| told.try_into().ok()).map(u32::from_be_bytes);
-    if told.map(|told| told as usize + 8) != Some(bytes.len()) {
-        return Err(format!("{} bytes are not the length that it names", bytes.len()));
+    let named = bytes.get(4..8).and_then(|named| named.try_into().ok()).map(u32::from_be_bytes);
+    if named.map(|named| named as usize + 8) != Some(bytes.len()) {
+        return Err(HdrError::Length { length: bytes.len() });
     }
     let hdr: Histogram<u64> =
-        Deserializer::new().deserialize(&mut &bytes[..]).map_err(|why| why.to_string())?;
+        Deserializer::new().deserialize(&mut &bytes[..]).map_err(HdrError::Decode)?;
     let mut counts: BTreeMap<u64, u64> =
         hdr.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value())).collect();
     for &(value, count) in exact {
         let rounded = carrier(&hdr, value);
         let left = counts.get(&rounded).and_then(|all| all.checked_sub(count));
-        let left =
-            left.ok_or_else(|| format!("{count} exact samples of {value} ns are missing"))?;
+        let left = left.ok_or(HdrError::Missing { value, count })?;
         if left == 0 {
             counts.remove(&rounded);
         } else {
             counts.insert(rounded, left);
         }
         counts.insert(value, count);
+    }
+    let found: u128 = counts.values().map(|count| u128::from(*count)).sum();
+    if found != u128::from(samples) {
+        return Err(HdrError::Samples { found, named: samples });
     }
     Ok(counts.into_iter().collect())
 }
@@ -92,7 +124,7 @@ mod tests {
 
     fn round_trip(counts: &[(u64, u64)]) -> Vec<(u64, u64)> {
         let encoded = encode(counts).unwrap();
-        decode(&encoded.hdr, &encoded.exact).unwrap()
+        decode(&encoded.hdr, &encoded.exact, encoded.samples).unwrap()
     }
 
     #[test]
@@ -121,19 +153,20 @@ mod tests {
             (&[(5, u64::MAX), (6, u64::MAX)], "the count"),
         ];
         for (counts, why) in cases {
-            let refused = encode(counts).unwrap_err();
+            let refused = encode(counts).unwrap_err().to_string();
             assert!(refused.contains(why), "{refused}");
         }
     }
 
     #[test]
     fn damaged_bytes_are_an_error() {
-        let Encoded { hdr, exact, .. } = encode(&[(1, 1), (1_000_003, 7)]).unwrap();
+        let Encoded { hdr, exact, samples } = encode(&[(1, 1), (1_000_003, 7)]).unwrap();
         for end in 0..hdr.len() {
-            assert!(decode(&hdr[..end], &exact).is_err(), "cut at {end}");
+            assert!(decode(&hdr[..end], &exact, samples).is_err(), "cut at {end}");
         }
-        assert!(decode(&hdr, &[(1_000_003, 8)]).is_err());
-        assert!(decode(&hdr, &[(77_777, 1)]).is_err());
+        assert!(decode(&hdr, &[(1_000_003, 8)], samples).is_err());
+        assert!(decode(&hdr, &[(77_777, 1)], samples).is_err());
+        assert!(decode(&hdr, &exact, samples + 1).is_err());
     }
 
     /// Of a histogram that `stats` made, all but the minimum and the maximum are in the

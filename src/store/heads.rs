@@ -47,7 +47,7 @@ impl Store {
             }
             Ok(heads)
         };
-        read().map_err(|fault| fault.told("list the plans", &self.path))
+        read().map_err(|fault| fault.at("list the plans", &self.path))
     }
 
     /// The newest plan that was interrupted or killed. One that another process is running

@@ -5,7 +5,7 @@
 //! for reports: folding the events of a plan and loading it from the store give equal
 //! [`crate::model::Record`]s. Windows wait in a temporary table, a file of this connection
 //! alone, until their run ends; memory does not grow with a run, and no lock is held on the
-//! database while one is measured. The format is told in docs/formats.md.
+//! database while one is measured. docs/formats.md describes the format.
 
 mod annotations;
 mod check;
@@ -14,6 +14,8 @@ mod detail;
 mod error;
 mod hdr;
 mod heads;
+mod kind;
+mod migrate;
 mod open;
 mod read;
 mod remove;
@@ -54,7 +56,8 @@ impl Store {
         Store::over(open::for_writing(path)?)
     }
 
-    /// Opens what is there, for reports; changes nothing.
+    /// Opens what is there, for reports. An older format is brought up to date, nothing else is
+    /// changed.
     pub fn open_read_only(path: &Path) -> Result<Store, StoreError> {
         Store::over(open::for_reading(path)?)
     }

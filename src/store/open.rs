@@ -13,24 +13,15 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::error::{Fault, StoreError};
+use super::migrate::{MIGRATIONS, known_format};
 
 /// "schL", in the header of each of our files (`file` and SQLite's own tools show it).
 pub(super) const APPLICATION_ID: i64 = 0x7363_684c;
-
-/// Append-only: the position, from 1, is the format's number.
-pub(super) const MIGRATIONS: &[(&str, &str)] = &[
-    ("0001_first.sql", include_str!("migrations/0001_first.sql")),
-    ("0003_annotations.sql", include_str!("migrations/0003_annotations.sql")),
-];
 
 /// What is waited for another process's transaction.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// A journal that a large import has grown is cut back to this.
 const JOURNAL_LIMIT_BYTES: i64 = 64 << 20;
-
-pub(super) fn known_format() -> i64 {
-    MIGRATIONS.len() as i64
-}
 
 pub(super) fn for_writing(path: &Path) -> Result<(Connection, PathBuf), StoreError> {
     let path = absolute(path)?;
@@ -45,13 +36,13 @@ pub(super) fn for_writing(path: &Path) -> Result<(Connection, PathBuf), StoreErr
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
     let mut conn = connect(&path, "", flags)?;
-    let told = |fault: Fault| fault.told("open the database", &path);
-    if conn.is_readonly(rusqlite::MAIN_DB).map_err(|error| told(error.into()))? {
+    let at = |fault: Fault| fault.at("open the database", &path);
+    if conn.is_readonly(rusqlite::MAIN_DB).map_err(|error| at(error.into()))? {
         let action = "store results".to_string();
         return Err(StoreError::ReadOnly { action, path });
     }
-    migrate(&mut conn, &path).map_err(told)?;
-    configure(&conn).map_err(|error| told(error.into()))?;
+    migrate(&mut conn, &path).map_err(at)?;
+    configure(&conn).map_err(|error| at(error.into()))?;
     Ok((conn, path))
 }
 
@@ -70,12 +61,19 @@ pub(super) fn for_reading(path: &Path) -> Result<(Connection, PathBuf), StoreErr
         conn = connect(&path, "?immutable=1", flags)?;
         found = pragma(&conn, "user_version");
     }
-    let told = |error: rusqlite::Error| Fault::from(error).told("read the database", &path);
-    let found = found.map_err(told)?;
-    conn.busy_timeout(BUSY_TIMEOUT).map_err(told)?;
+    let at = |error: rusqlite::Error| Fault::from(error).at("read the database", &path);
+    let found = found.map_err(at)?;
+    conn.busy_timeout(BUSY_TIMEOUT).map_err(at)?;
     check_not_newer(found, &path)?;
     if found < known_format() {
-        return Err(StoreError::Older { path, found, known: known_format() });
+        drop(conn);
+        return match for_writing(&path) {
+            Ok(_) => for_reading(&path),
+            Err(StoreError::ReadOnly { .. } | StoreError::Io { .. }) => {
+                Err(StoreError::Older { path, found, known: known_format() })
+            }
+            Err(other) => Err(other),
+        };
     }
     Ok((conn, path))
 }
@@ -88,7 +86,7 @@ fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
     })
 }
 
-/// A pipe or a device is refused here: opening one could wait for ever.
+/// A pipe or a device is refused here: opening one could wait forever.
 fn exists(path: &Path) -> Result<bool, StoreError> {
     match fs::metadata(path) {
         Ok(file) if file.is_dir() => Err(cannot_open(path, io::ErrorKind::IsADirectory.into())),
@@ -115,12 +113,12 @@ fn identify(path: &Path) -> Result<(), StoreError> {
     }
     let conn = connect(path, "?immutable=1", OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let foreign = |why: String| StoreError::Foreign { path: path.to_path_buf(), why };
-    let told = |error: rusqlite::Error| match error.sqlite_error_code() {
+    let refused = |error: rusqlite::Error| match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase) => foreign("it is not an SQLite file".to_string()),
-        _ => Fault::from(error).told("read the database", path),
+        _ => Fault::from(error).at("read the database", path),
     };
-    conn.pragma_update(None, "writable_schema", true).map_err(told)?;
-    let header = |name| pragma(&conn, name).map_err(told);
+    conn.pragma_update(None, "writable_schema", true).map_err(refused)?;
+    let header = |name| pragma(&conn, name).map_err(refused);
     if header("page_count")? == 0 {
         return Err(foreign("it is not an SQLite file".to_string()));
     }
@@ -153,10 +151,10 @@ fn connect(path: &Path, parameters: &str, flags: OpenFlags) -> Result<Connection
     let flags = flags | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Connection::open_with_flags(uri, flags).map_err(|error| match error.sqlite_error_code() {
         Some(ErrorCode::CannotOpen) => why_not(path, flags).map_or_else(
-            || Fault::from(error).told("open the database", path),
+            || Fault::from(error).at("open the database", path),
             |why| cannot_open(path, why),
         ),
-        _ => Fault::from(error).told("open the database", path),
+        _ => Fault::from(error).at("open the database", path),
     })
 }
 
@@ -190,8 +188,9 @@ fn migrate(conn: &mut Connection, path: &Path) -> Result<(), Fault> {
     let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let found = pragma(&transaction, "user_version")?;
     check_not_newer(found, path)?;
-    for (_, sql) in &MIGRATIONS[usize::try_from(found).unwrap_or(0)..] {
-        transaction.execute_batch(sql)?;
+    for migration in &MIGRATIONS[usize::try_from(found).unwrap_or(0)..] {
+        transaction.execute_batch(migration.sql)?;
+        (migration.then)(&transaction)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", known_format())?;

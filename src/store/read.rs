@@ -1,4 +1,4 @@
-//! Tables into records: what reports are made from, exactly as the events told it.
+//! Tables into records, exactly as the events had it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,10 +7,12 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::column::{from_json, from_word, reading, unsigned};
 use super::error::{Fault, StoreError};
-use super::{Store, hdr};
+use super::hdr::HdrError;
+use super::sample::{knob, pool_cpus};
+use super::{Store, hdr, kind};
 use crate::model::{
-    Disturbance, Environment, KnobReading, Metric, NamedHistogram, Outcome, PlanEnd, PlanStarted,
-    Reading, Record, RecordedRun, RunKey, RunResult, SetResult, WorkerResult,
+    CpuSet, Disturbance, Environment, Guest, KnobReading, Metric, NamedHistogram, Outcome, PlanEnd,
+    PlanStarted, Reading, Record, RecordedRun, RunKey, RunResult, SetResult, WorkerResult,
 };
 
 impl Store {
@@ -32,7 +34,7 @@ impl Store {
             })?;
             Ok(Record { started, environments, runs, ended })
         };
-        read().map_err(|fault| fault.told(format!("read plan `{id}`"), &self.path))
+        read().map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))
     }
 
     /// The runs of plan `id` that need not be run again.
@@ -46,7 +48,7 @@ impl Store {
                 .collect::<Result<_, _>>()?;
             Ok(keys)
         };
-        read().map_err(|fault| fault.told(format!("read plan `{id}`"), &self.path))
+        read().map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))
     }
 
     pub(super) fn plan_number(&self, conn: &Connection, id: &str) -> Result<i64, Fault> {
@@ -130,6 +132,8 @@ pub(super) struct RunRow {
     measured_ns: Option<i64>,
     overhead_cpu_ns: Option<i64>,
     overhead_unknown: Option<String>,
+    guest: Option<i64>,
+    pool_cpus: Option<CpuSet>,
 }
 
 /// Calls `see` with each run of the plan in the order in which they ended.
@@ -140,7 +144,7 @@ pub(super) fn each_run(
 ) -> Result<(), Fault> {
     let mut select = conn.prepare_cached(
         "SELECT run, round, cell, environment, status, reason, started_unix_ns, measured_ns,
-                overhead_cpu_ns, overhead_unknown
+                overhead_cpu_ns, overhead_unknown, guest, pool_cpus
          FROM run WHERE plan = ?1 ORDER BY run",
     )?;
     let mut rows = select.query([plan])?;
@@ -155,6 +159,8 @@ pub(super) fn each_run(
             measured_ns: row.get(7)?,
             overhead_cpu_ns: row.get(8)?,
             overhead_unknown: row.get(9)?,
+            guest: row.get(10)?,
+            pool_cpus: pool_cpus(row, 11)?,
         })?;
     }
     Ok(())
@@ -173,6 +179,8 @@ pub(super) fn outcome(conn: &Connection, row: RunRow) -> Result<Outcome, Fault> 
                 sets: sets(conn, run)?,
                 knobs: knobs(conn, run)?,
                 disturbances: disturbances(conn, run)?,
+                guest: row.guest.map(|number| guest(conn, number)).transpose()?,
+                pool_cpus: row.pool_cpus,
                 overhead_cpu_ns: reading(overhead_cpu_ns, row.overhead_unknown)?,
             };
             Ok(Outcome::Done { result: Box::new(result) })
@@ -212,8 +220,11 @@ fn sets(conn: &Connection, run: i64) -> Result<Vec<SetResult>, Fault> {
     )?;
     let metrics = collect(
         conn,
-        "SELECT worker_set, name, unit, direction, value, unknown FROM metric WHERE run = ?1
-         ORDER BY worker_set, metric",
+        &format!(
+            "SELECT worker_set, value, unknown, {} FROM metric JOIN metric_kind USING (metric_kind)
+             WHERE run = ?1 ORDER BY worker_set, metric",
+            kind::COLUMNS
+        ),
         run,
         |row| Ok((row.get(0)?, metric(row)?)),
     )?;
@@ -254,29 +265,17 @@ fn set_of(sets: &mut [SetResult], number: i64) -> Result<&mut SetResult, Fault> 
 }
 
 fn metric(row: &Row<'_>) -> rusqlite::Result<Metric> {
-    Ok(Metric {
-        name: row.get(1)?,
-        unit: from_word(row, 2)?,
-        direction: from_word(row, 3)?,
-        value: reading(row.get(4)?, row.get(5)?)?,
-    })
+    Ok(kind::read(row, 3)?.reading(reading(row.get(1)?, row.get(2)?)?))
 }
 
 /// The counts of a histogram, or why they are none.
-fn counts(row: &Row<'_>) -> rusqlite::Result<Result<Vec<(u64, u64)>, String>> {
+fn counts(row: &Row<'_>) -> rusqlite::Result<Result<Vec<(u64, u64)>, HdrError>> {
     let exact = match row.get_ref(3)? {
         ValueRef::Null => Vec::new(),
         _ => from_json(row, 3)?,
     };
     let bytes: Vec<u8> = row.get(2)?;
-    let samples = u128::from(unsigned(row, 4)?);
-    Ok(hdr::decode(&bytes, &exact).and_then(|counts| {
-        let found: u128 = counts.iter().map(|&(_, count)| u128::from(count)).sum();
-        match found == samples {
-            true => Ok(counts),
-            false => Err(format!("it has {found} samples, and should have {samples}")),
-        }
-    }))
+    Ok(hdr::decode(&bytes, &exact, unsigned(row, 4)?))
 }
 
 fn worker(row: &Row<'_>) -> rusqlite::Result<WorkerResult> {
@@ -302,26 +301,30 @@ fn worker(row: &Row<'_>) -> rusqlite::Result<WorkerResult> {
     })
 }
 
-fn knobs(conn: &Connection, run: i64) -> Result<Vec<KnobReading>, Fault> {
+pub(super) fn knobs(conn: &Connection, run: i64) -> Result<Vec<KnobReading>, Fault> {
     collect(
         conn,
         "SELECT knob, asked, got, unknown FROM knob_reading WHERE run = ?1 ORDER BY knob_reading",
         run,
-        |row| {
-            Ok(KnobReading {
-                knob: row.get(0)?,
-                asked: row.get(1)?,
-                got: reading(row.get(2)?, row.get(3)?)?,
-            })
-        },
+        |row| knob(row, 0),
     )
 }
 
 fn disturbances(conn: &Connection, run: i64) -> Result<Vec<Disturbance>, Fault> {
     collect(
         conn,
-        "SELECT kind, share, detail FROM disturbance WHERE run = ?1 ORDER BY disturbance",
+        "SELECT share, json FROM disturbance WHERE run = ?1 ORDER BY disturbance",
         run,
-        |row| Ok(Disturbance { kind: from_word(row, 0)?, share: row.get(1)?, detail: row.get(2)? }),
+        |row| disturbance(row, 0),
     )
+}
+
+/// The columns share and json from this one on.
+pub(super) fn disturbance(row: &Row<'_>, first: usize) -> rusqlite::Result<Disturbance> {
+    Ok(Disturbance { share: row.get(first)?, fact: from_json(row, first + 1)? })
+}
+
+pub(super) fn guest(conn: &Connection, number: i64) -> Result<Guest, Fault> {
+    let mut select = conn.prepare_cached("SELECT json FROM guest WHERE guest = ?1")?;
+    Ok(select.query_row([number], |row| from_json(row, 0))?)
 }

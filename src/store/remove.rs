@@ -16,6 +16,6 @@ impl Store {
             conn.execute("DELETE FROM plan WHERE plan = ?1", [plan])?;
             Ok(())
         });
-        done.map_err(|fault| fault.told(format!("remove plan `{id}`"), &self.path))
+        done.map_err(|fault| fault.at(format!("remove plan `{id}`"), &self.path))
     }
 }

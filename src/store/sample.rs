@@ -1,42 +1,48 @@
-//! What comparisons over many plans read of one: the values of its metrics, without workers,
-//! histograms and windows; of disturbances and knobs only what is unlike it should be.
+//! What the analysis reads of a plan: the values of its metrics, without histograms and windows;
+//! of disturbances and knobs only what a reader of the values has to know.
 //!
 //! Rows hang on a run and are clustered by its number, and the runs of a plan mostly follow
-//! each other. So a stretch of them is one pass over two tables, side by side. Names are the
-//! same from run to run: they are compared with those that stood in the same place before,
-//! and kept once.
+//! each other. So a stretch of them is one pass over two tables in parallel. Kinds of metrics
+//! are compared by their numbers, and reasons are kept once.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use rusqlite::{Connection, Row, Rows};
+use rusqlite::{Connection, OptionalExtension, Row, Rows};
 
 use super::Store;
-use super::column::{from_word, misfit};
+use super::column::{from_json, from_word, misfit, reading_of_json, unsigned};
 use super::error::{Fault, StoreError};
-use super::read::{sessions, started};
+use super::kind;
+use super::read::{disturbance, sessions, started};
 use crate::model::{
-    Cell, DisturbanceKind, Environment, Guest, RunIssues, RunKey, SampledMetric, SampledPlan,
-    SampledRun, SampledValue, Unmeasured, place_of, told,
+    Cell, CpuSet, Environment, Guest, KnobReading, MetricKind, Plan, RunIssues, RunKey,
+    SampledMetric, SampledPlan, SampledPool, SampledRun, SampledValue, SampledWorker, UnknownValue,
+    Unmeasured, not_finite, place_of,
 };
 
 const RUNS: &str = "
-    SELECT run, round, cell, environment, status = 'done', status = 'skipped', reason
+    SELECT run, round, cell, environment, status = 'done', status = 'skipped', reason, guest,
+           started_unix_ns, measured_ns
     FROM run WHERE plan = ?1 ORDER BY run";
 const SETS: &str = "
     SELECT run, name, ops FROM worker_set WHERE run BETWEEN ?1 AND ?2 ORDER BY run, worker_set";
 const METRICS: &str = "
-    SELECT run, worker_set, name, unit, direction, value FROM metric WHERE run BETWEEN ?1 AND ?2
+    SELECT run, worker_set, metric_kind, value, unknown FROM metric WHERE run BETWEEN ?1 AND ?2
     ORDER BY run, worker_set, metric";
+const WORKERS: &str = "
+    SELECT worker.run, worker_set, name, role, worker.ops, wall_ns, cpu_ns
+    FROM worker JOIN worker_set USING (run, worker_set)
+    WHERE worker.run BETWEEN ?1 AND ?2 ORDER BY worker.run, worker";
 const DISTURBANCES: &str = "
-    SELECT run, kind FROM disturbance WHERE run BETWEEN ?1 AND ?2 ORDER BY run, disturbance";
-/// By runs of the lab.
-const GUESTS: &str = "
-    SELECT run, knob, got, unknown FROM knob_reading
-    WHERE run BETWEEN ?1 AND ?2 AND knob IN (?3, ?4, ?5, ?6) ORDER BY run, knob_reading";
-/// What is unknown is not known to be otherwise.
-const UNTAKEN: &str = "
-    SELECT run, knob, asked, got FROM knob_reading
-    WHERE run BETWEEN ?1 AND ?2 AND got <> asked AND knob <> ?3 ORDER BY run, knob_reading";
+    SELECT run, share, json FROM disturbance WHERE run BETWEEN ?1 AND ?2 ORDER BY run, disturbance";
+/// Readings that are equal have equal texts.
+const MISMATCHES: &str = "
+    SELECT run, knob, asked, got, unknown FROM knob_reading
+    WHERE run BETWEEN ?1 AND ?2 AND got IS NOT asked ORDER BY run, knob_reading";
+const POOLS: &str = "
+    SELECT run, knob, asked, got, unknown, pool_cpus FROM knob_reading JOIN run USING (run)
+    WHERE run BETWEEN ?1 AND ?2 AND knob = ?3 ORDER BY run, knob_reading";
 
 impl Store {
     /// What [`SampledPlan::of`] makes of the record of plan `id`, many times as fast.
@@ -51,15 +57,11 @@ impl Store {
                 sessions.into_iter().map(|session| session.environment).collect();
             let (stored, unmeasured) = stored_runs(&snapshot, plan, environments.len())?;
             let mut samples = Samples::default();
-            samples.troubles.unmeasured = unmeasured;
+            samples.issues.unmeasured = unmeasured;
             for stretch in stored.chunk_by(|run, next| next.number == run.number + 1) {
-                samples.read(&snapshot, &started.cells, stretch)?;
-                samples.read_troubles(&snapshot, stretch)?;
-                if started.backend == SampledPlan::LAB {
-                    samples.read_guests(&snapshot, stretch)?;
-                }
+                samples.read(&snapshot, &started.plan, &started.cells, stretch)?;
             }
-            let Samples { metrics, runs, guests, values, troubles, .. } = samples;
+            let Samples { metrics, runs, guests, pools, values, workers, issues, .. } = samples;
             Ok(SampledPlan {
                 id: started.id,
                 backend: started.backend,
@@ -71,11 +73,13 @@ impl Store {
                 metrics,
                 runs,
                 guests,
+                pools,
                 values,
-                troubles,
+                workers,
+                issues,
             })
         };
-        read().map_err(|fault| fault.told(format!("read plan `{id}`"), &self.path))
+        read().map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))
     }
 }
 
@@ -84,9 +88,12 @@ struct StoredRun {
     key: RunKey,
     environment: u32,
     done: bool,
+    guest: Option<i64>,
+    started_unix_ns: u64,
+    measured_ns: u64,
 }
 
-/// In the order in which they ended; beside them what is told of those that gave no values.
+/// In the order in which they ended, with those that gave no values.
 fn stored_runs(
     conn: &Connection,
     plan: i64,
@@ -97,16 +104,24 @@ fn stored_runs(
     let (mut runs, mut unmeasured) = (Vec::new(), Vec::new());
     while let Some(row) = rows.next()? {
         let key = RunKey { round: row.get(1)?, cell: row.get(2)? };
-        let run =
-            StoredRun { number: row.get(0)?, key, environment: row.get(3)?, done: row.get(4)? };
-        if run.environment as usize >= sessions {
+        let (environment, done): (u32, bool) = (row.get(3)?, row.get(4)?);
+        if environment as usize >= sessions {
             return Err(Fault::Damaged("a run names an environment that is not stored".into()));
         }
-        if !run.done {
-            let (environment, is_skipped) = (run.environment, row.get(5)?);
+        let measured = |column| if done { unsigned(row, column) } else { Ok(0) };
+        runs.push(StoredRun {
+            number: row.get(0)?,
+            key,
+            environment,
+            done,
+            guest: row.get(7)?,
+            started_unix_ns: measured(8)?,
+            measured_ns: measured(9)?,
+        });
+        if !done {
+            let is_skipped = row.get(5)?;
             unmeasured.push(Unmeasured { key, environment, is_skipped, reason: row.get(6)? });
         }
-        runs.push(run);
     }
     Ok((runs, unmeasured))
 }
@@ -117,74 +132,98 @@ struct Samples {
     metrics: Vec<SampledMetric>,
     runs: Vec<SampledRun>,
     guests: Vec<Guest>,
+    pools: Vec<SampledPool>,
     values: Vec<SampledValue>,
-    troubles: RunIssues,
+    workers: Vec<SampledWorker>,
+    issues: RunIssues,
     /// The number of each of `runs`, ascending.
     numbers: Vec<i64>,
+    /// The number of each of `guests`.
+    guest_numbers: Vec<i64>,
     sets: Vec<Set>,
     /// Name to operation to position in `sets`.
     ids: HashMap<String, HashMap<String, usize>>,
     /// The sets of the run at hand; `None`: its values are no samples.
     present: Vec<Option<usize>>,
-    /// Counts the sets of all runs.
-    stamp: u64,
+    kinds: Kinds,
+    /// Of each of `metrics`, the last reason why it was unknown.
+    reasons: Vec<Option<Arc<str>>>,
+    roles: Vec<Arc<str>>,
 }
 
 /// What is known of worker sets of one name that count one thing.
 struct Set {
     name: String,
     ops: String,
-    names: Vec<Name>,
-    ids: HashMap<String, usize>,
-    /// Positions in `names`, in the order of the rows of the last run.
-    order: Vec<usize>,
+    /// By the number of a kind, its position in [`Samples::metrics`].
+    metrics: Vec<Option<u32>>,
 }
 
-/// Metrics of one name.
-struct Name {
-    name: String,
-    /// The set of a run that last had it: of several in one, the first counts.
-    seen: u64,
-    columns: Vec<Column>,
-}
-
-/// Metrics of one name, unit and direction.
-struct Column {
-    unit: String,
-    direction: String,
-    metric: u32,
+/// Kinds of metrics by their number.
+#[derive(Default)]
+struct Kinds {
+    known: Vec<Option<(MetricKind, usize)>>,
+    names: HashMap<String, usize>,
+    /// By name: the set of a run that last had it. Of several in one, the first counts.
+    seen: Vec<u64>,
+    /// Counts the sets of all runs.
+    stamp: u64,
 }
 
 impl Samples {
     /// Adds consecutive runs.
-    fn read(&mut self, conn: &Connection, cells: &[Cell], runs: &[StoredRun]) -> Result<(), Fault> {
+    fn read(
+        &mut self,
+        conn: &Connection,
+        plan: &Plan,
+        cells: &[Cell],
+        runs: &[StoredRun],
+    ) -> Result<(), Fault> {
         let [Some(first), Some(last)] = [runs.first(), runs.last()] else { return Ok(()) };
-        let between = [first.number, last.number];
+        let between = (first.number, last.number);
+        let begins = self.runs.len();
+        self.read_values(conn, cells, runs, between)?;
+        self.read_issues(conn, between)?;
+        if plan.placement.pool.is_some() {
+            self.read_pools(conn, between)?;
+        }
+        if SampledPlan::has_solos(plan) {
+            self.read_workers(conn, cells, begins, between)?;
+        }
+        Ok(())
+    }
+
+    fn read_values(
+        &mut self,
+        conn: &Connection,
+        cells: &[Cell],
+        runs: &[StoredRun],
+        between: (i64, i64),
+    ) -> Result<(), Fault> {
         let (mut sets, mut metrics) = (conn.prepare_cached(SETS)?, conn.prepare_cached(METRICS)?);
         let mut sets = SetRows { rows: sets.query(between)?, ahead: None };
         let mut metrics = metrics.query(between)?;
         let mut runs = runs.iter();
-        let (mut run, mut set, mut place) = (None, None, 0);
+        let (mut run, mut set) = (None, None);
         while let Some(row) = metrics.next()? {
             let (of_run, of_set) = (row.get(0)?, row.get(1)?);
             while run.is_none_or(|run| run < of_run)
                 && let Some(next) = runs.next()
             {
-                self.begin(next, cells, &mut sets)?;
+                self.begin(conn, next, cells, &mut sets)?;
                 (run, set) = (Some(next.number), None);
             }
-            if set != Some(of_set) {
-                (set, place) = (Some(of_set), 0);
-                self.stamp += 1;
+            if set.replace(of_set) != Some(of_set) {
+                self.kinds.stamp += 1;
             }
-            self.add(of_set, place, row)?;
-            place += 1;
+            self.add(conn, of_set, row)?;
         }
-        runs.try_for_each(|run| self.begin(run, cells, &mut sets))
+        runs.try_for_each(|run| self.begin(conn, run, cells, &mut sets))
     }
 
     fn begin(
         &mut self,
+        conn: &Connection,
         run: &StoredRun,
         cells: &[Cell],
         sets: &mut SetRows<'_>,
@@ -199,105 +238,138 @@ impl Samples {
             self.present.push(is_sample.then_some(set));
         }
         if work.is_some() {
-            let (key, environment) = (run.key, run.environment);
             self.numbers.push(run.number);
-            let first_value = count(self.values.len())?;
-            self.runs.push(SampledRun { key, environment, first_value, guest: None });
+            let guest = run.guest.map(|number| self.guest(conn, number)).transpose()?;
+            self.runs.push(SampledRun {
+                key: run.key,
+                environment: run.environment,
+                first_value: count(self.values.len())?,
+                first_worker: count(self.workers.len())?,
+                guest,
+                pool: None,
+                started_unix_ns: run.started_unix_ns,
+                measured_ns: run.measured_ns,
+            });
         }
         Ok(())
+    }
+
+    /// The position in `guests`.
+    fn guest(&mut self, conn: &Connection, number: i64) -> Result<u32, Fault> {
+        if let Some(known) = self.guest_numbers.iter().position(|known| *known == number) {
+            return count(known);
+        }
+        self.guests.push(super::read::guest(conn, number)?);
+        self.guest_numbers.push(number);
+        count(self.guests.len() - 1)
     }
 
     /// What is odd about consecutive runs, which have been read.
-    fn read_troubles(&mut self, conn: &Connection, runs: &[StoredRun]) -> Result<(), Fault> {
-        let [Some(first), Some(last)] = [runs.first(), runs.last()] else { return Ok(()) };
+    fn read_issues(&mut self, conn: &Connection, between: (i64, i64)) -> Result<(), Fault> {
         let mut select = conn.prepare_cached(DISTURBANCES)?;
-        let mut rows = select.query([first.number, last.number])?;
-        let (mut of, mut kinds): (_, Vec<DisturbanceKind>) = (None, Vec::new());
+        let mut rows = select.query(between)?;
         while let Some(row) = rows.next()? {
             let Ok(run) = self.numbers.binary_search(&row.get(0)?) else { continue };
-            if let Some(before) = of.replace(run)
-                && before != run
-            {
-                self.troubles.add_disturbances(count(before)?, std::mem::take(&mut kinds));
+            self.issues.disturbed.push((count(run)?, disturbance(row, 1)?));
+        }
+        let mut select = conn.prepare_cached(MISMATCHES)?;
+        let mut rows = select.query(between)?;
+        while let Some(row) = rows.next()? {
+            let Ok(run) = self.numbers.binary_search(&row.get(0)?) else { continue };
+            let reading = knob(row, 1)?;
+            if reading.is_mismatch() {
+                self.issues.add_mismatch(count(run)?, reading);
             }
-            kinds.push(from_word(row, 1)?);
-        }
-        if let Some(run) = of {
-            self.troubles.add_disturbances(count(run)?, kinds);
-        }
-        let mut select = conn.prepare_cached(UNTAKEN)?;
-        let mut rows = select.query((first.number, last.number, RunIssues::POOL))?;
-        while let Some(row) = rows.next()? {
-            let Ok(run) = self.numbers.binary_search(&row.get(0)?) else { continue };
-            let (knob, asked, got) = (text(row, 1)?, text(row, 2)?, text(row, 3)?);
-            self.troubles.add_knob(count(run)?, knob, asked, got);
         }
         Ok(())
     }
 
-    /// The guests of consecutive runs, which have been read.
-    fn read_guests(&mut self, conn: &Connection, runs: &[StoredRun]) -> Result<(), Fault> {
-        let [Some(first), Some(last)] = [runs.first(), runs.last()] else { return Ok(()) };
-        let [kernel, version, digest, time] = told::OF_GUEST;
-        let mut select = conn.prepare_cached(GUESTS)?;
-        let mut rows = select.query((first.number, last.number, kernel, version, digest, time))?;
+    /// The pools of consecutive runs, which have been read.
+    fn read_pools(&mut self, conn: &Connection, between: (i64, i64)) -> Result<(), Fault> {
+        let mut select = conn.prepare_cached(POOLS)?;
+        let mut rows = select.query((between.0, between.1, KnobReading::POOL))?;
+        while let Some(row) = rows.next()? {
+            let Ok(run) = self.numbers.binary_search(&row.get(0)?) else { continue };
+            if self.runs[run].pool.is_none() {
+                let (reading, cpus) = (knob(row, 1)?, pool_cpus(row, 5)?);
+                self.runs[run].pool =
+                    Some(place_of(&mut self.pools, SampledPool { reading, cpus }));
+            }
+        }
+        Ok(())
+    }
+
+    /// The workers of consecutive runs, of which the first is at `begins`.
+    fn read_workers(
+        &mut self,
+        conn: &Connection,
+        cells: &[Cell],
+        begins: usize,
+        between: (i64, i64),
+    ) -> Result<(), Fault> {
+        let mut select = conn.prepare_cached(WORKERS)?;
+        let mut rows = select.query(between)?;
         let mut row = rows.next()?;
-        let begins = self.numbers.partition_point(|number| *number < first.number);
-        for at in begins..self.numbers.len() {
-            let mut guest = Guest::default();
+        for run in begins..self.runs.len() {
+            self.runs[run].first_worker = count(self.workers.len())?;
+            let cell = &cells[self.runs[run].key.cell as usize];
             while let Some(own) = row
                 && let of = own.get::<_, i64>(0)?
-                && of <= self.numbers[at]
+                && of <= self.numbers[run]
             {
-                if of == self.numbers[at] {
-                    let got = own.get_ref(2)?.as_str_or_null().map_err(|why| misfit(2, why))?;
-                    let why = own.get_ref(3)?.as_str_or_null().map_err(|why| misfit(3, why))?;
-                    guest.tell(text(own, 1)?, got.ok_or(why.unwrap_or_default()));
+                let at = own.get::<_, u16>(1)?;
+                let set = SampledWorker::set_of(&cell.work, at.into(), text(own, 2)?);
+                if let Some(set) = set.filter(|_| of == self.numbers[run]) {
+                    let role = interned(&mut self.roles, text(own, 3)?);
+                    let [ops, wall_ns, cpu_ns] =
+                        [unsigned(own, 4)?, unsigned(own, 5)?, unsigned(own, 6)?];
+                    self.workers.push(SampledWorker { set, role, ops, wall_ns, cpu_ns });
                 }
                 row = rows.next()?;
             }
-            self.runs[at].guest = Some(place_of(&mut self.guests, guest));
         }
         Ok(())
     }
 
-    /// A row of [`METRICS`] that stands at this place within its set.
-    fn add(&mut self, number: i64, place: usize, row: &Row<'_>) -> Result<(), Fault> {
+    /// A row of [`METRICS`].
+    fn add(&mut self, conn: &Connection, number: i64, row: &Row<'_>) -> Result<(), Fault> {
         let present = usize::try_from(number).ok().and_then(|number| self.present.get(number));
         let Some(present) = present else {
             return Err(Fault::Damaged(format!("a run has no worker set {number}")));
         };
         let Some(set) = *present else { return Ok(()) };
+        let Some((kind, at)) = self.kinds.first_of(conn, row.get(2)?)? else { return Ok(()) };
         let set = &mut self.sets[set];
-        let name = set.position(place, text(row, 2)?);
-        let name = &mut set.names[name];
-        if std::mem::replace(&mut name.seen, self.stamp) == self.stamp {
-            return Ok(());
+        if set.metrics.len() <= at {
+            set.metrics.resize(at + 1, None);
         }
-        let value = match row.get::<_, Option<f64>>(5)? {
-            Some(value) if value.is_finite() => value,
-            _ => return Ok(()),
-        };
-        let (unit, direction) = (text(row, 3)?, text(row, 4)?);
-        let known =
-            name.columns.iter().find(|known| known.unit == unit && known.direction == direction);
-        let metric = match known {
-            Some(column) => column.metric,
+        let metric = match set.metrics[at] {
+            Some(metric) => metric,
             None => {
                 let metric = count(self.metrics.len())?;
-                self.metrics.push(SampledMetric {
-                    set: set.name.clone(),
-                    name: name.name.clone(),
-                    unit: from_word(row, 3)?,
-                    direction: from_word(row, 4)?,
-                    ops: set.ops.clone(),
-                });
-                let (unit, direction) = (unit.to_string(), direction.to_string());
-                name.columns.push(Column { unit, direction, metric });
-                metric
+                let (name, ops) = (set.name.clone(), set.ops.clone());
+                self.metrics.push(SampledMetric { set: name, ops, kind: kind.clone() });
+                self.reasons.push(None);
+                *set.metrics[at].insert(metric)
             }
         };
-        self.values.push(SampledValue { metric, value });
+        match row.get::<_, Option<f64>>(3)? {
+            Some(value) if value.is_finite() => self.values.push(SampledValue { metric, value }),
+            Some(value) => self.add_unknown(metric, &not_finite(value))?,
+            None => self.add_unknown(metric, text(row, 4)?)?,
+        }
+        Ok(())
+    }
+
+    /// Of the last run.
+    fn add_unknown(&mut self, metric: u32, reason: &str) -> Result<(), Fault> {
+        let run = count(self.runs.len() - 1)?;
+        let last = &mut self.reasons[metric as usize];
+        let reason = match last {
+            Some(last) if **last == *reason => Arc::clone(last),
+            _ => Arc::clone(last.insert(reason.into())),
+        };
+        self.issues.unknown.push(UnknownValue { run, metric, reason });
         Ok(())
     }
 
@@ -309,29 +381,38 @@ impl Samples {
         let set = self.sets.len();
         self.ids.entry(name.to_string()).or_default().insert(ops.to_string(), set);
         let (name, ops) = (name.to_string(), ops.to_string());
-        let (names, ids, order) = (Vec::new(), HashMap::new(), Vec::new());
-        self.sets.push(Set { name, ops, names, ids, order });
+        self.sets.push(Set { name, ops, metrics: Vec::new() });
         set
     }
 }
 
-impl Set {
-    /// The position of this name in `names`. Mostly it is the one that stood in this place
-    /// the last time.
-    fn position(&mut self, place: usize, name: &str) -> usize {
-        if let Some(&before) = self.order.get(place)
-            && self.names[before].name == name
-        {
-            return before;
+impl Kinds {
+    /// The kind of this number and its position in a set's list; `None` where the set has had a
+    /// metric of its name.
+    fn first_of(
+        &mut self,
+        conn: &Connection,
+        number: i64,
+    ) -> Result<Option<(&MetricKind, usize)>, Fault> {
+        let wrong =
+            || Fault::Damaged(format!("a metric has the kind {number}, which is not there"));
+        let at = usize::try_from(number).map_err(|_| wrong())?;
+        if self.known.get(at).is_none_or(Option::is_none) {
+            let sql = format!("SELECT {} FROM metric_kind WHERE metric_kind = ?1", kind::COLUMNS);
+            let mut select = conn.prepare_cached(&sql)?;
+            let kind = select.query_row([number], |row| kind::read(row, 0)).optional()?;
+            let kind = kind.ok_or_else(wrong)?;
+            let next = self.names.len();
+            let name = *self.names.entry(kind.name.clone()).or_insert(next);
+            self.seen.resize(self.names.len(), 0);
+            if self.known.len() <= at {
+                self.known.resize(at + 1, None);
+            }
+            self.known[at] = Some((kind, name));
         }
-        let position = self.ids.get(name).copied().unwrap_or_else(|| {
-            self.ids.insert(name.to_string(), self.names.len());
-            self.names.push(Name { name: name.to_string(), seen: 0, columns: Vec::new() });
-            self.names.len() - 1
-        });
-        self.order.truncate(place);
-        self.order.push(position);
-        position
+        let Some((kind, name)) = &self.known[at] else { return Ok(None) };
+        let is_first = std::mem::replace(&mut self.seen[*name], self.stamp) != self.stamp;
+        Ok(is_first.then_some((kind, at)))
     }
 }
 
@@ -360,6 +441,32 @@ impl SetRows<'_> {
                 self.ahead = Some((of_run, set));
                 return Ok(None);
             }
+        }
+    }
+}
+
+/// The columns knob, asked, got and unknown from this one on.
+pub(super) fn knob(row: &Row<'_>, first: usize) -> rusqlite::Result<KnobReading> {
+    Ok(KnobReading {
+        knob: row.get(first)?,
+        asked: from_json(row, first + 1)?,
+        got: reading_of_json(row, first + 2)?,
+    })
+}
+
+pub(super) fn pool_cpus(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<CpuSet>> {
+    match row.get_ref(column)? {
+        rusqlite::types::ValueRef::Null => Ok(None),
+        _ => from_word(row, column).map(Some),
+    }
+}
+
+fn interned(known: &mut Vec<Arc<str>>, text: &str) -> Arc<str> {
+    match known.iter().find(|known| ***known == *text) {
+        Some(known) => Arc::clone(known),
+        None => {
+            known.push(text.into());
+            Arc::clone(&known[known.len() - 1])
         }
     }
 }

@@ -42,7 +42,7 @@ impl Store {
             };
             plans.into_iter().try_for_each(|plan| export_plan(&snapshot, plan, out))
         };
-        export().map_err(|fault| fault.told("export", &self.path))?;
+        export().map_err(|fault| fault.at("export", &self.path))?;
         out.flush().map_err(StoreError::Output)
     }
 
@@ -52,7 +52,7 @@ impl Store {
         self.current = None;
         let sql = |store: &Store, sql| {
             let run = store.conn.execute_batch(sql).map_err(Fault::from);
-            run.map_err(|fault| fault.told("import", &store.path))
+            run.map_err(|fault| fault.at("import", &store.path))
         };
         sql(self, "BEGIN IMMEDIATE")?;
         let result = self.import_lines(&mut input).and_then(|imported| {
@@ -83,7 +83,7 @@ impl Store {
             }
             let event = parse(&text, line)?;
             if let Event::PlanStarted(started) = &event {
-                check::plan(started).map_err(|why| refuse(StoreError::Unsound { why }))?;
+                check::plan(started).map_err(|why| refuse(why.into()))?;
                 if begun.insert(started.id.clone()) {
                     self.refuse_stored(&started.id).map_err(refuse)?;
                 }
@@ -97,8 +97,8 @@ impl Store {
     fn refuse_stored(&self, id: &str) -> Result<(), StoreError> {
         match self.plan_number(&self.conn, id) {
             Ok(_) => Err(StoreError::PlanStored { id: id.to_string(), path: self.path.clone() }),
-            Err(Fault::Told(StoreError::UnknownPlan { .. })) => Ok(()),
-            Err(fault) => Err(fault.told("import", &self.path)),
+            Err(Fault::Store(StoreError::UnknownPlan { .. })) => Ok(()),
+            Err(fault) => Err(fault.at("import", &self.path)),
         }
     }
 }
@@ -113,8 +113,8 @@ fn parse(text: &str, line: u64) -> Result<Event, StoreError> {
         return Err(StoreError::Malformed { line, why });
     }
     serde_json::from_str(text).map_err(|why| match serde_json::from_str::<Version>(text) {
-        // What a newer version says differently is told as that, not as an error of syntax.
-        Ok(Version { schema: found }) if found != u64::from(EVENT_SCHEMA) => {
+        // Of a newer version the version is what is wrong, not the syntax.
+        Ok(Version { schema: found }) if found > u64::from(EVENT_SCHEMA) => {
             let source = Box::new(StoreError::Schema { found, known: EVENT_SCHEMA });
             StoreError::Line { line, source }
         }

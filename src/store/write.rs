@@ -6,10 +6,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::column::{bits, halves, json, word};
 use super::error::{Fault, StoreError};
-use super::{Store, hdr, read};
+use super::{Store, hdr, kind, read};
 use crate::model::{
-    Cell, EVENT_SCHEMA, Environment, Event, Outcome, PlanEnd, PlanStarted, RunKey, RunResult,
-    SetResult, Window, WorkerResult,
+    Cell, EVENT_SCHEMA, Environment, Event, Guest, KnobReading, Outcome, PlanEnd, PlanStarted,
+    RunKey, RunResult, SetResult, Window, WorkerResult,
 };
 
 /// The plan whose events are being applied.
@@ -44,17 +44,17 @@ impl Store {
                 ("store the end of the plan".to_string(), self.end_plan(*reason))
             }
         };
-        result.map_err(|fault| fault.told(action, &self.path))
+        result.map_err(|fault| fault.at(action, &self.path))
     }
 
     pub(super) fn prepare_staging(&self) -> Result<(), StoreError> {
         self.conn
             .execute_batch(STAGING)
-            .map_err(|error| Fault::from(error).told("prepare for windows", &self.path))
+            .map_err(|error| Fault::from(error).at("prepare for windows", &self.path))
     }
 
     fn begin_plan(&mut self, started: &PlanStarted) -> Result<(), Fault> {
-        if started.schema != EVENT_SCHEMA {
+        if !(1..=EVENT_SCHEMA).contains(&started.schema) {
             let (found, known) = (u64::from(started.schema), EVENT_SCHEMA);
             return Err(StoreError::Schema { found, known }.into());
         }
@@ -243,7 +243,7 @@ fn insert_plan(conn: &Connection, started: &PlanStarted) -> Result<i64, Fault> {
     )?
     .execute(params![
         started.id,
-        started.schema,
+        EVENT_SCHEMA,
         started.plan.title,
         started.backend,
         bits(started.started_unix_ns),
@@ -320,10 +320,12 @@ fn insert_run(
     };
     let (overhead, overhead_unknown) =
         result.map_or((None, None), |result| halves(&result.overhead_cpu_ns));
+    let guest = result.and_then(|result| result.guest.as_ref());
+    let pool_cpus = result.and_then(|result| result.pool_cpus.as_ref());
     conn.prepare_cached(
         "INSERT INTO run (plan, environment, round, cell, status, reason, started_unix_ns,
-         measured_ns, overhead_cpu_ns, overhead_unknown)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+         measured_ns, overhead_cpu_ns, overhead_unknown, guest, pool_cpus)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
     )?
     .execute(params![
         current.plan,
@@ -336,6 +338,8 @@ fn insert_run(
         result.map(|result| bits(result.measured_ns)),
         overhead.copied().map(bits),
         overhead_unknown,
+        guest.map(|guest| guest_number(conn, guest)).transpose()?,
+        pool_cpus.map(|cpus| cpus.to_string()),
     ])?;
     Ok(conn.last_insert_rowid())
 }
@@ -347,38 +351,58 @@ fn insert_result(conn: &Connection, run: i64, result: &RunResult) -> Result<(), 
         insert_workers(conn, run, number as i64, first_worker, &set.workers)?;
         first_worker += set.workers.len() as i64;
     }
-    let mut insert =
-        conn.prepare_cached("INSERT INTO knob_reading VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
-    for (number, knob) in result.knobs.iter().enumerate() {
-        let (got, unknown) = halves(&knob.got);
-        insert.execute(params![run, number as i64, knob.knob, knob.asked, got, unknown])?;
-    }
+    insert_knobs(conn, run, &result.knobs)?;
     let mut insert = conn.prepare_cached("INSERT INTO disturbance VALUES (?1, ?2, ?3, ?4, ?5)")?;
     for (number, disturbance) in result.disturbances.iter().enumerate() {
-        let kind = word(disturbance.kind)?;
-        insert.execute(params![run, number as i64, kind, disturbance.share, disturbance.detail])?;
+        let (kind, fact) = (word(disturbance.kind())?, json(&disturbance.fact)?);
+        insert.execute(params![run, number as i64, kind, disturbance.share, fact])?;
     }
     Ok(())
+}
+
+pub(super) fn insert_knobs(
+    conn: &Connection,
+    run: i64,
+    knobs: &[KnobReading],
+) -> Result<(), Fault> {
+    let mut insert =
+        conn.prepare_cached("INSERT INTO knob_reading VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
+    for (number, knob) in knobs.iter().enumerate() {
+        let (got, unknown) = halves(&knob.got);
+        let (asked, got) = (json(&knob.asked)?, got.map(json).transpose()?);
+        insert.execute(params![run, number as i64, knob.knob, asked, got, unknown])?;
+    }
+    Ok(())
+}
+
+/// The number of a guest, which is stored where it is not yet.
+pub(super) fn guest_number(conn: &Connection, guest: &Guest) -> Result<i64, Fault> {
+    let guest = json(guest)?;
+    let found = conn
+        .prepare_cached("SELECT guest FROM guest WHERE json = ?1")?
+        .query_row([&guest], |row| row.get(0))
+        .optional()?;
+    if let Some(number) = found {
+        return Ok(number);
+    }
+    conn.prepare_cached("INSERT INTO guest (json) VALUES (?1)")?.execute([&guest])?;
+    Ok(conn.last_insert_rowid())
 }
 
 fn insert_set(conn: &Connection, run: i64, number: i64, set: &SetResult) -> Result<(), Fault> {
     conn.prepare_cached("INSERT INTO worker_set VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
         .execute(params![run, number, set.name, set.workload, set.ops, set.background,])?;
-    let mut insert =
-        conn.prepare_cached("INSERT INTO metric VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?;
+    let mut insert = conn.prepare_cached("INSERT INTO metric VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
     for (metric_number, metric) in set.metrics.iter().enumerate() {
         let (value, unknown) = halves(&metric.value);
         if let Some(value) = value.filter(|value| !value.is_finite()) {
-            return Err(Fault::Event(format!("metric `{}` is {value}", metric.name)));
+            return Err(Fault::Event(format!("metric `{}` is {value}", metric.kind.name)));
         }
-        let (unit, direction) = (word(metric.unit)?, word(metric.direction)?);
         insert.execute(params![
             run,
             number,
             metric_number as i64,
-            metric.name,
-            unit,
-            direction,
+            kind::number(conn, &metric.kind)?,
             value,
             unknown,
         ])?;

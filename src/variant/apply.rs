@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Cell, CpuSet, KnobReading, Reading, Variant};
+use crate::model::{Cell, CpuSet, KnobReading, Reading, Value, Variant};
 use crate::sys::cgroup::{self, Place, Version, cpu_controller};
 use crate::sys::host::plain;
 use crate::sys::{FileError, Host};
@@ -201,7 +201,7 @@ impl From<Missing> for ApplyError {
 #[derive(Debug)]
 struct Check {
     knob: &'static str,
-    asked: String,
+    asked: Value,
     files: Vec<Expected>,
 }
 
@@ -264,7 +264,7 @@ pub fn apply(cell: &Cell, host: &Host, journal: &Journal) -> Result<Applied, App
     }
 }
 
-type Asked<T> = Vec<(&'static str, String, Vec<T>)>;
+type Asked<T> = Vec<(&'static str, Value, Vec<T>)>;
 
 /// The actions of the controller by scope: knob, value as asked, actions.
 struct Sorted {
@@ -290,10 +290,10 @@ fn sorted(variant: &Variant, host: &Host) -> Result<Sorted, Missing> {
             }
         }
         if !wanted.is_empty() {
-            machine.push((name, value.to_string(), wanted));
+            machine.push((name, value.clone(), wanted));
         }
         if !settings.is_empty() {
-            cgroup.push((name, value.to_string(), settings));
+            cgroup.push((name, value.clone(), settings));
         }
     }
     Ok(Sorted { machine, cgroup, scheduler })
@@ -328,8 +328,10 @@ impl Applied {
         let pool = self.pool.iter().map(|(pool, made)| pool.reading(self.read_pool(pool, made)));
         let scheduler = self.scheduler.iter().map(|(scheduler, attached)| KnobReading {
             knob: SCX.to_string(),
-            asked: scheduler.to_string(),
-            got: Reading::Known(attached.in_its_place().unwrap_or_else(|| scheduler.to_string())),
+            asked: Value::Text(scheduler.to_string()),
+            got: Reading::Known(Value::Text(
+                attached.in_its_place().unwrap_or_else(|| scheduler.to_string()),
+            )),
         });
         pool.chain(self.checks.iter().map(reading)).chain(scheduler).collect()
     }
@@ -339,7 +341,7 @@ impl Applied {
     pub fn end_scheduler(&mut self) -> Result<Option<KnobReading>, SchedulerError> {
         let Some((_, mut attached)) = self.scheduler.take() else { return Ok(None) };
         attached.check()?;
-        let counted = attached.detach()?.to_string();
+        let counted = Value::Text(attached.detach()?.to_string());
         // Counted, not asked for: no report is to call it a mismatch.
         let got = Reading::Known(counted.clone());
         Ok(Some(KnobReading { knob: SCX_COUNTS.to_string(), asked: counted, got }))
@@ -360,7 +362,7 @@ impl Applied {
     }
 
     /// The value as asked where all its files hold it; else what they hold.
-    fn read_back(&self, check: &Check) -> Reading<String> {
+    fn read_back(&self, check: &Check) -> Reading<Value> {
         let mut others = Vec::new();
         for expected in &check.files {
             let (got, wanted, name) = match expected {
@@ -379,8 +381,10 @@ impl Applied {
                 Err(error) => return Reading::Unknown(error.to_string()),
             }
         }
-        let known = if others.is_empty() { check.asked.clone() } else { others.join(", ") };
-        Reading::Known(known)
+        Reading::Known(match others.is_empty() {
+            true => check.asked.clone(),
+            false => Value::Text(others.join(", ")),
+        })
     }
 
     /// Undoes everything, newest first. What cannot be undone stays in the journal.
@@ -728,7 +732,7 @@ mod tests {
         machine.lay("/sys/kernel/debug/sched/nr_migrate", "7\n");
         let got = applied.readings().into_iter().find(|r| r.knob == "nr-migrate").unwrap().got;
         let expected = "/sys/kernel/debug/sched/nr_migrate holds `7`".to_string();
-        assert_eq!(got, Reading::Known(expected));
+        assert_eq!(got, Reading::Known(Value::Text(expected)));
         applied.undo().unwrap();
         assert_eq!(machine.text("/sys/kernel/debug/sched/nr_migrate"), "7", "not ours to undo");
     }

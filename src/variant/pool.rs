@@ -7,7 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::model::{Cell, CpuSet, KnobReading, PoolName, Reading};
+use crate::model::{Cell, CpuSet, KnobReading, PoolName, Reading, Value};
 use crate::sys::Host;
 use crate::sys::cgroup::{
     self, CgroupError, Controller, Place, Tree, Version, can_host, controllers_missing,
@@ -86,8 +86,9 @@ impl Pool {
 
     pub fn reading(&self, got: Reading<String>) -> KnobReading {
         let cpus = if self.shows_cpus { format!(", CPUs {}", self.cpus) } else { String::new() };
-        let got = got.map(|form| format!("{form}{cpus}"));
-        KnobReading { knob: super::POOL.to_string(), asked: self.asked.clone(), got }
+        let got = got.map(|form| Value::Text(format!("{form}{cpus}")));
+        let asked = Value::Text(self.asked.clone());
+        KnobReading { knob: KnobReading::POOL.to_string(), asked, got }
     }
 }
 
@@ -228,7 +229,7 @@ mod tests {
 
     fn got(applied: &Applied) -> (String, String) {
         let pool = applied.readings().into_iter().find(|reading| reading.knob == "pool").unwrap();
-        (pool.asked, pool.got.known().unwrap())
+        (pool.asked.to_string(), pool.got.known().unwrap().to_string())
     }
 
     /// Why a cell cannot be had, which is so for `check` and for `apply`, and changes nothing.

@@ -71,10 +71,10 @@ pub(super) fn try_on_self(knobs: &BTreeMap<String, Value>) -> Vec<Missing> {
 pub fn read_task(knobs: &BTreeMap<String, Value>, tid: i32) -> Vec<KnobReading> {
     let Ok(settings) = settings(knobs) else { return Vec::new() };
     let attr = sched::attr(tid);
-    let reading = |(knob, asked, setting): (&'static str, String, TaskSetting)| {
+    let reading = |(knob, asked, setting): (&'static str, Value, TaskSetting)| {
         let got = match setting.read(tid, attr.as_ref()) {
             Ok(got) if got == setting => Reading::Known(asked.clone()),
-            Ok(got) => Reading::Known(got.show()),
+            Ok(got) => Reading::Known(got.value()),
             Err(error) => Reading::Unknown(error.to_string()),
         };
         KnobReading { knob: knob.to_string(), asked, got }
@@ -85,7 +85,7 @@ pub fn read_task(knobs: &BTreeMap<String, Value>, tid: i32) -> Vec<KnobReading> 
 /// The task settings that a variant's knobs ask for: knob, value as asked, setting.
 fn settings(
     knobs: &BTreeMap<String, Value>,
-) -> Result<Vec<(&'static str, String, TaskSetting)>, Missing> {
+) -> Result<Vec<(&'static str, Value, TaskSetting)>, Missing> {
     let host = Host::default();
     let mut settings = Vec::new();
     for knob in registry().iter().filter(|knob| knob.scope() == super::Scope::Task) {
@@ -93,7 +93,7 @@ fn settings(
         let Some(value) = knobs.get(name) else { continue };
         for action in knob.actions(value, &host)? {
             if let Action::Task(setting) = action {
-                settings.push((name, value.to_string(), setting));
+                settings.push((name, value.clone(), setting));
             }
         }
     }
@@ -367,21 +367,23 @@ impl TaskSetting {
         })
     }
 
-    /// In the words of a plan.
-    fn show(&self) -> String {
+    /// As a plan would have it.
+    fn value(&self) -> Value {
         let percent =
-            |util: u32| format!("{:.1}%", f64::from(util) * 100.0 / f64::from(sched::UCLAMP_MAX));
+            |util: u32| (f64::from(util) * 1000.0 / f64::from(sched::UCLAMP_MAX)).round() / 10.0;
         match self {
-            TaskSetting::Policy(policy) => policy.word().to_string(),
-            TaskSetting::Priority(priority) => priority.to_string(),
-            TaskSetting::Nice(nice) => nice.to_string(),
+            TaskSetting::Policy(policy) => Value::Text(policy.word().to_string()),
+            TaskSetting::Priority(priority) => Value::Int(i64::from(*priority)),
+            TaskSetting::Nice(nice) => Value::Int(i64::from(*nice)),
             TaskSetting::RuntimeNs(ns)
             | TaskSetting::DeadlineNs(ns)
             | TaskSetting::PeriodNs(ns)
             | TaskSetting::SliceNs(ns)
-            | TaskSetting::TimerSlackNs(ns) => show_duration(*ns),
-            TaskSetting::UclampMin(util) | TaskSetting::UclampMax(util) => percent(*util),
-            TaskSetting::Affinity(cpus) => cpus.to_string(),
+            | TaskSetting::TimerSlackNs(ns) => Value::DurationNs(*ns),
+            TaskSetting::UclampMin(util) | TaskSetting::UclampMax(util) => {
+                Value::Percent(percent(*util))
+            }
+            TaskSetting::Affinity(cpus) => Value::Cpus(cpus.clone()),
         }
     }
 }
@@ -441,7 +443,9 @@ mod tests {
             let tid = tid_out.recv().unwrap();
             let readings = tid.map(|tid| read_task(knobs, tid));
             drop(end_in);
-            Ok(readings?.into_iter().map(|reading| (reading.knob, reading.got)).collect())
+            let shown =
+                |reading: KnobReading| (reading.knob, reading.got.map(|got| got.to_string()));
+            Ok(readings?.into_iter().map(shown).collect())
         })
     }
 

@@ -5,7 +5,7 @@
 //! throughput shows it. A worker with several items runs the one that is due earliest, one at a
 //! time; many short items hide a delay that one long item cannot hide. [`Queue`] is pure.
 
-use crate::model::{Field, Kind, Value, ValueError, duration_ns, show_duration};
+use crate::model::{Field, Importance, Kind, Value, ValueError, duration_ns, show_duration};
 use crate::sys::clock;
 
 use super::burn::Burner;
@@ -29,8 +29,10 @@ const SPEC: Spec = Spec {
     }],
     roles: &[Role { name: "burnwait", counts: true }],
     ops: "kops",
+    throughput: Importance::Headline,
     histograms: &[Latency {
         name: "wakeup",
+        importance: Importance::Headline,
         about: "from an item's time to its start, where the worker slept until that time",
     }],
     counters: &[],

@@ -6,7 +6,8 @@
 //! for every release of that time, not for one. [`Jobs`] is pure.
 
 use crate::model::{
-    Direction, Field, Kind, Metric, MetricSpec, Reading, Unit, Value, show_duration,
+    Direction, Field, Importance, Kind, Metric, MetricSpec, Reading, Statistic, Unit, Value,
+    show_duration,
 };
 use crate::stats::Histogram;
 use crate::sys::clock;
@@ -51,10 +52,16 @@ const SPEC: Spec = Spec {
     ],
     roles: &[Role { name: "deadline", counts: true }],
     ops: "jobs in time",
+    throughput: Importance::Explaining,
     histograms: &[
-        Latency { name: "wakeup", about: "from a job's release to its start" },
+        Latency {
+            name: "wakeup",
+            importance: Importance::Explaining,
+            about: "from a job's release to its start",
+        },
         Latency {
             name: "response",
+            importance: Importance::Explaining,
             about: "from release to completion; for a skipped release, of the job that answers it",
         },
     ],
@@ -67,18 +74,24 @@ const METRICS: [MetricSpec; 4] = [
         name: "met_ratio",
         unit: Unit::Ratio,
         direction: Direction::HigherIsBetter,
+        statistic: Statistic::Share,
+        importance: Importance::Explaining,
         about: "share of releases whose deadline was met: 1 - miss_ratio",
     },
     MetricSpec {
         name: "miss_ratio",
         unit: Unit::Ratio,
         direction: Direction::LowerIsBetter,
+        statistic: Statistic::Share,
+        importance: Importance::Headline,
         about: "share of releases whose job was late, was skipped or never ended",
     },
     MetricSpec {
         name: "lateness_max",
         unit: Unit::Ns,
         direction: Direction::LowerIsBetter,
+        statistic: Statistic::Max,
+        importance: Importance::Explaining,
         about: "the latest completion after its deadline; 0 if none was late, unknown if one \
                 never came",
     },
@@ -86,6 +99,8 @@ const METRICS: [MetricSpec; 4] = [
         name: "tolerance",
         unit: Unit::Ns,
         direction: Direction::LowerIsBetter,
+        statistic: Statistic::Count,
+        importance: Importance::Headline,
         about: "the least that must be added to the deadline for 99.9 % to be met, to 0.8 % \
                 of the response; of fewer than 1,000 releases none may miss",
     },
@@ -391,7 +406,7 @@ mod tests {
     /// All but the first, which is what the second leaves.
     fn metrics(measured: &Measured) -> [Reading<f64>; 3] {
         let metrics = Set { terms: TERMS }.metrics(measured);
-        let named: Vec<&str> = metrics.iter().map(|metric| metric.name.as_str()).collect();
+        let named: Vec<&str> = metrics.iter().map(|metric| metric.kind.name.as_str()).collect();
         assert_eq!(named, ["met_ratio", "miss_ratio", "lateness_max", "tolerance"]);
         let values = metrics.into_iter().map(|metric| metric.value).collect::<Vec<_>>();
         let [met, missed, max, tolerance] = values.try_into().unwrap();

@@ -7,7 +7,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::model::{Field, Kind};
+use crate::model::{Field, Importance, Kind};
 use crate::sys::host::plain;
 use crate::sys::process::{self, Birth, Ending, Program};
 use crate::sys::{clock, shared};
@@ -38,9 +38,18 @@ const SPEC: Spec = Spec {
     ],
     roles: &[Role { name: "spawner", counts: true }],
     ops: "spawns",
+    throughput: Importance::Headline,
     histograms: &[
-        Latency { name: "wakeup", about: "from the fork to the child's first instructions" },
-        Latency { name: "spawn", about: "from the fork until the child's end is collected" },
+        Latency {
+            name: "wakeup",
+            importance: Importance::Headline,
+            about: "from the fork to the child's first instructions",
+        },
+        Latency {
+            name: "spawn",
+            importance: Importance::Explaining,
+            about: "from the fork until the child's end is collected",
+        },
     ],
     counters: &[],
     metrics: &[],

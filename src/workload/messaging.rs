@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-use crate::model::{Field, Kind, show_bytes};
+use crate::model::{Field, Importance, Kind, show_bytes};
 use crate::sys::clock;
 
 use super::channels::Wanted;
@@ -63,14 +63,17 @@ const SPEC: Spec = Spec {
     ],
     roles: &[Role { name: "receiver", counts: true }, Role { name: "sender", counts: false }],
     ops: "messages",
+    throughput: Importance::Headline,
     histograms: &[
         Latency {
             name: "wakeup",
+            importance: Importance::Headline,
             about: "from sending to the receiver's next instruction, for messages sent after \
                     their receiver had begun to wait: those that found its channel empty",
         },
         Latency {
             name: "delivery",
+            importance: Importance::Explaining,
             about: "from sending to receiving, for all messages: also their time in the queue",
         },
     ],

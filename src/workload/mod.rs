@@ -27,7 +27,7 @@ mod testing;
 mod wakeup;
 mod worker;
 
-use crate::model::{CpuSet, Field, Metric, MetricSpec, Params, WorkerKind};
+use crate::model::{CpuSet, Field, Importance, Metric, MetricSpec, Params, WorkerKind};
 use crate::sys::futex::Scope;
 
 pub use burnwait::{
@@ -69,6 +69,8 @@ pub struct Spec {
     pub roles: &'static [Role],
     /// What one operation is, in the plural: `requests`, `round trips`.
     pub ops: &'static str,
+    /// Of `throughput`: how many operations a second.
+    pub throughput: Importance,
     /// Latency histograms, in the order of [`Worker::record`]'s index; at most
     /// [`worker::MAX_HISTOGRAMS`]. Each gives `NAME_p50`, `_p99`, `_p99.9` and `_max`.
     pub histograms: &'static [Latency],
@@ -92,6 +94,8 @@ pub struct Role {
 
 pub struct Latency {
     pub name: &'static str,
+    /// Of its 99th percentile; its other metrics explain.
+    pub importance: Importance,
     pub about: &'static str,
 }
 
@@ -190,7 +194,7 @@ mod tests {
             group.stop();
             let names: Vec<&str> = workload.metrics(&params).iter().map(|spec| spec.name).collect();
             let metrics = group.load().metrics(&group.measured());
-            assert_eq!(metrics.iter().map(|m| m.name.as_str()).collect::<Vec<_>>(), names);
+            assert_eq!(metrics.iter().map(|m| m.kind.name.as_str()).collect::<Vec<_>>(), names);
         }
     }
 }

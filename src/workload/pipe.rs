@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 
-use crate::model::{Field, Kind};
+use crate::model::{Field, Importance, Kind};
 use crate::sys::{clock, eventfd, futex::Scope, shared};
 
 use super::channels::Wanted;
@@ -49,8 +49,10 @@ const SPEC: Spec = Spec {
     ],
     roles: &[Role { name: "ping", counts: true }, Role { name: "pong", counts: false }],
     ops: "round trips",
+    throughput: Importance::Headline,
     histograms: &[Latency {
         name: "wakeup",
+        importance: Importance::Headline,
         about: "from just before a transfer to the other side running, transfer included",
     }],
     counters: &[],

@@ -20,7 +20,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use crate::model::{Field, Kind};
+use crate::model::{Field, Importance, Kind};
 use crate::sys::{Epoll, Ready, clock};
 
 use super::burn::Burner;
@@ -102,13 +102,16 @@ const SPEC: Spec = Spec {
         Role { name: "client", counts: true },
     ],
     ops: "requests",
+    throughput: Importance::Headline,
     histograms: &[
         Latency {
             name: "request",
+            importance: Importance::Headline,
             about: "from a client's sending of a request to its having the answer",
         },
         Latency {
             name: "accept",
+            importance: Importance::Explaining,
             about: "from a client's sending of a request to the front server's reading it",
         },
     ],

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use crate::model::{Field, Kind};
+use crate::model::{Field, Importance, Kind};
 
 use super::{Load, Request, Role, Spec, Worker, Workload, WorkloadError, params};
 
@@ -19,6 +19,7 @@ const SPEC: Spec = Spec {
     }],
     roles: &[Role { name: "spin", counts: true }],
     ops: "batches",
+    throughput: Importance::Headline,
     histograms: &[],
     counters: &[],
     metrics: &[],

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use crate::backend::{BackendConfig, Mode};
-use crate::model::{Cell, GuestFacts, Lab, Placement, Reading, Value, Variant, Work};
+use crate::model::{Cell, GuestFacts, GuestTime, Lab, Placement, Value, Variant, Work};
 
 use super::KERNEL;
 use super::emulator;
@@ -40,8 +40,8 @@ pub struct Tried {
 pub struct Quiet {
     pub facts: GuestFacts,
     /// Whether its time was exact.
-    pub exact: Reading<String>,
-    /// By the host's clock, until its first process ran.
+    pub time: GuestTime,
+    /// By the host's clock, until its first process was at work.
     pub started_after: Duration,
 }
 

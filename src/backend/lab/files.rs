@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::model::{Reading, told};
+use crate::model::GuestTime;
 use crate::sys::clock;
 
 use super::error::LabError;
@@ -91,12 +91,12 @@ impl GuestFiles {
     }
 
     /// Whether QEMU's threads were in step from beginning to end, by the library's own proof.
-    pub fn in_step(&self, pid: u32) -> Reading<String> {
+    pub fn in_step(&self, pid: u32) -> GuestTime {
         let proof = fs::read(self.path(PROOF)).unwrap_or_default();
         match Proof::read(&proof).map(|proof| proof.fault(pid)) {
-            Some(None) => Reading::Known(told::EXACT.to_string()),
-            Some(Some(fault)) => Reading::Unknown(format!("QEMU was not kept in step: {fault}")),
-            None => Reading::Unknown(
+            Some(None) => GuestTime::Exact,
+            Some(Some(fault)) => GuestTime::NotExact(format!("QEMU was not kept in step: {fault}")),
+            None => GuestTime::NotExact(
                 "QEMU was not kept in step: no thread of virtual CPUs was found".to_string(),
             ),
         }

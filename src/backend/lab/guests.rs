@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::model::{
-    Cell, GUEST_WIRE, GuestBoot, GuestFacts, GuestMessage, GuestSpec, Lab, Outcome, Reading,
-    RunSpec, Value, Variant, Work, told as names,
+    Cell, GUEST_WIRE, GuestBoot, GuestFacts, GuestMessage, GuestSpec, GuestTime, Lab, Outcome,
+    RunSpec, Value, Variant, Work,
 };
 use crate::sys;
 use crate::variant::scx::Scheduler;
@@ -198,17 +198,17 @@ impl GuestManager {
         let text = serde_json::to_vec(&guest_spec(spec)).map_err(LabError::Encode)?;
         let key = machine.key(&text);
         if let Some(output) = self.cached(&key) {
-            let asked = machine.asked(Reading::Known(names::EXACT.to_string()));
+            let asked = machine.asked(GuestTime::Exact);
             return Ok(Measured { output, asked });
         }
-        let (output, exact) = self.run_guest(&machine, &text, spec, cancel, FIRST)?;
+        let (output, time) = self.run_guest(&machine, &text, spec, cancel, FIRST)?;
         if self.mode.verify {
             let (again, _) = self.run_guest(&machine, &text, spec, cancel, SECOND)?;
             if let Some(difference) = guest::difference(&output, &again) {
                 return Err(GuestFault::NotExact(difference).into());
             }
         }
-        let asked = machine.asked(exact);
+        let asked = machine.asked(time);
         self.keep(&key, &output, &asked)?;
         Ok(Measured { output, asked })
     }
@@ -217,7 +217,7 @@ impl GuestManager {
     fn keep(&self, key: &str, output: &GuestOutput, asked: &Asked) -> Result<(), LabError> {
         let is_done = matches!(output.outcome, Outcome::Done { .. });
         // Real time is not exact either.
-        if !is_done || matches!(asked.exact, Reading::Unknown(_)) {
+        if !is_done || asked.time != GuestTime::Exact {
             return Ok(());
         }
         let Some(facts) = &output.facts else { return Ok(()) };
@@ -272,7 +272,7 @@ impl GuestManager {
         spec: &RunSpec,
         cancel: &AtomicBool,
         copy: u8,
-    ) -> Result<(GuestOutput, Reading<String>), GuestError> {
+    ) -> Result<(GuestOutput, GuestTime), GuestError> {
         let files = self.files(&[("spec", text)])?;
         let patience = patience(spec, self.lab.cpus);
         if let Time::Real { .. } = self.time {
@@ -283,7 +283,7 @@ impl GuestManager {
             if let Some(facts) = &output.facts {
                 mismatch(&self.lab, &facts.topology)?;
             }
-            return Ok((output, Reading::Unknown("real time".to_string())));
+            return Ok((output, GuestTime::Real));
         }
         let snapshot = self.snapshot(machine, grace(spec), cancel, copy)?;
         let state = relative(&snapshot.state);
@@ -291,11 +291,11 @@ impl GuestManager {
         let start = self.start(from, Some(&files.path("spec")), &files, patience);
         let (mut output, pid) = guest::run(&start, cancel)?;
         output.facts = Some(Box::new(snapshot.quiet.facts.clone()));
-        let exact = match (&snapshot.quiet.exact, files.in_step(pid)) {
-            (Reading::Known(_), in_step) => in_step,
-            (unknown, _) => unknown.clone(),
+        let time = match (&snapshot.quiet.time, files.in_step(pid)) {
+            (GuestTime::Exact, in_step) => in_step,
+            (not, _) => not.clone(),
         };
-        Ok((output, exact))
+        Ok((output, time))
     }
 
     /// Boots the machine of a cell, and stops it when it is quiet.
@@ -313,7 +313,6 @@ impl GuestManager {
         let boot = GuestBoot {
             wire: GUEST_WIRE,
             instruction_fs: self.lab.instruction_fs(),
-            is_virtual: self.time == Time::Virtual,
         };
         self.files(&[("boot", &serde_json::to_vec(&boot)?)])
     }
@@ -357,8 +356,8 @@ impl GuestManager {
         let state = relative(&files.path("state"));
         let booted = guest::stop_and_save(&start, &state, cancel)?;
         mismatch(&self.lab, &booted.facts.topology)?;
-        let exact = files.in_step(booted.pid);
-        let quiet = Quiet { facts: booted.facts, exact, started_after: booted.started_after };
+        let time = files.in_step(booted.pid);
+        let quiet = Quiet { facts: booted.facts, time, started_after: booted.started_after };
         Ok(Snapshot { state: files.path("state"), quiet, _files: files })
     }
 
@@ -416,7 +415,6 @@ impl GuestManager {
             root,
             arguments,
             digest,
-            is_virtual: self.time == Time::Virtual,
         })
     }
 }
@@ -498,7 +496,6 @@ struct MachineConfig {
     arguments: String,
     /// Of all that the machine's state depends on.
     digest: String,
-    is_virtual: bool,
 }
 
 impl MachineConfig {
@@ -506,11 +503,10 @@ impl MachineConfig {
         digest(&[self.digest.as_bytes(), spec])
     }
 
-    fn asked(&self, exact: Reading<String>) -> Asked {
+    fn asked(&self, time: GuestTime) -> Asked {
         let kernel = &self.kernel.kernel;
         Asked {
-            exact,
-            is_virtual: self.is_virtual,
+            time,
             kernel_digest: kernel.digest.clone(),
             package_version: kernel.package.as_ref().map(|package| package.version.clone()),
         }

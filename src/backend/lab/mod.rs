@@ -26,8 +26,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::model::{
-    Cell, CpuSet, Environment, GuestFacts, KnobReading, Lab as LabTable, Outcome, Reading, RunEnd,
-    RunSpec, Topology, Window, told as names,
+    Cell, CpuSet, Environment, Guest, GuestFacts, GuestKernel, GuestTime, Lab as LabTable, Outcome,
+    Reading, RunEnd, RunSpec, Topology, Window,
 };
 
 use super::{Backend, BackendConfig, BackendError, Capabilities, Entry};
@@ -108,7 +108,7 @@ impl Backend for Lab {
         windows.into_iter().for_each(on_window);
         RunEnd::Finished(match (outcome, facts) {
             (Outcome::Done { mut result }, Some(facts)) => {
-                result.knobs.extend(readings(&asked, &facts));
+                result.guest = Some(of_guest(&asked, &facts));
                 Outcome::Done { result }
             }
             (outcome, _) => outcome,
@@ -119,9 +119,7 @@ impl Backend for Lab {
 /// What was asked of a guest's machine.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// Whether time was that of instructions, or why it was not.
-    pub exact: Reading<String>,
-    pub is_virtual: bool,
+    pub time: GuestTime,
     /// SHA-256 of image, configuration and modules, in hexadecimal.
     pub kernel_digest: String,
     /// Of the package that the kernel came in.
@@ -131,33 +129,22 @@ pub struct Asked {
 /// No kernel has timers between those that are programmed one by one and those of its ticks.
 const COARSE_TIMERS_NS: u64 = 100_000;
 
-/// What a report tells of a guest beside the variant's own knobs. What only time can be otherwise
-/// than asked.
-fn readings(asked: &Asked, facts: &GuestFacts) -> Vec<KnobReading> {
-    let told = |knob: &str, got: Reading<String>| KnobReading {
-        knob: knob.to_string(),
-        asked: got.clone().known().unwrap_or_default(),
-        got,
+fn of_guest(asked: &Asked, facts: &GuestFacts) -> Guest {
+    let capacity = match asked.time {
+        GuestTime::Real => Reading::Unknown("it is measured in virtual time only".to_string()),
+        GuestTime::Exact | GuestTime::NotExact(_) => facts.capacity.clone(),
     };
-    let digest: String = asked.kernel_digest.chars().take(DIGEST_LETTERS).collect();
-    let mut readings = vec![
-        told(names::KERNEL, Reading::Known(facts.kernel_release.clone())),
-        told(names::KERNEL_DIGEST, Reading::Known(digest)),
-    ];
-    let version = asked.package_version.clone().map(Reading::Known);
-    readings.extend(version.map(|version| told(names::KERNEL_VERSION, version)));
-    if asked.is_virtual {
-        let exact = told(names::TIME, asked.exact.clone());
-        let exact = KnobReading { asked: names::EXACT.to_string(), ..exact };
-        let percent = |capacity: f64| format!("{:.1}%", 100.0 * capacity);
-        readings.extend([exact, told(names::CAPACITY, facts.capacity.clone().map(percent))]);
+    let resolution_ns = Some(facts.timer_resolution_ns);
+    Guest {
+        kernel: GuestKernel {
+            release: Some(facts.kernel_release.clone()),
+            version: asked.package_version.clone(),
+            digest: Some(asked.kernel_digest.chars().take(DIGEST_LETTERS).collect()),
+        },
+        time: asked.time.clone(),
+        capacity,
+        coarse_timers_ns: resolution_ns.filter(|ns| *ns > COARSE_TIMERS_NS),
     }
-    // As it should be, it is not worth a word.
-    if facts.timer_resolution_ns > COARSE_TIMERS_NS {
-        let text = format!("{}ms", facts.timer_resolution_ns as f64 / 1e6);
-        readings.push(told(names::TIMERS, Reading::Known(text)));
-    }
-    readings
 }
 
 /// Whether a guest's kernel found the machine that was configured. A kernel may leave parts out.
@@ -247,7 +234,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn timers_are_told_where_they_are_coarse() {
+    fn a_guest_has_its_kernel_its_time_and_timers_where_they_are_coarse() {
         let mut facts = GuestFacts {
             wire: 1,
             kernel_release: "6.12".to_string(),
@@ -258,18 +245,18 @@ pub(super) mod tests {
             timer_resolution_ns: 1,
         };
         let asked = Asked {
-            exact: Reading::Known(names::EXACT.to_string()),
-            is_virtual: true,
-            kernel_digest: "0123".to_string(),
+            time: GuestTime::Exact,
+            kernel_digest: "0123456789abcdef".to_string(),
             package_version: None,
         };
-        let timers = |facts: &GuestFacts| {
-            let mut told = readings(&asked, facts).into_iter();
-            told.find(|reading| reading.knob == names::TIMERS).map(|reading| reading.got)
-        };
-        assert_eq!(timers(&facts), None);
+        let guest = of_guest(&asked, &facts);
+        assert_eq!(guest.coarse_timers_ns, None);
+        assert_eq!(guest.capacity, Reading::Known(0.99));
+        assert_eq!(guest.kernel.to_string(), "6.12 (digest 0123456789ab)");
         facts.timer_resolution_ns = 4_000_000;
-        assert_eq!(timers(&facts), Some(Reading::Known("4ms".to_string())));
+        let real = of_guest(&Asked { time: GuestTime::Real, ..asked }, &facts);
+        assert_eq!(real.coarse_timers_ns, Some(4_000_000));
+        assert!(matches!(real.capacity, Reading::Unknown(_)), "{:?}", real.capacity);
     }
 
     #[test]

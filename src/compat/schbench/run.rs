@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use crate::exec::{Live, Snapshot};
 use crate::model::{Placement, Reading, WorkerKind, WorkerSet};
 use crate::probe::disturbance::{Own, Watch};
+use crate::report::disturbance;
 use crate::stats::Histogram;
 use crate::sys::{Host, clock, environment, signal, topology};
 use crate::workload::{self, Pool, Request};
@@ -54,7 +55,7 @@ pub fn run(args: SchbenchArgs, cmdline: String) -> Result<End, CompatError> {
     let end = session.attend(&interrupted)?;
     let (figures, closing) = session.close(end);
     let found = watch.end(clock::family_cpu_ns() - own_cpu_ns);
-    let disturbances: Vec<String> = found.into_iter().map(|found| found.detail).collect();
+    let disturbances: Vec<String> = found.iter().map(|found| disturbance(&found.fact)).collect();
     // Before schbench's own lines: what reads its last one still finds it last.
     disturbances.iter().for_each(|why| print(|out| writeln!(out, "disturbed: {why}")));
     print(|out| text::summary(out, &figures, &closing));
@@ -200,7 +201,7 @@ impl Session<'_> {
         let seconds = self.last.at_ns as f64 / NS_PER_S as f64;
         let rps = self.last.ops as f64 / seconds;
         let metrics = self.live.metrics(&self.last);
-        let goal = metrics.into_iter().find(|metric| metric.name == "rps_goal");
+        let goal = metrics.into_iter().find(|metric| metric.kind.name == "rps_goal");
         let asked_s = self.config.runtime_s.filter(|_| end == End::Done);
         let has_rate = figures.response.is_some();
         let closing = Closing {

@@ -154,7 +154,7 @@ pub enum CannotRun {
     TwoPools(Option<String>, Option<String>),
     /// In the words of [`crate::model::PoolName`].
     #[error("{0}")]
-    Pool(String),
+    Pool(crate::model::PoolNameError),
     /// In the words of the backend.
     #[error("{0}")]
     Backend(String),

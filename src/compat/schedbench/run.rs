@@ -9,10 +9,11 @@ use std::sync::atomic::AtomicBool;
 
 use crate::backend::Backend;
 use crate::model::{
-    Cell, CpuSet, MemoryPlacement, Outcome, Placement, RunEnd, RunResult, RunSpec, Value, Variant,
-    WIRE_VERSION, Window, Work, WorkerKind, WorkerSet,
+    Cell, CpuSet, MemoryPlacement, Outcome, Placement, RunEnd, RunResult, RunSpec, Value,
+    Variant, WIRE_VERSION, Window, Work, WorkerKind, WorkerSet,
 };
 use crate::report::clean;
+use crate::report::disturbance;
 use crate::sys::sched::Policy;
 
 use super::super::CompatError;
@@ -109,7 +110,7 @@ fn conditions(result: &RunResult, cpus: Option<CpuSet>) -> Conditions<'static> {
         None => format!("{} {}: cannot be read back", reading.knob, reading.asked),
     });
     Conditions {
-        disturbances: result.disturbances.iter().map(|found| found.detail.clone()).collect(),
+        disturbances: result.disturbances.iter().map(|found| disturbance(&found.fact)).collect(),
         knobs: knobs.collect(),
         cpus: cpus.map(|cpus| cpus.iter().map(i64::from).collect()),
         rest: Vec::new(),

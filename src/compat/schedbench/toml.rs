@@ -121,7 +121,7 @@ fn placement(runs: &[Pending]) -> Vec<String> {
     if let Some(Some(name)) = pools.next() {
         match name.parse::<PoolName>() {
             Ok(pool) => lines.push(format!("pool = {}", quoted(pool.as_str()))),
-            Err(why) => lines.push(format!("# {}", clean(&why))),
+            Err(why) => lines.push(format!("# {}", clean(&why.to_string()))),
         }
     }
     for other in pools {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{CpuSet, DisturbanceKind, Reading};
+use crate::model::{CpuSet, DisturbanceFact, DisturbanceKind, Reading};
 use crate::sys::load;
 
 use super::{Level, Machine, Seen};
@@ -88,7 +88,7 @@ pub fn virtualisation(machine: &Machine) -> Seen {
 pub fn steal(machine: &Machine) -> Seen {
     let why = "the hypervisor gave this machine's CPUs to others while they wanted to run: \
                rounds touched by it are marked in reports, only a quieter host helps";
-    if let Some(now) = detail(machine, DisturbanceKind::Steal) {
+    if let Some(now) = just_now(machine, DisturbanceKind::Steal) {
         return Seen::new(Level::Disturbs, now, why);
     }
     let times = match load::cpu_times(machine.host) {
@@ -113,17 +113,26 @@ pub fn load(machine: &Machine) -> Seen {
         Reading::Known(average) => format!("load average {average}"),
         Reading::Unknown(reason) => return Seen::unknown(reason, why),
     };
-    match detail(machine, DisturbanceKind::OutsideLoad) {
+    match just_now(machine, DisturbanceKind::OutsideLoad) {
         Some(now) => Seen::new(Level::Disturbs, format!("{now}; {average}"), why)
             .fix("ps -eo pid,user,pcpu,etime,comm --sort=-pcpu | head".to_string()),
         None => Seen::good(format!("quiet just now; {average}")),
     }
 }
 
-fn detail(machine: &Machine, kind: DisturbanceKind) -> Option<String> {
-    let of_kind = machine.disturbances.iter().filter(|found| found.kind == kind);
-    let details: Vec<&str> = of_kind.map(|found| found.detail.as_str()).collect();
-    (!details.is_empty()).then(|| details.join("; "))
+/// A disturbance of this kind just now: its share of the CPUs, and who interferes most.
+fn just_now(machine: &Machine, kind: DisturbanceKind) -> Option<String> {
+    let found = machine.disturbances.iter().find(|found| found.kind() == kind)?;
+    let percent = 100.0 * found.share.unwrap_or(0.0);
+    let DisturbanceFact::OutsideLoad { interferences, .. } = &found.fact else {
+        return Some(format!("the hypervisor took {percent:.1} % of the pool's CPU time"));
+    };
+    let mut text = format!("other processes used {percent:.0} % of the pool");
+    for (at, one) in interferences.iter().enumerate() {
+        let comma = if at == 0 { ":" } else { "," };
+        text.push_str(&format!("{comma} {} (pid {})", one.who, one.pid));
+    }
+    Some(text)
 }
 
 pub fn idle_states(machine: &Machine) -> Seen {

@@ -1,7 +1,7 @@
 //! What the checks say of laid-out machines.
 
 use super::*;
-use crate::model::DisturbanceKind;
+use crate::model::{DisturbanceFact, Interference};
 use crate::sys::environment::{Identity, environment_of};
 use crate::sys::testing::Tree;
 
@@ -108,10 +108,24 @@ fn findings(tree: &Tree, hypervisor: Option<&str>, disturbances: Vec<Disturbance
 }
 
 fn disturbed() -> Vec<Disturbance> {
-    let found = |kind, detail: &str| Disturbance { kind, share: None, detail: detail.to_string() };
+    let who = Interference {
+        who: "x\u{1b}".to_string(),
+        pid: 46,
+        is_kernel_thread: false,
+        with_children: false,
+        cpu_ns: 460_000_000,
+        cpu_share: 0.46,
+    };
+    let load = DisturbanceFact::OutsideLoad {
+        named_share: Some(0.23),
+        interferences: vec![who],
+        others: None,
+        unnamed_share: None,
+    };
+    let steal = DisturbanceFact::Steal { share: 0.02, worst_cpu: 1, worst_cpu_share: 0.03 };
     vec![
-        found(DisturbanceKind::Steal, "the hypervisor took 2.0 % of the pool's CPU time"),
-        found(DisturbanceKind::OutsideLoad, "other processes used 23 % of the pool: x\u{1b} 46 %"),
+        Disturbance { share: Some(0.02), fact: steal },
+        Disturbance { share: Some(0.23), fact: load },
     ]
 }
 

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    Direction, INVOLUNTARY, Metric, NamedHistogram, OTHER_TASKS, PREEMPTED_BY, PairKind, PairScore,
-    ProbeMetric, ProbeSpec, Reading, TaskScore, Times, Unit, VOLUNTARY,
+    INVOLUNTARY, Metric, NamedHistogram, OTHER_TASKS, PREEMPTED_BY, PairKind, PairScore,
+    ProbeMetric, ProbeSpec, QUEUE_WAIT, Reading, SLICE, Statistic, TaskScore, Times, VOLUNTARY,
 };
 use crate::probe::{Probe, Recording, Role};
 
@@ -15,16 +15,24 @@ use super::{Counted, Level, Opened, Session, SessionConfig, SourceError};
 /// Room for tasks that are not workers.
 const OTHER_TASKS_ROOM: u32 = 1 << 13;
 
-const fn of(name: &'static str, unit: Unit, about: &'static str) -> ProbeMetric {
-    ProbeMetric { name, unit, about, by_partner: false }
-}
+const MEDIAN: Statistic = Statistic::Quantile(500_000);
+const P99: Statistic = Statistic::Quantile(990_000);
 
-const SWITCHED_AWAY: ProbeMetric = of(VOLUNTARY, Unit::PerS, "its workers gave up their CPU");
-const SWITCHED_OUT: ProbeMetric = of(INVOLUNTARY, Unit::PerS, "its workers lost their CPU");
-const WAIT_P50: ProbeMetric = of("queue_wait_p50", Unit::Ns, "waits for a CPU, the median");
-const WAIT_P99: ProbeMetric = of("queue_wait_p99", Unit::Ns, "their 99th percentile");
-const WAIT_MEAN: ProbeMetric = of("queue_wait_mean", Unit::Ns, "their mean");
-const WAIT_MAX: ProbeMetric = of("queue_wait_max", Unit::Ns, "the longest");
+const SWITCHED_AWAY: ProbeMetric = ProbeMetric::rate(
+    VOLUNTARY,
+    "its workers gave up their CPU",
+    Statistic::VoluntarySwitches,
+);
+const SWITCHED_OUT: ProbeMetric =
+    ProbeMetric::rate(INVOLUNTARY, "its workers lost their CPU", Statistic::InvoluntarySwitches);
+const WAIT_P50: ProbeMetric =
+    ProbeMetric::time("queue_wait_p50", QUEUE_WAIT, MEDIAN, "waits for a CPU, the median");
+const WAIT_P99: ProbeMetric =
+    ProbeMetric::time("queue_wait_p99", QUEUE_WAIT, P99, "their 99th percentile");
+const WAIT_MEAN: ProbeMetric =
+    ProbeMetric::time("queue_wait_mean", QUEUE_WAIT, Statistic::Mean, "their mean");
+const WAIT_MAX: ProbeMetric =
+    ProbeMetric::time("queue_wait_max", QUEUE_WAIT, Statistic::Max, "the longest");
 
 const NEEDS: &str =
     "nothing; all of it with root and BTF; most with perf's tracepoints, else what /proc shows";
@@ -47,15 +55,21 @@ pub static SCHED: SchedProbe = SchedProbe {
             WAIT_P99,
             WAIT_MEAN,
             WAIT_MAX,
-            of("wakeups", Unit::PerS, "its workers were woken"),
-            of("migrations", Unit::PerS, "its workers were moved to another CPU"),
-            of("slice_p50", Unit::Ns, "time on a CPU at a time, the median"),
-            of("slice_p99", Unit::Ns, "its 99th percentile"),
+            ProbeMetric::rate("wakeups", "its workers were woken", Statistic::Count),
+            ProbeMetric::rate(
+                "migrations",
+                "its workers were moved to another CPU",
+                Statistic::Count,
+            ),
+            ProbeMetric::time("slice_p50", SLICE, MEDIAN, "time on a CPU at a time, the median"),
+            ProbeMetric::time("slice_p99", SLICE, P99, "its 99th percentile"),
             ProbeMetric {
-                name: PREEMPTED_BY,
-                unit: Unit::PerS,
-                about: "its workers lost their CPU to this role",
                 by_partner: true,
+                ..ProbeMetric::rate(
+                    PREEMPTED_BY,
+                    "its workers lost their CPU to this role",
+                    Statistic::Count,
+                )
             },
         ],
     },
@@ -163,9 +177,11 @@ impl Roles<'_> {
             if let Ok(sum) = &sum {
                 histograms.extend(sum.histograms(name, level));
             }
-            if let (Ok(counted), Level::Full) = (self.seen, level) {
+            let by_partner = self.probe.spec.metrics.iter().find(|metric| metric.by_partner);
+            if let (Ok(counted), Some(own)) = (self.seen, by_partner) {
                 let pairs = counted.pairs.as_deref().ok_or_else(|| self.uncounted());
-                metrics.extend(preemptions(role.thread, name, counted.wall_ns, pairs, names));
+                let by = preemptions(role.thread, counted.wall_ns, pairs, names).into_iter();
+                metrics.extend(by.map(|(by, value)| own.kind_by(name, by).reading(value)));
             }
         }
         (metrics, histograms)
@@ -241,10 +257,6 @@ fn has_histogram(times: &Times) -> bool {
     times.count == 0 || !times.buckets.is_empty()
 }
 
-fn metric(name: String, unit: Unit, direction: Direction, value: Reading<f64>) -> Metric {
-    Metric { name, unit, direction, value }
-}
-
 /// A figure of a sum. `None`: not counted by the source; `Some(None)`: nothing of it happened.
 type Figure = fn(&Sum) -> Option<Option<f64>>;
 
@@ -259,11 +271,7 @@ fn rates(role: &str, sum: &Result<Sum, &str>, roles: &Roles) -> Vec<Metric> {
         Err(why) => Reading::Unknown((*why).to_string()),
     };
     let of_role = roles.probe.spec.metrics.iter().filter(|metric| !metric.by_partner);
-    let metrics = of_role.map(|own| {
-        let value = read(figure(own.name).unwrap_or(|_| None));
-        metric(format!("{role}_{}", own.name), own.unit, Direction::Neutral, value)
-    });
-    metrics.collect()
+    of_role.map(|own| own.kind(role).reading(read(figure(own.name).unwrap_or(|_| None)))).collect()
 }
 
 /// The figure of a metric by its name. A test asks for every metric of both levels.
@@ -304,14 +312,13 @@ fn max(times: &Option<Times>) -> Option<Option<f64>> {
 }
 
 /// By whom, per second: each role of the run, and all others together.
-fn preemptions(
+fn preemptions<'n>(
     thread: &str,
-    role: &str,
     wall_ns: u64,
     pairs: Result<&[PairScore], String>,
-    names: &BTreeMap<&str, &str>,
-) -> Vec<Metric> {
-    let mut by: BTreeMap<&str, u64> = names.values().map(|name| (*name, 0)).collect();
+    names: &BTreeMap<&str, &'n str>,
+) -> Vec<(&'n str, Reading<f64>)> {
+    let mut by: BTreeMap<&'n str, u64> = names.values().map(|name| (*name, 0)).collect();
     by.insert(OTHER_TASKS, 0);
     let is_of = |pair: &&PairScore| pair.kind == PairKind::Preempted && pair.name == thread;
     for pair in pairs.iter().copied().flatten().filter(is_of) {
@@ -322,17 +329,13 @@ fn preemptions(
         Ok(_) => Reading::Known(count as f64 * 1e9 / wall_ns.max(1) as f64),
         Err(why) => Reading::Unknown(why.clone()),
     };
-    by.into_iter()
-        .map(|(name, count)| {
-            let name = format!("{role}_{PREEMPTED_BY}_{name}");
-            metric(name, Unit::PerS, Direction::Neutral, per_s(count))
-        })
-        .collect()
+    by.into_iter().map(|(name, count)| (name, per_s(count))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::MetricKind;
 
     /// What runs store is what `schedlab list probes` shows and `--metric` may name.
     #[test]
@@ -352,9 +355,10 @@ mod tests {
             let (metrics, _) = Roles { probe, source: "bpf", missed: "", seen }
                 .of(std::slice::from_ref(&role), &names);
             let spec = &probe.spec;
-            let made: BTreeSet<String> = metrics.iter().map(|metric| metric.name.clone()).collect();
+            let made: BTreeSet<MetricKind> =
+                metrics.iter().map(|metric| metric.kind.clone()).collect();
             let partners: Vec<&str> = names.values().copied().collect();
-            let described: BTreeSet<String> =
+            let described: BTreeSet<MetricKind> =
                 spec.metrics_of("worker", &partners).into_iter().collect();
             assert_eq!(made, described, "{}", spec.name);
             assert_eq!(metrics[0].value, Reading::Known(15.0), "per second");

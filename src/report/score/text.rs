@@ -6,8 +6,9 @@ use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyl
 
 use crate::model::{CpuScore, Migrations, PairKind, PairScore, Score, TaskScore, Times, Watched};
 use crate::report::Options;
-use crate::report::page::{Page, Tone};
-use crate::report::show::{clean, reason, significant, truncate};
+use crate::report::layout::{Page, Tone, clean, truncate};
+use crate::report::numbers::significant;
+use crate::report::phrases::one_line as reason;
 
 use super::Layout;
 use super::rows::{Row, rows};

@@ -21,6 +21,9 @@ pub use power::{
 };
 pub use schedule::{Look, Schedule};
 
+use serde::ser::{SerializeMap, Serializer};
+use serde::Serialize;
+
 use super::estimate::{NoRatio, Ratio};
 use crate::model::{Direction, LookRule};
 use state::{Progress, State, Table};
@@ -70,7 +73,8 @@ impl Family {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Verdict {
     Better,
     Worse,
@@ -87,7 +91,8 @@ pub enum Verdict {
 }
 
 /// Why the data do not decide.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Why {
     /// No data of so few rounds could: it takes at least this many. Of sides that share no
     /// rounds: runs of each.
@@ -104,17 +109,19 @@ pub enum Why {
 }
 
 /// Why there is no verdict.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Unjudged {
     NoRatio(NoRatio),
     /// More is neither better nor worse.
     Neutral,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Judged {
     /// From all rounds, with the interval of this comparison alone. None where a round came later
     /// than the verdict whose value has no logarithm; the verdict stays.
+    #[serde(serialize_with = "ratio_or_reason")]
     pub ratio: Result<Ratio, NoRatio>,
     pub verdict: Verdict,
     /// Adjusted for the whole table and all variants; to be held against [`Judged::p_limit`].
@@ -125,6 +132,21 @@ pub struct Judged {
     /// After how many rounds the verdict fell: those of the look, or all. `None` while there is
     /// none.
     pub decided_at: Option<u32>,
+}
+
+/// `{"ratio": 1.02, ...}`, or `{"none": "no_pairs"}`.
+fn ratio_or_reason<S: Serializer>(
+    ratio: &Result<Ratio, NoRatio>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match ratio {
+        Ok(ratio) => ratio.serialize(serializer),
+        Err(none) => {
+            let mut map = serializer.serialize_map(Some(1))?;
+            map.serialize_entry("none", none)?;
+            map.end()
+        }
+    }
 }
 
 impl Judged {

@@ -13,7 +13,8 @@ use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 pub const MAX_ROUNDS: u32 = 1_000;
 
 /// A number of rounds, all told, or that it is beyond [`MAX_ROUNDS`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Rounds {
     Number(u32),
     MoreThan(u32),

@@ -6,9 +6,7 @@ use std::os::unix::process::CommandExt;
 
 use super::sample;
 use super::*;
-use crate::model::{
-    CpuSet, Metric, NamedHistogram, Outcome, PlanEnd, PlanStarted, Reading, RunKey,
-};
+use crate::model::{CpuSet, NamedHistogram, Outcome, PlanEnd, PlanStarted, Reading, RunKey};
 
 const KEY: RunKey = RunKey { round: 0, cell: 0 };
 
@@ -171,7 +169,10 @@ fn a_read_only_database_can_be_read_and_not_measured_into() {
     apply_all(&mut store, &[sample::start("plan", 1)]);
     apply_all(&mut store, &sample::run(KEY, 1, 1));
     let data = store.path().parent().unwrap().to_path_buf();
-    fs::set_permissions(store.path(), fs::Permissions::from_mode(0o444)).unwrap();
+    let old = super::migrate::of_format_1(&data);
+    for path in [store.path(), &old] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o444)).unwrap();
+    }
     drop(store);
     fs::set_permissions(&data, fs::Permissions::from_mode(0o555)).unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -197,6 +198,9 @@ fn as_one_who_may_not_write(folder: &Path) {
     assert!(error.hint().contains("ls -ld"), "{}", error.hint());
     let error = Store::open(&folder.join("new.db")).unwrap_err();
     assert!(error.to_string().contains("Permission denied"), "{error}");
+
+    let error = Store::open_read_only(&folder.join("old.db")).unwrap_err();
+    assert!(matches!(error, StoreError::Older { found: 1, known: 2, .. }), "{error:?}");
 
     let mut store = Store::open_read_only(&path).unwrap();
     assert_eq!(store.record("plan").unwrap().runs.len(), 1);
@@ -260,8 +264,7 @@ fn events_that_do_not_hold_together_are_refused_with_the_reason() {
         ended(Outcome::Done { result })
     };
     let not_finite = result(&|set: &mut crate::model::SetResult| {
-        let metric = Metric { value: Reading::Known(f64::NAN), ..set.metrics[0].clone() };
-        set.metrics = vec![metric];
+        set.metrics[0].value = Reading::Known(f64::NAN);
     });
     let descending = result(&|set: &mut crate::model::SetResult| {
         set.histograms = vec![NamedHistogram { name: "h".into(), counts: vec![(2, 1), (1, 1)] }];
@@ -318,8 +321,8 @@ fn a_wrong_line_is_named_and_nothing_is_imported() {
     apply_all(&mut store, &sample::run(KEY, 1, 1));
     let good = export(&store);
     let lines: Vec<&str> = good.lines().collect();
-    let newer = lines[0].replacen("\"schema\":1", "\"schema\":2", 1);
-    let future = r#"{"event":"plan_started","schema":2,"novelty":true}"#;
+    let newer = lines[0].replacen("\"schema\":2", "\"schema\":3", 1);
+    let future = r#"{"event":"plan_started","schema":3,"novelty":true}"#;
     let cases = [
         (format!("{good}{{"), "line 5 is not an event: EOF"),
         (format!("{good}\n"), "line 5 is not an event"),
@@ -329,8 +332,8 @@ fn a_wrong_line_is_named_and_nothing_is_imported() {
         ),
         (format!("{good}{}\n", lines[3]), "line 5 cannot be imported: round 0 of cell 0"),
         (lines[1].to_string(), "line 1 cannot be imported: cannot store round 0 of cell 0"),
-        (format!("{newer}\n"), "line 1 cannot be imported: the event stream has version 2"),
-        (format!("{future}\n"), "line 1 cannot be imported: the event stream has version 2"),
+        (format!("{newer}\n"), "line 1 cannot be imported: the event stream has version 3"),
+        (format!("{future}\n"), "line 1 cannot be imported: the event stream has version 3"),
     ];
     let (_folder, mut copy) = fresh();
     for (text, why) in cases {
@@ -348,15 +351,15 @@ fn a_wrong_line_is_named_and_nothing_is_imported() {
     assert_eq!(export(&copy), good);
 }
 
-/// What an importer is told of `started`, and that nothing of it was stored.
+/// Why an import of `started` is refused; nothing of it is stored.
 fn refusal(started: PlanStarted) -> String {
     let (_folder, mut store) = fresh();
     let line = serde_json::to_string(&Event::PlanStarted(Box::new(started))).unwrap();
     let error = import(&mut store, &line).unwrap_err();
     assert_eq!(store.plan_heads().unwrap(), [], "{error}");
     assert!(error.hint().contains("docs/formats.md"), "{}", error.hint());
-    let told = error.to_string();
-    told.strip_prefix("line 1 cannot be imported: ").expect(&told).to_string()
+    let text = error.to_string();
+    text.strip_prefix("line 1 cannot be imported: ").expect(&text).to_string()
 }
 
 #[test]
@@ -374,8 +377,8 @@ fn an_imported_plan_has_an_id_that_a_selection_can_name() {
         ("all", "the plan's id `all` has a meaning of its own"),
     ];
     for (id, why) in cases {
-        let told = refusal(sample::started(id, 1));
-        assert!(told.starts_with(why), "{told}");
+        let refused = refusal(sample::started(id, 1));
+        assert!(refused.starts_with(why), "{refused}");
     }
     for id in ["20261121-012345-3f9a", "Z", &long[..64], "lasting"] {
         let (_folder, mut store) = fresh();
@@ -415,10 +418,11 @@ fn an_imported_plan_holds_together() {
 }
 
 #[test]
-fn damage_is_told_as_damage() {
+fn damage_is_reported_as_damage() {
     let cases = [
         "UPDATE histogram SET hdr = x'00'",
-        "UPDATE metric SET unit = 'furlong'",
+        "UPDATE metric_kind SET unit = 'furlong'",
+        "UPDATE metric_kind SET statistic = 'guess'",
         "UPDATE histogram SET samples = samples + 1",
         "UPDATE environment SET json = '{'",
         "UPDATE worker SET worker_set = 9",
@@ -450,7 +454,7 @@ fn an_unknown_plan_is_named() {
 
 /// A pipe that closes is the caller's to judge: it gets the system's error.
 #[test]
-fn a_closed_output_is_told_apart() {
+fn a_closed_output_is_an_error_of_its_own() {
     struct Closed;
     impl std::io::Write for Closed {
         fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {

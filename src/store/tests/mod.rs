@@ -3,6 +3,7 @@
 mod annotations;
 mod faults;
 mod kill;
+mod migrate;
 mod round_trip;
 mod sample;
 mod sampled;
@@ -11,7 +12,8 @@ use std::io::BufReader;
 use std::path::Path;
 use std::process::Command;
 
-use super::open::{APPLICATION_ID, MIGRATIONS, pragma};
+use super::migrate::MIGRATIONS;
+use super::open::{APPLICATION_ID, pragma};
 use super::*;
 use crate::model::{Event, Record, RunKey};
 
@@ -71,7 +73,7 @@ fn migrations_are_numbered_files_and_all_are_listed() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     files.sort();
-    assert_eq!(files, MIGRATIONS.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    assert_eq!(files, MIGRATIONS.iter().map(|one| one.name).collect::<Vec<_>>());
     for (position, name) in files.iter().enumerate() {
         assert!(name.starts_with(&format!("{:04}_", position + 1)), "{name}");
     }

@@ -125,7 +125,11 @@ fn columns_answer_in_sql() {
         ("SELECT kernel_release || ' ' || hostname FROM environment", "6.18.1 first"),
         ("SELECT virtualisation IS NULL FROM environment", "1"),
         ("SELECT work || ' / ' || variant FROM cell WHERE cell = 1", "web threads=1 / default"),
-        ("SELECT unit || ' ' || direction FROM metric", "ops_per_s higher_is_better"),
+        (
+            "SELECT unit || ' ' || statistic || ' ' || importance
+             FROM metric JOIN metric_kind USING (metric_kind)",
+            "ops_per_s rate headline",
+        ),
         ("SELECT min_ns || ' ' || max_ns || ' ' || samples FROM histogram", "1 9000002 42"),
         ("SELECT sum(voluntary_switches) FROM worker", "21"),
         ("SELECT sum(migrations) IS NULL FROM worker", "1"),

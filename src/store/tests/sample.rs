@@ -112,12 +112,15 @@ pub fn outcome(key: RunKey, workers: usize) -> Outcome {
         migrations: unknown(),
         run_queue_wait_ns: unknown(),
     };
-    let metric = Metric {
+    let kind = MetricKind {
         name: "throughput".to_string(),
         unit: Unit::OpsPerS,
         direction: Direction::HigherIsBetter,
-        value: Reading::Known(seed as f64 / 3.0),
+        subject: None,
+        statistic: Statistic::Rate,
+        importance: Importance::Headline,
     };
+    let metric = kind.reading(Reading::Known(seed as f64 / 3.0));
     let counts = vec![(seed, 1), (1_000_003 + seed, 40), (9_000_001 + seed, 1)];
     let set = SetResult {
         name: "web".to_string(),
@@ -134,6 +137,8 @@ pub fn outcome(key: RunKey, workers: usize) -> Outcome {
         sets: vec![set],
         knobs: Vec::new(),
         disturbances: Vec::new(),
+        guest: None,
+        pool_cpus: None,
         overhead_cpu_ns: Reading::Known(1),
     };
     Outcome::Done { result: Box::new(result) }
@@ -169,7 +174,7 @@ fn any_name(names: &'static [&str]) -> impl Strategy<Value = String> {
     prop_oneof![4 => select(names).prop_map(str::to_string), 1 => any::<String>()]
 }
 
-fn any_metric() -> impl Strategy<Value = Metric> {
+fn any_kind() -> impl Strategy<Value = MetricKind> {
     let units = [
         Unit::Ns,
         Unit::OpsPerS,
@@ -180,13 +185,42 @@ fn any_metric() -> impl Strategy<Value = Metric> {
         Unit::Count,
     ];
     let directions = [Direction::HigherIsBetter, Direction::LowerIsBetter, Direction::Neutral];
+    let statistics = [
+        Statistic::Rate,
+        Statistic::Mean,
+        Statistic::Max,
+        Statistic::Quantile(0),
+        Statistic::Quantile(u32::MAX),
+        Statistic::Share,
+        Statistic::Variation,
+        Statistic::VoluntarySwitches,
+        Statistic::InvoluntarySwitches,
+        Statistic::Count,
+    ];
+    (
+        any_name(&["throughput", "cpu", "p99"]),
+        select(units.to_vec()),
+        select(directions.to_vec()),
+        option::of(any_name(&["wakeup", ""])),
+        select(statistics.to_vec()),
+        select(vec![Importance::Headline, Importance::Explaining]),
+    )
+        .prop_map(|(name, unit, direction, subject, statistic, importance)| MetricKind {
+            name,
+            unit,
+            direction,
+            subject,
+            statistic,
+            importance,
+        })
+}
+
+fn any_metric() -> impl Strategy<Value = Metric> {
     // SQLite keeps no sign of a zero, which compares equal.
     let finite = any::<f64>()
         .prop_filter("finite", |value| value.is_finite())
         .prop_map(|value| if value == 0.0 { 0.0 } else { value });
-    let name = any_name(&["throughput", "cpu", "p99"]);
-    (name, select(units.to_vec()), select(directions.to_vec()), reading(finite))
-        .prop_map(|(name, unit, direction, value)| Metric { name, unit, direction, value })
+    (any_kind(), reading(finite)).prop_map(|(kind, value)| kind.reading(value))
 }
 
 fn any_histogram() -> impl Strategy<Value = NamedHistogram> {
@@ -237,8 +271,60 @@ fn any_set() -> impl Strategy<Value = SetResult> {
         })
 }
 
-fn any_disturbance() -> impl Strategy<Value = Disturbance> {
-    let kinds = [
+fn any_cpus() -> impl Strategy<Value = CpuSet> {
+    proptest::collection::btree_set(0..100u32, 0..4).prop_map(CpuSet::from_iter)
+}
+
+fn any_interference() -> impl Strategy<Value = Interference> {
+    (any::<String>(), any::<i32>(), any::<[bool; 2]>(), any::<u64>(), 0.0..9.0).prop_map(
+        |(who, pid, [is_kernel_thread, with_children], cpu_ns, cpu_share)| Interference {
+            who,
+            pid,
+            is_kernel_thread,
+            with_children,
+            cpu_ns,
+            cpu_share,
+        },
+    )
+}
+
+fn any_load() -> impl Strategy<Value = DisturbanceFact> {
+    let share = || option::of(0.0..1.0);
+    let others = (any::<u32>(), any::<u64>(), 0.0..9.0);
+    let others = others.prop_map(|(processes, cpu_ns, cpu_share)| OtherProcesses {
+        processes,
+        cpu_ns,
+        cpu_share,
+    });
+    (share(), vec(any_interference(), 0..3), option::of(others), share()).prop_map(
+        |(named_share, interferences, others, unnamed_share)| DisturbanceFact::OutsideLoad {
+            named_share,
+            interferences,
+            others,
+            unnamed_share,
+        },
+    )
+}
+
+fn any_throttling() -> impl Strategy<Value = DisturbanceFact> {
+    let part = prop_oneof![
+        any::<u32>().prop_map(ThrottledPart::Core),
+        any::<u32>().prop_map(ThrottledPart::Package),
+        any::<String>().prop_map(ThrottledPart::Cgroup),
+    ];
+    let one = (part, any::<u64>()).prop_map(|(part, events)| Throttled { part, events });
+    vec(one, 0..3).prop_map(|parts| DisturbanceFact::Throttling { parts })
+}
+
+fn any_frequency_change() -> impl Strategy<Value = DisturbanceFact> {
+    let change = (any::<[String; 3]>(), any_cpus()).prop_map(|([setting, before, after], cpus)| {
+        SettingChange { setting, cpus, before, after }
+    });
+    vec(change, 0..3).prop_map(|changes| DisturbanceFact::FrequencyChange { changes })
+}
+
+fn any_kind_of_disturbance() -> impl Strategy<Value = DisturbanceKind> {
+    select(vec![
         DisturbanceKind::Steal,
         DisturbanceKind::OutsideLoad,
         DisturbanceKind::Throttling,
@@ -247,17 +333,82 @@ fn any_disturbance() -> impl Strategy<Value = Disturbance> {
         DisturbanceKind::ClockStep,
         DisturbanceKind::CpuHotplug,
         DisturbanceKind::StarvedWorkers,
+    ])
+}
+
+fn any_disturbance() -> impl Strategy<Value = Disturbance> {
+    let fact = prop_oneof![
+        (0.0..1.0, any::<u32>(), 0.0..1.0).prop_map(|(share, worst_cpu, worst_cpu_share)| {
+            DisturbanceFact::Steal { share, worst_cpu, worst_cpu_share }
+        }),
+        any_load(),
+        any_throttling(),
+        any_frequency_change(),
+        any::<[String; 2]>()
+            .prop_map(|[before, after]| DisturbanceFact::ClockSourceChange { before, after }),
+        any::<[i64; 2]>().prop_map(|[stepped_ns, suspended_ns]| DisturbanceFact::ClockStep {
+            stepped_ns,
+            suspended_ns
+        }),
+        (any::<u32>(), any_cpus(), any_cpus(), any_cpus()).prop_map(
+            |(pool_cpus, lost_from_pool, lost_elsewhere, came)| DisturbanceFact::CpuHotplug {
+                pool_cpus,
+                lost_from_pool,
+                lost_elsewhere,
+                came
+            }
+        ),
+        (any::<String>(), any::<[u32; 2]>()).prop_map(|(set, [idle, workers])| {
+            DisturbanceFact::StarvedWorkers { set, idle, workers }
+        }),
+        (any_kind_of_disturbance(), any::<String>())
+            .prop_map(|(kind, detail)| DisturbanceFact::Text { kind, detail }),
     ];
-    (select(kinds.to_vec()), option::of(0.0..1.0), any::<String>())
-        .prop_map(|(kind, share, detail)| Disturbance { kind, share, detail })
+    (option::of(0.0..1.0), fact).prop_map(|(share, fact)| Disturbance { share, fact })
+}
+
+fn any_value() -> impl Strategy<Value = Value> {
+    let simple = prop_oneof![
+        any::<bool>().prop_map(Value::Bool),
+        any::<i64>().prop_map(Value::Int),
+        any::<u64>().prop_map(Value::DurationNs),
+        any::<u64>().prop_map(Value::Bytes),
+        (0.0..100.0).prop_map(Value::Percent),
+        (0.0..9.0).prop_map(Value::Times),
+        any::<String>().prop_map(Value::Text),
+        any_cpus().prop_map(Value::Cpus),
+    ];
+    simple.prop_recursive(1, 4, 3, |simple| vec(simple, 1..3).prop_map(Value::List))
 }
 
 fn any_knob() -> impl Strategy<Value = KnobReading> {
-    (any::<[String; 2]>(), reading(any::<String>())).prop_map(|([knob, asked], got)| KnobReading {
-        knob,
-        asked,
-        got,
-    })
+    (any_name(&["nice", "slice", "pool"]), any_value(), option::of(reading(any_value()))).prop_map(
+        |(knob, asked, got)| {
+            let got = got.unwrap_or(Reading::Known(asked.clone()));
+            KnobReading { knob, asked, got }
+        },
+    )
+}
+
+fn any_guest() -> impl Strategy<Value = Guest> {
+    let kernel = any::<[Option<String>; 3]>().prop_map(|[release, version, digest]| GuestKernel {
+        release,
+        version,
+        digest,
+    });
+    let time = prop_oneof![
+        Just(GuestTime::Exact),
+        Just(GuestTime::Real),
+        any::<String>().prop_map(GuestTime::NotExact)
+    ];
+    (kernel, time, reading(0.0..2.0), any::<Option<u64>>()).prop_map(
+        |(kernel, time, capacity, coarse_timers_ns)| Guest {
+            kernel,
+            time,
+            capacity,
+            coarse_timers_ns,
+        },
+    )
 }
 
 fn any_outcome() -> impl Strategy<Value = Outcome> {
@@ -266,21 +417,22 @@ fn any_outcome() -> impl Strategy<Value = Outcome> {
         vec(any_set(), 0..3),
         vec(any_knob(), 0..3),
         vec(any_disturbance(), 0..3),
-        reading(any::<u64>()),
+        (option::of(any_guest()), option::of(any_cpus()), reading(any::<u64>())),
     )
-        .prop_map(
-            |([started_unix_ns, measured_ns], sets, knobs, disturbances, overhead_cpu_ns)| {
-                let result = RunResult {
-                    started_unix_ns,
-                    measured_ns,
-                    sets,
-                    knobs,
-                    disturbances,
-                    overhead_cpu_ns,
-                };
-                Outcome::Done { result: Box::new(result) }
-            },
-        );
+        .prop_map(|([started_unix_ns, measured_ns], sets, knobs, disturbances, others)| {
+            let (guest, pool_cpus, overhead_cpu_ns) = others;
+            let result = RunResult {
+                started_unix_ns,
+                measured_ns,
+                sets,
+                knobs,
+                disturbances,
+                guest,
+                pool_cpus,
+                overhead_cpu_ns,
+            };
+            Outcome::Done { result: Box::new(result) }
+        });
     prop_oneof![
         3 => done,
         1 => any::<String>().prop_map(|reason| Outcome::Failed { reason }),
@@ -315,6 +467,14 @@ fn any_run(key: RunKey) -> impl Strategy<Value = Vec<Event>> {
     })
 }
 
+/// A plan with a pool.
+fn pooled(id: &str, cells: u32) -> PlanStarted {
+    let mut started = started(id, cells);
+    started.plan.placement.pool = "bench".to_string().try_into().ok();
+    started.cells.iter_mut().for_each(|cell| cell.placement = started.plan.placement.clone());
+    started
+}
+
 /// A plan that is killed, interrupted, resumed elsewhere and ended, as its events.
 pub fn any_plan(id: &'static str) -> impl Strategy<Value = Vec<Event>> {
     const CELLS: u32 = 3;
@@ -330,7 +490,7 @@ pub fn any_plan(id: &'static str) -> impl Strategy<Value = Vec<Event>> {
         (any::<String>(), any::<u64>(), runs, option::of(select(ends.to_vec()))).prop_map(
             move |(hostname, started_unix_ns, runs, end)| {
                 let environment = environment(&hostname);
-                let started = PlanStarted { started_unix_ns, environment, ..started(id, CELLS) };
+                let started = PlanStarted { started_unix_ns, environment, ..pooled(id, CELLS) };
                 let mut events = vec![Event::PlanStarted(Box::new(started))];
                 events.extend(runs.into_iter().flatten());
                 events.extend(end.map(|reason| Event::PlanEnded { reason }));

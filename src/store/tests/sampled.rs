@@ -5,9 +5,10 @@ use proptest::prelude::*;
 use super::sample;
 use super::*;
 use crate::model::{
-    Direction, Disturbance, DisturbanceKind, EnvironmentHead, Guest, GuestTime, KnobReading,
-    Metric, Outcome, PlanEnd, PlanHead, PlanStarted, Reading, RunCounts, RunKey, SampledMetric,
-    SampledPlan, SampledValue, SetResult, Unit, Unmeasured, Variant,
+    CpuSet, Direction, Disturbance, DisturbanceFact, DisturbanceKind, EnvironmentHead, Guest,
+    GuestKernel, GuestTime, KnobMismatch, KnobReading, Metric, MetricKind, Outcome, PlanEnd,
+    PlanHead, PlanStarted, Reading, RunCounts, RunKey, RunResult, SampledMetric, SampledPlan, SampledPool,
+    SampledValue, SetResult, Unit, Unmeasured, Value, Variant, Work,
 };
 
 /// Each session of a stream, from one start of the plan to the next.
@@ -42,8 +43,8 @@ proptest! {
 }
 
 fn metric(name: &str, value: f64) -> Metric {
-    let (unit, direction) = (Unit::Ns, Direction::LowerIsBetter);
-    Metric { name: name.to_string(), unit, direction, value: Reading::Known(value) }
+    let kind = MetricKind::legacy("", name, Unit::Ns, Direction::LowerIsBetter);
+    kind.reading(Reading::Known(value))
 }
 
 fn unknown(name: &str) -> Metric {
@@ -72,12 +73,12 @@ fn failed(round: u32, cell: u32) -> Event {
 }
 
 /// Round and cell, environment, and set, name and value of each sample.
-type Told<'a> = ((u32, u32), u32, Vec<(&'a str, &'a str, f64)>);
+type Sample<'a> = ((u32, u32), u32, Vec<(&'a str, &'a str, f64)>);
 
-fn told(sampled: &SampledPlan) -> Vec<Told<'_>> {
+fn listed(sampled: &SampledPlan) -> Vec<Sample<'_>> {
     let value = |found: &SampledValue| {
         let metric = &sampled.metrics[found.metric as usize];
-        (&*metric.set, &*metric.name, found.value)
+        (&*metric.set, &*metric.kind.name, found.value)
     };
     let runs = sampled.runs.iter().enumerate();
     runs.map(|(at, run)| {
@@ -115,7 +116,7 @@ fn what_is_known_of_foreground_sets_in_measured_runs_is_sampled() {
     ];
     let sampled = samples(&events, true);
     assert_eq!(
-        told(&sampled),
+        listed(&sampled),
         [
             ((0, 1), 0, vec![("web", "p99", 2.0)]),
             // Of two metrics of one name the first counts, and it is unknown.
@@ -130,103 +131,210 @@ fn what_is_known_of_foreground_sets_in_measured_runs_is_sampled() {
     assert_eq!((sampled.cells.len(), sampled.metrics.len()), (2, 2));
 }
 
+/// A run of the first cell whose result `change` has changed.
+fn changed(round: u32, change: impl FnOnce(&mut RunResult)) -> Event {
+    let mut event = done(round, 0, &[]);
+    if let Event::RunEnded { outcome: Outcome::Done { result }, .. } = &mut event {
+        change(result);
+    }
+    event
+}
+
+fn knob(knob: &str, asked: Value, got: Reading<Value>) -> KnobReading {
+    KnobReading { knob: knob.to_string(), asked, got }
+}
+
 #[test]
-fn what_is_odd_about_runs_is_sampled() {
-    let with = |round, knobs: &[(&str, &str, Reading<String>)], kinds: &[DisturbanceKind]| {
-        let mut event = done(round, 0, &[]);
-        if let Event::RunEnded { outcome: Outcome::Done { result }, .. } = &mut event {
-            let reading = |(knob, asked, got): &(&str, &str, Reading<String>)| KnobReading {
-                knob: knob.to_string(),
-                asked: asked.to_string(),
-                got: got.clone(),
-            };
-            result.knobs = knobs.iter().map(reading).collect();
-            let disturbance = |&kind| Disturbance { kind, share: None, detail: String::new() };
-            result.disturbances = kinds.iter().map(disturbance).collect();
-        }
-        event
+fn issues_of_runs_are_sampled() {
+    let text = |text: &str| Value::Text(text.to_string());
+    let with = |round, knobs: &[KnobReading], disturbances: &[Disturbance]| {
+        changed(round, |result| {
+            result.knobs = knobs.to_vec();
+            result.disturbances = disturbances.to_vec();
+        })
     };
-    let known = |got: &str| Reading::Known(got.to_string());
-    let other = ("policy", "batch", known("other"));
-    let fine = ("nice", "5", known("5"));
-    let pool = ("pool", "bench", known("affinity"));
-    let unread = ("slice", "1ms", Reading::Unknown("ENOSYS".to_string()));
-    let (steal, load) = (DisturbanceKind::Steal, DisturbanceKind::OutsideLoad);
+    let other = knob("policy", text("batch"), Reading::Known(text("other")));
+    let same = knob("nice", Value::Int(5), Reading::Known(Value::Int(5)));
+    let pool = knob("pool", text("bench"), Reading::Known(text("affinity")));
+    let unread =
+        knob("slice", Value::DurationNs(1_000_000), Reading::Unknown("ENOSYS".to_string()));
+    let steal = Disturbance {
+        share: Some(0.1),
+        fact: DisturbanceFact::Steal { share: 0.1, worst_cpu: 2, worst_cpu_share: 0.3 },
+    };
+    let detail = "others ran".to_string();
+    let load = DisturbanceFact::Text { kind: DisturbanceKind::OutsideLoad, detail };
+    let load = Disturbance { share: None, fact: load };
     let skipped = Outcome::Skipped { reason: "needs root".to_string() };
     let events = [
         sample::start("plan", 2),
         failed(0, 0),
-        with(1, &[fine.clone(), pool, unread], &[]),
-        with(2, &[fine, other.clone()], &[load, steal, load]),
+        with(1, &[same.clone(), pool, unread.clone()], &[]),
+        with(2, &[same, other.clone()], &[load.clone(), steal.clone(), load.clone()]),
         Event::RunEnded { key: RunKey { round: 2, cell: 1 }, outcome: skipped },
-        with(3, &[other.clone(), other], &[]),
+        with(3, &[other.clone(), other.clone()], &[]),
     ];
-    let troubles = samples(&events, true).troubles;
-    let lost = |found: &Unmeasured| (found.key.round, found.is_skipped, found.reason.clone());
+    let sampled = samples(&events, true);
+    let issues = &sampled.issues;
+    let unmeasured = |found: &Unmeasured| (found.key.round, found.is_skipped, found.reason.clone());
     assert_eq!(
-        troubles.unmeasured.iter().map(lost).collect::<Vec<_>>(),
+        issues.unmeasured.iter().map(unmeasured).collect::<Vec<_>>(),
         [(0, false, "killed".to_string()), (2, true, "needs root".to_string())]
     );
-    // The second and the third of the runs that were measured.
-    assert_eq!(troubles.disturbed, [(1, steal), (1, load)]);
-    assert_eq!((troubles.untaken.as_slice(), troubles.knobs.len()), (&[(1, 0), (2, 0)][..], 1));
-    assert_eq!((&*troubles.knobs[0].knob, &*troubles.knobs[0].got), ("policy", "other"));
+    // The second of the runs that were measured.
+    assert_eq!(issues.disturbed, [(1, load.clone()), (1, steal), (1, load)]);
+    assert_eq!((sampled.disturbances_of(1).count(), sampled.disturbances_of(2).count()), (3, 0));
+    let mismatch = |reading: &KnobReading| {
+        let KnobReading { knob, asked, got } = reading.clone();
+        KnobMismatch { knob, asked, got }
+    };
+    assert_eq!(issues.mismatches, [mismatch(&unread), mismatch(&other)]);
+    assert_eq!(issues.untaken, [(0, 0), (1, 1), (2, 1)]);
+    assert!(sampled.pools.is_empty(), "the plan names no pool");
 }
 
 #[test]
-fn the_guests_of_runs_in_the_lab_are_sampled() {
-    let known = |got: &str| Reading::Known(got.to_string());
-    let with = |round, knobs: &[(&str, Reading<String>)]| {
-        let mut event = done(round, 0, &[set("web", &[metric("p99", 1.0)])]);
-        if let Event::RunEnded { outcome: Outcome::Done { result }, .. } = &mut event {
-            let reading = |(knob, got): &(&str, Reading<String>)| KnobReading {
-                knob: knob.to_string(),
-                asked: "exact".to_string(),
-                got: got.clone(),
-            };
-            result.knobs = knobs.iter().map(reading).collect();
-        }
-        event
+fn reasons_of_unknown_values_are_sampled() {
+    let because = |name: &str, why: &str| {
+        let kind = metric(name, 0.0).kind;
+        kind.reading(Reading::Unknown(why.to_string()))
     };
-    let exact = [("nice", known("5")), ("kernel", known("6.12.0")), ("time", known("exact"))];
-    let rebuilt = [&exact[..], &[("kernel-digest", known("0123456789ab"))]].concat();
-    let loose = [("time", Reading::Unknown("out of step".to_string())), exact[1].clone()];
-    let runs = || [with(0, &exact), failed(1, 0), with(2, &rebuilt), with(3, &[]), with(4, &exact)];
-    let of = |backend: &str| {
+    let events = [
+        sample::start("plan", 2),
+        done(0, 0, &[set("web", &[metric("p50", 1.0), because("p99", "no samples")])]),
+        failed(1, 0),
+        done(2, 0, &[set("web", &[because("p99", "no samples"), because("p50", "no time")])]),
+        // The background and a second metric of a name give nothing, known or not.
+        done(3, 0, &[set("load", &[because("p99", "x")])]),
+        done(4, 0, &[set("web", &[metric("p99", 2.0), because("p99", "x")])]),
+    ];
+    let sampled = samples(&events, true);
+    let reasons = |run: usize| -> Vec<(&str, &str)> {
+        let unknown = sampled.unknown_of(run).iter();
+        let name = |metric: u32| sampled.metrics[metric as usize].kind.name.as_str();
+        unknown.map(|found| (name(found.metric), &*found.reason)).collect()
+    };
+    assert_eq!(reasons(0), [("p99", "no samples")]);
+    assert_eq!(reasons(1), [("p99", "no samples"), ("p50", "no time")]);
+    assert_eq!((reasons(2), reasons(3)), (vec![], vec![]));
+    assert_eq!(sampled.values_of(3).len(), 1);
+}
+
+#[test]
+fn guests_are_sampled_each_once_whatever_the_backend_is_called() {
+    let guest = |digest: &str, time| Guest {
+        kernel: GuestKernel {
+            release: Some("6.12.0".to_string()),
+            version: None,
+            digest: Some(digest.to_string()),
+        },
+        time,
+        capacity: Reading::Known(0.999),
+        coarse_timers_ns: Some(4_000_000),
+    };
+    let exact = guest("a", GuestTime::Exact);
+    let rebuilt = guest("b", GuestTime::Exact);
+    let loose = guest("a", GuestTime::NotExact("out of step".to_string()));
+    let with =
+        |round, guest: Option<&Guest>| changed(round, |result| result.guest = guest.cloned());
+    let events = [
+        sample::start("plan", 2),
+        with(0, Some(&exact)),
+        failed(1, 0),
+        with(2, Some(&rebuilt)),
+        with(3, None),
+        with(4, Some(&exact)),
+        with(5, Some(&loose)),
+    ];
+    let sampled = samples(&events, true);
+    let of_runs: Vec<Option<u32>> = sampled.runs.iter().map(|run| run.guest).collect();
+    assert_eq!(of_runs, [Some(0), Some(1), None, Some(0), Some(2)]);
+    assert_eq!(sampled.guests, [exact, rebuilt, loose]);
+}
+
+#[test]
+fn what_a_pool_became_is_sampled() {
+    let mut started = sample::started("plan", 1);
+    started.plan.placement.pool = "bench".to_string().try_into().ok();
+    started.cells[0].placement = started.plan.placement.clone();
+    let text = |text: &str| Value::Text(text.to_string());
+    let pool = |form: &str| knob("pool", text("bench"), Reading::Known(text(form)));
+    let cpus = |cpus: &str| Some(cpus.parse::<CpuSet>().unwrap());
+    let with = |round, form: &str, own: &str| {
+        changed(round, |result| (result.knobs, result.pool_cpus) = (vec![pool(form)], cpus(own)))
+    };
+    let events = [
+        Event::PlanStarted(Box::new(started)),
+        with(0, "affinity", "0-1"),
+        with(1, "cpuset v1", "0-1"),
+        changed(2, |_| ()),
+        with(3, "affinity", "0-1"),
+    ];
+    let sampled = samples(&events, true);
+    let of_runs: Vec<Option<u32>> = sampled.runs.iter().map(|run| run.pool).collect();
+    assert_eq!(of_runs, [Some(0), Some(1), None, Some(0)]);
+    let expected = |form| SampledPool { reading: pool(form), cpus: cpus("0-1") };
+    assert_eq!(sampled.pools, [expected("affinity"), expected("cpuset v1")]);
+    assert!(sampled.issues.mismatches.is_empty(), "a pool is never as asked");
+}
+
+/// Two sets compete in the second work; the first has one of them alone.
+#[test]
+fn workers_are_sampled_where_a_set_competes_and_is_alone_elsewhere() {
+    let plan = |with_solo: bool| {
         let mut started = sample::started("plan", 2);
-        started.backend = backend.to_string();
-        let start = Event::PlanStarted(Box::new(started));
-        samples(&[&[start][..], &runs(), &[with(5, &loose)]].concat(), true)
+        let alone = Work {
+            sets: started.plan.works[1].sets[..1].to_vec(),
+            ..started.plan.works[0].clone()
+        };
+        assert_eq!(alone.sets[0].count, 1);
+        if with_solo {
+            started.plan.works[0] = alone;
+            started.cells[0].work = started.plan.works[0].clone();
+        }
+        let sets = |workers: usize, name: &str| {
+            let Outcome::Done { result } = sample::outcome(RunKey { round: 0, cell: 0 }, workers)
+            else {
+                unreachable!("a sample is a run that was measured")
+            };
+            SetResult { name: name.to_string(), ..result.sets[0].clone() }
+        };
+        let events = [
+            Event::PlanStarted(Box::new(started)),
+            done(0, 0, &[sets(1, "web")]),
+            failed(1, 0),
+            done(0, 1, &[sets(2, "web"), sets(1, "load")]),
+            // No set of the work.
+            done(1, 1, &[sets(2, "web"), sets(1, "stranger")]),
+        ];
+        samples(&events, true)
     };
-    let lab = of("lab");
-    let guests: Vec<Option<u32>> = lab.runs.iter().map(|run| run.guest).collect();
-    assert_eq!(guests, [Some(0), Some(1), Some(2), Some(0), Some(3)]);
-    let told = |guest: &Guest| (guest.kernel.to_string(), guest.time.clone());
-    let not_exact = GuestTime::NotExact("out of step".to_string());
-    assert_eq!(
-        lab.guests.iter().map(told).collect::<Vec<_>>(),
-        [
-            ("6.12.0".to_string(), GuestTime::Exact),
-            ("6.12.0 (digest 0123456789ab)".to_string(), GuestTime::Exact),
-            ("unknown".to_string(), GuestTime::Real),
-            ("6.12.0".to_string(), not_exact),
-        ]
-    );
-    let local = of("local");
-    assert!(local.guests.is_empty() && local.runs.iter().all(|run| run.guest.is_none()));
+    let sampled = plan(true);
+    let workers = |run: usize| -> Vec<(u16, &str, u64, u64, u64)> {
+        let workers = sampled.workers_of(run).iter();
+        workers.map(|own| (own.set, &*own.role, own.ops, own.wall_ns, own.cpu_ns)).collect()
+    };
+    let worker = |set, ops| (set, "worker", ops, 5_000_000_000, 4_999_000_000);
+    assert_eq!(workers(0), [worker(0, 0)]);
+    assert_eq!(workers(1), [worker(0, 0), worker(0, 1), worker(1, 0)]);
+    assert_eq!(workers(2), [worker(0, 0), worker(0, 1)]);
+    let run = sampled.runs[0];
+    assert_eq!((run.started_unix_ns, run.measured_ns), (0, 5_000_000_000));
+    assert!(plan(false).workers.is_empty());
 }
 
 #[test]
 fn of_two_sets_of_one_name_the_first_counts() {
     let twice = [set("web", &[metric("p99", 1.0)]), set("web", &[metric("rate", 2.0)])];
     let sampled = samples(&[sample::start("plan", 1), done(0, 0, &twice)], true);
-    assert_eq!(told(&sampled), [((0, 0), 0, vec![("web", "p99", 1.0)])]);
+    assert_eq!(listed(&sampled), [((0, 0), 0, vec![("web", "p99", 1.0)])]);
 }
 
 #[test]
 fn what_counts_something_else_under_the_same_names_is_another_metric() {
     let web = |value, ops: &str, unit| {
-        let metric = Metric { unit, ..metric("rate", value) };
+        let mut metric = metric("rate", value);
+        metric.kind.unit = unit;
         SetResult { ops: ops.to_string(), ..set("web", &[metric]) }
     };
     let events = [
@@ -237,7 +345,7 @@ fn what_counts_something_else_under_the_same_names_is_another_metric() {
         done(3, 0, &[web(4.0, "requests", Unit::PerS)]),
     ];
     let sampled = samples(&events, true);
-    let of = |metric: &SampledMetric| (metric.ops.clone(), metric.unit);
+    let of = |metric: &SampledMetric| (metric.ops.clone(), metric.kind.unit);
     assert_eq!(
         sampled.metrics.iter().map(of).collect::<Vec<_>>(),
         [("requests", Unit::PerS), ("rounds", Unit::PerS), ("requests", Unit::Ratio)]
@@ -262,7 +370,7 @@ fn of_several_runs_of_one_cell_and_round_the_last_counts() {
     ];
     let sampled = samples(&events, false);
     assert_eq!(
-        told(&sampled),
+        listed(&sampled),
         [((0, 0), 0, vec![("web", "p99", 3.0)]), ((0, 2), 0, vec![("web", "p99", 4.0)])]
     );
 }
@@ -271,22 +379,23 @@ fn of_several_runs_of_one_cell_and_round_the_last_counts() {
 fn what_is_not_finite_is_unknown() {
     let odd = [metric("a", f64::NAN), metric("b", f64::INFINITY), metric("c", 1.0)];
     let sampled = samples(&[sample::start("plan", 1), done(0, 0, &[set("web", &odd)])], false);
-    assert_eq!(told(&sampled), [((0, 0), 0, vec![("web", "c", 1.0)])]);
+    assert_eq!(listed(&sampled), [((0, 0), 0, vec![("web", "c", 1.0)])]);
 
     let (_folder, mut store) = fresh();
     apply_all(&mut store, &[sample::start("plan", 1), done(0, 0, &[set("web", &odd[2..])])]);
     store.conn.execute("UPDATE metric SET value = 9e999", []).unwrap();
-    assert_eq!(told(&store.sampled("plan").unwrap()), [((0, 0), 0, vec![])]);
+    assert_eq!(listed(&store.sampled("plan").unwrap()), [((0, 0), 0, vec![])]);
 }
 
 #[test]
-fn what_cannot_be_sampled_is_told() {
+fn what_cannot_be_sampled_is_an_error() {
     let web = [set("web", &[metric("p99", 1.0)])];
     let cases = [
         ("UPDATE run SET environment = 7", "a run names an environment that is not stored"),
         ("DELETE FROM worker_set", "a run has no worker set 0"),
         ("UPDATE metric SET worker_set = -1", "a run has no worker set -1"),
-        ("UPDATE metric SET unit = 'miles'", "unknown variant `miles`"),
+        ("UPDATE metric SET metric_kind = 9", "a metric has the kind 9, which is not there"),
+        ("UPDATE metric_kind SET unit = 'miles'", "unknown variant `miles`"),
     ];
     for (sql, why) in cases {
         let (_folder, mut store) = fresh();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::Reading;
+use crate::model::{Reading, Value};
 use crate::sys::Host;
 use crate::sys::testing::Tree;
 use crate::variant::testing::{Machine, cell, variant};
@@ -201,11 +201,12 @@ fn the_knob_is_in_force_until_the_run_is_over() {
     assert_eq!((machine.text(OPS), machine.journals()), ("lavd_1.0".to_string(), 1));
     let readings = applied.readings();
     let of_scx = readings.iter().find(|reading| reading.knob == "scx").unwrap();
+    let value = Value::Text(value);
     assert_eq!((&of_scx.asked, &of_scx.got), (&value, &Reading::Known(value.clone())));
     let counted = applied.end_scheduler().unwrap().unwrap();
     assert_eq!(counted.knob, "scx-counts");
     let expected = "lavd_1.0, no events counted, nr_rejected 0".to_string();
-    assert_eq!(counted.got, Reading::Known(expected));
+    assert_eq!(counted.got, Reading::Known(Value::Text(expected)));
     assert_eq!(machine.text(STATE), "disabled");
     assert_eq!(applied.end_scheduler().unwrap(), None);
     applied.undo().unwrap();
@@ -219,7 +220,7 @@ fn a_run_whose_scheduler_was_ejected_fails_and_leaves_nothing() {
     let mut applied = apply(&cell, &machine.host, &machine.journal()).unwrap();
     machine.lay(STATE, "disabled\n");
     let got = applied.readings().pop().unwrap().got;
-    assert_eq!(got, Reading::Known("disabled lavd_1.0".to_string()));
+    assert_eq!(got, Reading::Known(Value::Text("disabled lavd_1.0".to_string())));
     let error = applied.end_scheduler().unwrap_err().to_string();
     assert!(error.contains("did not last"), "{error}");
     applied.undo().unwrap();

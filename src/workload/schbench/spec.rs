@@ -1,6 +1,6 @@
 //! schbench's parameters and metrics. A table; pure.
 
-use crate::model::{Direction, Field, Kind, MetricSpec, Unit};
+use crate::model::{Direction, Field, Importance, Kind, MetricSpec, Statistic, Unit};
 use crate::workload::{Latency, Role, Spec};
 
 use super::arrivals::{MAX_PER_S, Pattern};
@@ -123,23 +123,50 @@ pub const SPEC: Spec = Spec {
         Role { name: "schbench-rate", counts: false },
     ],
     ops: "requests",
+    throughput: Importance::Headline,
     histograms: &[
-        Latency { name: "wakeup", about: "from the start of the waker's pass to running" },
-        Latency { name: "request", about: "sleep and math; when calibrating, the math" },
-        Latency { name: "response", about: "at a rate: from the intended arrival to the end" },
+        Latency {
+            name: "wakeup",
+            importance: Importance::Headline,
+            about: "from the start of the waker's pass to running",
+        },
+        Latency {
+            name: "request",
+            importance: Importance::Headline,
+            about: "sleep and math; when calibrating, the math",
+        },
+        Latency {
+            name: "response",
+            importance: Importance::Explaining,
+            about: "at a rate: from the intended arrival to the end",
+        },
     ],
     counters: &["dropped", "settled"],
     metrics: &[
-        rps("rps_p20", "20 % of windows had at most as many requests per second"),
-        rps("rps_p50", "the median of requests per second over windows"),
-        rps("rps_p90", "90 % of windows had at most as many requests per second"),
+        rps(
+            "rps_p20",
+            Statistic::Quantile(200_000),
+            "20 % of windows had at most as many requests per second",
+        ),
+        rps(
+            "rps_p50",
+            Statistic::Quantile(500_000),
+            "the median of requests per second over windows",
+        ),
+        rps(
+            "rps_p90",
+            Statistic::Quantile(900_000),
+            "90 % of windows had at most as many requests per second",
+        ),
         MetricSpec {
             name: "dropped",
             unit: Unit::PerS,
             direction: Direction::LowerIsBetter,
+            statistic: Statistic::Count,
+            importance: Importance::Explaining,
             about: "at a rate: requests that found a full queue",
         },
-        rps("rps_goal", "with auto-rps: the rate of arrivals at the end"),
+        rps("rps_goal", Statistic::Rate, "with auto-rps: the rate of arrivals at the end"),
     ],
 };
 
@@ -148,8 +175,15 @@ pub const RPS_QUANTILES: [u32; 3] = [200, 500, 900];
 const DROPPED_PER_S: usize = RPS_QUANTILES.len();
 const RPS_GOAL: usize = DROPPED_PER_S + 1;
 
-const fn rps(name: &'static str, about: &'static str) -> MetricSpec {
-    MetricSpec { name, unit: Unit::OpsPerS, direction: Direction::HigherIsBetter, about }
+const fn rps(name: &'static str, statistic: Statistic, about: &'static str) -> MetricSpec {
+    MetricSpec {
+        name,
+        unit: Unit::OpsPerS,
+        direction: Direction::HigherIsBetter,
+        about,
+        statistic,
+        importance: Importance::Explaining,
+    }
 }
 
 /// The latencies recorded in this mode.

@@ -216,7 +216,7 @@ fn each_mode_lists_what_it_measures() {
         assert_eq!(names.collect::<Vec<_>>().join(" "), *metrics, "{given:?}");
         let load = Schbench.prepare(&request(&params, 1, &two())).unwrap();
         let made = load.metrics(&measured(&[1.0]));
-        let made: Vec<&str> = made.iter().map(|metric| metric.name.as_str()).collect();
+        let made: Vec<&str> = made.iter().map(|metric| metric.kind.name.as_str()).collect();
         assert_eq!(made.join(" "), *metrics, "{given:?}");
     }
 }
@@ -390,7 +390,7 @@ fn seconds_begin_on_time_at_a_rate_that_is_too_high() {
 
 fn goal(group: &WorkerGroup) -> f64 {
     let metrics = group.load().metrics(&group.measured());
-    let goal = metrics.into_iter().find(|metric| metric.name == "rps_goal");
+    let goal = metrics.into_iter().find(|metric| metric.kind.name == "rps_goal");
     goal.and_then(|metric| metric.value.known()).expect("a goal")
 }
 

@@ -1,0 +1,404 @@
+//! What each worker set was entitled to and what it got, in plans with solo runs of their sets:
+//! same variant, same placement, same round. Method: docs/method.md, "Fairness between sets".
+//!
+//! Input: a sampled plan and the workers of its runs. Output: a table for each work. Pure.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+
+use crate::model::{
+    Cell, CpuSet, Direction, Placement, Reading, SampledPlan, SampledWorker, Unit, Value, Variant,
+    Work, WorkerSet, merged_knobs,
+};
+use crate::stats::{self, CompetingSet, Competitor, Fairness, SetShare};
+
+use super::priority::SchedPriority;
+
+/// CPUs that a worker of a background set is assumed to want where it has no solo run.
+const ASSUMED_WANT: f64 = 1.0;
+
+/// Fairness of one work that is no solo run itself.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FairnessTable {
+    /// Its label.
+    pub work: String,
+    /// Variants that have at least one complete round, in the plan's order.
+    pub variants: Vec<VariantFairness>,
+    /// Foreground sets without a solo run in the plan. If there are any, there are no variants.
+    pub missing: Vec<String>,
+    /// Background sets without a solo run: assumed to want one CPU per worker, and left out of
+    /// Jain's index.
+    pub assumed: Vec<String>,
+    /// Variants that were measured, but in no round together with all solo runs.
+    pub incomplete: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct VariantFairness {
+    pub variant: String,
+    /// Rounds with the work and all of its solo runs, ascending.
+    pub rounds: Vec<u32>,
+    /// CPUs that at least one set may use.
+    pub cpus: PerRound,
+    pub jain: PerRound,
+    /// Background sets too, in the order of the work.
+    pub sets: Vec<SetFairness>,
+}
+
+/// `want`, `entitled` and `got` are CPUs, the mean over the set's workers; the rest are ratios,
+/// but for `weight`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SetFairness {
+    pub set: String,
+    pub workload: String,
+    pub background: bool,
+    pub want: PerRound,
+    pub entitled: PerRound,
+    pub got: PerRound,
+    pub got_over_entitled: PerRound,
+    pub throughput_vs_solo: PerRound,
+    pub max_over_min: PerRound,
+    /// Of each worker.
+    pub weight: PerRound,
+}
+
+/// The readings of one figure, in the order of [`VariantFairness::rounds`].
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PerRound(pub Vec<Reading<f64>>);
+
+impl PerRound {
+    /// What is known.
+    pub fn values(&self) -> Vec<f64> {
+        self.0.iter().filter_map(|reading| reading.clone().known()).collect()
+    }
+
+    /// Of what is known; else the first reason.
+    pub fn median(&self) -> Reading<f64> {
+        let reason = || self.0.iter().find(|reading| matches!(reading, Reading::Unknown(_)));
+        match (stats::median(&self.values()), reason()) {
+            (Some(median), _) => Reading::Known(median),
+            (None, Some(unknown)) => unknown.clone(),
+            (None, None) => Reading::Unknown("no round".to_string()),
+        }
+    }
+}
+
+/// A figure with its name, as exports write it.
+pub type Figure<'a> = (&'static str, Unit, Direction, &'a PerRound);
+
+impl VariantFairness {
+    pub fn figures(&self) -> [Figure<'_>; 2] {
+        [
+            ("cpus", Unit::Count, Direction::Neutral, &self.cpus),
+            ("jain", Unit::Ratio, Direction::HigherIsBetter, &self.jain),
+        ]
+    }
+}
+
+impl SetFairness {
+    pub fn figures(&self) -> [Figure<'_>; 7] {
+        use Direction::{HigherIsBetter, LowerIsBetter, Neutral};
+        [
+            ("want", Unit::Cpus, Neutral, &self.want),
+            ("entitled", Unit::Cpus, Neutral, &self.entitled),
+            ("got", Unit::Cpus, Neutral, &self.got),
+            ("got_over_entitled", Unit::Ratio, Neutral, &self.got_over_entitled),
+            ("throughput_vs_solo", Unit::Ratio, HigherIsBetter, &self.throughput_vs_solo),
+            ("max_over_min", Unit::Ratio, LowerIsBetter, &self.max_over_min),
+            ("weight", Unit::Count, Neutral, &self.weight),
+        ]
+    }
+}
+
+/// A table for each work that is no solo run, in the plan's order.
+pub fn fairness(plan: &SampledPlan) -> Vec<FairnessTable> {
+    let plan = Runs::of(plan);
+    let mut works: Vec<(&Work, Vec<&Cell>)> = Vec::new();
+    for cell in plan.sampled.cells.iter().filter(|cell| cell.work.solo().is_none()) {
+        match works.iter_mut().find(|(work, _)| **work == cell.work) {
+            Some((_, cells)) => cells.push(cell),
+            None => works.push((&cell.work, vec![cell])),
+        }
+    }
+    works.into_iter().map(|(work, cells)| plan.table(work, &cells)).collect()
+}
+
+/// The runs of a plan, found by what they are of.
+struct Runs<'p> {
+    sampled: &'p SampledPlan,
+    /// Positions in [`SampledPlan::runs`], ascending in rounds.
+    of_cell: HashMap<u32, BTreeMap<u32, usize>>,
+    /// Cells of solo runs, by the solo key of their set.
+    solos: HashMap<String, Vec<&'p Cell>>,
+}
+
+impl<'p> Runs<'p> {
+    fn of(sampled: &'p SampledPlan) -> Self {
+        let mut of_cell: HashMap<u32, BTreeMap<u32, usize>> = HashMap::new();
+        for (at, run) in sampled.runs.iter().enumerate() {
+            of_cell.entry(run.key.cell).or_default().insert(run.key.round, at);
+        }
+        let mut solos: HashMap<String, Vec<&Cell>> = HashMap::new();
+        for cell in &sampled.cells {
+            if let Some(set) = cell.work.solo() {
+                solos.entry(set.solo_key()).or_default().push(cell);
+            }
+        }
+        Runs { sampled, of_cell, solos }
+    }
+
+    fn has_solo(&self, set: &WorkerSet) -> bool {
+        self.solos.contains_key(&set.solo_key())
+    }
+
+    fn table(&self, work: &Work, cells: &[&Cell]) -> FairnessTable {
+        let without = |background: bool| {
+            let sets = work.sets.iter().filter(|set| set.background == background);
+            sets.filter(|set| !self.has_solo(set)).map(|set| set.name.clone()).collect()
+        };
+        let mut table = FairnessTable {
+            work: work.label(),
+            variants: Vec::new(),
+            missing: without(false),
+            assumed: without(true),
+            incomplete: Vec::new(),
+        };
+        if !table.missing.is_empty() {
+            return table;
+        }
+        for cell in cells {
+            let Some(runs) = self.of_cell.get(&cell.index) else { continue };
+            let rounds: Vec<Round> = runs
+                .iter()
+                .filter_map(|(&round, &at)| Some(Round::of(round, &self.competing(cell, at)?)))
+                .collect();
+            match rounds.is_empty() {
+                true => table.incomplete.push(cell.variant.name.clone()),
+                false => table.variants.push(over_rounds(cell, rounds)),
+            }
+        }
+        table
+    }
+
+    /// The sets of a run. `None` where a set or a solo run is not there in this round.
+    fn competing(&self, cell: &Cell, run: usize) -> Option<Vec<CompetingSet>> {
+        let round = self.sampled.runs[run].key.round;
+        let pool = self.pool_cpus(&cell.placement, run);
+        let sets = cell.work.sets.iter().enumerate().map(|(at, set)| {
+            let workers = self.workers(run, at);
+            let solo = match self.has_solo(set) {
+                true => Some(self.solo_run(set, cell, round)?),
+                false => None,
+            };
+            if workers.is_empty() || solo.is_some_and(|solo| self.workers(solo, 0).is_empty()) {
+                return None;
+            }
+            Some(CompetingSet {
+                cpus: allowed_cpus(pool.as_ref(), cell, set),
+                priority: SchedPriority::of(&cell.variant, set).priority(),
+                workers: self.competitors(&workers, solo),
+                rate: self.throughput(run, at, set).map(|rate| rate / f64::from(set.count)),
+                solo_rate: self.solo_rate(solo),
+                is_want_measured: solo.is_some(),
+            })
+        });
+        sets.collect()
+    }
+
+    fn workers(&self, run: usize, set: usize) -> Vec<&'p SampledWorker> {
+        let workers = self.sampled.workers_of(run).iter();
+        workers.filter(|worker| usize::from(worker.set) == set).collect()
+    }
+
+    /// The solo run of a set for the same variant, placement and round.
+    fn solo_run(&self, set: &WorkerSet, cell: &Cell, round: u32) -> Option<usize> {
+        let same = |solo: &&&Cell| {
+            solo.variant.name == cell.variant.name && solo.placement == cell.placement
+        };
+        let solos = self.solos.get(&set.solo_key())?.iter().filter(same);
+        let run = |solo: &&Cell| self.of_cell.get(&solo.index)?.get(&round).copied();
+        solos.filter_map(run).next()
+    }
+
+    fn competitors(&self, workers: &[&SampledWorker], solo: Option<usize>) -> Vec<Competitor> {
+        let roles_differ = workers.iter().any(|worker| worker.role != workers[0].role);
+        let alone = solo.map(|solo| self.workers(solo, 0));
+        let mut wants: BTreeMap<&str, Reading<f64>> = BTreeMap::new();
+        for worker in workers {
+            let want = || want_of_role(&worker.role, alone.as_deref());
+            wants.entry(&worker.role).or_insert_with(want);
+        }
+        let competitor = |worker: &&SampledWorker| Competitor {
+            want: wants[&*worker.role].clone(),
+            got: per_ns(worker, worker.cpu_ns),
+            rate: match roles_differ {
+                true => Reading::Unknown(SEVERAL_ROLES.to_string()),
+                false => per_ns(worker, worker.ops),
+            },
+        };
+        workers.iter().map(competitor).collect()
+    }
+
+    /// Operations per second of a set. Plans keep no values of background sets: theirs is
+    /// computed where all workers have one role.
+    fn throughput(&self, run: usize, at: usize, set: &WorkerSet) -> Reading<f64> {
+        let is_throughput = |metric: u32| {
+            let metric = &self.sampled.metrics[metric as usize];
+            metric.set == set.name && metric.kind.name == "throughput"
+        };
+        let value = self.sampled.values_of(run).iter().find(|value| is_throughput(value.metric));
+        match value {
+            Some(value) => Reading::Known(value.value),
+            None if set.background => rate_of_all(&self.workers(run, at)),
+            None => Reading::Unknown("its throughput is not known".to_string()),
+        }
+    }
+
+    fn solo_rate(&self, solo: Option<usize>) -> Reading<f64> {
+        let Some(run) = solo else { return Reading::Unknown("it has no solo run".to_string()) };
+        let cell = self.sampled.runs[run].key.cell;
+        let found = self.sampled.cells.iter().find(|found| found.index == cell);
+        match found.and_then(|cell| cell.work.solo()) {
+            Some(set) => match self.throughput(run, 0, set) {
+                Reading::Unknown(why) => Reading::Unknown(format!("in its solo run {why}")),
+                known => known,
+            },
+            None => Reading::Unknown("it has no solo run".to_string()),
+        }
+    }
+
+    /// The CPUs of a pool that the plan names without its CPUs.
+    fn pool_read_back(&self, run: usize) -> Reading<CpuSet> {
+        let pool = self.sampled.runs[run].pool.map(|pool| &self.sampled.pools[pool as usize]);
+        match pool.and_then(|pool| pool.cpus.clone()) {
+            Some(cpus) => Reading::Known(cpus),
+            None => Reading::Unknown("the run did not read it back".to_string()),
+        }
+    }
+
+    /// The CPUs of a run: those of its placement, of its pool, or all that schedlab may use.
+    fn pool_cpus(&self, placement: &Placement, run: usize) -> Reading<CpuSet> {
+        match (&placement.cpus, &placement.pool) {
+            (Some(cpus), _) => Reading::Known(cpus.clone()),
+            (None, Some(pool)) => match self.pool_read_back(run) {
+                Reading::Known(cpus) => Reading::Known(cpus),
+                Reading::Unknown(why) => {
+                    Reading::Unknown(format!("the CPUs of the pool {pool} are not known: {why}"))
+                }
+            },
+            (None, None) => {
+                let environments = &self.sampled.environments;
+                let environment = self.sampled.runs[run].environment as usize;
+                match environments.get(environment).or(environments.first()) {
+                    Some(environment) => Reading::Known(environment.topology.usable().clone()),
+                    None => Reading::Unknown("the machine's CPUs are not known".to_string()),
+                }
+            }
+        }
+    }
+}
+
+const SEVERAL_ROLES: &str = "its workers have several roles";
+
+fn per_ns(worker: &SampledWorker, count: u64) -> Reading<f64> {
+        match worker.wall_ns {
+            0 => Reading::Unknown("a worker was measured for no time".to_string()),
+            wall_ns => Reading::Known(count as f64 / wall_ns as f64),
+        }
+}
+
+/// The mean over the workers of that role alone. `alone` is `None` where there is no solo run.
+fn want_of_role(role: &str, alone: Option<&[&SampledWorker]>) -> Reading<f64> {
+    let Some(alone) = alone else { return Reading::Known(ASSUMED_WANT) };
+    let same_role = alone.iter().filter(|worker| *worker.role == *role);
+    let used: Option<Vec<f64>> =
+        same_role.map(|worker| per_ns(worker, worker.cpu_ns).known()).collect();
+    let mean = used.and_then(|used| stats::mean(&used));
+    let unknown = || Reading::Unknown("the solo run does not say what it wants".to_string());
+    mean.map_or_else(unknown, Reading::Known)
+}
+
+fn rate_of_all(workers: &[&SampledWorker]) -> Reading<f64> {
+    if workers.iter().any(|worker| worker.role != workers[0].role) {
+        return Reading::Unknown(SEVERAL_ROLES.to_string());
+    }
+    let mut sum = 0.0;
+    for worker in workers {
+        match per_ns(worker, worker.ops) {
+            Reading::Known(rate) => sum += 1e9 * rate,
+            Reading::Unknown(why) => return Reading::Unknown(why),
+        }
+    }
+    Reading::Known(sum)
+}
+
+/// The CPUs of `pool` that the workers of a set may use under the cell's variant.
+fn allowed_cpus(pool: Reading<&CpuSet>, cell: &Cell, set: &WorkerSet) -> Reading<CpuSet> {
+    let Cell { placement, variant: Variant { knobs, .. }, .. } = cell;
+    let pool = match pool {
+        Reading::Known(pool) => pool,
+        Reading::Unknown(why) => return Reading::Unknown(why),
+    };
+    let knobs = merged_knobs(knobs, &set.knobs);
+    let Some(affinity) = knobs.get("affinity").and_then(Value::as_cpus) else {
+        return Reading::Known(pool.clone());
+    };
+    if placement.cpus.is_none() && placement.pool.is_none() {
+        // Workers may leave the CPUs that schedlab was started with.
+        return Reading::Known(affinity.clone());
+    }
+    let cpus: CpuSet = pool.iter().filter(|cpu| affinity.contains(*cpu)).collect();
+    match cpus.is_empty() {
+        true => {
+            let why = format!("no CPU of the pool ({pool}) is in the affinity {affinity}");
+            Reading::Unknown(why)
+        }
+        false => Reading::Known(cpus),
+    }
+}
+
+struct Round {
+    round: u32,
+    fairness: Fairness,
+}
+
+impl Round {
+    fn of(round: u32, sets: &[CompetingSet]) -> Round {
+        Round { round, fairness: stats::fairness(sets) }
+    }
+}
+
+fn over_rounds(cell: &Cell, rounds: Vec<Round>) -> VariantFairness {
+    let each = |read: &dyn Fn(&Fairness) -> Reading<f64>| {
+        PerRound(rounds.iter().map(|round| read(&round.fairness)).collect())
+    };
+    let set = |(at, set): (usize, &WorkerSet)| {
+        let of = |read: fn(&SetShare) -> &Reading<f64>| {
+            each(&|fairness: &Fairness| read(&fairness.sets[at]).clone())
+        };
+        let weight = SchedPriority::of(&cell.variant, set).weight();
+        SetFairness {
+            set: set.name.clone(),
+            workload: set.workload.clone(),
+            background: set.background,
+            want: of(|share| &share.want),
+            entitled: of(|share| &share.entitled),
+            got: of(|share| &share.got),
+            got_over_entitled: of(|share| &share.got_over_entitled),
+            throughput_vs_solo: of(|share| &share.throughput_vs_solo),
+            max_over_min: of(|share| &share.max_over_min),
+            weight: each(&|_| weight.clone()),
+        }
+    };
+    VariantFairness {
+        variant: cell.variant.name.clone(),
+        rounds: rounds.iter().map(|round| round.round).collect(),
+        cpus: each(&|fairness| fairness.cpus.clone().map(|cpus| cpus as f64)),
+        jain: each(&|fairness| fairness.jain.clone()),
+        sets: cell.work.sets.iter().enumerate().map(set).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

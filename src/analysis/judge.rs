@@ -1,0 +1,521 @@
+//! From samples to an analysis with its verdicts.
+//!
+//! Input: sampled plans, selections and what the user asked for. Output: an [`Analysis`].
+//! Pure: the same plans and question always give the same verdicts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::model::{
+    Direction, Importance, MetricKind, Plan, PlanEnd, PlanHead, SampledPlan, SampledRun, Work,
+};
+use crate::stats::{self, Judged, Schedule, Verdict, shapes};
+
+use super::explain::with_switches_per_op;
+use super::fairness::fairness;
+use super::metrics::metric_matches;
+use super::notes::{self, Context, Note};
+use super::pairing::{Common, common};
+use super::samples::{
+    Boots, Series, Values, WorkSamples, first_rounds, gather, is_of, pairing, side,
+};
+use super::select::{Selection, matches};
+use super::{Analysis, Cell, Family, Method, Pairing, PlanFacts, Row, SetTable, Side, WorkTable};
+
+/// Of tables without any difference at most this part has a false one: what the level of
+/// [`stats::LEVEL`] leaves room for.
+pub(super) const CLAIMED_ERROR: f64 = 0.05;
+
+/// What is to be compared, and how.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// The baseline first.
+    pub sides: Vec<Selection>,
+    /// SAME means a ratio between 1 / (1 + margin) and 1 + margin.
+    pub margin: f64,
+    /// For metrics that a pattern names; the last one that fits holds.
+    pub margins: Vec<(String, f64)>,
+    /// Patterns of the metrics to judge; empty: the headline metrics.
+    pub metrics: Vec<String>,
+    /// Judge all other metrics too, as a family of their own.
+    pub explaining: bool,
+    /// Compare runs of different backends with each other.
+    pub mixed: bool,
+    pub seed: u64,
+    /// How many rounds of a running plan are judged; `None`: all.
+    pub rounds_done: Option<u32>,
+    /// Knobs that cannot make a difference in a work; the caller knows the knobs.
+    pub without_effect: Vec<WithoutEffect>,
+    /// The command that asks this.
+    pub command: String,
+}
+
+/// A knob of a variant that cannot make a difference in a work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WithoutEffect {
+    pub variant: String,
+    pub knob: String,
+    pub work: String,
+}
+
+impl Question {
+    pub fn new(sides: Vec<Selection>, command: String) -> Question {
+        Question {
+            sides,
+            margin: 0.02,
+            margins: Vec::new(),
+            metrics: Vec::new(),
+            explaining: false,
+            mixed: false,
+            seed: 1,
+            rounds_done: None,
+            without_effect: Vec::new(),
+            command,
+        }
+    }
+
+    fn family_of(&self, work: &str, set: &str, kind: &MetricKind) -> Family {
+        let is_neutral = kind.direction == Direction::Neutral;
+        let is_asked = match self.metrics.is_empty() {
+            true => kind.importance == Importance::Headline && !is_neutral,
+            false => {
+                self.metrics.iter().any(|pattern| metric_matches(pattern, work, set, &kind.name))
+            }
+        };
+        match () {
+            () if is_asked => Family::Headline,
+            () if self.explaining && !is_neutral => Family::Explaining,
+            () => Family::None,
+        }
+    }
+
+    /// Whether some metric of this work is to be judged, as far as is known.
+    pub(super) fn takes_work(&self, work: &WorkSamples) -> bool {
+        let label = work.key.label();
+        let mut series = work.sides.iter().flatten().flat_map(|side| &side.series).peekable();
+        if series.peek().is_some() {
+            return series.any(|series| {
+                self.family_of(&label, series.set, series.kind) != Family::None
+            });
+        }
+        let may_be = |pattern: &String| match pattern.rsplitn(3, '/').nth(2) {
+            Some(work) => matches(work, &label),
+            None => true,
+        };
+        self.metrics.is_empty() || self.metrics.iter().any(may_be)
+    }
+
+    pub(super) fn margin_of(&self, work: &str, set: &str, metric: &str) -> f64 {
+        let fits = |(pattern, _): &&(String, f64)| metric_matches(pattern, work, set, metric);
+        self.margins.iter().rev().find(fits).map_or(self.margin, |(_, margin)| *margin)
+    }
+
+    /// Whether a metric would be of the headline family.
+    pub(super) fn judges(&self, work: &str, series: &Series) -> bool {
+        self.family_of(work, series.set, series.kind) == Family::Headline
+    }
+}
+
+/// How many runs the first two sides that overlap have in common, and which sides these are. Runs
+/// are not to be compared with themselves: a ratio of 1 without any spread shows nothing.
+pub fn overlap(plans: &[SampledPlan], sides: &[Selection]) -> Option<(usize, [usize; 2])> {
+    let shared = |a: &Selection, b: &Selection| {
+        let both = |id: &String| a.plans.contains(id) && b.plans.contains(id);
+        let plans = plans.iter().filter(|plan| both(&plan.id));
+        let runs = plans.flat_map(|plan| plan.runs.iter().map(move |run| (plan, run)));
+        let is_of = |(plan, run): &(&SampledPlan, &SampledRun)| {
+            let cell = plan.cells.get(run.key.cell as usize);
+            cell.is_some_and(|cell| {
+                [a, b].iter().all(|side| {
+                    side.takes_variant(&cell.variant.name)
+                        && is_of(side, plan, cell, (run.environment, run.guest))
+                })
+            })
+        };
+        runs.filter(is_of).count()
+    };
+    let pairs = (0..sides.len()).flat_map(|b| (0..b).map(move |a| [a, b]));
+    let counts = pairs.map(|[a, b]| (shared(&sides[a], &sides[b]), [a, b]));
+    counts.into_iter().find(|(count, _)| *count > 0)
+}
+
+/// The analysis of the sides, which have no run in common. `plans` are those of all selections,
+/// oldest first; `floors` has the newest A/A plans of these machines that are older than the
+/// newest of `plans`.
+pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Question) -> Analysis {
+    let pairing = pairing(&question.sides);
+    let samples = gather(plans, &question.sides, question.mixed);
+    let Common { shown, left_out, mut refused } = common(samples, question);
+    let floors = Floors::of(floors);
+    let mut works: Vec<WorkTable> =
+        shown.iter().map(|work| table_of(work, question, &mut refused)).collect();
+    if let ([plan], Pairing::WithinRounds) = (plans, pairing) {
+        for table in fairness(plan) {
+            if let Some(work) = works.iter_mut().find(|work| work.label == table.work) {
+                work.fairness = Some(table);
+            }
+        }
+    }
+    let looks = looks(plans, pairing, question.rounds_done);
+    let judging = Judging { question, pairing, looks: &looks, begins: &first_rounds(plans) };
+    let floors = judging.judge(&mut works, &shown, &floors);
+    let sides: Vec<(Side, Boots)> = question
+        .sides
+        .iter()
+        .enumerate()
+        .map(|(at, of)| side(plans, &shown, at, &of.label))
+        .collect();
+    let context = Context {
+        plans,
+        question,
+        sides: &sides,
+        pairing,
+        shown: &shown,
+        left_out: &left_out,
+    };
+    let mut notes = notes::find(&context, &works);
+    notes.extend(notes::unknown(&context, &works));
+    notes.extend(refused);
+    notes.sort_by_key(Note::severity);
+    let sides: Vec<Side> = sides.into_iter().map(|(side, _)| side).collect();
+    let of_family = |family: Family| {
+        let rows = works.iter().flat_map(|work| &work.sets).flat_map(|set| &set.rows);
+        let cells = rows.filter(|row| row.family == family).flat_map(|row| &row.cells);
+        let judged = cells.filter_map(|cell| cell.judged.as_ref());
+        judged.filter(|judged| !matches!(judged.verdict, Verdict::Unjudged(_))).count()
+    };
+    Analysis {
+        plans: plans.iter().map(PlanFacts::of).collect(),
+        method: Method {
+            margin: question.margin,
+            margins: question.margins.clone(),
+            alpha: CLAIMED_ERROR,
+            headline_verdicts: of_family(Family::Headline),
+            explaining_verdicts: of_family(Family::Explaining),
+            pairing,
+            floors,
+            looks: looks.map(|Looks { schedule, done, has_ended }| {
+                let looks = schedule.looks_at(done, has_ended);
+                looks.iter().map(|look| look.rounds).collect()
+            }),
+            seed: question.seed,
+        },
+        sides,
+        works,
+        notes,
+        command: question.command.clone(),
+    }
+}
+
+impl PlanFacts {
+    fn of(plan: &SampledPlan) -> PlanFacts {
+        let ends = plan.runs.iter().map(|run| run.started_unix_ns + run.measured_ns);
+        let took_ns = ends.max().map(|end| end.saturating_sub(plan.started_unix_ns));
+        let rounds: BTreeSet<u32> = plan.runs.iter().map(|run| run.key.round).collect();
+        PlanFacts {
+            id: plan.id.clone(),
+            title: plan.plan.title.clone(),
+            backend: plan.backend.clone(),
+            started_unix_ns: plan.started_unix_ns,
+            // A guest's clock is not the host's.
+            took_ns: took_ns.filter(|_| !plan.has_guests()),
+            ended: plan.ended,
+            measure: plan.plan.measure.clone(),
+            placement: plan.plan.placement.clone(),
+            rounds_done: rounds.len() as u32,
+            environments: plan.environments.clone(),
+        }
+    }
+}
+
+fn table_of(work: &WorkSamples, question: &Question, refused: &mut Vec<Note>) -> WorkTable {
+    let label = work.key.label();
+    let sides: Vec<Option<&Values>> = work.sides.iter().map(Option::as_ref).collect();
+    let mut known: Vec<&Series> = Vec::new();
+    for series in sides.iter().flatten().flat_map(|side| &side.series) {
+        if !known.iter().any(|other| other.is_of(series)) {
+            known.push(series);
+        }
+    }
+    let mut sets: Vec<SetTable> = Vec::new();
+    for series in known {
+        let found = sides.iter().map(|side| side.as_ref()?.series.iter().find(|s| s.is_of(series)));
+        let found: Vec<Option<&Series>> = found.collect();
+        let family = question.family_of(&label, series.set, series.kind);
+        if has_changed(series, &sides, &found) {
+            let (work, set) = (label.clone(), series.set.to_string());
+            let note = Note::UnitChanged { work, set, metric: series.kind.name.clone() };
+            if !refused.contains(&note) {
+                refused.push(note);
+            }
+            continue;
+        }
+        let cells = found.iter().map(|own| own.map_or_else(Cell::default, Series::cell)).collect();
+        let row = Row { kind: series.kind.clone(), family, cells };
+        match sets.iter_mut().find(|set| set.name == series.set) {
+            Some(set) => set.rows.push(row),
+            None => sets.push(set_table(work, series, row)),
+        }
+    }
+    for set in &mut sets {
+        with_switches_per_op(set);
+        for row in &mut set.rows {
+            row.family = question.family_of(&label, &set.name, &row.kind);
+        }
+    }
+    let Work { name, axes, .. } = &work.key.cell.work;
+    // Where sides are whole plans, one work of two variants is two works.
+    let variant = work.key.variant.map(|variant| ("variant".to_string(), variant.name.clone()));
+    let axes = axes.iter().cloned().chain(variant).collect();
+    WorkTable { name: name.clone(), axes, label, sets, fairness: None }
+}
+
+/// Whether a side has another metric of this name in the same set.
+fn has_changed(series: &Series, sides: &[Option<&Values>], found: &[Option<&Series>]) -> bool {
+    sides.iter().zip(found).any(|(side, own)| {
+        let mut others = side.iter().flat_map(|side| &side.series);
+        let name = (series.set, &series.kind.name);
+        own.is_none() && others.any(|other| (other.set, &other.kind.name) == name)
+    })
+}
+
+fn set_table(work: &WorkSamples, series: &Series, row: Row) -> SetTable {
+    let own = work.key.cell.work.sets.iter().find(|set| set.name == series.set);
+    SetTable {
+        name: series.set.to_string(),
+        workload: own.map(|set| set.workload.clone()).unwrap_or_default(),
+        params: own.map(|set| set.params.clone()).unwrap_or_default(),
+        ops: series.ops.to_string(),
+        rows: vec![row],
+    }
+}
+
+impl Series<'_> {
+    fn cell(&self) -> Cell {
+        let unknown = self.unknown.iter().map(|(round, why)| (*round, why.to_string()));
+        Cell { unknown: unknown.collect(), ..Cell::of(self.values.clone()) }
+    }
+}
+
+impl Cell {
+    /// Without unknown rounds and verdict.
+    pub(super) fn of(values: Vec<(u32, f64)>) -> Cell {
+        let plain: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
+        Cell {
+            unknown: Vec::new(),
+            mean: stats::mean(&plain),
+            hmean: stats::harmonic_mean(&plain),
+            median: stats::median(&plain),
+            cv: stats::cv(&plain),
+            judged: None,
+            shapes: shapes(&values),
+            values,
+        }
+    }
+}
+
+/// The looks of a plan whose rounds go on until all is decided.
+struct Looks {
+    schedule: Schedule,
+    done: u32,
+    has_ended: bool,
+}
+
+fn looks(plans: &[SampledPlan], pairing: Pairing, rounds_done: Option<u32>) -> Option<Looks> {
+    let [plan] = plans else { return None };
+    if pairing != Pairing::WithinRounds || !plan.plan.measure.until_decided {
+        return None;
+    }
+    let all = plan.runs.iter().map(|run| run.key.round + 1).max().unwrap_or(0);
+    // An end that the verdicts made leaves the last look nothing to spend.
+    let has_ended =
+        rounds_done.is_none() && matches!(plan.ended, Some(PlanEnd::Complete | PlanEnd::Budget));
+    let schedule = Schedule::of(&plan.plan.measure);
+    Some(Looks { schedule, done: rounds_done.unwrap_or(all), has_ended })
+}
+
+/// The positions in the plan of works with a headline metric that is not decided.
+pub fn open_works(analysis: &Analysis, plan: &Plan) -> BTreeSet<usize> {
+    let is_open = |cell: &Cell| matches!(cell.verdict(), Some(Verdict::Inconclusive { .. }));
+    let open = analysis.rows().filter(|(.., row)| row.family == Family::Headline);
+    let open = open.filter(|(.., row)| row.cells.iter().any(is_open));
+    let labels: BTreeSet<&str> = open.map(|(work, ..)| work.label.as_str()).collect();
+    let works = plan.works.iter().enumerate();
+    works.filter(|(_, work)| labels.contains(work.label().as_str())).map(|(at, _)| at).collect()
+}
+
+/// How the rows of an analysis are judged.
+struct Judging<'a> {
+    question: &'a Question,
+    pairing: Pairing,
+    looks: &'a Option<Looks>,
+    /// Where the rounds of each plan begin.
+    begins: &'a [u32],
+}
+
+impl Judging<'_> {
+    /// Puts the verdicts into the cells of all sides but the first. Each family has an error rate
+    /// of its own, so the verdicts on headline metrics are the same whether or not the others are
+    /// judged. Returns the ids of the plans whose floors were used, oldest first.
+    fn judge(&self, works: &mut [WorkTable], samples: &[WorkSamples], floors: &Floors) -> Vec<String> {
+        let mut used: BTreeSet<(u64, String)> = BTreeSet::new();
+        for family in [Family::Headline, Family::Explaining] {
+            for side in 1..self.question.sides.len() {
+                self.judge_side(works, samples, (floors, &mut used), family, side);
+            }
+        }
+        used.into_iter().map(|(_, id)| id).collect()
+    }
+
+    fn judge_side(
+        &self,
+        works: &mut [WorkTable],
+        samples: &[WorkSamples],
+        (floors, used): (&Floors, &mut BTreeSet<(u64, String)>),
+        family: Family,
+        side: usize,
+    ) {
+        let is_judged = |row: &Row| {
+            let both = [&row.cells[0], &row.cells[side]];
+            row.family == family
+                && both.iter().all(|cell| !cell.values.is_empty())
+                && !both.iter().all(|cell| cell.is_all_zero())
+        };
+        let rows = works.iter().flat_map(|work| &work.sets).flat_map(|set| &set.rows);
+        let verdicts = rows.filter(|row| is_judged(row)).count() * (self.question.sides.len() - 1);
+        let (mut comparisons, mut floor_plans) = (Vec::new(), Vec::new());
+        for (block, (table, work)) in works.iter().zip(samples).enumerate() {
+            let rows = table.sets.iter().flat_map(|set| set.rows.iter().map(move |row| (set, row)));
+            for (set, row) in rows.filter(|(_, row)| is_judged(row)) {
+                let (floor, of) = floors.of_metric(work, &set.name, &row.kind.name).unzip();
+                floor_plans.push(of);
+                let (one, other) = (&row.cells[0].values, &row.cells[side].values);
+                let between = (self.pairing == Pairing::None)
+                    .then(|| [one, other].map(|values| by_plan(values, self.begins)))
+                    .and_then(|[one, other]| stats::floor_between([&one, &other], verdicts));
+                comparisons.push(stats::Comparison {
+                    block,
+                    baseline: one,
+                    variant: other,
+                    direction: judged_direction(row.kind.direction),
+                    margin: self.question.margin_of(&table.label, &set.name, &row.kind.name),
+                    floor: floor.unwrap_or(0.0).max(between.unwrap_or(0.0)),
+                    paired: self.pairing == Pairing::WithinRounds,
+                });
+            }
+        }
+        let of = stats::Family::new(self.question.sides.len() - 1, self.question.seed);
+        let judged: Vec<Judged> = match self.looks {
+            None => stats::judge(&comparisons, &of),
+            Some(Looks { schedule, done, has_ended }) => {
+                stats::replay(&comparisons, &of, schedule, *done, *has_ended)
+            }
+        };
+        let rows = works.iter_mut().flat_map(|work| &mut work.sets).flat_map(|set| &mut set.rows);
+        let rows = rows.filter(|row| is_judged(row));
+        for ((row, judged), floor) in rows.zip(judged).zip(floor_plans) {
+            if !matches!(judged.verdict, Verdict::Unjudged(_)) {
+                used.extend(floor.map(|plan| (plan.started_unix_ns, plan.id.clone())));
+            }
+            row.cells[side].judged = Some(judged);
+        }
+    }
+}
+
+/// A counter that a user asks for is judged: BETTER is shown as LESS, WORSE as MORE.
+fn judged_direction(direction: Direction) -> Direction {
+    match direction {
+        Direction::Neutral => Direction::LowerIsBetter,
+        other => other,
+    }
+}
+
+/// Values of runs whose rounds are counted through, plan by plan.
+fn by_plan(values: &[(u32, f64)], begins: &[u32]) -> Vec<Vec<f64>> {
+    let plan_of = |round: u32| begins.partition_point(|begin| *begin <= round);
+    let plans = values.chunk_by(|(one, _), (other, _)| plan_of(*one) == plan_of(*other));
+    plans.map(|runs| runs.iter().map(|(_, value)| *value).collect()).collect()
+}
+
+/// The A/A plans of the machines of these plans, in the order of `heads`; none for A/A itself. Those
+/// that started later than all of these plans do not count, so that an analysis stays as it was.
+pub fn with_floors<'a>(heads: &'a [PlanHead], plans: &[SampledPlan]) -> Vec<&'a PlanHead> {
+    if plans.iter().any(|plan| plan.plan.aa) {
+        return Vec::new();
+    }
+    let environments = plans.iter().flat_map(|plan| &plan.environments);
+    let hosts: BTreeSet<&str> = environments.map(|of| of.hostname.as_str()).collect();
+    let newest = plans.iter().map(|plan| plan.started_unix_ns).max().unwrap_or(0);
+    let counts = |head: &&PlanHead| {
+        let mut machines = head.environments.iter().map(|of| of.hostname.as_str());
+        head.aa && head.started_unix_ns < newest && machines.any(|machine| hosts.contains(machine))
+    };
+    heads.iter().filter(counts).collect()
+}
+
+/// What this machine's own A/A plans resolve, as a ratio's distance from 1.
+struct Floors<'a> {
+    works: Vec<(WorkSamples<'a>, FloorsOfWork)>,
+}
+
+/// By worker set and metric.
+type FloorsOfWork = BTreeMap<(String, String), f64>;
+
+impl<'a> Floors<'a> {
+    fn of(plans: &'a [SampledPlan]) -> Floors<'a> {
+        let mut works = Vec::new();
+        for plan in plans {
+            let sides: Vec<Selection> = plan
+                .plan
+                .variants
+                .iter()
+                .map(|variant| Selection::of_variant(&plan.id, &variant.name))
+                .collect();
+            for work in gather(std::slice::from_ref(plan), &sides, false) {
+                let floors = floors_of(&work);
+                works.push((work, floors));
+            }
+        }
+        Floors { works }
+    }
+
+    /// From the newest A/A plan that has one, and that plan.
+    fn of_metric(
+        &self,
+        work: &WorkSamples,
+        set: &str,
+        metric: &str,
+    ) -> Option<(f64, &'a SampledPlan)> {
+        let same = |known: &&(WorkSamples, FloorsOfWork)| {
+            known.0.key.cell.work.label() == work.key.cell.work.label()
+                && super::work::WorkKey { variant: None, ..known.0.key }
+                    .difference(&super::work::WorkKey { variant: None, ..work.key })
+                    .is_none()
+        };
+        let key = (set.to_string(), metric.to_string());
+        let mut known = self.works.iter().rev().filter(same);
+        known.find_map(|(work, floors)| Some((*floors.get(&key)?, work.key.plan)))
+    }
+}
+
+/// Fewer pairs have a wide interval whatever the machine.
+const MIN_PAIRS: usize = 8;
+
+/// How far from 1 the interval of the ratio of two equal sides goes.
+fn floors_of(work: &WorkSamples) -> FloorsOfWork {
+    let mut floors = BTreeMap::new();
+    let [Some(first), Some(again), ..] = work.sides.as_slice() else { return floors };
+    for series in &first.series {
+        let other = again.series.iter().find(|own| own.is_of(series));
+        let ratio = other.map(|other| stats::paired_ratio(&series.values, &other.values));
+        if let Some(Ok(ratio)) = ratio
+            && ratio.pairs >= MIN_PAIRS
+            && let Some(interval) = ratio.interval
+        {
+            let floor = interval.high.max(1.0 / interval.low) - 1.0;
+            floors.insert((series.set.to_string(), series.kind.name.clone()), floor);
+        }
+    }
+    floors
+}

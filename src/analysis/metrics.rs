@@ -1,0 +1,58 @@
+//! How a user names metrics: `--metric`, `--margin`. Pure.
+
+use super::select::matches;
+
+/// Whether `pattern` names this metric: as `NAME`, `SET/NAME`, `WORK/NAME` or `WORK/SET/NAME`.
+/// `work` is a label, `web threads=4 [batch]`; WORK may be its beginning alone: `web`.
+pub fn metric_matches(pattern: &str, work: &str, set: &str, name: &str) -> bool {
+    let of_work = |rest: &str| works(work).any(|work| matches(pattern, &format!("{work}/{rest}")));
+    match pattern.matches('/').count() {
+        0 => matches(pattern, name),
+        1 => matches(pattern, &format!("{set}/{name}")) || of_work(name),
+        _ => of_work(&format!("{set}/{name}")),
+    }
+}
+
+/// A label, and the words that it begins with: `web threads=4` is `web`, too.
+fn works(label: &str) -> impl Iterator<Item = &str> {
+    let begins = label.match_indices(' ').map(|(at, _)| &label[..at]);
+    begins.chain([label])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_metric_is_named_alone_or_by_its_place() {
+        let is = |pattern| metric_matches(pattern, "web threads=4 [batch]", "load", "wakeup_p99");
+        for pattern in [
+            "wakeup_p99",
+            "wakeup_*",
+            "load/wakeup_p99",
+            "web/wakeup_p99",
+            "web threads=4/*",
+            "web threads=*/load/*p99",
+            "web/load/wakeup_p99",
+            "web threads=4/load/wakeup_p99",
+            "web threads=4 [batch]/load/wakeup_p99",
+            "*",
+            "*/*/*",
+        ] {
+            assert!(is(pattern), "{pattern}");
+        }
+        for pattern in [
+            "wakeup",
+            "chat/wakeup_p99",
+            "we/wakeup_p99",
+            "web threads=/wakeup_p99",
+            "threads=4/wakeup_p99",
+            "web/chat/wakeup_p99",
+            "load/web/wakeup_p99",
+            "web/load",
+            "",
+        ] {
+            assert!(!is(pattern), "{pattern}");
+        }
+    }
+}

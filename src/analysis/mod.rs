@@ -1,0 +1,251 @@
+//! Stored runs become one [`Analysis`]: sides, values, verdicts and notes. Every report renders
+//! an analysis and nothing else, so no format can disagree with another.
+//!
+//! Input: sampled plans, the sides and what the user asked for. Pure and seeded: the same plans
+//! and question give the same analysis. Method: docs/verdicts.md.
+
+mod explain;
+pub mod fairness;
+mod judge;
+mod metrics;
+mod notes;
+mod pairing;
+mod power;
+mod priority;
+mod samples;
+mod select;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+mod work;
+
+use serde::Serialize;
+
+use crate::model::{
+    Environment, GuestKernel, GuestTimes, Measure, MetricKind, Params, Placement, PlanEnd, Variant,
+};
+use crate::stats::{Judged, Shape, Unjudged, Verdict};
+
+pub use fairness::{FairnessTable, SetFairness, VariantFairness};
+pub use judge::{Question, WithoutEffect, analyse, open_works, overlap, with_floors};
+pub use metrics::metric_matches;
+pub use notes::{Difference, Note, Pooled, Severity};
+pub use power::{MetricPower, NotKnown, Power, Wanted, WorkPower, power};
+pub use select::{Selection, SelectionError, last, matches, moment, nearest, plan, select};
+
+/// All that a report says. The baseline is the first in every list of sides.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Analysis {
+    /// The plans that the sides have runs of, oldest first.
+    pub plans: Vec<PlanFacts>,
+    pub sides: Vec<Side>,
+    pub method: Method,
+    /// In the order of the newest plan of the baseline.
+    pub works: Vec<WorkTable>,
+    /// The worst first.
+    pub notes: Vec<Note>,
+    /// The command that gives this analysis again.
+    pub command: String,
+}
+
+/// What a reader has to know of a plan.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PlanFacts {
+    pub id: String,
+    pub title: String,
+    pub backend: String,
+    pub started_unix_ns: u64,
+    /// From the start to the end of the last measured run; `None` without one.
+    pub took_ns: Option<u64>,
+    /// `None`: it still runs, or its process was killed.
+    pub ended: Option<PlanEnd>,
+    pub measure: Measure,
+    pub placement: Placement,
+    /// Rounds of which some run was measured.
+    pub rounds_done: u32,
+    pub environments: Vec<Environment>,
+}
+
+/// One side of the analysis: what its runs have in common.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Side {
+    /// As the user named it, or a variant's name.
+    pub label: String,
+    /// The variants of its runs, each once.
+    pub variants: Vec<Variant>,
+    /// Each once, in order of time; in the lab the name that was asked for, and what was booted:
+    /// `debian:6.1 (6.1.0-56-cloud-amd64)`.
+    pub kernels: Vec<String>,
+    pub machines: Vec<String>,
+    pub backends: Vec<String>,
+    pub plans: Vec<String>,
+    /// Boots in which its runs were made; `None` where some run does not know it, and in the lab.
+    pub boots: Option<usize>,
+    /// Measured runs.
+    pub runs: usize,
+    /// Which clock those of the lab ran by.
+    pub times: GuestTimes,
+    /// In the lab: how far apart the timers of a kernel without high resolution go off.
+    pub coarse_timers_ns: Option<u64>,
+    /// The kernels of those, each once: the name that was asked for, and what was booted.
+    pub guests: Vec<(String, GuestKernel)>,
+}
+
+impl Side {
+    /// Whether all of its runs would be the same again, whenever they are made.
+    pub fn is_exact(&self) -> bool {
+        self.runs > 0 && self.times.exact == self.runs
+    }
+}
+
+/// How the verdicts were reached.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Method {
+    /// SAME means a ratio between 1 / (1 + margin) and 1 + margin.
+    pub margin: f64,
+    /// Margins of single metrics, by pattern.
+    pub margins: Vec<(String, f64)>,
+    /// The error rate of each family: of false BETTER or WORSE, and again of false SAME.
+    pub alpha: f64,
+    /// Verdicts on headline metrics, or on those that the user named.
+    pub headline_verdicts: usize,
+    /// Verdicts on all other metrics, a family of their own.
+    pub explaining_verdicts: usize,
+    pub pairing: Pairing,
+    /// Ids of the A/A plans from which the floors of verdicts come.
+    pub floors: Vec<String>,
+    /// Rounds after which the plan looked, where rounds went on until all was decided.
+    pub looks: Option<Vec<u32>>,
+    pub seed: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pairing {
+    /// All sides were measured in the same rounds of the same plans.
+    WithinRounds,
+    /// Sides were measured at different times: what changed in between is in the ratio.
+    None,
+}
+
+/// One work of the plans, the same on all sides.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WorkTable {
+    /// `web threads=4`.
+    pub label: String,
+    /// The workload's name in the plan: `web`.
+    pub name: String,
+    /// The chosen point of each axis: `threads` = `4`.
+    pub axes: Vec<(String, String)>,
+    pub sets: Vec<SetTable>,
+    /// What each worker set was entitled to and got; `None` without solo runs.
+    pub fairness: Option<FairnessTable>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SetTable {
+    pub name: String,
+    /// The workload's name in the registry: `schbench`.
+    pub workload: String,
+    /// Complete, and the same on all sides.
+    pub params: Params,
+    /// What one operation is, in the plural: `requests`.
+    pub ops: String,
+    pub rows: Vec<Row>,
+}
+
+/// One metric of one worker set.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    #[serde(flatten)]
+    pub kind: MetricKind,
+    /// Which family its verdicts are of.
+    pub family: Family,
+    /// Of each side, in the order of [`Analysis::sides`].
+    pub cells: Vec<Cell>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Family {
+    /// The metrics that a report is about: they have the whole error rate.
+    Headline,
+    /// Every other metric that has a better direction, and an error rate of its own.
+    Explaining,
+    /// Not judged in this analysis.
+    None,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Cell {
+    /// By round, ascending; where sides are not paired, rounds of all plans are counted through.
+    pub values: Vec<(u32, f64)>,
+    /// Rounds without a value, with the reason.
+    pub unknown: Vec<(u32, String)>,
+    pub mean: Option<f64>,
+    /// Harmonic; `None` where a value is not positive.
+    pub hmean: Option<f64>,
+    pub median: Option<f64>,
+    /// Standard deviation over mean.
+    pub cv: Option<f64>,
+    /// Against the baseline's cell of this row; `None` for the baseline and where nothing was
+    /// to be judged.
+    pub judged: Option<Judged>,
+    /// What is odd about the values.
+    pub shapes: Vec<Shape>,
+}
+
+impl Cell {
+    /// Whether every value is zero: on both sides, that needs no verdict.
+    pub fn is_all_zero(&self) -> bool {
+        !self.values.is_empty() && self.values.iter().all(|(_, value)| *value == 0.0)
+    }
+
+    /// `None` for the baseline, and where there was no verdict to reach.
+    pub fn verdict(&self) -> Option<Verdict> {
+        let verdict = self.judged.as_ref().map(|judged| judged.verdict);
+        verdict.filter(|verdict| !matches!(verdict, Verdict::Unjudged(Unjudged::Neutral)))
+    }
+}
+
+impl Row {
+    /// The mean of each side over the baseline's. All runs of a work take the same time, so for a
+    /// rate this is the ratio of sums as well.
+    pub fn normalised(&self) -> Vec<Option<f64>> {
+        normalised(&self.cells.iter().map(|cell| cell.mean).collect::<Vec<_>>())
+    }
+}
+
+impl Analysis {
+    /// Whether nothing in it depends on the state of a host.
+    pub fn is_exact(&self) -> bool {
+        self.sides.iter().all(Side::is_exact)
+    }
+
+    /// Every worker set with its work, in order.
+    pub fn sets(&self) -> impl Iterator<Item = (&WorkTable, &SetTable)> {
+        self.works.iter().flat_map(|work| work.sets.iter().map(move |set| (work, set)))
+    }
+
+    /// Every row with its place, in order.
+    pub fn rows(&self) -> impl Iterator<Item = (&WorkTable, &SetTable, &Row)> {
+        self.sets().flat_map(|(work, set)| set.rows.iter().map(move |row| (work, set, row)))
+    }
+
+    /// Measured runs of all sides.
+    pub fn runs(&self) -> usize {
+        self.sides.iter().map(|side| side.runs).sum()
+    }
+
+    /// The newest plan.
+    pub fn plan(&self) -> Option<&PlanFacts> {
+        self.plans.last()
+    }
+}
+
+/// Over the first; unknown where that is 0.
+fn normalised(values: &[Option<f64>]) -> Vec<Option<f64>> {
+    let baseline = values.first().copied().flatten().filter(|baseline| *baseline > 0.0);
+    values.iter().map(|value| Some((*value)? / baseline?)).collect()
+}

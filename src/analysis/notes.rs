@@ -1,0 +1,184 @@
+//! What a reader of an analysis has to know besides the numbers: typed facts, no sentences.
+//! `report::phrases` makes English from them. Pure.
+
+mod find;
+
+use serde::Serialize;
+
+use crate::model::{Disturbance, DisturbanceKind, KnobMismatch, Value};
+use crate::stats::NoRatio;
+
+pub use find::{Context, find, unknown};
+
+/// How much a note bears on the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Something was to be judged and was not: a gate has no answer.
+    Bad,
+    /// The verdicts may be about something else than the sides.
+    Warning,
+    /// Good to know.
+    Info,
+}
+
+/// What differs between two works of one label.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "what", content = "of", rename_all = "snake_case")]
+pub enum Difference {
+    Backend(String, String),
+    /// The machine, speed or clock of the lab's guests.
+    Guests,
+    Time { what: &'static str, own_ns: u64, other_ns: u64 },
+    Probes(Vec<String>, Vec<String>),
+    Placement,
+    VariantKnobs,
+    /// The number of worker sets.
+    Sets(usize, usize),
+    Field { set: String, field: String, own: String, other: String },
+    /// The kind, knobs or role in the background of a worker set.
+    SetKnobs(String),
+}
+
+/// What the runs of a side are pooled from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pooled {
+    Machines,
+    Kernels,
+}
+
+/// A fact about the runs of an analysis. Sides are labels, works are labels of works.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "note", rename_all = "snake_case")]
+pub enum Note {
+    Failed { side: String, work: String, runs: usize, of: usize, reason: String, others: usize },
+    /// A variant cannot be had here.
+    Skipped { side: String, works: Vec<String>, reason: String },
+    /// Metrics that are not known in some runs of a side.
+    NoValue {
+        side: String,
+        work: String,
+        set: String,
+        metrics: Vec<String>,
+        runs: usize,
+        of: usize,
+        reason: Option<String>,
+    },
+    NoRatio { side: String, work: String, set: String, metric: String, why: NoRatio },
+    /// A knob that had the value asked for in no run of these works.
+    KnobNeverTook { side: String, knob: String, asked: Value, works: Vec<String> },
+    NotSameWork { work: String, sides: Vec<String>, others: Vec<String>, difference: Difference },
+    /// Only these sides have runs of it.
+    OnlyOn { work: String, sides: Vec<String> },
+    KnobsDiffer { work: String, side: String, variant: String },
+    MixedVariants { work: String, side: String, variants: Vec<String> },
+    UnitChanged { work: String, set: String, metric: String },
+
+    /// Something from outside touched runs: of each side how many, and the worst of them.
+    Disturbed { kind: DisturbanceKind, runs: Vec<(String, usize, usize)>, worst: Disturbance },
+    /// Rounds of a work that were left out of it, since something from outside spoilt them.
+    SpoiltRounds { works: Vec<(String, usize, usize)> },
+    /// So many rounds of these works were spoilt that all of them are kept.
+    AllSpoilt { works: Vec<(String, usize, usize)> },
+    Knob { side: String, mismatch: KnobMismatch, runs: usize, of: usize },
+    /// A knob that cannot make a difference in these works.
+    KnobWithoutEffect { side: String, knob: String, works: Vec<String> },
+    /// The sides share no rounds.
+    Unpaired,
+    /// The sides share no rounds, and every run is exact.
+    UnpairedExact { same_seeds: bool, emulators: Vec<String> },
+    /// In so many metrics one side scatters more than twice as much as another.
+    SpreadsDiffer { metrics: usize },
+    MachinesDiffer { sides: Vec<(String, Vec<String>)> },
+    Pooled { sides: Vec<String>, what: Pooled, names: Vec<String> },
+    /// A plan that was resumed on another kernel or machine: `(kernel, machine)`.
+    ResumedElsewhere { plan: String, places: Vec<(String, String)> },
+    /// Too few boots to cover what differs from boot to boot.
+    FewBoots { baseline: (String, usize), other: (String, usize), needed: usize },
+    /// Exact runs that other plans of the side have as well.
+    Repeated { side: String, runs: usize },
+    Rebuilt { plan: String, variant: String, kernels: Vec<String> },
+    HostAndLab,
+    NotExact { side: String, runs: usize, of: usize, why: String },
+
+    /// Timers that go off at ticks alone.
+    CoarseTimers { sides: Vec<(String, u64)> },
+    Builds { release: String, digests: Vec<String> },
+    /// A backend that invents its figures.
+    Invented,
+    /// Plans that have not ended, or were interrupted.
+    Unfinished { plans: Vec<String> },
+    OtherRuns { side: String, runs: usize, plans: Vec<String> },
+    /// A probe that counted no switches of some sets.
+    ProbeSilent { probe: String },
+    /// Worker sets without a solo run: their fairness is not known.
+    NoSolo { work: String, sets: Vec<String> },
+}
+
+impl Note {
+    pub fn severity(&self) -> Severity {
+        use Note::*;
+        match self {
+            Failed { .. }
+            | Skipped { .. }
+            | NoValue { .. }
+            | NoRatio { .. }
+            | KnobNeverTook { .. }
+            | AllSpoilt { .. } => Severity::Bad,
+            NotSameWork { .. }
+            | OnlyOn { .. }
+            | KnobsDiffer { .. }
+            | MixedVariants { .. }
+            | UnitChanged { .. }
+            | Disturbed { .. }
+            | Knob { .. }
+            | KnobWithoutEffect { .. }
+            | Unpaired
+            | SpreadsDiffer { .. }
+            | MachinesDiffer { .. }
+            | Pooled { .. }
+            | ResumedElsewhere { .. }
+            | FewBoots { .. }
+            | Repeated { .. }
+            | Rebuilt { .. }
+            | HostAndLab
+            | NotExact { .. }
+            | Invented => Severity::Warning,
+            SpoiltRounds { .. }
+            | UnpairedExact { .. }
+            | CoarseTimers { .. }
+            | Builds { .. }
+            | Unfinished { .. }
+            | OtherRuns { .. }
+            | ProbeSilent { .. }
+            | NoSolo { .. } => Severity::Info,
+        }
+    }
+
+    /// Whether something was to be judged and was not: then a gate has no answer.
+    pub fn is_gap(&self) -> bool {
+        use Note::*;
+        matches!(
+            self,
+            Failed { .. }
+                | Skipped { .. }
+                | NoValue { .. }
+                | NoRatio { .. }
+                | KnobNeverTook { .. }
+        )
+    }
+
+    /// Whether it says why something was not compared.
+    pub fn is_refusal(&self) -> bool {
+        use Note::*;
+        matches!(
+            self,
+            NotSameWork { .. }
+                | OnlyOn { .. }
+                | KnobsDiffer { .. }
+                | MixedVariants { .. }
+                | UnitChanged { .. }
+        )
+    }
+}

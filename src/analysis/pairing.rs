@@ -1,0 +1,94 @@
+//! Which works of the sides are compared with each other, and why others are not. Pure.
+
+use super::judge::Question;
+use super::notes::Note;
+use super::samples::{Values, WorkSamples};
+
+/// Works that are compared, and those that are not.
+pub struct Common<'a> {
+    pub shown: Vec<WorkSamples<'a>>,
+    pub left_out: Vec<WorkSamples<'a>>,
+    /// Why these are left out.
+    pub refused: Vec<Note>,
+}
+
+/// Works that the baseline and another side have. Of a lone side, all of its works.
+pub fn common<'a>(works: Vec<WorkSamples<'a>>, question: &Question) -> Common<'a> {
+    let is_lone = question.sides.len() < 2;
+    let (common, partial): (Vec<_>, Vec<_>) = works
+        .into_iter()
+        .partition(|work| is_lone || has_baseline_and_another(&work.sides));
+    let mut refused: Vec<Note> =
+        (0..partial.len()).filter_map(|at| why_partial(at, &partial, &common, question)).collect();
+    let (shown, mut left_out): (Vec<_>, Vec<_>) =
+        common.into_iter().partition(|work| is_unmixed(work, question, &mut refused));
+    left_out.extend(partial);
+    Common { shown, left_out, refused }
+}
+
+pub fn has_baseline_and_another<T>(sides: &[Option<T>]) -> bool {
+    sides
+        .split_first()
+        .is_some_and(|(baseline, others)| baseline.is_some() && others.iter().any(Option::is_some))
+}
+
+/// Why the work at this position of `partial` is not compared; `None` where another note says it.
+fn why_partial(
+    at: usize,
+    partial: &[WorkSamples],
+    common: &[WorkSamples],
+    question: &Question,
+) -> Option<Note> {
+    let work = &partial[at];
+    let first = |work: &WorkSamples| work.sides.iter().position(Option::is_some);
+    let on = |work: &WorkSamples| -> Vec<String> {
+        let sides = question.sides.iter().zip(&work.sides).filter(|(_, values)| values.is_some());
+        sides.map(|(side, _)| side.label.clone()).collect()
+    };
+    let is_explained =
+        |(values, runs): (&Option<Values>, &Vec<_>)| values.is_some() || !runs.is_empty();
+    if first(work).is_none() || work.sides.iter().zip(&work.unmeasured).all(is_explained) {
+        return None;
+    }
+    let label = work.key.label();
+    let differs = |other: &WorkSamples| {
+        let is_namesake = other.key.label() == label;
+        if is_namesake { work.key.difference(&other.key) } else { None }
+    };
+    if let Some((other, difference)) =
+        common.iter().find_map(|other| Some((other, differs(other)?)))
+    {
+        let (sides, others) = (on(work), on(other));
+        return Some(Note::NotSameWork { work: label, sides, others, difference });
+    }
+    // Two works that differ are both in `partial`: the first of them has the note.
+    let unlike =
+        |(_, other): &(usize, &WorkSamples)| first(other).is_some() && differs(other).is_some();
+    match partial.iter().enumerate().find(unlike) {
+        Some((other_at, _)) if other_at < at => None,
+        Some((_, other)) => {
+            let (a, b) = if first(other) < first(work) { (other, work) } else { (work, other) };
+            let difference = a.key.difference(&b.key)?;
+            Some(Note::NotSameWork { work: label, sides: on(a), others: on(b), difference })
+        }
+        None => Some(Note::OnlyOn { work: label, sides: on(work) }),
+    }
+}
+
+/// Whether each side has this work of one variant; where not, `refused` says so.
+fn is_unmixed(work: &WorkSamples, question: &Question, refused: &mut Vec<Note>) -> bool {
+    let before = refused.len();
+    for (side, values) in question.sides.iter().zip(&work.sides) {
+        let variants = values.as_ref().map_or(&[][..], |values| values.variants.as_slice());
+        let [first, _, ..] = variants else { continue };
+        let mut names: Vec<String> = variants.iter().map(|of| of.name.clone()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let (work, side) = (work.key.label(), side.label.clone());
+        refused.push(match names.len() {
+            1 => Note::KnobsDiffer { work, side, variant: first.name.clone() },
+            _ => Note::MixedVariants { work, side, variants: names },
+        });
+    }
+    refused.len() == before
+}

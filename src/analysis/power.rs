@@ -1,0 +1,360 @@
+//! How many rounds a plan needs, from what is stored of the same works.
+//!
+//! Input: the plan and stored plans with their values. Output: a [`Power`]: for each metric that
+//! would be judged its spread, the smallest difference that the plan's own rounds find, and the
+//! rounds that a given difference takes. Pure. Method: docs/verdicts.md.
+//!
+//! The spread is that of the log-ratios within rounds. What the variants do to the metric is in
+//! the mean of these ratios and not in their spread, so plans that compare real variants tell it
+//! too; A/A plans go before them, since a variant may change the noise as well. Few rounds know
+//! their spread badly, and would promise too few as often as too many: the rounds are reckoned with
+//! what the spread does not exceed with probability 0.8.
+
+use std::collections::BTreeMap;
+
+use crate::model::{Direction, Plan, SampledPlan};
+use crate::stats::{self, Experiment, Family, Rounds};
+
+use super::judge::{CLAIMED_ERROR, Question};
+use super::notes::Difference;
+use super::samples::{Series, WorkSamples, gather};
+use super::select::Selection;
+use super::work::WorkKey;
+
+/// A spread from fewer degrees of freedom is a guess.
+const MIN_FREEDOM: usize = 3;
+/// With this probability the spread is no larger than what rounds are reckoned with.
+const CONFIDENCE: f64 = 0.8;
+/// In standard deviations; no plan is made for more.
+const LARGEST: f64 = 1e3;
+
+/// What is wanted of a plan.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// Which metrics are judged, and by which margins; its sides say nothing here.
+    pub question: Question,
+    /// To be found: 0.03 is a ratio of 1.03.
+    pub difference: f64,
+    /// With this probability, each metric for itself.
+    pub power: f64,
+}
+
+/// What a plan's rounds find, and how many it takes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Power {
+    pub difference: f64,
+    pub power: f64,
+    /// Of the plan.
+    pub rounds: u32,
+    /// Comparisons of one variant that share the error rate. A work of which nothing is stored
+    /// is taken to have as many as the one that has most.
+    pub comparisons: usize,
+    /// Besides the baseline; at least one.
+    pub variants: usize,
+    /// Error rate that is claimed, over all of them.
+    pub alpha: f64,
+    /// Fewer rounds find nothing, by this cautious reckoning.
+    pub least_rounds: u32,
+    /// Of one round, warm-ups included; what starting and ending runs takes is not.
+    pub round_ns: u64,
+    /// In the plan's order.
+    pub works: Vec<WorkPower>,
+}
+
+/// Why no spread of a work is known.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NotKnown {
+    /// What is stored under this name is other work.
+    OtherWork(Difference),
+    TooFewRounds { needed: usize },
+    /// No stored plan of this machine has it with two variants.
+    NotStored,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorkPower {
+    /// `web threads=4`.
+    pub label: String,
+    /// Why nothing is known of it.
+    pub missing: Option<NotKnown>,
+    pub rows: Vec<MetricPower>,
+}
+
+/// One metric of one worker set.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MetricPower {
+    pub set: String,
+    pub metric: String,
+    /// Standard deviation of the log-ratios within rounds, as they are. All that follows is
+    /// reckoned with more: its upper limit of 80 %.
+    pub sd_ln: f64,
+    /// How many of them there are.
+    pub ratios: usize,
+    /// Whether they are all from A/A plans.
+    pub aa: bool,
+    /// What the newest A/A plan resolves, as a ratio's distance from 1: nothing below it is
+    /// called BETTER or WORSE. 0 without such a plan.
+    pub floor: f64,
+    /// The smallest difference that the plan's rounds find, as a share; `None`: they are too few
+    /// for any.
+    pub smallest: Option<f64>,
+    /// For BETTER or WORSE where the ratio is off by [`Power::difference`].
+    pub for_difference: Rounds,
+    /// SAME is less than this.
+    pub margin: f64,
+    /// For SAME where there is no difference.
+    pub for_same: Rounds,
+}
+
+impl Power {
+    /// Rows of all works.
+    pub fn rows(&self) -> impl Iterator<Item = &MetricPower> {
+        self.works.iter().flat_map(|work| &work.rows)
+    }
+
+    /// For BETTER or WORSE of any metric; `None` where no metric is known.
+    pub fn for_difference(&self) -> Option<Rounds> {
+        self.rows().map(|row| row.for_difference).reduce(larger)
+    }
+
+    /// For any verdict: BETTER or WORSE, or SAME where there is no difference.
+    pub fn for_all(&self) -> Option<Rounds> {
+        self.rows().map(|row| larger(row.for_difference, row.for_same)).reduce(larger)
+    }
+
+    /// Metrics of which the plan's own rounds find the difference.
+    pub fn found_as_planned(&self) -> usize {
+        let found = |row: &&MetricPower| match row.for_difference {
+            Rounds::Number(rounds) => rounds <= self.rounds,
+            Rounds::MoreThan(_) => false,
+        };
+        self.rows().filter(found).count()
+    }
+
+    /// What so many rounds take.
+    pub fn time_ns(&self, rounds: u32) -> u64 {
+        self.round_ns.saturating_mul(u64::from(rounds))
+    }
+}
+
+fn larger(one: Rounds, other: Rounds) -> Rounds {
+    match (one, other) {
+        (Rounds::Number(one), Rounds::Number(other)) => Rounds::Number(one.max(other)),
+        (more @ Rounds::MoreThan(_), _) | (_, more) => more,
+    }
+}
+
+/// What `stored`, newest first, says of the rounds that `planned` needs. `planned` has cells and
+/// needs no runs; a plan of one variant is taken for one of two.
+pub fn power(planned: &SampledPlan, stored: &[SampledPlan], wanted: &Wanted) -> Power {
+    let known: Vec<(&SampledPlan, Vec<WorkSamples>)> =
+        stored.iter().map(|plan| (plan, by_variant(plan))).collect();
+    let works: Vec<(WorkKey, Result<Scatters, NotKnown>)> = works(planned)
+        .into_iter()
+        .map(|key| (key, spreads(&key, &known, &wanted.question)))
+        .collect();
+    let spreads = || works.iter().filter_map(|(_, spreads)| spreads.as_ref().ok());
+    let known_comparisons: usize = spreads().map(BTreeMap::len).sum();
+    let unknown = works.iter().filter(|(_, spreads)| spreads.is_err()).count();
+    let comparisons = known_comparisons + unknown * spreads().map(BTreeMap::len).max().unwrap_or(0);
+    let variants = planned.plan.variants.len().saturating_sub(1).max(1);
+    let alpha = Family::new(variants, wanted.question.seed).alpha;
+    let unit =
+        Experiment { spread: paired(1.0), comparisons, variants, alpha, power: wanted.power };
+    let rounds = planned.plan.measure.rounds;
+    let finds = smallest(&unit, rounds);
+    let works = works.into_iter().map(|(key, spreads)| {
+        let label = key.label();
+        let row = |((_, set, metric), spread): ((usize, String, String), Scatter)| {
+            let margin = wanted.question.margin_of(&label, &set, &metric);
+            let cautious_ln = spread.cautious_sd_ln();
+            let experiment = Experiment { spread: paired(cautious_ln), ..unit };
+            MetricPower {
+                sd_ln: spread.sd_ln(),
+                ratios: spread.ratios,
+                aa: spread.aa,
+                floor: spread.floor,
+                smallest: finds.map(|sds| (sds * cautious_ln).exp_m1()),
+                for_difference: stats::rounds_needed(&experiment, wanted.difference.ln_1p()),
+                margin,
+                for_same: stats::rounds_for_same(&experiment, 0.0, margin.ln_1p()),
+                set,
+                metric,
+            }
+        };
+        let (rows, missing) = match spreads {
+            Ok(spreads) => (spreads.into_iter().map(row).collect(), None),
+            Err(why) => (Vec::new(), Some(why)),
+        };
+        WorkPower { missing, rows, label }
+    });
+    Power {
+        difference: wanted.difference,
+        power: wanted.power,
+        rounds,
+        comparisons,
+        variants,
+        alpha: CLAIMED_ERROR,
+        least_rounds: stats::least_rounds(alpha, comparisons.max(1) * variants),
+        round_ns: round_ns(&planned.plan),
+        works: works.collect(),
+    }
+}
+
+fn paired(sd_ln: f64) -> stats::Spread {
+    stats::Spread::Paired { sd_ln }
+}
+
+fn round_ns(plan: &Plan) -> u64 {
+    let cells = (plan.works.len() * plan.variants.len().max(2)) as u64;
+    cells.saturating_mul(plan.measure.warmup_ns.saturating_add(plan.measure.duration_ns))
+}
+
+/// In standard deviations, what so many rounds find. It is the same for all of a table.
+fn smallest(unit: &Experiment, rounds: u32) -> Option<f64> {
+    let finds = |sds: f64| match stats::rounds_needed(unit, sds) {
+        Rounds::Number(needed) => needed <= rounds,
+        Rounds::MoreThan(_) => false,
+    };
+    if !finds(LARGEST) {
+        return None;
+    }
+    let (mut too_small, mut found) = (0.0, LARGEST);
+    while found - too_small > 1e-6 * found {
+        let middle = (too_small + found) / 2.0;
+        if finds(middle) { found = middle } else { too_small = middle }
+    }
+    Some(found)
+}
+
+/// Each work once, as the baseline's cell has it.
+fn works(planned: &SampledPlan) -> Vec<WorkKey<'_>> {
+    let baseline = planned.plan.variants.first().map(|variant| &variant.name);
+    let cells = planned.cells.iter().filter(|cell| Some(&cell.variant.name) == baseline);
+    cells.map(|cell| WorkKey { plan: planned, cell, variant: None, mixed: false }).collect()
+}
+
+fn by_variant(plan: &SampledPlan) -> Vec<WorkSamples<'_>> {
+    let variants = plan.plan.variants.iter();
+    let sides: Vec<Selection> =
+        variants.map(|variant| Selection::of_variant(&plan.id, &variant.name)).collect();
+    gather(std::slice::from_ref(plan), &sides, false)
+}
+
+/// The spread of ratios about the mean of their variant and plan.
+#[derive(Debug, Clone, Copy, Default)]
+struct Scatter {
+    squares: f64,
+    freedom: usize,
+    ratios: usize,
+    aa: bool,
+    floor: f64,
+}
+
+impl Scatter {
+    fn sd_ln(&self) -> f64 {
+        (self.squares / self.freedom.max(1) as f64).sqrt()
+    }
+
+    fn cautious_sd_ln(&self) -> f64 {
+        let limit = stats::deviation_at_most(self.squares, self.freedom, CONFIDENCE);
+        limit.unwrap_or(f64::INFINITY)
+    }
+
+    /// `None` where there is nothing to see a spread in, or a value has no logarithm: no verdict
+    /// would be had.
+    fn of(baseline: &Series, variant: &Series) -> Option<Scatter> {
+        let ratios = stats::log_ratios(&baseline.values, &variant.values).ok()?;
+        let freedom = ratios.len().checked_sub(1).filter(|freedom| *freedom > 0)?;
+        let ratios: Vec<f64> = ratios.into_iter().map(|(_, ratio)| ratio).collect();
+        let mean = stats::mean(&ratios)?;
+        let squares = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum();
+        let interval = stats::paired_ratio(&baseline.values, &variant.values).ok()?.interval?;
+        let floor = interval.floor();
+        Some(Scatter { squares, freedom, ratios: ratios.len(), aa: false, floor })
+    }
+
+    /// Takes an older plan in: the floor stays that of the newest.
+    fn add(&mut self, more: Scatter) {
+        if self.ratios == 0 {
+            self.floor = more.floor;
+        }
+        self.squares += more.squares;
+        self.freedom += more.freedom;
+        self.ratios += more.ratios;
+    }
+}
+
+/// By place in the runs, set and metric.
+type Scatters = BTreeMap<(usize, String, String), Scatter>;
+
+/// Of the metrics of one work that would be judged; or why none is known.
+fn spreads(
+    key: &WorkKey,
+    known: &[(&SampledPlan, Vec<WorkSamples>)],
+    question: &Question,
+) -> Result<Scatters, NotKnown> {
+    let mut found: [BTreeMap<(&str, &str), Scatter>; 2] = Default::default();
+    let mut order: Vec<(&str, &str)> = Vec::new();
+    let mut differs = None;
+    for (plan, works) in known {
+        for work in works {
+            if let Some(difference) = key.difference(&work.key) {
+                if differs.is_none() && work.key.label() == key.label() {
+                    differs = Some(difference);
+                }
+                continue;
+            }
+            for (place, spread) in of_work(work, &key.label(), question) {
+                if !order.contains(&place) {
+                    order.push(place);
+                }
+                found[usize::from(plan.plan.aa)].entry(place).or_default().add(spread);
+            }
+        }
+    }
+    let [plans, aa] = &found;
+    let enough = |spread: &&Scatter| spread.freedom >= MIN_FREEDOM;
+    let best = |place| {
+        let floor = aa.get(place).map_or(0.0, |spread| spread.floor);
+        let of_aa = aa.get(place).filter(enough).map(|spread| Scatter { aa: true, ..*spread });
+        let best = of_aa.or_else(|| plans.get(place).filter(enough).copied())?;
+        Some(Scatter { floor, ..best })
+    };
+    let spreads: Scatters = order
+        .iter()
+        .enumerate()
+        .filter_map(|(at, place)| {
+            Some(((at, place.0.to_string(), place.1.to_string()), best(place)?))
+        })
+        .collect();
+    match (spreads.is_empty(), order.is_empty()) {
+        (false, _) => Ok(spreads),
+        (_, false) => Err(NotKnown::TooFewRounds { needed: MIN_FREEDOM + 1 }),
+        _ => Err(differs.map_or(NotKnown::NotStored, NotKnown::OtherWork)),
+    }
+}
+
+/// What one stored plan has of a work: set, metric and spread of each variant against the
+/// baseline.
+fn of_work<'g, 'a>(
+    work: &'g WorkSamples<'a>,
+    label: &'g str,
+    question: &'g Question,
+) -> impl Iterator<Item = ((&'a str, &'a str), Scatter)> + 'g {
+    let baseline = work.sides.first().and_then(Option::as_ref);
+    let others = work.sides.iter().skip(1).flatten();
+    let series = baseline.into_iter().flat_map(|side| &side.series);
+    let series = series.filter(move |series| {
+        series.kind.direction != Direction::Neutral && question.judges(label, series)
+    });
+    series.flat_map(move |series| {
+        let place = (series.set, series.kind.name.as_str());
+        let others = others.clone().flat_map(|side| &side.series);
+        let same = others.filter(move |other| (other.set, other.kind.name.as_str()) == place);
+        same.filter_map(move |other| Some((place, Scatter::of(series, other)?)))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,277 @@
+//! Invented plans with a known spread.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::model::*;
+
+/// One work `web` of one set without parameters.
+fn plan(variants: &[&str], aa: bool) -> SampledPlan {
+    let variants: Vec<Variant> = variants
+        .iter()
+        .map(|name| Variant { name: name.to_string(), knobs: BTreeMap::new() })
+        .collect();
+    let set = WorkerSet {
+        name: "web".to_string(),
+        workload: "schbench".to_string(),
+        params: Params::new(),
+        count: 2,
+        kind: WorkerKind::Threads,
+        background: false,
+        knobs: BTreeMap::new(),
+    };
+    let work = Work { name: "web".to_string(), axes: Vec::new(), sets: vec![set] };
+    let measure = Measure {
+        rounds: 10,
+        duration_ns: 5_000_000_000,
+        warmup_ns: 1_000_000_000,
+        window_ns: 1_000_000_000,
+        seed: 1,
+        budget_ns: None,
+        grace_ns: 5_000_000_000,
+        until_decided: false,
+    };
+    let cells = variants.iter().zip(0..).map(|(variant, index)| Cell {
+        index,
+        variant: variant.clone(),
+        work: work.clone(),
+        placement: Placement::default(),
+    });
+    let metric = |name: &str, direction| SampledMetric {
+        set: "web".to_string(),
+        ops: "requests".to_string(),
+        kind: MetricKind::legacy("schbench", name, Unit::Ns, direction),
+    };
+    SampledPlan {
+        id: "invented".to_string(),
+        backend: "local".to_string(),
+        started_unix_ns: 0,
+        cells: cells.collect(),
+        plan: Plan {
+            title: "invented".to_string(),
+            measure,
+            variants,
+            works: vec![work],
+            placement: Placement::default(),
+            report_format: None,
+            probes: Vec::new(),
+            lab: Default::default(),
+            aa,
+        },
+        environments: vec![environment()],
+        ended: Some(PlanEnd::Complete),
+        metrics: vec![
+            metric("wakeup_p99", Direction::LowerIsBetter),
+            metric("wakeup_max", Direction::LowerIsBetter),
+            metric("switches", Direction::Neutral),
+        ],
+        issues: Default::default(),
+        runs: Vec::new(),
+        guests: Vec::new(),
+        values: Vec::new(),
+    }
+}
+
+fn environment() -> Environment {
+    let unknown = || Reading::Unknown("invented".to_string());
+    Environment {
+        hostname: "big".to_string(),
+        cpu_model: unknown(),
+        topology: Topology::default(),
+        memory_bytes: Reading::Unknown("invented".to_string()),
+        kernel_release: "6.12.0".to_string(),
+        kernel_version: String::new(),
+        kernel_cmdline: unknown(),
+        boot_id: unknown(),
+        virtualisation: unknown(),
+        cgroup_mode: String::new(),
+        clock_source: unknown(),
+        smt: unknown(),
+        governor: unknown(),
+        turbo: unknown(),
+        load_average: unknown(),
+        mitigations: BTreeMap::new(),
+        tunables: BTreeMap::new(),
+    }
+}
+
+/// Rounds whose log-ratios are, in turn, `mean + by` and `mean - by`: all metrics alike. The
+/// machine drifts, and that is in no ratio.
+fn rounds(mut plan: SampledPlan, count: u32, mean: f64, by: f64) -> SampledPlan {
+    for round in 0..count {
+        let drift = 1000.0 * f64::from(1 + round);
+        let sign = if round % 2 == 0 { 1.0 } else { -1.0 };
+        for cell in 0..plan.cells.len() as u32 {
+            let log = f64::from(cell) * (mean + sign * by);
+            plan.runs.push(SampledRun {
+                key: RunKey { round, cell },
+                environment: 0,
+                first_value: plan.values.len() as u32,
+                guest: None,
+            });
+            let value = |metric| SampledValue { metric, value: drift * log.exp() };
+            plan.values.extend((0..3).map(value));
+        }
+    }
+    plan
+}
+
+fn wanted() -> Wanted {
+    let question = Question::new(Vec::new(), String::new());
+    Wanted { question, difference: 0.03, power: 0.95 }
+}
+
+fn near(got: f64, expected: f64) -> bool {
+    (got - expected).abs() < 1e-9
+}
+
+/// The standard deviation of as many +by as -by.
+fn sd(count: f64, by: f64) -> f64 {
+    by * (count / (count - 1.0)).sqrt()
+}
+
+#[test]
+fn the_spread_is_that_of_ratios_and_not_of_the_machine_or_the_effect() {
+    for mean in [0.0, 0.5] {
+        let stored = [rounds(plan(&["a", "b"], false), 10, mean, 0.02)];
+        let power = power(&plan(&["a", "b"], false), &stored, &wanted());
+        let rows: Vec<&MetricPower> = power.rows().collect();
+        let names: Vec<&str> = rows.iter().map(|row| row.metric.as_str()).collect();
+        assert_eq!(names, ["wakeup_p99"], "neither what explains nor what is neutral");
+        assert!(near(rows[0].sd_ln, sd(10.0, 0.02)), "{} {mean}", rows[0].sd_ln);
+        assert_eq!((rows[0].ratios, rows[0].aa), (10, false));
+        assert_eq!((power.comparisons, power.variants), (1, 1));
+    }
+}
+
+#[test]
+fn rounds_and_smallest_difference_are_those_of_the_verdicts_power() {
+    let stored = [rounds(plan(&["a", "b"], true), 10, 0.0, 0.02)];
+    let planned = plan(&["a", "b", "c"], false);
+    let power = power(&planned, &stored, &wanted());
+    let row = power.rows().next().unwrap();
+    assert_eq!(power.variants, 2);
+    let alpha = Family::new(2, 1).alpha;
+    // With 0.8 chi-square of 9 degrees of freedom exceeds 5.380.
+    let sd_ln = sd(10.0, 0.02);
+    let cautious = stats::deviation_at_most(9.0 * sd_ln * sd_ln, 9, 0.8).unwrap();
+    assert!((cautious / sd_ln - (9.0f64 / 5.380).sqrt()).abs() < 1e-3, "{cautious} {sd_ln}");
+    let experiment =
+        Experiment { spread: paired(cautious), comparisons: 1, variants: 2, alpha, power: 0.95 };
+    assert_eq!(row.for_difference, stats::rounds_needed(&experiment, 1.03f64.ln()));
+    assert_eq!(row.for_same, stats::rounds_for_same(&experiment, 0.0, 1.02f64.ln()));
+    let smallest = row.smallest.unwrap().ln_1p();
+    let needed = |difference| stats::rounds_needed(&experiment, difference);
+    assert_eq!(needed(smallest * 1.0001), Rounds::Number(10));
+    assert_eq!(needed(smallest * 0.9999), Rounds::Number(11));
+    // Three cells of six seconds.
+    assert_eq!((power.round_ns, power.time_ns(4)), (18_000_000_000, 72_000_000_000));
+    assert_eq!(power.for_all(), Some(larger(row.for_difference, row.for_same)));
+}
+
+#[test]
+fn works_of_which_nothing_is_stored_are_counted_as_the_largest_known() {
+    let stored = [rounds(plan(&["a", "b"], true), 10, 0.0, 0.02)];
+    let mut planned = plan(&["a", "b"], false);
+    for (name, count) in [("new", 5), ("newer", 6)] {
+        let mut work = Work { name: name.to_string(), ..planned.plan.works[0].clone() };
+        work.sets[0].count = count;
+        let mut cells = planned.cells[..2].to_vec();
+        cells.iter_mut().for_each(|cell| cell.work = work.clone());
+        planned.plan.works.push(work);
+        planned.cells.extend(cells);
+    }
+    let mut wanted = wanted();
+    wanted.question.all_metrics = true;
+    let known = power(&plan(&["a", "b"], false), &stored, &wanted);
+    let power = power(&planned, &stored, &wanted);
+    let missing = power.works.iter().filter(|work| work.missing.is_some()).count();
+    assert_eq!((missing, known.comparisons, power.comparisons), (2, 2, 6));
+    assert!(power.least_rounds > known.least_rounds);
+    let row = |power: &Power| power.rows().next().unwrap().smallest.unwrap();
+    assert!(row(&power) > row(&known), "{} {}", row(&power), row(&known));
+}
+
+#[test]
+fn aa_goes_before_other_plans_where_there_is_enough_of_it() {
+    let other = || rounds(plan(&["a", "b"], false), 10, 0.3, 0.08);
+    let cases = [(4, 4, true, 0.02), (3, 10, false, 0.08)];
+    for (aa_rounds, ratios, aa, by) in cases {
+        let stored = [other(), rounds(plan(&["a", "a-again"], true), aa_rounds, 0.0, 0.02)];
+        let power = power(&plan(&["a", "b"], false), &stored, &wanted());
+        let row = power.rows().next().unwrap();
+        assert_eq!((row.ratios, row.aa), (ratios, aa), "{aa_rounds}");
+        assert!(near(row.sd_ln, sd(f64::from(ratios as u32), by)), "{} {aa_rounds}", row.sd_ln);
+    }
+}
+
+#[test]
+fn the_floor_is_that_of_the_newest_aa_plan_and_of_no_other() {
+    let of = |stored: &[SampledPlan]| {
+        let power = power(&plan(&["a", "b"], false), stored, &wanted());
+        power.rows().next().unwrap().floor
+    };
+    let aa = |by| rounds(plan(&["a", "a-again"], true), 10, 0.0, by);
+    let other = rounds(plan(&["a", "b"], false), 10, 0.3, 0.5);
+    // Student's t of 9 degrees of freedom: 2.262.
+    let floor = (2.262_157_162_8 * sd(10.0, 0.02) / 10f64.sqrt()).exp_m1();
+    let got = of(&[other.clone(), aa(0.02), aa(0.3)]);
+    assert!((got - floor).abs() < 1e-6, "{got} {floor}");
+    assert_eq!(of(&[other]), 0.0);
+}
+
+#[test]
+fn plans_are_pooled_each_about_its_own_mean() {
+    let stored = [
+        rounds(plan(&["a", "b"], false), 2, 0.9, 0.02),
+        rounds(plan(&["a", "b"], false), 4, -0.9, 0.02),
+    ];
+    let power = power(&plan(&["a", "b"], false), &stored, &wanted());
+    let row = power.rows().next().unwrap();
+    assert_eq!(row.ratios, 6);
+    assert!(near(row.sd_ln, 0.02 * (6.0f64 / 4.0).sqrt()), "{}", row.sd_ln);
+}
+
+#[test]
+fn other_work_too_few_rounds_and_nothing_are_told_apart() {
+    let mut longer = rounds(plan(&["a", "b"], true), 10, 0.0, 0.02);
+    longer.plan.measure.duration_ns *= 2;
+    let cases: &[(Vec<SampledPlan>, &str)] = &[
+        (vec![], "no stored plan of this machine has it with two variants"),
+        (vec![rounds(plan(&["a"], false), 9, 0.0, 0.1)], "no stored plan of this machine"),
+        (vec![longer], "stored is other work of this name: the duration is 5s and 10s"),
+        (
+            vec![rounds(plan(&["a", "b"], true), 3, 0.0, 0.1)],
+            "stored are too few rounds: it takes 4",
+        ),
+    ];
+    for (stored, expected) in cases {
+        let power = power(&plan(&["a", "b"], false), stored, &wanted());
+        let missing = power.works[0].missing.as_deref().unwrap_or("known");
+        assert!(missing.starts_with(expected), "{missing}");
+        assert_eq!((power.comparisons, power.for_all()), (0, None));
+    }
+}
+
+#[test]
+fn a_value_without_logarithm_gives_no_spread() {
+    let mut stored = rounds(plan(&["a", "b"], true), 10, 0.0, 0.02);
+    stored.values[0].value = 0.0;
+    let mut wanted = wanted();
+    wanted.question.all_metrics = true;
+    let power = power(&plan(&["a"], false), &[stored], &wanted);
+    let names: Vec<&str> = power.rows().map(|row| row.metric.as_str()).collect();
+    assert_eq!(names, ["wakeup_max"], "of wakeup_p99 the first value is 0");
+    assert_eq!(power.round_ns, 12_000_000_000, "one variant is taken for two");
+}
+
+#[test]
+fn more_than_the_most_rounds_is_more_than_any_number() {
+    let (more, some) = (Rounds::MoreThan(1000), Rounds::Number(7));
+    assert_eq!(larger(some, Rounds::Number(9)), Rounds::Number(9));
+    assert_eq!((larger(more, some), larger(some, more)), (more, more));
+    let stored = [rounds(plan(&["a", "b"], true), 10, 0.0, 2.0)];
+    let power = power(&plan(&["a", "b"], false), &stored, &wanted());
+    assert_eq!(power.for_all(), Some(more));
+    assert_eq!(power.found_as_planned(), 0);
+}

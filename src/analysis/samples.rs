@@ -1,0 +1,457 @@
+//! The values of each side, by work, worker set and metric.
+//!
+//! Input: sampled plans and selections. Output: [`WorkSamples`], not yet judged. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::{
+    Cell, CountedRounds, Disturbance, DisturbanceKind, Guest, GuestTime, KnobMismatch, MetricKind, SampledPlan,
+    SampledMetric, SampledRun, Unit, Unmeasured, Variant, WorkRounds, is_spoilt,
+};
+
+use crate::stats;
+
+use super::select::{Selection, boot_of, without_maker};
+use super::work::WorkKey;
+use super::{Pairing, Side};
+
+/// One work with the values of all sides that have it.
+pub struct WorkSamples<'a> {
+    pub key: WorkKey<'a>,
+    /// By side; `None` where it has no run of this work.
+    pub sides: Vec<Option<Values<'a>>>,
+    /// By side: its runs that failed or were skipped. A side may have no others.
+    pub unmeasured: Vec<Vec<&'a Unmeasured>>,
+}
+
+/// The samples of one side.
+#[derive(Default)]
+pub struct Values<'a> {
+    pub runs: usize,
+    /// The variants of these runs, each once.
+    pub variants: Vec<&'a Variant>,
+    /// One per worker set and metric, in the order in which runs have them.
+    pub series: Vec<Series<'a>>,
+    /// Exact runs that other plans have as well: each counts once.
+    pub repeated: usize,
+    /// Runs by the plan's position and its session.
+    pub sessions: BTreeMap<(usize, u32), usize>,
+    /// Runs in the lab by the plan's position, the variant's name and the guest in its plan.
+    pub guests: BTreeMap<(usize, &'a str, u32), usize>,
+    /// What disturbed its runs.
+    pub disturbed: BTreeMap<DisturbanceKind, Disturbed<'a>>,
+    /// Runs by the knobs that read back as another value than asked.
+    pub mismatches: Vec<(&'a KnobMismatch, usize)>,
+    /// Rounds of this work that were left out because something from outside spoilt them.
+    pub spoilt: usize,
+    /// Spoilt rounds that are kept, since nearly all rounds are.
+    pub kept_spoilt: usize,
+}
+
+/// Disturbances of one kind.
+#[derive(Clone, Copy)]
+pub struct Disturbed<'a> {
+    pub runs: usize,
+    /// The one with the largest share.
+    pub worst: &'a Disturbance,
+}
+
+pub struct Series<'a> {
+    pub set: &'a str,
+    pub kind: &'a MetricKind,
+    /// What one operation is; a thousand operations are counted as such in stores alone.
+    pub ops: &'a str,
+    multiple: f64,
+    /// `(round, value)`: rounds of several plans are counted through.
+    pub values: Vec<(u32, f64)>,
+    /// Rounds without a value, with the reason.
+    pub unknown: Vec<(u32, &'a str)>,
+}
+
+impl<'a> Series<'a> {
+    fn new(metric: &'a SampledMetric) -> Series<'a> {
+        let is_rate = metric.kind.unit == Unit::OpsPerS;
+        let (ops, multiple) = match metric.ops.as_str() {
+            "kops" if is_rate => ("ops", 1e3),
+            "kops" => ("ops", 1.0),
+            ops => (ops, 1.0),
+        };
+        let (set, kind) = (&metric.set, &metric.kind);
+        Series { set, kind, ops, multiple, values: Vec::new(), unknown: Vec::new() }
+    }
+
+    /// Whether both have values of one metric. A unit that changed makes it another one.
+    pub fn is_of(&self, other: &Series) -> bool {
+        let (own, others) = (self.kind, other.kind);
+        (self.set, &own.name, own.unit) == (other.set, &others.name, others.unit)
+            && own.direction == others.direction
+    }
+}
+
+/// Whether the sides were measured in the same rounds: all in the same plans.
+pub fn pairing(selections: &[Selection]) -> Pairing {
+    let all_alike = selections.windows(2).all(|pair| pair[0].is_of_the_runs_of(&pair[1]));
+    let name_variants = selections.iter().all(Selection::names_variants);
+    if all_alike && name_variants { Pairing::WithinRounds } else { Pairing::None }
+}
+
+/// The works of all sides, in the order of the newest plan that has them. `mixed`: see [`WorkKey`].
+pub fn gather<'a>(
+    plans: &'a [SampledPlan],
+    selections: &[Selection],
+    mixed: bool,
+) -> Vec<WorkSamples<'a>> {
+    let by_variant = !selections.iter().any(Selection::names_variants);
+    let mut works: Vec<WorkSamples> = Vec::new();
+    let mut seen: Vec<BTreeMap<&str, Seen>> = selections.iter().map(|_| BTreeMap::new()).collect();
+    for ((at, plan), first_round) in plans.iter().enumerate().zip(first_rounds(plans)).rev() {
+        let counted = counted_rounds(plan);
+        for cell in &plan.cells {
+            let variant = by_variant.then_some(&cell.variant);
+            let key = WorkKey { plan, cell, variant, mixed };
+            for (side, selection) in selections.iter().enumerate() {
+                if selection.takes_variant(&cell.variant.name) && selection.plans.contains(&plan.id)
+                {
+                    // Variants that differ in their names alone are still two variants.
+                    let seen = seen[side].entry(&cell.variant.name).or_default();
+                    let counted = &counted[plan.plan.work_of(cell.index)];
+                    let values = take((at, plan), cell, (first_round, counted), selection, seen);
+                    let unmeasured = unmeasured(plan, cell, selection);
+                    add(&mut works, key, (side, selections.len()), values, unmeasured);
+                }
+            }
+        }
+    }
+    works
+}
+
+/// Of each plan, where its rounds begin when those of all are counted through. `plans`: oldest
+/// first.
+pub fn first_rounds(plans: &[SampledPlan]) -> Vec<u32> {
+    debug_assert!(plans.is_sorted_by_key(|plan| plan.started_unix_ns));
+    let before = plans.iter().scan(0, |next, plan| {
+        let first = *next;
+        *next += rounds(plan);
+        Some(first)
+    });
+    before.collect()
+}
+
+fn rounds(plan: &SampledPlan) -> u32 {
+    plan.runs.iter().map(|run| run.key.round + 1).max().unwrap_or(0)
+}
+
+/// Of each work of a plan, which rounds count: those that load from outside spoilt do not.
+fn counted_rounds(plan: &SampledPlan) -> Vec<CountedRounds> {
+    let mut works = vec![WorkRounds::default(); plan.plan.works.len()];
+    for (at, run) in plan.runs.iter().enumerate() {
+        let found = plan.disturbances_of(at).map(|found| (found.kind(), found.share));
+        if let Some(rounds) = works.get_mut(plan.plan.work_of(run.key.cell)) {
+            rounds.add(run.key.round, plan.plan.measure.repeat_spoilt && is_spoilt(found));
+        }
+    }
+    let needed = stats::least_rounds(stats::LEVEL, 1);
+    works.iter().map(|rounds| rounds.counted(needed, plan.ended.is_some())).collect()
+}
+
+/// The values of one cell, of runs that the selection takes.
+fn take<'a>(
+    (plan_at, plan): (usize, &'a SampledPlan),
+    cell: &'a Cell,
+    (first_round, counted): (u32, &CountedRounds),
+    selection: &Selection,
+    seen: &mut Seen,
+) -> Values<'a> {
+    let mut values = Values { variants: vec![&cell.variant], ..Values::default() };
+    let mut place: BTreeMap<u32, usize> = BTreeMap::new();
+    for (at, run) in plan.runs.iter().enumerate() {
+        if run.key.cell != cell.index || !is_of(selection, plan, cell, (run.environment, run.guest))
+        {
+            continue;
+        }
+        if counted.spoilt().contains(&run.key.round) {
+            match counted.counts(run.key.round) {
+                true => values.kept_spoilt += 1,
+                false => {
+                    values.spoilt += 1;
+                    continue;
+                }
+            }
+        }
+        if seen.is_again(plan, cell, at) {
+            values.repeated += 1;
+            continue;
+        }
+        values.runs += 1;
+        *values.sessions.entry((plan_at, run.environment)).or_default() += 1;
+        if let Some(guest) = run.guest {
+            *values.guests.entry((plan_at, &cell.variant.name, guest)).or_default() += 1;
+        }
+        for found in plan.disturbances_of(at) {
+            add_disturbed(&mut values.disturbed, found.kind(), Disturbed { runs: 1, worst: found });
+        }
+        for knob in plan.untaken_of(at) {
+            add_mismatch(&mut values.mismatches, knob, 1);
+        }
+        for sampled in plan.values_of(at) {
+            let metric = &plan.metrics[sampled.metric as usize];
+            let series = *place.entry(sampled.metric).or_insert_with(|| {
+                values.series.push(Series::new(metric));
+                values.series.len() - 1
+            });
+            let series = &mut values.series[series];
+            series.values.push((first_round + run.key.round, series.multiple * sampled.value));
+        }
+        for unknown in plan.unknown_of(at) {
+            let series = *place.entry(unknown.metric).or_insert_with(|| {
+                values.series.push(Series::new(&plan.metrics[unknown.metric as usize]));
+                values.series.len() - 1
+            });
+            let round = first_round + run.key.round;
+            values.series[series].unknown.push((round, &*unknown.reason));
+        }
+    }
+    values.series.iter_mut().for_each(|series| series.values.sort_unstable_by_key(|(r, _)| *r));
+    values
+}
+
+fn add_disturbed<'a>(
+    known: &mut BTreeMap<DisturbanceKind, Disturbed<'a>>,
+    kind: DisturbanceKind,
+    more: Disturbed<'a>,
+) {
+    let share = |of: &Disturbed| of.worst.share.unwrap_or(0.0);
+    known
+        .entry(kind)
+        .and_modify(|known| {
+            known.runs += more.runs;
+            if share(&more) > share(known) {
+                known.worst = more.worst;
+            }
+        })
+        .or_insert(more);
+}
+
+fn add_mismatch<'a>(
+    known: &mut Vec<(&'a KnobMismatch, usize)>,
+    knob: &'a KnobMismatch,
+    runs: usize,
+) {
+    match known.iter_mut().find(|(own, _)| *own == knob) {
+        Some((_, count)) => *count += runs,
+        None => known.push((knob, runs)),
+    }
+}
+
+/// The runs of one cell that gave no values, of those that the selection takes.
+fn unmeasured<'a>(
+    plan: &'a SampledPlan,
+    cell: &Cell,
+    selection: &Selection,
+) -> impl Iterator<Item = &'a Unmeasured> {
+    let index = cell.index;
+    // What was booted for others of the variant would have been for these.
+    let is_like = |run: &&SampledRun| {
+        plan.cells.get(run.key.cell as usize).is_some_and(|other| other.variant == cell.variant)
+    };
+    let guest = plan.runs.iter().filter(is_like).find_map(|run| run.guest);
+    plan.issues.unmeasured.iter().filter(move |run| {
+        run.key.cell == index && is_of(selection, plan, cell, (run.environment, guest))
+    })
+}
+
+/// Whether a run of this cell, environment and guest is of the kernels and machines of a side: in
+/// the lab a kernel is known by the name that was asked for, and by what was booted.
+pub fn is_of(
+    selection: &Selection,
+    plan: &SampledPlan,
+    cell: &Cell,
+    (environment, guest): (u32, Option<u32>),
+) -> bool {
+    let environment = &plan.environments[environment as usize];
+    if !plan.has_guests() {
+        return selection.takes(&[&environment.kernel_release], &environment.hostname);
+    }
+    let asked = plan.plan.lab.kernel_of(&cell.variant);
+    let booted = guest.and_then(|guest| plan.guests[guest as usize].kernel.release.as_deref());
+    let names = [asked, without_maker(asked), booted.unwrap_or(asked)];
+    selection.takes(&names, &environment.hostname)
+}
+
+/// Exact runs that a side has already. The lab repeats a run to the last bit, so a second plan with
+/// the same seed is no further evidence.
+#[derive(Default)]
+struct Seen(BTreeSet<String>);
+
+impl Seen {
+    /// Whether another plan has this very run: the same work, seed, kernel and values.
+    fn is_again(&mut self, plan: &SampledPlan, cell: &Cell, at: usize) -> bool {
+        let run = &plan.runs[at];
+        let Some(guest) = run.guest.map(|guest| &plan.guests[guest as usize]) else { return false };
+        if guest.time != GuestTime::Exact {
+            return false;
+        }
+        let values: Vec<(&str, &str, u64)> = plan
+            .values_of(at)
+            .iter()
+            .map(|sampled| {
+                let metric = &plan.metrics[sampled.metric as usize];
+                (metric.set.as_str(), metric.kind.name.as_str(), sampled.value.to_bits())
+            })
+            .collect();
+        let asked = (plan.plan.measure.seed, run.key.round, cell.work.label(), &cell.variant.knobs);
+        !self.0.insert(format!("{asked:?} {:?} {values:?}", guest.kernel))
+    }
+}
+
+/// Puts the values of a cell to the work that they are of.
+fn add<'a>(
+    works: &mut Vec<WorkSamples<'a>>,
+    key: WorkKey<'a>,
+    (side, sides): (usize, usize),
+    values: Values<'a>,
+    unmeasured: impl Iterator<Item = &'a Unmeasured>,
+) {
+    let mut unmeasured = unmeasured.peekable();
+    let is_empty = values.runs + values.repeated == 0;
+    if is_empty && unmeasured.peek().is_none() {
+        return;
+    }
+    let same = |work: &&mut WorkSamples| {
+        work.key.label() == key.label() && work.key.difference(&key).is_none()
+    };
+    let work = match works.iter_mut().find(same) {
+        Some(work) => work,
+        None => {
+            let none = std::iter::repeat_with(|| None).take(sides).collect();
+            works.push(WorkSamples { key, sides: none, unmeasured: vec![Vec::new(); sides] });
+            works.last_mut().expect("one was pushed")
+        }
+    };
+    work.unmeasured[side].extend(unmeasured);
+    if is_empty {
+        return;
+    }
+    match &mut work.sides[side] {
+        Some(known) => known.append(values),
+        empty => *empty = Some(values),
+    }
+}
+
+impl<'a> Values<'a> {
+    fn append(&mut self, more: Values<'a>) {
+        self.runs += more.runs;
+        self.repeated += more.repeated;
+        for (session, runs) in more.sessions {
+            *self.sessions.entry(session).or_default() += runs;
+        }
+        for (guest, runs) in more.guests {
+            *self.guests.entry(guest).or_default() += runs;
+        }
+        for (kind, found) in more.disturbed {
+            add_disturbed(&mut self.disturbed, kind, found);
+        }
+        for (knob, runs) in more.mismatches {
+            add_mismatch(&mut self.mismatches, knob, runs);
+        }
+        self.spoilt += more.spoilt;
+        self.kept_spoilt += more.kept_spoilt;
+        for variant in more.variants {
+            if !self.variants.contains(&variant) {
+                self.variants.push(variant);
+            }
+        }
+        for series in more.series {
+            let known = self.series.iter_mut().find(|known| known.is_of(&series));
+            match known {
+                // Plans come newest first, their rounds ascend.
+                Some(known) => {
+                    known.values.splice(0..0, series.values);
+                    known.unknown.splice(0..0, series.unknown);
+                }
+                None => self.series.push(series),
+            }
+        }
+    }
+}
+
+/// The boots in which runs were made, by id; `None` where some run does not know.
+pub type Boots = Option<BTreeSet<String>>;
+
+/// What the runs of the works in tables have in common, for the head of a report.
+pub fn side(plans: &[SampledPlan], works: &[WorkSamples], at: usize, label: &str) -> (Side, Boots) {
+    let mut side = Side { label: label.to_string(), ..Side::default() };
+    let mut boots = Some(BTreeSet::new());
+    for ((plan, session), runs) in sessions(works, at) {
+        let (plan, environment) = (&plans[plan], &plans[plan].environments[session as usize]);
+        side.runs += runs;
+        once(&mut side.plans, &plan.id);
+        once(&mut side.backends, &plan.backend);
+        once(&mut side.machines, &environment.hostname);
+        if plan.has_guests() {
+            // The environment names the kernels of all variants, and no host was booted.
+            boots = None;
+            continue;
+        }
+        once(&mut side.kernels, &environment.kernel_release);
+        match (boot_of(&environment.boot_id), &mut boots) {
+            (Some(boot), Some(boots)) => {
+                boots.insert(boot.to_string());
+            }
+            _ => boots = None,
+        }
+    }
+    for ((plan, variant, guest), runs) in guests(works, at) {
+        let Guest { kernel, time, capacity: _, coarse_timers_ns } = &plans[plan].guests[guest as usize];
+        side.times.add(time, runs);
+        side.coarse_timers_ns = side.coarse_timers_ns.max(*coarse_timers_ns);
+        let asked = asked_kernel(&plans[plan], variant);
+        once(&mut side.kernels, &format!("{asked} ({kernel:#})"));
+        if !side.guests.iter().any(|(name, known)| (name.as_str(), known) == (asked, kernel)) {
+            side.guests.push((asked.to_string(), kernel.clone()));
+        }
+    }
+    for values in works.iter().filter_map(|work| work.sides[at].as_ref()) {
+        for variant in &values.variants {
+            if !side.variants.contains(variant) {
+                side.variants.push((*variant).clone());
+            }
+        }
+    }
+    side.boots = boots.as_ref().map(BTreeSet::len);
+    (side, boots)
+}
+
+/// The kernel that a variant of a plan for the lab asks for.
+pub fn asked_kernel<'a>(plan: &'a SampledPlan, variant: &str) -> &'a str {
+    let variant = plan.plan.variants.iter().find(|own| own.name == variant);
+    variant.map_or(&plan.plan.lab.kernel, |variant| plan.plan.lab.kernel_of(variant))
+}
+
+/// Runs of one side in the lab by plan, variant and guest: in order of time.
+pub fn guests<'a>(works: &[WorkSamples<'a>], side: usize) -> BTreeMap<(usize, &'a str, u32), usize> {
+    let mut guests = BTreeMap::new();
+    for values in works.iter().filter_map(|work| work.sides[side].as_ref()) {
+        for (guest, runs) in &values.guests {
+            *guests.entry(*guest).or_default() += runs;
+        }
+    }
+    guests
+}
+
+/// Runs of one side by the plan's position and its session: in order of time.
+pub fn sessions(works: &[WorkSamples], side: usize) -> BTreeMap<(usize, u32), usize> {
+    let mut sessions = BTreeMap::new();
+    for values in works.iter().filter_map(|work| work.sides[side].as_ref()) {
+        for (session, runs) in &values.sessions {
+            *sessions.entry(*session).or_default() += runs;
+        }
+    }
+    sessions
+}
+
+fn once(list: &mut Vec<String>, text: &str) {
+    if !list.iter().any(|known| known == text) {
+        list.push(text.to_string());
+    }
+}

@@ -1,0 +1,95 @@
+//! What makes two runs the same work, so that their figures may be compared. Pure.
+
+use crate::model::{Cell, Lab, Params, SampledPlan, Variant, WorkerSet};
+
+use super::notes::Difference;
+
+/// Everything about a run but the side that it is of. Runs that differ in it did different work.
+#[derive(Debug, Clone, Copy)]
+pub struct WorkKey<'a> {
+    pub plan: &'a SampledPlan,
+    pub cell: &'a Cell,
+    /// The variant, where it does not distinguish the sides.
+    pub variant: Option<&'a Variant>,
+    /// Whether the user compares runs of different backends: a host and a lab.
+    pub mixed: bool,
+}
+
+impl WorkKey<'_> {
+    /// `web threads=4`, and `web threads=4 [batch]` where the variant is a part of it.
+    pub fn label(&self) -> String {
+        match self.variant {
+            None => self.cell.work.label(),
+            Some(variant) => format!("{} [{}]", self.cell.work.label(), variant.name),
+        }
+    }
+
+    /// The first difference between two works of one label; `None` where they are the same.
+    pub fn difference(&self, other: &WorkKey) -> Option<Difference> {
+        let (own, others) = (&self.plan.plan.measure, &other.plan.plan.measure);
+        let times = [
+            ("duration", own.duration_ns, others.duration_ns),
+            ("warm-up", own.warmup_ns, others.warmup_ns),
+            ("window", own.window_ns, others.window_ns),
+        ];
+        let time = times.into_iter().find(|(_, own, others)| own != others);
+        self.place_differs(other)
+            .or(time.map(|(what, own_ns, other_ns)| Difference::Time { what, own_ns, other_ns }))
+            .or_else(|| {
+                let (own, others) = (&self.plan.plan.probes, &other.plan.plan.probes);
+                (own != others).then(|| Difference::Probes(own.clone(), others.clone()))
+            })
+            .or_else(|| {
+                (self.cell.placement != other.cell.placement).then_some(Difference::Placement)
+            })
+            .or_else(|| {
+                let knobs = |key: &WorkKey| key.variant.map(|variant| variant.knobs.clone());
+                (knobs(self) != knobs(other)).then_some(Difference::VariantKnobs)
+            })
+            .or_else(|| sets_differ(&self.cell.work.sets, &other.cell.work.sets))
+    }
+
+    /// The backend, and in the lab the guests' machine. The kernel is a side's.
+    fn place_differs(&self, other: &WorkKey) -> Option<Difference> {
+        if self.mixed {
+            return None;
+        }
+        let (own, others) = (&self.plan.backend, &other.plan.backend);
+        if own != others {
+            return Some(Difference::Backend(own.clone(), others.clone()));
+        }
+        let guests =
+            |key: &WorkKey| Lab { kernel: String::new(), seeds: 0, ..key.plan.plan.lab.clone() };
+        let differ = self.plan.has_guests() && guests(self) != guests(other);
+        differ.then_some(Difference::Guests)
+    }
+}
+
+fn sets_differ(own: &[WorkerSet], others: &[WorkerSet]) -> Option<Difference> {
+    if own.len() != others.len() {
+        return Some(Difference::Sets(own.len(), others.len()));
+    }
+    own.iter().zip(others).find_map(|(own, other)| set_differs(own, other))
+}
+
+fn set_differs(own: &WorkerSet, other: &WorkerSet) -> Option<Difference> {
+    let WorkerSet { name, workload, params, count, kind, background, knobs } = own;
+    let field = |field: &str, own: String, other: String| {
+        (own != other)
+            .then(|| Difference::Field { set: name.clone(), field: field.to_string(), own, other })
+    };
+    let show = |params: &Params, key: &str| {
+        params.get(key).map_or("not there".to_string(), |value| value.to_string())
+    };
+    field("name", name.clone(), other.name.clone())
+        .or_else(|| field("workload", workload.clone(), other.workload.clone()))
+        .or_else(|| field("count", count.to_string(), other.count.to_string()))
+        .or_else(|| {
+            let mut keys = params.keys().chain(other.params.keys());
+            keys.find_map(|key| field(key, show(params, key), show(&other.params, key)))
+        })
+        .or_else(|| {
+            let same = (kind, background, knobs) == (&other.kind, &other.background, &other.knobs);
+            (!same).then(|| Difference::SetKnobs(name.clone()))
+        })
+}

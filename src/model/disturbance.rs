@@ -1,0 +1,205 @@
+//! What touched a run's numbers from outside, as typed facts. Plain data; their English is made
+//! by `report`.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::CpuSet;
+
+/// Something from outside that touched a run's numbers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "WrittenDisturbance")]
+pub struct Disturbance {
+    /// Of the pool's CPU time, where it has such a size.
+    pub share: Option<f64>,
+    pub fact: DisturbanceFact,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DisturbanceKind {
+    Steal,
+    OutsideLoad,
+    Throttling,
+    FrequencyChange,
+    ClockSourceChange,
+    ClockStep,
+    CpuHotplug,
+    StarvedWorkers,
+}
+
+/// Shares are of the pool's CPU time, `cpu_share` of one CPU's time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum DisturbanceFact {
+    /// The hypervisor gave the CPUs to others.
+    Steal {
+        share: f64,
+        /// The CPU that it took most from.
+        worst_cpu: u32,
+        worst_cpu_share: f64,
+    },
+    OutsideLoad {
+        /// Of all other processes together; `None`: too little to name any.
+        named_share: Option<f64>,
+        /// Those that used most, in descending order.
+        interferences: Vec<Interference>,
+        others: Option<OtherProcesses>,
+        /// What the CPUs did and no process accounts for: short-lived or hidden processes.
+        unnamed_share: Option<f64>,
+    },
+    Throttling {
+        parts: Vec<Throttled>,
+    },
+    FrequencyChange {
+        changes: Vec<SettingChange>,
+    },
+    ClockSourceChange {
+        before: String,
+        after: String,
+    },
+    ClockStep {
+        /// Of the wall clock, forwards or backwards; 0: it was not stepped.
+        stepped_ns: i64,
+        /// 0: the machine was not suspended.
+        suspended_ns: i64,
+    },
+    CpuHotplug {
+        pool_cpus: u32,
+        lost_from_pool: CpuSet,
+        lost_elsewhere: CpuSet,
+        came: CpuSet,
+    },
+    /// Workers that were there to do operations and did none.
+    StarvedWorkers {
+        set: String,
+        idle: u32,
+        workers: u32,
+    },
+    /// From stores before format 2.
+    Text {
+        #[serde(rename = "of")]
+        kind: DisturbanceKind,
+        detail: String,
+    },
+}
+
+/// A process that used the pool's CPUs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Interference {
+    pub who: String,
+    pub pid: i32,
+    pub is_kernel_thread: bool,
+    /// The time of children that it has collected is included.
+    pub with_children: bool,
+    pub cpu_ns: u64,
+    pub cpu_share: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OtherProcesses {
+    pub processes: u32,
+    pub cpu_ns: u64,
+    pub cpu_share: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Throttled {
+    pub part: ThrottledPart,
+    pub events: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ThrottledPart {
+    /// Of this CPU.
+    Core(u32),
+    Package(u32),
+    /// The path of a cgroup with a CPU limit.
+    Cgroup(String),
+}
+
+/// A frequency limit or governor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettingChange {
+    pub setting: String,
+    /// Empty: a setting of the machine.
+    pub cpus: CpuSet,
+    pub before: String,
+    pub after: String,
+}
+
+impl Disturbance {
+    pub fn kind(&self) -> DisturbanceKind {
+        self.fact.kind()
+    }
+}
+
+impl DisturbanceFact {
+    pub fn kind(&self) -> DisturbanceKind {
+        match self {
+            DisturbanceFact::Steal { .. } => DisturbanceKind::Steal,
+            DisturbanceFact::OutsideLoad { .. } => DisturbanceKind::OutsideLoad,
+            DisturbanceFact::Throttling { .. } => DisturbanceKind::Throttling,
+            DisturbanceFact::FrequencyChange { .. } => DisturbanceKind::FrequencyChange,
+            DisturbanceFact::ClockSourceChange { .. } => DisturbanceKind::ClockSourceChange,
+            DisturbanceFact::ClockStep { .. } => DisturbanceKind::ClockStep,
+            DisturbanceFact::CpuHotplug { .. } => DisturbanceKind::CpuHotplug,
+            DisturbanceFact::StarvedWorkers { .. } => DisturbanceKind::StarvedWorkers,
+            DisturbanceFact::Text { kind, .. } => *kind,
+        }
+    }
+}
+
+/// A short name, for reasons of failures.
+impl fmt::Display for DisturbanceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DisturbanceKind::Steal => "steal",
+            DisturbanceKind::OutsideLoad => "load from outside",
+            DisturbanceKind::Throttling => "throttling",
+            DisturbanceKind::FrequencyChange => "a changed frequency setting",
+            DisturbanceKind::ClockSourceChange => "a changed clock source",
+            DisturbanceKind::ClockStep => "a clock step",
+            DisturbanceKind::CpuHotplug => "CPU hotplug",
+            DisturbanceKind::StarvedWorkers => "starved workers",
+        })
+    }
+}
+
+/// A disturbance as events of any version have it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum WrittenDisturbance {
+    Fact { share: Option<f64>, fact: DisturbanceFact },
+    Text { share: Option<f64>, kind: DisturbanceKind, detail: String },
+}
+
+impl From<WrittenDisturbance> for Disturbance {
+    fn from(written: WrittenDisturbance) -> Disturbance {
+        match written {
+            WrittenDisturbance::Fact { share, fact } => Disturbance { share, fact },
+            WrittenDisturbance::Text { share, kind, detail } => {
+                Disturbance { share, fact: DisturbanceFact::Text { kind, detail } }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disturbance_of_format_1_is_read_as_text() {
+        let line = r#"{"kind":"steal","share":0.5,"detail":"half of it"}"#;
+        let read: Disturbance = serde_json::from_str(line).unwrap();
+        let detail = "half of it".to_string();
+        let fact = DisturbanceFact::Text { kind: DisturbanceKind::Steal, detail };
+        assert_eq!(read, Disturbance { share: Some(0.5), fact });
+        assert_eq!(read.kind(), DisturbanceKind::Steal);
+        let again = serde_json::to_string(&read).unwrap();
+        assert_eq!(serde_json::from_str::<Disturbance>(&again).unwrap(), read);
+    }
+}

@@ -1,0 +1,203 @@
+//! The answer: at most twelve lines with every headline metric that changed, what is open and
+//! what would decide it, and the commands that show more. Pure.
+
+use unicode_width::UnicodeWidthStr;
+
+use crate::analysis::{Analysis, Cell, Family, Note, Row, Severity};
+use crate::stats::Verdict;
+
+use super::layout::{Page, Tone, clean, wrap};
+use super::numbers::{Change, counted};
+use super::phrases::{self, Needed, Tally};
+
+/// Lines of the answer at most.
+pub const MAX_LINES: usize = 12;
+/// Names of sides take at most so many columns.
+pub const NAME_COLUMNS: usize = 12;
+const MIN_LABEL_COLUMNS: usize = 8;
+
+/// One paragraph of the answer.
+struct Paragraph {
+    tone: Tone,
+    label: String,
+    text: String,
+}
+
+/// What a paragraph says of each metric, from most to least: the answer takes the first that fits.
+#[derive(Clone, Copy, PartialEq)]
+enum Detail {
+    Intervals,
+    Changes,
+    /// The first few of each list.
+    Few,
+}
+
+/// Writes the answer; `names` are the sides' as tables show them.
+pub fn write(analysis: &Analysis, names: &[String], page: &mut Page) {
+    let columns = names.iter().map(|name| name.width()).max().unwrap_or(0);
+    let columns = columns.max(MIN_LABEL_COLUMNS) + 2;
+    let lines = |paragraphs: &[Paragraph]| -> usize {
+        let room = page.width().saturating_sub(columns);
+        paragraphs.iter().map(|of| wrap(&of.text, room).len()).sum()
+    };
+    let details = [Detail::Intervals, Detail::Changes, Detail::Few];
+    let mut found = details.into_iter().map(|detail| paragraphs(analysis, names, detail));
+    let shown = found.find(|paragraphs| lines(paragraphs) <= MAX_LINES);
+    let mut shown = shown.unwrap_or_else(|| paragraphs(analysis, names, Detail::Few));
+    while lines(&shown) > MAX_LINES && shown.len() > 2 {
+        // More sides than lines: the table above has them.
+        shown.remove(shown.len() - 3);
+    }
+    for Paragraph { tone, label, text } in &shown {
+        page.wrapped(*tone, &format!("{label:columns$}"), text);
+    }
+}
+
+fn paragraphs(analysis: &Analysis, names: &[String], detail: Detail) -> Vec<Paragraph> {
+    let mut said: Vec<Paragraph> = (1..names.len())
+        .flat_map(|side| changes(analysis, &names[side], side, detail))
+        .collect();
+    said.extend(spoilt(analysis));
+    said.extend(open(analysis, names, detail));
+    let plain = |label: &str, text: String| Paragraph { tone: Tone::Plain, label: label.to_string(), text };
+    if let Some(plan) = analysis.plan() {
+        let is_one = analysis.plans.len() == 1;
+        let id = clean(&plan.id);
+        said.push(plain("more", match is_one {
+            true => format!("schedlab report {id} -v"),
+            false => format!("{} -v", analysis.command),
+        }));
+    }
+    said.push(plain("again", clean(&analysis.command)));
+    said
+}
+
+/// Which metrics of a side are worse and which are better, the largest changes first.
+fn changes(analysis: &Analysis, name: &str, side: usize, detail: Detail) -> Vec<Paragraph> {
+    let tally = Tally::of(analysis, side, Family::Headline);
+    let of = |is: fn(&Verdict) -> bool, word: &'static str, tone: Tone| {
+        let mut found = judged(analysis, side, is);
+        found.sort_by(|(_, a), (_, b)| size(b).total_cmp(&size(a)));
+        let texts: Vec<String> =
+            found.iter().map(|(place, cell)| change(place, cell, detail)).collect();
+        (!texts.is_empty()).then(|| (tone, format!("{word}: {}", listed(&texts, detail))))
+    };
+    let lists = [
+        of(|verdict| matches!(verdict, Verdict::Worse), "worse", Tone::Bad),
+        of(|verdict| matches!(verdict, Verdict::Better), "better", Tone::Bold),
+    ];
+    let mut lists: Vec<(Tone, String)> = lists.into_iter().flatten().collect();
+    if lists.is_empty() {
+        let text = match (tally.same, tally.inconclusive) {
+            (0, 0) => "no verdict".to_string(),
+            (same, 0) => format!("the same in {}", counted(same, "headline metric")),
+            (0, open) => format!("nothing decided of {}", counted(open, "headline metric")),
+            (same, open) => {
+                format!("no change found: {} the same, {open} open", counted(same, "headline metric"))
+            }
+        };
+        lists.push((Tone::Plain, text));
+    }
+    let label = |at: usize| if at == 0 { name.to_string() } else { String::new() };
+    lists
+        .into_iter()
+        .enumerate()
+        .map(|(at, (tone, text))| Paragraph { tone, label: label(at), text })
+        .collect()
+}
+
+/// Cells of a side in the headline family, with their place and metric.
+fn judged(analysis: &Analysis, side: usize, is: fn(&Verdict) -> bool) -> Vec<(String, &Cell)> {
+    let rows = analysis.rows().filter(|(.., row)| row.family == Family::Headline);
+    rows.filter_map(|(work, set, row)| {
+        let cell = row.cells.get(side)?;
+        let place = phrases::place(analysis, work, set);
+        cell.verdict().as_ref().filter(|verdict| is(verdict))?;
+        Some((format!("{place} {}", name(row)), cell))
+    })
+    .collect()
+}
+
+fn name(row: &Row) -> String {
+    clean(&row.kind.name)
+}
+
+fn size(cell: &Cell) -> f64 {
+    let ratio = cell.judged.as_ref().and_then(|judged| judged.ratio.ok());
+    ratio.map_or(0.0, |ratio| ratio.ratio.ln().abs())
+}
+
+fn change(place: &str, cell: &Cell, detail: Detail) -> String {
+    let ratio = cell.judged.as_ref().and_then(|judged| judged.ratio.ok());
+    let Some(ratio) = ratio else { return place.to_string() };
+    let change = Change::of(&ratio);
+    match detail {
+        Detail::Intervals => format!("{place} {}", change.with_interval()),
+        Detail::Changes | Detail::Few => format!("{place} {}", change.change),
+    }
+}
+
+fn listed(texts: &[String], detail: Detail) -> String {
+    const FEW: usize = 4;
+    match detail {
+        Detail::Few if texts.len() > FEW => {
+            format!("{} and {} more", texts[..FEW].join(", "), texts.len() - FEW)
+        }
+        _ => texts.join(", "),
+    }
+}
+
+/// Whether something from outside spoilt the measurement: then the verdicts are about that, too.
+fn spoilt(analysis: &Analysis) -> Option<Paragraph> {
+    let is = |note: &&Note| matches!(note, Note::AllSpoilt { .. });
+    let note = analysis.notes.iter().find(is)?;
+    let (_, text) = phrases::note(note);
+    Some(Paragraph { tone: Tone::Bad, label: "spoilt".to_string(), text })
+}
+
+/// What no verdict was reached on, and what would decide it.
+fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<Paragraph> {
+    let is_open: fn(&Verdict) -> bool = |verdict| matches!(verdict, Verdict::Inconclusive { .. });
+    let mut found: Vec<(String, Vec<&str>)> = Vec::new();
+    let (mut open, mut needed) = (0, None);
+    for side in 1..names.len() {
+        let tally = Tally::of(analysis, side, Family::Headline);
+        open += tally.inconclusive;
+        needed = needed.into_iter().chain(tally.rounds).reduce(phrases::later);
+        for (place, _) in judged(analysis, side, is_open) {
+            match found.iter_mut().find(|(known, _)| *known == place) {
+                Some((_, sides)) => sides.push(&names[side]),
+                None => found.push((place, vec![&names[side]])),
+            }
+        }
+    }
+    if open == 0 {
+        return None;
+    }
+    let all = names.len() - 1;
+    let places = found.into_iter().map(|(place, sides)| match sides.len() == all {
+        true => place,
+        false => format!("{place} ({})", sides.join(", ")),
+    });
+    let places: Vec<String> = places.collect();
+    let of = analysis.method.headline_verdicts;
+    let decides = needed.map(|needed| decides(analysis, needed)).unwrap_or_default();
+    let text = format!("{open} of {of}: {}{decides}", listed(&places, detail));
+    Some(Paragraph { tone: Tone::Plain, label: "open".to_string(), text })
+}
+
+/// How many rounds decide what is open, and the command that measures them.
+fn decides(analysis: &Analysis, needed: Needed) -> String {
+    let rounds = match needed {
+        Needed::About(rounds) => format!("about {} in all decide them", counted(rounds as usize, "round")),
+        Needed::MoreThan(rounds) => format!("more than {rounds} rounds decide them"),
+        Needed::AtLeast(rounds) => format!("at least {} decide them", counted(rounds as usize, "round")),
+    };
+    format!("; {rounds}{}", phrases::more_rounds(analysis, needed))
+}
+
+/// Whether a note belongs above the answer, in a line of its own.
+pub fn is_shown(note: &Note, verbose: u8) -> bool {
+    !matches!(note, Note::AllSpoilt { .. })
+        && (verbose > 0 || note.severity() < Severity::Info || matches!(note, Note::SpoiltRounds { .. } | Note::Unfinished { .. }))
+}

@@ -1,0 +1,141 @@
+//! `gobench`: its values in the Go benchmark data format, so that `benchstat`
+//! can check the verdicts. One line per run; sides differ in the configuration line `variant`.
+//!
+//! Source: the Go project's "Proposal: Go Benchmark Data Format" (14313) and the unit metadata
+//! of issue 43744. How to call benchstat: docs/report-formats.md. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+
+use crate::analysis::{Analysis, SetTable, WorkTable};
+use crate::model::{Direction, MetricKind, Unit};
+
+use super::layout::clean;
+use super::phrases;
+use super::{Format, Options, each};
+
+pub struct Gobench;
+
+impl Format for Gobench {
+    fn name(&self) -> &'static str {
+        "gobench"
+    }
+
+    fn about(&self) -> &'static str {
+        "values of every run for Go's benchstat: benchstat -col variant FILE"
+    }
+
+    fn render(
+        &self,
+        analyses: &[Analysis],
+        _: &Options,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        each(analyses, out, |analysis, out| write(analysis, out))
+    }
+}
+
+fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
+    let mut text = String::new();
+    // Lines that begin with # are comments. What differs from side to side has to be one:
+    // benchstat would take a second configuration line for another table.
+    for line in phrases::command_lines(&analysis.command, usize::MAX) {
+        text.push_str(&format!("# {line}\n"));
+    }
+    for (unit, better) in units(analysis) {
+        text.push_str(&format!("Unit {unit} better={better}\n"));
+    }
+    let names = phrases::names(&analysis.sides, usize::MAX, clean, "");
+    for (side, name) in names.iter().enumerate() {
+        let about = phrases::about(&analysis.sides[side]);
+        text.push_str(&format!("\n# {about}\nvariant: {name}\n"));
+        for work in &analysis.works {
+            for set in &work.sets {
+                runs(work, set, side, &mut text);
+            }
+        }
+    }
+    out.write_all(text.as_bytes())
+}
+
+/// Which direction is better, of the units that have one and the same everywhere.
+fn units(analysis: &Analysis) -> BTreeMap<String, &'static str> {
+    let mut units: BTreeMap<String, Option<&str>> = BTreeMap::new();
+    for (_, set, row) in analysis.rows() {
+        let better = match row.kind.direction {
+            Direction::HigherIsBetter => Some("higher"),
+            Direction::LowerIsBetter => Some("lower"),
+            Direction::Neutral => None,
+        };
+        let known = units.entry(unit(&row.kind, set)).or_insert(better);
+        *known = known.filter(|known| Some(*known) == better);
+    }
+    units.into_iter().filter_map(|(unit, better)| Some((unit, better?))).collect()
+}
+
+/// A line per round, with all that is known of it.
+fn runs(work: &WorkTable, set: &SetTable, side: usize, text: &mut String) {
+    let cells = || set.rows.iter().filter_map(|row| Some((row, row.cells.get(side)?)));
+    let values = cells().flat_map(|(_, cell)| &cell.values);
+    let rounds: BTreeSet<u32> = values.map(|(round, _)| *round).collect();
+    let name = name(work, set);
+    for round in rounds {
+        let measured = cells().filter_map(|(row, cell)| {
+            let (_, value) = cell.values.iter().find(|(found, _)| *found == round)?;
+            value.is_finite().then(|| format!(" {value} {}", unit(&row.kind, set)))
+        });
+        let measured: String = measured.collect();
+        if !measured.is_empty() {
+            text.push_str(&format!("{name} 1{measured}\n"));
+        }
+    }
+}
+
+/// `BenchmarkSchedlab/work=web/set=web/threads=4`: keys that `-row` and `-filter` know.
+fn name(work: &WorkTable, set: &SetTable) -> String {
+    let mut name = format!("BenchmarkSchedlab/work={}/set={}", word(&work.name), word(&set.name));
+    for (axis, point) in &work.axes {
+        name.push_str(&format!("/{}={}", word(axis), word(point)));
+    }
+    name
+}
+
+/// `wakeup_p99-ns`: what is in front of the dash names the metric, as in `p99-latency-ns` of Go's
+/// own benchmarks. benchstat shows ns as seconds.
+fn unit(kind: &MetricKind, set: &SetTable) -> String {
+    // A dash or a star would be a separator of the unit.
+    let metric = word(&kind.name).replace(['-', '*'], "_");
+    match kind.unit {
+        Unit::Ns => format!("{metric}-ns"),
+        Unit::OpsPerS => match set.ops.as_str() {
+            "" => format!("{metric}-ops/s"),
+            ops => format!("{metric}-{}/s", word(ops).replace(['-', '*'], "_")),
+        },
+        Unit::BytesPerS => format!("{metric}-B/s"),
+        Unit::PerS => format!("{metric}/s"),
+        Unit::Cpus => format!("{metric}-CPUs"),
+        Unit::Ratio | Unit::Count => metric,
+    }
+}
+
+/// One word of a name: what separates or hides is percent-encoded, so that different names stay
+/// different.
+fn word(text: &str) -> String {
+    let mut word = String::with_capacity(text.len());
+    for c in text.chars() {
+        let is_free = c.is_alphanumeric() || "._+-:,@*".contains(c);
+        match is_free {
+            true => word.push(c),
+            false => {
+                let mut bytes = [0; 4];
+                let bytes = c.encode_utf8(&mut bytes).bytes();
+                word.extend(bytes.map(|byte| format!("%{byte:02X}")));
+            }
+        }
+    }
+    // Some letters have no form: they are hidden, too.
+    match clean(&word).replace(['{', '}', '\\'], "%") {
+        empty if empty.is_empty() => "%".to_string(),
+        word => word,
+    }
+}

@@ -1,0 +1,100 @@
+//! `junit`: one test case per headline metric and side, for CI servers: WORSE is a failure, a
+//! metric without a verdict is skipped, a gap is an error. The layout is that of the JUnit XML
+//! files which Jenkins and GitLab read. Pure.
+
+use std::io::{self, Write};
+
+use minijinja::{Environment, Value, context};
+
+use crate::analysis::{Analysis, Family};
+use crate::stats::Verdict;
+
+use super::layout::clean;
+use super::numbers::{Change, percent};
+use super::phrases;
+use super::{Format, Options};
+
+const TEMPLATE: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
+<testsuites>
+{%- for suite in suites %}
+  <testsuite name="{{ suite.name }}" tests="{{ suite.cases | length + suite.gaps | length }}" failures="{{ suite.failures }}" errors="{{ suite.gaps | length }}" skipped="{{ suite.skipped }}">
+{%- for case in suite.cases %}
+    <testcase classname="{{ case.class }}" name="{{ case.name }}">
+{%- if case.outcome == "worse" %}<failure message="{{ case.message }}"/>{% endif %}
+{%- if case.outcome == "open" %}<skipped message="{{ case.message }}"/>{% endif %}
+{%- if case.outcome == "fine" %}<system-out>{{ case.message }}</system-out>{% endif -%}
+    </testcase>
+{%- endfor %}
+{%- for gap in suite.gaps %}
+    <testcase classname="schedlab" name="{{ gap.name }}"><error message="{{ gap.message }}"/></testcase>
+{%- endfor %}
+  </testsuite>
+{%- endfor %}
+</testsuites>
+"#;
+
+pub struct Junit;
+
+impl Format for Junit {
+    fn name(&self) -> &'static str {
+        "junit"
+    }
+
+    fn about(&self) -> &'static str {
+        "JUnit XML for CI: WORSE fails, open is skipped, what is missing is an error"
+    }
+
+    fn render(
+        &self,
+        analyses: &[Analysis],
+        _: &Options,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let suites: Vec<Value> = analyses.iter().map(suite).collect();
+        let mut templates = Environment::new();
+        templates.set_auto_escape_callback(|_| minijinja::AutoEscape::Html);
+        let text = templates
+            .render_named_str("junit.html", TEMPLATE, context! { suites })
+            .map_err(io::Error::other)?;
+        writeln!(out, "{text}")
+    }
+}
+
+fn suite(analysis: &Analysis) -> Value {
+    let cases = cases(analysis);
+    let count = |outcome: &str| cases.iter().filter(|(_, is)| *is == outcome).count();
+    let gap = |note| {
+        let (name, message) = phrases::note(note);
+        context! { name, message }
+    };
+    let gaps = analysis.notes.iter().filter(|note| note.is_gap());
+    let gaps: Vec<Value> = gaps.map(gap).collect();
+    let name = analysis.plan().map_or(String::new(), |plan| clean(&plan.title));
+    let (failures, skipped) = (count("worse"), count("open"));
+    let cases: Vec<Value> = cases.into_iter().map(|(case, _)| case).collect();
+    context! { name, cases, gaps, failures, skipped }
+}
+
+/// Of each metric and side the test case and its outcome.
+fn cases(analysis: &Analysis) -> Vec<(Value, &'static str)> {
+    let mut cases = Vec::new();
+    for (work, set, row) in analysis.rows().filter(|(.., row)| row.family == Family::Headline) {
+        for (side, cell) in analysis.sides.iter().zip(&row.cells).skip(1) {
+            let Some(verdict) = cell.verdict() else { continue };
+            let outcome = match verdict {
+                Verdict::Worse => "worse",
+                Verdict::Better | Verdict::Same => "fine",
+                Verdict::Inconclusive { .. } | Verdict::Unjudged(_) => "open",
+            };
+            let ratio = cell.judged.as_ref().and_then(|judged| judged.ratio.ok());
+            let change = ratio.map(|ratio| Change::of(&ratio).with_interval());
+            let word = phrases::verdict(row, cell).unwrap_or_default();
+            let margin = percent(analysis.method.margin);
+            let message = format!("{} {word} (margin {margin})", change.unwrap_or_default());
+            let class = format!("{}.{}", phrases::place(analysis, work, set), clean(&side.label));
+            let name = clean(&row.kind.name);
+            cases.push((context! { class, name, outcome, message }, outcome));
+        }
+    }
+    cases
+}

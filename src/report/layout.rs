@@ -1,0 +1,188 @@
+//! Lines, tables and wrapped text of bounded width, clean and coloured where that is wanted. Pure.
+//!
+//! Names and reasons may come from outside (a plan that was sent, a database, a guest), so
+//! [`clean`] stands between them and the terminal.
+
+use comfy_table::{CellAlignment, ContentArrangement, Table as Grid, TableStyle};
+use unicode_width::UnicodeWidthStr;
+
+use super::Options;
+
+/// `text` without anything that a terminal acts on or that hides what is there: control
+/// characters (so escape sequences too), direction overrides, invisible and joining
+/// characters. Each shows as its Rust escape.
+pub fn clean(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_active(c) {
+            clean.extend(c.escape_default());
+        } else {
+            clean.push(c);
+        }
+    }
+    clean
+}
+
+/// Whether a terminal acts on it, or it hides what is there.
+pub fn is_active(c: char) -> bool {
+    c.is_control() || invisible(c)
+}
+
+/// Characters of Unicode's Default_Ignorable_Code_Point and format (Cf) sets, and the line
+/// and paragraph separators.
+fn invisible(c: char) -> bool {
+    matches!(u32::from(c),
+        0x00ad | 0x034f | 0x0600..=0x0605 | 0x061c | 0x06dd | 0x070f | 0x0890..=0x0891 | 0x08e2
+        | 0x115f..=0x1160 | 0x17b4..=0x17b5 | 0x180b..=0x180f | 0x200b..=0x200f
+        | 0x2028..=0x202e | 0x2060..=0x206f | 0x3164 | 0xfe00..=0xfe0f | 0xfeff | 0xffa0
+        | 0xfff0..=0xfffb | 0x110bd | 0x110cd | 0x13430..=0x1343f | 0x1bca0..=0x1bca3
+        | 0x1d173..=0x1d17a | 0xe0000..=0xe0fff)
+}
+
+/// A name from outside for a table: clean, and at most `columns` wide.
+pub fn shortened(text: &str, columns: usize) -> String {
+    truncate(&clean(text), columns)
+}
+
+/// At most `columns` wide, with `…` where something is missing.
+pub fn truncate(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_string();
+    }
+    let (head, _) = split_at_width(text, columns.saturating_sub(1));
+    if columns == 0 { String::new() } else { format!("{head}…") }
+}
+
+/// The longest head that is at most `columns` wide, and the rest.
+fn split_at_width(text: &str, columns: usize) -> (&str, &str) {
+    let mut end = 0;
+    for (at, c) in text.char_indices() {
+        let next = at + c.len_utf8();
+        if text[..next].width() > columns {
+            break;
+        }
+        end = next;
+    }
+    text.split_at(end)
+}
+
+/// Lines of at most `columns`, broken at spaces and, where a word is longer, inside it.
+pub fn wrap(text: &str, columns: usize) -> Vec<String> {
+    let options = textwrap::Options::new(columns.max(2))
+        .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit)
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    textwrap::wrap(text, options).into_iter().map(String::from).collect()
+}
+
+/// How a line is coloured, where lines are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    Plain,
+    Bold,
+    /// Something bears on the numbers.
+    Warning,
+    /// Worse, or not measured.
+    Bad,
+}
+
+pub struct Page {
+    width: usize,
+    color: bool,
+    text: String,
+}
+
+impl Page {
+    pub fn new(options: &Options) -> Self {
+        Page { width: options.columns(), color: options.color, text: String::new() }
+    }
+
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// One line that fits: to cut it here would lose numbers without a word.
+    pub fn line(&mut self, tone: Tone, line: &str) {
+        let sequence = match tone {
+            _ if !self.color || line.is_empty() => "",
+            Tone::Plain => "",
+            Tone::Bold => "\x1b[1m",
+            Tone::Warning => "\x1b[33m",
+            Tone::Bad => "\x1b[31m",
+        };
+        let reset = if sequence.is_empty() { "" } else { "\x1b[0m" };
+        self.text.push_str(&format!("{sequence}{line}{reset}\n"));
+    }
+
+    /// `label`, then `text` in as many lines as it takes, indented by the label.
+    pub fn wrapped(&mut self, tone: Tone, label: &str, text: &str) {
+        let indent = label.width();
+        let lines = wrap(text, self.width.saturating_sub(indent));
+        for (at, line) in lines.iter().enumerate() {
+            let line = match at {
+                0 => format!("{label}{line}"),
+                _ => format!("{:indent$}{line}", ""),
+            };
+            self.line(tone, line.trim_end());
+        }
+    }
+
+    pub fn gap(&mut self) {
+        self.text.push('\n');
+    }
+
+    pub fn table(&mut self, table: &Table) {
+        for (tone, line) in table.lines() {
+            self.line(tone, &line);
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Align {
+    Left,
+    Right,
+}
+
+/// A table without rules: the only one that reports lay out. Cells are clean and have one line.
+#[derive(Default)]
+pub struct Table {
+    /// Of each column: its alignment, and the spaces before it.
+    columns: Vec<(Align, u16)>,
+    rows: Vec<(Tone, Vec<String>)>,
+}
+
+impl Table {
+    pub fn new(columns: Vec<(Align, u16)>) -> Table {
+        Table { columns, rows: Vec::new() }
+    }
+
+    pub fn row(&mut self, tone: Tone, cells: Vec<String>) {
+        self.rows.push((tone, cells));
+    }
+
+    pub fn lines(&self) -> Vec<(Tone, String)> {
+        let mut grid = Grid::new();
+        grid.load_style(TableStyle::new()).set_content_arrangement(ContentArrangement::Disabled);
+        for (_, cells) in &self.rows {
+            grid.add_row(cells.clone());
+        }
+        for (column, (align, gap)) in grid.column_iter_mut().zip(&self.columns) {
+            column.set_padding((*gap, 0));
+            column.set_cell_alignment(match align {
+                Align::Left => CellAlignment::Left,
+                Align::Right => CellAlignment::Right,
+            });
+        }
+        let lines = grid.lines().map(|line| line.trim_end().to_string());
+        self.rows.iter().map(|(tone, _)| *tone).zip(lines).collect()
+    }
+
+    pub fn width(&self) -> usize {
+        self.lines().iter().map(|(_, line)| line.width()).max().unwrap_or(0)
+    }
+}

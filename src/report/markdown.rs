@@ -1,0 +1,99 @@
+//! `markdown`: the headline table and the answer for an issue, a merge request or a wiki. Pure.
+
+use std::io::{self, Write};
+
+use crate::analysis::{Analysis, Family};
+
+use super::answer;
+use super::layout::{Page, clean};
+use super::numbers::Change;
+use super::phrases::{self, names};
+use super::text::RowScale;
+use super::{Format, Options, each};
+
+pub struct Markdown;
+
+impl Format for Markdown {
+    fn name(&self) -> &'static str {
+        "markdown"
+    }
+
+    fn about(&self) -> &'static str {
+        "the table and the answer for an issue or a merge request"
+    }
+
+    fn explains(&self, _: &Options) -> bool {
+        false
+    }
+
+    fn render(
+        &self,
+        analyses: &[Analysis],
+        _: &Options,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        each(analyses, out, |analysis, out| write(analysis, out))
+    }
+}
+
+fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
+    let names = names(&analysis.sides, usize::MAX, clean, "");
+    if let [plan] = analysis.plans.as_slice() {
+        writeln!(out, "**{}**\n", cell(&plan.title))?;
+        writeln!(out, "{}\n", cell(&phrases::plan(analysis, plan)))?;
+    }
+    let shown: Vec<String> = names.iter().map(|name| cell(name)).collect();
+    writeln!(out, "| | metric | {} |", shown.join(" | "))?;
+    writeln!(out, "|---|---|{}", "---:|".repeat(names.len()))?;
+    for (work, set, row) in analysis.rows().filter(|(.., row)| row.family == Family::Headline) {
+        let scale = RowScale::new(row);
+        let mut cells = vec![
+            cell(&phrases::place(analysis, work, set)),
+            cell(&row.kind.name),
+            scale.with_suffix(row.cells[0].median),
+        ];
+        cells.extend(row.cells.iter().skip(1).map(|of| {
+            let ratio = of.judged.as_ref().and_then(|judged| judged.ratio.ok());
+            let change = ratio.map(|ratio| Change::of(&ratio).with_interval());
+            let verdict = phrases::verdict(row, of).unwrap_or_default();
+            let shown = change.unwrap_or_else(|| scale.with_suffix(of.median));
+            let bold = if ["BETTER", "WORSE"].contains(&verdict) { "**" } else { "" };
+            format!("{shown} {bold}{verdict}{bold}").trim_end().to_string()
+        }));
+        writeln!(out, "| {} |", cells.join(" | "))?;
+    }
+    writeln!(out)?;
+    for note in analysis.notes.iter().filter(|note| answer::is_shown(note, 0)) {
+        let (word, text) = phrases::note(note);
+        writeln!(out, "- {word}: {}", cell(&text))?;
+    }
+    let mut page = Page::new(&Options::default());
+    let names = phrases::names(&analysis.sides, answer::NAME_COLUMNS, clean, "…");
+    answer::write(analysis, &names, &mut page);
+    // A fence that no name can close.
+    let fence = "`".repeat(longest_run(page.text()).max(2) + 1);
+    write!(out, "\n{fence}\n{}{fence}\n", page.text())
+}
+
+/// Text from outside in a cell: nothing in it is markup.
+fn cell(text: &str) -> String {
+    let mut shown = String::new();
+    for c in clean(text).chars() {
+        match c {
+            '<' => shown.push_str("&lt;"),
+            '>' => shown.push_str("&gt;"),
+            '&' => shown.push_str("&amp;"),
+            '|' | '\\' | '`' | '*' | '_' | '[' | ']' | '#' | '!' | '~' | '@' => {
+                shown.push('\\');
+                shown.push(c);
+            }
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// The longest run of backticks.
+fn longest_run(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
+}

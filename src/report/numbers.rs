@@ -1,0 +1,180 @@
+//! Numbers for the eye: scales, significant digits, ratios as changes in percent. Pure.
+
+use crate::model::Unit;
+use crate::stats::Ratio;
+
+/// `rounds 2, 4-6`: ascending rounds, counted from 1.
+pub fn rounds(rounds: &[u32]) -> String {
+    let mut parts: Vec<(u32, u32)> = Vec::new();
+    for &round in rounds {
+        match parts.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(round) => *last = round,
+            _ => parts.push((round, round)),
+        }
+    }
+    let show = |&(first, last): &(u32, u32)| match last - first {
+        0 => (first + 1).to_string(),
+        1 => format!("{}, {}", first + 1, last + 1),
+        _ => format!("{}-{}", first + 1, last + 1),
+    };
+    let parts: Vec<String> = parts.iter().map(show).collect();
+    let word = if rounds.len() == 1 { "round" } else { "rounds" };
+    format!("{word} {}", parts.join(", "))
+}
+
+/// How a column shows its values: all in one unit, so that rows compare at a glance.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scale {
+    factor: f64,
+    digits: usize,
+    /// Whether whole numbers show as such.
+    whole: bool,
+    /// `us`, `k/s`; empty for plain numbers.
+    pub suffix: &'static str,
+}
+
+const TIMES: &[(f64, &str)] = &[(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")];
+const RATES: &[(f64, &str)] =
+    &[(1e12, "T/s"), (1e9, "G/s"), (1e6, "M/s"), (1e4, "k/s"), (0.0, "/s")];
+const BYTES: &[(f64, &str)] =
+    &[(1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (0.0, "B/s")];
+const COUNTS: &[(f64, &str)] = &[(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k"), (0.0, "")];
+
+impl Scale {
+    /// The scale in which `typical` is easy to read. Latencies have three digits, which is
+    /// what a histogram bucket (0.8 %) supports.
+    pub fn of(unit: Unit, typical: Option<f64>) -> Scale {
+        let (steps, digits) = match unit {
+            Unit::Ns => (TIMES, 3),
+            Unit::OpsPerS | Unit::PerS => (RATES, 4),
+            Unit::BytesPerS => (BYTES, 4),
+            Unit::Count => (COUNTS, 4),
+            Unit::Cpus | Unit::Ratio => (&[(0.0, "")][..], 4),
+        };
+        let typical = typical.unwrap_or(0.0).abs();
+        // 999.7 us would show as 1000 us: half of the last digit counts as the next step.
+        let reaches = |from: f64| typical * (1.0 + 0.5 * 0.1f64.powi(digits as i32)) >= from;
+        let found = steps.iter().find(|(from, _)| reaches(*from));
+        let &(from, suffix) = found.unwrap_or(&steps[steps.len() - 1]);
+        let factor = match suffix.chars().next() {
+            _ if unit == Unit::Ns => from,
+            Some('T') => 1e12,
+            Some('G') => 1e9,
+            Some('M') => 1e6,
+            Some('k') => 1e3,
+            _ => 1.0,
+        };
+        Scale { factor, digits, whole: unit == Unit::Count, suffix }
+    }
+
+    pub fn show(&self, value: f64) -> String {
+        let scaled = value / self.factor;
+        if self.whole && scaled.fract() == 0.0 && scaled.abs() < 1e9 {
+            return format!("{scaled:.0}");
+        }
+        significant(scaled, self.digits)
+    }
+}
+
+/// `digits` significant digits and no exponent, whole numbers in full; what is beyond a
+/// dozen columns gets an exponent.
+pub fn significant(value: f64, digits: usize) -> String {
+    if value == 0.0 {
+        return "0".to_string();
+    }
+    let magnitude = value.abs();
+    if !(1e-6..1e9).contains(&magnitude) {
+        return format!("{value:.2e}");
+    }
+    let decimals = |magnitude: f64| (digits as i32 - 1 - magnitude.log10().floor() as i32).max(0);
+    let shown = format!("{value:.*}", decimals(magnitude) as usize);
+    // 9.996 with three digits rounds up to 10.00, which has one too many.
+    let rounded = shown.parse::<f64>().map_or(magnitude, f64::abs);
+    format!("{value:.*}", decimals(rounded.max(magnitude)) as usize)
+}
+
+/// A ratio with three decimals, or as many digits from 10 on.
+pub fn ratio(ratio: f64) -> String {
+    match ratio {
+        r if r < 0.0005 => "<0.001".to_string(),
+        r if r < 9.9995 => format!("{r:.3}"),
+        r if r < 999.5 => significant(r, 3),
+        _ => ">999".to_string(),
+    }
+}
+
+/// A ratio as a reader takes it in: the change in percent, or a factor where that says more.
+pub struct Change {
+    /// `-9.1 %`, `13.1x`.
+    pub change: String,
+    /// `+-1.1`, `50..96`; empty without an interval.
+    pub interval: String,
+}
+
+/// Above this ratio, or below its inverse, a factor says more than a percentage.
+const FACTOR_FROM: f64 = 4.0;
+
+impl Change {
+    pub fn of(ratio: &Ratio) -> Change {
+        let is_factor = ratio.ratio >= FACTOR_FROM;
+        let interval = ratio.interval.map(|interval| match is_factor {
+            true => format!("{}..{}", factor(interval.low), factor(interval.high)),
+            false => percent_interval(ratio.ratio, interval.low, interval.high),
+        });
+        let change = match is_factor {
+            true => factor(ratio.ratio),
+            false => {
+                let percent = 100.0 * (ratio.ratio - 1.0);
+                format!("{} %", signed(percent, decimals(percent)))
+            }
+        };
+        Change { change, interval: interval.unwrap_or_default() }
+    }
+
+    /// `-9.1 % +-1.1`.
+    pub fn with_interval(&self) -> String {
+        format!("{} {}", self.change, self.interval).trim_end().to_string()
+    }
+}
+
+fn factor(ratio: f64) -> String {
+    match ratio {
+        r if r < 999.5 => format!("{}x", significant(r, 3)),
+        r => format!("{r:.0e}x"),
+    }
+}
+
+/// One decimal below 10 %, none above.
+fn decimals(percent: f64) -> usize {
+    usize::from(percent.abs() < 9.95)
+}
+
+fn signed(percent: f64, decimals: usize) -> String {
+    let shown = format!("{percent:+.decimals$}");
+    match shown.trim_start_matches(['+', '-']).chars().all(|c| c == '0' || c == '.') {
+        true => "0".to_string(),
+        false => shown,
+    }
+}
+
+/// Half the width where the ratio lies in the middle, else both limits.
+fn percent_interval(ratio: f64, low: f64, high: f64) -> String {
+    let [below, above] = [ratio - low, high - ratio].map(|part| 100.0 * part);
+    let middle = (below + above) / 2.0;
+    if middle < 9.95 && (below - above).abs() <= 0.15 * middle + 0.1 {
+        return format!("+-{middle:.1}");
+    }
+    let [low, high] = [low, high].map(|limit| 100.0 * (limit - 1.0));
+    let decimals = decimals(low).min(decimals(high));
+    format!("{}..{}", signed(low, decimals), signed(high, decimals))
+}
+
+/// `1 run`, `12 runs`.
+pub fn counted(count: usize, one: &str) -> String {
+    format!("{count} {one}{}", if count == 1 { "" } else { "s" })
+}
+
+/// `2 %`, `0.5 %`.
+pub fn percent(share: f64) -> String {
+    format!("{} %", (share * 1e6).round() / 1e4)
+}

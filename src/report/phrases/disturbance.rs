@@ -1,0 +1,236 @@
+//! Disturbances in English. Pure.
+
+use crate::model::{
+    CpuSet, DisturbanceFact, DisturbanceKind, Interference, OtherProcesses, SettingChange,
+    Throttled, ThrottledPart,
+};
+
+use crate::report::layout::clean;
+
+/// A short name of a kind, to begin a line with.
+pub fn kind(kind: DisturbanceKind) -> &'static str {
+    match kind {
+        DisturbanceKind::Steal => "steal",
+        DisturbanceKind::OutsideLoad => "load from outside",
+        DisturbanceKind::Throttling => "throttling",
+        DisturbanceKind::FrequencyChange => "a change of frequency",
+        DisturbanceKind::ClockSourceChange => "a change of the clock source",
+        DisturbanceKind::ClockStep => "a step of the clock",
+        DisturbanceKind::CpuHotplug => "CPUs that went or came",
+        DisturbanceKind::StarvedWorkers => "starved workers",
+    }
+}
+
+/// One line, clean, without a full stop.
+pub fn disturbance(fact: &DisturbanceFact) -> String {
+    match fact {
+        DisturbanceFact::Steal { share, worst_cpu, worst_cpu_share } => format!(
+            "the hypervisor took {} of the pool's CPU time (most from CPU {worst_cpu}: {})",
+            percent(*share),
+            percent(*worst_cpu_share),
+        ),
+        DisturbanceFact::OutsideLoad { named_share, interferences, others, unnamed_share } => {
+            let named = named_share.map(|share| named_load(share, interferences, others));
+            let unnamed = unnamed_share.map(unnamed_load);
+            [named, unnamed].into_iter().flatten().collect::<Vec<_>>().join("; ")
+        }
+        DisturbanceFact::Throttling { parts } => format!("throttled: {}", listed(parts, throttled)),
+        DisturbanceFact::FrequencyChange { changes } => {
+            changes.iter().map(setting_change).collect::<Vec<_>>().join("; ")
+        }
+        DisturbanceFact::ClockSourceChange { before, after } => {
+            format!("the clock source changed from {} to {}", clean(before), clean(after))
+        }
+        DisturbanceFact::ClockStep { stepped_ns, suspended_ns } => {
+            clock_step(*stepped_ns, *suspended_ns)
+        }
+        DisturbanceFact::CpuHotplug { pool_cpus, lost_from_pool, lost_elsewhere, came } => {
+            hotplug(*pool_cpus, lost_from_pool, lost_elsewhere, came)
+        }
+        DisturbanceFact::StarvedWorkers { set, idle, workers } => {
+            format!("{idle} of {workers} workers of `{}` completed nothing", clean(set))
+        }
+        DisturbanceFact::Text { detail, .. } => clean(detail),
+    }
+}
+
+fn named_load(
+    share: f64,
+    interferences: &[Interference],
+    others: &Option<OtherProcesses>,
+) -> String {
+    let others = others.iter().map(|OtherProcesses { processes, cpu_share, .. }| {
+        let word = if *processes == 1 { "other" } else { "others" };
+        format!("{processes} {word} {}", percent(*cpu_share))
+    });
+    let all: Vec<String> = interferences.iter().map(interference).chain(others).collect();
+    let all = all.join(", ");
+    format!("other processes used {} of the pool: {all} (of one CPU each)", percent(share))
+}
+
+fn interference(one: &Interference) -> String {
+    let Interference { who, pid, is_kernel_thread, with_children, cpu_share, .. } = one;
+    let kernel = if *is_kernel_thread { "kernel thread, " } else { "" };
+    let children = if *with_children { " and its ended children" } else { "" };
+    format!("{}{children} ({kernel}pid {pid}) {}", clean(who), percent(*cpu_share))
+}
+
+fn unnamed_load(share: f64) -> String {
+    format!(
+        "processes that no list shows used {} of the pool: they were short-lived or hidden",
+        percent(share)
+    )
+}
+
+fn throttled(Throttled { part, events }: &Throttled) -> String {
+    let times = if *events == 1 { "once".to_string() } else { format!("{events} times") };
+    match part {
+        ThrottledPart::Core(cpu) => format!("CPU {cpu}'s core {times}"),
+        ThrottledPart::Package(cpu) => format!("CPU {cpu}'s package {times}"),
+        ThrottledPart::Cgroup(path) => format!("cgroup {} {times}", clean(path)),
+    }
+}
+
+fn setting_change(change: &SettingChange) -> String {
+    let SettingChange { setting, cpus: on, before, after } = change;
+    let on = if on.is_empty() { String::new() } else { format!(" of {}", cpus(on)) };
+    format!("{}{on} changed from {} to {}", clean(setting), clean(before), clean(after))
+}
+
+fn clock_step(stepped_ns: i64, suspended_ns: i64) -> String {
+    let milliseconds = |ns: i64| format!("{:.1} ms", ns as f64 / 1e6);
+    let mut parts = Vec::new();
+    if suspended_ns != 0 {
+        parts.push(format!("the machine was suspended for {}", milliseconds(suspended_ns)));
+    }
+    if stepped_ns != 0 {
+        let direction = if stepped_ns > 0 { "forwards" } else { "backwards" };
+        let size = milliseconds(stepped_ns.saturating_abs());
+        parts.push(format!("the wall clock was stepped {direction} by {size}"));
+    }
+    parts.join("; ")
+}
+
+fn hotplug(pool_cpus: u32, lost: &CpuSet, elsewhere: &CpuSet, came: &CpuSet) -> String {
+    let mut parts = Vec::new();
+    if !lost.is_empty() {
+        let left = (pool_cpus as usize).saturating_sub(lost.len());
+        parts.push(format!(
+            "{} of the pool went offline: {left} of {pool_cpus} CPUs were left, do not use this run",
+            cpus(lost)
+        ));
+    }
+    if !elsewhere.is_empty() {
+        parts.push(format!("{} outside the pool went offline", cpus(elsewhere)));
+    }
+    if !came.is_empty() {
+        parts.push(format!("{} came online", cpus(came)));
+    }
+    parts.join("; ")
+}
+
+fn listed<T>(items: &[T], word: impl Fn(&T) -> String) -> String {
+    items.iter().map(word).collect::<Vec<_>>().join(", ")
+}
+
+fn cpus(set: &CpuSet) -> String {
+    if set.len() == 1 { format!("CPU {set}") } else { format!("CPUs {set}") }
+}
+
+/// Two digits that say something: `0.7 %`, `3.1 %`, `37 %`.
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent < 10.0 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(who: &str, pid: i32, cpu_share: f64) -> Interference {
+        Interference {
+            who: who.to_string(),
+            pid,
+            is_kernel_thread: false,
+            with_children: false,
+            cpu_ns: 0,
+            cpu_share,
+        }
+    }
+
+    #[test]
+    fn every_fact_has_its_line() {
+        let kernel_thread = Interference { is_kernel_thread: true, ..process("kswapd0", 7, 0.1) };
+        let parent = Interference { with_children: true, ..process("ba\u{1b}sh", 20, 0.401) };
+        let set = |text: &str| text.parse::<CpuSet>().unwrap_or_default();
+        let change = |cpus: &str| SettingChange {
+            setting: "scaling_max_freq".to_string(),
+            cpus: set(cpus),
+            before: "2".to_string(),
+            after: "1".to_string(),
+        };
+        let throttled = |part, events| Throttled { part, events };
+        let cases = [
+            (
+                DisturbanceFact::Steal { share: 0.02, worst_cpu: 3, worst_cpu_share: 0.126 },
+                "the hypervisor took 2.0 % of the pool's CPU time (most from CPU 3: 13 %)",
+            ),
+            (
+                DisturbanceFact::OutsideLoad {
+                    named_share: Some(0.27),
+                    interferences: vec![parent, kernel_thread],
+                    others: Some(OtherProcesses { processes: 1, cpu_ns: 0, cpu_share: 0.05 }),
+                    unnamed_share: Some(0.2),
+                },
+                "other processes used 27 % of the pool: ba\\u{1b}sh and its ended children (pid 20) \
+                 40 %, kswapd0 (kernel thread, pid 7) 10 %, 1 other 5.0 % (of one CPU each); \
+                 processes that no list shows used 20 % of the pool: they were short-lived or hidden",
+            ),
+            (
+                DisturbanceFact::Throttling {
+                    parts: vec![
+                        throttled(ThrottledPart::Core(0), 2),
+                        throttled(ThrottledPart::Cgroup("/sys/fs/cgroup/a".to_string()), 1),
+                    ],
+                },
+                "throttled: CPU 0's core 2 times, cgroup /sys/fs/cgroup/a once",
+            ),
+            (
+                DisturbanceFact::FrequencyChange { changes: vec![change(""), change("0-1")] },
+                "scaling_max_freq changed from 2 to 1; scaling_max_freq of CPUs 0-1 changed from 2 \
+                 to 1",
+            ),
+            (
+                DisturbanceFact::ClockSourceChange { before: "tsc".into(), after: "hpet".into() },
+                "the clock source changed from tsc to hpet",
+            ),
+            (
+                DisturbanceFact::ClockStep { stepped_ns: -2_000_000, suspended_ns: 3_000_000_000 },
+                "the machine was suspended for 3000.0 ms; the wall clock was stepped backwards by \
+                 2.0 ms",
+            ),
+            (
+                DisturbanceFact::CpuHotplug {
+                    pool_cpus: 2,
+                    lost_from_pool: set("1"),
+                    lost_elsewhere: set("2-3"),
+                    came: set("4"),
+                },
+                "CPU 1 of the pool went offline: 1 of 2 CPUs were left, do not use this run; CPUs \
+                 2-3 outside the pool went offline; CPU 4 came online",
+            ),
+            (
+                DisturbanceFact::StarvedWorkers { set: "web".into(), idle: 1, workers: 4 },
+                "1 of 4 workers of `web` completed nothing",
+            ),
+            (
+                DisturbanceFact::Text { kind: DisturbanceKind::Steal, detail: "\u{7}x".into() },
+                "\\u{7}x",
+            ),
+        ];
+        for (fact, line) in cases {
+            assert_eq!(disturbance(&fact), line);
+            assert!(!kind(fact.kind()).is_empty());
+        }
+    }
+}

@@ -1,0 +1,500 @@
+//! The only English about results: verdicts and their reasons, the method, sides, counts, and
+//! the command. Facts come in, sentences go out; nothing reads a sentence again. Pure.
+
+pub mod disturbance;
+mod names;
+mod notes;
+
+use unicode_width::UnicodeWidthStr;
+
+use crate::analysis::{
+    Analysis, Cell, Family, Method, Pairing, PlanFacts, Row, SetTable, Side, WorkTable,
+};
+use std::collections::BTreeMap;
+
+use crate::model::{
+    Direction, GuestTimes, MemoryPlacement, Placement, PlanEnd, Reading, Unit, Value,
+    show_duration,
+};
+use crate::stats::{Rounds, Shape, Unjudged, Verdict, Why};
+
+use super::layout::clean;
+use super::numbers::{Scale, counted, percent, significant};
+
+pub use names::names;
+pub use notes::{not_known, note, one_line};
+
+/// Of a list only so many names are shown.
+const MAX_NAMED: usize = 4;
+
+/// What is odd about the values of a cell, a phrase each: `two modes, 12 ms and 31 ms (4 of 10
+/// rounds)`. Where rounds of several plans are counted through, an outlier has its place among
+/// the values instead of its round.
+pub fn shapes(analysis: &Analysis, row: &Row, cell: &Cell) -> Vec<String> {
+    let is_of_one_plan = analysis.sides.iter().all(|side| side.plans.len() <= 1);
+    let are_rounds = analysis.method.pairing == Pairing::WithinRounds && is_of_one_plan;
+    let one = |found: &Shape| match (are_rounds, found) {
+        (true, Shape::Outlier { round, .. }) => {
+            shape(found, row.kind.unit, "round", &format!("round {}", round + 1))
+        }
+        (false, Shape::Outlier { round, .. }) => {
+            let at = cell.values.iter().position(|(other, _)| other == round);
+            let at = at.map_or("one value".to_string(), |at| {
+                format!("value {} of {}", at + 1, cell.values.len())
+            });
+            shape(found, row.kind.unit, "value", &at)
+        }
+        (true, _) => shape(found, row.kind.unit, "round", ""),
+        (false, _) => shape(found, row.kind.unit, "value", ""),
+    };
+    cell.shapes.iter().map(one).collect()
+}
+
+/// `each`: what a value is of. `which`: the outlier.
+fn shape(shape: &Shape, unit: Unit, each: &str, which: &str) -> String {
+    let show = |value: f64| {
+        let scale = Scale::of(unit, Some(value));
+        format!("{} {}", scale.show(value), scale.suffix).trim_end().to_string()
+    };
+    match *shape {
+        Shape::TwoModes { low, high, in_high, of, .. } => {
+            format!("two modes, {} and {} ({in_high} of {of} {each}s)", show(low), show(high))
+        }
+        Shape::Trend { last_over_first, p_value, .. } => {
+            let change = format!("{:.1}", 100.0 * (last_over_first - 1.0));
+            let change = change.trim_end_matches(".0");
+            format!("a trend, {change} % from the first {each} to the last (p {})", p(p_value))
+        }
+        Shape::Outlier { value, median, .. } => {
+            format!("{which} is an outlier: {}, the median is {}", show(value), show(median))
+        }
+    }
+}
+
+fn p(value: f64) -> String {
+    p_value(Some(value))
+}
+
+/// `kernel 6.18.5; machine M; backend local; 40 runs in 2 boots; plan P`. In the lab there are no
+/// boots, but a clock: `virtual time, exact in all 40 runs`.
+pub fn about(side: &Side) -> String {
+    let Side { kernels, machines, backends, plans, boots, runs, times, .. } = side;
+    if *runs == 0 {
+        return "no measured run".to_string();
+    }
+    let boots = match boots {
+        None => "unknown boots".to_string(),
+        Some(boots) => counted(*boots, "boot"),
+    };
+    let count = counted(*runs, "run");
+    let runs = match times.runs() {
+        0 => format!("{count} in {boots}"),
+        of_lab if of_lab == *runs => clean(&times.to_string()),
+        of_lab => format!("{count}, {of_lab} of them in the lab: {}", clean(&times.to_string())),
+    };
+    [
+        list("kernel", kernels),
+        list("machine", machines),
+        list("backend", backends),
+        runs,
+        list("plan", plans),
+    ]
+    .join("; ")
+}
+
+/// The clock of all runs, for the head of tables that are mailed. `None` where no run is of the
+/// lab.
+pub fn analysis_time(analysis: &Analysis) -> Option<String> {
+    let mut times = GuestTimes::default();
+    analysis.sides.iter().for_each(|side| times.add_all(&side.times));
+    times.why = None;
+    let others = analysis.runs() - times.runs();
+    match (times.runs(), others) {
+        (0, _) => None,
+        (_, 0) => Some(format!("lab, {times}")),
+        (_, others) => Some(format!("lab, {times}; {} on a host", counted(others, "run"))),
+    }
+}
+
+fn list(word: &str, names: &[String]) -> String {
+    let shown: Vec<String> = names.iter().take(MAX_NAMED).map(|name| clean(name)).collect();
+    let more = match names.len().saturating_sub(MAX_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    match names.len() {
+        0 => format!("{word} unknown"),
+        1 => format!("{word} {}", shown[0]),
+        _ => format!("{word}s {}{more}", shown.join(", ")),
+    }
+}
+
+/// The verdict of a cell as people read it; `None` where none was to be.
+pub fn verdict(row: &Row, cell: &Cell) -> Option<&'static str> {
+    let is_neutral = row.kind.direction == Direction::Neutral;
+    Some(match cell.verdict()? {
+        Verdict::Better if is_neutral => "LESS",
+        Verdict::Worse if is_neutral => "MORE",
+        Verdict::Better => "BETTER",
+        Verdict::Worse => "WORSE",
+        Verdict::Same => "SAME",
+        Verdict::Inconclusive { .. } => "open",
+        Verdict::Unjudged(_) => "-",
+    })
+}
+
+/// The verdict for programs, and one word for why there is none.
+pub fn keys(verdict: &Verdict) -> (&'static str, Option<&'static str>) {
+    match verdict {
+        Verdict::Better => ("better", None),
+        Verdict::Worse => ("worse", None),
+        Verdict::Same => ("same", None),
+        Verdict::Inconclusive { why, .. } => {
+            let why = match why {
+                Why::TooFewRounds { .. } => "too_few_rounds",
+                Why::OnlyAlone => "only_alone",
+                Why::SameOnlyAlone => "same_only_alone",
+                Why::BelowFloor { .. } => "below_floor",
+                Why::Noise => "noise",
+            };
+            ("inconclusive", Some(why))
+        }
+        Verdict::Unjudged(Unjudged::Neutral) => ("unjudged", Some("neutral")),
+        Verdict::Unjudged(Unjudged::NoRatio(_)) => ("unjudged", Some("no_ratio")),
+    }
+}
+
+/// Why a verdict is not BETTER, WORSE or SAME, as a sentence; `None` where nothing has to be
+/// said.
+pub fn why(verdict: &Verdict, family: usize) -> Option<String> {
+    Some(match verdict {
+        Verdict::Better | Verdict::Worse | Verdict::Same => return None,
+        Verdict::Unjudged(Unjudged::Neutral) => return None,
+        Verdict::Unjudged(Unjudged::NoRatio(why)) => format!("no ratio: {why}"),
+        Verdict::Inconclusive { why: Why::TooFewRounds { least }, .. } => {
+            format!("too few rounds for any verdict: it takes at least {least}")
+        }
+        Verdict::Inconclusive { why: Why::OnlyAlone, .. } if family == 1 => {
+            "the interval excludes 1, but a verdict takes more: it may still be chance".to_string()
+        }
+        Verdict::Inconclusive { why: Why::OnlyAlone, .. } => format!(
+            "alone it would be a difference; as one of {family} verdicts it may still be chance"
+        ),
+        Verdict::Inconclusive { why: Why::SameOnlyAlone, .. } if family == 1 => {
+            "the interval is within the margin, but a verdict takes more: it may still be chance"
+                .to_string()
+        }
+        Verdict::Inconclusive { why: Why::SameOnlyAlone, .. } => {
+            format!("alone it would be SAME; as one of {family} verdicts that may still be chance")
+        }
+        Verdict::Inconclusive { why: Why::BelowFloor { floor }, .. } => format!(
+            "the difference is within the floor: equal runs differ by as much here, in A/A or from \
+             plan to plan: {}",
+            floor_percent(*floor)
+        ),
+        Verdict::Inconclusive { why: Why::Noise, .. } => {
+            "noise: the interval holds 1 and exceeds the margin".to_string()
+        }
+    })
+}
+
+/// How many rounds something takes in all, those that are done included.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Needed {
+    About(u32),
+    MoreThan(u32),
+    /// Fewer rounds decide nothing, and there are too few to estimate more.
+    AtLeast(u32),
+}
+
+/// Of a verdict that is open.
+pub fn rounds(verdict: &Verdict) -> Option<Needed> {
+    match *verdict {
+        // One round has no spread to estimate from.
+        Verdict::Inconclusive { why: Why::TooFewRounds { least }, rounds: Rounds::MoreThan(_) } => {
+            Some(Needed::AtLeast(least))
+        }
+        Verdict::Inconclusive { rounds: Rounds::Number(rounds), .. } => Some(Needed::About(rounds)),
+        Verdict::Inconclusive { rounds: Rounds::MoreThan(rounds), .. } => {
+            Some(Needed::MoreThan(rounds))
+        }
+        _ => None,
+    }
+}
+
+/// `~14`, `>1000`, `>=6`.
+pub fn show_rounds(rounds: Needed) -> String {
+    match rounds {
+        Needed::About(rounds) => format!("~{rounds}"),
+        Needed::MoreThan(rounds) => format!(">{rounds}"),
+        Needed::AtLeast(rounds) => format!(">={rounds}"),
+    }
+}
+
+/// `10 %`, `0.53 %`: a floor is an estimate of two digits.
+pub fn floor_percent(floor: f64) -> String {
+    format!("{} %", significant(100.0 * floor, 2))
+}
+
+/// How the verdicts were reached, a phrase each.
+pub fn method(analysis: &Analysis) -> Vec<String> {
+    let Method { margin, margins, alpha, pairing, floors, looks, seed, .. } = &analysis.method;
+    let mut said = vec![match pairing {
+        Pairing::WithinRounds => "ratios paired within rounds".to_string(),
+        Pairing::None if analysis.is_exact() => {
+            "ratios not paired: the sides are exact runs of different plans".to_string()
+        }
+        Pairing::None => {
+            "ratios not paired: the sides were measured at different times, and what changed in \
+             between is in the ratios"
+                .to_string()
+        }
+    }];
+    let (low, high) = (1.0 / (1.0 + margin), 1.0 + margin);
+    said.push(format!("margin {}: SAME is a ratio from {low:.3} to {high:.3}", percent(*margin)));
+    let own = margins.iter().map(|(name, margin)| format!("{} {}", clean(name), percent(*margin)));
+    let own: Vec<String> = own.collect();
+    if !own.is_empty() {
+        said.push(format!("margins of single metrics: {}", own.join(", ")));
+    }
+    let families = [
+        (analysis.method.headline_verdicts, "headline family"),
+        (analysis.method.explaining_verdicts, "explaining family"),
+    ];
+    for (verdicts, family) in families.into_iter().filter(|(verdicts, _)| *verdicts > 0) {
+        said.push(format!(
+            "{family} of {}, error rate {} over all of them, and again for SAME",
+            counted(verdicts, "verdict"),
+            percent(*alpha)
+        ));
+    }
+    said.push(match looks {
+        None => "one look at all rounds".to_string(),
+        Some(looks) => {
+            let looks: Vec<String> = looks.iter().map(u32::to_string).collect();
+            format!("looks after rounds {}", looks.join(", "))
+        }
+    });
+    if !floors.is_empty() {
+        let ids: Vec<String> = floors.iter().map(|id| clean(id)).collect();
+        said.push(format!("no difference below what A/A resolves here ({})", ids.join(", ")));
+    }
+    said.push("intervals are 95 %, each for its ratio alone".to_string());
+    said.push(format!("seed {seed}"));
+    said
+}
+
+/// How many verdicts of each kind one side has.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Tally {
+    pub better: usize,
+    pub worse: usize,
+    pub same: usize,
+    pub inconclusive: usize,
+    pub unjudged: usize,
+    /// After which all that is open is expected to be decided.
+    pub rounds: Option<Needed>,
+}
+
+impl Tally {
+    /// Of one family of the side at this place in the list of sides.
+    pub fn of(analysis: &Analysis, side: usize, family: Family) -> Tally {
+        let mut tally = Tally::default();
+        for (_, _, row) in analysis.rows().filter(|(.., row)| row.family == family) {
+            let Some(judged) = row.cells.get(side).and_then(|cell| cell.judged.as_ref()) else {
+                continue;
+            };
+            match judged.verdict {
+                Verdict::Better => tally.better += 1,
+                Verdict::Worse => tally.worse += 1,
+                Verdict::Same => tally.same += 1,
+                Verdict::Inconclusive { .. } => {
+                    tally.inconclusive += 1;
+                    let needed = rounds(&judged.verdict).into_iter();
+                    tally.rounds = tally.rounds.into_iter().chain(needed).reduce(later);
+                }
+                Verdict::Unjudged(_) => tally.unjudged += 1,
+            }
+        }
+        tally
+    }
+
+    /// `2 BETTER, 1 WORSE, 5 SAME, 4 open (about 14 rounds decide all)`.
+    pub fn sentence(&self) -> String {
+        let Tally { better, worse, same, inconclusive, unjudged, rounds } = self;
+        let mut said =
+            format!("{better} BETTER, {worse} WORSE, {same} SAME, {inconclusive} open");
+        match rounds {
+            None => {}
+            Some(Needed::About(rounds)) => {
+                said.push_str(&format!(" (about {rounds} rounds decide all)"));
+            }
+            Some(Needed::MoreThan(rounds)) => {
+                said.push_str(&format!(" (to decide all takes more than {rounds} rounds)"));
+            }
+            Some(Needed::AtLeast(rounds)) => {
+                said.push_str(&format!(" (to decide all takes at least {rounds} rounds)"));
+            }
+        }
+        if *unjudged > 0 {
+            said.push_str(&format!(", {unjudged} not judged"));
+        }
+        said
+    }
+}
+
+pub fn later(one: Needed, other: Needed) -> Needed {
+    use Needed::{About, AtLeast, MoreThan};
+    match (one, other) {
+        (About(one), About(other)) => About(one.max(other)),
+        (more @ MoreThan(_), _) | (_, more @ MoreThan(_)) => more,
+        (AtLeast(one), AtLeast(other) | About(other)) | (About(one), AtLeast(other)) => {
+            AtLeast(one.max(other))
+        }
+    }
+}
+
+/// A p-value with two digits.
+pub fn p_value(p: Option<f64>) -> String {
+    match p {
+        None => "-".to_string(),
+        Some(p) if p < 0.00001 => "<0.00001".to_string(),
+        Some(p) => significant(p, 2),
+    }
+}
+
+/// A command in lines of at most `columns`, broken with `\` at spaces outside of quotes. A longer
+/// word has a line of its own.
+pub fn command_lines(command: &str, columns: usize) -> Vec<String> {
+    const GO_ON: &str = " \\";
+    let mut lines: Vec<String> = Vec::new();
+    let words = shell_words(&clean(command));
+    for word in &words {
+        match lines.last_mut() {
+            Some(line) if line.width() + 1 + word.width() + GO_ON.len() <= columns => {
+                line.push_str(&format!(" {word}"));
+            }
+            Some(line) => {
+                line.push_str(GO_ON);
+                lines.push(format!("    {word}"));
+            }
+            None => lines.push(word.clone()),
+        }
+    }
+    lines
+}
+
+/// Words as they are written, quotes and all.
+fn shell_words(command: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quote = None;
+    let mut escaped = false;
+    for c in command.chars() {
+        let word = words.len() - 1;
+        match quote {
+            None if c == ' ' && !escaped => {
+                words.push(String::new());
+                continue;
+            }
+            None if !escaped && (c == '\'' || c == '"') => quote = Some(c),
+            Some(open) if c == open && !escaped => quote = None,
+            _ => {}
+        }
+        escaped = c == '\\' && !escaped && quote != Some('\'');
+        words[word].push(c);
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+
+/// `a, b and c`; of a long list the first ones and a count.
+pub fn listed(names: &[impl AsRef<str>]) -> String {
+    let shown: Vec<String> = names.iter().map(|name| clean(name.as_ref())).collect();
+    match shown.as_slice() {
+        [] => String::new(),
+        [one] => one.clone(),
+        many if many.len() > MAX_NAMED + 1 => {
+            let more = many.len() - MAX_NAMED;
+            format!("{} and {more} more", many[..MAX_NAMED].join(", "))
+        }
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// The shortest name of a worker set that no other of the analysis has: the work's label where the
+/// work has one set, the set's own name, or both.
+pub fn place(analysis: &Analysis, work: &WorkTable, set: &SetTable) -> String {
+    if work.sets.len() == 1 {
+        return clean(&work.label);
+    }
+    let is_used = |name: &String| {
+        let sets = analysis.sets().filter(|(_, other)| other.name == *name).count();
+        sets > 1 || analysis.works.iter().any(|work| work.label == *name)
+    };
+    match is_used(&set.name) {
+        false => clean(&set.name),
+        true => clean(&format!("{} {}", work.label, set.name)),
+    }
+}
+
+/// `9 rounds in 1 min 38 s, Linux 6.18.44, 2 CPUs (kvm)`.
+pub fn plan(analysis: &Analysis, plan: &PlanFacts) -> String {
+    let mut said = counted(plan.rounds_done as usize, "round");
+    if let Some(took_ns) = plan.took_ns {
+        said.push_str(&format!(" in {}", time(took_ns)));
+    }
+    let mut parts = vec![said];
+    match analysis_time(analysis) {
+        Some(clock) => parts.push(clock),
+        None => parts.extend(plan.environments.last().map(|of| {
+            let cpus = counted(of.topology.allowed.len(), "CPU");
+            let virtualisation = match &of.virtualisation {
+                Reading::Known(name) if name != "none" => format!(" ({})", clean(name)),
+                _ => String::new(),
+            };
+            format!("Linux {}, {cpus}{virtualisation}", clean(&of.kernel_release))
+        })),
+    }
+    match plan.ended {
+        Some(PlanEnd::Complete | PlanEnd::Decided | PlanEnd::Budget) => {}
+        Some(PlanEnd::Interrupted) => parts.push("interrupted".to_string()),
+        None => parts.push("not ended".to_string()),
+    }
+    parts.join(", ")
+}
+
+/// `1 min 38 s`, `3 h 2 min`, `450 ms`.
+fn time(ns: u64) -> String {
+    let seconds = (ns + 500_000_000) / 1_000_000_000;
+    match seconds {
+        0 => show_duration(ns / 1_000_000 * 1_000_000),
+        1..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+/// The command that measures what is open with enough rounds; empty where no number is known.
+pub fn more_rounds(analysis: &Analysis, needed: Needed) -> String {
+    let [plan] = analysis.plans.as_slice() else { return String::new() };
+    let (Needed::About(rounds) | Needed::AtLeast(rounds)) = needed else { return String::new() };
+    _ = plan;
+    format!(": a new run with --rounds {rounds}")
+}
+
+/// `pool bench, CPUs 0-1, memory interleave`; empty where the plan leaves it to the kernel.
+pub fn placement(placement: &Placement) -> String {
+    let pool = placement.pool.as_ref().map(|pool| format!("pool {pool}"));
+    let cpus = placement.cpus.as_ref().map(|cpus| format!("CPUs {cpus}"));
+    let memory = Some(placement.memory).filter(|memory| *memory != MemoryPlacement::Kernel);
+    let memory = memory.map(|memory| format!("memory {}", memory.word()));
+    let said: Vec<String> = [pool, cpus, memory].into_iter().flatten().collect();
+    said.join(", ")
+}
+
+/// `nice 5, policy batch`, not yet clean; empty without knobs.
+pub fn knobs(knobs: &BTreeMap<String, Value>) -> String {
+    let knobs: Vec<String> = knobs.iter().map(|(knob, value)| format!("{knob} {value}")).collect();
+    knobs.join(", ")
+}

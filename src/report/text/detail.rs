@@ -1,0 +1,173 @@
+//! What `-v` opens: the sides, every metric with medians and rounds, fairness and the switches
+//! that explain a throughput; with `-vv` means, spreads and p-values. Pure.
+
+use super::*;
+
+pub fn write(analysis: &Analysis, names: &[String], options: &Options, page: &mut Page) {
+    page.gap();
+    for (side, name) in analysis.sides.iter().zip(names) {
+        let knobs: Vec<String> = match side.variants.as_slice() {
+            [variant] => variant.knobs.iter().map(|(knob, of)| format!("{knob} {of}")).collect(),
+            _ => Vec::new(),
+        };
+        let knobs = if knobs.is_empty() { String::new() } else { format!("{}; ", knobs.join(", ")) };
+        let text = format!("{}{}", clean(&knobs), phrases::about(side));
+        page.wrapped(Tone::Plain, &format!("{name:12}  "), &text);
+    }
+    page.wrapped(Tone::Plain, "method        ", &phrases::method(analysis).join("; "));
+    for work in &analysis.works {
+        page.gap();
+        page.wrapped(Tone::Bold, "== ", &clean(&work.label));
+        for set in &work.sets {
+            self::set(analysis, set, names, options, page);
+        }
+        fairness(work, page);
+    }
+}
+
+fn set(analysis: &Analysis, set: &SetTable, names: &[String], options: &Options, page: &mut Page) {
+    page.gap();
+    let of = match set.ops.as_str() {
+        "" => String::new(),
+        ops => format!(", throughput in {ops}"),
+    };
+    page.wrapped(Tone::Plain, "", &clean(&format!("{}: {}{of}", set.name, set.workload)));
+    let columns = [Align::Left, Align::Left, Align::Right, Align::Right, Align::Left, Align::Left, Align::Left];
+    let gaps = [0, 2, 2, 2, 1, 2, 2];
+    let mut table = Table::new(columns.into_iter().zip(gaps).collect());
+    let head = ["metric", "side", "median", "change", "95 %", "verdict", "rounds"];
+    table.row(Tone::Bold, head.map(str::to_string).to_vec());
+    for row in &set.rows {
+        let scale = RowScale::new(row);
+        let metric = format!("{} {}", clean(&row.kind.name), scale.suffix());
+        for (side, cell) in row.cells.iter().enumerate() {
+            let metric = if side == 0 { metric.trim_end().to_string() } else { String::new() };
+            let [change, interval, verdict] = match side {
+                0 => [const { String::new() }; 3],
+                _ => change_to(row, side),
+            };
+            let rounds = cell.verdict().as_ref().and_then(phrases::rounds);
+            let rounds = rounds.map(phrases::show_rounds).unwrap_or_default();
+            let median = scale.show(cell.median);
+            table.row(
+                tone(cell),
+                vec![metric, names[side].clone(), median, change, interval, verdict, rounds],
+            );
+        }
+    }
+    match table.width() <= page.width() {
+        true => page.table(&table),
+        false => {
+            let rows: Vec<_> = analysis.rows().filter(|(_, of, _)| std::ptr::eq(*of, set)).collect();
+            stacked(analysis, names, &rows, page);
+        }
+    }
+    for row in &set.rows {
+        remarks(analysis, row, names, options, page);
+    }
+}
+
+fn tone(cell: &Cell) -> Tone {
+    match cell.verdict() {
+        Some(Verdict::Better) => Tone::Bold,
+        Some(Verdict::Worse) => Tone::Bad,
+        _ => Tone::Plain,
+    }
+}
+
+/// To the baseline's mean where there is no verdict: what explains is compared, not judged.
+fn change_to(row: &Row, side: usize) -> [String; 3] {
+    let cell = &row.cells[side];
+    let verdict = phrases::verdict(row, cell).unwrap_or_default().to_string();
+    let judged = cell.judged.as_ref().and_then(|judged| judged.ratio.ok());
+    let plain = || row.normalised().get(side).copied().flatten();
+    let ratio = judged.or_else(|| Some(Ratio { ratio: plain()?, interval: None, pairs: 0 }));
+    match ratio.as_ref().map(Change::of) {
+        Some(Change { change, interval }) => [change, interval, verdict],
+        None => ["-".to_string(), String::new(), verdict],
+    }
+}
+
+/// Why a value is unknown or a verdict open, and what is odd about the values.
+fn remarks(
+    analysis: &Analysis,
+    row: &Row,
+    names: &[String],
+    options: &Options,
+    page: &mut Page,
+) {
+    let family = match row.family {
+        Family::Explaining => analysis.method.explaining_verdicts,
+        _ => analysis.method.headline_verdicts,
+    };
+    for (side, cell) in row.cells.iter().enumerate() {
+        let mut said = phrases::shapes(analysis, row, cell);
+        said.extend(cell.verdict().as_ref().and_then(|verdict| phrases::why(verdict, family)));
+        if let Some((_, why)) = cell.unknown.first() {
+            let runs = counted(cell.unknown.len(), "run");
+            said.push(format!("not known in {runs}: {}", clean(why)));
+        }
+        if options.verbose > 1 {
+            said.extend(statistics(cell, &RowScale::new(row)));
+        }
+        if !said.is_empty() {
+            let label = format!("  {}, {}: ", clean(&row.kind.name), names[side]);
+            page.wrapped(Tone::Plain, "", &format!("{label}{}", said.join("; ")));
+        }
+    }
+}
+
+fn statistics(cell: &Cell, scale: &RowScale) -> Vec<String> {
+    let cv = cell.cv.map_or("-".to_string(), |cv| format!("{} %", significant(100.0 * cv, 2)));
+    let mut said = vec![
+        format!("mean {}", scale.show(cell.mean)),
+        format!("cv {cv}"),
+        counted(cell.values.len(), "value"),
+    ];
+    if let Some(judged) = &cell.judged {
+        let pairs = judged.ratio.map_or(0, |ratio| ratio.pairs);
+        said.push(counted(pairs, "pair"));
+        said.push(format!("p of a difference {}", phrases::p_value(judged.p_difference)));
+        said.push(format!("p of SAME {}", phrases::p_value(judged.p_same)));
+        said.extend(judged.decided_at.map(|rounds| format!("decided after {rounds} rounds")));
+    }
+    said
+}
+
+/// What each set was entitled to and got, in CPUs of one worker.
+fn fairness(work: &WorkTable, page: &mut Page) {
+    let Some(found) = work.fairness.as_ref().filter(|table| !table.variants.is_empty()) else {
+        return;
+    };
+    page.gap();
+    page.line(Tone::Plain, "fairness: CPUs of a worker; got over entitled; throughput over solo");
+    let columns = [(Align::Left, 0), (Align::Left, 2)];
+    let numbers = std::iter::repeat_n((Align::Right, 2), 6);
+    let mut table = Table::new(columns.into_iter().chain(numbers).collect());
+    let head = ["variant", "set", "wants", "entitled", "got", "share", "solo", "Jain"];
+    table.row(Tone::Bold, head.map(str::to_string).to_vec());
+    for of in &found.variants {
+        for (at, set) in of.sets.iter().enumerate() {
+            let number = |reading: crate::model::Reading<f64>| {
+                reading.known().map_or("-".to_string(), |value| significant(value, 3))
+            };
+            let is_first = at == 0;
+            let variant = if is_first { clean(&of.variant) } else { String::new() };
+            let jain = if is_first { number(of.jain.median()) } else { String::new() };
+            table.row(
+                Tone::Plain,
+                vec![
+                    variant,
+                    clean(&set.set),
+                    number(set.want.median()),
+                    number(set.entitled.median()),
+                    number(set.got.median()),
+                    number(set.got_over_entitled.median()),
+                    number(set.throughput_vs_solo.median()),
+                    jain,
+                ],
+            );
+        }
+    }
+    page.table(&table);
+}
