@@ -13,7 +13,7 @@ use crate::support::skip;
 use crate::support::{schedlab, stdout};
 
 const ROLE: &str = "SCHEDLAB_TEST_ROLE";
-const THIS: &str = "score_counts::switches_of_all_threads_are_those_that_rusage_tells";
+const THIS: &str = "score_counts::switches_of_all_threads_are_those_that_rusage_reports";
 const PAIRS: usize = 4;
 
 /// The test binary, in a role.

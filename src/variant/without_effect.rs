@@ -50,13 +50,14 @@ mod tests {
     use super::*;
     use crate::variant::testing::{cell, knobs, pooled, variant};
 
-    type Written<'a> = &'a [(&'a str, &'a str)];
+    type Written = &'static [(&'static str, &'static str)];
+    /// The variant's knobs, those of each set, and what is found.
+    type Case = (Written, &'static [Written], Option<(&'static str, WithoutEffect)>);
 
     #[test]
     fn a_weight_that_weighs_against_nothing_is_found() {
         use WithoutEffect::{OnAllWorkers, OneCgroup};
-        // The variant's knobs, those of each set, and what is found.
-        let cases: &[(Written, &[Written], Option<(&str, WithoutEffect)>)] = &[
+        let cases: &[Case] = &[
             (&[("nice", "5")], &[], Some(("nice", OnAllWorkers))),
             (&[("nice", "5")], &[&[], &[]], Some(("nice", OnAllWorkers))),
             (&[], &[&[("nice", "5")]], Some(("nice", OnAllWorkers))),

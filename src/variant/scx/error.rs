@@ -40,19 +40,13 @@ pub enum SchedulerError {
     #[error("{scheduler} is not attached after {} s: {STATE} is {state}", .limit.as_secs_f64())]
     Late { scheduler: Scheduler, limit: Duration, state: String },
     /// `left`: it could not be detached either.
-    #[error("{cause}{}{}", wrote(.output), after(.left.as_ref()))]
+    #[error("{cause}{}{}", wrote(.output), after(.left.as_deref()))]
     NotAttached { cause: Box<SchedulerError>, output: String, left: Option<Box<SchedulerError>> },
     #[error(
-        "the scheduler {scheduler} ({ops}) did not last: {what}{}{}",
-        kernel(.exit.as_ref()), wrote(.output)
+        "the scheduler {name} did not last: {what}{}{}",
+        kernel(.exit.as_deref()), wrote(.output)
     )]
-    DidNotLast {
-        scheduler: Scheduler,
-        ops: String,
-        what: String,
-        exit: Option<Exit>,
-        output: String,
-    },
+    DidNotLast { name: String, what: String, exit: Option<Box<Exit>>, output: String },
     #[error("sched_ext is still {state} after {} s: {ops}", .after.as_secs_f64())]
     Still { state: String, ops: String, after: Duration },
 }
@@ -61,7 +55,7 @@ fn wrote(output: &str) -> String {
     if output.is_empty() { String::new() } else { format!("; it wrote: {output}") }
 }
 
-fn after(left: Option<&Box<SchedulerError>>) -> String {
+fn after(left: Option<&SchedulerError>) -> String {
     left.map_or(String::new(), |left| format!("; {left}"))
 }
 

@@ -271,9 +271,9 @@ impl Attached {
             ("enabled", None) => format!("{} is in force in its place", ops.trim()),
             (state, None) => format!("sched_ext is {state}"),
         };
-        let (scheduler, ops) = (self.scheduler.clone(), self.ops.clone());
-        let (exit, output) = (self.exit(), self.output());
-        Err(SchedulerError::DidNotLast { scheduler, ops, what, exit, output })
+        let name = format!("{} ({})", self.scheduler, self.ops);
+        let (exit, output) = (self.exit().map(Box::new), self.output());
+        Err(SchedulerError::DidNotLast { name, what, exit, output })
     }
 
     /// Detaches it and waits until the kernel's own scheduler is back. Returns what was counted.
