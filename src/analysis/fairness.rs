@@ -227,7 +227,7 @@ impl<'p> Runs<'p> {
         let mut wants: BTreeMap<&str, Reading<f64>> = BTreeMap::new();
         for worker in workers {
             let want = || want_of_role(&worker.role, alone.as_deref());
-            wants.entry(&worker.role).or_insert_with(want);
+            wants.entry(&*worker.role).or_insert_with(want);
         }
         let competitor = |worker: &&SampledWorker| Competitor {
             want: wants[&*worker.role].clone(),

@@ -14,10 +14,8 @@ use super::fields::{
     MAX_COUNT, MAX_SETS, MAX_WORKERS, SET, SET_KEYS, WORKLOAD, WORKLOAD_KEYS, Words, names,
 };
 use super::knobs::Knobs;
-use super::read::{Names, sections};
 use super::similar::suggestion;
-use super::solo;
-use super::table::{self, Points, Span, Table, fill_defaults, known_keys, shown};
+use super::table::{self, Names, Points, Span, Table, fill_defaults, known_keys, sections, shown};
 
 /// One `[[workload]]`, checked but for what depends on the point of its axes.
 pub struct Draft {
@@ -81,6 +79,11 @@ pub fn drafts(top: &mut Table, words: &Words, faults: &mut Faults) -> Vec<Draft>
     drafts
 }
 
+/// What the solo run of a set is called.
+pub fn solo_name(workload: &str, set: &str) -> String {
+    format!("{workload} solo {set}")
+}
+
 struct Reader<'w> {
     words: &'w Words,
     faults: &'w mut Faults,
@@ -121,7 +124,7 @@ impl Reader<'_> {
         }
         if let Some(span) = &solo {
             for set in sets.sets.iter().filter(|set| !set.background) {
-                taken.claim(&solo::name(&name, &set.name), span, "workload", self.faults);
+                taken.claim(&solo_name(&name, &set.name), span, "workload", self.faults);
             }
         }
         sets.axes.sort_by_key(|axis| axis.written_at);

@@ -20,7 +20,7 @@ use super::fields::{
 use super::knobs::Knobs;
 use super::similar::suggestion;
 use super::solo;
-use super::table::{self, Entry, Span, Table, fill_defaults, known_keys, shown};
+use super::table::{self, Names, Span, Table, fill_defaults, known_keys, sections, shown};
 
 pub fn plan(
     source_name: &str,
@@ -143,41 +143,6 @@ fn section<'t>(top: &mut Table<'t>, name: &str, faults: &mut Faults) -> Option<T
             None
         }
     }
-}
-
-/// The tables of `[[name]]` below `table`, each with the place that messages point at.
-/// `path` is the name as it stands in the brackets. Not written: none.
-pub fn sections<'t>(
-    table: &mut Table<'t>,
-    name: &str,
-    path: &str,
-    faults: &mut Faults,
-) -> Vec<Table<'t>> {
-    let Some(entry) = table.take(name) else { return Vec::new() };
-    let hint = format!("write it with two brackets: [[{path}]]");
-    let DeValue::Array(items) = entry.value.get_ref() else {
-        let message = format!("`{name}` is {}, not a list of tables", kind(&entry));
-        faults.add(&entry.key_span, message, "one is not a list", &hint);
-        return Vec::new();
-    };
-    if items.is_empty() {
-        faults.add(&entry.value.span(), format!("`{name}` is empty"), "no tables", &hint);
-    }
-    let mut tables = Vec::new();
-    for item in items.iter() {
-        match item.get_ref() {
-            DeValue::Table(inner) => tables.push(Table::new(inner, item.span())),
-            other => {
-                let message = format!("`{name}` holds {}, not a table", table::kind_of(other));
-                faults.add(&item.span(), message, "not a table", &hint);
-            }
-        }
-    }
-    tables
-}
-
-fn kind(entry: &Entry) -> &'static str {
-    table::kind_of(entry.value.get_ref())
 }
 
 /// Also returns the place to which a wrong number of runs is put down.
@@ -410,21 +375,6 @@ fn variants(
         variants.push(Variant { name, knobs: knobs.values });
     }
     variants
-}
-
-/// Names that must differ.
-#[derive(Default)]
-pub struct Names(std::collections::BTreeSet<String>);
-
-impl Names {
-    pub fn claim(&mut self, name: &str, span: &Span, what: &str, faults: &mut Faults) {
-        if !self.0.insert(name.to_string()) {
-            let message = format!("a second {what} is named {}", shown(name));
-            let hint =
-                format!("give each {what} a name of its own: name = {:?}", format!("{name}-2"));
-            faults.add(span, message, "taken", hint);
-        }
-    }
 }
 
 /// Counts cells and runs before any is made. `None`: too many.

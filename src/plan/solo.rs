@@ -9,7 +9,7 @@ use crate::model::{Work, WorkerSet};
 use crate::workload::Pool;
 
 use super::error::Faults;
-use super::expand::Draft;
+use super::expand::{Draft, solo_name};
 
 /// The works of all drafts, each draft's solo runs before its own.
 pub fn add(
@@ -45,16 +45,11 @@ fn alone<'d>(draft: &'d Draft, work: &'d Work) -> impl Iterator<Item = Work> + '
         let set = WorkerSet { count: 1, ..work.sets[index].clone() };
         let axes = work.axes.iter().zip(own).filter(|(_, own)| *own);
         Work {
-            name: name(&work.name, &set.name),
+            name: solo_name(&work.name, &set.name),
             axes: axes.map(|(axis, _)| axis.clone()).collect(),
             sets: vec![set],
         }
     })
-}
-
-/// What the solo run of a set is called.
-pub fn name(workload: &str, set: &str) -> String {
-    format!("{workload} solo {set}")
 }
 
 /// How many works [`add`] adds for a draft, at most. Saturates.

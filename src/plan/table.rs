@@ -2,6 +2,7 @@
 //!
 //! Every function takes what it can and notes a fault for what it cannot; none stops.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use toml::Spanned;
@@ -123,6 +124,53 @@ pub fn text<'t>(entry: &Entry<'t>, max_chars: usize, faults: &mut Faults) -> Opt
     Some(text)
 }
 
+/// The tables of `[[name]]` below `table`, each with the place that messages point at.
+/// `path` is the name as it stands in the brackets. Not written: none.
+pub fn sections<'t>(
+    table: &mut Table<'t>,
+    name: &str,
+    path: &str,
+    faults: &mut Faults,
+) -> Vec<Table<'t>> {
+    let Some(entry) = table.take(name) else { return Vec::new() };
+    let hint = format!("write it with two brackets: [[{path}]]");
+    let DeValue::Array(items) = entry.value.get_ref() else {
+        let message =
+            format!("`{name}` is {}, not a list of tables", kind_of(entry.value.get_ref()));
+        faults.add(&entry.key_span, message, "one is not a list", &hint);
+        return Vec::new();
+    };
+    if items.is_empty() {
+        faults.add(&entry.value.span(), format!("`{name}` is empty"), "no tables", &hint);
+    }
+    let mut tables = Vec::new();
+    for item in items.iter() {
+        match item.get_ref() {
+            DeValue::Table(inner) => tables.push(Table::new(inner, item.span())),
+            other => {
+                let message = format!("`{name}` holds {}, not a table", kind_of(other));
+                faults.add(&item.span(), message, "not a table", &hint);
+            }
+        }
+    }
+    tables
+}
+
+/// Names that must differ.
+#[derive(Default)]
+pub struct Names(BTreeSet<String>);
+
+impl Names {
+    pub fn claim(&mut self, name: &str, span: &Span, what: &str, faults: &mut Faults) {
+        if !self.0.insert(name.to_string()) {
+            let message = format!("a second {what} is named {}", shown(name));
+            let hint =
+                format!("give each {what} a name of its own: name = {:?}", format!("{name}-2"));
+            faults.add(span, message, "taken", hint);
+        }
+    }
+}
+
 /// One checked value of a field. `None`: a fault was noted.
 pub fn value(kind: &Kind, spanned: &Spanned<DeValue>, faults: &mut Faults) -> Option<Value> {
     let span = spanned.span();
@@ -207,7 +255,7 @@ pub fn points(kind: &Kind, spanned: &Spanned<DeValue>, faults: &mut Faults) -> O
     }
     let parsed: Vec<(Option<Value>, Span)> =
         items.iter().map(|item| (value(kind, item, faults), item.span())).collect();
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for (point, span) in &parsed {
         // Equal values print the same, and a point is named by what is printed.
         if let Some(point) = point

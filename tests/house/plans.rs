@@ -38,8 +38,8 @@ fn every_plan_is_built_in_and_accepted() {
 
 #[test]
 fn titles_and_comments_of_plans_are_in_order() {
-    let names = names();
-    let findings = names.iter().flat_map(|name| check(name, &read(&format!("plans/{name}.toml"))));
+    let findings =
+        names().into_iter().flat_map(|name| check(&name, &read(&format!("plans/{name}.toml"))));
     assert_none("what a plan says of itself:", findings.collect());
 }
 

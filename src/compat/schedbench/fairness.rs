@@ -12,12 +12,13 @@ use crate::stats::{
     self, COMPLETED_NOTHING, CompetingSet, Competitor, Fairness, NO_SOLO_OPERATIONS, Priority,
 };
 
+use super::figures::{
+    FAIRNESS_FIGURES, RunFairness, RunFigures, SetFigures, WorkerFigures, fixed, throughput,
+};
 use super::file::{Plan, Run, WorkerSet};
-use super::results::{RunFigures, SetFigures, WorkerFigures, throughput};
-use super::text::fixed;
 
 /// After `set`: each title on two lines, in the words of the reports of plans.
-pub(super) const COLUMNS: [[&str; 2]; 7] = [
+pub(super) const COLUMNS: [[&str; 2]; FAIRNESS_FIGURES] = [
     ["", "want"],
     ["", "entitled"],
     ["", "got"],
@@ -33,20 +34,6 @@ pub const LEGEND: &str = "Fairness: want, entitled and got are CPUs of a worker 
 
 /// Columns of a label within a sentence.
 const LABEL_COLUMNS: usize = 60;
-
-/// Of a completed run of several workers, all of which have a solo run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RunFairness {
-    /// CPUs of the pool.
-    pub cpus: Reading<usize>,
-    /// In the order of [`COLUMNS`]. `want`, `entitled` and `got` are CPUs, means over the set's
-    /// workers; what follows are ratios.
-    pub sets: Vec<[Reading<f64>; COLUMNS.len()]>,
-    /// Over got / entitled of all workers that are entitled to something; 0 to 1.
-    pub jain: Reading<f64>,
-    /// What disturbed the solo run that a set's want is from.
-    pub disturbed: Vec<Option<String>>,
-}
 
 /// Puts its fairness into the figures of each run. `runs` are those of the plan, in order.
 pub(super) fn add(plan: &Plan, runs: &mut [RunFigures]) {

@@ -13,9 +13,9 @@ use serde::Serialize;
 use crate::report::clean;
 
 use super::fairness::{self, LEGEND, Shown};
+use super::figures::{Averages, RunFigures, fixed, throughput, utilisation};
 use super::file::{Report, shown};
-use super::results::{Averages, RunFigures, throughput, utilisation};
-use super::text::{COLUMNS, NOTE, WORKER_COLUMNS, cells, fixed, has_fairness, worker_cells};
+use super::text::{COLUMNS, NOTE, WORKER_COLUMNS, cells, has_fairness, worker_cells};
 
 /// A chart, in units of its own picture.
 const WIDTH: f64 = 560.0;

@@ -9,8 +9,8 @@ use crate::model::Reading;
 use crate::report::clean;
 
 use super::fairness::{self, LEGEND};
+use super::figures::{Averages, RunFigures, SetFigures, WorkerFigures, fixed};
 use super::file::Report;
-use super::results::{Averages, RunFigures, SetFigures, WorkerFigures};
 
 /// Of worker sets, after `set`.
 pub(super) const COLUMNS: [&str; 14] = [
@@ -185,14 +185,6 @@ fn write_windows(out: &mut dyn Write, reports: &[Report]) -> io::Result<()> {
 /// As Go turns a duration into seconds, to the last bit.
 fn seconds(ns: i64) -> f64 {
     (ns / 1_000_000_000) as f64 + (ns % 1_000_000_000) as f64 / 1e9
-}
-
-/// As Go's `%.2f`, which has names of its own for what is no number.
-pub(super) fn fixed(value: f64, digits: usize) -> String {
-    if value.is_infinite() {
-        return if value > 0.0 { "+Inf" } else { "-Inf" }.to_string();
-    }
-    format!("{value:.digits$}")
 }
 
 #[cfg(test)]

@@ -1,0 +1,181 @@
+//! The figures of a run: of its worker sets, workers and windows, and how fair it was. Plain data
+//! and the arithmetic on it; `results` makes them from reports. Pure.
+
+use crate::model::Reading;
+
+use super::file::Report;
+
+/// Of a worker set in a table of fairness.
+pub(super) const FAIRNESS_FIGURES: usize = 7;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Averages {
+    /// From a worker's first report to its last.
+    Right,
+    /// As the original computes them.
+    Original,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunFigures {
+    pub index: usize,
+    pub label: String,
+    pub completed: bool,
+    pub sets: Vec<SetFigures>,
+    /// Lines below the table: workers that are not in it, what disturbed the run. None with the
+    /// original's averages. Not yet clean.
+    pub notes: Vec<String>,
+    /// Or why there is none, where it could be. `None`: a run that is not completed or has one
+    /// worker, and the original's averages, which know nothing of it.
+    pub fairness: Option<Reading<RunFairness>>,
+}
+
+/// Over the workers of a set that have a window. With the original's averages over all of them,
+/// as soon as one has reported; the others count as 0.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SetFigures {
+    pub args: Vec<String>,
+    pub throughput: Spread,
+    pub utilisation: Spread,
+    /// `Count`; 0 where that is negative.
+    pub count: usize,
+    /// Those that have reported, by number.
+    pub workers: Vec<WorkerFigures>,
+}
+
+/// Averages of workers, and the extremes of any window.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Spread {
+    pub total: f64,
+    /// NaN without workers.
+    pub mean: f64,
+    /// Of the whole population.
+    pub deviation: f64,
+    pub of_means: MinMax,
+    pub of_windows: MinMax,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct WorkerFigures {
+    /// Its number within the set.
+    pub id: usize,
+    /// Since the worker began.
+    pub kops: i64,
+    /// From its first report to its last.
+    pub time_ns: i64,
+    pub cputime_ns: i64,
+    pub throughput: f64,
+    pub utilisation: f64,
+    pub throughputs: MinMax,
+    pub utilisations: MinMax,
+    pub reports: Vec<Report>,
+}
+
+/// 0 and 0 before the first value.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct MinMax {
+    pub min: f64,
+    pub max: f64,
+    is_set: bool,
+}
+
+impl MinMax {
+    pub(super) fn update(&mut self, value: f64, averages: Averages) {
+        if averages == Averages::Right && value.is_nan() {
+            return;
+        }
+        let is_first = match averages {
+            Averages::Right => !std::mem::replace(&mut self.is_set, true),
+            Averages::Original => self.min == 0.0,
+        };
+        let starts = averages == Averages::Right && is_first;
+        if starts || value > self.max {
+            self.max = value;
+        }
+        if is_first || value < self.min {
+            self.min = value;
+        }
+    }
+}
+
+/// Thousand operations a second.
+pub fn throughput(from: &Report, to: &Report) -> f64 {
+    (to.kops - from.kops) as f64 / ((to.now_ns - from.now_ns) as f64 / 1e9)
+}
+
+/// CPU time by time.
+pub fn utilisation(from: &Report, to: &Report) -> f64 {
+    (to.cputime_ns - from.cputime_ns) as f64 / (to.now_ns - from.now_ns) as f64
+}
+
+/// Of a completed run of several workers, all of which have a solo run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunFairness {
+    /// CPUs of the pool.
+    pub cpus: Reading<usize>,
+    /// Want, entitled, got, got / entitled, rate / solo, max / min, window cv. `want`, `entitled` and `got` are CPUs, means over the set's
+    /// workers; what follows are ratios.
+    pub sets: Vec<[Reading<f64>; FAIRNESS_FIGURES]>,
+    /// Over got / entitled of all workers that are entitled to something; 0 to 1.
+    pub jain: Reading<f64>,
+    /// What disturbed the solo run that a set's want is from.
+    pub disturbed: Vec<Option<String>>,
+}
+
+impl SetFigures {
+    /// Every worker of the set by its number, as soon as one has reported; those that have not
+    /// are `None`.
+    pub fn rows(&self) -> impl Iterator<Item = (usize, Option<&WorkerFigures>)> {
+        let count = if self.workers.is_empty() { 0 } else { self.count };
+        let mut reported = self.workers.iter().peekable();
+        (0..count).map(move |id| (id, reported.next_if(|worker| worker.id == id)))
+    }
+}
+
+impl WorkerFigures {
+    pub fn has_window(&self) -> bool {
+        self.reports.len() >= 2
+    }
+
+    pub(super) fn summarise(&mut self, averages: Averages) {
+        let (Some(&first), Some(&last)) = (started(self, averages), self.reports.last()) else {
+            return;
+        };
+        self.kops = last.kops;
+        self.time_ns = last.now_ns - first.now_ns;
+        self.cputime_ns = last.cputime_ns - first.cputime_ns;
+        let since = match averages {
+            Averages::Right => first,
+            Averages::Original => Report { kops: 0, ..first },
+        };
+        self.throughput = throughput(&since, &last);
+        self.utilisation = utilisation(&first, &last);
+    }
+}
+
+/// The report that a worker's averages begin at. The original takes a moment of 0 for none.
+fn started(worker: &WorkerFigures, averages: Averages) -> Option<&Report> {
+    let mut reports = worker.reports.iter();
+    match averages {
+        Averages::Right => reports.next(),
+        Averages::Original => reports.find(|report| report.now_ns != 0).or(worker.reports.last()),
+    }
+}
+
+impl Spread {
+    pub(super) fn average(&mut self, values: &[f64]) {
+        let count = values.len() as f64;
+        self.total = values.iter().sum::<f64>() + 0.0;
+        self.mean = self.total / count;
+        let squares: f64 = values.iter().map(|value| (value - self.mean).powi(2)).sum();
+        self.deviation = (squares / count).sqrt();
+    }
+}
+
+/// As Go's `%.2f`, which has names of its own for what is no number.
+pub(super) fn fixed(value: f64, digits: usize) -> String {
+    if value.is_infinite() {
+        return if value > 0.0 { "+Inf" } else { "-Inf" }.to_string();
+    }
+    format!("{value:.digits$}")
+}
