@@ -80,10 +80,11 @@ pub struct RunResult {
     pub overhead_cpu_ns: Reading<u64>,
 }
 
-impl RunResult {
-    /// What disturbed the run, as [`super::is_spoilt`] asks.
-    pub fn shares(&self) -> impl Iterator<Item = (DisturbanceKind, Option<f64>)> {
-        self.disturbances.iter().map(|found| (found.kind, found.share))
+impl Outcome {
+    /// Whether load from outside spoilt the run.
+    pub fn is_spoilt(&self) -> bool {
+        let Outcome::Done { result } = self else { return false };
+        super::is_spoilt(result.disturbances.iter().map(|found| (found.kind, found.share)))
     }
 }
 
