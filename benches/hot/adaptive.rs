@@ -1,5 +1,6 @@
-//! Verdicts of plans whose works are measured until they are decided, as the engine does it:
-//! thousands of made-up plans with known truth. Seeded: the same figures each time.
+//! Verdicts of whole plans as the engine measures them: works that stop when they are decided,
+//! rounds that load from outside spoils, rounds that are added after an end. Thousands of made-up
+//! plans with known truth. Seeded: the same figures each time.
 
 use schedlab::model::{Direction, LookRule};
 use schedlab::stats::{Comparison, Family, Judged, Schedule, Verdict, judge, replay};
@@ -9,267 +10,307 @@ use super::{Reach, Row};
 
 /// Plans of a row.
 const PLANS: u32 = 2_000;
-/// Of a hundred: what is claimed.
-const FALSE_ALARMS: Reach = Reach::Below(5.0);
+const VARIANTS: usize = 2;
 
-/// A metric of a work: how much a run of it scatters, and the true change of each variant.
-#[derive(Clone, Copy)]
+/// A metric of a work: how much a run of it scatters, and the true ratio of each variant.
 struct Metric {
     work: usize,
     cv: f64,
-    change: [f64; 2],
-    margin: f64,
+    ratios: [f64; VARIANTS],
+    is_latency: bool,
 }
 
-const fn metric(work: usize, cv: f64, change: [f64; 2], margin: f64) -> Metric {
-    Metric { work, cv, change, margin }
+const fn rate(work: usize, cv: f64, ratios: [f64; VARIANTS]) -> Metric {
+    Metric { work, cv, ratios, is_latency: false }
 }
 
-/// Four works with eleven headline metrics, as the built-in plan `quick` has them: scatter and
-/// changes as they were seen for batch and a short slice on a virtual machine with two CPUs.
-/// Throughputs and 99th percentiles; runs of 0.4 s.
-const LATENCY_MARGIN: f64 = 0.05;
+const fn p99(work: usize, cv: f64, ratios: [f64; VARIANTS]) -> Metric {
+    Metric { work, cv, ratios, is_latency: true }
+}
+
+const WORKS: usize = 4;
+/// The headline metrics of the built-in plan `quick`: web, mix (heavy and light), chat and
+/// ping-pong, under batch and under a short slice. Ratios as seen on a virtual machine with two
+/// CPUs, scatter as assumed for runs of 0.4 s.
 const QUICK: [Metric; 11] = [
-    metric(0, 0.020, [0.909, 0.982], 0.02),
-    metric(0, 0.100, [1.71, 1.086], LATENCY_MARGIN),
-    metric(0, 0.040, [0.88, 1.10], LATENCY_MARGIN),
-    metric(1, 0.030, [1.069, 0.99], 0.02),
-    metric(1, 0.080, [2.0, 0.75], LATENCY_MARGIN),
-    metric(1, 0.025, [0.652, 1.056], 0.02),
-    metric(1, 0.060, [1.5, 0.66], LATENCY_MARGIN),
-    metric(2, 0.020, [1.046, 1.0], 0.02),
-    metric(2, 0.060, [1.09, 1.0], LATENCY_MARGIN),
-    metric(3, 0.015, [1.08, 1.0], 0.02),
-    metric(3, 0.050, [0.93, 1.0], LATENCY_MARGIN),
+    rate(0, 0.020, [0.909, 0.982]),
+    p99(0, 0.100, [1.71, 1.086]),
+    p99(0, 0.050, [0.88, 1.10]),
+    rate(1, 0.030, [1.069, 0.99]),
+    p99(1, 0.080, [2.0, 0.75]),
+    rate(1, 0.025, [0.652, 1.056]),
+    p99(1, 0.060, [1.5, 0.66]),
+    rate(2, 0.020, [1.046, 1.0]),
+    p99(2, 0.060, [1.09, 1.0]),
+    rate(3, 0.015, [1.08, 1.0]),
+    p99(3, 0.050, [0.93, 1.0]),
 ];
+/// What quick does in 120 s if no work stops earlier.
+const QUICK_ROUNDS: u32 = 19;
 
-/// A simulated plan of two variants besides the baseline.
 #[derive(Clone, Copy)]
 struct Simulation {
-    metrics: &'static [Metric],
-    works: usize,
-    /// Whether the variants have the changes of the metrics, or none.
+    /// Whether the variants have the ratios of the metrics, or change nothing.
     is_changed: bool,
     noise: Noise,
-    /// Of all scatter of the metrics.
+    /// Times the scatter of the metrics.
     scatter: f64,
+    latency_margin: f64,
     /// Probability that load from outside spoils a run.
     spoilt: f64,
+    /// Whether the first metric of each work stands for all that explain: the others alone decide
+    /// when the work stops, and it is the family that is judged.
+    is_second_family: bool,
     rule: Rule,
 }
 
 #[derive(Clone, Copy)]
 enum Rule {
     /// So many clean rounds, and one look.
-    Fixed { rounds: u32 },
-    /// Until it is decided, within so many rounds of all works.
-    UntilDecided { looks: LookRule, budget: u32 },
+    Fixed(u32),
+    /// Until it is decided, in the time of so many rounds of all works; where something is open
+    /// then, so many rounds are added.
+    UntilDecided { budget: u32, added: u32 },
+}
+
+const A_A: Simulation = Simulation {
+    is_changed: false,
+    noise: Noise::Normal,
+    scatter: 1.0,
+    latency_margin: 0.02,
+    spoilt: 0.0,
+    is_second_family: false,
+    rule: Rule::UntilDecided { budget: QUICK_ROUNDS, added: 0 },
+};
+const FIXED: Simulation = Simulation { rule: Rule::Fixed(QUICK_ROUNDS), ..A_A };
+/// So little scatter that works are soon the same and stop.
+const STILL: Simulation = Simulation {
+    scatter: 0.2,
+    latency_margin: 0.05,
+    rule: Rule::UntilDecided { budget: 40, added: 0 },
+    ..A_A
+};
+
+const fn same(name: &'static str, measure: fn() -> Result<f64, String>) -> Row {
+    Row { name, unit: "%", reach: Reach::Below(5.0), measure }
+}
+
+const fn decided(name: &'static str, reach: Reach, measure: fn() -> Result<f64, String>) -> Row {
+    Row { name, unit: "%", reach, measure }
+}
+
+pub const ROWS: [Row; 22] = [
+    same("A/A headline: 19 rounds, normal", || FIXED.alarms(Noise::Normal)),
+    same("A/A headline: 19 rounds, log-normal", || FIXED.alarms(Noise::LogNormal)),
+    same("A/A headline: 19 rounds, heavy tails", || FIXED.alarms(Noise::HeavyTailed)),
+    same("A/A headline: 19 rounds, two modes", || FIXED.alarms(Noise::Bimodal)),
+    same("A/A until decided: quick, normal", || A_A.alarms(Noise::Normal)),
+    same("A/A until decided: quick, log-normal", || A_A.alarms(Noise::LogNormal)),
+    same("A/A until decided: quick, heavy tails", || A_A.alarms(Noise::HeavyTailed)),
+    same("A/A until decided: quick, two modes", || A_A.alarms(Noise::Bimodal)),
+    same("A/A until decided: most works stop, normal", || STILL.alarms(Noise::Normal)),
+    same("A/A until decided: most works stop, log-normal", || STILL.alarms(Noise::LogNormal)),
+    same("A/A until decided: most works stop, heavy tails", || STILL.alarms(Noise::HeavyTailed)),
+    same("A/A until decided: second family, most works stop", || {
+        Simulation { is_second_family: true, ..STILL }.alarms(Noise::Normal)
+    }),
+    same("A/A until decided: 20 rounds added where open", || {
+        let rule = Rule::UntilDecided { budget: QUICK_ROUNDS, added: 20 };
+        Simulation { rule, ..A_A }.alarms(Noise::HeavyTailed)
+    }),
+    same("A/A spoilt rounds dropped: 19 clean rounds", || {
+        Simulation { spoilt: 0.15, ..FIXED }.alarms(Noise::Normal)
+    }),
+    same("A/A spoilt rounds dropped: quick, normal", || {
+        Simulation { spoilt: 0.15, ..A_A }.alarms(Noise::Normal)
+    }),
+    same("A/A spoilt rounds dropped: quick, log-normal", || {
+        Simulation { spoilt: 0.15, ..A_A }.alarms(Noise::LogNormal)
+    }),
+    decided("quick decided: margins 2 %", Reach::None, || quick(0.02, 1.0, 0.0)),
+    decided("quick decided: margins 2 %, of latencies 5 %", Reach::None, || quick(0.05, 1.0, 0.0)),
+    decided("quick decided: margins 2 %, of latencies 10 %", Reach::AtLeast(80.0), || {
+        quick(0.1, 1.0, 0.0)
+    }),
+    decided("quick decided: of latencies 5 %, scatter 0.7 times", Reach::AtLeast(80.0), || {
+        quick(0.05, 0.7, 0.0)
+    }),
+    decided("quick decided: of latencies 10 %, 15 % of runs spoilt", Reach::None, || {
+        quick(0.1, 1.0, 0.15)
+    }),
+    decided("quick decided: of latencies 10 %, 19 rounds fixed", Reach::None, || {
+        let fixed = Simulation { is_changed: true, latency_margin: 0.1, ..FIXED };
+        Ok(fixed.decided())
+    }),
+];
+
+fn quick(latency_margin: f64, scatter: f64, spoilt: f64) -> Result<f64, String> {
+    Ok(Simulation { is_changed: true, latency_margin, scatter, spoilt, ..A_A }.decided())
+}
+
+type Values = Vec<(u32, f64)>;
+
+/// One plan: the clean values of each metric and variant, the baseline first, and which rounds of
+/// each work are clean.
+struct Measured {
+    values: Vec<[Values; VARIANTS + 1]>,
+    clean: Vec<Vec<bool>>,
+    /// After how many rounds each work stopped.
+    stops: Vec<Option<u32>>,
+    seed: u64,
 }
 
 impl Simulation {
-    /// `(round, value)` of each metric and variant, the baseline first, and whether the round
-    /// of a work is spoilt.
-    fn rounds(
-        &self,
-        random: &mut Random,
-        rounds: u32,
-    ) -> (Vec<[Vec<(u32, f64)>; 3]>, Vec<Vec<bool>>) {
-        let mut values = vec![[const { Vec::new() }; 3]; self.metrics.len()];
-        let mut spoilt = vec![vec![false; rounds as usize]; self.works];
+    fn measure(&self, seed: u64, rounds: u32) -> Measured {
+        let mut random = Random::new(seed);
+        let mut values = vec![[const { Vec::new() }; VARIANTS + 1]; QUICK.len()];
+        let mut clean = vec![Vec::new(); WORKS];
         let mut drift = 0.0;
         for round in 0..rounds {
             drift += 0.01 * random.normal();
-            for (work, spoilt) in spoilt.iter_mut().enumerate() {
-                for variant in 0..3 {
-                    let shared = random.noise(self.noise);
-                    let is_spoilt = random.uniform() < self.spoilt;
-                    spoilt[round as usize] |= is_spoilt;
-                    let lost = if is_spoilt { 0.3 * random.uniform() } else { 0.0 };
-                    for (metric, values) in self.metrics.iter().zip(&mut values) {
-                        if metric.work != work {
-                            continue;
+            for (work, clean) in clean.iter_mut().enumerate() {
+                let lost = [(); VARIANTS + 1].map(|()| match random.uniform() < self.spoilt {
+                    true => 0.3 * random.uniform(),
+                    false => 0.0,
+                });
+                clean.push(lost == [0.0; VARIANTS + 1]);
+                for (variant, lost) in lost.into_iter().enumerate() {
+                    let shared = 0.3f64.sqrt() * random.noise(self.noise);
+                    let of_work = QUICK.iter().zip(&mut values);
+                    for (metric, values) in of_work.filter(|(metric, _)| metric.work == work) {
+                        let noise = shared + 0.7f64.sqrt() * random.noise(self.noise);
+                        let is_moved = self.is_changed && variant > 0;
+                        let ratio = if is_moved { metric.ratios[variant - 1] } else { 1.0 };
+                        let log = ratio.ln() + drift - lost + self.scatter * metric.cv * noise;
+                        if clean[round as usize] {
+                            values[variant].push((round, 1000.0 * log.exp()));
                         }
-                        let own = random.noise(self.noise);
-                        let noise = 0.3f64.sqrt() * shared + 0.7f64.sqrt() * own;
-                        let change = match variant {
-                            0 => 0.0,
-                            _ if self.is_changed => metric.change[variant - 1].ln(),
-                            _ => 0.0,
-                        };
-                        let log = change + drift - lost + self.scatter * metric.cv * noise;
-                        values[variant].push((round, 1000.0 * log.exp()));
                     }
                 }
             }
         }
-        (values, spoilt)
+        Measured { values, clean, stops: vec![None; WORKS], seed }
     }
 
-    /// The verdicts of both variants at the end, and how many rounds of all works it took.
-    fn run(&self, seed: u64) -> ([Vec<Judged>; 2], f64) {
-        let mut random = Random::new(seed);
-        let (looks, budget, wanted) = match self.rule {
-            Rule::Fixed { rounds } => (None, rounds * 2, rounds),
-            Rule::UntilDecided { looks, budget } => (Some(looks), budget, u32::MAX),
-        };
-        let longest = if looks.is_some() { budget * 3 } else { budget };
-        let (mut values, spoilt) = self.rounds(&mut random, longest);
-        for (metric, values) in self.metrics.iter().zip(&mut values) {
-            let is_clean = |(round, _): &(u32, f64)| !spoilt[metric.work][*round as usize];
-            values.iter_mut().for_each(|values| values.retain(is_clean));
+    /// The verdicts on both variants at the end.
+    fn run(&self, seed: u64) -> Vec<Judged> {
+        match self.rule {
+            Rule::Fixed(rounds) => {
+                let mut measured = self.measure(seed, 3 * rounds);
+                for (stop, clean) in measured.stops.iter_mut().zip(&measured.clean) {
+                    let mut places = (1..).zip(clean).filter(|(_, clean)| **clean);
+                    *stop = places.nth(rounds as usize - 1).map(|(round, _)| round);
+                }
+                self.judged(&measured, u32::MAX, None)
+            }
+            Rule::UntilDecided { budget, added } => {
+                let mut measured = self.measure(seed, 3 * (budget + added));
+                let mut schedule = Schedule { rule: LookRule::Even, ends: Vec::new() };
+                let mut done = self.advance(&mut measured, (0, budget as usize * WORKS), &schedule);
+                let is_open = measured.stops.contains(&None);
+                if is_open && added > 0 {
+                    schedule.ends.push(done);
+                    let time = added as usize * WORKS;
+                    done = self.advance(&mut measured, (done, time), &schedule);
+                }
+                let has_ended = measured.stops.contains(&None);
+                self.judged(&measured, done, Some((&schedule, has_ended)))
+            }
         }
-        let schedule = Schedule { rule: looks.unwrap_or_default(), ends: Vec::new() };
-        let mut stops = vec![u32::MAX; self.works];
-        let (mut done, mut cost) = (0, 0);
+    }
+
+    /// Measures until all is decided or the time, in rounds of one work, is over. Gives the rounds
+    /// that are done.
+    fn advance(
+        &self,
+        measured: &mut Measured,
+        (mut done, mut time): (u32, usize),
+        schedule: &Schedule,
+    ) -> u32 {
+        // The end where rounds were added was looked at.
+        if schedule.ends.contains(&done) {
+            self.stop_decided(measured, done, schedule);
+        }
         loop {
-            let open = |(work, stop): (usize, &u32)| {
-                let clean = spoilt[work][..done as usize].iter().filter(|spoilt| !**spoilt);
-                *stop == u32::MAX && (clean.count() as u32) < wanted
-            };
-            let open: usize = stops.iter().enumerate().filter(|one| open(*one)).count();
-            cost += open;
-            if open == 0 || done == longest || cost > budget as usize * self.works {
-                cost -= open;
-                break;
+            let open = measured.stops.iter().filter(|stop| stop.is_none()).count();
+            if open == 0 || open > time || done as usize == measured.clean[0].len() {
+                return done;
             }
-            if looks.is_none() {
-                for (work, stop) in stops.iter_mut().enumerate() {
-                    let clean = spoilt[work][..=done as usize].iter().filter(|spoilt| !**spoilt);
-                    if *stop == u32::MAX && clean.count() as u32 >= wanted {
-                        *stop = done + 1;
-                    }
-                }
-            }
+            time -= open;
             done += 1;
-            if looks.is_some() && schedule.is_look(done) {
-                let judged = self.judged(&values, &stops, (seed, &schedule), (done, false));
-                for (work, stop) in
-                    stops.iter_mut().enumerate().filter(|(_, stop)| **stop == u32::MAX)
-                {
-                    let own = |at: &usize| self.metrics[*at].work == work;
-                    let mut all = (0..self.metrics.len()).filter(own);
-                    let is_decided = |one: &Judged| one.decided_at.is_some();
-                    if all.all(|at| judged.iter().all(|judged| is_decided(&judged[at]))) {
-                        *stop = done;
-                    }
-                }
+            if schedule.is_look(done) {
+                self.stop_decided(measured, done, schedule);
             }
         }
-        let is_all = stops.iter().all(|stop| *stop != u32::MAX);
-        let judged = match looks {
-            None => self.judged(&values, &stops, (seed, &schedule), (u32::MAX, true)),
-            Some(_) => self.judged(&values, &stops, (seed, &schedule), (done, !is_all)),
-        };
-        (judged, cost as f64 / self.works as f64)
     }
 
+    fn stop_decided(&self, measured: &mut Measured, done: u32, schedule: &Schedule) {
+        let headline = Simulation { is_second_family: false, ..*self };
+        let judged = headline.judged(measured, done, Some((schedule, false)));
+        for work in 0..WORKS {
+            let mut own = QUICK.iter().cycle().zip(&judged).zip(0..).filter(|((metric, _), at)| {
+                metric.work == work && !(self.is_second_family && is_explaining(at % QUICK.len()))
+            });
+            if own.all(|((_, judged), _)| judged.decided_at.is_some()) {
+                measured.stops[work].get_or_insert(done);
+            }
+        }
+    }
+
+    /// Of all metrics of the first variant, then of the second.
     fn judged(
         &self,
-        values: &[[Vec<(u32, f64)>; 3]],
-        stops: &[u32],
-        (seed, schedule): (u64, &Schedule),
-        (done, has_ended): (u32, bool),
-    ) -> [Vec<Judged>; 2] {
-        let family = Family { draws: 999, ..Family::new(2, seed) };
-        let up_to = |values: &Vec<(u32, f64)>, stop: u32| {
-            let end = values.partition_point(|(round, _)| *round < stop.min(done));
-            values[..end].to_vec()
-        };
+        measured: &Measured,
+        done: u32,
+        looks: Option<(&Schedule, bool)>,
+    ) -> Vec<Judged> {
+        let family = Family { draws: 999, ..Family::new(VARIANTS, measured.seed) };
+        let up_to =
+            |values: &'_ Values, end: u32| values.partition_point(|(round, _)| *round < end);
         let of = |variant: usize| {
-            let cut: Vec<[Vec<(u32, f64)>; 2]> = self
-                .metrics
-                .iter()
-                .zip(values)
-                .map(|(metric, values)| {
-                    let stop = stops[metric.work];
-                    [up_to(&values[0], stop), up_to(&values[variant], stop)]
-                })
-                .collect();
-            let comparisons: Vec<Comparison> = self
-                .metrics
-                .iter()
-                .zip(&cut)
-                .map(|(metric, [baseline, variant])| Comparison {
+            let all = QUICK.iter().zip(&measured.values).zip(0..);
+            let is_judged = |at: usize| !self.is_second_family || is_explaining(at);
+            let comparisons = all.filter(|(_, at)| is_judged(*at)).map(|((metric, values), _)| {
+                let end = measured.stops[metric.work].unwrap_or(u32::MAX).min(done);
+                Comparison {
                     block: metric.work,
                     paired: true,
-                    baseline,
-                    variant,
+                    baseline: &values[0][..up_to(&values[0], end)],
+                    variant: &values[variant][..up_to(&values[variant], end)],
                     direction: Direction::HigherIsBetter,
-                    margin: metric.margin,
+                    margin: if metric.is_latency { self.latency_margin } else { 0.02 },
                     floor: 0.0,
-                })
-                .collect();
-            match self.rule {
-                Rule::Fixed { .. } => judge(&comparisons, &family),
-                Rule::UntilDecided { .. } => {
-                    replay(&comparisons, &family, schedule, done, has_ended)
                 }
+            });
+            let comparisons: Vec<Comparison> = comparisons.collect();
+            match looks {
+                None => judge(&comparisons, &family),
+                Some((schedule, ended)) => replay(&comparisons, &family, schedule, done, ended),
             }
         };
-        [of(1), of(2)]
+        (1..=VARIANTS).flat_map(of).collect()
     }
 
     /// Of a hundred plans, those with a difference that is not there.
-    fn false_alarms(&self, plans: u32) -> f64 {
-        let hits = (0..plans).filter(|plan| {
-            let (judged, _) = self.run(u64::from(*plan));
+    fn alarms(&self, noise: Noise) -> Result<f64, String> {
+        let simulation = Simulation { noise, ..*self };
+        let hits = (0..PLANS).filter(|plan| {
             let is_false = |one: &Judged| matches!(one.verdict, Verdict::Better | Verdict::Worse);
-            judged.iter().flatten().any(is_false)
+            simulation.run(u64::from(*plan)).iter().any(is_false)
         });
-        hits.count() as f64 / f64::from(plans) * 100.0
+        Ok(hits.count() as f64 / f64::from(PLANS) * 100.0)
     }
 
-    /// Of a hundred comparisons, those that are decided; and rounds.
-    fn decided(&self, plans: u32) -> (f64, f64) {
-        let (mut decided, mut all, mut cost) = (0, 0, 0.0);
-        for plan in 0..plans {
-            let (judged, rounds) = self.run(u64::from(plan));
-            cost += rounds;
-            for one in judged.iter().flatten() {
-                all += 1;
-                decided += usize::from(one.decided_at.is_some());
-            }
-        }
-        (decided as f64 / all as f64 * 100.0, cost / f64::from(plans))
+    /// Of a hundred comparisons, those that are decided.
+    fn decided(&self) -> f64 {
+        let plans = PLANS / 4;
+        let judged = (0..plans).flat_map(|plan| self.run(u64::from(plan)));
+        let decided = judged.filter(|one| one.decided_at.is_some()).count();
+        decided as f64 / (f64::from(plans) * (VARIANTS * QUICK.len()) as f64) * 100.0
     }
 }
 
-pub fn tune() {
-    let plans = std::env::var("PLANS").ok().and_then(|v| v.parse().ok()).unwrap_or(200);
-    let scatter = std::env::var("SCATTER").ok().and_then(|v| v.parse().ok()).unwrap_or(1.0);
-    let rounds = std::env::var("ROUNDS").ok().and_then(|v| v.parse().ok()).unwrap_or(19);
-    let base = Simulation {
-        metrics: &QUICK,
-        works: 4,
-        is_changed: true,
-        noise: Noise::Normal,
-        scatter,
-        spoilt: 0.0,
-        rule: Rule::Fixed { rounds },
-    };
-    for (name, rule) in [
-        ("fixed", Rule::Fixed { rounds }),
-        ("early", Rule::UntilDecided { looks: LookRule::Early, budget: rounds }),
-        ("even", Rule::UntilDecided { looks: LookRule::Even, budget: rounds }),
-    ] {
-        if std::env::var("ONLY").is_ok_and(|only| only != name) {
-            continue;
-        }
-        let s = Simulation { rule, ..base };
-        let (d, c) = s.decided(plans);
-        print!("{name}: decided {d:.1} cost {c:.1}");
-        if std::env::var("AA").is_ok() {
-            for (n, noise) in [
-                ("normal", Noise::Normal),
-                ("t3", Noise::HeavyTailed),
-                ("lognormal", Noise::LogNormal),
-            ] {
-                print!(
-                    " aa {n} {:.2}",
-                    Simulation { is_changed: false, noise, ..s }.false_alarms(plans)
-                );
-            }
-        }
-        println!();
-    }
+/// The metrics that stand for those that explain.
+fn is_explaining(metric: usize) -> bool {
+    metric == 0 || QUICK[metric].work != QUICK[metric - 1].work
 }

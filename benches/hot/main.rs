@@ -103,15 +103,11 @@ pub fn median(mut values: Vec<f64>) -> f64 {
 }
 
 fn main() {
-    if std::env::var("TUNE").is_ok() {
-        return adaptive::tune();
-    }
     let chosen: Vec<String> =
         std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     println!("{:<58} {:>10} {:>12} unit", "what", "reach", "measured");
-    for row in
-        ROWS.iter().chain(verdicts::SAME.iter().chain(&verdicts::APART).chain(&verdicts::OTHERS))
-    {
+    let verdicts = verdicts::SAME.iter().chain(&verdicts::UNPAIRED).chain(&verdicts::OTHERS);
+    for row in ROWS.iter().chain(verdicts).chain(&adaptive::ROWS) {
         if !chosen.is_empty() && !chosen.iter().any(|word| row.name.contains(word.as_str())) {
             continue;
         }

@@ -1,5 +1,5 @@
 //! Verdicts of thousands of made-up experiments with known truth: how often they are wrong,
-//! how often they find what is there, and what a table costs. Seeded: the same figures for ever.
+//! how often they find what is there, and what a table costs. Seeded: the same figures each time.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ const TABLES: u32 = 2_000;
 const FALSE_ALARMS: Reach = Reach::Below(5.0);
 const MARGIN: f64 = 0.02;
 
-/// A row of tables without any difference, in all combinations that the name does not tell.
+/// A row of tables without any difference, as its name says.
 const fn same(name: &'static str, measure: fn() -> Result<f64, String>) -> Row {
     Row { name, unit: "%", reach: FALSE_ALARMS, measure }
 }
@@ -34,8 +34,8 @@ const fn held(name: &'static str, measure: fn() -> Result<f64, String>) -> Row {
     Row { name, unit: "%", reach: Reach::AtLeast(93.0), measure }
 }
 
-const fn time(name: &'static str, most_ms: f64, measure: fn() -> Result<f64, String>) -> Row {
-    Row { name, unit: "ms", reach: Reach::Below(most_ms), measure }
+const fn time(name: &'static str, max_ms: f64, measure: fn() -> Result<f64, String>) -> Row {
+    Row { name, unit: "ms", reach: Reach::Below(max_ms), measure }
 }
 
 pub const SAME: [Row; 16] = [
@@ -62,34 +62,42 @@ pub const SAME: [Row; 16] = [
 ];
 
 /// Two sides that were measured at different times, on a machine that does not drift.
-pub const APART: [Row; 35] = [
-    same("A/A unpaired: normal, 10 runs a side", || apart(Noise::Normal, [10, 10], 1.0)),
-    same("A/A unpaired: normal, 20 runs a side", || apart(Noise::Normal, [20, 20], 1.0)),
-    same("A/A unpaired: normal, 10 against 20", || apart(Noise::Normal, [10, 20], 1.0)),
-    same("A/A unpaired: log-normal, 10 runs a side", || apart(Noise::LogNormal, [10, 10], 1.0)),
-    same("A/A unpaired: log-normal, 20 runs a side", || apart(Noise::LogNormal, [20, 20], 1.0)),
-    same("A/A unpaired: log-normal, 10 against 20", || apart(Noise::LogNormal, [10, 20], 1.0)),
-    same("A/A unpaired: heavy tails, 10 runs a side", || apart(Noise::HeavyTailed, [10, 10], 1.0)),
-    same("A/A unpaired: heavy tails, 20 runs a side", || apart(Noise::HeavyTailed, [20, 20], 1.0)),
-    same("A/A unpaired: heavy tails, 10 against 20", || apart(Noise::HeavyTailed, [10, 20], 1.0)),
-    same("A/A unpaired: two modes, 10 runs a side", || apart(Noise::Bimodal, [10, 10], 1.0)),
-    same("A/A unpaired: two modes, 20 runs a side", || apart(Noise::Bimodal, [20, 20], 1.0)),
-    same("A/A unpaired: two modes, 10 against 20", || apart(Noise::Bimodal, [10, 20], 1.0)),
-    same("A/A unpaired, sd 3 times: normal, 10 a side", || apart(Noise::Normal, [10, 10], 3.0)),
-    same("A/A unpaired, sd 3 times: normal, 20 a side", || apart(Noise::Normal, [20, 20], 3.0)),
-    same("A/A unpaired, sd 10 times: normal, 10 a side", || apart(Noise::Normal, [10, 10], 10.0)),
+pub const UNPAIRED: [Row; 35] = [
+    same("A/A unpaired: normal, 10 runs a side", || unpaired(Noise::Normal, [10, 10], 1.0)),
+    same("A/A unpaired: normal, 20 runs a side", || unpaired(Noise::Normal, [20, 20], 1.0)),
+    same("A/A unpaired: normal, 10 against 20", || unpaired(Noise::Normal, [10, 20], 1.0)),
+    same("A/A unpaired: log-normal, 10 runs a side", || unpaired(Noise::LogNormal, [10, 10], 1.0)),
+    same("A/A unpaired: log-normal, 20 runs a side", || unpaired(Noise::LogNormal, [20, 20], 1.0)),
+    same("A/A unpaired: log-normal, 10 against 20", || unpaired(Noise::LogNormal, [10, 20], 1.0)),
+    same("A/A unpaired: heavy tails, 10 runs a side", || {
+        unpaired(Noise::HeavyTailed, [10, 10], 1.0)
+    }),
+    same("A/A unpaired: heavy tails, 20 runs a side", || {
+        unpaired(Noise::HeavyTailed, [20, 20], 1.0)
+    }),
+    same("A/A unpaired: heavy tails, 10 against 20", || {
+        unpaired(Noise::HeavyTailed, [10, 20], 1.0)
+    }),
+    same("A/A unpaired: two modes, 10 runs a side", || unpaired(Noise::Bimodal, [10, 10], 1.0)),
+    same("A/A unpaired: two modes, 20 runs a side", || unpaired(Noise::Bimodal, [20, 20], 1.0)),
+    same("A/A unpaired: two modes, 10 against 20", || unpaired(Noise::Bimodal, [10, 20], 1.0)),
+    same("A/A unpaired, sd 3 times: normal, 10 a side", || unpaired(Noise::Normal, [10, 10], 3.0)),
+    same("A/A unpaired, sd 3 times: normal, 20 a side", || unpaired(Noise::Normal, [20, 20], 3.0)),
+    same("A/A unpaired, sd 10 times: normal, 10 a side", || {
+        unpaired(Noise::Normal, [10, 10], 10.0)
+    }),
     same("A/A unpaired, sd 3 times of 20, against 10: normal", || {
-        apart(Noise::Normal, [10, 20], 3.0)
+        unpaired(Noise::Normal, [10, 20], 3.0)
     }),
     same("A/A unpaired, sd 3 times of 10, against 20: normal", || {
-        apart(Noise::Normal, [10, 20], 1.0 / 3.0)
+        unpaired(Noise::Normal, [10, 20], 1.0 / 3.0)
     }),
     same("A/A unpaired, sd 3 times: heavy tails, 20 a side", || {
-        apart(Noise::HeavyTailed, [20, 20], 3.0)
+        unpaired(Noise::HeavyTailed, [20, 20], 3.0)
     }),
-    // Told, not promised: a mean of few skewed values is itself skewed.
+    // Reported, not promised: a mean of few skewed values is itself skewed.
     beyond("A/A unpaired, sd 3 times: log-normal, 20 a side", || {
-        apart(Noise::LogNormal, [20, 20], 3.0)
+        unpaired(Noise::LogNormal, [20, 20], 3.0)
     }),
     beyond("A/A unpaired, drift of 1 sd from one time to the other", drifted),
     // Nor are runs that hang together.
@@ -100,19 +108,19 @@ pub const APART: [Row; 35] = [
         name: "unpaired, 3 % found at CV 2 %, 20 runs a side: one metric",
         unit: "%",
         reach: Reach::AtLeast(95.0),
-        measure: || Ok(found_apart(20, 1)),
+        measure: || Ok(found_unpaired(20, 1)),
     },
     Row {
         name: "unpaired, 3 % found at CV 2 %, 20 runs a side: 1 of 40 metrics",
         unit: "%",
         reach: Reach::None,
-        measure: || Ok(found_apart(20, 40)),
+        measure: || Ok(found_unpaired(20, 40)),
     },
     Row {
         name: "unpaired, 3 % found at CV 2 %, 28 runs a side: 1 of 40 metrics",
         unit: "%",
         reach: Reach::None,
-        measure: || Ok(found_apart(28, 40)),
+        measure: || Ok(found_unpaired(28, 40)),
     },
     Row {
         name: "unpaired, false SAME: all 40 differ by the margin",
@@ -124,23 +132,25 @@ pub const APART: [Row; 35] = [
                 moved: 40,
                 ..Setting::steady(20, Noise::Normal)
             };
-            Ok(rate_apart(&moved, [20, 20], |judged| {
+            Ok(rate_unpaired(&moved, [20, 20], |judged| {
                 judged.iter().any(|one| one.verdict == Verdict::Same)
             }))
         },
     },
-    held("unpaired intervals that hold the truth: normal", || coverage_apart(Noise::Normal, 1.0)),
+    held("unpaired intervals that hold the truth: normal", || {
+        coverage_unpaired(Noise::Normal, 1.0)
+    }),
     held("unpaired intervals that hold the truth: log-normal", || {
-        coverage_apart(Noise::LogNormal, 1.0)
+        coverage_unpaired(Noise::LogNormal, 1.0)
     }),
     held("unpaired intervals that hold the truth: heavy tails", || {
-        coverage_apart(Noise::HeavyTailed, 1.0)
+        coverage_unpaired(Noise::HeavyTailed, 1.0)
     }),
     held("unpaired intervals that hold the truth: two modes", || {
-        coverage_apart(Noise::Bimodal, 1.0)
+        coverage_unpaired(Noise::Bimodal, 1.0)
     }),
     held("unpaired intervals that hold the truth: normal, sd 3 times", || {
-        coverage_apart(Noise::Normal, 3.0)
+        coverage_unpaired(Noise::Normal, 3.0)
     }),
     time("unpaired verdicts of 40 comparisons, 20 runs, 20,000 draws", 150.0, || {
         Ok(time_ms(&Setting { drift: 0.0, ..Setting::moved(20, 40, 1, 1.03) }, 9, false))
@@ -163,7 +173,7 @@ pub const OTHERS: [Row; 26] = [
         Ok(rate(&still(Setting::same(20, Noise::Bimodal, 0.5)), 2, 999, is_false_alarm))
     }),
     same("A/A false alarms with a look at each of 8 to 100 rounds", sequential),
-    // Equal means, and a change of the noise: not what the null says, told and not promised.
+    // Equal means, and a change of the noise: not what the null says, reported and not promised.
     beyond("sd 3 times, equal means: normal, 20 rounds", || widened(Noise::Normal, 20)),
     beyond("sd 3 times, equal means: two modes, 20 rounds", || widened(Noise::Bimodal, 20)),
     beyond("sd 3 times, equal means: log-normal, 10 rounds", || widened(Noise::LogNormal, 10)),
@@ -322,7 +332,7 @@ fn widened(noise: Noise, rounds: u32) -> Result<f64, String> {
     Ok(rate(&setting, 2, 999, is_false_alarm))
 }
 
-/// One metric whose rounds go on to the first look that decides it, or to `most`.
+/// One metric whose rounds go on to the first look that decides it, or to the last.
 fn decided(seed: u64, setting: &Setting) -> (Simulated, u32) {
     let mut table = experiment(setting, 2, &mut Random::new(seed));
     let looks = Schedule::default().looks_at(setting.rounds, true);
@@ -434,7 +444,7 @@ fn coverage(noise: Noise) -> Result<f64, String> {
 }
 
 /// Tables of sides that share no rounds, with so many runs of the baseline and the variant.
-fn rate_apart(setting: &Setting, runs: [u32; 2], what: fn(&[Judged]) -> bool) -> f64 {
+fn rate_unpaired(setting: &Setting, runs: [u32; 2], what: fn(&[Judged]) -> bool) -> f64 {
     let hits = (0..TABLES).filter(|table| {
         let seed = u64::from(runs[0]) << 56 | seed(setting, *table);
         let table = experiment(setting, 2, &mut Random::new(seed));
@@ -444,9 +454,9 @@ fn rate_apart(setting: &Setting, runs: [u32; 2], what: fn(&[Judged]) -> bool) ->
 }
 
 /// Of a hundred tables of `metrics`, the first moved by 3 %, those in which it is BETTER.
-fn found_apart(runs: u32, metrics: usize) -> f64 {
+fn found_unpaired(runs: u32, metrics: usize) -> f64 {
     let moved = Setting { drift: 0.0, ..Setting::moved(runs, metrics, 1, 1.03) };
-    rate_apart(&moved, [runs, runs], |all| all[0].verdict == Verdict::Better)
+    rate_unpaired(&moved, [runs, runs], |all| all[0].verdict == Verdict::Better)
 }
 
 fn sides(table: &[Simulated], runs: [u32; 2]) -> Vec<Comparison<'_>> {
@@ -459,16 +469,16 @@ fn sides(table: &[Simulated], runs: [u32; 2]) -> Vec<Comparison<'_>> {
     comparisons.collect()
 }
 
-fn apart(noise: Noise, runs: [u32; 2], spread: f64) -> Result<f64, String> {
+fn unpaired(noise: Noise, runs: [u32; 2], spread: f64) -> Result<f64, String> {
     let setting = Setting { spread, ..Setting::steady(runs[0].max(runs[1]), noise) };
-    Ok(rate_apart(&setting, runs, is_false_alarm))
+    Ok(rate_unpaired(&setting, runs, is_false_alarm))
 }
 
 /// What permutations do not cover: all metrics of the later side are a little higher.
 fn drifted() -> Result<f64, String> {
     let steady = Setting::steady(20, Noise::Normal);
     let setting = Setting { effect_ln: steady.cv, moved: 40, ..steady };
-    Ok(rate_apart(&setting, [20, 20], is_false_alarm))
+    Ok(rate_unpaired(&setting, [20, 20], is_false_alarm))
 }
 
 /// Forty metrics, each a series in which a run is like the one before, by so much.
@@ -493,7 +503,7 @@ fn autocorrelated(correlation: f64) -> Result<f64, String> {
 }
 
 /// The worst of 5, 10 and 20 runs a side, and 10 against 20; 40,000 intervals each.
-fn coverage_apart(noise: Noise, spread: f64) -> Result<f64, String> {
+fn coverage_unpaired(noise: Noise, spread: f64) -> Result<f64, String> {
     let true_ratio = 1.1;
     let of = |runs: [u32; 2]| {
         let moved = Setting::moved(runs[1], 1, 1, true_ratio);

@@ -195,7 +195,7 @@ pub fn power(planned: &SampledPlan, stored: &[SampledPlan], wanted: &Wanted) -> 
         comparisons,
         variants,
         alpha: CLAIMED_ERROR,
-        least_rounds: stats::least_rounds(alpha, comparisons.max(1) * variants),
+        least_rounds: stats::min_rounds(alpha, comparisons.max(1) * variants),
         round_ns: round_ns(&planned.plan),
         works: works.collect(),
     }

@@ -206,11 +206,7 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
     if entry(&started.backend)?.capabilities.own_kernels {
         started.environment.kernel_release = kernels_of(&started.plan);
     }
-    let is_spoilt = |outcome: &Outcome| match outcome {
-        Outcome::Done { result } => crate::model::is_spoilt(result.shares()),
-        _ => false,
-    };
-    let done = runs.iter().map(|run| (run.key, is_spoilt(&run.outcome)));
+    let done = runs.iter().map(|run| (run.key, run.outcome.is_spoilt()));
     let mut job = Job::resumed(started, done);
     backend.prepare(&job.started.cells)?;
     if more.is_some() {

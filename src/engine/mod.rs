@@ -13,7 +13,7 @@ use thiserror::Error;
 use crate::backend::Backend;
 use crate::model::{
     Cell, CpuSet, Event, Outcome, Plan, PlanEnd, PlanStarted, RunEnd, RunKey, RunSpec, Topology,
-    Value, WIRE_VERSION, WorkRounds, is_spoilt, merged_knobs,
+    Value, WIRE_VERSION, WorkRounds, merged_knobs,
 };
 use crate::plan;
 
@@ -258,9 +258,9 @@ fn execute_run<E>(
     match ended {
         RunEnd::Interrupted => Ok(None),
         RunEnd::Finished(outcome) => {
-            let spoilt = matches!(&outcome, Outcome::Done { result } if is_spoilt(result.shares()));
+            let is_spoilt = outcome.is_spoilt();
             emit(&Event::RunEnded { key, outcome })?;
-            Ok(Some(spoilt))
+            Ok(Some(is_spoilt))
         }
     }
 }
@@ -556,6 +556,7 @@ mod tests {
         let mut job = job();
         // Cells 0 to 2 are of the first work. The round that replaces one is spoilt as well.
         let spoilt = [(1, 0), (1, 2), (4, 1)];
+        job.started.plan.measure.repeat_spoilt = false;
         let of_old = collect(&job, &mut Disturbed::new(&job, &spoilt), usize::MAX).0;
         assert_eq!(by_work(&job, &ended(&of_old)), [[0, 1, 2, 3]; 2]);
         job.started.plan.measure.repeat_spoilt = true;

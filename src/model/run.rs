@@ -86,13 +86,6 @@ pub struct RunResult {
     pub overhead_cpu_ns: Reading<u64>,
 }
 
-impl RunResult {
-    /// What disturbed the run, as [`super::is_spoilt`] asks.
-    pub fn shares(&self) -> impl Iterator<Item = (super::DisturbanceKind, Option<f64>)> {
-        self.disturbances.iter().map(|found| (found.kind(), found.share))
-    }
-}
-
 /// A result as events of any version have it.
 #[derive(Deserialize)]
 struct WrittenResult {
@@ -120,6 +113,14 @@ impl From<WrittenResult> for RunResult {
             guest,
             overhead_cpu_ns: written.overhead_cpu_ns,
         }
+    }
+}
+
+impl Outcome {
+    /// Whether load from outside spoilt the run.
+    pub fn is_spoilt(&self) -> bool {
+        let Outcome::Done { result } = self else { return false };
+        super::is_spoilt(result.disturbances.iter().map(|found| (found.kind(), found.share)))
     }
 }
 

@@ -90,7 +90,8 @@ mod tests {
     #[test]
     fn load_and_steal_from_their_limits_on_spoil_a_run() {
         use DisturbanceKind::*;
-        let cases: &[(&[(DisturbanceKind, Option<f64>)], bool)] = &[
+        type Shares = &'static [(DisturbanceKind, Option<f64>)];
+        let cases: &[(Shares, bool)] = &[
             (&[], false),
             (&[(OutsideLoad, Some(0.049))], false),
             (&[(OutsideLoad, Some(0.05))], true),

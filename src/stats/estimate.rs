@@ -103,8 +103,8 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// How far from 1 it goes, as a ratio's distance: of a variant against itself what cannot be
-    /// told from chance.
+    /// How far from 1 it goes, as a ratio's distance: of a variant against itself what chance
+    /// alone may show.
     pub fn floor(&self) -> f64 {
         self.high.max(1.0 / self.low) - 1.0
     }

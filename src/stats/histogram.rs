@@ -146,7 +146,7 @@ impl Histogram {
     }
 
     /// A sample whose recording is under way, or was while extremes were forgotten, may be in
-    /// neither of them: then the buckets tell what they can be.
+    /// neither of them: then the buckets bound them.
     fn fit_extremes(&mut self) {
         let counted = |count: &u64| *count > 0;
         let first = self.counts.iter().position(counted).map(bucket_range);
@@ -161,7 +161,7 @@ impl Histogram {
     }
 
     /// What was counted since `earlier`, a reading of the same recorders after which they
-    /// were told to [`Recorder::forget_extremes`].
+    /// were given to [`Recorder::forget_extremes`].
     pub fn since(&self, earlier: &Histogram) -> Histogram {
         let counts = self.counts.iter().zip(&earlier.counts);
         let counts: Vec<u64> = counts.map(|(now, before)| now.saturating_sub(*before)).collect();

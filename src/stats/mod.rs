@@ -1,5 +1,5 @@
 //! Histograms, estimators and intervals. Pure and seeded: data in, numbers out; the same
-//! stored run gives the same answer for ever.
+//! stored run always gives the same answer.
 
 mod between;
 mod estimate;
@@ -25,5 +25,5 @@ pub use shape::{Shape, shapes};
 pub use standard::{StandardInput, StandardLatency, StandardWorker, standard_metrics};
 pub use verdict::{
     Comparison, Experiment, Family, Judged, LEVEL, Look, MAX_ROUNDS, Rounds, Schedule, Spread,
-    Unjudged, Verdict, Why, judge, least_rounds, replay, rounds_for_same, rounds_needed,
+    Unjudged, Verdict, Why, judge, min_rounds, replay, rounds_for_same, rounds_needed,
 };

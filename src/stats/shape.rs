@@ -1,7 +1,7 @@
-//! Shapes of a series over rounds that a mean would hide: two modes, a trend, one round apart.
+//! Shapes of a series over rounds that a mean would hide: two modes, a trend, an outlier.
 //!
-//! Input: one value for each round. Output: what was found, with the figures to tell. A report
-//! names these beside the row; they change no verdict. Pure. Method: docs/verdicts.md.
+//! Input: one value for each round. Output: what was found, with its figures. A report
+//! names these next to the row; they change no verdict. Pure. Method: docs/verdicts.md.
 
 use std::f64::consts::SQRT_2;
 
@@ -18,7 +18,7 @@ const MIN_VALUES: usize = 8;
 const MIN_PART_OF_MODE: f64 = 0.2;
 const MIN_OF_MODE: usize = 3;
 /// Modes that lie closer together are none, and a round that is no further from the others is not
-/// apart: the margin of a verdict, by which nobody minds.
+/// one: the margin of a verdict, a difference that does not matter.
 const MIN_DISTANCE: f64 = 0.02;
 /// So many buckets of a histogram neither: little noise that falls into few of them looks like
 /// places of its own.
@@ -27,7 +27,7 @@ const MIN_BUCKETS: f64 = 3.5;
 const FINE_FROM: f64 = 128.0;
 /// A trend is named below this p-value.
 const TREND_P: f64 = 0.01;
-/// Up to so many values without ties the distribution of Kendall's tau is reckoned exactly.
+/// Up to so many values without ties the distribution of Kendall's tau is computed exactly.
 const MAX_EXACT: usize = 60;
 /// The median absolute deviation of normal values, times this, is their standard deviation.
 const MAD_TO_SD: f64 = 1.4826;
@@ -55,7 +55,7 @@ pub fn shapes(values: &[(u32, f64)]) -> Vec<Shape> {
     let mut logs: Vec<(u32, f64)> = values.iter().map(|(round, v)| (*round, v.ln())).collect();
     logs.sort_unstable_by_key(|(round, _)| *round);
     let few = thinned(&logs);
-    [two_modes(&few), trend(&few), one_apart(&logs)].into_iter().flatten().collect()
+    [two_modes(&few), trend(&few), outlier(&logs)].into_iter().flatten().collect()
 }
 
 /// Evenly spaced values of a long series, the first and the last among them: pairs of all would
@@ -82,8 +82,8 @@ fn two_modes(logs: &[(u32, f64)]) -> Option<Shape> {
         .min_by(|a, b| within(&sorted, *a).total_cmp(&within(&sorted, *b)))?;
     let separation = separation(&sorted, split)?;
     let (low, high) = sorted.split_at(split);
-    let is_far = is_far_apart(&sorted, mean(low)?, mean(high)?);
-    (is_far && separation > least_separation(count)).then_some(Shape::TwoModes {
+    let is_far = is_far_from(&sorted, mean(low)?, mean(high)?);
+    (is_far && separation > min_separation(count)).then_some(Shape::TwoModes {
         low: mean(low)?.exp(),
         high: mean(high)?.exp(),
         in_high: high.len(),
@@ -92,10 +92,10 @@ fn two_modes(logs: &[(u32, f64)]) -> Option<Shape> {
     })
 }
 
-/// Whether two places are worth telling apart: by more than the margin, and by more than a few
+/// Whether two places are worth distinguishing: by more than the margin, and by more than a few
 /// buckets of a histogram, which the values may be from. Nobody says so here; below
 /// [`FINE_FROM`], where buckets are wide for the value, it is believed of whole numbers only.
-fn is_far_apart(logs: &[f64], one: f64, other: f64) -> bool {
+fn is_far_from(logs: &[f64], one: f64, other: f64) -> bool {
     let (low, high) = (one.min(other), one.max(other));
     // What comes back from a logarithm is whole but for rounding.
     let is_whole = |value: f64| (value - value.round()).abs() < 1e-9 * value;
@@ -131,7 +131,7 @@ fn separation(sorted: &[f64], split: usize) -> Option<f64> {
 /// log-normal, exponential, uniform or Student's t with 3 degrees of freedom: fitted to a
 /// simulation of 8 to 100 values. The usual limit of 3 is for large samples: the best split of
 /// ten normal values is above it more often than not.
-fn least_separation(count: usize) -> f64 {
+fn min_separation(count: usize) -> f64 {
     3.8 + 45.0 / count as f64
 }
 
@@ -198,16 +198,16 @@ fn p_of_score(score: f64, sorted: &[f64]) -> Option<f64> {
 
 /// The one value that is further from the median than noise takes it, if there is one such.
 /// Source of the measure: Hampel, Journal of the American Statistical Association 69, 1974.
-fn one_apart(logs: &[(u32, f64)]) -> Option<Shape> {
+fn outlier(logs: &[(u32, f64)]) -> Option<Shape> {
     let all: Vec<f64> = logs.iter().map(|(_, log)| *log).collect();
     let middle = median(&all)?;
     let away: Vec<f64> = all.iter().map(|log| (log - middle).abs()).collect();
     let spread = MAD_TO_SD * median(&away)?;
-    let far = least_deviations(logs.len()) * spread;
-    let mut apart = logs.iter().filter(|(_, log)| (log - middle).abs() > far);
-    let (round, log) = apart.next()?;
-    let is_alone = apart.next().is_none();
-    (is_alone && is_far_apart(&all, middle, *log)).then_some(Shape::Outlier {
+    let far = min_deviations(logs.len()) * spread;
+    let mut outliers = logs.iter().filter(|(_, log)| (log - middle).abs() > far);
+    let (round, log) = outliers.next()?;
+    let is_alone = outliers.next().is_none();
+    (is_alone && is_far_from(&all, middle, *log)).then_some(Shape::Outlier {
         round: *round,
         value: log.exp(),
         median: middle.exp(),
@@ -217,7 +217,7 @@ fn one_apart(logs: &[(u32, f64)]) -> Option<Shape> {
 
 /// What the farthest of `count` normal values exceeds in fewer than 1 of 100 series: fitted to
 /// a simulation of 8 to 100 values. In small ones the median absolute deviation is itself noisy.
-fn least_deviations(count: usize) -> f64 {
+fn min_deviations(count: usize) -> f64 {
     4.0 + 39.0 / count as f64
 }
 
@@ -236,7 +236,7 @@ mod tests {
         let name = |shape: &Shape| match shape {
             Shape::TwoModes { .. } => "modes",
             Shape::Trend { .. } => "trend",
-            Shape::Outlier { .. } => "apart",
+            Shape::Outlier { .. } => "outlier",
         };
         shapes(values).iter().map(name).collect()
     }
@@ -252,24 +252,24 @@ mod tests {
             (with(|at, noise| 100.0 + noise + 200.0 * f64::from(at % 3 == 0)), &["modes"]),
             (with(|at, noise| 100.0 + noise + 20.0 * at as f64), &["trend"]),
             (with(|at, noise| 100.0 + noise - 5.0 * at as f64), &["trend"]),
-            (with(|at, noise| 100.0 + noise + 50.0 * f64::from(at == 4)), &["apart"]),
-            (with(|at, noise| 100.0 + noise - 50.0 * f64::from(at == 4)), &["apart"]),
-            // Two apart are not one.
+            (with(|at, noise| 100.0 + noise + 50.0 * f64::from(at == 4)), &["outlier"]),
+            (with(|at, noise| 100.0 + noise - 50.0 * f64::from(at == 4)), &["outlier"]),
+            // Two are no outlier.
             (with(|at, noise| 100.0 + noise + 50.0 * f64::from(at == 4 || at == 5)), &[]),
             (with(|at, noise| noise + 50.0 * f64::from(at == 4) - 1.0), &[]),
             (with(|_, _| 100.0), &[]),
-            (with(|at, _| 100.0 + 4.0 * f64::from(at == 4)), &["apart"]),
+            (with(|at, _| 100.0 + 4.0 * f64::from(at == 4)), &["outlier"]),
             (with(|at, _| 100.0 + 4.0 * f64::from(at % 2 == 0)), &["modes"]),
             // Within the margin, of values in no buckets; and within a few buckets.
             (with(|at, _| 100.3 + 1.9 * f64::from(at == 4)), &[]),
             (with(|at, _| 100.3 + 1.9 * f64::from(at % 2 == 0)), &[]),
-            (with(|at, _| 100.3 + 2.1 * f64::from(at == 4)), &["apart"]),
+            (with(|at, _| 100.3 + 2.1 * f64::from(at == 4)), &["outlier"]),
             (with(|at, _| 100.3 + 2.1 * f64::from(at % 2 == 0)), &["modes"]),
             (with(|at, _| 20.0 + 3.0 * f64::from(at == 4)), &[]),
             (with(|at, _| 20.0 + 3.0 * f64::from(at % 2 == 0)), &[]),
             // Wider ones, of 8 ns from 1,024 on.
             (with(|at, _| 1_027.5 + 24.0 * f64::from(at == 4)), &[]),
-            (with(|at, _| 1_027.5 + 32.0 * f64::from(at == 4)), &["apart"]),
+            (with(|at, _| 1_027.5 + 32.0 * f64::from(at == 4)), &["outlier"]),
             (series(vec![1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6]), &[]),
         ];
         for (values, expected) in cases {
@@ -318,8 +318,8 @@ mod tests {
     fn plain_noise_seldom_has_a_shape() {
         let mut random = Random::new(1);
         for count in [8, 10, 20] {
-            // Of each: two modes, a trend, one apart.
-            for (noise, most) in [
+            // Of each: two modes, a trend, an outlier.
+            for (noise, limits) in [
                 (Noise::Normal, [12, 18, 12]),
                 (Noise::LogNormal, [12, 18, 1000]),
                 (Noise::HeavyTailed, [12, 18, 1000]),
@@ -335,14 +335,14 @@ mod tests {
                         }] += 1;
                     }
                 }
-                let is_seldom = found.iter().zip(most).all(|(found, most)| *found <= most);
+                let is_seldom = found.iter().zip(limits).all(|(found, limit)| *found <= limit);
                 assert!(is_seldom, "{noise:?} {count}: {found:?} of 1000");
             }
         }
     }
 
     #[test]
-    fn little_noise_in_buckets_has_no_modes_and_nothing_apart() {
+    fn little_noise_in_buckets_has_no_modes_and_no_outlier() {
         let mut random = Random::new(9);
         // Of whole ns below 128, of less than 1 % above, of 12 % beyond 4.3 s.
         for center in [20.0f64, 50.0, 200.0, 1e6, 6e9] {

@@ -3,7 +3,7 @@
 //! Input: logarithms of both sides by block and round. Output: a [`Scheme`] for the step-down
 //! test. Pure: the caller passes the seed. Method: docs/verdicts.md.
 //!
-//! Under "the variant changes nothing" all runs of a block are alike, so any of them may be
+//! Under "the variant changes nothing" all runs of a block are exchangeable, so any of them may be
 //! called the variant's, as many as it has, in all metrics of the block together. The statistic
 //! is Welch's t, by its p-value, made anew from each draw: exact where runs are exchangeable, and right for many
 //! runs where the variances differ. Sources: Janssen, "Studentized Permutation Tests for
@@ -395,7 +395,7 @@ struct Test {
     total: f64,
     total_squares: f64,
     /// Squares of a side that are less than this part of all are rounding.
-    least_squares: f64,
+    min_squares: f64,
 }
 
 /// Of all squares around the mean.
@@ -414,7 +414,7 @@ impl Test {
             turn: if is_spread { turn } else { 0.0 },
             total: shifted.iter().sum(),
             total_squares: shifted.iter().map(|log| log * log).sum(),
-            least_squares: MIN_SQUARES * around,
+            min_squares: MIN_SQUARES * around,
         }
     }
 
@@ -423,7 +423,7 @@ impl Test {
         let (rest, rest_squares) = (self.total - sum, self.total_squares - squares);
         let [below, above] = [rest * weights.means[0][lane], sum * weights.means[1][lane]];
         let around = |squares: f64| {
-            if squares > self.least_squares { squares } else { self.least_squares }
+            if squares > self.min_squares { squares } else { self.min_squares }
         };
         let a = around(rest_squares - rest * below) * weights.variances[0][lane];
         let b = around(squares - sum * above) * weights.variances[1][lane];

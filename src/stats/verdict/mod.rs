@@ -17,7 +17,7 @@ mod stepdown;
 mod tests;
 
 pub use power::{
-    Experiment, MAX_ROUNDS, Rounds, Spread, least_rounds, rounds_for_same, rounds_needed,
+    Experiment, MAX_ROUNDS, Rounds, Spread, min_rounds, rounds_for_same, rounds_needed,
 };
 pub use schedule::{Look, Schedule};
 
@@ -58,7 +58,7 @@ pub struct Comparison<'a> {
 /// What the comparisons of one variant are judged as: one table, one error rate.
 #[derive(Debug, Clone, Copy)]
 pub struct Family {
-    /// Variants besides the baseline, those of other tables of the report too.
+    /// Variants without the baseline, those of other tables of the report too.
     pub variants: usize,
     /// The error rate: of false BETTER or WORSE, and again of false SAME. [`LEVEL`].
     pub alpha: f64,

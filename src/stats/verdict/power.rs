@@ -9,10 +9,10 @@ use std::f64::consts::LN_2;
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
-/// Nobody waits for more.
+/// More rounds are not worth planning.
 pub const MAX_ROUNDS: u32 = 1_000;
 
-/// A number of rounds, all told, or that it is beyond [`MAX_ROUNDS`].
+/// A total number of rounds, or that it is beyond [`MAX_ROUNDS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rounds {
@@ -46,7 +46,7 @@ pub struct Experiment {
     pub spread: Spread,
     /// Comparisons of one variant, over all works and metrics.
     pub comparisons: usize,
-    /// Variants besides the baseline.
+    /// Variants without the baseline.
     pub variants: usize,
     /// Error rate of the whole table.
     pub alpha: f64,
@@ -69,7 +69,7 @@ pub fn rounds_for_same(experiment: &Experiment, difference_ln: f64, margin_ln: f
 /// The least rounds with which any claim is possible: two of the 2^n sign patterns are as
 /// extreme as can be. Of sides that share no rounds the least runs of either: their labels fall
 /// in no fewer ways.
-pub fn least_rounds(alpha: f64, variants: usize) -> u32 {
+pub fn min_rounds(alpha: f64, variants: usize) -> u32 {
     let patterns = 2.0 * variants.max(1) as f64 / alpha;
     // Not a hair more where it is a power of two.
     ((patterns.ln() / LN_2) - 1e-9).ceil().clamp(1.0, f64::from(MAX_ROUNDS)) as u32
@@ -104,11 +104,11 @@ pub(super) struct Level {
 impl Level {
     pub(super) fn new(rounds: u32, alpha: f64, tests: usize) -> Level {
         let tail = alpha / tests as f64 / 2.0;
-        let can_show = rounds >= least_rounds(alpha, tests).max(2);
+        let can_show = rounds >= min_rounds(alpha, tests).max(2);
         Level { rounds, tail, can_show, critical: OnceCell::new() }
     }
 
-    /// The probability of any verdict, if the truth is as told; `may_differ`: of BETTER or WORSE,
+    /// The probability of any verdict, if the truth is as given; `may_differ`: of BETTER or WORSE,
     /// too.
     pub(super) fn decides(
         &self,
@@ -230,7 +230,7 @@ mod tests {
     fn the_least_rounds_have_enough_patterns() {
         let cases = [(0.05, 1, 6), (0.05, 2, 7), (0.05, 40, 11), (0.0625, 1, 5), (0.025, 1, 7)];
         for (alpha, variants, rounds) in cases {
-            assert_eq!(least_rounds(alpha, variants), rounds, "{alpha} {variants}");
+            assert_eq!(min_rounds(alpha, variants), rounds, "{alpha} {variants}");
         }
     }
 

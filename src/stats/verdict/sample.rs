@@ -49,7 +49,7 @@ impl Logs {
     }
 
     /// Of rounds below `rounds`; an error where a side has none, or one that is refused. What
-    /// comes later changes nothing: a look sees the same for ever.
+    /// comes later changes nothing: a look always sees the same.
     pub(super) fn before(&self, rounds: u32) -> Result<Seen<'_>, NoRatio> {
         fn cut(logs: &[(u32, f64)], rounds: u32) -> &[(u32, f64)] {
             &logs[..logs.partition_point(|(round, _)| *round < rounds)]
@@ -142,7 +142,7 @@ impl Seen<'_> {
 
     /// The least rounds with which any claim is possible, if these are fewer.
     pub(super) fn too_few(&self, alpha: f64, family: &Family) -> Option<u32> {
-        let least = power::least_rounds(alpha, family.variants);
+        let least = power::min_rounds(alpha, family.variants);
         (self.rounds() < least).then_some(least)
     }
 

@@ -8,9 +8,8 @@ use crate::model::{LookRule, Measure};
 
 /// By [`LookRule::Even`], of what earlier looks left: what a planned look spends, and what the
 /// look at an end spends. The rest is for rounds that are added after the end.
-fn tune(name: &str, default: f64) -> f64 {
-    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
-}
+const SPENT_BY_LOOK: f64 = 0.15;
+const SPENT_BY_END: f64 = 0.8;
 
 /// The looks of a plan: those of its rule, and one at each end after which rounds were added.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,9 +36,7 @@ impl Schedule {
     fn planned(&self) -> impl Iterator<Item = u32> {
         let (first, tenths) = match self.rule {
             LookRule::Early => (8, 13),
-            LookRule::Even => {
-                (tune("FIRST", 9.0) as u32, (tune("GROW", 1.3) * 10.0).round() as u64)
-            }
+            LookRule::Even => (10, 15),
         };
         std::iter::successors(Some(first), move |rounds: &u32| {
             u32::try_from((u64::from(*rounds) * tenths + 5) / 10).ok()
@@ -73,8 +70,8 @@ impl Schedule {
                 // The k-th has 1 / (k (k + 1)); before it 1 / k was left.
                 (LookRule::Early, false) => 1.0 / (f64::from(k) + 1.0),
                 (LookRule::Early, true) => 1.0,
-                (LookRule::Even, false) => tune("LOOK", 0.2),
-                (LookRule::Even, true) => tune("END", 0.8),
+                (LookRule::Even, false) => SPENT_BY_LOOK,
+                (LookRule::Even, true) => SPENT_BY_END,
             };
             let share = left * part;
             left -= share;
@@ -116,7 +113,7 @@ mod tests {
         assert_eq!(rounds_of(&early), [8, 10, 13, 17, 22, 29, 38, 49, 64, 83]);
         assert_eq!((early[0].share, early[1].share), (1.0 / 2.0, 1.0 / 6.0));
         let even = even(&[]).looks_at(60, false);
-        assert_eq!(rounds_of(&even), [9, 12, 16, 21, 27, 35, 46, 60]);
+        assert_eq!(rounds_of(&even), [10, 15, 23, 35, 53]);
         assert!(even.windows(2).all(|pair| pair[1].share < pair[0].share), "{even:?}");
         for schedule in [Schedule::default(), self::even(&[]), self::even(&[20, 21, 400])] {
             for has_ended in [false, true] {
@@ -163,16 +160,16 @@ mod tests {
     #[test]
     fn an_end_leaves_something_for_rounds_that_are_added() {
         let ended = even(&[]).looks_at(19, true);
-        assert_eq!(rounds_of(&ended), [9, 12, 16, 19]);
+        assert_eq!(rounds_of(&ended), [10, 15, 19]);
         // What was looked at stays as it was, whatever is added.
         let more = even(&[19]).looks_at(40, true);
-        assert_eq!(more[..4], ended);
-        assert_eq!(rounds_of(&more[4..]), [21, 27, 35, 40]);
+        assert_eq!(more[..3], ended);
+        assert_eq!(rounds_of(&more[3..]), [23, 35, 40]);
         assert!(more.iter().all(|look| look.share > 0.0), "{more:?}");
         let later = even(&[]).later_looks(19, true, 40);
         assert_eq!((later[0].rounds, later.len()), (20, 21));
         assert_eq!(later.last(), more.last());
-        assert_eq!(rounds_of(&even(&[]).later_looks(19, false, 40)), [21, 27, 35]);
+        assert_eq!(rounds_of(&even(&[]).later_looks(19, false, 40)), [23, 35]);
         assert_eq!(rounds_of(&Schedule::default().later_looks(9, true, 20)), [10, 13, 17]);
     }
 }

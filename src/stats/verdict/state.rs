@@ -129,8 +129,8 @@ impl DrawsOfLook {
         let max = usual.max(DRAWS_PER_CLAIM * variants / alpha).min(MAX_DRAWS) as u32;
         // Each side of SAME has half of alpha: its p-values are doubled and held against alpha.
         let times = [variants, 2.0 * variants, 2.0 * variants];
-        let least_draws = if ends_early { usual as u64 } else { u64::MAX };
-        DrawsOfLook { max, seed: family.seed, limit: Limit { alpha, times, least_draws } }
+        let min_draws = if ends_early { usual as u64 } else { u64::MAX };
+        DrawsOfLook { max, seed: family.seed, limit: Limit { alpha, times, min_draws } }
     }
 }
 

@@ -69,13 +69,13 @@ pub(super) struct Limit {
     /// By side: what a p-value is multiplied by.
     pub times: [f64; 3],
     /// No fewer draws than these, so that p-values do not become coarse.
-    pub least_draws: u64,
+    pub min_draws: u64,
 }
 
 impl Limit {
     /// All draws, and nothing can be rejected.
     #[cfg(test)]
-    pub(super) const NONE: Limit = Limit { alpha: 0.0, times: [1.0; 3], least_draws: u64::MAX };
+    pub(super) const NONE: Limit = Limit { alpha: 0.0, times: [1.0; 3], min_draws: u64::MAX };
 
     /// A p-value as it is reported, in multiples that make all sides comparable.
     pub(super) fn scaled(&self, side: usize, p_value: f64) -> f64 {
@@ -120,7 +120,7 @@ pub(super) fn adjusted<S: Scheme>(
             let first = family.members.last();
             first.is_some_and(|one| limit.rejects(side, scheme.p_value(one.reached)))
         };
-        if done >= limit.least_draws && !families.iter().enumerate().any(may_reject) {
+        if done >= limit.min_draws && !families.iter().enumerate().any(may_reject) {
             scheme.stop();
         }
     }

@@ -73,8 +73,11 @@ fn metrics_of_a_block_share_their_signs_and_blocks_do_not() {
     assert_eq!(p_values(&[one(0, &logs), one(0, &logs)], 0), [alone[0], alone[0]]);
     // Two blocks: either reaches it in 2 of 32.
     let either = 1.0 - (1.0 - alone[0]).powi(2);
-    let apart = p_values(&[one(0, &logs), one(7, &logs)], 0);
-    assert!(apart.iter().all(|p_value| (p_value - either).abs() < 1e-12), "{apart:?} {either}");
+    let separate = p_values(&[one(0, &logs), one(7, &logs)], 0);
+    assert!(
+        separate.iter().all(|p_value| (p_value - either).abs() < 1e-12),
+        "{separate:?} {either}"
+    );
 }
 
 /// All patterns of both blocks, statistic by statistic: what the fast way has to agree with.
@@ -154,7 +157,7 @@ fn equal_values_are_the_same_and_different_ones_better_or_worse() {
 fn each_side_of_the_same_has_half_of_alpha() {
     let equal = side(vec![100.0; 5]);
     let judged = judge(&[comparison(0, &equal, &equal)], &Family::new(1, 1))[0];
-    // One pattern of 32 on each side, told doubled.
+    // One pattern of 32 on each side, reported doubled.
     assert_eq!(judged.p_same, Some(2.0 / 32.0));
     assert!(matches!(judged.verdict, Verdict::Inconclusive { .. }), "{judged:?}");
 }
@@ -252,7 +255,7 @@ fn each_look_has_its_share_and_what_is_decided_stays() {
 }
 
 #[test]
-fn p_values_are_told_with_what_they_were_held_against() {
+fn p_values_come_with_the_limit_that_they_were_held_against() {
     let (looks, mut kinds) = (Schedule::default(), [0; 3]);
     for seed in 0..40 {
         let effect = [1.0, 1.008, 1.02, 1.04][seed as usize % 4];
@@ -348,7 +351,7 @@ fn a_value_without_a_logarithm_undoes_no_look_before_it() {
 }
 
 #[test]
-fn the_first_round_that_is_refused_is_told_in_whatever_order_they_come() {
+fn the_first_round_that_is_refused_is_named_in_any_order() {
     let baseline = side(vec![100.0; 10]);
     let mut variant = side(vec![100.0; 10]);
     (variant[3].1, variant[7].1) = (0.0, -1.0);
@@ -406,6 +409,39 @@ fn a_difference_that_a_late_look_sees_first_is_found_by_it() {
         let p_value = judged.p_difference.unwrap();
         assert!(p_value > 0.0 && p_value <= LEVEL / 110.0, "{paired}: {p_value}");
     }
+}
+
+#[test]
+fn a_block_that_stopped_keeps_its_verdicts_and_its_place() {
+    let looks = Schedule { rule: LookRule::Even, ends: Vec::new() };
+    let mut stopped = 0;
+    for seed in 0..20 {
+        // The first block is plain, the second needs more rounds.
+        let setting = Setting { drift: 0.0, cv: 0.01, ..Setting::moved(35, 2, 2, 1.008) };
+        let slow = experiment(&setting, 2, &mut Random::new(seed));
+        let plain = side((0..35).map(|round| 100.0 + f64::from(round % 3)));
+        let better = side((0..35).map(|round| 110.0 + f64::from(round % 2)));
+        let mut all = comparisons(&slow);
+        all.iter_mut().for_each(|one| one.block = 1);
+        all.push(comparison(0, &plain, &better));
+        let judged = |all: &[Comparison], rounds, has_ended| {
+            replay(all, &family(seed), &looks, rounds, has_ended)
+        };
+        let at_ten = judged(&all, 10, false);
+        assert_eq!(at_ten[2].decided_at, Some(10));
+        let (baseline, variant) = (&plain[..10], &better[..10]);
+        let cut = [all[0], all[1], Comparison { baseline, variant, ..all[2] }];
+        let (whole, early) = (judged(&all, 35, true), judged(&cut, 35, true));
+        // It is not tested again, and the others meet as many chances as if it had gone on.
+        assert_eq!((early[2].verdict, early[2].decided_at), (Verdict::Better, Some(10)));
+        assert_eq!(early[2].p_difference, at_ten[2].p_difference);
+        for (whole, early) in whole[..2].iter().zip(&early) {
+            let near = |one: &Judged| one.p_difference.unwrap();
+            assert!((near(whole) - near(early)).abs() < 0.05, "{seed}: {whole:?} {early:?}");
+            stopped += usize::from(early.decided_at.is_some_and(|rounds| rounds > 10));
+        }
+    }
+    assert!(stopped > 3, "{stopped}");
 }
 
 #[test]
@@ -500,7 +536,7 @@ fn twice_the_margin_is_not_the_same() {
     assert_eq!(same, 20, "of 20");
 }
 
-fn apart<'a>(baseline: &'a [(u32, f64)], variant: &'a [(u32, f64)]) -> Comparison<'a> {
+fn unpaired<'a>(baseline: &'a [(u32, f64)], variant: &'a [(u32, f64)]) -> Comparison<'a> {
     Comparison { paired: false, ..comparison(0, baseline, variant) }
 }
 
@@ -512,7 +548,7 @@ fn two<'a>(
     labels::Series { block, logs: [baseline, variant], margin_ln: 0.7 }
 }
 
-fn p_values_apart(series: &[labels::Series], side: usize, draws: u32) -> Vec<f64> {
+fn p_values_unpaired(series: &[labels::Series], side: usize, draws: u32) -> Vec<f64> {
     let all = vec![Part::Tested; series.len()];
     let p_values = adjusted(Labels::new(series, draws, 1), [&all, &all, &all], &Limit::NONE);
     p_values[side].iter().map(|p_value| p_value.unwrap()).collect()
@@ -520,21 +556,21 @@ fn p_values_apart(series: &[labels::Series], side: usize, draws: u32) -> Vec<f64
 
 #[test]
 fn two_sides_by_hand() {
-    // Of 20 ways to choose 3 of 6, that and its mirror lie furthest apart.
+    // Of 20 ways to choose 3 of 6, that and its mirror are the extremes.
     let (low, high) = (side([1.0, 2.0, 4.0]), side([7.0, 9.0, 12.0]));
-    assert_eq!(p_values_apart(&[two(0, &low, &high)], 0, 99), [2.0 / 20.0]);
-    // Rounds only tell runs apart.
+    assert_eq!(p_values_unpaired(&[two(0, &low, &high)], 0, 99), [2.0 / 20.0]);
+    // Rounds only distinguish runs.
     let later: Values = high.iter().map(|(round, log)| (round + 70, *log)).collect();
-    assert_eq!(p_values_apart(&[two(0, &low, &later)], 0, 99), [2.0 / 20.0]);
+    assert_eq!(p_values_unpaired(&[two(0, &low, &later)], 0, 99), [2.0 / 20.0]);
     // Against "at least 0.7 lower" speaks this one alone, and nothing against "0.7 higher".
-    assert_eq!(p_values_apart(&[two(0, &low, &high)], 2, 99), [1.0 / 20.0]);
-    assert_eq!(p_values_apart(&[two(0, &low, &high)], 1, 99), [1.0]);
+    assert_eq!(p_values_unpaired(&[two(0, &low, &high)], 2, 99), [1.0 / 20.0]);
+    assert_eq!(p_values_unpaired(&[two(0, &low, &high)], 1, 99), [1.0]);
     // One run has no spread: nothing can be said.
-    assert_eq!(p_values_apart(&[two(0, &low, &high[..1])], 0, 99), [1.0]);
+    assert_eq!(p_values_unpaired(&[two(0, &low, &high[..1])], 0, 99), [1.0]);
     // Other blocks have labels of their own.
-    let both = p_values_apart(&[two(0, &low, &high), two(1, &low, &high)], 0, 99);
+    let both = p_values_unpaired(&[two(0, &low, &high), two(1, &low, &high)], 0, 99);
     assert!(both.iter().all(|p| (p - (1.0 - 0.9f64.powi(2))).abs() < 1e-12), "{both:?}");
-    let joint = p_values_apart(&[two(0, &low, &high), two(0, &low, &high)], 0, 99);
+    let joint = p_values_unpaired(&[two(0, &low, &high), two(0, &low, &high)], 0, 99);
     assert_eq!(joint, [2.0 / 20.0; 2]);
 }
 
@@ -557,7 +593,7 @@ fn welch(logs: [&[f64]; 2]) -> f64 {
 }
 
 /// All ways to label 4 + 3 runs of one block, statistic by statistic.
-fn slowly_apart(series: &[labels::Series], side: Null) -> Vec<f64> {
+fn slowly_unpaired(series: &[labels::Series], side: Null) -> Vec<f64> {
     let (shift, turn) = side.shift_and_turn(0.7);
     let statistic = |one: &labels::Series, pattern: u32| {
         let runs = one.logs[0].iter().map(|(run, log)| (*run, *log));
@@ -597,7 +633,7 @@ fn a_table_of_two_sides_agrees_with_the_slow_way() {
         let table =
             [two(0, &below[0], &above[0]), two(0, short, &above[1]), two(0, &below[2], &gap)];
         for (at, side) in NULLS.into_iter().enumerate() {
-            let (fast, slow) = (p_values_apart(&table, at, 99), slowly_apart(&table, side));
+            let (fast, slow) = (p_values_unpaired(&table, at, 99), slowly_unpaired(&table, side));
             let is_near = fast.iter().zip(&slow).all(|(fast, slow)| (fast - slow).abs() < 1e-9);
             assert!(is_near, "{side:?}: {fast:?} {slow:?}");
         }
@@ -610,17 +646,17 @@ fn drawn_labels_come_near_to_all_of_them() {
     let mut sides =
         |count: u32, center: f64| -> Values { side((0..count).map(|_| center + random.normal())) };
     // 5 of 17 are 6,188 ways; another block's 3 of 6 make them more than are gone through. One run
-    // far away tells the labels of few from those of many.
+    // far away distinguishes the labels of few from those of many.
     let (few, mut many) = (sides(5, 0.9), sides(12, 0.0));
     many[4].1 += 9.0;
     let (low, high) = (side(vec![1.0; 3]), side(vec![1.0; 3]));
     for (below, above) in [(&few, &many), (&many, &few)] {
         for at in 0..NULLS.len() {
-            let exact = p_values_apart(&[two(0, below, above)], at, 99)[0];
+            let exact = p_values_unpaired(&[two(0, below, above)], at, 99)[0];
             // Equal values have the statistic 0: they take nothing from what is above it.
             let still = labels::Series { margin_ln: 0.0, ..two(1, &low, &high) };
             let both = [two(0, below, above), still];
-            let drawn = p_values_apart(&both[..], at, 4_000)[0];
+            let drawn = p_values_unpaired(&both[..], at, 4_000)[0];
             let error = 4.0 * (exact * (1.0 - exact) / 4_000.0).sqrt();
             let is_below = exact > 0.4 && at > 0;
             assert!(is_below || (exact - drawn).abs() < error, "{at}: {exact} {drawn}");
@@ -655,7 +691,7 @@ fn long_series_change_labels_in_groups_and_keep_their_p_values() {
         let (at, of) = (moments(&below), moments(&above));
         let expected = normal_p((of.0 - at.0) / (of.1 + at.1).sqrt());
         for table in [two(0, &below, &above), two(0, &above, &below)] {
-            let got = p_values_apart(&[table], 0, 4_000)[0];
+            let got = p_values_unpaired(&[table], 0, 4_000)[0];
             assert!((got - expected).abs() < 0.05, "{fewer} {more}: {got} {expected}");
         }
     }
@@ -691,14 +727,14 @@ fn equal_sides_are_the_same_and_different_ones_better_or_worse() {
     ];
     for (value, direction, expected) in cases {
         let variant = side(vec![*value; 9]);
-        let one = Comparison { direction: *direction, ..apart(&baseline, &variant) };
+        let one = Comparison { direction: *direction, ..unpaired(&baseline, &variant) };
         let judged = judge(&[one], &Family::new(1, 1))[0];
         assert_eq!(judged.verdict, *expected, "{value} {direction:?} {judged:?}");
         assert_eq!(judged.ratio.unwrap().pairs, 6);
     }
     // One that is not paired makes a table of which none is.
-    let paired = Comparison { paired: true, ..apart(&baseline, &baseline) };
-    let table = [apart(&baseline, &baseline), paired];
+    let paired = Comparison { paired: true, ..unpaired(&baseline, &baseline) };
+    let table = [unpaired(&baseline, &baseline), paired];
     let judged = judge(&table, &Family::new(1, 1));
     assert_eq!(judged[0], judged[1]);
 }
@@ -711,7 +747,7 @@ fn what_two_sides_do_not_decide_says_why() {
     };
     let baseline = values(10, 0.0, 0.2);
     let open = |runs: usize, variant: &Values| {
-        judge(&[apart(&baseline[..runs], variant)], &Family::new(1, 1))[0].verdict
+        judge(&[unpaired(&baseline[..runs], variant)], &Family::new(1, 1))[0].verdict
     };
     let Verdict::Inconclusive { why, rounds } = open(3, &values(3, 20.0, 0.1)) else {
         panic!("decided")
@@ -738,7 +774,7 @@ fn looks_see_both_sides_up_to_their_round() {
     let (baseline, better) = (side(vec![100.0; 30]), side(vec![110.0; 30]));
     let late: Values = better.iter().map(|(round, value)| (round + 9, *value)).collect();
     let at = |variant: &Values, rounds| {
-        let table = [apart(&baseline, variant)];
+        let table = [unpaired(&baseline, variant)];
         replay(&table, &Family::new(1, 1), &Schedule::default(), rounds, false)[0]
     };
     assert_eq!((at(&better, 8).verdict, at(&better, 8).decided_at), (Verdict::Better, Some(8)));
@@ -804,14 +840,19 @@ fn below_the_floor_the_rounds_are_those_to_the_same_and_later_looks_may_decide()
 }
 
 /// Tables of two sides in which any verdict fulfils `what`; the baseline has `runs` of them.
-fn tables_apart(count: u64, setting: &Setting, runs: usize, what: fn(&Verdict) -> bool) -> usize {
+fn tables_unpaired(
+    count: u64,
+    setting: &Setting,
+    runs: usize,
+    what: fn(&Verdict) -> bool,
+) -> usize {
     let hits = (0..count).filter(|seed| {
         let table = experiment(setting, 2, &mut Random::new(*seed));
         let table: Vec<Comparison> = table
             .iter()
             .map(|one| Comparison {
                 block: one.block,
-                ..apart(&one.variants[0][..runs], &one.variants[1])
+                ..unpaired(&one.variants[0][..runs], &one.variants[1])
             })
             .collect();
         judge(&table, &family(*seed)).iter().any(|one| what(&one.verdict))
@@ -834,7 +875,7 @@ fn sides_without_a_difference_seldom_show_one() {
         (Noise::Bimodal, 16, 16),
     ];
     for (noise, runs, rounds) in cases {
-        let alarms = tables_apart(100, &few(rounds, noise), runs, is_alarm);
+        let alarms = tables_unpaired(100, &few(rounds, noise), runs, is_alarm);
         // At most 4 % of 100 are 4, with a deviation of 2.
         assert!(alarms <= 10, "{noise:?} {runs}: {alarms} of 100");
     }
@@ -842,12 +883,12 @@ fn sides_without_a_difference_seldom_show_one() {
     // alarms in every third table, or none.
     for spread in [3.0, 1.0 / 3.0] {
         let setting = Setting { spread, ..few(20, Noise::Normal) };
-        let alarms = tables_apart(100, &setting, 10, is_alarm);
+        let alarms = tables_unpaired(100, &setting, 10, is_alarm);
         assert!(alarms <= 10, "{spread}: {alarms} of 100");
     }
     // So does one of two sides of ten in a long table: labels alone have 19 alarms here.
     let setting = Setting { spread: 10.0, ..Setting::steady(10, Noise::Normal) };
-    let alarms = tables_apart(100, &setting, 10, is_alarm);
+    let alarms = tables_unpaired(100, &setting, 10, is_alarm);
     assert!(alarms <= 10, "{alarms} of 100");
 }
 
@@ -870,11 +911,11 @@ fn between_two_sides_both_labels_and_flips_have_to_speak() {
     for _ in 0..20 {
         let mut noise = |spread: f64| side((0..7).map(|_| (0.02 + spread * random.normal()).exp()));
         let (below, above) = (noise(0.01), noise(0.05));
-        let judged = judge(&[apart(&below, &above)], &Family::new(1, 1))[0];
+        let judged = judge(&[unpaired(&below, &above)], &Family::new(1, 1))[0];
         let sides = [&logs(&below)[..], &logs(&above)[..]];
         let pairs = folded(sides);
         let flipped = p_values(&[one(0, &pairs)], 0)[0];
-        let permuted = p_values_apart(&[two(0, sides[0], sides[1])], 0, 99)[0];
+        let permuted = p_values_unpaired(&[two(0, sides[0], sides[1])], 0, 99)[0];
         assert_eq!(judged.p_difference, Some(flipped.max(permuted)));
         larger[usize::from(permuted > flipped)] += 1;
     }
@@ -884,10 +925,10 @@ fn between_two_sides_both_labels_and_flips_have_to_speak() {
 #[test]
 fn what_is_there_is_found_between_two_sides() {
     let steady = Setting { drift: 0.0, ..Setting::moved(20, 1, 1, 1.03) };
-    let found = tables_apart(200, &steady, 20, |verdict| *verdict == Verdict::Better);
+    let found = tables_unpaired(200, &steady, 20, |verdict| *verdict == Verdict::Better);
     assert!(found >= 190, "{found} of 200");
     let far = Setting { drift: 0.0, ..Setting::moved(12, 8, 8, 1.02 * 1.02) };
-    assert_eq!(tables_apart(100, &far, 12, |verdict| *verdict == Verdict::Same), 0, "of 100");
+    assert_eq!(tables_unpaired(100, &far, 12, |verdict| *verdict == Verdict::Same), 0, "of 100");
     let close = Setting { drift: 0.0, cv: 0.004, ..Setting::moved(12, 8, 8, 1.005) };
-    assert_eq!(tables_apart(20, &close, 12, |verdict| *verdict == Verdict::Same), 20, "of 20");
+    assert_eq!(tables_unpaired(20, &close, 12, |verdict| *verdict == Verdict::Same), 20, "of 20");
 }
