@@ -150,7 +150,7 @@ fn counted_rounds(plan: &SampledPlan) -> Vec<CountedRounds> {
             rounds.add(run.key.round, plan.plan.measure.repeat_spoilt && is_spoilt(found));
         }
     }
-    let needed = stats::least_rounds(stats::LEVEL, 1);
+    let needed = stats::min_rounds(stats::LEVEL, 1);
     works.iter().map(|rounds| rounds.counted(needed, plan.ended.is_some())).collect()
 }
 

@@ -311,6 +311,7 @@ impl GuestManager {
 
     fn boot_files(&self) -> Result<GuestFiles, LabError> {
         let boot = GuestBoot {
+            is_virtual: self.time == Time::Virtual,
             wire: GUEST_WIRE,
             instruction_fs: self.lab.instruction_fs(),
         };
