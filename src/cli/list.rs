@@ -14,7 +14,7 @@ use super::names::UnknownName;
 use super::terminal::Width;
 use super::{Database, Failure, plural, running, show, table, terminal};
 
-/// A narrower table of plans has no dates: the ids begin with them.
+/// A narrower table of plans has no dates, with which the ids begin, and counts the variants.
 const MIN_COLUMNS_WITH_DATES: usize = 100;
 /// A still narrower one has the title and the end alone.
 const MIN_COLUMNS_WITH_ALL: usize = 60;
@@ -188,7 +188,10 @@ fn runs_table(chosen: &[&PlanHead], heads: &[PlanHead], columns: usize) -> Strin
             clean(&head.title),
             clean(&head.backend),
             clean(&kernels.join(", ")),
-            clean(&head.variants.join(", ")),
+            match has_dates {
+                true => clean(&head.variants.join(", ")),
+                false => head.variants.len().to_string(),
+            },
             rounds(head),
             end(head),
         ];

@@ -1,6 +1,9 @@
 //! Tables of the subcommands that list things. Pure.
 
-use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, TableStyle};
+use comfy_table::{ContentArrangement, Table, TableStyle};
+use unicode_width::UnicodeWidthStr;
+
+use crate::report::shortened;
 
 /// Names and what they are: as many lines as the text needs.
 pub fn names(rows: Vec<Vec<String>>, width: usize) -> String {
@@ -9,23 +12,29 @@ pub fn names(rows: Vec<Vec<String>>, width: usize) -> String {
     lines(&table)
 }
 
-/// One line for each row; `fixed` columns keep their width, the others are cut where they must be.
+/// One line for each row; `fixed` columns keep their width, the widest of the others are cut.
 pub fn rows(header: &[&str], rows: Vec<Vec<String>>, fixed: &[&str], width: usize) -> String {
-    let mut table = empty(width);
-    let one_line = |cells: Vec<String>| {
-        let mut row = Row::from(cells);
-        row.max_height(1);
-        row
-    };
-    table.set_header(one_line(header.iter().map(|name| name.to_string()).collect()));
-    table.add_rows(rows.into_iter().map(one_line)).set_truncation_indicator("…");
-    for (column, name) in table.column_iter_mut().zip(header) {
-        column.set_padding((0, 2));
-        if fixed.contains(name) {
-            column.set_constraint(ColumnConstraint::ContentWidth);
-        }
+    const GAP: usize = 2;
+    const MIN_CUT: usize = 3;
+    let header_row: Vec<String> = header.iter().map(|name| name.to_string()).collect();
+    let all: Vec<Vec<String>> = std::iter::once(header_row).chain(rows).collect();
+    let of_column = |at: usize| all.iter().map(|row| row[at].width()).max().unwrap_or(0);
+    let mut widths: Vec<usize> = (0..header.len()).map(of_column).collect();
+    while widths.iter().sum::<usize>() + GAP * (widths.len() - 1) > width {
+        let may_be_cut = |at: &usize| !fixed.contains(&header[*at]) && widths[*at] > MIN_CUT;
+        let widest = (0..widths.len()).filter(may_be_cut).max_by_key(|at| widths[*at]);
+        let Some(widest) = widest else { break };
+        widths[widest] -= 1;
     }
-    lines(&table)
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).map(|(text, width)| {
+            let text = shortened(text, *width);
+            let fill = width + GAP - text.width();
+            format!("{text}{:fill$}", "")
+        });
+        format!("{}\n", cells.collect::<String>().trim_end())
+    };
+    all.iter().map(line).collect()
 }
 
 fn empty(width: usize) -> Table {
@@ -38,4 +47,27 @@ fn empty(width: usize) -> Table {
 /// Without the blanks that fill the last column.
 fn lines(table: &Table) -> String {
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_widest_columns_are_cut_until_the_table_fits() {
+        let row = ["20261122", "a long title of many words", "6.18.44", "complete"];
+        let row: Vec<String> = row.iter().map(|cell| cell.to_string()).collect();
+        let table = |width| {
+            rows(&["id", "title", "kernel", "end"], vec![row.clone()], &["id", "end"], width)
+        };
+        assert_eq!(
+            table(80).lines().nth(1),
+            Some("20261122  a long title of many words  6.18.44  complete")
+        );
+        assert_eq!(table(40).lines().nth(1), Some("20261122  a long tit…  6.18.44  complete"));
+        for width in 30..80 {
+            let table = table(width);
+            assert!(table.lines().all(|line| line.width() <= width), "{width}: {table}");
+        }
+    }
 }

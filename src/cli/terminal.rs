@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn the_width_comes_from_the_option_then_columns_then_the_terminal() {
-        let cases: &[(Option<usize>, Option<&str>, Option<usize>, usize)] = &[
+        let cases = [
             (Some(100), Some("90"), Some(70), 100),
             (None, Some("90"), Some(70), 90),
             (None, Some("300"), Some(70), 300),
@@ -86,7 +86,7 @@ mod tests {
             (None, None, None, MAIL_COLUMNS),
         ];
         for (asked, environment, terminal, expected) in cases {
-            assert_eq!(columns(*asked, *environment, || *terminal), *expected, "{environment:?}");
+            assert_eq!(columns(asked, environment, || terminal), expected, "{environment:?}");
         }
     }
 }

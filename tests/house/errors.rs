@@ -55,8 +55,26 @@ fn returns_string_error(tokens: &[TokenTree]) -> bool {
     let returned: TokenStream =
         signature[arguments + 1..].iter().map(|token| (*token).clone()).collect();
     let text: String = returned.to_string().split_whitespace().collect();
-    text.contains("Result<")
-        && (text.contains(",String>") || text.contains(",std::string::String>"))
+    text.match_indices("Result<").any(|(at, name)| {
+        let error = last_argument(&text[at + name.len()..]);
+        matches!(error, Some("String" | "std::string::String"))
+    })
+}
+
+/// Of generic arguments, given the text after their `<`; `None` where there is one alone.
+fn last_argument(text: &str) -> Option<&str> {
+    let (mut depth, mut last) = (0_i32, None);
+    for (at, c) in text.char_indices() {
+        match c {
+            '<' | '(' | '[' => depth += 1,
+            '>' if text[..at].ends_with('-') => {}
+            '>' if depth == 0 => return last.map(|from| &text[from..at]),
+            '>' | ')' | ']' => depth -= 1,
+            ',' if depth == 0 => last = Some(at + 1),
+            _ => {}
+        }
+    }
+    None
 }
 
 #[test]
