@@ -37,7 +37,7 @@ const BUILTINS: &[Builtin] = &[
     },
     Builtin {
         name: "switches",
-        title: "Voluntary and involuntary switches with the throughput: default and a short slice",
+        title: "Switches of each role next to throughput: default against a short slice",
         text: include_str!("../../plans/switches.toml"),
     },
 ];

@@ -128,7 +128,7 @@ fn wanted(worker: &Competitor) -> Reading<f64> {
 fn set_share(set: &CompetingSet, entitled: Reading<&[f64]>) -> SetShare {
     let workers = || set.workers.iter();
     let got = mean(workers().map(|worker| worker.got.clone()));
-    let entitled = entitled.map(|own| estimate::mean(own));
+    let entitled = entitled.map(estimate::mean);
     let entitled = match entitled {
         Reading::Known(mean) => or(mean, NO_WORKER),
         Reading::Unknown(why) => Reading::Unknown(why),
