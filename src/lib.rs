@@ -1,8 +1,8 @@
 //! schedlab: a laboratory for CPU schedulers. CONTRIBUTING.md describes the rooms.
 
+pub mod analysis;
 pub mod backend;
 pub mod cli;
-pub mod analysis;
 pub mod compat;
 pub mod engine;
 pub mod exec;

@@ -302,10 +302,10 @@ impl<'p> Runs<'p> {
 const SEVERAL_ROLES: &str = "its workers have several roles";
 
 fn per_ns(worker: &SampledWorker, count: u64) -> Reading<f64> {
-        match worker.wall_ns {
-            0 => Reading::Unknown("a worker was measured for no time".to_string()),
-            wall_ns => Reading::Known(count as f64 / wall_ns as f64),
-        }
+    match worker.wall_ns {
+        0 => Reading::Unknown("a worker was measured for no time".to_string()),
+        wall_ns => Reading::Known(count as f64 / wall_ns as f64),
+    }
 }
 
 /// The mean over the workers of that role alone. `alone` is `None` where there is no solo run.

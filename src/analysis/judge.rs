@@ -95,9 +95,8 @@ impl Question {
         let label = work.key.label();
         let mut series = work.sides.iter().flatten().flat_map(|side| &side.series).peekable();
         if series.peek().is_some() {
-            return series.any(|series| {
-                self.family_of(&label, series.set, series.kind) != Family::None
-            });
+            return series
+                .any(|series| self.family_of(&label, series.set, series.kind) != Family::None);
         }
         let may_be = |pattern: &String| match pattern.rsplitn(3, '/').nth(2) {
             Some(work) => matches(work, &label),
@@ -166,14 +165,8 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
         .enumerate()
         .map(|(at, of)| side(plans, &shown, at, &of.label))
         .collect();
-    let context = Context {
-        plans,
-        question,
-        sides: &sides,
-        pairing,
-        shown: &shown,
-        left_out: &left_out,
-    };
+    let context =
+        Context { plans, question, sides: &sides, pairing, shown: &shown, left_out: &left_out };
     let mut notes = notes::find(&context, &works);
     notes.extend(notes::unknown(&context, &works));
     notes.extend(refused);
@@ -358,7 +351,12 @@ impl Judging<'_> {
     /// Puts the verdicts into the cells of all sides but the first. Each family has an error rate
     /// of its own, so the verdicts on headline metrics are the same whether or not the others are
     /// judged. Returns the ids of the plans whose floors were used, oldest first.
-    fn judge(&self, works: &mut [WorkTable], samples: &[WorkSamples], floors: &Floors) -> Vec<String> {
+    fn judge(
+        &self,
+        works: &mut [WorkTable],
+        samples: &[WorkSamples],
+        floors: &Floors,
+    ) -> Vec<String> {
         let mut used: BTreeSet<(u64, String)> = BTreeSet::new();
         for family in [Family::Headline, Family::Explaining] {
             for side in 1..self.question.sides.len() {
@@ -455,7 +453,7 @@ pub fn with_floors<'a>(heads: &'a [PlanHead], plans: &[SampledPlan]) -> Vec<&'a 
 }
 
 /// What this machine's own A/A plans resolve, as a ratio's distance from 1.
-struct Floors<'a> {
+pub(super) struct Floors<'a> {
     works: Vec<(WorkSamples<'a>, FloorsOfWork)>,
 }
 
@@ -463,7 +461,7 @@ struct Floors<'a> {
 type FloorsOfWork = BTreeMap<(String, String), f64>;
 
 impl<'a> Floors<'a> {
-    fn of(plans: &'a [SampledPlan]) -> Floors<'a> {
+    pub(super) fn of(plans: &'a [SampledPlan]) -> Floors<'a> {
         let mut works = Vec::new();
         for plan in plans {
             let sides: Vec<Selection> = plan
@@ -481,7 +479,7 @@ impl<'a> Floors<'a> {
     }
 
     /// From the newest A/A plan that has one, and that plan.
-    fn of_metric(
+    pub(super) fn of_metric(
         &self,
         work: &WorkSamples,
         set: &str,
@@ -519,3 +517,6 @@ fn floors_of(work: &WorkSamples) -> FloorsOfWork {
     }
     floors
 }
+
+#[cfg(test)]
+mod tests;

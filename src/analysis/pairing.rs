@@ -15,9 +15,8 @@ pub struct Common<'a> {
 /// Works that the baseline and another side have. Of a lone side, all of its works.
 pub fn common<'a>(works: Vec<WorkSamples<'a>>, question: &Question) -> Common<'a> {
     let is_lone = question.sides.len() < 2;
-    let (common, partial): (Vec<_>, Vec<_>) = works
-        .into_iter()
-        .partition(|work| is_lone || has_baseline_and_another(&work.sides));
+    let (common, partial): (Vec<_>, Vec<_>) =
+        works.into_iter().partition(|work| is_lone || has_baseline_and_another(&work.sides));
     let mut refused: Vec<Note> =
         (0..partial.len()).filter_map(|at| why_partial(at, &partial, &common, question)).collect();
     let (shown, mut left_out): (Vec<_>, Vec<_>) =

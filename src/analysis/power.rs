@@ -66,7 +66,9 @@ pub struct Power {
 pub enum NotKnown {
     /// What is stored under this name is other work.
     OtherWork(Difference),
-    TooFewRounds { needed: usize },
+    TooFewRounds {
+        needed: usize,
+    },
     /// No stored plan of this machine has it with two variants.
     NotStored,
 }

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    Cell, CountedRounds, Disturbance, DisturbanceKind, Guest, GuestTime, KnobMismatch, MetricKind, SampledPlan,
-    SampledMetric, SampledRun, Unit, Unmeasured, Variant, WorkRounds, is_spoilt,
+    Cell, CountedRounds, Disturbance, DisturbanceKind, Guest, GuestTime, KnobMismatch, MetricKind,
+    SampledMetric, SampledPlan, SampledRun, Unit, Unmeasured, Variant, WorkRounds, is_spoilt,
 };
 
 use crate::stats;
@@ -211,7 +211,10 @@ fn take<'a>(
             values.series[series].unknown.push((round, &*unknown.reason));
         }
     }
-    values.series.iter_mut().for_each(|series| series.values.sort_unstable_by_key(|(r, _)| *r));
+    for series in &mut values.series {
+        series.values.sort_unstable_by_key(|(round, _)| *round);
+        series.unknown.sort_unstable_by_key(|(round, _)| *round);
+    }
     values
 }
 
@@ -402,7 +405,8 @@ pub fn side(plans: &[SampledPlan], works: &[WorkSamples], at: usize, label: &str
         }
     }
     for ((plan, variant, guest), runs) in guests(works, at) {
-        let Guest { kernel, time, capacity: _, coarse_timers_ns } = &plans[plan].guests[guest as usize];
+        let Guest { kernel, time, capacity: _, coarse_timers_ns } =
+            &plans[plan].guests[guest as usize];
         side.times.add(time, runs);
         side.coarse_timers_ns = side.coarse_timers_ns.max(*coarse_timers_ns);
         let asked = asked_kernel(&plans[plan], variant);
@@ -429,7 +433,10 @@ pub fn asked_kernel<'a>(plan: &'a SampledPlan, variant: &str) -> &'a str {
 }
 
 /// Runs of one side in the lab by plan, variant and guest: in order of time.
-pub fn guests<'a>(works: &[WorkSamples<'a>], side: usize) -> BTreeMap<(usize, &'a str, u32), usize> {
+pub fn guests<'a>(
+    works: &[WorkSamples<'a>],
+    side: usize,
+) -> BTreeMap<(usize, &'a str, u32), usize> {
     let mut guests = BTreeMap::new();
     for values in works.iter().filter_map(|work| work.sides[side].as_ref()) {
         for (guest, runs) in &values.guests {

@@ -75,8 +75,12 @@ fn sets_differ(own: &[WorkerSet], others: &[WorkerSet]) -> Option<Difference> {
 fn set_differs(own: &WorkerSet, other: &WorkerSet) -> Option<Difference> {
     let WorkerSet { name, workload, params, count, kind, background, knobs } = own;
     let field = |field: &str, own: String, other: String| {
-        (own != other)
-            .then(|| Difference::Field { set: name.clone(), field: field.to_string(), own, other })
+        (own != other).then(|| Difference::Field {
+            set: name.clone(),
+            field: field.to_string(),
+            own,
+            other,
+        })
     };
     let show = |params: &Params, key: &str| {
         params.get(key).map_or("not there".to_string(), |value| value.to_string())

@@ -68,7 +68,7 @@ fn the_null_backend_runs_a_registered_workload() {
     let RunEnd::Finished(Outcome::Done { result }) = end else { panic!("{end:?}") };
     let set = &result.sets[0];
     assert_eq!((set.workload.as_str(), set.ops.as_str(), set.workers.len()), ("dummy", "steps", 2));
-    assert!(set.metrics.iter().any(|metric| metric.name == "throughput"));
+    assert!(set.metrics.iter().any(|metric| metric.kind.name == "throughput"));
 }
 
 #[test]

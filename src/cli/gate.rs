@@ -148,60 +148,58 @@ fn listed(names: &[String], between: &str) -> String {
 
 /// Rows whose verdicts a gate goes by.
 fn judged(rows: &[Row]) -> impl Iterator<Item = &Row> {
-    rows.iter().filter(|row| {
-        row.family == Family::Headline && row.kind.direction != Direction::Neutral
-    })
+    rows.iter()
+        .filter(|row| row.family == Family::Headline && row.kind.direction != Direction::Neutral)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::{Cell, Method, Pairing, Row, SetTable, Side, WorkTable};
-    use crate::model::{Params, Unit};
+    use crate::analysis::{Cell, Method, Note, Pairing, SetTable, Side, WorkTable};
+    use crate::model::{MetricKind, Params, Statistic, Unit};
     use crate::stats::{Judged, NoRatio, Rounds, Why};
 
     const OPEN: Verdict = Verdict::Inconclusive { why: Why::Noise, rounds: Rounds::Number(20) };
     const ZERO: Verdict = Verdict::Unjudged(Unjudged::NoRatio(NoRatio::NoPairs));
     const NEUTRAL: Verdict = Verdict::Unjudged(Unjudged::Neutral);
 
-    /// A row `m0`, `m1` ... for each verdict.
-    fn comparison(verdicts: &[Verdict], missing: &[&str]) -> Comparison {
+    /// A row `m0`, `m1` ... of the headline family for each verdict, and a gap for each reason.
+    fn analysis(verdicts: &[Verdict], gaps: &[&str]) -> Analysis {
         let side = |label: &str| Side { label: label.to_string(), ..Side::default() };
-        let cell = |judged| Cell {
-            values: Vec::new(),
-            mean: None,
-            hmean: None,
-            median: None,
-            cv: None,
-            judged,
-            shapes: Vec::new(),
-        };
-        let row = |(at, verdict): (usize, &Verdict)| Row {
-            metric: format!("m{at}"),
-            unit: Unit::OpsPerS,
-            direction: match *verdict {
+        let row = |(at, verdict): (usize, &Verdict)| {
+            let direction = match *verdict {
                 NEUTRAL => Direction::Neutral,
                 _ => Direction::HigherIsBetter,
-            },
-            cells: vec![
-                cell(None),
-                cell(Some(Judged {
-                    ratio: Err(NoRatio::NoPairs),
-                    verdict: *verdict,
-                    p_difference: None,
-                    p_same: None,
-                    decided_at: None,
-                })),
-            ],
+            };
+            let (name, unit) = (format!("m{at}"), Unit::OpsPerS);
+            let judged = Judged {
+                ratio: Err(NoRatio::NoPairs),
+                verdict: *verdict,
+                p_difference: None,
+                p_same: None,
+                decided_at: None,
+            };
+            Row {
+                kind: MetricKind::explaining(name, unit, direction, Statistic::Rate),
+                family: Family::Headline,
+                cells: vec![Cell::default(), Cell { judged: Some(judged), ..Cell::default() }],
+            }
         };
         let judged = |verdict: &&Verdict| !matches!(verdict, Verdict::Unjudged(_));
-        Comparison {
+        let gap = |reason: &&str| Note::Skipped {
+            side: "batch".to_string(),
+            works: vec!["web".to_string()],
+            reason: reason.to_string(),
+        };
+        Analysis {
+            plans: Vec::new(),
             sides: vec![side("default"), side("batch")],
             method: Method {
                 margin: 0.02,
                 margins: Vec::new(),
                 alpha: 0.05,
-                family: verdicts.iter().filter(judged).count(),
+                headline_verdicts: verdicts.iter().filter(judged).count(),
+                explaining_verdicts: 0,
                 pairing: Pairing::WithinRounds,
                 floors: Vec::new(),
                 looks: None,
@@ -217,12 +215,10 @@ mod tests {
                     params: Params::new(),
                     ops: "requests".to_string(),
                     rows: verdicts.iter().enumerate().map(row).collect(),
-                    switches: Vec::new(),
                 }],
+                fairness: None,
             }],
-            refused: Vec::new(),
-            missing: missing.iter().map(|what| what.to_string()).collect(),
-            remarks: Vec::new(),
+            notes: gaps.iter().map(gap).collect(),
             command: String::new(),
         }
     }
@@ -232,8 +228,8 @@ mod tests {
     }
 
     /// The exit code, 0 for none, and what is said.
-    fn end(gate: &Gate, comparisons: &[Comparison]) -> (u8, String) {
-        match gate.translate(|| gate.judge(comparisons)) {
+    fn end(gate: &Gate, analyses: &[Analysis]) -> (u8, String) {
+        match gate.translate(|| gate.judge(analyses)) {
             Ok(()) => (0, String::new()),
             Err(failure) => {
                 let code = match failure {
@@ -250,7 +246,7 @@ mod tests {
     #[test]
     fn what_could_not_be_judged_is_not_good() {
         use Verdict::{Better, Same, Worse};
-        // Verdicts, what is missing, and the exit codes of --fail-on and of --bisect.
+        // Verdicts, gaps, and the exit codes of --fail-on and of --bisect.
         let cases: &[(&[Verdict], &[&str], u8, u8)] = &[
             (&[Same, Better, NEUTRAL], &[], 0, 0),
             (&[Same, OPEN], &[], 0, 125),
@@ -263,17 +259,13 @@ mod tests {
             (&[], &["web: failed"], 3, 125),
             (&[], &[], 3, 125),
         ];
-        for (verdicts, missing, fail_on, bisect) in cases {
-            let comparison = [comparison(verdicts, missing)];
-            assert_eq!(end(&gate(false, false), &comparison).0, 0);
-            assert_eq!(
-                end(&gate(true, false), &comparison).0,
-                *fail_on,
-                "{verdicts:?} {missing:?}"
-            );
+        for (verdicts, gaps, fail_on, bisect) in cases {
+            let analysis = [analysis(verdicts, gaps)];
+            assert_eq!(end(&gate(false, false), &analysis).0, 0);
+            assert_eq!(end(&gate(true, false), &analysis).0, *fail_on, "{verdicts:?} {gaps:?}");
             for both in [false, true] {
-                let (code, _) = end(&gate(both, true), &comparison);
-                assert_eq!(code, *bisect, "{verdicts:?} {missing:?}");
+                let (code, _) = end(&gate(both, true), &analysis);
+                assert_eq!(code, *bisect, "{verdicts:?} {gaps:?}");
             }
         }
     }
@@ -281,39 +273,54 @@ mod tests {
     #[test]
     fn what_explains_is_worth_a_look_and_no_gate() {
         let [neutral, nothing, zero] =
-            [&[NEUTRAL][..], &[], &[ZERO]].map(|verdicts| comparison(verdicts, &[]));
+            [&[NEUTRAL][..], &[], &[ZERO]].map(|verdicts| analysis(verdicts, &[]));
         assert!(anything(&neutral).is_ok());
         assert!(anything(&nothing).is_err());
         assert!(anything(&zero).is_err());
-        let (code, told) = end(&gate(true, false), std::slice::from_ref(&neutral));
+        let (code, text) = end(&gate(true, false), std::slice::from_ref(&neutral));
         assert_eq!(code, 3);
-        assert!(told.contains("what was compared explains, and has no verdicts"), "{told}");
+        assert!(text.contains("has no verdicts") && text.contains("--metric"), "{text}");
         // Of what never happened on one side there is no ratio, and no verdict was to be.
-        let mut never = comparison(&[Verdict::Same, ZERO], &[]);
-        never.works[0].sets[0].rows[1].direction = Direction::Neutral;
+        let mut never = analysis(&[Verdict::Same, ZERO], &[]);
+        never.works[0].sets[0].rows[1].kind.direction = Direction::Neutral;
         assert_eq!(end(&gate(true, false), &[never]).0, 0);
     }
 
     #[test]
     fn what_could_not_be_judged_is_named() {
-        let told = end(&gate(true, false), &[comparison(&[ZERO, Verdict::Same], &["a\u{1b}"])]).1;
-        let expected = "error: not all could be judged: a\\u{1b}\nhint: ";
-        assert!(told.starts_with(expected), "{told}");
-        let many = end(&gate(true, false), &[comparison(&[ZERO; 8], &[])]).1;
+        let named = end(&gate(true, false), &[analysis(&[ZERO, Verdict::Same], &["a\u{1b}"])]).1;
+        assert!(named.contains("batch (web): a\\u{1b}") && named.contains("\nhint: "), "{named}");
+        let many = end(&gate(true, false), &[analysis(&[ZERO; 8], &[])]).1;
         assert!(many.contains("m4 of batch has no ratio and 3 more\n"), "{many}");
+    }
+
+    /// What explains is judged for its readers, not for a gate.
+    #[test]
+    fn a_gate_goes_by_headline_metrics() {
+        let mut explained = analysis(&[Verdict::Same, Verdict::Worse], &[]);
+        explained.works[0].sets[0].rows[1].family = Family::Explaining;
+        let mut open = analysis(&[Verdict::Same, OPEN], &[]);
+        open.works[0].sets[0].rows[1].family = Family::Explaining;
+        let mut counter = analysis(&[Verdict::Same, Verdict::Worse], &[]);
+        counter.works[0].sets[0].rows[1].kind.direction = Direction::Neutral;
+        for analysis in [explained, open, counter] {
+            let analyses = [analysis];
+            assert_eq!(end(&gate(true, false), &analyses).0, 0);
+            assert_eq!(end(&gate(false, true), &analyses).0, 0);
+        }
     }
 
     #[test]
     fn a_regression_in_any_comparison_goes_first() {
         let both = [
-            comparison(&[OPEN, ZERO], &["web: failed"]),
-            comparison(&[Verdict::Worse], &[]),
-            comparison(&[], &[]),
+            analysis(&[OPEN, ZERO], &["web: failed"]),
+            analysis(&[Verdict::Worse], &[]),
+            analysis(&[], &[]),
         ];
         for gate in [gate(true, false), gate(false, true)] {
-            let (code, told) = end(&gate, &both);
+            let (code, text) = end(&gate, &both);
             assert_eq!(
-                (code, told.as_str()),
+                (code, text.as_str()),
                 (1, "regression: web threads=4 m0 of batch is WORSE")
             );
         }

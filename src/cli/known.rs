@@ -51,8 +51,8 @@ mod tests {
         let names = BTreeMap::from([("spin-worker", "worker")]);
         let (metrics, _) = telemetry.measured(&[role], &names);
         let named = probe::find("dummy").unwrap().spec().metrics_of("worker", &["worker"]);
-        assert_eq!(named, ["worker_polls"]);
-        assert_eq!((metrics.len(), metrics[0].name.as_str()), (1, "worker_polls"));
+        assert_eq!(named.iter().map(|kind| &kind.name).collect::<Vec<_>>(), ["worker_polls"]);
+        assert_eq!((metrics.len(), metrics[0].kind.name.as_str()), (1, "worker_polls"));
         assert_eq!(metrics[0].value, Reading::Known(2.0));
     }
     #[test]

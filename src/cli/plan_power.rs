@@ -5,8 +5,8 @@ use std::io::{self, BufWriter, Write};
 
 use clap::Args;
 
-use crate::backend::Mode;
 use crate::analysis::{self, Wanted};
+use crate::backend::Mode;
 use crate::model::{Environment, Plan, PlanHead, SampledPlan};
 use crate::plan;
 use crate::report::{self, Options};

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::backend::{self, Backend, BackendConfig, Mode};
 use crate::analysis::{self, Analysis, Question, Selection};
+use crate::backend::{self, Backend, BackendConfig, Mode};
 use crate::engine::{self, Job, Poll};
 use crate::model::{
-    EVENT_SCHEMA, Event, Lab, LookRule, Outcome, Plan, PlanEnd, PlanStarted, Raw, Record, SampledPlan,
+    EVENT_SCHEMA, Event, Lab, LookRule, Outcome, Plan, PlanEnd, PlanStarted, Raw, Record,
+    SampledPlan,
 };
 use crate::plan;
 use crate::stats::Schedule;
@@ -475,8 +476,7 @@ fn open_works(
     // What cannot be read decides nothing: the rounds go on, and the end reports the fault.
     let analysis = analyse_variants(args, store, started, Some(poll.rounds_done)).ok()?;
     // Nothing to judge is nothing decided.
-    (analysis.method.headline_verdicts > 0)
-        .then(|| analysis::open_works(&analysis, &started.plan))
+    (analysis.method.headline_verdicts > 0).then(|| analysis::open_works(&analysis, &started.plan))
 }
 
 /// `rounds_done`: of a plan that runs, the rounds that count; else all.

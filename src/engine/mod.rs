@@ -389,9 +389,11 @@ mod tests {
                 && self.spoilt.contains(&key)
             {
                 result.disturbances.push(crate::model::Disturbance {
-                    kind: crate::model::DisturbanceKind::OutsideLoad,
                     share: Some(0.3),
-                    detail: String::new(),
+                    fact: crate::model::DisturbanceFact::Text {
+                        kind: crate::model::DisturbanceKind::OutsideLoad,
+                        detail: String::new(),
+                    },
                 });
             }
             end

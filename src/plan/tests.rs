@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use crate::model::{
     CpuSet, Field, Kind, LookRule, MemoryPlacement, Params, Placement, Plan, PoolName, ProbeMetric,
-    ProbeSpec, Topology, Unit, Value, WorkerKind,
+    ProbeSpec, Statistic, Topology, Value, WorkerKind,
 };
 use crate::variant;
 use crate::workload::{self, Load, Request, Role, Spec, Workload, WorkloadError};
@@ -77,8 +77,7 @@ impl Workload for Fake {
 
 const FORMATS: &[&str] = &["text", "json", "csv", "schbench", "lkml"];
 
-const COUNT: &[ProbeMetric] =
-    &[ProbeMetric { name: "count", unit: Unit::Count, about: "a metric", by_partner: false }];
+const COUNT: &[ProbeMetric] = &[ProbeMetric::rate("count", "a metric", Statistic::Count)];
 
 const fn probe(name: &'static str, metrics: &'static [ProbeMetric]) -> ProbeSpec {
     ProbeSpec { name, about: "a probe", needs: "nothing", metrics }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Direction, Metric, NamedHistogram, ProbeMetric, ProbeSpec, Reading, Unit};
+use crate::model::{Metric, NamedHistogram, ProbeMetric, ProbeSpec, Reading, Statistic};
 
 use super::{Probe, Recording, Role};
 
@@ -12,12 +12,7 @@ pub static DUMMY: Dummy = Dummy(ProbeSpec {
     name: "dummy",
     about: "how often it was polled",
     needs: "nothing",
-    metrics: &[ProbeMetric {
-        name: "polls",
-        unit: Unit::Count,
-        about: "windows that ended",
-        by_partner: false,
-    }],
+    metrics: &[ProbeMetric::rate("polls", "windows that ended", Statistic::Count)],
 });
 
 #[derive(Default)]
@@ -54,11 +49,9 @@ impl Recording for Polls {
         roles: &[Role],
         names: &BTreeMap<&str, &str>,
     ) -> (Vec<Metric>, Vec<NamedHistogram>) {
-        let metric = |role: &Role| Metric {
-            name: format!("{}_polls", names.get(role.thread).unwrap_or(&role.thread)),
-            unit: Unit::Count,
-            direction: Direction::Neutral,
-            value: Reading::Known(f64::from(self.count)),
+        let metric = |role: &Role| {
+            let role = names.get(role.thread).unwrap_or(&role.thread);
+            DUMMY.0.metrics[0].kind(role).reading(Reading::Known(f64::from(self.count)))
         };
         (roles.iter().map(metric).collect(), Vec::new())
     }

@@ -4,6 +4,7 @@
 use unicode_width::UnicodeWidthStr;
 
 use crate::analysis::{Analysis, Cell, Family, Note, Row, Severity};
+use crate::model::Direction;
 use crate::stats::Verdict;
 
 use super::layout::{Page, Tone, clean, wrap};
@@ -49,24 +50,28 @@ pub fn write(analysis: &Analysis, names: &[String], page: &mut Page) {
         shown.remove(shown.len() - 3);
     }
     for Paragraph { tone, label, text } in &shown {
-        page.wrapped(*tone, &format!("{label:columns$}"), text);
+        let pad = columns.saturating_sub(label.width());
+        page.wrapped(*tone, &format!("{label}{:pad$}", ""), text);
     }
 }
 
 fn paragraphs(analysis: &Analysis, names: &[String], detail: Detail) -> Vec<Paragraph> {
-    let mut said: Vec<Paragraph> = (1..names.len())
-        .flat_map(|side| changes(analysis, &names[side], side, detail))
-        .collect();
+    let mut said: Vec<Paragraph> =
+        (1..names.len()).flat_map(|side| changes(analysis, &names[side], side, detail)).collect();
     said.extend(spoilt(analysis));
     said.extend(open(analysis, names, detail));
-    let plain = |label: &str, text: String| Paragraph { tone: Tone::Plain, label: label.to_string(), text };
+    let plain =
+        |label: &str, text: String| Paragraph { tone: Tone::Plain, label: label.to_string(), text };
     if let Some(plan) = analysis.plan() {
         let is_one = analysis.plans.len() == 1;
         let id = clean(&plan.id);
-        said.push(plain("more", match is_one {
-            true => format!("schedlab report {id} -v"),
-            false => format!("{} -v", analysis.command),
-        }));
+        said.push(plain(
+            "more",
+            match is_one {
+                true => format!("schedlab report {id} -v"),
+                false => format!("{} -v", analysis.command),
+            },
+        ));
     }
     said.push(plain("again", clean(&analysis.command)));
     said
@@ -75,16 +80,24 @@ fn paragraphs(analysis: &Analysis, names: &[String], detail: Detail) -> Vec<Para
 /// Which metrics of a side are worse and which are better, the largest changes first.
 fn changes(analysis: &Analysis, name: &str, side: usize, detail: Detail) -> Vec<Paragraph> {
     let tally = Tally::of(analysis, side, Family::Headline);
-    let of = |is: fn(&Verdict) -> bool, word: &'static str, tone: Tone| {
-        let mut found = judged(analysis, side, is);
+    let of = |is_worse: bool, is_neutral: bool, word: &'static str, tone: Tone| {
+        let is: fn(&Verdict) -> bool = match is_worse {
+            true => |verdict| matches!(verdict, Verdict::Worse),
+            false => |verdict| matches!(verdict, Verdict::Better),
+        };
+        let mut found = judged(analysis, side, |row, verdict| {
+            is(verdict) && is_neutral == (row.kind.direction == Direction::Neutral)
+        });
         found.sort_by(|(_, a), (_, b)| size(b).total_cmp(&size(a)));
         let texts: Vec<String> =
             found.iter().map(|(place, cell)| change(place, cell, detail)).collect();
         (!texts.is_empty()).then(|| (tone, format!("{word}: {}", listed(&texts, detail))))
     };
     let lists = [
-        of(|verdict| matches!(verdict, Verdict::Worse), "worse", Tone::Bad),
-        of(|verdict| matches!(verdict, Verdict::Better), "better", Tone::Bold),
+        of(true, false, "worse", Tone::Bad),
+        of(false, false, "better", Tone::Bold),
+        of(true, true, "more", Tone::Plain),
+        of(false, true, "less", Tone::Plain),
     ];
     let mut lists: Vec<(Tone, String)> = lists.into_iter().flatten().collect();
     if lists.is_empty() {
@@ -93,7 +106,10 @@ fn changes(analysis: &Analysis, name: &str, side: usize, detail: Detail) -> Vec<
             (same, 0) => format!("the same in {}", counted(same, "headline metric")),
             (0, open) => format!("nothing decided of {}", counted(open, "headline metric")),
             (same, open) => {
-                format!("no change found: {} the same, {open} open", counted(same, "headline metric"))
+                format!(
+                    "no change found: {} the same, {open} open",
+                    counted(same, "headline metric")
+                )
             }
         };
         lists.push((Tone::Plain, text));
@@ -107,12 +123,16 @@ fn changes(analysis: &Analysis, name: &str, side: usize, detail: Detail) -> Vec<
 }
 
 /// Cells of a side in the headline family, with their place and metric.
-fn judged(analysis: &Analysis, side: usize, is: fn(&Verdict) -> bool) -> Vec<(String, &Cell)> {
+fn judged(
+    analysis: &Analysis,
+    side: usize,
+    is: impl Fn(&Row, &Verdict) -> bool,
+) -> Vec<(String, &Cell)> {
     let rows = analysis.rows().filter(|(.., row)| row.family == Family::Headline);
     rows.filter_map(|(work, set, row)| {
         let cell = row.cells.get(side)?;
         let place = phrases::place(analysis, work, set);
-        cell.verdict().as_ref().filter(|verdict| is(verdict))?;
+        cell.verdict().as_ref().filter(|verdict| is(row, verdict))?;
         Some((format!("{place} {}", name(row)), cell))
     })
     .collect()
@@ -157,7 +177,7 @@ fn spoilt(analysis: &Analysis) -> Option<Paragraph> {
 
 /// What no verdict was reached on, and what would decide it.
 fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<Paragraph> {
-    let is_open: fn(&Verdict) -> bool = |verdict| matches!(verdict, Verdict::Inconclusive { .. });
+    let is_open = |_: &Row, verdict: &Verdict| matches!(verdict, Verdict::Inconclusive { .. });
     let mut found: Vec<(String, Vec<&str>)> = Vec::new();
     let (mut open, mut needed) = (0, None);
     for side in 1..names.len() {
@@ -189,9 +209,13 @@ fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<Paragra
 /// How many rounds decide what is open, and the command that measures them.
 fn decides(analysis: &Analysis, needed: Needed) -> String {
     let rounds = match needed {
-        Needed::About(rounds) => format!("about {} in all decide them", counted(rounds as usize, "round")),
+        Needed::About(rounds) => {
+            format!("about {} in all decide them", counted(rounds as usize, "round"))
+        }
         Needed::MoreThan(rounds) => format!("more than {rounds} rounds decide them"),
-        Needed::AtLeast(rounds) => format!("at least {} decide them", counted(rounds as usize, "round")),
+        Needed::AtLeast(rounds) => {
+            format!("at least {} decide them", counted(rounds as usize, "round"))
+        }
     };
     format!("; {rounds}{}", phrases::more_rounds(analysis, needed))
 }
@@ -199,5 +223,10 @@ fn decides(analysis: &Analysis, needed: Needed) -> String {
 /// Whether a note belongs above the answer, in a line of its own.
 pub fn is_shown(note: &Note, verbose: u8) -> bool {
     !matches!(note, Note::AllSpoilt { .. })
-        && (verbose > 0 || note.severity() < Severity::Info || matches!(note, Note::SpoiltRounds { .. } | Note::Unfinished { .. }))
+        && (verbose > 0
+            || note.severity() < Severity::Info
+            || matches!(note, Note::SpoiltRounds { .. } | Note::Unfinished { .. }))
 }
+
+#[cfg(test)]
+mod tests;

@@ -63,12 +63,7 @@ impl Format for Csv {
         "every summary, value and note in full precision, for spreadsheets, R and pandas"
     }
 
-    fn render(
-        &self,
-        analyses: &[Analysis],
-        _: &Options,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
+    fn render(&self, analyses: &[Analysis], _: &Options, out: &mut dyn Write) -> io::Result<()> {
         let mut writer = Writer::from_writer(out);
         if analyses.is_empty() {
             let reason = "nothing to report".to_string();
@@ -80,32 +75,32 @@ impl Format for Csv {
 }
 
 fn write_lines(analysis: &Analysis, writer: &mut Writer<&mut dyn Write>) -> io::Result<()> {
-        let plans: Vec<&str> = analysis.plans.iter().map(|plan| plan.id.as_str()).collect();
-        let plans = text(&plans.join(" "));
-        let mut write = |line: Line| {
-            writer.serialize(Line { plan: plans.clone(), ..line }).map_err(plain)
-        };
-        for (work, set, row) in analysis.rows() {
-            let normalised = row.normalised();
-            for (at, (side, cell)) in analysis.sides.iter().zip(&row.cells).enumerate() {
-                let place = || place(work, set, row, side);
-                let summary = summary(place(), cell, normalised[at], at == 0);
-                write(summary)?;
-                for run in runs(&place, cell) {
-                    write(run)?;
-                }
+    let plans: Vec<&str> = analysis.plans.iter().map(|plan| plan.id.as_str()).collect();
+    let plans = text(&plans.join(" "));
+    let mut write =
+        |line: Line| writer.serialize(Line { plan: plans.clone(), ..line }).map_err(plain);
+    for (work, set, row) in analysis.rows() {
+        let normalised = row.normalised();
+        for (at, (side, cell)) in analysis.sides.iter().zip(&row.cells).enumerate() {
+            let place = || place(work, set, row, side);
+            let summary = summary(place(), cell, normalised[at], at == 0);
+            write(summary)?;
+            for run in runs(&place, cell) {
+                write(run)?;
             }
         }
-        for work in &analysis.works {
-            for line in fairness(work) {
-                write(line)?;
-            }
+    }
+    for work in &analysis.works {
+        for line in fairness(work) {
+            write(line)?;
         }
-        for note in &analysis.notes {
-            let (word, text) = phrases::note(note);
-            write(Line { kind: "note", metric: word.to_string(), reason: text, ..Line::default() })?;
-        }
-        Ok(())
+    }
+    for note in &analysis.notes {
+        let (word, sentence) = phrases::note(note);
+        let reason = text(&sentence);
+        write(Line { kind: "note", metric: word.to_string(), reason, ..Line::default() })?;
+    }
+    Ok(())
 }
 
 fn plain(error: csv::Error) -> io::Error {
@@ -190,8 +185,7 @@ fn summary(place: Line, cell: &Cell, normalised: Option<f64>, baseline: bool) ->
 fn runs(place: &impl Fn() -> Line, cell: &Cell) -> Vec<Line> {
     let run = |round: &u32| Line { kind: "run", round: Some(*round), ..place() };
     let known = cell.values.iter().map(|(round, value)| Line { value: Some(*value), ..run(round) });
-    let unknown =
-        cell.unknown.iter().map(|(round, why)| Line { reason: text(why), ..run(round) });
+    let unknown = cell.unknown.iter().map(|(round, why)| Line { reason: text(why), ..run(round) });
     known.chain(unknown).collect()
 }
 
@@ -226,3 +220,6 @@ fn fairness(work: &WorkTable) -> Vec<Line> {
     }
     lines
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,12 +25,7 @@ impl Format for Gobench {
         "values of every run for Go's benchstat: benchstat -col variant FILE"
     }
 
-    fn render(
-        &self,
-        analyses: &[Analysis],
-        _: &Options,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
+    fn render(&self, analyses: &[Analysis], _: &Options, out: &mut dyn Write) -> io::Result<()> {
         each(analyses, out, |analysis, out| write(analysis, out))
     }
 }
@@ -139,3 +134,6 @@ fn word(text: &str) -> String {
         word => word,
     }
 }
+
+#[cfg(test)]
+mod tests;

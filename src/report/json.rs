@@ -31,12 +31,7 @@ impl Format for Json {
         "the whole analysis, for programs"
     }
 
-    fn render(
-        &self,
-        analyses: &[Analysis],
-        _: &Options,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
+    fn render(&self, analyses: &[Analysis], _: &Options, out: &mut dyn Write) -> io::Result<()> {
         let document = Document { schema: "schedlab-analysis", version: VERSION, analyses };
         let json = serde_json::to_string_pretty(&document)?;
         writeln!(out, "{}", escaped(&json))
@@ -49,9 +44,14 @@ fn escaped(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {
         match c != '\n' && is_active(c) {
-            true => escaped.extend(c.encode_utf16(&mut [0; 2]).iter().map(|u| format!("\\u{u:04x}"))),
+            true => {
+                escaped.extend(c.encode_utf16(&mut [0; 2]).iter().map(|u| format!("\\u{u:04x}")))
+            }
             false => escaped.push(c),
         }
     }
     escaped
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use minijinja::{Environment, Value, context};
 
 use crate::analysis::{Analysis, Family};
+use crate::model::Direction;
 use crate::stats::Verdict;
 
 use super::layout::clean;
@@ -44,12 +45,7 @@ impl Format for Junit {
         "JUnit XML for CI: WORSE fails, open is skipped, what is missing is an error"
     }
 
-    fn render(
-        &self,
-        analyses: &[Analysis],
-        _: &Options,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
+    fn render(&self, analyses: &[Analysis], _: &Options, out: &mut dyn Write) -> io::Result<()> {
         let suites: Vec<Value> = analyses.iter().map(suite).collect();
         let mut templates = Environment::new();
         templates.set_auto_escape_callback(|_| minijinja::AutoEscape::Html);
@@ -81,7 +77,9 @@ fn cases(analysis: &Analysis) -> Vec<(Value, &'static str)> {
     for (work, set, row) in analysis.rows().filter(|(.., row)| row.family == Family::Headline) {
         for (side, cell) in analysis.sides.iter().zip(&row.cells).skip(1) {
             let Some(verdict) = cell.verdict() else { continue };
+            let is_neutral = row.kind.direction == Direction::Neutral;
             let outcome = match verdict {
+                Verdict::Better | Verdict::Worse if is_neutral => "fine",
                 Verdict::Worse => "worse",
                 Verdict::Better | Verdict::Same => "fine",
                 Verdict::Inconclusive { .. } | Verdict::Unjudged(_) => "open",

@@ -44,12 +44,7 @@ impl Format for Lkml {
         "tables for a mail to a kernel list: normalised, percent improvement, CV; verdicts below"
     }
 
-    fn render(
-        &self,
-        analyses: &[Analysis],
-        _: &Options,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
+    fn render(&self, analyses: &[Analysis], _: &Options, out: &mut dyn Write) -> io::Result<()> {
         each(analyses, out, |analysis, out| write(analysis, out))
     }
 }
@@ -474,9 +469,7 @@ fn differs(work: &WorkTable, set: &SetTable, row: &Row, side: usize) -> Option<S
     let (verdict, floor) = match judged.verdict {
         Verdict::Better => ("BETTER:", None),
         Verdict::Worse => ("WORSE:", None),
-        Verdict::Inconclusive { why: Why::BelowFloor { floor }, .. } => {
-            ("open:", Some(floor))
-        }
+        Verdict::Inconclusive { why: Why::BelowFloor { floor }, .. } => ("open:", Some(floor)),
         _ => return None,
     };
     let mut line = format!("{verdict} {}", place(work, set, row));
@@ -501,3 +494,6 @@ fn place(work: &WorkTable, set: &SetTable, row: &Row) -> String {
     }
     format!("{place}, {}", ascii(&row.kind.name))
 }
+
+#[cfg(test)]
+mod tests;

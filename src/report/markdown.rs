@@ -26,12 +26,7 @@ impl Format for Markdown {
         false
     }
 
-    fn render(
-        &self,
-        analyses: &[Analysis],
-        _: &Options,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
+    fn render(&self, analyses: &[Analysis], _: &Options, out: &mut dyn Write) -> io::Result<()> {
         each(analyses, out, |analysis, out| write(analysis, out))
     }
 }
@@ -97,3 +92,6 @@ fn cell(text: &str) -> String {
 fn longest_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests;

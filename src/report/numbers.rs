@@ -178,3 +178,6 @@ pub fn counted(count: usize, one: &str) -> String {
 pub fn percent(share: f64) -> String {
     format!("{} %", (share * 1e6).round() / 1e4)
 }
+
+#[cfg(test)]
+mod tests;

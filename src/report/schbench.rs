@@ -58,12 +58,7 @@ impl Format for Schbench {
         false
     }
 
-    fn render(
-        &self,
-        analyses: &[Analysis],
-        _: &Options,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
+    fn render(&self, analyses: &[Analysis], _: &Options, out: &mut dyn Write) -> io::Result<()> {
         each(analyses, out, |analysis, out| write(analysis, out))
     }
 }
@@ -240,3 +235,6 @@ fn grouped(value: f64) -> String {
 fn right(text: &str, columns: usize) -> String {
     format!("{:pad$}{text}", "", pad = columns.saturating_sub(text.width()))
 }
+
+#[cfg(test)]
+mod tests;

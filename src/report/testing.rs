@@ -1,11 +1,19 @@
-//! Invented comparisons for the tests of the formats.
+//! Invented analyses for the tests of the formats.
 
-use super::Format;
-use crate::compare::{Cell, Comparison, Method, Pairing, Row, SetTable, Side, Switches, WorkTable};
-use crate::model::{Direction, GuestKernel, GuestTime, GuestTimes, Params, Unit};
-use crate::report::Options;
+use super::{Format, Options};
+use crate::analysis::testing::environment;
+use crate::analysis::{
+    Analysis, Cell, Difference, FairnessTable, Family, Method, Note, Pairing, PlanFacts, Pooled,
+    Row, SetFairness, SetTable, Side, VariantFairness, WorkTable, fairness,
+};
+use crate::model::{
+    Direction, Disturbance, DisturbanceFact, DisturbanceKind, GuestKernel, GuestTime, GuestTimes,
+    Importance, KnobMismatch, Measure, MetricKind, Params, Placement, PlanEnd, Reading, Statistic,
+    Unit, Value, Variant,
+};
 use crate::stats::{
-    Interval, Judged, NoRatio, Ratio, Rounds, Shape, Unjudged, Verdict, Why, cv, mean, median,
+    Interval, Judged, NoRatio, Ratio, Rounds, Shape, Unjudged, Verdict, Why, cv, harmonic_mean,
+    mean, median,
 };
 
 pub const TWO_MODES: Shape =
@@ -13,26 +21,36 @@ pub const TWO_MODES: Shape =
 
 pub const TREND: Shape = Shape::Trend { tau: 0.8, p_value: 0.002, last_over_first: 1.03 };
 
+pub const OUTLIER: Shape = Shape::Outlier { round: 7, value: 9e6, median: 1e6, deviations: 30.0 };
+
 pub use Direction::{HigherIsBetter as HIGHER, LowerIsBetter as LOWER, Neutral as NEUTRAL};
 
-pub fn render(format: &dyn Format, comparison: &Comparison, options: Options) -> String {
+pub fn render(format: &dyn Format, analysis: &Analysis, options: Options) -> String {
     let mut out = Vec::new();
-    format.render(comparison, &options, &mut out).expect("a Vec takes everything");
+    let analyses = std::slice::from_ref(analysis);
+    format.render(analyses, &options, &mut out).expect("a Vec takes everything");
     String::from_utf8(out).expect("UTF-8")
 }
 
-pub fn without_colour(text: &str) -> String {
+pub fn without_color(text: &str) -> String {
     let sequences = ["\x1b[0m", "\x1b[1m", "\x1b[31m", "\x1b[33m"];
     sequences.iter().fold(text.to_string(), |text, sequence| text.replace(sequence, ""))
 }
 
+/// One space between all words.
+pub fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 pub fn side(label: &str) -> Side {
     Side {
+        coarse_timers_ns: None,
         label: label.to_string(),
+        variants: vec![Variant { name: label.to_string(), knobs: Default::default() }],
         kernels: vec!["6.18.5".to_string()],
-        machines: vec!["AMD EPYC 7713, 128 CPUs".to_string()],
+        machines: vec!["epyc".to_string()],
         backends: vec!["local".to_string()],
-        plans: vec!["2026-02-03-web-1".to_string()],
+        plans: vec!["20260203-1405".to_string()],
         boots: Some(1),
         runs: 40,
         times: GuestTimes::default(),
@@ -40,11 +58,41 @@ pub fn side(label: &str) -> Side {
     }
 }
 
+pub fn plan(id: &str) -> PlanFacts {
+    let mut machine = environment("6.18.5", "epyc", Some("boot-1"));
+    machine.topology.allowed = "0-7".parse().unwrap();
+    machine.virtualisation = Reading::Known("kvm".to_string());
+    PlanFacts {
+        id: id.to_string(),
+        title: "Default and batch on this machine".to_string(),
+        backend: "local".to_string(),
+        started_unix_ns: 1_770_127_500_000_000_000,
+        took_ns: Some(98_000_000_000),
+        ended: Some(PlanEnd::Complete),
+        measure: Measure {
+            rounds: 10,
+            duration_ns: 5_000_000_000,
+            warmup_ns: 1_000_000_000,
+            window_ns: 1_000_000_000,
+            seed: 1,
+            budget_ns: None,
+            grace_ns: 5_000_000_000,
+            until_decided: false,
+            looks: Default::default(),
+            ends: Vec::new(),
+            repeat_spoilt: true,
+        },
+        placement: Placement::default(),
+        rounds_done: 10,
+        environments: vec![machine],
+    }
+}
+
 /// As [`ordinary`], in the lab; so many runs of the second side are not exact.
-pub fn in_the_lab(not_exact: usize) -> Comparison {
-    let mut comparison = ordinary();
+pub fn in_the_lab(not_exact: usize) -> Analysis {
+    let mut analysis = ordinary();
     let asked = ["debian:6.1", "debian:6.18"];
-    for ((side, asked), not_exact) in comparison.sides.iter_mut().zip(asked).zip([0, not_exact]) {
+    for ((side, asked), not_exact) in analysis.sides.iter_mut().zip(asked).zip([0, not_exact]) {
         let text = |text: &str| Some(text.to_string());
         let (release, digest) = (text("6.1.0-56-cloud-amd64"), text("0123456789ab"));
         let kernel = GuestKernel { release, version: None, digest };
@@ -54,10 +102,13 @@ pub fn in_the_lab(not_exact: usize) -> Comparison {
         side.times.add(&GuestTime::Exact, side.runs - not_exact);
         if not_exact > 0 {
             side.times.add(&GuestTime::NotExact("out of step".to_string()), not_exact);
+            let (side, why) = (side.label.clone(), "out of step".to_string());
+            analysis.notes.push(Note::NotExact { side, runs: not_exact, of: 40, why });
         }
         side.guests = vec![(asked.to_string(), kernel)];
     }
-    comparison
+    analysis.plans[0].backend = "lab".to_string();
+    analysis
 }
 
 /// Ten rounds around a centre.
@@ -69,22 +120,24 @@ pub fn values(centre: f64, spread: f64) -> Cell {
 
 pub fn cell(values: Vec<(u32, f64)>) -> Cell {
     let plain: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
-    let inverse: Vec<f64> = plain.iter().map(|value| 1.0 / value).collect();
-    let positive = plain.iter().all(|value| *value > 0.0);
     Cell {
         mean: mean(&plain),
-        hmean: mean(&inverse).filter(|_| positive).map(|inverse| 1.0 / inverse),
+        hmean: harmonic_mean(&plain),
         median: median(&plain),
         cv: cv(&plain),
         values,
-        judged: None,
-        shapes: Vec::new(),
+        ..Cell::default()
     }
 }
 
 impl Cell {
     pub fn shaped(mut self, shape: Shape) -> Cell {
         self.shapes.push(shape);
+        self
+    }
+
+    pub fn unknown(mut self, round: u32, reason: &str) -> Cell {
+        self.unknown.push((round, reason.to_string()));
         self
     }
 
@@ -122,8 +175,37 @@ pub fn open(why: Why, rounds: Rounds) -> Verdict {
     Verdict::Inconclusive { why, rounds }
 }
 
+/// Of a headline metric or of one that explains, by its name.
 pub fn row(metric: &str, unit: Unit, direction: Direction, cells: Vec<Cell>) -> Row {
-    Row { metric: metric.to_string(), unit, direction, cells }
+    const HEADLINES: [&str; 3] = ["throughput", "wakeup_p99", "request_p99"];
+    let ends: [(&str, Statistic); 8] = [
+        ("throughput", Statistic::Rate),
+        ("_p50", Statistic::Quantile(500_000)),
+        ("_p99", Statistic::Quantile(990_000)),
+        ("_p99.9", Statistic::Quantile(999_000)),
+        ("_max", Statistic::Max),
+        ("_mean", Statistic::Mean),
+        ("_involuntary_switches", Statistic::InvoluntarySwitches),
+        ("_voluntary_switches", Statistic::VoluntarySwitches),
+    ];
+    let end = ends.iter().find(|(end, _)| metric.trim_end_matches("_per_op").ends_with(end));
+    let statistic = end.map_or(Statistic::Count, |(_, statistic)| *statistic);
+    let kind = MetricKind::explaining(metric, unit, direction, statistic);
+    let kind = match metric.split_once('_').filter(|_| end.is_some()) {
+        Some((subject, _)) => kind.of(subject),
+        None => kind,
+    };
+    let (importance, family) = match (HEADLINES.contains(&metric), direction) {
+        (true, _) => (Importance::Headline, Family::Headline),
+        (_, NEUTRAL) => (Importance::Explaining, Family::None),
+        _ => (Importance::Explaining, Family::Explaining),
+    };
+    Row { kind: kind.with_importance(importance), family, cells }
+}
+
+/// A row of the headline family, whatever its name.
+pub fn headline(metric: &str, unit: Unit, direction: Direction, cells: Vec<Cell>) -> Row {
+    Row { family: Family::Headline, ..row(metric, unit, direction, cells) }
 }
 
 /// One work of one set.
@@ -143,38 +225,38 @@ pub fn work(
         params: Params::new(),
         ops: "requests".to_string(),
         rows,
-        switches: Vec::new(),
     };
-    WorkTable { label: format!("{name}{points}"), name: name.to_string(), axes, sets: vec![set] }
+    let label = format!("{name}{points}");
+    WorkTable { label, name: name.to_string(), axes, sets: vec![set], fairness: None }
 }
 
-pub fn nothing() -> Comparison {
+pub fn nothing() -> Analysis {
     let method = Method {
         margin: 0.02,
         margins: Vec::new(),
         alpha: 0.05,
-        family: 0,
+        headline_verdicts: 0,
+        explaining_verdicts: 0,
         pairing: Pairing::WithinRounds,
         floors: Vec::new(),
         looks: None,
         seed: 1,
     };
-    let command = "schedlab compare default batch".to_string();
-    let (sides, works, missing) = (Vec::new(), Vec::new(), Vec::new());
-    let (refused, remarks) = (Vec::new(), Vec::new());
-    Comparison { sides, method, works, refused, missing, remarks, command }
+    let command = "schedlab compare plan=20260203-1405".to_string();
+    let (plans, sides, works, notes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    Analysis { plans, sides, method, works, notes, command }
 }
 
-pub fn sides_only() -> Comparison {
-    let mut comparison = nothing();
-    comparison.sides = vec![side("default"), side("batch")];
-    comparison
+pub fn sides_only() -> Analysis {
+    let sides = vec![side("default"), side("batch")];
+    Analysis { plans: vec![plan("20260203-1405")], sides, ..nothing() }
 }
 
 /// Two variants of one plan.
-pub fn ordinary() -> Comparison {
-    let mut comparison = sides_only();
-    comparison.method.family = 7;
+pub fn ordinary() -> Analysis {
+    let mut analysis = sides_only();
+    analysis.method.headline_verdicts = 6;
+    analysis.method.explaining_verdicts = 1;
     let us = 1e3;
     let two = vec![
         row(
@@ -252,88 +334,72 @@ pub fn ordinary() -> Comparison {
                 ),
             ],
         ),
-        row(
-            "switches",
-            Unit::PerS,
-            NEUTRAL,
-            vec![
-                values(81_200.0, 0.01),
-                values(64_100.0, 0.01).judged(
-                    Verdict::Unjudged(Unjudged::Neutral),
-                    0.7894,
-                    0.7831,
-                    0.7958,
-                ),
-            ],
-        ),
+        row("switches", Unit::PerS, NEUTRAL, vec![values(81_200.0, 0.01), values(64_100.0, 0.01)]),
     ];
-    comparison.works = vec![
+    analysis.works = vec![
         work("web", &[("threads", "2")], "web", "schbench", two),
         work("web", &[("threads", "4")], "web", "schbench", four),
     ];
-    comparison
+    analysis
 }
 
 /// As [`ordinary`], with a probe that counted the switches of two roles, as in the mail of 25
 /// March 2024; of one nothing happened on the baseline.
-pub fn explained() -> Comparison {
-    let mut comparison = ordinary();
-    let switches = |role: &str, is_voluntary: bool, means: [f64; 2], per_op: [Option<f64>; 2]| {
-        let kind = if is_voluntary { "voluntary" } else { "involuntary" };
-        let cells = means.map(|mean| values(mean, 0.02)).to_vec();
-        let row = row(&format!("{role}_{kind}_switches"), Unit::PerS, NEUTRAL, cells);
-        Switches { role: role.to_string(), is_voluntary, row, per_op: per_op.to_vec() }
+pub fn explained() -> Analysis {
+    let mut analysis = ordinary();
+    let switches = |name: &str, unit, means: [f64; 2]| {
+        row(name, unit, NEUTRAL, means.map(|mean| values(mean, 0.02)).to_vec())
     };
-    comparison.works[0].sets[0].switches = vec![
-        switches("worker", true, [8752.0, 175.0], [Some(2.0), Some(0.04)]),
-        switches("worker", false, [500.0, 1600.0], [Some(0.1143), Some(0.3652)]),
-        switches("message", true, [4400.0, 4376.0], [Some(1.0055), None]),
-        switches("message", false, [0.0, 12.0], [Some(0.0), Some(0.0027)]),
-    ];
-    comparison
+    let of = |role: &str, kind: &str, per_s: [f64; 2], per_op: [f64; 2]| {
+        let name = format!("{role}_{kind}_switches");
+        let row = switches(&name, Unit::PerS, per_s);
+        [row, switches(&format!("{name}_per_op"), Unit::Count, per_op)]
+    };
+    analysis.works[0].sets[0].rows.extend(
+        [
+            of("worker", "voluntary", [8752.0, 175.0], [2.0, 0.04]),
+            of("worker", "involuntary", [500.0, 1600.0], [0.1143, 0.3652]),
+            of("message", "voluntary", [4400.0, 4376.0], [1.0055, 0.9989]),
+            of("message", "involuntary", [0.0, 12.0], [0.0, 0.0027]),
+        ]
+        .into_iter()
+        .flatten(),
+    );
+    analysis
 }
 
 /// Three kernels, measured at different times, with all that can be odd.
-pub fn troubled() -> Comparison {
-    let mut comparison = nothing();
-    comparison.sides =
+pub fn troubled() -> Analysis {
+    let mut analysis = nothing();
+    analysis.plans = ["20260203-1405", "20260204-1405", "20260205-1405"].map(plan).to_vec();
+    analysis.sides =
         ["6.6.87-cfs", "6.18.5-eevdf-with-a-long-name", "6.18.5-lavd"].map(side).to_vec();
-    comparison.sides[0].kernels = vec!["6.6.87".to_string(), "6.6.88".to_string()];
-    comparison.sides[0].boots = Some(4);
-    comparison.sides[1].boots = None;
-    comparison.sides[2].kernels.clear();
-    comparison.sides[2].plans = (1..9).map(|plan| format!("plan-{plan}")).collect();
-    comparison.method = Method {
+    analysis.sides[0].kernels = vec!["6.6.87".to_string(), "6.6.88".to_string()];
+    analysis.sides[0].boots = Some(4);
+    analysis.sides[1].boots = None;
+    analysis.sides[2].plans = (1..9).map(|plan| format!("plan-{plan}")).collect();
+    analysis.method = Method {
         margin: 0.02,
         margins: vec![("wakeup_p99".to_string(), 0.05)],
         alpha: 0.05,
-        family: 12,
+        headline_verdicts: 4,
+        explaining_verdicts: 0,
         pairing: Pairing::None,
         floors: vec!["20261120-010203-aaaa".to_string()],
         looks: Some(vec![6, 9, 14]),
         seed: 7,
     };
-    comparison.works = vec![troubled_work()];
-    comparison.missing =
-        vec!["6.18.5-lavd: 3 of 10 runs of `web` failed: a worker hung".to_string()];
-    comparison.refused = vec![
-        "web threads=8: 6.18.5-lavd has no run of it".to_string(),
-        "burn: its parameter `period` is 1 ms on one side and 2 ms on the other".to_string(),
-    ];
-    comparison.remarks = vec![
-        "all runs of 6.6.87-cfs are from other boots than those of 6.18.5-lavd: variation from \
-         boot to boot is not covered; reboot between rounds to cover it"
-            .to_string(),
-    ];
-    comparison.command = "schedlab compare kernel:6.6.87-cfs kernel:6.18.5-eevdf-with-a-long-name \
-                          kernel:6.18.5-lavd --margin 2% --title 'three kernels'"
+    analysis.works = vec![troubled_work()];
+    analysis.notes = notes("web threads=4");
+    analysis.command = "schedlab compare kernel=6.6.87-cfs kernel=6.18.5-eevdf-with-a-long-name \
+                        kernel=6.18.5-lavd --margin 2% --metric 'wakeup_*'"
         .to_string();
-    comparison
+    analysis
 }
 
 fn troubled_work() -> WorkTable {
     let few = Why::TooFewRounds { least: 6 };
-    let negative = NoRatio::NotPositive { round: 2, value: 0.0 };
+    let zero = NoRatio::NotPositive { round: 2, value: 0.0 };
     let rows = vec![
         row(
             "throughput",
@@ -355,75 +421,272 @@ fn troubled_work() -> WorkTable {
             Unit::Ns,
             LOWER,
             vec![
-                values(21e6, 0.3).shaped(TWO_MODES),
+                values(21e6, 0.3).shaped(TWO_MODES).shaped(OUTLIER),
                 values(21e6, 0.2).shaped(TREND).judged(
                     open(Why::Noise, Rounds::Number(88)),
                     1.01,
                     0.75,
                     1.36,
                 ),
-                cell(vec![(0, 12e6)]).single(open(few, Rounds::Number(6)), 0.571),
+                cell(vec![(0, 12e6)])
+                    .unknown(1, "no sample in the window")
+                    .unknown(2, "no sample in the window")
+                    .single(open(few, Rounds::Number(6)), 0.571),
             ],
         ),
-        row(
+        headline(
             "misses",
             Unit::Count,
             LOWER,
             vec![
                 cell(vec![(0, 3.0), (1, 5.0), (2, 0.0)]),
-                cell(vec![(0, 3.0), (1, 4.0), (2, 1.0)]).without_ratio(negative),
+                cell(vec![(0, 3.0), (1, 4.0), (2, 1.0)]).without_ratio(zero),
                 cell(Vec::new()).without_ratio(NoRatio::NoPairs),
             ],
         ),
-        row(
+        headline(
             "busy",
             Unit::Cpus,
             NEUTRAL,
             vec![
                 values(1.98, 0.001),
-                values(1.97, 0.001).judged(
-                    Verdict::Unjudged(Unjudged::Neutral),
-                    0.995,
-                    0.994,
-                    0.996,
-                ),
-                cell(Vec::new()).without_ratio(NoRatio::NoPairs),
+                values(1.57, 0.001).judged(Verdict::Better, 0.795, 0.794, 0.796),
+                values(2.57, 0.001).judged(Verdict::Worse, 1.295, 1.294, 1.296),
             ],
         ),
     ];
-    work("web", &[("threads", "4"), ("footprint", "256KiB")], "front", "schbench", rows)
+    let axes = [("threads", "4"), ("footprint", "256KiB")];
+    WorkTable { fairness: Some(fairness()), ..work("web", &axes, "front", "schbench", rows) }
+}
+
+pub fn fairness() -> FairnessTable {
+    let known = |value: f64| fairness::PerRound(vec![Reading::Known(value); 10]);
+    let set = |name: &str, got: f64| SetFairness {
+        set: name.to_string(),
+        workload: "schbench".to_string(),
+        background: false,
+        want: known(0.5),
+        entitled: known(0.4),
+        got: known(got),
+        got_over_entitled: known(got / 0.4),
+        throughput_vs_solo: known(got / 0.5),
+        max_over_min: known(1.25),
+        weight: known(1024.0),
+    };
+    let variant = |name: &str| VariantFairness {
+        variant: name.to_string(),
+        rounds: (0..10).collect(),
+        cpus: known(4.0),
+        jain: known(0.97),
+        sets: vec![set("front", 0.35), set("back", 0.45)],
+    };
+    FairnessTable {
+        work: "web threads=4".to_string(),
+        variants: vec![variant("default"), variant("batch")],
+        missing: Vec::new(),
+        assumed: Vec::new(),
+        incomplete: Vec::new(),
+    }
+}
+
+/// One of each, about things of this name; a new one does not compile until it is here.
+pub fn notes(name: &str) -> Vec<Note> {
+    let name = || name.to_string();
+    let names = || vec![name(), name()];
+    let value = || Value::Text(name());
+    let mismatch = || KnobMismatch { knob: name(), asked: value(), got: Reading::Known(value()) };
+    let disturbance = Disturbance {
+        share: Some(0.3),
+        fact: DisturbanceFact::Text { kind: DisturbanceKind::Steal, detail: name() },
+    };
+    let mut all = vec![
+        Note::CoarseTimers { sides: vec![(name(), 4_000_000)] },
+        Note::Failed {
+            side: name(),
+            work: name(),
+            runs: 3,
+            of: 10,
+            reason: format!("{}\nhint: schedlab doctor", name()),
+            others: 1,
+        },
+        Note::Skipped { side: name(), works: names(), reason: name() },
+        Note::NoValue {
+            side: name(),
+            work: name(),
+            set: name(),
+            metrics: names(),
+            runs: 1,
+            of: 1,
+            reason: Some(name()),
+        },
+        Note::NoRatio {
+            side: name(),
+            work: name(),
+            set: name(),
+            metric: name(),
+            why: NoRatio::NotPositive { round: 2, value: 0.0 },
+        },
+        Note::KnobNeverTook { side: name(), knob: name(), asked: value(), works: names() },
+        Note::OnlyOn { work: name(), sides: names() },
+        Note::KnobsDiffer { work: name(), side: name(), variant: name() },
+        Note::MixedVariants { work: name(), side: name(), variants: names() },
+        Note::UnitChanged { work: name(), set: name(), metric: name() },
+        Note::Disturbed {
+            kind: DisturbanceKind::Steal,
+            runs: vec![(name(), 1, 10), (name(), 0, 10)],
+            worst: disturbance,
+        },
+        Note::SpoiltRounds { works: vec![(name(), 1, 10)] },
+        Note::AllSpoilt { works: vec![(name(), 9, 10)] },
+        Note::Knob { side: name(), mismatch: mismatch(), runs: 1, of: 10 },
+        Note::KnobWithoutEffect { side: name(), knob: name(), works: names() },
+        Note::Unpaired,
+        Note::UnpairedExact { same_seeds: false, emulators: names() },
+        Note::SpreadsDiffer { metrics: 1 },
+        Note::MachinesDiffer { sides: vec![(name(), names()), (name(), names())] },
+        Note::Pooled { sides: vec![name()], what: Pooled::Kernels, names: names() },
+        Note::ResumedElsewhere { plan: name(), places: vec![(name(), name()), (name(), name())] },
+        Note::FewBoots { baseline: (name(), 1), other: (name(), 2), needed: 3 },
+        Note::Repeated { side: name(), runs: 1 },
+        Note::Rebuilt { plan: name(), variant: name(), kernels: names() },
+        Note::HostAndLab,
+        Note::NotExact { side: name(), runs: 1, of: 10, why: name() },
+        Note::Builds { release: name(), digests: names() },
+        Note::Invented,
+        Note::Unfinished { plans: names() },
+        Note::OtherRuns { side: name(), runs: 1, plans: names() },
+        Note::ProbeSilent { probe: name() },
+        Note::NoSolo { work: name(), sets: names() },
+    ];
+    all.extend(differences(&name).map(|difference| Note::NotSameWork {
+        work: name(),
+        sides: names(),
+        others: names(),
+        difference,
+    }));
+    all.sort_by_key(Note::severity);
+    assert!(all.iter().map(position).collect::<std::collections::BTreeSet<_>>().len() == NOTES);
+    all
+}
+
+const NOTES: usize = 33;
+
+/// The position of each kind of note in its enum.
+fn position(note: &Note) -> usize {
+    use Note::*;
+    match note {
+        CoarseTimers { .. } => 32,
+        Failed { .. } => 0,
+        Skipped { .. } => 1,
+        NoValue { .. } => 2,
+        NoRatio { .. } => 3,
+        KnobNeverTook { .. } => 4,
+        NotSameWork { .. } => 5,
+        OnlyOn { .. } => 6,
+        KnobsDiffer { .. } => 7,
+        MixedVariants { .. } => 8,
+        UnitChanged { .. } => 9,
+        Disturbed { .. } => 10,
+        SpoiltRounds { .. } => 11,
+        AllSpoilt { .. } => 12,
+        Knob { .. } => 13,
+        KnobWithoutEffect { .. } => 14,
+        Unpaired => 15,
+        UnpairedExact { .. } => 16,
+        SpreadsDiffer { .. } => 17,
+        MachinesDiffer { .. } => 18,
+        Pooled { .. } => 19,
+        ResumedElsewhere { .. } => 20,
+        FewBoots { .. } => 21,
+        Repeated { .. } => 22,
+        Rebuilt { .. } => 23,
+        HostAndLab => 24,
+        NotExact { .. } => 25,
+        Builds { .. } => 26,
+        Invented => 27,
+        Unfinished { .. } => 28,
+        OtherRuns { .. } => 29,
+        ProbeSilent { .. } => 30,
+        NoSolo { .. } => 31,
+    }
+}
+
+fn differences(name: &dyn Fn() -> String) -> [Difference; 9] {
+    [
+        Difference::Backend(name(), name()),
+        Difference::Guests,
+        Difference::Time { what: "duration", own_ns: 1, other_ns: 2 },
+        Difference::Probes(Vec::new(), vec![name()]),
+        Difference::Placement,
+        Difference::VariantKnobs,
+        Difference::Sets(1, 2),
+        Difference::Field { set: name(), field: name(), own: name(), other: name() },
+        Difference::SetKnobs(name()),
+    ]
 }
 
 /// Everything that has a name has this one.
-pub fn hostile(name: &str) -> Comparison {
-    let mut comparison = explained();
+pub fn hostile(name: &str) -> Analysis {
+    let mut analysis = explained();
+    let text = name;
     let name = || name.to_string();
-    for side in &mut comparison.sides {
+    for plan in &mut analysis.plans {
+        (plan.id, plan.title, plan.backend) = (name(), name(), name());
+        let machine = &mut plan.environments[0];
+        (machine.kernel_release, machine.hostname) = (name(), name());
+        machine.virtualisation = Reading::Known(name());
+    }
+    for side in &mut analysis.sides {
         side.label = name();
+        side.variants[0].name = name();
+        side.variants[0].knobs.insert(name(), Value::Text(name()));
         for list in [&mut side.kernels, &mut side.machines, &mut side.backends, &mut side.plans] {
             *list = vec![name()];
         }
     }
-    comparison.method.margins = vec![(name(), 0.5)];
-    comparison.refused = vec![name()];
-    comparison.remarks = vec![name()];
-    comparison.command = format!("schedlab compare {}", name());
-    for work in &mut comparison.works {
+    analysis.method.margins = vec![(name(), 0.5)];
+    analysis.method.floors = vec![name()];
+    analysis.notes = notes(text);
+    analysis.command = format!("schedlab compare {}", name());
+    for work in &mut analysis.works {
         (work.name, work.label) = (name(), name());
         work.axes = vec![(name(), name())];
+        let mut fairness = fairness();
+        for variant in &mut fairness.variants {
+            variant.variant = name();
+            variant.sets.iter_mut().for_each(|set| set.set = name());
+        }
+        work.fairness = Some(fairness);
         for set in &mut work.sets {
             (set.name, set.workload, set.ops) = (name(), name(), name());
+            set.params.insert(name(), Value::Text(name()));
             for row in &mut set.rows {
-                row.metric = name();
-            }
-            // What switches stand beside is known by its name.
-            if let Some(row) = set.rows.first_mut().filter(|_| !set.switches.is_empty()) {
-                row.metric = "throughput".to_string();
-            }
-            for own in &mut set.switches {
-                (own.role, own.row.metric) = (name(), name());
+                // The throughput is found by its name.
+                if row.kind.name != "throughput" {
+                    row.kind.name = name();
+                    row.kind.subject = row.kind.subject.take().map(|_| name());
+                }
+                row.cells[0].unknown = vec![(11, name())];
             }
         }
     }
-    comparison
+    analysis
 }
+
+/// Names that act on something if they are written as they are.
+pub const HOSTILE: [&str; 14] = [
+    "a\x1b[2J\r\n\u{202e}\u{9b}b \t`c`",
+    "=cmd|' /C calc'!A0",
+    "+1+1",
+    "-2+3",
+    "@SUM(A1)",
+    "<script>alert(1)</script>",
+    "]]><a b='c\" d=\"e\">&amp;&#x1b;",
+    "```\n# a\n````",
+    "a | b \\| c",
+    "\"quoted\", 'twice'\\",
+    "\u{ffff}\u{fffe}\u{0}",
+    "\u{200b}\u{feff}",
+    "漢字漢字漢字漢字",
+    "[link](http://x) ![i](y) *b* _i_ ~~s~~ #1 @me",
+];

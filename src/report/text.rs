@@ -119,7 +119,8 @@ fn table(
     sides: &[usize],
 ) -> Table {
     let mut columns = vec![(Align::Left, 0), (Align::Left, 2), (Align::Right, 2), (Align::Left, 1)];
-    columns.extend(sides.iter().flat_map(|_| [(Align::Right, 3), (Align::Left, 1), (Align::Left, 1)]));
+    columns
+        .extend(sides.iter().flat_map(|_| [(Align::Right, 3), (Align::Left, 1), (Align::Left, 1)]));
     let mut table = Table::new(columns);
     let baseline = names.first().cloned().unwrap_or_default();
     let mut head = vec![String::new(), String::new(), baseline, String::new()];
@@ -213,3 +214,6 @@ impl RowScale {
         format!("{} {}", self.show(value), self.suffix()).trim_end().to_string()
     }
 }
+
+#[cfg(test)]
+mod tests;

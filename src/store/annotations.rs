@@ -9,8 +9,8 @@ use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 
 use super::Store;
-use super::column::{bits, unsigned};
 use super::check::Unsound;
+use super::column::{bits, unsigned};
 use super::error::{Fault, StoreError};
 
 pub const MAX_TAG_CHARS: usize = 40;

@@ -5,7 +5,7 @@
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use crate::model::{Field, Kind, Params, Raw, WorkerKind};
+use crate::model::{Field, Importance, Kind, Params, Raw, WorkerKind};
 use crate::sys::{clock, shared};
 
 use super::{
@@ -35,6 +35,7 @@ pub fn request(params: &Params, count: u32) -> Request<'_> {
 pub struct Dummy;
 
 const DUMMY: Spec = Spec {
+    throughput: Importance::Headline,
     name: "dummy",
     about: "counts up, for tests",
     params: &[Field {

@@ -8,9 +8,7 @@ use crate::model::{
 use crate::stats::{Unjudged, Verdict};
 
 use super::super::judge::Question;
-use super::super::samples::{
-    Boots, Disturbed, WorkSamples, asked_kernel, guests, sessions,
-};
+use super::super::samples::{Boots, Disturbed, WorkSamples, asked_kernel, guests, sessions};
 use super::super::select::Selection;
 use super::super::{Family, Pairing, Side, WorkTable};
 use super::{Note, Pooled};
@@ -217,8 +215,11 @@ fn knobs(context: &Context) -> Vec<Note> {
         notes.extend(never.into_iter().map(|(KnobMismatch { knob, asked, .. }, works)| {
             Note::KnobNeverTook { side: label(), knob: knob.clone(), asked: asked.clone(), works }
         }));
-        notes.extend(found.into_iter().map(|(mismatch, runs, of)| {
-            Note::Knob { side: label(), mismatch: mismatch.clone(), runs, of }
+        notes.extend(found.into_iter().map(|(mismatch, runs, of)| Note::Knob {
+            side: label(),
+            mismatch: mismatch.clone(),
+            runs,
+            of,
         }));
     }
     notes
@@ -250,9 +251,8 @@ fn disturbances(context: &Context) -> Vec<Note> {
     for work in context.shown {
         for (side, values) in work.sides.iter().enumerate() {
             for (kind, own) in values.iter().flat_map(|values| &values.disturbed) {
-                let (runs, worst) = found
-                    .entry(*kind)
-                    .or_insert_with(|| (vec![0; context.sides.len()], *own));
+                let (runs, worst) =
+                    found.entry(*kind).or_insert_with(|| (vec![0; context.sides.len()], *own));
                 runs[side] += own.runs;
                 if own.worst.share > worst.worst.share {
                     *worst = *own;
@@ -360,9 +360,8 @@ fn pooled(context: &Context) -> Vec<Note> {
     for (pooled, of) in lists {
         for (at, (side, _)) in context.sides.iter().enumerate() {
             // Sides that are whole plans of the lab compare each variant with itself.
-            let by_variant = pooled == Pooled::Kernels
-                && !side.guests.is_empty()
-                && !pools_guests(context, at);
+            let by_variant =
+                pooled == Pooled::Kernels && !side.guests.is_empty() && !pools_guests(context, at);
             if of(side).len() < 2 || by_variant {
                 continue;
             }
@@ -459,7 +458,9 @@ fn builds(sides: &[(Side, Boots)]) -> Vec<Note> {
         }
     }
     let several = builds.into_iter().filter(|(_, digests)| digests.len() > 1);
-    several.map(|(release, digests)| Note::Builds { release: release.to_string(), digests }).collect()
+    several
+        .map(|(release, digests)| Note::Builds { release: release.to_string(), digests })
+        .collect()
 }
 
 /// Rounds of one variant on kernels that are not one and the same.
@@ -551,10 +552,6 @@ fn no_solo(works: &[WorkTable]) -> Vec<Note> {
     let fairness = works.iter().filter_map(|work| Some((work, work.fairness.as_ref()?)));
     fairness
         .filter(|(_, table)| !table.missing.is_empty())
-        .map(|(work, table)| Note::NoSolo {
-            work: work.label.clone(),
-            sets: table.missing.clone(),
-        })
+        .map(|(work, table)| Note::NoSolo { work: work.label.clone(), sets: table.missing.clone() })
         .collect()
 }
-

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::analysis::testing;
 use crate::model::*;
 
 /// One work `web` of one set without parameters.
@@ -30,6 +31,9 @@ fn plan(variants: &[&str], aa: bool) -> SampledPlan {
         budget_ns: None,
         grace_ns: 5_000_000_000,
         until_decided: false,
+        looks: Default::default(),
+        ends: Vec::new(),
+        repeat_spoilt: true,
     };
     let cells = variants.iter().zip(0..).map(|(variant, index)| Cell {
         index,
@@ -37,11 +41,8 @@ fn plan(variants: &[&str], aa: bool) -> SampledPlan {
         work: work.clone(),
         placement: Placement::default(),
     });
-    let metric = |name: &str, direction| SampledMetric {
-        set: "web".to_string(),
-        ops: "requests".to_string(),
-        kind: MetricKind::legacy("schbench", name, Unit::Ns, direction),
-    };
+    let metric =
+        |name: &str, direction, statistic| testing::metric(name, Unit::Ns, direction, statistic);
     SampledPlan {
         id: "invented".to_string(),
         backend: "local".to_string(),
@@ -58,40 +59,19 @@ fn plan(variants: &[&str], aa: bool) -> SampledPlan {
             lab: Default::default(),
             aa,
         },
-        environments: vec![environment()],
+        environments: vec![testing::environment("6.12.0", "big", None)],
         ended: Some(PlanEnd::Complete),
         metrics: vec![
-            metric("wakeup_p99", Direction::LowerIsBetter),
-            metric("wakeup_max", Direction::LowerIsBetter),
-            metric("switches", Direction::Neutral),
+            metric("wakeup_p99", Direction::LowerIsBetter, Statistic::Quantile(990_000)),
+            metric("wakeup_max", Direction::LowerIsBetter, Statistic::Max),
+            metric("switches", Direction::Neutral, Statistic::Count),
         ],
         issues: Default::default(),
         runs: Vec::new(),
         guests: Vec::new(),
+        pools: Vec::new(),
         values: Vec::new(),
-    }
-}
-
-fn environment() -> Environment {
-    let unknown = || Reading::Unknown("invented".to_string());
-    Environment {
-        hostname: "big".to_string(),
-        cpu_model: unknown(),
-        topology: Topology::default(),
-        memory_bytes: Reading::Unknown("invented".to_string()),
-        kernel_release: "6.12.0".to_string(),
-        kernel_version: String::new(),
-        kernel_cmdline: unknown(),
-        boot_id: unknown(),
-        virtualisation: unknown(),
-        cgroup_mode: String::new(),
-        clock_source: unknown(),
-        smt: unknown(),
-        governor: unknown(),
-        turbo: unknown(),
-        load_average: unknown(),
-        mitigations: BTreeMap::new(),
-        tunables: BTreeMap::new(),
+        workers: Vec::new(),
     }
 }
 
@@ -103,12 +83,7 @@ fn rounds(mut plan: SampledPlan, count: u32, mean: f64, by: f64) -> SampledPlan 
         let sign = if round % 2 == 0 { 1.0 } else { -1.0 };
         for cell in 0..plan.cells.len() as u32 {
             let log = f64::from(cell) * (mean + sign * by);
-            plan.runs.push(SampledRun {
-                key: RunKey { round, cell },
-                environment: 0,
-                first_value: plan.values.len() as u32,
-                guest: None,
-            });
+            plan.runs.push(testing::sampled_run(&plan, RunKey { round, cell }));
             let value = |metric| SampledValue { metric, value: drift * log.exp() };
             plan.values.extend((0..3).map(value));
         }
@@ -182,7 +157,7 @@ fn works_of_which_nothing_is_stored_are_counted_as_the_largest_known() {
         planned.cells.extend(cells);
     }
     let mut wanted = wanted();
-    wanted.question.all_metrics = true;
+    wanted.question.metrics = vec!["wakeup_*".to_string()];
     let known = power(&plan(&["a", "b"], false), &stored, &wanted);
     let power = power(&planned, &stored, &wanted);
     let missing = power.works.iter().filter(|work| work.missing.is_some()).count();
@@ -233,22 +208,20 @@ fn plans_are_pooled_each_about_its_own_mean() {
 }
 
 #[test]
-fn other_work_too_few_rounds_and_nothing_are_told_apart() {
+fn other_work_too_few_rounds_and_nothing_are_different_reasons() {
     let mut longer = rounds(plan(&["a", "b"], true), 10, 0.0, 0.02);
     longer.plan.measure.duration_ns *= 2;
-    let cases: &[(Vec<SampledPlan>, &str)] = &[
-        (vec![], "no stored plan of this machine has it with two variants"),
-        (vec![rounds(plan(&["a"], false), 9, 0.0, 0.1)], "no stored plan of this machine"),
-        (vec![longer], "stored is other work of this name: the duration is 5s and 10s"),
-        (
-            vec![rounds(plan(&["a", "b"], true), 3, 0.0, 0.1)],
-            "stored are too few rounds: it takes 4",
-        ),
+    let (own_ns, other_ns) = (5_000_000_000, 10_000_000_000);
+    let duration = Difference::Time { what: "duration", own_ns, other_ns };
+    let cases = [
+        (vec![], NotKnown::NotStored),
+        (vec![rounds(plan(&["a"], false), 9, 0.0, 0.1)], NotKnown::NotStored),
+        (vec![longer], NotKnown::OtherWork(duration)),
+        (vec![rounds(plan(&["a", "b"], true), 3, 0.0, 0.1)], NotKnown::TooFewRounds { needed: 4 }),
     ];
     for (stored, expected) in cases {
-        let power = power(&plan(&["a", "b"], false), stored, &wanted());
-        let missing = power.works[0].missing.as_deref().unwrap_or("known");
-        assert!(missing.starts_with(expected), "{missing}");
+        let power = power(&plan(&["a", "b"], false), &stored, &wanted());
+        assert_eq!(power.works[0].missing, Some(expected));
         assert_eq!((power.comparisons, power.for_all()), (0, None));
     }
 }
@@ -258,7 +231,7 @@ fn a_value_without_logarithm_gives_no_spread() {
     let mut stored = rounds(plan(&["a", "b"], true), 10, 0.0, 0.02);
     stored.values[0].value = 0.0;
     let mut wanted = wanted();
-    wanted.question.all_metrics = true;
+    wanted.question.metrics = vec!["wakeup_*".to_string()];
     let power = power(&plan(&["a"], false), &[stored], &wanted);
     let names: Vec<&str> = power.rows().map(|row| row.metric.as_str()).collect();
     assert_eq!(names, ["wakeup_max"], "of wakeup_p99 the first value is 0");

@@ -411,12 +411,7 @@ impl GuestManager {
             &self.lab,
             &arguments,
         )?;
-        Ok(MachineConfig {
-            kernel,
-            root,
-            arguments,
-            digest,
-        })
+        Ok(MachineConfig { kernel, root, arguments, digest })
     }
 }
 

@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicBool;
 
 use crate::backend::Backend;
 use crate::model::{
-    Cell, CpuSet, MemoryPlacement, Outcome, Placement, RunEnd, RunResult, RunSpec, Value,
-    Variant, WIRE_VERSION, Window, Work, WorkerKind, WorkerSet,
+    Cell, CpuSet, MemoryPlacement, Outcome, Placement, RunEnd, RunResult, RunSpec, Value, Variant,
+    WIRE_VERSION, Window, Work, WorkerKind, WorkerSet,
 };
 use crate::report::clean;
 use crate::report::disturbance;

@@ -18,11 +18,8 @@ const OTHER_TASKS_ROOM: u32 = 1 << 13;
 const MEDIAN: Statistic = Statistic::Quantile(500_000);
 const P99: Statistic = Statistic::Quantile(990_000);
 
-const SWITCHED_AWAY: ProbeMetric = ProbeMetric::rate(
-    VOLUNTARY,
-    "its workers gave up their CPU",
-    Statistic::VoluntarySwitches,
-);
+const SWITCHED_AWAY: ProbeMetric =
+    ProbeMetric::rate(VOLUNTARY, "its workers gave up their CPU", Statistic::VoluntarySwitches);
 const SWITCHED_OUT: ProbeMetric =
     ProbeMetric::rate(INVOLUNTARY, "its workers lost their CPU", Statistic::InvoluntarySwitches);
 const WAIT_P50: ProbeMetric =

@@ -13,8 +13,7 @@ use crate::analysis::{
 use std::collections::BTreeMap;
 
 use crate::model::{
-    Direction, GuestTimes, MemoryPlacement, Placement, PlanEnd, Reading, Unit, Value,
-    show_duration,
+    Direction, GuestTimes, MemoryPlacement, Placement, PlanEnd, Reading, Unit, Value, show_duration,
 };
 use crate::stats::{Rounds, Shape, Unjudged, Verdict, Why};
 
@@ -22,7 +21,7 @@ use super::layout::clean;
 use super::numbers::{Scale, counted, percent, significant};
 
 pub use names::names;
-pub use notes::{not_known, note, one_line};
+pub use notes::{no_ratio, not_known, note, one_line};
 
 /// Of a list only so many names are shown.
 const MAX_NAMED: usize = 4;
@@ -170,7 +169,7 @@ pub fn why(verdict: &Verdict, family: usize) -> Option<String> {
     Some(match verdict {
         Verdict::Better | Verdict::Worse | Verdict::Same => return None,
         Verdict::Unjudged(Unjudged::Neutral) => return None,
-        Verdict::Unjudged(Unjudged::NoRatio(why)) => format!("no ratio: {why}"),
+        Verdict::Unjudged(Unjudged::NoRatio(why)) => format!("no ratio: {}", no_ratio(why)),
         Verdict::Inconclusive { why: Why::TooFewRounds { least }, .. } => {
             format!("too few rounds for any verdict: it takes at least {least}")
         }
@@ -292,6 +291,9 @@ pub struct Tally {
     pub same: usize,
     pub inconclusive: usize,
     pub unjudged: usize,
+    /// Of counters, of which neither less nor more is better.
+    pub less: usize,
+    pub more: usize,
     /// After which all that is open is expected to be decided.
     pub rounds: Option<Needed>,
 }
@@ -304,7 +306,10 @@ impl Tally {
             let Some(judged) = row.cells.get(side).and_then(|cell| cell.judged.as_ref()) else {
                 continue;
             };
+            let is_neutral = row.kind.direction == Direction::Neutral;
             match judged.verdict {
+                Verdict::Better if is_neutral => tally.less += 1,
+                Verdict::Worse if is_neutral => tally.more += 1,
                 Verdict::Better => tally.better += 1,
                 Verdict::Worse => tally.worse += 1,
                 Verdict::Same => tally.same += 1,
@@ -321,9 +326,8 @@ impl Tally {
 
     /// `2 BETTER, 1 WORSE, 5 SAME, 4 open (about 14 rounds decide all)`.
     pub fn sentence(&self) -> String {
-        let Tally { better, worse, same, inconclusive, unjudged, rounds } = self;
-        let mut said =
-            format!("{better} BETTER, {worse} WORSE, {same} SAME, {inconclusive} open");
+        let Tally { better, worse, same, inconclusive, unjudged, less, more, rounds } = self;
+        let mut said = format!("{better} BETTER, {worse} WORSE, {same} SAME, {inconclusive} open");
         match rounds {
             None => {}
             Some(Needed::About(rounds)) => {
@@ -335,6 +339,9 @@ impl Tally {
             Some(Needed::AtLeast(rounds)) => {
                 said.push_str(&format!(" (to decide all takes at least {rounds} rounds)"));
             }
+        }
+        if less + more > 0 {
+            said.push_str(&format!(", {less} LESS, {more} MORE"));
         }
         if *unjudged > 0 {
             said.push_str(&format!(", {unjudged} not judged"));
@@ -406,7 +413,6 @@ fn shell_words(command: &str) -> Vec<String> {
     words.retain(|word| !word.is_empty());
     words
 }
-
 
 /// `a, b and c`; of a long list the first ones and a count.
 pub fn listed(names: &[impl AsRef<str>]) -> String {
@@ -498,3 +504,5 @@ pub fn knobs(knobs: &BTreeMap<String, Value>) -> String {
     let knobs: Vec<String> = knobs.iter().map(|(knob, value)| format!("{knob} {value}")).collect();
     knobs.join(", ")
 }
+#[cfg(test)]
+mod tests;

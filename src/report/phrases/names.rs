@@ -72,4 +72,3 @@ fn cut(text: &str, columns: usize, sign: &str) -> String {
     let heads = ends.map(|end| format!("{}{sign}", &text[..end]));
     heads.take_while(|head| head.width() <= columns).last().unwrap_or_default()
 }
-

@@ -4,6 +4,7 @@ use crate::analysis::{Difference, NotKnown, Note, Pooled};
 use crate::model::{Reading, Value, show_duration};
 use crate::report::layout::clean;
 use crate::report::numbers::counted;
+use crate::stats::NoRatio;
 
 use super::disturbance::{disturbance, kind};
 use super::listed;
@@ -19,7 +20,8 @@ pub fn note(note: &Note) -> (&'static str, String) {
                 others => format!(" ({others} for other reasons)"),
             };
             let (side, work, reason) = (text(side), text(work), one_line(reason));
-            ("failed", format!("{side}: {runs} of {of} runs of {work}: {reason}{others}"))
+            let of = counted(*of, "run");
+            ("failed", format!("{side}: {runs} of {of} of {work}: {reason}{others}"))
         }
         Note::Skipped { side, works, reason } => {
             ("skipped", format!("{} ({}): {}", text(side), listed(works), one_line(reason)))
@@ -29,13 +31,13 @@ pub fn note(note: &Note) -> (&'static str, String) {
             let (reason, metrics) = (reason.unwrap_or_default(), listed(metrics));
             let place = place(work, set);
             let side = text(side);
-            let text =
-                format!("{side}: no value of {metrics} ({place}) in {runs} of {of} runs{reason}");
+            let of = counted(*of, "run");
+            let text = format!("{side}: no value of {metrics} ({place}) in {runs} of {of}{reason}");
             ("missing", text)
         }
         Note::NoRatio { side, work, set, metric, why } => {
             let (side, metric, place) = (text(side), text(metric), place(work, set));
-            ("missing", format!("{side}: no ratio of {metric} ({place}): {why}"))
+            ("missing", format!("{side}: no ratio of {metric} ({place}): {}", no_ratio(why)))
         }
         Note::KnobNeverTook { side, knob, asked, works } => {
             let (side, knob, works) = (text(side), text(knob), listed(works));
@@ -43,6 +45,16 @@ pub fn note(note: &Note) -> (&'static str, String) {
         }
         refusal if refusal.is_refusal() => ("refused", refused(refusal)),
         other => ("note", remark(other)),
+    }
+}
+
+/// Why there is no ratio; rounds count from 1.
+pub fn no_ratio(why: &NoRatio) -> String {
+    match why {
+        NoRatio::NotPositive { round, value } => {
+            format!("a ratio needs positive values, and round {} has {value}", round + 1)
+        }
+        NoRatio::NoPairs | NoRatio::NoRuns => why.to_string(),
     }
 }
 
@@ -66,7 +78,11 @@ fn refused(note: &Note) -> String {
     match note {
         Note::NotSameWork { work, sides, others, difference } => {
             let (sides, others) = (listed(sides), listed(others));
-            format!("{}: {sides} did other work than {others}: {}", clean(work), differs(difference))
+            format!(
+                "{}: {sides} did other work than {others}: {}",
+                clean(work),
+                differs(difference)
+            )
         }
         Note::OnlyOn { work, sides } => {
             format!("{}: only {} has runs of it", clean(work), listed(sides))
@@ -123,7 +139,8 @@ fn remark(note: &Note) -> String {
             let touched: usize = runs.iter().map(|(_, runs, _)| runs).sum();
             let all: usize = runs.iter().map(|(.., of)| of).sum();
             let worst = clean(&disturbance(&worst.fact));
-            format!("{} in {touched} of {all} runs; the worst: {worst}", kind(*found))
+            let all = counted(all, "run");
+            format!("{} in {touched} of {all}; the worst: {worst}", kind(*found))
         }
         Note::SpoiltRounds { works } => format!(
             "rounds that load from outside or steal spoilt are left out, all variants of them: {}",
@@ -140,7 +157,8 @@ fn remark(note: &Note) -> String {
                 Reading::Known(got) => value(got),
                 Reading::Unknown(why) => format!("unknown ({})", clean(why)),
             };
-            format!("{side}: {knob} was asked to be {asked} and was {got} in {runs} of {of} runs")
+            let of = counted(*of, "run");
+            format!("{side}: {knob} was asked to be {asked} and was {got} in {runs} of {of}")
         }
         Note::KnobWithoutEffect { side, knob, works } => format!(
             "{}: {} changes nothing in {}: nothing with another value competes there",
@@ -215,13 +233,17 @@ fn information(note: &Note) -> String {
         Note::Rebuilt { plan, variant, kernels } => {
             let (plan, variant) = (clean(plan), clean(variant));
             let kernels: Vec<String> = kernels.iter().map(|name| clean(name)).collect();
-            format!("{plan}: the kernel of {variant} was rebuilt between rounds: {}", kernels.join(", then "))
+            format!(
+                "{plan}: the kernel of {variant} was rebuilt between rounds: {}",
+                kernels.join(", then ")
+            )
         }
         Note::HostAndLab => "virtual time and a host's clock stand next to each other (--mixed): \
                              in the lab an instruction takes a fixed time and there are no caches"
             .to_string(),
         Note::NotExact { side, runs, of, why } => {
-            format!("{}: {runs} of {of} runs are NOT exact: {}", clean(side), one_line(why))
+            let of = counted(*of, "run");
+            format!("{}: {runs} of {of} are NOT exact: {}", clean(side), one_line(why))
         }
         Note::Invented => "the backend invents its figures".to_string(),
         Note::CoarseTimers { sides } => {
@@ -241,10 +263,9 @@ fn information(note: &Note) -> String {
             counted(*runs, "further run"),
             listed(plans)
         ),
-        Note::ProbeSilent { probe } => format!(
-            "the probe {} counted no switches of some worker sets",
-            clean(probe)
-        ),
+        Note::ProbeSilent { probe } => {
+            format!("the probe {} counted no switches of some worker sets", clean(probe))
+        }
         Note::NoSolo { work, sets } => format!(
             "{}: no fairness, since the plan has no solo run of {}",
             clean(work),

@@ -2,6 +2,8 @@
 //! that explain a throughput; with `-vv` means, spreads and p-values. Pure.
 
 use super::*;
+use crate::analysis::VariantFairness;
+use crate::model::Reading;
 
 pub fn write(analysis: &Analysis, names: &[String], options: &Options, page: &mut Page) {
     page.gap();
@@ -10,7 +12,8 @@ pub fn write(analysis: &Analysis, names: &[String], options: &Options, page: &mu
             [variant] => variant.knobs.iter().map(|(knob, of)| format!("{knob} {of}")).collect(),
             _ => Vec::new(),
         };
-        let knobs = if knobs.is_empty() { String::new() } else { format!("{}; ", knobs.join(", ")) };
+        let knobs =
+            if knobs.is_empty() { String::new() } else { format!("{}; ", knobs.join(", ")) };
         let text = format!("{}{}", clean(&knobs), phrases::about(side));
         page.wrapped(Tone::Plain, &format!("{name:12}  "), &text);
     }
@@ -32,7 +35,15 @@ fn set(analysis: &Analysis, set: &SetTable, names: &[String], options: &Options,
         ops => format!(", throughput in {ops}"),
     };
     page.wrapped(Tone::Plain, "", &clean(&format!("{}: {}{of}", set.name, set.workload)));
-    let columns = [Align::Left, Align::Left, Align::Right, Align::Right, Align::Left, Align::Left, Align::Left];
+    let columns = [
+        Align::Left,
+        Align::Left,
+        Align::Right,
+        Align::Right,
+        Align::Left,
+        Align::Left,
+        Align::Left,
+    ];
     let gaps = [0, 2, 2, 2, 1, 2, 2];
     let mut table = Table::new(columns.into_iter().zip(gaps).collect());
     let head = ["metric", "side", "median", "change", "95 %", "verdict", "rounds"];
@@ -58,7 +69,8 @@ fn set(analysis: &Analysis, set: &SetTable, names: &[String], options: &Options,
     match table.width() <= page.width() {
         true => page.table(&table),
         false => {
-            let rows: Vec<_> = analysis.rows().filter(|(_, of, _)| std::ptr::eq(*of, set)).collect();
+            let rows: Vec<_> =
+                analysis.rows().filter(|(_, of, _)| std::ptr::eq(*of, set)).collect();
             stacked(analysis, names, &rows, page);
         }
     }
@@ -89,13 +101,7 @@ fn change_to(row: &Row, side: usize) -> [String; 3] {
 }
 
 /// Why a value is unknown or a verdict open, and what is odd about the values.
-fn remarks(
-    analysis: &Analysis,
-    row: &Row,
-    names: &[String],
-    options: &Options,
-    page: &mut Page,
-) {
+fn remarks(analysis: &Analysis, row: &Row, names: &[String], options: &Options, page: &mut Page) {
     let family = match row.family {
         Family::Explaining => analysis.method.explaining_verdicts,
         _ => analysis.method.headline_verdicts,
@@ -140,34 +146,41 @@ fn fairness(work: &WorkTable, page: &mut Page) {
         return;
     };
     page.gap();
-    page.line(Tone::Plain, "fairness: CPUs of a worker; got over entitled; throughput over solo");
+    let about = "fairness: CPUs of a worker; got over entitled; throughput over solo";
+    page.wrapped(Tone::Plain, "", about);
+    let head = ["variant", "set", "wants", "entitled", "got", "share", "solo", "Jain"];
+    let rows: Vec<[String; 8]> = found.variants.iter().flat_map(fairness_rows).collect();
     let columns = [(Align::Left, 0), (Align::Left, 2)];
     let numbers = std::iter::repeat_n((Align::Right, 2), 6);
     let mut table = Table::new(columns.into_iter().chain(numbers).collect());
-    let head = ["variant", "set", "wants", "entitled", "got", "share", "solo", "Jain"];
     table.row(Tone::Bold, head.map(str::to_string).to_vec());
-    for of in &found.variants {
-        for (at, set) in of.sets.iter().enumerate() {
-            let number = |reading: crate::model::Reading<f64>| {
-                reading.known().map_or("-".to_string(), |value| significant(value, 3))
-            };
-            let is_first = at == 0;
-            let variant = if is_first { clean(&of.variant) } else { String::new() };
-            let jain = if is_first { number(of.jain.median()) } else { String::new() };
-            table.row(
-                Tone::Plain,
-                vec![
-                    variant,
-                    clean(&set.set),
-                    number(set.want.median()),
-                    number(set.entitled.median()),
-                    number(set.got.median()),
-                    number(set.got_over_entitled.median()),
-                    number(set.throughput_vs_solo.median()),
-                    jain,
-                ],
-            );
-        }
+    rows.iter().for_each(|row| table.row(Tone::Plain, row.to_vec()));
+    if table.width() <= page.width() {
+        page.table(&table);
+        return;
     }
-    page.table(&table);
+    for row in rows {
+        let cells = row.iter().zip(head).filter(|(cell, _)| !cell.is_empty());
+        let said: Vec<String> = cells.map(|(cell, head)| format!("{head} {cell}")).collect();
+        page.wrapped(Tone::Plain, "- ", &said.join(", "));
+    }
+}
+
+fn fairness_rows(of: &VariantFairness) -> impl Iterator<Item = [String; 8]> {
+    let number = |reading: Reading<f64>| {
+        reading.known().map_or("-".to_string(), |value| significant(value, 3))
+    };
+    of.sets.iter().enumerate().map(move |(at, set)| {
+        let is_first = at == 0;
+        [
+            if is_first { clean(&of.variant) } else { String::new() },
+            clean(&set.set),
+            number(set.want.median()),
+            number(set.entitled.median()),
+            number(set.got.median()),
+            number(set.got_over_entitled.median()),
+            number(set.throughput_vs_solo.median()),
+            if is_first { number(of.jain.median()) } else { String::new() },
+        ]
+    })
 }

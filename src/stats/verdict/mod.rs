@@ -21,8 +21,8 @@ pub use power::{
 };
 pub use schedule::{Look, Schedule};
 
-use serde::ser::{SerializeMap, Serializer};
 use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
 
 use super::estimate::{NoRatio, Ratio};
 use crate::model::{Direction, LookRule};

@@ -7,8 +7,8 @@ use super::*;
 use crate::model::{
     CpuSet, Direction, Disturbance, DisturbanceFact, DisturbanceKind, EnvironmentHead, Guest,
     GuestKernel, GuestTime, KnobMismatch, KnobReading, Metric, MetricKind, Outcome, PlanEnd,
-    PlanHead, PlanStarted, Reading, RunCounts, RunKey, RunResult, SampledMetric, SampledPlan, SampledPool,
-    SampledValue, SetResult, Unit, Unmeasured, Value, Variant, Work,
+    PlanHead, PlanStarted, Reading, RunCounts, RunKey, RunResult, SampledMetric, SampledPlan,
+    SampledPool, SampledValue, SetResult, Unit, Unmeasured, Value, Variant, Work,
 };
 
 /// Each session of a stream, from one start of the plan to the next.

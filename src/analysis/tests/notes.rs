@@ -1,0 +1,530 @@
+//! Notes are typed facts: what was not compared and why, what could not be judged, and what a
+//! reader of the verdicts has to know.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::*;
+use crate::analysis::testing::{disturb, lose, mismatch};
+use crate::model::{DisturbanceKind, KnobMismatch, Placement, Reading, RunKey, Value};
+
+pub fn slice() -> BTreeMap<String, Value> {
+    BTreeMap::from([("slice".to_string(), Value::DurationNs(3_000_000))])
+}
+
+pub fn two() -> [SampledPlan; 2] {
+    let one = |id, at| rounds(plan(id, at, &["default"]), 0..10, &[1.0]);
+    [one("p1", 1), one("p2", 2)]
+}
+
+/// A plan of one variant on this kernel and machine.
+pub fn on(id: &str, at: u64, kernel: &str, machine: &str) -> SampledPlan {
+    let mut made = plan(id, at, &["default"]);
+    made.environments = vec![environment(kernel, machine, None)];
+    rounds(made, 0..6, &[1.0])
+}
+
+fn texts(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| text.to_string()).collect()
+}
+
+fn text(text: &str) -> String {
+    text.to_string()
+}
+
+fn gaps(analysis: &Analysis) -> Vec<&Note> {
+    analysis.notes.iter().filter(|note| note.is_gap()).collect()
+}
+
+/// The number of gaps of `default` against `batch` where this metric is asked for.
+fn gaps_of(plan: &SampledPlan, metric: &str) -> usize {
+    let question = of_variants(plan);
+    let question = Question { metrics: vec![metric.to_string()], ..question };
+    gaps(&analyse(std::slice::from_ref(plan), &[], &question)).len()
+}
+
+/// What is changed in the second of two plans, and what then differs.
+type Change = (fn(&mut SampledPlan), Difference);
+
+fn field(field: &str, own: &str, other: &str) -> Difference {
+    let (field, own, other) = (text(field), text(own), text(other));
+    Difference::Field { set: text("web"), field, own, other }
+}
+
+fn time(what: &'static str, own_ns: u64, other_ns: u64) -> Difference {
+    Difference::Time { what, own_ns, other_ns }
+}
+
+fn changes() -> Vec<Change> {
+    const S: u64 = 1_000_000_000;
+    vec![
+        (|plan| plan.backend = text("lab"), Difference::Backend(text("local"), text("lab"))),
+        (|plan| plan.plan.measure.duration_ns *= 2, time("duration", 5 * S, 10 * S)),
+        (|plan| plan.plan.measure.warmup_ns = 0, time("warm-up", S, 0)),
+        (|plan| plan.plan.measure.window_ns /= 2, time("window", S, S / 2)),
+        (
+            |plan| plan.plan.probes = texts(&["sched"]),
+            Difference::Probes(Vec::new(), texts(&["sched"])),
+        ),
+        (
+            |plan| {
+                for cell in &mut plan.cells {
+                    cell.placement = Placement { cpus: "0-1".parse().ok(), ..Placement::default() };
+                }
+            },
+            Difference::Placement,
+        ),
+        (|plan| plan.cells[0].variant.knobs = slice(), Difference::VariantKnobs),
+        (
+            |plan| {
+                let params = &mut plan.cells[0].work.sets[0].params;
+                params.insert("operations".to_string(), Value::Int(7));
+            },
+            field("operations", "5", "7"),
+        ),
+        (|plan| plan.cells[0].work.sets[0].params.clear(), field("operations", "5", "not there")),
+        (|plan| plan.cells[0].work.sets[0].count = 5, field("count", "4", "5")),
+        (
+            |plan| plan.cells[0].work.sets[0].workload = text("spin"),
+            field("workload", "schbench", "spin"),
+        ),
+        (|plan| plan.cells[0].work.sets[0].name = text("other"), field("name", "web", "other")),
+        (
+            |plan| {
+                let set = plan.cells[0].work.sets[0].clone();
+                plan.cells[0].work.sets.push(set);
+            },
+            Difference::Sets(1, 2),
+        ),
+        (|plan| plan.cells[0].work.sets[0].knobs = slice(), Difference::SetKnobs(text("web"))),
+    ]
+}
+
+#[test]
+fn other_work_of_the_same_name_is_refused_once_by_what_differs() {
+    for (change, difference) in changes() {
+        let [first, mut second] = two();
+        change(&mut second);
+        let analysis = analysed(&[first, second], &["p1", "p2"]);
+        let verdicts = analysis.method.headline_verdicts;
+        assert_eq!((analysis.works.len(), verdicts), (0, 0), "{difference:?}");
+        let (work, sides, others) =
+            (text("web threads=4 [default]"), texts(&["p1"]), texts(&["p2"]));
+        let note = Note::NotSameWork { work, sides, others, difference };
+        assert_eq!(refusals(&analysis), [&note]);
+    }
+}
+
+#[test]
+fn work_of_some_sides_only_is_refused() {
+    let one = |id, at, name| rounds(work(plan(id, at, &["default"]), name, 2), 0..10, &[1.0]);
+    let plans = [one("p1", 1, "chat"), one("p2", 2, "mail"), one("p3", 3, "mail")];
+    let analysis = analysed(&plans, &["p1", "p2", "p3"]);
+    assert_eq!(analysis.works.len(), 1);
+    let only = |work: &str, sides: &[&str]| Note::OnlyOn { work: text(work), sides: texts(sides) };
+    let [mail, chat] = [
+        only("mail threads=2 [default]", &["p2", "p3"]),
+        only("chat threads=2 [default]", &["p1"]),
+    ];
+    assert_eq!(refusals(&analysis), [&mail, &chat]);
+}
+
+#[test]
+fn a_side_of_several_variants_is_refused_and_not_mixed() {
+    let [first, second] = [("p1", 1), ("p2", 2)]
+        .map(|(id, at)| rounds(plan(id, at, &["a", "b", "c"]), 0..10, &[1.0, 1.1, 1.2]));
+    let plans = [first, second];
+    let mixed = |side: &str| Note::MixedVariants {
+        work: text("web threads=4"),
+        side: text(side),
+        variants: texts(&["a", "b", "c"]),
+    };
+    let analysis = analysed(&plans, &["variant=a", "variant=*,p2"]);
+    assert_eq!(analysis.works.len(), 0);
+    assert_eq!(refusals(&analysis), [&mixed("variant=*,p2")]);
+    // A side without a variant, against one that names it.
+    assert_eq!(refusals(&analysed(&plans, &["p1,a", "p2"])), [&mixed("p2")]);
+    // One name, two meanings.
+    let [first, mut second] = plans;
+    second.cells[1].variant.knobs = slice();
+    let analysis = analysed(&[first, second], &["variant=a,all", "variant=b,all"]);
+    assert_eq!(analysis.works.len(), 0);
+    let (work, side, variant) = (text("web threads=4"), text("variant=b,all"), text("b"));
+    assert_eq!(refusals(&analysis), [&Note::KnobsDiffer { work, side, variant }]);
+}
+
+fn no_value(metrics: &[&str], runs: usize, reason: Option<&str>) -> Note {
+    Note::NoValue {
+        side: text("batch"),
+        work: text("web threads=4"),
+        set: text("web"),
+        metrics: texts(metrics),
+        runs,
+        of: 10,
+        reason: reason.map(text),
+    }
+}
+
+#[test]
+fn headline_metrics_without_values_are_gaps_those_of_one_set_in_one_note() {
+    let judged = |metrics: fn(u32) -> &'static [(&'static str, f64)], why: Option<&str>| {
+        let mut plan = plan("p1", 1, &["default", "batch"]);
+        for round in 0..10 {
+            run(&mut plan, round, 0, 1.0);
+            let metrics = metrics(round);
+            run_of(&mut plan, round, 1, metrics);
+            if let Some(why) = why.filter(|_| metrics.len() < 2) {
+                unknown(&mut plan, "wakeup_p99", why);
+            }
+        }
+        let question = of_variants(&plan);
+        analyse(&[plan], &[], &Question { explaining: true, ..question })
+    };
+    let known: fn(u32) -> &'static [(&'static str, f64)] = |round| match round {
+        0..3 => &[("throughput", 1000.0)],
+        _ => &[("throughput", 1000.0), ("wakeup_p99", 2e4)],
+    };
+    assert_eq!(judged(known, None).notes, [no_value(&["wakeup_p99"], 3, None)]);
+    let why = Some("no samples");
+    assert_eq!(judged(known, why).notes, [no_value(&["wakeup_p99"], 3, why)]);
+    let nothing = judged(|_| &[], None);
+    assert_eq!(nothing.notes, [no_value(&["throughput", "wakeup_p99"], 10, None)]);
+    assert!(nothing.notes[0].is_gap() && nothing.notes[0].severity() == Severity::Bad);
+    // What explains is in no gap.
+    assert_eq!(names(&nothing, Family::Explaining).len(), 2);
+}
+
+#[test]
+fn runs_that_failed_are_gaps_and_the_others_are_judged() {
+    let mut plan = plan("p1", 1, &["default", "batch"]);
+    for round in 0..12 {
+        run(&mut plan, round, 0, 1.0);
+        match round {
+            0 => lose(&mut plan, 0, 1, false, "killed"),
+            1..4 => lose(&mut plan, round, 1, false, "hung task"),
+            4 => lose(&mut plan, 4, 1, true, "needs sched_ext"),
+            _ => run(&mut plan, round, 1, 1.1),
+        }
+    }
+    let analysis = analysed(&[plan.clone()], &["default", "batch"]);
+    assert_eq!(verdict(&analysis, "throughput"), Verdict::Better);
+    let (side, work) = (text("batch"), text("web threads=4"));
+    let failed = Note::Failed {
+        side: side.clone(),
+        work: work.clone(),
+        runs: 4,
+        of: 12,
+        reason: text("hung task"),
+        others: 1,
+    };
+    let skipped = Note::Skipped { side, works: vec![work], reason: text("needs sched_ext") };
+    assert_eq!(gaps(&analysis), [&failed, &skipped]);
+    // What is not asked for is no gap.
+    let of = |metric| gaps_of(&plan, metric);
+    assert_eq!((of("web */web/throughput"), of("chat/web/throughput")), (2, 0));
+}
+
+#[test]
+fn a_variant_that_cannot_be_had_here_has_one_note_and_no_advice_on_boots_or_kernels() {
+    for environments in [1, 4] {
+        let mut plan = work(plan("p1", 1, &["default", "batch", "scx"]), "chat", 2);
+        plan.environments = (0..environments)
+            .map(|at| environment("6.12.0", "big", Some(&format!("boot-{at}"))))
+            .collect();
+        for round in 0..10 {
+            for cell in 0..6 {
+                match cell % 3 {
+                    2 => lose(&mut plan, round, cell, true, "needs sched_ext"),
+                    _ => run(&mut plan, round, cell, 1.0),
+                }
+            }
+        }
+        let analysis = analysed(&[plan], &["default", "batch", "scx"]);
+        let works = texts(&["web threads=4", "chat threads=2"]);
+        let reason = text("needs sched_ext");
+        assert_eq!(analysis.notes, [Note::Skipped { side: text("scx"), works, reason }]);
+        assert_eq!(analysis.method.headline_verdicts, 4, "of batch");
+        assert_eq!((analysis.sides[2].runs, analysis.sides[2].kernels.len()), (0, 0));
+    }
+}
+
+#[test]
+fn a_side_of_which_all_runs_failed_is_a_gap_and_not_refused() {
+    let mut plan = work(plan("p1", 1, &["default", "batch"]), "chat", 2);
+    for round in 0..10 {
+        (0..3).for_each(|cell| run(&mut plan, round, cell, 1.0));
+        lose(&mut plan, round, 3, false, "hung task");
+    }
+    let analysis = analysed(&[plan.clone()], &["default", "batch"]);
+    assert_eq!(refusals(&analysis).len(), 0);
+    let failed = Note::Failed {
+        side: text("batch"),
+        work: text("chat threads=2"),
+        runs: 10,
+        of: 10,
+        reason: text("hung task"),
+        others: 0,
+    };
+    assert_eq!(gaps(&analysis), [&failed]);
+    let of = |metric| gaps_of(&plan, metric);
+    assert_eq!((of("throughput"), of("web*/web/*"), of("chat*/web/*")), (1, 0, 1));
+    // Of both sides.
+    let mut none = crate::analysis::testing::plan("p1", 1, &["default", "batch"]);
+    (0..2).for_each(|cell| lose(&mut none, 0, cell, true, "needs root"));
+    let analysis = analysed(&[none], &["default", "batch"]);
+    let skipped = |side: &str| Note::Skipped {
+        side: text(side),
+        works: texts(&["web threads=4"]),
+        reason: text("needs root"),
+    };
+    assert_eq!(analysis.works.len(), 0);
+    assert_eq!(analysis.notes, [skipped("default"), skipped("batch")]);
+}
+
+/// The runs of a cell read a knob back otherwise than asked.
+fn untaken(plan: &mut SampledPlan, cell: u32, rounds: Range<u32>) {
+    for at in 0..plan.runs.len() {
+        if plan.runs[at].key.cell == cell && rounds.contains(&plan.runs[at].key.round) {
+            mismatch(plan, at, "policy", "batch", "other");
+        }
+    }
+}
+
+#[test]
+fn a_knob_that_read_back_otherwise_is_noted_and_a_gap_where_it_never_took() {
+    let noted = |rounds| {
+        let mut plan = tens(1.1);
+        untaken(&mut plan, 1, rounds);
+        analysed(&[plan], &["default", "batch"]).notes
+    };
+    let value = |text: &str| Value::Text(text.to_string());
+    let (knob, asked) = (text("policy"), value("batch"));
+    let mismatch = KnobMismatch {
+        knob: knob.clone(),
+        asked: asked.clone(),
+        got: Reading::Known(value("other")),
+    };
+    let knob_in =
+        |runs| Note::Knob { side: text("batch"), mismatch: mismatch.clone(), runs, of: 10 };
+    let works = texts(&["web threads=4"]);
+    let never = Note::KnobNeverTook { side: text("batch"), knob, asked, works };
+    assert!(never.is_gap());
+    assert_eq!(noted(0..10), [never, knob_in(10)]);
+    assert_eq!(noted(1..10), [knob_in(9)]);
+    assert_eq!(noted(0..0), []);
+}
+
+/// Of each kind how many runs of a side, and the worst of all.
+#[test]
+fn disturbances_of_one_kind_are_one_note_with_the_worst_of_them() {
+    let mut plan = work(plan("p1", 1, &["default", "batch"]), "chat", 2);
+    plan = rounds(plan, 0..10, &[1.0, 1.1]);
+    for at in 0..plan.runs.len() {
+        let RunKey { round, cell } = plan.runs[at].key;
+        if cell % 2 == 1 || round > 0 {
+            let share = if (round, cell) == (4, 2) { 0.9 } else { 0.1 };
+            disturb(&mut plan, at, DisturbanceKind::Steal, Some(share));
+        }
+        if (round, cell) == (3, 3) {
+            disturb(&mut plan, at, DisturbanceKind::ClockStep, None);
+        }
+    }
+    let notes = analysed(&[plan], &["default", "batch"]).notes;
+    let [
+        Note::Disturbed { kind: DisturbanceKind::Steal, runs: steal, worst },
+        Note::Disturbed { kind: DisturbanceKind::ClockStep, runs: step, .. },
+    ] = notes.as_slice()
+    else {
+        panic!("{notes:?}")
+    };
+    assert_eq!(steal, &[(text("default"), 18, 20), (text("batch"), 20, 20)]);
+    assert_eq!(step, &[(text("default"), 0, 20), (text("batch"), 1, 20)]);
+    assert_eq!(worst.share, Some(0.9));
+}
+
+#[test]
+fn sides_that_differ_in_machine_too_are_noted() {
+    let plans =
+        [on("p1", 1, "6.1.1", "big"), on("p2", 2, "6.1.1", "small"), on("p3", 3, "6.12.1", "big")];
+    let noted = |sides: &[&str]| -> Vec<Note> {
+        let is = |note: &Note| matches!(note, Note::MachinesDiffer { .. } | Note::Pooled { .. });
+        analysed(&plans, sides).notes.into_iter().filter(is).collect()
+    };
+    let on_machines =
+        [(text("6.1.*"), texts(&["big", "small"])), (text("6.12.*"), texts(&["big"]))];
+    let differ = Note::MachinesDiffer { sides: on_machines.to_vec() };
+    let pooled = |side: &str, what, names: &[&str]| {
+        let (sides, names) = (texts(&[side]), texts(names));
+        Note::Pooled { sides, what, names }
+    };
+    let pools = pooled("6.1.*", Pooled::Machines, &["big", "small"]);
+    assert_eq!(noted(&["6.1.*", "6.12.*"]), [differ, pools]);
+    assert_eq!(noted(&["p1", "p3"]), [], "one machine");
+    assert_eq!(noted(&["p1", "p2"]).len(), 1, "nobody asked for that");
+    assert_eq!(noted(&["machine=big,kernel=6.1.1", "machine=small"]), [], "that is the question");
+    let kernels = noted(&["machine=small", "machine=big"]);
+    assert!(kernels.contains(&pooled("machine=big", Pooled::Kernels, &["6.1.1", "6.12.1"])));
+    assert!(matches!(kernels[0], Note::MachinesDiffer { .. }), "and in kernel: {kernels:?}");
+}
+
+#[test]
+fn a_plan_that_was_resumed_under_another_kernel_is_noted() {
+    let mut resumed = rounds(plan("p1", 1, &["default", "batch"]), 0..6, &[1.0, 1.1]);
+    resumed.environments.push(environment("6.13.0", "big", Some("boot-2")));
+    let resumed = rounds(resumed, 6..10, &[1.0, 1.1]);
+    let (sides, names) = (texts(&["default", "batch"]), texts(&["6.12.0", "6.13.0"]));
+    let pooled = Note::Pooled { sides, what: Pooled::Kernels, names };
+    let places = ["6.12.0", "6.13.0"].map(|kernel| (text(kernel), text("big"))).to_vec();
+    let elsewhere = Note::ResumedElsewhere { plan: text("p1"), places };
+    assert_eq!(analysed(&[resumed], &["default", "batch"]).notes, [pooled, elsewhere]);
+}
+
+#[test]
+fn a_side_counts_what_is_in_tables_and_the_rest_is_noted() {
+    let [first, mut second] = [("p1", 1), ("p2", 2)].map(|(id, at)| {
+        let both = rounds(plan(id, at, &["default", "batch"]), 0..10, &[1.0, 1.1]);
+        if id == "p1" { both } else { SampledPlan { ended: None, ..both } }
+    });
+    second.plan.measure.duration_ns *= 2;
+    second.runs.retain(|run| run.key.cell == 0);
+    let analysis = analysed(&[first, second], &["variant=default,all", "variant=batch,all"]);
+    assert_eq!(analysis.works.len(), 1);
+    for side in &analysis.sides {
+        assert_eq!((side.runs, side.plans.as_slice()), (10, &[text("p1")][..]), "{side:?}");
+    }
+    let other =
+        Note::OtherRuns { side: text("variant=default,all"), runs: 10, plans: texts(&["p2"]) };
+    // That the other plan did not end says nothing of these tables.
+    let is_refusal = |note: &Note| note.is_refusal();
+    let rest: Vec<Note> = analysis.notes.into_iter().filter(|note| !is_refusal(note)).collect();
+    assert_eq!(rest, [other]);
+}
+
+#[test]
+fn a_plan_that_has_not_ended_is_analysed_as_far_as_it_went() {
+    let notes = |ended| {
+        let mut plan = tens(1.1);
+        plan.ended = ended;
+        let analysis = analysed(&[plan], &["default", "batch"]);
+        assert_eq!(verdict(&analysis, "throughput"), Verdict::Better);
+        analysis.notes
+    };
+    let unfinished = || Note::Unfinished { plans: texts(&["p1"]) };
+    assert_eq!(notes(None), [unfinished()]);
+    assert_eq!(notes(Some(PlanEnd::Interrupted)), [unfinished()]);
+    for ended in [PlanEnd::Complete, PlanEnd::Budget, PlanEnd::Decided] {
+        assert_eq!(notes(Some(ended)), []);
+    }
+}
+
+/// One plan of each kernel; each run of a plan is in the next of its boots.
+fn kernels(boots: &[(&str, &[Option<&str>])]) -> Vec<SampledPlan> {
+    let made = |(at, (kernel, boots)): (usize, &(&str, &[Option<&str>]))| {
+        let mut made = plan(&format!("p{at}"), at as u64, &["default"]);
+        made.environments.clear();
+        for (round, boot) in boots.iter().enumerate() {
+            made.environments.push(environment(kernel, "big", *boot));
+            run(&mut made, round as u32, 0, 1.0);
+        }
+        made
+    };
+    boots.iter().enumerate().map(made).collect()
+}
+
+#[test]
+fn too_few_boots_of_sides_that_share_none_are_noted() {
+    let few = |boots: &[(&str, &[Option<&str>])]| {
+        let sides: Vec<&str> = boots.iter().map(|(kernel, _)| *kernel).collect();
+        let notes = analysed(&kernels(boots), &sides).notes;
+        let found = notes.into_iter().filter_map(|note| match note {
+            Note::FewBoots { baseline, other, needed: 3 } => Some([baseline, other]),
+            _ => None,
+        });
+        let found: Vec<_> = found.collect();
+        assert!(found.len() < 2, "noted once: {found:?}");
+        found.into_iter().next()
+    };
+    let boots_of =
+        |boots: [(&str, usize); 2]| Some(boots.map(|(kernel, boots)| (kernel.to_string(), boots)));
+    let (a, b, c) = (Some("a"), Some("b"), Some("c"));
+    let (d, e, f) = (Some("d"), Some("e"), Some("f"));
+    let one_each = boots_of([("6.1", 1), ("6.2", 1)]);
+    assert_eq!(few(&[("6.1", &[a]), ("6.2", &[b])]), one_each);
+    let three = boots_of([("6.1", 3), ("6.2", 2)]);
+    assert_eq!(few(&[("6.1", &[a, b, c]), ("6.2", &[d, e, d])]), three);
+    assert_eq!(few(&[("6.1", &[a, b, c]), ("6.2", &[d, e, f])]), None, "enough of them");
+    assert_eq!(few(&[("6.1", &[a, b]), ("6.2", &[b])]), None, "one is shared");
+    assert_eq!(few(&[("6.1", &[a]), ("6.2", &[None])]), None, "nothing is known");
+    let third = boots_of([("6.1", 1), ("6.3", 1)]);
+    assert_eq!(few(&[("6.1", &[a]), ("6.2", &[None]), ("6.3", &[b])]), third);
+    let boots = |boots: &[Option<&str>]| {
+        analysed(&kernels(&[("6.1", boots), ("6.2", boots)]), &["6.1", "6.2"])
+    };
+    assert_eq!(boots(&[a, b, a]).sides[0].boots, Some(2));
+    assert_eq!(boots(&[a, None]).sides[0].boots, None);
+}
+
+#[test]
+fn sides_of_which_one_scatters_more_are_noted_by_headline_metrics() {
+    let noisy = |by: f64| {
+        let mut noisy = plan("p2", 2, &["default"]);
+        for round in 0..10 {
+            let sign = if round % 2 == 0 { 1.0 } else { -1.0 };
+            run(&mut noisy, round, 0, 1.0 + sign * by);
+        }
+        noisy
+    };
+    let quiet = || SampledPlan { id: text("p1"), started_unix_ns: 1, ..noisy(0.01) };
+    let differ = |by| {
+        let notes = analysed(&[quiet(), noisy(by)], &["p1", "p2"]).notes;
+        notes.iter().any(|note| *note == Note::SpreadsDiffer { metrics: 2 })
+    };
+    assert!(differ(0.03) && differ(0.003) && !differ(0.015));
+    let paired = rounds(plan("p1", 1, &["default", "batch"]), 0..10, &[1.0, 1.0]);
+    assert_eq!(analysed(&[paired], &["default", "batch"]).notes, []);
+}
+
+#[test]
+fn figures_that_a_backend_invents_are_noted() {
+    let mut plan = tens(1.0);
+    plan.backend = "null".to_string();
+    assert_eq!(analysed(&[plan], &["default", "batch"]).notes, [Note::Invented]);
+}
+
+#[test]
+fn knobs_without_effect_are_one_note_per_side_and_knob() {
+    let plans = [tens(1.0)];
+    let found = |knob: &str, work: &str| WithoutEffect {
+        variant: text("batch"),
+        knob: text(knob),
+        work: text(work),
+    };
+    let mut question = asked(&plans, &["default", "batch"]);
+    question.without_effect = vec![
+        found("nice", "web threads=4"),
+        found("nice", "chat"),
+        found("cgroup-weight", "chat"),
+        found("nice", "chat"),
+    ];
+    let note = |knob: &str, works: &[&str]| Note::KnobWithoutEffect {
+        side: text("batch"),
+        knob: text(knob),
+        works: texts(works),
+    };
+    let expected = [note("nice", &["web threads=4", "chat"]), note("cgroup-weight", &["chat"])];
+    assert_eq!(analyse(&plans, &[], &question).notes, expected);
+}
+
+#[test]
+fn a_probe_that_counted_nothing_is_noted() {
+    let noted = |plan: SampledPlan| {
+        let notes = analysed(&[plan], &["default", "batch"]).notes;
+        notes.contains(&Note::ProbeSilent { probe: text("sched") })
+    };
+    let with = [("throughput", 100.0), (VOLUNTARY, 0.0)];
+    assert!(noted(probed(&[(0, 0, &with[..1]), (0, 1, &with[..1])])));
+    assert!(!noted(probed(&[(0, 0, &with), (0, 1, &with)])));
+    let mut without = probed(&[(0, 0, &with[..1]), (0, 1, &with[..1])]);
+    without.plan.probes.clear();
+    assert!(!noted(without));
+}

@@ -1,0 +1,176 @@
+//! The answer: short, and with every headline metric that changed.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::Unit;
+use crate::report::testing::{self, HIGHER, NEUTRAL, open, render, values};
+use crate::report::{Options, find};
+use crate::stats::{Rounds, Why};
+
+/// The answer of the text, without the table above it.
+fn answer(analysis: &Analysis, width: usize) -> String {
+    let text = find("text").expect("text");
+    let shown = render(text, analysis, Options { width, ..Options::default() });
+    let (_, answer) = shown.trim_end().rsplit_once("\n\n").expect("an answer");
+    answer.to_string()
+}
+
+/// Works of one metric each with these verdicts, one per side besides the baseline.
+fn of(sides: &[&str], works: &[(String, Vec<(Verdict, f64)>)]) -> Analysis {
+    let mut analysis = testing::sides_only();
+    analysis.sides = sides.iter().map(|side| testing::side(side)).collect();
+    let work = |(name, verdicts): &(String, Vec<(Verdict, f64)>)| {
+        let judged = verdicts.iter().map(|(verdict, ratio)| {
+            values(1000.0 * ratio, 0.01).judged(*verdict, *ratio, 0.98 * ratio, 1.02 * ratio)
+        });
+        let cells = std::iter::once(values(1000.0, 0.01)).chain(judged).collect();
+        let row = testing::row("throughput", Unit::OpsPerS, HIGHER, cells);
+        testing::work(name, &[], name, "spin", vec![row])
+    };
+    analysis.works = works.iter().map(work).collect();
+    analysis.method.headline_verdicts = works.len() * (sides.len() - 1);
+    analysis
+}
+
+const NOISE: Verdict = Verdict::Inconclusive { why: Why::Noise, rounds: Rounds::Number(30) };
+
+#[test]
+fn what_changed_is_named_with_its_interval_the_largest_first() {
+    let works = [
+        ("web", Verdict::Worse, 0.9),
+        ("chat", Verdict::Better, 1.3),
+        ("mail", Verdict::Worse, 0.5),
+        ("pipe", Verdict::Same, 1.0),
+        ("fork", NOISE, 1.01),
+    ];
+    let works = works.map(|(name, verdict, ratio)| (name.to_string(), vec![(verdict, ratio)]));
+    let found = answer(&of(&["default", "batch"], &works), 80);
+    let words = testing::words(&found);
+    for part in [
+        "batch worse: mail throughput -50 % +-1.0, web throughput -10 % +-1.8",
+        "better: chat throughput +30 % +-2.6",
+        "open 1 of 5: fork throughput",
+        "about 30 rounds",
+        "again schedlab compare plan=20260203-1405",
+    ] {
+        assert!(words.contains(part), "{part} is not in\n{found}");
+    }
+    assert!(!found.contains("pipe"), "{found}");
+}
+
+#[test]
+fn without_a_change_the_answer_says_so() {
+    let one = |verdict| of(&["a", "b"], &[("web".to_string(), vec![(verdict, 1.0)])]);
+    assert!(
+        answer(&one(Verdict::Same), 80).starts_with("b         the same in 1 headline metric\n")
+    );
+    let open = answer(&one(NOISE), 80);
+    assert!(open.starts_with("b         nothing decided of 1 headline metric\n"), "{open}");
+    let both = [("web", Verdict::Same), ("chat", NOISE)];
+    let both = both.map(|(name, verdict)| (name.to_string(), vec![(verdict, 1.0)]));
+    let both = testing::words(&answer(&of(&["a", "b"], &both), 80));
+    assert!(both.contains("1 headline metric the same, 1 open"), "{both}");
+    assert!(answer(&testing::sides_only(), 80).starts_with("batch     no verdict\n"));
+}
+
+#[test]
+fn a_side_is_named_where_only_some_are_open() {
+    let works = [
+        ("web".to_string(), vec![(NOISE, 1.0), (Verdict::Same, 1.0)]),
+        ("chat".to_string(), vec![(NOISE, 1.0), (NOISE, 1.0)]),
+    ];
+    let found = testing::words(&answer(&of(&["a", "b", "c"], &works), 80));
+    assert!(found.contains("open 3 of 4: web throughput (b), chat throughput;"), "{found}");
+}
+
+#[test]
+fn more_of_a_counter_is_neither_better_nor_worse() {
+    let mut analysis = of(
+        &["a", "b"],
+        &[
+            ("web".to_string(), vec![(Verdict::Worse, 1.2)]),
+            ("chat".to_string(), vec![(Verdict::Better, 0.8)]),
+        ],
+    );
+    analysis.works.iter_mut().for_each(|of| of.sets[0].rows[0].kind.direction = NEUTRAL);
+    let found = testing::words(&answer(&analysis, 80));
+    assert!(!found.contains("worse:") && !found.contains("better:"), "{found}");
+    assert!(found.contains("more: web throughput +20 %"), "{found}");
+    assert!(found.contains("less: chat throughput -20 %"), "{found}");
+}
+
+#[test]
+fn a_measurement_that_load_spoilt_says_so_in_the_answer() {
+    let mut analysis = testing::ordinary();
+    analysis.notes = vec![Note::AllSpoilt { works: vec![("web threads=2".to_string(), 9, 10)] }];
+    let text = find("text").expect("text");
+    let shown = render(text, &analysis, Options::default());
+    let found = testing::words(&answer(&analysis, 80));
+    assert!(found.contains("spoilt load from outside"), "{found}");
+    assert!(found.contains("web threads=2 (9 of 10)"), "{found}");
+    assert_eq!(testing::words(&shown).matches("9 of 10").count(), 1, "once: {shown}");
+}
+
+/// One of these, with its ratio.
+fn any_verdict() -> impl Strategy<Value = (Verdict, f64)> {
+    prop_oneof![
+        (0.1..0.97f64).prop_map(|ratio| (Verdict::Worse, ratio)),
+        (1.03..20.0f64).prop_map(|ratio| (Verdict::Better, ratio)),
+        Just((Verdict::Same, 1.0)),
+        Just((open(Why::Noise, Rounds::MoreThan(1000)), 1.01)),
+        Just((open(Why::OnlyAlone, Rounds::Number(40)), 1.02)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn the_answer_has_at_most_twelve_lines_and_names_every_change_that_fits(
+        sides in 1usize..=8,
+        names in proptest::collection::vec("[a-z]{2,12}( [a-z]=[0-9])?", 0..14),
+        verdicts in proptest::collection::vec(any_verdict(), 7 * 14),
+        long_command: bool,
+        spoilt: bool,
+    ) {
+        let labels: Vec<String> = (0..sides).map(|side| format!("variant-{side}")).collect();
+        let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+        let works = names.iter().enumerate().map(|(at, name)| {
+            let own = &verdicts[7 * at..7 * at + sides - 1];
+            (format!("{name}{at}"), own.to_vec())
+        });
+        let mut analysis = of(&labels, &works.collect::<Vec<_>>());
+        if long_command {
+            analysis.command = format!("schedlab compare{}", " plan=20260203-1405".repeat(9));
+        }
+        if spoilt {
+            let works = vec![("web threads=2".to_string(), 9, 10)];
+            analysis.notes = vec![Note::AllSpoilt { works }];
+        }
+        let found = answer(&analysis, 80);
+        prop_assert!(found.lines().count() <= MAX_LINES, "{}", found);
+        prop_assert!(found.contains("again"), "{}", found);
+        // Every change by its name and size, as short as it may be.
+        let mut columns = 0;
+        let mut changed = Vec::new();
+        for (work, _, row) in analysis.rows() {
+            for cell in row.cells.iter().skip(1) {
+                let Some(judged) = cell.judged else { continue };
+                let name = format!("{} throughput", work.label);
+                columns += name.len() + ", +1.23 %".len();
+                if matches!(judged.verdict, Verdict::Better | Verdict::Worse) {
+                    changed.push(name);
+                }
+            }
+        }
+        // Lines of 65 columns, of which wrapping wastes some and each list begins a new one.
+        let lines = columns / 40 + 2 * sides + 3 + found.matches("plan=").count() / 2;
+        let words = testing::words(&found);
+        if lines <= MAX_LINES && !spoilt {
+            for name in changed {
+                prop_assert!(words.contains(&name), "{} is not in\n{}", name, found);
+            }
+        }
+    }
+}

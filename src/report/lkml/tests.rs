@@ -1,0 +1,213 @@
+//! Tables for a mail to a kernel list.
+
+use super::*;
+use crate::report::testing::{self, HIGHER, LOWER, render};
+use crate::stats::Rounds;
+use insta::assert_snapshot;
+use proptest::prelude::*;
+
+#[test]
+fn two_variants_of_one_plan() {
+    assert_snapshot!(render(&Lkml, &testing::ordinary(), Options::default()));
+}
+
+#[test]
+fn switches_that_explain_the_throughput() {
+    assert_snapshot!(render(&Lkml, &testing::explained(), Options::default()));
+}
+
+#[test]
+fn three_kernels_with_all_that_can_be_odd() {
+    assert_snapshot!(render(&Lkml, &testing::troubled(), Options::default()));
+}
+
+/// A cell of which only what these tables show is known.
+fn known(value: f64, cv_percent: f64) -> Cell {
+    let (value, cv) = (Some(value), Some(cv_percent / 100.0));
+    Cell { mean: value, hmean: value, median: value, cv, ..testing::cell(Vec::new()) }
+}
+
+/// Normalised value, improvement and variation of the baseline and the variant.
+type Case = (&'static str, f64, f64, f64, &'static str);
+
+/// The rows of one table without its header, from cases with both CVs and a ratio.
+fn table(metric: &str, unit: Unit, direction: Direction, cases: &[Case]) -> Vec<String> {
+    let mut analysis = testing::sides_only();
+    analysis.sides[1].label = "run-to-parity-wakeup".to_string();
+    for (case, ratio, cv, other_cv, _) in cases {
+        let cells = vec![known(1000.0, *cv), known(1000.0 * ratio, *other_cv)];
+        let row = testing::headline(metric, unit, direction, cells);
+        analysis.works.push(testing::work("mail", &[("n", case)], "mail", "mail", vec![row]));
+    }
+    let shown = render(&Lkml, &analysis, Options::default());
+    let rows = shown.lines().skip_while(|line| !line.starts_with("Case:")).skip(1);
+    rows.take(cases.len()).map(str::to_string).collect()
+}
+
+/// Rows of the mail of 25 March 2024, with the numbers that it has.
+#[test]
+fn rows_are_those_of_the_mails() {
+    let lower: &[Case] = &[
+        ("1-groups", 0.9771, 2.08, 3.19, "1.00 [ -0.00]( 2.08)  0.98 [  2.29]( 3.19)"),
+        ("2-groups", 1.0222, 0.89, 1.27, "1.00 [ -0.00]( 0.89)  1.02 [ -2.22]( 1.27)"),
+        ("64", 0.9847, 1.79, 2.36, "1.00 [ -0.00]( 1.79)  0.98 [  1.53]( 2.36)"),
+        ("4", 1.2105, 14.0, 7.2, "1.00 [ -0.00](14.00)  1.21 [-21.05]( 7.20) *"),
+        ("8", 1.0417, 4.68, 13.1, "1.00 [ -0.00]( 4.68)  1.04 [ -4.17](13.10) *"),
+        ("128", 1.0316, 6.3, 8.92, "1.00 [ -0.00]( 6.30)  1.03 [ -3.16]( 8.92) *"),
+    ];
+    let higher: &[Case] = &[
+        ("1-clients", 1.0226, 0.22, 1.08, "1.00 [  0.00]( 0.22)  1.02 [  2.26]( 1.08)"),
+        ("Scale", 0.9714, 1.26, 6.48, "1.00 [  0.00]( 1.26)  0.97 [ -2.86]( 6.48)"),
+        ("256-clients", 0.9504, 8.68, 7.11, "1.00 [  0.00]( 8.68)  0.95 [ -4.96]( 7.11) *"),
+    ];
+    let units = [(Unit::Ns, LOWER, lower), (Unit::OpsPerS, HIGHER, higher)];
+    for (unit, direction, cases) in units {
+        let rows = table("x_p99", unit, direction, cases);
+        for ((case, .., expected), row) in cases.iter().zip(&rows) {
+            let words = |text: &str| text.split("  ").map(str::trim).collect::<String>();
+            assert_eq!(words(row), words(&format!("n={case}  {expected}")));
+            // Below one another, to the column.
+            let close: Vec<usize> = row.match_indices(')').map(|(at, _)| at).collect();
+            let first: Vec<usize> = rows[0].match_indices(')').map(|(at, _)| at).collect();
+            assert_eq!(close, first, "{row}");
+        }
+    }
+}
+
+#[test]
+fn each_metric_has_its_statistic_and_unit_in_words() {
+    let cases: &[(&str, Unit, f64, &str, &str)] = &[
+        ("wakeup_p99.9", Unit::Ns, 5e3, "99.9th percentile wakeup latency in us", "Median"),
+        ("wakeup_p50", Unit::Ns, 5e6, "50th percentile wakeup latency in ms", "Median"),
+        ("wakeup_max", Unit::Ns, 5e9, "wakeup_max in seconds", "AMean"),
+        ("a_pattern", Unit::Ns, 5.0, "a_pattern in ns", "AMean"),
+        ("throughput", Unit::OpsPerS, 5.0, "throughput, requests/s", "HMean"),
+        ("copied", Unit::BytesPerS, 5e6, "copied, MB/s", "HMean"),
+        ("switches", Unit::PerS, 5.0, "switches per second", "HMean"),
+        ("misses", Unit::Count, 5.0, "misses, count", "AMean"),
+        ("fairness", Unit::Ratio, 0.5, "fairness, ratio", "AMean"),
+        ("busy", Unit::Cpus, 0.5, "busy, CPUs", "AMean"),
+        ("steps", Unit::OpsPerS, 0.0, "steps, requests/s", "AMean"),
+    ];
+    for (metric, unit, value, units, statistic) in cases {
+        let mut analysis = testing::sides_only();
+        let cell = || testing::cell(vec![(0, *value), (1, *value)]);
+        let row = testing::headline(metric, *unit, LOWER, vec![cell(), cell()]);
+        analysis.works = vec![testing::work("w", &[], "w", "w", vec![row])];
+        let shown = render(&Lkml, &analysis, Options::default());
+        let units = format!("\nUnits         : Normalized {units}\n");
+        assert!(shown.contains(&units), "{units} {shown}");
+        assert!(shown.contains(&format!("\nStatistic     : {statistic}\n")), "{metric} {shown}");
+    }
+}
+
+#[test]
+fn odd_values_are_noted_below_the_tables_and_neutral_ones_are_not() {
+    let mut analysis = testing::ordinary();
+    for work in &mut analysis.works {
+        for row in &mut work.sets[0].rows {
+            let is_odd = ["wakeup_p99", "switches"].contains(&row.kind.name.as_str());
+            let odd = row.cells[1].clone().shaped(testing::TWO_MODES).shaped(testing::TREND);
+            row.cells[1] = if is_odd { odd } else { row.cells[1].clone() };
+        }
+    }
+    let shown = render(&Lkml, &analysis, Options::default());
+    let (tables, verdicts) = shown.split_once("\nVerdicts, ").expect("verdicts");
+    let notes = tables.split_once("variance is large\n\n").expect("tables").1;
+    let note = |threads: u32| {
+        format!(
+            "Note: web threads={threads}, wakeup_p99, batch: two modes, 12.0 ms and 31.0 ms \
+             (4 of\n      10 rounds); a trend, 3 % from the first round to the last (p \
+             0.0020)\n"
+        )
+    };
+    assert_eq!(notes, format!("{}{}", note(2), note(4)));
+    assert!(!verdicts.contains("two modes"), "{shown}");
+}
+
+#[test]
+fn a_difference_below_the_floor_says_so() {
+    let mut analysis = testing::ordinary();
+    let below = testing::open(Why::BelowFloor { floor: 0.103_949 }, Rounds::MoreThan(1000));
+    let cell = testing::values(1e6, 0.01).judged(below, 1.08, 1.05, 1.1);
+    analysis.works[0].sets[0].rows[1].cells[1] = cell;
+    let shown = render(&Lkml, &analysis, Options::default());
+    let line = "  open: web threads=2, wakeup_p99, ratio 1.080 (1.050 to 1.100), \
+                below\n  the A/A floor of 10 %\n";
+    assert!(shown.contains(line), "{shown}");
+    assert_eq!(shown.matches("open:").count(), 1, "others are counted\n{shown}");
+}
+
+/// A table may be mailed alone.
+#[test]
+fn each_table_of_the_lab_says_by_what_clock_it_was_measured() {
+    let mut explained = testing::explained();
+    explained.sides = testing::in_the_lab(2).sides;
+    let shown = render(&Lkml, &explained, Options::default());
+    let time = "\nTime          : lab, virtual time, NOT exact in 2 of 80 runs\n====";
+    let (tables, heads) = (shown.matches("Test          : "), shown.matches(time));
+    assert_eq!(heads.count(), tables.count(), "{shown}");
+    let host = render(&Lkml, &testing::explained(), Options::default());
+    assert!(!host.contains("Time  "), "{host}");
+}
+
+#[test]
+fn tables_are_ascii_and_fit_a_mail() {
+    let analysiss =
+        [testing::ordinary(), testing::troubled(), testing::hostile("a b\nµ\u{202e}(x)")];
+    for analysis in analysiss {
+        let shown = render(&Lkml, &analysis, Options::default());
+        assert!(shown.is_ascii(), "{shown}");
+        let wide: Vec<&str> = shown.lines().filter(|line| line.len() > COLUMNS).collect();
+        assert!(wide.is_empty(), "{wide:?}");
+    }
+}
+
+#[test]
+fn long_names_are_cut_in_what_they_share_and_long_cases_stand_above_their_rows() {
+    let mut analysis = testing::troubled();
+    analysis.sides.truncate(2);
+    for (side, label) in analysis.sides.iter_mut().zip(["tip+", "parity+"]) {
+        side.label = format!("kernel=6.12.0-rc1-{label}");
+    }
+    let shown = render(&Lkml, &analysis, Options::default());
+    let head = shown.lines().find(|line| line.starts_with("Case:")).unwrap();
+    let words: Vec<&str> = head.split_whitespace().collect();
+    assert_eq!(words, ["Case:", "~tip+[pct", "imp](CV)", "~parity+[pct", "imp](CV)"]);
+    for full in ["~tip+: kernel=6.12.0-rc1-tip+: ", "~parity+: kernel=6.12.0-rc1-parity+: "] {
+        assert!(shown.contains(full), "{shown}");
+    }
+    analysis.works[0].axes[0].1 = "4".repeat(20);
+    let shown = render(&Lkml, &analysis, Options::default());
+    let case = format!("threads={},footprint=256KiB", "4".repeat(20));
+    let (_, row) = shown.split_once(&format!("\n{case}\n")).expect("a line of its own");
+    assert!(row.trim_start().starts_with("1.00 [  0.00]( 0.68)    "), "{shown}");
+    assert_eq!(shown.lines().find(|line| line.len() > COLUMNS), None);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn no_line_is_wider_than_a_mail(
+        labels in proptest::collection::vec("(kernel=)?[a-c.-]{0,30}", 3),
+        point in "[a-c]{0,90}",
+    ) {
+        let mut analysis = testing::troubled();
+        for (side, label) in analysis.sides.iter_mut().zip(labels) {
+            side.label = label;
+        }
+        analysis.works[0].axes[0].1 = point;
+        let shown = render(&Lkml, &analysis, Options::default());
+        prop_assert_eq!(shown.lines().find(|line| line.len() > COLUMNS), None);
+    }
+}
+
+#[test]
+fn variants_that_do_not_fit_have_a_block_with_the_baseline_again() {
+    let shown = render(&Lkml, &testing::troubled(), Options::default());
+    let heads: Vec<&str> = shown.lines().filter(|line| line.starts_with("Case:")).collect();
+    assert!(heads.iter().all(|head| head.contains(" 6.6.87-~[pct imp](CV)")), "{heads:?}");
+    assert!(heads.iter().all(|head| head.matches("(CV)").count() == 2), "{heads:?}");
+    assert_eq!(heads.len(), 6);
+}

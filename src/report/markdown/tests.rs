@@ -1,0 +1,16 @@
+//! Markdown: the table and the answer.
+
+use insta::assert_snapshot;
+
+use super::*;
+use crate::report::testing::{self, render};
+
+#[test]
+fn two_variants_of_one_plan() {
+    assert_snapshot!(render(&Markdown, &testing::ordinary(), Options::default()));
+}
+
+#[test]
+fn three_sides_with_all_that_can_be_odd() {
+    assert_snapshot!(render(&Markdown, &testing::troubled(), Options::default()));
+}

@@ -1,0 +1,139 @@
+//! Numbers as people read them.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::stats::Interval;
+
+#[test]
+fn round_lists_count_from_one() {
+    let cases: &[(&[u32], &str)] = &[
+        (&[3], "round 4"),
+        (&[1, 2], "rounds 2, 3"),
+        (&[0, 1, 2, 5, 7, 8], "rounds 1-3, 6, 8, 9"),
+    ];
+    for (list, expected) in cases {
+        assert_eq!(rounds(list), *expected);
+    }
+}
+
+#[test]
+fn values_in_the_scale_of_a_typical_one() {
+    let cases: &[(Unit, f64, f64, &str)] = &[
+        (Unit::Ns, 0.0, 0.0, "0 ns"),
+        (Unit::Ns, 832.0, 832.0, "832 ns"),
+        (Unit::Ns, 999.4, 999.4, "999 ns"),
+        (Unit::Ns, 999.6, 999.6, "1.00 us"),
+        (Unit::Ns, 9_020.0, 9_020.0, "9.02 us"),
+        (Unit::Ns, 1_266_000.0, 755_400.0, "0.755 ms"),
+        (Unit::Ns, 755_000.0, 12_449_000.0, "12449 us"),
+        (Unit::Ns, 57_747_000_000.0, 57_747_000_000.0, "57.7 s"),
+        (Unit::Ns, 1.8e19, 1.8e19, "1.80e10 s"),
+        (Unit::OpsPerS, 4376.2, 4376.2, "4376 /s"),
+        (Unit::OpsPerS, 41_664.0, 41_664.0, "41.66 k/s"),
+        (Unit::OpsPerS, 1_234_567.0, 41_664.0, "0.04166 M/s"),
+        (Unit::OpsPerS, 154.04, 154.04, "154.0 /s"),
+        (Unit::PerS, 0.03, 0.03, "0.03000 /s"),
+        (Unit::BytesPerS, 2.5e9, 2.5e9, "2.500 GB/s"),
+        (Unit::Count, 12.0, 12.0, "12 "),
+        (Unit::Count, 12.0, 3.5, "3.500 "),
+        (Unit::Ratio, 0.9985, 0.9985, "0.9985 "),
+        (Unit::Cpus, 1.98, 1.98, "1.980 "),
+        (Unit::Count, 1e300, 1e300, "1.00e288 T"),
+    ];
+    for (unit, typical, value, expected) in cases {
+        let scale = Scale::of(*unit, Some(*typical));
+        assert_eq!(format!("{} {}", scale.show(*value), scale.suffix), *expected);
+    }
+}
+
+#[test]
+fn ratios() {
+    let cases: &[(f64, &str)] = &[
+        (1.0, "1.000"),
+        (0.9785, "0.979"),
+        (9.9996, "10.0"),
+        (12.345, "12.3"),
+        (999.6, ">999"),
+        (0.0001, "<0.001"),
+        (0.0, "<0.001"),
+        (f64::INFINITY, ">999"),
+    ];
+    for (value, expected) in cases {
+        assert_eq!(ratio(*value), *expected);
+    }
+}
+
+fn change(ratio: f64, interval: Option<(f64, f64)>) -> String {
+    let interval = interval.map(|(low, high)| Interval { low, high });
+    Change::of(&Ratio { ratio, interval, pairs: 9 }).with_interval()
+}
+
+#[test]
+fn a_ratio_is_a_change_in_percent_or_a_factor() {
+    let cases: &[(f64, Option<(f64, f64)>, &str)] = &[
+        (1.0, None, "0 %"),
+        (0.9999, None, "0 %"),
+        (1.0, Some((1.0, 1.0)), "0 % +-0.0"),
+        (0.909, Some((0.898, 0.92)), "-9.1 % +-1.1"),
+        (1.0994, None, "+9.9 %"),
+        (1.0996, None, "+10 %"),
+        (0.02, None, "-98 %"),
+        (1.71, Some((1.5, 1.96)), "+71 % +50..+96"),
+        (1.086, Some((0.97, 1.22)), "+8.6 % -3..+22"),
+        (1.01, Some((0.75, 1.36)), "+1.0 % -25..+36"),
+        (3.99, None, "+299 %"),
+        (13.1, Some((11.8, 14.5)), "13.1x 11.8x..14.5x"),
+        (4.0, None, "4.00x"),
+        (1e5, None, "1e5x"),
+        (0.001, Some((0.0005, 0.002)), "-100 % +-0.1"),
+    ];
+    for (ratio, interval, expected) in cases {
+        assert_eq!(change(*ratio, *interval), *expected);
+    }
+}
+
+#[test]
+fn counts_and_percentages() {
+    assert_eq!([0, 1, 2].map(|runs| counted(runs, "run")), ["0 runs", "1 run", "2 runs"]);
+    let cases: &[(f64, &str)] = &[(0.02, "2 %"), (0.005, "0.5 %"), (0.07, "7 %"), (1.0, "100 %")];
+    for (share, expected) in cases {
+        assert_eq!(percent(*share), *expected);
+    }
+}
+
+proptest! {
+    #[test]
+    fn numbers_stay_short_and_near(value in proptest::num::f64::NORMAL) {
+        let shown = significant(value, 4);
+        prop_assert!(shown.len() <= 11, "{}", shown);
+        let back: f64 = shown.parse().unwrap();
+        prop_assert!((back - value).abs() <= 0.006 * value.abs(), "{} {}", value, shown);
+    }
+
+    /// The sign never contradicts the ratio, and the shown interval holds the shown change.
+    #[test]
+    fn a_change_is_short_and_of_the_ratio_s_sign(
+        ln in -7.0..7.0f64,
+        below in 0.0001..0.5f64,
+        above in 0.0001..0.5f64,
+    ) {
+        let ratio = ln.exp();
+        let interval = Some(Interval { low: ratio * (-below).exp(), high: ratio * above.exp() });
+        let Change { change, interval } = Change::of(&Ratio { ratio, interval, pairs: 9 });
+        prop_assert!(change.len() <= 7, "{}", change);
+        prop_assert!(interval.len() <= 15, "{}", interval);
+        prop_assert!(!interval.is_empty());
+        match change.strip_suffix('x') {
+            Some(factor) => {
+                let factor: f64 = factor.parse().unwrap();
+                prop_assert!((factor / ratio - 1.0).abs() < 0.05 || ratio > 999.0);
+            }
+            None => {
+                let percent: f64 = change.strip_suffix(" %").unwrap().parse().unwrap();
+                prop_assert!((percent - 100.0 * (ratio - 1.0)).abs() <= 0.51);
+                prop_assert!(percent == 0.0 || (percent > 0.0) == (ratio > 1.0));
+            }
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! The English about results.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::report::testing::{self, LOWER, NEUTRAL};
+use crate::stats::NoRatio;
+
+fn named(labels: &[&str], columns: usize) -> Vec<String> {
+    let sides: Vec<Side> = labels.iter().map(|label| testing::side(label)).collect();
+    names(&sides, columns, clean, "…")
+}
+
+#[test]
+fn names_stay_distinct_and_fit() {
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["default", "batch"], &["default", "batch"]),
+        (&["default", "default"], &["default#1", "default#2"]),
+        (&["default", "default", "default#1"], &["default#1", "default#2", "default…#3"]),
+        (&["6.18.5-custom-one", "6.18.5-custom-two"], &["…one", "…two"]),
+        (&["6.18.5-lavd", "6.6.87-cfs"], &["6.18.5-la…", "6.6.87-cfs"]),
+        (&["a-long-name-a", "a-long-name-a"], &["a-long-…#1", "a-long-…#2"]),
+        (&["6.12.0-rc1-tip", "6.12.0-rc1-tip+debug"], &["…tip", "…tip+debug"]),
+        (&["", "a\n"], &["#1", "a\\n"]),
+        (&["kernel=6.1", "kernel=6.12"], &["6.1", "6.12"]),
+        (&["kernel=", "kernel=6.12"], &["kernel=", "…6.12"]),
+        (&["kernel=6.1", "plan=last"], &["kernel=6.1", "plan=last"]),
+        (&["kernel=6.12.0-rc1-tip+", "kernel=6.12.0-rc1-parity+"], &["…tip+", "…parity+"]),
+    ];
+    for (labels, expected) in cases {
+        assert_eq!(named(labels, 10), *expected);
+    }
+    let full = names(&[testing::side("k=a"), testing::side("k=b")], usize::MAX, clean, "…");
+    assert_eq!(full, ["k=a", "k=b"], "nothing has to go");
+}
+
+#[test]
+fn verdicts_are_counted_by_family_with_the_rounds_for_all() {
+    let analysis = testing::ordinary();
+    let headlines = Tally::of(&analysis, 1, Family::Headline);
+    assert_eq!(
+        headlines.sentence(),
+        "2 BETTER, 1 WORSE, 1 SAME, 2 open (about 31 rounds decide all)"
+    );
+    let explaining = Tally { same: 1, ..Tally::default() };
+    assert_eq!(Tally::of(&analysis, 1, Family::Explaining), explaining);
+    assert_eq!(Tally::of(&analysis, 1, Family::None), Tally::default());
+    assert_eq!(Tally::of(&analysis, 0, Family::Headline), Tally::default(), "the baseline");
+    let troubled = Tally::of(&testing::troubled(), 2, Family::Headline);
+    assert_eq!((troubled.inconclusive, troubled.unjudged), (2, 1));
+    assert_eq!(troubled.rounds, Some(Needed::MoreThan(1000)));
+}
+
+#[test]
+fn of_two_needs_the_later_one_holds() {
+    let cases: &[(Needed, Needed, Needed)] = &[
+        (Needed::About(9), Needed::About(3), Needed::About(9)),
+        (Needed::About(9), Needed::MoreThan(1000), Needed::MoreThan(1000)),
+        (Needed::AtLeast(6), Needed::MoreThan(1000), Needed::MoreThan(1000)),
+        (Needed::AtLeast(6), Needed::About(3), Needed::AtLeast(6)),
+        (Needed::AtLeast(6), Needed::About(9), Needed::AtLeast(9)),
+    ];
+    for (one, other, expected) in cases {
+        assert_eq!(later(*one, *other), *expected);
+        assert_eq!(later(*other, *one), *expected);
+    }
+    let few = Why::TooFewRounds { least: 6 };
+    let needs = |why, number| rounds(&testing::open(why, number));
+    assert_eq!(needs(few, Rounds::MoreThan(1000)), Some(Needed::AtLeast(6)), "of one round");
+    assert_eq!(needs(few, Rounds::Number(14)), Some(Needed::About(14)));
+    assert_eq!(needs(Why::Noise, Rounds::MoreThan(1000)), Some(Needed::MoreThan(1000)));
+    assert_eq!(rounds(&Verdict::Same), None);
+    let shown = [Needed::About(14), Needed::MoreThan(9), Needed::AtLeast(6)].map(show_rounds);
+    assert_eq!(shown, ["~14", ">9", ">=6"]);
+}
+
+#[test]
+fn the_words_of_a_verdict_are_those_of_the_direction() {
+    let words = |direction| {
+        let verdicts = [
+            Verdict::Better,
+            Verdict::Worse,
+            Verdict::Same,
+            testing::open(Why::Noise, Rounds::Number(9)),
+            Verdict::Unjudged(Unjudged::NoRatio(NoRatio::NoPairs)),
+            Verdict::Unjudged(Unjudged::Neutral),
+        ];
+        verdicts.map(|of| {
+            let cell = testing::values(1.0, 0.1).judged(of, 1.0, 1.0, 1.0);
+            let row = testing::row("x_p99", Unit::Ns, direction, Vec::new());
+            verdict(&row, &cell).unwrap_or_default()
+        })
+    };
+    assert_eq!(words(LOWER), ["BETTER", "WORSE", "SAME", "open", "-", ""]);
+    assert_eq!(words(NEUTRAL), ["LESS", "MORE", "SAME", "open", "-", ""]);
+}
+
+#[test]
+fn why_a_verdict_is_open_depends_on_its_family() {
+    let reason = |why, family| super::why(&testing::open(why, Rounds::Number(9)), family);
+    for why in [Why::OnlyAlone, Why::SameOnlyAlone] {
+        assert!(reason(why, 7).unwrap().contains("7 verdicts"));
+        let alone = reason(why, 1).unwrap();
+        assert!(!alone.contains("verdicts") && alone.contains("a verdict takes more"), "{alone}");
+    }
+    let floors: &[(f64, &str)] =
+        &[(0.103_949, "10 %"), (0.005_312, "0.53 %"), (0.0996, "10 %"), (1.234, "123 %")];
+    for (floor, expected) in floors {
+        assert_eq!(floor_percent(*floor), *expected);
+        let said = reason(Why::BelowFloor { floor: *floor }, 7).unwrap();
+        assert!(said.contains("floor") && said.ends_with(expected), "{said}");
+    }
+    assert!(reason(Why::TooFewRounds { least: 6 }, 7).unwrap().contains('6'));
+    assert!(reason(Why::Noise, 7).is_some());
+    assert_eq!(super::why(&Verdict::Better, 7), None);
+    // Rounds count from 1 wherever people read them.
+    let zero = Verdict::Unjudged(Unjudged::NoRatio(NoRatio::NotPositive { round: 2, value: 0.0 }));
+    let said = super::why(&zero, 7).unwrap();
+    assert!(said.contains("round 3 ") && said.contains(" 0"), "{said}");
+}
+
+#[test]
+fn a_family_of_one_verdict_is_singular() {
+    let mut analysis = testing::ordinary();
+    assert!(method(&analysis).join("; ").contains("headline family of 6 verdicts,"));
+    (analysis.method.headline_verdicts, analysis.method.explaining_verdicts) = (1, 0);
+    let said = method(&analysis).join("; ");
+    assert!(said.contains("headline family of 1 verdict,"), "{said}");
+    assert!(!said.contains("explaining"), "{said}");
+}
+
+#[test]
+fn sides_that_share_no_rounds_are_exact_or_what_changed_is_in_the_ratios() {
+    let paired = |mut analysis: Analysis| {
+        analysis.method.pairing = Pairing::None;
+        method(&analysis).remove(0)
+    };
+    assert!(paired(testing::in_the_lab(0)).contains("exact runs"));
+    for other in [testing::in_the_lab(1), testing::ordinary()] {
+        assert!(paired(other).contains("what changed in between is in the ratios"));
+    }
+}
+
+#[test]
+fn the_clock_of_all_sides_is_said_once() {
+    assert_eq!(analysis_time(&testing::ordinary()), None);
+    let clock = |wrong| analysis_time(&testing::in_the_lab(wrong)).unwrap();
+    assert_eq!(clock(0), "lab, virtual time, exact in all 80 runs");
+    assert_eq!(clock(2), "lab, virtual time, NOT exact in 2 of 80 runs");
+    let mut mixed = testing::in_the_lab(0);
+    mixed.sides[0] = testing::side("host");
+    let expected = "lab, virtual time, exact in all 40 runs; 40 runs on a host";
+    assert_eq!(analysis_time(&mixed).unwrap(), expected);
+}
+
+#[test]
+fn a_side_is_described_by_what_its_runs_have_in_common() {
+    let about = |change: fn(&mut Side)| {
+        let mut side = testing::side("default");
+        change(&mut side);
+        super::about(&side)
+    };
+    let all = about(|_| {});
+    assert_eq!(
+        all,
+        "kernel 6.18.5; machine epyc; backend local; 40 runs in 1 boot; plan 20260203-1405"
+    );
+    assert_eq!(about(|side| side.runs = 0), "no measured run");
+    assert!(about(|side| side.boots = None).contains("40 runs in unknown boots"));
+    assert!(about(|side| (side.runs, side.boots) = (1, Some(2))).contains("1 run in 2 boots"));
+    let many = about(|side| side.plans = (1..9).map(|plan| format!("p{plan}")).collect());
+    assert!(many.ends_with("plans p1, p2, p3, p4 and 4 more"), "{many}");
+}
+
+#[test]
+fn a_round_has_its_number_only_where_the_plan_has_it() {
+    let values = [0, 2, 3, 4, 5, 6, 7, 8].map(|round| (round, 1e6)).to_vec();
+    let shapes = [testing::TWO_MODES, testing::TREND, testing::OUTLIER];
+    let cell = Cell { shapes: shapes.to_vec(), ..testing::cell(values) };
+    let row = testing::row("x", Unit::Ns, LOWER, Vec::new());
+    let mut analysis = testing::ordinary();
+    let said = |analysis: &Analysis| super::shapes(analysis, &row, &cell);
+    let of_rounds = said(&analysis);
+    let has = |said: &[String], parts: [&str; 3]| {
+        said.len() == 3 && said.iter().zip(parts).all(|(said, part)| said.contains(part))
+    };
+    assert!(of_rounds[0].contains("12.0 ms and 31.0 ms"), "{of_rounds:?}");
+    assert!(of_rounds[1].contains("3 %") && of_rounds[1].contains("p 0.0020"), "{of_rounds:?}");
+    assert!(of_rounds[2].contains("9.00 ms") && of_rounds[2].contains("1.00 ms"));
+    assert!(
+        has(&of_rounds, ["(4 of 10 rounds)", "the last round", "round 8 "])
+            || has(&of_rounds, ["(4 of 10 rounds)", "first round", "round 8 "]),
+        "{of_rounds:?}"
+    );
+    let of_values = ["(4 of 10 values)", "first value", "value 7 of 8 "];
+    analysis.sides[1].plans.push("another".to_string());
+    assert!(has(&said(&analysis), of_values), "rounds of several plans are counted through");
+    analysis.sides[1].plans.pop();
+    analysis.method.pairing = Pairing::None;
+    assert!(has(&said(&analysis), of_values), "there are no common rounds");
+}
+
+#[test]
+fn lists_are_short() {
+    let of = |count: usize| {
+        let names: Vec<String> = (1..=count).map(|at| format!("n{at}")).collect();
+        listed(&names)
+    };
+    assert_eq!([0, 1, 2, 3].map(of), ["", "n1", "n1 and n2", "n1, n2 and n3"]);
+    assert_eq!(of(5), "n1, n2, n3, n4 and n5");
+    assert_eq!(of(6), "n1, n2, n3, n4 and 2 more");
+}
+
+#[test]
+fn a_set_has_the_shortest_name_that_no_other_has() {
+    let mut analysis = testing::ordinary();
+    let place = |analysis: &Analysis, work: usize, set: usize| {
+        let work = &analysis.works[work];
+        super::place(analysis, work, &work.sets[set])
+    };
+    assert_eq!(place(&analysis, 0, 0), "web threads=2");
+    let mut second = analysis.works[0].sets[0].clone();
+    second.name = "mail".to_string();
+    analysis.works[0].sets.push(second);
+    assert_eq!(place(&analysis, 0, 1), "mail");
+    assert_eq!(place(&analysis, 0, 0), "web threads=2 web", "another work has a set web");
+    assert_eq!(place(&analysis, 1, 0), "web threads=4");
+}
+
+#[test]
+fn a_plan_is_described_by_its_rounds_time_and_machine() {
+    let analysis = testing::ordinary();
+    let said = plan(&analysis, &analysis.plans[0]);
+    assert_eq!(said, "10 rounds in 1 min 38 s, Linux 6.18.5, 8 CPUs (kvm)");
+    let mut one = analysis.clone();
+    (one.plans[0].rounds_done, one.plans[0].took_ns) = (1, None);
+    one.plans[0].ended = None;
+    one.plans[0].environments[0].virtualisation = Reading::Known("none".to_string());
+    one.plans[0].environments[0].topology.allowed = "3".parse().unwrap();
+    assert_eq!(plan(&one, &one.plans[0]), "1 round, Linux 6.18.5, 1 CPU, not ended");
+    let lab = testing::in_the_lab(0);
+    assert!(plan(&lab, &lab.plans[0]).ends_with("lab, virtual time, exact in all 80 runs"));
+}
+
+#[test]
+fn times_have_two_units() {
+    let cases = [
+        (450_000_000, "450ms"),
+        (999_999_999, "1 s"),
+        (38_000_000_000, "38 s"),
+        (98_000_000_000, "1 min 38 s"),
+        (10_920_000_000_000, "3 h 2 min"),
+    ];
+    for (ns, expected) in cases {
+        assert_eq!(time(ns), expected);
+    }
+}
+
+#[test]
+fn every_note_is_a_clean_sentence_with_the_names_in_it() {
+    for found in testing::notes("na\x1bme") {
+        let (word, text) = note(&found);
+        assert!(!word.is_empty() && !text.is_empty(), "{found:?}");
+        assert!(!text.contains(|c: char| c.is_control()), "{text:?}");
+        assert!(!text.ends_with(['.', ' ', ':']), "{text}");
+        let has_names = format!("{found:?}").contains("na\\u{1b}me");
+        assert_eq!(text.contains("na\\u{1b}me"), has_names, "{found:?}: {text}");
+        let is_gap = ["failed", "skipped", "missing", "knob"].contains(&word);
+        assert_eq!(is_gap, found.is_gap(), "{word}: {found:?}");
+        assert_eq!(word == "refused", found.is_refusal(), "{word}: {found:?}");
+    }
+}
+
+#[test]
+fn a_reason_carries_its_hint_in_the_same_sentence() {
+    let cases: &[(&str, &str)] = &[
+        ("it died", "it died"),
+        ("no files\nhint: ulimit -n 9", "no files; hint: ulimit -n 9"),
+        ("a\nb\nhint: c\n", "a\\nb; hint: c\\n"),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(one_line(text), *expected);
+    }
+}
+
+#[test]
+fn commands_break_only_where_a_shell_goes_on() {
+    let cases: &[(&str, usize, &[&str])] = &[
+        ("schedlab compare a b", 80, &["schedlab compare a b"]),
+        ("schedlab compare 'a b' c", 22, &["schedlab compare \\", "    'a b' c"]),
+        (
+            "x 'a  b' \"c ' d\" e\\ f",
+            6,
+            &["x \\", "    'a  b' \\", "    \"c ' d\" \\", "    e\\ f"],
+        ),
+        ("x 'a\\' b", 6, &["x \\", "    'a\\' \\", "    b"]),
+        ("", 80, &[]),
+    ];
+    for (command, columns, expected) in cases {
+        assert_eq!(command_lines(command, *columns), *expected, "{command}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_names_fit_and_stay_distinct(
+        labels in proptest::collection::vec("(kernel=)?(6\\.1[0-2]-){0,3}[a-b漢#1-3]{0,9}", 1..6),
+        columns in 8usize..24,
+    ) {
+        let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+        let names = named(&labels, columns);
+        for (at, name) in names.iter().enumerate() {
+            prop_assert!(name.width() <= columns && !name.is_empty(), "{:?}", names);
+            prop_assert!(!names[..at].contains(name), "{:?}", names);
+        }
+    }
+
+    #[test]
+    fn a_broken_command_is_the_same_command(
+        words in proptest::collection::vec("[a-z]{1,12}", 1..20),
+    ) {
+        let command = words.join(" ");
+        let lines = command_lines(&command, 30);
+        prop_assert!(lines.iter().all(|line| line.width() <= 30));
+        let back = lines.join("\n").replace(" \\\n    ", " ");
+        prop_assert_eq!(back, command);
+    }
+}

@@ -1,0 +1,672 @@
+//! Tests of all formats together: what each promises, and that no two disagree.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use proptest::prelude::*;
+use unicode_width::UnicodeWidthStr;
+
+use super::layout::is_active;
+use super::testing::{self, HOSTILE, NEUTRAL, render};
+use super::{Format, Options, each, find, formats};
+use crate::analysis::testing::{any_plan, of_variants};
+use crate::analysis::{Analysis, Family, Question, Row, analyse};
+use crate::stats::Verdict;
+
+const PAGE: &str = include_str!("../../docs/report-formats.md");
+
+/// A format that is there once it has its line in `formats()`.
+pub struct Dummy;
+
+impl Format for Dummy {
+    fn name(&self) -> &'static str {
+        "dummy"
+    }
+
+    fn about(&self) -> &'static str {
+        "the number of sides, for tests"
+    }
+
+    fn render(&self, analyses: &[Analysis], _: &Options, out: &mut dyn Write) -> io::Result<()> {
+        each(analyses, out, |analysis, out| writeln!(out, "{} sides", analysis.sides.len()))
+    }
+}
+
+fn of(name: &str) -> &'static dyn Format {
+    find(name).unwrap_or_else(|| panic!("no format {name}"))
+}
+
+fn all_options() -> impl Iterator<Item = Options> {
+    (0..3).map(|verbose| Options { verbose, ..Options::default() })
+}
+
+fn analyses() -> [Analysis; 6] {
+    [
+        testing::nothing(),
+        testing::sides_only(),
+        testing::ordinary(),
+        testing::explained(),
+        testing::troubled(),
+        testing::in_the_lab(2),
+    ]
+}
+
+#[test]
+fn every_format_is_named_once_described_and_has_a_line_for_nothing() {
+    for format in formats() {
+        let name = format.name();
+        assert!(!format.about().is_empty() && !format.about().contains('\n'), "{name}");
+        let same_name = formats().iter().filter(|other| other.name() == name);
+        assert_eq!(same_name.count(), 1, "{name}");
+        assert_eq!(find(name).map(|found| found.name()), Some(name));
+        let mut out = Vec::new();
+        format.render(&[], &Options::default(), &mut out).unwrap();
+        assert!(out.ends_with(b"\n") && out.len() > 1, "{name}: {out:?}");
+        for nothing in [testing::nothing(), testing::sides_only()] {
+            let shown = render(*format, &nothing, Options::default());
+            assert!(shown.ends_with('\n') && shown.trim() != "", "{name}: {shown:?}");
+        }
+    }
+    assert_eq!(find("html").map(|found| found.name()), None);
+}
+
+#[test]
+fn the_page_describes_every_format() {
+    let names = formats().iter().map(|format| format.name());
+    let names: Vec<&str> = names.filter(|name| *name != Dummy.name()).collect();
+    let headings = PAGE.lines().filter_map(|line| line.strip_prefix("### "));
+    assert_eq!(headings.collect::<Vec<_>>(), names);
+}
+
+#[test]
+fn several_analyses_follow_each_other_and_each_is_whole() {
+    let two = [testing::ordinary(), testing::troubled()];
+    let mut out = Vec::new();
+    of("text").render(&two, &Options::default(), &mut out).unwrap();
+    let both = two.iter().map(|one| render(of("text"), one, Options::default()));
+    assert_eq!(String::from_utf8(out).unwrap(), both.collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn the_same_analysis_gives_the_same_bytes() {
+    for analysis in analyses() {
+        for (format, options) in formats().iter().flat_map(|f| all_options().map(move |o| (f, o))) {
+            let once = render(*format, &analysis, options);
+            let twice = render(*format, &analysis.clone(), options);
+            assert!(once == twice, "{} differs from call to call", format.name());
+        }
+    }
+}
+
+#[test]
+fn color_is_there_only_where_asked_for_and_changes_nothing_else() {
+    for (format, options) in formats().iter().flat_map(|f| all_options().map(move |o| (f, o))) {
+        let plain = render(*format, &testing::troubled(), options);
+        assert!(!plain.contains('\x1b'), "{}", format.name());
+        let colored = render(*format, &testing::troubled(), Options { color: true, ..options });
+        assert_eq!(testing::without_color(&colored), plain, "{}", format.name());
+        assert_eq!(colored.contains('\x1b'), format.name() == "text", "{}", format.name());
+    }
+}
+
+/// Takes so many bytes.
+struct Closing(usize);
+
+impl Write for Closing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0 < bytes.len() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        self.0 -= bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_closed_pipe_is_an_error_and_no_panic() {
+    for format in formats() {
+        let bytes = render(*format, &testing::ordinary(), Options::default()).len();
+        for taken in [0, 1, bytes / 2, bytes - 1] {
+            let (analysis, options) = (testing::ordinary(), Options::default());
+            let result = format.render(&[analysis], &options, &mut Closing(taken));
+            let kind = result.map_err(|error| error.kind());
+            assert_eq!(kind, Err(io::ErrorKind::BrokenPipe), "{} {taken}", format.name());
+        }
+    }
+}
+
+#[test]
+fn names_from_outside_act_on_no_terminal() {
+    for name in HOSTILE {
+        let hostile = testing::hostile(name);
+        for (format, options) in formats().iter().flat_map(|f| all_options().map(move |o| (f, o))) {
+            let shown = render(*format, &hostile, options);
+            let found = shown.chars().find(|c| *c != '\n' && is_active(*c));
+            assert_eq!(found, None, "{} {name:?}: {shown}", format.name());
+        }
+    }
+}
+
+#[test]
+fn no_name_is_a_formula_of_a_spreadsheet() {
+    for name in HOSTILE {
+        for row in csv_rows(&testing::hostile(name)) {
+            for (column, cell) in row {
+                let is_formula = cell.trim_start().starts_with(['=', '+', '-', '@']);
+                assert!(!is_formula || cell.parse::<f64>().is_ok(), "{column}: {cell:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_name_is_markup_in_markdown() {
+    for name in HOSTILE {
+        let shown = render(of("markdown"), &testing::hostile(name), Options::default());
+        let lines: Vec<&str> = shown.lines().collect();
+        let fence = lines.iter().find(|line| line.starts_with("```")).expect("a fence");
+        let fences: Vec<usize> =
+            (0..lines.len()).filter(|at| lines[*at].starts_with(fence)).collect();
+        assert_eq!(fences.len(), 2, "no name closes the fence: {shown}");
+        assert_eq!(fences[1], lines.len() - 1);
+        let outside = lines[..fences[0]].join("\n");
+        let unescaped = |sign: char| {
+            let mut escaped = false;
+            outside
+                .chars()
+                .filter(|c| {
+                    let found = *c == sign && !escaped;
+                    escaped = *c == '\\' && !escaped;
+                    found
+                })
+                .count()
+        };
+        for sign in ['<', '`', '[', ']', '_', '~', '@'] {
+            assert_eq!(unescaped(sign), 0, "{sign} of {name:?}: {outside}");
+        }
+        let rows: Vec<&&str> = lines.iter().filter(|line| line.starts_with("| ")).collect();
+        // Place, metric and two sides.
+        assert!(rows.iter().all(|row| cells_of(row).len() == 4), "{rows:?}");
+    }
+}
+
+/// The cells of a row of a table in Markdown.
+fn cells_of(row: &str) -> Vec<String> {
+    let mut cells = vec![String::new()];
+    let mut escaped = false;
+    for c in row.chars() {
+        match c == '|' && !escaped {
+            true => cells.push(String::new()),
+            false => cells.last_mut().unwrap().push(c),
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    let inner = cells[1..cells.len() - 1].iter();
+    inner.map(|cell| cell.trim().to_string()).collect()
+}
+
+/// An XML element: its name, attributes and text.
+#[derive(Debug, Default)]
+pub struct Element {
+    pub name: String,
+    pub attributes: BTreeMap<String, String>,
+    pub text: String,
+}
+
+/// Every element of a document, in the order in which they begin. Panics where it is not well
+/// formed, as far as these reports go.
+pub fn elements(xml: &str) -> Vec<Element> {
+    let mut rest =
+        xml.strip_prefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>").expect("a prolog");
+    let (mut found, mut open): (Vec<Element>, Vec<usize>) = (Vec::new(), Vec::new());
+    while let Some(at) = rest.find('<') {
+        let (text, tag) = rest.split_at(at);
+        match open.last() {
+            Some(element) => found[*element].text.push_str(&unescaped(text)),
+            None => assert!(text.trim().is_empty(), "text outside of elements: {text}"),
+        }
+        let end = tag.find('>').expect("a tag ends");
+        let inside = &tag[1..end];
+        rest = &tag[end + 1..];
+        if let Some(name) = inside.strip_prefix('/') {
+            let element = open.pop().expect("an element is open");
+            assert_eq!(found[element].name, name, "elements nest");
+            continue;
+        }
+        let (inside, is_empty) = match inside.strip_suffix('/') {
+            Some(inside) => (inside, true),
+            None => (inside, false),
+        };
+        let (name, attributes) = inside.split_once(' ').unwrap_or((inside, ""));
+        assert!(name.chars().all(|c| c.is_ascii_alphabetic() || c == '-'), "{name}");
+        assert!(!(open.is_empty() && !found.is_empty()), "one element holds all");
+        found.push(Element {
+            name: name.to_string(),
+            attributes: attributes_of(attributes),
+            text: String::new(),
+        });
+        if !is_empty {
+            open.push(found.len() - 1);
+        }
+    }
+    assert!(open.is_empty() && rest.trim().is_empty(), "{open:?} {rest}");
+    found
+}
+
+fn attributes_of(mut text: &str) -> BTreeMap<String, String> {
+    let mut attributes = BTreeMap::new();
+    while !text.trim().is_empty() {
+        let (name, rest) = text.split_once("=\"").expect("a quoted value");
+        let (value, rest) = rest.split_once('"').expect("the end of a value");
+        assert!(name.trim().chars().all(|c| c.is_ascii_alphabetic()), "{name}");
+        assert!(rest.is_empty() || rest.starts_with(' '), "{rest}");
+        let before = attributes.insert(name.trim().to_string(), unescaped(value));
+        assert_eq!(before, None, "{name} stands there once");
+        text = rest;
+    }
+    attributes
+}
+
+/// Text whose entities are known, and whose characters XML 1.0 allows.
+fn unescaped(text: &str) -> String {
+    let allowed = |c: char| !matches!(c, '\0'..='\x08' | '\x0b'..='\x1f' | '\u{fffe}' | '\u{ffff}');
+    assert!(text.chars().all(allowed), "{text:?}");
+    let mut parts = text.split('&');
+    let mut plain = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        let (entity, rest) = part.split_once(';').expect("an entity ends");
+        plain.push_str(match entity {
+            "amp" => "&",
+            "lt" => "<",
+            "gt" => ">",
+            "quot" | "#34" | "#x22" => "\"",
+            "apos" | "#39" | "#x27" => "'",
+            "#47" | "#x2f" => "/",
+            other => panic!("&{other};"),
+        });
+        plain.push_str(rest);
+    }
+    plain
+}
+
+#[test]
+fn junit_is_well_formed_whatever_names_hold() {
+    for name in HOSTILE {
+        let hostile = testing::hostile(name);
+        let found = elements(&render(of("junit"), &hostile, Options::default()));
+        let clean = super::clean(name);
+        let has = |attribute: &str| {
+            found
+                .iter()
+                .any(|of| of.attributes.get(attribute).is_some_and(|is| is.contains(&clean)))
+        };
+        for attribute in ["name", "classname", "message"] {
+            assert!(has(attribute), "{attribute} {name:?} {found:?}");
+        }
+    }
+}
+
+/// The rows of the csv, by column.
+pub fn csv_rows(analysis: &Analysis) -> Vec<BTreeMap<String, String>> {
+    let text = render(of("csv"), analysis, Options::default());
+    let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+    reader.deserialize().map(|row| row.expect("a row of the header's length")).collect()
+}
+
+/// Whose verdict it is: work, set, metric and side.
+type Place = [String; 4];
+
+/// The verdict on each cell of the headline family, as the analysis has it: BETTER, WORSE, SAME,
+/// open, LESS or MORE, or - where there is no ratio.
+fn verdicts(analysis: &Analysis) -> BTreeMap<Place, &'static str> {
+    let mut found = BTreeMap::new();
+    for (work, set, row) in analysis.rows().filter(|(.., row)| row.family == Family::Headline) {
+        for (side, cell) in analysis.sides.iter().zip(&row.cells).skip(1) {
+            if let Some(judged) = &cell.judged {
+                let place = [&work.label, &set.name, &row.kind.name, &side.label];
+                found.insert(place.map(String::clone), word(row, &judged.verdict));
+            }
+        }
+    }
+    found
+}
+
+fn word(row: &Row, verdict: &Verdict) -> &'static str {
+    match (verdict, row.kind.direction == NEUTRAL) {
+        (Verdict::Better, false) => "BETTER",
+        (Verdict::Worse, false) => "WORSE",
+        (Verdict::Better, true) => "LESS",
+        (Verdict::Worse, true) => "MORE",
+        (Verdict::Same, _) => "SAME",
+        (Verdict::Inconclusive { .. }, _) => "open",
+        (Verdict::Unjudged(_), _) => "-",
+    }
+}
+
+/// How often each word stands in a list.
+fn counts<'a>(words: impl IntoIterator<Item = &'a str>) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for word in words.into_iter().filter(|word| WORDS.contains(word)) {
+        *counts.entry(word.to_string()).or_default() += 1;
+    }
+    counts
+}
+
+const WORDS: [&str; 6] = ["BETTER", "WORSE", "SAME", "open", "LESS", "MORE"];
+
+/// The words of a text in which no name is one.
+fn counts_in(text: &str) -> BTreeMap<String, usize> {
+    counts(text.split_whitespace().map(|word| word.trim_matches(['*', ',', ';'])))
+}
+
+/// The headline table and the answer of a text.
+fn table_and_answer(text: &str) -> (&str, &str) {
+    let (rest, answer) = text.trim_end().rsplit_once("\n\n").expect("an answer");
+    // Its head begins with the place of no row.
+    let is_table = |part: &&str| part.starts_with("  ");
+    let table = rest.split("\n\n").filter(is_table).last().unwrap_or_default();
+    (table, answer)
+}
+
+fn check_text(analysis: &Analysis) -> Result<(), TestCaseError> {
+    let expected = counts(verdicts(analysis).into_values());
+    for options in all_options() {
+        let shown = render(of("text"), analysis, Options { width: 1000, ..options });
+        let (table, answer) = table_and_answer(&shown);
+        prop_assert_eq!(&counts_in(table), &expected, "{}", shown);
+        // Each row has its own words, in the order of the sides.
+        for (work, _, row) in analysis.rows().filter(|(.., row)| row.family == Family::Headline) {
+            let own = row.cells.iter().skip(1).filter_map(|cell| cell.judged);
+            let own: Vec<&str> = own.map(|judged| word(row, &judged.verdict)).collect();
+            let own: Vec<&str> = own.into_iter().filter(|word| WORDS.contains(word)).collect();
+            let label = &work.label;
+            let lines = table.lines().skip_while(|line| !line.starts_with(label.as_str()));
+            let name = format!(" {} ", row.kind.name);
+            let line = lines.into_iter().find(|line| line.contains(&name)).unwrap_or_default();
+            let found = line.split_whitespace().filter(|word| WORDS.contains(word));
+            prop_assert_eq!(found.collect::<Vec<_>>(), own, "{} {}", label, name);
+        }
+        let open = expected.get("open").copied().unwrap_or(0);
+        let said = answer.lines().find_map(|line| line.strip_prefix("open "));
+        let said = said.and_then(|line| line.split_whitespace().next()?.parse().ok());
+        prop_assert_eq!(said.unwrap_or(0), open, "{}", answer);
+    }
+    Ok(())
+}
+
+fn check_markdown(analysis: &Analysis) -> Result<(), TestCaseError> {
+    let shown = render(of("markdown"), analysis, Options::default());
+    let rows: Vec<Vec<String>> =
+        shown.lines().filter(|line| line.starts_with("| ")).skip(1).map(cells_of).collect();
+    let words = rows.iter().flat_map(|cells| {
+        let verdicts = cells.iter().skip(3).filter_map(|cell| cell.split_whitespace().last());
+        verdicts.map(|word| word.trim_matches('*'))
+    });
+    prop_assert_eq!(counts(words), counts(verdicts(analysis).into_values()), "{}", shown);
+    Ok(())
+}
+
+/// The list of verdicts below the tables, and their counts.
+fn check_lkml(analysis: &Analysis) -> Result<(), TestCaseError> {
+    let shown = testing::words(&render(of("lkml"), analysis, Options::default()));
+    for (at, side) in analysis.sides.iter().enumerate().skip(1) {
+        let is_own = |(place, _): &(Place, &str)| place[3] == side.label;
+        let own = counts(verdicts(analysis).into_iter().filter(is_own).map(|(_, word)| word));
+        let begin = format!("Verdicts, {} against {}:", side.label, analysis.sides[0].label);
+        let (_, section) = shown.split_once(&begin).expect("a section of the side");
+        let section = section.split("Method:").next().unwrap_or_default();
+        let section = section.split("Verdicts,").next().unwrap_or_default();
+        let count = |word: &str| own.get(word).copied().unwrap_or(0);
+        let tally = format!(
+            "{} BETTER, {} WORSE, {} SAME, {} open",
+            count("BETTER"),
+            count("WORSE"),
+            count("SAME"),
+            count("open")
+        );
+        prop_assert!(section.contains(&tally), "{} is not in {}", tally, section);
+        // What explains is listed too where it is judged.
+        let judged = |is: fn(&Verdict) -> bool| {
+            let rows = analysis.rows().filter(|(.., row)| row.kind.direction != NEUTRAL);
+            let cells = rows.filter_map(|(.., row)| row.cells.get(at)?.judged);
+            cells.filter(|judged| is(&judged.verdict)).count()
+        };
+        prop_assert_eq!(
+            section.matches("BETTER:").count(),
+            judged(|verdict| matches!(verdict, Verdict::Better))
+        );
+        prop_assert_eq!(
+            section.matches("WORSE:").count(),
+            judged(|verdict| matches!(verdict, Verdict::Worse))
+        );
+    }
+    Ok(())
+}
+
+fn check_csv(analysis: &Analysis) -> Result<(), TestCaseError> {
+    let mut found = BTreeMap::new();
+    let rows = csv_rows(analysis).into_iter();
+    let is_own = |row: &BTreeMap<String, String>| {
+        row["kind"] == "summary" && row["family"] == "headline" && row["verdict"] != ""
+    };
+    for row in rows.filter(is_own) {
+        let place = ["work", "set", "metric", "side"].map(|column| row[column].clone());
+        found.insert(place, key_word(&row["direction"], &row["verdict"]));
+    }
+    prop_assert_eq!(found, verdicts(analysis));
+    Ok(())
+}
+
+/// The word that people read for a key.
+fn key_word(direction: &str, key: &str) -> &'static str {
+    match (key, direction == "neutral") {
+        ("better", false) => "BETTER",
+        ("worse", false) => "WORSE",
+        ("better", true) => "LESS",
+        ("worse", true) => "MORE",
+        ("same", _) => "SAME",
+        ("inconclusive", _) => "open",
+        ("unjudged", _) => "-",
+        other => panic!("{other:?}"),
+    }
+}
+
+fn check_json(analysis: &Analysis) -> Result<(), TestCaseError> {
+    let text = render(of("json"), analysis, Options::default());
+    let document: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let analysis_of = &document["analyses"][0];
+    let list = |value: &serde_json::Value| value.as_array().expect("a list").clone();
+    let text = |value: &serde_json::Value| value.as_str().expect("a text").to_string();
+    let mut found = BTreeMap::new();
+    for work in list(&analysis_of["works"]) {
+        for (set, row) in list(&work["sets"])
+            .iter()
+            .flat_map(|set| list(&set["rows"]).into_iter().map(move |row| (set.clone(), row)))
+            .filter(|(_, row)| row["family"] == "headline")
+        {
+            for (side, cell) in list(&analysis_of["sides"]).iter().zip(list(&row["cells"])) {
+                let verdict = &cell["judged"]["verdict"];
+                let key = match verdict {
+                    serde_json::Value::Null => continue,
+                    serde_json::Value::String(key) => key.clone(),
+                    other => other.as_object().expect("one key").keys().next().unwrap().clone(),
+                };
+                let place = [&work["label"], &set["name"], &row["name"], &side["label"]].map(text);
+                found.insert(place, key_word(&text(&row["direction"]), &key));
+            }
+        }
+    }
+    prop_assert_eq!(found, verdicts(analysis));
+    Ok(())
+}
+
+fn check_junit(analysis: &Analysis) -> Result<(), TestCaseError> {
+    let found = elements(&render(of("junit"), analysis, Options::default()));
+    let said = |of: &Element| match of.name.as_str() {
+        "system-out" => Some(of.text.clone()),
+        "failure" | "skipped" => of.attributes.get("message").cloned(),
+        _ => None,
+    };
+    let words: Vec<String> = found.iter().filter_map(said).collect();
+    let words = counts(words.iter().flat_map(|text| text.split_whitespace()));
+    let expected = counts(verdicts(analysis).into_values());
+    prop_assert_eq!(&words, &expected);
+    let count = |name: &str| found.iter().filter(|of| of.name == name).count();
+    prop_assert_eq!(count("failure"), expected.get("WORSE").copied().unwrap_or(0));
+    let gaps = analysis.notes.iter().filter(|note| note.is_gap()).count();
+    prop_assert_eq!(count("error"), gaps);
+    prop_assert_eq!(count("testcase"), verdicts(analysis).len() + gaps);
+    let suite = &found[1].attributes;
+    for (attribute, element) in [
+        ("tests", "testcase"),
+        ("failures", "failure"),
+        ("errors", "error"),
+        ("skipped", "skipped"),
+    ] {
+        prop_assert_eq!(&suite[attribute], &count(element).to_string());
+    }
+    Ok(())
+}
+
+/// As a user may ask, of variants of a drawn plan.
+fn any_analysis() -> impl Strategy<Value = Analysis> {
+    (any_plan(), any::<bool>(), any::<bool>()).prop_map(|(plan, explaining, counters)| {
+        let mut question = Question { explaining, ..of_variants(&plan) };
+        if counters {
+            question.metrics = vec!["switches".to_string(), "*_p99".to_string()];
+        }
+        analyse(&[plan], &[], &question)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn no_format_can_disagree_with_another(analysis in any_analysis()) {
+        check_text(&analysis)?;
+        check_markdown(&analysis)?;
+        check_lkml(&analysis)?;
+        check_csv(&analysis)?;
+        check_json(&analysis)?;
+        check_junit(&analysis)?;
+    }
+
+    #[test]
+    fn counts_of_one_are_singular(analysis in any_analysis()) {
+        for (format, options) in formats().iter().flat_map(|f| all_options().map(move |o| (f, o))) {
+            check_singular(format.name(), &render(*format, &analysis, options))?;
+        }
+    }
+
+    #[test]
+    fn no_line_of_text_is_wider_than_asked(
+        analysis in any_analysis(),
+        name in any::<String>(),
+        width in Options::MIN_WIDTH..140usize,
+        verbose in 0u8..3,
+        color: bool,
+    ) {
+        let options = Options { width, color, verbose };
+        for analysis in [analysis, testing::hostile(&name), testing::troubled()] {
+            check_width(&analysis, options)?;
+        }
+    }
+}
+
+fn check_width(analysis: &Analysis, options: Options) -> Result<(), TestCaseError> {
+    let shown = testing::without_color(&render(of("text"), analysis, options));
+    for line in shown.lines() {
+        prop_assert!(line.width() <= options.width, "wider than {}: {}", options.width, line);
+        prop_assert!(!line.chars().any(is_active), "{:?}", line);
+        prop_assert_eq!(line, line.trim_end());
+    }
+    Ok(())
+}
+
+#[test]
+fn no_name_widens_the_text() {
+    for name in HOSTILE {
+        for (width, verbose) in [(40, 0), (40, 1), (40, 2), (80, 0), (80, 1), (80, 2), (139, 1)] {
+            let options = Options { width, verbose, color: false };
+            check_width(&testing::hostile(name), options).unwrap();
+        }
+    }
+}
+
+/// Fewer columns than the least are taken for the least.
+#[test]
+fn a_page_has_never_fewer_than_forty_columns() {
+    let of =
+        |width| render(of("text"), &testing::ordinary(), Options { width, ..Options::default() });
+    assert_eq!(of(0), of(Options::MIN_WIDTH));
+    assert_eq!(of(usize::MAX), of(Options::MAX_WIDTH));
+}
+
+fn check_singular(format: &str, text: &str) -> Result<(), TestCaseError> {
+    const PLURALS: [&str; 12] = [
+        "runs", "rounds", "metrics", "verdicts", "boots", "values", "pairs", "CPUs", "sides",
+        "plans", "works", "rows",
+    ];
+    let words: Vec<&str> = text.split_whitespace().collect();
+    for pair in words.windows(2) {
+        let plural = pair[1].trim_matches([',', ';', '.', ':', ')']);
+        let is_one = pair[0].trim_start_matches('(') == "1";
+        prop_assert!(!is_one || !PLURALS.contains(&plural), "{}: {} {}", format, pair[0], pair[1]);
+    }
+    Ok(())
+}
+
+#[test]
+fn notes_about_one_are_singular() {
+    let mut analysis = testing::troubled();
+    analysis.notes = testing::notes("x");
+    for (format, options) in formats().iter().flat_map(|f| all_options().map(move |o| (f, o))) {
+        check_singular(format.name(), &render(*format, &analysis, options)).unwrap();
+    }
+}
+
+/// A reader of a table that was mailed has to know by which clock it was measured.
+#[test]
+fn every_format_says_by_which_clock_the_lab_measured() {
+    for format in formats().iter().filter(|format| format.name() != Dummy.name()) {
+        let name = format.name();
+        let shown = |analysis| testing::words(&render(*format, &analysis, Options::default()));
+        let [exact, not] = [0, 2].map(|wrong| shown(testing::in_the_lab(wrong)));
+        let (all, some) = match name {
+            "json" => ("\"not_exact\": 0", "\"not_exact\": 2"),
+            "csv" => (",exact,", ",not_exact,"),
+            "junit" => continue,
+            _ => ("exact in all", "NOT exact"),
+        };
+        assert!(exact.contains(all) && !exact.contains(some), "{name}: {exact}");
+        assert!(not.contains(some), "{name}: {not}");
+        if name != "json" {
+            let on_a_host = shown(testing::ordinary());
+            assert!(!on_a_host.contains(all) && !on_a_host.contains(some), "{name}: {on_a_host}");
+        }
+    }
+}
+
+/// One round has no spread to estimate from.
+#[test]
+fn of_one_round_no_format_estimates_more_than_the_least() {
+    use crate::model::Unit;
+    use crate::stats::{Rounds, Why};
+    let mut analysis = testing::sides_only();
+    let few = testing::open(Why::TooFewRounds { least: 6 }, Rounds::MoreThan(1000));
+    let cells = vec![testing::cell(vec![(0, 1.0)]), testing::cell(vec![(0, 2.0)]).single(few, 2.0)];
+    let row = testing::row("wakeup_p99", Unit::Ns, testing::LOWER, cells);
+    analysis.works = vec![testing::work("w", &[], "w", "w", vec![row])];
+    analysis.method.headline_verdicts = 1;
+    for (format, options) in formats().iter().flat_map(|f| all_options().map(move |o| (f, o))) {
+        let shown = render(*format, &analysis, options);
+        // The json has the estimate of the statistics as it is.
+        let is_typed = format.name() == "json";
+        assert!(is_typed || !shown.contains("1000"), "{}: {shown}", format.name());
+    }
+}

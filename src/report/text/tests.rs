@@ -1,0 +1,193 @@
+//! The text: snapshots of whole pages, and what holds for each.
+
+use insta::assert_snapshot;
+
+use super::*;
+use crate::analysis::testing::{of_variants, plan as sampled, rounds, run, work as with_work};
+use crate::analysis::{Question, analyse};
+use crate::model::Unit;
+use crate::report::testing::{self, HIGHER, LOWER, render, values, words};
+use crate::stats::{Rounds, Why};
+
+fn shown(analysis: &Analysis, width: usize, verbose: u8) -> String {
+    render(&Text, analysis, Options { width, verbose, color: false })
+}
+
+#[test]
+fn two_variants_of_one_plan() {
+    assert_snapshot!(shown(&testing::ordinary(), 80, 0));
+}
+
+#[test]
+fn three_sides_with_all_that_can_be_odd() {
+    assert_snapshot!(shown(&testing::troubled(), 80, 0));
+}
+
+#[test]
+fn verbose() {
+    assert_snapshot!(shown(&testing::explained(), 80, 1));
+}
+
+#[test]
+fn very_verbose() {
+    assert_snapshot!(shown(&testing::troubled(), 80, 2));
+}
+
+#[test]
+fn narrow() {
+    assert_snapshot!(shown(&testing::ordinary(), 48, 0));
+}
+
+#[test]
+fn narrow_and_verbose() {
+    assert_snapshot!(shown(&testing::ordinary(), 48, 1));
+}
+
+#[test]
+fn the_lab() {
+    assert_snapshot!(shown(&testing::in_the_lab(2), 80, 0));
+}
+
+/// Eight variants of three works: the baseline stands in each block.
+#[test]
+fn eight_variants() {
+    let names = ["default", "batch", "idle", "nice-5", "fifo", "rr", "slice-100us", "slice-20ms"];
+    let mut plan = sampled("20261122-0519", 1, &names);
+    plan = with_work(with_work(plan, "chat", 2), "mail", 8);
+    let factors = [1.0, 1.1, 0.5, 0.97, 1.4, 1.0, 1.001, 9.0];
+    let plan = rounds(plan, 0..10, &factors);
+    let question = of_variants(&plan);
+    assert_snapshot!(shown(&analyse(&[plan], &[], &question), 80, 0));
+}
+
+/// A plan of one variant has values and nothing to compare.
+#[test]
+fn a_lone_variant() {
+    let plan = rounds(sampled("20261122-0519", 1, &["default"]), 0..10, &[1.0]);
+    let question = of_variants(&plan);
+    assert_snapshot!(shown(&analyse(&[plan], &[], &question), 80, 0));
+}
+
+/// One of two variants cannot be had here.
+#[test]
+fn a_skipped_variant() {
+    let mut plan = sampled("20261122-0519", 1, &["default", "scx"]);
+    for round in 0..10 {
+        run(&mut plan, round, 0, 1.0);
+        crate::analysis::testing::lose(&mut plan, round, 1, true, "needs sched_ext");
+    }
+    let question = of_variants(&plan);
+    assert_snapshot!(shown(&analyse(&[plan], &[], &question), 80, 0));
+}
+
+#[test]
+fn counters_that_were_asked_for() {
+    let plan = rounds(sampled("20261122-0519", 1, &["default", "batch"]), 0..10, &[1.0, 1.4]);
+    let metrics = vec!["switches".to_string(), "throughput".to_string()];
+    let question = Question { metrics, ..of_variants(&plan) };
+    let found = shown(&analyse(&[plan], &[], &question), 80, 0);
+    assert_eq!(words(&found).matches(" MORE").count(), 1, "{found}");
+    assert_eq!(words(&found).matches(" BETTER").count(), 1, "{found}");
+}
+
+/// In the table, which is one without `-v`.
+#[test]
+fn each_number_stands_once() {
+    let found = shown(&testing::ordinary(), 80, 0);
+    let (table, answer) = found.trim_end().rsplit_once("\n\n").unwrap();
+    for number in ["1.28", "-40 %", "+56 %", "+11 %", "4380"] {
+        assert_eq!(words(table).matches(&format!(" {number} ")).count(), 1, "{number}: {table}");
+    }
+    assert!(words(answer).contains("-40 %"), "{answer}");
+    assert!(found.lines().count() <= 24, "{found}");
+}
+
+#[test]
+fn the_default_shows_headlines_and_more_words_show_more() {
+    let [plain, verbose, very] = [0, 1, 2].map(|v| shown(&testing::explained(), 100, v));
+    for explaining in ["fairness", "worker_voluntary_switches"] {
+        assert!(!plain.contains(explaining), "{plain}");
+        assert!(verbose.contains(explaining), "{verbose}");
+    }
+    assert!(!verbose.contains("cv 0.") && very.contains("cv "), "{very}");
+    assert!(!verbose.contains("p of a difference") && very.contains("p of a difference 0.0012"));
+    assert!(
+        words(&verbose).contains("error rate 5 %") && !plain.contains("error rate"),
+        "{verbose}"
+    );
+    // Why a verdict is open, and what is odd about values.
+    assert!(words(&verbose).contains("request_p99, batch: noise"), "{verbose}");
+    let troubled = words(&shown(&testing::troubled(), 100, 1));
+    for part in ["two modes, 12.0 ms and 31.0 ms", "not known in 2 runs: no sample in the window"] {
+        assert!(troubled.contains(part), "{troubled}");
+    }
+    let answers =
+        [plain, verbose, very].map(|text| text.rsplit_once("\n\n").unwrap().1.to_string());
+    assert!(answers[0] == answers[1] && answers[1] == answers[2], "{answers:?}");
+    assert!(!Text.explains(&Options::default()));
+    assert!(Text.explains(&Options { verbose: 1, ..Options::default() }));
+}
+
+#[test]
+fn fairness_stands_below_its_work_where_there_are_solo_runs() {
+    let mut analysis = testing::ordinary();
+    assert!(!shown(&analysis, 80, 1).contains("fairness:"));
+    analysis.works[0].fairness = Some(testing::fairness());
+    let found = shown(&analysis, 80, 1);
+    let (_, table) = found.split_once("fairness:").expect("a table");
+    let table = words(table.split("== ").next().unwrap());
+    for row in ["default front 0.500 0.400 0.350 0.875 0.700 0.970", "batch front", " back "] {
+        assert!(table.contains(row), "{row}: {found}");
+    }
+    assert!(!shown(&analysis, 80, 0).contains("fairness:"));
+}
+
+#[test]
+fn notes_are_lines_the_worst_first_and_those_that_only_inform_need_a_word() {
+    let mut analysis = testing::ordinary();
+    analysis.notes = testing::notes("x");
+    let [plain, verbose] = [0, 1].map(|verbose| words(&shown(&analysis, 80, verbose)));
+    let at = |text: &str, part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+    assert!(at(&plain, "failed") < at(&plain, "refused"));
+    assert!(at(&plain, "refused") < at(&plain, "left out"));
+    let informs = "no fairness, since";
+    assert!(!plain.contains(informs) && verbose.contains(informs));
+    assert!(at(&plain, "left out") < at(&plain, "batch worse:"), "the answer is last");
+}
+
+#[test]
+fn lines_are_colored_by_what_they_say() {
+    let options = Options { color: true, verbose: 1, ..Options::default() };
+    let found = render(&Text, &testing::ordinary(), options);
+    let has = |start: &str, part: &str| {
+        found.lines().any(|line| line.starts_with(start) && line.contains(part))
+    };
+    assert!(has("\x1b[31m", "WORSE") && has("\x1b[1m", "BETTER"), "{found}");
+    assert!(!has("\x1b[31m", "SAME") && !has("\x1b[31m", "open"), "{found}");
+    assert!(has("\x1b[31mbatch", "worse: web threads=4 wakeup_p99"), "{found}");
+}
+
+/// Names as wide as any, and every remark that there is.
+#[test]
+fn a_table_whose_names_are_wide_still_fits() {
+    let mut analysis = testing::sides_only();
+    analysis.sides[0].label = "throughput-".repeat(3);
+    analysis.sides[1].label = "latency-".repeat(3);
+    let rows = ["wakeup_p99.9", "request_p99", "throughput"].iter().zip([21e6, 13e4, 7e3]);
+    let rows = rows.map(|(metric, value)| {
+        let odd = |value| {
+            let cell = values(value, 0.3).shaped(testing::TWO_MODES);
+            cell.shaped(testing::TREND).shaped(testing::OUTLIER)
+        };
+        let noise = testing::open(Why::Noise, Rounds::MoreThan(1000));
+        let judged = odd(value * 1.1).judged(noise, 0.123_4, 0.751_2, 11.361);
+        let direction = if *metric == "throughput" { HIGHER } else { LOWER };
+        testing::headline(metric, Unit::Ns, direction, vec![odd(value), judged])
+    });
+    analysis.works = vec![testing::work("w", &[], "w", "w", rows.collect())];
+    for (width, verbose) in [(80, 0), (80, 1), (60, 1), (40, 2)] {
+        let found = shown(&analysis, width, verbose);
+        let widths = found.lines().map(unicode_width::UnicodeWidthStr::width);
+        assert!(widths.max() <= Some(width), "{found}");
+    }
+}
