@@ -92,10 +92,8 @@ fn without_the_median_of_windows_it_is_the_rate_of_runs_and_what_lacks_is_a_dash
     Response(usec): 99.0th:   9,000      8,000
     RPS    (count):   mean:   4,440      4,456
 
-    Not shown: messaging
     Values are medians over runs.
-    RPS is of whole runs; of their windows' medians: --metric rps_p50, or
-    --all-metrics.
+    Not shown: messaging
     ");
 }
 
