@@ -24,7 +24,7 @@ fn the_command_line_and_the_plan_are_checked_with_exit_code_2() {
         (&["run", "--rounds", "0"], "--rounds: 0 is below the least"),
         (&["run", "--resume"], "nothing to resume"),
         (&["run", "--resume", "--dry-run"], "cannot be used with"),
-        (&["run", "--resume", "--rounds", "3"], "cannot be used with"),
+        (&["run", "--resume", "--rounds", "3"], "--rounds +20"),
         (&["run", "--rounds", "100001"], "--rounds: 100001 is above the most"),
         (&["run", "--duration", "18446744073709551615ns"], "is above the most"),
         (&["run", "/"], "cannot read the plan `/`"),

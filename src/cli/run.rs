@@ -170,6 +170,7 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
 }
 
 fn resume(args: &RunArgs) -> Result<(), Failure> {
+    let more = args.rounds.as_deref().map(added_rounds).transpose()?;
     let store = args.db.open()?;
     let id = match args.resume.as_deref() {
         Some("last") | None => match store.unfinished()? {
@@ -184,7 +185,6 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
     let Record { mut started, ended, runs, .. } = store.record(&id)?;
     drop(store);
     let rounds_done = runs.iter().map(|run| run.key.round + 1).max().unwrap_or(0);
-    let more = args.rounds.as_deref().map(added_rounds).transpose()?;
     may_go_on(&started, ended, more)?;
     if let Some(more) = more {
         started.plan = started.plan.extended(rounds_done, more);

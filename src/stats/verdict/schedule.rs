@@ -8,8 +8,8 @@ use crate::model::{LookRule, Measure};
 
 /// By [`LookRule::Even`], of what earlier looks left: what a planned look spends, and what the
 /// look at an end spends. The rest is for rounds that are added after the end.
-const SPENT_BY_LOOK: f64 = 0.15;
-const SPENT_BY_END: f64 = 0.8;
+const SPENT_BY_LOOK: f64 = 0.1;
+const SPENT_BY_END: f64 = 0.9;
 
 /// The looks of a plan: those of its rule, and one at each end after which rounds were added.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
