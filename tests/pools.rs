@@ -34,7 +34,10 @@ fn run(home: &Path, placement: &str) -> Value {
     plan(home, placement, "500ms");
     let output = schedlab(home, &["run", "./plan.toml", "--quiet"]).output().unwrap();
     assert!(matches!(output.status.code(), Some(0 | 3)), "{output:?}");
-    let json = schedlab(home, &["report", "2", "--format", "json"]).output().unwrap();
+    // The newest, whether or not it measured anything.
+    let listed = stdout(&schedlab(home, &["list", "runs", "-n", "1"]).output().unwrap());
+    let id = listed.lines().nth(1).and_then(|row| row.split_whitespace().next()).unwrap();
+    let json = schedlab(home, &["report", id, "--format", "json"]).output().unwrap();
     let mut document: Value = serde_json::from_slice(&json.stdout).unwrap();
     document["plans"][0]["runs"][0].take()
 }

@@ -17,7 +17,7 @@ use super::{Database, Failure, plural, running, show, table, terminal};
 /// A narrower table of plans has no dates, with which the ids begin, and counts the variants.
 const MIN_COLUMNS_WITH_DATES: usize = 100;
 /// A still narrower one has the title and the end alone.
-const MIN_COLUMNS_WITH_ALL: usize = 60;
+const MIN_COLUMNS_WITH_ALL: usize = 72;
 
 #[derive(Args)]
 pub struct ListArgs {
@@ -216,8 +216,11 @@ fn runs_table(chosen: &[&PlanHead], heads: &[PlanHead], columns: usize) -> Strin
         }
         header = vec!["id", "title", "rounds", "end"];
     }
-    let fixed = ["id", "date (UTC)", "backend", "rounds", "end"];
-    table::rows(&header, rows, &fixed, columns)
+    let mut fixed = vec!["id", "date (UTC)", "backend", "rounds", "end"];
+    if !has_dates {
+        fixed.push("variants");
+    }
+    table::rows(&header, rows, &fixed, "title", columns)
 }
 
 /// Characters of the beginnings of ids that keep all plans distinct: to the

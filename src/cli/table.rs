@@ -12,8 +12,15 @@ pub fn names(rows: Vec<Vec<String>>, width: usize) -> String {
     lines(&table)
 }
 
-/// One line for each row; `fixed` columns keep their width, the widest of the others are cut.
-pub fn rows(header: &[&str], rows: Vec<Vec<String>>, fixed: &[&str], width: usize) -> String {
+/// One line for each row; `fixed` columns keep their width, the widest of the others are cut, and
+/// `main` when it is twice as wide as those.
+pub fn rows(
+    header: &[&str],
+    rows: Vec<Vec<String>>,
+    fixed: &[&str],
+    main: &str,
+    width: usize,
+) -> String {
     const GAP: usize = 2;
     const MIN_CUT: usize = 3;
     let header_row: Vec<String> = header.iter().map(|name| name.to_string()).collect();
@@ -22,7 +29,9 @@ pub fn rows(header: &[&str], rows: Vec<Vec<String>>, fixed: &[&str], width: usiz
     let mut widths: Vec<usize> = (0..header.len()).map(of_column).collect();
     while widths.iter().sum::<usize>() + GAP * (widths.len() - 1) > width {
         let may_be_cut = |at: &usize| !fixed.contains(&header[*at]) && widths[*at] > MIN_CUT;
-        let widest = (0..widths.len()).filter(may_be_cut).max_by_key(|at| widths[*at]);
+        let widest = (0..widths.len())
+            .filter(may_be_cut)
+            .max_by_key(|at| if header[*at] == main { widths[*at] / 2 } else { widths[*at] });
         let Some(widest) = widest else { break };
         widths[widest] -= 1;
     }
@@ -58,7 +67,13 @@ mod tests {
         let row = ["20261122", "a long title of many words", "6.18.44", "complete"];
         let row: Vec<String> = row.iter().map(|cell| cell.to_string()).collect();
         let table = |width| {
-            rows(&["id", "title", "kernel", "end"], vec![row.clone()], &["id", "end"], width)
+            rows(
+                &["id", "title", "kernel", "end"],
+                vec![row.clone()],
+                &["id", "end"],
+                "kernel",
+                width,
+            )
         };
         assert_eq!(
             table(80).lines().nth(1),

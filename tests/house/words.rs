@@ -106,7 +106,7 @@ fn no_exemption_is_for_nothing() {
 
 fn is_looked_at(path: &str) -> bool {
     let begins = |with: &&str| path.starts_with(*with);
-    PLACES.iter().any(|place| begins(place)) && !EXEMPT.iter().any(|exempt| begins(exempt))
+    PLACES.iter().any(begins) && !EXEMPT.iter().any(begins)
 }
 
 /// The forbidden words and phrases of a line.
