@@ -139,7 +139,10 @@ impl House {
                 let is_used = !of.is_public || module.names.contains(&of.name);
                 match of.name.as_str() {
                     "*" => named.extend(
-                        module.names.iter().map(|name| [&of.path[..], &[name.clone()]].concat()),
+                        module
+                            .names
+                            .iter()
+                            .map(|name| [&of.path[..], std::slice::from_ref(name)].concat()),
                     ),
                     _ if is_used => named.push(of.path.clone()),
                     _ => {}
