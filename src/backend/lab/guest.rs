@@ -323,7 +323,7 @@ mod tests {
             (format!("{READY}\n"), "without a last word"),
             (String::new(), "without a last word"),
             (format!("{READY}\n{}", &ENDED[..20]), "line 2 of the guest's words"),
-            (READY.replace("\"wire\":3", "\"wire\":9"), "wire version 9"),
+            (READY.replace(&format!("\"wire\":{GUEST_WIRE}"), "\"wire\":9"), "wire version 9"),
         ];
         for (text, why) in cases {
             let told = understand(text.clone().into_bytes()).unwrap_err();

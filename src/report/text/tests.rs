@@ -91,7 +91,7 @@ fn an_entitlement_that_is_not_known_says_why_and_the_cpus_are_told_by_the_varian
         cell.placement.pool = Some("bench".to_string().try_into().unwrap());
     }
     let shown = testing::render(&Text, std::slice::from_ref(&record), Options::default());
-    assert!(shown.contains("the run does not tell the CPUs of the pool bench"), "{shown}");
+    assert!(shown.contains("the CPUs of the pool bench are not known"), "{shown}");
     assert!(shown.contains("fairness\n") && !shown.contains("has its solo runs"), "{shown}");
 
     let mut plan = testing::competing();
