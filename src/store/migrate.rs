@@ -11,7 +11,14 @@ pub(super) struct Migration {
     pub name: &'static str,
     pub sql: &'static str,
     /// Runs after `sql`, in the same transaction.
-    pub then: fn(&Connection) -> Result<(), Fault>,
+    then: fn(&Connection) -> Result<(), Fault>,
+}
+
+impl Migration {
+    pub(super) fn apply(&self, conn: &Connection) -> Result<(), Fault> {
+        conn.execute_batch(self.sql)?;
+        (self.then)(conn)
+    }
 }
 
 /// Append-only: the position, from 1, is the format's number.

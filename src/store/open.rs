@@ -189,8 +189,8 @@ fn migrate(conn: &mut Connection, path: &Path) -> Result<(), Fault> {
     let found = pragma(&transaction, "user_version")?;
     check_not_newer(found, path)?;
     for migration in &MIGRATIONS[usize::try_from(found).unwrap_or(0)..] {
-        transaction.execute_batch(migration.sql)?;
-        (migration.then)(&transaction)?;
+        let applied = migration.apply(&transaction);
+        applied.map_err(|fault| fault.at(format!("apply {}", migration.name), path))?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", known_format())?;

@@ -77,10 +77,10 @@ fn one_plan_of_several_is_exported_alone() {
 #[test]
 fn a_run_that_is_begun_again_keeps_only_its_own_windows() {
     let (_folder, mut store) = fresh();
-    let [key, beside] = [0, 1].map(|cell| RunKey { round: 0, cell });
+    let [key, other] = [0, 1].map(|cell| RunKey { round: 0, cell });
     let window = |key, index| Event::Window { key, window: sample::window(index, 2) };
     apply_all(&mut store, &[sample::start("plan", 2), window(key, 0), window(key, 1)]);
-    apply_all(&mut store, &[window(beside, 7)]);
+    apply_all(&mut store, &[window(other, 7)]);
     apply_all(&mut store, &sample::run(key, 1, 2));
     let windows = |store: &Store| {
         let text = export(store);
@@ -92,8 +92,8 @@ fn a_run_that_is_begun_again_keeps_only_its_own_windows() {
         windows.collect::<Vec<_>>()
     };
     assert_eq!(windows(&store), [(0, 0)]);
-    let outcome = sample::outcome(beside, 2);
-    apply_all(&mut store, &[Event::RunEnded { key: beside, outcome }]);
+    let outcome = sample::outcome(other, 2);
+    apply_all(&mut store, &[Event::RunEnded { key: other, outcome }]);
     assert_eq!(windows(&store), [(0, 0), (1, 7)], "runs side by side do not mix");
 }
 
