@@ -149,7 +149,9 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
     let floors = Floors::of(floors);
     let mut works: Vec<WorkTable> =
         shown.iter().map(|work| table_of(work, question, &mut refused)).collect();
-    if let ([plan], Pairing::WithinRounds) = (plans, pairing) {
+    if let ([plan], Pairing::WithinRounds) = (plans, pairing)
+        && SampledPlan::has_solos(&plan.plan)
+    {
         for table in fairness(plan) {
             if let Some(work) = works.iter_mut().find(|work| work.label == table.work) {
                 work.fairness = Some(table);

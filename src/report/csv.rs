@@ -79,6 +79,10 @@ fn write_lines(analysis: &Analysis, writer: &mut Writer<&mut dyn Write>) -> io::
     let plans = text(&plans.join(" "));
     let mut write =
         |line: Line| writer.serialize(Line { plan: plans.clone(), ..line }).map_err(plain);
+    if analysis.works.is_empty() && analysis.notes.is_empty() {
+        let reason = "nothing was measured".to_string();
+        write(Line { kind: "note", reason, ..Line::default() })?;
+    }
     for (work, set, row) in analysis.rows() {
         let normalised = row.normalised();
         for (at, (side, cell)) in analysis.sides.iter().zip(&row.cells).enumerate() {

@@ -28,7 +28,7 @@ impl Format for Dummy {
     }
 
     fn render(&self, analyses: &[Analysis], _: &Options, out: &mut dyn Write) -> io::Result<()> {
-        each(analyses, out, |analysis, out| writeln!(out, "{} sides", analysis.sides.len()))
+        each(analyses, out, |analysis, out| writeln!(out, "dummy: {}", analysis.sides.len()))
     }
 }
 

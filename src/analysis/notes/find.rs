@@ -160,11 +160,14 @@ fn add_unknown(notes: &mut Vec<Note>, note: Note, metric: String) {
     }
 }
 
-/// Rows whose values on both sides make no ratio.
+/// Headline rows whose values on both sides make no ratio.
 fn no_ratio(context: &Context, works: &[WorkTable]) -> Vec<Note> {
     let mut notes = Vec::new();
     for work in works {
         for (set, row) in work.sets.iter().flat_map(|set| set.rows.iter().map(move |r| (set, r))) {
+            if row.family != Family::Headline {
+                continue;
+            }
             for ((side, _), cell) in context.sides.iter().zip(&row.cells).skip(1) {
                 if let Some(Verdict::Unjudged(Unjudged::NoRatio(why))) = cell.verdict() {
                     notes.push(Note::NoRatio {

@@ -287,7 +287,7 @@ mod tests {
         assert!(matches!(fault(String::new()), GuestFault::NoEnd));
         let cut = fault(format!("{READY}\n{}", &ENDED[..20]));
         assert!(matches!(cut, GuestFault::Line { line: 2, .. }), "{cut}");
-        let newer = fault(READY.replace("\"wire\":3", "\"wire\":9"));
+        let newer = fault(READY.replace(&format!("\"wire\":{GUEST_WIRE}"), "\"wire\":9"));
         assert!(matches!(newer, GuestFault::Wire(9)), "{newer}");
     }
 

@@ -54,7 +54,7 @@ fn a_summary_for_each_side_of_each_metric_and_a_row_for_each_value() {
     assert_eq!(cells(&rows, ["summary", "wakeup_p99", "default"], &columns), [""; 9]);
     assert_eq!(
         cells(&rows, ["summary", "wakeup_p99", "batch"], &columns),
-        ["0.5964", "0.5721", "0.6216", "10", "better", "", "", "0.00123", "1"]
+        ["0.5964", "0.5721", "0.6216", "10", "better", "", "", "0.00123", "1.0"]
     );
     assert_eq!(
         cells(&rows, ["summary", "request_p99", "batch"], &columns[4..7]),

@@ -133,7 +133,7 @@ fn a_difference_below_the_floor_says_so() {
     analysis.works[0].sets[0].rows[1].cells[1] = cell;
     let shown = render(&Lkml, &analysis, Options::default());
     let line = "  open: web threads=2, wakeup_p99, ratio 1.080 (1.050 to 1.100), \
-                below\n  the A/A floor of 10 %\n";
+                below the A/A\n  floor of 10 %\n";
     assert!(shown.contains(line), "{shown}");
     assert_eq!(shown.matches("open:").count(), 1, "others are counted\n{shown}");
 }
