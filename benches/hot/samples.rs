@@ -92,7 +92,7 @@ fn measure() -> Result<Measured, Box<dyn std::error::Error>> {
         return Err(format!("{values} values were read").into());
     }
     plans.reverse();
-    let sides = ["all,variant=default", "all,variant=batch"].map(str::to_string);
+    let sides = ["default", "batch"].map(|name| format!("all,backend=null,variant={name}"));
     let sides = compare::select(&sides, &heads, 0).map_err(|wrong| wrong.message)?;
     let comparison = compare::compare(&plans, &[], &Question::new(sides, String::new()));
     let judged = now().ok_or("no VmHWM in /proc/self/status")?;
