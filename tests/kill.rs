@@ -73,7 +73,7 @@ fn knob_line(before: &str) -> String {
 fn plan_text(knob: &str) -> String {
     format!(
         "schema = 1\ntitle = \"killed\"\n\
-         [measure]\nrounds = {ROUNDS}\nduration = \"10ms\"\nwarmup = \"0s\"\nwindow = \"10ms\"\n\
+         [measure]\nrepeat-spoilt = false\nrounds = {ROUNDS}\nduration = \"10ms\"\nwarmup = \"0s\"\nwindow = \"10ms\"\n\
          [[variant]]\nname = \"plain\"\n[[variant]]\nname = \"knobs\"\n{knob}\
          [[workload]]\nuse = \"spin\"\n"
     )

@@ -174,20 +174,14 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
     notes.extend(refused);
     notes.sort_by_key(Note::severity);
     let sides: Vec<Side> = sides.into_iter().map(|(side, _)| side).collect();
-    let of_family = |family: Family| {
-        let rows = works.iter().flat_map(|work| &work.sets).flat_map(|set| &set.rows);
-        let cells = rows.filter(|row| row.family == family).flat_map(|row| &row.cells);
-        let judged = cells.filter_map(|cell| cell.judged.as_ref());
-        judged.filter(|judged| !matches!(judged.verdict, Verdict::Unjudged(_))).count()
-    };
     Analysis {
         plans: plans.iter().map(PlanFacts::of).collect(),
         method: Method {
             margin: question.margin,
             margins: question.margins.clone(),
             alpha: CLAIMED_ERROR,
-            headline_verdicts: of_family(Family::Headline),
-            explaining_verdicts: of_family(Family::Explaining),
+            headline_verdicts: verdicts_of(&works, Family::Headline),
+            explaining_verdicts: verdicts_of(&works, Family::Explaining),
             pairing,
             floors,
             looks: looks.map(|Looks { schedule, done, has_ended }| {
@@ -201,6 +195,13 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
         notes,
         command: question.command.clone(),
     }
+}
+
+fn verdicts_of(works: &[WorkTable], family: Family) -> usize {
+    let rows = works.iter().flat_map(|work| &work.sets).flat_map(|set| &set.rows);
+    let cells = rows.filter(|row| row.family == family).flat_map(|row| &row.cells);
+    let judged = cells.filter_map(|cell| cell.judged.as_ref());
+    judged.filter(|judged| !matches!(judged.verdict, Verdict::Unjudged(_))).count()
 }
 
 impl PlanFacts {

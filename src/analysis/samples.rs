@@ -187,12 +187,7 @@ fn take<'a>(
         if let Some(guest) = run.guest {
             *values.guests.entry((plan_at, &cell.variant.name, guest)).or_default() += 1;
         }
-        for found in plan.disturbances_of(at) {
-            add_disturbed(&mut values.disturbed, found.kind(), Disturbed { runs: 1, worst: found });
-        }
-        for knob in plan.untaken_of(at) {
-            add_mismatch(&mut values.mismatches, knob, 1);
-        }
+        values.add_issues(plan, at);
         for sampled in plan.values_of(at) {
             let metric = &plan.metrics[sampled.metric as usize];
             let series = *place.entry(sampled.metric).or_insert_with(|| {
@@ -342,6 +337,16 @@ fn add<'a>(
 }
 
 impl<'a> Values<'a> {
+    /// What touched the run at this position of its plan, and the knobs that did not take.
+    fn add_issues(&mut self, plan: &'a SampledPlan, at: usize) {
+        for found in plan.disturbances_of(at) {
+            add_disturbed(&mut self.disturbed, found.kind(), Disturbed { runs: 1, worst: found });
+        }
+        for knob in plan.untaken_of(at) {
+            add_mismatch(&mut self.mismatches, knob, 1);
+        }
+    }
+
     fn append(&mut self, more: Values<'a>) {
         self.runs += more.runs;
         self.repeated += more.repeated;

@@ -102,7 +102,7 @@ fn parse_margin(text: &str) -> Result<(Option<String>, f64), Problem> {
         return Err(wrong());
     }
     if percent < MIN_MARGIN_PERCENT {
-        let text = format!("`{shown}` is below the smallest margin, {MIN_MARGIN_PERCENT}%");
+        let text = format!("`{shown}` is below the least margin, {MIN_MARGIN_PERCENT}%");
         return Err(text.into());
     }
     Ok((metric, (percent * MARGIN_PARTS).round() / MARGIN_PARTS / 100.0))

@@ -117,10 +117,6 @@ pub(super) fn workloads() -> Vec<Vec<String>> {
     rows.map(|spec| vec![spec.name.to_string(), spec.about.to_string()]).collect()
 }
 
-pub(super) fn knobs() -> Vec<Vec<String>> {
-    variant::fields().iter().map(field_row).collect()
-}
-
 pub(super) fn probes() -> Vec<Vec<String>> {
     let about = |probe: &ProbeSpec| format!("{}; needs {}", probe.about, probe.needs);
     probe::specs().iter().map(|probe| vec![probe.name.to_string(), about(probe)]).collect()

@@ -688,5 +688,5 @@ pub const HOSTILE: [&str; 14] = [
     "\u{ffff}\u{fffe}\u{0}",
     "\u{200b}\u{feff}",
     "漢字漢字漢字漢字",
-    "[link](http://x) ![i](y) *b* _i_ ~~s~~ #1 @me",
+    "[link](http://example.org) ![i](y) *b* _i_ ~~s~~ #1 @me",
 ];

@@ -16,7 +16,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "cli",
         &[
             "compat", "engine", "backend", "guest", "exec", "plan", "workload", "variant", "probe",
-            "store", "report", "compare", "stats", "sys", "model",
+            "store", "report", "analysis", "stats", "sys", "model",
         ],
     ),
     (
@@ -35,8 +35,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("variant", &["sys", "model"]),
     ("probe", &["stats", "sys", "model"]),
     ("store", &["stats", "model"]),
-    ("report", &["compare", "stats", "model"]),
-    ("compare", &["stats", "model"]),
+    ("report", &["analysis", "stats", "model"]),
+    ("analysis", &["stats", "model"]),
     ("stats", &["model"]),
     ("sys", &["model"]),
     ("model", &[]),

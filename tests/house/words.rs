@@ -40,7 +40,7 @@ const EXEMPT: &[&str] = &[
     "src/cli/score.rs",
     "src/cli/score_cost.rs",
     "src/cli/tracing.rs",
-    "src/compare/",
+    "src/analysis/",
     "src/compat/",
     "src/engine/",
     "src/exec/",

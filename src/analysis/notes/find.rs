@@ -66,7 +66,8 @@ pub fn find(context: &Context, works: &[WorkTable]) -> Vec<Note> {
 /// that was skipped for one reason has one note.
 fn unmeasured(context: &Context) -> Vec<Note> {
     let mut notes: Vec<Note> = Vec::new();
-    for work in context.shown.iter().chain(context.left_out) {
+    let asked = |work: &&WorkSamples| context.question.takes_work(work);
+    for work in context.shown.iter().chain(context.left_out).filter(asked) {
         for (side, (selection, own)) in
             context.question.sides.iter().zip(&work.unmeasured).enumerate()
         {

@@ -319,6 +319,7 @@ fn a_knob_that_read_back_otherwise_is_noted_and_a_gap_where_it_never_took() {
 fn disturbances_of_one_kind_are_one_note_with_the_worst_of_them() {
     let mut plan = work(plan("p1", 1, &["default", "batch"]), "chat", 2);
     plan = rounds(plan, 0..10, &[1.0, 1.1]);
+    plan.plan.measure.repeat_spoilt = false;
     for at in 0..plan.runs.len() {
         let RunKey { round, cell } = plan.runs[at].key;
         if cell % 2 == 1 || round > 0 {

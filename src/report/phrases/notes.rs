@@ -189,6 +189,12 @@ fn remark(note: &Note) -> String {
              approximate there (docs/verdicts.md)",
             counted(*metrics, "metric")
         ),
+        other => about_sides(other),
+    }
+}
+
+fn about_sides(note: &Note) -> String {
+    match note {
         Note::MachinesDiffer { sides } => {
             let sides = sides.iter().map(|(side, on)| format!("{} on {}", clean(side), listed(on)));
             let sides: Vec<String> = sides.collect();
