@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use schedlab::compare::{self, Question};
+use schedlab::analysis::{self, Question};
 use schedlab::model::*;
 use schedlab::store::Store;
 
@@ -93,10 +93,10 @@ fn measure() -> Result<Measured, Box<dyn std::error::Error>> {
     }
     plans.reverse();
     let sides = ["default", "batch"].map(|name| format!("all,backend=null,variant={name}"));
-    let sides = compare::select(&sides, &heads, 0).map_err(|wrong| wrong.message)?;
-    let comparison = compare::compare(&plans, &[], &Question::new(sides, String::new()));
+    let sides = analysis::select(&sides, &heads, 0).map_err(|wrong| wrong.message)?;
+    let found = analysis::analyse(&plans, &[], &Question::new(sides, String::new()));
     let judged = now().ok_or("no VmHWM in /proc/self/status")?;
-    match comparison.method.family {
+    match found.method.headline_verdicts {
         0 => Err("nothing was judged".into()),
         _ => Ok(Measured { read, judged }),
     }

@@ -84,9 +84,7 @@ pub fn run(args: &ListArgs) -> Result<(), Failure> {
         (What::Probes, Some(name)) => describe_probe(name, columns)?,
         (What::Probes, None) => table::names(probes(), columns),
         (What::Knobs, Some(name)) => describe_knob(name, columns)?,
-        (What::Knobs, None) => {
-            table::names(variant::fields().iter().map(field_row).collect(), columns)
-        }
+        (What::Knobs, None) => table::names(knobs(), columns),
         (What::Plans, Some(name)) => describe_plan(name, columns)?,
         (What::Plans, None) => table::names(plans(), columns),
         (What::Backends, name) => some(backends(), name, "backend", columns)?,
@@ -115,6 +113,10 @@ fn some(
 pub(super) fn workloads() -> Vec<Vec<String>> {
     let rows = workload::registry().iter().map(|workload| workload.spec());
     rows.map(|spec| vec![spec.name.to_string(), spec.about.to_string()]).collect()
+}
+
+pub(super) fn knobs() -> Vec<Vec<String>> {
+    variant::fields().iter().map(field_row).collect()
 }
 
 pub(super) fn probes() -> Vec<Vec<String>> {

@@ -180,14 +180,14 @@ fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<Paragra
     let is_open = |_: &Row, verdict: &Verdict| matches!(verdict, Verdict::Inconclusive { .. });
     let mut found: Vec<(String, Vec<&str>)> = Vec::new();
     let (mut open, mut needed) = (0, None);
-    for side in 1..names.len() {
+    for (side, name) in names.iter().enumerate().skip(1) {
         let tally = Tally::of(analysis, side, Family::Headline);
         open += tally.inconclusive;
         needed = needed.into_iter().chain(tally.rounds).reduce(phrases::later);
         for (place, _) in judged(analysis, side, is_open) {
             match found.iter_mut().find(|(known, _)| *known == place) {
-                Some((_, sides)) => sides.push(&names[side]),
-                None => found.push((place, vec![&names[side]])),
+                Some((_, sides)) => sides.push(name),
+                None => found.push((place, vec![name])),
             }
         }
     }

@@ -478,7 +478,7 @@ fn sides_of_which_one_scatters_more_are_noted_by_headline_metrics() {
     let quiet = || SampledPlan { id: text("p1"), started_unix_ns: 1, ..noisy(0.01) };
     let differ = |by| {
         let notes = analysed(&[quiet(), noisy(by)], &["p1", "p2"]).notes;
-        notes.iter().any(|note| *note == Note::SpreadsDiffer { metrics: 2 })
+        notes.contains(&Note::SpreadsDiffer { metrics: 2 })
     };
     assert!(differ(0.03) && differ(0.003) && !differ(0.015));
     let paired = rounds(plan("p1", 1, &["default", "batch"]), 0..10, &[1.0, 1.0]);

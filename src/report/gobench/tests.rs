@@ -64,7 +64,7 @@ proptest! {
             if line.starts_with("Benchmark") {
                 results += 1;
                 // A name, the iterations, and pairs of value and unit.
-                prop_assert!(fields.len() >= 4 && fields.len() % 2 == 0, "{}", line);
+                prop_assert!(fields.len() >= 4 && fields.len().is_multiple_of(2), "{}", line);
                 let all_numbers = fields.iter().skip(2).step_by(2).all(|value| value.parse::<f64>().is_ok());
                 prop_assert!(all_numbers, "{}", line);
                 prop_assert_eq!(fields[0].matches('/').count(), 3);

@@ -71,7 +71,8 @@ fn change(ratio: f64, interval: Option<(f64, f64)>) -> String {
 
 #[test]
 fn a_ratio_is_a_change_in_percent_or_a_factor() {
-    let cases: &[(f64, Option<(f64, f64)>, &str)] = &[
+    type Case = (f64, Option<(f64, f64)>, &'static str);
+    let cases: &[Case] = &[
         (1.0, None, "0 %"),
         (0.9999, None, "0 %"),
         (1.0, Some((1.0, 1.0)), "0 % +-0.0"),
