@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{schedlab, stdout};
+use crate::support::{metric, outcomes, schedlab, stdout};
 
 /// Two spinning sets on one CPU, for half a second; the second with these knobs.
 fn plan(variant: &str, sets: [&str; 2]) -> String {
@@ -16,52 +16,47 @@ fn plan(variant: &str, sets: [&str; 2]) -> String {
     )
 }
 
-/// The one run, as the JSON report has it, and the text report.
-fn run(text: &str) -> (Value, String) {
+/// How the first run of this plan ended.
+fn run(text: &str) -> Value {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("plan.toml"), text).unwrap();
     let output = schedlab(home.path(), &["run", "./plan.toml"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let json = schedlab(home.path(), &["report", "--format", "json"]).output().unwrap();
-    let mut document: Value = serde_json::from_slice(&json.stdout).unwrap();
-    (document["plans"][0]["runs"][0].take(), stdout(&output))
+    outcomes(home.path(), "last").swap_remove(0)
 }
 
 fn throughput(run: &Value, set: usize) -> f64 {
-    let metrics = run["sets"][set]["metrics"].as_array().unwrap();
-    let found = metrics.iter().find(|metric| metric["name"] == "throughput").unwrap();
-    found["value"].as_f64().unwrap()
+    metric(run, set, "throughput")
 }
 
 fn readings(run: &Value) -> Vec<String> {
-    let word = |value: &Value| value.as_str().map_or(value.to_string(), str::to_string);
-    let readings = run["knobs"].as_array().unwrap().iter();
-    readings.map(|r| format!("{} {} {}", word(&r["knob"]), word(&r["asked"]), r["got"])).collect()
+    let readings = run["result"]["knobs"].as_array().unwrap().iter();
+    let line = |r: &Value| format!("{} {} {}", r["knob"].as_str().unwrap(), r["asked"], r["got"]);
+    readings.map(line).collect()
 }
 
 /// Weights 1024 and 36: 28 to 1.
 #[test]
 fn a_nice_set_yields_to_one_that_is_not() {
-    let (run, text) = run(&plan("", ["", "knobs = { nice = 15 }"]));
+    let run = run(&plan("", ["", "knobs = { nice = 15 }"]));
     let (first, second) = (throughput(&run, 0), throughput(&run, 1));
     assert!(first > 5.0 * second, "nice 0 did {first}, nice 15 did {second}");
-    assert_eq!(readings(&run), ["second: nice 15 {\"known\":\"15\"}"]);
-    assert!(text.contains("second: spin, 1 process, nice 15"), "{text}");
+    assert_eq!(readings(&run), [r#"second: nice {"int":15} {"known":{"int":15}}"#]);
 }
 
 /// The variant's knobs are those of the set that has none; a set's own go before them.
 #[test]
 fn a_sets_knobs_replace_the_variants() {
-    let (run, _) = run(&plan("policy = \"batch\"\nnice = 15", ["knobs = { nice = 0 }", ""]));
+    let run = run(&plan("policy = \"batch\"\nnice = 15", ["knobs = { nice = 0 }", ""]));
     let (first, second) = (throughput(&run, 0), throughput(&run, 1));
     assert!(first > 5.0 * second, "nice 0 did {first}, nice 15 did {second}");
     assert_eq!(
         readings(&run),
         [
-            "policy batch {\"known\":\"batch\"}",
-            "nice 15 {\"known\":\"15\"}",
-            "first: policy batch {\"known\":\"batch\"}",
-            "first: nice 0 {\"known\":\"0\"}",
+            r#"policy {"text":"batch"} {"known":{"text":"batch"}}"#,
+            r#"nice {"int":15} {"known":{"int":15}}"#,
+            r#"first: policy {"text":"batch"} {"known":{"text":"batch"}}"#,
+            r#"first: nice {"int":0} {"known":{"int":0}}"#,
         ]
     );
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::support;
-use crate::support::{schedlab, stderr, stdout};
+use crate::support::{metric, outcomes, schedlab, stderr, stdout};
 
 /// Holds off other tests that make cpusets: exclusive ones of the same CPUs refuse each other.
 fn turn() -> File {
@@ -29,7 +29,7 @@ fn plan(home: &Path, placement: &str, duration: &str) {
     std::fs::write(home.join("plan.toml"), text).unwrap();
 }
 
-/// The one run of a plan with this placement, as the JSON report has it.
+/// How the first run of a plan with this placement ended.
 fn run(home: &Path, placement: &str) -> Value {
     plan(home, placement, "500ms");
     let output = schedlab(home, &["run", "./plan.toml", "--quiet"]).output().unwrap();
@@ -37,15 +37,13 @@ fn run(home: &Path, placement: &str) -> Value {
     // The newest, whether or not it measured anything.
     let listed = stdout(&schedlab(home, &["list", "runs", "-n", "1"]).output().unwrap());
     let id = listed.lines().nth(1).and_then(|row| row.split_whitespace().next()).unwrap();
-    let json = schedlab(home, &["report", id, "--format", "json"]).output().unwrap();
-    let mut document: Value = serde_json::from_slice(&json.stdout).unwrap();
-    document["plans"][0]["runs"][0].take()
+    outcomes(home, id).swap_remove(0)
 }
 
 fn reading(run: &Value, knob: &str) -> String {
-    let readings = run["knobs"].as_array().unwrap();
+    let readings = run["result"]["knobs"].as_array().unwrap();
     let found = readings.iter().find(|reading| reading["knob"] == knob).unwrap();
-    found["got"]["known"].as_str().unwrap().to_string()
+    found["got"]["known"]["text"].as_str().unwrap().to_string()
 }
 
 /// The cpusets that this process has made.
@@ -65,9 +63,7 @@ fn workers_have_the_cpus_of_their_pool_and_no_others() {
     let home = tempfile::tempdir().unwrap();
     let run = run(home.path(), "pool = \"one\"\ncpus = \"0\"\nmemory = \"interleave\"");
     assert_eq!(run["status"], "done", "{run}");
-    let metrics = run["sets"][0]["metrics"].as_array().unwrap();
-    let cpus = metrics.iter().find(|metric| metric["name"] == "cpus").unwrap();
-    let cpus = cpus["value"].as_f64().unwrap();
+    let cpus = metric(&run, 0, "cpus");
     assert!(cpus > 0.0 && cpus < 1.05, "four workers on one CPU used {cpus}");
     let form = reading(&run, "pool");
     let forms = ["cgroup v2 partition", "cgroup v2 cpuset", "cpuset v1", "affinity: "];

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::faults::{endless, runner, start};
-use crate::support::schedlab;
-use crate::support::skip;
-use crate::support::wait_for;
+use crate::support::{metric, outcomes, schedlab, skip, wait_for};
 
 /// The CPUs that threads may run on, by their names.
 fn allowed(pid: u32) -> Option<BTreeMap<String, String>> {
@@ -50,16 +48,11 @@ fn requests_per_second_are_those_of_the_windows() {
     std::fs::write(home.path().join("plan.toml"), text).unwrap();
     let output = schedlab(home.path(), &["run", "./plan.toml"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let json = schedlab(home.path(), &["report", "--format", "json"]).output().unwrap();
-    let document: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
-    let metrics = document["plans"][0]["runs"][0]["sets"][0]["metrics"].as_array().unwrap();
-    let value = |name: &str| {
-        let metric = metrics.iter().find(|metric| metric["name"] == name);
-        metric.and_then(|metric| metric["value"].as_f64()).expect(name)
-    };
+    let run = outcomes(home.path(), "last").swap_remove(0);
+    let value = |name: &str| metric(&run, 0, name);
     // Of three windows the slowest, the middle and the fastest; the throughput is over all.
     let (slowest, median, fastest) = (value("rps_p20"), value("rps_p50"), value("rps_p90"));
     assert!(0.0 < slowest && slowest <= median && median <= fastest);
     let throughput = value("throughput");
-    assert!((slowest * 0.99..=fastest * 1.01).contains(&throughput), "{throughput}: {metrics:?}");
+    assert!((slowest * 0.99..=fastest * 1.01).contains(&throughput), "{throughput}: {run}");
 }

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 /// The checkout that is under test.
 pub fn checkout() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -31,6 +33,23 @@ pub fn stdout(output: &Output) -> String {
 
 pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// How the runs of a stored plan ended, in their order, as `schedlab export` has them.
+pub fn outcomes(home: &Path, plan: &str) -> Vec<Value> {
+    let export = schedlab(home, &["export", plan]).output().unwrap();
+    assert!(export.status.success(), "{export:?}");
+    let text = stdout(&export);
+    let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let ended = events.filter(|event| event["event"] == "run_ended");
+    ended.map(|mut event| event["outcome"].take()).collect()
+}
+
+/// What a run measured of one of its worker sets.
+pub fn metric(outcome: &Value, set: usize, name: &str) -> f64 {
+    let metrics = outcome["result"]["sets"][set]["metrics"].as_array().expect("metrics");
+    let found = metrics.iter().find(|metric| metric["name"] == name).expect(name);
+    found["value"]["known"].as_f64().unwrap_or_else(|| panic!("{found}"))
 }
 
 /// Polls until there is something; panics with `what` after a minute.

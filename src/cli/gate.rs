@@ -4,7 +4,7 @@ use std::panic::{self, AssertUnwindSafe};
 
 use clap::{Args, ValueEnum};
 
-use crate::analysis::{Analysis, Family, Row};
+use crate::analysis::{Analysis, Cell, Family, Row};
 use crate::model::Direction;
 use crate::report::{clean, note};
 use crate::stats::{Unjudged, Verdict};
@@ -97,7 +97,9 @@ impl Gate {
 
 /// Fails where there is not one verdict: for a gate that is no good news.
 fn any_verdict(analysis: &Analysis) -> Result<(), Failure> {
-    if analysis.method.headline_verdicts > 0 {
+    let rows = analysis.sets().flat_map(|(_, set)| judged(&set.rows));
+    let mut verdicts = rows.flat_map(|row| &row.cells).filter_map(Cell::verdict);
+    if verdicts.any(|verdict| !matches!(verdict, Verdict::Unjudged(_))) {
         return Ok(());
     }
     if is_shown(analysis) {

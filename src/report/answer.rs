@@ -62,16 +62,8 @@ fn paragraphs(analysis: &Analysis, names: &[String], detail: Detail) -> Vec<Para
     said.extend(open(analysis, names, detail));
     let plain =
         |label: &str, text: String| Paragraph { tone: Tone::Plain, label: label.to_string(), text };
-    if let Some(plan) = analysis.plan() {
-        let is_one = analysis.plans.len() == 1;
-        let id = clean(&plan.id);
-        said.push(plain(
-            "more",
-            match is_one {
-                true => format!("schedlab report {id} -v"),
-                false => format!("{} -v", analysis.command),
-            },
-        ));
+    if !analysis.plans.is_empty() {
+        said.push(plain("more", clean(&format!("{} -v", analysis.command))));
     }
     said.push(plain("again", clean(&analysis.command)));
     said
