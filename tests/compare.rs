@@ -281,8 +281,7 @@ fn variants_plans_and_dates_are_compared() {
     let run = home.null("./two.toml", &["--seed", "4", "--against", "last:3"]);
     let id = home.ids().remove(3);
     assert!(run.contains("\nbaseline  last:3,backend=null"), "{run}");
-    let command = again(&run);
-    let command = command.strip_prefix("compare ").unwrap();
+    let command = again(&run).strip_prefix("compare ").unwrap().to_string();
     let begins = format!("plan={id} --against last:3,backend=null,until=");
     assert!(command.starts_with(&begins), "{command}");
     let words: Vec<&str> = command.split(' ').collect();
