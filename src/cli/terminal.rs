@@ -10,7 +10,7 @@ use crate::sys::terminal_columns;
 
 /// Columns when nothing says how many there are: what a mail takes.
 const MAIL_COLUMNS: usize = 80;
-/// A wider terminal is not filled, unless `--width` or COLUMNS ask for it.
+/// A wider terminal is not filled, unless COLUMNS asks for it.
 const MAX_COLUMNS: usize = 120;
 
 /// How wide tables may be, for the subcommands that print them.
@@ -42,7 +42,7 @@ fn columns(
     })
 }
 
-/// Columns for tables on standard output where no `--width` was given.
+/// Columns for tables on standard output: COLUMNS, the terminal or 80.
 pub fn width() -> usize {
     Width::default().columns()
 }
