@@ -433,7 +433,7 @@ fn a_guest_that_runs_out_of_memory_says_so() {
         return;
     };
     let load = "[[workload]]\nuse = \"schbench\"\nthreads = 8\ncache-footprint = \"64MiB\"\n";
-    let plan = plan("", "cpus = 1\nmemory = \"128MiB\"", load);
+    let plan = plan("", "cpus = 1\nmemory = \"256MiB\"", load);
     let output = laboratory.run(&plan, &[]).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert_kept(&laboratory, &laboratory.outcomes()[0], &["Out of memory"]);
