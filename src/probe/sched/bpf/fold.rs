@@ -16,7 +16,6 @@ use super::layout::{self, Counters, Cpu, Pair, PairSum, Stay, Task};
 use crate::probe::sched::error::BpfError;
 use crate::probe::sched::{Counted, buckets};
 
-/// Tasks that had no room, and names that had none.
 /// Ended tasks whose stays on CPUs are left in the kernel's map at most.
 const MAX_ENDED: usize = 500;
 /// Entries of a map that one call reads.
@@ -61,6 +60,11 @@ impl Fold {
         self.by_number.insert(task.number, self.tasks.len());
         self.cgroups.push(task.cgroup);
         self.tasks.push(score(task));
+    }
+
+    #[cfg(test)]
+    pub fn has_ended(&self, tid: i32) -> bool {
+        self.tasks.iter().any(|task| task.tid == tid && task.ended)
     }
 
     /// Kind, who and whom.

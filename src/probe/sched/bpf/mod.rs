@@ -46,6 +46,10 @@ const WALK_BYTES: usize = 1 << 16;
 const FULL_ONLY: [&str; 3] = ["on_waking", "on_migrate", "on_sample"];
 
 pub fn open(config: &SessionConfig) -> Result<Box<dyn Session>, SourceError> {
+    Ok(Box::new(start(config)?))
+}
+
+fn start(config: &SessionConfig) -> Result<Bpf, SourceError> {
     let object = load(config)?;
     let mut links = Vec::new();
     // New tasks are known before the others are listed, and all before one is switched to.
@@ -70,7 +74,7 @@ pub fn open(config: &SessionConfig) -> Result<Box<dyn Session>, SourceError> {
     };
     session.walk(layout::WALK_FIRST)?;
     session.attach_all()?;
-    Ok(Box::new(session))
+    Ok(session)
 }
 
 struct Bpf {

@@ -8,6 +8,7 @@ use std::mem::offset_of;
 use super::*;
 use crate::model::PairKind;
 use crate::probe::sched::testing::{Actor, Kernel, ONE, count, on_one_cpu, pairs, strike, task};
+use crate::sys::sched as policy;
 
 fn btf() -> Btf<'static> {
     Btf::from_raw("sched", PROGRAMS).unwrap().unwrap()
@@ -114,8 +115,8 @@ fn layouts_beside_those_of_tasks_and_cpus_are_those_of_the_programs() {
 }
 
 /// A session, or why this test cannot run here.
-fn session(config: &SessionConfig, test: &str) -> Option<Box<dyn Session>> {
-    match open(config) {
+fn session(config: &SessionConfig, test: &str) -> Option<Bpf> {
+    match start(config) {
         Ok(session) => Some(session),
         Err(SourceError::Bpf(error @ (BpfError::NotPermitted { .. } | BpfError::NoBtf))) => {
             println!("skipped: {test} needs privilege or kernel support for BPF: {error}");
@@ -136,7 +137,7 @@ fn counts_are_the_kernels_own_and_who_woke_whom_is_known() {
         Actor::new("bpf-ping", move || strike(ping_in, pong_out, TIMES, true)),
         Actor::new("bpf-pong", move || strike(pong_in, ping_out, TIMES, false)),
     ];
-    let (counted, kernel) = count(&mut *session, &actors);
+    let (counted, kernel) = count(&mut session, &actors);
     for (actor, kernel) in actors.iter().zip(&kernel) {
         let task = task(&counted, actor.tid);
         assert_eq!(Kernel::of(task), *kernel, "{}", task.name);
@@ -176,7 +177,7 @@ fn each_preemption_has_its_preemptor_and_what_it_cost() {
         while clock::own_thread_cpu_ns() - start_ns < 60_000_000 {}
     };
     let actors = [Actor::new("bpf-spin-a", spin), Actor::new("bpf-spin-b", spin)];
-    let (counted, kernel) = count(&mut *session, &actors);
+    let (counted, kernel) = count(&mut session, &actors);
     for (actor, kernel) in actors.iter().zip(&kernel) {
         let task = task(&counted, actor.tid);
         assert_eq!(Kernel::of(task), *kernel, "{}", task.name);
@@ -195,31 +196,54 @@ fn each_preemption_has_its_preemptor_and_what_it_cost() {
     actors.into_iter().for_each(|actor| drop(actor.go));
 }
 
-#[test]
-fn tasks_that_end_are_all_there_and_what_has_no_room_is_reported() {
-    let _one = ONE.lock();
-    let test = "tasks_that_end_are_all_there_and_what_has_no_room_is_told";
-    let Some(mut all) = session(&SessionConfig::default(), test) else { return };
-    const THREADS: usize = 1500;
-    let storm = |name: &str| {
-        for _ in 0..THREADS {
-            let thread = std::thread::Builder::new().name(name.to_string()).spawn(|| ()).unwrap();
-            thread.join().unwrap();
+const STORM: usize = 1500;
+
+/// Threads that end one after the other. Polls in between as a run does, since other tests' tasks
+/// end too and fill the ring.
+fn storm(session: &mut Bpf) -> Vec<i32> {
+    let one = |number| {
+        let thread = std::thread::Builder::new().name("bpf-storm".to_string());
+        let tid = thread.spawn(policy::own_tid).unwrap().join().unwrap();
+        if number % 100 == 0 {
+            session.poll().unwrap();
         }
+        tid
     };
-    all.begin().unwrap();
-    storm("bpf-storm");
-    let counted = all.end().unwrap();
-    drop(all);
+    (0..STORM).map(one).collect()
+}
+
+/// Until the threads were switched away from for the last time. `join` returns before that.
+fn await_end(session: &mut Bpf, tids: &[i32]) {
+    let started = std::time::Instant::now();
+    let mut left = tids.to_vec();
+    while !left.is_empty() && started.elapsed().as_secs() < 60 {
+        session.poll().unwrap();
+        left.retain(|tid| !session.fold.borrow().has_ended(*tid));
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn tasks_that_end_are_all_there() {
+    let _one = ONE.lock();
+    let test = "tasks_that_end_are_all_there";
+    let Some(mut session) = session(&SessionConfig::default(), test) else { return };
+    session.begin().unwrap();
+    let tids = storm(&mut session);
+    await_end(&mut session, &tids);
+    let counted = session.end().unwrap();
     let ended = counted.tasks.iter().filter(|task| task.name == "bpf-storm" && task.ended);
-    assert_eq!(ended.count(), THREADS, "{:?}", counted.lost);
-    let Some(mut few) = session(&SessionConfig { max_tasks: 1, ..SessionConfig::default() }, test)
-    else {
-        return;
-    };
-    few.begin().unwrap();
-    storm("bpf-storm");
-    let counted = few.end().unwrap();
+    assert_eq!(ended.count(), STORM, "{:?}", counted.lost);
+}
+
+#[test]
+fn what_has_no_room_is_reported() {
+    let _one = ONE.lock();
+    let config = SessionConfig { max_tasks: 1, ..SessionConfig::default() };
+    let Some(mut session) = session(&config, "what_has_no_room_is_reported") else { return };
+    session.begin().unwrap();
+    storm(&mut session);
+    let counted = session.end().unwrap();
     assert!(counted.lost.iter().any(|text| text.starts_with("tasks without room")), "{counted:?}");
     assert!(counted.lost.iter().any(|text| text.starts_with("switches to tasks without")));
 }
@@ -235,7 +259,7 @@ fn light_telemetry_counts_switches_and_waits_alone() {
         Actor::new("bpf-ping", move || strike(ping_in, pong_out, 100, true)),
         Actor::new("bpf-pong", move || strike(pong_in, ping_out, 100, false)),
     ];
-    let (counted, kernel) = count(&mut *session, &actors);
+    let (counted, kernel) = count(&mut session, &actors);
     for (actor, kernel) in actors.iter().zip(&kernel) {
         let task = task(&counted, actor.tid);
         assert_eq!(Kernel::of(task), *kernel, "{}", task.name);
