@@ -67,7 +67,11 @@ fn header(analysis: &Analysis, names: &[String], options: &Options, page: &mut P
                 let role = if at == 0 { "baseline" } else { "against" };
                 let label = clean(&side.label);
                 let also = if *name == label { String::new() } else { format!(" ({name})") };
-                let text = format!("{label}{also}: {}", phrases::about(side));
+                let about = match options.verbose {
+                    0 => phrases::about(side),
+                    _ => detail::about(side),
+                };
+                let text = format!("{label}{also}: {about}");
                 page.wrapped(Tone::Plain, &format!("{role:10}"), &text);
             }
         }
@@ -80,13 +84,9 @@ fn header(analysis: &Analysis, names: &[String], options: &Options, page: &mut P
     }
 }
 
-/// The rows of the headline family; of a lone side, every headline metric.
-fn headline_rows(analysis: &Analysis) -> Vec<(&WorkTable, &SetTable, &Row)> {
-    analysis.rows().filter(|(.., row)| row.family == Family::Headline).collect()
-}
-
 fn headlines(analysis: &Analysis, names: &[String], page: &mut Page) {
-    let rows = headline_rows(analysis);
+    let rows = analysis.rows().filter(|(.., row)| row.family == Family::Headline);
+    let rows: Vec<_> = rows.collect();
     if rows.is_empty() {
         page.line(Tone::Plain, "nothing was measured that can be shown");
         return;
@@ -109,7 +109,7 @@ fn headlines(analysis: &Analysis, names: &[String], page: &mut Page) {
             return;
         }
     }
-    stacked(analysis, names, &rows, page);
+    stacked(analysis, names, &rows, page, change);
 }
 
 fn table(
@@ -139,7 +139,7 @@ fn table(
             scale.suffix().to_string(),
         ];
         for side in sides {
-            cells.extend(change(row, &row.cells[*side], &scale));
+            cells.extend(change(row, *side, &scale));
         }
         table.row(Tone::Plain, cells);
     }
@@ -147,12 +147,16 @@ fn table(
 }
 
 /// Change, interval and verdict; of what has no ratio the value.
-fn change(row: &Row, cell: &Cell, scale: &RowScale) -> [String; 3] {
+fn change(row: &Row, side: usize, scale: &RowScale) -> [String; 3] {
+    let cell = &row.cells[side];
     let verdict = phrases::verdict(row, cell).unwrap_or_default().to_string();
     let ratio = cell.judged.as_ref().and_then(|judged| judged.ratio.ok());
     match ratio.as_ref().map(Change::of) {
         Some(Change { change, interval }) => [change, interval, verdict],
-        None => [scale.show(cell.median), scale.suffix().to_string(), verdict],
+        None => {
+            let suffix = if cell.median.is_some() { scale.suffix() } else { "" };
+            [scale.show(cell.median), suffix.to_string(), verdict]
+        }
     }
 }
 
@@ -162,6 +166,7 @@ fn stacked(
     names: &[String],
     rows: &[(&WorkTable, &SetTable, &Row)],
     page: &mut Page,
+    change: impl Fn(&Row, usize, &RowScale) -> [String; 3],
 ) {
     for (work, set, row) in rows {
         let scale = RowScale::new(row);
@@ -170,7 +175,7 @@ fn stacked(
         let baseline = names.first().map(String::as_str).unwrap_or_default();
         let mut said = vec![format!("{baseline} {value}")];
         for (side, name) in names.iter().enumerate().skip(1) {
-            let [change, interval, verdict] = change(row, &row.cells[side], &scale);
+            let [change, interval, verdict] = change(row, side, &scale);
             let text = format!("{name} {change} {interval} {verdict}");
             said.push(text.split_whitespace().collect::<Vec<_>>().join(" "));
         }
