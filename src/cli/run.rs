@@ -308,7 +308,7 @@ fn lab_of(args: &RunArgs, name: &str, text: &str) -> Result<Lab, Failure> {
 
 /// The kernels of a plan's guests: by them comparisons tell plans apart.
 fn kernels_of(plan: &Plan) -> String {
-    let kernels = plan.variants.iter().map(|variant| plan.lab.kernel_of(variant));
+    let kernels = plan.variants.iter().map(|variant| variant.kernel_in(&plan.lab));
     kernels.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
 }
 

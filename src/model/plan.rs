@@ -209,6 +209,14 @@ impl Plan {
     }
 }
 
+impl Variant {
+    /// The kernel that its guests are to have, by the name under which it was asked for.
+    pub fn kernel_in<'a>(&'a self, lab: &'a Lab) -> &'a str {
+        let named = self.knobs.get("kernel").and_then(Value::as_text);
+        named.unwrap_or(&lab.kernel)
+    }
+}
+
 impl Work {
     /// `web threads=4`: the workload and the chosen point of each axis.
     pub fn label(&self) -> String {

@@ -147,7 +147,7 @@ impl GuestManager {
     /// Whether at least one of the kernels of these cells exists.
     pub fn check_kernels(&self, cells: &[Cell]) -> Result<(), LabError> {
         let mut seen = BTreeSet::new();
-        let names = cells.iter().map(|cell| self.lab.kernel_of(&cell.variant));
+        let names = cells.iter().map(|cell| cell.variant.kernel_in(&self.lab));
         let names = names.filter(|name| seen.insert(*name));
         one_exists(names.map(|name| (name, self.check_kernel(name))))
     }
@@ -165,7 +165,7 @@ impl GuestManager {
     /// Whether this machine has all that a cell's guest is made from. The guest itself reports
     /// what its kernel lacks.
     pub fn check(&self, cell: &Cell) -> Result<(), LabError> {
-        self.check_kernel(self.lab.kernel_of(&cell.variant))?;
+        self.check_kernel(cell.variant.kernel_in(&self.lab))?;
         match scheduler(cell) {
             Some(Scheduler::Program { path, .. }) if !path.is_file() => {
                 Err(LabError::NoScheduler { path })
@@ -176,7 +176,7 @@ impl GuestManager {
 
     /// The kernel of a cell, ready to be booted.
     fn kernel_of(&self, cell: &Cell) -> Result<Arc<Bootable>, LabError> {
-        let name = self.lab.kernel_of(&cell.variant);
+        let name = cell.variant.kernel_in(&self.lab);
         let mut kernels = lock(&self.kernels);
         if let Some(kernel) = kernels.get(name) {
             return Ok(Arc::clone(kernel));
