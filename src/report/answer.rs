@@ -207,10 +207,13 @@ fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<Paragra
         format!("; {}{}", phrases::decides(needed), phrases::more_rounds(analysis, needed))
     });
     let decides = decides.unwrap_or_default();
-    let text = match detail {
-        Detail::Counts(_) => format!("{open} of {of}{decides}"),
-        _ => format!("{open} of {of}: {}{decides}", listed(&places, detail)),
+    // Where all are open the table says which.
+    let which = match detail {
+        Detail::Counts(_) => String::new(),
+        _ if open == of => String::new(),
+        _ => format!(": {}", listed(&places, detail)),
     };
+    let text = format!("{open} of {of}{which}{decides}");
     Some(Paragraph { tone: Tone::Plain, label: "open".to_string(), text })
 }
 

@@ -109,7 +109,9 @@ fn headlines(analysis: &Analysis, names: &[String], page: &mut Page) {
             return;
         }
     }
-    stacked(analysis, names, &rows, page, change);
+    for (work, set, row) in rows {
+        stacked(&phrases::place(analysis, work, set), names, row, page, change);
+    }
 }
 
 fn table(
@@ -120,7 +122,7 @@ fn table(
 ) -> Table {
     let mut columns = vec![(Align::Left, 0), (Align::Left, 2), (Align::Right, 2), (Align::Left, 1)];
     columns
-        .extend(sides.iter().flat_map(|_| [(Align::Right, 3), (Align::Left, 1), (Align::Left, 1)]));
+        .extend(sides.iter().flat_map(|_| [(Align::Right, 2), (Align::Left, 1), (Align::Left, 1)]));
     let mut table = Table::new(columns);
     let baseline = names.first().cloned().unwrap_or_default();
     let mut head = vec![String::new(), String::new(), baseline, String::new()];
@@ -160,28 +162,25 @@ fn change(row: &Row, side: usize, scale: &RowScale) -> [String; 3] {
     }
 }
 
-/// Where no table fits.
+/// A row where no table fits.
 fn stacked(
-    analysis: &Analysis,
+    place: &str,
     names: &[String],
-    rows: &[(&WorkTable, &SetTable, &Row)],
+    row: &Row,
     page: &mut Page,
     change: impl Fn(&Row, usize, &RowScale) -> [String; 3],
 ) {
-    for (work, set, row) in rows {
-        let scale = RowScale::new(row);
-        let place = phrases::place(analysis, work, set);
-        let value = scale.with_suffix(row.cells[0].median);
-        let baseline = names.first().map(String::as_str).unwrap_or_default();
-        let mut said = vec![format!("{baseline} {value}")];
-        for (side, name) in names.iter().enumerate().skip(1) {
-            let [change, interval, verdict] = change(row, side, &scale);
-            let text = format!("{name} {change} {interval} {verdict}");
-            said.push(text.split_whitespace().collect::<Vec<_>>().join(" "));
-        }
-        let text = format!("{place} {}: {}", clean(&row.kind.name), said.join("; "));
-        page.wrapped(Tone::Plain, "- ", &text);
+    let scale = RowScale::new(row);
+    let value = scale.with_suffix(row.cells[0].median);
+    let baseline = names.first().map(String::as_str).unwrap_or_default();
+    let mut said = vec![format!("{baseline} {value}")];
+    for (side, name) in names.iter().enumerate().skip(1) {
+        let [change, interval, verdict] = change(row, side, &scale);
+        let text = format!("{name} {change} {interval} {verdict}");
+        said.push(text.split_whitespace().collect::<Vec<_>>().join(" "));
     }
+    let text = format!("{place} {}: {}", clean(&row.kind.name), said.join("; "));
+    page.wrapped(Tone::Plain, "- ", text.trim_start());
 }
 
 /// One line each, the worst first.
