@@ -12,6 +12,7 @@ mod notes;
 mod pairing;
 mod power;
 mod priority;
+mod question;
 mod samples;
 mod select;
 #[cfg(test)]
@@ -31,10 +32,11 @@ use crate::model::{
 use crate::stats::{Judged, Shape, Unjudged, Verdict};
 
 pub use fairness::{FairnessTable, SetFairness, VariantFairness};
-pub use judge::{Question, WithoutEffect, analyse, open_works, overlap, with_floors};
+pub use judge::{analyse, open_works, overlap, with_floors};
 pub use metrics::metric_matches;
 pub use notes::{Difference, Note, Pooled, Severity};
 pub use power::{MetricPower, NotKnown, Power, Wanted, WorkPower, power};
+pub use question::{Question, WithoutEffect};
 pub use select::{Selection, SelectionError, last, matches, moment, nearest, plan, select};
 
 /// All that a report says. The baseline is the first in every list of sides.

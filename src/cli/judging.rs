@@ -12,6 +12,7 @@ use crate::store::Store;
 
 use super::exit_code::Problem;
 use super::names::UnknownName;
+use super::text::quoted;
 use super::{Database, Failure, named, terminal};
 
 /// A/A plans that are read for what this machine resolves.
@@ -174,15 +175,6 @@ pub fn command(sides: &[Selection], against: bool, heads: &[PlanHead]) -> String
     format!("schedlab compare{}", words.collect::<String>())
 }
 
-/// A word for a shell to take back: data from outside stays one word.
-pub fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,%+@".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_string(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
-}
-
 /// The plans of all sides, oldest first.
 pub fn sampled(store: &Store, sides: &[Selection]) -> Result<Vec<SampledPlan>, Failure> {
     let mut ids: Vec<&String> = sides.iter().flat_map(|side| &side.plans).collect();
@@ -341,18 +333,5 @@ mod tests {
         }
         let again = select(&["last:2,until=1970-01-01T00:00:03.000000001"]);
         assert_eq!(again[0].plans, select(&["last:2"])[0].plans);
-    }
-
-    #[test]
-    fn words_for_a_shell_stay_one_word() {
-        for (word, expected) in [
-            ("last:10", "last:10"),
-            ("kernel=6.1.*", "'kernel=6.1.*'"),
-            ("a b", "'a b'"),
-            ("it's;rm", "'it'\\''s;rm'"),
-            ("", "''"),
-        ] {
-            assert_eq!(quoted(word), expected);
-        }
     }
 }

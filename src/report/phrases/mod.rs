@@ -16,13 +16,13 @@ use crate::model::{
     Direction, GuestTimes, MemoryPlacement, Placement, PlanEnd, Reading, Unit, Value, WorkerKind,
     show_duration,
 };
-use crate::stats::{Rounds, Shape, Unjudged, Verdict, Why};
+use crate::stats::{NoRatio, Rounds, Shape, Unjudged, Verdict, Why};
 
 use super::layout::clean;
 use super::numbers::{Scale, counted, percent, significant};
 
 pub use names::names;
-pub use notes::{no_ratio, not_known, note, one_line};
+pub use notes::{not_known, note, one_line};
 
 /// Of a list only so many names are shown.
 const MAX_NAMED: usize = 4;
@@ -196,6 +196,16 @@ pub fn why(verdict: &Verdict, family: usize) -> Option<String> {
             "noise: the interval holds 1 and exceeds the margin".to_string()
         }
     })
+}
+
+/// Why there is no ratio; rounds count from 1.
+pub fn no_ratio(why: &NoRatio) -> String {
+    match why {
+        NoRatio::NotPositive { round, value } => {
+            format!("a ratio needs positive values, and round {} has {value}", round + 1)
+        }
+        NoRatio::NoPairs | NoRatio::NoRuns => why.to_string(),
+    }
 }
 
 /// How many rounds something takes in all, those that are done included.

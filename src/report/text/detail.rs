@@ -1,10 +1,15 @@
 //! What `-v` opens: the sides, every metric with medians and rounds, fairness and the switches
 //! that explain a throughput; with `-vv` means, spreads and p-values. Pure.
 
-use super::*;
-use crate::analysis::{Side, VariantFairness};
+use crate::analysis::{Analysis, Cell, Family, Row, SetTable, Side, VariantFairness, WorkTable};
 use crate::model::Reading;
-use crate::stats::Why;
+use crate::report::Options;
+use crate::report::layout::{Align, Page, Table, Tone, clean};
+use crate::report::numbers::{Change, counted, significant};
+use crate::report::phrases;
+use crate::stats::{Ratio, Verdict, Why};
+
+use super::rows::{RowScale, stacked};
 
 pub fn write(analysis: &Analysis, names: &[String], options: &Options, page: &mut Page) {
     page.gap();
