@@ -102,7 +102,7 @@ enum Command {
 }
 
 /// Where results lie, for the subcommands that touch them.
-#[derive(Args)]
+#[derive(Args, Clone)]
 struct Database {
     /// The database of results [default: schedlab/schedlab.db in the XDG data folder]
     #[arg(long = "db", value_name = "FILE", global = false)]

@@ -25,7 +25,7 @@ pub use disturbance::{
     Throttled, ThrottledPart,
 };
 pub use environment::{Environment, Topology};
-pub use event::{EVENT_SCHEMA, Event, PlanEnd, PlanStarted};
+pub use event::{EVENT_SCHEMA, Event, Judged, PlanEnd, PlanStarted};
 pub use guest::{Guest, GuestKernel, GuestTime, GuestTimes};
 pub use lab::{
     EXIT_CODE, EXIT_PORT, EXIT_VALUE, GUEST_BOOT_FILE, GUEST_INIT, GUEST_SPEC_FILE, GUEST_WIRE,
