@@ -50,7 +50,7 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
         + &args.judging.words()
         + &args.output.words(&args.db);
     let question = args.judging.question(sides, command, args.output.explains());
-    let analysis = judging::analyse(&store, &plans, &question)?;
+    let analysis = judging::analyse(&store, &plans, question)?;
     match args.output.write(std::slice::from_ref(&analysis), &[]) {
         // Whoever asks for the exit code gets it, whether or not all was read.
         Err(Failure::OutputClosed) if args.gate.is_asked() => {}
