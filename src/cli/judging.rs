@@ -32,7 +32,7 @@ pub struct Judging {
     /// WORK/SET/NAME, with * for anything; may be repeated
     #[arg(long, value_name = "METRIC")]
     metric: Vec<String>,
-    /// Judge every other metric too, as a second family with an error rate of its own
+    /// Judge every other metric too and show it as -v does, as a second family with an error rate of its own
     #[arg(long)]
     all_metrics: bool,
     /// Compare runs of different backends or guests too: a host with the lab
@@ -51,7 +51,7 @@ impl Judging {
             }
         }
         question.metrics = self.metric.clone();
-        question.explaining = self.all_metrics || explaining;
+        question.explaining = explaining;
         question.mixed = self.mixed;
         question
     }
@@ -156,26 +156,37 @@ pub struct Output {
 
 impl Output {
     /// Whether the report shows every metric.
-    pub fn explains(&self) -> bool {
+    pub fn explains(&self, judging: &Judging) -> bool {
         let format = self.format.unwrap_or(report::formats()[0]);
-        format.explains(&self.options())
+        format.explains(&self.options(judging))
     }
 
-    fn options(&self) -> Options {
+    /// What is judged is shown.
+    fn options(&self, judging: &Judging) -> Options {
         let color = terminal::color(&io::stdout());
-        Options { width: self.width.columns(), color, verbose: self.verbose }
+        let verbose = self.verbose.max(u8::from(judging.all_metrics));
+        Options { width: self.width.columns(), color, verbose }
     }
 
     /// Writes to standard output, in the format that all of the plans ask for where the user asks
     /// for none.
-    pub fn write(&self, analyses: &[Analysis], plans: &[SampledPlan]) -> Result<(), Failure> {
+    pub fn write(
+        &self,
+        judging: &Judging,
+        analyses: &[Analysis],
+        plans: &[SampledPlan],
+    ) -> Result<(), Failure> {
         let mut asked = plans.iter().map(|plan| plan.plan.report_format.as_deref());
         let first = asked.next().flatten();
         let agreed = first.filter(|first| asked.all(|other| other == Some(first)));
         // A plan may be stored by a later version that has more formats.
         let format = self.format.or_else(|| agreed.and_then(report::find));
         let mut out = BufWriter::new(io::stdout().lock());
-        format.unwrap_or(report::formats()[0]).render(analyses, &self.options(), &mut out)?;
+        format.unwrap_or(report::formats()[0]).render(
+            analyses,
+            &self.options(judging),
+            &mut out,
+        )?;
         Ok(out.flush()?)
     }
 
@@ -278,7 +289,7 @@ pub fn analyse_plan(
     let plans = sampled(store, &sides)?;
     check_named(judging, &plans, &sides)?;
     let command = format!("schedlab compare plan={}", head.id) + &judging.words();
-    let question = judging.question(sides, command + &output.words(db), output.explains());
+    let question = judging.question(sides, command + &output.words(db), output.explains(judging));
     Ok((analyse(store, &plans, question)?, plans))
 }
 
