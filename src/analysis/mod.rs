@@ -91,7 +91,7 @@ pub struct Side {
     pub runs: usize,
     /// Which clock those of the lab ran by.
     pub times: GuestTimes,
-    /// In the lab: how far apart the timers of a kernel without high resolution go off.
+    /// In the lab: the interval between timers of a kernel without high resolution.
     pub coarse_timers_ns: Option<u64>,
     /// The kernels of those, each once: the name that was asked for, and what was booted.
     pub guests: Vec<(String, GuestKernel)>,

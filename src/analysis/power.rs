@@ -5,9 +5,9 @@
 //! rounds that a given difference takes. Pure. Method: docs/verdicts.md.
 //!
 //! The spread is that of the log-ratios within rounds. What the variants do to the metric is in
-//! the mean of these ratios and not in their spread, so plans that compare real variants tell it
+//! the mean of these ratios and not in their spread, so plans that compare real variants show it
 //! too; A/A plans go before them, since a variant may change the noise as well. Few rounds know
-//! their spread badly, and would promise too few as often as too many: the rounds are reckoned with
+//! their spread badly, and would promise too few as often as too many: the rounds are computed with
 //! what the spread does not exceed with probability 0.8.
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use super::work::WorkKey;
 
 /// A spread from fewer degrees of freedom is a guess.
 const MIN_FREEDOM: usize = 3;
-/// With this probability the spread is no larger than what rounds are reckoned with.
+/// With this probability the spread is no larger than what rounds are computed with.
 const CONFIDENCE: f64 = 0.8;
 /// In standard deviations; no plan is made for more.
 const LARGEST: f64 = 1e3;
@@ -50,12 +50,12 @@ pub struct Power {
     /// Comparisons of one variant that share the error rate. A work of which nothing is stored
     /// is taken to have as many as the one that has most.
     pub comparisons: usize,
-    /// Besides the baseline; at least one.
+    /// Without the baseline; at least one.
     pub variants: usize,
     /// Error rate that is claimed, over all of them.
     pub alpha: f64,
-    /// Fewer rounds find nothing, by this cautious reckoning.
-    pub least_rounds: u32,
+    /// Fewer rounds find nothing, by this cautious estimate.
+    pub min_rounds: u32,
     /// Of one round, warm-ups included; what starting and ending runs takes is not.
     pub round_ns: u64,
     /// In the plan's order.
@@ -89,7 +89,7 @@ pub struct MetricPower {
     pub set: String,
     pub metric: String,
     /// Standard deviation of the log-ratios within rounds, as they are. All that follows is
-    /// reckoned with more: its upper limit of 80 %.
+    /// computed with more: its upper limit of 80 %.
     pub sd_ln: f64,
     /// How many of them there are.
     pub ratios: usize,
@@ -198,7 +198,7 @@ pub fn power(planned: &SampledPlan, stored: &[SampledPlan], wanted: &Wanted) -> 
         comparisons,
         variants,
         alpha: CLAIMED_ERROR,
-        least_rounds: stats::min_rounds(alpha, comparisons.max(1) * variants),
+        min_rounds: stats::min_rounds(alpha, comparisons.max(1) * variants),
         round_ns: round_ns(&planned.plan),
         works: works.collect(),
     }

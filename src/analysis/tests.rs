@@ -94,7 +94,7 @@ fn more_is_judged_where_asked_for_and_each_family_counts_its_own_verdicts() {
         let rows = families.map(|family| names(analysis, family).len());
         (rows, method.headline_verdicts, method.explaining_verdicts)
     };
-    // Two works, and two sides besides the baseline.
+    // Two works, and two sides and the baseline.
     assert_eq!(counts(&ask(|_| {})), ([4, 0, 6], 8, 0));
     let all = ask(|question| question.explaining = true);
     assert_eq!(counts(&all), ([4, 4, 2], 8, 8), "neutral metrics stay without verdicts");

@@ -51,7 +51,7 @@ impl Judging {
             }
         }
         question.metrics = self.metric.clone();
-        question.explaining = explaining;
+        question.explaining = self.all_metrics || explaining;
         question.mixed = self.mixed;
         question
     }

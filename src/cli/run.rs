@@ -309,7 +309,7 @@ fn lab_of(args: &RunArgs, name: &str, text: &str) -> Result<Lab, Failure> {
     Ok(lab)
 }
 
-/// The kernels of a plan's guests: by them comparisons tell plans apart.
+/// The kernels of a plan's guests: by them comparisons distinguish plans.
 fn kernels_of(plan: &Plan) -> String {
     let kernels = plan.variants.iter().map(|variant| variant.kernel_in(&plan.lab));
     kernels.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
@@ -542,7 +542,7 @@ fn check_question(args: &RunArgs, store: &Store, started: &PlanStarted) -> Resul
     ))
 }
 
-/// What --against names, of the stored plans besides this one.
+/// What --against names, of the stored plans without this one.
 fn others(store: &Store, started: &PlanStarted, against: &str) -> Result<Vec<Selection>, Failure> {
     let mut others = store.plan_heads()?;
     let is_first = others.is_empty();

@@ -40,7 +40,7 @@ pub enum Value {
     List(Vec<Value>),
 }
 
-/// The word that [`Kind::CpusOrAuto`] takes beside CPUs.
+/// The word that [`Kind::CpusOrAuto`] takes in place of CPUs.
 pub const AUTO: &str = "auto";
 
 /// What one field takes. Ranges are inclusive.
@@ -200,7 +200,7 @@ impl Kind {
         matches!(self, Kind::List(_))
     }
 
-    /// A decimal number and an x; the sign is told as one that is out of range.
+    /// A decimal number and an x; the sign is an error of range.
     fn times(&self, text: &str) -> Result<f64, ValueError> {
         let refuse = |why: &str| {
             ValueError::new(format!("`{}` {why}", text.escape_default()), self.example())

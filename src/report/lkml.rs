@@ -3,7 +3,7 @@
 //!
 //! One table per workload, set and metric; its cases are the points of the axes. What is
 //! normalised is the statistic of each side; verdicts, from paired ratios, stand below. The
-//! layout is that of K Prateek Nayak's mails; docs/report-formats.md tells the rules. Pure.
+//! layout is that of K Prateek Nayak's mails; docs/report-formats.md has the rules. Pure.
 
 mod mail;
 mod switches;
@@ -26,7 +26,7 @@ use mail::{
 
 /// Labels of sides are no wider.
 pub(super) const NAME_COLUMNS: usize = 20;
-/// So that two columns fit beside a case, they are cut down to this.
+/// So that two columns fit next to a case, they are cut down to this.
 const MIN_NAME_COLUMNS: usize = 8;
 /// Stands for what is cut off a label.
 pub(super) const CUT: &str = "~";
@@ -183,13 +183,13 @@ impl Table<'_> {
         }
     }
 
-    /// The cases; those which are so long that two columns would not fit beside them stand above
+    /// The cases; those which are so long that two columns would not fit next to them stand above
     /// their rows.
     fn first(&self, columns: &[Column]) -> Column {
         first_of("Case:", self.cases.iter().map(|(case, _)| case.clone()), columns)
     }
 
-    /// Whether two columns fit beside each case, unless it is so long that they never do.
+    /// Whether two columns fit next to each case, unless it is so long that they never do.
     fn has_room_for(&self, names: &[String]) -> bool {
         let statistic = self.statistic();
         let shortest = vec!["x".repeat(MIN_NAME_COLUMNS); names.len()];

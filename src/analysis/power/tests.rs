@@ -162,7 +162,7 @@ fn works_of_which_nothing_is_stored_are_counted_as_the_largest_known() {
     let power = power(&planned, &stored, &wanted);
     let missing = power.works.iter().filter(|work| work.missing.is_some()).count();
     assert_eq!((missing, known.comparisons, power.comparisons), (2, 2, 6));
-    assert!(power.least_rounds > known.least_rounds);
+    assert!(power.min_rounds > known.min_rounds);
     let row = |power: &Power| power.rows().next().unwrap().smallest.unwrap();
     assert!(row(&power) > row(&known), "{} {}", row(&power), row(&known));
 }

@@ -69,24 +69,24 @@ impl Column {
     }
 }
 
-/// What the rows are of; what is so long that two columns would not fit beside it does not widen
+/// What the rows are of; what is so long that two columns would not fit next to it does not widen
 /// the column.
 pub fn first_of(head: &str, cells: impl Iterator<Item = String>, columns: &[Column]) -> Column {
     let mut first = Column::new(head.to_string(), cells);
     let room = room(columns);
-    let beside = first.cells.iter().map(String::len).filter(|width| *width <= room);
-    first.width = beside.fold(first.head.len(), usize::max);
+    let short = first.cells.iter().map(String::len).filter(|width| *width <= room);
+    first.width = short.fold(first.head.len(), usize::max);
     first
 }
 
-/// For cases, beside the baseline and any one other.
+/// For cases, next to the baseline and any one other.
 pub fn room(columns: &[Column]) -> usize {
     let Some((baseline, others)) = columns.split_first() else { return COLUMNS };
     let widest = others.iter().map(|column| GAP + column.width).max().unwrap_or(0);
     COLUMNS.saturating_sub(GAP + baseline.width + widest + STAR.len())
 }
 
-/// The baseline with as many others as fit beside it, at least one, and so on.
+/// The baseline with as many others as fit next to it, at least one, and so on.
 pub fn blocks(first: usize, columns: &[Column]) -> Vec<Vec<&Column>> {
     let Some((baseline, others)) = columns.split_first() else { return Vec::new() };
     let alone = first + GAP + baseline.width + STAR.len();

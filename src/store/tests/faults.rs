@@ -128,7 +128,7 @@ fn a_kill_while_the_journal_is_written_back_leaves_a_database_that_opens() {
 }
 
 #[test]
-fn where_no_database_can_be_the_reason_is_told() {
+fn where_no_database_can_be_the_reason_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
