@@ -5,7 +5,7 @@ use std::io;
 use std::process::ExitCode;
 
 use crate::analysis::SelectionError;
-use crate::compat::CompatError;
+use crate::compat::{CompatError, Whose};
 use crate::model::ValueError;
 use crate::plan::PlanErrors;
 use crate::store::StoreError;
@@ -153,9 +153,9 @@ impl From<SelectionError> for Failure {
 
 impl From<CompatError> for Failure {
     fn from(error: CompatError) -> Self {
-        match error {
-            CompatError::Usage(why) => Failure::Usage(why.into()),
-            CompatError::Here(why) => Failure::Here(why.into()),
+        match error.whose {
+            Whose::User => Failure::usage(error.message, error.hint),
+            Whose::Machine => Failure::here(error.message, error.hint),
         }
     }
 }
@@ -194,6 +194,20 @@ mod tests {
         assert!(matches!(output(io::ErrorKind::BrokenPipe), Failure::OutputClosed));
         let full = output(io::ErrorKind::StorageFull);
         assert!(matches!(full, Failure::Store(_)) && full.to_string().contains("\nhint: "));
+    }
+
+    #[test]
+    fn the_readme_names_every_code() {
+        let readme = include_str!("../../README.md");
+        let codes = readme.split("\n\n").find(|text| text.starts_with("Exit codes: "));
+        let codes = codes.expect("a paragraph of exit codes");
+        let is_number = |word: &&str| word.bytes().all(|byte| byte.is_ascii_digit());
+        for (words, _) in EXIT_CODES {
+            for number in words.split(' ').filter(is_number) {
+                let named = codes.split([' ', '\n']).any(|word| word == number);
+                assert!(named, "{number}: {codes}");
+            }
+        }
     }
 
     #[test]
