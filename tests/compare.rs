@@ -671,7 +671,7 @@ fn margins_and_metrics_are_what_the_user_says() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_told_with_a_hint() {
+fn what_cannot_be_compared_is_refused_with_a_hint() {
     let home = Home::new();
     // No store at all is message as `schedlab report` says it.
     let message = home.fails(3, &["compare"]);
@@ -709,7 +709,7 @@ fn what_cannot_be_compared_is_told_with_a_hint() {
 
 /// On this machine: whatever the probe's source, it counts switches.
 #[test]
-fn switches_of_each_role_stand_beside_the_throughput() {
+fn switches_of_each_role_stand_next_to_the_throughput() {
     let home = Home::new();
     let plan = "schema = 1\ntitle = \"why\"\nprobes = [\"sched\"]\n[measure]\nrounds = 2\n\
         duration = \"200ms\"\nwarmup = \"0s\"\nwindow = \"100ms\"\n[[variant]]\nname = \"default\"\n\

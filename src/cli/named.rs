@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_that_name_nothing_are_told_with_what_there_is() {
+    fn patterns_that_name_nothing_are_reported_with_what_there_is() {
         for pattern in ["throughput", "web/wakeup_*", "schbench/request_p99", "of_old", "*"] {
             assert_eq!(fault(&[pattern], false), None, "{pattern}");
         }

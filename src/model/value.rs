@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_number_is_told_its_unit() {
+    fn a_bare_number_is_refused_with_its_unit() {
         let kind = Kind::Duration { min_ns: 1, max_ns: u64::MAX };
         let misfit = kind.parse(&Raw::Int(5)).unwrap_err();
         assert_eq!(misfit.message, "`5` has no unit");

@@ -81,7 +81,7 @@ fn member_pool(host: &Host, child: &Child) -> (String, String) {
 }
 
 #[test]
-fn a_pool_of_version_1_holds_its_members_beside_a_cgroup_with_a_weight() {
+fn a_pool_of_version_1_holds_its_members_next_to_a_cgroup_with_a_weight() {
     let (_turn, host) = (turn(), Host::default());
     let Some(cell) = pool_of_v1("a_pool_of_version_1_holds", &host) else { return };
     let dir = tempfile::tempdir().unwrap();

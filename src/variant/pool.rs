@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_of_version_1_is_found_at_the_root_and_beside_an_exclusive_one_none_is_made() {
+    fn a_pool_of_version_1_is_found_at_the_root_and_next_to_an_exclusive_one_none_is_made() {
         let machine = Machine::new();
         lay_v1(&machine);
         for (name, text) in [
