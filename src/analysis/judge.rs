@@ -29,6 +29,11 @@ use super::{
 /// [`stats::LEVEL`] leaves room for.
 pub(super) const CLAIMED_ERROR: f64 = 0.05;
 
+/// Margins by default. What a difference has to be to matter is no question of noise: a throughput
+/// is argued about from a few percent on, a 99th percentile hardly below a tenth.
+const MARGIN: f64 = 0.02;
+pub const TAIL_MARGIN: f64 = 0.1;
+
 /// What is to be compared, and how.
 #[derive(Debug, Clone)]
 pub struct Question {
@@ -36,6 +41,8 @@ pub struct Question {
     pub sides: Vec<Selection>,
     /// SAME means a ratio between 1 / (1 + margin) and 1 + margin.
     pub margin: f64,
+    /// As `margin`, of tail latencies.
+    pub tail_margin: f64,
     /// For metrics that a pattern names; the last one that fits holds.
     pub margins: Vec<(String, f64)>,
     /// Patterns of the metrics to judge; empty: the headline metrics.
@@ -65,7 +72,8 @@ impl Question {
     pub fn new(sides: Vec<Selection>, command: String) -> Question {
         Question {
             sides,
-            margin: 0.02,
+            margin: MARGIN,
+            tail_margin: TAIL_MARGIN,
             margins: Vec::new(),
             metrics: Vec::new(),
             explaining: false,
@@ -106,9 +114,11 @@ impl Question {
         self.metrics.is_empty() || self.metrics.iter().any(may_be)
     }
 
-    pub(super) fn margin_of(&self, work: &str, set: &str, metric: &str) -> f64 {
+    /// `is_tail`: [`MetricKind::is_tail_latency`].
+    pub(super) fn margin_of(&self, work: &str, set: &str, metric: &str, is_tail: bool) -> f64 {
         let fits = |(pattern, _): &&(String, f64)| metric_matches(pattern, work, set, metric);
-        self.margins.iter().rev().find(fits).map_or(self.margin, |(_, margin)| *margin)
+        let usual = if is_tail { self.tail_margin } else { self.margin };
+        self.margins.iter().rev().find(fits).map_or(usual, |(_, margin)| *margin)
     }
 
     /// Whether a metric would be of the headline family.
@@ -179,6 +189,7 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
         plans: plans.iter().map(PlanFacts::of).collect(),
         method: Method {
             margin: question.margin,
+            tail_margin: question.tail_margin,
             margins: question.margins.clone(),
             alpha: CLAIMED_ERROR,
             headline_verdicts: verdicts_of(&works, Family::Headline),
@@ -403,7 +414,12 @@ impl Judging<'_> {
                     baseline: one,
                     variant: other,
                     direction: judged_direction(row.kind.direction),
-                    margin: self.question.margin_of(&table.label, &set.name, &row.kind.name),
+                    margin: self.question.margin_of(
+                        &table.label,
+                        &set.name,
+                        &row.kind.name,
+                        row.kind.is_tail_latency(),
+                    ),
                     floor: floor.unwrap_or(0.0).max(between.unwrap_or(0.0)),
                     paired: self.pairing == Pairing::WithinRounds,
                 });

@@ -31,7 +31,7 @@ use crate::model::{
 use crate::stats::{Judged, Shape, Unjudged, Verdict};
 
 pub use fairness::{FairnessTable, SetFairness, VariantFairness};
-pub use judge::{Question, WithoutEffect, analyse, open_works, overlap, with_floors};
+pub use judge::{Question, TAIL_MARGIN, WithoutEffect, analyse, open_works, overlap, with_floors};
 pub use metrics::metric_matches;
 pub use notes::{Difference, Note, Pooled, Severity};
 pub use power::{MetricPower, NotKnown, Power, Wanted, WorkPower, power};
@@ -107,6 +107,8 @@ impl Side {
 pub struct Method {
     /// SAME means a ratio between 1 / (1 + margin) and 1 + margin.
     pub margin: f64,
+    /// As `margin`, of tail latencies: [`crate::model::MetricKind::is_tail_latency`].
+    pub tail_margin: f64,
     /// Margins of single metrics, by pattern.
     pub margins: Vec<(String, f64)>,
     /// The error rate of each family: of false BETTER or WORSE, and again of false SAME.
