@@ -87,6 +87,7 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
         plans: plans.iter().map(PlanFacts::of).collect(),
         method: Method {
             margin: question.margin,
+            tail_margin: question.tail_margin,
             margins: question.margins.clone(),
             alpha: CLAIMED_ERROR,
             headline_verdicts: verdicts_of(&works, Family::Headline),
@@ -311,7 +312,12 @@ impl Judging<'_> {
                     baseline: one,
                     variant: other,
                     direction: judged_direction(row.kind.direction),
-                    margin: self.question.margin_of(&table.label, &set.name, &row.kind.name),
+                    margin: self.question.margin_of(
+                        &table.label,
+                        &set.name,
+                        &row.kind.name,
+                        row.kind.is_tail_latency(),
+                    ),
                     floor: floor.unwrap_or(0.0).max(between.unwrap_or(0.0)),
                     paired: self.pairing == Pairing::WithinRounds,
                 });

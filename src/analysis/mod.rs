@@ -36,7 +36,7 @@ pub use judge::{analyse, open_works, overlap, with_floors};
 pub use metrics::metric_matches;
 pub use notes::{Difference, Note, Pooled, Severity};
 pub use power::{MetricPower, NotKnown, Power, Wanted, WorkPower, power};
-pub use question::{Question, WithoutEffect};
+pub use question::{Question, TAIL_MARGIN, WithoutEffect};
 pub use select::{Selection, SelectionError, last, matches, moment, nearest, plan, select};
 
 /// All that a report says. The baseline is the first in every list of sides.
@@ -109,6 +109,8 @@ impl Side {
 pub struct Method {
     /// SAME means a ratio between 1 / (1 + margin) and 1 + margin.
     pub margin: f64,
+    /// As `margin`, of tail latencies: [`crate::model::MetricKind::is_tail_latency`].
+    pub tail_margin: f64,
     /// Margins of single metrics, by pattern.
     pub margins: Vec<(String, f64)>,
     /// The error rate of each family: of false BETTER or WORSE, and again of false SAME.

@@ -169,7 +169,7 @@ pub fn power(planned: &SampledPlan, stored: &[SampledPlan], wanted: &Wanted) -> 
     let works = works.into_iter().map(|(key, spreads)| {
         let label = key.label();
         let row = |((_, set, metric), spread): ((usize, String, String), Scatter)| {
-            let margin = wanted.question.margin_of(&label, &set, &metric);
+            let margin = wanted.question.margin_of(&label, &set, &metric, spread.is_tail);
             let cautious_ln = spread.cautious_sd_ln();
             let experiment = Experiment { spread: paired(cautious_ln), ..unit };
             MetricPower {
@@ -252,6 +252,7 @@ struct Scatter {
     ratios: usize,
     aa: bool,
     floor: f64,
+    is_tail: bool,
 }
 
 impl Scatter {
@@ -274,13 +275,14 @@ impl Scatter {
         let squares = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum();
         let interval = stats::paired_ratio(&baseline.values, &variant.values).ok()?.interval?;
         let floor = interval.floor();
-        Some(Scatter { squares, freedom, ratios: ratios.len(), aa: false, floor })
+        let is_tail = baseline.kind.is_tail_latency();
+        Some(Scatter { squares, freedom, ratios: ratios.len(), aa: false, floor, is_tail })
     }
 
     /// Takes an older plan in: the floor stays that of the newest.
     fn add(&mut self, more: Scatter) {
         if self.ratios == 0 {
-            self.floor = more.floor;
+            (self.floor, self.is_tail) = (more.floor, more.is_tail);
         }
         self.squares += more.squares;
         self.freedom += more.freedom;

@@ -9,6 +9,11 @@ use super::metrics::metric_matches;
 use super::samples::{Series, WorkSamples};
 use super::select::{Selection, matches};
 
+/// Margins by default. What a difference has to be to matter is no question of noise: a throughput
+/// is argued about from a few percent on, a 99th percentile hardly below a tenth.
+const MARGIN: f64 = 0.02;
+pub const TAIL_MARGIN: f64 = 0.1;
+
 /// What is to be compared, and how.
 #[derive(Debug, Clone)]
 pub struct Question {
@@ -16,6 +21,8 @@ pub struct Question {
     pub sides: Vec<Selection>,
     /// SAME means a ratio between 1 / (1 + margin) and 1 + margin.
     pub margin: f64,
+    /// As `margin`, of tail latencies.
+    pub tail_margin: f64,
     /// For metrics that a pattern names; the last one that fits holds.
     pub margins: Vec<(String, f64)>,
     /// Patterns of the metrics to judge; empty: the headline metrics.
@@ -45,7 +52,8 @@ impl Question {
     pub fn new(sides: Vec<Selection>, command: String) -> Question {
         Question {
             sides,
-            margin: 0.02,
+            margin: MARGIN,
+            tail_margin: TAIL_MARGIN,
             margins: Vec::new(),
             metrics: Vec::new(),
             explaining: false,
@@ -86,9 +94,11 @@ impl Question {
         self.metrics.is_empty() || self.metrics.iter().any(may_be)
     }
 
-    pub(super) fn margin_of(&self, work: &str, set: &str, metric: &str) -> f64 {
+    /// `is_tail`: [`MetricKind::is_tail_latency`].
+    pub(super) fn margin_of(&self, work: &str, set: &str, metric: &str, is_tail: bool) -> f64 {
         let fits = |(pattern, _): &&(String, f64)| metric_matches(pattern, work, set, metric);
-        self.margins.iter().rev().find(fits).map_or(self.margin, |(_, margin)| *margin)
+        let usual = if is_tail { self.tail_margin } else { self.margin };
+        self.margins.iter().rev().find(fits).map_or(usual, |(_, margin)| *margin)
     }
 
     /// Whether a metric would be of the headline family.

@@ -25,7 +25,8 @@ const MIN_MARGIN_PERCENT: f64 = 0.001;
 
 #[derive(Args, Clone)]
 pub struct Judging {
-    /// Call differences below this SAME: 2%, or for one metric throughput=1%; may be repeated
+    /// Call differences below this SAME: 2%, or for one metric throughput=1%; may be repeated. By
+    /// default 2%, and 10% of tail latencies (p99 and beyond)
     #[arg(long, value_name = "[METRIC=]PERCENT", value_parser = parse_margin)]
     margin: Vec<(Option<String>, f64)>,
     /// Judge these metrics instead of the headline ones: NAME, SET/NAME, WORK/NAME or
@@ -46,7 +47,7 @@ impl Judging {
         let mut question = Question::new(sides, command);
         for (metric, margin) in &self.margin {
             match metric {
-                None => question.margin = *margin,
+                None => (question.margin, question.tail_margin) = (*margin, *margin),
                 Some(metric) => question.margins.push((metric.clone(), *margin)),
             }
         }

@@ -134,7 +134,7 @@ fn rounds_and_smallest_difference_are_those_of_the_verdicts_power() {
     let experiment =
         Experiment { spread: paired(cautious), comparisons: 1, variants: 2, alpha, power: 0.95 };
     assert_eq!(row.for_difference, stats::rounds_needed(&experiment, 1.03f64.ln()));
-    assert_eq!(row.for_same, stats::rounds_for_same(&experiment, 0.0, 1.02f64.ln()));
+    assert_eq!(row.for_same, stats::rounds_for_same(&experiment, 0.0, 1.1f64.ln()));
     let smallest = row.smallest.unwrap().ln_1p();
     let needed = |difference| stats::rounds_needed(&experiment, difference);
     assert_eq!(needed(smallest * 1.0001), Rounds::Number(10));
