@@ -17,7 +17,9 @@ use super::samples::{
     Boots, Series, Values, WorkSamples, first_rounds, gather, is_of, pairing, side,
 };
 use super::select::Selection;
-use super::{Analysis, Cell, Family, Method, Pairing, PlanFacts, Row, SetTable, Side, WorkTable};
+use super::{
+    Analysis, Cell, Family, Method, Pairing, PlanFacts, Row, SetTable, Side, WorkTable, Workers,
+};
 
 /// Of tables without any difference at most this part has a false one: what the level of
 /// [`stats::LEVEL`] leaves room for.
@@ -76,9 +78,9 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
         .collect();
     let context =
         Context { plans, question, sides: &sides, pairing, shown: &shown, left_out: &left_out };
-    let mut notes = notes::find(&context, &works);
+    let mut notes = refused;
+    notes.extend(notes::find(&context, &works));
     notes.extend(notes::unknown(&context, &works));
-    notes.extend(refused);
     notes.sort_by_key(Note::severity);
     let sides: Vec<Side> = sides.into_iter().map(|(side, _)| side).collect();
     Analysis {
@@ -189,6 +191,8 @@ fn set_table(work: &WorkSamples, series: &Series, row: Row) -> SetTable {
         name: series.set.to_string(),
         workload: own.map(|set| set.workload.clone()).unwrap_or_default(),
         params: own.map(|set| set.params.clone()).unwrap_or_default(),
+        workers: own.map(|set| Workers { count: set.count, kind: set.kind }),
+        knobs: own.map(|set| set.knobs.clone()).unwrap_or_default(),
         ops: series.ops.to_string(),
         rows: vec![row],
     }

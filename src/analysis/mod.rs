@@ -21,10 +21,13 @@ pub(crate) mod testing;
 mod tests;
 mod work;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::model::{
-    Environment, GuestKernel, GuestTimes, Measure, MetricKind, Params, Placement, PlanEnd, Variant,
+    Environment, GuestKernel, GuestTimes, Measure, MetricKind, Params, Placement, PlanEnd, Value,
+    Variant, WorkerKind,
 };
 use crate::stats::{Judged, Shape, Unjudged, Verdict};
 
@@ -152,9 +155,19 @@ pub struct SetTable {
     pub workload: String,
     /// Complete, and the same on all sides.
     pub params: Params,
+    /// `None` where the plan has no set of this name.
+    pub workers: Option<Workers>,
+    /// Of this set's workers alone.
+    pub knobs: BTreeMap<String, Value>,
     /// What one operation is, in the plural: `requests`.
     pub ops: String,
     pub rows: Vec<Row>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Workers {
+    pub count: u32,
+    pub kind: WorkerKind,
 }
 
 /// One metric of one worker set.

@@ -77,8 +77,7 @@ impl Question {
         let label = work.key.label();
         let mut series = work.sides.iter().flatten().flat_map(|side| &side.series).peekable();
         if series.peek().is_some() {
-            return series
-                .any(|series| self.family_of(&label, series.set, series.kind) != Family::None);
+            return series.any(|series| self.judges(&label, series));
         }
         let may_be = |pattern: &String| match pattern.rsplitn(3, '/').nth(2) {
             Some(work) => matches(work, &label),

@@ -236,7 +236,7 @@ fn may_go_on(
     more: Option<u32>,
 ) -> Result<(), Failure> {
     let (measure, id) = (&started.plan.measure, started.id.escape_default());
-    let can_add = measure.until_decided && measure.looks != LookRule::Early;
+    let can_add = measure.leaves_a_look();
     let why = match (ended, more) {
         (None | Some(PlanEnd::Interrupted), None) => return Ok(()),
         (None | Some(PlanEnd::Interrupted), Some(_)) => {

@@ -60,6 +60,14 @@ pub struct Measure {
     pub repeat_spoilt: bool,
 }
 
+impl Measure {
+    /// Whether the look at an end leaves something of the error rate to spend, so that rounds may
+    /// be added. Fixed rounds have spent it all, as has the early rule.
+    pub fn leaves_a_look(&self) -> bool {
+        self.until_decided && self.looks != LookRule::Early
+    }
+}
+
 /// When a plan's verdicts are looked at before its end, and what each look may spend of the
 /// error rate: `stats::Schedule` has the numbers. A stored plan keeps its rule.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

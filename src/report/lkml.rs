@@ -45,6 +45,10 @@ impl Format for Lkml {
         "tables for a mail to a kernel list: normalised, percent improvement, CV; verdicts below"
     }
 
+    fn explains(&self, options: &Options) -> bool {
+        options.verbose > 0
+    }
+
     fn render(&self, analyses: &[Analysis], _: &Options, out: &mut dyn Write) -> io::Result<()> {
         each(analyses, out, |analysis, out| write(analysis, out))
     }
@@ -83,10 +87,9 @@ struct Table<'a> {
     cases: Vec<(String, &'a Row)>,
 }
 
-/// Rows that have a better direction, of the headline family or of both where both are judged.
+/// Rows of the headline family, and of the explaining one where that is judged.
 fn judged_rows(analysis: &Analysis) -> impl Iterator<Item = (&WorkTable, &SetTable, &Row)> {
-    let is = |row: &Row| row.family != Family::None && row.kind.direction != Direction::Neutral;
-    analysis.rows().filter(move |(.., row)| is(row))
+    analysis.rows().filter(|(.., row)| row.family != Family::None)
 }
 
 /// In the order in which they first come.
@@ -318,12 +321,22 @@ pub(super) fn verdicts(analysis: &Analysis, names: &[String], page: &mut Page) {
                 page.wrapped(Tone::Plain, "  ", &line);
             }
         }
-        let tally = Tally::of(analysis, at, Family::Headline).sentence();
-        page.wrapped(Tone::Plain, "  ", &tally);
+        for (family, label) in [(Family::Headline, ""), (Family::Explaining, "explaining: ")] {
+            let is_judged = |row: &Row| row.family == family && row.cells[at].judged.is_some();
+            let is_headline = family == Family::Headline;
+            if is_headline || judged_rows(analysis).any(|(.., row)| is_judged(row)) {
+                let tally = Tally::of(analysis, at, family);
+                let decides = tally.rounds.map(|needed| format!("; {}", phrases::decides(needed)));
+                let text = format!("{label}{}{}", tally.counts(), decides.unwrap_or_default());
+                page.wrapped(Tone::Plain, "  ", &text);
+            }
+        }
         page.gap();
     }
-    let how = phrases::method(analysis).join("; ");
-    page.wrapped(Tone::Plain, "Method: ", &ascii(&how));
+    if names.len() > 1 {
+        let how = phrases::method(analysis).join("; ");
+        page.wrapped(Tone::Plain, "Method: ", &ascii(&how));
+    }
     for (side, name) in analysis.sides.iter().zip(names) {
         let label = word(&side.label);
         let also = if *name == label { String::new() } else { format!("{label}: ") };
@@ -345,13 +358,13 @@ pub(super) fn verdicts(analysis: &Analysis, names: &[String], page: &mut Page) {
 /// was not called because equal variants differ as much.
 fn differs(work: &WorkTable, set: &SetTable, row: &Row, side: usize) -> Option<String> {
     let judged = row.cells.get(side)?.judged.as_ref()?;
-    let (verdict, floor) = match judged.verdict {
-        Verdict::Better => ("BETTER:", None),
-        Verdict::Worse => ("WORSE:", None),
-        Verdict::Inconclusive { why: Why::BelowFloor { floor }, .. } => ("open:", Some(floor)),
+    let floor = match judged.verdict {
+        Verdict::Better | Verdict::Worse => None,
+        Verdict::Inconclusive { why: Why::BelowFloor { floor }, .. } => Some(floor),
         _ => return None,
     };
-    let mut line = format!("{verdict} {}", place(work, set, row));
+    let word = phrases::verdict(row, &row.cells[side])?;
+    let mut line = format!("{word}: {}", place(work, set, row));
     if let Ok(found) = judged.ratio {
         line.push_str(&format!(", ratio {}", ratio(found.ratio)));
         if let Some(interval) = found.interval {

@@ -69,7 +69,11 @@ fn header(analysis: &Analysis, names: &[String], options: &Options, page: &mut P
                 let role = if at == 0 { "baseline" } else { "against" };
                 let label = clean(&side.label);
                 let also = if *name == label { String::new() } else { format!(" ({name})") };
-                let text = format!("{label}{also}: {}", phrases::about(side));
+                let about = match options.verbose {
+                    0 => phrases::about(side),
+                    _ => detail::about(side),
+                };
+                let text = format!("{label}{also}: {about}");
                 page.wrapped(Tone::Plain, &format!("{role:10}"), &text);
             }
         }
@@ -82,13 +86,9 @@ fn header(analysis: &Analysis, names: &[String], options: &Options, page: &mut P
     }
 }
 
-/// The rows of the headline family; of a lone side, every headline metric.
-fn headline_rows(analysis: &Analysis) -> Vec<(&WorkTable, &SetTable, &Row)> {
-    analysis.rows().filter(|(.., row)| row.family == Family::Headline).collect()
-}
-
 fn headlines(analysis: &Analysis, names: &[String], page: &mut Page) {
-    let rows = headline_rows(analysis);
+    let rows = analysis.rows().filter(|(.., row)| row.family == Family::Headline);
+    let rows: Vec<_> = rows.collect();
     if rows.is_empty() {
         page.line(Tone::Plain, "nothing was measured that can be shown");
         return;
@@ -111,7 +111,7 @@ fn headlines(analysis: &Analysis, names: &[String], page: &mut Page) {
             return;
         }
     }
-    stacked(analysis, names, &rows, page);
+    stacked(analysis, names, &rows, page, change);
 }
 
 fn table(
@@ -141,7 +141,7 @@ fn table(
             scale.suffix().to_string(),
         ];
         for side in sides {
-            cells.extend(change(row, &row.cells[*side], &scale));
+            cells.extend(change(row, *side, &scale));
         }
         table.row(Tone::Plain, cells);
     }

@@ -74,7 +74,8 @@ fn refused(note: &Note) -> String {
             )
         }
         Note::OnlyOn { work, sides } => {
-            format!("{}: only {} has runs of it", clean(work), listed(sides))
+            let verb = if sides.len() == 1 { "has" } else { "have" };
+            format!("{}: only {} {verb} runs of it", clean(work), listed(sides))
         }
         Note::KnobsDiffer { work, side, variant } => {
             let [work, side, variant] = [work, side, variant].map(|name| clean(name));
@@ -220,8 +221,8 @@ fn about_sides(note: &Note) -> String {
 fn information(note: &Note) -> String {
     match note {
         Note::Repeated { side, runs } => format!(
-            "{}: {} repeat exact runs of its other plans and count once; give each plan a --seed \
-             of its own for other trajectories",
+            "{}: exact runs that its other plans have too count once ({}); give each plan a \
+             --seed of its own for other trajectories",
             clean(side),
             counted(*runs, "run")
         ),
@@ -238,7 +239,7 @@ fn information(note: &Note) -> String {
             .to_string(),
         Note::NotExact { side, runs, of, why } => {
             let of = counted(*of, "run");
-            format!("{}: {runs} of {of} are NOT exact: {}", clean(side), one_line(why))
+            format!("{}: NOT exact in {runs} of {of}: {}", clean(side), one_line(why))
         }
         Note::Invented => "the backend invents its figures".to_string(),
         Note::CoarseTimers { sides } => {

@@ -1,7 +1,7 @@
 //! What `-v` opens: the sides, every metric with medians and rounds, fairness and the switches
 //! that explain a throughput; with `-vv` means, spreads and p-values. Pure.
 
-use crate::analysis::{Analysis, Cell, Family, Row, SetTable, VariantFairness, WorkTable};
+use crate::analysis::{Analysis, Cell, Family, Row, SetTable, Side, VariantFairness, WorkTable};
 use crate::model::Reading;
 use crate::report::Options;
 use crate::report::layout::{Align, Page, Table, Tone, clean};
@@ -13,15 +13,11 @@ use super::rows::{RowScale, stacked};
 
 pub fn write(analysis: &Analysis, names: &[String], options: &Options, page: &mut Page) {
     page.gap();
-    for (side, name) in analysis.sides.iter().zip(names) {
-        let knobs: Vec<String> = match side.variants.as_slice() {
-            [variant] => variant.knobs.iter().map(|(knob, of)| format!("{knob} {of}")).collect(),
-            _ => Vec::new(),
-        };
-        let knobs =
-            if knobs.is_empty() { String::new() } else { format!("{}; ", knobs.join(", ")) };
-        let text = format!("{}{}", clean(&knobs), phrases::about(side));
-        page.wrapped(Tone::Plain, &format!("{name:12}  "), &text);
+    // Sides of several plans are in the header.
+    if let [_] = analysis.plans.as_slice() {
+        for (side, name) in analysis.sides.iter().zip(names) {
+            page.wrapped(Tone::Plain, &format!("{name:12}  "), &about(side));
+        }
     }
     page.wrapped(Tone::Plain, "method        ", &phrases::method(analysis).join("; "));
     for work in &analysis.works {
@@ -34,13 +30,19 @@ pub fn write(analysis: &Analysis, names: &[String], options: &Options, page: &mu
     }
 }
 
+/// What the runs of a side have in common, with the knobs of its variant.
+pub fn about(side: &Side) -> String {
+    let knobs = match side.variants.as_slice() {
+        [variant] => clean(&phrases::knobs(&variant.knobs)),
+        _ => String::new(),
+    };
+    let parts = [knobs, phrases::about(side)];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+}
+
 fn set(analysis: &Analysis, set: &SetTable, names: &[String], options: &Options, page: &mut Page) {
     page.gap();
-    let of = match set.ops.as_str() {
-        "" => String::new(),
-        ops => format!(", throughput in {ops}"),
-    };
-    page.wrapped(Tone::Plain, "", &clean(&format!("{}: {}{of}", set.name, set.workload)));
+    page.wrapped(Tone::Plain, "", &clean(&format!("{}: {}", set.name, phrases::set(set))));
     let columns = [
         Align::Left,
         Align::Left,
@@ -61,7 +63,7 @@ fn set(analysis: &Analysis, set: &SetTable, names: &[String], options: &Options,
             let metric = if side == 0 { metric.trim_end().to_string() } else { String::new() };
             let [change, interval, verdict] = match side {
                 0 => [const { String::new() }; 3],
-                _ => change_to(row, side),
+                _ => change_to(row, side, &scale),
             };
             let rounds = cell.verdict().as_ref().and_then(phrases::rounds);
             let rounds = rounds.map(phrases::show_rounds).unwrap_or_default();
@@ -77,7 +79,7 @@ fn set(analysis: &Analysis, set: &SetTable, names: &[String], options: &Options,
         false => {
             let rows: Vec<_> =
                 analysis.rows().filter(|(_, of, _)| std::ptr::eq(*of, set)).collect();
-            stacked(analysis, names, &rows, page);
+            stacked(analysis, names, &rows, page, change_to);
         }
     }
     for row in &set.rows {
@@ -94,7 +96,7 @@ fn tone(cell: &Cell) -> Tone {
 }
 
 /// To the baseline's mean where there is no verdict: what explains is compared, not judged.
-fn change_to(row: &Row, side: usize) -> [String; 3] {
+fn change_to(row: &Row, side: usize, _: &RowScale) -> [String; 3] {
     let cell = &row.cells[side];
     let verdict = phrases::verdict(row, cell).unwrap_or_default().to_string();
     let judged = cell.judged.as_ref().and_then(|judged| judged.ratio.ok());
@@ -123,8 +125,8 @@ fn remarks(analysis: &Analysis, row: &Row, names: &[String], options: &Options, 
             said.extend(statistics(cell, &RowScale::new(row)));
         }
         if !said.is_empty() {
-            let label = format!("  {}, {}: ", clean(&row.kind.name), names[side]);
-            page.wrapped(Tone::Plain, "", &format!("{label}{}", said.join("; ")));
+            let text = format!("{}, {}: {}", clean(&row.kind.name), names[side], said.join("; "));
+            page.wrapped(Tone::Plain, "  ", &text);
         }
     }
 }

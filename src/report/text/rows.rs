@@ -1,6 +1,6 @@
 //! Rows of a table as their values are shown, and as lines where no table fits. Pure.
 
-use crate::analysis::{Analysis, Cell, Row, SetTable, WorkTable};
+use crate::analysis::{Analysis, Row, SetTable, WorkTable};
 use crate::report::layout::{Page, Tone, clean};
 use crate::report::numbers::{Change, Scale};
 use crate::report::phrases;
@@ -28,12 +28,16 @@ impl RowScale {
 }
 
 /// Change, interval and verdict; of what has no ratio the value.
-pub fn change(row: &Row, cell: &Cell, scale: &RowScale) -> [String; 3] {
+pub fn change(row: &Row, side: usize, scale: &RowScale) -> [String; 3] {
+    let cell = &row.cells[side];
     let verdict = phrases::verdict(row, cell).unwrap_or_default().to_string();
     let ratio = cell.judged.as_ref().and_then(|judged| judged.ratio.ok());
     match ratio.as_ref().map(Change::of) {
         Some(Change { change, interval }) => [change, interval, verdict],
-        None => [scale.show(cell.median), scale.suffix().to_string(), verdict],
+        None => {
+            let suffix = if cell.median.is_some() { scale.suffix() } else { "" };
+            [scale.show(cell.median), suffix.to_string(), verdict]
+        }
     }
 }
 
@@ -43,6 +47,7 @@ pub fn stacked(
     names: &[String],
     rows: &[(&WorkTable, &SetTable, &Row)],
     page: &mut Page,
+    change: impl Fn(&Row, usize, &RowScale) -> [String; 3],
 ) {
     for (work, set, row) in rows {
         let scale = RowScale::new(row);
@@ -51,7 +56,7 @@ pub fn stacked(
         let baseline = names.first().map(String::as_str).unwrap_or_default();
         let mut said = vec![format!("{baseline} {value}")];
         for (side, name) in names.iter().enumerate().skip(1) {
-            let [change, interval, verdict] = change(row, &row.cells[side], &scale);
+            let [change, interval, verdict] = change(row, side, &scale);
             let text = format!("{name} {change} {interval} {verdict}");
             said.push(text.split_whitespace().collect::<Vec<_>>().join(" "));
         }
