@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::support::{schedlab, stderr, stdout};
 
@@ -536,7 +536,7 @@ fn what_was_decided_or_ran_out_of_time_does_not_go_on() {
         let id = home.ids().remove(0);
         let added = ["run", "--resume", &id, "--quiet", "--rounds"];
         home.fails(2, &[&added[..], &["20"]].concat());
-        home.ok(&[&added[..], &["+20"], &asked[..]].concat());
+        home.ok(&[&added[..], &["+20"]].concat());
         let listed = home.ok(&["list", "runs"]);
         assert!(joined(&listed).ends_with(" 15 decided"), "{listed}");
         assert!(home.ok(&["export"]).contains("\"ends\":["));
@@ -546,11 +546,44 @@ fn what_was_decided_or_ran_out_of_time_does_not_go_on() {
     fixed.null("./two.toml", &["--quiet"]);
     let told = fixed.fails(2, &["run", "--resume", &fixed.ids()[0], "--rounds", "+3"]);
     assert!(told.contains("--until-decided"), "{told}");
-    // One that was interrupted or killed goes on, and is decided by the same looks.
+    // One that was interrupted or killed goes on, and is decided by the same looks at the metrics
+    // that it was begun with.
     for home in [interrupted, imported(&begun)] {
-        home.ok(&[&["run", "--resume", "--quiet"], &asked[..]].concat());
+        let printed = home.ok(&["run", "--resume"]);
         assert!(home.ok(&["list", "runs"]).contains("decided"));
+        assert!(again(&printed).ends_with(" --margin 50% --metric throughput"), "{printed}");
     }
+}
+
+#[test]
+fn a_knob_that_cannot_make_a_difference_is_noted() {
+    let home = Home::new();
+    let plan = "schema = 1\n[measure]\nrounds = 2\nduration = \"1s\"\n[[variant]]\n\
+        name = \"plain\"\n[[variant]]\nname = \"nicer\"\nnice = 5\n[[variant]]\n\
+        name = \"heavy\"\ncgroup-weight = 1000\n[[workload]]\nname = \"alone\"\n\
+        use = \"spin\"\n[[workload]]\nname = \"both\"\n[[workload.set]]\nname = \"a\"\n\
+        use = \"spin\"\n[[workload.set]]\nname = \"b\"\nuse = \"spin\"\n\
+        knobs = { nice = 1 }\n";
+    fs::write(home.path().join("knobs.toml"), plan).unwrap();
+    let found = |text: &str| {
+        let document: Value = serde_json::from_str(text).unwrap();
+        let notes = analysis(&document)["notes"].as_array().unwrap().clone();
+        let is_such = |note: &Value| note["note"] == "knob_without_effect";
+        notes.into_iter().filter(is_such).collect::<Vec<_>>()
+    };
+    let expected = [
+        json!({ "note": "knob_without_effect", "side": "nicer", "knob": "nice", "works": ["alone"] }),
+        json!({ "note": "knob_without_effect", "side": "heavy", "knob": "cgroup-weight", "works": ["alone", "both"] }),
+    ];
+    let printed = home.null("./knobs.toml", &["--format", "json"]);
+    assert_eq!(found(&printed), expected, "{printed}");
+    assert_eq!(found(&home.ok(&["compare", "--format", "json"])), expected);
+    let dry = home.null("./knobs.toml", &["--dry-run"]);
+    let line = |cell: &str| dry.lines().find_map(|line| line.strip_prefix(cell)).unwrap();
+    assert_eq!(line("alone / plain: "), "ok");
+    assert!(line("alone / nicer: ").starts_with("ok, but nice 5 changes nothing"), "{dry}");
+    assert_eq!(line("both / nicer: "), "ok");
+    assert!(line("both / heavy: ").starts_with("ok, but cgroup-weight 1000 "), "{dry}");
 }
 
 #[test]

@@ -71,8 +71,8 @@ pub enum Failure {
     Regression(String),
     /// For `git bisect run`: 125, which skips, and 255, which ends the bisection.
     Bisect { code: u8, text: String },
-    /// The watched command's own exit code.
-    Command { code: u8, text: String },
+    /// The watched command's own exit code, and what else went wrong.
+    Command { code: u8, why: Option<Box<Failure>> },
     /// The command line or the plan is wrong: 2.
     Usage(Problem),
     /// As `Usage`; rendered with source and carets already.
@@ -123,9 +123,8 @@ impl fmt::Display for Failure {
         match self {
             Failure::Usage(problem) | Failure::Here(problem) => write!(f, "error: {problem}"),
             Failure::Interrupted(problem) => write!(f, "{problem}"),
-            Failure::Regression(text)
-            | Failure::Command { text, .. }
-            | Failure::Bisect { text, .. } => write!(f, "{text}"),
+            Failure::Regression(text) | Failure::Bisect { text, .. } => write!(f, "{text}"),
+            Failure::Command { why, .. } => why.as_ref().map_or(Ok(()), |why| write!(f, "{why}")),
             Failure::Plan(errors) => write!(f, "{}", terminal::render_plan_errors(errors)),
             Failure::Store(error) => {
                 write!(f, "error: {}", Problem::new(error.to_string(), error.hint()))

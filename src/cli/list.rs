@@ -69,7 +69,8 @@ enum What {
     Plans,
     Backends,
     Formats,
-    /// Stored plans
+    /// Stored plans. Rounds are those done of those asked for, and +N that replace others which
+    /// load from outside spoilt
     Runs,
 }
 
@@ -234,13 +235,17 @@ fn id_length(heads: &[PlanHead]) -> usize {
     (MINUTE..longest).find(are_unique).unwrap_or(longest)
 }
 
-/// `3/9`: of the rounds that the plan asks for those that are done.
+/// `3/9`: of the rounds that the plan asks for those that are done; `9/9 +2` where more replace
+/// spoilt ones.
 fn rounds(head: &PlanHead) -> String {
     let cells = head.runs.cells.max(1);
     let (done, asked) = (head.runs.stored() / cells, head.runs.total / cells);
     match head.ended {
         // No more are wanted than were made.
         Some(PlanEnd::Decided) => done.to_string(),
+        _ if head.runs.repeated() > 0 => {
+            format!("{asked}/{asked} +{}", head.runs.repeated().div_ceil(cells))
+        }
         _ => format!("{done}/{asked}"),
     }
 }

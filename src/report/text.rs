@@ -111,7 +111,9 @@ fn headlines(analysis: &Analysis, names: &[String], page: &mut Page) {
             return;
         }
     }
-    stacked(analysis, names, &rows, page, change);
+    for (work, set, row) in rows {
+        stacked(&phrases::place(analysis, work, set), names, row, page, change);
+    }
 }
 
 fn table(
@@ -122,7 +124,7 @@ fn table(
 ) -> Table {
     let mut columns = vec![(Align::Left, 0), (Align::Left, 2), (Align::Right, 2), (Align::Left, 1)];
     columns
-        .extend(sides.iter().flat_map(|_| [(Align::Right, 3), (Align::Left, 1), (Align::Left, 1)]));
+        .extend(sides.iter().flat_map(|_| [(Align::Right, 2), (Align::Left, 1), (Align::Left, 1)]));
     let mut table = Table::new(columns);
     let baseline = names.first().cloned().unwrap_or_default();
     let mut head = vec![String::new(), String::new(), baseline, String::new()];

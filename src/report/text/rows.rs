@@ -1,6 +1,6 @@
 //! Rows of a table as their values are shown, and as lines where no table fits. Pure.
 
-use crate::analysis::{Analysis, Row, SetTable, WorkTable};
+use crate::analysis::Row;
 use crate::report::layout::{Page, Tone, clean};
 use crate::report::numbers::{Change, Scale};
 use crate::report::phrases;
@@ -41,26 +41,23 @@ pub fn change(row: &Row, side: usize, scale: &RowScale) -> [String; 3] {
     }
 }
 
-/// Where no table fits.
+/// A row where no table fits.
 pub fn stacked(
-    analysis: &Analysis,
+    place: &str,
     names: &[String],
-    rows: &[(&WorkTable, &SetTable, &Row)],
+    row: &Row,
     page: &mut Page,
     change: impl Fn(&Row, usize, &RowScale) -> [String; 3],
 ) {
-    for (work, set, row) in rows {
-        let scale = RowScale::new(row);
-        let place = phrases::place(analysis, work, set);
-        let value = scale.with_suffix(row.cells[0].median);
-        let baseline = names.first().map(String::as_str).unwrap_or_default();
-        let mut said = vec![format!("{baseline} {value}")];
-        for (side, name) in names.iter().enumerate().skip(1) {
-            let [change, interval, verdict] = change(row, side, &scale);
-            let text = format!("{name} {change} {interval} {verdict}");
-            said.push(text.split_whitespace().collect::<Vec<_>>().join(" "));
-        }
-        let text = format!("{place} {}: {}", clean(&row.kind.name), said.join("; "));
-        page.wrapped(Tone::Plain, "- ", &text);
+    let scale = RowScale::new(row);
+    let value = scale.with_suffix(row.cells[0].median);
+    let baseline = names.first().map(String::as_str).unwrap_or_default();
+    let mut said = vec![format!("{baseline} {value}")];
+    for (side, name) in names.iter().enumerate().skip(1) {
+        let [change, interval, verdict] = change(row, side, &scale);
+        let text = format!("{name} {change} {interval} {verdict}");
+        said.push(text.split_whitespace().collect::<Vec<_>>().join(" "));
     }
+    let text = format!("{place} {}: {}", clean(&row.kind.name), said.join("; "));
+    page.wrapped(Tone::Plain, "- ", text.trim_start());
 }
