@@ -526,7 +526,7 @@ pub struct Quiet {
     pub started_after: Duration,
 }
 
-/// The machine kept: its copies go on from there.
+/// The state of a quiet machine, from which its copies go on.
 struct Snapshot {
     state: PathBuf,
     quiet: Quiet,
