@@ -5,116 +5,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
-
-use crate::model::{
-    Direction, Importance, MetricKind, Plan, PlanEnd, PlanHead, SampledPlan, SampledRun, Work,
-};
+use crate::model::{Direction, Plan, PlanEnd, PlanHead, SampledPlan, SampledRun, Work};
 use crate::stats::{self, Judged, Schedule, Verdict, shapes};
 
 use super::explain::with_switches_per_op;
 use super::fairness::fairness;
-use super::metrics::metric_matches;
 use super::notes::{self, Context, Note};
 use super::pairing::{Common, common};
+use super::question::Question;
 use super::samples::{
     Boots, Series, Values, WorkSamples, first_rounds, gather, is_of, pairing, side,
 };
-use super::select::{Selection, matches};
-use super::{Analysis, Cell, Family, Method, Pairing, PlanFacts, Row, SetTable, Side, WorkTable};
+use super::select::Selection;
+use super::{
+    Analysis, Cell, Family, Method, Pairing, PlanFacts, Row, SetTable, Side, WorkTable, Workers,
+};
 
 /// Of tables without any difference at most this part has a false one: what the level of
 /// [`stats::LEVEL`] leaves room for.
 pub(super) const CLAIMED_ERROR: f64 = 0.05;
-
-/// What is to be compared, and how.
-#[derive(Debug, Clone)]
-pub struct Question {
-    /// The baseline first.
-    pub sides: Vec<Selection>,
-    /// SAME means a ratio between 1 / (1 + margin) and 1 + margin.
-    pub margin: f64,
-    /// For metrics that a pattern names; the last one that fits holds.
-    pub margins: Vec<(String, f64)>,
-    /// Patterns of the metrics to judge; empty: the headline metrics.
-    pub metrics: Vec<String>,
-    /// Judge all other metrics too, as a family of their own.
-    pub explaining: bool,
-    /// Compare runs of different backends with each other.
-    pub mixed: bool,
-    pub seed: u64,
-    /// How many rounds of a running plan are judged; `None`: all.
-    pub rounds_done: Option<u32>,
-    /// Knobs that cannot make a difference in a work; the caller knows the knobs.
-    pub without_effect: Vec<WithoutEffect>,
-    /// The command that asks this.
-    pub command: String,
-}
-
-/// A knob of a variant that cannot make a difference in a work.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct WithoutEffect {
-    pub variant: String,
-    pub knob: String,
-    pub work: String,
-}
-
-impl Question {
-    pub fn new(sides: Vec<Selection>, command: String) -> Question {
-        Question {
-            sides,
-            margin: 0.02,
-            margins: Vec::new(),
-            metrics: Vec::new(),
-            explaining: false,
-            mixed: false,
-            seed: 1,
-            rounds_done: None,
-            without_effect: Vec::new(),
-            command,
-        }
-    }
-
-    fn family_of(&self, work: &str, set: &str, kind: &MetricKind) -> Family {
-        let is_neutral = kind.direction == Direction::Neutral;
-        let is_asked = match self.metrics.is_empty() {
-            true => kind.importance == Importance::Headline && !is_neutral,
-            false => {
-                self.metrics.iter().any(|pattern| metric_matches(pattern, work, set, &kind.name))
-            }
-        };
-        match () {
-            () if is_asked => Family::Headline,
-            () if self.explaining && !is_neutral => Family::Explaining,
-            () => Family::None,
-        }
-    }
-
-    /// Whether some metric of this work is to be judged, as far as is known.
-    pub(super) fn takes_work(&self, work: &WorkSamples) -> bool {
-        let label = work.key.label();
-        let mut series = work.sides.iter().flatten().flat_map(|side| &side.series).peekable();
-        if series.peek().is_some() {
-            return series
-                .any(|series| self.family_of(&label, series.set, series.kind) != Family::None);
-        }
-        let may_be = |pattern: &String| match pattern.rsplitn(3, '/').nth(2) {
-            Some(work) => matches(work, &label),
-            None => true,
-        };
-        self.metrics.is_empty() || self.metrics.iter().any(may_be)
-    }
-
-    pub(super) fn margin_of(&self, work: &str, set: &str, metric: &str) -> f64 {
-        let fits = |(pattern, _): &&(String, f64)| metric_matches(pattern, work, set, metric);
-        self.margins.iter().rev().find(fits).map_or(self.margin, |(_, margin)| *margin)
-    }
-
-    /// Whether a metric would be of the headline family.
-    pub(super) fn judges(&self, work: &str, series: &Series) -> bool {
-        self.family_of(work, series.set, series.kind) == Family::Headline
-    }
-}
 
 /// How many runs the first two sides that overlap have in common, and which sides these are. Runs
 /// are not to be compared with themselves: a ratio of 1 without any spread shows nothing.
@@ -169,9 +78,9 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
         .collect();
     let context =
         Context { plans, question, sides: &sides, pairing, shown: &shown, left_out: &left_out };
-    let mut notes = notes::find(&context, &works);
+    let mut notes = refused;
+    notes.extend(notes::find(&context, &works));
     notes.extend(notes::unknown(&context, &works));
-    notes.extend(refused);
     notes.sort_by_key(Note::severity);
     let sides: Vec<Side> = sides.into_iter().map(|(side, _)| side).collect();
     Analysis {
@@ -282,6 +191,8 @@ fn set_table(work: &WorkSamples, series: &Series, row: Row) -> SetTable {
         name: series.set.to_string(),
         workload: own.map(|set| set.workload.clone()).unwrap_or_default(),
         params: own.map(|set| set.params.clone()).unwrap_or_default(),
+        workers: own.map(|set| Workers { count: set.count, kind: set.kind }),
+        knobs: own.map(|set| set.knobs.clone()).unwrap_or_default(),
         ops: series.ops.to_string(),
         rows: vec![row],
     }

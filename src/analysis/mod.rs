@@ -12,6 +12,7 @@ mod notes;
 mod pairing;
 mod power;
 mod priority;
+mod question;
 mod samples;
 mod select;
 #[cfg(test)]
@@ -20,18 +21,22 @@ pub(crate) mod testing;
 mod tests;
 mod work;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::model::{
-    Environment, GuestKernel, GuestTimes, Measure, MetricKind, Params, Placement, PlanEnd, Variant,
+    Environment, GuestKernel, GuestTimes, Measure, MetricKind, Params, Placement, PlanEnd, Value,
+    Variant, WorkerKind,
 };
 use crate::stats::{Judged, Shape, Unjudged, Verdict};
 
 pub use fairness::{FairnessTable, SetFairness, VariantFairness};
-pub use judge::{Question, WithoutEffect, analyse, open_works, overlap, with_floors};
+pub use judge::{analyse, open_works, overlap, with_floors};
 pub use metrics::metric_matches;
 pub use notes::{Difference, Note, Pooled, Severity};
 pub use power::{MetricPower, NotKnown, Power, Wanted, WorkPower, power};
+pub use question::{Question, WithoutEffect};
 pub use select::{Selection, SelectionError, last, matches, moment, nearest, plan, select};
 
 /// All that a report says. The baseline is the first in every list of sides.
@@ -150,9 +155,19 @@ pub struct SetTable {
     pub workload: String,
     /// Complete, and the same on all sides.
     pub params: Params,
+    /// `None` where the plan has no set of this name.
+    pub workers: Option<Workers>,
+    /// Of this set's workers alone.
+    pub knobs: BTreeMap<String, Value>,
     /// What one operation is, in the plural: `requests`.
     pub ops: String,
     pub rows: Vec<Row>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Workers {
+    pub count: u32,
+    pub kind: WorkerKind,
 }
 
 /// One metric of one worker set.

@@ -1,7 +1,7 @@
 //! Which works of the sides are compared with each other, and why others are not. Pure.
 
-use super::judge::Question;
 use super::notes::Note;
+use super::question::Question;
 use super::samples::{Values, WorkSamples};
 
 /// Works that are compared, and those that are not.
@@ -12,11 +12,18 @@ pub struct Common<'a> {
     pub refused: Vec<Note>,
 }
 
-/// Works that the baseline and another side have. Of a lone side, all of its works.
+/// Works that the baseline and another side have. Of a lone side all of its works, and of the
+/// variants of one plan the works that one of them has: the plan meant to measure them on each.
 pub fn common<'a>(works: Vec<WorkSamples<'a>>, question: &Question) -> Common<'a> {
+    let plans = |at: usize| question.sides.get(at).map(|side| side.plans.as_slice());
+    let is_one_plan = plans(0).is_some_and(|first| first.len() == 1)
+        && (1..question.sides.len()).all(|at| plans(at) == plans(0));
     let is_lone = question.sides.len() < 2;
-    let (common, partial): (Vec<_>, Vec<_>) =
-        works.into_iter().partition(|work| is_lone || has_baseline_and_another(&work.sides));
+    let is_shown = |work: &WorkSamples| match is_one_plan && work.key.variant.is_none() {
+        true => work.sides.iter().any(Option::is_some),
+        false => is_lone || has_baseline_and_another(&work.sides),
+    };
+    let (common, partial): (Vec<_>, Vec<_>) = works.into_iter().partition(is_shown);
     let mut refused: Vec<Note> =
         (0..partial.len()).filter_map(|at| why_partial(at, &partial, &common, question)).collect();
     let (shown, mut left_out): (Vec<_>, Vec<_>) =

@@ -15,8 +15,9 @@ use std::collections::BTreeMap;
 use crate::model::{Direction, Plan, SampledPlan};
 use crate::stats::{self, Experiment, Family, Rounds};
 
-use super::judge::{CLAIMED_ERROR, Question};
+use super::judge::CLAIMED_ERROR;
 use super::notes::Difference;
+use super::question::Question;
 use super::samples::{Series, WorkSamples, gather};
 use super::select::Selection;
 use super::work::WorkKey;

@@ -270,7 +270,7 @@ pub fn is_of(
     if !plan.has_guests() {
         return selection.takes(&[&environment.kernel_release], &environment.hostname);
     }
-    let asked = plan.plan.lab.kernel_of(&cell.variant);
+    let asked = cell.variant.kernel_in(&plan.plan.lab);
     let booted = guest.and_then(|guest| plan.guests[guest as usize].kernel.release.as_deref());
     let names = [asked, without_maker(asked), booted.unwrap_or(asked)];
     selection.takes(&names, &environment.hostname)
@@ -434,7 +434,7 @@ pub fn side(plans: &[SampledPlan], works: &[WorkSamples], at: usize, label: &str
 /// The kernel that a variant of a plan for the lab asks for.
 pub fn asked_kernel<'a>(plan: &'a SampledPlan, variant: &str) -> &'a str {
     let variant = plan.plan.variants.iter().find(|own| own.name == variant);
-    variant.map_or(&plan.plan.lab.kernel, |variant| plan.plan.lab.kernel_of(variant))
+    variant.map_or(&plan.plan.lab.kernel, |variant| variant.kernel_in(&plan.plan.lab))
 }
 
 /// Runs of one side in the lab by plan, variant and guest: in order of time.

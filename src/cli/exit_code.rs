@@ -10,6 +10,8 @@ use crate::model::ValueError;
 use crate::plan::PlanErrors;
 use crate::store::StoreError;
 
+use super::terminal;
+
 /// What each exit code means, in the words of `--help`.
 const EXIT_CODES: &[(&str, &str)] = &[
     ("0", "done"),
@@ -123,7 +125,7 @@ impl fmt::Display for Failure {
             Failure::Interrupted(problem) => write!(f, "{problem}"),
             Failure::Regression(text) | Failure::Bisect { text, .. } => write!(f, "{text}"),
             Failure::Command { why, .. } => why.as_ref().map_or(Ok(()), |why| write!(f, "{why}")),
-            Failure::Plan(errors) => write!(f, "{}", super::terminal::render_plan_errors(errors)),
+            Failure::Plan(errors) => write!(f, "{}", terminal::render_plan_errors(errors)),
             Failure::Store(error) => {
                 write!(f, "error: {}", Problem::new(error.to_string(), error.hint()))
             }
@@ -164,6 +166,20 @@ impl From<io::Error> for Failure {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Failure::OutputClosed,
             _ => Failure::Here(format!("cannot write the output: {error}").into()),
+        }
+    }
+}
+
+/// Reports a failure, and gives the exit code of the program.
+pub fn finish(done: Result<(), Failure>) -> ExitCode {
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let text = failure.to_string();
+            if !text.is_empty() {
+                terminal::message(text.trim_end());
+            }
+            failure.exit_code()
         }
     }
 }

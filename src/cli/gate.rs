@@ -215,6 +215,8 @@ mod tests {
                     name: "web".to_string(),
                     workload: "schbench".to_string(),
                     params: Params::new(),
+                    workers: None,
+                    knobs: Default::default(),
                     ops: "requests".to_string(),
                     rows: verdicts.iter().enumerate().map(row).collect(),
                 }],

@@ -14,6 +14,7 @@ use crate::variant;
 use super::exit_code::Problem;
 use super::names::UnknownName;
 use super::terminal::Width;
+use super::text::quoted;
 use super::{Database, Failure, named, terminal};
 
 /// A/A plans that are read for what this machine resolves.
@@ -31,7 +32,7 @@ pub struct Judging {
     /// WORK/SET/NAME, with * for anything; may be repeated
     #[arg(long, value_name = "METRIC")]
     metric: Vec<String>,
-    /// Judge every other metric too, as a second family with an error rate of its own
+    /// Judge every other metric too and show it as -v does, as a second family with an error rate of its own
     #[arg(long)]
     all_metrics: bool,
     /// Compare runs of different backends or guests too: a host with the lab
@@ -50,7 +51,7 @@ impl Judging {
             }
         }
         question.metrics = self.metric.clone();
-        question.explaining = self.all_metrics || explaining;
+        question.explaining = explaining;
         question.mixed = self.mixed;
         question
     }
@@ -155,26 +156,37 @@ pub struct Output {
 
 impl Output {
     /// Whether the report shows every metric.
-    pub fn explains(&self) -> bool {
+    pub fn explains(&self, judging: &Judging) -> bool {
         let format = self.format.unwrap_or(report::formats()[0]);
-        format.explains(&self.options())
+        format.explains(&self.options(judging))
     }
 
-    fn options(&self) -> Options {
+    /// What is judged is shown.
+    fn options(&self, judging: &Judging) -> Options {
         let color = terminal::color(&io::stdout());
-        Options { width: self.width.columns(), color, verbose: self.verbose }
+        let verbose = self.verbose.max(u8::from(judging.all_metrics));
+        Options { width: self.width.columns(), color, verbose }
     }
 
     /// Writes to standard output, in the format that all of the plans ask for where the user asks
     /// for none.
-    pub fn write(&self, analyses: &[Analysis], plans: &[SampledPlan]) -> Result<(), Failure> {
+    pub fn write(
+        &self,
+        judging: &Judging,
+        analyses: &[Analysis],
+        plans: &[SampledPlan],
+    ) -> Result<(), Failure> {
         let mut asked = plans.iter().map(|plan| plan.plan.report_format.as_deref());
         let first = asked.next().flatten();
         let agreed = first.filter(|first| asked.all(|other| other == Some(first)));
         // A plan may be stored by a later version that has more formats.
         let format = self.format.or_else(|| agreed.and_then(report::find));
         let mut out = BufWriter::new(io::stdout().lock());
-        format.unwrap_or(report::formats()[0]).render(analyses, &self.options(), &mut out)?;
+        format.unwrap_or(report::formats()[0]).render(
+            analyses,
+            &self.options(judging),
+            &mut out,
+        )?;
         Ok(out.flush()?)
     }
 
@@ -201,15 +213,6 @@ pub fn command(sides: &[Selection], against: bool, heads: &[PlanHead]) -> String
     }
     let words = words.iter().map(|word| format!(" {}", quoted(word)));
     format!("schedlab compare{}", words.collect::<String>())
-}
-
-/// A word for a shell to take back: data from outside stays one word.
-pub fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,%+@".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_string(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
 }
 
 /// The plans of all sides, oldest first.
@@ -286,7 +289,7 @@ pub fn analyse_plan(
     let plans = sampled(store, &sides)?;
     check_named(judging, &plans, &sides)?;
     let command = format!("schedlab compare plan={}", head.id) + &judging.words();
-    let question = judging.question(sides, command + &output.words(db), output.explains());
+    let question = judging.question(sides, command + &output.words(db), output.explains(judging));
     Ok((analyse(store, &plans, question)?, plans))
 }
 
@@ -389,18 +392,5 @@ mod tests {
         }
         let again = select(&["last:2,until=1970-01-01T00:00:03.000000001"]);
         assert_eq!(again[0].plans, select(&["last:2"])[0].plans);
-    }
-
-    #[test]
-    fn words_for_a_shell_stay_one_word() {
-        for (word, expected) in [
-            ("last:10", "last:10"),
-            ("kernel=6.1.*", "'kernel=6.1.*'"),
-            ("a b", "'a b'"),
-            ("it's;rm", "'it'\\''s;rm'"),
-            ("", "''"),
-        ] {
-            assert_eq!(quoted(word), expected);
-        }
     }
 }

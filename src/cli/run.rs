@@ -239,7 +239,7 @@ fn may_go_on(
     more: Option<u32>,
 ) -> Result<(), Failure> {
     let (measure, id) = (&started.plan.measure, started.id.escape_default());
-    let can_add = measure.until_decided && measure.looks != LookRule::Early;
+    let can_add = measure.leaves_a_look();
     let why = match (ended, more) {
         (None | Some(PlanEnd::Interrupted), None) => return Ok(()),
         (None | Some(PlanEnd::Interrupted), Some(_)) => {
@@ -311,7 +311,7 @@ fn lab_of(args: &RunArgs, name: &str, text: &str) -> Result<Lab, Failure> {
 
 /// The kernels of a plan's guests: by them comparisons tell plans apart.
 fn kernels_of(plan: &Plan) -> String {
-    let kernels = plan.variants.iter().map(|variant| plan.lab.kernel_of(variant));
+    let kernels = plan.variants.iter().map(|variant| variant.kernel_in(&plan.lab));
     kernels.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
 }
 
@@ -455,7 +455,7 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
     let analyses = analyses(args, &store, &started)?;
     let written = match args.quiet {
         true => Ok(()),
-        false => args.output.write(&analyses, std::slice::from_ref(&plan)),
+        false => args.output.write(&args.judging, &analyses, std::slice::from_ref(&plan)),
     };
     match written {
         // The exit code is that of the measurement, whether or not all was read.
@@ -497,7 +497,7 @@ fn analyse_variants(
         variants.map(|variant| Selection::of_variant(&started.id, &variant.name)).collect();
     let command = format!("schedlab compare plan={}", started.id) + &asked_how(args);
     let plans = judging::sampled(store, &sides)?;
-    let explaining = rounds_done.is_none() && args.output.explains();
+    let explaining = rounds_done.is_none() && args.output.explains(&args.judging);
     let question = args.judging.question(sides, command, explaining);
     judging::analyse(store, &plans, Question { rounds_done, ..question })
 }
@@ -566,7 +566,7 @@ fn analyse_against(
     sides.push(Selection::of_plan(&started.id));
     let command = judging::command(&sides, true, &store.plan_heads()?) + &asked_how(args);
     let plans = judging::sampled(store, &sides)?;
-    let question = args.judging.question(sides, command, args.output.explains());
+    let question = args.judging.question(sides, command, args.output.explains(&args.judging));
     judging::analyse(store, &plans, question)
 }
 

@@ -10,7 +10,7 @@ use crate::model::{DisturbanceKind, Plan, PlanHead, RunCounts, Variant, Work, sh
 use crate::report::{clean, knobs, placement, wrap};
 use crate::store::{PlanDetail, Store};
 
-use super::list::{end, moment};
+use super::stored::{end, moment};
 use super::terminal::Width;
 use super::{Database, Failure, plural};
 

@@ -97,7 +97,7 @@ impl Runner {
 
     /// How a runner without a last message has ended.
     fn death(&mut self, spec: &RunSpec) -> ExecError {
-        let status = self.wait_exit();
+        let status = thread::give_way(|| self.wait_exit());
         if status.is_some_and(|status| status.signal() == Some(LIMIT_SIGNAL)) {
             return ExecError::Limit { limit_ns: spec.limit_ns };
         }
@@ -124,10 +124,14 @@ impl Runner {
         }
         let group = self.child.id() as i32;
         fork::kill_group(group);
-        // The group is dead or dying; a failure here means that the child is collected already.
-        _ = self.child.wait();
-        // Worker processes may be dying still; what the kernel does not end in time, it ends.
-        fork::await_end_of_group(group, GONE_LIMIT);
+        // To collect a process the kernel removes it from /proc, and spins while its last threads
+        // still remove themselves.
+        thread::give_way(|| {
+            // The group is dead or dying; a failure means that the child is collected already.
+            _ = self.child.wait();
+            // Worker processes may be dying still; what the kernel does not end in time, it ends.
+            fork::await_end_of_group(group, GONE_LIMIT);
+        });
         self.gone = true;
     }
 }

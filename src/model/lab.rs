@@ -1,31 +1,6 @@
-//! The lab: what its machines are like, what a guest is given and what it sends. Plain data, also
-//! on the wire between schedlab and its agent in a guest.
+//! What the machines of the lab are like. Plain data.
 
 use serde::{Deserialize, Serialize};
-
-use super::{Outcome, Reading, RunSpec, Topology, Value, Variant, Window};
-
-/// The version of [`GuestSpec`] and [`GuestMessage`], checked at both ends.
-pub const GUEST_WIRE: u32 = 4;
-
-/// The name by which a kernel starts this program as a guest's first process.
-pub const GUEST_INIT: &str = "/schedlab-guest";
-
-/// The names under which the agent finds its [`GuestBoot`] and, later, its [`GuestSpec`] among
-/// the machine's firmware files.
-pub const GUEST_BOOT_FILE: &str = "opt/schedlab/boot";
-pub const GUEST_SPEC_FILE: &str = "opt/schedlab/run";
-
-/// The port that takes the guest's lines (not that of the firmware, 0x402), and the one that ends
-/// the machine.
-pub const RESULTS_PORT: u16 = 0xe9;
-pub const EXIT_PORT: u16 = 0x501;
-/// What is written to it, and what QEMU makes of that: a status of its own, which no failure has.
-pub const EXIT_VALUE: u8 = 0x10;
-pub const EXIT_CODE: i32 = 2 * EXIT_VALUE as i32 + 1;
-/// The port of a device for kernels that panic: it stops the machine at this very instruction.
-pub const STOP_PORT: u16 = 0x505;
-pub const STOP_VALUE: u8 = 1;
 
 /// The machine of every guest of a plan: `[lab]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,12 +43,6 @@ impl Default for Lab {
 }
 
 impl Lab {
-    /// The kernel that a variant's guests are to have, by the name under which it was asked for.
-    pub fn kernel_of<'a>(&'a self, variant: &'a Variant) -> &'a str {
-        let named = variant.knobs.get("kernel").and_then(Value::as_text);
-        named.unwrap_or(&self.kernel)
-    }
-
     pub fn is_default(&self) -> bool {
         *self == Lab::default()
     }
@@ -83,57 +52,4 @@ impl Lab {
         let slower = if self.slow_clock { u64::from(self.cpus) } else { 1 };
         u64::from(self.instruction_ns) * 1_000_000 / slower
     }
-}
-
-/// What an agent needs to make its machine ready, as one JSON document.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GuestBoot {
-    pub wire: u32,
-    /// What one instruction should take by the guest's clock, in millionths of a nanosecond.
-    pub instruction_fs: u64,
-    /// Virtual time: the agent waits until boot work has died down, holds capacity against what
-    /// it should be, and stops the machine, whose copies go on from there.
-    pub is_virtual: bool,
-}
-
-/// What it needs then, as another.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct GuestSpec {
-    pub wire: u32,
-    /// Without the knobs that the machine was booted with.
-    pub run: RunSpec,
-    /// Slept before the run begins: what shifts it against the kernel's ticks.
-    pub offset_ns: u64,
-}
-
-/// What a guest sends, one line of JSON each.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum GuestMessage {
-    /// The kernel has started its first process.
-    Started,
-    /// The kernel is up and quiet.
-    Ready(GuestFacts),
-    Window(Window),
-    /// The last line.
-    Ended {
-        outcome: Outcome,
-    },
-}
-
-/// The guest as its agent finds it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct GuestFacts {
-    pub wire: u32,
-    pub kernel_release: String,
-    pub kernel_version: String,
-    /// As its kernel sees it, which must be as it was asked for.
-    pub topology: Topology,
-    /// Virtual time since the kernel began, at the end of the wait for quiet.
-    pub quiet_at_ns: u64,
-    /// Instructions in a nanosecond that one CPU has while the others are idle, against what it
-    /// should have: 1 is exact.
-    pub capacity: Reading<f64>,
-    /// How exactly timers go off: a nanosecond, or a tick; 0: not known.
-    pub timer_resolution_ns: u64,
 }

@@ -1,11 +1,13 @@
 //! The words of schedlab as types: plans, cells, runs, metrics, events and the wire format.
 //! No I/O: everything else imports this, this imports nothing.
 
+mod agent;
 mod cpuset;
 mod disturbance;
 mod environment;
 mod event;
 mod guest;
+mod knob;
 mod lab;
 mod metric;
 mod plan;
@@ -19,6 +21,10 @@ mod spoilt;
 mod trace;
 mod value;
 
+pub use agent::{
+    EXIT_CODE, EXIT_PORT, EXIT_VALUE, GUEST_BOOT_FILE, GUEST_INIT, GUEST_SPEC_FILE, GUEST_WIRE,
+    GuestBoot, GuestFacts, GuestMessage, GuestSpec, RESULTS_PORT, STOP_PORT, STOP_VALUE,
+};
 pub use cpuset::{CpuSet, CpuSetError, MAX_CPU};
 pub use disturbance::{
     Disturbance, DisturbanceFact, DisturbanceKind, Interference, OtherProcesses, SettingChange,
@@ -27,10 +33,8 @@ pub use disturbance::{
 pub use environment::{Environment, Topology};
 pub use event::{EVENT_SCHEMA, Event, Judged, PlanEnd, PlanStarted};
 pub use guest::{Guest, GuestKernel, GuestTime, GuestTimes};
-pub use lab::{
-    EXIT_CODE, EXIT_PORT, EXIT_VALUE, GUEST_BOOT_FILE, GUEST_INIT, GUEST_SPEC_FILE, GUEST_WIRE,
-    GuestBoot, GuestFacts, GuestMessage, GuestSpec, Lab, RESULTS_PORT, STOP_PORT, STOP_VALUE,
-};
+pub use knob::{KnobReading, legacy_pool_cpus};
+pub use lab::Lab;
 pub use metric::{Direction, Importance, Metric, MetricKind, MetricSpec, Reading, Statistic, Unit};
 pub use plan::{
     Cell, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Placement, Plan, RunKey, Variant, Work,
@@ -43,8 +47,8 @@ pub use probe::{
 };
 pub use record::{Record, RecordedRun};
 pub use run::{
-    KnobReading, NamedHistogram, Outcome, RunEnd, RunResult, RunSpec, RunnerMessage, SetResult,
-    WIRE_VERSION, Window, WorkerResult, WorkerWindow, legacy_pool_cpus,
+    NamedHistogram, Outcome, RunEnd, RunResult, RunSpec, RunnerMessage, SetResult, WIRE_VERSION,
+    Window, WorkerResult, WorkerWindow,
 };
 pub use sample::{
     EnvironmentHead, KnobMismatch, PlanHead, RunCounts, RunIssues, SampledMetric, SampledPlan,

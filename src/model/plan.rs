@@ -60,6 +60,14 @@ pub struct Measure {
     pub repeat_spoilt: bool,
 }
 
+impl Measure {
+    /// Whether the look at an end leaves something of the error rate to spend, so that rounds may
+    /// be added. Fixed rounds have spent it all, as has the early rule.
+    pub fn leaves_a_look(&self) -> bool {
+        self.until_decided && self.looks != LookRule::Early
+    }
+}
+
 /// When a plan's verdicts are looked at before its end, and what each look may spend of the
 /// error rate: `stats::Schedule` has the numbers. A stored plan keeps its rule.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -198,6 +206,14 @@ impl Plan {
         let [done @ .., last] = self.measure.ends.as_slice() else { return false };
         done == before.measure.ends
             && *self == before.extended(*last, self.measure.rounds.saturating_sub(*last))
+    }
+}
+
+impl Variant {
+    /// The kernel that its guests are to have, by the name under which it was asked for.
+    pub fn kernel_in<'a>(&'a self, lab: &'a Lab) -> &'a str {
+        let named = self.knobs.get("kernel").and_then(Value::as_text);
+        named.unwrap_or(&lab.kernel)
     }
 }
 

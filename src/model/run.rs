@@ -5,8 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::knob::legacy_pool_cpus;
 use super::metric::WrittenMetric;
-use super::{Cell, CpuSet, Disturbance, Guest, Metric, Reading, Value};
+use super::{Cell, CpuSet, Disturbance, Guest, KnobReading, Metric, Reading};
 
 /// The version of [`RunSpec`] and [`RunnerMessage`], checked at both ends.
 pub const WIRE_VERSION: u32 = 2;
@@ -179,64 +180,6 @@ pub struct WorkerResult {
     pub involuntary_switches: Reading<u64>,
     pub migrations: Reading<u64>,
     pub run_queue_wait_ns: Reading<u64>,
-}
-
-/// A knob, a pool or a memory policy: what was asked for and what it read back as.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(from = "WrittenKnob")]
-pub struct KnobReading {
-    pub knob: String,
-    pub asked: Value,
-    /// A text where what was read back has no form of its own.
-    pub got: Reading<Value>,
-}
-
-impl KnobReading {
-    /// The knob whose reading says what a pool became: it is never as asked.
-    pub const POOL: &str = "pool";
-
-    /// Whether it read back as something else, or not at all.
-    pub fn is_mismatch(&self) -> bool {
-        self.knob != Self::POOL && self.got.as_ref().known() != Some(&self.asked)
-    }
-}
-
-/// A reading as events of any version have it.
-#[derive(Deserialize)]
-struct WrittenKnob {
-    knob: String,
-    asked: WrittenValue,
-    got: Reading<WrittenValue>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum WrittenValue {
-    Typed(Value),
-    Text(String),
-}
-
-impl From<WrittenValue> for Value {
-    fn from(written: WrittenValue) -> Value {
-        match written {
-            WrittenValue::Typed(value) => value,
-            WrittenValue::Text(text) => Value::Text(text),
-        }
-    }
-}
-
-impl From<WrittenKnob> for KnobReading {
-    fn from(WrittenKnob { knob, asked, got }: WrittenKnob) -> KnobReading {
-        KnobReading { knob, asked: asked.into(), got: got.map(Value::from) }
-    }
-}
-
-/// The CPUs of a pool without given ones, as its reading named them before format 2.
-pub fn legacy_pool_cpus(knobs: &[KnobReading]) -> Option<CpuSet> {
-    let pool = knobs.iter().find(|reading| reading.knob == KnobReading::POOL)?;
-    let text = pool.got.as_ref().known()?.as_text()?;
-    let (_, cpus) = text.rsplit_once(", CPUs ")?;
-    cpus.parse().ok()
 }
 
 /// How a run ended. Only these three are stored; what was interrupted is run again.

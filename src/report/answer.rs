@@ -9,13 +9,15 @@ use crate::stats::Verdict;
 
 use super::layout::{Page, Tone, clean, wrap};
 use super::numbers::{Change, counted};
-use super::phrases::{self, Needed, Tally};
+use super::phrases::{self, Tally};
 
 /// Lines of the answer at most.
 pub const MAX_LINES: usize = 12;
 /// Names of sides take at most so many columns.
 pub const NAME_COLUMNS: usize = 12;
 const MIN_LABEL_COLUMNS: usize = 8;
+/// Of more open metrics than this, if they are all, none is named.
+const MANY: usize = 4;
 
 /// One paragraph of the answer.
 struct Paragraph {
@@ -29,8 +31,10 @@ struct Paragraph {
 enum Detail {
     Intervals,
     Changes,
-    /// The first few of each list.
-    Few,
+    /// The first so many of each list.
+    First(usize),
+    /// How many verdicts of each kind; of so many sides.
+    Counts(usize),
 }
 
 /// Writes the answer; `names` are the sides' as tables show them.
@@ -41,13 +45,16 @@ pub fn write(analysis: &Analysis, names: &[String], page: &mut Page) {
         let room = page.width().saturating_sub(columns);
         paragraphs.iter().map(|of| wrap(&of.text, room).len()).sum()
     };
-    let details = [Detail::Intervals, Detail::Changes, Detail::Few];
-    let mut found = details.into_iter().map(|detail| paragraphs(analysis, names, detail));
-    let shown = found.find(|paragraphs| lines(paragraphs) <= MAX_LINES);
-    let mut shown = shown.unwrap_or_else(|| paragraphs(analysis, names, Detail::Few));
-    while lines(&shown) > MAX_LINES && shown.len() > 2 {
-        // More sides than lines: the table above has them.
-        shown.remove(shown.len() - 3);
+    let others = names.len().saturating_sub(1);
+    let details = [Detail::Intervals, Detail::Changes].into_iter();
+    let details = details.chain((1..=4).rev().map(Detail::First));
+    let details = details.chain((0..=others).rev().map(Detail::Counts));
+    let mut shown = Vec::new();
+    for detail in details {
+        shown = paragraphs(analysis, names, detail);
+        if lines(&shown) <= MAX_LINES {
+            break;
+        }
     }
     for Paragraph { tone, label, text } in &shown {
         let pad = columns.saturating_sub(label.width());
@@ -56,15 +63,21 @@ pub fn write(analysis: &Analysis, names: &[String], page: &mut Page) {
 }
 
 fn paragraphs(analysis: &Analysis, names: &[String], detail: Detail) -> Vec<Paragraph> {
-    let mut said: Vec<Paragraph> =
-        (1..names.len()).flat_map(|side| changes(analysis, &names[side], side, detail)).collect();
-    said.extend(spoilt(analysis));
-    said.extend(open(analysis, names, detail));
     let plain =
         |label: &str, text: String| Paragraph { tone: Tone::Plain, label: label.to_string(), text };
-    if !analysis.plans.is_empty() {
-        said.push(plain("more", clean(&format!("{} -v", analysis.command))));
-    }
+    let sides = 1..names.len();
+    let mut said: Vec<Paragraph> = match detail {
+        Detail::Counts(most) => {
+            let counts = |side| Tally::of(analysis, side, Family::Headline).counts();
+            let more = sides.len().saturating_sub(most);
+            let more = (more > 0).then(|| plain("", format!("and {} more", counted(more, "side"))));
+            sides.take(most).map(|side| plain(&names[side], counts(side))).chain(more).collect()
+        }
+        _ => sides.flat_map(|side| changes(analysis, &names[side], side, detail)).collect(),
+    };
+    said.extend(spoilt(analysis));
+    said.extend(open(analysis, names, detail));
+    said.push(plain("more", "with -v: every metric, medians, rounds".to_string()));
     said.push(plain("again", clean(&analysis.command)));
     said
 }
@@ -145,15 +158,14 @@ fn change(place: &str, cell: &Cell, detail: Detail) -> String {
     let change = Change::of(&ratio);
     match detail {
         Detail::Intervals => format!("{place} {}", change.with_interval()),
-        Detail::Changes | Detail::Few => format!("{place} {}", change.change),
+        _ => format!("{place} {}", change.change),
     }
 }
 
 fn listed(texts: &[String], detail: Detail) -> String {
-    const FEW: usize = 4;
     match detail {
-        Detail::Few if texts.len() > FEW => {
-            format!("{} and {} more", texts[..FEW].join(", "), texts.len() - FEW)
+        Detail::First(few) if texts.len() > few => {
+            format!("{} and {} more", texts[..few].join(", "), texts.len() - few)
         }
         _ => texts.join(", "),
     }
@@ -193,23 +205,18 @@ fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<Paragra
     });
     let places: Vec<String> = places.collect();
     let of = analysis.method.headline_verdicts;
-    let decides = needed.map(|needed| decides(analysis, needed)).unwrap_or_default();
-    let text = format!("{open} of {of}: {}{decides}", listed(&places, detail));
-    Some(Paragraph { tone: Tone::Plain, label: "open".to_string(), text })
-}
-
-/// How many rounds decide what is open, and the command that measures them.
-fn decides(analysis: &Analysis, needed: Needed) -> String {
-    let rounds = match needed {
-        Needed::About(rounds) => {
-            format!("about {} in all decide them", counted(rounds as usize, "round"))
-        }
-        Needed::MoreThan(rounds) => format!("more than {rounds} rounds decide them"),
-        Needed::AtLeast(rounds) => {
-            format!("at least {} decide them", counted(rounds as usize, "round"))
-        }
+    let decides = needed.map(|needed| {
+        format!("; {}{}", phrases::decides(needed), phrases::more_rounds(analysis, needed))
+    });
+    let decides = decides.unwrap_or_default();
+    // Where all of many are open the table says which.
+    let which = match detail {
+        Detail::Counts(_) => String::new(),
+        _ if open == of && places.len() > MANY => String::new(),
+        _ => format!(": {}", listed(&places, detail)),
     };
-    format!("; {rounds}{}", phrases::more_rounds(analysis, needed))
+    let text = format!("{open} of {of}{which}{decides}");
+    Some(Paragraph { tone: Tone::Plain, label: "open".to_string(), text })
 }
 
 /// Whether a note belongs above the answer, in a line of its own.

@@ -66,13 +66,17 @@ fn split_at_width(text: &str, columns: usize) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// Lines of at most `columns`, broken at spaces and, where a word is longer, inside it.
+/// Lines of at most `columns`, broken at spaces and, where a word is longer, inside it. A number
+/// and its `%` stay together.
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
+    const NO_BREAK: &str = "\u{a0}%";
+    let text = text.replace(" %", NO_BREAK);
     let options = textwrap::Options::new(columns.max(2))
         .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit)
         .word_separator(textwrap::WordSeparator::AsciiSpace)
         .word_splitter(textwrap::WordSplitter::NoHyphenation);
-    textwrap::wrap(text, options).into_iter().map(String::from).collect()
+    let lines = textwrap::wrap(&text, options).into_iter();
+    lines.map(|line| line.replace(NO_BREAK, " %")).collect()
 }
 
 /// How a line is coloured, where lines are.

@@ -4,12 +4,12 @@ use super::{Format, Options};
 use crate::analysis::testing::environment;
 use crate::analysis::{
     Analysis, Cell, Difference, FairnessTable, Family, Method, Note, Pairing, PlanFacts, Pooled,
-    Row, SetFairness, SetTable, Side, VariantFairness, WorkTable, fairness,
+    Row, SetFairness, SetTable, Side, VariantFairness, WorkTable, Workers, fairness,
 };
 use crate::model::{
     Direction, Disturbance, DisturbanceFact, DisturbanceKind, GuestKernel, GuestTime, GuestTimes,
     Importance, KnobMismatch, Measure, MetricKind, Params, Placement, PlanEnd, Reading, Statistic,
-    Unit, Value, Variant,
+    Unit, Value, Variant, WorkerKind,
 };
 use crate::stats::{
     Interval, Judged, NoRatio, Ratio, Rounds, Shape, Unjudged, Verdict, Why, cv, harmonic_mean,
@@ -223,6 +223,8 @@ pub fn work(
         name: set.to_string(),
         workload: workload.to_string(),
         params: Params::new(),
+        workers: Some(Workers { count: 1, kind: WorkerKind::Processes }),
+        knobs: Default::default(),
         ops: "requests".to_string(),
         rows,
     };

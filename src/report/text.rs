@@ -4,16 +4,18 @@
 
 use std::io::{self, Write};
 
-use crate::analysis::{Analysis, Cell, Family, Row, SetTable, WorkTable};
-use crate::stats::{Ratio, Verdict};
+use crate::analysis::{Analysis, Family, Row, SetTable, WorkTable};
 
 use super::answer;
 use super::layout::{Align, Page, Table, Tone, clean};
-use super::numbers::{Change, Scale, counted, significant};
 use super::phrases::{self, names};
 use super::{Format, Options, each};
 
 mod detail;
+mod rows;
+
+pub(super) use rows::RowScale;
+use rows::{change, stacked};
 
 pub struct Text;
 
@@ -67,7 +69,11 @@ fn header(analysis: &Analysis, names: &[String], options: &Options, page: &mut P
                 let role = if at == 0 { "baseline" } else { "against" };
                 let label = clean(&side.label);
                 let also = if *name == label { String::new() } else { format!(" ({name})") };
-                let text = format!("{label}{also}: {}", phrases::about(side));
+                let about = match options.verbose {
+                    0 => phrases::about(side),
+                    _ => detail::about(side),
+                };
+                let text = format!("{label}{also}: {about}");
                 page.wrapped(Tone::Plain, &format!("{role:10}"), &text);
             }
         }
@@ -80,13 +86,9 @@ fn header(analysis: &Analysis, names: &[String], options: &Options, page: &mut P
     }
 }
 
-/// The rows of the headline family; of a lone side, every headline metric.
-fn headline_rows(analysis: &Analysis) -> Vec<(&WorkTable, &SetTable, &Row)> {
-    analysis.rows().filter(|(.., row)| row.family == Family::Headline).collect()
-}
-
 fn headlines(analysis: &Analysis, names: &[String], page: &mut Page) {
-    let rows = headline_rows(analysis);
+    let rows = analysis.rows().filter(|(.., row)| row.family == Family::Headline);
+    let rows: Vec<_> = rows.collect();
     if rows.is_empty() {
         page.line(Tone::Plain, "nothing was measured that can be shown");
         return;
@@ -109,7 +111,9 @@ fn headlines(analysis: &Analysis, names: &[String], page: &mut Page) {
             return;
         }
     }
-    stacked(analysis, names, &rows, page);
+    for (work, set, row) in rows {
+        stacked(&phrases::place(analysis, work, set), names, row, page, change);
+    }
 }
 
 fn table(
@@ -120,7 +124,7 @@ fn table(
 ) -> Table {
     let mut columns = vec![(Align::Left, 0), (Align::Left, 2), (Align::Right, 2), (Align::Left, 1)];
     columns
-        .extend(sides.iter().flat_map(|_| [(Align::Right, 3), (Align::Left, 1), (Align::Left, 1)]));
+        .extend(sides.iter().flat_map(|_| [(Align::Right, 2), (Align::Left, 1), (Align::Left, 1)]));
     let mut table = Table::new(columns);
     let baseline = names.first().cloned().unwrap_or_default();
     let mut head = vec![String::new(), String::new(), baseline, String::new()];
@@ -139,44 +143,11 @@ fn table(
             scale.suffix().to_string(),
         ];
         for side in sides {
-            cells.extend(change(row, &row.cells[*side], &scale));
+            cells.extend(change(row, *side, &scale));
         }
         table.row(Tone::Plain, cells);
     }
     table
-}
-
-/// Change, interval and verdict; of what has no ratio the value.
-fn change(row: &Row, cell: &Cell, scale: &RowScale) -> [String; 3] {
-    let verdict = phrases::verdict(row, cell).unwrap_or_default().to_string();
-    let ratio = cell.judged.as_ref().and_then(|judged| judged.ratio.ok());
-    match ratio.as_ref().map(Change::of) {
-        Some(Change { change, interval }) => [change, interval, verdict],
-        None => [scale.show(cell.median), scale.suffix().to_string(), verdict],
-    }
-}
-
-/// Where no table fits.
-fn stacked(
-    analysis: &Analysis,
-    names: &[String],
-    rows: &[(&WorkTable, &SetTable, &Row)],
-    page: &mut Page,
-) {
-    for (work, set, row) in rows {
-        let scale = RowScale::new(row);
-        let place = phrases::place(analysis, work, set);
-        let value = scale.with_suffix(row.cells[0].median);
-        let baseline = names.first().map(String::as_str).unwrap_or_default();
-        let mut said = vec![format!("{baseline} {value}")];
-        for (side, name) in names.iter().enumerate().skip(1) {
-            let [change, interval, verdict] = change(row, &row.cells[side], &scale);
-            let text = format!("{name} {change} {interval} {verdict}");
-            said.push(text.split_whitespace().collect::<Vec<_>>().join(" "));
-        }
-        let text = format!("{place} {}: {}", clean(&row.kind.name), said.join("; "));
-        page.wrapped(Tone::Plain, "- ", &text);
-    }
 }
 
 /// One line each, the worst first.
@@ -190,28 +161,6 @@ fn notes(analysis: &Analysis, options: &Options, page: &mut Page) {
         let (word, text) = phrases::note(note);
         let tone = if note.is_gap() { Tone::Bad } else { Tone::Warning };
         page.wrapped(tone, &format!("{word:9} "), &text);
-    }
-}
-
-/// One scale for all values of a row.
-pub(super) struct RowScale(Scale);
-
-impl RowScale {
-    pub fn new(row: &Row) -> RowScale {
-        let typical = row.cells.iter().find_map(|cell| cell.median);
-        RowScale(Scale::of(row.kind.unit, typical))
-    }
-
-    pub fn show(&self, value: Option<f64>) -> String {
-        value.map_or("-".to_string(), |value| self.0.show(value))
-    }
-
-    pub fn suffix(&self) -> &'static str {
-        self.0.suffix
-    }
-
-    pub fn with_suffix(&self, value: Option<f64>) -> String {
-        format!("{} {}", self.show(value), self.suffix()).trim_end().to_string()
     }
 }
 

@@ -3,6 +3,7 @@
 
 use thiserror::Error;
 
+use super::note::AnnotationError;
 use crate::model::{Cell, Measure, PlanStarted, Variant, Work};
 
 const MAX_ID_CHARS: usize = 64;
@@ -28,7 +29,7 @@ pub enum Unsound {
     #[error("no event before it starts the plan `{shown}`")]
     NotStarted { shown: String },
     #[error("{0}")]
-    Annotation(#[from] super::annotations::AnnotationError),
+    Annotation(#[from] AnnotationError),
 }
 
 pub fn plan(started: &PlanStarted) -> Result<(), Unsound> {

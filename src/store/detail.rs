@@ -2,11 +2,12 @@
 
 use rusqlite::Connection;
 
-use super::annotations::Annotations;
+use super::annotations;
 use super::column::{from_word, unsigned};
+use super::connection::Store;
 use super::error::{Fault, StoreError};
+use super::note::Annotations;
 use super::read::{self, Session};
-use super::{Store, annotations};
 use crate::model::{DisturbanceKind, PlanStarted};
 
 #[derive(Debug, Clone, PartialEq)]

@@ -4,7 +4,8 @@ use rusqlite::{Connection, params};
 
 use super::column::from_word;
 use super::error::Fault;
-use super::{kind, read, write};
+use super::facts::{guest_number, insert_knobs, knobs};
+use super::kind;
 use crate::model::{Guest, MetricKind, legacy_pool_cpus};
 
 pub(super) struct Migration {
@@ -90,19 +91,19 @@ fn give_metrics_kinds(conn: &Connection) -> Result<(), Fault> {
 
 fn take_guests_from_knobs(conn: &Connection) -> Result<(), Fault> {
     for run in runs_with_knob(conn, "kernel-digest")? {
-        let mut knobs = read::knobs(conn, run)?;
+        let mut knobs = knobs(conn, run)?;
         let Some(guest) = Guest::take_legacy(&mut knobs) else { continue };
         conn.prepare_cached("UPDATE run SET guest = ?2 WHERE run = ?1")?
-            .execute(params![run, write::guest_number(conn, &guest)?])?;
+            .execute(params![run, guest_number(conn, &guest)?])?;
         conn.prepare_cached("DELETE FROM knob_reading WHERE run = ?1")?.execute([run])?;
-        write::insert_knobs(conn, run, &knobs)?;
+        insert_knobs(conn, run, &knobs)?;
     }
     Ok(())
 }
 
 fn take_pools_from_knobs(conn: &Connection) -> Result<(), Fault> {
     for run in runs_with_knob(conn, "pool")? {
-        let cpus = legacy_pool_cpus(&read::knobs(conn, run)?);
+        let cpus = legacy_pool_cpus(&knobs(conn, run)?);
         conn.prepare_cached("UPDATE run SET pool_cpus = ?2 WHERE run = ?1")?
             .execute(params![run, cpus.map(|cpus| cpus.to_string())])?;
     }

@@ -6,13 +6,14 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::column::{from_json, from_word, reading, unsigned};
+use super::connection::Store;
 use super::error::{Fault, StoreError};
+use super::facts::{disturbance, guest, knobs, pool_cpus};
 use super::hdr::HdrError;
-use super::sample::{knob, pool_cpus};
-use super::{Store, hdr, kind};
+use super::{hdr, kind};
 use crate::model::{
-    CpuSet, Disturbance, Environment, Guest, Judged, KnobReading, Metric, NamedHistogram, Outcome,
-    PlanEnd, PlanStarted, Reading, Record, RecordedRun, RunKey, RunResult, SetResult, WorkerResult,
+    CpuSet, Disturbance, Environment, Judged, Metric, NamedHistogram, Outcome, PlanEnd,
+    PlanStarted, Reading, Record, RecordedRun, RunKey, RunResult, SetResult, WorkerResult,
 };
 
 impl Store {
@@ -305,15 +306,6 @@ fn worker(row: &Row<'_>) -> rusqlite::Result<WorkerResult> {
     })
 }
 
-pub(super) fn knobs(conn: &Connection, run: i64) -> Result<Vec<KnobReading>, Fault> {
-    collect(
-        conn,
-        "SELECT knob, asked, got, unknown FROM knob_reading WHERE run = ?1 ORDER BY knob_reading",
-        run,
-        |row| knob(row, 0),
-    )
-}
-
 fn disturbances(conn: &Connection, run: i64) -> Result<Vec<Disturbance>, Fault> {
     collect(
         conn,
@@ -321,14 +313,4 @@ fn disturbances(conn: &Connection, run: i64) -> Result<Vec<Disturbance>, Fault> 
         run,
         |row| disturbance(row, 0),
     )
-}
-
-/// The columns share and json from this one on.
-pub(super) fn disturbance(row: &Row<'_>, first: usize) -> rusqlite::Result<Disturbance> {
-    Ok(Disturbance { share: row.get(first)?, fact: from_json(row, first + 1)? })
-}
-
-pub(super) fn guest(conn: &Connection, number: i64) -> Result<Guest, Fault> {
-    let mut select = conn.prepare_cached("SELECT json FROM guest WHERE guest = ?1")?;
-    Ok(select.query_row([number], |row| from_json(row, 0))?)
 }

@@ -10,15 +10,16 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Row, Rows};
 
-use super::Store;
-use super::column::{from_json, from_word, misfit, reading_of_json, unsigned};
+use super::column::{misfit, unsigned};
+use super::connection::Store;
 use super::error::{Fault, StoreError};
+use super::facts::{self, disturbance, knob, pool_cpus};
 use super::kind;
-use super::read::{disturbance, sessions, started};
+use super::read::{sessions, started};
 use crate::model::{
-    Cell, CpuSet, Environment, Guest, KnobReading, MetricKind, Plan, RunIssues, RunKey,
-    SampledMetric, SampledPlan, SampledPool, SampledRun, SampledValue, SampledWorker, UnknownValue,
-    Unmeasured, not_finite, place_of,
+    Cell, Environment, Guest, KnobReading, MetricKind, Plan, RunIssues, RunKey, SampledMetric,
+    SampledPlan, SampledPool, SampledRun, SampledValue, SampledWorker, UnknownValue, Unmeasured,
+    not_finite, place_of,
 };
 
 const RUNS: &str = "
@@ -259,7 +260,7 @@ impl Samples {
         if let Some(known) = self.guest_numbers.iter().position(|known| *known == number) {
             return count(known);
         }
-        self.guests.push(super::read::guest(conn, number)?);
+        self.guests.push(facts::guest(conn, number)?);
         self.guest_numbers.push(number);
         count(self.guests.len() - 1)
     }
@@ -442,22 +443,6 @@ impl SetRows<'_> {
                 return Ok(None);
             }
         }
-    }
-}
-
-/// The columns knob, asked, got and unknown from this one on.
-pub(super) fn knob(row: &Row<'_>, first: usize) -> rusqlite::Result<KnobReading> {
-    Ok(KnobReading {
-        knob: row.get(first)?,
-        asked: from_json(row, first + 1)?,
-        got: reading_of_json(row, first + 2)?,
-    })
-}
-
-pub(super) fn pool_cpus(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<CpuSet>> {
-    match row.get_ref(column)? {
-        rusqlite::types::ValueRef::Null => Ok(None),
-        _ => from_word(row, column).map(Some),
     }
 }
 

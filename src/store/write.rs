@@ -5,29 +5,14 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::column::{bits, halves, json, word};
+use super::connection::{Current, Store};
 use super::error::{Fault, StoreError};
-use super::{Store, hdr, kind, read};
+use super::facts::{guest_number, insert_knobs};
+use super::{hdr, kind, read};
 use crate::model::{
-    Cell, EVENT_SCHEMA, Environment, Event, Guest, KnobReading, Outcome, PlanEnd, PlanStarted,
-    RunKey, RunResult, SetResult, Window, WorkerResult,
+    Cell, EVENT_SCHEMA, Environment, Event, Outcome, PlanEnd, PlanStarted, RunKey, RunResult,
+    SetResult, Window, WorkerResult,
 };
-
-/// The plan whose events are being applied.
-#[derive(Debug)]
-pub(super) struct Current {
-    plan: i64,
-    id: String,
-    /// The environment in which its runs are measured now.
-    environment: i64,
-    cells: u32,
-}
-
-const STAGING: &str = "
-    CREATE TEMP TABLE staged (
-        round INTEGER, cell INTEGER, window_index INTEGER, worker INTEGER,
-        end_at_ns INTEGER, wall_ns INTEGER, ops INTEGER, cpu_ns INTEGER, peak_ns INTEGER,
-        PRIMARY KEY (round, cell, window_index, worker)
-    ) WITHOUT ROWID";
 
 impl Store {
     /// Stores one event. A plan that is stored already is resumed; an error leaves what was
@@ -45,12 +30,6 @@ impl Store {
             }
         };
         result.map_err(|fault| fault.at(action, &self.path))
-    }
-
-    pub(super) fn prepare_staging(&self) -> Result<(), StoreError> {
-        self.conn
-            .execute_batch(STAGING)
-            .map_err(|error| Fault::from(error).at("prepare for windows", &self.path))
     }
 
     fn begin_plan(&mut self, started: &PlanStarted) -> Result<(), Fault> {
@@ -361,35 +340,6 @@ fn insert_result(conn: &Connection, run: i64, result: &RunResult) -> Result<(), 
         insert.execute(params![run, number as i64, kind, disturbance.share, fact])?;
     }
     Ok(())
-}
-
-pub(super) fn insert_knobs(
-    conn: &Connection,
-    run: i64,
-    knobs: &[KnobReading],
-) -> Result<(), Fault> {
-    let mut insert =
-        conn.prepare_cached("INSERT INTO knob_reading VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
-    for (number, knob) in knobs.iter().enumerate() {
-        let (got, unknown) = halves(&knob.got);
-        let (asked, got) = (json(&knob.asked)?, got.map(json).transpose()?);
-        insert.execute(params![run, number as i64, knob.knob, asked, got, unknown])?;
-    }
-    Ok(())
-}
-
-/// The number of a guest, which is stored where it is not yet.
-pub(super) fn guest_number(conn: &Connection, guest: &Guest) -> Result<i64, Fault> {
-    let guest = json(guest)?;
-    let found = conn
-        .prepare_cached("SELECT guest FROM guest WHERE json = ?1")?
-        .query_row([&guest], |row| row.get(0))
-        .optional()?;
-    if let Some(number) = found {
-        return Ok(number);
-    }
-    conn.prepare_cached("INSERT INTO guest (json) VALUES (?1)")?.execute([&guest])?;
-    Ok(conn.last_insert_rowid())
 }
 
 fn insert_set(conn: &Connection, run: i64, number: i64, set: &SetResult) -> Result<(), Fault> {

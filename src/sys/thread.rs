@@ -37,6 +37,19 @@ pub fn become_ordinary() -> Result<(), OrdinaryError> {
     })
 }
 
+/// Does `body` under SCHED_OTHER, whatever the policy of the calling thread, which is the same
+/// again afterwards. For system calls in which the kernel may spin until another thread has run:
+/// from SCHED_FIFO that lasts until the kernel throttles it, up to a second.
+pub fn give_way<T>(body: impl FnOnce() -> T) -> T {
+    let before = sched::attr(0);
+    _ = become_ordinary();
+    let done = body();
+    if let Ok(before) = before {
+        _ = sched::set_attr(0, &before);
+    }
+    done
+}
+
 /// Why a thread does not run under SCHED_OTHER with nice 0.
 #[derive(Debug, thiserror::Error)]
 pub enum OrdinaryError {
@@ -95,5 +108,21 @@ pub fn serve_promptly() {
             ..Attr::default()
         };
         _ = sched::set_attr(0, &short);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_serves_promptly_gives_way_for_a_while() {
+        let served = std::thread::spawn(|| {
+            serve_promptly();
+            let policy = || sched::attr(0).unwrap().policy;
+            (policy(), give_way(policy), policy())
+        });
+        let (before, meanwhile, after) = served.join().unwrap();
+        assert_eq!((meanwhile, after), (Policy::Other.number(), before));
     }
 }

@@ -7,7 +7,7 @@ use crate::model::{
 };
 use crate::stats::{Unjudged, Verdict};
 
-use super::super::judge::Question;
+use super::super::question::Question;
 use super::super::samples::{Boots, Disturbed, WorkSamples, asked_kernel, guests, sessions};
 use super::super::select::Selection;
 use super::super::{Family, Pairing, Side, WorkTable};

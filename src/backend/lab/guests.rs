@@ -17,7 +17,7 @@ use crate::model::{
 use crate::sys;
 use crate::variant::scx::Scheduler;
 
-use super::checkup::Quiet;
+use super::asked::{Asked, KERNEL, KERNEL_ARGUMENTS, mismatch};
 use super::emulator::Emulator;
 use super::error::{GuestError, GuestFault, LabError};
 use super::files::{Folder, GuestFiles, PROOF, relative};
@@ -28,7 +28,6 @@ use super::kvm;
 use super::lockstep;
 use super::machine::{self, Files, From, Time};
 use super::results::{Results, digest};
-use super::{Asked, KERNEL, KERNEL_ARGUMENTS, mismatch};
 use crate::backend::{BackendConfig, Mode};
 
 /// Numbers of the copies of a machine.
@@ -147,7 +146,7 @@ impl GuestManager {
     /// Whether at least one of the kernels of these cells exists.
     pub fn check_kernels(&self, cells: &[Cell]) -> Result<(), LabError> {
         let mut seen = BTreeSet::new();
-        let names = cells.iter().map(|cell| self.lab.kernel_of(&cell.variant));
+        let names = cells.iter().map(|cell| cell.variant.kernel_in(&self.lab));
         let names = names.filter(|name| seen.insert(*name));
         one_exists(names.map(|name| (name, self.check_kernel(name))))
     }
@@ -165,7 +164,7 @@ impl GuestManager {
     /// Whether this machine has all that a cell's guest is made from. The guest itself reports
     /// what its kernel lacks.
     pub fn check(&self, cell: &Cell) -> Result<(), LabError> {
-        self.check_kernel(self.lab.kernel_of(&cell.variant))?;
+        self.check_kernel(cell.variant.kernel_in(&self.lab))?;
         match scheduler(cell) {
             Some(Scheduler::Program { path, .. }) if !path.is_file() => {
                 Err(LabError::NoScheduler { path })
@@ -176,7 +175,7 @@ impl GuestManager {
 
     /// The kernel of a cell, ready to be booted.
     fn kernel_of(&self, cell: &Cell) -> Result<Arc<Bootable>, LabError> {
-        let name = self.lab.kernel_of(&cell.variant);
+        let name = cell.variant.kernel_in(&self.lab);
         let mut kernels = lock(&self.kernels);
         if let Some(kernel) = kernels.get(name) {
             return Ok(Arc::clone(kernel));
@@ -519,6 +518,15 @@ impl MachineConfig {
 }
 
 /// A machine that was booted and stopped when it was quiet.
+pub struct Quiet {
+    pub facts: GuestFacts,
+    /// Whether its time was exact.
+    pub time: GuestTime,
+    /// By the host's clock, until its first process was at work.
+    pub started_after: Duration,
+}
+
+/// The machine kept: its copies go on from there.
 struct Snapshot {
     state: PathBuf,
     quiet: Quiet,

@@ -1,7 +1,7 @@
 //! What the checks say of laid-out machines.
 
 use super::*;
-use crate::model::{DisturbanceFact, Interference};
+use crate::model::{Disturbance, DisturbanceFact, Interference};
 use crate::sys::environment::{Identity, environment_of};
 use crate::sys::testing::Tree;
 

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::analysis::{SetTable, WorkTable};
 use crate::model::Unit;
 use crate::report::testing::{self, HIGHER, NEUTRAL, open, render, values};
 use crate::report::{Options, find};
@@ -150,7 +151,13 @@ proptest! {
         }
         let found = answer(&analysis, 80);
         prop_assert!(found.lines().count() <= MAX_LINES, "{}", found);
-        prop_assert!(found.contains("again"), "{}", found);
+        let has = |label: &str| found.lines().any(|line| line.starts_with(label));
+        prop_assert!(has("again") && has("more") && has("spoilt") == spoilt, "{}", found);
+        let is_open = |(.., row): (&WorkTable, &SetTable, &Row)| {
+            let judged = row.cells.iter().filter_map(|cell| cell.judged);
+            judged.into_iter().any(|of| matches!(of.verdict, Verdict::Inconclusive { .. }))
+        };
+        prop_assert_eq!(has("open"), analysis.rows().any(is_open), "{}", found);
         // Every change by its name and size, as short as it may be.
         let mut columns = 0;
         let mut changed = Vec::new();

@@ -8,20 +8,21 @@ mod notes;
 use unicode_width::UnicodeWidthStr;
 
 use crate::analysis::{
-    Analysis, Cell, Family, Method, Pairing, PlanFacts, Row, SetTable, Side, WorkTable,
+    Analysis, Cell, Family, Method, Pairing, PlanFacts, Row, SetTable, Side, WorkTable, Workers,
 };
 use std::collections::BTreeMap;
 
 use crate::model::{
-    Direction, GuestTimes, MemoryPlacement, Placement, PlanEnd, Reading, Unit, Value, show_duration,
+    Direction, GuestTimes, MemoryPlacement, Placement, PlanEnd, Reading, Unit, Value, WorkerKind,
+    show_duration,
 };
-use crate::stats::{Rounds, Shape, Unjudged, Verdict, Why};
+use crate::stats::{NoRatio, Rounds, Shape, Unjudged, Verdict, Why};
 
 use super::layout::clean;
 use super::numbers::{Scale, counted, percent, significant};
 
 pub use names::names;
-pub use notes::{no_ratio, not_known, note, one_line};
+pub use notes::{not_known, note, one_line};
 
 /// Of a list only so many names are shown.
 const MAX_NAMED: usize = 4;
@@ -197,6 +198,16 @@ pub fn why(verdict: &Verdict, family: usize) -> Option<String> {
     })
 }
 
+/// Why there is no ratio; rounds count from 1.
+pub fn no_ratio(why: &NoRatio) -> String {
+    match why {
+        NoRatio::NotPositive { round, value } => {
+            format!("a ratio needs positive values, and round {} has {value}", round + 1)
+        }
+        NoRatio::NoPairs | NoRatio::NoRuns => why.to_string(),
+    }
+}
+
 /// How many rounds something takes in all, those that are done included.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Needed {
@@ -227,6 +238,19 @@ pub fn show_rounds(rounds: Needed) -> String {
         Needed::About(rounds) => format!("~{rounds}"),
         Needed::MoreThan(rounds) => format!(">{rounds}"),
         Needed::AtLeast(rounds) => format!(">={rounds}"),
+    }
+}
+
+/// `about 14 rounds in all decide them`.
+pub fn decides(needed: Needed) -> String {
+    match needed {
+        Needed::About(rounds) => {
+            format!("about {} in all decide them", counted(rounds as usize, "round"))
+        }
+        Needed::MoreThan(rounds) => format!("more than {rounds} rounds decide them"),
+        Needed::AtLeast(rounds) => {
+            format!("at least {} decide them", counted(rounds as usize, "round"))
+        }
     }
 }
 
@@ -324,22 +348,10 @@ impl Tally {
         tally
     }
 
-    /// `2 BETTER, 1 WORSE, 5 SAME, 4 open (about 14 rounds decide all)`.
-    pub fn sentence(&self) -> String {
-        let Tally { better, worse, same, inconclusive, unjudged, less, more, rounds } = self;
+    /// `2 BETTER, 1 WORSE, 5 SAME, 4 open`.
+    pub fn counts(&self) -> String {
+        let Tally { better, worse, same, inconclusive, unjudged, less, more, .. } = self;
         let mut said = format!("{better} BETTER, {worse} WORSE, {same} SAME, {inconclusive} open");
-        match rounds {
-            None => {}
-            Some(Needed::About(rounds)) => {
-                said.push_str(&format!(" (about {rounds} rounds decide all)"));
-            }
-            Some(Needed::MoreThan(rounds)) => {
-                said.push_str(&format!(" (to decide all takes more than {rounds} rounds)"));
-            }
-            Some(Needed::AtLeast(rounds)) => {
-                said.push_str(&format!(" (to decide all takes at least {rounds} rounds)"));
-            }
-        }
         if less + more > 0 {
             said.push_str(&format!(", {less} LESS, {more} MORE"));
         }
@@ -454,12 +466,15 @@ pub fn plan(analysis: &Analysis, plan: &PlanFacts) -> String {
     match analysis_time(analysis) {
         Some(clock) => parts.push(clock),
         None => parts.extend(plan.environments.last().map(|of| {
-            let cpus = counted(of.topology.allowed.len(), "CPU");
+            let cpus = match of.topology.usable().len() {
+                0 => String::new(),
+                cpus => format!(", {}", counted(cpus, "CPU")),
+            };
             let virtualisation = match &of.virtualisation {
                 Reading::Known(name) if name != "none" => format!(" ({})", clean(name)),
                 _ => String::new(),
             };
-            format!("Linux {}, {cpus}{virtualisation}", clean(&of.kernel_release))
+            format!("Linux {}{cpus}{virtualisation}", clean(&of.kernel_release))
         })),
     }
     match plan.ended {
@@ -485,8 +500,18 @@ fn time(ns: u64) -> String {
 pub fn more_rounds(analysis: &Analysis, needed: Needed) -> String {
     let [plan] = analysis.plans.as_slice() else { return String::new() };
     let (Needed::About(rounds) | Needed::AtLeast(rounds)) = needed else { return String::new() };
-    _ = plan;
-    format!(": a new run with --rounds {rounds}")
+    match rounds.saturating_sub(plan.rounds_done) {
+        more @ 1.. if can_add(plan) => {
+            format!(": schedlab run --resume {} --rounds +{more}", clean(&plan.id))
+        }
+        _ => format!(": a new run with --rounds {rounds}"),
+    }
+}
+
+/// Whether rounds may be added to what was measured.
+fn can_add(plan: &PlanFacts) -> bool {
+    let has_ended = matches!(plan.ended, Some(PlanEnd::Complete | PlanEnd::Budget));
+    has_ended && plan.measure.leaves_a_look()
 }
 
 /// `pool bench, CPUs 0-1, memory interleave`; empty where the plan leaves it to the kernel.
@@ -497,6 +522,19 @@ pub fn placement(placement: &Placement) -> String {
     let memory = memory.map(|memory| format!("memory {}", memory.word()));
     let said: Vec<String> = [pool, cpus, memory].into_iter().flatten().collect();
     said.join(", ")
+}
+
+/// `schbench, 4 threads, nice 5, throughput in requests`, not yet clean.
+pub fn set(set: &SetTable) -> String {
+    let workers = set.workers.map(|Workers { count, kind }| match (kind, count) {
+        (WorkerKind::Threads, _) => counted(count as usize, "thread"),
+        (WorkerKind::Processes, 1) => "1 process".to_string(),
+        (WorkerKind::Processes, _) => format!("{count} processes"),
+    });
+    let ops = (!set.ops.is_empty()).then(|| format!("throughput in {}", set.ops));
+    let parts = [Some(set.workload.clone()), workers, Some(knobs(&set.knobs)), ops];
+    let parts: Vec<String> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
+    parts.join(", ")
 }
 
 /// `nice 5, policy batch`, not yet clean; empty without knobs.

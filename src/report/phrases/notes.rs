@@ -4,10 +4,9 @@ use crate::analysis::{Difference, NotKnown, Note, Pooled};
 use crate::model::{Reading, Value, show_duration};
 use crate::report::layout::clean;
 use crate::report::numbers::counted;
-use crate::stats::NoRatio;
 
 use super::disturbance::{disturbance, kind};
-use super::listed;
+use super::{listed, no_ratio};
 
 /// A clean word for the kind of note, and a clean sentence. Whether a note is of one plan's
 /// variants decides nothing here: sides are labels.
@@ -48,16 +47,6 @@ pub fn note(note: &Note) -> (&'static str, String) {
     }
 }
 
-/// Why there is no ratio; rounds count from 1.
-pub fn no_ratio(why: &NoRatio) -> String {
-    match why {
-        NoRatio::NotPositive { round, value } => {
-            format!("a ratio needs positive values, and round {} has {value}", round + 1)
-        }
-        NoRatio::NoPairs | NoRatio::NoRuns => why.to_string(),
-    }
-}
-
 /// A reason, clean, with the hint that some carry on a line of its own.
 pub fn one_line(reason: &str) -> String {
     clean(&reason.replace("\nhint: ", "; hint: "))
@@ -85,7 +74,8 @@ fn refused(note: &Note) -> String {
             )
         }
         Note::OnlyOn { work, sides } => {
-            format!("{}: only {} has runs of it", clean(work), listed(sides))
+            let verb = if sides.len() == 1 { "has" } else { "have" };
+            format!("{}: only {} {verb} runs of it", clean(work), listed(sides))
         }
         Note::KnobsDiffer { work, side, variant } => {
             let [work, side, variant] = [work, side, variant].map(|name| clean(name));
@@ -231,8 +221,8 @@ fn about_sides(note: &Note) -> String {
 fn information(note: &Note) -> String {
     match note {
         Note::Repeated { side, runs } => format!(
-            "{}: {} repeat exact runs of its other plans and count once; give each plan a --seed \
-             of its own for other trajectories",
+            "{}: exact runs that its other plans have too count once ({}); give each plan a \
+             --seed of its own for other trajectories",
             clean(side),
             counted(*runs, "run")
         ),
@@ -249,7 +239,7 @@ fn information(note: &Note) -> String {
             .to_string(),
         Note::NotExact { side, runs, of, why } => {
             let of = counted(*of, "run");
-            format!("{}: {runs} of {of} are NOT exact: {}", clean(side), one_line(why))
+            format!("{}: NOT exact in {runs} of {of}: {}", clean(side), one_line(why))
         }
         Note::Invented => "the backend invents its figures".to_string(),
         Note::CoarseTimers { sides } => {

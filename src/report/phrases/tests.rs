@@ -38,10 +38,8 @@ fn names_stay_distinct_and_fit() {
 fn verdicts_are_counted_by_family_with_the_rounds_for_all() {
     let analysis = testing::ordinary();
     let headlines = Tally::of(&analysis, 1, Family::Headline);
-    assert_eq!(
-        headlines.sentence(),
-        "2 BETTER, 1 WORSE, 1 SAME, 2 open (about 31 rounds decide all)"
-    );
+    assert_eq!(headlines.counts(), "2 BETTER, 1 WORSE, 1 SAME, 2 open");
+    assert_eq!(headlines.rounds, Some(Needed::About(31)));
     let explaining = Tally { same: 1, ..Tally::default() };
     assert_eq!(Tally::of(&analysis, 1, Family::Explaining), explaining);
     assert_eq!(Tally::of(&analysis, 1, Family::None), Tally::default());

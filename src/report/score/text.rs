@@ -10,8 +10,7 @@ use crate::report::layout::{Page, Tone, clean, truncate};
 use crate::report::numbers::significant;
 use crate::report::phrases::one_line as reason;
 
-use super::Layout;
-use super::rows::{Row, rows};
+use super::rows::{Layout, Row, rows};
 
 /// Names in tables are no wider: the kernel's have 15 bytes.
 const NAME_COLUMNS: usize = 18;

@@ -4,9 +4,10 @@
 //! Pure.
 
 use super::flips::MAX_SIGNS;
+use super::judged::{Comparison, Family};
 use super::labels;
 use super::power::{self, Spread};
-use super::{Comparison, Family};
+
 use crate::stats::estimate::{
     NoRatio, Ratio, deviation, log_ratios, logs_of, mean, ratio_of, ratio_of_sides,
 };

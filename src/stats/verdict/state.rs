@@ -7,12 +7,12 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::flips::{self, Flips};
+use super::judged::{Comparison, Family, Judged, Unjudged, Verdict, Why};
 use super::labels::{self, Labels};
 use super::power::{Level, MAX_ROUNDS, Rounds};
 use super::sample::{Logs, Seen, folded};
 use super::schedule::{Look, Schedule};
-use super::stepdown::{Limit, Part};
-use super::{Comparison, Family, Judged, Unjudged, Verdict, Why, stepdown};
+use super::stepdown::{self, Limit, Part};
 use crate::model::Direction;
 use crate::stats::estimate::{NoRatio, Ratio};
 

@@ -7,6 +7,8 @@ use super::sample::folded;
 use super::state::{State, Table};
 use super::stepdown::{Limit, NULLS, Null, Part, adjusted};
 use super::*;
+use crate::model::Direction;
+use crate::stats::estimate::NoRatio;
 use crate::stats::simulate::{Noise, Random, Setting, Simulated, experiment};
 
 type Values = Vec<(u32, f64)>;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::super::testing::{WorkerGroup, params};
-use super::spec::{DROPPED, REQUEST, RESPONSE, SETTLED};
+use super::spec::{DROPPED, REQUEST, RESPONSE, SETTLED, WAKEUP};
 use super::*;
 use crate::model::{Raw, WorkerKind};
 use crate::workload::{Pool, Slot};

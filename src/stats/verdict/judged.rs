@@ -1,0 +1,145 @@
+//! What is compared, and what is judged of it. Plain data.
+
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+
+use super::power::Rounds;
+use super::schedule::Look;
+use crate::model::Direction;
+use crate::stats::estimate::{NoRatio, Ratio};
+
+/// The level that verdicts are held against. What is claimed is 5 %: the rest is kept for what
+/// exchangeability does not cover (a start order that matters, variances that differ in few runs),
+/// and so that a simulation of the claim does not lie above it every other time.
+pub const LEVEL: f64 = 0.04;
+
+/// One metric of one worker set: the variant against the baseline.
+#[derive(Debug, Clone, Copy)]
+pub struct Comparison<'a> {
+    /// Which pair of cells it is of. Metrics of the same runs have the same number.
+    pub block: usize,
+    /// Whether both sides were measured in the same shuffled rounds; else they share none, and
+    /// round numbers only distinguish the runs of a side. Where one comparison of a call is not
+    /// paired, none is.
+    pub paired: bool,
+    /// `(round, value)`, each round at most once.
+    pub baseline: &'a [(u32, f64)],
+    /// As `baseline`, of the variant.
+    pub variant: &'a [(u32, f64)],
+    /// [`Direction::Neutral`] is not judged.
+    pub direction: Direction,
+    /// SAME means a ratio between 1 / (1 + margin) and 1 + margin; positive.
+    pub margin: f64,
+    /// The smallest difference that this machine's own A/A resolves, a ratio's distance from 1
+    /// as the margin is; 0: none is known. What is no larger is never BETTER or WORSE.
+    pub floor: f64,
+}
+
+/// What the comparisons of one variant are judged as: one table, one error rate.
+#[derive(Debug, Clone, Copy)]
+pub struct Family {
+    /// Variants without the baseline, those of other tables of the report too.
+    pub variants: usize,
+    /// The error rate: of false BETTER or WORSE, and again of false SAME. [`LEVEL`].
+    pub alpha: f64,
+    /// Patterns of labels to draw where there are too many to go through all.
+    pub draws: u32,
+    pub seed: u64,
+}
+
+impl Family {
+    pub fn new(variants: usize, seed: u64) -> Family {
+        Family { variants, alpha: LEVEL, draws: 20_000, seed }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    Better,
+    Worse,
+    /// Within the margin, whether there is a difference or not.
+    Same,
+    Inconclusive {
+        why: Why,
+        /// All rounds that it would take, those that are done included: an estimate. Of sides
+        /// that share no rounds: runs of each.
+        rounds: Rounds,
+    },
+    /// Has no part in the table's verdicts.
+    Unjudged(Unjudged),
+}
+
+/// Why the data do not decide.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// No data of so few rounds could: it takes at least this many. Of sides that share no
+    /// rounds: runs of each.
+    TooFewRounds { least: u32 },
+    /// Alone it would be a difference: its interval excludes 1. Among so many it may be chance.
+    OnlyAlone,
+    /// Alone it would be the same: its interval lies within the margin.
+    SameOnlyAlone,
+    /// There may well be a difference, but it is no larger than [`Comparison::floor`]. The rounds
+    /// that it would take are those to SAME.
+    BelowFloor { floor: f64 },
+    /// The interval holds 1, and more than the margin.
+    Noise,
+}
+
+/// Why there is no verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unjudged {
+    NoRatio(NoRatio),
+    /// More is neither better nor worse.
+    Neutral,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Judged {
+    /// From all rounds, with the interval of this comparison alone. None where a round came later
+    /// than the verdict whose value has no logarithm; the verdict stays.
+    #[serde(serialize_with = "ratio_or_reason")]
+    pub ratio: Result<Ratio, NoRatio>,
+    pub verdict: Verdict,
+    /// Adjusted for the whole table and all variants; to be held against [`Judged::p_limit`].
+    /// Of the last look that tested it: a difference that was shown is tested no more.
+    pub p_difference: Option<f64>,
+    /// As `p_difference`, for SAME.
+    pub p_same: Option<f64>,
+    /// After how many rounds the verdict fell: those of the look, or all. `None` while there is
+    /// none.
+    pub decided_at: Option<u32>,
+}
+
+/// `{"ratio": 1.02, ...}`, or `{"none": "no_pairs"}`.
+fn ratio_or_reason<S: Serializer>(
+    ratio: &Result<Ratio, NoRatio>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match ratio {
+        Ok(ratio) => ratio.serialize(serializer),
+        Err(none) => {
+            let mut map = serializer.serialize_map(Some(1))?;
+            map.serialize_entry("none", none)?;
+            map.end()
+        }
+    }
+}
+
+impl Judged {
+    /// What the p-value behind the verdict was held against: alpha, or the share of it that the
+    /// look had which decided; without a verdict the last look's. `looks`: those that were made,
+    /// [`Schedule::looks_at`]; none where the rounds were fixed. `None` where nothing was tested.
+    ///
+    /// A difference shown at an earlier look, be it below the floor or SAME in the end, was held
+    /// against that look's share, which is larger.
+    pub fn p_limit(&self, family: &Family, looks: &[Look]) -> Option<f64> {
+        self.p_difference?;
+        let decided = looks.iter().find(|look| Some(look.rounds) == self.decided_at);
+        let share = decided.or(looks.last()).map_or(1.0, |look| look.share);
+        Some(family.alpha * share)
+    }
+}

@@ -1,0 +1,69 @@
+//! The store as a connection to its database. What is read and written stands in files of its own.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+
+use super::error::{Fault, StoreError};
+use super::open;
+
+const STAGING: &str = "
+    CREATE TEMP TABLE staged (
+        round INTEGER, cell INTEGER, window_index INTEGER, worker INTEGER,
+        end_at_ns INTEGER, wall_ns INTEGER, ops INTEGER, cpu_ns INTEGER, peak_ns INTEGER,
+        PRIMARY KEY (round, cell, window_index, worker)
+    ) WITHOUT ROWID";
+
+/// More than all the statements of the store.
+const STATEMENTS: usize = 64;
+
+/// One connection to one database.
+#[derive(Debug)]
+pub struct Store {
+    pub(super) conn: Connection,
+    pub(super) path: PathBuf,
+    /// The plan whose events are being applied.
+    pub(super) current: Option<Current>,
+}
+
+impl Store {
+    /// Opens for measuring, with the folders and the file made where they are missing and
+    /// an older format brought up to date.
+    pub fn open(path: &Path) -> Result<Store, StoreError> {
+        Store::over(open::for_writing(path)?)
+    }
+
+    /// Opens what is there, for reports. An older format is brought up to date, nothing else is
+    /// changed.
+    pub fn open_read_only(path: &Path) -> Result<Store, StoreError> {
+        Store::over(open::for_reading(path)?)
+    }
+
+    fn over((conn, path): (Connection, PathBuf)) -> Result<Store, StoreError> {
+        conn.set_prepared_statement_cache_capacity(STATEMENTS);
+        let store = Store { conn, path, current: None };
+        store.prepare_staging()?;
+        Ok(store)
+    }
+
+    fn prepare_staging(&self) -> Result<(), StoreError> {
+        self.conn
+            .execute_batch(STAGING)
+            .map_err(|error| Fault::from(error).at("prepare for windows", &self.path))
+    }
+
+    /// Absolute.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// The plan whose events are being applied.
+#[derive(Debug)]
+pub(super) struct Current {
+    pub(super) plan: i64,
+    pub(super) id: String,
+    /// The environment in which its runs are measured now.
+    pub(super) environment: i64,
+    pub(super) cells: u32,
+}

@@ -1,0 +1,65 @@
+//! What people write about stored plans, and which of it is refused. Pure.
+
+use serde::{Deserialize, Serialize};
+
+pub const MAX_TAG_CHARS: usize = 40;
+
+pub const MAX_NOTE_BYTES: usize = 16 << 10;
+
+/// What is written about one plan.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Annotations {
+    /// In the order of the alphabet.
+    pub tags: Vec<String>,
+    /// In the order in which they were written.
+    pub notes: Vec<Note>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    pub written_unix_ns: u64,
+    pub text: String,
+}
+
+/// Why a tag or a note is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AnnotationError {
+    #[error("`{}` is no tag: letters, digits and -_.:/+@, at most {MAX_TAG_CHARS} of them", .0.escape_default())]
+    Tag(String),
+    #[error("a note has from 1 to {MAX_NOTE_BYTES} bytes, and this one has {0}")]
+    Note(usize),
+}
+
+/// Nothing that a selection reads as something else (`,`, `*`, `=`) or that a terminal acts on.
+pub fn check_tag(name: &str) -> Result<(), AnnotationError> {
+    let fits = |c: char| c.is_alphanumeric() || "-_.:/+@".contains(c);
+    let count = name.chars().count();
+    match (1..=MAX_TAG_CHARS).contains(&count) && name.chars().all(fits) {
+        true => Ok(()),
+        false => Err(AnnotationError::Tag(name.to_string())),
+    }
+}
+
+pub fn check_note(text: &str) -> Result<(), AnnotationError> {
+    match !text.trim().is_empty() && text.len() <= MAX_NOTE_BYTES {
+        true => Ok(()),
+        false => Err(AnnotationError::Note(text.trim().len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_words_that_no_selection_misreads() {
+        for name in ["before-patch", "v1.2", "a/b", "größe", &"x".repeat(MAX_TAG_CHARS)] {
+            assert_eq!(check_tag(name), Ok(()), "{name}");
+        }
+        for name in ["", "a,b", "a*", "a=b", "a b", "\u{1b}[2J", &"x".repeat(MAX_TAG_CHARS + 1)] {
+            assert!(check_tag(name).is_err(), "{name}");
+        }
+        assert!(check_note(" \n").is_err() && check_note("why").is_ok());
+        assert!(check_note(&"x".repeat(MAX_NOTE_BYTES + 1)).is_err());
+    }
+}
