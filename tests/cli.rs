@@ -31,6 +31,8 @@ fn the_command_line_and_the_plan_are_checked_with_exit_code_2() {
         (&["list", "workloads", "nonesuch"], "there is no workload `nonesuch`"),
         (&["list", "plans", "quik"], "did you mean `quick`?"),
         (&["list", "knobs", "nise"], "did you mean `nice`?"),
+        (&["list", "knobs", "weight"], "did you mean `cgroup-weight`?"),
+        (&["list", "workloads", "hackbench"], "did you mean `messaging`?"),
         (&["list", "runs", "--since", "soon"], "--since: `soon` is no date"),
         (&["list", "runs", "--width", "10"], "10 is not in 40..=1000"),
         (&["run", "quik"], "did you mean `quick`?"),
@@ -156,6 +158,61 @@ fn stored_plans_are_listed_tagged_noted_and_removed() {
     let removed = ok(&["rm", "--yes", &ids[0], &ids[1]]);
     assert!(ids.iter().all(|id| removed.contains(id)), "{removed}");
     assert_eq!(ok(&["list", "runs"]), "");
+}
+
+#[test]
+fn rounds_that_replace_spoilt_ones_are_counted_as_such() {
+    let (home, _) = run(&["run", "smoke", "--backend", "null", "--quiet"]);
+    let export = stdout(&schedlab(home.path(), &["export"]).output().unwrap());
+    let mut lines: Vec<&str> = export.lines().collect();
+    let of_last: Vec<String> = lines
+        .iter()
+        .filter(|line| line.contains("\"event\":\"run_") && line.contains("\"round\":1,"))
+        .map(|line| line.replace("\"round\":1,", "\"round\":2,"))
+        .collect();
+    let end = lines.pop().unwrap();
+    lines.extend(of_last.iter().map(String::as_str));
+    lines.push(end);
+    std::fs::write(home.path().join("more"), lines.join("\n")).unwrap();
+    let call = |arguments: &[&str]| {
+        let output = schedlab(home.path(), &[arguments, &["--db", "o.db"]].concat()).output();
+        stdout(&output.unwrap())
+    };
+    call(&["import", "more"]);
+    let listed = call(&["list", "runs"]);
+    assert!(listed.contains(" 2/2 +1 "), "{listed}");
+    let shown = call(&["show", "2"]);
+    assert!(shown.contains("6 done, 0 failed, 0 skipped, of 4 asked for and 2 that"), "{shown}");
+}
+
+#[test]
+fn what_is_laid_out_fits_the_width_that_is_asked_for_also_in_a_pipe() {
+    let (home, _) = run(&["run", "smoke", "--backend", "null", "--quiet"]);
+    let longest = |arguments: &[&str], columns: Option<&str>| {
+        let mut command = schedlab(home.path(), arguments);
+        columns.map(|columns| command.env("COLUMNS", columns));
+        let text = stdout(&command.output().unwrap());
+        text.lines().map(|line| line.chars().count()).max().unwrap()
+    };
+    let commands: &[&[&str]] = &[
+        &["report", LAST],
+        &["show", "2"],
+        &["list", "knobs"],
+        &["list", "runs"],
+        &["doctor"],
+        &["run", "smoke", "--backend", "null"],
+    ];
+    for command in commands {
+        for width in ["72", "120"] {
+            let max = width.parse().unwrap();
+            let option = longest(&[command, &["--width", width][..]].concat(), Some("40"));
+            assert!(option <= max, "{command:?} --width {width}: {option}");
+            let variable = longest(command, Some(width));
+            assert!(variable <= max, "{command:?} COLUMNS={width}: {variable}");
+        }
+        let widest = longest(&[command, &["--width", "200"][..]].concat(), Some("40"));
+        assert!(widest > 40, "{command:?}: the option holds before COLUMNS");
+    }
 }
 
 #[test]

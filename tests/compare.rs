@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::support::{schedlab, stderr, stdout};
 
@@ -72,9 +72,9 @@ impl Home {
     /// Fails with this code, which is not 0; gives what it says.
     fn fails(&self, code: i32, arguments: &[&str]) -> String {
         let output = self.call(arguments);
-        let told = stderr(&output);
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {told}");
-        told
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {message}");
+        message
     }
 
     /// With nobody to read what it prints; gives its exit code and what it says.
@@ -204,9 +204,9 @@ fn joined(text: &str) -> String {
 /// The command at the end of a text that gives its last analysis again, without the program.
 fn again(text: &str) -> String {
     let at = text.rfind("\nagain ").unwrap_or_else(|| panic!("no command: {text}"));
-    let told = joined(&text[at..]);
-    let command = told.strip_prefix("again schedlab ");
-    command.unwrap_or_else(|| panic!("{told}")).to_string()
+    let message = joined(&text[at..]);
+    let command = message.strip_prefix("again schedlab ");
+    command.unwrap_or_else(|| panic!("{message}")).to_string()
 }
 
 fn has_verdict(text: &str) -> bool {
@@ -317,9 +317,9 @@ fn every_format_has_the_same_comparison() {
     assert!(rendered("gobench").lines().any(|line| line.starts_with("Benchmark")));
     assert!(rendered("markdown").contains("**WORSE**"), "{}", rendered("markdown"));
     assert!(rendered("junit").contains("<failure"), "{}", rendered("junit"));
-    let told = home.fails(2, &["compare", "--format", "html"]);
+    let message = home.fails(2, &["compare", "--format", "html"]);
     let all = "one of text, lkml, markdown, schbench, csv, json, gobench, junit";
-    assert!(told.contains(all), "{told}");
+    assert!(message.contains(all), "{message}");
 }
 
 #[test]
@@ -331,8 +331,8 @@ fn exit_codes_say_what_the_verdicts_say() {
     for gate in
         [&["--fail-on", "regression"][..], &["--bisect"], &["--bisect", "--fail-on", "regression"]]
     {
-        let told = worse.fails(1, &with(gate));
-        assert_eq!(told, "regression: spin throughput of other is WORSE\n");
+        let message = worse.fails(1, &with(gate));
+        assert_eq!(message, "regression: spin throughput of other is WORSE\n");
     }
     let better = Home::with_factor(2.0);
     better.ok(&with(&["--fail-on", "regression"]));
@@ -342,18 +342,18 @@ fn exit_codes_say_what_the_verdicts_say() {
     let narrow = ["--margin", "0.01%"];
     assert_eq!(open.verdicts(&[&one[1..], &narrow].concat())[0].1, "inconclusive");
     open.ok(&[&with(&["--fail-on", "regression"])[..], &narrow].concat());
-    let told = open.fails(125, &[&with(&["--bisect"])[..], &narrow].concat());
-    assert!(told.starts_with("not decided: spin throughput of other\nhint: "), "{told}");
+    let message = open.fails(125, &[&with(&["--bisect"])[..], &narrow].concat());
+    assert!(message.starts_with("not decided: spin throughput of other\nhint: "), "{message}");
     open.ok(&with(&["--bisect", "--margin", "50%"]));
 }
 
 #[test]
 fn what_could_not_be_judged_is_no_good_news() {
     let zero = Home::of_plan_with_factor(&format!("{PLAN}count = 2\n"), 0.0);
-    let told = zero.fails(3, &["compare", "--fail-on", "regression", "--margin", "50%"]);
-    assert!(told.contains("not all could be judged: "), "{told}");
-    assert!(told.contains("other: no ratio of throughput (spin)"), "{told}");
-    assert!(told.contains("hint: "), "{told}");
+    let message = zero.fails(3, &["compare", "--fail-on", "regression", "--margin", "50%"]);
+    assert!(message.contains("not all could be judged: "), "{message}");
+    assert!(message.contains("other: no ratio of throughput (spin)"), "{message}");
+    assert!(message.contains("hint: "), "{message}");
     zero.fails(125, &["compare", "--bisect", "--margin", "50%"]);
     zero.ok(&["compare"]);
     zero.ok(&["compare", "--bisect", "--margin", "50%", "--metric", "fairness"]);
@@ -364,9 +364,9 @@ fn the_verdict_decides_the_exit_code_also_where_nobody_reads() {
     let worse = Home::with_factor(0.5);
     let gate = ["--fail-on", "regression"];
     let compare = ["compare", "--metric", "throughput"];
-    let told = (Some(1), "regression: spin throughput of other is WORSE\n".to_string());
-    assert_eq!(worse.unread(&[&compare[..], &gate].concat()), told);
-    assert_eq!(worse.unread(&[&compare[..], &["--bisect"]].concat()), told);
+    let message = (Some(1), "regression: spin throughput of other is WORSE\n".to_string());
+    assert_eq!(worse.unread(&[&compare[..], &gate].concat()), message);
+    assert_eq!(worse.unread(&[&compare[..], &["--bisect"]].concat()), message);
     assert_eq!(worse.unread(&compare), (Some(0), String::new()));
     // What is stored has twice the throughput that will be measured.
     let better = Home::with_factor(2.0);
@@ -375,13 +375,13 @@ fn the_verdict_decides_the_exit_code_also_where_nobody_reads() {
     let against = ["--against", &stored];
     for format in ["text", "lkml", "csv"] {
         let all = [&run[..], &against, &gate, &["--format", format]].concat();
-        let (code, told) = better.unread(&all);
-        assert_eq!(code, Some(1), "{format}: {told}");
-        assert!(told.contains("regression: spin [other] throughput of "), "{format}: {told}");
+        let (code, message) = better.unread(&all);
+        assert_eq!(code, Some(1), "{format}: {message}");
+        assert!(message.contains("regression: spin [other] throughput of "), "{format}: {message}");
     }
-    let (code, told) = better.unread(&run);
-    assert_eq!(code, Some(0), "{told}");
-    assert!(!told.contains("error"), "{told}");
+    let (code, message) = better.unread(&run);
+    assert_eq!(code, Some(0), "{message}");
+    assert!(!message.contains("error"), "{message}");
 }
 
 #[test]
@@ -390,9 +390,9 @@ fn a_run_prints_the_verdicts_that_it_acts_by_in_every_format_that_has_them() {
     let asked = ["--metric", "throughput", "--margin", "50%", "--db", "./a b.db"];
     for format in ["text", "lkml"] {
         let run = home.null("./two.toml", &[&asked[..], &["--format", format]].concat());
-        let told = joined(&run.replace(" \\\n", " "));
-        let at = told.rfind("schedlab compare plan=").unwrap_or_else(|| panic!("{told}"));
-        let command: Vec<&str> = told[at..].split(' ').collect();
+        let message = joined(&run.replace(" \\\n", " "));
+        let at = message.rfind("schedlab compare plan=").unwrap_or_else(|| panic!("{message}"));
+        let command: Vec<&str> = message[at..].split(' ').collect();
         let id = command[2];
         let way = if format == "text" { "" } else { "--format lkml " };
         let words = format!("--margin 50% --metric throughput {way}--db './a b.db'");
@@ -418,7 +418,7 @@ fn a_bisection_takes_no_failure_for_a_bad_commit() {
     let null = |plan: &'static str, more: &[&'static str]| {
         [&["run", plan, "--backend", "null", "--bisect"], more].concat()
     };
-    for (arguments, told) in [
+    for (arguments, message) in [
         (null("./broken.toml", &[]), "nonsense"),
         (null("./nonesuch.toml", &[]), "there is no built-in plan or file"),
         (null("./two.toml", &["--rounds", "0"]), "--rounds: 0 is below the least"),
@@ -429,7 +429,7 @@ fn a_bisection_takes_no_failure_for_a_bad_commit() {
         (null("./two.toml", &["--metric", "nonesuch"]), "`nonesuch` names no metric"),
     ] {
         let said = home.fails(255, &arguments);
-        assert!(said.contains(told), "{arguments:?}: {said}");
+        assert!(said.contains(message), "{arguments:?}: {said}");
     }
     // Nothing stored to compare, and nothing of it judged: not measured.
     home.fails(125, &["compare", "--bisect", "--db", "missing.db"]);
@@ -445,7 +445,7 @@ fn a_bisection_takes_no_failure_for_a_bad_commit() {
 #[test]
 fn what_is_asked_in_vain_is_refused_before_the_first_run() {
     let home = Home::with_runs(&["1"]);
-    for (more, told) in [
+    for (more, message) in [
         (&["./one.toml", "--bisect"][..], "the plan has one variant alone"),
         (
             &["./one.toml", "--until-decided", "--budget", "1h", "--against", "last"],
@@ -462,7 +462,7 @@ fn what_is_asked_in_vain_is_refused_before_the_first_run() {
     ] {
         let output = home.call(&[&["run", "--backend", "null"], more].concat());
         let said = stderr(&output);
-        assert!(said.contains(told) && said.contains("hint: "), "{more:?}: {said}");
+        assert!(said.contains(message) && said.contains("hint: "), "{more:?}: {said}");
         assert_eq!(home.ids().len(), 1, "nothing was run");
     }
     // The variant is measured against itself, or against another plan.
@@ -473,8 +473,11 @@ fn what_is_asked_in_vain_is_refused_before_the_first_run() {
 #[test]
 fn rounds_go_on_until_all_is_decided() {
     let home = Home::new();
-    let told = home.fails(2, &["run", "./two.toml", "--backend", "null", "--until-decided"]);
-    assert!(told.contains("--until-decided needs a budget") && told.contains("hint: "), "{told}");
+    let message = home.fails(2, &["run", "./two.toml", "--backend", "null", "--until-decided"]);
+    assert!(
+        message.contains("--until-decided needs a budget") && message.contains("hint: "),
+        "{message}"
+    );
     home.fails(2, &["run", "./two.toml", "--until-decided", "--budget", "1h", "--rounds", "3"]);
     let asked = ["--metric", "throughput", "--margin", "5%"];
     let until = ["--until-decided", "--budget", "1h"];
@@ -486,7 +489,7 @@ fn rounds_go_on_until_all_is_decided() {
     assert!([10, 15, 23, 35].contains(&rounds), "at a look: {rounds}");
     assert!(printed.contains("SAME"), "{printed}");
     let command = again(&printed);
-    assert_eq!(home.ok(&command.split(' ').collect::<Vec<_>>()), printed, "and for ever");
+    assert_eq!(home.ok(&command.split(' ').collect::<Vec<_>>()), printed, "and again");
     let document: Value =
         serde_json::from_str(&home.ok(&[&["compare", "--format", "json"], &asked[..]].concat()))
             .unwrap();
@@ -502,9 +505,9 @@ fn what_was_decided_or_ran_out_of_time_does_not_go_on() {
     let asked = ["--metric", "throughput", "--margin", "50%"];
     let output = decided.call(&[&plan[..], &asked].concat());
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let told = stderr(&output);
-    assert!(told.ends_with("10 rounds done, 60 min of the budget left\n"), "{told}");
-    assert!(told.starts_with("1 round done, ") && !told.contains("runs"), "{told}");
+    let message = stderr(&output);
+    assert!(message.ends_with("10 rounds done, 60 min of the budget left\n"), "{message}");
+    assert!(message.starts_with("1 round done, ") && !message.contains("runs"), "{message}");
     let events = decided.ok(&["export"]);
     let begun: Vec<&str> = events.lines().take(8).collect();
     let imported = |lines: &[&str]| {
@@ -525,8 +528,8 @@ fn what_was_decided_or_ran_out_of_time_does_not_go_on() {
         (&complete, "cannot go on: all of its rounds are done", "complete"),
     ] {
         let id = home.ids().remove(0);
-        let told = home.fails(2, &["run", "--resume", &id]);
-        assert!(told.contains(why) && told.contains("\nhint: "), "{told}");
+        let message = home.fails(2, &["run", "--resume", &id]);
+        assert!(message.contains(why) && message.contains("\nhint: "), "{message}");
         home.fails(255, &["run", "--resume", &id, "--bisect"]);
         assert!(home.fails(2, &["run", "--resume"]).contains("nothing to resume"));
         assert!(home.ok(&["list", "runs"]).contains(listed), "{}", home.ok(&["list", "runs"]));
@@ -536,7 +539,7 @@ fn what_was_decided_or_ran_out_of_time_does_not_go_on() {
         let id = home.ids().remove(0);
         let added = ["run", "--resume", &id, "--quiet", "--rounds"];
         home.fails(2, &[&added[..], &["20"]].concat());
-        home.ok(&[&added[..], &["+20"], &asked[..]].concat());
+        home.ok(&[&added[..], &["+20"]].concat());
         let listed = home.ok(&["list", "runs"]);
         assert!(joined(&listed).ends_with(" 15 decided"), "{listed}");
         assert!(home.ok(&["export"]).contains("\"ends\":["));
@@ -544,13 +547,46 @@ fn what_was_decided_or_ran_out_of_time_does_not_go_on() {
     // A plan of fixed rounds has spent its error rate.
     let fixed = Home::new();
     fixed.null("./two.toml", &["--quiet"]);
-    let told = fixed.fails(2, &["run", "--resume", &fixed.ids()[0], "--rounds", "+3"]);
-    assert!(told.contains("--until-decided"), "{told}");
-    // One that was interrupted or killed goes on, and is decided by the same looks.
+    let message = fixed.fails(2, &["run", "--resume", &fixed.ids()[0], "--rounds", "+3"]);
+    assert!(message.contains("--until-decided"), "{message}");
+    // One that was interrupted or killed goes on, and is decided by the same looks at the metrics
+    // that it was begun with.
     for home in [interrupted, imported(&begun)] {
-        home.ok(&[&["run", "--resume", "--quiet"], &asked[..]].concat());
+        let printed = home.ok(&["run", "--resume"]);
         assert!(home.ok(&["list", "runs"]).contains("decided"));
+        assert!(again(&printed).ends_with(" --margin 50% --metric throughput"), "{printed}");
     }
+}
+
+#[test]
+fn a_knob_that_cannot_make_a_difference_is_noted() {
+    let home = Home::new();
+    let plan = "schema = 1\n[measure]\nrounds = 2\nduration = \"1s\"\n[[variant]]\n\
+        name = \"plain\"\n[[variant]]\nname = \"nicer\"\nnice = 5\n[[variant]]\n\
+        name = \"heavy\"\ncgroup-weight = 1000\n[[workload]]\nname = \"alone\"\n\
+        use = \"spin\"\n[[workload]]\nname = \"both\"\n[[workload.set]]\nname = \"a\"\n\
+        use = \"spin\"\n[[workload.set]]\nname = \"b\"\nuse = \"spin\"\n\
+        knobs = { nice = 1 }\n";
+    fs::write(home.path().join("knobs.toml"), plan).unwrap();
+    let found = |text: &str| {
+        let document: Value = serde_json::from_str(text).unwrap();
+        let notes = analysis(&document)["notes"].as_array().unwrap().clone();
+        let is_such = |note: &Value| note["note"] == "knob_without_effect";
+        notes.into_iter().filter(is_such).collect::<Vec<_>>()
+    };
+    let expected = [
+        json!({ "note": "knob_without_effect", "side": "nicer", "knob": "nice", "works": ["alone"] }),
+        json!({ "note": "knob_without_effect", "side": "heavy", "knob": "cgroup-weight", "works": ["alone", "both"] }),
+    ];
+    let printed = home.null("./knobs.toml", &["--format", "json"]);
+    assert_eq!(found(&printed), expected, "{printed}");
+    assert_eq!(found(&home.ok(&["compare", "--format", "json"])), expected);
+    let dry = home.null("./knobs.toml", &["--dry-run"]);
+    let line = |cell: &str| dry.lines().find_map(|line| line.strip_prefix(cell)).unwrap();
+    assert_eq!(line("alone / plain: "), "ok");
+    assert!(line("alone / nicer: ").starts_with("ok, but nice 5 changes nothing"), "{dry}");
+    assert_eq!(line("both / nicer: "), "ok");
+    assert!(line("both / heavy: ").starts_with("ok, but cgroup-weight 1000 "), "{dry}");
 }
 
 #[test]
@@ -572,7 +608,7 @@ fn aa_measures_the_first_variant_against_itself() {
 }
 
 #[test]
-fn too_few_rounds_are_told() {
+fn too_few_rounds_are_reported() {
     let home = Home::new();
     let printed = home.null("./two.toml", &["--rounds", "2"]);
     assert!(joined(&printed).contains("open 1 of 1: spin throughput"), "{printed}");
@@ -609,10 +645,10 @@ fn margins_and_metrics_are_what_the_user_says() {
     for wrong in ["2", "0%", "-1%", "101%", "two%", "=2%", "x=y"] {
         let margin = format!("--margin={wrong}");
         for command in [&["compare"][..], &["run", "./two.toml"]] {
-            let told = home.fails(2, &[command, &[&margin]].concat());
+            let message = home.fails(2, &[command, &[&margin]].concat());
             assert!(
-                told.contains(&format!("`{wrong}` is no margin\nhint: 2% or throughput=1%")),
-                "{told}"
+                message.contains(&format!("`{wrong}` is no margin\nhint: 2% or throughput=1%")),
+                "{message}"
             );
         }
     }
@@ -620,10 +656,11 @@ fn margins_and_metrics_are_what_the_user_says() {
     assert_eq!(both.len(), 1, "a headline family of its own: {both:?}");
     let named = |metric| home.verdicts(&["--metric", metric]);
     assert_eq!(named("schbench/throughput"), named("throughput"));
-    for (metric, told) in [("thruput", "did you mean `throughput`?"), ("web/*", "names no metric")]
+    for (metric, message) in
+        [("thruput", "did you mean `throughput`?"), ("web/*", "names no metric")]
     {
         let said = home.fails(2, &["compare", "--metric", metric]);
-        assert!(said.contains(told) && said.contains("hint: "), "{said}");
+        assert!(said.contains(message) && said.contains("hint: "), "{said}");
         home.fails(255, &["compare", "--metric", metric, "--bisect"]);
         home.fails(2, &["compare", "--margin", &format!("{metric}=1%")]);
     }
@@ -634,22 +671,22 @@ fn margins_and_metrics_are_what_the_user_says() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_told_with_a_hint() {
+fn what_cannot_be_compared_is_refused_with_a_hint() {
     let home = Home::new();
-    // No store at all is told as `schedlab report` tells it.
-    let told = home.fails(3, &["compare"]);
-    assert_eq!(told, home.fails(3, &["report"]));
+    // No store at all is message as `schedlab report` says it.
+    let message = home.fails(3, &["compare"]);
+    assert_eq!(message, home.fails(3, &["report"]));
     // What is refused on the way in leaves a store without plans.
     fs::write(home.path().join("nothing"), "{}").unwrap();
     home.fails(2, &["import", "nothing"]);
     for arguments in [&["compare"][..], &["compare", "a", "b"], &["compare", "--against", "last"]] {
-        let told = home.fails(3, arguments);
-        assert_eq!(told, "error: nothing is stored yet\nhint: schedlab run quick\n");
+        let message = home.fails(3, arguments);
+        assert_eq!(message, "error: nothing is stored yet\nhint: schedlab run quick\n");
     }
     home.null("./one.toml", &["--quiet"]);
     let said = home.fails(2, &["compare"]);
     assert!(said.contains("one side alone is nothing to compare"), "{said}");
-    for (arguments, told) in [
+    for (arguments, message) in [
         (&["compare", "nonesuch", "default"][..], "kernel, machine or id `nonesuch`"),
         (&["compare", "default", "default"], "`default` stands twice"),
         (&["compare", "last", "--against", "last"], "--against: no other plan is stored"),
@@ -657,7 +694,7 @@ fn what_cannot_be_compared_is_told_with_a_hint() {
         (&["compare", "\u{1b}[2J", "default"], "`\\u{1b}[2J`"),
     ] {
         let said = home.fails(2, arguments);
-        assert!(said.contains(told) && said.contains("hint: "), "{arguments:?}: {said}");
+        assert!(said.contains(message) && said.contains("hint: "), "{arguments:?}: {said}");
         assert!(!said.contains('\u{1b}'), "{said}");
     }
     // Other work: a duration of its own.
@@ -672,7 +709,7 @@ fn what_cannot_be_compared_is_told_with_a_hint() {
 
 /// On this machine: whatever the probe's source, it counts switches.
 #[test]
-fn switches_of_each_role_stand_beside_the_throughput() {
+fn switches_of_each_role_stand_next_to_the_throughput() {
     let home = Home::new();
     let plan = "schema = 1\ntitle = \"why\"\nprobes = [\"sched\"]\n[measure]\nrounds = 2\n\
         duration = \"200ms\"\nwarmup = \"0s\"\nwindow = \"100ms\"\n[[variant]]\nname = \"default\"\n\
@@ -702,10 +739,10 @@ fn switches_of_each_role_stand_beside_the_throughput() {
     // What explains is shown when it is asked for alone, and no gate passes on it.
     let alone = ["compare", "last:1", "--metric", "p*_*switches"];
     assert!(home.ok(&alone).contains("ping_voluntary_switches"));
-    let told = home.fails(3, &[&alone[..], &["--fail-on", "regression"]].concat());
-    assert!(told.contains("explains, and has no verdicts"), "{told}");
-    let told = home.fails(2, &["run", "./why.toml", "--metric", "ping_voluntary_switch"]);
-    assert!(told.contains("did you mean `ping_voluntary_switches`?"), "{told}");
+    let message = home.fails(3, &[&alone[..], &["--fail-on", "regression"]].concat());
+    assert!(message.contains("explains, and has no verdicts"), "{message}");
+    let message = home.fails(2, &["run", "./why.toml", "--metric", "ping_voluntary_switch"]);
+    assert!(message.contains("did you mean `ping_voluntary_switches`?"), "{message}");
 }
 
 #[test]

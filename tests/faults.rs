@@ -171,10 +171,10 @@ fn what_nohup_ignores_stays_ignored() {
 #[test]
 fn a_runner_ends_at_its_limit_while_schedlab_is_stopped() {
     let home = tempfile::tempdir().unwrap();
-    // One window's message is larger than a pipe. The limit includes the start of all workers, which
-    // takes seconds on a busy machine.
+    // One window's message is larger than a pipe.
     let workload = "use = \"burnwait\"\nqueue = [\"burn 1\", \"wait 50ms\"]\ncount = 1500";
-    let schedlab = start(home.path(), &plan("duration = \"500ms\"\ngrace = \"5s\"", workload));
+    // Long enough to be seen on a busy machine.
+    let schedlab = start(home.path(), &plan("duration = \"4s\"\ngrace = \"100ms\"", workload));
     let runner = runner(schedlab.id(), 1500);
     // Nothing reads the pipe, so the measuring thread waits without end.
     signal(schedlab.id(), "-STOP");

@@ -46,10 +46,11 @@ fn reading(run: &Value, knob: &str) -> String {
     found["got"]["known"]["text"].as_str().unwrap().to_string()
 }
 
+const ROOTS: [&str; 3] = ["/sys/fs/cgroup/cpuset", "/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+
 /// The cpusets that this process has made.
 fn cpusets(maker: u32) -> Vec<PathBuf> {
-    let roots = ["/sys/fs/cgroup/cpuset", "/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
-    let entries = roots.iter().filter_map(|root| std::fs::read_dir(root).ok()).flatten().flatten();
+    let entries = ROOTS.iter().filter_map(|root| std::fs::read_dir(root).ok()).flatten().flatten();
     let prefix = format!("schedlab-{maker}-");
     let made =
         |path: &PathBuf| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&prefix));
@@ -105,10 +106,24 @@ fn a_name_that_leads_elsewhere_is_refused_with_its_place() {
 
 const KILLED: &str = "pool = \"killed\"\ncpus = \"0\"";
 
+/// Whether this process may make a cpuset, found out without the program.
+fn may_make_a_cpuset() -> bool {
+    let name = format!("schedlab-test-{}", std::process::id());
+    ROOTS.iter().map(|root| Path::new(root).join(&name)).any(|folder| {
+        let is_made = std::fs::create_dir(&folder).is_ok();
+        let is_cpuset = folder.join("cpuset.cpus").exists();
+        if is_made {
+            std::fs::remove_dir(&folder).unwrap();
+        }
+        is_cpuset
+    })
+}
+
 /// Whether this machine lacks what a cpuset needs. Any other reason for having none is a fault.
 fn lacks_cpusets(home: &Path) -> bool {
     let form = reading(&run(home, KILLED), "pool");
     let Some(why) = form.strip_prefix("affinity: ") else { return false };
+    assert!(!may_make_a_cpuset(), "a cpuset can be made here, and the program made none: {why}");
     let lacks = ["EPERM", "EACCES", "EROFS", "cpuset controller", "ENOENT"];
     assert!(lacks.iter().any(|word| why.contains(word)), "no cpuset was made: {why}");
     true

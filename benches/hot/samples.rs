@@ -195,6 +195,7 @@ fn start(number: u32, size: Size) -> Event {
         started_unix_ns: u64::from(number),
         source: "schema = 1\n".to_string(),
         cells,
+        judged: Default::default(),
         plan: Plan {
             title: "Many runs".to_string(),
             measure,

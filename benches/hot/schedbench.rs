@@ -45,7 +45,7 @@ fn report(path: &Path) -> Result<(), CompatError> {
     let source = read_text(path)?;
     let figures = BenchFile::parse(&source, path)?.figures(Averages::Right)?;
     let written = text::write(&mut io::sink(), &figures, 0, Averages::Right);
-    written.map_err(|error| CompatError::Here(error.to_string()))
+    written.map_err(|error| CompatError::here(error.to_string(), ""))
 }
 
 pub fn peak_megabytes() -> Option<f64> {

@@ -5,22 +5,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
-
-use crate::model::{
-    Direction, Importance, MetricKind, Plan, PlanEnd, PlanHead, SampledPlan, SampledRun, Work,
-};
+use crate::model::{Direction, Plan, PlanEnd, PlanHead, SampledPlan, SampledRun, Work};
 use crate::stats::{self, Judged, Schedule, Verdict, shapes};
 
 use super::explain::with_switches_per_op;
 use super::fairness::fairness;
-use super::metrics::metric_matches;
 use super::notes::{self, Context, Note};
 use super::pairing::{Common, common};
+use super::question::Question;
 use super::samples::{
     Boots, Series, Values, WorkSamples, first_rounds, gather, is_of, pairing, side,
 };
-use super::select::{Selection, matches};
+use super::select::Selection;
 use super::{
     Analysis, Cell, Family, Method, Pairing, PlanFacts, Row, SetTable, Side, WorkTable, Workers,
 };
@@ -28,94 +24,6 @@ use super::{
 /// Of tables without any difference at most this part has a false one: what the level of
 /// [`stats::LEVEL`] leaves room for.
 pub(super) const CLAIMED_ERROR: f64 = 0.05;
-
-/// What is to be compared, and how.
-#[derive(Debug, Clone)]
-pub struct Question {
-    /// The baseline first.
-    pub sides: Vec<Selection>,
-    /// SAME means a ratio between 1 / (1 + margin) and 1 + margin.
-    pub margin: f64,
-    /// For metrics that a pattern names; the last one that fits holds.
-    pub margins: Vec<(String, f64)>,
-    /// Patterns of the metrics to judge; empty: the headline metrics.
-    pub metrics: Vec<String>,
-    /// Judge all other metrics too, as a family of their own.
-    pub explaining: bool,
-    /// Compare runs of different backends with each other.
-    pub mixed: bool,
-    pub seed: u64,
-    /// How many rounds of a running plan are judged; `None`: all.
-    pub rounds_done: Option<u32>,
-    /// Knobs that cannot make a difference in a work; the caller knows the knobs.
-    pub without_effect: Vec<WithoutEffect>,
-    /// The command that asks this.
-    pub command: String,
-}
-
-/// A knob of a variant that cannot make a difference in a work.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct WithoutEffect {
-    pub variant: String,
-    pub knob: String,
-    pub work: String,
-}
-
-impl Question {
-    pub fn new(sides: Vec<Selection>, command: String) -> Question {
-        Question {
-            sides,
-            margin: 0.02,
-            margins: Vec::new(),
-            metrics: Vec::new(),
-            explaining: false,
-            mixed: false,
-            seed: 1,
-            rounds_done: None,
-            without_effect: Vec::new(),
-            command,
-        }
-    }
-
-    fn family_of(&self, work: &str, set: &str, kind: &MetricKind) -> Family {
-        let is_neutral = kind.direction == Direction::Neutral;
-        let is_asked = match self.metrics.is_empty() {
-            true => kind.importance == Importance::Headline && !is_neutral,
-            false => {
-                self.metrics.iter().any(|pattern| metric_matches(pattern, work, set, &kind.name))
-            }
-        };
-        match () {
-            () if is_asked => Family::Headline,
-            () if self.explaining && !is_neutral => Family::Explaining,
-            () => Family::None,
-        }
-    }
-
-    /// Whether some metric of this work is to be judged, as far as is known.
-    pub(super) fn takes_work(&self, work: &WorkSamples) -> bool {
-        let label = work.key.label();
-        let mut series = work.sides.iter().flatten().flat_map(|side| &side.series).peekable();
-        if series.peek().is_some() {
-            return series.any(|series| self.judges(&label, series));
-        }
-        let may_be = |pattern: &String| match pattern.rsplitn(3, '/').nth(2) {
-            Some(work) => matches(work, &label),
-            None => true,
-        };
-        self.metrics.is_empty() || self.metrics.iter().any(may_be)
-    }
-
-    pub(super) fn margin_of(&self, work: &str, set: &str, metric: &str) -> f64 {
-        let fits = |(pattern, _): &&(String, f64)| metric_matches(pattern, work, set, metric);
-        self.margins.iter().rev().find(fits).map_or(self.margin, |(_, margin)| *margin)
-    }
-
-    /// Whether a metric would be of the headline family.
-    pub(super) fn judges(&self, work: &str, series: &Series) -> bool {
-        self.family_of(work, series.set, series.kind) == Family::Headline
-    }
-}
 
 /// How many runs the first two sides that overlap have in common, and which sides these are. Runs
 /// are not to be compared with themselves: a ratio of 1 without any spread shows nothing.
@@ -179,6 +87,7 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
         plans: plans.iter().map(PlanFacts::of).collect(),
         method: Method {
             margin: question.margin,
+            tail_margin: question.tail_margin,
             margins: question.margins.clone(),
             alpha: CLAIMED_ERROR,
             headline_verdicts: verdicts_of(&works, Family::Headline),
@@ -403,7 +312,12 @@ impl Judging<'_> {
                     baseline: one,
                     variant: other,
                     direction: judged_direction(row.kind.direction),
-                    margin: self.question.margin_of(&table.label, &set.name, &row.kind.name),
+                    margin: self.question.margin_of(
+                        &table.label,
+                        &set.name,
+                        &row.kind.name,
+                        row.kind.is_tail_latency(),
+                    ),
                     floor: floor.unwrap_or(0.0).max(between.unwrap_or(0.0)),
                     paired: self.pairing == Pairing::WithinRounds,
                 });

@@ -12,6 +12,7 @@ mod notes;
 mod pairing;
 mod power;
 mod priority;
+mod question;
 mod samples;
 mod select;
 #[cfg(test)]
@@ -31,10 +32,11 @@ use crate::model::{
 use crate::stats::{Judged, Shape, Unjudged, Verdict};
 
 pub use fairness::{FairnessTable, SetFairness, VariantFairness};
-pub use judge::{Question, WithoutEffect, analyse, open_works, overlap, with_floors};
+pub use judge::{analyse, open_works, overlap, with_floors};
 pub use metrics::metric_matches;
 pub use notes::{Difference, Note, Pooled, Severity};
 pub use power::{MetricPower, NotKnown, Power, Wanted, WorkPower, power};
+pub use question::{Question, TAIL_MARGIN, WithoutEffect};
 pub use select::{Selection, SelectionError, last, matches, moment, nearest, plan, select};
 
 /// All that a report says. The baseline is the first in every list of sides.
@@ -89,7 +91,7 @@ pub struct Side {
     pub runs: usize,
     /// Which clock those of the lab ran by.
     pub times: GuestTimes,
-    /// In the lab: how far apart the timers of a kernel without high resolution go off.
+    /// In the lab: the interval between timers of a kernel without high resolution.
     pub coarse_timers_ns: Option<u64>,
     /// The kernels of those, each once: the name that was asked for, and what was booted.
     pub guests: Vec<(String, GuestKernel)>,
@@ -107,6 +109,8 @@ impl Side {
 pub struct Method {
     /// SAME means a ratio between 1 / (1 + margin) and 1 + margin.
     pub margin: f64,
+    /// As `margin`, of tail latencies: [`crate::model::MetricKind::is_tail_latency`].
+    pub tail_margin: f64,
     /// Margins of single metrics, by pattern.
     pub margins: Vec<(String, f64)>,
     /// The error rate of each family: of false BETTER or WORSE, and again of false SAME.

@@ -1,4 +1,4 @@
-//! What a reader of an analysis has to know besides the numbers: typed facts, no sentences.
+//! What a reader of an analysis has to know in addition to the numbers: typed facts, no sentences.
 //! `report::phrases` makes English from them. Pure.
 
 mod find;

@@ -1,7 +1,7 @@
 //! Which works of the sides are compared with each other, and why others are not. Pure.
 
-use super::judge::Question;
 use super::notes::Note;
+use super::question::Question;
 use super::samples::{Values, WorkSamples};
 
 /// Works that are compared, and those that are not.

@@ -5,9 +5,9 @@
 //! rounds that a given difference takes. Pure. Method: docs/verdicts.md.
 //!
 //! The spread is that of the log-ratios within rounds. What the variants do to the metric is in
-//! the mean of these ratios and not in their spread, so plans that compare real variants tell it
+//! the mean of these ratios and not in their spread, so plans that compare real variants show it
 //! too; A/A plans go before them, since a variant may change the noise as well. Few rounds know
-//! their spread badly, and would promise too few as often as too many: the rounds are reckoned with
+//! their spread badly, and would promise too few as often as too many: the rounds are computed with
 //! what the spread does not exceed with probability 0.8.
 
 use std::collections::BTreeMap;
@@ -15,15 +15,16 @@ use std::collections::BTreeMap;
 use crate::model::{Direction, Plan, SampledPlan};
 use crate::stats::{self, Experiment, Family, Rounds};
 
-use super::judge::{CLAIMED_ERROR, Question};
+use super::judge::CLAIMED_ERROR;
 use super::notes::Difference;
+use super::question::Question;
 use super::samples::{Series, WorkSamples, gather};
 use super::select::Selection;
 use super::work::WorkKey;
 
 /// A spread from fewer degrees of freedom is a guess.
 const MIN_FREEDOM: usize = 3;
-/// With this probability the spread is no larger than what rounds are reckoned with.
+/// With this probability the spread is no larger than what rounds are computed with.
 const CONFIDENCE: f64 = 0.8;
 /// In standard deviations; no plan is made for more.
 const LARGEST: f64 = 1e3;
@@ -49,12 +50,12 @@ pub struct Power {
     /// Comparisons of one variant that share the error rate. A work of which nothing is stored
     /// is taken to have as many as the one that has most.
     pub comparisons: usize,
-    /// Besides the baseline; at least one.
+    /// Without the baseline; at least one.
     pub variants: usize,
     /// Error rate that is claimed, over all of them.
     pub alpha: f64,
-    /// Fewer rounds find nothing, by this cautious reckoning.
-    pub least_rounds: u32,
+    /// Fewer rounds find nothing, by this cautious estimate.
+    pub min_rounds: u32,
     /// Of one round, warm-ups included; what starting and ending runs takes is not.
     pub round_ns: u64,
     /// In the plan's order.
@@ -88,7 +89,7 @@ pub struct MetricPower {
     pub set: String,
     pub metric: String,
     /// Standard deviation of the log-ratios within rounds, as they are. All that follows is
-    /// reckoned with more: its upper limit of 80 %.
+    /// computed with more: its upper limit of 80 %.
     pub sd_ln: f64,
     /// How many of them there are.
     pub ratios: usize,
@@ -168,7 +169,7 @@ pub fn power(planned: &SampledPlan, stored: &[SampledPlan], wanted: &Wanted) -> 
     let works = works.into_iter().map(|(key, spreads)| {
         let label = key.label();
         let row = |((_, set, metric), spread): ((usize, String, String), Scatter)| {
-            let margin = wanted.question.margin_of(&label, &set, &metric);
+            let margin = wanted.question.margin_of(&label, &set, &metric, spread.is_tail);
             let cautious_ln = spread.cautious_sd_ln();
             let experiment = Experiment { spread: paired(cautious_ln), ..unit };
             MetricPower {
@@ -197,7 +198,7 @@ pub fn power(planned: &SampledPlan, stored: &[SampledPlan], wanted: &Wanted) -> 
         comparisons,
         variants,
         alpha: CLAIMED_ERROR,
-        least_rounds: stats::min_rounds(alpha, comparisons.max(1) * variants),
+        min_rounds: stats::min_rounds(alpha, comparisons.max(1) * variants),
         round_ns: round_ns(&planned.plan),
         works: works.collect(),
     }
@@ -251,6 +252,7 @@ struct Scatter {
     ratios: usize,
     aa: bool,
     floor: f64,
+    is_tail: bool,
 }
 
 impl Scatter {
@@ -273,13 +275,14 @@ impl Scatter {
         let squares = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum();
         let interval = stats::paired_ratio(&baseline.values, &variant.values).ok()?.interval?;
         let floor = interval.floor();
-        Some(Scatter { squares, freedom, ratios: ratios.len(), aa: false, floor })
+        let is_tail = baseline.kind.is_tail_latency();
+        Some(Scatter { squares, freedom, ratios: ratios.len(), aa: false, floor, is_tail })
     }
 
     /// Takes an older plan in: the floor stays that of the newest.
     fn add(&mut self, more: Scatter) {
         if self.ratios == 0 {
-            self.floor = more.floor;
+            (self.floor, self.is_tail) = (more.floor, more.is_tail);
         }
         self.squares += more.squares;
         self.freedom += more.freedom;

@@ -9,7 +9,7 @@ use crate::model::{
     SampledMetric, SampledPlan, SampledRun, Unit, Unmeasured, Variant, WorkRounds, is_spoilt,
 };
 
-use crate::stats;
+use crate::stats::{self, Schedule};
 
 use super::select::{Selection, boot_of, without_maker};
 use super::work::WorkKey;
@@ -150,8 +150,19 @@ fn counted_rounds(plan: &SampledPlan) -> Vec<CountedRounds> {
             rounds.add(run.key.round, plan.plan.measure.repeat_spoilt && is_spoilt(found));
         }
     }
-    let needed = stats::min_rounds(stats::LEVEL, 1);
+    let needed = needed(plan);
     works.iter().map(|rounds| rounds.counted(needed, plan.ended.is_some())).collect()
+}
+
+/// The clean rounds that any verdict on this plan's variants takes at its end.
+fn needed(plan: &SampledPlan) -> u32 {
+    let measure = &plan.plan.measure;
+    let looks = match measure.until_decided {
+        true => Schedule::of(measure).looks_at(rounds(plan), true),
+        false => Vec::new(),
+    };
+    let share = looks.last().map_or(1.0, |look| look.share);
+    stats::min_rounds(stats::LEVEL * share, plan.plan.variants.len().saturating_sub(1))
 }
 
 /// The values of one cell, of runs that the selection takes.

@@ -94,7 +94,7 @@ fn more_is_judged_where_asked_for_and_each_family_counts_its_own_verdicts() {
         let rows = families.map(|family| names(analysis, family).len());
         (rows, method.headline_verdicts, method.explaining_verdicts)
     };
-    // Two works, and two sides besides the baseline.
+    // Two works, and two sides and the baseline.
     assert_eq!(counts(&ask(|_| {})), ([4, 0, 6], 8, 0));
     let all = ask(|question| question.explaining = true);
     assert_eq!(counts(&all), ([4, 4, 2], 8, 8), "neutral metrics stay without verdicts");
@@ -127,7 +127,7 @@ fn each_metric_has_the_margin_of_the_last_pattern_that_names_it() {
     let plans = [tens(1.01)];
     let verdicts = |margin: f64, margins: &[(&str, f64)]| {
         let mut question = asked(&plans, &["default", "batch"]);
-        question.margin = margin;
+        (question.margin, question.tail_margin) = (margin, margin);
         question.margins = margins.iter().map(|(name, by)| (name.to_string(), *by)).collect();
         let analysis = analyse(&plans, &[], &question);
         assert_eq!(analysis.method.margins, question.margins);
@@ -141,6 +141,19 @@ fn each_metric_has_the_margin_of_the_last_pattern_that_names_it() {
     assert_eq!(verdicts(0.02, &[("*", 0.005), ("throughput", 0.02)]), (true, false));
     assert_eq!(verdicts(0.02, &[("throughput", 0.02), ("*", 0.005)]), (false, false));
     assert_eq!(verdicts(0.02, &[("web threads=9/web/*", 0.005)]), (true, true));
+}
+
+#[test]
+fn a_tail_latency_is_the_same_within_a_tenth_and_a_throughput_is_not() {
+    let plans = [tens(1.05)];
+    let question = asked(&plans, &["default", "batch"]);
+    let verdicts = |question: &Question| {
+        let analysis = analyse(&plans, &[], question);
+        ["throughput", "wakeup_p99"].map(|metric| verdict(&analysis, metric) == Verdict::Same)
+    };
+    assert_eq!(verdicts(&question), [false, true]);
+    let wide = Question { margin: 0.1, tail_margin: 0.02, ..question };
+    assert_eq!(verdicts(&wide), [true, false]);
 }
 
 #[test]
@@ -407,7 +420,7 @@ fn verdicts_after_the_end_of_a_plan_that_was_decided_are_those_that_ended_it() {
         plan.ended = ended;
         let plans = [plan];
         let mut question = asked(&plans, &["default", "batch"]);
-        question.margin = 0.001;
+        (question.margin, question.tail_margin) = (0.001, 0.001);
         verdict(&analyse(&plans, &[], &question), "throughput")
     };
     for ended in [None, Some(PlanEnd::Interrupted), Some(PlanEnd::Decided)] {
@@ -494,13 +507,13 @@ fn no_difference_is_smaller_than_what_plans_differ_by() {
             rounds(plan(&id, u64::from(at) + 1, &["default"]), 0..10, &[own])
         })
         .collect();
-    let verdict_of = |sides: &[&str]| verdict(&analysed(&plans, sides), "wakeup_p99");
+    let verdict_of = |sides: &[&str]| verdict(&analysed(&plans, sides), "throughput");
     let found = verdict_of(&["until=1970-01-01T00:00:00.000000011", "p10"]);
     let Verdict::Inconclusive { why: Why::BelowFloor { floor }, .. } = found else {
         panic!("{found:?}");
     };
     assert!((0.03..0.06).contains(&floor), "{floor}");
-    assert_eq!(verdict_of(&["p00", "p10"]), Verdict::Worse, "two plans do not show it");
+    assert_eq!(verdict_of(&["p00", "p10"]), Verdict::Better, "two plans do not show it");
 }
 
 /// Round, cell and metrics of a run.

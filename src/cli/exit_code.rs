@@ -5,10 +5,12 @@ use std::io;
 use std::process::ExitCode;
 
 use crate::analysis::SelectionError;
-use crate::compat::CompatError;
+use crate::compat::{CompatError, Whose};
 use crate::model::ValueError;
 use crate::plan::PlanErrors;
 use crate::store::StoreError;
+
+use super::terminal;
 
 /// What each exit code means, in the words of `--help`.
 const EXIT_CODES: &[(&str, &str)] = &[
@@ -69,8 +71,8 @@ pub enum Failure {
     Regression(String),
     /// For `git bisect run`: 125, which skips, and 255, which ends the bisection.
     Bisect { code: u8, text: String },
-    /// The watched command's own exit code.
-    Command { code: u8, text: String },
+    /// The watched command's own exit code, and what else went wrong.
+    Command { code: u8, why: Option<Box<Failure>> },
     /// The command line or the plan is wrong: 2.
     Usage(Problem),
     /// As `Usage`; rendered with source and carets already.
@@ -121,10 +123,9 @@ impl fmt::Display for Failure {
         match self {
             Failure::Usage(problem) | Failure::Here(problem) => write!(f, "error: {problem}"),
             Failure::Interrupted(problem) => write!(f, "{problem}"),
-            Failure::Regression(text)
-            | Failure::Command { text, .. }
-            | Failure::Bisect { text, .. } => write!(f, "{text}"),
-            Failure::Plan(errors) => write!(f, "{}", super::terminal::render_plan_errors(errors)),
+            Failure::Regression(text) | Failure::Bisect { text, .. } => write!(f, "{text}"),
+            Failure::Command { why, .. } => why.as_ref().map_or(Ok(()), |why| write!(f, "{why}")),
+            Failure::Plan(errors) => write!(f, "{}", terminal::render_plan_errors(errors)),
             Failure::Store(error) => {
                 write!(f, "error: {}", Problem::new(error.to_string(), error.hint()))
             }
@@ -152,9 +153,9 @@ impl From<SelectionError> for Failure {
 
 impl From<CompatError> for Failure {
     fn from(error: CompatError) -> Self {
-        match error {
-            CompatError::Usage(why) => Failure::Usage(why.into()),
-            CompatError::Here(why) => Failure::Here(why.into()),
+        match error.whose {
+            Whose::User => Failure::usage(error.message, error.hint),
+            Whose::Machine => Failure::here(error.message, error.hint),
         }
     }
 }
@@ -169,6 +170,20 @@ impl From<io::Error> for Failure {
     }
 }
 
+/// Reports a failure, and gives the exit code of the program.
+pub fn finish(done: Result<(), Failure>) -> ExitCode {
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let text = failure.to_string();
+            if !text.is_empty() {
+                terminal::message(text.trim_end());
+            }
+            failure.exit_code()
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,6 +194,20 @@ mod tests {
         assert!(matches!(output(io::ErrorKind::BrokenPipe), Failure::OutputClosed));
         let full = output(io::ErrorKind::StorageFull);
         assert!(matches!(full, Failure::Store(_)) && full.to_string().contains("\nhint: "));
+    }
+
+    #[test]
+    fn the_readme_names_every_code() {
+        let readme = include_str!("../../README.md");
+        let codes = readme.split("\n\n").find(|text| text.starts_with("Exit codes: "));
+        let codes = codes.expect("a paragraph of exit codes");
+        let is_number = |word: &&str| word.bytes().all(|byte| byte.is_ascii_digit());
+        for (words, _) in EXIT_CODES {
+            for number in words.split(' ').filter(is_number) {
+                let named = codes.split([' ', '\n']).any(|word| word == number);
+                assert!(named, "{number}: {codes}");
+            }
+        }
     }
 
     #[test]

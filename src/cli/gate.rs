@@ -198,6 +198,7 @@ mod tests {
             sides: vec![side("default"), side("batch")],
             method: Method {
                 margin: 0.02,
+                tail_margin: 0.1,
                 margins: Vec::new(),
                 alpha: 0.05,
                 headline_verdicts: verdicts.iter().filter(judged).count(),

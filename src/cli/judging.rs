@@ -5,13 +5,16 @@ use std::io::{self, BufWriter, Write};
 
 use clap::Args;
 
-use crate::analysis::{self, Analysis, Question, Selection};
-use crate::model::{PlanHead, SampledPlan};
+use crate::analysis::{self, Analysis, Question, Selection, WithoutEffect};
+use crate::model::{Judged, PlanHead, SampledPlan};
 use crate::report::{self, Format, Options};
 use crate::store::Store;
+use crate::variant;
 
 use super::exit_code::Problem;
 use super::names::UnknownName;
+use super::terminal::Width;
+use super::text::quoted;
 use super::{Database, Failure, named, terminal};
 
 /// A/A plans that are read for what this machine resolves.
@@ -22,14 +25,15 @@ const MIN_MARGIN_PERCENT: f64 = 0.001;
 
 #[derive(Args, Clone)]
 pub struct Judging {
-    /// Call differences below this SAME: 2%, or for one metric throughput=1%; may be repeated
+    /// Call differences below this SAME: 2%, or for one metric throughput=1%; may be repeated. By
+    /// default 2%, and 10% of tail latencies (p99 and beyond)
     #[arg(long, value_name = "[METRIC=]PERCENT", value_parser = parse_margin)]
     margin: Vec<(Option<String>, f64)>,
     /// Judge these metrics instead of the headline ones: NAME, SET/NAME, WORK/NAME or
     /// WORK/SET/NAME, with * for anything; may be repeated
     #[arg(long, value_name = "METRIC")]
     metric: Vec<String>,
-    /// Judge every other metric too, as a second family with an error rate of its own
+    /// Judge every other metric too and show it as -v does, as a second family with an error rate of its own
     #[arg(long)]
     all_metrics: bool,
     /// Compare runs of different backends or guests too: a host with the lab
@@ -43,7 +47,7 @@ impl Judging {
         let mut question = Question::new(sides, command);
         for (metric, margin) in &self.margin {
             match metric {
-                None => question.margin = *margin,
+                None => (question.margin, question.tail_margin) = (*margin, *margin),
                 Some(metric) => question.margins.push((metric.clone(), *margin)),
             }
         }
@@ -51,6 +55,31 @@ impl Judging {
         question.explaining = self.all_metrics || explaining;
         question.mixed = self.mixed;
         question
+    }
+
+    /// As a plan keeps it.
+    pub fn judged(&self) -> Judged {
+        Judged {
+            metrics: self.metric.clone(),
+            margins: self.margin.clone(),
+            all_metrics: self.all_metrics,
+            mixed: self.mixed,
+        }
+    }
+
+    /// What is asked, or where nothing is, what a plan was begun with.
+    pub fn or(&self, begun: &Judged) -> Judging {
+        if !self.judged().is_default() {
+            return self.clone();
+        }
+        // A stored plan may come from outside.
+        let is_margin = |(_, share): &&(Option<String>, f64)| *share > 0.0 && *share <= 1.0;
+        Judging {
+            margin: begun.margins.iter().filter(is_margin).cloned().collect(),
+            metric: begun.metrics.clone(),
+            all_metrics: begun.all_metrics,
+            mixed: begun.mixed,
+        }
     }
 
     /// The patterns of metrics, each with its option.
@@ -114,7 +143,7 @@ pub fn variants(head: &PlanHead) -> Vec<Selection> {
 }
 
 /// How an analysis is written.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct Output {
     /// In place of the plan's own format, or else text: `schedlab list formats`
     #[arg(long, value_name = "NAME", value_parser = parse_format)]
@@ -122,30 +151,43 @@ pub struct Output {
     /// More detail; twice for all there is
     #[arg(short, long, action = clap::ArgAction::Count)]
     verbose: u8,
+    #[command(flatten)]
+    width: Width,
 }
 
 impl Output {
     /// Whether the report shows every metric.
-    pub fn explains(&self) -> bool {
+    pub fn explains(&self, judging: &Judging) -> bool {
         let format = self.format.unwrap_or(report::formats()[0]);
-        format.explains(&self.options())
+        format.explains(&self.options(judging))
     }
 
-    fn options(&self) -> Options {
+    /// What is judged is shown.
+    fn options(&self, judging: &Judging) -> Options {
         let color = terminal::color(&io::stdout());
-        Options { width: terminal::width(), color, verbose: self.verbose }
+        let verbose = self.verbose.max(u8::from(judging.all_metrics));
+        Options { width: self.width.columns(), color, verbose }
     }
 
     /// Writes to standard output, in the format that all of the plans ask for where the user asks
     /// for none.
-    pub fn write(&self, analyses: &[Analysis], plans: &[SampledPlan]) -> Result<(), Failure> {
+    pub fn write(
+        &self,
+        judging: &Judging,
+        analyses: &[Analysis],
+        plans: &[SampledPlan],
+    ) -> Result<(), Failure> {
         let mut asked = plans.iter().map(|plan| plan.plan.report_format.as_deref());
         let first = asked.next().flatten();
         let agreed = first.filter(|first| asked.all(|other| other == Some(first)));
         // A plan may be stored by a later version that has more formats.
         let format = self.format.or_else(|| agreed.and_then(report::find));
         let mut out = BufWriter::new(io::stdout().lock());
-        format.unwrap_or(report::formats()[0]).render(analyses, &self.options(), &mut out)?;
+        format.unwrap_or(report::formats()[0]).render(
+            analyses,
+            &self.options(judging),
+            &mut out,
+        )?;
         Ok(out.flush()?)
     }
 
@@ -172,15 +214,6 @@ pub fn command(sides: &[Selection], against: bool, heads: &[PlanHead]) -> String
     }
     let words = words.iter().map(|word| format!(" {}", quoted(word)));
     format!("schedlab compare{}", words.collect::<String>())
-}
-
-/// A word for a shell to take back: data from outside stays one word.
-pub fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,%+@".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_string(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
 }
 
 /// The plans of all sides, oldest first.
@@ -212,7 +245,7 @@ pub fn check_named(
 pub fn analyse(
     store: &Store,
     plans: &[SampledPlan],
-    question: &Question,
+    question: Question,
 ) -> Result<Analysis, Failure> {
     if let Some((runs, sides)) = analysis::overlap(plans, &question.sides) {
         let [first, other] = sides.map(|side| question.sides[side].label.escape_default());
@@ -223,7 +256,26 @@ pub fn analyse(
         return Err(Failure::usage(text, "schedlab compare last --against last:10"));
     }
     let floors = floors(store, &store.plan_heads()?, plans)?;
-    Ok(analysis::analyse(plans, &floors, question))
+    let without_effect = without_effect(plans, &question.sides);
+    Ok(analysis::analyse(plans, &floors, &Question { without_effect, ..question }))
+}
+
+/// The knobs that cannot make a difference in the cells of these sides, each once.
+fn without_effect(plans: &[SampledPlan], sides: &[Selection]) -> Vec<WithoutEffect> {
+    let mut all = Vec::new();
+    for side in sides {
+        let plans = plans.iter().filter(|plan| side.plans.contains(&plan.id));
+        let cells = plans.flat_map(|plan| &plan.cells);
+        for cell in cells.filter(|cell| side.takes_variant(&cell.variant.name)) {
+            let Some(found) = variant::without_effect(cell) else { continue };
+            let (side, knob) = (side.label.clone(), found.knob.to_string());
+            let found = WithoutEffect { variant: side, knob, work: cell.work.label() };
+            if !all.contains(&found) {
+                all.push(found);
+            }
+        }
+    }
+    all
 }
 
 /// The variants of one plan, and the plan.
@@ -238,8 +290,8 @@ pub fn analyse_plan(
     let plans = sampled(store, &sides)?;
     check_named(judging, &plans, &sides)?;
     let command = format!("schedlab compare plan={}", head.id) + &judging.words();
-    let question = judging.question(sides, command + &output.words(db), output.explains());
-    Ok((analyse(store, &plans, &question)?, plans))
+    let question = judging.question(sides, command + &output.words(db), output.explains(judging));
+    Ok((analyse(store, &plans, question)?, plans))
 }
 
 /// The newest A/A plans whose floors may hold for these plans, oldest first.
@@ -341,18 +393,5 @@ mod tests {
         }
         let again = select(&["last:2,until=1970-01-01T00:00:03.000000001"]);
         assert_eq!(again[0].plans, select(&["last:2"])[0].plans);
-    }
-
-    #[test]
-    fn words_for_a_shell_stay_one_word() {
-        for (word, expected) in [
-            ("last:10", "last:10"),
-            ("kernel=6.1.*", "'kernel=6.1.*'"),
-            ("a b", "'a b'"),
-            ("it's;rm", "'it'\\''s;rm'"),
-            ("", "''"),
-        ] {
-            assert_eq!(quoted(word), expected);
-        }
     }
 }

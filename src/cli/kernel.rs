@@ -18,6 +18,7 @@ use crate::model::Reading;
 use crate::report::shortened;
 
 use super::exit_code::Problem;
+use super::terminal::Width;
 use super::{Failure, terminal};
 
 const MAX_WIDTH: usize = 200;
@@ -51,6 +52,8 @@ enum Action {
         available: bool,
         #[arg(long, value_enum, default_value_t = Format::Text)]
         format: Format,
+        #[command(flatten)]
+        width: Width,
     },
     /// Remove every cached kernel of a name
     Rm {
@@ -89,8 +92,8 @@ fn failure(error: &dyn std::error::Error, hint: Option<String>, is_usage: bool) 
 pub fn run(args: &KernelArgs) -> Result<(), Failure> {
     match &args.action {
         Action::Get { names } => get(names),
-        Action::List { available: true, format, .. } => list_available(*format),
-        Action::List { names, format, .. } => list(names, *format),
+        Action::List { available: true, format, width, .. } => list_available(*format, *width),
+        Action::List { names, format, width, .. } => list(names, *format, *width),
         Action::Rm { all: true, .. } => {
             print_removed(&kernel::remove_all(&Cache::open()?, &mut || terminal::message(WAITING))?)
         }
@@ -269,7 +272,7 @@ struct Row {
     unpacked_bytes: u64,
 }
 
-fn list(names: &[String], format: Format) -> Result<(), Failure> {
+fn list(names: &[String], format: Format, width: Width) -> Result<(), Failure> {
     let rows = match names.is_empty() {
         true => Cache::open()?.entries()?.iter().map(row).collect(),
         false => named_rows(names)?,
@@ -284,7 +287,7 @@ fn list(names: &[String], format: Format) -> Result<(), Failure> {
         return Ok(());
     }
     let header = ["name", "package", "size", "scheduler", "sched_ext"];
-    let mut table = table(&header);
+    let mut table = table(&header, width);
     for row in &rows {
         table.add_row(cells(row));
     }
@@ -387,7 +390,7 @@ fn in_json(row: &Row) -> serde_json::Value {
     })
 }
 
-fn list_available(format: Format) -> Result<(), Failure> {
+fn list_available(format: Format, width: Width) -> Result<(), Failure> {
     let cache = Cache::open()?;
     let mut show = Show::new();
     let mirror = Mirror::open(cache, &mut |step| show.step(&step));
@@ -415,7 +418,7 @@ fn list_available(format: Format) -> Result<(), Failure> {
         let all: Vec<_> = mirror.available().iter().map(one).collect();
         return print_json(&json!({ "schema": 1, "available": all }));
     }
-    let mut table = table(&["name", "package", "download", "cached"]);
+    let mut table = table(&["name", "package", "download", "cached"], width);
     for available in newest_of_series(mirror.available()) {
         table.add_row([
             available.name.to_string(),
@@ -428,10 +431,10 @@ fn list_available(format: Format) -> Result<(), Failure> {
     Ok(writeln!(io::stdout().lock(), "{}\n{more}", lines(&table))?)
 }
 
-fn table(header: &[&str]) -> Table {
+fn table(header: &[&str], width: Width) -> Table {
     let mut table = Table::new();
     table.load_style(TableStyle::new()).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(terminal::width() as u16).set_header(header.to_vec());
+    table.set_width(width.columns() as u16).set_header(header.to_vec());
     table
 }
 

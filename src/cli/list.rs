@@ -7,12 +7,13 @@ use clap::{Args, ValueEnum};
 use crate::analysis;
 use crate::model::{Field, PlanEnd, PlanHead, ProbeSpec, Unit};
 use crate::report::{clean, shortened};
-use crate::sys::{self, clock};
+use crate::sys::clock;
 use crate::{backend, plan, probe, report, variant, workload};
 
 use super::names::UnknownName;
+use super::stored::{end, moment};
 use super::terminal::Width;
-use super::{Database, Failure, plural, running, show, table, terminal};
+use super::{Database, Failure, plural, show, table, terminal};
 
 /// A narrower table of plans has no dates, with which the ids begin, and counts the variants.
 const MIN_COLUMNS_WITH_DATES: usize = 100;
@@ -68,7 +69,8 @@ enum What {
     Plans,
     Backends,
     Formats,
-    /// Stored plans
+    /// Stored plans. Rounds are those done of those asked for, and +N that replace others which
+    /// load from outside spoilt
     Runs,
 }
 
@@ -233,37 +235,19 @@ fn id_length(heads: &[PlanHead]) -> usize {
     (MINUTE..longest).find(are_unique).unwrap_or(longest)
 }
 
-/// `2026-11-22 05:19`, in UTC.
-pub fn moment(unix_ns: u64) -> String {
-    let moment = jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or_default();
-    moment.strftime("%Y-%m-%d %H:%M").to_string()
-}
-
-/// `3/9`: of the rounds that the plan asks for those that are done.
+/// `3/9`: of the rounds that the plan asks for those that are done; `9/9 +2` where more replace
+/// spoilt ones.
 fn rounds(head: &PlanHead) -> String {
     let cells = head.runs.cells.max(1);
     let (done, asked) = (head.runs.stored() / cells, head.runs.total / cells);
     match head.ended {
         // No more are wanted than were made.
         Some(PlanEnd::Decided) => done.to_string(),
+        _ if head.runs.repeated() > 0 => {
+            format!("{asked}/{asked} +{}", head.runs.repeated().div_ceil(cells))
+        }
         _ => format!("{done}/{asked}"),
     }
-}
-
-/// How the plan ended, in a word.
-pub fn end(head: &PlanHead) -> String {
-    let is_running = || sys::state_dir().is_ok_and(|state| running::is_running(&state, &head.id));
-    let word = match head.ended {
-        Some(PlanEnd::Complete) if head.runs.done == 0 => "unmeasured",
-        Some(PlanEnd::Complete) => "complete",
-        Some(PlanEnd::Decided) => "decided",
-        Some(PlanEnd::Budget) => "budget",
-        Some(PlanEnd::Interrupted) if is_running() => "running",
-        Some(PlanEnd::Interrupted) => "interrupted",
-        None if is_running() => "running",
-        None => "killed",
-    };
-    word.to_string()
 }
 
 fn describe_workload(name: &str, columns: usize) -> Result<String, Failure> {

@@ -3,13 +3,13 @@
 use std::io;
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
 use crate::report::clean;
 
-use super::judging::quoted;
-use super::{Cli, Failure};
+use super::Failure;
+use super::text::quoted;
 
 #[derive(Args)]
 pub struct CompletionsArgs {
@@ -22,15 +22,15 @@ pub struct ManArgs {
     folder: PathBuf,
 }
 
-pub fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
+pub fn completions(args: &CompletionsArgs, mut schedlab: Command) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "schedlab", &mut script);
+    clap_complete::generate(args.shell, &mut schedlab, "schedlab", &mut script);
     Ok(io::Write::write_all(&mut io::stdout().lock(), &script)?)
 }
 
-pub fn man(args: &ManArgs) -> Result<(), Failure> {
+pub fn man(args: &ManArgs, schedlab: Command) -> Result<(), Failure> {
     let written = std::fs::create_dir_all(&args.folder)
-        .and_then(|()| clap_mangen::generate_to(Cli::command(), &args.folder));
+        .and_then(|()| clap_mangen::generate_to(schedlab, &args.folder));
     written.map_err(|error| {
         let folder = args.folder.to_string_lossy();
         let text = format!("cannot write the pages to {}: {error}", clean(&folder));

@@ -1,6 +1,7 @@
 //! The command line: one file per subcommand, each with its arguments and its `run`.
 
 mod compare;
+mod database;
 mod doctor;
 mod exit_code;
 mod export;
@@ -27,21 +28,25 @@ mod schedbench;
 mod score;
 mod score_cost;
 mod show;
+mod stored;
 mod table;
 mod tag;
 mod terminal;
+mod text;
 mod tracing;
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
-
-use crate::store::{self, Store};
+use clap::{CommandFactory, Parser, Subcommand};
 
 pub use exit_code::Failure;
 pub use known::known;
+
+use database::Database;
+use exit_code::finish;
+use text::plural;
 
 /// A laboratory for CPU schedulers: is B better than A for this load, by how much, and can I
 /// believe it?
@@ -101,37 +106,6 @@ enum Command {
     Man(manual::ManArgs),
 }
 
-/// Where results lie, for the subcommands that touch them.
-#[derive(Args)]
-struct Database {
-    /// The database of results [default: schedlab/schedlab.db in the XDG data folder]
-    #[arg(long = "db", value_name = "FILE", global = false)]
-    path: Option<PathBuf>,
-}
-
-impl Database {
-    fn path(&self) -> Result<PathBuf, Failure> {
-        match &self.path {
-            Some(path) => Ok(path.clone()),
-            None => Ok(store::default_path()?),
-        }
-    }
-
-    /// As it stands on a command line, with a space before it.
-    fn words(&self) -> String {
-        let path = self.path.as_ref().map(|path| path.to_string_lossy());
-        path.map_or(String::new(), |path| format!(" --db {}", judging::quoted(&path)))
-    }
-
-    fn open(&self) -> Result<Store, Failure> {
-        Ok(Store::open(&self.path()?)?)
-    }
-
-    fn open_read_only(&self) -> Result<Store, Failure> {
-        Ok(Store::open_read_only(&self.path()?)?)
-    }
-}
-
 /// Parses the command line, does what it says, and maps the end to an exit code. Called by
 /// the name of a tool that it stands in for, it is that tool.
 pub fn main() -> ExitCode {
@@ -176,25 +150,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Tag(args) => tag::run(&args),
         Command::Note(args) => note::run(&args),
         Command::Restore => restore::run(),
-        Command::Completions(args) => manual::completions(&args),
-        Command::Man(args) => manual::man(&args),
-    }
-}
-
-/// `1 run`, `2 runs`.
-fn plural(count: u64, one: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
-}
-
-fn finish(done: Result<(), Failure>) -> ExitCode {
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            let text = failure.to_string();
-            if !text.is_empty() {
-                terminal::message(text.trim_end());
-            }
-            failure.exit_code()
-        }
+        Command::Completions(args) => manual::completions(&args, Cli::command()),
+        Command::Man(args) => manual::man(&args, Cli::command()),
     }
 }

@@ -42,7 +42,7 @@ pub fn places<'a>(
     });
     sets.flat_map(move |(work, partners, set)| {
         let stored = stored.iter().filter(|metric| metric.set == set.name);
-        let names = foreseen(set).into_iter().chain(told(set, probes, &partners));
+        let names = foreseen(set).into_iter().chain(probed(set, probes, &partners));
         let names = names.chain(stored.map(|metric| metric.kind.name.clone()));
         names.map(move |metric| Place { work: work.clone(), set: set.name.clone(), metric })
     })
@@ -60,8 +60,8 @@ fn roles(set: &WorkerSet) -> Vec<&'static str> {
     roles.into_iter().flatten().collect()
 }
 
-/// What the probes tell of this set.
-fn told(set: &WorkerSet, probes: &[String], partners: &[&str]) -> Vec<String> {
+/// What the probes measure of this set.
+fn probed(set: &WorkerSet, probes: &[String], partners: &[&str]) -> Vec<String> {
     let probes = probes.iter().filter_map(|name| probe::find(name));
     let probes: Vec<&ProbeSpec> = probes.map(|probe| probe.spec()).collect();
     let roles = roles(set).into_iter();
@@ -156,11 +156,11 @@ mod tests {
         )
     }
 
-    fn told(patterns: &[&str], by_variant: bool) -> Option<String> {
-        told_with(&[], patterns, by_variant)
+    fn fault(patterns: &[&str], by_variant: bool) -> Option<String> {
+        fault_with(&[], patterns, by_variant)
     }
 
-    fn told_with(probes: &[&str], patterns: &[&str], by_variant: bool) -> Option<String> {
+    fn fault_with(probes: &[&str], patterns: &[&str], by_variant: bool) -> Option<String> {
         let probes: Vec<String> = probes.iter().map(|name| name.to_string()).collect();
         let cells = cells(PLAN);
         let stored = SampledMetric {
@@ -180,9 +180,9 @@ mod tests {
     }
 
     #[test]
-    fn patterns_that_name_nothing_are_told_with_what_there_is() {
+    fn patterns_that_name_nothing_are_reported_with_what_there_is() {
         for pattern in ["throughput", "web/wakeup_*", "schbench/request_p99", "of_old", "*"] {
-            assert_eq!(told(&[pattern], false), None, "{pattern}");
+            assert_eq!(fault(&[pattern], false), None, "{pattern}");
         }
         let cases: &[(&[&str], &str)] = &[
             (
@@ -198,10 +198,10 @@ mod tests {
             (&["web threads=2 [a]/throughput"], "names no metric"),
         ];
         for (patterns, expected) in cases {
-            let told = told(patterns, false).expect("it names nothing");
-            assert!(told.contains(expected), "{patterns:?}: {told}");
+            let fault = fault(patterns, false).expect("it names nothing");
+            assert!(fault.contains(expected), "{patterns:?}: {fault}");
         }
-        assert_eq!(told(&["web threads=2 [a]/throughput", "web/throughput"], true), None);
+        assert_eq!(fault(&["web threads=2 [a]/throughput", "web/throughput"], true), None);
     }
 
     #[test]
@@ -213,17 +213,17 @@ mod tests {
             "mix/fore/spin_preempted_by_others",
             "*involuntary_switches",
         ] {
-            assert_eq!(told_with(&["sched"], &[pattern], false), None, "{pattern}");
+            assert_eq!(fault_with(&["sched"], &[pattern], false), None, "{pattern}");
         }
         let role = "worker_voluntary_switches";
-        assert!(told(&[role], false).is_some(), "there is no probe");
+        assert!(fault(&[role], false).is_some(), "there is no probe");
         for pattern in ["sender_voluntary_switches", "worker_preempted_by_sender", "load_*"] {
-            assert!(told_with(&["sched"], &[pattern], false).is_some(), "{pattern}");
+            assert!(fault_with(&["sched"], &[pattern], false).is_some(), "{pattern}");
         }
-        assert_eq!(told_with(&["sched-light"], &[role], false), None);
-        let more = told_with(&["sched-light"], &["worker_wakeups"], false);
+        assert_eq!(fault_with(&["sched-light"], &[role], false), None);
+        let more = fault_with(&["sched-light"], &["worker_wakeups"], false);
         assert!(more.is_some(), "that is of `sched`");
-        let hint = told_with(&["sched"], &["worker_volontary_switches"], false).unwrap();
+        let hint = fault_with(&["sched"], &["worker_volontary_switches"], false).unwrap();
         assert!(hint.contains("did you mean `worker_voluntary_switches`?"), "{hint}");
     }
 

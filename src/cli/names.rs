@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::analysis::nearest;
+use crate::plan::nearest;
 
 use super::Failure;
 use super::exit_code::Problem;
@@ -35,7 +35,8 @@ impl UnknownName {
     }
 
     fn hint(&self) -> String {
-        let near = nearest(&self.name, self.known.iter().map(String::as_str))
+        let known: Vec<&str> = self.known.iter().map(String::as_str).collect();
+        let near = nearest(&self.name, &known)
             .map(|near| format!("did you mean `{}`?", near.escape_default()));
         let rest = match self.list {
             "" => format!("one of {}", self.known.join(", ")),
@@ -74,5 +75,8 @@ mod tests {
         );
         assert_eq!(hint("nonesuch", "schedlab list plans"), "schedlab list plans");
         assert_eq!(hint("nonesuch", ""), "one of quick, smoke");
+        let known = ["messaging", "pipe"].into_iter();
+        let unknown = UnknownName::new("workload", "hackbench", known, "");
+        assert!(unknown.hint().starts_with("did you mean `messaging`?"), "{}", unknown.hint());
     }
 }

@@ -12,9 +12,10 @@ use crate::plan;
 use crate::report::{self, Options};
 use crate::store::{Store, StoreError};
 
-use super::judging::{Judging, quoted};
+use super::judging::Judging;
 use super::run::{load, make_backend};
 use super::terminal::Width;
+use super::text::quoted;
 use super::{Database, Failure, named, terminal};
 
 /// Plans that are looked through, the newest, of A/A and of others each.

@@ -35,5 +35,5 @@ pub fn run(args: &ReportArgs) -> Result<(), Failure> {
         analyses.push(analysis);
         plans.extend(sampled);
     }
-    args.output.write(&analyses, &plans)
+    args.output.write(&args.judging, &analyses, &plans)
 }

@@ -62,7 +62,8 @@ fn described(head: &PlanHead) -> String {
 fn is_confirmed(chosen: &[&PlanHead]) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
         let text = format!("{} would be removed, for good", plural(chosen.len() as u64, "plan"));
-        return Err(Failure::usage(text, "schedlab rm --yes ID"));
+        let ids: Vec<String> = chosen.iter().map(|head| clean(&head.id)).collect();
+        return Err(Failure::usage(text, format!("schedlab rm --yes {}", ids.join(" "))));
     }
     for head in chosen {
         terminal::message(&described(head));

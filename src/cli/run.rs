@@ -12,13 +12,14 @@ use crate::analysis::{self, Analysis, Question, Selection};
 use crate::backend::{self, Backend, BackendConfig, Mode};
 use crate::engine::{self, Job, Poll};
 use crate::model::{
-    EVENT_SCHEMA, Event, Lab, LookRule, Outcome, Plan, PlanEnd, PlanStarted, Raw, Record,
+    EVENT_SCHEMA, Event, Judged, Lab, LookRule, Outcome, Plan, PlanEnd, PlanStarted, Raw, Record,
     SampledPlan,
 };
 use crate::plan;
 use crate::stats::Schedule;
 use crate::store::Store;
 use crate::sys::{self, clock, signal};
+use crate::variant;
 
 use super::exit_code::Problem;
 use super::gate::Gate;
@@ -28,7 +29,7 @@ use super::progress::Progress;
 use super::running::Running;
 use super::{Database, Failure, named, restore, terminal};
 
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct RunArgs {
     /// A built-in plan by name, or a plan file
     #[arg(default_value = "quick", conflicts_with = "resume")]
@@ -93,7 +94,7 @@ pub struct RunArgs {
 }
 
 /// How the lab answers.
-#[derive(Args, Default)]
+#[derive(Args, Clone, Default)]
 pub struct LabArgs {
     /// In the lab: by the host's clock, with KVM where it works; nothing is exact
     #[arg(long, conflicts_with = "verify")]
@@ -159,6 +160,7 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
         source: text,
         plan,
         cells,
+        judged: args.judging.judged(),
         environment,
     };
     let job = Job::new(started);
@@ -214,7 +216,8 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
         // So many rounds were asked for, however long they take.
         job.budget = None;
     }
-    execute(args, job, &mut *backend)
+    let judging = args.judging.or(&job.started.judged);
+    execute(&RunArgs { judging, ..args.clone() }, job, &mut *backend)
 }
 
 /// `+20`: 20 rounds more.
@@ -306,7 +309,7 @@ fn lab_of(args: &RunArgs, name: &str, text: &str) -> Result<Lab, Failure> {
     Ok(lab)
 }
 
-/// The kernels of a plan's guests: by them comparisons tell plans apart.
+/// The kernels of a plan's guests: by them comparisons distinguish plans.
 fn kernels_of(plan: &Plan) -> String {
     let kernels = plan.variants.iter().map(|variant| variant.kernel_in(&plan.lab));
     kernels.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
@@ -384,7 +387,10 @@ fn dry_run(job: &Job, backend: &dyn Backend) -> Result<(), Failure> {
     let mut skipped = BTreeSet::new();
     for cell in &started.cells {
         let verdict = match engine::check(backend, cell, &started.environment.topology) {
-            Ok(()) => "ok".to_string(),
+            Ok(()) => match variant::without_effect(cell) {
+                Some(found) => format!("ok, but {found}"),
+                None => "ok".to_string(),
+            },
             Err(reason) => {
                 skipped.insert(cell.index);
                 format!("skipped: {reason}")
@@ -449,14 +455,14 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
     let analyses = analyses(args, &store, &started)?;
     let written = match args.quiet {
         true => Ok(()),
-        false => args.output.write(&analyses, std::slice::from_ref(&plan)),
+        false => args.output.write(&args.judging, &analyses, std::slice::from_ref(&plan)),
     };
     match written {
         // The exit code is that of the measurement, whether or not all was read.
         Err(Failure::OutputClosed) => {}
         written => written?,
     }
-    measured(args, &plan, end)?;
+    measured(args, &plan, end, &started.judged)?;
     args.gate.judge(&analyses)?;
     all_measured(args, &plan)
 }
@@ -491,9 +497,9 @@ fn analyse_variants(
         variants.map(|variant| Selection::of_variant(&started.id, &variant.name)).collect();
     let command = format!("schedlab compare plan={}", started.id) + &asked_how(args);
     let plans = judging::sampled(store, &sides)?;
-    let explaining = rounds_done.is_none() && args.output.explains();
+    let explaining = rounds_done.is_none() && args.output.explains(&args.judging);
     let question = args.judging.question(sides, command, explaining);
-    judging::analyse(store, &plans, &Question { rounds_done, ..question })
+    judging::analyse(store, &plans, Question { rounds_done, ..question })
 }
 
 /// The end of the command that gives an analysis of this run again.
@@ -536,7 +542,7 @@ fn check_question(args: &RunArgs, store: &Store, started: &PlanStarted) -> Resul
     ))
 }
 
-/// What --against names, of the stored plans besides this one.
+/// What --against names, of the stored plans without this one.
 fn others(store: &Store, started: &PlanStarted, against: &str) -> Result<Vec<Selection>, Failure> {
     let mut others = store.plan_heads()?;
     let is_first = others.is_empty();
@@ -560,8 +566,8 @@ fn analyse_against(
     sides.push(Selection::of_plan(&started.id));
     let command = judging::command(&sides, true, &store.plan_heads()?) + &asked_how(args);
     let plans = judging::sampled(store, &sides)?;
-    let question = args.judging.question(sides, command, args.output.explains());
-    judging::analyse(store, &plans, &question)
+    let question = args.judging.question(sides, command, args.output.explains(&args.judging));
+    judging::analyse(store, &plans, question)
 }
 
 /// The baseline twice, under two names.
@@ -574,10 +580,17 @@ fn against_itself(plan: &mut Plan) {
 }
 
 /// Fails where there is nothing to judge.
-fn measured(args: &RunArgs, plan: &SampledPlan, end: PlanEnd) -> Result<(), Failure> {
+fn measured(
+    args: &RunArgs,
+    plan: &SampledPlan,
+    end: PlanEnd,
+    judged: &Judged,
+) -> Result<(), Failure> {
     if end == PlanEnd::Interrupted {
-        // What was asked for is asked for again: the plan stores neither metrics nor margins.
-        let words = args.db.words() + args.lab.words() + &args.judging.words();
+        let mut words = args.db.words() + args.lab.words();
+        if args.judging.judged() != *judged {
+            words.push_str(&args.judging.words());
+        }
         return Err(Failure::Interrupted(Problem::new(
             "interrupted; what was measured is stored",
             format!("schedlab run --resume {}{words}", plan.id),

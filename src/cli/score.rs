@@ -18,6 +18,7 @@ use crate::sys::child::{self, Foreground};
 use crate::sys::{Host, clock, load, process, signal};
 
 use super::names::UnknownName;
+use super::terminal::Width;
 use super::tracing::{TraceArgs, TraceFile};
 use super::{Failure, score_cost, terminal};
 
@@ -62,6 +63,8 @@ pub struct ScoreArgs {
     cost: bool,
     #[command(flatten)]
     tracing: TraceArgs,
+    #[command(flatten)]
+    width: Width,
     /// The command and its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -262,10 +265,10 @@ impl Ended {
         match self {
             Ended::Watched => written,
             Ended::Command(status) => {
-                let text = written.err().map(|failure| failure.to_string()).unwrap_or_default();
+                let why = written.err().map(Box::new);
                 match child::exit_code(status) {
-                    0 if text.is_empty() => Ok(()),
-                    code => Err(Failure::Command { code, text }),
+                    0 if why.is_none() => Ok(()),
+                    code => Err(Failure::Command { code, why }),
                 }
             }
         }
@@ -276,8 +279,9 @@ impl Ended {
 fn not_started(command: &str, error: &io::Error) -> Failure {
     let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
     let command = clean(command);
-    let text = format!("error: cannot run `{command}`: {error}\nhint: command -v {command}");
-    Failure::Command { code, text }
+    let text = format!("cannot run `{command}`: {error}");
+    let why = Failure::usage(text, format!("command -v {command}"));
+    Failure::Command { code, why: Some(Box::new(why)) }
 }
 
 /// Runs a command to its end.
@@ -366,7 +370,7 @@ fn render(args: &ScoreArgs, score: &Score, color: bool, out: &mut dyn Write) -> 
             ByArg::Cgroup => By::Cgroup,
             ByArg::Task => By::Task,
         };
-        let options = Options { width: terminal::width(), color, verbose: 0 };
+        let options = Options { width: args.width.columns(), color, verbose: 0 };
         score::text(score, &Layout { by, top: args.top as usize }, &options, out)?;
     }
     out.flush()

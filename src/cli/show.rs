@@ -6,18 +6,17 @@ use std::io::{self, Write};
 use clap::Args;
 
 use crate::analysis;
-use crate::model::{
-    DisturbanceKind, Plan, PlanHead, RunCounts, Variant, Work, show_bytes, show_duration,
-};
+use crate::model::{DisturbanceKind, Plan, PlanHead, RunCounts, Variant, Work, show_duration};
 use crate::report::{clean, knobs, placement, wrap};
 use crate::store::{PlanDetail, Store};
 
-use super::list::{end, moment};
+use super::stored::{end, moment};
 use super::terminal::Width;
 use super::{Database, Failure, plural};
 
 /// Works and reasons that are shown.
 const MAX_SHOWN: usize = 12;
+const GIB: f64 = (1u64 << 30) as f64;
 /// Before each line's text.
 const LABEL: usize = 11;
 
@@ -166,7 +165,7 @@ fn places(head: &PlanHead, detail: &PlanDetail) -> impl Iterator<Item = String> 
                 Some(format!("Linux {}", at.kernel_release)),
                 Some(plural(at.topology.online.len() as u64, "CPU")),
                 known(&at.cpu_model),
-                memory.map(|bytes| format!("{} of memory", show_bytes(bytes))),
+                memory.map(|bytes| format!("{:.1} GiB of memory", bytes as f64 / GIB)),
                 machine,
             ];
             parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
@@ -213,7 +212,11 @@ fn measure(plan: &Plan) -> String {
 
 fn runs(runs: &RunCounts) -> String {
     let RunCounts { done, failed, skipped, total, .. } = runs;
-    format!("{done} of {total} done, {failed} failed, {skipped} skipped")
+    let counts = format!("{done} done, {failed} failed, {skipped} skipped, of {total} asked for");
+    match runs.repeated() {
+        0 => counts,
+        more => format!("{counts} and {more} that replace those of rounds that were spoilt"),
+    }
 }
 
 fn word(kind: DisturbanceKind) -> &'static str {

@@ -4,13 +4,38 @@
 pub mod schbench;
 pub mod schedbench;
 
-/// Why a drop-in does not start. Each text ends with its `hint:` line.
+/// Why a drop-in does not start, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CompatError {
-    /// The command line is wrong.
-    #[error("{0}")]
-    Usage(String),
+#[error("{message}")]
+pub struct CompatError {
+    pub whose: Whose,
+    pub message: String,
+    pub hint: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// The command line or its file is wrong.
+    User,
     /// This machine cannot do what was asked.
-    #[error("{0}")]
-    Here(String),
+    Machine,
+}
+
+impl CompatError {
+    pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> CompatError {
+        CompatError { whose: Whose::User, message: message.into(), hint: hint.into() }
+    }
+
+    pub fn here(message: impl Into<String>, hint: impl Into<String>) -> CompatError {
+        CompatError { whose: Whose::Machine, message: message.into(), hint: hint.into() }
+    }
+}
+
+#[cfg(test)]
+impl CompatError {
+    /// As it is printed. Fails the test where it is somebody else's fault.
+    pub fn text(&self, whose: Whose) -> String {
+        assert_eq!(self.whose, whose, "{self:?}");
+        format!("{}\nhint: {}", self.message, self.hint)
+    }
 }

@@ -316,6 +316,7 @@ mod tests {
             source: PLAN.to_string(),
             cells: plan::cells(&plan),
             plan,
+            judged: Default::default(),
             environment: Null::default().environment(),
         })
     }

@@ -40,7 +40,30 @@ pub struct PlanStarted {
     pub source: String,
     pub plan: Plan,
     pub cells: Vec<Cell>,
+    /// Plans stored before this was kept were asked nothing.
+    #[serde(default, skip_serializing_if = "Judged::is_default")]
+    pub judged: Judged,
     pub environment: Environment,
+}
+
+/// What the command line that started a plan asked to be judged: a plan that is resumed keeps to
+/// it, as its looks have spent a part of the error rate on these metrics.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Judged {
+    /// Patterns in place of the headline metrics.
+    pub metrics: Vec<String>,
+    /// Margins as shares, each with the pattern of its metrics; `None`: of all.
+    pub margins: Vec<(Option<String>, f64)>,
+    pub all_metrics: bool,
+    /// Runs of different backends are compared.
+    pub mixed: bool,
+}
+
+impl Judged {
+    pub fn is_default(&self) -> bool {
+        *self == Judged::default()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

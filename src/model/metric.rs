@@ -123,6 +123,16 @@ pub struct Metric {
 }
 
 impl MetricKind {
+    /// A 99th percentile of a latency, or what lies further out: few samples of a run make it.
+    pub fn is_tail_latency(&self) -> bool {
+        let is_far_out = match self.statistic {
+            Statistic::Quantile(parts) => parts >= 990_000,
+            Statistic::Max => true,
+            _ => false,
+        };
+        is_far_out && self.unit == Unit::Ns && self.direction == Direction::LowerIsBetter
+    }
+
     /// A metric that explains, of the whole worker set.
     pub fn explaining(
         name: impl Into<String>,

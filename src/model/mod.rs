@@ -31,7 +31,7 @@ pub use disturbance::{
     Throttled, ThrottledPart,
 };
 pub use environment::{Environment, Topology};
-pub use event::{EVENT_SCHEMA, Event, PlanEnd, PlanStarted};
+pub use event::{EVENT_SCHEMA, Event, Judged, PlanEnd, PlanStarted};
 pub use guest::{Guest, GuestKernel, GuestTime, GuestTimes};
 pub use knob::{KnobReading, legacy_pool_cpus};
 pub use lab::Lab;

@@ -47,6 +47,12 @@ impl RunCounts {
     pub fn stored(&self) -> u64 {
         self.done + self.failed + self.skipped
     }
+
+    /// Runs beyond those that the plan's rounds ask for: they replace rounds that load from outside
+    /// spoilt.
+    pub fn repeated(&self) -> u64 {
+        self.stored().saturating_sub(self.total)
+    }
 }
 
 impl PlanHead {

@@ -40,7 +40,7 @@ pub enum Value {
     List(Vec<Value>),
 }
 
-/// The word that [`Kind::CpusOrAuto`] takes beside CPUs.
+/// The word that [`Kind::CpusOrAuto`] takes in place of CPUs.
 pub const AUTO: &str = "auto";
 
 /// What one field takes. Ranges are inclusive.
@@ -200,7 +200,7 @@ impl Kind {
         matches!(self, Kind::List(_))
     }
 
-    /// A decimal number and an x; the sign is told as one that is out of range.
+    /// A decimal number and an x; the sign is an error of range.
     fn times(&self, text: &str) -> Result<f64, ValueError> {
         let refuse = |why: &str| {
             ValueError::new(format!("`{}` {why}", text.escape_default()), self.example())
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_number_is_told_its_unit() {
+    fn a_bare_number_is_refused_with_its_unit() {
         let kind = Kind::Duration { min_ns: 1, max_ns: u64::MAX };
         let misfit = kind.parse(&Raw::Int(5)).unwrap_err();
         assert_eq!(misfit.message, "`5` has no unit");

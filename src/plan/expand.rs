@@ -251,7 +251,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Tells where both `count` and `load` are written, and drops the second.
+    /// Reports where both `count` and `load` are written, and drops the second.
     fn one_of_both(&mut self, table: &mut Table) {
         let place = |key| table.key_span(key).map(|span| (span.start, key));
         let Some(both) = HOW_MANY.map(place).into_iter().collect::<Option<Vec<_>>>() else {

@@ -29,6 +29,7 @@ pub use error::{PlanError, PlanErrors};
 pub use fields::{Known, MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TEXT_BYTES, MAX_WORKERS};
 pub use order::{cells, round_order};
 pub use schema::json_schema;
+pub use similar::nearest;
 
 /// Puts a value in place of one of `[measure]`'s, within the limits of the plan format.
 pub fn set_measure(plan: &mut Plan, name: &str, raw: &Raw) -> Result<(), ValueError> {

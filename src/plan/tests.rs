@@ -485,7 +485,7 @@ fn a_load_is_a_multiple_of_the_pools_cpus_rounded_and_one_or_more() {
     assert_eq!(count(&twice, &untold), 16, "all that are online");
     let plan = parse_here(&twice).unwrap();
     assert!(!plan.works[0].sets[0].params.contains_key("load"), "the count says it all");
-    // Beside sets it holds for those that say neither.
+    // Next to sets it holds for those that say neither.
     let mix = "schema = 1\n[[workload]]\nname = \"m\"\nload = [\"1x\", \"2x\"]\n\
         [[workload.set]]\nuse = \"web\"\nname = \"a\"\n\
         [[workload.set]]\nuse = \"web\"\nname = \"b\"\ncount = 5\n\

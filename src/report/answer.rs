@@ -16,6 +16,8 @@ pub const MAX_LINES: usize = 12;
 /// Names of sides take at most so many columns.
 pub const NAME_COLUMNS: usize = 12;
 const MIN_LABEL_COLUMNS: usize = 8;
+/// Of more open metrics than this, if they are all, none is named.
+const MANY: usize = 4;
 
 /// One paragraph of the answer.
 struct Paragraph {
@@ -75,8 +77,8 @@ fn paragraphs(analysis: &Analysis, names: &[String], detail: Detail) -> Vec<Para
     };
     said.extend(spoilt(analysis));
     said.extend(open(analysis, names, detail));
+    said.push(plain("more", "with -v: every metric, medians, rounds".to_string()));
     said.push(plain("again", clean(&analysis.command)));
-    said.push(plain("more", "the same with -v: every metric, medians, rounds".to_string()));
     said
 }
 
@@ -207,10 +209,13 @@ fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<Paragra
         format!("; {}{}", phrases::decides(needed), phrases::more_rounds(analysis, needed))
     });
     let decides = decides.unwrap_or_default();
-    let text = match detail {
-        Detail::Counts(_) => format!("{open} of {of}{decides}"),
-        _ => format!("{open} of {of}: {}{decides}", listed(&places, detail)),
+    // Where all of many are open the table says which.
+    let which = match detail {
+        Detail::Counts(_) => String::new(),
+        _ if open == of && places.len() > MANY => String::new(),
+        _ => format!(": {}", listed(&places, detail)),
     };
+    let text = format!("{open} of {of}{which}{decides}");
     Some(Paragraph { tone: Tone::Plain, label: "open".to_string(), text })
 }
 

@@ -11,7 +11,7 @@ use crate::model::Direction;
 use crate::stats::Verdict;
 
 use super::layout::clean;
-use super::numbers::{Change, percent};
+use super::numbers::Change;
 use super::phrases;
 use super::{Format, Options};
 
@@ -87,8 +87,7 @@ fn cases(analysis: &Analysis) -> Vec<(Value, &'static str)> {
             let ratio = cell.judged.as_ref().and_then(|judged| judged.ratio.ok());
             let change = ratio.map(|ratio| Change::of(&ratio).with_interval());
             let word = phrases::verdict(row, cell).unwrap_or_default();
-            let margin = percent(analysis.method.margin);
-            let message = format!("{} {word} (margin {margin})", change.unwrap_or_default());
+            let message = format!("{} {word}", change.unwrap_or_default());
             let class = format!("{}.{}", phrases::place(analysis, work, set), clean(&side.label));
             let name = clean(&row.kind.name);
             cases.push((context! { class, name, outcome, message }, outcome));

@@ -3,8 +3,9 @@
 //!
 //! One table per workload, set and metric; its cases are the points of the axes. What is
 //! normalised is the statistic of each side; verdicts, from paired ratios, stand below. The
-//! layout is that of K Prateek Nayak's mails; docs/report-formats.md tells the rules. Pure.
+//! layout is that of K Prateek Nayak's mails; docs/report-formats.md has the rules. Pure.
 
+mod mail;
 mod switches;
 
 use std::io::{self, Write};
@@ -13,22 +14,22 @@ use crate::analysis::{Analysis, Cell, Family, Row, SetTable, WorkTable};
 use crate::model::{self, Direction, Unit};
 use crate::stats::{Verdict, Why};
 
-use super::layout::{Page, Tone, clean};
+use super::layout::{Page, Tone};
 use super::numbers::{Scale, percent, ratio};
 use super::phrases::{self, Tally};
 use super::{Format, Options, each};
 
-pub(super) const COLUMNS: usize = 78;
-const RULE: usize = 66;
-const GAP: usize = 4;
+pub(super) use mail::{COLUMNS, ascii, word};
+use mail::{
+    Column, RULE, STAR, blocks, case, clock, first_of, laid_out, room, test_of, two_decimals,
+};
+
 /// Labels of sides are no wider.
 pub(super) const NAME_COLUMNS: usize = 20;
-/// So that two columns fit beside a case, they are cut down to this.
+/// So that two columns fit next to a case, they are cut down to this.
 const MIN_NAME_COLUMNS: usize = 8;
 /// Stands for what is cut off a label.
 pub(super) const CUT: &str = "~";
-/// Behind the numbers of a row.
-const STAR: &str = " *";
 /// A row with a coefficient of variation above this has a star. Every row that those mails star
 /// has more than 8.6 %; regressions without star have at most 6.5 %.
 const LARGE_CV: f64 = 0.075;
@@ -77,30 +78,6 @@ fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(page.text().as_bytes())
 }
 
-/// Clean, and ASCII: what is not shows as its Rust escape.
-pub(super) fn ascii(text: &str) -> String {
-    let mut ascii = String::with_capacity(text.len());
-    for c in clean(text).chars() {
-        match c.is_ascii() {
-            true => ascii.push(c),
-            false => ascii.extend(c.escape_default()),
-        }
-    }
-    ascii
-}
-
-/// As [`ascii`], one word of a table's row.
-pub(super) fn word(text: &str) -> String {
-    ascii(text).replace(' ', "_")
-}
-
-/// In the head of each table, as it may be mailed alone.
-fn clock(time: Option<&str>, page: &mut Page) {
-    if let Some(time) = time {
-        page.wrapped(Tone::Plain, "Time          : ", &ascii(time));
-    }
-}
-
 /// One metric of one set, over the points of the axes.
 struct Table<'a> {
     work: &'a WorkTable,
@@ -140,13 +117,6 @@ fn names(analysis: &Analysis, tables: &[Table]) -> Vec<String> {
     let fits = |names: &Vec<String>| tables.iter().all(|table| table.has_room_for(names));
     let mut shorter = (MIN_NAME_COLUMNS..=NAME_COLUMNS).rev().map(of);
     shorter.find(fits).unwrap_or_else(|| of(MIN_NAME_COLUMNS))
-}
-
-/// `threads=4,footprint=256KiB`; without axes the work's name.
-fn case(work: &WorkTable) -> String {
-    let points = work.axes.iter().map(|(axis, point)| format!("{}={}", word(axis), word(point)));
-    let points: Vec<String> = points.collect();
-    if points.is_empty() { word(&work.name) } else { points.join(",") }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -213,13 +183,13 @@ impl Table<'_> {
         }
     }
 
-    /// The cases; those which are so long that two columns would not fit beside them stand above
+    /// The cases; those which are so long that two columns would not fit next to them stand above
     /// their rows.
     fn first(&self, columns: &[Column]) -> Column {
         first_of("Case:", self.cases.iter().map(|(case, _)| case.clone()), columns)
     }
 
-    /// Whether two columns fit beside each case, unless it is so long that they never do.
+    /// Whether two columns fit next to each case, unless it is so long that they never do.
     fn has_room_for(&self, names: &[String]) -> bool {
         let statistic = self.statistic();
         let shortest = vec!["x".repeat(MIN_NAME_COLUMNS); names.len()];
@@ -320,97 +290,6 @@ impl Parts {
         let cv = cell.cv.map_or("-".to_string(), |cv| two_decimals(100.0 * cv));
         Some(Parts { normalised: two_decimals(normalised), improved: two_decimals(improved), cv })
     }
-}
-
-fn two_decimals(value: f64) -> String {
-    if value.abs() < 1e6 { format!("{value:.2}") } else { format!("{value:.1e}") }
-}
-
-struct Column {
-    head: String,
-    cells: Vec<String>,
-    width: usize,
-}
-
-impl Column {
-    fn new(head: String, cells: impl Iterator<Item = String>) -> Column {
-        let cells: Vec<String> = cells.collect();
-        let width = cells.iter().map(String::len).fold(head.len(), usize::max);
-        Column { head, cells, width }
-    }
-}
-
-/// What the rows are of; what is so long that two columns would not fit beside it does not widen
-/// the column.
-fn first_of(head: &str, cells: impl Iterator<Item = String>, columns: &[Column]) -> Column {
-    let mut first = Column::new(head.to_string(), cells);
-    let room = room(columns);
-    let beside = first.cells.iter().map(String::len).filter(|width| *width <= room);
-    first.width = beside.fold(first.head.len(), usize::max);
-    first
-}
-
-/// Headers end where their columns end. `sign`: behind the row at this place.
-fn laid_out(
-    first: &Column,
-    block: &[&Column],
-    page: &mut Page,
-    sign: impl Fn(usize) -> &'static str,
-) {
-    let gap = " ".repeat(GAP);
-    let mut head = format!("{:width$}", first.head, width = first.width);
-    for column in block {
-        head.push_str(&format!("{gap}{:>width$}", column.head, width = column.width));
-    }
-    page.line(Tone::Plain, &head);
-    for (at, case) in first.cells.iter().enumerate() {
-        let mut case = case.as_str();
-        if case.len() > first.width {
-            page.wrapped(Tone::Plain, "", case);
-            case = "";
-        }
-        let mut line = format!("{case:>width$}", width = first.width);
-        for column in block {
-            line.push_str(&format!("{gap}{:>width$}", column.cells[at], width = column.width));
-        }
-        page.line(Tone::Plain, &format!("{line}{}", sign(at)));
-    }
-}
-
-/// `web`, and of which set where that is not the same word.
-fn test_of(work: &WorkTable, set: &SetTable) -> String {
-    let (work, set, workload) = (ascii(&work.name), ascii(&set.name), ascii(&set.workload));
-    let mut said = vec![work.clone()];
-    said.extend((set != work).then(|| format!("set {set}")));
-    let own = workload != set && workload != work;
-    said.extend(own.then_some(workload));
-    said.join(", ")
-}
-
-/// For cases, beside the baseline and any one other.
-fn room(columns: &[Column]) -> usize {
-    let Some((baseline, others)) = columns.split_first() else { return COLUMNS };
-    let widest = others.iter().map(|column| GAP + column.width).max().unwrap_or(0);
-    COLUMNS.saturating_sub(GAP + baseline.width + widest + STAR.len())
-}
-
-/// The baseline with as many others as fit beside it, at least one, and so on.
-fn blocks(first: usize, columns: &[Column]) -> Vec<Vec<&Column>> {
-    let Some((baseline, others)) = columns.split_first() else { return Vec::new() };
-    let alone = first + GAP + baseline.width + STAR.len();
-    let mut blocks = vec![vec![baseline]];
-    let mut used = alone;
-    for column in others {
-        let last = blocks.len() - 1;
-        if used + GAP + column.width > COLUMNS && blocks[last].len() > 1 {
-            blocks.push(vec![baseline, column]);
-            used = alone + GAP + column.width;
-        } else {
-            blocks[last].push(column);
-            used += GAP + column.width;
-        }
-    }
-    blocks
 }
 
 /// What statistics of the tables hide: a note for each side of a row whose values are odd. Of

@@ -12,9 +12,9 @@ use crate::analysis::{MetricPower, Power, WorkPower};
 use crate::stats::Rounds;
 
 const GAP: usize = 2;
-/// Columns beside the metric's name.
+/// Columns next to the metric's name.
 const COLUMNS: usize = 6;
-/// What the numbers take beside it.
+/// What the numbers take next to it.
 const NUMBERS: usize = 60;
 /// A spread from fewer ratios is known to a third, more or less.
 const FEW_RATIOS: usize = 10;
@@ -139,12 +139,12 @@ fn method(power: &Power, page: &mut Page) {
         counted(power.variants, "variant"),
     );
     page.wrapped(Tone::Plain, "method    ", &text);
-    if power.rounds < power.least_rounds {
+    if power.rounds < power.min_rounds {
         let text = format!(
             "{} are fewer than the {} that this cautious estimate takes for so many metrics; \
              metrics that move together may show large differences earlier",
             counted(power.rounds as usize, "round"),
-            power.least_rounds,
+            power.min_rounds,
         );
         page.wrapped(Tone::Plain, "note      ", &text);
     }

@@ -235,6 +235,7 @@ pub fn work(
 pub fn nothing() -> Analysis {
     let method = Method {
         margin: 0.02,
+        tail_margin: 0.1,
         margins: Vec::new(),
         alpha: 0.05,
         headline_verdicts: 0,
@@ -382,6 +383,7 @@ pub fn troubled() -> Analysis {
     analysis.sides[2].plans = (1..9).map(|plan| format!("plan-{plan}")).collect();
     analysis.method = Method {
         margin: 0.02,
+        tail_margin: 0.1,
         margins: vec![("wakeup_p99".to_string(), 0.05)],
         alpha: 0.05,
         headline_verdicts: 4,

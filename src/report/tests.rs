@@ -350,10 +350,15 @@ fn word(row: &Row, verdict: &Verdict) -> &'static str {
 /// How often each word stands in a list.
 fn counts<'a>(words: impl IntoIterator<Item = &'a str>) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
-    for word in words.into_iter().filter(|word| WORDS.contains(word)) {
+    for word in words.into_iter().map(plain).filter(|word| WORDS.contains(word)) {
         *counts.entry(word.to_string()).or_default() += 1;
     }
     counts
+}
+
+/// Without why it is open.
+fn plain(word: &str) -> &str {
+    if ["too-few", "maybe"].contains(&word) { "open" } else { word }
 }
 
 const WORDS: [&str; 6] = ["BETTER", "WORSE", "SAME", "open", "LESS", "MORE"];
@@ -387,7 +392,7 @@ fn check_text(analysis: &Analysis) -> Result<(), TestCaseError> {
             let lines = table.lines().skip_while(|line| !line.starts_with(label.as_str()));
             let name = format!(" {} ", row.kind.name);
             let line = lines.into_iter().find(|line| line.contains(&name)).unwrap_or_default();
-            let found = line.split_whitespace().filter(|word| WORDS.contains(word));
+            let found = line.split_whitespace().map(plain).filter(|word| WORDS.contains(word));
             prop_assert_eq!(found.collect::<Vec<_>>(), own, "{} {}", label, name);
         }
         let open = expected.get("open").copied().unwrap_or(0);

@@ -4,16 +4,18 @@
 
 use std::io::{self, Write};
 
-use crate::analysis::{Analysis, Cell, Family, Row, SetTable, WorkTable};
-use crate::stats::{Ratio, Verdict};
+use crate::analysis::{Analysis, Family, Row, SetTable, WorkTable};
 
 use super::answer;
 use super::layout::{Align, Page, Table, Tone, clean};
-use super::numbers::{Change, Scale, counted, significant};
 use super::phrases::{self, names};
 use super::{Format, Options, each};
 
 mod detail;
+mod rows;
+
+pub(super) use rows::RowScale;
+use rows::{change, stacked};
 
 pub struct Text;
 
@@ -109,7 +111,9 @@ fn headlines(analysis: &Analysis, names: &[String], page: &mut Page) {
             return;
         }
     }
-    stacked(analysis, names, &rows, page, change);
+    for (work, set, row) in rows {
+        stacked(&phrases::place(analysis, work, set), names, row, page, change);
+    }
 }
 
 fn table(
@@ -120,7 +124,7 @@ fn table(
 ) -> Table {
     let mut columns = vec![(Align::Left, 0), (Align::Left, 2), (Align::Right, 2), (Align::Left, 1)];
     columns
-        .extend(sides.iter().flat_map(|_| [(Align::Right, 3), (Align::Left, 1), (Align::Left, 1)]));
+        .extend(sides.iter().flat_map(|_| [(Align::Right, 2), (Align::Left, 1), (Align::Left, 1)]));
     let mut table = Table::new(columns);
     let baseline = names.first().cloned().unwrap_or_default();
     let mut head = vec![String::new(), String::new(), baseline, String::new()];
@@ -146,44 +150,6 @@ fn table(
     table
 }
 
-/// Change, interval and verdict; of what has no ratio the value.
-fn change(row: &Row, side: usize, scale: &RowScale) -> [String; 3] {
-    let cell = &row.cells[side];
-    let verdict = phrases::verdict(row, cell).unwrap_or_default().to_string();
-    let ratio = cell.judged.as_ref().and_then(|judged| judged.ratio.ok());
-    match ratio.as_ref().map(Change::of) {
-        Some(Change { change, interval }) => [change, interval, verdict],
-        None => {
-            let suffix = if cell.median.is_some() { scale.suffix() } else { "" };
-            [scale.show(cell.median), suffix.to_string(), verdict]
-        }
-    }
-}
-
-/// Where no table fits.
-fn stacked(
-    analysis: &Analysis,
-    names: &[String],
-    rows: &[(&WorkTable, &SetTable, &Row)],
-    page: &mut Page,
-    change: impl Fn(&Row, usize, &RowScale) -> [String; 3],
-) {
-    for (work, set, row) in rows {
-        let scale = RowScale::new(row);
-        let place = phrases::place(analysis, work, set);
-        let value = scale.with_suffix(row.cells[0].median);
-        let baseline = names.first().map(String::as_str).unwrap_or_default();
-        let mut said = vec![format!("{baseline} {value}")];
-        for (side, name) in names.iter().enumerate().skip(1) {
-            let [change, interval, verdict] = change(row, side, &scale);
-            let text = format!("{name} {change} {interval} {verdict}");
-            said.push(text.split_whitespace().collect::<Vec<_>>().join(" "));
-        }
-        let text = format!("{place} {}: {}", clean(&row.kind.name), said.join("; "));
-        page.wrapped(Tone::Plain, "- ", &text);
-    }
-}
-
 /// One line each, the worst first.
 fn notes(analysis: &Analysis, options: &Options, page: &mut Page) {
     let shown = analysis.notes.iter().filter(|note| answer::is_shown(note, options.verbose));
@@ -195,28 +161,6 @@ fn notes(analysis: &Analysis, options: &Options, page: &mut Page) {
         let (word, text) = phrases::note(note);
         let tone = if note.is_gap() { Tone::Bad } else { Tone::Warning };
         page.wrapped(tone, &format!("{word:9} "), &text);
-    }
-}
-
-/// One scale for all values of a row.
-pub(super) struct RowScale(Scale);
-
-impl RowScale {
-    pub fn new(row: &Row) -> RowScale {
-        let typical = row.cells.iter().find_map(|cell| cell.median);
-        RowScale(Scale::of(row.kind.unit, typical))
-    }
-
-    pub fn show(&self, value: Option<f64>) -> String {
-        value.map_or("-".to_string(), |value| self.0.show(value))
-    }
-
-    pub fn suffix(&self) -> &'static str {
-        self.0.suffix
-    }
-
-    pub fn with_suffix(&self, value: Option<f64>) -> String {
-        format!("{} {}", self.show(value), self.suffix()).trim_end().to_string()
     }
 }
 

@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn sides_without_spread_or_values_have_what_can_be_told() {
+    fn sides_without_spread_or_values_have_what_can_be_known() {
         let constant = unpaired_ratio(&[(0, 2.0), (1, 2.0)], &[(0, 3.0), (1, 3.0)]).unwrap();
         let interval = constant.interval.unwrap();
         assert_eq!((interval.low, interval.high), (constant.ratio, constant.ratio));

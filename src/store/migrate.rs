@@ -39,6 +39,11 @@ pub(super) const MIGRATIONS: &[Migration] = &[
         sql: include_str!("migrations/0003_annotations.sql"),
         then: |_| Ok(()),
     },
+    Migration {
+        name: "0004_judged.sql",
+        sql: include_str!("migrations/0004_judged.sql"),
+        then: |_| Ok(()),
+    },
 ];
 
 pub(super) fn known_format() -> i64 {

@@ -12,8 +12,8 @@ use super::facts::{disturbance, guest, knobs, pool_cpus};
 use super::hdr::HdrError;
 use super::{hdr, kind};
 use crate::model::{
-    CpuSet, Disturbance, Environment, Metric, NamedHistogram, Outcome, PlanEnd, PlanStarted,
-    Reading, Record, RecordedRun, RunKey, RunResult, SetResult, WorkerResult,
+    CpuSet, Disturbance, Environment, Judged, Metric, NamedHistogram, Outcome, PlanEnd,
+    PlanStarted, Reading, Record, RecordedRun, RunKey, RunResult, SetResult, WorkerResult,
 };
 
 impl Store {
@@ -104,7 +104,7 @@ pub(super) fn started(conn: &Connection, plan: i64) -> Result<PlanStarted, Fault
     let cells = cells.query_map([plan], |row| from_json(row, 0))?.collect::<Result<_, _>>()?;
     let mut select = conn.prepare_cached(
         "SELECT event_schema, id, backend, plan.started_unix_ns, source, plan.json,
-                environment.json
+                environment.json, judged
          FROM plan JOIN environment USING (plan) WHERE plan = ?1 AND environment = 0",
     )?;
     let started = select.query_row([plan], |row| {
@@ -117,6 +117,10 @@ pub(super) fn started(conn: &Connection, plan: i64) -> Result<PlanStarted, Fault
             plan: from_json(row, 5)?,
             cells,
             environment: from_json(row, 6)?,
+            judged: match row.get_ref(7)? {
+                ValueRef::Null => Judged::default(),
+                _ => from_json(row, 7)?,
+            },
         })
     })?;
     Ok(started)

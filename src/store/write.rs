@@ -203,6 +203,7 @@ fn difference(stored: &PlanStarted, now: &PlanStarted) -> Option<&'static str> {
         source,
         plan,
         cells,
+        judged,
         environment: _,
     } = stored;
     match () {
@@ -210,6 +211,7 @@ fn difference(stored: &PlanStarted, now: &PlanStarted) -> Option<&'static str> {
         () if *source != now.source => Some("the plan"),
         () if *plan != now.plan && !now.plan.extends(plan) => Some("the plan"),
         () if *cells != now.cells => Some("the list of cells"),
+        () if *judged != now.judged => Some("what is judged"),
         () => None,
     }
 }
@@ -218,7 +220,7 @@ fn insert_plan(conn: &Connection, started: &PlanStarted) -> Result<i64, Fault> {
     let rounds = u64::from(started.plan.measure.rounds);
     conn.prepare_cached(
         "INSERT INTO plan (id, event_schema, title, backend, started_unix_ns, runs_total, source,
-         json) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+         json, judged) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?
     .execute(params![
         started.id,
@@ -229,6 +231,7 @@ fn insert_plan(conn: &Connection, started: &PlanStarted) -> Result<i64, Fault> {
         bits(rounds * started.cells.len() as u64),
         started.source,
         json(&started.plan)?,
+        (!started.judged.is_default()).then(|| json(&started.judged)).transpose()?,
     ])?;
     let plan = conn.last_insert_rowid();
     for (position, cell) in started.cells.iter().enumerate() {

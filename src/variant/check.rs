@@ -12,9 +12,10 @@ use crate::sys::host::plain;
 
 use super::error::{Cause, SettingError};
 use super::pool::Form;
-use super::task::{NO_SLICE, try_on_self};
+use super::setting::NO_SLICE;
+use super::task::try_on_self;
 use super::{
-    Action, CgroupSetting, Missing, POOL, Scope, Wanted, find_pool, merged, read_task, registry,
+    Action, CgroupSetting, Missing, Scope, Wanted, find_pool, merged, read_task, registry, scx,
     task_fields,
 };
 
@@ -27,7 +28,7 @@ pub fn check(cell: &Cell, host: &Host) -> Result<(), Vec<Missing>> {
     let knobs = &cell.variant.knobs;
     let mut missing = unknown(knobs);
     let pool = find_pool(cell, host).unwrap_or_else(|error| {
-        missing.push(Missing::of(POOL, error));
+        missing.push(Missing::of(KnobReading::POOL, error));
         None
     });
     let cpu_place = || match pool.as_ref().map(|pool| (&pool.form, pool.has_cpu)) {
@@ -85,7 +86,7 @@ fn check_outside(
                     checked.err().map(|error| Missing::of(name, error))
                 }
                 Action::Scheduler(scheduler) => {
-                    scheduler.check(host).err().map(|error| Missing::of(name, error))
+                    scx::check(scheduler, host).err().map(|error| Missing::of(name, error))
                 }
                 Action::Task(_) => None,
                 Action::Boot => Some(Missing {

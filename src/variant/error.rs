@@ -1,18 +1,17 @@
-//! Why a setting of the machine cannot be read, had or changed, and what to do about it.
+//! Why a pool or a setting of the machine cannot be read, had or changed, and what to do about it.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::model::CpuSet;
+use crate::model::{CpuSet, PoolName};
 use crate::sys::cgroup::CgroupError;
 use crate::sys::host::plain;
 use crate::sys::{FileError, Host, mounts};
 
-use super::pool::PoolError;
+use super::hints::AS_ROOT;
 use super::scx::SchedulerError;
 
-pub const AS_ROOT: &str = "run as root: sudo schedlab run PLAN";
 const ELSEWHERE: &str = "run this plan where root may change the kernel's settings, outside of \
                          containers and without lockdown: schedlab doctor";
 const OTHER_KERNEL: &str = "run this plan under a kernel that has it; this one: uname -r";
@@ -151,4 +150,42 @@ impl fmt::Display for Cause {
             Cause::Other(error) => return f.write_str(&plain(error)),
         })
     }
+}
+
+/// Why a cell's pool cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    #[error("there is no pool `{name}` ({why}); with `cpus` one is made for each run")]
+    None { name: PoolName, why: String },
+    #[error("{}: {why}", .folder.display())]
+    NoCpuList { folder: PathBuf, why: String },
+    #[error("the pool {} has CPUs {}, not {asked}; it is left as it is", .folder.display(), any(.has))]
+    OtherCpus { folder: PathBuf, has: CpuSet, asked: CpuSet },
+    #[error("the pool {} has no CPUs", .0.display())]
+    NoCpus(PathBuf),
+    #[error("no run can be put into {}: {}", .folder.display(), plain(.source))]
+    Closed { folder: PathBuf, source: io::Error },
+    #[error(
+        "{} does not name `cpu`, so the variant's cgroup knobs cannot be had inside of this \
+         pool; it is left as it is",
+        .0.display()
+    )]
+    NoCpuController(PathBuf),
+    #[error("no cpuset in {} can have CPUs {outside}", .folder.display())]
+    Outside { folder: PathBuf, outside: CpuSet },
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+}
+
+impl PoolError {
+    pub fn hint(&self) -> &'static str {
+        match self {
+            PoolError::Closed { .. } | PoolError::Cgroup(_) => AS_ROOT,
+            _ => "give it these CPUs, or choose another name",
+        }
+    }
+}
+
+fn any(cpus: &CpuSet) -> String {
+    if cpus.is_empty() { "none".to_string() } else { cpus.to_string() }
 }

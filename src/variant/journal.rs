@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::sys::Host;
 
-use super::apply::Change;
+use super::change::Change;
 
 /// How long a restorer waits for another one, or for what is left of the writer.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);

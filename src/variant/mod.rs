@@ -8,8 +8,11 @@
 //! a cell ([`pool`]) is no knob, but is applied and read back like the run's cgroup.
 
 mod apply;
+mod change;
 mod check;
+mod contract;
 mod error;
+mod hints;
 mod journal;
 mod knobs;
 #[cfg(test)]
@@ -17,6 +20,7 @@ mod on_this_machine;
 mod pool;
 mod restore;
 pub mod scx;
+mod setting;
 mod target;
 mod task;
 #[cfg(test)]
@@ -24,76 +28,22 @@ mod testing;
 mod validate;
 mod without_effect;
 
-use crate::model::{Field, Value};
-use crate::sys::Host;
+use crate::model::Field;
 
 pub use crate::model::merged_knobs as merged;
-pub use apply::{Applied, ApplyError, UndoError, Undone, apply};
+pub use apply::{Applied, ApplyError, UndoError, apply};
+pub use change::Undone;
 pub use check::check;
-pub use error::SettingError;
+pub use contract::{Action, Knob, Missing, Scope};
+pub use error::{PoolError, SettingError};
 pub use journal::Journal;
-pub use knobs::CgroupSetting;
-pub use pool::{Pool, PoolError, find as find_pool};
+pub use pool::{Pool, find as find_pool};
 pub use restore::{RestoreError, Restored, restore};
+pub use setting::{CgroupSetting, TaskSetting};
 pub use target::{Target, Wanted};
-pub use task::{TaskSetting, apply_to_self, read_task};
+pub use task::{apply_to_self, read_task};
 pub use validate::validate;
 pub use without_effect::{KnobWithoutEffect, WithoutEffect, without_effect};
-
-/// The name of a pool's reading among those of knobs.
-const POOL: &str = "pool";
-
-/// Where a knob acts, and when its effect ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
-    /// Each worker thread sets it on itself; it dies with the thread. Never set in the
-    /// controller: SCHED_IDLE cannot be left again without privileges.
-    Task,
-    /// A cgroup made for the run, in which the runner is put.
-    Cgroup,
-    /// A setting of the whole machine, put back after the run.
-    Machine,
-    /// What the machine is booted with, where each run has a machine of its own.
-    Boot,
-}
-
-/// What a knob asks for.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Action {
-    Task(TaskSetting),
-    Cgroup(CgroupSetting),
-    Machine(Wanted),
-    Boot,
-    /// The one scheduler of the machine, in place of the kernel's own.
-    Scheduler(scx::Scheduler),
-}
-
-/// Why a knob cannot be had here.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Missing {
-    pub knob: String,
-    /// What is missing, where, with the errno's name and its likely cause.
-    pub message: String,
-    pub hint: String,
-}
-
-impl Missing {
-    pub fn of(knob: &str, error: impl Into<SettingError>) -> Missing {
-        let error = error.into();
-        let (message, hint) = (error.to_string(), error.hint().to_string());
-        Missing { knob: knob.to_string(), message, hint }
-    }
-}
-
-pub trait Knob: Sync {
-    fn field(&self) -> Field;
-
-    fn scope(&self) -> Scope;
-
-    /// What `value` asks for on this machine, whose files may be read to choose between the
-    /// places where kernels of different ages keep a setting. Changes nothing.
-    fn actions(&self, value: &Value, host: &Host) -> Result<Vec<Action>, Missing>;
-}
 
 /// Every knob, in the order of `schedlab list knobs`; also the order of application.
 pub fn registry() -> &'static [&'static dyn Knob] {
@@ -145,6 +95,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::model::Value;
 
     #[test]
     fn every_knob_is_described_once_and_acts_in_its_scope() {

@@ -4,57 +4,17 @@
 //! the plan names, and the run has a cgroup inside of it. Else one is made for the run.
 //! Finding changes nothing; [`super::apply()`] makes, fills and removes what is found here.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::model::{Cell, CpuSet, KnobReading, PoolName, Reading, Value};
+use crate::model::{Cell, CpuSet, KnobReading, Reading, Value};
 use crate::sys::Host;
 use crate::sys::cgroup::{
-    self, CgroupError, Controller, Place, Tree, Version, can_host, controllers_missing,
-    is_partition,
+    self, Controller, Place, Tree, Version, can_host, controllers_missing, is_partition,
 };
 use crate::sys::host::plain;
 
-use super::error::AS_ROOT;
+use super::error::PoolError;
 use super::{Scope, registry};
-
-/// Why a cell's pool cannot be had.
-#[derive(Debug, thiserror::Error)]
-pub enum PoolError {
-    #[error("there is no pool `{name}` ({why}); with `cpus` one is made for each run")]
-    None { name: PoolName, why: String },
-    #[error("{}: {why}", .folder.display())]
-    NoCpuList { folder: PathBuf, why: String },
-    #[error("the pool {} has CPUs {}, not {asked}; it is left as it is", .folder.display(), any(.has))]
-    OtherCpus { folder: PathBuf, has: CpuSet, asked: CpuSet },
-    #[error("the pool {} has no CPUs", .0.display())]
-    NoCpus(PathBuf),
-    #[error("no run can be put into {}: {}", .folder.display(), plain(.source))]
-    Closed { folder: PathBuf, source: io::Error },
-    #[error(
-        "{} does not name `cpu`, so the variant's cgroup knobs cannot be had inside of this \
-         pool; it is left as it is",
-        .0.display()
-    )]
-    NoCpuController(PathBuf),
-    #[error("no cpuset in {} can have CPUs {outside}", .folder.display())]
-    Outside { folder: PathBuf, outside: CpuSet },
-    #[error(transparent)]
-    Cgroup(#[from] CgroupError),
-}
-
-impl PoolError {
-    pub fn hint(&self) -> &'static str {
-        match self {
-            PoolError::Closed { .. } | PoolError::Cgroup(_) => AS_ROOT,
-            _ => "give it these CPUs, or choose another name",
-        }
-    }
-}
-
-fn any(cpus: &CpuSet) -> String {
-    if cpus.is_empty() { "none".to_string() } else { cpus.to_string() }
-}
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pool {
@@ -403,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_of_version_1_is_found_at_the_root_and_beside_an_exclusive_one_none_is_made() {
+    fn a_pool_of_version_1_is_found_at_the_root_and_next_to_an_exclusive_one_none_is_made() {
         let machine = Machine::new();
         lay_v1(&machine);
         for (name, text) in [

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::sys::Host;
 use crate::sys::host::plain;
 
-use super::apply::Undone;
+use super::change::Undone;
 use super::journal::{self, Left};
 
 /// One change of a process that has ended, and what became of it.

@@ -1,5 +1,7 @@
 //! Knobs that only weigh workers against others, in a cell where nothing competes. Pure.
 
+use std::fmt;
+
 use crate::model::{Cell, Value, WorkerSet};
 
 use super::merged;
@@ -18,6 +20,16 @@ pub enum WithoutEffect {
     OnAllWorkers,
     /// All workers are in the one cgroup of the run, which competes with no other.
     OneCgroup,
+}
+
+impl fmt::Display for KnobWithoutEffect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = match self.why {
+            WithoutEffect::OnAllWorkers => "all workers have it",
+            WithoutEffect::OneCgroup => "no other cgroup competes with this one",
+        };
+        write!(f, "{} {} changes nothing: {why}", self.knob, self.value)
+    }
 }
 
 /// The first such knob of the cell. A cgroup in a pool may have neighbours, so that nothing is

@@ -5,17 +5,18 @@
 //! throughput shows it. A worker with several items runs the one that is due earliest, one at a
 //! time; many short items hide a delay that one long item cannot hide. [`Queue`] is pure.
 
-use crate::model::{Field, Importance, Kind, Value, ValueError, duration_ns, show_duration};
+mod steps;
+
+use crate::model::{Field, Importance, Kind, Value};
 use crate::sys::clock;
 
 use super::burn::Burner;
 use super::{Latency, Load, Request, Role, Spec, Worker, Workload, WorkloadError, params};
+pub use steps::{Item, MAX_KOPS, MAX_WAIT_NS, QueueError, parse_queue};
 
 pub struct Burnwait;
 
 const WAKEUP: usize = 0;
-pub const MAX_KOPS: u64 = 1_000_000_000;
-pub const MAX_WAIT_NS: u64 = 3_600_000_000_000;
 
 const SPEC: Spec = Spec {
     name: "burnwait",
@@ -54,45 +55,6 @@ impl Workload for Burnwait {
     }
 }
 
-/// One burnwait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Item {
-    pub kops: u64,
-    pub wait_ns: u64,
-}
-
-/// A wrong step of a queue.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("queue: step {step}, `{}`, {problem}", text.escape_default())]
-pub struct QueueError {
-    /// From 1.
-    pub step: usize,
-    pub text: String,
-    pub problem: StepProblem,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StepProblem {
-    #[error("is missing")]
-    Missing,
-    #[error("has no wait after it")]
-    WithoutWait,
-    #[error("is not a {0}")]
-    Not(&'static str),
-    #[error("burns no whole number of kops, `{0}`")]
-    Number(String),
-    #[error("burns {0} kops, not 1 to {MAX_KOPS}")]
-    Range(u64),
-    #[error("has a wrong time: {}", .0.message)]
-    Time(ValueError),
-    #[error("waits longer than {}", show_duration(MAX_WAIT_NS))]
-    TooLong,
-}
-
-impl QueueError {
-    pub const HINT: &str = "burns and waits in turns: queue = [\"burn 70\", \"wait 200us\"]";
-}
-
 fn items(request: &Request) -> Result<Vec<Item>, WorkloadError> {
     let list = params::value(request.params, "queue", Value::as_list)?;
     let steps: Vec<&str> = list
@@ -102,43 +64,6 @@ fn items(request: &Request) -> Result<Vec<Item>, WorkloadError> {
         .map(str::trim)
         .collect();
     Ok(parse_queue(&steps)?)
-}
-
-/// Reads `burn N` and `wait TIME` in turns.
-pub fn parse_queue(steps: &[&str]) -> Result<Vec<Item>, QueueError> {
-    let wrong = |index: usize, problem: StepProblem| {
-        let text = steps.get(index).copied().unwrap_or_default().to_string();
-        QueueError { step: index + 1, text, problem }
-    };
-    if steps.is_empty() {
-        return Err(wrong(0, StepProblem::Missing));
-    }
-    let items = steps.chunks(2).zip((0..).step_by(2)).map(|(pair, first)| {
-        let kops = parse_burn(pair[0]).map_err(|problem| wrong(first, problem))?;
-        let wait = pair.get(1).ok_or_else(|| wrong(first, StepProblem::WithoutWait))?;
-        let wait_ns = parse_wait(wait).map_err(|problem| wrong(first + 1, problem))?;
-        Ok(Item { kops, wait_ns })
-    });
-    items.collect()
-}
-
-fn parse_burn(step: &str) -> Result<u64, StepProblem> {
-    let number = argument(step, "burn").ok_or(StepProblem::Not("burn"))?;
-    match number.parse().map_err(|_| StepProblem::Number(number.to_string()))? {
-        kops @ 1..=MAX_KOPS => Ok(kops),
-        kops => Err(StepProblem::Range(kops)),
-    }
-}
-
-fn parse_wait(step: &str) -> Result<u64, StepProblem> {
-    let time = argument(step, "wait").ok_or(StepProblem::Not("wait"))?;
-    let wait_ns = duration_ns(time).map_err(StepProblem::Time)?;
-    if wait_ns > MAX_WAIT_NS { Err(StepProblem::TooLong) } else { Ok(wait_ns) }
-}
-
-fn argument<'a>(step: &'a str, word: &str) -> Option<&'a str> {
-    let rest = step.strip_prefix(word)?;
-    rest.starts_with(char::is_whitespace).then(|| rest.trim())
 }
 
 /// A worker's next act.
@@ -288,34 +213,6 @@ mod tests {
         assert_eq!(started(&mut queue, 150 * US, 320 * US), (1, 0), "due 370, preempted");
         assert_eq!(started(&mut queue, 320 * US, 330 * US), (0, 10 * US), "its own 310");
         assert_eq!(queue.next(330 * US), Next::SleepUntil { due_ns: 370 * US });
-    }
-
-    #[test]
-    fn queues_are_read_in_either_form_and_refused_with_their_step() {
-        let good: &[(&[&str], &[Item])] = &[
-            (&["burn 70", "wait 200us"], &[item(70, 200)]),
-            (&["burn 10", "wait 1ms", "burn  20", "wait 0.3 ms"], &[item(10, 1000), item(20, 300)]),
-            (&["burn 1", "wait 0ns"], &[item(1, 0)]),
-        ];
-        for (steps, expected) in good {
-            assert_eq!(parse_queue(steps).unwrap(), *expected, "{steps:?}");
-        }
-        let bad: &[(&[&str], &str)] = &[
-            (&[], "step 1, ``, is missing"),
-            (&["burn 70"], "step 1, `burn 70`, has no wait after it"),
-            (&["wait 1us", "burn 70"], "step 1, `wait 1us`, is not a burn"),
-            (&["burn 70", "burn 70"], "step 2, `burn 70`, is not a wait"),
-            (&["burn70", "wait 1us"], "step 1, `burn70`, is not a burn"),
-            (&["burn 0", "wait 1us"], "step 1, `burn 0`, burns 0 kops, not 1 to 1000000000"),
-            (&["burn 70us", "wait 1us"], "step 1, `burn 70us`, burns no whole number"),
-            (&["burn 1", "wait 200"], "step 2, `wait 200`, has a wrong time: `200` has no unit"),
-            (&["burn 1", "wait 61min"], "step 2, `wait 61min`, waits longer than 1h"),
-            (&["burn 1", "wait 1s", "sleep 1", "wait 1s"], "step 3, `sleep 1`, is not a burn"),
-        ];
-        for (steps, expected) in bad {
-            let why = parse_queue(steps).unwrap_err().to_string();
-            assert!(why.contains(expected), "{steps:?}: {why}");
-        }
     }
 
     #[test]

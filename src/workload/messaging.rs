@@ -15,9 +15,8 @@ use crate::model::{Field, Importance, Kind, show_bytes};
 use crate::sys::clock;
 
 use super::channels::Wanted;
-use super::{
-    Latency, Load, MAX_TASKS, Request, Role, Spec, Worker, Workload, WorkloadError, params,
-};
+use super::contract::MAX_TASKS;
+use super::{Latency, Load, Request, Role, Spec, Worker, Workload, WorkloadError, params};
 
 pub struct Messaging;
 

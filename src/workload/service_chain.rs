@@ -25,9 +25,8 @@ use crate::sys::{Epoll, Ready, clock};
 
 use super::burn::Burner;
 use super::channels::Wanted;
-use super::{
-    Latency, Load, MAX_TASKS, Request, Role, Spec, Worker, Workload, WorkloadError, params,
-};
+use super::contract::MAX_TASKS;
+use super::{Latency, Load, Request, Role, Spec, Worker, Workload, WorkloadError, params};
 
 pub struct ServiceChain;
 

@@ -7,7 +7,7 @@ use crate::model::{
 };
 use crate::stats::{Unjudged, Verdict};
 
-use super::super::judge::Question;
+use super::super::question::Question;
 use super::super::samples::{Boots, Disturbed, WorkSamples, asked_kernel, guests, sessions};
 use super::super::select::Selection;
 use super::super::{Family, Pairing, Side, WorkTable};
@@ -75,12 +75,12 @@ fn unmeasured(context: &Context) -> Vec<Note> {
             let (skipped, failed): (Vec<_>, Vec<_>) = own.iter().partition(|run| run.is_skipped);
             let label = || work.key.label();
             let side = || selection.label.clone();
-            if let Some((reason, others)) = most_frequent(&failed) {
+            if let Some((reason, others)) = main_reason(&failed) {
                 let (runs, of) = (failed.len(), measured + own.len());
                 let (side, work) = (side(), label());
                 notes.push(Note::Failed { side, work, runs, of, reason, others });
             }
-            if let Some((reason, _)) = most_frequent(&skipped) {
+            if let Some((reason, _)) = main_reason(&skipped) {
                 let known = notes.iter_mut().find_map(|note| match note {
                     Note::Skipped { side, works, reason: known }
                         if *side == selection.label && *known == reason =>
@@ -102,7 +102,7 @@ fn unmeasured(context: &Context) -> Vec<Note> {
 }
 
 /// The most frequent reason, the first of equally many, and the number of runs with another.
-fn most_frequent(runs: &[&&Unmeasured]) -> Option<(String, usize)> {
+fn main_reason(runs: &[&&Unmeasured]) -> Option<(String, usize)> {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for run in runs {
         match counts.iter_mut().find(|(reason, _)| *reason == run.reason) {

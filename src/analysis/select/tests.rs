@@ -248,7 +248,7 @@ fn what_means_nothing_is_refused_with_a_hint() {
 }
 
 #[test]
-fn hostile_text_is_told_escaped() {
+fn hostile_text_is_escaped_in_errors() {
     let evil = "\u{1b}[2J\n\u{202e}`";
     for text in [
         evil.to_string(),

@@ -314,6 +314,25 @@ fn a_knob_that_read_back_otherwise_is_noted_and_a_gap_where_it_never_took() {
     assert_eq!(noted(0..0), []);
 }
 
+/// Six clean rounds decide nothing about two variants, though they would about one.
+#[test]
+fn all_rounds_count_where_the_clean_ones_are_too_few_for_the_plans_variants() {
+    let all_count = |clean: u32, variants: &[&str]| {
+        let factors = [1.0, 1.1, 1.2];
+        let mut plan = rounds(plan("p1", 1, variants), 0..20, &factors[..variants.len()]);
+        plan.ended = Some(PlanEnd::Complete);
+        for at in 0..plan.runs.len() {
+            if plan.runs[at].key.round >= clean {
+                disturb(&mut plan, at, DisturbanceKind::Steal, Some(0.1));
+            }
+        }
+        let notes = analysed(&[plan], variants).notes;
+        notes.iter().any(|note| matches!(note, Note::AllSpoilt { .. }))
+    };
+    assert!(all_count(6, &["a", "b", "c"]) && !all_count(7, &["a", "b", "c"]));
+    assert!(all_count(5, &["a", "b"]) && !all_count(6, &["a", "b"]));
+}
+
 /// Of each kind how many runs of a side, and the worst of all.
 #[test]
 fn disturbances_of_one_kind_are_one_note_with_the_worst_of_them() {

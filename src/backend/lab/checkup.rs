@@ -6,15 +6,16 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use crate::backend::{BackendConfig, Mode};
-use crate::model::{Cell, GuestFacts, GuestTime, Lab, Placement, Value, Variant, Work};
+use crate::model::{Cell, Lab, Placement, Value, Variant, Work};
 
-use super::KERNEL;
+use super::asked::KERNEL;
 use super::emulator;
 use super::error::{GuestError, LabError};
 use super::guests::GuestManager;
 use super::kernel::{Cache, KernelError};
 
-pub use super::emulator::EmulatorError;
+pub use super::error::EmulatorError;
+pub use super::guests::Quiet;
 
 /// The emulator's own line about its version, if the lab can use it.
 pub fn qemu() -> Result<String, EmulatorError> {
@@ -34,15 +35,6 @@ pub struct Tried {
     /// By the host's clock, until it was quiet and saved.
     pub took: Duration,
     pub outcome: Result<Quiet, GuestError>,
-}
-
-/// A machine that was booted and stopped when it was quiet.
-pub struct Quiet {
-    pub facts: GuestFacts,
-    /// Whether its time was exact.
-    pub time: GuestTime,
-    /// By the host's clock, until its first process was at work.
-    pub started_after: Duration,
 }
 
 /// Boots a machine of so many CPUs with a kernel, and stops it when it is quiet.

@@ -1,14 +1,13 @@
 //! A guest's console: a file that QEMU appends to. It is read as it grows for a kernel that gives
 //! up, and its end goes into the reason of a failure. Input: that file.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::GuestFault;
-use super::failed;
+use super::failed::{self, ConsoleEnd, Kept};
 
 /// How the line begins on which a kernel gives up. Its QEMU may go on without end.
 const GIVING_UP: &[u8] = b"Kernel panic - not syncing";
@@ -26,37 +25,6 @@ pub struct Console {
     line: Vec<u8>,
     /// The line on which the kernel gave up.
     gave_up: Option<String>,
-}
-
-/// The end of a console for the reason of a failure; Display makes it the end of a sentence.
-#[derive(Debug, Clone)]
-pub struct ConsoleEnd {
-    /// On one line.
-    last_lines: String,
-    kept: Kept,
-}
-
-/// Where the whole console is kept.
-#[derive(Debug, Clone)]
-enum Kept {
-    At(PathBuf),
-    /// It was empty.
-    Nowhere,
-    Failed(Arc<io::Error>),
-}
-
-impl fmt::Display for ConsoleEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.last_lines.as_str() {
-            "" => write!(f, "; its console is empty")?,
-            lines => write!(f, "; the end of its console: {lines}")?,
-        }
-        match &self.kept {
-            Kept::At(path) => write!(f, "; all of it: {}", path.display()),
-            Kept::Nowhere => Ok(()),
-            Kept::Failed(error) => write!(f, "; it cannot be kept: {error}"),
-        }
-    }
 }
 
 impl Console {

@@ -8,17 +8,15 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-use thiserror::Error;
 
 use crate::sys::{child, fork};
 
-use super::error::LabError;
+use super::error::{EmulatorError, LabError};
+use super::machine::QEMU;
 use super::results::digest;
 
-pub const QEMU: &str = "qemu-system-x86_64";
 /// The first version that can write a machine's state to a file. 7.2 also hangs where Linux 6.1
 /// starts its second CPU.
 const OLDEST: (u32, u32) = (8, 2);
@@ -27,30 +25,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// The firmware that guests execute: the BIOS, and what loads a kernel from the firmware device.
 const FIRMWARE: &[&str] = &["bios-256k.bin", "pvh.bin", "linuxboot_dma.bin", "kvmvapic.bin"];
-
-/// Why there is no emulator that can be used.
-#[derive(Debug, Error)]
-pub enum EmulatorError {
-    #[error("{QEMU} cannot be started: it is in no folder of PATH")]
-    NotFound,
-    #[error("{} cannot be started: {source}", program.display())]
-    Start { program: PathBuf, source: io::Error },
-    #[error("{QEMU} --version prints nothing")]
-    NoVersion,
-    #[error("{QEMU} {question} does not end in {} s", patience.as_secs_f64())]
-    Hangs { question: String, patience: Duration },
-    #[error("{QEMU} {question} ended with {status}")]
-    Failed { question: String, status: ExitStatus },
-    #[error("QEMU {version} is too old: it cannot write a machine's state to a file")]
-    TooOld { version: String },
-}
-
-impl EmulatorError {
-    pub fn hint(&self) -> &'static str {
-        "install it: apt-get install qemu-system-x86 (version 8.2 or newer; on Debian 12 from \
-         bookworm-backports)"
-    }
-}
 
 pub struct Emulator {
     pub program: PathBuf,

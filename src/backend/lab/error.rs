@@ -12,10 +12,9 @@ use thiserror::Error;
 
 use crate::model::{CpuSet, GuestFacts};
 
-use super::console::ConsoleEnd;
-use super::emulator::EmulatorError;
-use super::initrd::ProgramError;
+use super::failed::ConsoleEnd;
 use super::kernel::KernelError;
+use super::machine::QEMU;
 
 /// Why there is nothing to boot, or nothing to boot it with. `action` completes "cannot ...".
 #[derive(Debug, Error)]
@@ -68,6 +67,54 @@ impl LabError {
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LabError {
         let path = path.to_path_buf();
         move |source| LabError::Io { action, path, source }
+    }
+}
+
+/// Why there is no emulator that can be used.
+#[derive(Debug, Error)]
+pub enum EmulatorError {
+    #[error("{QEMU} cannot be started: it is in no folder of PATH")]
+    NotFound,
+    #[error("{} cannot be started: {source}", program.display())]
+    Start { program: PathBuf, source: io::Error },
+    #[error("{QEMU} --version prints nothing")]
+    NoVersion,
+    #[error("{QEMU} {question} does not end in {} s", patience.as_secs_f64())]
+    Hangs { question: String, patience: Duration },
+    #[error("{QEMU} {question} ended with {status}")]
+    Failed { question: String, status: ExitStatus },
+    #[error("QEMU {version} is too old: it cannot write a machine's state to a file")]
+    TooOld { version: String },
+}
+
+impl EmulatorError {
+    pub fn hint(&self) -> &'static str {
+        "install it: apt-get install qemu-system-x86 (version 8.2 or newer; on Debian 12 from \
+         bookworm-backports)"
+    }
+}
+
+/// Why a program cannot be packed.
+#[derive(Debug, Error)]
+pub enum ProgramError {
+    #[error("it is no 64-bit ELF program: {0}")]
+    NotElf(object::Error),
+    #[error("the loader {} cannot be started: {source}", loader.display())]
+    Loader { loader: PathBuf, source: io::Error },
+    /// With the loader's own line.
+    #[error("a library is missing: {0}")]
+    NoLibrary(String),
+    #[error("{} --list ended with {status}: {complaint}", loader.display())]
+    NotLoaded { loader: PathBuf, status: ExitStatus, complaint: String },
+}
+
+impl ProgramError {
+    pub fn hint(&self, program: &Path) -> Option<String> {
+        let program = program.display();
+        Some(match self {
+            Self::NotElf(_) => format!("guests have no shell and no interpreters: file {program}"),
+            _ => format!("build it static, or see: ldd {program}"),
+        })
     }
 }
 

@@ -1,9 +1,11 @@
 //! Consoles of guests that failed, kept until newer ones replace them: a folder of files whose
 //! names sort by age.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -32,6 +34,37 @@ pub fn keep(folder: &Path, console: &Path) -> io::Result<Option<PathBuf>> {
         _ = fs::remove_file(old);
     }
     Ok(Some(path))
+}
+
+/// The end of a console for the reason of a failure; Display makes it the end of a sentence.
+#[derive(Debug, Clone)]
+pub struct ConsoleEnd {
+    /// On one line.
+    pub last_lines: String,
+    pub kept: Kept,
+}
+
+/// Where the whole console is kept.
+#[derive(Debug, Clone)]
+pub enum Kept {
+    At(PathBuf),
+    /// It was empty.
+    Nowhere,
+    Failed(Arc<io::Error>),
+}
+
+impl fmt::Display for ConsoleEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.last_lines.as_str() {
+            "" => write!(f, "; its console is empty")?,
+            lines => write!(f, "; the end of its console: {lines}")?,
+        }
+        match &self.kept {
+            Kept::At(path) => write!(f, "; all of it: {}", path.display()),
+            Kept::Nowhere => Ok(()),
+            Kept::Failed(error) => write!(f, "; it cannot be kept: {error}"),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::model::{
 use crate::sys;
 use crate::variant::scx::Scheduler;
 
-use super::checkup::Quiet;
+use super::asked::{Asked, KERNEL, KERNEL_ARGUMENTS, mismatch};
 use super::emulator::Emulator;
 use super::error::{GuestError, GuestFault, LabError};
 use super::files::{Folder, GuestFiles, PROOF, relative};
@@ -28,7 +28,6 @@ use super::kvm;
 use super::lockstep;
 use super::machine::{self, Files, From, Time};
 use super::results::{Results, digest};
-use super::{Asked, KERNEL, KERNEL_ARGUMENTS, mismatch};
 use crate::backend::{BackendConfig, Mode};
 
 /// Numbers of the copies of a machine.
@@ -519,6 +518,15 @@ impl MachineConfig {
 }
 
 /// A machine that was booted and stopped when it was quiet.
+pub struct Quiet {
+    pub facts: GuestFacts,
+    /// Whether its time was exact.
+    pub time: GuestTime,
+    /// By the host's clock, until its first process was at work.
+    pub started_after: Duration,
+}
+
+/// The state of a quiet machine, from which its copies go on.
 struct Snapshot {
     state: PathBuf,
     quiet: Quiet,

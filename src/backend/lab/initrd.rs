@@ -7,18 +7,16 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::Command;
 
 use cpio::newc::{Builder, trailer};
 use object::elf::{FileHeader64, PT_INTERP, PT_LOAD};
 use object::endian::LittleEndian;
 use object::read::elf::{FileHeader, ProgramHeader};
 
-use thiserror::Error;
-
 use crate::model::GUEST_INIT;
 
-use super::error::LabError;
+use super::error::{LabError, ProgramError};
 
 /// `S_IFDIR`, `S_IFREG` and `S_IFCHR`, with permissions.
 const FOLDER: u32 = 0o040_755;
@@ -29,30 +27,6 @@ const DEVICE: u32 = 0o020_600;
 pub struct Packed {
     pub name: PathBuf,
     pub bytes: Vec<u8>,
-}
-
-/// Why a program cannot be packed.
-#[derive(Debug, Error)]
-pub enum ProgramError {
-    #[error("it is no 64-bit ELF program: {0}")]
-    NotElf(object::Error),
-    #[error("the loader {} cannot be started: {source}", loader.display())]
-    Loader { loader: PathBuf, source: io::Error },
-    /// With the loader's own line.
-    #[error("a library is missing: {0}")]
-    NoLibrary(String),
-    #[error("{} --list ended with {status}: {complaint}", loader.display())]
-    NotLoaded { loader: PathBuf, status: ExitStatus, complaint: String },
-}
-
-impl ProgramError {
-    pub fn hint(&self, program: &Path) -> Option<String> {
-        let program = program.display();
-        Some(match self {
-            Self::NotElf(_) => format!("guests have no shell and no interpreters: file {program}"),
-            _ => format!("build it static, or see: ldd {program}"),
-        })
-    }
 }
 
 /// This program and the libraries that it is linked with.

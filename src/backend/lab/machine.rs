@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use crate::model::{EXIT_PORT, GUEST_BOOT_FILE, GUEST_INIT, GUEST_SPEC_FILE, Lab, RESULTS_PORT};
 
+pub const QEMU: &str = "qemu-system-x86_64";
+
 /// The clock of a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Time {

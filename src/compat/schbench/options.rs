@@ -24,7 +24,7 @@ const AUTO_RPS_START: u64 = 10;
 const MIN_WITH_WARMUP_S: u64 = 30;
 /// schbench's arrivals.
 const BURST: &str = "burst";
-const HINT: &str = "hint: schedlab schbench --help";
+const HINT: &str = "schedlab schbench --help";
 
 /// Drop-in for schbench v1.0: wakeup and request latencies, requests per second
 #[derive(Args, Debug, Clone)]
@@ -311,7 +311,7 @@ impl SchbenchArgs {
         } else {
             return Ok(());
         };
-        Err(CompatError::Usage(format!("{wrong}\n{HINT}")))
+        Err(CompatError::usage(wrong, HINT))
     }
 
     fn params(
@@ -322,8 +322,7 @@ impl SchbenchArgs {
     ) -> Result<Params, CompatError> {
         let workload = workload::find("schbench");
         let workload = workload.ok_or_else(|| {
-            let hint = "hint: schedlab list workloads";
-            CompatError::Here(format!("there is no workload `schbench`\n{hint}"))
+            CompatError::here("there is no workload `schbench`", "schedlab list workloads")
         })?;
         let mut given = Given { fields: workload.spec().params, params: Params::new() };
         given.put("message-threads", "", Some(self.groups(machine)))?;
@@ -415,7 +414,7 @@ fn listed(
 }
 
 fn here(what: &str) -> CompatError {
-    CompatError::Here(format!("{what}\nhint: lscpu -e"))
+    CompatError::here(what, "lscpu -e")
 }
 
 /// Sizes as schbench computes them: whole KB, and whole widths of matrices.
@@ -494,7 +493,7 @@ fn wrong_value(what: &str, found: &ValueError) -> CompatError {
         Some(value) => format!("sleep-usec{value}"),
         None => what.to_string(),
     };
-    CompatError::Usage(format!("--{option}: {}\nhint: {}", found.message, found.hint))
+    CompatError::usage(format!("--{option}: {}", found.message), found.hint.as_str())
 }
 
 /// The range of a field, in schbench's unit.

@@ -44,9 +44,8 @@ pub fn run(args: SchbenchArgs, cmdline: String) -> Result<End, CompatError> {
     let config = args.config(&machine)?;
     check(&config, &machine)?;
     let json = config.json.as_ref().map(JsonOutput::open).transpose()?;
-    let interrupted = signal::catch_termination().map_err(|error| {
-        CompatError::Here(format!("cannot catch signals: {error}\nhint: schedlab doctor"))
-    })?;
+    let interrupted = signal::catch_termination()
+        .map_err(|error| here(format!("cannot catch signals: {error}")))?;
     config.notes.iter().for_each(|note| print(|out| writeln!(out, "{note}")));
     let own = Own { pids: [std::process::id() as i32].into_iter().collect() };
     let watch = Watch::begin(&host, &machine.allowed, own);
@@ -66,9 +65,8 @@ pub fn run(args: SchbenchArgs, cmdline: String) -> Result<End, CompatError> {
 }
 
 fn machine(host: &Host) -> Result<Machine, CompatError> {
-    let allowed = topology::affinity().map_err(|error| {
-        CompatError::Here(format!("sched_getaffinity: {error}\nhint: schedlab doctor"))
-    })?;
+    let allowed =
+        topology::affinity().map_err(|error| here(format!("sched_getaffinity: {error}")))?;
     let online = topology::online(host).known().map_or(allowed.len(), |online| online.len());
     let nodes = topology::numa_nodes(host, &allowed).len().max(1);
     Ok(Machine { allowed, online, nodes })
@@ -80,8 +78,7 @@ fn check(config: &RunConfig, machine: &Machine) -> Result<(), CompatError> {
     let pool = Pool::new(machine.allowed.clone(), &[]);
     let (params, kind) = (&config.params, WorkerKind::Threads);
     let fits = workload.layout(&Request { params, count: 1, kind, pool: &pool, seed: SEED });
-    fits.map(|_| ())
-        .map_err(|why| CompatError::Usage(format!("{why}\nhint: schedlab schbench --help")))
+    fits.map(|_| ()).map_err(|why| CompatError::usage(why.to_string(), "schedlab schbench --help"))
 }
 
 fn header(host: &Host, config: &RunConfig, cmdline: String) -> Header {
@@ -218,7 +215,7 @@ impl Session<'_> {
 }
 
 fn here(why: impl Display) -> CompatError {
-    CompatError::Here(format!("{why}\nhint: schedlab doctor"))
+    CompatError::here(why.to_string(), "schedlab doctor")
 }
 
 /// Operations per second between two polls.
@@ -297,9 +294,8 @@ impl Drop for JsonFile {
 
 fn unwritable(path: &Path, error: &io::Error) -> CompatError {
     let path = path.display().to_string();
-    CompatError::Here(format!(
-        "cannot write JSON to {}: {error}\nhint: --json FILE in a folder that you can write to, or \
-         --json - for stdout",
-        path.escape_debug()
-    ))
+    CompatError::here(
+        format!("cannot write JSON to {}: {error}", path.escape_debug()),
+        "--json FILE in a folder that you can write to, or --json - for stdout",
+    )
 }

@@ -66,9 +66,8 @@ impl BenchFile<'_> {
             0 => format!("{name} is there already, and no .bench file: neither `Input` nor `Runs`"),
             runs => format!("{name} is there already, with results of {runs} runs"),
         };
-        Err(CompatError::Usage(format!(
-            "{why}; it was left as it is\nhint: -f NEW names another file for the plan"
-        )))
+        let hint = "-f NEW names another file for the plan";
+        Err(CompatError::usage(format!("{why}; it was left as it is"), hint))
     }
 
     /// Makes the runs. A file that has some keeps them and is refused, as is a run of more workers
@@ -79,10 +78,8 @@ impl BenchFile<'_> {
         crowd.map_or(Ok(()), |FieldError { fault, .. }| {
             let error = FieldError::new("Input.SimpleMatrix.Count", fault);
             self.plan.runs.clear();
-            Err(CompatError::Usage(format!(
-                "{}: {error}\nhint: fewer `Workers`, or a smaller `Count`",
-                self.name
-            )))
+            let hint = "fewer `Workers`, or a smaller `Count`";
+            Err(CompatError::usage(format!("{}: {error}", self.name), hint))
         })
     }
 
@@ -90,16 +87,16 @@ impl BenchFile<'_> {
     pub(super) fn expand_to_any_size(&mut self) -> Result<(), CompatError> {
         if !self.plan.runs.is_empty() {
             let name = &self.name;
-            return Err(CompatError::Usage(format!(
-                "{name} has {} runs already: nothing is planned\n\
-                 hint: a new file with the same plan: schedlab schedbench -t {name} -f NEW plan",
-                self.plan.runs.len()
-            )));
+            let runs = self.plan.runs.len();
+            return Err(CompatError::usage(
+                format!("{name} has {runs} runs already: nothing is planned"),
+                format!("a new file with the same plan: schedlab schedbench -t {name} -f NEW plan"),
+            ));
         }
-        let hint = "hint: \"Input\": { \"WorkerPresets\": { \"A\": { \"Args\": [ \"burnwait\", \"70\", \
+        let hint = "\"Input\": { \"WorkerPresets\": { \"A\": { \"Args\": [ \"burnwait\", \"70\", \
                     \"200000\" ] } }, \"SimpleMatrix\": { \"Workers\": [ \"A\" ], \"Count\": [ 1, 2 ] } }";
         let refuse =
-            |error: FieldError| CompatError::Usage(format!("{}: {error}\n{hint}", self.name));
+            |error: FieldError| CompatError::usage(format!("{}: {error}", self.name), hint);
         let input = self.plan.input.as_ref();
         let input = input.ok_or_else(|| refuse(FieldError::new("Input", Fault::Missing)))?;
         let runs = runs(input).map_err(refuse)?;
@@ -130,7 +127,7 @@ impl BenchFile<'_> {
             resolve(index, run).map_err(|error| {
                 let error = error.below(&format!("Runs[{index}]"));
                 let label = clean(&run.label);
-                CompatError::Usage(format!("{}: run {index} `{label}`: {error}\n{HINT}", self.name))
+                CompatError::usage(format!("{}: run {index} `{label}`: {error}", self.name), HINT)
             })
         })
         .collect()

@@ -224,12 +224,12 @@ pub fn utf8(bytes: Vec<u8>, path: &Path) -> Result<String, CompatError> {
         let line = good.iter().filter(|&&byte| byte == b'\n').count() + 1;
         let start = good.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
         let column = good.len() - start + 1;
-        CompatError::Usage(format!("{name}:{line}:{column}: not UTF-8 from here on\n{HINT}"))
+        CompatError::usage(format!("{name}:{line}:{column}: not UTF-8 from here on"), HINT)
     })
 }
 
 pub(super) const HINT: &str =
-    "hint: docs/schedbench.md describes the fields of the file; it was left as it is";
+    "docs/schedbench.md describes the fields of the file; it was left as it is";
 
 /// A path as a terminal may see it.
 pub fn shown(path: &Path) -> String {
@@ -279,7 +279,7 @@ fn refusal(name: &str, found: &Misshapen) -> CompatError {
     let at = if path.is_empty() { String::new() } else { format!("`{}`: ", clean(path)) };
     // Before the first character JSON counts 0.
     let column = column.max(&1);
-    CompatError::Usage(format!("{name}:{line}:{column}: {at}{}\n{HINT}", clean(what)))
+    CompatError::usage(format!("{name}:{line}:{column}: {at}{}", clean(what)), HINT)
 }
 
 #[cfg(test)]

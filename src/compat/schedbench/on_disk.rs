@@ -30,10 +30,11 @@ fn read(path: &Path) -> Result<(String, Identity), CompatError> {
         Ok((bytes, metadata))
     });
     let (bytes, metadata) = read.map_err(|error| match error.kind() {
-        ErrorKind::NotFound => CompatError::Usage(format!(
-            "there is no file {name}\nhint: -f FILE names the file, -t TEMPLATE one to copy a plan from"
-        )),
-        _ => CompatError::Here(format!("cannot read {name}: {error}\nhint: ls -l {name}")),
+        ErrorKind::NotFound => CompatError::usage(
+            format!("there is no file {name}"),
+            "-f FILE names the file, -t TEMPLATE one to copy a plan from",
+        ),
+        _ => CompatError::here(format!("cannot read {name}: {error}"), format!("ls -l {name}")),
     })?;
     Ok((utf8(bytes, path)?, Identity::of(&metadata)))
 }
@@ -83,11 +84,11 @@ impl OnDisk {
     /// made with all of its text, and removed.
     pub fn probe(&self, file: &BenchFile) -> Result<(), CompatError> {
         rehearse(&self.path, &|out| json::write(out, &file.plan)).map_err(|error| {
-            CompatError::Here(format!(
-                "nothing was run, as results could not be kept: {}\n{}",
-                cannot_save(&self.path, &error),
-                hint(&self.path, &error)
-            ))
+            let why = cannot_save(&self.path, &error);
+            CompatError::here(
+                format!("nothing was run, as results could not be kept: {why}"),
+                hint(&self.path, &error),
+            )
         })
     }
 
@@ -127,10 +128,10 @@ impl OnDisk {
         match made {
             Ok(kept) => {
                 let kept = shown(&kept);
-                CompatError::Here(format!(
-                    "{why}: it is left as it is, and what was measured here is in {kept}\n\
-                     hint: schedlab schedbench -f {kept} report"
-                ))
+                CompatError::here(
+                    format!("{why}: it is left as it is, and what was measured here is in {kept}"),
+                    format!("schedlab schedbench -f {kept} report"),
+                )
             }
             Err(error) => self.save_in_refuge(file, &why, &hint(&self.path, &error)),
         }
@@ -145,16 +146,17 @@ impl OnDisk {
             let old = fs::metadata(&self.path).ok();
             write_free(&folder.join("unsaved.bench"), old.as_ref(), file).map_err(in_words)
         });
-        CompatError::Here(match kept {
+        let message = match kept {
             Ok(kept) => {
                 let kept = shown(&kept);
-                format!("{why}; the file with all results is {kept}: move it to its place\n{hint}")
+                format!("{why}; the file with all results is {kept}: move it to its place")
             }
             Err(second) => format!(
                 "{why}; and nowhere else ({second}): results of the last run are lost, what was \
-                 saved before is still there\n{hint}"
+                 saved before is still there"
             ),
-        })
+        };
+        CompatError::here(message, hint)
     }
 }
 

@@ -70,11 +70,10 @@ impl BenchFile<'_> {
 
     fn refuse(&self, index: usize, error: &FieldError) -> CompatError {
         let label = clean(&self.plan.runs[index].label);
-        CompatError::Usage(format!(
-            "{}: run {index} `{label}`: {error}\n\
-             hint: to go on with the other runs, take this one out of a copy of the file",
-            self.name
-        ))
+        CompatError::usage(
+            format!("{}: run {index} `{label}`: {error}", self.name),
+            "to go on with the other runs, take this one out of a copy of the file",
+        )
     }
 
     /// Keeps what a run measured and calls it completed. Reports may come in any order; they

@@ -24,11 +24,8 @@ impl BenchFile<'_> {
     /// Writes the file at `path` as the original would.
     pub fn save(&self, path: &Path) -> Result<(), CompatError> {
         replace(path, &|out| json::write(out, &self.plan)).map_err(|error| {
-            CompatError::Here(format!(
-                "{}; what was there before still is\n{}",
-                cannot_save(path, &error),
-                hint(path, &error)
-            ))
+            let why = cannot_save(path, &error);
+            CompatError::here(format!("{why}; what was there before still is"), hint(path, &error))
         })
     }
 }
@@ -44,22 +41,24 @@ pub(super) fn hint(path: &Path, error: &io::Error) -> String {
     let folder = shown(folder_of(path));
     match error.kind() {
         ErrorKind::InvalidFilename => {
-            "hint: a shorter name; while it is saved a name longer by 13 letters or more is next to it"
+            "a shorter name; while it is saved a name longer by 13 letters or more is next to it"
                 .to_string()
         }
         ErrorKind::NotFound | ErrorKind::NotADirectory => {
-            format!("hint: its folder must be there: mkdir -p {folder}")
+            format!("its folder must be there: mkdir -p {folder}")
         }
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            format!("hint: its folder must have room for a second copy: df {folder}")
+            format!("its folder must have room for a second copy: df {folder}")
         }
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-            format!("hint: its folder must be writable: ls -ld {folder}")
+            format!("its folder must be writable: ls -ld {folder}")
         }
-        _ if error.to_string() == LOOP => format!("hint: a link leads back to itself: readlink {name}"),
-        _ if error.to_string() == NO_FILE => format!("hint: -f FILE names an ordinary file: ls -ld {name}"),
+        _ if error.to_string() == LOOP => format!("a link leads back to itself: readlink {name}"),
+        _ if error.to_string() == NO_FILE => {
+            format!("-f FILE names an ordinary file: ls -ld {name}")
+        }
         _ => format!(
-            "hint: its folder must be writable and have room for a second copy: ls -ld {folder}; df {folder}"
+            "its folder must be writable and have room for a second copy: ls -ld {folder}; df {folder}"
         ),
     }
 }

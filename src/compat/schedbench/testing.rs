@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::super::CompatError;
+use super::super::{CompatError, Whose};
 use super::BenchFile;
 
 /// Three runs: one worker, none (not run), two and two of which one starves at first.
@@ -22,9 +22,5 @@ pub fn parse(text: &str) -> Result<BenchFile<'_>, CompatError> {
 
 /// The text of a usage error; other errors fail the test.
 pub fn usage<T>(result: Result<T, CompatError>) -> String {
-    match result {
-        Err(CompatError::Usage(why)) => why,
-        Err(CompatError::Here(why)) => panic!("not the file's fault? {why}"),
-        Ok(_) => panic!("accepted"),
-    }
+    result.err().expect("it is refused").text(Whose::User)
 }

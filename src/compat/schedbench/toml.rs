@@ -49,12 +49,13 @@ pub fn plan_text(file: &BenchFile) -> Result<String, CompatError> {
     // A plan that is too large is refused here, before a run uses it.
     match plan::parse("plan.toml", &text, None, plan::Known::default()) {
         Ok(_) => Ok(text),
-        Err(errors) => Err(CompatError::Usage(format!(
-            "{}: it makes no plan: {}\nhint: schedlab schedbench -f {} run",
-            file.name,
-            errors.errors().first().map(|error| error.one_line()).unwrap_or_default(),
-            file.name
-        ))),
+        Err(errors) => {
+            let why = errors.errors().first().map(|error| error.one_line()).unwrap_or_default();
+            Err(CompatError::usage(
+                format!("{}: it makes no plan: {why}", file.name),
+                format!("schedlab schedbench -f {} run", file.name),
+            ))
+        }
     }
 }
 

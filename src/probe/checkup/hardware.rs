@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use crate::model::{CpuSet, DisturbanceFact, DisturbanceKind, Reading};
 use crate::sys::load;
 
-use super::{Level, Machine, Seen};
+use super::finding::{Level, Seen};
+use super::machine::Machine;
 
 const CPUS: &str = "/sys/devices/system/cpu";
 

@@ -5,7 +5,8 @@ use std::path::Path;
 use crate::model::Reading;
 use crate::sys::mounts::{self, OwnCgroup};
 
-use super::{Level, Machine, Seen};
+use super::finding::{Level, Seen};
+use super::machine::Machine;
 
 const KERNEL: &str = "/proc/sys/kernel";
 

@@ -5,113 +5,27 @@
 //! [`Machine`], so that tests show it machines that we do not have. docs/doctor.md describes
 //! what each is about.
 
+mod capabilities;
+mod finding;
 mod hardware;
 mod kernel;
+mod machine;
 mod render;
 mod rights;
 
-use crate::model::{Disturbance, Environment, Reading};
+use crate::model::Reading;
 use crate::sys::{Host, clock, environment, topology};
 
 use super::disturbance::{Own, Watch};
+use finding::Seen;
+use machine::Machine;
 
+pub use finding::{Finding, Level};
 pub use render::render;
 
 /// How long [`checkup`] watches the machine for load, steal and swapping: long enough that
 /// 2 % of one CPU is a clock tick.
 const WATCH_NS: u64 = 500_000_000;
-
-/// From harmless to worst.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    Good,
-    /// Worth knowing when results are compared with those of other machines, or a limit to
-    /// what can be measured.
-    Note,
-    /// Widens the spread of results, or moves them in ways that are not the scheduler's.
-    Disturbs,
-    /// Results would not be about the scheduler at all.
-    Blocks,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    pub name: &'static str,
-    pub level: Level,
-    /// What was seen, on one line.
-    pub what: String,
-    /// Why it matters to a measurement.
-    pub why: String,
-    /// A command for a shell. Most last until the next boot.
-    pub fix: Option<String>,
-}
-
-/// What a check says; the registry adds its name.
-struct Seen {
-    level: Level,
-    what: String,
-    why: &'static str,
-    fix: Option<String>,
-}
-
-impl Seen {
-    fn new(level: Level, what: impl Into<String>, why: &'static str) -> Seen {
-        Seen { level, what: what.into(), why, fix: None }
-    }
-
-    fn good(what: impl Into<String>) -> Seen {
-        Seen::new(Level::Good, what, "")
-    }
-
-    /// A fact that could not be read: the reason is what was seen.
-    fn unknown(reason: impl Into<String>, why: &'static str) -> Seen {
-        Seen::new(Level::Note, format!("not known: {}", reason.into()), why)
-    }
-
-    fn fix(mut self, command: String) -> Seen {
-        self.fix = Some(command);
-        self
-    }
-}
-
-/// The machine as checks see it.
-struct Machine<'a> {
-    host: &'a Host,
-    environment: Environment,
-    /// What happened while it was watched.
-    disturbances: Vec<Disturbance>,
-    swapped_pages: Reading<u64>,
-}
-
-impl Machine<'_> {
-    /// A number of /proc or /sys.
-    fn number(&self, path: &str) -> Reading<i64> {
-        match self.host.reading(path) {
-            Reading::Known(text) => match text.trim().parse() {
-                Ok(number) => Reading::Known(number),
-                Err(_) => {
-                    Reading::Unknown(format!("{path}: `{}` is no number", text.escape_default()))
-                }
-            },
-            Reading::Unknown(why) => Reading::Unknown(why),
-        }
-    }
-
-    /// The command that sets a sysctl.
-    fn sysctl(&self, name: &str, value: i64) -> String {
-        format!("{}sysctl -w {name}={value}", self.sudo())
-    }
-
-    /// The command that writes a word to a file, or to all that a pattern matches.
-    fn echo(&self, word: &str, path: &str) -> String {
-        format!("echo {word} | {}tee {path}", self.sudo())
-    }
-
-    /// Before commands that need root: nothing where this is root already.
-    fn sudo(&self) -> &'static str {
-        if rights::has_all(self) { "" } else { "sudo " }
-    }
-}
 
 struct Check {
     name: &'static str,

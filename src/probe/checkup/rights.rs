@@ -3,47 +3,14 @@
 use crate::model::Reading;
 use crate::sys::environment;
 
-use super::{Level, Machine, Seen};
-
-/// Capability number, name, and what it gives here.
-const WANTED: &[(u32, &str, &str)] = &[
-    (23, "CAP_SYS_NICE", "policies fifo, rr and deadline, negative nice"),
-    (21, "CAP_SYS_ADMIN", "cgroups, debugfs"),
-    (1, "CAP_DAC_OVERRIDE", "scheduler features, sysctls"),
-];
-
-/// Whether every capability that anything here asks for is in effect.
-pub fn has_all(machine: &Machine) -> bool {
-    missing(machine).known().is_some_and(|missing| missing.is_empty())
-}
-
-fn has(machine: &Machine, number: u32) -> bool {
-    effective(machine).known().is_some_and(|mask| mask >> number & 1 == 1)
-}
-
-fn missing(machine: &Machine) -> Reading<Vec<&'static (u32, &'static str, &'static str)>> {
-    effective(machine)
-        .map(|mask| WANTED.iter().filter(|(number, ..)| mask >> number & 1 == 0).collect())
-}
-
-/// The effective capabilities as a bit mask.
-fn effective(machine: &Machine) -> Reading<u64> {
-    let path = "/proc/self/status";
-    let text = match machine.host.reading(path) {
-        Reading::Known(text) => text,
-        Reading::Unknown(why) => return Reading::Unknown(why),
-    };
-    let line = text.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    match line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()) {
-        Some(mask) => Reading::Known(mask),
-        None => Reading::Unknown(format!("{path}: no `CapEff:` with a hexadecimal mask")),
-    }
-}
+use super::capabilities;
+use super::finding::{Level, Seen};
+use super::machine::Machine;
 
 pub fn privileges(machine: &Machine) -> Seen {
     let why = "the variants that need these are skipped, with their reason; all else runs \
                without privileges";
-    match missing(machine) {
+    match capabilities::missing(machine.host) {
         Reading::Known(missing) if missing.is_empty() => Seen::good("all that can be used"),
         Reading::Known(missing) => {
             let gains: Vec<String> =
@@ -84,7 +51,7 @@ pub fn perf_events(machine: &Machine) -> Seen {
     let why = "perf, run during a plan, sees no scheduler events as this user; schedlab itself \
                needs none";
     match machine.number("/proc/sys/kernel/perf_event_paranoid") {
-        Reading::Known(level) if level < 0 || has(machine, PERFMON) => {
+        Reading::Known(level) if level < 0 || capabilities::has(machine.host, PERFMON) => {
             Seen::good(format!("open (perf_event_paranoid {level})"))
         }
         Reading::Known(level) => {

@@ -1,7 +1,7 @@
 //! What the checks say of laid-out machines.
 
 use super::*;
-use crate::model::{DisturbanceFact, Interference};
+use crate::model::{Disturbance, DisturbanceFact, Interference};
 use crate::sys::environment::{Identity, environment_of};
 use crate::sys::testing::Tree;
 
@@ -197,7 +197,7 @@ fn colour_is_only_where_it_was_asked_for() {
 }
 
 #[test]
-fn a_cgroup_v1_quota_is_found_and_mended_as_root_without_sudo() {
+fn a_cgroup_v1_quota_is_found_and_fixed_as_root_without_sudo() {
     let tree = prepared_server();
     tree.write("/proc/self/mountinfo", "1 1 0:1 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n");
     tree.write("/proc/self/cgroup", "1:cpu:/box\n");

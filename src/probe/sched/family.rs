@@ -1,10 +1,12 @@
 //! Watching processes that run already, with those that descend from them. Reads /proc.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::sys::{Host, load};
+use crate::model::Reading;
+use crate::sys::Host;
+use crate::sys::load::{self, Process};
 
-use super::{Session, SourceError, processes};
+use super::{Session, SourceError};
 
 /// Has a session watch processes and all their living descendants. Returns how many processes
 /// these are.
@@ -25,6 +27,13 @@ pub fn watch_families(session: &mut dyn Session, pids: &[i32]) -> Result<usize, 
         for pid in new {
             session.watch(pid)?;
         }
+    }
+}
+
+pub fn processes(host: &Host) -> Result<BTreeMap<i32, Process>, SourceError> {
+    match load::processes(host) {
+        Reading::Known(processes) => Ok(processes),
+        Reading::Unknown(why) => Err(SourceError::Processes(why)),
     }
 }
 

@@ -15,7 +15,8 @@ use crate::sys::load::{self, CpuTimes, Process};
 use crate::sys::task::{Schedstat, TaskReader};
 use crate::sys::{Host, cgroup, clock};
 
-use super::{Counted, Session, SessionConfig, SourceError, processes};
+use super::family::processes;
+use super::{Counted, Session, SessionConfig, SourceError};
 use task::{Task, Values};
 
 const MIN_PAUSE_NS: u64 = 100_000_000;

@@ -17,7 +17,7 @@ fn answer(analysis: &Analysis, width: usize) -> String {
     answer.to_string()
 }
 
-/// Works of one metric each with these verdicts, one per side besides the baseline.
+/// Works of one metric each with these verdicts, one per side after the baseline.
 fn of(sides: &[&str], works: &[(String, Vec<(Verdict, f64)>)]) -> Analysis {
     let mut analysis = testing::sides_only();
     analysis.sides = sides.iter().map(|side| testing::side(side)).collect();

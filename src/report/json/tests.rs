@@ -35,7 +35,7 @@ fn sides_method_and_plans_are_there() {
     let found = of(&testing::troubled());
     assert_eq!(
         found["method"],
-        json!({"margin": 0.02, "margins": [["wakeup_p99", 0.05]], "alpha": 0.05,
+        json!({"margin": 0.02, "tail_margin": 0.1, "margins": [["wakeup_p99", 0.05]], "alpha": 0.05,
                "headline_verdicts": 4, "explaining_verdicts": 0, "pairing": "none",
                "floors": ["20261120-010203-aaaa"], "looks": [6, 9, 14], "seed": 7})
     );

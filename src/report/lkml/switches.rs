@@ -5,7 +5,9 @@ use crate::analysis::{Analysis, Row, SetTable, WorkTable};
 use crate::report::layout::{Page, Tone};
 use crate::report::phrases;
 
-use super::{Column, RULE, ascii, blocks, case, clock, first_of, laid_out, test_of, two_decimals};
+use super::mail::{
+    Column, RULE, ascii, blocks, case, clock, first_of, laid_out, test_of, two_decimals,
+};
 
 pub fn show(analysis: &Analysis, names: &[String], page: &mut Page) {
     let time = phrases::analysis_time(analysis);

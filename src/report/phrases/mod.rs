@@ -16,13 +16,13 @@ use crate::model::{
     Direction, GuestTimes, MemoryPlacement, Placement, PlanEnd, Reading, Unit, Value, WorkerKind,
     show_duration,
 };
-use crate::stats::{Rounds, Shape, Unjudged, Verdict, Why};
+use crate::stats::{NoRatio, Rounds, Shape, Unjudged, Verdict, Why};
 
 use super::layout::clean;
 use super::numbers::{Scale, counted, percent, significant};
 
 pub use names::names;
-pub use notes::{no_ratio, not_known, note, one_line};
+pub use notes::{not_known, note, one_line};
 
 /// Of a list only so many names are shown.
 const MAX_NAMED: usize = 4;
@@ -138,7 +138,13 @@ pub fn verdict(row: &Row, cell: &Cell) -> Option<&'static str> {
         Verdict::Better => "BETTER",
         Verdict::Worse => "WORSE",
         Verdict::Same => "SAME",
-        Verdict::Inconclusive { .. } => "open",
+        // The interval next to it is of this ratio alone: where it excludes 1 the word says why that
+        // is no verdict.
+        Verdict::Inconclusive { why, .. } => match why {
+            Why::TooFewRounds { .. } => "too-few",
+            Why::OnlyAlone => "maybe",
+            Why::BelowFloor { .. } | Why::SameOnlyAlone | Why::Noise => "open",
+        },
         Verdict::Unjudged(_) => "-",
     })
 }
@@ -198,6 +204,16 @@ pub fn why(verdict: &Verdict, family: usize) -> Option<String> {
     })
 }
 
+/// Why there is no ratio; rounds count from 1.
+pub fn no_ratio(why: &NoRatio) -> String {
+    match why {
+        NoRatio::NotPositive { round, value } => {
+            format!("a ratio needs positive values, and round {} has {value}", round + 1)
+        }
+        NoRatio::NoPairs | NoRatio::NoRuns => why.to_string(),
+    }
+}
+
 /// How many rounds something takes in all, those that are done included.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Needed {
@@ -251,7 +267,8 @@ pub fn floor_percent(floor: f64) -> String {
 
 /// How the verdicts were reached, a phrase each.
 pub fn method(analysis: &Analysis) -> Vec<String> {
-    let Method { margin, margins, alpha, pairing, floors, looks, seed, .. } = &analysis.method;
+    let Method { margin, tail_margin, margins, alpha, pairing, floors, looks, seed, .. } =
+        &analysis.method;
     let mut said = vec![match pairing {
         Pairing::WithinRounds => "ratios paired within rounds".to_string(),
         Pairing::None if analysis.is_exact() => {
@@ -263,8 +280,14 @@ pub fn method(analysis: &Analysis) -> Vec<String> {
                 .to_string()
         }
     }];
-    let (low, high) = (1.0 / (1.0 + margin), 1.0 + margin);
-    said.push(format!("margin {}: SAME is a ratio from {low:.3} to {high:.3}", percent(*margin)));
+    let range = |margin: &f64| {
+        let (low, high) = (1.0 / (1.0 + margin), 1.0 + margin);
+        format!("margin {}: SAME is a ratio from {low:.3} to {high:.3}", percent(*margin))
+    };
+    said.push(range(margin));
+    if tail_margin != margin {
+        said.push(format!("of tail latencies (p99 and beyond) {}", range(tail_margin)));
+    }
     let own = margins.iter().map(|(name, margin)| format!("{} {}", clean(name), percent(*margin)));
     let own: Vec<String> = own.collect();
     if !own.is_empty() {

@@ -4,10 +4,9 @@ use crate::analysis::{Difference, NotKnown, Note, Pooled};
 use crate::model::{Reading, Value, show_duration};
 use crate::report::layout::clean;
 use crate::report::numbers::counted;
-use crate::stats::NoRatio;
 
 use super::disturbance::{disturbance, kind};
-use super::listed;
+use super::{listed, no_ratio};
 
 /// A clean word for the kind of note, and a clean sentence. Whether a note is of one plan's
 /// variants decides nothing here: sides are labels.
@@ -45,16 +44,6 @@ pub fn note(note: &Note) -> (&'static str, String) {
         }
         refusal if refusal.is_refusal() => ("refused", refused(refusal)),
         other => ("note", remark(other)),
-    }
-}
-
-/// Why there is no ratio; rounds count from 1.
-pub fn no_ratio(why: &NoRatio) -> String {
-    match why {
-        NoRatio::NotPositive { round, value } => {
-            format!("a ratio needs positive values, and round {} has {value}", round + 1)
-        }
-        NoRatio::NoPairs | NoRatio::NoRuns => why.to_string(),
     }
 }
 

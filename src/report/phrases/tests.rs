@@ -80,6 +80,10 @@ fn the_words_of_a_verdict_are_those_of_the_direction() {
             Verdict::Worse,
             Verdict::Same,
             testing::open(Why::Noise, Rounds::Number(9)),
+            testing::open(Why::SameOnlyAlone, Rounds::Number(9)),
+            // These may stand next to an interval that excludes 1.
+            testing::open(Why::TooFewRounds { least: 8 }, Rounds::Number(9)),
+            testing::open(Why::OnlyAlone, Rounds::Number(9)),
             Verdict::Unjudged(Unjudged::NoRatio(NoRatio::NoPairs)),
             Verdict::Unjudged(Unjudged::Neutral),
         ];
@@ -89,8 +93,10 @@ fn the_words_of_a_verdict_are_those_of_the_direction() {
             verdict(&row, &cell).unwrap_or_default()
         })
     };
-    assert_eq!(words(LOWER), ["BETTER", "WORSE", "SAME", "open", "-", ""]);
-    assert_eq!(words(NEUTRAL), ["LESS", "MORE", "SAME", "open", "-", ""]);
+    let open = ["open", "open", "too-few", "maybe", "-", ""];
+    assert_eq!(words(LOWER)[..3], ["BETTER", "WORSE", "SAME"]);
+    assert_eq!(words(NEUTRAL)[..3], ["LESS", "MORE", "SAME"]);
+    assert_eq!((&words(LOWER)[3..], &words(NEUTRAL)[3..]), (&open[..], &open[..]));
 }
 
 #[test]

@@ -10,15 +10,7 @@ use std::io::{self, Write};
 use crate::model::{Score, Trace};
 
 use super::Options;
-pub use rows::By;
-
-/// How a scoreboard is laid out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Layout {
-    pub by: By,
-    /// Rows and pairs that are shown, those with most run time and most counts first.
-    pub top: usize,
-}
+pub use rows::{By, Layout};
 
 pub fn text(
     score: &Score,

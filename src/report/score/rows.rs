@@ -13,6 +13,14 @@ pub enum By {
     Task,
 }
 
+/// How a scoreboard is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    pub by: By,
+    /// Rows and pairs that are shown, those with most run time and most counts first.
+    pub top: usize,
+}
+
 /// Sums over the tasks of a row. `None`: not counted by the source.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Row {

@@ -10,8 +10,7 @@ use crate::report::layout::{Page, Tone, clean, truncate};
 use crate::report::numbers::significant;
 use crate::report::phrases::one_line as reason;
 
-use super::Layout;
-use super::rows::{Row, rows};
+use super::rows::{Layout, Row, rows};
 
 /// Names in tables are no wider: the kernel's have 15 bytes.
 const NAME_COLUMNS: usize = 18;
@@ -26,11 +25,15 @@ pub fn page(score: &Score, layout: &Layout, options: &Options) -> String {
     let all = rows(watched.into_iter(), layout.by);
     let shown = &all[..all.len().min(layout.top)];
     table(&WAITS, shown, &mut page);
-    table(&SWITCHES, shown, &mut page);
-    if shown.iter().any(|row| row.migrations.is_some_and(|moves| moves.by_distance.is_some())) {
-        let legend = "moves: within a last-level cache / across caches / across NUMA nodes";
-        page.line(Tone::Plain, legend);
+    if shown.iter().any(|row| row.wait.is_some()) {
+        page.wrapped(
+            Tone::Plain,
+            "",
+            "waits: how often a task waited for a CPU; mean, p50, p99, max: of one wait",
+        );
     }
+    table(&SWITCHES, shown, &mut page);
+    switches_legend(shown, &mut page);
     places(shown, &mut page);
     if all.len() > shown.len() {
         let more = all.len() - shown.len();
@@ -72,6 +75,23 @@ fn head(score: &Score, page: &mut Page) {
     for (source, why) in &score.missed {
         let text = format!("{}: {}", clean(source), reason(why));
         page.wrapped(Tone::Warning, "no source ", &text);
+    }
+}
+
+/// What the headers of the second table mean, as far as it has them.
+fn switches_legend(rows: &[Row], page: &mut Page) {
+    let mut parts = Vec::new();
+    if rows.iter().any(|row| row.voluntary.is_some()) {
+        parts.push("volunt., invol.: context switches because it slept, because it was preempted");
+    }
+    if rows.iter().any(|row| row.slice.is_some()) {
+        parts.push("slice: time on a CPU without a switch");
+    }
+    if rows.iter().any(|row| row.migrations.is_some_and(|moves| moves.by_distance.is_some())) {
+        parts.push("moves: within a last-level cache / across caches / across NUMA nodes");
+    }
+    if !parts.is_empty() {
+        page.wrapped(Tone::Plain, "", &parts.join("; "));
     }
 }
 
@@ -307,6 +327,9 @@ fn pairs(score: &Score, kind: PairKind, title: &str, top: usize, page: &mut Page
     }
     page.gap();
     laid_out(&lines, 2, page);
+    if is_preempted {
+        page.wrapped(Tone::Plain, "", "lost: how long the preempted tasks then waited for a CPU");
+    }
     if pairs.len() > top {
         let more = pairs.len() - top;
         page.line(
@@ -321,8 +344,8 @@ fn pairs(score: &Score, kind: PairKind, title: &str, top: usize, page: &mut Page
 }
 
 fn foot(score: &Score, page: &mut Page) {
-    page.gap();
     if score.source.as_deref() != Some("procfs") {
+        page.gap();
         page.wrapped(Tone::Plain, "cost      ", &cost(score));
     }
     if !score.lost.is_empty() {

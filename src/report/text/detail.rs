@@ -1,9 +1,15 @@
 //! What `-v` opens: the sides, every metric with medians and rounds, fairness and the switches
 //! that explain a throughput; with `-vv` means, spreads and p-values. Pure.
 
-use super::*;
-use crate::analysis::{Side, VariantFairness};
+use crate::analysis::{Analysis, Cell, Family, Row, SetTable, Side, VariantFairness, WorkTable};
 use crate::model::Reading;
+use crate::report::Options;
+use crate::report::layout::{Align, Page, Table, Tone, clean};
+use crate::report::numbers::{Change, counted, significant};
+use crate::report::phrases;
+use crate::stats::{Ratio, Verdict, Why};
+
+use super::rows::{RowScale, stacked};
 
 pub fn write(analysis: &Analysis, names: &[String], options: &Options, page: &mut Page) {
     page.gap();
@@ -37,19 +43,26 @@ pub fn about(side: &Side) -> String {
 fn set(analysis: &Analysis, set: &SetTable, names: &[String], options: &Options, page: &mut Page) {
     page.gap();
     page.wrapped(Tone::Plain, "", &clean(&format!("{}: {}", set.name, phrases::set(set))));
-    let columns = [
-        Align::Left,
-        Align::Left,
-        Align::Right,
-        Align::Right,
-        Align::Left,
-        Align::Left,
-        Align::Left,
-    ];
-    let gaps = [0, 2, 2, 2, 1, 2, 2];
-    let mut table = Table::new(columns.into_iter().zip(gaps).collect());
+    let tables = [true, false].map(|with_rounds| table(set, names, with_rounds));
+    match tables.iter().find(|table| table.width() <= page.width()) {
+        Some(table) => page.table(table),
+        None => set.rows.iter().for_each(|row| stacked("", names, row, page, change_to)),
+    }
+    for (text, cells) in remarks(analysis, set, names, options) {
+        page.wrapped(Tone::Plain, "  ", &format!("{}: {text}", cells.join("; ")));
+    }
+}
+
+fn table(set: &SetTable, names: &[String], with_rounds: bool) -> Table {
+    use Align::{Left, Right};
+    let columns = [(Left, 0), (Left, 2), (Right, 2), (Right, 2), (Left, 1), (Left, 2), (Left, 2)];
+    let columns = &columns[..if with_rounds { 7 } else { 6 }];
+    let mut table = Table::new(columns.to_vec());
+    let mut add = |tone, cells: [String; 7]| {
+        table.row(tone, cells.into_iter().take(columns.len()).collect());
+    };
     let head = ["metric", "side", "median", "change", "95 %", "verdict", "rounds"];
-    table.row(Tone::Bold, head.map(str::to_string).to_vec());
+    add(Tone::Bold, head.map(str::to_string));
     for row in &set.rows {
         let scale = RowScale::new(row);
         let metric = format!("{} {}", clean(&row.kind.name), scale.suffix());
@@ -61,24 +74,11 @@ fn set(analysis: &Analysis, set: &SetTable, names: &[String], options: &Options,
             };
             let rounds = cell.verdict().as_ref().and_then(phrases::rounds);
             let rounds = rounds.map(phrases::show_rounds).unwrap_or_default();
-            let median = scale.show(cell.median);
-            table.row(
-                tone(cell),
-                vec![metric, names[side].clone(), median, change, interval, verdict, rounds],
-            );
+            let (side, median) = (names[side].clone(), scale.show(cell.median));
+            add(tone(cell), [metric, side, median, change, interval, verdict, rounds]);
         }
     }
-    match table.width() <= page.width() {
-        true => page.table(&table),
-        false => {
-            let rows: Vec<_> =
-                analysis.rows().filter(|(_, of, _)| std::ptr::eq(*of, set)).collect();
-            stacked(analysis, names, &rows, page, change_to);
-        }
-    }
-    for row in &set.rows {
-        remarks(analysis, row, names, options, page);
-    }
+    table
 }
 
 fn tone(cell: &Cell) -> Tone {
@@ -102,27 +102,43 @@ fn change_to(row: &Row, side: usize, _: &RowScale) -> [String; 3] {
     }
 }
 
-/// Why a value is unknown or a verdict open, and what is odd about the values.
-fn remarks(analysis: &Analysis, row: &Row, names: &[String], options: &Options, page: &mut Page) {
-    let family = match row.family {
-        Family::Explaining => analysis.method.explaining_verdicts,
-        _ => analysis.method.headline_verdicts,
-    };
-    for (side, cell) in row.cells.iter().enumerate() {
+/// Why values are unknown or verdicts open, and what is odd about values: each with the cells that
+/// it is true of. That an interval is wide is seen in the table.
+fn remarks(
+    analysis: &Analysis,
+    set: &SetTable,
+    names: &[String],
+    options: &Options,
+) -> Vec<(String, Vec<String>)> {
+    let mut found: Vec<(String, Vec<String>)> = Vec::new();
+    let cells =
+        set.rows.iter().flat_map(|row| row.cells.iter().zip(names).map(move |of| (row, of)));
+    for (row, (cell, name)) in cells {
+        let family = match row.family {
+            Family::Explaining => analysis.method.explaining_verdicts,
+            _ => analysis.method.headline_verdicts,
+        };
+        let is_noise =
+            |verdict: &Verdict| matches!(verdict, Verdict::Inconclusive { why: Why::Noise, .. });
         let mut said = phrases::shapes(analysis, row, cell);
-        said.extend(cell.verdict().as_ref().and_then(|verdict| phrases::why(verdict, family)));
+        let verdict = cell.verdict().filter(|verdict| !is_noise(verdict));
+        said.extend(verdict.and_then(|verdict| phrases::why(&verdict, family)));
         if let Some((_, why)) = cell.unknown.first() {
             let runs = counted(cell.unknown.len(), "run");
             said.push(format!("not known in {runs}: {}", clean(why)));
         }
         if options.verbose > 1 {
-            said.extend(statistics(cell, &RowScale::new(row)));
+            said.push(statistics(cell, &RowScale::new(row)).join(", "));
         }
-        if !said.is_empty() {
-            let text = format!("{}, {}: {}", clean(&row.kind.name), names[side], said.join("; "));
-            page.wrapped(Tone::Plain, "  ", &text);
+        for text in said {
+            let cell = format!("{}, {name}", clean(&row.kind.name));
+            match found.iter_mut().find(|(known, _)| *known == text) {
+                Some((_, cells)) => cells.push(cell),
+                None => found.push((text, vec![cell])),
+            }
         }
     }
+    found
 }
 
 fn statistics(cell: &Cell, scale: &RowScale) -> Vec<String> {

@@ -1,6 +1,6 @@
 -- The first schema. A released migration is never edited: a change is a new file.
--- Told in docs/formats.md. Times are nanoseconds. 64-bit unsigned numbers are stored in
--- SQLite's signed integers bit by bit. NULL is "unknown", and then a reason stands beside it.
+-- Described in docs/formats.md. Times are nanoseconds. 64-bit unsigned numbers are stored in
+-- SQLite's signed integers bit by bit. NULL is "unknown", and then a reason stands next to it.
 
 -- One execution of a plan.
 CREATE TABLE plan (

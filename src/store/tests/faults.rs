@@ -128,7 +128,7 @@ fn a_kill_while_the_journal_is_written_back_leaves_a_database_that_opens() {
 }
 
 #[test]
-fn where_no_database_can_be_the_reason_is_told() {
+fn where_no_database_can_be_the_reason_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
@@ -192,7 +192,11 @@ fn as_one_who_may_not_write(folder: &Path) {
     assert!(error.to_string().contains("Permission denied"), "{error}");
 
     let error = Store::open_read_only(&folder.join("old.db")).unwrap_err();
-    assert!(matches!(error, StoreError::Older { found: 1, known: 3, .. }), "{error:?}");
+    let newest = MIGRATIONS.len() as i64;
+    assert!(
+        matches!(error, StoreError::Older { found: 1, known, .. } if known == newest),
+        "{error:?}"
+    );
 
     let mut store = Store::open_read_only(&path).unwrap();
     assert_eq!(store.record("plan").unwrap().runs.len(), 1);

@@ -73,6 +73,11 @@ pub fn started(id: &str, cells: u32) -> PlanStarted {
             lab: Default::default(),
             aa: false,
         },
+        judged: Judged {
+            metrics: vec!["wakeup_*".to_string()],
+            margins: vec![(None, 0.01), (Some("web/throughput".to_string()), 0.005)],
+            ..Judged::default()
+        },
         environment: environment("first"),
     }
 }

@@ -2,47 +2,10 @@
 
 use crate::model::{Field, Kind, Value};
 use crate::sys::Host;
-use crate::sys::cgroup::Version;
+use crate::variant::setting::{CgroupSetting, PERIOD_US};
 use crate::variant::{Action, Knob, Missing, Scope};
 
 use super::{field, misfit};
-
-/// A setting of the run's cgroup, before the version of its tree is known.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum CgroupSetting {
-    /// 1 to 10000; a cgroup has 100 by default.
-    Weight(u64),
-    /// CPU time per [`PERIOD_US`]; 100,000 us of it is one CPU.
-    MaxUs(u64),
-    Idle(bool),
-}
-
-/// The period of `cpu.max`, which is also the kernel's own.
-const PERIOD_US: u64 = 100_000;
-
-impl CgroupSetting {
-    /// The files to write in this order, and what to write.
-    pub fn files(self, version: Version) -> Vec<(&'static str, String)> {
-        match (self, version) {
-            (CgroupSetting::Weight(weight), Version::V2) => {
-                vec![("cpu.weight", weight.to_string())]
-            }
-            // A share of 1024 is what a weight of 100 is in version 2; 2 is the kernel's least.
-            (CgroupSetting::Weight(weight), Version::V1) => {
-                let shares = (weight * 1024 + 50) / 100;
-                vec![("cpu.shares", shares.max(2).to_string())]
-            }
-            (CgroupSetting::MaxUs(quota_us), Version::V2) => {
-                vec![("cpu.max", format!("{quota_us} {PERIOD_US}"))]
-            }
-            (CgroupSetting::MaxUs(quota_us), Version::V1) => vec![
-                ("cpu.cfs_period_us", PERIOD_US.to_string()),
-                ("cpu.cfs_quota_us", quota_us.to_string()),
-            ],
-            (CgroupSetting::Idle(idle), _) => vec![("cpu.idle", u8::from(idle).to_string())],
-        }
-    }
-}
 
 pub struct CgroupKnob {
     field: Field,
@@ -98,6 +61,7 @@ pub static CGROUP_IDLE: CgroupKnob = CgroupKnob {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::cgroup::Version;
 
     #[test]
     fn settings_are_written_as_each_version_wants_them() {

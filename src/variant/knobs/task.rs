@@ -45,7 +45,7 @@ pub static POLICY: TaskKnob = TaskKnob {
 pub static PRIORITY: TaskKnob = TaskKnob {
     field: field(
         "priority",
-        // Beside workers of the measuring thread's priority, windows are not read on time.
+        // Next to workers of the measuring thread's priority, windows are not read on time.
         Kind::Int { min: 1, max: 98 },
         "real-time priority under fifo and rr; 1 if not given (99 is schedlab's own measuring \
          thread's)",

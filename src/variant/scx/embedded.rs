@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_scheduler_has_operations_under_its_name_and_room_to_tell() {
+    fn each_scheduler_has_operations_under_its_name_and_room_to_report() {
         for name in super::super::OWN {
             let open = open(name).unwrap();
             let sizes = |wanted: &str| {

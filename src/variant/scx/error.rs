@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::sys::FileError;
 use crate::sys::host::plain;
-use crate::variant::error::AS_ROOT;
+use crate::variant::hints::AS_ROOT;
 
-use super::{BTF, Exit, STATE, Scheduler};
+use super::scheduler::{BTF, Exit, STATE, Scheduler};
 
 #[derive(Debug, thiserror::Error)]
 pub enum SchedulerError {

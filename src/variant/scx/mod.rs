@@ -7,27 +7,22 @@
 #[cfg(feature = "bpf")]
 mod embedded;
 mod error;
+mod scheduler;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::sys::companion::Companion;
 use crate::sys::{FileError, Host};
 
 pub use error::SchedulerError;
+use scheduler::{BTF, EVENTS, OPS, REJECTED, STATE};
+pub use scheduler::{Counted, Exit, OWN, Scheduler};
 
-/// The schedulers of our own.
-pub const OWN: [&str; 3] = ["fifo", "vtime", "bad"];
-
-const STATE: &str = "/sys/kernel/sched_ext/state";
-const OPS: &str = "/sys/kernel/sched_ext/root/ops";
-const EVENTS: &str = "/sys/kernel/sched_ext/root/events";
-const REJECTED: &str = "/sys/kernel/sched_ext/nr_rejected";
-const BTF: &str = "/sys/kernel/btf/vmlinux";
 /// How often a state that is waited for is read.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -45,63 +40,26 @@ impl Default for Limits {
     }
 }
 
-/// What is asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Scheduler {
-    /// One of [`OWN`].
-    Own(&'static str),
-    Program {
-        path: PathBuf,
-        words: Vec<String>,
-    },
-}
-
-impl Scheduler {
-    /// A name of [`OWN`], or the path of a program with its arguments, with spaces between
-    /// them. A path has a slash in it.
-    pub fn parse(text: &str) -> Option<Scheduler> {
-        if let Some(own) = OWN.into_iter().find(|own| *own == text) {
-            return Some(Scheduler::Own(own));
-        }
-        let mut words = text.split_whitespace().map(str::to_string);
-        let path = words.next().filter(|path| path.contains('/'))?;
-        let is_plain = !text.contains(|c: char| c.is_control());
-        is_plain.then(|| Scheduler::Program { path: path.into(), words: words.collect() })
+/// Whether a scheduler could be attached, as far as is known without trying. Of the kernel's files
+/// only those below `host` are read; the program's file is this process's own.
+pub fn check(scheduler: &Scheduler, host: &Host) -> Result<(), SchedulerError> {
+    let state = state(host)?;
+    if state != "disabled" {
+        let ops = host.read(OPS).unwrap_or("a scheduler without a name".to_string());
+        return Err(SchedulerError::Another { state, ops });
     }
-
-    /// Whether it could be attached, as far as is known without trying. Of the kernel's files only
-    /// those below `host` are read; the program's file is this process's own.
-    pub fn check(&self, host: &Host) -> Result<(), SchedulerError> {
-        let state = state(host)?;
-        if state != "disabled" {
-            let ops = host.read(OPS).unwrap_or("a scheduler without a name".to_string());
-            return Err(SchedulerError::Another { state, ops });
-        }
-        if !may_load(host) {
-            return Err(SchedulerError::NotPermitted);
-        }
-        match self {
-            Scheduler::Own(name) if cfg!(not(feature = "bpf")) => {
-                Err(SchedulerError::NotBuilt { name })
-            }
-            Scheduler::Own(_) => match host.path(BTF).exists() {
-                true => Ok(()),
-                false => Err(SchedulerError::NoBtf),
-            },
-            Scheduler::Program { path, .. } => executable(path),
-        }
+    if !may_load(host) {
+        return Err(SchedulerError::NotPermitted);
     }
-}
-
-impl fmt::Display for Scheduler {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Scheduler::Own(name) => write!(f, "{name}"),
-            Scheduler::Program { path, words } => {
-                write!(f, "{}", path.display())?;
-                words.iter().try_for_each(|word| write!(f, " {word}"))
-            }
+    match scheduler {
+        Scheduler::Own(name) if cfg!(not(feature = "bpf")) => {
+            Err(SchedulerError::NotBuilt { name })
         }
+        Scheduler::Own(_) => match host.path(BTF).exists() {
+            true => Ok(()),
+            false => Err(SchedulerError::NoBtf),
+        },
+        Scheduler::Program { path, .. } => executable(path),
     }
 }
 
@@ -128,53 +86,6 @@ fn executable(path: &Path) -> Result<(), SchedulerError> {
     match found.is_file() && found.permissions().mode() & 0o111 != 0 {
         true => Ok(()),
         false => Err(SchedulerError::NotExecutable(path.to_path_buf())),
-    }
-}
-
-/// What the kernel counted under a scheduler until it was detached.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counted {
-    /// The name under which the kernel had it.
-    pub ops: String,
-    /// What the kernel counted while it was attached, as `root/events` has it, but for zeros;
-    /// `None` where this kernel counts none.
-    pub events: Option<Vec<(String, u64)>>,
-    /// How many tasks the kernel kept from it (`nr_rejected`), where it says.
-    pub rejected: Option<u64>,
-    /// Why it was detached, where it could see that.
-    pub exit: Option<Exit>,
-}
-
-/// The kernel's words.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Exit {
-    pub kind: u32,
-    pub code: i64,
-    pub reason: String,
-    pub message: String,
-}
-
-impl fmt::Display for Exit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Exit { kind, code, reason, message } = self;
-        write!(f, "{reason} (kind {kind}, code {code})")?;
-        if message.is_empty() { Ok(()) } else { write!(f, ": {message}") }
-    }
-}
-
-impl fmt::Display for Counted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.ops)?;
-        match &self.events {
-            None => write!(f, ", no events counted")?,
-            Some(events) => {
-                events.iter().try_for_each(|(name, count)| write!(f, ", {name} {count}"))?;
-            }
-        }
-        if let Some(rejected) = self.rejected {
-            write!(f, ", nr_rejected {rejected}")?;
-        }
-        self.exit.iter().try_for_each(|exit| write!(f, ", {exit}"))
     }
 }
 
@@ -209,7 +120,7 @@ pub fn attach(
     host: &Host,
     limits: Limits,
 ) -> Result<Attached, SchedulerError> {
-    scheduler.check(host)?;
+    check(scheduler, host)?;
     let rejected_before = rejected(host);
     let held = match scheduler {
         #[cfg(feature = "bpf")]

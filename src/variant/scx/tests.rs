@@ -74,9 +74,9 @@ fn what_is_missing_says_what_to_do() {
     let missing = |files: &[(&str, &str)], scheduler: &Scheduler| {
         let tree = Tree::of(&FILES);
         files.iter().for_each(|(path, text)| tree.write(path, text));
-        scheduler.check(&tree.host()).err().map_or(String::new(), describe)
+        check(scheduler, &tree.host()).err().map_or(String::new(), describe)
     };
-    let none = own.check(&Tree::of::<&str>(&[]).host()).err().map(describe).unwrap();
+    let none = check(&own, &Tree::of::<&str>(&[]).host()).err().map(describe).unwrap();
     assert!(none.contains("this kernel has no sched_ext"), "{none}");
     assert!(none.contains("hint: run under a kernel that has it: schedlab kernel get"), "{none}");
     if cfg!(feature = "bpf") {

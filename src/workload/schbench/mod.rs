@@ -7,7 +7,9 @@
 //! ([`transfer`]).
 
 mod arrivals;
+mod buffers;
 mod governor;
+mod group;
 mod locks;
 mod matrix;
 mod pins;
@@ -20,20 +22,19 @@ mod turns;
 
 use crate::model::{CpuSet, Metric, MetricSpec, Params, Reading};
 use crate::stats::nearest_rank;
-use crate::sys::{clock, futex::Scope, shared};
+use crate::sys::{futex::Scope, shared};
 
-use super::wakeup::Seat;
 use super::{Latency, Load, Measured, Request, Spec, Worker, Workload, WorkloadError};
-use arrivals::{Arrivals, Inbox, Pattern};
+use arrivals::{Arrivals, Pattern};
 use governor::Governor;
+use group::Group;
 use locks::CpuLocks;
 use matrix::Matrices;
 use pins::Pins;
 use rate::Pace;
 use request::{Job, Rules};
 use shape::{Mode, Place, Shape};
-use spec::{GOVERNOR, MESSAGE, RPS_QUANTILES, SPEC, WAKEUP, WORKER};
-use transfer::Buffers;
+use spec::{GOVERNOR, MESSAGE, RPS_QUANTILES, SPEC, WORKER};
 
 pub struct Schbench;
 
@@ -84,19 +85,6 @@ struct Instance {
     pace: Option<&'static Pace>,
 }
 
-/// Shared by one message thread and its workers, in pages of their own: on a machine with
-/// several nodes the first touch decides on which node a page is.
-struct Group {
-    /// Of the message thread.
-    message: &'static Seat,
-    /// Of its workers.
-    seats: &'static [Seat],
-    /// One a worker, at a rate only.
-    inboxes: &'static [Inbox],
-    /// In pipe mode only.
-    buffers: Option<Buffers>,
-}
-
 impl Instance {
     fn new(shape: &Shape, rules: &Rules, scope: Scope) -> std::io::Result<Instance> {
         let requests = !matches!(shape.mode, Mode::Pipe { .. });
@@ -114,24 +102,6 @@ impl Instance {
                 Scope::Shared => Matrices::shared(shared_width)?,
             },
             pace,
-        })
-    }
-}
-
-impl Group {
-    fn new(shape: &Shape, scope: Scope) -> std::io::Result<Group> {
-        let at_a_rate = matches!(shape.mode, Mode::Rate { .. });
-        let (message, seats) = shared::leak_slice(1 + shape.threads)?
-            .split_first()
-            .ok_or(std::io::ErrorKind::InvalidInput)?;
-        Ok(Group {
-            message,
-            seats,
-            inboxes: shared::leak_slice(if at_a_rate { shape.threads } else { 0 })?,
-            buffers: match shape.mode {
-                Mode::Pipe { bytes } => Some(Buffers::new(shape.threads, bytes, scope)?),
-                _ => None,
-            },
         })
     }
 }
@@ -230,14 +200,6 @@ impl Running {
         let min_per_s = self.shape.groups as u64;
         Governor { pace, target_percent, min_per_s }.govern(worker)
     }
-}
-
-#[inline]
-fn record_wakeup(posted_ns: u64, worker: &Worker) {
-    let now_ns = clock::monotonic_ns();
-    let latency_ns = now_ns.saturating_sub(posted_ns);
-    worker.record(WAKEUP, now_ns, latency_ns);
-    worker.note_delay(latency_ns);
 }
 
 #[cfg(test)]

@@ -14,9 +14,9 @@ use crate::sys::futex::Scope;
 use crate::workload::Worker;
 
 use super::arrivals::{Arrivals, NS_PER_S};
+use super::group::{Group, record_wakeup};
 use super::request::Job;
 use super::spec::{DROPPED, RESPONSE};
-use super::{Group, record_wakeup};
 
 /// How long a message thread pauses after a request that found its worker's queue full.
 const FULL_PAUSE: Duration = Duration::from_micros(100);

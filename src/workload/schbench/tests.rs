@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::super::testing::{WorkerGroup, params};
-use super::spec::{DROPPED, REQUEST, RESPONSE, SETTLED};
+use super::spec::{DROPPED, REQUEST, RESPONSE, SETTLED, WAKEUP};
 use super::*;
 use crate::model::{Raw, WorkerKind};
 use crate::sys::{Host, load};

@@ -5,8 +5,8 @@ use crate::sys::clock;
 use crate::sys::futex::Scope;
 use crate::workload::Worker;
 
+use super::group::{Group, record_wakeup};
 use super::request::Job;
-use super::{Group, record_wakeup};
 
 /// The message thread.
 pub fn hand_out(group: &Group, scope: Scope, worker: &Worker) {

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::KernelError;
-use super::error::{PackageFault, plain};
+use super::error::PackageFault;
+use super::plain::plain;
 use super::sources::{self, Source, Suite};
 use crate::sys;
 

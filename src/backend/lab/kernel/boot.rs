@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::cache::Lock;
-use super::{Cache, Kernel, KernelError, digest, payload};
+use super::{Cache, Entry, Kernel, KernelError, digest, payload};
 
 const PREFIX: &str = "vmlinux-";
 const UNFINISHED: &str = ".vmlinux";
@@ -73,6 +73,13 @@ impl Kernel {
     }
 }
 
+impl Entry {
+    /// The size of its unpacked image; 0 before the first boot.
+    pub fn unpacked_bytes(&self) -> u64 {
+        size_of(&self.folder)
+    }
+}
+
 /// The image that was unpacked from this bzImage, if it has not changed since.
 fn kept(folder: &Path, of: &str) -> Result<Option<(PathBuf, String)>, KernelError> {
     let begin = format!("{PREFIX}{of}-");
@@ -121,7 +128,7 @@ fn forget(folder: &Path, _held: &Lock) -> Result<(), KernelError> {
 }
 
 /// The size of all unpacked images in this folder.
-pub fn size_of(folder: &Path) -> u64 {
+fn size_of(folder: &Path) -> u64 {
     let all = files(folder).unwrap_or_default();
     all.iter().filter_map(|path| path.metadata().ok()).map(|metadata| metadata.len()).sum()
 }

@@ -6,10 +6,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use thiserror::Error;
-
-use super::KernelError;
-use super::error::plain;
+use super::error::{HeaderFault, KernelError};
+use super::plain::plain;
 
 /// The setup code with the version string has at most 64 sectors.
 const MAX_BYTES: u64 = 64 * 512 + 512;
@@ -29,25 +27,6 @@ pub struct Header {
     pub version: String,
     /// Its first word, which `uname -r` prints.
     pub release: String,
-}
-
-/// Why the lab cannot boot a file.
-#[derive(Debug, PartialEq, Error)]
-pub enum HeaderFault {
-    #[error("it is an ELF file (vmlinux?), and the lab boots arch/x86/boot/bzImage")]
-    Elf,
-    #[error("it has no `HdrS` at {MAGIC_AT:#x}, where a bzImage has it")]
-    NoMagic,
-    #[error("its boot protocol is older than 2.12 (Linux 3.8)")]
-    OldProtocol,
-    #[error("it is a 32-bit kernel")]
-    Bits32,
-    #[error("its header has no version")]
-    NoVersion,
-    #[error("its header ends before its version")]
-    Truncated,
-    #[error("its version is empty")]
-    EmptyVersion,
 }
 
 pub fn read(path: &Path) -> Result<Header, KernelError> {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use super::bzimage::HeaderFault;
-use super::cache::Damage;
 use super::name::NameFault;
+use super::plain::plain;
+use super::stamp::Damage;
 
 /// `action` completes "cannot ..."; apt's own words cannot drive a terminal.
 #[derive(Debug, Error)]
@@ -41,6 +41,25 @@ pub enum KernelError {
     Apt { action: String, why: String },
     #[error("the package {package} is not what it should be: {why}")]
     Package { package: String, why: PackageFault },
+}
+
+/// Why the lab cannot boot a file.
+#[derive(Debug, PartialEq, Error)]
+pub enum HeaderFault {
+    #[error("it is an ELF file (vmlinux?), and the lab boots arch/x86/boot/bzImage")]
+    Elf,
+    #[error("it has no `HdrS` at 0x202, where a bzImage has it")]
+    NoMagic,
+    #[error("its boot protocol is older than 2.12 (Linux 3.8)")]
+    OldProtocol,
+    #[error("it is a 32-bit kernel")]
+    Bits32,
+    #[error("its header has no version")]
+    NoVersion,
+    #[error("its header ends before its version")]
+    Truncated,
+    #[error("its version is empty")]
+    EmptyVersion,
 }
 
 /// What is wrong with a package that was fetched.
@@ -144,21 +163,6 @@ fn list(files: &[PathBuf]) -> String {
         true => "no list could be read".to_string(),
         false => files.iter().map(|file| shown(file)).collect::<Vec<_>>().join(", "),
     }
-}
-
-/// Text from outside, without characters that a terminal would act on.
-pub(super) fn plain(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    for c in text.chars() {
-        let hides = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{2069}' | '\u{feff}');
-        if c.is_control() || hides {
-            plain.extend(c.escape_default());
-        } else {
-            plain.push(c);
-        }
-    }
-    plain
 }
 
 #[cfg(test)]

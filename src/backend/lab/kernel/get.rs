@@ -4,8 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::apt::{self, Apt, Stanza};
-use super::cache::{CONFIG, Cache, Fetched, IMAGE, Lock, MODULES, Stamp};
-use super::error::{PackageFault, plain};
+use super::cache::{CONFIG, Cache, IMAGE, Lock, MODULES};
+use super::error::PackageFault;
+use super::plain::plain;
+use super::stamp::{Fetched, Stamp};
 use super::{Flavour, Kernel, KernelError, Name, Package, bzimage, digest, modules, version};
 
 const IMAGES: &str = "linux-image-";

@@ -10,71 +10,26 @@ mod cache;
 mod digest;
 mod error;
 mod get;
+mod image;
 mod modules;
 mod name;
 mod payload;
+mod plain;
 mod scheduler;
 mod sources;
+mod stamp;
 mod version;
 
 use std::fs;
-use std::path::{Path, PathBuf};
-
-use crate::model::Reading;
+use std::path::Path;
 
 pub use boot::Boot;
-pub use cache::{Cache, Entry, Stamp};
+pub use cache::{Cache, Entry};
 pub use error::KernelError;
 pub use get::{Available, How, Mirror, Step};
+pub use image::{Kernel, Package, image};
 pub use name::{Flavour, Name, NameFault};
-
-/// A kernel that can be booted, with all its files checked.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Kernel {
-    /// `debian:6.18.15`, or the path that was given.
-    pub name: String,
-    /// As `uname -r` prints it.
-    pub release: String,
-    /// The whole version line of the image.
-    pub version: String,
-    /// `None` for a user's own kernel.
-    pub package: Option<Package>,
-    pub image: PathBuf,
-    pub config: Option<PathBuf>,
-    pub modules: Option<PathBuf>,
-    /// SHA-256 over image, configuration and the modules of [`Kernel::modules_in_order`]:
-    /// kernels with the same digest behave alike. In hexadecimal.
-    pub digest: String,
-}
-
-/// The package of a kernel.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Package {
-    pub name: String,
-    pub version: String,
-}
-
-impl Kernel {
-    /// The modules that a guest can need, in an order in which they can be loaded.
-    pub fn modules_in_order(&self) -> Result<Vec<PathBuf>, KernelError> {
-        self.modules.as_deref().map_or(Ok(Vec::new()), modules::few)
-    }
-
-    /// The scheduler of ordinary tasks, by version and configuration.
-    pub fn scheduler(&self) -> Reading<&'static str> {
-        scheduler::family(&self.release, self.config_text().as_deref())
-    }
-
-    /// Whether schedulers can be loaded as BPF programs.
-    pub fn sched_ext(&self) -> Reading<bool> {
-        scheduler::sched_ext(self.config_text().as_deref())
-    }
-
-    fn config_text(&self) -> Option<String> {
-        let bytes = fs::read(self.config.as_ref()?).ok()?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
-    }
-}
+pub use stamp::Stamp;
 
 /// The newest kernel of this name in the cache, or the one at this path.
 pub fn find(name: &str) -> Result<Kernel, KernelError> {
@@ -101,45 +56,6 @@ fn not_cached(cache: &Cache, name: &Name) -> Result<KernelError, KernelError> {
         cache.entries()?.iter().map(|entry| entry.name.to_string()).collect();
     cached.dedup();
     Ok(KernelError::NotCached { name: name.to_string(), cache: cache.kernels(), others: cached })
-}
-
-/// A user's own kernel. Without `config` and `modules`, those next to it: `.config`,
-/// `config-RELEASE`, `config` or the build tree's `.config`, and a folder `modules`.
-pub fn image(
-    path: &Path,
-    config: Option<&Path>,
-    modules: Option<&Path>,
-) -> Result<Kernel, KernelError> {
-    let header = bzimage::read(path)?;
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let config = match config {
-        Some(given) => Some(given.to_path_buf()),
-        None => config_next_to(folder, &header.release),
-    };
-    let modules = match modules {
-        Some(given) => Some(given.to_path_buf()),
-        None => Some(folder.join("modules")).filter(|folder| folder.is_dir()),
-    };
-    let few = modules.as_deref().map_or(Ok(Vec::new()), modules::few)?;
-    let digest = digest::of_kernel(path, config.as_deref(), &few)?;
-    Ok(Kernel {
-        name: path.to_string_lossy().into_owned(),
-        release: header.release,
-        version: header.version,
-        package: None,
-        image: path.to_path_buf(),
-        config,
-        modules,
-        digest,
-    })
-}
-
-fn config_next_to(folder: &Path, release: &str) -> Option<PathBuf> {
-    let names = [".config".to_string(), format!("config-{release}"), "config".to_string()];
-    let configs = names.iter().map(|name| folder.join(name));
-    let is_build_tree = folder.ends_with("arch/x86/boot") || folder.ends_with("arch/x86_64/boot");
-    let root = is_build_tree.then(|| folder.join("../../../.config"));
-    configs.chain(root).find(|path| path.is_file())
 }
 
 /// Removes every kernel of this name; returns those that it removed.

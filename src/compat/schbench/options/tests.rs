@@ -5,6 +5,7 @@ use clap::{Command, FromArgMatches};
 use crate::model::Value;
 
 use super::*;
+use crate::compat::Whose;
 
 fn parsed(line: &str) -> Result<SchbenchArgs, String> {
     let words = std::iter::once("schbench").chain(line.split_whitespace());
@@ -158,8 +159,8 @@ fn a_wrong_value_is_reported_with_its_option() {
 #[test]
 fn a_value_that_the_workload_refuses_is_reported_with_its_option_and_range() {
     let usage = |line: &str| match ordered(line) {
-        Err(CompatError::Usage(text)) => text,
-        other => panic!("{line}: {other:?}"),
+        Err(why) => why.text(Whose::User),
+        Ok(_) => panic!("{line}: accepted"),
     };
     let cases = [
         (
@@ -299,12 +300,9 @@ fn notes_are_schbenchs() {
 fn cpus_are_those_that_are_there() {
     let on = |allowed: &str, line: &str| {
         let config = parsed(line).expect(line).config(&machine(allowed));
-        config.map(|config| shown(&config, &["message-cpus", "worker-cpus"])).map_err(|why| {
-            match why {
-                CompatError::Here(text) => text,
-                CompatError::Usage(text) => panic!("{line}: {text}"),
-            }
-        })
+        config
+            .map(|config| shown(&config, &["message-cpus", "worker-cpus"]))
+            .map_err(|why| why.text(Whose::Machine))
     };
     let pinned = [
         ("0-3", "-M 1 -W 2-3", "1 2-3"),

@@ -11,7 +11,6 @@ use crate::model::{
 };
 use crate::sys::{Host, cgroup};
 
-use super::Now;
 use super::layout::{self, Counters, Cpu, Pair, PairSum, Stay, Task};
 use crate::probe::sched::error::BpfError;
 use crate::probe::sched::{Counted, buckets};
@@ -33,6 +32,16 @@ pub struct Fold {
     /// By kind, who and whom: count and time.
     pairs: BTreeMap<(u32, u32, u32), (u64, u64)>,
     names: BTreeMap<u32, String>,
+}
+
+/// What the machine is like when counting ends.
+pub struct Now {
+    pub online: Vec<u32>,
+    /// Of the monotonic clock, as the CPUs' idling is.
+    pub began_ns: u64,
+    pub ended_ns: u64,
+    /// Run-queue lengths were sampled.
+    pub sampled: bool,
 }
 
 impl Fold {

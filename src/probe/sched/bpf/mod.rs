@@ -29,7 +29,7 @@ use crate::sys::{Host, clock, libbpf, perf, topology};
 
 use super::error::BpfError;
 use super::{Counted, Level, Session, SessionConfig, SourceError};
-use fold::Fold;
+use fold::{Fold, Now};
 use layout::{Control, Counters, Cpu, MAX_CPUS, Settings, Task};
 use recorder::{Recorder, Window};
 
@@ -149,16 +149,6 @@ impl Session for Bpf {
         }
         Ok(counted)
     }
-}
-
-/// What the machine is like when counting ends.
-struct Now {
-    online: Vec<u32>,
-    /// Of the monotonic clock, as the CPUs' idling is.
-    began_ns: u64,
-    ended_ns: u64,
-    /// Run-queue lengths were sampled.
-    sampled: bool,
 }
 
 impl Bpf {

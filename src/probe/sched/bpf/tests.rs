@@ -93,7 +93,7 @@ fn layouts_are_those_of_the_programs() {
 }
 
 #[test]
-fn layouts_beside_those_of_tasks_and_cpus_are_those_of_the_programs() {
+fn layouts_other_than_of_tasks_and_cpus_are_those_of_the_programs() {
     same_layout!("settings", Settings, full, trace_slots, max_tasks, max_names, llc_of, node_of);
     same_layout!(
         "control",

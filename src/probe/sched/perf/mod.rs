@@ -27,7 +27,8 @@ use crate::sys::perf_ring::{Ring, Waiter};
 use crate::sys::task::TaskReader;
 use crate::sys::{FileError, Host, cgroup, clock, eventfd, thread, topology, tracefs};
 
-use super::{Counted, Level, Session, SessionConfig, SourceError, processes};
+use super::family::processes;
+use super::{Counted, Level, Session, SessionConfig, SourceError};
 use fold::{Fold, Wanted};
 use record::{Event, Layout, TRACEPOINTS};
 

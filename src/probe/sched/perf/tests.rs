@@ -80,7 +80,7 @@ fn decoded(bytes: &[u8]) -> (Vec<Event>, u64) {
 }
 
 #[test]
-fn records_of_every_kind_are_taken_apart() {
+fn records_of_every_kind_are_decoded() {
     let n = |value: i32| value.to_ne_bytes();
     let waking = |flags| sample(&raw(301, flags, 16, &[(12, &n(8))]));
     let migrated: [(usize, &[u8]); 3] = [(16, &n(8)), (8, &n(1)), (12, &[2, 0])];

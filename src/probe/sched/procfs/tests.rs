@@ -107,7 +107,7 @@ fn a_cpu_is_not_busy_for_longer_than_the_time_that_passed() {
 }
 
 #[test]
-fn what_descends_is_watched_and_what_is_beside_has_its_run_time() {
+fn what_descends_is_watched_and_what_does_not_has_its_run_time() {
     let tree = tree();
     put(&tree, 20, "early", OWN, 60);
     put(&tree, 21, "other", 1, 60);

@@ -1,0 +1,108 @@
+//! What the user asked for. Plain data.
+
+use serde::Serialize;
+
+use crate::model::{Direction, Importance, MetricKind};
+
+use super::Family;
+use super::metrics::metric_matches;
+use super::samples::{Series, WorkSamples};
+use super::select::{Selection, matches};
+
+/// Margins by default. What a difference has to be to matter is no question of noise: a throughput
+/// is argued about from a few percent on, a 99th percentile hardly below a tenth.
+const MARGIN: f64 = 0.02;
+pub const TAIL_MARGIN: f64 = 0.1;
+
+/// What is to be compared, and how.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// The baseline first.
+    pub sides: Vec<Selection>,
+    /// SAME means a ratio between 1 / (1 + margin) and 1 + margin.
+    pub margin: f64,
+    /// As `margin`, of tail latencies.
+    pub tail_margin: f64,
+    /// For metrics that a pattern names; the last one that fits holds.
+    pub margins: Vec<(String, f64)>,
+    /// Patterns of the metrics to judge; empty: the headline metrics.
+    pub metrics: Vec<String>,
+    /// Judge all other metrics too, as a family of their own.
+    pub explaining: bool,
+    /// Compare runs of different backends with each other.
+    pub mixed: bool,
+    pub seed: u64,
+    /// How many rounds of a running plan are judged; `None`: all.
+    pub rounds_done: Option<u32>,
+    /// Knobs that cannot make a difference in a work; the caller knows the knobs.
+    pub without_effect: Vec<WithoutEffect>,
+    /// The command that asks this.
+    pub command: String,
+}
+
+/// A knob of a variant that cannot make a difference in a work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WithoutEffect {
+    pub variant: String,
+    pub knob: String,
+    pub work: String,
+}
+
+impl Question {
+    pub fn new(sides: Vec<Selection>, command: String) -> Question {
+        Question {
+            sides,
+            margin: MARGIN,
+            tail_margin: TAIL_MARGIN,
+            margins: Vec::new(),
+            metrics: Vec::new(),
+            explaining: false,
+            mixed: false,
+            seed: 1,
+            rounds_done: None,
+            without_effect: Vec::new(),
+            command,
+        }
+    }
+
+    pub(super) fn family_of(&self, work: &str, set: &str, kind: &MetricKind) -> Family {
+        let is_neutral = kind.direction == Direction::Neutral;
+        let is_asked = match self.metrics.is_empty() {
+            true => kind.importance == Importance::Headline && !is_neutral,
+            false => {
+                self.metrics.iter().any(|pattern| metric_matches(pattern, work, set, &kind.name))
+            }
+        };
+        match () {
+            () if is_asked => Family::Headline,
+            () if self.explaining && !is_neutral => Family::Explaining,
+            () => Family::None,
+        }
+    }
+
+    /// Whether some metric of this work is to be judged, as far as is known.
+    pub(super) fn takes_work(&self, work: &WorkSamples) -> bool {
+        let label = work.key.label();
+        let mut series = work.sides.iter().flatten().flat_map(|side| &side.series).peekable();
+        if series.peek().is_some() {
+            return series.any(|series| self.judges(&label, series));
+        }
+        let may_be = |pattern: &String| match pattern.rsplitn(3, '/').nth(2) {
+            Some(work) => matches(work, &label),
+            None => true,
+        };
+        self.metrics.is_empty() || self.metrics.iter().any(may_be)
+    }
+
+    /// `is_tail`: [`MetricKind::is_tail_latency`].
+    pub(super) fn margin_of(&self, work: &str, set: &str, metric: &str, is_tail: bool) -> f64 {
+        let fits = |(pattern, _): &&(String, f64)| metric_matches(pattern, work, set, metric);
+        let usual = if is_tail { self.tail_margin } else { self.margin };
+        self.margins.iter().rev().find(fits).map_or(usual, |(_, margin)| *margin)
+    }
+
+    /// Whether a metric would be of the headline family.
+    pub(super) fn judges(&self, work: &str, series: &Series) -> bool {
+        self.family_of(work, series.set, series.kind) == Family::Headline
+    }
+}

@@ -1,0 +1,41 @@
+//! The database of results, for the subcommands that touch it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::store::{self, Store};
+
+use super::exit_code::Failure;
+use super::text::quoted;
+
+/// Where results lie, for the subcommands that touch them.
+#[derive(Args, Clone)]
+pub struct Database {
+    /// The database of results [default: schedlab/schedlab.db in the XDG data folder]
+    #[arg(long = "db", value_name = "FILE", global = false)]
+    path: Option<PathBuf>,
+}
+
+impl Database {
+    pub fn path(&self) -> Result<PathBuf, Failure> {
+        match &self.path {
+            Some(path) => Ok(path.clone()),
+            None => Ok(store::default_path()?),
+        }
+    }
+
+    /// As it stands on a command line, with a space before it.
+    pub fn words(&self) -> String {
+        let path = self.path.as_ref().map(|path| path.to_string_lossy());
+        path.map_or(String::new(), |path| format!(" --db {}", quoted(&path)))
+    }
+
+    pub fn open(&self) -> Result<Store, Failure> {
+        Ok(Store::open(&self.path()?)?)
+    }
+
+    pub fn open_read_only(&self) -> Result<Store, Failure> {
+        Ok(Store::open_read_only(&self.path()?)?)
+    }
+}

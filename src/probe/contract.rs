@@ -1,0 +1,38 @@
+//! What a probe is, and a probe in one run. Traits.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::{Metric, NamedHistogram, ProbeSpec};
+
+/// A source of telemetry during runs.
+pub trait Probe: Sync {
+    fn spec(&self) -> &ProbeSpec;
+
+    /// Opens it for a run of so many workers, before they begin. Where it cannot be had, its
+    /// metrics are unknown and say why.
+    fn open(&'static self, workers: usize) -> Box<dyn Recording>;
+}
+
+/// A probe in one run. The first three are called in the measured section.
+pub trait Recording {
+    fn begin(&mut self);
+
+    /// Called at the end of each window.
+    fn poll(&mut self);
+
+    fn end(&mut self);
+
+    /// Metrics and histograms of one worker set; the names of both begin with the role's. `names`
+    /// has the roles of all sets: what their threads are called, and what metrics call the role.
+    fn measured(
+        &self,
+        roles: &[Role],
+        names: &BTreeMap<&str, &str>,
+    ) -> (Vec<Metric>, Vec<NamedHistogram>);
+}
+
+/// One role of one set: what its threads are called and which tasks they are.
+pub struct Role<'a> {
+    pub thread: &'a str,
+    pub tids: BTreeSet<i32>,
+}

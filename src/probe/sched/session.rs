@@ -1,0 +1,63 @@
+//! One count of what the scheduler does, from whatever source: what it is to count and what it
+//! has counted.
+
+use crate::model::{CpuScore, PairScore, TaskScore, Trace};
+
+use super::error::SourceError;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// Switch counts, run times and waits.
+    Light,
+    /// Also slices, wakeups, migrations, who wakes and who preempts whom.
+    Full,
+}
+
+/// What a session is to count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionConfig {
+    pub level: Level,
+    /// How far back a trace is to go; 0: no trace.
+    pub trace_ns: u64,
+    /// How many tasks are distinguished at one time.
+    pub max_tasks: u32,
+}
+
+impl Default for SessionConfig {
+    fn default() -> Self {
+        SessionConfig { level: Level::Full, trace_ns: 0, max_tasks: 1 << 14 }
+    }
+}
+
+/// Counting.
+pub trait Session {
+    /// Watches a process that runs already: all its tasks, and what they start from now on.
+    fn watch(&mut self, pid: i32) -> Result<(), SourceError>;
+
+    /// Watches the children that this process starts from now on, with all their descendants.
+    fn watch_children(&mut self) -> Result<(), SourceError>;
+
+    /// Counts from now on.
+    fn begin(&mut self) -> Result<(), SourceError>;
+
+    /// Takes over what would otherwise be lost; to be called some ten times a second.
+    fn poll(&mut self) -> Result<(), SourceError>;
+
+    /// Stops counting, and returns what was counted since `begin`.
+    fn end(&mut self) -> Result<Counted, SourceError>;
+}
+
+/// What a session has counted.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Counted {
+    pub wall_ns: u64,
+    /// Only tasks that something happened to.
+    pub tasks: Vec<TaskScore>,
+    pub cpus: Vec<CpuScore>,
+    /// `None`: the source does not see who does it.
+    pub pairs: Option<Vec<PairScore>>,
+    /// Where one was asked for and the source has one.
+    pub trace: Option<Trace>,
+    /// What was not counted, a sentence each.
+    pub lost: Vec<String>,
+}

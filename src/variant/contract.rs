@@ -1,0 +1,62 @@
+//! What a knob is: where it acts, what it asks for, and why it cannot be had. Traits and plain
+//! data.
+
+use crate::model::{Field, Value};
+use crate::sys::Host;
+
+use super::error::SettingError;
+use super::scx::Scheduler;
+use super::setting::{CgroupSetting, TaskSetting};
+use super::target::Wanted;
+
+/// Where a knob acts, and when its effect ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Each worker thread sets it on itself; it dies with the thread. Never set in the
+    /// controller: SCHED_IDLE cannot be left again without privileges.
+    Task,
+    /// A cgroup made for the run, in which the runner is put.
+    Cgroup,
+    /// A setting of the whole machine, put back after the run.
+    Machine,
+    /// What the machine is booted with, where each run has a machine of its own.
+    Boot,
+}
+
+/// What a knob asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    Task(TaskSetting),
+    Cgroup(CgroupSetting),
+    Machine(Wanted),
+    Boot,
+    /// The one scheduler of the machine, in place of the kernel's own.
+    Scheduler(Scheduler),
+}
+
+/// Why a knob cannot be had here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    pub knob: String,
+    /// What is missing, where, with the errno's name and its likely cause.
+    pub message: String,
+    pub hint: String,
+}
+
+impl Missing {
+    pub fn of(knob: &str, error: impl Into<SettingError>) -> Missing {
+        let error = error.into();
+        let (message, hint) = (error.to_string(), error.hint().to_string());
+        Missing { knob: knob.to_string(), message, hint }
+    }
+}
+
+pub trait Knob: Sync {
+    fn field(&self) -> Field;
+
+    fn scope(&self) -> Scope;
+
+    /// What `value` asks for on this machine, whose files may be read to choose between the
+    /// places where kernels of different ages keep a setting. Changes nothing.
+    fn actions(&self, value: &Value, host: &Host) -> Result<Vec<Action>, Missing>;
+}

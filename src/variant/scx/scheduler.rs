@@ -1,0 +1,97 @@
+//! The schedulers that may be asked for, and what the kernel says of one and where. Plain data.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// The schedulers of our own.
+pub const OWN: [&str; 3] = ["fifo", "vtime", "bad"];
+
+pub const STATE: &str = "/sys/kernel/sched_ext/state";
+pub const OPS: &str = "/sys/kernel/sched_ext/root/ops";
+pub const EVENTS: &str = "/sys/kernel/sched_ext/root/events";
+pub const REJECTED: &str = "/sys/kernel/sched_ext/nr_rejected";
+pub const BTF: &str = "/sys/kernel/btf/vmlinux";
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scheduler {
+    /// One of [`OWN`].
+    Own(&'static str),
+    Program {
+        path: PathBuf,
+        words: Vec<String>,
+    },
+}
+
+impl Scheduler {
+    /// A name of [`OWN`], or the path of a program with its arguments, with spaces between
+    /// them. A path has a slash in it.
+    pub fn parse(text: &str) -> Option<Scheduler> {
+        if let Some(own) = OWN.into_iter().find(|own| *own == text) {
+            return Some(Scheduler::Own(own));
+        }
+        let mut words = text.split_whitespace().map(str::to_string);
+        let path = words.next().filter(|path| path.contains('/'))?;
+        let is_plain = !text.contains(|c: char| c.is_control());
+        is_plain.then(|| Scheduler::Program { path: path.into(), words: words.collect() })
+    }
+}
+
+impl fmt::Display for Scheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Scheduler::Own(name) => write!(f, "{name}"),
+            Scheduler::Program { path, words } => {
+                write!(f, "{}", path.display())?;
+                words.iter().try_for_each(|word| write!(f, " {word}"))
+            }
+        }
+    }
+}
+
+/// What the kernel counted under a scheduler until it was detached.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// The name under which the kernel had it.
+    pub ops: String,
+    /// What the kernel counted while it was attached, as `root/events` has it, but for zeros;
+    /// `None` where this kernel counts none.
+    pub events: Option<Vec<(String, u64)>>,
+    /// How many tasks the kernel kept from it (`nr_rejected`), where it says.
+    pub rejected: Option<u64>,
+    /// Why it was detached, where it could see that.
+    pub exit: Option<Exit>,
+}
+
+/// The kernel's words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Exit {
+    pub kind: u32,
+    pub code: i64,
+    pub reason: String,
+    pub message: String,
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Exit { kind, code, reason, message } = self;
+        write!(f, "{reason} (kind {kind}, code {code})")?;
+        if message.is_empty() { Ok(()) } else { write!(f, ": {message}") }
+    }
+}
+
+impl fmt::Display for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.ops)?;
+        match &self.events {
+            None => write!(f, ", no events counted")?,
+            Some(events) => {
+                events.iter().try_for_each(|(name, count)| write!(f, ", {name} {count}"))?;
+            }
+        }
+        if let Some(rejected) = self.rejected {
+            write!(f, ", nr_rejected {rejected}")?;
+        }
+        self.exit.iter().try_for_each(|exit| write!(f, ", {exit}"))
+    }
+}

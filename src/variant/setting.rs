@@ -1,0 +1,169 @@
+//! What knobs set on threads and on cgroups, as the kernel takes it and as it reads back.
+
+use std::io;
+
+use crate::model::{CpuSet, Value};
+use crate::sys::cgroup::Version;
+use crate::sys::host::plain;
+use crate::sys::sched::{self, Attr, Policy};
+use crate::sys::{FileError, Host};
+
+/// A setting of the run's cgroup, before the version of its tree is known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum CgroupSetting {
+    /// 1 to 10000; a cgroup has 100 by default.
+    Weight(u64),
+    /// CPU time per [`PERIOD_US`]; 100,000 us of it is one CPU.
+    MaxUs(u64),
+    Idle(bool),
+}
+
+/// The period of `cpu.max`, which is also the kernel's own.
+pub const PERIOD_US: u64 = 100_000;
+
+impl CgroupSetting {
+    /// The files to write in this order, and what to write.
+    pub fn files(self, version: Version) -> Vec<(&'static str, String)> {
+        match (self, version) {
+            (CgroupSetting::Weight(weight), Version::V2) => {
+                vec![("cpu.weight", weight.to_string())]
+            }
+            // A share of 1024 is what a weight of 100 is in version 2; 2 is the kernel's least.
+            (CgroupSetting::Weight(weight), Version::V1) => {
+                let shares = (weight * 1024 + 50) / 100;
+                vec![("cpu.shares", shares.max(2).to_string())]
+            }
+            (CgroupSetting::MaxUs(quota_us), Version::V2) => {
+                vec![("cpu.max", format!("{quota_us} {PERIOD_US}"))]
+            }
+            (CgroupSetting::MaxUs(quota_us), Version::V1) => vec![
+                ("cpu.cfs_period_us", PERIOD_US.to_string()),
+                ("cpu.cfs_quota_us", quota_us.to_string()),
+            ],
+            (CgroupSetting::Idle(idle), _) => vec![("cpu.idle", u8::from(idle).to_string())],
+        }
+    }
+}
+
+/// One thing that a thread sets on itself. Clamps are in units of [`sched::UCLAMP_MAX`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum TaskSetting {
+    Policy(Policy),
+    Priority(u32),
+    RuntimeNs(u64),
+    DeadlineNs(u64),
+    PeriodNs(u64),
+    Nice(i32),
+    SliceNs(u64),
+    UclampMin(u32),
+    UclampMax(u32),
+    TimerSlackNs(u64),
+    Affinity(CpuSet),
+}
+
+impl TaskSetting {
+    /// The same setting as it is on thread `tid`.
+    pub fn read(
+        &self,
+        tid: i32,
+        attr: Result<&Attr, &io::Error>,
+    ) -> Result<TaskSetting, ReadError> {
+        let fair = |attr: &Attr| {
+            let policy = Policy::from_number(attr.policy);
+            policy.is_some_and(Policy::takes_nice_and_slice)
+        };
+        Ok(match self {
+            TaskSetting::Affinity(_) => {
+                let cpus = sched::affinity(tid);
+                TaskSetting::Affinity(cpus.map_err(ReadError::of("sched_getaffinity", tid))?)
+            }
+            TaskSetting::TimerSlackNs(_) => TaskSetting::TimerSlackNs(read_timer_slack(tid)?),
+            _ => {
+                let attr = attr.map_err(|error| ReadError::Call {
+                    call: "sched_getattr",
+                    tid,
+                    why: plain(error),
+                })?;
+                match self {
+                    TaskSetting::Policy(_) => TaskSetting::Policy(
+                        Policy::from_number(attr.policy).ok_or(ReadError::Policy(attr.policy))?,
+                    ),
+                    TaskSetting::Priority(_) => TaskSetting::Priority(attr.priority),
+                    TaskSetting::RuntimeNs(_) => TaskSetting::RuntimeNs(attr.runtime_ns),
+                    TaskSetting::DeadlineNs(_) => TaskSetting::DeadlineNs(attr.deadline_ns),
+                    TaskSetting::PeriodNs(_) => TaskSetting::PeriodNs(attr.period_ns),
+                    TaskSetting::Nice(_) => TaskSetting::Nice(attr.nice),
+                    TaskSetting::SliceNs(_) if attr.runtime_ns == 0 || !fair(attr) => {
+                        return Err(ReadError::NoSlice);
+                    }
+                    TaskSetting::SliceNs(_) => TaskSetting::SliceNs(attr.runtime_ns),
+                    TaskSetting::UclampMin(_) => TaskSetting::UclampMin(attr.util_min),
+                    TaskSetting::UclampMax(_) => TaskSetting::UclampMax(attr.util_max),
+                    TaskSetting::Affinity(_) | TaskSetting::TimerSlackNs(_) => self.clone(),
+                }
+            }
+        })
+    }
+
+    /// As a plan would have it.
+    pub fn value(&self) -> Value {
+        let percent =
+            |util: u32| (f64::from(util) * 1000.0 / f64::from(sched::UCLAMP_MAX)).round() / 10.0;
+        match self {
+            TaskSetting::Policy(policy) => Value::Text(policy.word().to_string()),
+            TaskSetting::Priority(priority) => Value::Int(i64::from(*priority)),
+            TaskSetting::Nice(nice) => Value::Int(i64::from(*nice)),
+            TaskSetting::RuntimeNs(ns)
+            | TaskSetting::DeadlineNs(ns)
+            | TaskSetting::PeriodNs(ns)
+            | TaskSetting::SliceNs(ns)
+            | TaskSetting::TimerSlackNs(ns) => Value::DurationNs(*ns),
+            TaskSetting::UclampMin(util) | TaskSetting::UclampMax(util) => {
+                Value::Percent(percent(*util))
+            }
+            TaskSetting::Affinity(cpus) => Value::Cpus(cpus.clone()),
+        }
+    }
+}
+
+/// What [`super::read_task`] says of a slice that the kernel ignored.
+pub const NO_SLICE: &str =
+    "sched_getattr shows no slice: the kernel is older than Linux 6.12 and ignores custom slices";
+
+/// Why a setting of a thread cannot be read back.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    #[error("{call} of {tid}: {why}")]
+    Call { call: &'static str, tid: i32, why: String },
+    #[error("runs under {}", policy_name(*.0))]
+    Policy(u32),
+    #[error("{NO_SLICE}")]
+    NoSlice,
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("{path} holds `{}`", .text.escape_default())]
+    NoNumber { path: String, text: String },
+}
+
+impl ReadError {
+    fn of(call: &'static str, tid: i32) -> impl FnOnce(io::Error) -> ReadError {
+        move |error| ReadError::Call { call, tid, why: plain(&error) }
+    }
+}
+
+fn read_timer_slack(tid: i32) -> Result<u64, ReadError> {
+    if tid == 0 || tid == sched::own_tid() {
+        return sched::own_timer_slack_ns().map_err(ReadError::of("PR_GET_TIMERSLACK", tid));
+    }
+    let path = format!("/proc/{tid}/timerslack_ns");
+    let text = Host::default().text(&path)?;
+    text.trim().parse().map_err(|_| ReadError::NoNumber { path, text })
+}
+
+pub fn policy_name(number: u32) -> String {
+    match (Policy::from_number(number), number) {
+        (Some(policy), _) => format!("SCHED_{}", policy.word().to_uppercase()),
+        (None, 7) => "SCHED_EXT".to_string(),
+        (None, number) => format!("policy {number}"),
+    }
+}

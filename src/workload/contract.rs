@@ -1,0 +1,107 @@
+//! What a workload is: its description, what it is asked for, and a worker set ready to run.
+//! Traits and plain data.
+
+use crate::model::{CpuSet, Field, Importance, Metric, MetricSpec, Params, WorkerKind};
+use crate::sys::futex::Scope;
+
+use super::error::WorkloadError;
+use super::pool::Pool;
+use super::worker::{Measured, Worker};
+
+/// The description of a workload.
+pub struct Spec {
+    pub name: &'static str,
+    pub about: &'static str,
+    pub params: &'static [Field],
+    /// Roles of workers; [`Workload::layout`] gives each worker an index into this.
+    pub roles: &'static [Role],
+    /// What one operation is, in the plural: `requests`, `round trips`.
+    pub ops: &'static str,
+    /// Of `throughput`: how many operations a second.
+    pub throughput: Importance,
+    /// Latency histograms, in the order of [`Worker::record`]'s index; at most
+    /// [`super::MAX_HISTOGRAMS`]. Each gives `NAME_p50`, `_p99`, `_p99.9` and `_max`.
+    pub histograms: &'static [Latency],
+    /// Counters of its own, in the order of [`Worker::count`]'s index; at most
+    /// [`super::MAX_COUNTERS`].
+    pub counters: &'static [&'static str],
+    /// Metrics of its own, computed by [`Load::metrics`], in addition to the standard ones
+    /// (throughput, latencies, fairness, CPUs used, switches).
+    pub metrics: &'static [MetricSpec],
+}
+
+/// Linux cannot have more tasks on 64 bits (PID_MAX_LIMIT).
+pub(super) const MAX_TASKS: u64 = 4 << 20;
+
+pub struct Role {
+    /// Also the thread's name: at most 15 bytes.
+    pub name: &'static str,
+    /// Whether operations of this role count for throughput and fairness.
+    pub counts: bool,
+}
+
+pub struct Latency {
+    pub name: &'static str,
+    /// Of its 99th percentile; its other metrics explain.
+    pub importance: Importance,
+    pub about: &'static str,
+}
+
+/// The input for a worker set.
+pub struct Request<'a> {
+    pub params: &'a Params,
+    pub count: u32,
+    pub kind: WorkerKind,
+    /// Where the workers may run.
+    pub pool: &'a Pool,
+    pub seed: u64,
+}
+
+impl Request<'_> {
+    /// For the futexes that its workers share.
+    pub(super) fn scope(&self) -> Scope {
+        match self.kind {
+            WorkerKind::Threads => Scope::Private,
+            WorkerKind::Processes => Scope::Shared,
+        }
+    }
+}
+
+pub trait Workload: Sync {
+    fn spec(&self) -> &'static Spec;
+
+    /// The role of each worker of one set, in start order: an index into [`Spec::roles`].
+    /// Pure. The error says which parameters do not go together.
+    fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError>;
+
+    /// Makes what the workers of one set share, before any of them exists. Memory that
+    /// process workers write to comes from [`crate::sys::shared`].
+    fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError>;
+
+    /// What is measured with these parameters: the first ones of [`Spec::histograms`].
+    fn histograms(&self, _params: &Params) -> &'static [Latency] {
+        self.spec().histograms
+    }
+
+    /// Those of [`Spec::metrics`] that there are with these parameters.
+    fn metrics(&self, _params: &Params) -> &'static [MetricSpec] {
+        self.spec().metrics
+    }
+}
+
+/// One worker set, ready to run. Shared by its workers.
+pub trait Load: Send + Sync {
+    /// The body of worker `index` of the set. An error fails the run with its text.
+    fn work(&self, index: usize, worker: &Worker) -> Result<(), WorkloadError>;
+
+    /// Where worker `index` of the set runs, if not on all of the pool. It is moved there
+    /// before [`Load::work`], so that memory that it touches first is near.
+    fn cpus(&self, _index: usize) -> Option<CpuSet> {
+        None
+    }
+
+    /// The values of [`Workload::metrics`], in that order.
+    fn metrics(&self, _measured: &Measured) -> Vec<Metric> {
+        Vec::new()
+    }
+}

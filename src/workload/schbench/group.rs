@@ -1,0 +1,50 @@
+//! What one message thread and its workers share, whatever the mode.
+
+use crate::sys::futex::Scope;
+use crate::sys::{clock, shared};
+use crate::workload::Worker;
+use crate::workload::wakeup::Seat;
+
+use super::arrivals::Inbox;
+use super::buffers::Buffers;
+use super::shape::{Mode, Shape};
+use super::spec::WAKEUP;
+
+/// Shared by one message thread and its workers, in pages of their own: on a machine with
+/// several nodes the first touch decides on which node a page is.
+pub struct Group {
+    /// Of the message thread.
+    pub message: &'static Seat,
+    /// Of its workers.
+    pub seats: &'static [Seat],
+    /// One a worker, at a rate only.
+    pub inboxes: &'static [Inbox],
+    /// In pipe mode only.
+    pub buffers: Option<Buffers>,
+}
+
+impl Group {
+    pub fn new(shape: &Shape, scope: Scope) -> std::io::Result<Group> {
+        let at_a_rate = matches!(shape.mode, Mode::Rate { .. });
+        let (message, seats) = shared::leak_slice(1 + shape.threads)?
+            .split_first()
+            .ok_or(std::io::ErrorKind::InvalidInput)?;
+        Ok(Group {
+            message,
+            seats,
+            inboxes: shared::leak_slice(if at_a_rate { shape.threads } else { 0 })?,
+            buffers: match shape.mode {
+                Mode::Pipe { bytes } => Some(Buffers::new(shape.threads, bytes, scope)?),
+                _ => None,
+            },
+        })
+    }
+}
+
+#[inline]
+pub fn record_wakeup(posted_ns: u64, worker: &Worker) {
+    let now_ns = clock::monotonic_ns();
+    let latency_ns = now_ns.saturating_sub(posted_ns);
+    worker.record(WAKEUP, now_ns, latency_ns);
+    worker.note_delay(latency_ns);
+}
