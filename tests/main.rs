@@ -1,4 +1,4 @@
-//! The integration target: one program to link, one module per subject. What loads the whole machine
+//! The integration target: one program to link, one module per subject. What boots guests
 //! is a target of its own, tests/lab.rs.
 
 mod bpf;

@@ -287,16 +287,35 @@ fn missing_certificates_and_unknown_purposes() {
     assert!(outcome.said.starts_with("error: unknown purpose `fame`\nhint: "), "{outcome:?}");
 }
 
+/// What `make` prints with these words; `None` where there is no make. Under `make test` the flags
+/// of that make are not this one's.
+fn make(words: &[&str]) -> Option<String> {
+    let mut make = Command::new("make");
+    make.args(words).env_remove("MAKEFLAGS").env_remove("MAKELEVEL").current_dir(checkout());
+    Some(String::from_utf8(make.output().ok()?.stdout).expect("UTF-8"))
+}
+
 #[test]
 fn make_alone_lists_every_public_target() {
-    // Under `make test` the flags of that make are not this one's.
-    let mut make = Command::new("make");
-    make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL").current_dir(checkout());
-    let Ok(output) = make.output() else {
+    let Some(said) = make(&[]) else {
         return skip("make_alone_lists_every_public_target", "make");
     };
-    let said = String::from_utf8(output.stdout).expect("UTF-8");
     let listed: Vec<&str> =
         said.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
     assert_eq!(listed, ["help", "run", "test", "bench", "bpf", "dist", "clean"], "{said}");
+}
+
+/// It names the programs, so that some can run side by side: none may be forgotten.
+#[test]
+fn make_test_runs_every_test_program() {
+    let Some(said) = make(&["--dry-run", "test-lab", "test-rest"]) else {
+        return skip("make_test_runs_every_test_program", "make");
+    };
+    let manifest = fs::read_to_string(checkout().join("Cargo.toml")).expect("Cargo.toml");
+    let manifest: toml::Table = manifest.parse().expect("TOML");
+    let programs = manifest["test"].as_array().expect("[[test]]").iter();
+    let programs = programs.map(|program| format!("--test {} ", program["name"].as_str().unwrap()));
+    for program in programs.chain(["--lib ".to_string()]) {
+        assert!(said.contains(&program), "{program}: {said}");
+    }
 }
