@@ -37,7 +37,7 @@ pub use metrics::metric_matches;
 pub use notes::{Difference, Note, Pooled, Severity};
 pub use power::{MetricPower, NotKnown, Power, Wanted, WorkPower, power};
 pub use question::{Question, TAIL_MARGIN, WithoutEffect};
-pub use select::{Selection, SelectionError, last, matches, moment, nearest, plan, select};
+pub use select::{Selection, SelectionError, last, matches, moment, plan, select};
 
 /// All that a report says. The baseline is the first in every list of sides.
 #[derive(Debug, Clone, PartialEq, Serialize)]

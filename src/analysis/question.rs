@@ -40,10 +40,11 @@ pub struct Question {
     pub command: String,
 }
 
-/// A knob of a variant that cannot make a difference in a work.
+/// A knob of a side that cannot make a difference in a work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WithoutEffect {
-    pub variant: String,
+    /// Its label.
+    pub side: String,
     pub knob: String,
     pub work: String,
 }

@@ -210,7 +210,7 @@ fn listed(near: Option<&str>) -> String {
 }
 
 /// The known word that `word` is a slip of, if there is one.
-pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     let word = word.to_lowercase();
     known
         // Far words are not compared: the distance takes the product of both lengths.

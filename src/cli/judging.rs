@@ -269,7 +269,7 @@ fn without_effect(plans: &[SampledPlan], sides: &[Selection]) -> Vec<WithoutEffe
         for cell in cells.filter(|cell| side.takes_variant(&cell.variant.name)) {
             let Some(found) = variant::without_effect(cell) else { continue };
             let (side, knob) = (side.label.clone(), found.knob.to_string());
-            let found = WithoutEffect { variant: side, knob, work: cell.work.label() };
+            let found = WithoutEffect { side, knob, work: cell.work.label() };
             if !all.contains(&found) {
                 all.push(found);
             }

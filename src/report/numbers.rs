@@ -138,10 +138,7 @@ impl Change {
 }
 
 fn factor(ratio: f64) -> String {
-    match ratio {
-        r if r < 999.5 => format!("{}x", significant(r, 3)),
-        r => format!("{r:.0e}x"),
-    }
+    format!("{}x", significant(ratio, 3))
 }
 
 /// One decimal below 10 %, none above.

@@ -278,7 +278,7 @@ fn without_effect(context: &Context) -> Vec<Note> {
     for found in &context.question.without_effect {
         let known = notes.iter_mut().find_map(|note| match note {
             Note::KnobWithoutEffect { side, knob, works }
-                if (&*side, &*knob) == (&found.variant, &found.knob) =>
+                if (&*side, &*knob) == (&found.side, &found.knob) =>
             {
                 Some(works)
             }
@@ -288,7 +288,7 @@ fn without_effect(context: &Context) -> Vec<Note> {
             Some(works) if works.contains(&found.work) => {}
             Some(works) => works.push(found.work.clone()),
             None => notes.push(Note::KnobWithoutEffect {
-                side: found.variant.clone(),
+                side: found.side.clone(),
                 knob: found.knob.clone(),
                 works: vec![found.work.clone()],
             }),

@@ -515,7 +515,7 @@ fn figures_that_a_backend_invents_are_noted() {
 fn knobs_without_effect_are_one_note_per_side_and_knob() {
     let plans = [tens(1.0)];
     let found = |knob: &str, work: &str| WithoutEffect {
-        variant: text("batch"),
+        side: text("batch"),
         knob: text(knob),
         work: text(work),
     };

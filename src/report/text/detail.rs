@@ -89,12 +89,13 @@ fn tone(cell: &Cell) -> Tone {
     }
 }
 
-/// To the baseline's mean where there is no verdict: what explains is compared, not judged.
+/// To the baseline's median where there is no verdict: what explains is compared, not judged.
 fn change_to(row: &Row, side: usize, _: &RowScale) -> [String; 3] {
     let cell = &row.cells[side];
     let verdict = phrases::verdict(row, cell).unwrap_or_default().to_string();
     let judged = cell.judged.as_ref().and_then(|judged| judged.ratio.ok());
-    let plain = || row.normalised().get(side).copied().flatten();
+    let baseline = || row.cells[0].median.filter(|median| *median > 0.0);
+    let plain = || Some(cell.median? / baseline()?);
     let ratio = judged.or_else(|| Some(Ratio { ratio: plain()?, interval: None, pairs: 0 }));
     match ratio.as_ref().map(Change::of) {
         Some(Change { change, interval }) => [change, interval, verdict],
