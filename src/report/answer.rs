@@ -18,6 +18,7 @@ pub const NAME_COLUMNS: usize = 12;
 const MIN_LABEL_COLUMNS: usize = 8;
 /// Of more open metrics than this, if they are all, none is named.
 const MANY: usize = 4;
+const ALL: usize = usize::MAX;
 
 /// One paragraph of the answer.
 struct Paragraph {
@@ -26,15 +27,26 @@ struct Paragraph {
     text: String,
 }
 
-/// What a paragraph says of each metric, from most to least: the answer takes the first that fits.
-#[derive(Clone, Copy, PartialEq)]
-enum Detail {
-    Intervals,
-    Changes,
-    /// The first so many of each list.
-    First(usize),
-    /// How many verdicts of each kind; of so many sides.
-    Counts(usize),
+/// How much the answer says.
+#[derive(Clone, Copy)]
+struct Detail {
+    intervals: bool,
+    /// So many of each list of changes are named, and so many that are open.
+    changes: usize,
+    open: usize,
+    /// So many sides have the counts of their verdicts alone; `None`: each has its changes.
+    counts: Option<usize>,
+}
+
+impl Detail {
+    /// From most to least: what is open is left to the table first, and changes last.
+    fn steps(sides: usize) -> impl Iterator<Item = Detail> {
+        let of = |(intervals, changes, open)| Detail { intervals, changes, open, counts: None };
+        let named = [(true, ALL, ALL), (true, ALL, MANY), (true, ALL, 0), (false, ALL, 0)];
+        let few = (1..=4).rev().map(|few| (false, few, 0));
+        let counts = move |sides| Detail { counts: Some(sides), ..of((false, 0, 0)) };
+        named.into_iter().chain(few).map(of).chain((0..=sides).rev().map(counts))
+    }
 }
 
 /// Writes the answer; `names` are the sides' as tables show them.
@@ -45,12 +57,8 @@ pub fn write(analysis: &Analysis, names: &[String], page: &mut Page) {
         let room = page.width().saturating_sub(columns);
         paragraphs.iter().map(|of| wrap(&of.text, room).len()).sum()
     };
-    let others = names.len().saturating_sub(1);
-    let details = [Detail::Intervals, Detail::Changes].into_iter();
-    let details = details.chain((1..=4).rev().map(Detail::First));
-    let details = details.chain((0..=others).rev().map(Detail::Counts));
     let mut shown = Vec::new();
-    for detail in details {
+    for detail in Detail::steps(names.len().saturating_sub(1)) {
         shown = paragraphs(analysis, names, detail);
         if lines(&shown) <= MAX_LINES {
             break;
@@ -66,14 +74,14 @@ fn paragraphs(analysis: &Analysis, names: &[String], detail: Detail) -> Vec<Para
     let plain =
         |label: &str, text: String| Paragraph { tone: Tone::Plain, label: label.to_string(), text };
     let sides = 1..names.len();
-    let mut said: Vec<Paragraph> = match detail {
-        Detail::Counts(most) => {
+    let mut said: Vec<Paragraph> = match detail.counts {
+        Some(most) => {
             let counts = |side| Tally::of(analysis, side, Family::Headline).counts();
             let more = sides.len().saturating_sub(most);
             let more = (more > 0).then(|| plain("", format!("and {} more", counted(more, "side"))));
             sides.take(most).map(|side| plain(&names[side], counts(side))).chain(more).collect()
         }
-        _ => sides.flat_map(|side| changes(analysis, &names[side], side, detail)).collect(),
+        None => sides.flat_map(|side| changes(analysis, &names[side], side, detail)).collect(),
     };
     said.extend(spoilt(analysis));
     said.extend(open(analysis, names, detail));
@@ -96,7 +104,7 @@ fn changes(analysis: &Analysis, name: &str, side: usize, detail: Detail) -> Vec<
         found.sort_by(|(_, a), (_, b)| size(b).total_cmp(&size(a)));
         let texts: Vec<String> =
             found.iter().map(|(place, cell)| change(place, cell, detail)).collect();
-        (!texts.is_empty()).then(|| (tone, format!("{word}: {}", listed(&texts, detail))))
+        (!texts.is_empty()).then(|| (tone, format!("{word}: {}", listed(&texts, detail.changes))))
     };
     let lists = [
         of(true, false, "worse", Tone::Bad),
@@ -156,16 +164,16 @@ fn change(place: &str, cell: &Cell, detail: Detail) -> String {
     let ratio = cell.judged.as_ref().and_then(|judged| judged.ratio.ok());
     let Some(ratio) = ratio else { return place.to_string() };
     let change = Change::of(&ratio);
-    match detail {
-        Detail::Intervals => format!("{place} {}", change.with_interval()),
-        _ => format!("{place} {}", change.change),
+    match detail.intervals {
+        true => format!("{place} {}", change.with_interval()),
+        false => format!("{place} {}", change.change),
     }
 }
 
-fn listed(texts: &[String], detail: Detail) -> String {
-    match detail {
-        Detail::First(few) if texts.len() > few => {
-            format!("{} and {} more", texts[..few].join(", "), texts.len() - few)
+fn listed(texts: &[String], most: usize) -> String {
+    match texts.get(..most) {
+        Some(first) if first.len() < texts.len() => {
+            format!("{} and {} more", first.join(", "), texts.len() - most)
         }
         _ => texts.join(", "),
     }
@@ -210,10 +218,10 @@ fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<Paragra
     });
     let decides = decides.unwrap_or_default();
     // Where all of many are open the table says which.
-    let which = match detail {
-        Detail::Counts(_) => String::new(),
+    let which = match detail.open {
+        0 => String::new(),
         _ if open == of && places.len() > MANY => String::new(),
-        _ => format!(": {}", listed(&places, detail)),
+        most => format!(": {}", listed(&places, most)),
     };
     let text = format!("{open} of {of}{which}{decides}");
     Some(Paragraph { tone: Tone::Plain, label: "open".to_string(), text })

@@ -99,8 +99,9 @@ fn headlines(analysis: &Analysis, names: &[String], page: &mut Page) {
         let blocks = others.chunks(per_block).map(<[usize]>::to_vec);
         let blocks: Vec<Vec<usize>> =
             if others.is_empty() { vec![Vec::new()] } else { blocks.collect() };
-        let tables: Vec<Table> =
-            blocks.iter().map(|sides| table(analysis, names, &rows, sides)).collect();
+        let tables = blocks.iter().enumerate();
+        let tables = tables.map(|(at, sides)| table(analysis, names, &rows, sides, at == 0));
+        let tables: Vec<Table> = tables.collect();
         if tables.iter().all(|table| table.width() <= page.width()) {
             for (at, table) in tables.iter().enumerate() {
                 if at > 0 {
@@ -116,18 +117,23 @@ fn headlines(analysis: &Analysis, names: &[String], page: &mut Page) {
     }
 }
 
+/// `is_first`: it has the baseline's values, which stand once.
 fn table(
     analysis: &Analysis,
     names: &[String],
     rows: &[(&WorkTable, &SetTable, &Row)],
     sides: &[usize],
+    is_first: bool,
 ) -> Table {
-    let mut columns = vec![(Align::Left, 0), (Align::Left, 2), (Align::Right, 2), (Align::Left, 1)];
+    let mut columns = vec![(Align::Left, 0), (Align::Left, 2)];
+    let mut head = vec![String::new(); 2];
+    if is_first {
+        columns.extend([(Align::Right, 2), (Align::Left, 1)]);
+        head.extend([names.first().cloned().unwrap_or_default(), String::new()]);
+    }
     columns
         .extend(sides.iter().flat_map(|_| [(Align::Right, 2), (Align::Left, 1), (Align::Left, 1)]));
     let mut table = Table::new(columns);
-    let baseline = names.first().cloned().unwrap_or_default();
-    let mut head = vec![String::new(), String::new(), baseline, String::new()];
     head.extend(sides.iter().flat_map(|side| [names[*side].clone(), String::new(), String::new()]));
     table.row(Tone::Bold, head);
     let mut last = String::new();
@@ -136,12 +142,10 @@ fn table(
         let shown = if place == last { String::new() } else { place.clone() };
         last = place;
         let scale = RowScale::new(row);
-        let mut cells = vec![
-            shown,
-            clean(&row.kind.name),
-            scale.show(row.cells[0].median),
-            scale.suffix().to_string(),
-        ];
+        let mut cells = vec![shown, clean(&row.kind.name)];
+        if is_first {
+            cells.extend([scale.show(row.cells[0].median), scale.suffix().to_string()]);
+        }
         for side in sides {
             cells.extend(change(row, *side, &scale));
         }
