@@ -737,7 +737,7 @@ fn switches_of_each_role_stand_next_to_the_throughput() {
         }
     }
     // What explains is shown when it is asked for alone, and no gate passes on it.
-    let alone = ["compare", "last:1", "--metric", "p*_*switches"];
+    let alone = ["compare", "last:1", "--metric", "p*_voluntary_switches"];
     assert!(home.ok(&alone).contains("ping_voluntary_switches"));
     let message = home.fails(3, &[&alone[..], &["--fail-on", "regression"]].concat());
     assert!(message.contains("explains, and has no verdicts"), "{message}");

@@ -148,7 +148,7 @@ fn table_of(work: &WorkSamples, question: &Question, refused: &mut Vec<Note>) ->
     for series in known {
         let found = sides.iter().map(|side| side.as_ref()?.series.iter().find(|s| s.is_of(series)));
         let found: Vec<Option<&Series>> = found.collect();
-        let family = question.family_of(&label, series.set, series.kind);
+        let family = question.family_of(&work.key, series.set, series.kind);
         if has_changed(series, &sides, &found) {
             let (work, set) = (label.clone(), series.set.to_string());
             let note = Note::UnitChanged { work, set, metric: series.kind.name.clone() };
@@ -167,7 +167,7 @@ fn table_of(work: &WorkSamples, question: &Question, refused: &mut Vec<Note>) ->
     for set in &mut sets {
         with_switches_per_op(set);
         for row in &mut set.rows {
-            row.family = question.family_of(&label, &set.name, &row.kind);
+            row.family = question.family_of(&work.key, &set.name, &row.kind);
         }
     }
     let Work { name, axes, .. } = &work.key.cell.work;

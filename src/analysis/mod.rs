@@ -29,7 +29,7 @@ use crate::model::{
     Environment, GuestKernel, GuestTimes, Measure, MetricKind, Params, Placement, PlanEnd, Value,
     Variant, WorkerKind,
 };
-use crate::stats::{Judged, Shape, Unjudged, Verdict};
+use crate::stats::{self, Judged, Ratio, Shape, Unjudged, Verdict};
 
 pub use fairness::{FairnessTable, SetFairness, VariantFairness};
 pub use judge::{analyse, open_works, overlap, with_floors};
@@ -226,15 +226,25 @@ impl Cell {
     }
 }
 
-impl Row {
-    /// The mean of each side over the baseline's. All runs of a work take the same time, so for a
-    /// rate this is the ratio of sums as well.
-    pub fn normalised(&self) -> Vec<Option<f64>> {
-        normalised(&self.cells.iter().map(|cell| cell.mean).collect::<Vec<_>>())
-    }
-}
-
 impl Analysis {
+    /// A side over the baseline, the same whether or not it is judged: the estimate that verdicts
+    /// rest on. A counter that is 0 in some round has the ratio of medians.
+    pub fn ratio(&self, row: &Row, side: usize) -> Option<Ratio> {
+        let [baseline, cell] = [row.cells.first()?, row.cells.get(side)?];
+        if let Some(judged) = &cell.judged {
+            return judged.ratio.ok();
+        }
+        let estimate = match self.method.pairing {
+            Pairing::WithinRounds => stats::paired_ratio,
+            Pairing::None => stats::unpaired_ratio,
+        };
+        let of_medians = || {
+            let baseline = baseline.median.filter(|median| *median > 0.0)?;
+            Some(Ratio { ratio: cell.median? / baseline, interval: None, pairs: 0 })
+        };
+        estimate(&baseline.values, &cell.values).ok().or_else(of_medians)
+    }
+
     /// Whether nothing in it depends on the state of a host.
     pub fn is_exact(&self) -> bool {
         self.sides.iter().all(Side::is_exact)
@@ -259,10 +269,4 @@ impl Analysis {
     pub fn plan(&self) -> Option<&PlanFacts> {
         self.plans.last()
     }
-}
-
-/// Over the first; unknown where that is 0.
-fn normalised(values: &[Option<f64>]) -> Vec<Option<f64>> {
-    let baseline = values.first().copied().flatten().filter(|baseline| *baseline > 0.0);
-    values.iter().map(|value| Some((*value)? / baseline?)).collect()
 }

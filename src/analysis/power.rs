@@ -310,7 +310,7 @@ fn spreads(
                 }
                 continue;
             }
-            for (place, spread) in of_work(work, &key.label(), question) {
+            for (place, spread) in of_work(work, question) {
                 if !order.contains(&place) {
                     order.push(place);
                 }
@@ -344,14 +344,13 @@ fn spreads(
 /// baseline.
 fn of_work<'g, 'a>(
     work: &'g WorkSamples<'a>,
-    label: &'g str,
     question: &'g Question,
 ) -> impl Iterator<Item = ((&'a str, &'a str), Scatter)> + 'g {
     let baseline = work.sides.first().and_then(Option::as_ref);
     let others = work.sides.iter().skip(1).flatten();
     let series = baseline.into_iter().flat_map(|side| &side.series);
     let series = series.filter(move |series| {
-        series.kind.direction != Direction::Neutral && question.judges(label, series)
+        series.kind.direction != Direction::Neutral && question.judges(&work.key, series)
     });
     series.flat_map(move |series| {
         let place = (series.set, series.kind.name.as_str());

@@ -8,6 +8,7 @@ use super::Family;
 use super::metrics::metric_matches;
 use super::samples::{Series, WorkSamples};
 use super::select::{Selection, matches};
+use super::work::WorkKey;
 
 /// Margins by default. What a difference has to be to matter is no question of noise: a throughput
 /// is argued about from a few percent on, a 99th percentile hardly below a tenth.
@@ -66,12 +67,17 @@ impl Question {
         }
     }
 
-    pub(super) fn family_of(&self, work: &str, set: &str, kind: &MetricKind) -> Family {
+    pub(super) fn family_of(&self, work: &WorkKey, set: &str, kind: &MetricKind) -> Family {
         let is_neutral = kind.direction == Direction::Neutral;
         let is_asked = match self.metrics.is_empty() {
-            true => kind.importance == Importance::Headline && !is_neutral,
+            true => {
+                let is_argued = kind.importance == Importance::Headline && !is_neutral;
+                is_argued && !work.plan.plan.is_solo_run(&work.cell.work)
+            }
             false => {
-                self.metrics.iter().any(|pattern| metric_matches(pattern, work, set, &kind.name))
+                let label = work.label();
+                let mut patterns = self.metrics.iter();
+                patterns.any(|pattern| metric_matches(pattern, &label, set, &kind.name))
             }
         };
         match () {
@@ -86,7 +92,7 @@ impl Question {
         let label = work.key.label();
         let mut series = work.sides.iter().flatten().flat_map(|side| &side.series).peekable();
         if series.peek().is_some() {
-            return series.any(|series| self.judges(&label, series));
+            return series.any(|series| self.judges(&work.key, series));
         }
         let may_be = |pattern: &String| match pattern.rsplitn(3, '/').nth(2) {
             Some(work) => matches(work, &label),
@@ -103,7 +109,7 @@ impl Question {
     }
 
     /// Whether a metric would be of the headline family.
-    pub(super) fn judges(&self, work: &str, series: &Series) -> bool {
+    pub(super) fn judges(&self, work: &WorkKey, series: &Series) -> bool {
         self.family_of(work, series.set, series.kind) == Family::Headline
     }
 }

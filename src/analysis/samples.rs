@@ -322,7 +322,7 @@ fn add<'a>(
     unmeasured: impl Iterator<Item = &'a Unmeasured>,
 ) {
     let mut unmeasured = unmeasured.peekable();
-    let is_empty = values.runs + values.repeated == 0;
+    let is_empty = values.runs + values.repeated + values.spoilt == 0;
     if is_empty && unmeasured.peek().is_none() {
         return;
     }

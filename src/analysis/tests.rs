@@ -557,14 +557,15 @@ fn switches_of_a_role_have_rows_per_second_and_per_operation() {
     assert_eq!(names(&analysis, Family::Headline), ["web threads=4/web/throughput"]);
     let own = row(&analysis, VOLUNTARY);
     assert_eq!(own.kind.subject.as_deref(), Some("worker"));
-    assert_eq!(own.normalised(), [Some(1.0), Some(6.0 / 400.0)]);
+    let ratio = analysis.ratio(own, 1).map(|ratio| ratio.ratio);
+    assert!((ratio.unwrap() - 0.025).abs() < 1e-9, "of the round that both have: {ratio:?}");
     let own = row(&analysis, &per_op[0]);
     assert_eq!((own.kind.unit, own.family), (Unit::Count, Family::None));
     assert_eq!(own.kind.statistic, Statistic::VoluntarySwitches);
     assert_eq!(own.cells[0].values, [(0, 2.0), (1, 2.0)]);
     assert_eq!(own.cells[1].values, [(0, 0.1)], "of rounds that know both");
     let preempted = row(&analysis, INVOLUNTARY);
-    assert_eq!(preempted.normalised(), [None, None], "nothing is so many times 0");
+    assert_eq!(analysis.ratio(preempted, 1), None, "nothing is so many times 0");
     let preempted = row(&analysis, &per_op[1]);
     assert_eq!(preempted.cells[1].values, [(0, 0.6), (1, 1.25)]);
     assert_eq!(preempted.cells[0].mean, Some(0.0));

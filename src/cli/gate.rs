@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use crate::analysis::{Analysis, Cell, Family, Row};
 use crate::model::Direction;
 use crate::report::{clean, note};
-use crate::stats::{Unjudged, Verdict};
+use crate::stats::{Unjudged, Verdict, Why};
 
 use super::Failure;
 use super::exit_code::Problem;
@@ -65,6 +65,7 @@ impl Gate {
             return Err(Failure::here(text, hint));
         }
         analyses.iter().try_for_each(any_verdict)?;
+        analyses.iter().try_for_each(enough_rounds)?;
         let open = named(|verdict| matches!(verdict, Verdict::Inconclusive { .. }));
         if self.bisect && !open.is_empty() {
             let text = format!("not decided: {}", listed(&open, ", "));
@@ -92,6 +93,23 @@ impl Gate {
             }
             Ok(done) => done,
         }
+    }
+}
+
+/// Fails where no data of so few rounds could decide: such a gate would pass whatever is measured.
+fn enough_rounds(analysis: &Analysis) -> Result<(), Failure> {
+    let rows = analysis.sets().flat_map(|(_, set)| judged(&set.rows));
+    let verdicts = rows.flat_map(|row| row.cells.iter().filter_map(Cell::verdict));
+    let least = verdicts.filter_map(|verdict| match verdict {
+        Verdict::Inconclusive { why: Why::TooFewRounds { least }, .. } => Some(least),
+        _ => None,
+    });
+    match least.max() {
+        None => Ok(()),
+        Some(least) => Err(Failure::here(
+            format!("too few rounds for any verdict: it takes at least {least}"),
+            format!("--rounds {least}, or more"),
+        )),
     }
 }
 

@@ -265,8 +265,11 @@ fn without_effect(plans: &[SampledPlan], sides: &[Selection]) -> Vec<WithoutEffe
     let mut all = Vec::new();
     for side in sides {
         let plans = plans.iter().filter(|plan| side.plans.contains(&plan.id));
-        let cells = plans.flat_map(|plan| &plan.cells);
-        for cell in cells.filter(|cell| side.takes_variant(&cell.variant.name)) {
+        let cells = plans.flat_map(|plan| plan.cells.iter().map(move |cell| (plan, cell)));
+        let cells = cells.filter(|(plan, cell)| {
+            side.takes_variant(&cell.variant.name) && !plan.plan.is_solo_run(&cell.work)
+        });
+        for (_, cell) in cells {
             let Some(found) = variant::without_effect(cell) else { continue };
             let (side, knob) = (side.label.clone(), found.knob.to_string());
             let found = WithoutEffect { side, knob, work: cell.work.label() };

@@ -38,7 +38,7 @@ pub use lab::Lab;
 pub use metric::{Direction, Importance, Metric, MetricKind, MetricSpec, Reading, Statistic, Unit};
 pub use plan::{
     Cell, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Placement, Plan, RunKey, Variant, Work,
-    WorkerKind, WorkerSet, merged_knobs,
+    WorkerKind, WorkerSet, merged_knobs, solo_name,
 };
 pub use poolname::{MAX_POOL_NAME_BYTES, PoolName, PoolNameError};
 pub use probe::{

@@ -237,6 +237,21 @@ impl Work {
     }
 }
 
+impl Plan {
+    /// Whether this work shows what a set of another one does alone: fairness needs it, and nobody
+    /// argues about it.
+    pub fn is_solo_run(&self, work: &Work) -> bool {
+        let sets = self.works.iter().flat_map(|of| of.sets.iter().map(move |set| (of, set)));
+        let mut names = sets.map(|(of, set)| solo_name(&of.name, &set.name));
+        names.any(|name| name == work.name)
+    }
+}
+
+/// What the solo run of a set is called. No name of a user has spaces in it.
+pub fn solo_name(workload: &str, set: &str) -> String {
+    format!("{workload} solo {set}")
+}
+
 impl WorkerSet {
     /// The same for sets whose workers do the same, however many they are and whatever they
     /// are called.

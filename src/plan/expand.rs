@@ -6,7 +6,7 @@
 //! next to sets hold for all sets (not background) that have none of their own. `load` says
 //! `count` by the CPUs of the pool. Knobs of a set are no axis: what is compared is a variant.
 
-use crate::model::{CpuSet, Field, Params, Value, Variant, Work, WorkerKind, WorkerSet};
+use crate::model::{CpuSet, Field, Params, Value, Variant, Work, WorkerKind, WorkerSet, solo_name};
 use crate::workload::{Pool, Request, Workload};
 
 use super::error::Faults;
@@ -77,11 +77,6 @@ pub fn drafts(top: &mut Table, words: &Words, faults: &mut Faults) -> Vec<Draft>
         }
     }
     drafts
-}
-
-/// What the solo run of a set is called.
-pub fn solo_name(workload: &str, set: &str) -> String {
-    format!("{workload} solo {set}")
 }
 
 struct Reader<'w> {

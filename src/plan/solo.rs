@@ -5,11 +5,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{Work, WorkerSet};
+use crate::model::{Work, WorkerSet, solo_name};
 use crate::workload::Pool;
 
 use super::error::Faults;
-use super::expand::{Draft, solo_name};
+use super::expand::Draft;
 
 /// The works of all drafts, each draft's solo runs before its own.
 pub fn add(

@@ -50,7 +50,8 @@ impl Detail {
 }
 
 /// Writes the answer; `names` are the sides' as tables show them.
-pub fn write(analysis: &Analysis, names: &[String], page: &mut Page) {
+/// `more`: what an option shows.
+pub fn write(analysis: &Analysis, names: &[String], more: Option<&str>, page: &mut Page) {
     let columns = names.iter().map(|name| name.width()).max().unwrap_or(0);
     let columns = columns.max(MIN_LABEL_COLUMNS) + 2;
     let lines = |paragraphs: &[Paragraph]| -> usize {
@@ -59,7 +60,7 @@ pub fn write(analysis: &Analysis, names: &[String], page: &mut Page) {
     };
     let mut shown = Vec::new();
     for detail in Detail::steps(names.len().saturating_sub(1)) {
-        shown = paragraphs(analysis, names, detail);
+        shown = paragraphs(analysis, names, more, detail);
         if lines(&shown) <= MAX_LINES {
             break;
         }
@@ -70,7 +71,12 @@ pub fn write(analysis: &Analysis, names: &[String], page: &mut Page) {
     }
 }
 
-fn paragraphs(analysis: &Analysis, names: &[String], detail: Detail) -> Vec<Paragraph> {
+fn paragraphs(
+    analysis: &Analysis,
+    names: &[String],
+    more: Option<&str>,
+    detail: Detail,
+) -> Vec<Paragraph> {
     let plain =
         |label: &str, text: String| Paragraph { tone: Tone::Plain, label: label.to_string(), text };
     let sides = 1..names.len();
@@ -85,7 +91,7 @@ fn paragraphs(analysis: &Analysis, names: &[String], detail: Detail) -> Vec<Para
     };
     said.extend(spoilt(analysis));
     said.extend(open(analysis, names, detail));
-    said.push(plain("more", "with -v: every metric, medians, rounds".to_string()));
+    said.extend(more.map(|more| plain("more", more.to_string())));
     said.push(plain("again", clean(&analysis.command)));
     said
 }

@@ -7,7 +7,7 @@ use csv::Writer;
 use serde::Serialize;
 
 use crate::analysis::{Analysis, Cell, Family, Row, SetTable, Side, WorkTable};
-use crate::stats::Judged;
+use crate::stats::{Judged, Ratio};
 
 use super::layout::clean;
 use super::phrases::{self, Needed};
@@ -47,7 +47,6 @@ struct Line {
     p_difference: Option<f64>,
     p_same: Option<f64>,
     decided_at: Option<u32>,
-    normalised: Option<f64>,
     time: String,
     kernel: String,
 }
@@ -84,11 +83,10 @@ fn write_lines(analysis: &Analysis, writer: &mut Writer<&mut dyn Write>) -> io::
         write(Line { kind: "note", reason, ..Line::default() })?;
     }
     for (work, set, row) in analysis.rows() {
-        let normalised = row.normalised();
         for (at, (side, cell)) in analysis.sides.iter().zip(&row.cells).enumerate() {
             let place = || place(work, set, row, side);
-            let summary = summary(place(), cell, normalised[at], at == 0);
-            write(summary)?;
+            let ratio = analysis.ratio(row, at).filter(|_| at > 0);
+            write(summary(place(), cell, ratio, at == 0))?;
             for run in runs(&place, cell) {
                 write(run)?;
             }
@@ -148,7 +146,8 @@ fn place(work: &WorkTable, set: &SetTable, row: &Row, side: &Side) -> Line {
     }
 }
 
-fn summary(place: Line, cell: &Cell, normalised: Option<f64>, baseline: bool) -> Line {
+fn summary(place: Line, cell: &Cell, ratio: Option<Ratio>, baseline: bool) -> Line {
+    let interval = ratio.and_then(|ratio| ratio.interval);
     let Cell { values, mean, hmean, median, cv, judged, .. } = cell;
     let line = Line {
         kind: "summary",
@@ -158,24 +157,21 @@ fn summary(place: Line, cell: &Cell, normalised: Option<f64>, baseline: bool) ->
         hmean: *hmean,
         median: *median,
         cv: *cv,
-        normalised,
+        ratio: ratio.map(|ratio| ratio.ratio),
+        low: interval.map(|interval| interval.low),
+        high: interval.map(|interval| interval.high),
+        pairs: ratio.map(|ratio| ratio.pairs),
         ..place
     };
-    let Some(Judged { ratio, verdict, p_difference, p_same, decided_at }) = judged else {
+    let Some(Judged { verdict, p_difference, p_same, decided_at, .. }) = judged else {
         return line;
     };
-    let ratio = ratio.ok();
-    let interval = ratio.and_then(|ratio| ratio.interval);
     let (word, why) = phrases::keys(verdict);
     let rounds = phrases::rounds(verdict).map(|rounds| match rounds {
         Needed::About(rounds) => rounds.to_string(),
         bound => phrases::show_rounds(bound),
     });
     Line {
-        ratio: ratio.map(|ratio| ratio.ratio),
-        low: interval.map(|interval| interval.low),
-        high: interval.map(|interval| interval.high),
-        pairs: ratio.map(|ratio| ratio.pairs),
         verdict: word.to_string(),
         why: why.unwrap_or_default().to_string(),
         rounds: rounds.unwrap_or_default(),

@@ -60,8 +60,8 @@ fn suite(analysis: &Analysis) -> Value {
     let cases = cases(analysis);
     let count = |outcome: &str| cases.iter().filter(|(_, is)| *is == outcome).count();
     let gap = |note| {
-        let (name, message) = phrases::note(note);
-        context! { name, message }
+        let (word, message) = phrases::note(note);
+        context! { name => format!("{word}: {message}"), message }
     };
     let gaps = analysis.notes.iter().filter(|note| note.is_gap());
     let gaps: Vec<Value> = gaps.map(gap).collect();

@@ -1,16 +1,15 @@
 //! `lkml`: tables as scheduler patches are mailed with, ready to paste: ASCII, at most 78
 //! columns where the names allow it.
 //!
-//! One table per workload, set and metric; its cases are the points of the axes. What is
-//! normalised is the statistic of each side; verdicts, from paired ratios, stand below. The
-//! layout is that of K Prateek Nayak's mails; docs/report-formats.md has the rules. Pure.
+//! One table per workload, set and metric; its cases are the points of the axes. Normalised is
+//! the ratio that the verdicts below rest on. The layout is that of K Prateek Nayak's mails; docs/report-formats.md has the rules. Pure.
 
 mod mail;
 mod switches;
 
 use std::io::{self, Write};
 
-use crate::analysis::{Analysis, Cell, Family, Row, SetTable, WorkTable};
+use crate::analysis::{Analysis, Family, Pairing, Row, SetTable, WorkTable};
 use crate::model::{self, Direction, Unit};
 use crate::stats::{Verdict, Why};
 
@@ -80,6 +79,7 @@ fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
 
 /// One metric of one set, over the points of the axes.
 struct Table<'a> {
+    analysis: &'a Analysis,
     work: &'a WorkTable,
     set: &'a SetTable,
     /// Of the first case; all have its metric, unit and direction.
@@ -105,7 +105,7 @@ fn tables<'a>(analysis: &'a Analysis) -> Vec<Table<'a>> {
         });
         match known {
             Some(table) => table.cases.push((case(work), row)),
-            None => tables.push(Table { work, set, row, cases: vec![(case(work), row)] }),
+            None => tables.push(Table { analysis, work, set, row, cases: vec![(case(work), row)] }),
         }
     }
     tables
@@ -119,28 +119,19 @@ fn names(analysis: &Analysis, tables: &[Table]) -> Vec<String> {
     shorter.find(fits).unwrap_or_else(|| of(MIN_NAME_COLUMNS))
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Statistic {
-    AMean,
-    HMean,
-    Median,
+/// What the normalised numbers are: the estimate that the verdicts rest on.
+fn statistic(analysis: &Analysis) -> &'static str {
+    match analysis.method.pairing {
+        Pairing::WithinRounds => "GMean of the ratios within rounds",
+        Pairing::None => "Ratio of the GMeans",
+    }
 }
 
-impl Statistic {
-    fn word(self) -> &'static str {
-        match self {
-            Statistic::AMean => "AMean",
-            Statistic::HMean => "HMean",
-            Statistic::Median => "Median",
-        }
-    }
-
-    fn of(self, cell: &Cell) -> Option<f64> {
-        match self {
-            Statistic::AMean => cell.mean,
-            Statistic::HMean => cell.hmean,
-            Statistic::Median => cell.median,
-        }
+/// A side over the baseline.
+fn normalised(analysis: &Analysis, row: &Row, side: usize) -> Option<f64> {
+    match side {
+        0 => row.cells.first()?.median.filter(|median| *median > 0.0).map(|_| 1.0),
+        _ => analysis.ratio(row, side).map(|ratio| ratio.ratio),
     }
 }
 
@@ -164,16 +155,15 @@ impl Table<'_> {
             Direction::LowerIsBetter => "Lower is better",
             Direction::Neutral => "Neither is better",
         };
-        let statistic = self.statistic();
         let rule = "=".repeat(RULE);
         page.line(Tone::Plain, &rule);
         page.wrapped(Tone::Plain, "Test          : ", &self.test());
-        page.wrapped(Tone::Plain, "Units         : ", &self.units(statistic));
+        page.wrapped(Tone::Plain, "Units         : ", &self.units());
         page.line(Tone::Plain, &format!("Interpretation: {interpretation}"));
-        page.line(Tone::Plain, &format!("Statistic     : {}", statistic.word()));
+        page.line(Tone::Plain, &format!("Statistic     : {}", statistic(self.analysis)));
         clock(time, page);
         page.line(Tone::Plain, &rule);
-        let columns = self.columns(names, statistic);
+        let columns = self.columns(names);
         let first = self.first(&columns);
         for (at, block) in blocks(first.width, &columns).into_iter().enumerate() {
             if at > 0 {
@@ -191,12 +181,11 @@ impl Table<'_> {
 
     /// Whether two columns fit next to each case, unless it is so long that they never do.
     fn has_room_for(&self, names: &[String]) -> bool {
-        let statistic = self.statistic();
         let shortest = vec!["x".repeat(MIN_NAME_COLUMNS); names.len()];
-        let most = room(&self.columns(&shortest, statistic));
+        let most = room(&self.columns(&shortest));
         let cases = self.cases.iter().map(|(case, _)| case.len());
         let longest = cases.filter(|width| *width <= most).fold("Case:".len(), usize::max);
-        longest <= room(&self.columns(names, statistic))
+        longest <= room(&self.columns(names))
     }
 
     fn block(&self, first: &Column, block: &[&Column], page: &mut Page) {
@@ -207,9 +196,9 @@ impl Table<'_> {
         test_of(self.work, self.set)
     }
 
-    fn units(&self, statistic: Statistic) -> String {
+    fn units(&self) -> String {
         let kind = &self.row.kind;
-        let typical = self.row.cells.iter().find_map(|cell| statistic.of(cell));
+        let typical = self.row.cells.iter().find_map(|cell| cell.median);
         let suffix = Scale::of(kind.unit, typical).suffix;
         let name = ascii(&kind.name);
         let units = match (kind.unit, quantile(self.row), &kind.subject) {
@@ -235,22 +224,9 @@ impl Table<'_> {
         format!("Normalized {units}")
     }
 
-    /// The harmonic mean is that of rates; where it is not defined for a cell, none has it.
-    fn statistic(&self) -> Statistic {
-        let cells = || self.cases.iter().flat_map(|(_, row)| &row.cells);
-        match self.row.kind.unit {
-            Unit::Ns if quantile(self.row).is_some() => Statistic::Median,
-            Unit::OpsPerS | Unit::BytesPerS | Unit::PerS => {
-                let defined = cells().all(|cell| cell.hmean.is_some() || cell.mean.is_none());
-                if defined { Statistic::HMean } else { Statistic::AMean }
-            }
-            Unit::Ns | Unit::Cpus | Unit::Ratio | Unit::Count => Statistic::AMean,
-        }
-    }
-
-    fn columns(&self, names: &[String], statistic: Statistic) -> Vec<Column> {
+    fn columns(&self, names: &[String]) -> Vec<Column> {
         let column = |(side, name): (usize, &String)| {
-            let parts = self.cases.iter().map(|(_, row)| Parts::of(row, side, statistic));
+            let parts = self.cases.iter().map(|(_, row)| Parts::of(self.analysis, row, side));
             let parts: Vec<Option<Parts>> = parts.collect();
             let width = |of: fn(&Parts) -> &String, least: usize| {
                 parts.iter().flatten().map(|parts| of(parts).len()).fold(least, usize::max)
@@ -278,10 +254,9 @@ struct Parts {
 
 impl Parts {
     /// `None` where one of the two is unknown, or the baseline is not positive.
-    fn of(row: &Row, side: usize, statistic: Statistic) -> Option<Parts> {
-        let baseline = statistic.of(row.cells.first()?).filter(|baseline| *baseline > 0.0)?;
+    fn of(analysis: &Analysis, row: &Row, side: usize) -> Option<Parts> {
+        let normalised = normalised(analysis, row, side)?;
         let cell = row.cells.get(side)?;
-        let normalised = statistic.of(cell)? / baseline;
         let improved = match row.kind.direction {
             // The baseline's own is then -0.00, as in those mails.
             Direction::LowerIsBetter => -(normalised - 1.0) * 100.0,

@@ -64,7 +64,7 @@ fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
     }
     let mut page = Page::new(&Options::default());
     let names = phrases::names(&analysis.sides, answer::NAME_COLUMNS, clean, "…");
-    answer::write(analysis, &names, &mut page);
+    answer::write(analysis, &names, None, &mut page);
     // A fence that no name can close.
     let fence = "`".repeat(longest_run(page.text()).max(2) + 1);
     write!(out, "\n{fence}\n{}{fence}\n", page.text())

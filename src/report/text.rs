@@ -53,7 +53,12 @@ fn write(analysis: &Analysis, options: &Options, out: &mut dyn Write) -> io::Res
     headlines(analysis, &names, &mut page);
     notes(analysis, options, &mut page);
     page.gap();
-    answer::write(analysis, &names, &mut page);
+    let more = match options.verbose {
+        0 => Some("with -v: every metric, medians, rounds"),
+        1 => Some("with -vv: means, spreads, p-values"),
+        _ => None,
+    };
+    answer::write(analysis, &names, more, &mut page);
     out.write_all(page.text().as_bytes())
 }
 
@@ -93,22 +98,21 @@ fn headlines(analysis: &Analysis, names: &[String], page: &mut Page) {
         page.line(Tone::Plain, "nothing was measured that can be shown");
         return;
     }
-    let others: Vec<usize> = (1..names.len()).collect();
-    // As many sides next to the baseline as fit, the same number in each block.
-    for per_block in (1..=others.len().max(1)).rev() {
-        let blocks = others.chunks(per_block).map(<[usize]>::to_vec);
-        let blocks: Vec<Vec<usize>> =
-            if others.is_empty() { vec![Vec::new()] } else { blocks.collect() };
-        let tables = blocks.iter().enumerate();
-        let tables = tables.map(|(at, sides)| table(analysis, names, &rows, sides, at == 0));
-        let tables: Vec<Table> = tables.collect();
-        if tables.iter().all(|table| table.width() <= page.width()) {
-            for (at, table) in tables.iter().enumerate() {
-                if at > 0 {
-                    page.gap();
-                }
-                page.table(table);
-            }
+    let sides: Vec<usize> = (1..names.len()).collect();
+    // As many sides next to the baseline as fit, the same number in each block. Places have a
+    // column, or a line of their own where they are wide.
+    let mosts = || (1..=sides.len().max(1)).rev();
+    let layouts =
+        [true, false].into_iter().flat_map(|column| mosts().map(move |most| (column, most)));
+    for (has_column, most) in layouts {
+        let blocks = sides.chunks(most).chain(sides.is_empty().then_some(&[][..]));
+        let blocks = blocks.enumerate().map(|(at, sides)| {
+            let layout = Layout { sides, has_column, has_baseline: at == 0 };
+            block(analysis, names, &rows, &layout)
+        });
+        let blocks: Vec<Block> = blocks.collect();
+        if blocks.iter().all(|block| block.table.width() <= page.width()) {
+            blocks.iter().enumerate().for_each(|(at, block)| block.show(at > 0, page));
             return;
         }
     }
@@ -117,41 +121,70 @@ fn headlines(analysis: &Analysis, names: &[String], page: &mut Page) {
     }
 }
 
-/// `is_first`: it has the baseline's values, which stand once.
-fn table(
+/// What a table of headline metrics shows.
+struct Layout<'a> {
+    sides: &'a [usize],
+    /// Places stand in the first column.
+    has_column: bool,
+    /// The baseline's values, which stand once.
+    has_baseline: bool,
+}
+
+struct Block {
+    table: Table,
+    /// What stands in a line above each row of the table.
+    headings: Vec<Option<String>>,
+}
+
+impl Block {
+    fn show(&self, is_further: bool, page: &mut Page) {
+        if is_further {
+            page.gap();
+        }
+        for ((tone, line), heading) in self.table.lines().into_iter().zip(&self.headings) {
+            heading.iter().for_each(|heading| page.wrapped(Tone::Plain, "", heading));
+            page.line(tone, &line);
+        }
+    }
+}
+
+fn block(
     analysis: &Analysis,
     names: &[String],
     rows: &[(&WorkTable, &SetTable, &Row)],
-    sides: &[usize],
-    is_first: bool,
-) -> Table {
+    layout: &Layout,
+) -> Block {
     let mut columns = vec![(Align::Left, 0), (Align::Left, 2)];
     let mut head = vec![String::new(); 2];
-    if is_first {
+    if layout.has_baseline {
         columns.extend([(Align::Right, 2), (Align::Left, 1)]);
         head.extend([names.first().cloned().unwrap_or_default(), String::new()]);
     }
-    columns
-        .extend(sides.iter().flat_map(|_| [(Align::Right, 2), (Align::Left, 1), (Align::Left, 1)]));
+    for side in layout.sides {
+        columns.extend([(Align::Right, 2), (Align::Left, 1), (Align::Left, 1)]);
+        head.extend([names[*side].clone(), String::new(), String::new()]);
+    }
     let mut table = Table::new(columns);
-    head.extend(sides.iter().flat_map(|side| [names[*side].clone(), String::new(), String::new()]));
     table.row(Tone::Bold, head);
+    let mut headings = vec![None];
     let mut last = String::new();
     for (work, set, row) in rows {
         let place = phrases::place(analysis, work, set);
-        let shown = if place == last { String::new() } else { place.clone() };
+        let new = (place != last).then(|| place.clone());
         last = place;
+        let (cell, heading) = if layout.has_column { (new, None) } else { (None, new) };
+        headings.push(heading);
         let scale = RowScale::new(row);
-        let mut cells = vec![shown, clean(&row.kind.name)];
-        if is_first {
+        let mut cells = vec![cell.unwrap_or_default(), clean(&row.kind.name)];
+        if layout.has_baseline {
             cells.extend([scale.show(row.cells[0].median), scale.suffix().to_string()]);
         }
-        for side in sides {
+        for side in layout.sides {
             cells.extend(change(row, *side, &scale));
         }
         table.row(Tone::Plain, cells);
     }
-    table
+    Block { table, headings }
 }
 
 /// One line each, the worst first.

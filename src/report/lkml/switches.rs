@@ -12,14 +12,14 @@ use super::mail::{
 pub fn show(analysis: &Analysis, names: &[String], page: &mut Page) {
     let time = phrases::analysis_time(analysis);
     for (work, set) in analysis.sets().filter(|(_, set)| set.switches().next().is_some()) {
-        table(work, set, (names, time.as_deref()), page);
+        table(analysis, (work, set), (names, time.as_deref()), page);
         page.gap();
     }
 }
 
 fn table(
-    work: &WorkTable,
-    set: &SetTable,
+    analysis: &Analysis,
+    (work, set): (&WorkTable, &SetTable),
     (names, time): (&[String], Option<&str>),
     page: &mut Page,
 ) {
@@ -30,10 +30,10 @@ fn table(
     let units = "Normalized switches per second, and per operation";
     page.line(Tone::Plain, &format!("Units         : {units}"));
     page.line(Tone::Plain, "Interpretation: Explains the throughput; has no verdicts");
-    page.line(Tone::Plain, "Statistic     : AMean");
+    page.line(Tone::Plain, &format!("Statistic     : {}", super::statistic(analysis)));
     clock(time, page);
     page.line(Tone::Plain, &rule);
-    let rows = rows(set);
+    let rows = rows(analysis, set);
     let column = |(side, name): (usize, &String)| {
         let cells = rows.iter().map(|(_, values)| shown(values.get(side).copied().flatten()));
         Column::new(format!("{name}[%diff]"), cells)
@@ -49,8 +49,12 @@ fn table(
 }
 
 /// The name of each row, and its values over the baseline's.
-fn rows(set: &SetTable) -> Vec<(String, Vec<Option<f64>>)> {
-    let of = |row: &Row| (row.kind.name.replace(' ', "_"), row.normalised());
+fn rows(analysis: &Analysis, set: &SetTable) -> Vec<(String, Vec<Option<f64>>)> {
+    let of = |row: &Row| {
+        let sides = 0..row.cells.len();
+        let ratios = sides.map(|side| super::normalised(analysis, row, side)).collect();
+        (row.kind.name.replace(' ', "_"), ratios)
+    };
     set.throughput().into_iter().chain(set.switches()).map(of).collect()
 }
 

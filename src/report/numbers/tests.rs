@@ -86,7 +86,7 @@ fn a_ratio_is_a_change_in_percent_or_a_factor() {
         (3.99, None, "+299 %"),
         (13.1, Some((11.8, 14.5)), "13.1x 11.8x..14.5x"),
         (4.0, None, "4.00x"),
-        (1e5, None, "1e5x"),
+        (1e5, None, "100000x"),
         (0.001, Some((0.0005, 0.002)), "-100 % +-0.1"),
     ];
     for (ratio, interval, expected) in cases {

@@ -7,7 +7,7 @@ use crate::report::Options;
 use crate::report::layout::{Align, Page, Table, Tone, clean};
 use crate::report::numbers::{Change, counted, significant};
 use crate::report::phrases;
-use crate::stats::{Ratio, Verdict, Why};
+use crate::stats::{Verdict, Why};
 
 use super::rows::{RowScale, stacked};
 
@@ -43,17 +43,19 @@ pub fn about(side: &Side) -> String {
 fn set(analysis: &Analysis, set: &SetTable, names: &[String], options: &Options, page: &mut Page) {
     page.gap();
     page.wrapped(Tone::Plain, "", &clean(&format!("{}: {}", set.name, phrases::set(set))));
-    let tables = [true, false].map(|with_rounds| table(set, names, with_rounds));
+    let tables = [true, false].map(|with_rounds| table(analysis, set, names, with_rounds));
     match tables.iter().find(|table| table.width() <= page.width()) {
         Some(table) => page.table(table),
-        None => set.rows.iter().for_each(|row| stacked("", names, row, page, change_to)),
+        None => set.rows.iter().for_each(|row| {
+            stacked("", names, row, page, |row, side, _| change_to(analysis, row, side))
+        }),
     }
     for (text, cells) in remarks(analysis, set, names, options) {
         page.wrapped(Tone::Plain, "  ", &format!("{}: {text}", cells.join("; ")));
     }
 }
 
-fn table(set: &SetTable, names: &[String], with_rounds: bool) -> Table {
+fn table(analysis: &Analysis, set: &SetTable, names: &[String], with_rounds: bool) -> Table {
     use Align::{Left, Right};
     let columns = [(Left, 0), (Left, 2), (Right, 2), (Right, 2), (Left, 1), (Left, 2), (Left, 2)];
     let columns = &columns[..if with_rounds { 7 } else { 6 }];
@@ -70,7 +72,7 @@ fn table(set: &SetTable, names: &[String], with_rounds: bool) -> Table {
             let metric = if side == 0 { metric.trim_end().to_string() } else { String::new() };
             let [change, interval, verdict] = match side {
                 0 => [const { String::new() }; 3],
-                _ => change_to(row, side, &scale),
+                _ => change_to(analysis, row, side),
             };
             let rounds = cell.verdict().as_ref().and_then(phrases::rounds);
             let rounds = rounds.map(phrases::show_rounds).unwrap_or_default();
@@ -89,15 +91,10 @@ fn tone(cell: &Cell) -> Tone {
     }
 }
 
-/// To the baseline's median where there is no verdict: what explains is compared, not judged.
-fn change_to(row: &Row, side: usize, _: &RowScale) -> [String; 3] {
-    let cell = &row.cells[side];
-    let verdict = phrases::verdict(row, cell).unwrap_or_default().to_string();
-    let judged = cell.judged.as_ref().and_then(|judged| judged.ratio.ok());
-    let baseline = || row.cells[0].median.filter(|median| *median > 0.0);
-    let plain = || Some(cell.median? / baseline()?);
-    let ratio = judged.or_else(|| Some(Ratio { ratio: plain()?, interval: None, pairs: 0 }));
-    match ratio.as_ref().map(Change::of) {
+/// Also of what explains, which is compared and not judged.
+fn change_to(analysis: &Analysis, row: &Row, side: usize) -> [String; 3] {
+    let verdict = phrases::verdict(row, &row.cells[side]).unwrap_or_default().to_string();
+    match analysis.ratio(row, side).as_ref().map(Change::of) {
         Some(Change { change, interval }) => [change, interval, verdict],
         None => ["-".to_string(), String::new(), verdict],
     }
