@@ -54,10 +54,10 @@ pub fn overlap(plans: &[SampledPlan], sides: &[Selection]) -> Option<(usize, [us
 pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Question) -> Analysis {
     let pairing = pairing(&question.sides);
     let samples = gather(plans, &question.sides, question.mixed);
-    let Common { shown, left_out, mut refused } = common(samples, question);
+    let Common { mut shown, left_out, mut refused } = common(samples, question);
     let floors = Floors::of(floors);
     let mut works: Vec<WorkTable> =
-        shown.iter().map(|work| table_of(work, question, &mut refused)).collect();
+        shown.iter_mut().map(|work| taken(work, question, &mut refused)).collect();
     if let ([plan], Pairing::WithinRounds) = (plans, pairing)
         && SampledPlan::has_solos(&plan.plan)
     {
@@ -133,6 +133,14 @@ impl PlanFacts {
             environments: plan.environments.clone(),
         }
     }
+}
+
+/// The table has the values then, and the samples have them no more.
+fn taken(work: &mut WorkSamples, question: &Question, refused: &mut Vec<Note>) -> WorkTable {
+    let table = table_of(work, question, refused);
+    let series = work.sides.iter_mut().flatten().flat_map(|side| &mut side.series);
+    series.for_each(|series| series.values = Vec::new());
+    table
 }
 
 fn table_of(work: &WorkSamples, question: &Question, refused: &mut Vec<Note>) -> WorkTable {

@@ -13,6 +13,32 @@ use super::*;
 use crate::model::{Direction, SampledPlan, Statistic, Unit};
 use crate::stats::{NoRatio, Why};
 
+#[test]
+fn solo_runs_explain_and_are_not_argued_about() {
+    let plan = work(plan("p1", 1, &["default", "batch"]), "web solo web", 1);
+    let plan = rounds(plan, 0..10, &[1.0, 1.4]);
+    let found = analysed(&[plan], &["default", "batch"]);
+    let headlines = names(&found, Family::Headline);
+    assert!(!headlines.is_empty(), "the work itself has some");
+    assert!(headlines.iter().all(|name| !name.contains(" solo ")), "{headlines:?}");
+}
+
+/// A lone estimate for all formats: paired where it is judged, and where it is not.
+#[test]
+fn a_ratio_does_not_depend_on_what_is_judged() {
+    let plan = rounds(plan("p1", 1, &["default", "batch"]), 0..10, &[1.0, 1.4]);
+    let ratios = |metrics: &[&str]| {
+        let metrics = metrics.iter().map(|metric| metric.to_string()).collect();
+        let question = Question { metrics, ..of_variants(&plan) };
+        let found = analyse(std::slice::from_ref(&plan), &[], &question);
+        let rows = found.rows().filter(|(.., row)| row.cells[0].median.is_some());
+        rows.map(|(.., row)| found.ratio(row, 1).map(|ratio| ratio.ratio)).collect::<Vec<_>>()
+    };
+    let all = ratios(&["*"]);
+    assert!(all.len() > 1 && all.iter().all(Option::is_some), "{all:?}");
+    assert_eq!(ratios(&[]), all);
+}
+
 /// Work, set and metric of the rows of one family.
 fn names(analysis: &Analysis, family: Family) -> Vec<String> {
     let name = |(work, set, row): (&WorkTable, &SetTable, &Row)| {

@@ -333,6 +333,18 @@ mod tests {
         }
     }
 
+    /// It would pass whatever is measured.
+    #[test]
+    fn a_gate_needs_rounds_that_can_decide() {
+        let few = |least| Verdict::Inconclusive {
+            why: Why::TooFewRounds { least },
+            rounds: Rounds::MoreThan(1000),
+        };
+        let (code, text) = end(&gate(true, false), &[analysis(&[Verdict::Same, few(6)], &[])]);
+        assert!(code == 3 && text.contains("at least 6"), "{code} {text}");
+        assert_eq!(end(&gate(true, false), &[analysis(&[few(6), Verdict::Worse], &[])]).0, 1);
+    }
+
     #[test]
     fn a_regression_in_any_comparison_goes_first() {
         let both = [

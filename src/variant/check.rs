@@ -91,7 +91,9 @@ fn check_outside(
                 Action::Task(_) => None,
                 Action::Boot => Some(Missing {
                     knob: name.to_string(),
-                    message: format!("`{name}` is chosen where a machine is booted for the run"),
+                    message: format!(
+                        "`{name}` needs a machine that is booted for the run (--backend lab)"
+                    ),
                     hint: "run this plan in the lab: --backend lab".to_string(),
                 }),
             })),

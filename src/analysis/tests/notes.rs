@@ -333,6 +333,19 @@ fn all_rounds_count_where_the_clean_ones_are_too_few_for_the_plans_variants() {
     assert!(all_count(5, &["a", "b"]) && !all_count(6, &["a", "b"]));
 }
 
+/// Before the end spoilt rounds do not count, so that nothing may be left to show.
+#[test]
+fn a_plan_that_has_not_ended_says_that_all_of_its_rounds_were_spoilt() {
+    let mut plan = rounds(plan("p1", 1, &["default", "batch"]), 0..3, &[1.0, 1.1]);
+    plan.ended = None;
+    for at in 0..plan.runs.len() {
+        disturb(&mut plan, at, DisturbanceKind::Steal, Some(0.1));
+    }
+    let found = analysed(&[plan], &["default", "batch"]);
+    let spoilt = Note::SpoiltRounds { works: vec![(text("web threads=4"), 3, 3)] };
+    assert!(found.notes.contains(&spoilt), "{:?}", found.notes);
+}
+
 /// Of each kind how many runs of a side, and the worst of all.
 #[test]
 fn disturbances_of_one_kind_are_one_note_with_the_worst_of_them() {
