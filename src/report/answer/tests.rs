@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::analysis::{SetTable, WorkTable};
-use crate::model::Unit;
+use crate::analysis::{PlanFacts, SetTable, WorkTable};
+use crate::model::{LookRule, PlanEnd, Unit};
 use crate::report::testing::{self, HIGHER, NEUTRAL, open, render, values};
 use crate::report::{Options, find};
 use crate::stats::{Rounds, Why};
@@ -58,6 +58,38 @@ fn what_changed_is_named_with_its_interval_the_largest_first() {
         assert!(words.contains(part), "{part} is not in\n{found}");
     }
     assert!(!found.contains("pipe"), "{found}");
+}
+
+/// The table says what is open; how far a change is certain is the answer.
+#[test]
+fn what_is_open_gives_way_before_intervals_do() {
+    let mut works = vec![("web".to_string(), vec![(Verdict::Worse, 0.5)])];
+    works.extend((0..60).map(|at| (format!("open-work-{at}"), vec![(NOISE, 1.0)])));
+    let found = testing::words(&answer(&of(&["a", "b"], &works), 80));
+    assert!(found.contains("web throughput -50 % +-1.0"), "{found}");
+    assert!(found.contains("open 60 of 61: open-work-0 throughput"), "{found}");
+    assert!(found.contains("and 56 more; about 30 rounds"), "{found}");
+}
+
+/// Where a look is left; a plan of fixed rounds has spent its error rate.
+#[test]
+fn the_answer_names_the_command_that_adds_rounds() {
+    let mut analysis = of(&["a", "b"], &[("web".to_string(), vec![(NOISE, 1.0)])]);
+    analysis.plans[0].rounds_done = 10;
+    analysis.plans[0].ended = Some(PlanEnd::Budget);
+    analysis.plans[0].measure.until_decided = true;
+    analysis.plans[0].measure.looks = LookRule::Even;
+    let adds = "schedlab run --resume 20260203-1405 --rounds +20";
+    let found = testing::words(&answer(&analysis, 80));
+    assert!(found.contains(adds), "{found}");
+    for ended in [None, Some(PlanEnd::Interrupted)] {
+        let plans = vec![PlanFacts { ended, ..analysis.plans[0].clone() }];
+        let found = testing::words(&answer(&Analysis { plans, ..analysis.clone() }, 80));
+        assert!(!found.contains(adds), "{found}");
+    }
+    analysis.plans[0].measure.looks = LookRule::Early;
+    let found = testing::words(&answer(&analysis, 80));
+    assert!(found.contains("a new run with --rounds 30"), "{found}");
 }
 
 #[test]
