@@ -19,6 +19,8 @@ use super::{Database, Failure, plural, show, table, terminal};
 const MIN_COLUMNS_WITH_DATES: usize = 100;
 /// A still narrower one has the title and the end alone.
 const MIN_COLUMNS_WITH_ALL: usize = 72;
+/// A kernel's release and a tag are typed again, so they are cut last.
+const MAX_NAME_COLUMNS: usize = 20;
 
 #[derive(Args)]
 pub struct ListArgs {
@@ -177,7 +179,7 @@ fn runs(args: &ListArgs) -> Result<String, Failure> {
 fn runs_table(chosen: &[&PlanHead], heads: &[PlanHead], columns: usize) -> String {
     let has_dates = columns >= MIN_COLUMNS_WITH_DATES;
     let has_tags = chosen.iter().any(|head| !head.tags.is_empty());
-    let mut header = vec!["id", "title", "backend", "kernel", "variants", "rounds", "end"];
+    let mut header = vec!["id", "title", "backend", "kernel", "rounds", "end"];
     let digits = id_length(heads);
     let rows = chosen.iter().map(|head| {
         let mut kernels: Vec<&str> =
@@ -187,24 +189,22 @@ fn runs_table(chosen: &[&PlanHead], heads: &[PlanHead], columns: usize) -> Strin
             shortened(&head.id.chars().take(digits).collect::<String>(), 40),
             clean(&head.title),
             clean(&head.backend),
-            clean(&kernels.join(", ")),
-            match has_dates {
-                true => clean(&head.variants.join(", ")),
-                false => head.variants.len().to_string(),
-            },
+            shortened(&kernels.join(", "), MAX_NAME_COLUMNS),
             rounds(head),
             end(head),
         ];
         if has_dates {
+            row.insert(4, clean(&head.variants.join(", ")));
             row.insert(1, moment(head.started_unix_ns));
         }
         if has_tags {
-            row.push(head.tags.iter().map(|tag| clean(tag)).collect::<Vec<_>>().join(", "));
+            row.push(shortened(&head.tags.join(", "), MAX_NAME_COLUMNS));
         }
         row
     });
     let mut rows: Vec<Vec<String>> = rows.collect();
     if has_dates {
+        header.insert(4, "variants");
         header.insert(1, "date (UTC)");
     }
     if has_tags {
@@ -212,14 +212,11 @@ fn runs_table(chosen: &[&PlanHead], heads: &[PlanHead], columns: usize) -> Strin
     }
     if columns < MIN_COLUMNS_WITH_ALL {
         for row in &mut rows {
-            *row = vec![row[0].clone(), row[1].clone(), row[5].clone(), row[6].clone()];
+            *row = vec![row[0].clone(), row[1].clone(), row[4].clone(), row[5].clone()];
         }
         header = vec!["id", "title", "rounds", "end"];
     }
-    let mut fixed = vec!["id", "date (UTC)", "backend", "rounds", "end"];
-    if !has_dates {
-        fixed.push("variants");
-    }
+    let fixed = ["id", "date (UTC)", "backend", "kernel", "rounds", "end", "tag"];
     table::rows(&header, rows, &fixed, "title", columns)
 }
 
