@@ -39,6 +39,23 @@ pub fn metric(name: &str, unit: Unit, direction: Direction, statistic: Statistic
     }
 }
 
+/// Ten rounds of five seconds.
+pub fn measure() -> Measure {
+    Measure {
+        rounds: 10,
+        duration_ns: 5_000_000_000,
+        warmup_ns: 1_000_000_000,
+        window_ns: 1_000_000_000,
+        seed: 1,
+        budget_ns: None,
+        grace_ns: 5_000_000_000,
+        until_decided: false,
+        looks: Default::default(),
+        ends: Vec::new(),
+        repeat_spoilt: true,
+    }
+}
+
 /// One work, `web threads=4`, of one set, on one machine in one boot.
 pub fn plan(id: &str, started_unix_ns: u64, variants: &[&str]) -> SampledPlan {
     let named = |name: &&str| Variant { name: name.to_string(), knobs: BTreeMap::new() };
@@ -51,19 +68,7 @@ pub fn plan(id: &str, started_unix_ns: u64, variants: &[&str]) -> SampledPlan {
         started_unix_ns,
         plan: Plan {
             title: "invented".to_string(),
-            measure: Measure {
-                rounds: 10,
-                duration_ns: 5_000_000_000,
-                warmup_ns: 1_000_000_000,
-                window_ns: 1_000_000_000,
-                seed: 1,
-                budget_ns: None,
-                grace_ns: 5_000_000_000,
-                until_decided: false,
-                looks: Default::default(),
-                ends: Vec::new(),
-                repeat_spoilt: true,
-            },
+            measure: measure(),
             variants: variants.iter().map(named).collect(),
             works: Vec::new(),
             placement: Placement::default(),

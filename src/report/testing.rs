@@ -1,15 +1,15 @@
 //! Invented analyses for the tests of the formats.
 
 use super::{Format, Options};
-use crate::analysis::testing::environment;
+use crate::analysis::testing::{environment, measure};
 use crate::analysis::{
     Analysis, Cell, Difference, FairnessTable, Family, Method, Note, Pairing, PlanFacts, Pooled,
     Row, SetFairness, SetTable, Side, VariantFairness, WorkTable, Workers, fairness,
 };
 use crate::model::{
     Direction, Disturbance, DisturbanceFact, DisturbanceKind, GuestKernel, GuestTime, GuestTimes,
-    Importance, KnobMismatch, Measure, MetricKind, Params, Placement, PlanEnd, Reading, Statistic,
-    Unit, Value, Variant, WorkerKind,
+    Importance, KnobMismatch, MetricKind, Params, Placement, PlanEnd, Reading, Statistic, Unit,
+    Value, Variant, WorkerKind,
 };
 use crate::stats::{
     Interval, Judged, NoRatio, Ratio, Rounds, Shape, Unjudged, Verdict, Why, cv, harmonic_mean,
@@ -69,19 +69,7 @@ pub fn plan(id: &str) -> PlanFacts {
         started_unix_ns: 1_770_127_500_000_000_000,
         took_ns: Some(98_000_000_000),
         ended: Some(PlanEnd::Complete),
-        measure: Measure {
-            rounds: 10,
-            duration_ns: 5_000_000_000,
-            warmup_ns: 1_000_000_000,
-            window_ns: 1_000_000_000,
-            seed: 1,
-            budget_ns: None,
-            grace_ns: 5_000_000_000,
-            until_decided: false,
-            looks: Default::default(),
-            ends: Vec::new(),
-            repeat_spoilt: true,
-        },
+        measure: measure(),
         placement: Placement::default(),
         rounds_done: 10,
         environments: vec![machine],

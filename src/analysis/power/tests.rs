@@ -22,19 +22,7 @@ fn plan(variants: &[&str], aa: bool) -> SampledPlan {
         knobs: BTreeMap::new(),
     };
     let work = Work { name: "web".to_string(), axes: Vec::new(), sets: vec![set] };
-    let measure = Measure {
-        rounds: 10,
-        duration_ns: 5_000_000_000,
-        warmup_ns: 1_000_000_000,
-        window_ns: 1_000_000_000,
-        seed: 1,
-        budget_ns: None,
-        grace_ns: 5_000_000_000,
-        until_decided: false,
-        looks: Default::default(),
-        ends: Vec::new(),
-        repeat_spoilt: true,
-    };
+    let measure = testing::measure();
     let cells = variants.iter().zip(0..).map(|(variant, index)| Cell {
         index,
         variant: variant.clone(),
