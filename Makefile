@@ -4,6 +4,9 @@ CARGO ?= cargo
 # More words for `schedlab run`: make run ARGS="my-plan.toml --strict"
 ARGS ?=
 
+# 1: the tests of the lab run after all others, not next to them.
+TEST_JOBS ?= 2
+
 .DEFAULT_GOAL := help
 .PHONY: help run test test-lab test-rest bench bpf dist install-deps clean
 
@@ -18,8 +21,8 @@ run: ## build, and measure this machine's scheduler with the plan `quick`
 test: ## run every test
 	@sh scripts/need.sh build test lab
 	$(CARGO) test --locked --no-run
-	@echo 'The tests of the lab run next to all others; the output of each half comes when it has ended.'
-	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target test-lab test-rest
+	@echo 'The output of each half comes when it has ended.'
+	@$(MAKE) --no-print-directory --jobs=$(TEST_JOBS) --keep-going --output-sync=target test-lab test-rest
 
 # Guests have a time of their own and fill the CPUs; the other tests mostly wait.
 test-lab:
