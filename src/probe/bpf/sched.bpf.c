@@ -693,6 +693,9 @@ int walk(struct bpf_iter__task *context)
 		task = make_task(of, control.walk_to == WALK_FIRST);
 	if (!task)
 		return 0;
+	/* Who took the CPU before it was known who is watched is of no interest. */
+	if (control.only_watched && !(task->flags & WATCHED) && task->preemptor)
+		task->preemptor = UNWATCHED_NAME;
 	if (control.walk_to != WALK_WATCH)
 		see(task, of);
 	else if (of->tgid == control.watch_pid)
