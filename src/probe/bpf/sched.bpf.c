@@ -298,6 +298,16 @@ INLINE void account_left(struct task *task, struct task_struct *of, bool countin
 	task->involuntary_seen = involuntary;
 }
 
+/* A wait that the kernel counted and whose end no program saw: rare, on busy machines; why is not known. */
+INLINE void account_unseen_wait(struct task *task, struct task_struct *of)
+{
+	u64 delay = of->sched_info.run_delay;
+
+	if (delay > task->delay_seen)
+		task->wait_ns += delay - task->delay_seen;
+	task->delay_seen = delay;
+}
+
 /* Accounts the wait of a task that comes: the kernel will add its last piece in a moment. */
 INLINE u64 account_wait(struct task *task, struct task_struct *of, u64 now)
 {
@@ -353,6 +363,8 @@ INLINE void hand_over(struct task_struct *of)
 	if (!task)
 		return;
 	account_left(task, of, control.counting, 1);
+	if (control.counting)
+		account_unseen_wait(task, of);
 	complete(task, of);
 	task->flags |= DEAD;
 	if (ringbuf_query(&dead, BPF_RB_AVAIL_DATA) > 1 << 20)
@@ -684,6 +696,7 @@ int walk(struct bpf_iter__task *context)
 		if (!task || task->flags & DEAD)
 			return 0;
 		account_left(task, of, 1, !of->on_cpu);
+		account_unseen_wait(task, of);
 		complete(task, of);
 		seq_write(context->meta->seq, task, sizeof(*task));
 		return 0;
