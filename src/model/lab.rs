@@ -19,6 +19,8 @@ pub struct Lab {
     pub clocks: CpuClocks,
     /// How far a CPU may run ahead of the next one.
     pub skew_ns: u32,
+    /// Work that is given as a time is executed, too.
+    pub executed: bool,
     /// Trajectories of each cell.
     pub seeds: u32,
     /// By the host's clock: what is asked on the command line, as it is no property of a plan.
@@ -57,6 +59,8 @@ struct StoredLab {
     clocks: Option<CpuClocks>,
     #[serde(default)]
     skew_ns: u32,
+    #[serde(default)]
+    executed: bool,
     seeds: u32,
     #[serde(default)]
     realtime: bool,
@@ -78,6 +82,7 @@ impl From<StoredLab> for Lab {
             instruction_ps: stored.instruction_ps.or(stored_ps).unwrap_or_default(),
             clocks: stored.clocks.unwrap_or(CpuClocks::Shared),
             skew_ns: stored.skew_ns,
+            executed: stored.executed,
             seeds: stored.seeds,
             realtime: stored.realtime,
         }
@@ -96,6 +101,7 @@ impl Default for Lab {
             instruction_ps: 500,
             clocks: CpuClocks::Own,
             skew_ns: 500,
+            executed: false,
             seeds: 8,
             realtime: false,
         }

@@ -163,6 +163,12 @@ pub const LAB: &[Field] = &[
                 more than a microsecond one may see what another has not yet done",
     },
     Field {
+        name: "burn",
+        kind: Kind::Choice(&["skipped", "executed"]),
+        default: Some("skipped"),
+        about: "work that is given as a time only moves a CPU's clock on, or is executed as on a host",
+    },
+    Field {
         name: "seeds",
         kind: Kind::Int { min: 1, max: 100_000 },
         default: Some("8"),

@@ -261,6 +261,7 @@ fn lab(top: &mut Table, faults: &mut Faults) -> Lab {
             _ => CpuClocks::Own,
         },
         skew_ns: given.get("skew").and_then(Value::as_duration_ns).unwrap_or_default() as u32,
+        executed: given.get("burn").and_then(Value::as_text) == Some("executed"),
         seeds: int("seeds"),
         realtime: false,
     };
@@ -427,7 +428,7 @@ mod tests {
         assert_eq!(lab_alone("t", "schema = 1").unwrap(), Lab::default());
         assert_eq!(lab_alone("t", "schema = 1\n[lab]\n").unwrap(), Lab::default());
         let text = "[lab]\ncpus = 8\nsockets = 2\nspeed = \"1ns\"\nmemory = \"1GiB\"\nseeds = 3\n\
-            nodes = 2\nclocks = \"shared\"\nskew = \"1us\"\nkernel = \"debian:6.1\"";
+            nodes = 2\nclocks = \"shared\"\nburn = \"executed\"\nskew = \"1us\"\nkernel = \"debian:6.1\"";
         let expected = Lab {
             kernel: "debian:6.1".to_string(),
             cpus: 8,
@@ -438,6 +439,7 @@ mod tests {
             instruction_ps: 1000,
             clocks: CpuClocks::Shared,
             skew_ns: 1000,
+            executed: true,
             seeds: 3,
             realtime: false,
         };

@@ -186,10 +186,7 @@ fn wrong_documents() {
             &with_web("[lab]\nspeed = \"0.2ns\""),
             &["5:9: 0.2ns is below the least that is accepted"],
         ),
-        (
-            &with_web("[lab]\nskew = \"1s\""),
-            &["5:8: 1s is above the most that is accepted"],
-        ),
+        (&with_web("[lab]\nskew = \"1s\""), &["5:8: 1s is above the most that is accepted"]),
         (
             "schema = 1\ntitle = 3\n[[workload]]\nuse=\"web\"",
             &["2:9: `title` takes a text, not a number"],

@@ -98,6 +98,7 @@ pub fn environment(guests: &GuestManager) -> Environment {
         load_average: unknown(),
         mitigations: Default::default(),
         tunables: Default::default(),
+        calibration: None,
     }
 }
 

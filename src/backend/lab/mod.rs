@@ -123,6 +123,8 @@ pub(super) mod tests {
             duration_ns: 2_000_000_000,
             window_ns: 500_000_000,
             probes: Vec::new(),
+            kop_ps: None,
+            executed: false,
             limit_ns: 33_000_000_000,
             seed,
         }
