@@ -1,10 +1,10 @@
-//! `text`: for people, never wider than asked. First the table of headline metrics, in which each
-//! number stands once, then notes, then the answer. `-v` puts every metric above it, `-vv` what a
-//! statistician asks. Pure.
+//! `text`: for people, never wider than asked. First the table of headline metrics, then notes,
+//! then the answer. With `-v` tables of every metric stand in its place, so that each number stands
+//! once; `-vv` adds what a statistician asks. Pure.
 
 use std::io::{self, Write};
 
-use crate::analysis::{Analysis, Family, Row, SetTable, WorkTable};
+use crate::analysis::{Analysis, Family, Row};
 
 use super::answer;
 use super::layout::{Align, Page, Table, Tone, clean};
@@ -15,9 +15,11 @@ mod detail;
 mod rows;
 
 pub(super) use rows::RowScale;
-use rows::{change, stacked};
+use rows::{change_or_value, stacked};
 
 pub struct Text;
+
+const NOTHING: &str = "nothing was measured that can be shown";
 
 impl Format for Text {
     fn name(&self) -> &'static str {
@@ -46,11 +48,11 @@ fn write(analysis: &Analysis, options: &Options, out: &mut dyn Write) -> io::Res
     let mut page = Page::new(options);
     let names = names(&analysis.sides, answer::NAME_COLUMNS, clean, "…");
     header(analysis, &names, options, &mut page);
-    if options.verbose > 0 {
-        detail::write(analysis, &names, options, &mut page);
-    }
     page.gap();
-    headlines(analysis, &names, &mut page);
+    match options.verbose {
+        0 => headlines(analysis, &names, &mut page),
+        _ => detail::write(analysis, &names, options, &mut page),
+    }
     notes(analysis, options, &mut page);
     page.gap();
     let more = match options.verbose {
@@ -93,9 +95,10 @@ fn header(analysis: &Analysis, names: &[String], options: &Options, page: &mut P
 
 fn headlines(analysis: &Analysis, names: &[String], page: &mut Page) {
     let rows = analysis.rows().filter(|(.., row)| row.family == Family::Headline);
-    let rows: Vec<_> = rows.collect();
+    let rows = rows.map(|(work, set, row)| (phrases::place(analysis, work, set), row));
+    let rows: Vec<(String, &Row)> = rows.collect();
     if rows.is_empty() {
-        page.line(Tone::Plain, "nothing was measured that can be shown");
+        page.line(Tone::Plain, NOTHING);
         return;
     }
     let sides: Vec<usize> = (1..names.len()).collect();
@@ -106,18 +109,23 @@ fn headlines(analysis: &Analysis, names: &[String], page: &mut Page) {
         [true, false].into_iter().flat_map(|column| mosts().map(move |most| (column, most)));
     for (has_column, most) in layouts {
         let blocks = sides.chunks(most).chain(sides.is_empty().then_some(&[][..]));
-        let blocks = blocks.enumerate().map(|(at, sides)| {
+        let tables = blocks.enumerate().map(|(at, sides)| {
             let layout = Layout { sides, has_column, has_baseline: at == 0 };
-            block(analysis, names, &rows, &layout)
+            table(analysis, names, &rows, &layout)
         });
-        let blocks: Vec<Block> = blocks.collect();
-        if blocks.iter().all(|block| block.table.width() <= page.width()) {
-            blocks.iter().enumerate().for_each(|(at, block)| block.show(at > 0, page));
+        let tables: Vec<Table> = tables.collect();
+        if tables.iter().all(|table| table.width() <= page.width()) {
+            for (at, table) in tables.iter().enumerate() {
+                if at > 0 {
+                    page.gap();
+                }
+                show(table, &rows, has_column, page);
+            }
             return;
         }
     }
-    for (work, set, row) in rows {
-        stacked(&phrases::place(analysis, work, set), names, row, page, change);
+    for (place, row) in rows {
+        stacked(analysis, &place, names, row, page);
     }
 }
 
@@ -130,30 +138,22 @@ struct Layout<'a> {
     has_baseline: bool,
 }
 
-struct Block {
-    table: Table,
-    /// What stands in a line above each row of the table.
-    headings: Vec<Option<String>>,
+/// Whether the row is the first of its place.
+fn is_first(rows: &[(String, &Row)], at: usize) -> bool {
+    at == 0 || rows[at - 1].0 != rows[at].0
 }
 
-impl Block {
-    fn show(&self, is_further: bool, page: &mut Page) {
-        if is_further {
-            page.gap();
+/// Places that have no column stand above their rows.
+fn show(table: &Table, rows: &[(String, &Row)], has_column: bool, page: &mut Page) {
+    for (line, (tone, text)) in table.lines().into_iter().enumerate() {
+        if line > 0 && !has_column && is_first(rows, line - 1) {
+            page.wrapped(Tone::Plain, "", &rows[line - 1].0);
         }
-        for ((tone, line), heading) in self.table.lines().into_iter().zip(&self.headings) {
-            heading.iter().for_each(|heading| page.wrapped(Tone::Plain, "", heading));
-            page.line(tone, &line);
-        }
+        page.line(tone, &text);
     }
 }
 
-fn block(
-    analysis: &Analysis,
-    names: &[String],
-    rows: &[(&WorkTable, &SetTable, &Row)],
-    layout: &Layout,
-) -> Block {
+fn table(analysis: &Analysis, names: &[String], rows: &[(String, &Row)], layout: &Layout) -> Table {
     let mut columns = vec![(Align::Left, 0), (Align::Left, 2)];
     let mut head = vec![String::new(); 2];
     if layout.has_baseline {
@@ -166,33 +166,27 @@ fn block(
     }
     let mut table = Table::new(columns);
     table.row(Tone::Bold, head);
-    let mut headings = vec![None];
-    let mut last = String::new();
-    for (work, set, row) in rows {
-        let place = phrases::place(analysis, work, set);
-        let new = (place != last).then(|| place.clone());
-        last = place;
-        let (cell, heading) = if layout.has_column { (new, None) } else { (None, new) };
-        headings.push(heading);
+    for (at, (place, row)) in rows.iter().enumerate() {
+        let has_place = layout.has_column && is_first(rows, at);
+        let place = if has_place { place.clone() } else { String::new() };
         let scale = RowScale::new(row);
-        let mut cells = vec![cell.unwrap_or_default(), clean(&row.kind.name)];
+        let mut cells = vec![place, clean(&row.kind.name)];
         if layout.has_baseline {
             cells.extend([scale.show(row.cells[0].median), scale.suffix().to_string()]);
         }
         for side in layout.sides {
-            cells.extend(change(row, *side, &scale));
+            cells.extend(change_or_value(analysis, row, *side, &scale));
         }
         table.row(Tone::Plain, cells);
     }
-    Block { table, headings }
+    table
 }
 
 /// One line each, the worst first.
 fn notes(analysis: &Analysis, options: &Options, page: &mut Page) {
     let shown = analysis.notes.iter().filter(|note| answer::is_shown(note, options.verbose));
-    let mut is_first = true;
-    for note in shown {
-        if std::mem::take(&mut is_first) {
+    for (at, note) in shown.enumerate() {
+        if at == 0 {
             page.gap();
         }
         let (word, text) = phrases::note(note);
