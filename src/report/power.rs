@@ -60,8 +60,9 @@ fn not_known(why: &NotKnown) -> String {
 fn table(power: &Power, rows: &[MetricPower], page: &Page) -> Table {
     let room = page.width().saturating_sub(NUMBERS).max(12);
     let has_sets = rows.iter().any(|row| row.set != rows[0].set);
-    let mut table =
-        Table::new(vec![(Align::Left, 0), (Align::Right, 2), (Align::Right, 2), (Align::Right, 2)]);
+    let mut columns = vec![(Align::Right, 2); 6];
+    columns[0] = (Align::Left, 0);
+    let mut table = Table::new(columns);
     let smallest_at = format!("{} rounds", power.rounds);
     let found = percent(power.difference);
     let heads = [

@@ -15,7 +15,7 @@ mod detail;
 mod rows;
 
 pub(super) use rows::RowScale;
-use rows::{change_or_value, stacked};
+use rows::{of_side, stacked};
 
 pub struct Text;
 
@@ -66,23 +66,16 @@ fn write(analysis: &Analysis, options: &Options, out: &mut dyn Write) -> io::Res
 
 /// What was measured. Sides of several plans have a line each.
 fn header(analysis: &Analysis, names: &[String], options: &Options, page: &mut Page) {
-    match analysis.plans.as_slice() {
-        [plan] => {
-            page.wrapped(Tone::Bold, "", &clean(&plan.title));
-            page.wrapped(Tone::Plain, "", &phrases::plan(analysis, plan));
-        }
-        _ => {
-            for (at, (side, name)) in analysis.sides.iter().zip(names).enumerate() {
-                let role = if at == 0 { "baseline" } else { "against" };
-                let label = clean(&side.label);
-                let also = if *name == label { String::new() } else { format!(" ({name})") };
-                let about = match options.verbose {
-                    0 => phrases::about(side),
-                    _ => detail::about(side),
-                };
-                let text = format!("{label}{also}: {about}");
-                page.wrapped(Tone::Plain, &format!("{role:10}"), &text);
-            }
+    if let [plan] = analysis.plans.as_slice() {
+        page.wrapped(Tone::Bold, "", &clean(&plan.title));
+        page.wrapped(Tone::Plain, "", &phrases::plan(analysis, plan));
+    } else {
+        for (at, (side, name)) in analysis.sides.iter().zip(names).enumerate() {
+            let role = if at == 0 { "baseline  " } else { "against   " };
+            let label = clean(&side.label);
+            let also = if *name == label { String::new() } else { format!(" ({name})") };
+            let about = if options.verbose > 0 { detail::about } else { phrases::about };
+            page.wrapped(Tone::Plain, role, &format!("{label}{also}: {}", about(side)));
         }
     }
     if options.verbose > 0 || analysis.plans.len() == 1 {
@@ -101,18 +94,18 @@ fn headlines(analysis: &Analysis, names: &[String], page: &mut Page) {
         page.line(Tone::Plain, NOTHING);
         return;
     }
-    let sides: Vec<usize> = (1..names.len()).collect();
+    let others: Vec<usize> = (1..names.len()).collect();
     // As many sides next to the baseline as fit, the same number in each block. Places have a
     // column, or a line of their own where they are wide.
-    let mosts = || (1..=sides.len().max(1)).rev();
+    let mosts = || (1..=others.len().max(1)).rev();
     let layouts =
         [true, false].into_iter().flat_map(|column| mosts().map(move |most| (column, most)));
     for (has_column, most) in layouts {
-        let blocks = sides.chunks(most).chain(sides.is_empty().then_some(&[][..]));
-        let tables = blocks.enumerate().map(|(at, sides)| {
-            let layout = Layout { sides, has_column, has_baseline: at == 0 };
-            table(analysis, names, &rows, &layout)
-        });
+        let (first, rest) = others.split_at(most.min(others.len()));
+        // The baseline's values stand once.
+        let first: Vec<usize> = std::iter::once(0).chain(first.iter().copied()).collect();
+        let blocks = std::iter::once(first.as_slice()).chain(rest.chunks(most));
+        let tables = blocks.map(|sides| table(analysis, names, &rows, sides, has_column));
         let tables: Vec<Table> = tables.collect();
         if tables.iter().all(|table| table.width() <= page.width()) {
             for (at, table) in tables.iter().enumerate() {
@@ -127,15 +120,6 @@ fn headlines(analysis: &Analysis, names: &[String], page: &mut Page) {
     for (place, row) in rows {
         stacked(analysis, &place, names, row, page);
     }
-}
-
-/// What a table of headline metrics shows.
-struct Layout<'a> {
-    sides: &'a [usize],
-    /// Places stand in the first column.
-    has_column: bool,
-    /// The baseline's values, which stand once.
-    has_baseline: bool,
 }
 
 /// Whether the row is the first of its place.
@@ -153,30 +137,30 @@ fn show(table: &Table, rows: &[(String, &Row)], has_column: bool, page: &mut Pag
     }
 }
 
-fn table(analysis: &Analysis, names: &[String], rows: &[(String, &Row)], layout: &Layout) -> Table {
+fn table(
+    analysis: &Analysis,
+    names: &[String],
+    rows: &[(String, &Row)],
+    sides: &[usize],
+    has_column: bool,
+) -> Table {
     let mut columns = vec![(Align::Left, 0), (Align::Left, 2)];
     let mut head = vec![String::new(); 2];
-    if layout.has_baseline {
+    for &side in sides {
+        // A value and its unit, or a change, its interval and the verdict.
         columns.extend([(Align::Right, 2), (Align::Left, 1)]);
-        head.extend([names.first().cloned().unwrap_or_default(), String::new()]);
-    }
-    for side in layout.sides {
-        columns.extend([(Align::Right, 2), (Align::Left, 1), (Align::Left, 1)]);
-        head.extend([names[*side].clone(), String::new(), String::new()]);
+        columns.extend((side > 0).then_some((Align::Left, 1)));
+        head.extend(names.get(side).cloned());
+        head.resize(columns.len(), String::new());
     }
     let mut table = Table::new(columns);
     table.row(Tone::Bold, head);
     for (at, (place, row)) in rows.iter().enumerate() {
-        let has_place = layout.has_column && is_first(rows, at);
+        let has_place = has_column && is_first(rows, at);
         let place = if has_place { place.clone() } else { String::new() };
         let scale = RowScale::new(row);
         let mut cells = vec![place, clean(&row.kind.name)];
-        if layout.has_baseline {
-            cells.extend([scale.show(row.cells[0].median), scale.suffix().to_string()]);
-        }
-        for side in layout.sides {
-            cells.extend(change_or_value(analysis, row, *side, &scale));
-        }
+        cells.extend(sides.iter().flat_map(|side| of_side(analysis, row, *side, &scale)));
         table.row(Tone::Plain, cells);
     }
     table

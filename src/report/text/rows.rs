@@ -40,30 +40,26 @@ pub fn change(analysis: &Analysis, row: &Row, side: usize, none: [String; 2]) ->
     [change, interval, verdict]
 }
 
-/// As [`change`]; of what has no ratio the value.
-pub fn change_or_value(
-    analysis: &Analysis,
-    row: &Row,
-    side: usize,
-    scale: &RowScale,
-) -> [String; 3] {
+/// Of the baseline its value and unit, of others as [`change`] with the value where there is no
+/// ratio.
+pub fn of_side(analysis: &Analysis, row: &Row, side: usize, scale: &RowScale) -> Vec<String> {
     let median = row.cells[side].median;
-    let suffix = if median.is_some() { scale.suffix() } else { "" };
-    change(analysis, row, side, [scale.show(median), suffix.to_string()])
+    let suffix = if side == 0 || median.is_some() { scale.suffix() } else { "" };
+    let value = [scale.show(median), suffix.to_string()];
+    match side {
+        0 => value.to_vec(),
+        _ => change(analysis, row, side, value).to_vec(),
+    }
 }
 
 /// A row where no table fits.
 pub fn stacked(analysis: &Analysis, place: &str, names: &[String], row: &Row, page: &mut Page) {
     let scale = RowScale::new(row);
-    let mut said = Vec::new();
-    for (side, name) in names.iter().enumerate() {
-        let cells = match side {
-            0 => vec![scale.with_suffix(row.cells[0].median)],
-            _ => change_or_value(analysis, row, side, &scale).to_vec(),
-        };
-        let words = format!("{name} {}", cells.join(" "));
-        said.push(words.split_whitespace().collect::<Vec<_>>().join(" "));
-    }
-    let text = format!("{place} {}: {}", clean(&row.kind.name), said.join("; "));
+    let said = names.iter().enumerate().map(|(side, name)| {
+        let words = format!("{name} {}", of_side(analysis, row, side, &scale).join(" "));
+        words.split_whitespace().collect::<Vec<_>>().join(" ")
+    });
+    let said = said.collect::<Vec<_>>().join("; ");
+    let text = format!("{place} {}: {said}", clean(&row.kind.name));
     page.wrapped(Tone::Plain, "- ", text.trim_start());
 }
