@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::engine::Job;
-use crate::model::{Event, RunKey};
+use crate::model::{Event, PlanEnd, RunKey};
 
 use super::terminal;
 
@@ -43,12 +43,23 @@ impl Progress {
             Event::RunStarted { key } => self.run_started(*key),
             Event::RunEnded { key, outcome } => {
                 let line = self.run_ended(*key, outcome.is_spoilt());
-                if let (Display::Lines, Some(line)) = (&self.display, line) {
-                    terminal::message(&line);
-                }
+                self.message(line);
             }
+            Event::PlanEnded { reason } => self.message(self.last_line(*reason)),
             _ => {}
         }
+    }
+
+    fn message(&self, line: Option<String>) {
+        if let (Display::Lines, Some(line)) = (&self.display, line) {
+            terminal::message(&line);
+        }
+    }
+
+    /// Of the last round, which no other follows; the last of a known number of runs had its line.
+    fn last_line(&self, reason: PlanEnd) -> Option<String> {
+        let is_whole = reason != PlanEnd::Interrupted && self.until_decided();
+        is_whole.then(|| self.line(self.last_round, &self.time_left()))?
     }
 
     pub fn finish(&self) {
@@ -175,6 +186,8 @@ mod tests {
     fn lines(mut progress: Progress, rounds: u32) -> Vec<String> {
         let keys = (0..rounds).flat_map(|round| (0..2).map(move |cell| RunKey { round, cell }));
         let lines = keys.filter_map(|key| progress.run_ended(key, key.round == 1 && key.cell == 1));
+        let lines: Vec<String> = lines.collect();
+        let lines = lines.into_iter().chain(progress.last_line(PlanEnd::Decided));
         lines.map(|line| line.split(", ").next().unwrap().to_string()).collect()
     }
 
@@ -187,7 +200,12 @@ mod tests {
 
     #[test]
     fn a_plan_that_ends_when_decided_shows_no_total() {
-        assert_eq!(lines(progress(true), 3), ["1 round done", "2 rounds done"]);
+        let expected = ["1 round done", "2 rounds done", "3 rounds done"];
+        assert_eq!(lines(progress(true), 3), expected);
+        assert_eq!(progress(true).last_line(PlanEnd::Complete), None, "nothing was done");
+        let mut interrupted = progress(true);
+        interrupted.run_ended(RunKey { round: 0, cell: 0 }, false);
+        assert_eq!(interrupted.last_line(PlanEnd::Interrupted), None);
     }
 
     #[test]

@@ -15,11 +15,9 @@ mod detail;
 mod rows;
 
 pub(super) use rows::RowScale;
-use rows::{of_side, stacked};
+use rows::{NOTHING, of_side, stacked};
 
 pub struct Text;
-
-const NOTHING: &str = "nothing was measured that can be shown";
 
 impl Format for Text {
     fn name(&self) -> &'static str {

@@ -119,7 +119,7 @@ fn a_side_is_named_where_only_some_are_open() {
 
 /// One row that nothing decides does not speak for the others.
 #[test]
-fn what_takes_too_many_rounds_is_named_apart_from_what_some_decide() {
+fn what_takes_too_many_rounds_is_named_and_the_others_have_their_number() {
     let never = open(Why::Noise, Rounds::MoreThan(1000));
     let works =
         ["web", "chat", "mail"].map(|name| (name.to_string(), vec![(NOISE, 1.0), (NOISE, 1.0)]));

@@ -9,8 +9,7 @@ use crate::report::numbers::{counted, significant};
 use crate::report::phrases;
 use crate::stats::Verdict;
 
-use super::NOTHING;
-use super::rows::{RowScale, change, stacked};
+use super::rows::{NOTHING, RowScale, change, stacked};
 
 pub fn write(analysis: &Analysis, names: &[String], options: &Options, page: &mut Page) {
     // Sides of several plans are in the header.

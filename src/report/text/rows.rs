@@ -5,6 +5,8 @@ use crate::report::layout::{Page, Tone, clean};
 use crate::report::numbers::{Change, Scale};
 use crate::report::phrases;
 
+pub const NOTHING: &str = "nothing was measured that can be shown";
+
 /// One scale for all values of a row.
 pub struct RowScale(Scale);
 
