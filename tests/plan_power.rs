@@ -42,7 +42,11 @@ fn from_aa_runs_follow_rounds_and_time() {
     assert_eq!(power.status.code(), Some(0), "{power:?}");
     let shown = stdout(&power);
     assert!(shown.contains("10 A/A\n"), "{shown}");
-    assert!(shown.contains("planned   12 rounds, 72 s: find 3 % in "), "{shown}");
+    // Numbers end where their headings do.
+    let row = shown.lines().find(|line| line.ends_with("A/A")).unwrap();
+    let head = shown.lines().find(|line| line.ends_with("from")).unwrap();
+    assert_eq!(row.len(), head.len(), "{shown}");
+    assert!(shown.contains("planned   12 rounds, 1 min 12 s: find 3 % in "), "{shown}");
     // What it says decides all, does: by its own word, with that number of rounds.
     let command = shown.rsplit_once("schedlab run ").unwrap().1;
     let rounds = command.split_whitespace().last().unwrap();

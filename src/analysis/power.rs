@@ -10,8 +10,6 @@
 //! their spread badly, and would promise too few as often as too many: the rounds are computed with
 //! what the spread does not exceed with probability 0.8.
 
-use std::collections::BTreeMap;
-
 use crate::model::{Direction, Plan, SampledPlan};
 use crate::stats::{self, Experiment, Family, Rounds};
 
@@ -29,21 +27,12 @@ const CONFIDENCE: f64 = 0.8;
 /// In standard deviations; no plan is made for more.
 const LARGEST: f64 = 1e3;
 
-/// What is wanted of a plan.
-#[derive(Debug, Clone)]
-pub struct Wanted {
-    /// Which metrics are judged, and by which margins; its sides say nothing here.
-    pub question: Question,
-    /// To be found: 0.03 is a ratio of 1.03.
-    pub difference: f64,
-    /// With this probability, each metric for itself.
-    pub power: f64,
-}
-
 /// What a plan's rounds find, and how many it takes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Power {
+    /// To be found: 0.03 is a ratio of 1.03.
     pub difference: f64,
+    /// With this probability, each metric for itself.
     pub power: f64,
     /// Of the plan.
     pub rounds: u32,
@@ -78,9 +67,7 @@ pub enum NotKnown {
 pub struct WorkPower {
     /// `web threads=4`.
     pub label: String,
-    /// Why nothing is known of it.
-    pub missing: Option<NotKnown>,
-    pub rows: Vec<MetricPower>,
+    pub rows: Result<Vec<MetricPower>, NotKnown>,
 }
 
 /// One metric of one worker set.
@@ -103,8 +90,6 @@ pub struct MetricPower {
     pub smallest: Option<f64>,
     /// For BETTER or WORSE where the ratio is off by [`Power::difference`].
     pub for_difference: Rounds,
-    /// SAME is less than this.
-    pub margin: f64,
     /// For SAME where there is no difference.
     pub for_same: Rounds,
 }
@@ -112,26 +97,22 @@ pub struct MetricPower {
 impl Power {
     /// Rows of all works.
     pub fn rows(&self) -> impl Iterator<Item = &MetricPower> {
-        self.works.iter().flat_map(|work| &work.rows)
+        self.works.iter().filter_map(|work| work.rows.as_ref().ok()).flatten()
     }
 
     /// For BETTER or WORSE of any metric; `None` where no metric is known.
     pub fn for_difference(&self) -> Option<Rounds> {
-        self.rows().map(|row| row.for_difference).reduce(larger)
+        self.rows().map(|row| row.for_difference).max()
     }
 
     /// For any verdict: BETTER or WORSE, or SAME where there is no difference.
     pub fn for_all(&self) -> Option<Rounds> {
-        self.rows().map(|row| larger(row.for_difference, row.for_same)).reduce(larger)
+        self.rows().map(|row| row.for_difference.max(row.for_same)).max()
     }
 
     /// Metrics of which the plan's own rounds find the difference.
     pub fn found_as_planned(&self) -> usize {
-        let found = |row: &&MetricPower| match row.for_difference {
-            Rounds::Number(rounds) => rounds <= self.rounds,
-            Rounds::MoreThan(_) => false,
-        };
-        self.rows().filter(found).count()
+        self.rows().filter(|row| row.for_difference <= Rounds::Number(self.rounds)).count()
     }
 
     /// What so many rounds take.
@@ -140,60 +121,52 @@ impl Power {
     }
 }
 
-fn larger(one: Rounds, other: Rounds) -> Rounds {
-    match (one, other) {
-        (Rounds::Number(one), Rounds::Number(other)) => Rounds::Number(one.max(other)),
-        (more @ Rounds::MoreThan(_), _) | (_, more) => more,
-    }
-}
-
 /// What `stored`, newest first, says of the rounds that `planned` needs. `planned` has cells and
-/// needs no runs; a plan of one variant is taken for one of two.
-pub fn power(planned: &SampledPlan, stored: &[SampledPlan], wanted: &Wanted) -> Power {
+/// needs no runs; a plan of one variant is taken for one of two. `question` says which metrics are
+/// judged, and by which margins; its sides say nothing here.
+pub fn power(
+    planned: &SampledPlan,
+    stored: &[SampledPlan],
+    question: &Question,
+    difference: f64,
+    power: f64,
+) -> Power {
     let known: Vec<(&SampledPlan, Vec<WorkSamples>)> =
         stored.iter().map(|plan| (plan, by_variant(plan))).collect();
-    let works: Vec<(WorkKey, Result<Scatters, NotKnown>)> = works(planned)
-        .into_iter()
-        .map(|key| (key, spreads(&key, &known, &wanted.question)))
-        .collect();
-    let spreads = || works.iter().filter_map(|(_, spreads)| spreads.as_ref().ok());
-    let known_comparisons: usize = spreads().map(BTreeMap::len).sum();
-    let unknown = works.iter().filter(|(_, spreads)| spreads.is_err()).count();
-    let comparisons = known_comparisons + unknown * spreads().map(BTreeMap::len).max().unwrap_or(0);
+    let works = works(planned).into_iter().map(|key| (key, spreads(&key, &known, question)));
+    let works: Vec<(WorkKey, Result<Vec<Metric>, NotKnown>)> = works.collect();
+    let counts = || works.iter().filter_map(|(_, metrics)| Some(metrics.as_ref().ok()?.len()));
+    let unknown = works.len() - counts().count();
+    let comparisons = counts().sum::<usize>() + unknown * counts().max().unwrap_or(0);
     let variants = planned.plan.variants.len().saturating_sub(1).max(1);
-    let alpha = Family::new(variants, wanted.question.seed).alpha;
-    let unit =
-        Experiment { spread: paired(1.0), comparisons, variants, alpha, power: wanted.power };
+    let alpha = Family::new(variants, question.seed).alpha;
+    let unit = Experiment { spread: paired(1.0), comparisons, variants, alpha, power };
     let rounds = planned.plan.measure.rounds;
     let finds = smallest(&unit, rounds);
-    let works = works.into_iter().map(|(key, spreads)| {
+    let works = works.into_iter().map(|(key, metrics)| {
         let label = key.label();
-        let row = |((_, set, metric), spread): ((usize, String, String), Scatter)| {
-            let margin = wanted.question.margin_of(&label, &set, &metric, spread.is_tail);
-            let cautious_ln = spread.cautious_sd_ln();
+        let row = |Metric { set, name, scatter }| {
+            let margin = question.margin_of(&label, set, name, scatter.is_tail);
+            let cautious_ln = scatter.cautious_sd_ln();
             let experiment = Experiment { spread: paired(cautious_ln), ..unit };
             MetricPower {
-                sd_ln: spread.sd_ln(),
-                ratios: spread.ratios,
-                aa: spread.aa,
-                floor: spread.floor,
+                set: set.to_string(),
+                metric: name.to_string(),
+                sd_ln: scatter.sd_ln(),
+                ratios: scatter.ratios,
+                aa: scatter.aa,
+                floor: scatter.floor,
                 smallest: finds.map(|sds| (sds * cautious_ln).exp_m1()),
-                for_difference: stats::rounds_needed(&experiment, wanted.difference.ln_1p()),
-                margin,
+                for_difference: stats::rounds_needed(&experiment, difference.ln_1p()),
                 for_same: stats::rounds_for_same(&experiment, 0.0, margin.ln_1p()),
-                set,
-                metric,
             }
         };
-        let (rows, missing) = match spreads {
-            Ok(spreads) => (spreads.into_iter().map(row).collect(), None),
-            Err(why) => (Vec::new(), Some(why)),
-        };
-        WorkPower { missing, rows, label }
+        let rows = metrics.map(|metrics| metrics.into_iter().map(row).collect());
+        WorkPower { rows, label }
     });
     Power {
-        difference: wanted.difference,
-        power: wanted.power,
+        difference,
+        power,
         rounds,
         comparisons,
         variants,
@@ -215,10 +188,7 @@ fn round_ns(plan: &Plan) -> u64 {
 
 /// In standard deviations, what so many rounds find. It is the same for all of a table.
 fn smallest(unit: &Experiment, rounds: u32) -> Option<f64> {
-    let finds = |sds: f64| match stats::rounds_needed(unit, sds) {
-        Rounds::Number(needed) => needed <= rounds,
-        Rounds::MoreThan(_) => false,
-    };
+    let finds = |sds: f64| stats::rounds_needed(unit, sds) <= Rounds::Number(rounds);
     if !finds(LARGEST) {
         return None;
     }
@@ -291,53 +261,51 @@ impl Scatter {
     }
 }
 
-/// By place in the runs, set and metric.
-type Scatters = BTreeMap<(usize, String, String), Scatter>;
+/// A metric of a worker set, and how its ratios scatter.
+struct Metric<'a> {
+    set: &'a str,
+    name: &'a str,
+    scatter: Scatter,
+}
 
-/// Of the metrics of one work that would be judged; or why none is known.
-fn spreads(
+/// Of the metrics of one work that would be judged, in the order of the runs; or why none is known.
+fn spreads<'a>(
     key: &WorkKey,
-    known: &[(&SampledPlan, Vec<WorkSamples>)],
+    known: &[(&SampledPlan, Vec<WorkSamples<'a>>)],
     question: &Question,
-) -> Result<Scatters, NotKnown> {
-    let mut found: [BTreeMap<(&str, &str), Scatter>; 2] = Default::default();
-    let mut order: Vec<(&str, &str)> = Vec::new();
+) -> Result<Vec<Metric<'a>>, NotKnown> {
+    // Of other plans, and of A/A plans.
+    let mut found: Vec<((&str, &str), [Scatter; 2])> = Vec::new();
     let mut differs = None;
-    for (plan, works) in known {
-        for work in works {
-            if let Some(difference) = key.difference(&work.key) {
-                if differs.is_none() && work.key.label() == key.label() {
-                    differs = Some(difference);
-                }
-                continue;
+    let works = known.iter().flat_map(|(plan, works)| works.iter().map(move |work| (plan, work)));
+    for (plan, work) in works {
+        if let Some(difference) = key.difference(&work.key) {
+            if work.key.label() == key.label() {
+                differs.get_or_insert(difference);
             }
-            for (place, spread) in of_work(work, question) {
-                if !order.contains(&place) {
-                    order.push(place);
-                }
-                found[usize::from(plan.plan.aa)].entry(place).or_default().add(spread);
-            }
+            continue;
+        }
+        for (place, spread) in of_work(work, question) {
+            let at = found.iter().position(|(known, _)| *known == place).unwrap_or_else(|| {
+                found.push((place, Default::default()));
+                found.len() - 1
+            });
+            found[at].1[usize::from(plan.plan.aa)].add(spread);
         }
     }
-    let [plans, aa] = &found;
-    let enough = |spread: &&Scatter| spread.freedom >= MIN_FREEDOM;
-    let best = |place| {
-        let floor = aa.get(place).map_or(0.0, |spread| spread.floor);
-        let of_aa = aa.get(place).filter(enough).map(|spread| Scatter { aa: true, ..*spread });
-        let best = of_aa.or_else(|| plans.get(place).filter(enough).copied())?;
-        Some(Scatter { floor, ..best })
-    };
-    let spreads: Scatters = order
-        .iter()
-        .enumerate()
-        .filter_map(|(at, place)| {
-            Some(((at, place.0.to_string(), place.1.to_string()), best(place)?))
-        })
-        .collect();
-    match (spreads.is_empty(), order.is_empty()) {
-        (false, _) => Ok(spreads),
-        (_, false) => Err(NotKnown::TooFewRounds { needed: MIN_FREEDOM + 1 }),
-        _ => Err(differs.map_or(NotKnown::NotStored, NotKnown::OtherWork)),
+    if found.is_empty() {
+        return Err(differs.map_or(NotKnown::NotStored, NotKnown::OtherWork));
+    }
+    let metrics = found.into_iter().filter_map(|((set, name), [others, aa])| {
+        let mut both =
+            [Scatter { aa: true, ..aa }, Scatter { floor: aa.floor, ..others }].into_iter();
+        let scatter = both.find(|scatter| scatter.freedom >= MIN_FREEDOM)?;
+        Some(Metric { set, name, scatter })
+    });
+    let metrics: Vec<Metric> = metrics.collect();
+    match metrics.is_empty() {
+        true => Err(NotKnown::TooFewRounds { needed: MIN_FREEDOM + 1 }),
+        false => Ok(metrics),
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 
 use clap::Args;
 
-use crate::analysis::{self, Wanted};
+use crate::analysis;
 use crate::backend::Mode;
 use crate::model::{Environment, Plan, PlanHead, SampledPlan};
 use crate::plan;
@@ -83,12 +83,9 @@ pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
         Err(Failure::Store(StoreError::Missing { .. })) => Vec::new(),
         Err(failure) => return Err(failure),
     };
-    let wanted = Wanted {
-        question: args.judging.question(Vec::new(), String::new(), false),
-        difference: args.difference,
-        power: args.power,
-    };
-    let power = analysis::power(&planned(plan, environment, &args.backend), &stored, &wanted);
+    let planned = planned(plan, environment, &args.backend);
+    let question = args.judging.question(Vec::new(), String::new(), false);
+    let power = analysis::power(&planned, &stored, &question, args.difference, args.power);
     let options = Options {
         width: args.width.columns(),
         color: terminal::color(&io::stdout()),

@@ -7,19 +7,15 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::engine::Job;
-use crate::model::{Cell, Event, RunKey};
+use crate::model::{Event, PlanEnd, RunKey};
 
 use super::terminal;
 
 pub struct Progress {
-    cells: Vec<Cell>,
-    rounds: u32,
-    /// Rounds go on until all is decided: their number is not known.
-    until_decided: bool,
-    budget: Option<Duration>,
-    remaining: u64,
-    total: u64,
+    /// With the runs that have ended so far.
+    job: Job,
     started: Instant,
+    /// Runs that ended since.
     ended: u64,
     last_round: Option<u32>,
     display: Display,
@@ -33,34 +29,37 @@ enum Display {
 
 impl Progress {
     pub fn new(job: &Job, quiet: bool) -> Progress {
-        let total = job.planned_runs();
-        let remaining = total.saturating_sub(job.runs_done());
-        let measure = &job.started.plan.measure;
         let display = match (quiet, terminal::redraws(&io::stderr())) {
             (true, _) => Display::None,
             (false, false) => Display::Lines,
-            (false, true) => Display::Bar(bar(total, job.runs_done(), measure.until_decided)),
+            (false, true) => Display::Bar(bar(job)),
         };
-        Progress {
-            cells: job.started.cells.clone(),
-            rounds: measure.rounds,
-            until_decided: measure.until_decided,
-            budget: job.budget,
-            remaining,
-            total,
-            started: Instant::now(),
-            ended: 0,
-            last_round: None,
-            display,
-        }
+        let started = Instant::now();
+        Progress { job: job.clone(), started, ended: 0, last_round: None, display }
     }
 
     pub fn show(&mut self, event: &Event) {
         match event {
             Event::RunStarted { key } => self.run_started(*key),
-            Event::RunEnded { key, .. } => self.run_ended(*key),
+            Event::RunEnded { key, outcome } => {
+                let line = self.run_ended(*key, outcome.is_spoilt());
+                self.message(line);
+            }
+            Event::PlanEnded { reason } => self.message(self.last_line(*reason)),
             _ => {}
         }
+    }
+
+    fn message(&self, line: Option<String>) {
+        if let (Display::Lines, Some(line)) = (&self.display, line) {
+            terminal::message(&line);
+        }
+    }
+
+    /// Of the last round, which no other follows; the last of a known number of runs had its line.
+    fn last_line(&self, reason: PlanEnd) -> Option<String> {
+        let is_whole = reason != PlanEnd::Interrupted && self.until_decided();
+        is_whole.then(|| self.line(self.last_round, &self.time_left()))?
     }
 
     pub fn finish(&self) {
@@ -69,61 +68,59 @@ impl Progress {
         }
     }
 
+    fn until_decided(&self) -> bool {
+        self.job.started.plan.measure.until_decided
+    }
+
     fn run_started(&self, key: RunKey) {
         if let Display::Bar(bar) = &self.display {
-            let cell = &self.cells[key.cell as usize];
+            let cell = &self.job.started.cells[key.cell as usize];
             let what = format!("{} / {}", cell.work.label(), cell.variant.name);
             let short: String = what.chars().take(30).collect();
-            bar.set_message(match self.until_decided {
-                true => format!("round {} {short}", key.round + 1),
-                false => format!("{}/{} {short}", key.round + 1, self.rounds),
+            let round = key.round + 1;
+            bar.set_message(match self.until_decided() {
+                true => format!("round {round} {short}"),
+                // Rounds that are measured again come after the plan's own.
+                false => {
+                    format!("{round}/{} {short}", self.job.started.plan.measure.rounds.max(round))
+                }
             });
         }
     }
 
-    fn run_ended(&mut self, key: RunKey) {
+    /// The line that is due after this run, if one is.
+    fn run_ended(&mut self, key: RunKey, is_spoilt: bool) -> Option<String> {
+        self.job.add(key, is_spoilt);
         self.ended += 1;
         let left = self.time_left();
-        match &self.display {
-            Display::None => {}
-            Display::Bar(bar) => {
-                bar.inc(1);
-                bar.set_prefix(left);
-            }
-            Display::Lines => {
-                let done = self.total - self.remaining + self.ended;
-                if let Some(line) = self.line(done, key.round, &left) {
-                    terminal::message(&line);
-                }
-            }
+        if let Display::Bar(bar) = &self.display {
+            bar.set_length(self.job.total_runs());
+            bar.set_position(self.job.runs_done());
+            bar.set_prefix(left.clone());
         }
-        self.last_round = Some(key.round);
+        let last = self.last_round.replace(key.round);
+        self.line(last.filter(|last| *last != key.round), &left)
     }
 
-    /// The line after `done` runs, the last of this round, if it is time for one.
-    fn line(&self, done: u64, round: u32, left: &str) -> Option<String> {
-        if self.until_decided {
-            let runs_of_round = (self.total / u64::from(self.rounds.max(1))).max(1);
-            let rounds = done / runs_of_round;
-            let counted =
-                if rounds == 1 { "1 round".to_string() } else { format!("{rounds} rounds") };
-            let is_whole = done.is_multiple_of(runs_of_round);
-            return is_whole.then(|| format!("{counted} done, {left} of the budget left"));
+    /// `ended`: the round before the one that has just begun.
+    fn line(&self, ended: Option<u32>, left: &str) -> Option<String> {
+        if self.until_decided() {
+            let rounds = ended? + 1;
+            let s = if rounds == 1 { "" } else { "s" };
+            return Some(format!("{rounds} round{s} done, {left} of the budget left"));
         }
-        let all_ended = self.ended == self.remaining;
-        let is_next = self.last_round.is_some_and(|last| last != round);
-        (all_ended || is_next)
-            .then(|| format!("{done} of {} runs, {left} left", self.total.max(done)))
+        let (done, total) = (self.job.runs_done(), self.job.total_runs());
+        (ended.is_some() || done == total).then(|| format!("{done} of {total} runs, {left} left"))
     }
 
     /// From the mean time of the runs so far; no longer than the budget.
     fn time_left(&self) -> String {
         let elapsed = self.started.elapsed();
         let mean = elapsed.as_secs_f64() / self.ended.max(1) as f64;
-        let all = mean * self.remaining.saturating_sub(self.ended) as f64;
-        let budget = self.budget.map(|budget| budget.saturating_sub(elapsed).as_secs_f64());
+        let all = mean * self.job.total_runs().saturating_sub(self.job.runs_done()) as f64;
+        let budget = self.job.budget.map(|budget| budget.saturating_sub(elapsed).as_secs_f64());
         shown(match budget {
-            Some(budget) if self.until_decided => budget,
+            Some(budget) if self.until_decided() => budget,
             Some(budget) => all.min(budget),
             None => all,
         })
@@ -139,9 +136,9 @@ fn shown(seconds: f64) -> String {
 }
 
 /// A plan that ends when all is decided has no bar: its end is not known.
-fn bar(total: u64, done: u64, until_decided: bool) -> ProgressBar {
-    let bar = ProgressBar::new(total);
-    let template = match until_decided {
+fn bar(job: &Job) -> ProgressBar {
+    let bar = ProgressBar::new(job.total_runs());
+    let template = match job.started.plan.measure.until_decided {
         true => "{spinner} {pos} runs  {elapsed} gone, {prefix} of the budget left  {msg}",
         false => "{bar:20} {pos}/{len} runs  {elapsed} gone, {prefix} left  {msg}",
     };
@@ -149,7 +146,7 @@ fn bar(total: u64, done: u64, until_decided: bool) -> ProgressBar {
         bar.set_style(style);
     }
     bar.set_prefix("?");
-    bar.set_position(done);
+    bar.set_position(job.runs_done());
     bar.enable_steady_tick(Duration::from_secs(1));
     bar
 }
@@ -157,41 +154,58 @@ fn bar(total: u64, done: u64, until_decided: bool) -> ProgressBar {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::{Backend, Null};
+    use crate::model::{EVENT_SCHEMA, PlanStarted};
+    use crate::plan;
+
+    const PLAN: &str = "schema = 1\ntitle = \"two variants\"\n[measure]\nrounds = 4\n\
+        duration = \"1s\"\n[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n\
+        [[workload]]\nuse = \"spin\"\n";
 
     fn progress(until_decided: bool) -> Progress {
-        Progress {
-            cells: Vec::new(),
-            rounds: 1_000,
-            until_decided,
-            budget: Some(Duration::from_secs(3_600)),
-            remaining: 1_999,
-            total: 2_000,
-            started: Instant::now(),
-            ended: 0,
-            last_round: None,
-            display: Display::None,
-        }
+        let mut plan = plan::parse("test.toml", PLAN, None, plan::Known::default())
+            .expect("the plan is right");
+        plan.measure.until_decided = until_decided;
+        plan.measure.repeat_spoilt = true;
+        plan.measure.budget_ns = Some(3_600_000_000_000);
+        let job = Job::new(PlanStarted {
+            schema: EVENT_SCHEMA,
+            id: "test".to_string(),
+            backend: "null".to_string(),
+            started_unix_ns: 0,
+            source: PLAN.to_string(),
+            cells: plan::cells(&plan),
+            plan,
+            judged: Default::default(),
+            environment: Null::default().environment(),
+        });
+        Progress { display: Display::None, ..Progress::new(&job, true) }
+    }
+
+    /// What is printed after runs of these rounds, without the times; in round 1 one is spoilt.
+    fn lines(mut progress: Progress, rounds: u32) -> Vec<String> {
+        let keys = (0..rounds).flat_map(|round| (0..2).map(move |cell| RunKey { round, cell }));
+        let lines = keys.filter_map(|key| progress.run_ended(key, key.round == 1 && key.cell == 1));
+        let lines: Vec<String> = lines.collect();
+        let lines = lines.into_iter().chain(progress.last_line(PlanEnd::Decided));
+        lines.map(|line| line.split(", ").next().unwrap().to_string()).collect()
+    }
+
+    #[test]
+    fn a_round_that_is_measured_again_raises_the_total() {
+        let expected =
+            ["3 of 8 runs", "5 of 10 runs", "7 of 10 runs", "9 of 10 runs", "10 of 10 runs"];
+        assert_eq!(lines(progress(false), 5), expected);
     }
 
     #[test]
     fn a_plan_that_ends_when_decided_shows_no_total() {
-        let lines = |until_decided: bool| -> Vec<String> {
-            let mut progress = progress(until_decided);
-            // The first run was made before it was resumed.
-            let runs = [(2, 0), (3, 1), (4, 1), (5, 2)];
-            runs.iter()
-                .filter_map(|(done, round)| {
-                    progress.ended += 1;
-                    let line = progress.line(*done, *round, "9 s");
-                    progress.last_round = Some(*round);
-                    line
-                })
-                .collect()
-        };
-        let budget =
-            ["1 round done, 9 s of the budget left", "2 rounds done, 9 s of the budget left"];
-        assert_eq!(lines(true), budget);
-        assert_eq!(lines(false), ["3 of 2000 runs, 9 s left", "5 of 2000 runs, 9 s left"]);
+        let expected = ["1 round done", "2 rounds done", "3 rounds done"];
+        assert_eq!(lines(progress(true), 3), expected);
+        assert_eq!(progress(true).last_line(PlanEnd::Complete), None, "nothing was done");
+        let mut interrupted = progress(true);
+        interrupted.run_ended(RunKey { round: 0, cell: 0 }, false);
+        assert_eq!(interrupted.last_line(PlanEnd::Interrupted), None);
     }
 
     #[test]
@@ -199,7 +213,7 @@ mod tests {
         let mut progress = progress(true);
         progress.ended = 1;
         assert_eq!(progress.time_left(), "60 min");
-        progress.budget = Some(Duration::ZERO);
+        progress.job.budget = Some(Duration::ZERO);
         assert_eq!(progress.time_left(), "0 s");
     }
 

@@ -70,7 +70,8 @@ impl Job {
         job
     }
 
-    fn add(&mut self, key: RunKey, is_spoilt: bool) {
+    /// A run that has ended, and whether it was spoilt.
+    pub fn add(&mut self, key: RunKey, is_spoilt: bool) {
         let plan = &self.started.plan;
         if let Some(rounds) = self.rounds.get_mut(plan.work_of(key.cell)) {
             rounds.add(key.round, is_spoilt && plan.measure.repeat_spoilt);
@@ -81,6 +82,17 @@ impl Job {
     /// Runs that the plan's rounds ask for, if all works take all of them and none is spoilt.
     pub fn planned_runs(&self) -> u64 {
         self.started.cells.len() as u64 * u64::from(self.started.plan.measure.rounds)
+    }
+
+    /// Runs that there are in the end if all works take all rounds and none of those that are left
+    /// is spoilt: a round that is measured again counts twice.
+    pub fn total_runs(&self) -> u64 {
+        let plan = &self.started.plan;
+        let of_work = |rounds: &WorkRounds| {
+            plan.measure.rounds.saturating_add(rounds.spoilt()).min(self.max_rounds())
+        };
+        let rounds: u64 = self.rounds.iter().map(|rounds| u64::from(of_work(rounds))).sum();
+        rounds * plan.variants.len() as u64
     }
 
     pub fn runs_done(&self) -> u64 {
@@ -589,6 +601,22 @@ mod tests {
         let resumed = Job::resumed(job.started.clone(), done);
         let (events, _) = collect(&resumed, &mut Null::default(), usize::MAX);
         assert_eq!(by_work(&job, &ended(&events)), [vec![4], vec![]]);
+    }
+
+    #[test]
+    fn the_total_has_the_rounds_that_are_measured_again() {
+        let mut job = job();
+        job.started.plan.measure.repeat_spoilt = true;
+        let always: Vec<(u32, u32)> = (0..50).map(|round| (round, 4)).collect();
+        for spoilt in [&[][..], &[(1, 0), (1, 2), (4, 1)], &always] {
+            let (events, _) = collect(&job, &mut Disturbed::new(&job, spoilt), usize::MAX);
+            let mut seen = job.clone();
+            for key in ended(&events) {
+                seen.add(key, spoilt.contains(&(key.round, key.cell)));
+                assert!(seen.runs_done() <= seen.total_runs(), "{spoilt:?} {key:?}");
+            }
+            assert_eq!(seen.runs_done(), seen.total_runs(), "{spoilt:?}");
+        }
     }
 
     #[test]

@@ -55,6 +55,10 @@ impl WorkRounds {
         self.0.range(..round).filter(|(_, is_spoilt)| !**is_spoilt).count() as u32
     }
 
+    pub fn spoilt(&self) -> u32 {
+        self.0.values().filter(|is_spoilt| **is_spoilt).count() as u32
+    }
+
     /// Clean rounds count. If in the end fewer than half are clean, and fewer than `needed` for
     /// any verdict, all do. Not before the end: what a look saw must stay what it was.
     pub fn counted(&self, needed: u32, has_ended: bool) -> CountedRounds {

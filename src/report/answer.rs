@@ -3,13 +3,13 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::analysis::{Analysis, Cell, Family, Note, Row, Severity};
+use crate::analysis::{Analysis, Family, Note, Row, Severity};
 use crate::model::Direction;
-use crate::stats::Verdict;
+use crate::stats::{Judged, Ratio, Verdict};
 
 use super::layout::{Page, Tone, clean, wrap};
 use super::numbers::{Change, counted};
-use super::phrases::{self, Tally};
+use super::phrases::{self, Needed, Tally, first_of, with_sides};
 
 /// Lines of the answer at most.
 pub const MAX_LINES: usize = 12;
@@ -20,20 +20,18 @@ const MIN_LABEL_COLUMNS: usize = 8;
 const MANY: usize = 4;
 const ALL: usize = usize::MAX;
 
-/// One paragraph of the answer.
-struct Paragraph {
-    tone: Tone,
-    label: String,
-    text: String,
-}
+/// One paragraph of the answer: its tone, label and text.
+type Paragraph = (Tone, String, String);
 
 /// How much the answer says.
 #[derive(Clone, Copy)]
 struct Detail {
     intervals: bool,
-    /// So many of each list of changes are named, and so many that are open.
+    /// So many of each list of changes are named, so many that are open, and so many of these that
+    /// no number of rounds decides.
     changes: usize,
     open: usize,
+    hopeless: usize,
     /// So many sides have the counts of their verdicts alone; `None`: each has its changes.
     counts: Option<usize>,
 }
@@ -41,10 +39,22 @@ struct Detail {
 impl Detail {
     /// From most to least: what is open is left to the table first, and changes last.
     fn steps(sides: usize) -> impl Iterator<Item = Detail> {
-        let of = |(intervals, changes, open)| Detail { intervals, changes, open, counts: None };
-        let named = [(true, ALL, ALL), (true, ALL, MANY), (true, ALL, 0), (false, ALL, 0)];
-        let few = (1..=4).rev().map(|few| (false, few, 0));
-        let counts = move |sides| Detail { counts: Some(sides), ..of((false, 0, 0)) };
+        let of = |(intervals, changes, open, hopeless)| Detail {
+            intervals,
+            changes,
+            open,
+            hopeless,
+            counts: None,
+        };
+        let named = [
+            (true, ALL, ALL, ALL),
+            (true, ALL, MANY, MANY),
+            (true, ALL, 0, MANY),
+            (true, ALL, 0, 0),
+            (false, ALL, 0, 0),
+        ];
+        let few = (1..=4).rev().map(|few| (false, few, 0, 0));
+        let counts = move |sides| Detail { counts: Some(sides), ..of((false, 0, 0, 0)) };
         named.into_iter().chain(few).map(of).chain((0..=sides).rev().map(counts))
     }
 }
@@ -56,7 +66,7 @@ pub fn write(analysis: &Analysis, names: &[String], more: Option<&str>, page: &m
     let columns = columns.max(MIN_LABEL_COLUMNS) + 2;
     let lines = |paragraphs: &[Paragraph]| -> usize {
         let room = page.width().saturating_sub(columns);
-        paragraphs.iter().map(|of| wrap(&of.text, room).len()).sum()
+        paragraphs.iter().map(|(.., text)| wrap(text, room).len()).sum()
     };
     let mut shown = Vec::new();
     for detail in Detail::steps(names.len().saturating_sub(1)) {
@@ -65,9 +75,9 @@ pub fn write(analysis: &Analysis, names: &[String], more: Option<&str>, page: &m
             break;
         }
     }
-    for Paragraph { tone, label, text } in &shown {
+    for (tone, label, text) in shown {
         let pad = columns.saturating_sub(label.width());
-        page.wrapped(*tone, &format!("{label}{:pad$}", ""), text);
+        page.wrapped(tone, &format!("{label}{:pad$}", ""), &text);
     }
 }
 
@@ -77,8 +87,7 @@ fn paragraphs(
     more: Option<&str>,
     detail: Detail,
 ) -> Vec<Paragraph> {
-    let plain =
-        |label: &str, text: String| Paragraph { tone: Tone::Plain, label: label.to_string(), text };
+    let plain = |label: &str, text: String| (Tone::Plain, label.to_string(), text);
     let sides = 1..names.len();
     let mut said: Vec<Paragraph> = match detail.counts {
         Some(most) => {
@@ -89,8 +98,10 @@ fn paragraphs(
         }
         None => sides.flat_map(|side| changes(analysis, &names[side], side, detail)).collect(),
     };
-    said.extend(spoilt(analysis));
-    said.extend(open(analysis, names, detail));
+    // What came from outside is in the verdicts, too.
+    let spoilt = analysis.notes.iter().find(|note| matches!(note, Note::AllSpoilt { .. }));
+    said.extend(spoilt.map(|note| (Tone::Bad, "spoilt".to_string(), phrases::note(note).1)));
+    said.extend(open(analysis, names, detail).map(|text| plain("open", text)));
     said.extend(more.map(|more| plain("more", more.to_string())));
     said.push(plain("again", clean(&analysis.command)));
     said
@@ -98,139 +109,108 @@ fn paragraphs(
 
 /// Which metrics of a side are worse and which are better, the largest changes first.
 fn changes(analysis: &Analysis, name: &str, side: usize, detail: Detail) -> Vec<Paragraph> {
-    let tally = Tally::of(analysis, side, Family::Headline);
-    let of = |is_worse: bool, is_neutral: bool, word: &'static str, tone: Tone| {
-        let is: fn(&Verdict) -> bool = match is_worse {
-            true => |verdict| matches!(verdict, Verdict::Worse),
-            false => |verdict| matches!(verdict, Verdict::Better),
-        };
-        let mut found = judged(analysis, side, |row, verdict| {
-            is(verdict) && is_neutral == (row.kind.direction == Direction::Neutral)
-        });
-        found.sort_by(|(_, a), (_, b)| size(b).total_cmp(&size(a)));
-        let texts: Vec<String> =
-            found.iter().map(|(place, cell)| change(place, cell, detail)).collect();
-        (!texts.is_empty()).then(|| (tone, format!("{word}: {}", listed(&texts, detail.changes))))
-    };
-    let lists = [
-        of(true, false, "worse", Tone::Bad),
-        of(false, false, "better", Tone::Bold),
-        of(true, true, "more", Tone::Plain),
-        of(false, true, "less", Tone::Plain),
+    let mut lists = [
+        (Tone::Bad, "worse", Vec::new()),
+        (Tone::Bold, "better", Vec::new()),
+        (Tone::Plain, "more", Vec::new()),
+        (Tone::Plain, "less", Vec::new()),
     ];
-    let mut lists: Vec<(Tone, String)> = lists.into_iter().flatten().collect();
-    if lists.is_empty() {
-        let text = match (tally.same, tally.inconclusive) {
-            (0, 0) => "no verdict".to_string(),
-            (same, 0) => format!("the same in {}", counted(same, "headline metric")),
-            (0, open) => format!("nothing decided of {}", counted(open, "headline metric")),
-            (same, open) => {
-                format!(
-                    "no change found: {} the same, {open} open",
-                    counted(same, "headline metric")
-                )
-            }
+    for (place, row, judged) in judged(analysis, side) {
+        let list = match (judged.verdict, row.kind.direction == Direction::Neutral) {
+            (Verdict::Worse, is_neutral) => &mut lists[if is_neutral { 2 } else { 0 }],
+            (Verdict::Better, is_neutral) => &mut lists[if is_neutral { 3 } else { 1 }],
+            _ => continue,
         };
-        lists.push((Tone::Plain, text));
+        list.2.push((place, judged.ratio.ok()));
     }
-    let label = |at: usize| if at == 0 { name.to_string() } else { String::new() };
-    lists
-        .into_iter()
-        .enumerate()
-        .map(|(at, (tone, text))| Paragraph { tone, label: label(at), text })
-        .collect()
+    let mut said = Vec::new();
+    for (tone, word, mut found) in lists.into_iter().filter(|(.., found)| !found.is_empty()) {
+        let size = |ratio: &Option<Ratio>| ratio.map_or(0.0, |ratio| ratio.ratio.ln().abs());
+        found.sort_by(|(_, a), (_, b)| size(b).total_cmp(&size(a)));
+        let texts = found.iter().map(|(place, ratio)| match ratio.as_ref().map(Change::of) {
+            Some(change) if detail.intervals => format!("{place} {}", change.with_interval()),
+            Some(change) => format!("{place} {}", change.change),
+            None => place.clone(),
+        });
+        let texts = first_of(&texts.collect::<Vec<_>>(), detail.changes);
+        said.push((tone, String::new(), format!("{word}: {texts}")));
+    }
+    if said.is_empty() {
+        said.push((Tone::Plain, String::new(), unchanged(analysis, side)));
+    }
+    said[0].1 = name.to_string();
+    said
 }
 
-/// Cells of a side in the headline family, with their place and metric.
-fn judged(
-    analysis: &Analysis,
-    side: usize,
-    is: impl Fn(&Row, &Verdict) -> bool,
-) -> Vec<(String, &Cell)> {
+fn unchanged(analysis: &Analysis, side: usize) -> String {
+    let Tally { same, inconclusive: open, .. } = Tally::of(analysis, side, Family::Headline);
+    let metrics = |count| counted(count, "headline metric");
+    match (same, open) {
+        (0, 0) => "no verdict".to_string(),
+        (same, 0) => format!("the same in {}", metrics(same)),
+        (0, open) => format!("nothing decided of {}", metrics(open)),
+        (same, open) => format!("no change found: {} the same, {open} open", metrics(same)),
+    }
+}
+
+/// Verdicts on a side in the headline family, with the place and name of the metric.
+fn judged(analysis: &Analysis, side: usize) -> impl Iterator<Item = (String, &Row, Judged)> {
     let rows = analysis.rows().filter(|(.., row)| row.family == Family::Headline);
-    rows.filter_map(|(work, set, row)| {
-        let cell = row.cells.get(side)?;
+    rows.filter_map(move |(work, set, row)| {
         let place = phrases::place(analysis, work, set);
-        cell.verdict().as_ref().filter(|verdict| is(row, verdict))?;
-        Some((format!("{place} {}", name(row)), cell))
+        let judged = row.cells.get(side)?.judged?;
+        Some((format!("{place} {}", clean(&row.kind.name)), row, judged))
     })
-    .collect()
 }
 
-fn name(row: &Row) -> String {
-    clean(&row.kind.name)
-}
-
-fn size(cell: &Cell) -> f64 {
-    let ratio = cell.judged.as_ref().and_then(|judged| judged.ratio.ok());
-    ratio.map_or(0.0, |ratio| ratio.ratio.ln().abs())
-}
-
-fn change(place: &str, cell: &Cell, detail: Detail) -> String {
-    let ratio = cell.judged.as_ref().and_then(|judged| judged.ratio.ok());
-    let Some(ratio) = ratio else { return place.to_string() };
-    let change = Change::of(&ratio);
-    match detail.intervals {
-        true => format!("{place} {}", change.with_interval()),
-        false => format!("{place} {}", change.change),
-    }
-}
-
-fn listed(texts: &[String], most: usize) -> String {
-    match texts.get(..most) {
-        Some(first) if first.len() < texts.len() => {
-            format!("{} and {} more", first.join(", "), texts.len() - most)
-        }
-        _ => texts.join(", "),
-    }
-}
-
-/// Whether something from outside spoilt the measurement: then the verdicts are about that, too.
-fn spoilt(analysis: &Analysis) -> Option<Paragraph> {
-    let is = |note: &&Note| matches!(note, Note::AllSpoilt { .. });
-    let note = analysis.notes.iter().find(is)?;
-    let (_, text) = phrases::note(note);
-    Some(Paragraph { tone: Tone::Bad, label: "spoilt".to_string(), text })
+/// Metrics that are open, with their sides, and the rounds after which all of them are decided.
+#[derive(Default)]
+struct Open<'a> {
+    cells: Vec<(String, &'a str)>,
+    needed: Option<Needed>,
 }
 
 /// What no verdict was reached on, and what would decide it.
-fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<Paragraph> {
-    let is_open = |_: &Row, verdict: &Verdict| matches!(verdict, Verdict::Inconclusive { .. });
-    let mut found: Vec<(String, Vec<&str>)> = Vec::new();
-    let (mut open, mut needed) = (0, None);
+fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<String> {
+    // What some number of rounds decides, and what takes more than are worth planning.
+    let (mut soon, mut late) = (Open::default(), Open::default());
     for (side, name) in names.iter().enumerate().skip(1) {
-        let tally = Tally::of(analysis, side, Family::Headline);
-        open += tally.inconclusive;
-        needed = needed.into_iter().chain(tally.rounds).reduce(phrases::later);
-        for (place, _) in judged(analysis, side, is_open) {
-            match found.iter_mut().find(|(known, _)| *known == place) {
-                Some((_, sides)) => sides.push(name),
-                None => found.push((place, vec![name])),
-            }
+        for (place, _, judged) in judged(analysis, side) {
+            let Some(rounds) = phrases::rounds(&judged.verdict) else { continue };
+            let list = if let Needed::MoreThan(_) = rounds { &mut late } else { &mut soon };
+            list.cells.push((place, name));
+            list.needed = list.needed.into_iter().chain([rounds]).reduce(phrases::later);
         }
     }
-    if open == 0 {
-        return None;
-    }
-    let all = names.len() - 1;
-    let places = found.into_iter().map(|(place, sides)| match sides.len() == all {
-        true => place,
-        false => format!("{place} ({})", sides.join(", ")),
-    });
-    let places: Vec<String> = places.collect();
     let of = analysis.method.headline_verdicts;
-    let decides = needed.map(|needed| {
-        format!("; {}{}", phrases::decides(needed), phrases::more_rounds(analysis, needed))
-    });
-    let decides = decides.unwrap_or_default();
+    let open = soon.cells.len() + late.cells.len();
+    let named = |list: &Open| with_sides(&list.cells, names.len() - 1);
+    if let (Some(needed), Some(never)) = (soon.needed, late.needed) {
+        let hopeless = match detail.hopeless {
+            0 => late.cells.len().to_string(),
+            most => first_of(&named(&late), most),
+        };
+        let verb = if late.cells.len() == 1 { "takes" } else { "take" };
+        let others = match detail.open {
+            0 => soon.cells.len().to_string(),
+            most => format!("{} ({})", soon.cells.len(), first_of(&named(&soon), most)),
+        };
+        let (never, enough) = (phrases::in_all(never), phrases::in_all(needed));
+        let command = phrases::more_rounds(analysis, needed);
+        return Some(format!(
+            "{open} of {of}: {hopeless} {verb} {never}; {enough} decide the other {others}{command}"
+        ));
+    }
+    let needed = soon.needed.or(late.needed)?;
+    let places = if soon.cells.is_empty() { named(&late) } else { named(&soon) };
     // Where all of many are open the table says which.
     let which = match detail.open {
         0 => String::new(),
         _ if open == of && places.len() > MANY => String::new(),
-        most => format!(": {}", listed(&places, most)),
+        most => format!(": {}", first_of(&places, most)),
     };
-    let text = format!("{open} of {of}{which}{decides}");
-    Some(Paragraph { tone: Tone::Plain, label: "open".to_string(), text })
+    let decides = phrases::decides(needed);
+    Some(format!("{open} of {of}{which}; {decides}{}", phrases::more_rounds(analysis, needed)))
 }
 
 /// Whether a note belongs above the answer, in a line of its own.

@@ -3,25 +3,6 @@
 use crate::model::Unit;
 use crate::stats::Ratio;
 
-/// `rounds 2, 4-6`: ascending rounds, counted from 1.
-pub fn rounds(rounds: &[u32]) -> String {
-    let mut parts: Vec<(u32, u32)> = Vec::new();
-    for &round in rounds {
-        match parts.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(round) => *last = round,
-            _ => parts.push((round, round)),
-        }
-    }
-    let show = |&(first, last): &(u32, u32)| match last - first {
-        0 => (first + 1).to_string(),
-        1 => format!("{}, {}", first + 1, last + 1),
-        _ => format!("{}-{}", first + 1, last + 1),
-    };
-    let parts: Vec<String> = parts.iter().map(show).collect();
-    let word = if rounds.len() == 1 { "round" } else { "rounds" };
-    format!("{word} {}", parts.join(", "))
-}
-
 /// How a column shows its values: all in one unit, so that rows compare at a glance.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scale {
@@ -33,6 +14,7 @@ pub struct Scale {
     pub suffix: &'static str,
 }
 
+/// From which value on, and the suffix then.
 const TIMES: &[(f64, &str)] = &[(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")];
 const RATES: &[(f64, &str)] =
     &[(1e12, "T/s"), (1e9, "G/s"), (1e6, "M/s"), (1e4, "k/s"), (0.0, "/s")];
@@ -56,14 +38,8 @@ impl Scale {
         let reaches = |from: f64| typical * (1.0 + 0.5 * 0.1f64.powi(digits as i32)) >= from;
         let found = steps.iter().find(|(from, _)| reaches(*from));
         let &(from, suffix) = found.unwrap_or(&steps[steps.len() - 1]);
-        let factor = match suffix.chars().next() {
-            _ if unit == Unit::Ns => from,
-            Some('T') => 1e12,
-            Some('G') => 1e9,
-            Some('M') => 1e6,
-            Some('k') => 1e3,
-            _ => 1.0,
-        };
+        // Thousands begin at ten of them: 4380 reads more easily than 4.380 k.
+        let factor = if from == 1e4 { 1e3 } else { from.max(1.0) };
         Scale { factor, digits, whole: unit == Unit::Count, suffix }
     }
 
@@ -116,18 +92,15 @@ const FACTOR_FROM: f64 = 4.0;
 
 impl Change {
     pub fn of(ratio: &Ratio) -> Change {
-        let is_factor = ratio.ratio >= FACTOR_FROM;
-        let interval = ratio.interval.map(|interval| match is_factor {
-            true => format!("{}..{}", factor(interval.low), factor(interval.high)),
-            false => percent_interval(ratio.ratio, interval.low, interval.high),
-        });
-        let change = match is_factor {
-            true => factor(ratio.ratio),
-            false => {
-                let percent = 100.0 * (ratio.ratio - 1.0);
-                format!("{} %", signed(percent, decimals(percent)))
-            }
-        };
+        let Ratio { ratio, interval, .. } = *ratio;
+        let limits = interval.map(|interval| (interval.low, interval.high));
+        if ratio >= FACTOR_FROM {
+            let interval = limits.map(|(low, high)| format!("{}..{}", factor(low), factor(high)));
+            return Change { change: factor(ratio), interval: interval.unwrap_or_default() };
+        }
+        let interval = limits.map(|(low, high)| percent_interval(ratio, low, high));
+        let percent = 100.0 * (ratio - 1.0);
+        let change = format!("{} %", signed(percent, decimals(percent)));
         Change { change, interval: interval.unwrap_or_default() }
     }
 

@@ -2,19 +2,14 @@
 
 use std::io::{self, Write};
 
-use unicode_width::UnicodeWidthStr;
-
 use super::Options;
-use super::layout::{Page, Tone, clean, truncate};
-use super::numbers::significant;
-use super::phrases;
-use crate::analysis::{MetricPower, Power, WorkPower};
+use super::layout::{Align, Page, Table, Tone, clean, truncate};
+use super::numbers::{counted, percent};
+use super::phrases::{self, floor_percent};
+use crate::analysis::{MetricPower, NotKnown, Power};
 use crate::stats::Rounds;
 
-const GAP: usize = 2;
-/// Columns next to the metric's name.
-const COLUMNS: usize = 6;
-/// What the numbers take next to it.
+/// What the numbers take next to a metric's name.
 const NUMBERS: usize = 60;
 /// A spread from fewer ratios is known to a third, more or less.
 const FEW_RATIOS: usize = 10;
@@ -28,98 +23,71 @@ pub fn render(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let mut page = Page::new(options);
-    let few = power.rows().filter(|row| row.ratios < FEW_RATIOS).count();
     for work in &power.works {
-        work_table(power, work, again, options, &mut page);
+        page.wrapped(Tone::Bold, "== ", &clean(&work.label));
+        match &work.rows {
+            Ok(rows) => page.table(&table(power, rows, &page)),
+            Err(why) => {
+                let text = format!("{}; hint: {again} --aa --rounds {FEW_RATIOS}", not_known(why));
+                page.wrapped(Tone::Warning, "not known: ", &text);
+            }
+        }
         page.gap();
     }
-    if power.comparisons > 0 {
-        method(power, &mut page);
+    for note in notes(power, again) {
+        page.wrapped(Tone::Warning, "note      ", &note);
     }
-    if few > 0 {
-        let text = format!(
-            "{few} of these spreads come from fewer than {FEW_RATIOS} ratios, and are known to a \
-             third, more or less: {again} --aa --rounds {FEW_RATIOS}"
-        );
-        page.wrapped(Tone::Warning, "note      ", &text);
-    }
-    floors(power, again, &mut page);
-    last_lines(power, again, &mut page);
+    answer(power, again, &mut page);
     out.write_all(page.text().as_bytes())
 }
 
-fn work_table(power: &Power, work: &WorkPower, again: &str, options: &Options, page: &mut Page) {
-    page.wrapped(Tone::Bold, "== ", &clean(&work.label));
-    if let Some(why) = &work.missing {
-        let text = format!("{}; hint: {again} --aa --rounds {FEW_RATIOS}", phrases::not_known(why));
-        page.wrapped(Tone::Warning, "not known: ", &text);
-        return;
+/// Why no spread of a work is known.
+fn not_known(why: &NotKnown) -> String {
+    match why {
+        NotKnown::OtherWork(difference) => format!(
+            "the stored runs of this name were measured with other settings than this plan has: {}",
+            phrases::differs(difference)
+        ),
+        NotKnown::TooFewRounds { needed } => {
+            format!("fewer than {needed} measured rounds of it are stored")
+        }
+        NotKnown::NotStored => {
+            "no stored plan measured it with two variants on this machine".to_string()
+        }
     }
-    let room = options.columns().saturating_sub(NUMBERS).max(12);
-    let several = work.rows.iter().any(|row| row.set != work.rows[0].set);
-    let name = |row: &MetricPower| match several {
-        true => clean(&format!("{} {}", row.set, row.metric)),
-        false => clean(&row.metric),
-    };
+}
+
+fn table(power: &Power, rows: &[MetricPower], page: &Page) -> Table {
+    let room = page.width().saturating_sub(NUMBERS).max(12);
+    let has_sets = rows.iter().any(|row| row.set != rows[0].set);
+    let mut columns = vec![(Align::Right, 2); 6];
+    columns[0] = (Align::Left, 0);
+    let mut table = Table::new(columns);
+    let smallest_at = format!("{} rounds", power.rounds);
+    let found = percent(power.difference);
     let heads = [
-        [
-            "".into(),
-            "".into(),
-            "smallest at".into(),
-            "rounds for".into(),
-            "rounds".into(),
-            "".into(),
-        ],
-        [
-            "metric".to_string(),
-            "sd".to_string(),
-            format!("{} rounds", power.rounds),
-            percent(power.difference),
-            "for SAME".to_string(),
-            "from".to_string(),
-        ],
+        ["", "", "smallest at", "rounds for", "rounds", ""],
+        ["metric", "sd", &smallest_at, &found, "for SAME", "from"],
     ];
-    let rows = work.rows.iter().map(|row| {
-        let smallest = row.smallest.map_or("-".to_string(), share);
-        let (rounds, same) = (number(row.for_difference), number(row.for_same));
-        let name = truncate(&name(row), room);
-        [name, share(row.sd_ln.exp_m1()), smallest, rounds, same, from(row)]
-    });
-    let lines: Vec<[String; COLUMNS]> = heads.into_iter().chain(rows).collect();
-    let width = |at: usize| lines.iter().map(|line| line[at].width()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..COLUMNS).map(width).collect();
-    for (at, line) in lines.iter().enumerate() {
-        if at == 2 {
-            let all = widths.iter().sum::<usize>() + GAP * (COLUMNS - 1);
-            page.line(Tone::Plain, &"-".repeat(all));
-        }
-        page.line(Tone::Plain, &laid_out(line, &widths));
+    for head in heads {
+        table.row(Tone::Bold, head.map(str::to_string).to_vec());
     }
-}
-
-/// The first column begins where it begins, the others end where they end.
-fn laid_out(cells: &[String; COLUMNS], widths: &[usize]) -> String {
-    let mut line = String::new();
-    for (at, (cell, width)) in cells.iter().zip(widths).enumerate() {
-        let pad = " ".repeat(width.saturating_sub(cell.width()));
-        match at {
-            0 => line.push_str(&format!("{cell}{pad}")),
-            _ => line.push_str(&format!("{:GAP$}{pad}{cell}", "")),
-        }
+    for row in rows {
+        let name = match has_sets {
+            true => format!("{} {}", row.set, row.metric),
+            false => row.metric.clone(),
+        };
+        let cells = [
+            truncate(&clean(&name), room),
+            floor_percent(row.sd_ln.exp_m1()),
+            row.smallest.map_or("-".to_string(), floor_percent),
+            number(row.for_difference),
+            number(row.for_same),
+            format!("{} {}", row.ratios, if row.aa { "A/A" } else { "ratios" }),
+        ];
+        table.row(Tone::Plain, cells.to_vec());
     }
-    line.trim_end().to_string()
-}
-
-fn from(row: &MetricPower) -> String {
-    format!("{} {}", row.ratios, if row.aa { "A/A" } else { "ratios" })
-}
-
-fn share(share: f64) -> String {
-    match 100.0 * share {
-        percent if percent < 0.005 => "<0.01 %".to_string(),
-        percent if percent >= 999.5 => ">999 %".to_string(),
-        percent => format!("{} %", significant(percent, 2)),
-    }
+    table
 }
 
 fn number(rounds: Rounds) -> String {
@@ -129,101 +97,80 @@ fn number(rounds: Rounds) -> String {
     }
 }
 
-fn method(power: &Power, page: &mut Page) {
-    let text = format!(
-        "sd of the ratios within rounds; each verdict with probability {}, at an error rate of \
-         {} shared by {} of {}",
-        percent(power.power),
-        percent(power.alpha),
-        counted(power.comparisons, "metric"),
-        counted(power.variants, "variant"),
-    );
-    page.wrapped(Tone::Plain, "method    ", &text);
-    if power.rounds < power.min_rounds {
-        let text = format!(
-            "{} are fewer than the {} that this cautious estimate takes for so many metrics; \
-             metrics that move together may show large differences earlier",
+/// What to know of the numbers before one plans by them.
+fn notes(power: &Power, again: &str) -> Vec<String> {
+    let found = percent(power.difference);
+    let mut notes = Vec::new();
+    let few = power.rows().filter(|row| row.ratios < FEW_RATIOS).count();
+    if few > 0 {
+        notes.push(format!(
+            "{} from fewer than {FEW_RATIOS} ratios may be off by a third; hint: {again} --aa \
+             --rounds {FEW_RATIOS}",
+            counted(few, "sd"),
+        ));
+    }
+    if power.comparisons > 0 && power.rounds < power.min_rounds {
+        notes.push(format!(
+            "{} may be too few for any verdict on so many metrics: it takes up to {}, fewer where \
+             metrics move together",
             counted(power.rounds as usize, "round"),
             power.min_rounds,
-        );
-        page.wrapped(Tone::Plain, "note      ", &text);
+        ));
     }
-}
-
-/// Where a difference is found and yet not called.
-fn floors(power: &Power, again: &str, page: &mut Page) {
     let floors = power.rows().map(|row| row.floor).filter(|floor| *floor >= power.difference);
     let floors: Vec<f64> = floors.collect();
-    let Some(floor) = floors.iter().copied().max_by(f64::total_cmp) else { return };
-    let rounds = power.for_difference().map_or(String::new(), number);
-    let text = format!(
-        "floors of {} are not below {} (up to {}) after the newest A/A plan, and less than its \
-         floor is never called BETTER or WORSE; one of as many rounds has lower ones: {again} \
-         --aa --rounds {}",
-        counted(floors.len(), "metric"),
-        percent(power.difference),
-        share(floor),
-        rounds.trim_start_matches('>'),
-    );
-    page.wrapped(Tone::Warning, "note      ", &text);
-}
-
-fn percent(share: f64) -> String {
-    format!("{} %", (share * 1e6).round() / 1e4)
-}
-
-fn counted(count: usize, of: &str) -> String {
-    if count == 1 { format!("1 {of}") } else { format!("{count} {of}s") }
-}
-
-fn last_lines(power: &Power, again: &str, page: &mut Page) {
-    let missing = power.works.iter().filter(|work| work.missing.is_some()).count();
-    if missing > 0 {
-        let text = format!(
-            "{} of {} not known: they take more rounds of their own, and of the others",
-            counted(missing, "work"),
-            power.works.len(),
-        );
-        page.wrapped(Tone::Warning, "note      ", &text);
+    if let Some(largest) = floors.iter().copied().max_by(f64::total_cmp) {
+        let rounds = power.for_difference().map_or(String::new(), number);
+        notes.push(format!(
+            "of {} the newest A/A plan, which compares equal variants, resolves no less than \
+             {found} (up to {}), and smaller differences are called neither BETTER nor WORSE; \
+             more A/A rounds resolve more: {again} --aa --rounds {}",
+            counted(floors.len(), "metric"),
+            floor_percent(largest),
+            rounds.trim_start_matches('>'),
+        ));
     }
+    let missing = power.works.iter().filter(|work| work.rows.is_err()).count();
+    if missing > 0 {
+        let (works, verb) =
+            (counted(power.works.len(), "work"), if missing == 1 { "is" } else { "are" });
+        notes.push(format!("{missing} of {works} {verb} not known, and in no number below"));
+    }
+    notes
+}
+
+fn answer(power: &Power, again: &str, page: &mut Page) {
     let (Some(difference), Some(all)) = (power.for_difference(), power.for_all()) else { return };
-    let found = percent(power.difference);
-    let (own, of) = (power.found_as_planned(), counted(power.comparisons, "metric"));
-    let planned = rounds_in(power, Rounds::Number(power.rounds));
-    let text = format!("{planned}: find {found} in {own} of {of}");
+    let (found, metrics) = (percent(power.difference), counted(power.comparisons, "metric"));
+    let text = format!(
+        "each verdict has a probability of {}; {metrics} of {} share an error rate of {}; sd is \
+         that of the ratios within rounds",
+        percent(power.power),
+        counted(power.variants, "variant"),
+        percent(power.alpha),
+    );
+    page.wrapped(Tone::Plain, "method    ", &text);
+    let (planned, own) = (Rounds::Number(power.rounds), power.found_as_planned());
+    let text = format!("{}: find {found} in {own} of {metrics}", rounds_in(power, planned));
     page.wrapped(Tone::Plain, "planned   ", &text);
     let text = format!("{found} in every metric takes {}", rounds_in(power, difference));
     page.wrapped(Tone::Plain, "to find   ", &text);
-    let text = match all {
-        Rounds::Number(rounds) => {
-            format!("{}: {again} --rounds {rounds}", rounds_in(power, all))
-        }
-        Rounds::MoreThan(_) => format!(
-            "{}: choose metrics (--metric), a larger --difference or --margin, or longer runs",
-            rounds_in(power, all)
-        ),
+    let what_decides = match all {
+        Rounds::Number(rounds) => format!("{again} --rounds {rounds}"),
+        Rounds::MoreThan(_) => "choose metrics (--metric), a larger --difference or --margin, or \
+                                longer runs"
+            .to_string(),
     };
-    page.wrapped(Tone::Bold, "all       ", &format!("decided after {text}"));
+    let text = format!("decided after {}: {what_decides}", rounds_in(power, all));
+    page.wrapped(Tone::Bold, "all       ", &text);
 }
 
+/// `40 rounds, 4 min 0 s`.
 fn rounds_in(power: &Power, rounds: Rounds) -> String {
-    match rounds {
-        Rounds::Number(rounds) => {
-            format!("{}, {}", counted(rounds as usize, "round"), time(power, rounds))
-        }
-        Rounds::MoreThan(rounds) => {
-            format!("more than {rounds} rounds, more than {}", time(power, rounds))
-        }
-    }
-}
-
-/// Two units, rounded up: `1 h 20 min`.
-fn time(power: &Power, rounds: u32) -> String {
-    let s = power.time_ns(rounds).div_ceil(1_000_000_000);
-    let min = s.div_ceil(60);
-    match s {
-        0..120 => format!("{s} s"),
-        120..7200 => format!("{min} min"),
-        _ => format!("{} h {} min", min / 60, min % 60),
-    }
+    let (more, rounds) = match rounds {
+        Rounds::Number(rounds) => ("", rounds),
+        Rounds::MoreThan(rounds) => ("more than ", rounds),
+    };
+    let time = phrases::time(power.time_ns(rounds));
+    format!("{more}{}, {more}{time}", counted(rounds as usize, "round"))
 }

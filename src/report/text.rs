@@ -1,10 +1,10 @@
-//! `text`: for people, never wider than asked. First the table of headline metrics, in which each
-//! number stands once, then notes, then the answer. `-v` puts every metric above it, `-vv` what a
-//! statistician asks. Pure.
+//! `text`: for people, never wider than asked. First the table of headline metrics, then notes,
+//! then the answer. With `-v` tables of every metric stand in its place, so that each number stands
+//! once; `-vv` adds what a statistician asks. Pure.
 
 use std::io::{self, Write};
 
-use crate::analysis::{Analysis, Family, Row, SetTable, WorkTable};
+use crate::analysis::{Analysis, Family, Row};
 
 use super::answer;
 use super::layout::{Align, Page, Table, Tone, clean};
@@ -15,7 +15,7 @@ mod detail;
 mod rows;
 
 pub(super) use rows::RowScale;
-use rows::{change, stacked};
+use rows::{NOTHING, of_side, stacked};
 
 pub struct Text;
 
@@ -46,11 +46,11 @@ fn write(analysis: &Analysis, options: &Options, out: &mut dyn Write) -> io::Res
     let mut page = Page::new(options);
     let names = names(&analysis.sides, answer::NAME_COLUMNS, clean, "…");
     header(analysis, &names, options, &mut page);
-    if options.verbose > 0 {
-        detail::write(analysis, &names, options, &mut page);
-    }
     page.gap();
-    headlines(analysis, &names, &mut page);
+    match options.verbose {
+        0 => headlines(analysis, &names, &mut page),
+        _ => detail::write(analysis, &names, options, &mut page),
+    }
     notes(analysis, options, &mut page);
     page.gap();
     let more = match options.verbose {
@@ -64,23 +64,16 @@ fn write(analysis: &Analysis, options: &Options, out: &mut dyn Write) -> io::Res
 
 /// What was measured. Sides of several plans have a line each.
 fn header(analysis: &Analysis, names: &[String], options: &Options, page: &mut Page) {
-    match analysis.plans.as_slice() {
-        [plan] => {
-            page.wrapped(Tone::Bold, "", &clean(&plan.title));
-            page.wrapped(Tone::Plain, "", &phrases::plan(analysis, plan));
-        }
-        _ => {
-            for (at, (side, name)) in analysis.sides.iter().zip(names).enumerate() {
-                let role = if at == 0 { "baseline" } else { "against" };
-                let label = clean(&side.label);
-                let also = if *name == label { String::new() } else { format!(" ({name})") };
-                let about = match options.verbose {
-                    0 => phrases::about(side),
-                    _ => detail::about(side),
-                };
-                let text = format!("{label}{also}: {about}");
-                page.wrapped(Tone::Plain, &format!("{role:10}"), &text);
-            }
+    if let [plan] = analysis.plans.as_slice() {
+        page.wrapped(Tone::Bold, "", &clean(&plan.title));
+        page.wrapped(Tone::Plain, "", &phrases::plan(analysis, plan));
+    } else {
+        for (at, (side, name)) in analysis.sides.iter().zip(names).enumerate() {
+            let role = if at == 0 { "baseline  " } else { "against   " };
+            let label = clean(&side.label);
+            let also = if *name == label { String::new() } else { format!(" ({name})") };
+            let about = if options.verbose > 0 { detail::about } else { phrases::about };
+            page.wrapped(Tone::Plain, role, &format!("{label}{also}: {}", about(side)));
         }
     }
     if options.verbose > 0 || analysis.plans.len() == 1 {
@@ -93,106 +86,89 @@ fn header(analysis: &Analysis, names: &[String], options: &Options, page: &mut P
 
 fn headlines(analysis: &Analysis, names: &[String], page: &mut Page) {
     let rows = analysis.rows().filter(|(.., row)| row.family == Family::Headline);
-    let rows: Vec<_> = rows.collect();
+    let rows = rows.map(|(work, set, row)| (phrases::place(analysis, work, set), row));
+    let rows: Vec<(String, &Row)> = rows.collect();
     if rows.is_empty() {
-        page.line(Tone::Plain, "nothing was measured that can be shown");
+        page.line(Tone::Plain, NOTHING);
         return;
     }
-    let sides: Vec<usize> = (1..names.len()).collect();
+    let others: Vec<usize> = (1..names.len()).collect();
     // As many sides next to the baseline as fit, the same number in each block. Places have a
     // column, or a line of their own where they are wide.
-    let mosts = || (1..=sides.len().max(1)).rev();
+    let mosts = || (1..=others.len().max(1)).rev();
     let layouts =
         [true, false].into_iter().flat_map(|column| mosts().map(move |most| (column, most)));
     for (has_column, most) in layouts {
-        let blocks = sides.chunks(most).chain(sides.is_empty().then_some(&[][..]));
-        let blocks = blocks.enumerate().map(|(at, sides)| {
-            let layout = Layout { sides, has_column, has_baseline: at == 0 };
-            block(analysis, names, &rows, &layout)
-        });
-        let blocks: Vec<Block> = blocks.collect();
-        if blocks.iter().all(|block| block.table.width() <= page.width()) {
-            blocks.iter().enumerate().for_each(|(at, block)| block.show(at > 0, page));
+        let (first, rest) = others.split_at(most.min(others.len()));
+        // The baseline's values stand once.
+        let first: Vec<usize> = std::iter::once(0).chain(first.iter().copied()).collect();
+        let blocks = std::iter::once(first.as_slice()).chain(rest.chunks(most));
+        let tables = blocks.map(|sides| table(analysis, names, &rows, sides, has_column));
+        let tables: Vec<Table> = tables.collect();
+        if tables.iter().all(|table| table.width() <= page.width()) {
+            for (at, table) in tables.iter().enumerate() {
+                if at > 0 {
+                    page.gap();
+                }
+                show(table, &rows, has_column, page);
+            }
             return;
         }
     }
-    for (work, set, row) in rows {
-        stacked(&phrases::place(analysis, work, set), names, row, page, change);
+    for (place, row) in rows {
+        stacked(analysis, &place, names, row, page);
     }
 }
 
-/// What a table of headline metrics shows.
-struct Layout<'a> {
-    sides: &'a [usize],
-    /// Places stand in the first column.
-    has_column: bool,
-    /// The baseline's values, which stand once.
-    has_baseline: bool,
+/// Whether the row is the first of its place.
+fn is_first(rows: &[(String, &Row)], at: usize) -> bool {
+    at == 0 || rows[at - 1].0 != rows[at].0
 }
 
-struct Block {
-    table: Table,
-    /// What stands in a line above each row of the table.
-    headings: Vec<Option<String>>,
-}
-
-impl Block {
-    fn show(&self, is_further: bool, page: &mut Page) {
-        if is_further {
-            page.gap();
+/// Places that have no column stand above their rows.
+fn show(table: &Table, rows: &[(String, &Row)], has_column: bool, page: &mut Page) {
+    for (line, (tone, text)) in table.lines().into_iter().enumerate() {
+        if line > 0 && !has_column && is_first(rows, line - 1) {
+            page.wrapped(Tone::Plain, "", &rows[line - 1].0);
         }
-        for ((tone, line), heading) in self.table.lines().into_iter().zip(&self.headings) {
-            heading.iter().for_each(|heading| page.wrapped(Tone::Plain, "", heading));
-            page.line(tone, &line);
-        }
+        page.line(tone, &text);
     }
 }
 
-fn block(
+fn table(
     analysis: &Analysis,
     names: &[String],
-    rows: &[(&WorkTable, &SetTable, &Row)],
-    layout: &Layout,
-) -> Block {
+    rows: &[(String, &Row)],
+    sides: &[usize],
+    has_column: bool,
+) -> Table {
     let mut columns = vec![(Align::Left, 0), (Align::Left, 2)];
     let mut head = vec![String::new(); 2];
-    if layout.has_baseline {
+    for &side in sides {
+        // A value and its unit, or a change, its interval and the verdict.
         columns.extend([(Align::Right, 2), (Align::Left, 1)]);
-        head.extend([names.first().cloned().unwrap_or_default(), String::new()]);
-    }
-    for side in layout.sides {
-        columns.extend([(Align::Right, 2), (Align::Left, 1), (Align::Left, 1)]);
-        head.extend([names[*side].clone(), String::new(), String::new()]);
+        columns.extend((side > 0).then_some((Align::Left, 1)));
+        head.extend(names.get(side).cloned());
+        head.resize(columns.len(), String::new());
     }
     let mut table = Table::new(columns);
     table.row(Tone::Bold, head);
-    let mut headings = vec![None];
-    let mut last = String::new();
-    for (work, set, row) in rows {
-        let place = phrases::place(analysis, work, set);
-        let new = (place != last).then(|| place.clone());
-        last = place;
-        let (cell, heading) = if layout.has_column { (new, None) } else { (None, new) };
-        headings.push(heading);
+    for (at, (place, row)) in rows.iter().enumerate() {
+        let has_place = has_column && is_first(rows, at);
+        let place = if has_place { place.clone() } else { String::new() };
         let scale = RowScale::new(row);
-        let mut cells = vec![cell.unwrap_or_default(), clean(&row.kind.name)];
-        if layout.has_baseline {
-            cells.extend([scale.show(row.cells[0].median), scale.suffix().to_string()]);
-        }
-        for side in layout.sides {
-            cells.extend(change(row, *side, &scale));
-        }
+        let mut cells = vec![place, clean(&row.kind.name)];
+        cells.extend(sides.iter().flat_map(|side| of_side(analysis, row, *side, &scale)));
         table.row(Tone::Plain, cells);
     }
-    Block { table, headings }
+    table
 }
 
 /// One line each, the worst first.
 fn notes(analysis: &Analysis, options: &Options, page: &mut Page) {
     let shown = analysis.notes.iter().filter(|note| answer::is_shown(note, options.verbose));
-    let mut is_first = true;
-    for note in shown {
-        if std::mem::take(&mut is_first) {
+    for (at, note) in shown.enumerate() {
+        if at == 0 {
             page.gap();
         }
         let (word, text) = phrases::note(note);

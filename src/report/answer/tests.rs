@@ -117,6 +117,24 @@ fn a_side_is_named_where_only_some_are_open() {
     assert!(found.contains("open 3 of 4: web throughput (b), chat throughput;"), "{found}");
 }
 
+/// One row that nothing decides does not speak for the others.
+#[test]
+fn what_takes_too_many_rounds_is_named_and_the_others_have_their_number() {
+    let never = open(Why::Noise, Rounds::MoreThan(1000));
+    let works =
+        ["web", "chat", "mail"].map(|name| (name.to_string(), vec![(NOISE, 1.0), (NOISE, 1.0)]));
+    let mut works = works.to_vec();
+    works[1].1[1].0 = never;
+    let found = testing::words(&answer(&of(&["a", "b", "c"], &works), 80));
+    let expected = "open 6 of 6: chat throughput (c) takes more than 1000 rounds; about 30 rounds in \
+                    all decide the other 5 (web throughput, chat throughput (b), mail throughput): a \
+                    new run with --rounds 30";
+    assert!(found.contains(expected), "{found}");
+    works.iter_mut().for_each(|(_, verdicts)| verdicts.fill((never, 1.0)));
+    let found = testing::words(&answer(&of(&["a", "b", "c"], &works), 80));
+    assert!(found.contains("; more than 1000 rounds decide them"), "{found}");
+}
+
 #[test]
 fn more_of_a_counter_is_neither_better_nor_worse() {
     let mut analysis = of(

@@ -6,18 +6,6 @@ use super::*;
 use crate::stats::Interval;
 
 #[test]
-fn round_lists_count_from_one() {
-    let cases: &[(&[u32], &str)] = &[
-        (&[3], "round 4"),
-        (&[1, 2], "rounds 2, 3"),
-        (&[0, 1, 2, 5, 7, 8], "rounds 1-3, 6, 8, 9"),
-    ];
-    for (list, expected) in cases {
-        assert_eq!(rounds(list), *expected);
-    }
-}
-
-#[test]
 fn values_in_the_scale_of_a_typical_one() {
     let cases: &[(Unit, f64, f64, &str)] = &[
         (Unit::Ns, 0.0, 0.0, "0 ns"),

@@ -13,8 +13,8 @@ use crate::analysis::{
 use std::collections::BTreeMap;
 
 use crate::model::{
-    Direction, GuestTimes, MemoryPlacement, Placement, PlanEnd, Reading, Unit, Value, WorkerKind,
-    show_duration,
+    Direction, Environment, GuestTimes, MemoryPlacement, Placement, PlanEnd, Reading, Value,
+    WorkerKind, show_duration,
 };
 use crate::stats::{NoRatio, Rounds, Shape, Unjudged, Verdict, Why};
 
@@ -22,7 +22,7 @@ use super::layout::clean;
 use super::numbers::{Scale, counted, percent, significant};
 
 pub use names::names;
-pub use notes::{not_known, note, one_line};
+pub use notes::{differs, note, one_line};
 
 /// Of a list only so many names are shown.
 const MAX_NAMED: usize = 4;
@@ -33,46 +33,31 @@ const MAX_NAMED: usize = 4;
 pub fn shapes(analysis: &Analysis, row: &Row, cell: &Cell) -> Vec<String> {
     let is_of_one_plan = analysis.sides.iter().all(|side| side.plans.len() <= 1);
     let are_rounds = analysis.method.pairing == Pairing::WithinRounds && is_of_one_plan;
-    let one = |found: &Shape| match (are_rounds, found) {
-        (true, Shape::Outlier { round, .. }) => {
-            shape(found, row.kind.unit, "round", &format!("round {}", round + 1))
-        }
-        (false, Shape::Outlier { round, .. }) => {
-            let at = cell.values.iter().position(|(other, _)| other == round);
-            let at = at.map_or("one value".to_string(), |at| {
-                format!("value {} of {}", at + 1, cell.values.len())
-            });
-            shape(found, row.kind.unit, "value", &at)
-        }
-        (true, _) => shape(found, row.kind.unit, "round", ""),
-        (false, _) => shape(found, row.kind.unit, "value", ""),
+    let each = if are_rounds { "round" } else { "value" };
+    let which = |round: u32| match cell.values.iter().position(|(other, _)| *other == round) {
+        _ if are_rounds => format!("round {}", round + 1),
+        Some(at) => format!("value {} of {}", at + 1, cell.values.len()),
+        None => "one value".to_string(),
     };
-    cell.shapes.iter().map(one).collect()
-}
-
-/// `each`: what a value is of. `which`: the outlier.
-fn shape(shape: &Shape, unit: Unit, each: &str, which: &str) -> String {
     let show = |value: f64| {
-        let scale = Scale::of(unit, Some(value));
+        let scale = Scale::of(row.kind.unit, Some(value));
         format!("{} {}", scale.show(value), scale.suffix).trim_end().to_string()
     };
-    match *shape {
+    let one = |shape: &Shape| match *shape {
         Shape::TwoModes { low, high, in_high, of, .. } => {
             format!("two modes, {} and {} ({in_high} of {of} {each}s)", show(low), show(high))
         }
-        Shape::Trend { last_over_first, p_value, .. } => {
+        Shape::Trend { last_over_first, p_value: p, .. } => {
             let change = format!("{:.1}", 100.0 * (last_over_first - 1.0));
-            let change = change.trim_end_matches(".0");
-            format!("a trend, {change} % from the first {each} to the last (p {})", p(p_value))
+            let (change, p) = (change.trim_end_matches(".0"), p_value(Some(p)));
+            format!("a trend, {change} % from the first {each} to the last (p {p})")
         }
-        Shape::Outlier { value, median, .. } => {
-            format!("{which} is an outlier: {}, the median is {}", show(value), show(median))
+        Shape::Outlier { round, value, median, .. } => {
+            let (which, value, median) = (which(round), show(value), show(median));
+            format!("{which} is an outlier: {value}, the median is {median}")
         }
-    }
-}
-
-fn p(value: f64) -> String {
-    p_value(Some(value))
+    };
+    cell.shapes.iter().map(one).collect()
 }
 
 /// `kernel 6.18.5; machine M; backend local; 40 runs in 2 boots; plan P`. In the lab there are no
@@ -117,16 +102,37 @@ pub fn analysis_time(analysis: &Analysis) -> Option<String> {
 }
 
 fn list(word: &str, names: &[String]) -> String {
-    let shown: Vec<String> = names.iter().take(MAX_NAMED).map(|name| clean(name)).collect();
-    let more = match names.len().saturating_sub(MAX_NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    match names.len() {
-        0 => format!("{word} unknown"),
-        1 => format!("{word} {}", shown[0]),
-        _ => format!("{word}s {}{more}", shown.join(", ")),
+    let names: Vec<String> = names.iter().map(|name| clean(name)).collect();
+    match names.as_slice() {
+        [] => format!("{word} unknown"),
+        [one] => format!("{word} {one}"),
+        many => format!("{word}s {}", first_of(many, MAX_NAMED)),
     }
+}
+
+/// `a, b and 3 more`: so many of them by name.
+pub fn first_of(names: &[String], most: usize) -> String {
+    match names.split_at_checked(most) {
+        Some((first, more @ [_, ..])) => format!("{} and {} more", first.join(", "), more.len()),
+        _ => names.join(", "),
+    }
+}
+
+/// `a, b (batch)`: each name once, with the sides that it stands with, unless these are `all` that
+/// there may be.
+pub fn with_sides(cells: &[(String, &str)], all: usize) -> Vec<String> {
+    let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (name, side) in cells {
+        match found.iter_mut().find(|(known, _)| known == name) {
+            Some((_, sides)) => sides.push(side),
+            None => found.push((name, vec![side])),
+        }
+    }
+    let shown = found.into_iter().map(|(name, sides)| match sides.len() == all {
+        true => name.to_string(),
+        false => format!("{name} ({})", sides.join(", ")),
+    });
+    shown.collect()
 }
 
 /// The verdict of a cell as people read it; `None` where none was to be.
@@ -171,36 +177,38 @@ pub fn keys(verdict: &Verdict) -> (&'static str, Option<&'static str>) {
 }
 
 /// Why a verdict is not BETTER, WORSE or SAME, as a sentence; `None` where nothing has to be
-/// said.
+/// said: that an interval is wide is seen.
 pub fn why(verdict: &Verdict, family: usize) -> Option<String> {
-    Some(match verdict {
-        Verdict::Better | Verdict::Worse | Verdict::Same => return None,
-        Verdict::Unjudged(Unjudged::Neutral) => return None,
-        Verdict::Unjudged(Unjudged::NoRatio(why)) => format!("no ratio: {}", no_ratio(why)),
-        Verdict::Inconclusive { why: Why::TooFewRounds { least }, .. } => {
+    let why = match verdict {
+        Verdict::Unjudged(Unjudged::NoRatio(why)) => {
+            return Some(format!("no ratio: {}", no_ratio(why)));
+        }
+        Verdict::Inconclusive { why, .. } => why,
+        _ => return None,
+    };
+    Some(match why {
+        Why::Noise => return None,
+        Why::TooFewRounds { least } => {
             format!("too few rounds for any verdict: it takes at least {least}")
         }
-        Verdict::Inconclusive { why: Why::OnlyAlone, .. } if family == 1 => {
+        Why::OnlyAlone if family == 1 => {
             "the interval excludes 1, but a verdict takes more: it may still be chance".to_string()
         }
-        Verdict::Inconclusive { why: Why::OnlyAlone, .. } => format!(
+        Why::OnlyAlone => format!(
             "alone it would be a difference; as one of {family} verdicts it may still be chance"
         ),
-        Verdict::Inconclusive { why: Why::SameOnlyAlone, .. } if family == 1 => {
+        Why::SameOnlyAlone if family == 1 => {
             "the interval is within the margin, but a verdict takes more: it may still be chance"
                 .to_string()
         }
-        Verdict::Inconclusive { why: Why::SameOnlyAlone, .. } => {
+        Why::SameOnlyAlone => {
             format!("alone it would be SAME; as one of {family} verdicts that may still be chance")
         }
-        Verdict::Inconclusive { why: Why::BelowFloor { floor }, .. } => format!(
+        Why::BelowFloor { floor } => format!(
             "the difference is within the floor: equal runs differ by as much here, in A/A or from \
              plan to plan: {}",
             floor_percent(*floor)
         ),
-        Verdict::Inconclusive { why: Why::Noise, .. } => {
-            "noise: the interval holds 1 and exceeds the margin".to_string()
-        }
     })
 }
 
@@ -225,17 +233,13 @@ pub enum Needed {
 
 /// Of a verdict that is open.
 pub fn rounds(verdict: &Verdict) -> Option<Needed> {
-    match *verdict {
+    let Verdict::Inconclusive { why, rounds } = *verdict else { return None };
+    Some(match (why, rounds) {
         // One round has no spread to estimate from.
-        Verdict::Inconclusive { why: Why::TooFewRounds { least }, rounds: Rounds::MoreThan(_) } => {
-            Some(Needed::AtLeast(least))
-        }
-        Verdict::Inconclusive { rounds: Rounds::Number(rounds), .. } => Some(Needed::About(rounds)),
-        Verdict::Inconclusive { rounds: Rounds::MoreThan(rounds), .. } => {
-            Some(Needed::MoreThan(rounds))
-        }
-        _ => None,
-    }
+        (Why::TooFewRounds { least }, Rounds::MoreThan(_)) => Needed::AtLeast(least),
+        (_, Rounds::Number(rounds)) => Needed::About(rounds),
+        (_, Rounds::MoreThan(rounds)) => Needed::MoreThan(rounds),
+    })
 }
 
 /// `~14`, `>1000`, `>=6`.
@@ -249,14 +253,16 @@ pub fn show_rounds(rounds: Needed) -> String {
 
 /// `about 14 rounds in all decide them`.
 pub fn decides(needed: Needed) -> String {
+    format!("{} decide them", in_all(needed))
+}
+
+/// `about 14 rounds in all`.
+pub fn in_all(needed: Needed) -> String {
+    let count = |rounds: u32| counted(rounds as usize, "round");
     match needed {
-        Needed::About(rounds) => {
-            format!("about {} in all decide them", counted(rounds as usize, "round"))
-        }
-        Needed::MoreThan(rounds) => format!("more than {rounds} rounds decide them"),
-        Needed::AtLeast(rounds) => {
-            format!("at least {} decide them", counted(rounds as usize, "round"))
-        }
+        Needed::About(rounds) => format!("about {} in all", count(rounds)),
+        Needed::MoreThan(rounds) => format!("more than {}", count(rounds)),
+        Needed::AtLeast(rounds) => format!("at least {}", count(rounds)),
     }
 }
 
@@ -269,17 +275,17 @@ pub fn floor_percent(floor: f64) -> String {
 pub fn method(analysis: &Analysis) -> Vec<String> {
     let Method { margin, tail_margin, margins, alpha, pairing, floors, looks, seed, .. } =
         &analysis.method;
-    let mut said = vec![match pairing {
-        Pairing::WithinRounds => "ratios paired within rounds".to_string(),
+    let paired = match pairing {
+        Pairing::WithinRounds => "ratios paired within rounds",
         Pairing::None if analysis.is_exact() => {
-            "ratios not paired: the sides are exact runs of different plans".to_string()
+            "ratios not paired: the sides are exact runs of different plans"
         }
         Pairing::None => {
             "ratios not paired: the sides were measured at different times, and what changed in \
              between is in the ratios"
-                .to_string()
         }
-    }];
+    };
+    let mut said = vec![paired.to_string()];
     let range = |margin: &f64| {
         let (low, high) = (1.0 / (1.0 + margin), 1.0 + margin);
         format!("margin {}: SAME is a ratio from {low:.3} to {high:.3}", percent(*margin))
@@ -288,10 +294,9 @@ pub fn method(analysis: &Analysis) -> Vec<String> {
     if tail_margin != margin {
         said.push(format!("of tail latencies (p99 and beyond) {}", range(tail_margin)));
     }
-    let own = margins.iter().map(|(name, margin)| format!("{} {}", clean(name), percent(*margin)));
-    let own: Vec<String> = own.collect();
-    if !own.is_empty() {
-        said.push(format!("margins of single metrics: {}", own.join(", ")));
+    if !margins.is_empty() {
+        let own = margins.iter().map(|(name, own)| format!("{} {}", clean(name), percent(*own)));
+        said.push(format!("margins of single metrics: {}", own.collect::<Vec<_>>().join(", ")));
     }
     let families = [
         (analysis.method.headline_verdicts, "headline family"),
@@ -339,24 +344,21 @@ impl Tally {
     /// Of one family of the side at this place in the list of sides.
     pub fn of(analysis: &Analysis, side: usize, family: Family) -> Tally {
         let mut tally = Tally::default();
-        for (_, _, row) in analysis.rows().filter(|(.., row)| row.family == family) {
-            let Some(judged) = row.cells.get(side).and_then(|cell| cell.judged.as_ref()) else {
-                continue;
-            };
+        for (.., row) in analysis.rows().filter(|(.., row)| row.family == family) {
+            let Some(judged) = row.cells.get(side).and_then(|cell| cell.judged) else { continue };
             let is_neutral = row.kind.direction == Direction::Neutral;
-            match judged.verdict {
-                Verdict::Better if is_neutral => tally.less += 1,
-                Verdict::Worse if is_neutral => tally.more += 1,
-                Verdict::Better => tally.better += 1,
-                Verdict::Worse => tally.worse += 1,
-                Verdict::Same => tally.same += 1,
-                Verdict::Inconclusive { .. } => {
-                    tally.inconclusive += 1;
-                    let needed = rounds(&judged.verdict).into_iter();
-                    tally.rounds = tally.rounds.into_iter().chain(needed).reduce(later);
-                }
-                Verdict::Unjudged(_) => tally.unjudged += 1,
-            }
+            let count = match judged.verdict {
+                Verdict::Better if is_neutral => &mut tally.less,
+                Verdict::Worse if is_neutral => &mut tally.more,
+                Verdict::Better => &mut tally.better,
+                Verdict::Worse => &mut tally.worse,
+                Verdict::Same => &mut tally.same,
+                Verdict::Inconclusive { .. } => &mut tally.inconclusive,
+                Verdict::Unjudged(_) => &mut tally.unjudged,
+            };
+            *count += 1;
+            let needed = tally.rounds.into_iter().chain(rounds(&judged.verdict));
+            tally.rounds = needed.reduce(later);
         }
         tally
     }
@@ -380,9 +382,7 @@ pub fn later(one: Needed, other: Needed) -> Needed {
     match (one, other) {
         (About(one), About(other)) => About(one.max(other)),
         (more @ MoreThan(_), _) | (_, more @ MoreThan(_)) => more,
-        (AtLeast(one), AtLeast(other) | About(other)) | (About(one), AtLeast(other)) => {
-            AtLeast(one.max(other))
-        }
+        (AtLeast(one) | About(one), AtLeast(other) | About(other)) => AtLeast(one.max(other)),
     }
 }
 
@@ -400,8 +400,7 @@ pub fn p_value(p: Option<f64>) -> String {
 pub fn command_lines(command: &str, columns: usize) -> Vec<String> {
     const GO_ON: &str = " \\";
     let mut lines: Vec<String> = Vec::new();
-    let words = shell_words(&clean(command));
-    for word in &words {
+    for word in shell_words(&clean(command)) {
         match lines.last_mut() {
             Some(line) if line.width() + 1 + word.width() + GO_ON.len() <= columns => {
                 line.push_str(&format!(" {word}"));
@@ -410,46 +409,36 @@ pub fn command_lines(command: &str, columns: usize) -> Vec<String> {
                 line.push_str(GO_ON);
                 lines.push(format!("    {word}"));
             }
-            None => lines.push(word.clone()),
+            None => lines.push(word.to_string()),
         }
     }
     lines
 }
 
 /// Words as they are written, quotes and all.
-fn shell_words(command: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut quote = None;
-    let mut escaped = false;
-    for c in command.chars() {
-        let word = words.len() - 1;
+fn shell_words(command: &str) -> impl Iterator<Item = &str> {
+    let (mut quote, mut escaped) = (None, false);
+    let ends = move |c: char| {
+        let is_plain = !escaped;
+        escaped = c == '\\' && !escaped && quote != Some('\'');
         match quote {
-            None if c == ' ' && !escaped => {
-                words.push(String::new());
-                continue;
-            }
-            None if !escaped && (c == '\'' || c == '"') => quote = Some(c),
-            Some(open) if c == open && !escaped => quote = None,
+            Some(open) if c == open && is_plain => quote = None,
+            None if is_plain && (c == '\'' || c == '"') => quote = Some(c),
+            None => return c == ' ' && is_plain,
             _ => {}
         }
-        escaped = c == '\\' && !escaped && quote != Some('\'');
-        words[word].push(c);
-    }
-    words.retain(|word| !word.is_empty());
-    words
+        false
+    };
+    command.split(ends).filter(|word| !word.is_empty())
 }
 
 /// `a, b and c`; of a long list the first ones and a count.
 pub fn listed(names: &[impl AsRef<str>]) -> String {
     let shown: Vec<String> = names.iter().map(|name| clean(name.as_ref())).collect();
     match shown.as_slice() {
-        [] => String::new(),
-        [one] => one.clone(),
-        many if many.len() > MAX_NAMED + 1 => {
-            let more = many.len() - MAX_NAMED;
-            format!("{} and {more} more", many[..MAX_NAMED].join(", "))
-        }
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+        many if many.len() > MAX_NAMED + 1 => first_of(many, MAX_NAMED),
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        few => few.concat(),
     }
 }
 
@@ -471,35 +460,34 @@ pub fn place(analysis: &Analysis, work: &WorkTable, set: &SetTable) -> String {
 
 /// `9 rounds in 1 min 38 s, Linux 6.18.44, 2 CPUs (kvm)`.
 pub fn plan(analysis: &Analysis, plan: &PlanFacts) -> String {
-    let mut said = counted(plan.rounds_done as usize, "round");
-    if let Some(took_ns) = plan.took_ns {
-        said.push_str(&format!(" in {}", time(took_ns)));
-    }
-    let mut parts = vec![said];
-    match analysis_time(analysis) {
-        Some(clock) => parts.push(clock),
-        None => parts.extend(plan.environments.last().map(|of| {
-            let cpus = match of.topology.usable().len() {
-                0 => String::new(),
-                cpus => format!(", {}", counted(cpus, "CPU")),
-            };
-            let virtualisation = match &of.virtualisation {
-                Reading::Known(name) if name != "none" => format!(" ({})", clean(name)),
-                _ => String::new(),
-            };
-            format!("Linux {}{cpus}{virtualisation}", clean(&of.kernel_release))
-        })),
-    }
-    match plan.ended {
-        Some(PlanEnd::Complete | PlanEnd::Decided | PlanEnd::Budget) => {}
-        Some(PlanEnd::Interrupted) => parts.push("interrupted".to_string()),
-        None => parts.push("not ended".to_string()),
-    }
-    parts.join(", ")
+    let rounds = counted(plan.rounds_done as usize, "round");
+    // Runs that a backend invents take no time.
+    let took_ns = plan.took_ns.filter(|took_ns| *took_ns > 0);
+    let took = took_ns.map(|took_ns| format!(" in {}", time(took_ns))).unwrap_or_default();
+    let machine = analysis_time(analysis).or_else(|| plan.environments.last().map(machine));
+    let ended = match plan.ended {
+        Some(PlanEnd::Complete | PlanEnd::Decided | PlanEnd::Budget) => None,
+        Some(PlanEnd::Interrupted) => Some("interrupted".to_string()),
+        None => Some("not ended".to_string()),
+    };
+    let parts = [Some(format!("{rounds}{took}")), machine, ended];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn machine(of: &Environment) -> String {
+    let cpus = match of.topology.usable().len() {
+        0 => String::new(),
+        cpus => format!(", {}", counted(cpus, "CPU")),
+    };
+    let virtualisation = match &of.virtualisation {
+        Reading::Known(name) if name != "none" => format!(" ({})", clean(name)),
+        _ => String::new(),
+    };
+    format!("Linux {}{cpus}{virtualisation}", clean(&of.kernel_release))
 }
 
 /// `1 min 38 s`, `3 h 2 min`, `450 ms`.
-fn time(ns: u64) -> String {
+pub fn time(ns: u64) -> String {
     let seconds = (ns + 500_000_000) / 1_000_000_000;
     match seconds {
         0 => show_duration(ns / 1_000_000 * 1_000_000),
@@ -513,18 +501,13 @@ fn time(ns: u64) -> String {
 pub fn more_rounds(analysis: &Analysis, needed: Needed) -> String {
     let [plan] = analysis.plans.as_slice() else { return String::new() };
     let (Needed::About(rounds) | Needed::AtLeast(rounds)) = needed else { return String::new() };
+    let has_ended = matches!(plan.ended, Some(PlanEnd::Complete | PlanEnd::Budget));
     match rounds.saturating_sub(plan.rounds_done) {
-        more @ 1.. if can_add(plan) => {
+        more @ 1.. if has_ended && plan.measure.leaves_a_look() => {
             format!(": schedlab run --resume {} --rounds +{more}", clean(&plan.id))
         }
         _ => format!(": a new run with --rounds {rounds}"),
     }
-}
-
-/// Whether rounds may be added to what was measured.
-fn can_add(plan: &PlanFacts) -> bool {
-    let has_ended = matches!(plan.ended, Some(PlanEnd::Complete | PlanEnd::Budget));
-    has_ended && plan.measure.leaves_a_look()
 }
 
 /// `pool bench, CPUs 0-1, memory interleave`; empty where the plan leaves it to the kernel.

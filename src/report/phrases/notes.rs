@@ -1,6 +1,6 @@
 //! A sentence for each note, and the word that it begins with. Pure.
 
-use crate::analysis::{Difference, NotKnown, Note, Pooled};
+use crate::analysis::{Difference, Note, Pooled};
 use crate::model::{Reading, Value, show_duration};
 use crate::report::layout::clean;
 use crate::report::numbers::counted;
@@ -276,19 +276,4 @@ fn of_works(works: &[(String, usize, usize)]) -> String {
     let works: Vec<String> =
         works.iter().map(|(work, rounds, of)| format!("{work} ({rounds} of {of})")).collect();
     listed(&works)
-}
-
-/// Why no spread of a work is known.
-pub fn not_known(why: &NotKnown) -> String {
-    match why {
-        NotKnown::OtherWork(difference) => {
-            format!("other work is stored under this name: {}", differs(difference))
-        }
-        NotKnown::TooFewRounds { needed } => {
-            format!("too few rounds are stored: it takes {needed}")
-        }
-        NotKnown::NotStored => {
-            "no stored plan of this machine has it with two variants".to_string()
-        }
-    }
 }

@@ -5,14 +5,13 @@ use crate::analysis::{Analysis, Cell, Family, Row, SetTable, Side, VariantFairne
 use crate::model::Reading;
 use crate::report::Options;
 use crate::report::layout::{Align, Page, Table, Tone, clean};
-use crate::report::numbers::{Change, counted, significant};
+use crate::report::numbers::{counted, significant};
 use crate::report::phrases;
-use crate::stats::{Verdict, Why};
+use crate::stats::Verdict;
 
-use super::rows::{RowScale, stacked};
+use super::rows::{NOTHING, RowScale, change, stacked};
 
 pub fn write(analysis: &Analysis, names: &[String], options: &Options, page: &mut Page) {
-    page.gap();
     // Sides of several plans are in the header.
     if let [_] = analysis.plans.as_slice() {
         for (side, name) in analysis.sides.iter().zip(names) {
@@ -27,6 +26,10 @@ pub fn write(analysis: &Analysis, names: &[String], options: &Options, page: &mu
             self::set(analysis, set, names, options, page);
         }
         fairness(work, page);
+    }
+    if analysis.rows().next().is_none() {
+        page.gap();
+        page.line(Tone::Plain, NOTHING);
     }
 }
 
@@ -43,36 +46,37 @@ pub fn about(side: &Side) -> String {
 fn set(analysis: &Analysis, set: &SetTable, names: &[String], options: &Options, page: &mut Page) {
     page.gap();
     page.wrapped(Tone::Plain, "", &clean(&format!("{}: {}", set.name, phrases::set(set))));
-    let tables = [true, false].map(|with_rounds| table(analysis, set, names, with_rounds));
+    // What a report is about comes first.
+    let mut rows: Vec<&Row> = set.rows.iter().collect();
+    rows.sort_by_key(|row| row.family != Family::Headline);
+    let tables = [7, 6].map(|columns| table(analysis, &rows, names, columns));
     match tables.iter().find(|table| table.width() <= page.width()) {
         Some(table) => page.table(table),
-        None => set.rows.iter().for_each(|row| {
-            stacked("", names, row, page, |row, side, _| change_to(analysis, row, side))
-        }),
+        None => rows.iter().for_each(|row| stacked(analysis, "", names, row, page)),
     }
-    for (text, cells) in remarks(analysis, set, names, options) {
-        page.wrapped(Tone::Plain, "  ", &format!("{}: {text}", cells.join("; ")));
+    for remark in remarks(analysis, &rows, names, options) {
+        page.wrapped(Tone::Plain, "  ", &remark);
     }
 }
 
-fn table(analysis: &Analysis, set: &SetTable, names: &[String], with_rounds: bool) -> Table {
+/// With so many of its columns.
+fn table(analysis: &Analysis, rows: &[&Row], names: &[String], columns: usize) -> Table {
     use Align::{Left, Right};
-    let columns = [(Left, 0), (Left, 2), (Right, 2), (Right, 2), (Left, 1), (Left, 2), (Left, 2)];
-    let columns = &columns[..if with_rounds { 7 } else { 6 }];
-    let mut table = Table::new(columns.to_vec());
-    let mut add = |tone, cells: [String; 7]| {
-        table.row(tone, cells.into_iter().take(columns.len()).collect());
-    };
+    let all = [(Left, 0), (Left, 2), (Right, 2), (Right, 2), (Left, 1), (Left, 2), (Left, 2)];
+    let mut table = Table::new(all[..columns].to_vec());
+    let mut add = |tone, cells: [String; 7]| table.row(tone, cells[..columns].to_vec());
     let head = ["metric", "side", "median", "change", "95 %", "verdict", "rounds"];
     add(Tone::Bold, head.map(str::to_string));
-    for row in &set.rows {
+    for row in rows {
         let scale = RowScale::new(row);
-        let metric = format!("{} {}", clean(&row.kind.name), scale.suffix());
         for (side, cell) in row.cells.iter().enumerate() {
-            let metric = if side == 0 { metric.trim_end().to_string() } else { String::new() };
-            let [change, interval, verdict] = match side {
-                0 => [const { String::new() }; 3],
-                _ => change_to(analysis, row, side),
+            let [metric, change, interval, verdict] = match side {
+                0 => [scale.name(row), String::new(), String::new(), String::new()],
+                _ => {
+                    let none = ["-".to_string(), String::new()];
+                    let [change, interval, verdict] = change(analysis, row, side, none);
+                    [String::new(), change, interval, verdict]
+                }
             };
             let rounds = cell.verdict().as_ref().and_then(phrases::rounds);
             let rounds = rounds.map(phrases::show_rounds).unwrap_or_default();
@@ -91,52 +95,41 @@ fn tone(cell: &Cell) -> Tone {
     }
 }
 
-/// Also of what explains, which is compared and not judged.
-fn change_to(analysis: &Analysis, row: &Row, side: usize) -> [String; 3] {
-    let verdict = phrases::verdict(row, &row.cells[side]).unwrap_or_default().to_string();
-    match analysis.ratio(row, side).as_ref().map(Change::of) {
-        Some(Change { change, interval }) => [change, interval, verdict],
-        None => ["-".to_string(), String::new(), verdict],
-    }
-}
-
-/// Why values are unknown or verdicts open, and what is odd about values: each with the cells that
-/// it is true of. That an interval is wide is seen in the table.
-fn remarks(
-    analysis: &Analysis,
-    set: &SetTable,
-    names: &[String],
-    options: &Options,
-) -> Vec<(String, Vec<String>)> {
-    let mut found: Vec<(String, Vec<String>)> = Vec::new();
-    let cells =
-        set.rows.iter().flat_map(|row| row.cells.iter().zip(names).map(move |of| (row, of)));
+/// Why values are unknown or verdicts open, and what is odd about values: each once, with the
+/// metrics that it is true of. That an interval is wide is seen in the table.
+fn remarks(analysis: &Analysis, rows: &[&Row], names: &[String], options: &Options) -> Vec<String> {
+    // Of how many sides each may be true, and of which cells it is.
+    let mut found: Vec<(String, usize, Vec<(String, &str)>)> = Vec::new();
+    let (all, others) = (names.len(), names.len().saturating_sub(1));
+    let cells = rows.iter().flat_map(|row| row.cells.iter().zip(names).map(move |of| (row, of)));
     for (row, (cell, name)) in cells {
         let family = match row.family {
             Family::Explaining => analysis.method.explaining_verdicts,
             _ => analysis.method.headline_verdicts,
         };
-        let is_noise =
-            |verdict: &Verdict| matches!(verdict, Verdict::Inconclusive { why: Why::Noise, .. });
-        let mut said = phrases::shapes(analysis, row, cell);
-        let verdict = cell.verdict().filter(|verdict| !is_noise(verdict));
-        said.extend(verdict.and_then(|verdict| phrases::why(&verdict, family)));
+        let shapes = phrases::shapes(analysis, row, cell).into_iter();
+        let mut said: Vec<(String, usize)> = shapes.map(|shape| (shape, all)).collect();
+        let why = cell.verdict().and_then(|verdict| phrases::why(&verdict, family));
+        said.extend(why.map(|why| (why, others)));
         if let Some((_, why)) = cell.unknown.first() {
             let runs = counted(cell.unknown.len(), "run");
-            said.push(format!("not known in {runs}: {}", clean(why)));
+            said.push((format!("not known in {runs}: {}", clean(why)), all));
         }
         if options.verbose > 1 {
-            said.push(statistics(cell, &RowScale::new(row)).join(", "));
+            said.push((statistics(cell, &RowScale::new(row)).join(", "), all));
         }
-        for text in said {
-            let cell = format!("{}, {name}", clean(&row.kind.name));
-            match found.iter_mut().find(|(known, _)| *known == text) {
-                Some((_, cells)) => cells.push(cell),
-                None => found.push((text, vec![cell])),
+        for (text, sides) in said {
+            let cell = (clean(&row.kind.name), name.as_str());
+            match found.iter_mut().find(|(known, ..)| *known == text) {
+                Some((.., cells)) => cells.push(cell),
+                None => found.push((text, sides, vec![cell])),
             }
         }
     }
-    found
+    let remark = |(text, sides, cells): &(String, usize, Vec<(String, &str)>)| {
+        format!("{}: {text}", phrases::listed(&phrases::with_sides(cells, *sides)))
+    };
+    found.iter().map(remark).collect()
 }
 
 fn statistics(cell: &Cell, scale: &RowScale) -> Vec<String> {
@@ -166,9 +159,9 @@ fn fairness(work: &WorkTable, page: &mut Page) {
     page.wrapped(Tone::Plain, "", about);
     let head = ["variant", "set", "wants", "entitled", "got", "share", "solo", "Jain"];
     let rows: Vec<[String; 8]> = found.variants.iter().flat_map(fairness_rows).collect();
-    let columns = [(Align::Left, 0), (Align::Left, 2)];
-    let numbers = std::iter::repeat_n((Align::Right, 2), 6);
-    let mut table = Table::new(columns.into_iter().chain(numbers).collect());
+    let mut columns = vec![(Align::Right, 2); head.len()];
+    columns[..2].copy_from_slice(&[(Align::Left, 0), (Align::Left, 2)]);
+    let mut table = Table::new(columns);
     table.row(Tone::Bold, head.map(str::to_string).to_vec());
     rows.iter().for_each(|row| table.row(Tone::Plain, row.to_vec()));
     if table.width() <= page.width() {
@@ -187,16 +180,13 @@ fn fairness_rows(of: &VariantFairness) -> impl Iterator<Item = [String; 8]> {
         reading.known().map_or("-".to_string(), |value| significant(value, 3))
     };
     of.sets.iter().enumerate().map(move |(at, set)| {
-        let is_first = at == 0;
-        [
-            if is_first { clean(&of.variant) } else { String::new() },
-            clean(&set.set),
-            number(set.want.median()),
-            number(set.entitled.median()),
-            number(set.got.median()),
-            number(set.got_over_entitled.median()),
-            number(set.throughput_vs_solo.median()),
-            if is_first { number(of.jain.median()) } else { String::new() },
-        ]
+        let (variant, jain) = match at {
+            0 => (clean(&of.variant), number(of.jain.median())),
+            _ => (String::new(), String::new()),
+        };
+        let readings =
+            [&set.want, &set.entitled, &set.got, &set.got_over_entitled, &set.throughput_vs_solo];
+        let [want, entitled, got, share, solo] = readings.map(|values| number(values.median()));
+        [variant, clean(&set.set), want, entitled, got, share, solo, jain]
     })
 }

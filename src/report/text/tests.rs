@@ -90,16 +90,54 @@ fn counters_that_were_asked_for() {
     assert_eq!(words(&found).matches(" BETTER").count(), 1, "{found}");
 }
 
-/// In the table, which is one without `-v`.
+/// In one table, which with `-v` has more rows.
 #[test]
 fn each_number_stands_once() {
-    let found = shown(&testing::ordinary(), 80, 0);
-    let (table, answer) = found.trim_end().rsplit_once("\n\n").unwrap();
-    for number in ["1.28", "-40 %", "+56 %", "+11 %", "4380"] {
-        assert_eq!(words(table).matches(&format!(" {number} ")).count(), 1, "{number}: {table}");
+    for (width, verbose) in [(80, 0), (80, 1), (80, 2), (48, 0), (48, 1)] {
+        let found = shown(&testing::ordinary(), width, verbose);
+        let (tables, answer) = found.trim_end().rsplit_once("\n\n").unwrap();
+        for number in ["1.28", "-40 %", "+56 %", "+11 %", "4380"] {
+            let count = words(tables).matches(&format!(" {number} ")).count();
+            assert_eq!(count, 1, "{number}: {tables}");
+        }
+        assert!(words(answer).contains("-40 %"), "{answer}");
+        assert!(verbose > 0 || width < 80 || found.lines().count() <= 24, "{found}");
     }
-    assert!(words(answer).contains("-40 %"), "{answer}");
-    assert!(found.lines().count() <= 24, "{found}");
+}
+
+#[test]
+fn headline_metrics_are_the_first_of_their_set() {
+    let mut analysis = testing::ordinary();
+    let set = &mut analysis.works[0].sets[0];
+    set.rows.reverse();
+    let is_headline = |row: &&Row| row.family == Family::Headline;
+    let headlines = set.rows.iter().filter(is_headline).map(|row| row.kind.name.clone());
+    let headlines: Vec<String> = headlines.collect();
+    assert!(!is_headline(&&set.rows[0]), "the first explains");
+    let found = shown(&analysis, 80, 1);
+    let rows = found.lines().skip_while(|line| !line.starts_with("metric ")).skip(1);
+    let named = rows.filter(|line| !line.starts_with(' ')).map(|line| line.split(' ').next());
+    let first: Vec<&str> = named.take(headlines.len()).flatten().collect();
+    assert_eq!(first, headlines, "{found}");
+}
+
+/// A remark that is true of many cells names few of them, and a side only where others differ.
+#[test]
+fn a_remark_names_few_metrics() {
+    let mut analysis = testing::sides_only();
+    analysis.sides = ["a", "b", "c"].map(testing::side).to_vec();
+    let verdict = testing::open(Why::OnlyAlone, Rounds::Number(40));
+    let cell = || values(1000.0, 0.1);
+    let judged = || cell().judged(verdict, 1.1, 1.0, 1.2);
+    let rows = (0..9).map(|at| {
+        let last = if at == 0 { cell() } else { judged() };
+        let cells = vec![cell(), judged(), last];
+        testing::headline(&format!("m{at}"), Unit::Ns, LOWER, cells)
+    });
+    analysis.works = vec![testing::work("w", &[], "w", "w", rows.collect())];
+    let found = words(&shown(&analysis, 80, 1));
+    assert!(found.contains("m0 (b), m1, m2, m3 and 5 more: alone it would be"), "{found}");
+    assert_eq!(found.matches("alone it would be").count(), 1, "{found}");
 }
 
 #[test]
@@ -116,7 +154,7 @@ fn the_default_shows_headlines_and_more_words_show_more() {
         "{verbose}"
     );
     // Why a verdict is open, and what is odd about values.
-    assert!(words(&verbose).contains("request_p99, batch: alone it would be"), "{verbose}");
+    assert!(words(&verbose).contains(" request_p99: alone it would be"), "{verbose}");
     assert!(!verbose.contains("noise"), "the interval shows it: {verbose}");
     let troubled = words(&shown(&testing::troubled(), 100, 1));
     for part in ["two modes, 12.0 ms and 31.0 ms", "not known in 2 runs: no sample in the window"] {

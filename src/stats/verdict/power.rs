@@ -12,8 +12,8 @@ use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 /// More rounds are not worth planning.
 pub const MAX_ROUNDS: u32 = 1_000;
 
-/// A total number of rounds, or that it is beyond [`MAX_ROUNDS`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+/// A total number of rounds, or that it is beyond [`MAX_ROUNDS`], which is larger than any number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rounds {
     Number(u32),
