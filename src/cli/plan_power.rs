@@ -84,7 +84,7 @@ pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
         Err(failure) => return Err(failure),
     };
     let wanted = Wanted {
-        question: args.judging.question(Vec::new(), String::new(), false),
+        question: args.judging.question(Vec::new(), String::new(), false, &args.db),
         difference: args.difference,
         power: args.power,
     };

@@ -10,6 +10,7 @@
 //!
 //! ASCII, at most 78 columns where the names allow it. Pure.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use crate::analysis::{Analysis, SetTable, WorkTable};
@@ -81,14 +82,11 @@ fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
         true => page.line(Tone::Plain, "No work here uses schbench: --format text"),
         false => page.line(Tone::Plain, "Values are medians over runs."),
     }
-    let mut workloads: Vec<String> = Vec::new();
-    for name in others.iter().map(|(_, set)| lkml::ascii(&set.workload)) {
-        if !workloads.contains(&name) {
-            workloads.push(name);
-        }
-    }
-    if !workloads.is_empty() {
-        page.wrapped(Tone::Plain, "Not shown: ", &workloads.join(", "));
+    let mut seen = BTreeSet::new();
+    let others = others.iter().map(|(_, set)| lkml::ascii(&set.workload));
+    let others: Vec<String> = others.filter(|name| seen.insert(name.clone())).collect();
+    if !others.is_empty() {
+        page.wrapped(Tone::Plain, "Not shown: ", &others.join(", "));
     }
     page.gap();
     lkml::verdicts(analysis, &names, &mut page);

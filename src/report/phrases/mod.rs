@@ -515,7 +515,8 @@ pub fn more_rounds(analysis: &Analysis, needed: Needed) -> String {
     let (Needed::About(rounds) | Needed::AtLeast(rounds)) = needed else { return String::new() };
     match rounds.saturating_sub(plan.rounds_done) {
         more @ 1.. if can_add(plan) => {
-            format!(": schedlab run --resume {} --rounds +{more}", clean(&plan.id))
+            let (id, store) = (clean(&plan.id), clean(&analysis.store));
+            format!(": schedlab run --resume {id} --rounds +{more}{store}")
         }
         _ => format!(": a new run with --rounds {rounds}"),
     }
