@@ -91,9 +91,9 @@ impl Table {
         let used = |block: &[usize]| block.iter().map(|side| widths[*side]).sum::<usize>();
         // The baseline with as many others as fit next to it, at least one, and so on.
         let mut blocks = vec![vec![0]];
-        for side in 1..names.len() {
+        for (side, width) in widths.iter().enumerate().skip(1) {
             match blocks.last_mut() {
-                Some(block) if block.len() == 1 || used(block) + widths[side] <= room => {
+                Some(block) if block.len() == 1 || used(block) + width <= room => {
                     block.push(side);
                 }
                 _ => blocks.push(vec![0, side]),
