@@ -581,6 +581,67 @@ fn a_full_standard_error_and_output_stop_no_measurement() {
 }
 
 #[test]
+fn a_full_device_is_an_error_with_a_hint_and_a_closed_pipe_is_none() {
+    let (home, _) = run(&["run", "smoke", "--backend", "null"]);
+    let formats = ["text", "lkml", "markdown", "schbench", "csv", "json", "gobench", "junit"];
+    let reports = formats.map(|format| vec!["report", LAST, "--format", format]);
+    for words in reports.into_iter().chain([vec!["export"], vec!["list", "runs"]]) {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = schedlab(home.path(), &words).stdout(full).output().unwrap();
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(3), "{words:?}: {text}");
+        assert!(text.starts_with("error: cannot write to standard output: "), "{words:?}: {text}");
+        assert!(text.contains("\nhint: ") && !text.contains("df -h ."), "{words:?}: {text}");
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = schedlab(home.path(), &words).stdout(writer).output().unwrap();
+        assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()));
+    }
+}
+
+#[test]
+fn the_commands_of_hints_name_the_store_that_was_asked() {
+    let home = tempfile::tempdir().unwrap();
+    let output = |words: &[&str]| {
+        let words = [words, &["--db", "my results.db"]].concat();
+        let output = schedlab(home.path(), &words).output().unwrap();
+        format!("{}{}", stdout(&output), stderr(&output))
+    };
+    output(&["run", "quick", "--backend", "null", "--rounds", "6"]);
+    output(&["run", "quick", "--backend", "null", "--budget", "1s"]);
+    let ids = output(&["export"]);
+    let ids = ids.lines().filter_map(|line| {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        let is_start = event["event"] == "plan_started";
+        is_start.then(|| event["id"].as_str().expect("an id").to_string())
+    });
+    let ids: Vec<String> = ids.collect();
+    let [first, second] = ids.as_slice() else { panic!("{ids:?}") };
+    let resume = format!("run --resume {second} --rounds +");
+    let cases: &[(&[&str], String)] = &[
+        (&["show", first], format!("report {first}")),
+        (&["show", "nonesuch"], "list runs".to_string()),
+        (&["export", "nonesuch"], "list runs".to_string()),
+        (&["report", "nonesuch"], "list runs".to_string()),
+        (&["compare", "nonesuch"], "list runs".to_string()),
+        (&["report", "since=soon"], "list runs --since 7d".to_string()),
+        (&["compare", first, first], "list runs".to_string()),
+        (&["tag", first, "x", "--remove"], format!("show {first}")),
+        (&["note", first, "warm"], format!("show {first}")),
+        (&["rm", first], format!("rm --yes {first}")),
+        (&["run", "--resume", second], format!("{resume}20")),
+        (&["report", second, "--width", "1000"], resume),
+    ];
+    for (words, command) in cases {
+        let text = output(words);
+        let hinted = text.split_once(&format!("schedlab {command}"));
+        let (_, rest) = hinted.unwrap_or_else(|| panic!("{words:?}: {command} in {text}"));
+        let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        assert!(rest.starts_with(" --db 'my results.db'\n"), "{words:?}: {text}");
+    }
+}
+
+#[test]
 fn closed_output_is_no_error() {
     let home = tempfile::tempdir().unwrap();
     let command = format!("{} list workloads | true", env!("CARGO_BIN_EXE_schedlab"));

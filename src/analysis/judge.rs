@@ -104,6 +104,7 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
         works,
         notes,
         command: question.command.clone(),
+        store: question.store.clone(),
     }
 }
 

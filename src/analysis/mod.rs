@@ -52,6 +52,9 @@ pub struct Analysis {
     pub notes: Vec<Note>,
     /// The command that gives this analysis again.
     pub command: String,
+    /// As [`Question::store`].
+    #[serde(skip)]
+    pub store: String,
 }
 
 /// What a reader has to know of a plan.

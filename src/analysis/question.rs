@@ -39,6 +39,8 @@ pub struct Question {
     pub without_effect: Vec<WithoutEffect>,
     /// The command that asks this.
     pub command: String,
+    /// Behind any other command, so that it reads the same store: ` --db results.db`, or nothing.
+    pub store: String,
 }
 
 /// A knob of a side that cannot make a difference in a work.
@@ -64,6 +66,7 @@ impl Question {
             rounds_done: None,
             without_effect: Vec::new(),
             command,
+            store: String::new(),
         }
     }
 

@@ -111,7 +111,7 @@ impl Selection {
     }
 }
 
-/// Why a side means nothing: what was seen, and a hint.
+/// Why a side means nothing: what was seen, and a hint that ends in a command on stored plans.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SelectionError {
     pub message: String,
@@ -381,7 +381,8 @@ fn put(terms: &mut Terms, key: &str, value: &str, now_unix_ns: u64) -> Result<()
         "since" | "until" => {
             let moment = moment(value, now_unix_ns).ok_or_else(|| {
                 let message = format!("`{key}={shown}` is no date");
-                wrong(message, "today, yesterday, 2h, 7d, 2w, 2026-11-01 or 2026-11-01T12:00:00")
+                let dates = "today, yesterday, 2h, 7d, 2w, 2026-11-01 or 2026-11-01T12:00:00";
+                wrong(message, &format!("{dates}: schedlab list runs --since 7d"))
             })?;
             let slot =
                 if key == "since" { &mut terms.since_unix_ns } else { &mut terms.until_unix_ns };

@@ -73,7 +73,7 @@ fn variants_of_a_plan_have_verdicts_on_their_headline_metrics() {
     assert_eq!(throughput.cells[0].values[1], (1, 1000.0 * 1.004 * 1.0002));
     let Ok(ratio) = throughput.cells[1].judged.unwrap().ratio else { panic!("{throughput:?}") };
     assert!((ratio.ratio - 1.1).abs() < 0.001 && ratio.pairs == 10, "{ratio:?}");
-    let Analysis { plans, sides, method, works, notes, command } = &analysis;
+    let Analysis { plans, sides, method, works, notes, command, .. } = &analysis;
     assert_eq!(notes, &[]);
     assert_eq!((method.pairing, method.margin), (Pairing::WithinRounds, 0.02));
     assert_eq!((method.headline_verdicts, method.explaining_verdicts), (2, 0));

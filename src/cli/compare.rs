@@ -37,19 +37,20 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let store = args.db.open_read_only()?;
     let heads = store.plan_heads()?;
     if heads.is_empty() {
-        return Err(Failure::here("nothing is stored yet", "schedlab run quick"));
+        return Err(Failure::here("nothing is stored yet", args.db.command("run quick")));
     }
     let sides = sides(args, &heads)?;
     if sides.len() < 2 {
         let text = "one side alone is nothing to compare";
-        return Err(Failure::usage(text, "schedlab compare default batch"));
+        return Err(Failure::usage(text, args.db.command("compare default batch")));
     }
     let plans = judging::sampled(&store, &sides)?;
     judging::check_named(&args.judging, &plans, &sides)?;
     let command = judging::command(&sides, args.against.is_some(), &heads)
         + &args.judging.words()
         + &args.output.words(&args.db);
-    let question = args.judging.question(sides, command, args.output.explains(&args.judging));
+    let explaining = args.output.explains(&args.judging);
+    let question = args.judging.question(sides, command, explaining, &args.db);
     let analysis = judging::analyse(&store, &plans, question)?;
     match args.output.write(&args.judging, std::slice::from_ref(&analysis), &[]) {
         // Whoever asks for the exit code gets it, whether or not all was read.
@@ -64,12 +65,12 @@ fn sides(args: &CompareArgs, heads: &[PlanHead]) -> Result<Vec<Selection>, Failu
     let now_unix_ns = clock::unix_ns();
     let sides = match args.sides.as_slice() {
         [] if args.against.is_none() => {
-            return Ok(judging::variants(analysis::last(heads)?));
+            return Ok(judging::variants(args.db.plan("last", heads)?));
         }
         [] => analysis::select(&["last".to_string()], heads, now_unix_ns),
         sides => analysis::select(sides, heads, now_unix_ns),
     };
-    let mut sides = sides?;
+    let mut sides = sides.map_err(|wrong| args.db.unselected("", wrong))?;
     if let ([side], None) = (sides.as_slice(), &args.against)
         && let ([plan], false) = (side.plans.as_slice(), side.names_variants())
     {
@@ -80,10 +81,10 @@ fn sides(args: &CompareArgs, heads: &[PlanHead]) -> Result<Vec<Selection>, Failu
         let is_other = |head: &&PlanHead| !sides.iter().any(|side| side.plans.contains(&head.id));
         let others: Vec<PlanHead> = heads.iter().filter(is_other).cloned().collect();
         if others.is_empty() {
-            return Err(no_other(&sides));
+            return Err(no_other(&sides, &args.db));
         }
         let of_others = |wrong: SelectionError| {
-            Failure::selection("--against, of plans that are no side's: ", wrong)
+            args.db.unselected("--against, of plans that are no side's: ", wrong)
         };
         let baseline = analysis::select(std::slice::from_ref(against), &others, now_unix_ns)
             .map_err(of_others)?;
@@ -91,17 +92,23 @@ fn sides(args: &CompareArgs, heads: &[PlanHead]) -> Result<Vec<Selection>, Failu
     }
     if let Some(twice) = (1..sides.len()).find(|&at| sides[..at].contains(&sides[at])) {
         let label = sides[twice].label.escape_default();
-        return Err(Failure::usage(format!("`{label}` stands twice"), "schedlab list runs"));
+        return Err(Failure::usage(
+            format!("`{label}` stands twice"),
+            args.db.command("list runs"),
+        ));
     }
     Ok(sides)
 }
 
 /// --against has nothing to choose from.
-fn no_other(sides: &[Selection]) -> Failure {
+fn no_other(sides: &[Selection], db: &Database) -> Failure {
     let text = "--against: no other plan is stored than those of the sides";
     let hint = match sides.iter().any(Selection::names_variants) {
-        true => "two variants of one plan, the baseline first: schedlab compare default batch",
-        false => "schedlab run quick, and compare again",
+        true => {
+            let command = db.command("compare default batch");
+            format!("two variants of one plan, the baseline first: {command}")
+        }
+        false => format!("measure again, and compare: {}", db.command("run quick")),
     };
     Failure::usage(text, hint)
 }

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::analysis::{self, SelectionError};
+use crate::model::PlanHead;
 use crate::store::{self, Store};
 
 use super::exit_code::Failure;
@@ -29,6 +31,22 @@ impl Database {
     pub fn words(&self) -> String {
         let path = self.path.as_ref().map(|path| path.to_string_lossy());
         path.map_or(String::new(), |path| format!(" --db {}", quoted(&path)))
+    }
+
+    /// A command for a hint, on the same store: it works when it is pasted.
+    pub fn command(&self, words: &str) -> String {
+        format!("schedlab {words}{}", self.words())
+    }
+
+    /// The one plan that `id` means.
+    pub fn plan<'h>(&self, id: &str, heads: &'h [PlanHead]) -> Result<&'h PlanHead, Failure> {
+        analysis::plan(id, heads).map_err(|wrong| self.unselected("", wrong))
+    }
+
+    /// A selection of stored plans that means nothing; `place` is the option it was given to, if any.
+    pub fn unselected(&self, place: &str, wrong: SelectionError) -> Failure {
+        let hint = wrong.hint + &self.words();
+        Failure::usage(format!("{place}{}", wrong.message), hint)
     }
 
     pub fn open(&self) -> Result<Store, Failure> {

@@ -4,7 +4,6 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-use crate::analysis::SelectionError;
 use crate::compat::{CompatError, Whose};
 use crate::model::ValueError;
 use crate::plan::PlanErrors;
@@ -101,11 +100,6 @@ impl Failure {
         Failure::usage(format!("{option}: {}", wrong.message), wrong.hint)
     }
 
-    /// A selection of stored plans that means nothing; `place` is the option it was given to, if any.
-    pub fn selection(place: &str, wrong: SelectionError) -> Failure {
-        Failure::usage(format!("{place}{}", wrong.message), wrong.hint)
-    }
-
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Failure::OutputClosed => 0,
@@ -137,17 +131,9 @@ impl fmt::Display for Failure {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                Failure::OutputClosed
-            }
+            StoreError::Output(error) => error.into(),
             error => Failure::Store(error),
         }
-    }
-}
-
-impl From<SelectionError> for Failure {
-    fn from(wrong: SelectionError) -> Self {
-        Failure::selection("", wrong)
     }
 }
 
@@ -160,13 +146,17 @@ impl From<CompatError> for Failure {
     }
 }
 
-/// Errors of writing our own output.
+/// Errors of writing to standard output.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::BrokenPipe => Failure::OutputClosed,
-            _ => Failure::Here(format!("cannot write the output: {error}").into()),
-        }
+        let hint = match error.kind() {
+            io::ErrorKind::BrokenPipe => return Failure::OutputClosed,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                "write to a file on a disk with space: df -h"
+            }
+            _ => "write to a file, with > FILE behind the command",
+        };
+        Failure::here(format!("cannot write to standard output: {error}"), hint)
     }
 }
 
@@ -189,11 +179,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_closed_pipe_is_no_failure_of_the_store() {
-        let output = |kind: io::ErrorKind| Failure::from(StoreError::Output(kind.into()));
-        assert!(matches!(output(io::ErrorKind::BrokenPipe), Failure::OutputClosed));
-        let full = output(io::ErrorKind::StorageFull);
-        assert!(matches!(full, Failure::Store(_)) && full.to_string().contains("\nhint: "));
+    fn a_closed_pipe_is_no_failure_and_a_full_device_is_one_of_standard_output() {
+        for of in [Failure::from, |error| Failure::from(StoreError::Output(error))] {
+            let of: fn(io::Error) -> Failure = of;
+            assert!(matches!(of(io::ErrorKind::BrokenPipe.into()), Failure::OutputClosed));
+            let full = of(io::ErrorKind::StorageFull.into());
+            let text = full.to_string();
+            assert!(matches!(full, Failure::Here(_)), "{full:?}");
+            assert!(text.contains("to standard output: ") && text.contains("\nhint: "), "{text}");
+        }
     }
 
     #[test]

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::analysis;
 use crate::compat::schedbench::{self, BenchFile};
 use crate::report::clean;
 use crate::store::StoreError;
@@ -34,7 +33,7 @@ pub struct ImportArgs {
 pub fn export(args: &ExportArgs) -> Result<(), Failure> {
     let store = args.db.open_read_only()?;
     let heads = store.plan_heads()?;
-    let head = args.id.as_deref().map(|id| analysis::plan(id, &heads)).transpose()?;
+    let head = args.id.as_deref().map(|id| args.db.plan(id, &heads)).transpose()?;
     let mut out = BufWriter::new(io::stdout().lock());
     store.export(head.map(|head| head.id.as_str()), &mut out)?;
     Ok(out.flush()?)

@@ -125,7 +125,7 @@ fn any_verdict(analysis: &Analysis) -> Result<(), Failure> {
         return Err(Failure::here(text, "--metric throughput as well"));
     }
     let text = "nothing of it can be compared; the reasons are above";
-    Err(Failure::here(text, "schedlab list runs"))
+    Err(Failure::here(text, format!("schedlab list runs{}", analysis.store)))
 }
 
 /// Fails where there is nothing to see.
@@ -243,6 +243,7 @@ mod tests {
             }],
             notes: gaps.iter().map(gap).collect(),
             command: String::new(),
+            store: String::new(),
         }
     }
 

@@ -43,8 +43,15 @@ pub struct Judging {
 
 impl Judging {
     /// `explaining`: the report shows every metric.
-    pub fn question(&self, sides: Vec<Selection>, command: String, explaining: bool) -> Question {
+    pub fn question(
+        &self,
+        sides: Vec<Selection>,
+        command: String,
+        explaining: bool,
+        db: &Database,
+    ) -> Question {
         let mut question = Question::new(sides, command);
+        question.store = db.words();
         for (metric, margin) in &self.margin {
             match metric {
                 None => (question.margin, question.tail_margin) = (*margin, *margin),
@@ -253,7 +260,8 @@ pub fn analyse(
             "`{first}` and `{other}` have {runs} runs in common, which cannot be compared with \
              themselves"
         );
-        return Err(Failure::usage(text, "schedlab compare last --against last:10"));
+        let command = format!("schedlab compare last --against last:10{}", question.store);
+        return Err(Failure::usage(text, command));
     }
     let floors = floors(store, &store.plan_heads()?, plans)?;
     let without_effect = without_effect(plans, &question.sides);
@@ -293,7 +301,8 @@ pub fn analyse_plan(
     let plans = sampled(store, &sides)?;
     check_named(judging, &plans, &sides)?;
     let command = format!("schedlab compare plan={}", head.id) + &judging.words();
-    let question = judging.question(sides, command + &output.words(db), output.explains(judging));
+    let command = command + &output.words(db);
+    let question = judging.question(sides, command, output.explains(judging), db);
     Ok((analyse(store, &plans, question)?, plans))
 }
 

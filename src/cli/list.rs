@@ -80,7 +80,7 @@ pub fn run(args: &ListArgs) -> Result<(), Failure> {
     let columns = args.width.columns();
     let text = match (args.what, &args.name) {
         (What::Runs, Some(id)) => {
-            return show::print(&args.db.open_read_only()?, id, args.width);
+            return show::print(&args.db, id, args.width);
         }
         (What::Runs, None) => runs(args)?,
         (What::Workloads, Some(name)) => describe_workload(name, columns)?,

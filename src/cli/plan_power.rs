@@ -84,7 +84,7 @@ pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
         Err(failure) => return Err(failure),
     };
     let planned = planned(plan, environment, &args.backend);
-    let question = args.judging.question(Vec::new(), String::new(), false);
+    let question = args.judging.question(Vec::new(), String::new(), false, &args.db);
     let power = analysis::power(&planned, &stored, &question, args.difference, args.power);
     let options = Options {
         width: args.width.columns(),

@@ -26,7 +26,8 @@ pub fn run(args: &ReportArgs) -> Result<(), Failure> {
     let store = args.db.open_read_only()?;
     let heads = store.plan_heads()?;
     let select = std::slice::from_ref(&args.select);
-    let sides = analysis::select(select, &heads, clock::unix_ns())?;
+    let sides = analysis::select(select, &heads, clock::unix_ns())
+        .map_err(|wrong| args.db.unselected("", wrong))?;
     let (mut analyses, mut plans) = (Vec::new(), Vec::new());
     for id in sides.iter().flat_map(|side| &side.plans) {
         let Some(head) = heads.iter().find(|head| head.id == *id) else { continue };

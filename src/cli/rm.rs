@@ -4,7 +4,6 @@ use std::io::{self, BufRead, IsTerminal, Write};
 
 use clap::Args;
 
-use crate::analysis;
 use crate::model::PlanHead;
 use crate::report::clean;
 use crate::sys;
@@ -29,9 +28,9 @@ pub fn run(args: &RmArgs) -> Result<(), Failure> {
     let mut chosen: Vec<&PlanHead> = Vec::new();
     for id in &args.ids {
         if id == "last" {
-            return Err(Failure::usage("rm takes ids, not `last`", "schedlab list runs"));
+            return Err(Failure::usage("rm takes ids, not `last`", args.db.command("list runs")));
         }
-        let head = analysis::plan(id, &heads)?;
+        let head = args.db.plan(id, &heads)?;
         if !chosen.contains(&head) {
             chosen.push(head);
         }
@@ -42,7 +41,7 @@ pub fn run(args: &RmArgs) -> Result<(), Failure> {
         let text = format!("{id} is being measured at this moment, and nothing was removed");
         return Err(Failure::here(text, "end that schedlab first (Ctrl-C)"));
     }
-    if !args.yes && !is_confirmed(&chosen)? {
+    if !args.yes && !is_confirmed(&chosen, &args.db)? {
         terminal::message("nothing was removed");
         return Ok(());
     }
@@ -59,11 +58,11 @@ fn described(head: &PlanHead) -> String {
 }
 
 /// Asks on a terminal; elsewhere there is no answer, and `--yes` is needed.
-fn is_confirmed(chosen: &[&PlanHead]) -> Result<bool, Failure> {
+fn is_confirmed(chosen: &[&PlanHead], db: &Database) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
         let text = format!("{} would be removed, for good", plural(chosen.len() as u64, "plan"));
         let ids: Vec<String> = chosen.iter().map(|head| clean(&head.id)).collect();
-        return Err(Failure::usage(text, format!("schedlab rm --yes {}", ids.join(" "))));
+        return Err(Failure::usage(text, db.command(&format!("rm --yes {}", ids.join(" ")))));
     }
     for head in chosen {
         terminal::message(&described(head));

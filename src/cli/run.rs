@@ -183,15 +183,15 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
             Some(plan) => plan.id,
             None => {
                 let text = "nothing to resume: no stored plan was interrupted";
-                return Err(Failure::usage(text, "schedlab list runs"));
+                return Err(Failure::usage(text, args.db.command("list runs")));
             }
         },
-        Some(prefix) => analysis::plan(prefix, &store.plan_heads()?)?.id.clone(),
+        Some(prefix) => args.db.plan(prefix, &store.plan_heads()?)?.id.clone(),
     };
     let Record { mut started, ended, runs, .. } = store.record(&id)?;
     drop(store);
     let rounds_done = runs.iter().map(|run| run.key.round + 1).max().unwrap_or(0);
-    may_go_on(&started, ended, more)?;
+    may_go_on(&started, ended, more, &args.db)?;
     if let Some(more) = more {
         started.plan = started.plan.extended(rounds_done, more);
     }
@@ -202,7 +202,7 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
             false => ("--realtime", "virtual"),
         };
         let text = format!("the plan {id} was begun in {is} time, and {asked} does not fit it");
-        return Err(Failure::usage(text, format!("schedlab run --resume {id}")));
+        return Err(Failure::usage(text, args.db.command(&format!("run --resume {id}"))));
     }
     if started.cells != plan::cells(&started.plan) {
         let text = format!("the stored plan {id} does not fit its own cells");
@@ -250,6 +250,7 @@ fn may_go_on(
     started: &PlanStarted,
     ended: Option<PlanEnd>,
     more: Option<u32>,
+    db: &Database,
 ) -> Result<(), Failure> {
     let (measure, id) = (&started.plan.measure, started.id.escape_default());
     let can_add = measure.leaves_a_look();
@@ -257,7 +258,7 @@ fn may_go_on(
         (None | Some(PlanEnd::Interrupted), None) => return Ok(()),
         (None | Some(PlanEnd::Interrupted), Some(_)) => {
             let text = format!("{id} was interrupted: finish it before rounds are added");
-            return Err(Failure::usage(text, format!("schedlab run --resume {id}")));
+            return Err(Failure::usage(text, db.command(&format!("run --resume {id}"))));
         }
         (Some(PlanEnd::Complete | PlanEnd::Budget), Some(_)) if can_add => return Ok(()),
         (Some(PlanEnd::Complete), None) if !measure.until_decided => return Ok(()),
@@ -269,7 +270,7 @@ fn may_go_on(
     Err(match can_add && ended != Some(PlanEnd::Decided) {
         true => Failure::usage(
             format!("{id} cannot go on: {why}"),
-            format!("schedlab run --resume {id} --rounds +20"),
+            db.command(&format!("run --resume {id} --rounds +20")),
         ),
         false => Failure::usage(
             format!("{id} cannot go on: {why}, and no further look at its verdicts is left"),
@@ -511,7 +512,7 @@ fn analyse_variants(
     let command = format!("schedlab compare plan={}", started.id) + &asked_how(args);
     let plans = judging::sampled(store, &sides)?;
     let explaining = rounds_done.is_none() && args.output.explains(&args.judging);
-    let question = args.judging.question(sides, command, explaining);
+    let question = args.judging.question(sides, command, explaining, &args.db);
     judging::analyse(store, &plans, Question { rounds_done, ..question })
 }
 
@@ -536,7 +537,7 @@ fn analyses(
 /// Whether there will be something to answer: it is too late to ask after the night.
 fn check_question(args: &RunArgs, store: &Store, started: &PlanStarted) -> Result<(), Failure> {
     if let Some(against) = &args.against {
-        others(store, started, against)?;
+        others(args, store, started, against)?;
     }
     let by_variant = args.against.is_some();
     named::check(args.judging.patterns(), || {
@@ -556,16 +557,21 @@ fn check_question(args: &RunArgs, store: &Store, started: &PlanStarted) -> Resul
 }
 
 /// What --against names, of the stored plans without this one.
-fn others(store: &Store, started: &PlanStarted, against: &str) -> Result<Vec<Selection>, Failure> {
+fn others(
+    args: &RunArgs,
+    store: &Store,
+    started: &PlanStarted,
+    against: &str,
+) -> Result<Vec<Selection>, Failure> {
     let mut others = store.plan_heads()?;
     let is_first = others.is_empty();
     others.retain(|head| head.id != started.id);
     if others.is_empty() && !is_first {
         let text = "--against: no other plan is stored than this one";
-        return Err(Failure::usage(text, "schedlab list runs"));
+        return Err(Failure::usage(text, args.db.command("list runs")));
     }
     analysis::select(&[against.to_string()], &others, clock::unix_ns())
-        .map_err(|wrong| Failure::selection("--against: ", wrong))
+        .map_err(|wrong| args.db.unselected("--against: ", wrong))
 }
 
 /// This plan's runs against others that are stored.
@@ -575,11 +581,12 @@ fn analyse_against(
     started: &PlanStarted,
     against: &str,
 ) -> Result<Analysis, Failure> {
-    let mut sides = others(store, started, against)?;
+    let mut sides = others(args, store, started, against)?;
     sides.push(Selection::of_plan(&started.id));
     let command = judging::command(&sides, true, &store.plan_heads()?) + &asked_how(args);
     let plans = judging::sampled(store, &sides)?;
-    let question = args.judging.question(sides, command, args.output.explains(&args.judging));
+    let explaining = args.output.explains(&args.judging);
+    let question = args.judging.question(sides, command, explaining, &args.db);
     judging::analyse(store, &plans, question)
 }
 
@@ -612,7 +619,7 @@ fn measured(
     if plan.runs.is_empty() {
         return Err(Failure::here(
             "no run could be measured; the report says why",
-            format!("schedlab report {}", plan.id),
+            args.db.command(&format!("report {}", plan.id)),
         ));
     }
     Ok(())
@@ -623,7 +630,7 @@ fn all_measured(args: &RunArgs, plan: &SampledPlan) -> Result<(), Failure> {
     if args.strict && missing > 0 {
         let all = plan.runs.len() + missing;
         let text = format!("{missing} of {all} runs were not measured (--strict)");
-        return Err(Failure::here(text, format!("schedlab report {}", plan.id)));
+        return Err(Failure::here(text, args.db.command(&format!("report {}", plan.id))));
     }
     Ok(())
 }

@@ -5,10 +5,9 @@ use std::io::{self, Write};
 
 use clap::Args;
 
-use crate::analysis;
 use crate::model::{DisturbanceKind, Plan, PlanHead, RunCounts, Variant, Work, show_duration};
 use crate::report::{clean, knobs, placement, wrap};
-use crate::store::{PlanDetail, Store};
+use crate::store::PlanDetail;
 
 use super::stored::{end, moment};
 use super::terminal::Width;
@@ -32,14 +31,16 @@ pub struct ShowArgs {
 }
 
 pub fn run(args: &ShowArgs) -> Result<(), Failure> {
-    print(&args.db.open_read_only()?, &args.id, args.width)
+    print(&args.db, &args.id, args.width)
 }
 
-pub fn print(store: &Store, id: &str, width: Width) -> Result<(), Failure> {
+pub fn print(db: &Database, id: &str, width: Width) -> Result<(), Failure> {
+    let store = db.open_read_only()?;
     let heads = store.plan_heads()?;
-    let head = analysis::plan(id, &heads)?;
+    let head = db.plan(id, &heads)?;
     let detail = store.detail(&head.id)?;
-    let lines = lines(head, &detail, &end(head));
+    let mut lines = lines(head, &detail, &end(head));
+    lines.push(("report", db.command(&format!("report {}", head.id))));
     Ok(io::stdout().lock().write_all(laid_out(&lines, width.columns()).as_bytes())?)
 }
 
@@ -93,7 +94,6 @@ fn lines(head: &PlanHead, detail: &PlanDetail, end: &str) -> Vec<Line> {
         std::iter::once(first).chain(texts.map(str::to_string)).collect::<Vec<_>>()
     });
     lines.extend(labelled("notes", notes));
-    lines.push(("report", format!("schedlab report {}", head.id)));
     lines
 }
 

@@ -4,7 +4,6 @@ use std::io::{self, Write};
 
 use clap::Args;
 
-use crate::analysis;
 use crate::report::clean;
 use crate::store;
 
@@ -24,17 +23,17 @@ pub struct TagArgs {
 }
 
 pub fn run(args: &TagArgs) -> Result<(), Failure> {
-    store::check_tag(&args.name)
-        .map_err(|wrong| Failure::usage(wrong.to_string(), "schedlab tag last before-patch"))?;
+    let example = || args.db.command("tag last before-patch");
+    store::check_tag(&args.name).map_err(|wrong| Failure::usage(wrong.to_string(), example()))?;
     let mut store = args.db.open()?;
     let heads = store.plan_heads()?;
-    let id = &analysis::plan(&args.id, &heads)?.id;
+    let id = &args.db.plan(&args.id, &heads)?.id;
     let (shown, name) = (clean(id), &args.name);
     let done = match args.remove {
         true if store.untag(id, name)? => format!("{shown} no longer has the tag {name}"),
         true => {
             let text = format!("{shown} does not have the tag `{name}`");
-            return Err(Failure::usage(text, format!("schedlab show {shown}")));
+            return Err(Failure::usage(text, args.db.command(&format!("show {shown}"))));
         }
         false if store.tag(id, name)? => format!("{shown} has the tag {name}"),
         false => format!("{shown} has the tag {name} already"),

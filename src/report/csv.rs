@@ -7,7 +7,8 @@ use csv::Writer;
 use serde::Serialize;
 
 use crate::analysis::{Analysis, Cell, Family, Row, SetTable, Side, WorkTable};
-use crate::stats::{Judged, Ratio};
+use crate::model::Reading;
+use crate::stats::Ratio;
 
 use super::layout::clean;
 use super::phrases::{self, Needed};
@@ -41,13 +42,13 @@ struct Line {
     low: Option<f64>,
     high: Option<f64>,
     pairs: Option<usize>,
-    verdict: String,
-    why: String,
+    verdict: &'static str,
+    why: &'static str,
     rounds: String,
     p_difference: Option<f64>,
     p_same: Option<f64>,
     decided_at: Option<u32>,
-    time: String,
+    time: &'static str,
     kernel: String,
 }
 
@@ -65,44 +66,38 @@ impl Format for Csv {
     fn render(&self, analyses: &[Analysis], _: &Options, out: &mut dyn Write) -> io::Result<()> {
         let mut writer = Writer::from_writer(out);
         if analyses.is_empty() {
-            let reason = "nothing to report".to_string();
-            writer.serialize(Line { kind: "note", reason, ..Line::default() }).map_err(plain)?;
+            writer.serialize(note("", "nothing to report")).map_err(plain)?;
         }
-        analyses.iter().try_for_each(|analysis| write_lines(analysis, &mut writer))?;
+        for analysis in analyses {
+            let plans: Vec<&str> = analysis.plans.iter().map(|plan| plan.id.as_str()).collect();
+            let plans = text(&plans.join(" "));
+            for line in lines(analysis) {
+                writer.serialize(Line { plan: plans.clone(), ..line }).map_err(plain)?;
+            }
+        }
         writer.flush()
     }
 }
 
-fn write_lines(analysis: &Analysis, writer: &mut Writer<&mut dyn Write>) -> io::Result<()> {
-    let plans: Vec<&str> = analysis.plans.iter().map(|plan| plan.id.as_str()).collect();
-    let plans = text(&plans.join(" "));
-    let mut write =
-        |line: Line| writer.serialize(Line { plan: plans.clone(), ..line }).map_err(plain);
-    if analysis.works.is_empty() && analysis.notes.is_empty() {
-        let reason = "nothing was measured".to_string();
-        write(Line { kind: "note", reason, ..Line::default() })?;
-    }
-    for (work, set, row) in analysis.rows() {
-        for (at, (side, cell)) in analysis.sides.iter().zip(&row.cells).enumerate() {
-            let place = || place(work, set, row, side);
+/// In the order of the file.
+fn lines(analysis: &Analysis) -> impl Iterator<Item = Line> {
+    let is_empty = analysis.works.is_empty() && analysis.notes.is_empty();
+    let nothing = is_empty.then(|| note("", "nothing was measured"));
+    let cells = analysis.rows().flat_map(move |(work, set, row)| {
+        let sides = analysis.sides.iter().zip(&row.cells).enumerate();
+        sides.flat_map(move |(at, (side, cell))| {
+            let place = move || place(work, set, row, side);
             let ratio = analysis.ratio(row, at).filter(|_| at > 0);
-            write(summary(place(), cell, ratio, at == 0))?;
-            for run in runs(&place, cell) {
-                write(run)?;
-            }
-        }
-    }
-    for work in &analysis.works {
-        for line in fairness(work) {
-            write(line)?;
-        }
-    }
-    for note in &analysis.notes {
-        let (word, sentence) = phrases::note(note);
-        let reason = text(&sentence);
-        write(Line { kind: "note", metric: word.to_string(), reason, ..Line::default() })?;
-    }
-    Ok(())
+            std::iter::once(summary(place(), cell, ratio, at == 0)).chain(runs(place, cell))
+        })
+    });
+    let notes = analysis.notes.iter().map(phrases::note);
+    let notes = notes.map(|(word, sentence)| note(word, &sentence));
+    nothing.into_iter().chain(cells).chain(analysis.works.iter().flat_map(fairness)).chain(notes)
+}
+
+fn note(word: &str, sentence: &str) -> Line {
+    Line { kind: "note", metric: word.to_string(), reason: text(sentence), ..Line::default() }
 }
 
 fn plain(error: csv::Error) -> io::Error {
@@ -140,7 +135,7 @@ fn place(work: &WorkTable, set: &SetTable, row: &Row, side: &Side) -> Line {
         direction: word(&row.kind.direction),
         family: if row.family == Family::None { String::new() } else { word(&row.family) },
         side: text(&side.label),
-        time: side.times.word().unwrap_or_default().to_string(),
+        time: side.times.word().unwrap_or_default(),
         kernel: text(&side.kernels.join("; ")),
         ..Line::default()
     }
@@ -148,77 +143,70 @@ fn place(work: &WorkTable, set: &SetTable, row: &Row, side: &Side) -> Line {
 
 fn summary(place: Line, cell: &Cell, ratio: Option<Ratio>, baseline: bool) -> Line {
     let interval = ratio.and_then(|ratio| ratio.interval);
-    let Cell { values, mean, hmean, median, cv, judged, .. } = cell;
-    let line = Line {
-        kind: "summary",
-        baseline: Some(baseline),
-        n: Some(values.len()),
-        mean: *mean,
-        hmean: *hmean,
-        median: *median,
-        cv: *cv,
-        ratio: ratio.map(|ratio| ratio.ratio),
-        low: interval.map(|interval| interval.low),
-        high: interval.map(|interval| interval.high),
-        pairs: ratio.map(|ratio| ratio.pairs),
-        ..place
-    };
-    let Some(Judged { verdict, p_difference, p_same, decided_at, .. }) = judged else {
-        return line;
-    };
-    let (word, why) = phrases::keys(verdict);
-    let rounds = phrases::rounds(verdict).map(|rounds| match rounds {
+    let judged = cell.judged.as_ref();
+    let verdict = judged.map(|judged| &judged.verdict);
+    let (word, why) = verdict.map(phrases::keys).unwrap_or_default();
+    let rounds = verdict.and_then(phrases::rounds).map(|rounds| match rounds {
         Needed::About(rounds) => rounds.to_string(),
         bound => phrases::show_rounds(bound),
     });
     Line {
-        verdict: word.to_string(),
-        why: why.unwrap_or_default().to_string(),
+        kind: "summary",
+        baseline: Some(baseline),
+        n: Some(cell.values.len()),
+        mean: cell.mean,
+        hmean: cell.hmean,
+        median: cell.median,
+        cv: cell.cv,
+        ratio: ratio.map(|ratio| ratio.ratio),
+        low: interval.map(|interval| interval.low),
+        high: interval.map(|interval| interval.high),
+        pairs: ratio.map(|ratio| ratio.pairs),
+        verdict: word,
+        why: why.unwrap_or_default(),
         rounds: rounds.unwrap_or_default(),
-        p_difference: *p_difference,
-        p_same: *p_same,
-        decided_at: *decided_at,
-        ..line
+        p_difference: judged.and_then(|judged| judged.p_difference),
+        p_same: judged.and_then(|judged| judged.p_same),
+        decided_at: judged.and_then(|judged| judged.decided_at),
+        ..place
     }
 }
 
-fn runs(place: &impl Fn() -> Line, cell: &Cell) -> Vec<Line> {
-    let run = |round: &u32| Line { kind: "run", round: Some(*round), ..place() };
-    let known = cell.values.iter().map(|(round, value)| Line { value: Some(*value), ..run(round) });
-    let unknown = cell.unknown.iter().map(|(round, why)| Line { reason: text(why), ..run(round) });
-    known.chain(unknown).collect()
+fn runs(place: impl Fn() -> Line, cell: &Cell) -> impl Iterator<Item = Line> {
+    let known = cell.values.iter().map(|(round, value)| (round, Some(*value), String::new()));
+    let unknown = cell.unknown.iter().map(|(round, why)| (round, None, text(why)));
+    known.chain(unknown).map(move |(round, value, reason)| Line {
+        kind: "run",
+        round: Some(*round),
+        value,
+        reason,
+        ..place()
+    })
 }
 
 /// One row per variant, set and figure: medians over rounds.
-fn fairness(work: &WorkTable) -> Vec<Line> {
-    let mut lines = Vec::new();
-    for variant in work.fairness.iter().flat_map(|table| &table.variants) {
-        let mut figure = |set: &str, metric: &str, reading: crate::model::Reading<f64>| {
-            let (value, reason) = match reading {
-                crate::model::Reading::Known(value) => (Some(value), String::new()),
-                crate::model::Reading::Unknown(why) => (None, text(&why)),
+fn fairness(work: &WorkTable) -> impl Iterator<Item = Line> {
+    work.fairness.iter().flat_map(|table| &table.variants).flat_map(|variant| {
+        let of_all = variant.figures().map(|figure| ("", figure));
+        let of_sets = variant.sets.iter().flat_map(|set| set.figures().map(|of| (&*set.set, of)));
+        of_all.into_iter().chain(of_sets).map(|(set, (metric, _, _, rounds))| {
+            let (median, reason) = match rounds.median() {
+                Reading::Known(median) => (Some(median), String::new()),
+                Reading::Unknown(why) => (None, text(&why)),
             };
-            lines.push(Line {
+            Line {
                 kind: "fairness",
                 work: text(&work.label),
                 set: text(set),
                 metric: metric.to_string(),
                 side: text(&variant.variant),
                 n: Some(variant.rounds.len()),
-                median: value,
+                median,
                 reason,
                 ..Line::default()
-            });
-        };
-        figure("", "cpus", variant.cpus.median());
-        figure("", "jain", variant.jain.median());
-        for set in &variant.sets {
-            for (metric, _, _, rounds) in set.figures() {
-                figure(&set.set, metric, rounds.median());
             }
-        }
-    }
-    lines
+        })
+    })
 }
 
 #[cfg(test)]

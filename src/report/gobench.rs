@@ -4,13 +4,13 @@
 //! Source: the Go project's "Proposal: Go Benchmark Data Format" (14313) and the unit metadata
 //! of issue 43744. How to call benchstat: docs/report-formats.md. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use crate::analysis::{Analysis, SetTable, WorkTable};
 use crate::model::{Direction, MetricKind, Unit};
 
-use super::layout::clean;
+use super::layout::{clean, replaced};
 use super::phrases;
 use super::{Format, Options, each};
 
@@ -44,11 +44,7 @@ fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
     for (side, name) in names.iter().enumerate() {
         let about = phrases::about(&analysis.sides[side]);
         text.push_str(&format!("\n# {about}\nvariant: {name}\n"));
-        for work in &analysis.works {
-            for set in &work.sets {
-                runs(work, set, side, &mut text);
-            }
-        }
+        analysis.sets().for_each(|(work, set)| runs(work, set, side, &mut text));
     }
     out.write_all(text.as_bytes())
 }
@@ -70,20 +66,16 @@ fn units(analysis: &Analysis) -> BTreeMap<String, &'static str> {
 
 /// A line per round, with all that is known of it.
 fn runs(work: &WorkTable, set: &SetTable, side: usize, text: &mut String) {
-    let cells = || set.rows.iter().filter_map(|row| Some((row, row.cells.get(side)?)));
-    let values = cells().flat_map(|(_, cell)| &cell.values);
-    let rounds: BTreeSet<u32> = values.map(|(round, _)| *round).collect();
-    let name = name(work, set);
-    for round in rounds {
-        let measured = cells().filter_map(|(row, cell)| {
-            let (_, value) = cell.values.iter().find(|(found, _)| *found == round)?;
-            value.is_finite().then(|| format!(" {value} {}", unit(&row.kind, set)))
-        });
-        let measured: String = measured.collect();
-        if !measured.is_empty() {
-            text.push_str(&format!("{name} 1{measured}\n"));
+    let mut measured: BTreeMap<u32, String> = BTreeMap::new();
+    for row in &set.rows {
+        let values = row.cells.get(side).into_iter().flat_map(|cell| &cell.values);
+        for (round, value) in values.filter(|(_, value)| value.is_finite()) {
+            let measured = measured.entry(*round).or_default();
+            measured.push_str(&format!(" {value} {}", unit(&row.kind, set)));
         }
     }
+    let name = name(work, set);
+    measured.values().for_each(|measured| text.push_str(&format!("{name} 1{measured}\n")));
 }
 
 /// `BenchmarkSchedlab/work=web/set=web/threads=4`: keys that `-row` and `-filter` know.
@@ -99,13 +91,12 @@ fn name(work: &WorkTable, set: &SetTable) -> String {
 /// own benchmarks. benchstat shows ns as seconds.
 fn unit(kind: &MetricKind, set: &SetTable) -> String {
     // A dash or a star would be a separator of the unit.
-    let metric = word(&kind.name).replace(['-', '*'], "_");
+    let word = |text: &str| word(text).replace(['-', '*'], "_");
+    let metric = word(&kind.name);
     match kind.unit {
         Unit::Ns => format!("{metric}-ns"),
-        Unit::OpsPerS => match set.ops.as_str() {
-            "" => format!("{metric}-ops/s"),
-            ops => format!("{metric}-{}/s", word(ops).replace(['-', '*'], "_")),
-        },
+        Unit::OpsPerS if set.ops.is_empty() => format!("{metric}-ops/s"),
+        Unit::OpsPerS => format!("{metric}-{}/s", word(&set.ops)),
         Unit::BytesPerS => format!("{metric}-B/s"),
         Unit::PerS => format!("{metric}/s"),
         Unit::Cpus => format!("{metric}-CPUs"),
@@ -116,18 +107,9 @@ fn unit(kind: &MetricKind, set: &SetTable) -> String {
 /// One word of a name: what separates or hides is percent-encoded, so that different names stay
 /// different.
 fn word(text: &str) -> String {
-    let mut word = String::with_capacity(text.len());
-    for c in text.chars() {
-        let is_free = c.is_alphanumeric() || "._+-:,@*".contains(c);
-        match is_free {
-            true => word.push(c),
-            false => {
-                let mut bytes = [0; 4];
-                let bytes = c.encode_utf8(&mut bytes).bytes();
-                word.extend(bytes.map(|byte| format!("%{byte:02X}")));
-            }
-        }
-    }
+    let is_free = |c: char| c.is_alphanumeric() || "._+-:,@*".contains(c);
+    let encoded = |c: char| c.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let word = replaced(text, |c| (!is_free(c)).then(|| encoded(c)));
     // Some letters have no form: they are hidden, too.
     match clean(&word).replace(['{', '}', '\\'], "%") {
         empty if empty.is_empty() => "%".to_string(),

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::analysis::Analysis;
 
-use super::layout::is_active;
+use super::layout::{is_active, replaced};
 use super::{Format, Options};
 
 /// 2: derived from the analysis; 1 was a report or a comparison.
@@ -41,16 +41,9 @@ impl Format for Json {
 /// Every character outside of ASCII that a terminal acts on or that hides, as a JSON escape. Such
 /// characters stand in strings alone.
 fn escaped(json: &str) -> String {
-    let mut escaped = String::with_capacity(json.len());
-    for c in json.chars() {
-        match c != '\n' && is_active(c) {
-            true => {
-                escaped.extend(c.encode_utf16(&mut [0; 2]).iter().map(|u| format!("\\u{u:04x}")))
-            }
-            false => escaped.push(c),
-        }
-    }
-    escaped
+    let escape =
+        |c: char| c.encode_utf16(&mut [0; 2]).iter().map(|u| format!("\\u{u:04x}")).collect();
+    replaced(json, |c| (c != '\n' && is_active(c)).then(|| escape(c)))
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use super::{Format, Options};
 const TEMPLATE: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <testsuites>
 {%- for suite in suites %}
-  <testsuite name="{{ suite.name }}" tests="{{ suite.cases | length + suite.gaps | length }}" failures="{{ suite.failures }}" errors="{{ suite.gaps | length }}" skipped="{{ suite.skipped }}">
+  <testsuite name="{{ suite.name }}" tests="{{ suite.cases | length + suite.gaps | length }}" failures="{{ suite.cases | selectattr('outcome', 'eq', 'worse') | list | length }}" errors="{{ suite.gaps | length }}" skipped="{{ suite.cases | selectattr('outcome', 'eq', 'open') | list | length }}">
 {%- for case in suite.cases %}
     <testcase classname="{{ case.class }}" name="{{ case.name }}">
 {%- if case.outcome == "worse" %}<failure message="{{ case.message }}"/>{% endif %}
@@ -57,8 +57,6 @@ impl Format for Junit {
 }
 
 fn suite(analysis: &Analysis) -> Value {
-    let cases = cases(analysis);
-    let count = |outcome: &str| cases.iter().filter(|(_, is)| *is == outcome).count();
     let gap = |note| {
         let (word, message) = phrases::note(note);
         context! { name => format!("{word}: {message}"), message }
@@ -66,13 +64,11 @@ fn suite(analysis: &Analysis) -> Value {
     let gaps = analysis.notes.iter().filter(|note| note.is_gap());
     let gaps: Vec<Value> = gaps.map(gap).collect();
     let name = analysis.plan().map_or(String::new(), |plan| clean(&plan.title));
-    let (failures, skipped) = (count("worse"), count("open"));
-    let cases: Vec<Value> = cases.into_iter().map(|(case, _)| case).collect();
-    context! { name, cases, gaps, failures, skipped }
+    context! { name, cases => cases(analysis), gaps }
 }
 
-/// Of each metric and side the test case and its outcome.
-fn cases(analysis: &Analysis) -> Vec<(Value, &'static str)> {
+/// Of each metric and side.
+fn cases(analysis: &Analysis) -> Vec<Value> {
     let mut cases = Vec::new();
     for (work, set, row) in analysis.rows().filter(|(.., row)| row.family == Family::Headline) {
         for (side, cell) in analysis.sides.iter().zip(&row.cells).skip(1) {
@@ -90,7 +86,7 @@ fn cases(analysis: &Analysis) -> Vec<(Value, &'static str)> {
             let message = format!("{} {word}", change.unwrap_or_default());
             let class = format!("{}.{}", phrases::place(analysis, work, set), clean(&side.label));
             let name = clean(&row.kind.name);
-            cases.push((context! { class, name, outcome, message }, outcome));
+            cases.push(context! { class, name, outcome, message });
         }
     }
     cases

@@ -3,7 +3,8 @@
 //! Names and reasons may come from outside (a plan that was sent, a database, a guest), so
 //! [`clean`] stands between them and the terminal.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table as Grid, TableStyle};
+pub use comfy_table::CellAlignment as Align;
+use comfy_table::{ContentArrangement, Table as Grid, TableStyle};
 use unicode_width::UnicodeWidthStr;
 
 use super::Options;
@@ -12,26 +13,27 @@ use super::Options;
 /// characters (so escape sequences too), direction overrides, invisible and joining
 /// characters. Each shows as its Rust escape.
 pub fn clean(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
+    replaced(text, |c| is_active(c).then(|| c.escape_default().to_string()))
+}
+
+/// `text` with what stands in for some of its characters.
+pub fn replaced(text: &str, stands_in: impl Fn(char) -> Option<String>) -> String {
+    let mut replaced = String::with_capacity(text.len());
     for c in text.chars() {
-        if is_active(c) {
-            clean.extend(c.escape_default());
-        } else {
-            clean.push(c);
+        match stands_in(c) {
+            Some(text) => replaced.push_str(&text),
+            None => replaced.push(c),
         }
     }
-    clean
+    replaced
 }
 
-/// Whether a terminal acts on it, or it hides what is there.
+/// Whether a terminal acts on it, or it hides what is there: control characters, characters of
+/// Unicode's Default_Ignorable_Code_Point and format (Cf) sets, and the line and paragraph
+/// separators.
 pub fn is_active(c: char) -> bool {
-    c.is_control() || invisible(c)
-}
-
-/// Characters of Unicode's Default_Ignorable_Code_Point and format (Cf) sets, and the line
-/// and paragraph separators.
-fn invisible(c: char) -> bool {
-    matches!(u32::from(c),
+    c.is_control()
+        || matches!(u32::from(c),
         0x00ad | 0x034f | 0x0600..=0x0605 | 0x061c | 0x06dd | 0x070f | 0x0890..=0x0891 | 0x08e2
         | 0x115f..=0x1160 | 0x17b4..=0x17b5 | 0x180b..=0x180f | 0x200b..=0x200f
         | 0x2028..=0x202e | 0x2060..=0x206f | 0x3164 | 0xfe00..=0xfe0f | 0xfeff | 0xffa0
@@ -41,29 +43,23 @@ fn invisible(c: char) -> bool {
 
 /// A name from outside for a table: clean, and at most `columns` wide.
 pub fn shortened(text: &str, columns: usize) -> String {
-    truncate(&clean(text), columns)
+    clean(&cut(text, columns, clean, "…"))
 }
 
 /// At most `columns` wide, with `…` where something is missing.
 pub fn truncate(text: &str, columns: usize) -> String {
-    if text.width() <= columns {
-        return text.to_string();
-    }
-    let (head, _) = split_at_width(text, columns.saturating_sub(1));
-    if columns == 0 { String::new() } else { format!("{head}…") }
+    cut(text, columns, str::to_string, "…")
 }
 
-/// The longest head that is at most `columns` wide, and the rest.
-fn split_at_width(text: &str, columns: usize) -> (&str, &str) {
-    let mut end = 0;
-    for (at, c) in text.char_indices() {
-        let next = at + c.len_utf8();
-        if text[..next].width() > columns {
-            break;
-        }
-        end = next;
+/// The longest beginning of a text that fits `columns` once it is `plain`, followed by `sign` where
+/// something is missing. It is not plain yet: a cut through what is would divide an escape.
+pub fn cut(text: &str, columns: usize, plain: fn(&str) -> String, sign: &str) -> String {
+    let fits = |text: &str| plain(text).width() <= columns;
+    if fits(text) {
+        return text.to_string();
     }
-    text.split_at(end)
+    let heads = text.char_indices().map(|(end, _)| format!("{}{sign}", &text[..end]));
+    heads.take_while(|head| fits(head)).last().unwrap_or_default()
 }
 
 /// Lines of at most `columns`, broken at spaces and, where a word is longer, inside it. A number
@@ -124,14 +120,10 @@ impl Page {
 
     /// `label`, then `text` in as many lines as it takes, indented by the label.
     pub fn wrapped(&mut self, tone: Tone, label: &str, text: &str) {
-        let indent = label.width();
-        let lines = wrap(text, self.width.saturating_sub(indent));
-        for (at, line) in lines.iter().enumerate() {
-            let line = match at {
-                0 => format!("{label}{line}"),
-                _ => format!("{:indent$}{line}", ""),
-            };
-            self.line(tone, line.trim_end());
+        let indent = " ".repeat(label.width());
+        for (at, line) in wrap(text, self.width.saturating_sub(indent.len())).iter().enumerate() {
+            let before = if at == 0 { label } else { &indent };
+            self.line(tone, format!("{before}{line}").trim_end());
         }
     }
 
@@ -144,12 +136,6 @@ impl Page {
             self.line(tone, &line);
         }
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Align {
-    Left,
-    Right,
 }
 
 /// A table without rules: the only one that reports lay out. Cells are clean and have one line.
@@ -177,10 +163,7 @@ impl Table {
         }
         for (column, (align, gap)) in grid.column_iter_mut().zip(&self.columns) {
             column.set_padding((*gap, 0));
-            column.set_cell_alignment(match align {
-                Align::Left => CellAlignment::Left,
-                Align::Right => CellAlignment::Right,
-            });
+            column.set_cell_alignment(*align);
         }
         let lines = grid.lines().map(|line| line.trim_end().to_string());
         self.rows.iter().map(|(tone, _)| *tone).zip(lines).collect()

@@ -2,26 +2,26 @@
 //! columns where the names allow it.
 //!
 //! One table per workload, set and metric; its cases are the points of the axes. Normalised is
-//! the ratio that the verdicts below rest on. The layout is that of K Prateek Nayak's mails; docs/report-formats.md has the rules. Pure.
+//! the ratio that the verdicts below rest on. Why a throughput differs is in further tables without
+//! verdicts: one for each worker set whose switches a probe counted, normalised as the throughput.
+//! The layout is that of K Prateek Nayak's mails; docs/report-formats.md has the rules. Pure.
 
 mod mail;
-mod switches;
 
 use std::io::{self, Write};
 
-use crate::analysis::{Analysis, Family, Pairing, Row, SetTable, WorkTable};
-use crate::model::{self, Direction, Unit};
+use crate::analysis::{Analysis, Family, Row, SetTable, WorkTable};
+use crate::model::{Direction, Statistic, Unit};
 use crate::stats::{Verdict, Why};
 
 use super::layout::{Page, Tone};
-use super::numbers::{Scale, percent, ratio};
+use super::numbers::{percent, ratio};
 use super::phrases::{self, Tally};
+use super::text::RowScale;
 use super::{Format, Options, each};
 
 pub(super) use mail::{COLUMNS, ascii, word};
-use mail::{
-    Column, RULE, STAR, blocks, case, clock, first_of, laid_out, room, test_of, two_decimals,
-};
+use mail::{Table, case, test_of, two_decimals};
 
 /// Labels of sides are no wider.
 pub(super) const NAME_COLUMNS: usize = 20;
@@ -56,75 +56,108 @@ impl Format for Lkml {
 fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
     let mut page = Page::new(&Options { width: COLUMNS, ..Options::default() });
     let tables = tables(analysis);
-    let (names, time) = (names(analysis, &tables), phrases::analysis_time(analysis));
-    for table in &tables {
-        table.show(&names, time.as_deref(), &mut page);
-        page.gap();
+    let names = names(analysis, &tables);
+    for table in tables.iter().chain(&explaining_tables(analysis)) {
+        table.show(analysis, &names, &mut page);
     }
-    switches::show(analysis, &names, &mut page);
     if tables.is_empty() {
         page.line(Tone::Plain, "Nothing was compared.");
         page.gap();
     }
-    if tables.iter().any(|table| table.cases.iter().any(|(_, row)| starred(row))) {
+    if tables.iter().any(|table| table.cases.iter().any(|(_, is_starred)| *is_starred)) {
         let bound = percent(LARGE_CV);
         let text = format!("CV above {bound}: the run-to-run variance is large");
         page.wrapped(Tone::Plain, "* ", &text);
         page.gap();
     }
-    oddities(analysis, &names, &mut page);
     verdicts(analysis, &names, &mut page);
     out.write_all(page.text().as_bytes())
 }
 
-/// One metric of one set, over the points of the axes.
-struct Table<'a> {
-    analysis: &'a Analysis,
-    work: &'a WorkTable,
-    set: &'a SetTable,
-    /// Of the first case; all have its metric, unit and direction.
-    row: &'a Row,
-    cases: Vec<(String, &'a Row)>,
-}
+type Place<'a> = (&'a WorkTable, &'a SetTable, &'a Row);
 
 /// Rows of the headline family, and of the explaining one where that is judged.
-fn judged_rows(analysis: &Analysis) -> impl Iterator<Item = (&WorkTable, &SetTable, &Row)> {
+fn judged_rows(analysis: &Analysis) -> impl Iterator<Item = Place<'_>> {
     analysis.rows().filter(|(.., row)| row.family != Family::None)
 }
 
-/// In the order in which they first come.
-fn tables<'a>(analysis: &'a Analysis) -> Vec<Table<'a>> {
-    let mut tables: Vec<Table> = Vec::new();
-    for (work, set, row) in judged_rows(analysis) {
-        let known = tables.iter_mut().find(|table| {
-            let of = |work: &'a WorkTable, set: &'a SetTable, row: &'a Row| {
-                let kind = &row.kind;
-                (&work.name, &set.name, &set.workload, (&kind.name, kind.unit, kind.direction))
-            };
-            of(table.work, table.set, table.row) == of(work, set, row)
-        });
-        match known {
-            Some(table) => table.cases.push((case(work), row)),
-            None => tables.push(Table { analysis, work, set, row, cases: vec![(case(work), row)] }),
+/// What a table is of.
+fn subject<'a>((work, set, row): &Place<'a>) -> impl PartialEq + use<'a> {
+    let kind = &row.kind;
+    (&work.name, &set.name, &set.workload, (&kind.name, kind.unit, kind.direction))
+}
+
+/// One of each metric of each set, in the order in which they first come.
+fn tables(analysis: &Analysis) -> Vec<Table> {
+    let mut subjects: Vec<Vec<Place>> = Vec::new();
+    for found in judged_rows(analysis) {
+        match subjects.iter_mut().find(|cases| subject(&cases[0]) == subject(&found)) {
+            Some(cases) => cases.push(found),
+            None => subjects.push(vec![found]),
         }
     }
-    tables
+    subjects.iter().map(|cases| table(analysis, cases)).collect()
+}
+
+/// `cases`: one metric of one set over the points of the axes.
+fn table(analysis: &Analysis, cases: &[Place]) -> Table {
+    let (work, set, row) = cases[0];
+    // Whether the numbers of a row differ much from run to run, on any side.
+    let is_starred =
+        |row: &Row| row.cells.iter().any(|cell| cell.cv.is_some_and(|cv| cv > LARGE_CV));
+    Table {
+        test: test_of(work, set),
+        units: units(set, row),
+        interpretation: match row.kind.direction {
+            Direction::HigherIsBetter => "Higher is better",
+            Direction::LowerIsBetter => "Lower is better",
+            Direction::Neutral => "Neither is better",
+        },
+        heads: ["Case:", "[pct imp](CV)"],
+        cases: cases.iter().map(|(work, _, row)| (case(work), is_starred(row))).collect(),
+        cells: (0..analysis.sides.len()).map(|side| cells(analysis, cases, side)).collect(),
+    }
+}
+
+/// Why throughputs differ: of each set that has counted switches.
+fn explaining_tables(analysis: &Analysis) -> Vec<Table> {
+    let sets = analysis.sets().filter(|(_, set)| set.switches().next().is_some());
+    let table = |(work, set): (&WorkTable, &SetTable)| {
+        let case = if work.axes.is_empty() { String::new() } else { format!(", {}", case(work)) };
+        let rows: Vec<&Row> = set.throughput().into_iter().chain(set.switches()).collect();
+        let cell = |row: &Row, side| match normalised(analysis, row, side) {
+            Some(ratio) => format!("{} {:>7}", two_decimals(ratio), difference(ratio)),
+            None => "-".to_string(),
+        };
+        let cells = |side| rows.iter().map(|row| cell(row, side)).collect();
+        Table {
+            test: test_of(work, set) + &case,
+            units: "switches per second, and per operation".to_string(),
+            interpretation: "Explains the throughput; has no verdicts",
+            heads: ["Switches:", "[%diff]"],
+            cases: rows.iter().map(|row| (word(&row.kind.name), false)).collect(),
+            cells: (0..analysis.sides.len()).map(cells).collect(),
+        }
+    };
+    sets.map(table).collect()
+}
+
+/// `[-98%]`, without a sign of zero.
+fn difference(ratio: f64) -> String {
+    let percent = 100.0 * (ratio - 1.0);
+    match percent.abs() < 1e6 {
+        true => format!("[{:.0}%]", percent.round() + 0.0),
+        false => format!("[{percent:.1e}%]"),
+    }
 }
 
 /// As long as all tables have room for.
 fn names(analysis: &Analysis, tables: &[Table]) -> Vec<String> {
     let of = |columns| phrases::names(&analysis.sides, columns, word, CUT);
-    let fits = |names: &Vec<String>| tables.iter().all(|table| table.has_room_for(names));
+    let shortest = vec!["x".repeat(MIN_NAME_COLUMNS); analysis.sides.len()];
+    let fits = |names: &Vec<String>| tables.iter().all(|table| table.has_room(names, &shortest));
     let mut shorter = (MIN_NAME_COLUMNS..=NAME_COLUMNS).rev().map(of);
     shorter.find(fits).unwrap_or_else(|| of(MIN_NAME_COLUMNS))
-}
-
-/// What the normalised numbers are: the estimate that the verdicts rest on.
-fn statistic(analysis: &Analysis) -> &'static str {
-    match analysis.method.pairing {
-        Pairing::WithinRounds => "GMean of the ratios within rounds",
-        Pairing::None => "Ratio of the GMeans",
-    }
 }
 
 /// A side over the baseline.
@@ -135,159 +168,62 @@ fn normalised(analysis: &Analysis, row: &Row, side: usize) -> Option<f64> {
     }
 }
 
-/// `99.9` of a 99.9th percentile.
-fn quantile(row: &Row) -> Option<f64> {
-    match row.kind.statistic {
-        model::Statistic::Quantile(per_million) => Some(f64::from(per_million) / 1e4),
-        _ => None,
-    }
-}
-
-/// Whether the numbers of a row differ much from run to run, on any side.
-fn starred(row: &Row) -> bool {
-    row.cells.iter().any(|cell| cell.cv.is_some_and(|cv| cv > LARGE_CV))
-}
-
-impl Table<'_> {
-    fn show(&self, names: &[String], time: Option<&str>, page: &mut Page) {
-        let interpretation = match self.row.kind.direction {
-            Direction::HigherIsBetter => "Higher is better",
-            Direction::LowerIsBetter => "Lower is better",
-            Direction::Neutral => "Neither is better",
-        };
-        let rule = "=".repeat(RULE);
-        page.line(Tone::Plain, &rule);
-        page.wrapped(Tone::Plain, "Test          : ", &self.test());
-        page.wrapped(Tone::Plain, "Units         : ", &self.units());
-        page.line(Tone::Plain, &format!("Interpretation: {interpretation}"));
-        page.line(Tone::Plain, &format!("Statistic     : {}", statistic(self.analysis)));
-        clock(time, page);
-        page.line(Tone::Plain, &rule);
-        let columns = self.columns(names);
-        let first = self.first(&columns);
-        for (at, block) in blocks(first.width, &columns).into_iter().enumerate() {
-            if at > 0 {
-                page.gap();
-            }
-            self.block(&first, &block, page);
+/// `99th percentile wakeup latency in ms`.
+fn units(set: &SetTable, row: &Row) -> String {
+    let name = ascii(&row.kind.name);
+    let suffix = match RowScale::new(row).suffix() {
+        "s" => "seconds",
+        suffix => suffix,
+    };
+    match (row.kind.unit, row.kind.statistic, &row.kind.subject) {
+        (Unit::Ns, Statistic::Quantile(per_million), Some(of)) => {
+            let percent = f64::from(per_million) / 1e4;
+            format!("{percent}th percentile {} latency in {suffix}", ascii(of))
         }
-    }
-
-    /// The cases; those which are so long that two columns would not fit next to them stand above
-    /// their rows.
-    fn first(&self, columns: &[Column]) -> Column {
-        first_of("Case:", self.cases.iter().map(|(case, _)| case.clone()), columns)
-    }
-
-    /// Whether two columns fit next to each case, unless it is so long that they never do.
-    fn has_room_for(&self, names: &[String]) -> bool {
-        let shortest = vec!["x".repeat(MIN_NAME_COLUMNS); names.len()];
-        let most = room(&self.columns(&shortest));
-        let cases = self.cases.iter().map(|(case, _)| case.len());
-        let longest = cases.filter(|width| *width <= most).fold("Case:".len(), usize::max);
-        longest <= room(&self.columns(names))
-    }
-
-    fn block(&self, first: &Column, block: &[&Column], page: &mut Page) {
-        laid_out(first, block, page, |at| if starred(self.cases[at].1) { STAR } else { "" });
-    }
-
-    fn test(&self) -> String {
-        test_of(self.work, self.set)
-    }
-
-    fn units(&self) -> String {
-        let kind = &self.row.kind;
-        let typical = self.row.cells.iter().find_map(|cell| cell.median);
-        let suffix = Scale::of(kind.unit, typical).suffix;
-        let name = ascii(&kind.name);
-        let units = match (kind.unit, quantile(self.row), &kind.subject) {
-            (Unit::Ns, found, subject) => {
-                let suffix = if suffix == "s" { "seconds" } else { suffix };
-                match (found, subject) {
-                    (Some(percent), Some(of)) => {
-                        format!("{percent}th percentile {} latency in {suffix}", ascii(of))
-                    }
-                    _ => format!("{name} in {suffix}"),
-                }
-            }
-            (Unit::OpsPerS, ..) => match self.set.ops.as_str() {
-                "" => format!("{name}, ops/s"),
-                ops => format!("{name}, {}/s", ascii(ops)),
-            },
-            (Unit::BytesPerS, ..) => format!("{name}, {suffix}"),
-            (Unit::PerS, ..) => format!("{name} per second"),
-            (Unit::Cpus, ..) => format!("{name}, CPUs"),
-            (Unit::Ratio, ..) => format!("{name}, ratio"),
-            (Unit::Count, ..) => format!("{name}, count"),
-        };
-        format!("Normalized {units}")
-    }
-
-    fn columns(&self, names: &[String]) -> Vec<Column> {
-        let column = |(side, name): (usize, &String)| {
-            let parts = self.cases.iter().map(|(_, row)| Parts::of(self.analysis, row, side));
-            let parts: Vec<Option<Parts>> = parts.collect();
-            let width = |of: fn(&Parts) -> &String, least: usize| {
-                parts.iter().flatten().map(|parts| of(parts).len()).fold(least, usize::max)
-            };
-            let (improved, cv) = (width(|parts| &parts.improved, 6), width(|parts| &parts.cv, 5));
-            let cells = parts.iter().map(|parts| match parts {
-                None => "-".to_string(),
-                Some(parts) => format!(
-                    "{} [{:>improved$}]({:>cv$})",
-                    parts.normalised, parts.improved, parts.cv
-                ),
-            });
-            Column::new(format!("{name}[pct imp](CV)"), cells)
-        };
-        names.iter().enumerate().map(column).collect()
+        (Unit::Ns, ..) => format!("{name} in {suffix}"),
+        (Unit::OpsPerS, ..) if set.ops.is_empty() => format!("{name}, ops/s"),
+        (Unit::OpsPerS, ..) => format!("{name}, {}/s", ascii(&set.ops)),
+        (Unit::BytesPerS, ..) => format!("{name}, {suffix}"),
+        (Unit::PerS, ..) => format!("{name} per second"),
+        (Unit::Cpus, ..) => format!("{name}, CPUs"),
+        (Unit::Ratio, ..) => format!("{name}, ratio"),
+        (Unit::Count, ..) => format!("{name}, count"),
     }
 }
 
-/// The three numbers of a cell.
-struct Parts {
-    normalised: String,
-    improved: String,
-    cv: String,
+/// `1.56 [-56.34]( 8.12)` of each case: brackets stand below one another.
+fn cells(analysis: &Analysis, cases: &[Place], side: usize) -> Vec<String> {
+    let figures = cases.iter().map(|(.., row)| figures(analysis, row, side));
+    let figures: Vec<Option<[String; 3]>> = figures.collect();
+    let width = |at: usize, least| {
+        figures.iter().flatten().map(|figures| figures[at].len()).fold(least, usize::max)
+    };
+    let (improved, cv) = (width(1, 6), width(2, 5));
+    let cell = |figures: &Option<[String; 3]>| match figures {
+        None => "-".to_string(),
+        Some([ratio, change, spread]) => format!("{ratio} [{change:>improved$}]({spread:>cv$})"),
+    };
+    figures.iter().map(cell).collect()
 }
 
-impl Parts {
-    /// `None` where one of the two is unknown, or the baseline is not positive.
-    fn of(analysis: &Analysis, row: &Row, side: usize) -> Option<Parts> {
-        let normalised = normalised(analysis, row, side)?;
-        let cell = row.cells.get(side)?;
-        let improved = match row.kind.direction {
-            // The baseline's own is then -0.00, as in those mails.
-            Direction::LowerIsBetter => -(normalised - 1.0) * 100.0,
-            Direction::HigherIsBetter | Direction::Neutral => (normalised - 1.0) * 100.0,
-        };
-        let cv = cell.cv.map_or("-".to_string(), |cv| two_decimals(100.0 * cv));
-        Some(Parts { normalised: two_decimals(normalised), improved: two_decimals(improved), cv })
-    }
+/// Normalised, improvement in percent, CV. `None` where one of the two sides is unknown, or the
+/// baseline is not positive.
+fn figures(analysis: &Analysis, row: &Row, side: usize) -> Option<[String; 3]> {
+    let normalised = normalised(analysis, row, side)?;
+    let percent = 100.0 * (normalised - 1.0);
+    let improved = match row.kind.direction {
+        // The baseline's own is then -0.00, as in those mails.
+        Direction::LowerIsBetter => -percent,
+        Direction::HigherIsBetter | Direction::Neutral => percent,
+    };
+    let cv = row.cells.get(side)?.cv.map_or("-".to_string(), |cv| two_decimals(100.0 * cv));
+    Some([two_decimals(normalised), two_decimals(improved), cv])
 }
 
-/// What statistics of the tables hide: a note for each side of a row whose values are odd. Of
-/// what has no verdict nothing is said.
-pub(super) fn oddities(analysis: &Analysis, names: &[String], page: &mut Page) {
-    let mut is_any = false;
-    for (work, set, row) in judged_rows(analysis) {
-        for (cell, name) in row.cells.iter().zip(names) {
-            let shapes = phrases::shapes(analysis, row, cell);
-            if !shapes.is_empty() {
-                let text = format!("{}, {name}: {}", place(work, set, row), shapes.join("; "));
-                page.wrapped(Tone::Plain, "Note: ", &ascii(&text));
-                is_any = true;
-            }
-        }
-    }
-    if is_any {
-        page.gap();
-    }
-}
-
-/// The verdicts, how they were reached, and how to get the tables again.
+/// What stands below the tables: odd values, the verdicts, how they were reached, and how to get the
+/// tables again.
 pub(super) fn verdicts(analysis: &Analysis, names: &[String], page: &mut Page) {
+    oddities(analysis, names, page);
     for (at, name) in names.iter().enumerate().skip(1) {
         let heading = format!("Verdicts, {name} against {}:", names[0]);
         page.wrapped(Tone::Plain, "", &heading);
@@ -297,10 +233,8 @@ pub(super) fn verdicts(analysis: &Analysis, names: &[String], page: &mut Page) {
             }
         }
         for (family, label) in [(Family::Headline, ""), (Family::Explaining, "explaining: ")] {
-            let is_judged = |row: &Row| row.family == family && row.cells[at].judged.is_some();
-            let is_headline = family == Family::Headline;
-            if is_headline || judged_rows(analysis).any(|(.., row)| is_judged(row)) {
-                let tally = Tally::of(analysis, at, family);
+            let tally = Tally::of(analysis, at, family);
+            if family == Family::Headline || tally != Tally::default() {
                 let decides = tally.rounds.map(|needed| format!("; {}", phrases::decides(needed)));
                 let text = format!("{label}{}{}", tally.counts(), decides.unwrap_or_default());
                 page.wrapped(Tone::Plain, "  ", &text);
@@ -326,6 +260,24 @@ pub(super) fn verdicts(analysis: &Analysis, names: &[String], page: &mut Page) {
     page.line(Tone::Plain, "Reproduce with:");
     for line in phrases::command_lines(&ascii(&analysis.command), COLUMNS - 2) {
         page.line(Tone::Plain, &format!("  {line}"));
+    }
+}
+
+/// What statistics of the tables hide: a note for each side of a row whose values are odd. Of
+/// what has no verdict nothing is said.
+fn oddities(analysis: &Analysis, names: &[String], page: &mut Page) {
+    let before = page.text().len();
+    for (work, set, row) in judged_rows(analysis) {
+        for (cell, name) in row.cells.iter().zip(names) {
+            let shapes = phrases::shapes(analysis, row, cell);
+            if !shapes.is_empty() {
+                let text = format!("{}, {name}: {}", place(work, set, row), shapes.join("; "));
+                page.wrapped(Tone::Plain, "Note: ", &ascii(&text));
+            }
+        }
+    }
+    if page.text().len() > before {
+        page.gap();
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use crate::analysis::{Analysis, Family};
 
 use super::answer;
-use super::layout::{Page, clean};
+use super::layout::{Page, clean, replaced};
 use super::numbers::Change;
 use super::phrases::{self, names};
 use super::text::RowScale;
@@ -66,31 +66,19 @@ fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
     let names = phrases::names(&analysis.sides, answer::NAME_COLUMNS, clean, "…");
     answer::write(analysis, &names, None, &mut page);
     // A fence that no name can close.
-    let fence = "`".repeat(longest_run(page.text()).max(2) + 1);
+    let longest = page.text().split(|c| c != '`').map(str::len).max();
+    let fence = "`".repeat(longest.unwrap_or(0).max(2) + 1);
     write!(out, "\n{fence}\n{}{fence}\n", page.text())
 }
 
 /// Text from outside in a cell: nothing in it is markup.
 fn cell(text: &str) -> String {
-    let mut shown = String::new();
-    for c in clean(text).chars() {
-        match c {
-            '<' => shown.push_str("&lt;"),
-            '>' => shown.push_str("&gt;"),
-            '&' => shown.push_str("&amp;"),
-            '|' | '\\' | '`' | '*' | '_' | '[' | ']' | '#' | '!' | '~' | '@' => {
-                shown.push('\\');
-                shown.push(c);
-            }
-            c => shown.push(c),
-        }
-    }
-    shown
-}
-
-/// The longest run of backticks.
-fn longest_run(text: &str) -> usize {
-    text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
+    replaced(&clean(text), |c| match c {
+        '<' => Some("&lt;".to_string()),
+        '>' => Some("&gt;".to_string()),
+        '&' => Some("&amp;".to_string()),
+        c => "|\\`*_[]#!~@".contains(c).then(|| format!("\\{c}")),
+    })
 }
 
 #[cfg(test)]

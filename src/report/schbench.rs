@@ -10,11 +10,10 @@
 //!
 //! ASCII, at most 78 columns where the names allow it. Pure.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use unicode_width::UnicodeWidthStr;
-
-use crate::analysis::{Analysis, Row, SetTable, WorkTable};
+use crate::analysis::{Analysis, SetTable, WorkTable};
 use crate::model::{Params, Value, show_bytes};
 
 use super::layout::{Page, Tone};
@@ -70,125 +69,85 @@ fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
         page.wrapped(Tone::Plain, "Time: ", &lkml::ascii(&time));
         page.gap();
     }
-    let blocks = blocks(analysis, &names);
-    let widest = blocks.iter().flat_map(Block::cells).map(|cell| cell.width()).max();
+    let is_shown = |(_, set): &(&WorkTable, &SetTable)| set.workload == WORKLOAD;
+    let (shown, others): (Vec<_>, Vec<_>) = analysis.sets().partition(is_shown);
+    let blocks = blocks(&shown, &names);
+    let cells = blocks.iter().flatten().flat_map(|(_, cells)| cells);
+    let widest = cells.map(String::len).max().unwrap_or(0);
     for block in &blocks {
-        block.write(widest.unwrap_or(0), lkml::COLUMNS, &mut page);
+        show(block, names.len(), widest, &mut page);
         page.gap();
     }
     match blocks.is_empty() {
         true => page.line(Tone::Plain, "No work here uses schbench: --format text"),
         false => page.line(Tone::Plain, "Values are medians over runs."),
     }
-    let others = others(analysis);
+    let mut seen = BTreeSet::new();
+    let others = others.iter().map(|(_, set)| lkml::ascii(&set.workload));
+    let others: Vec<String> = others.filter(|name| seen.insert(name.clone())).collect();
     if !others.is_empty() {
         page.wrapped(Tone::Plain, "Not shown: ", &others.join(", "));
     }
     page.gap();
-    lkml::oddities(analysis, &names, &mut page);
     lkml::verdicts(analysis, &names, &mut page);
     out.write_all(page.text().as_bytes())
 }
 
-/// One point of a plan.
-struct Block {
-    label: String,
-    /// The names of the sides.
-    head: Vec<String>,
-    /// Of each line its label and a cell per side.
-    lines: Vec<(&'static str, Vec<String>)>,
-}
+/// One point of a plan: of each line its label and a cell per side. The first has their names.
+type Block = Vec<(String, Vec<String>)>;
 
-/// Sets that have a block.
-fn sets(analysis: &Analysis) -> impl Iterator<Item = (&WorkTable, &SetTable)> {
-    analysis.sets().filter(|(_, set)| set.workload == WORKLOAD)
-}
-
-fn blocks(analysis: &Analysis, names: &[String]) -> Vec<Block> {
-    let labels: Vec<String> =
-        sets(analysis).map(|(work, set)| label(&set.params, &work.axes, &set.name)).collect();
-    let block = |((work, set), label): ((&WorkTable, &SetTable), &String)| {
-        let mut label = label.clone();
+fn blocks(sets: &[(&WorkTable, &SetTable)], names: &[String]) -> Vec<Block> {
+    let labels = sets.iter().map(|(work, set)| label(&set.params, &work.axes, &set.name));
+    let labels: Vec<String> = labels.collect();
+    let block = |((work, set), label): (&(&WorkTable, &SetTable), &String)| {
+        let is_shared = labels.iter().filter(|other| *other == label).count() > 1;
         // What a label leaves out: the work, which may end in its variant, and the set.
-        if labels.iter().filter(|other| **other == label).count() > 1 {
-            label.push_str(&format!(" ({}: {})", work.label, set.name));
-        }
-        let cells = |row: Option<&Row>, per: f64| {
-            (0..names.len()).map(|side| cell(row, side, per)).collect::<Vec<_>>()
-        };
-        Block {
-            label: lkml::ascii(&label),
-            head: names.to_vec(),
-            lines: lines(set).map(|(label, per, row)| (label, cells(row, per))).collect(),
-        }
+        let own = is_shared.then(|| format!(" ({}: {})", work.label, set.name));
+        let label = lkml::ascii(&format!("{label}{}", own.unwrap_or_default()));
+        std::iter::once((label, names.to_vec())).chain(lines(set, names.len())).collect()
     };
-    sets(analysis).zip(&labels).map(block).collect()
+    sets.iter().zip(&labels).map(block).collect()
 }
 
-/// Label, unit and row of each line of a set's block.
-fn lines(set: &SetTable) -> impl Iterator<Item = (&'static str, f64, Option<&Row>)> {
+fn lines(set: &SetTable, sides: usize) -> impl Iterator<Item = (String, Vec<String>)> {
     let row = |metric: &str| {
         let mut rows = set.rows.iter();
         rows.find(|row| row.kind.name == metric && row.cells.iter().any(|of| of.median.is_some()))
     };
-    LINES.into_iter().filter_map(move |(metric, label, per)| match metric {
-        "response_p99" => Some((label, per, Some(row(metric)?))),
-        "rps_p50" => row(metric).map(|row| (label, per, Some(row))),
-        "throughput" if row("rps_p50").is_some() => None,
-        _ => Some((label, per, row(metric))),
+    LINES.into_iter().filter_map(move |(metric, label, per)| {
+        let found = row(metric);
+        let is_shown = match metric {
+            "response_p99" | "rps_p50" => found.is_some(),
+            "throughput" => row("rps_p50").is_none(),
+            _ => true,
+        };
+        let median = |side: usize| found.and_then(|row| row.cells.get(side)?.median);
+        let cell = |side| median(side).map_or("-".to_string(), |median| grouped(median / per));
+        is_shown.then(|| (label.to_string(), (0..sides).map(cell).collect()))
     })
 }
 
-fn cell(row: Option<&Row>, side: usize, per: f64) -> String {
-    let median = row.and_then(|row| row.cells.get(side)).and_then(|cell| cell.median);
-    median.map_or("-".to_string(), |median| grouped(median / per))
-}
-
-/// Other workloads, each once.
-fn others(analysis: &Analysis) -> Vec<String> {
-    let mut others = Vec::new();
-    for (_, set) in analysis.sets().filter(|(_, set)| set.workload != WORKLOAD) {
-        let name = lkml::ascii(&set.workload);
-        if !others.contains(&name) {
-            others.push(name);
+/// As many tables as the width asks for, in columns that fit the widest cell of all blocks.
+fn show(block: &Block, sides: usize, widest: usize, page: &mut Page) {
+    let first = LABEL_COLUMNS + FIRST_COLUMNS.max(widest + GAP);
+    let other = OTHER_COLUMNS.max(widest + GAP);
+    let per_line = 1 + lkml::COLUMNS.saturating_sub(first) / other;
+    for begin in (0..sides).step_by(per_line) {
+        if begin > 0 {
+            page.gap();
         }
-    }
-    others
-}
-
-impl Block {
-    fn cells(&self) -> impl Iterator<Item = &String> {
-        self.head.iter().chain(self.lines.iter().flat_map(|(_, cells)| cells))
-    }
-
-    /// As many tables as the width asks for, in columns that fit the widest cell of all blocks.
-    fn write(&self, widest: usize, width: usize, page: &mut Page) {
-        let first = FIRST_COLUMNS.max(widest + GAP);
-        let other = OTHER_COLUMNS.max(widest + GAP);
-        let per_line = 1 + width.saturating_sub(LABEL_COLUMNS + first) / other;
-        for begin in (0..self.head.len()).step_by(per_line) {
-            if begin > 0 {
-                page.gap();
+        for (label, cells) in block {
+            let mut label = label.as_str();
+            // The first column yields where its label is long and its cell is short.
+            if label.len() + GAP + cells[begin].len() > first {
+                page.wrapped(Tone::Plain, "", label);
+                label = "";
             }
-            let end = self.head.len().min(begin + per_line);
-            let line = |label: &str, cells: &[String]| {
-                // The first column yields where its label is long and its cell is short.
-                let (head, rest) = (&cells[begin], &cells[begin + 1..end]);
-                let room = (LABEL_COLUMNS + first).saturating_sub(label.width());
-                let rest = rest.iter().map(|cell| right(cell, other)).collect::<String>();
-                format!("{label}{}{rest}", right(head, room))
-            };
-            let room = (LABEL_COLUMNS + first).saturating_sub(self.head[begin].width() + GAP);
-            let label = if self.label.width() > room {
-                page.wrapped(Tone::Bold, "", &self.label);
-                ""
-            } else {
-                &self.label
-            };
-            page.line(Tone::Bold, &line(label, &self.head));
-            for (label, cells) in &self.lines {
-                page.line(Tone::Plain, &line(label, cells));
+            let mut line = format!("{label}{:>1$}", cells[begin], first - label.len());
+            for cell in cells[begin..].iter().take(per_line).skip(1) {
+                line.push_str(&format!("{cell:>other$}"));
             }
+            page.line(Tone::Plain, &line);
         }
     }
 }
@@ -222,18 +181,8 @@ fn grouped(value: f64) -> String {
     }
     let whole = value.round() as i64;
     let digits = whole.unsigned_abs().to_string();
-    let groups: Vec<&str> = digits
-        .as_bytes()
-        .rchunks(3)
-        .rev()
-        .map(|group| std::str::from_utf8(group).unwrap_or_default())
-        .collect();
+    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
     format!("{}{}", if whole < 0 { "-" } else { "" }, groups.join(","))
-}
-
-/// `text`, right-aligned in so many columns.
-fn right(text: &str, columns: usize) -> String {
-    format!("{:pad$}{text}", "", pad = columns.saturating_sub(text.width()))
 }
 
 #[cfg(test)]

@@ -235,7 +235,7 @@ pub fn nothing() -> Analysis {
     };
     let command = "schedlab compare plan=20260203-1405".to_string();
     let (plans, sides, works, notes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    Analysis { plans, sides, method, works, notes, command }
+    Analysis { plans, sides, method, works, notes, command, store: String::new() }
 }
 
 pub fn sides_only() -> Analysis {

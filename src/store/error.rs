@@ -107,7 +107,7 @@ impl StoreError {
             }
             Self::Line { source, .. } => source.hint(),
             Self::Input { .. } => "is the whole file there? wc -l FILE".to_string(),
-            Self::Output(_) => "is there space for it? df -h .".to_string(),
+            Self::Output(_) => "write to a file on a disk with space: df -h".to_string(),
         }
     }
 }

@@ -192,7 +192,8 @@ fn variants_alone_are_of_the_newest_plan_that_has_them_all() {
 #[test]
 fn what_means_nothing_is_refused_with_a_hint() {
     let none = "no stored plan has a variant, kernel, machine or id";
-    let dates = "today, yesterday, 2h, 7d, 2w, 2026-11-01 or 2026-11-01T12:00:00";
+    let dates = "today, yesterday, 2h, 7d, 2w, 2026-11-01 or 2026-11-01T12:00:00: \
+                 schedlab list runs --since 7d";
     let newest = "schedlab compare last --against last:10";
     let keys = "schedlab compare kernel=6.1.* kernel=6.12.*";
     for (text, message, hint) in [

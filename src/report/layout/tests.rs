@@ -23,6 +23,7 @@ fn nothing_that_a_terminal_acts_on_survives() {
         assert!(!clean(text).chars().any(is_active));
     }
     assert_eq!(shortened("\x1b[2Jlong", 9), "\\u{1b}[2…");
+    assert_eq!(shortened("a\x1b[2Jlong", 7), "a…", "no half of an escape");
 }
 
 #[test]

@@ -1,37 +1,23 @@
-//! What every table of a mail is made of: ASCII, columns and blocks of columns. Pure.
+//! What mails are made of: ASCII, and tables whose columns stand in as many blocks as fit. Pure.
 
-use crate::analysis::{SetTable, WorkTable};
-use crate::report::layout::{Page, Tone, clean};
+use crate::analysis::{Analysis, Pairing, SetTable, WorkTable};
+use crate::report::layout::{Page, Tone, clean, replaced};
+use crate::report::phrases;
 
 pub const COLUMNS: usize = 78;
-pub const RULE: usize = 66;
+const RULE: usize = 66;
 const GAP: usize = 4;
-
 /// Behind the numbers of a row.
-pub const STAR: &str = " *";
+const STAR: &str = " *";
 
 /// Clean, and ASCII: what is not shows as its Rust escape.
 pub fn ascii(text: &str) -> String {
-    let mut ascii = String::with_capacity(text.len());
-    for c in clean(text).chars() {
-        match c.is_ascii() {
-            true => ascii.push(c),
-            false => ascii.extend(c.escape_default()),
-        }
-    }
-    ascii
+    replaced(&clean(text), |c| (!c.is_ascii()).then(|| c.escape_default().to_string()))
 }
 
 /// As [`ascii`], one word of a table's row.
 pub fn word(text: &str) -> String {
     ascii(text).replace(' ', "_")
-}
-
-/// In the head of each table, as it may be mailed alone.
-pub fn clock(time: Option<&str>, page: &mut Page) {
-    if let Some(time) = time {
-        page.wrapped(Tone::Plain, "Time          : ", &ascii(time));
-    }
 }
 
 /// `threads=4,footprint=256KiB`; without axes the work's name.
@@ -55,79 +41,109 @@ pub fn two_decimals(value: f64) -> String {
     if value.abs() < 1e6 { format!("{value:.2}") } else { format!("{value:.1e}") }
 }
 
-pub struct Column {
-    pub head: String,
-    pub cells: Vec<String>,
-    pub width: usize,
+/// A table with a column for each side.
+pub struct Table {
+    pub test: String,
+    pub units: String,
+    pub interpretation: &'static str,
+    /// Above the cases, and behind the name of each side.
+    pub heads: [&'static str; 2],
+    /// What each row is of, and whether it has a star.
+    pub cases: Vec<(String, bool)>,
+    /// Of each side a cell for each case.
+    pub cells: Vec<Vec<String>>,
 }
 
-impl Column {
-    pub fn new(head: String, cells: impl Iterator<Item = String>) -> Column {
-        let cells: Vec<String> = cells.collect();
-        let width = cells.iter().map(String::len).fold(head.len(), usize::max);
-        Column { head, cells, width }
+impl Table {
+    /// With the gap before it.
+    fn width(&self, side: usize, name: &str) -> usize {
+        let cells = self.cells[side].iter().map(String::len);
+        GAP + cells.fold(name.len() + self.heads[1].len(), usize::max)
     }
-}
 
-/// What the rows are of; what is so long that two columns would not fit next to it does not widen
-/// the column.
-pub fn first_of(head: &str, cells: impl Iterator<Item = String>, columns: &[Column]) -> Column {
-    let mut first = Column::new(head.to_string(), cells);
-    let room = room(columns);
-    let short = first.cells.iter().map(String::len).filter(|width| *width <= room);
-    first.width = short.fold(first.head.len(), usize::max);
-    first
-}
+    fn widths(&self, names: &[String]) -> Vec<usize> {
+        names.iter().enumerate().map(|(side, name)| self.width(side, name)).collect()
+    }
 
-/// For cases, next to the baseline and any one other.
-pub fn room(columns: &[Column]) -> usize {
-    let Some((baseline, others)) = columns.split_first() else { return COLUMNS };
-    let widest = others.iter().map(|column| GAP + column.width).max().unwrap_or(0);
-    COLUMNS.saturating_sub(GAP + baseline.width + widest + STAR.len())
-}
+    /// For cases, next to the baseline and any one other side.
+    fn room(&self, widths: &[usize]) -> usize {
+        let others = widths.iter().skip(1).max().unwrap_or(&0);
+        COLUMNS.saturating_sub(widths[0] + others + STAR.len())
+    }
 
-/// The baseline with as many others as fit next to it, at least one, and so on.
-pub fn blocks(first: usize, columns: &[Column]) -> Vec<Vec<&Column>> {
-    let Some((baseline, others)) = columns.split_first() else { return Vec::new() };
-    let alone = first + GAP + baseline.width + STAR.len();
-    let mut blocks = vec![vec![baseline]];
-    let mut used = alone;
-    for column in others {
-        let last = blocks.len() - 1;
-        if used + GAP + column.width > COLUMNS && blocks[last].len() > 1 {
-            blocks.push(vec![baseline, column]);
-            used = alone + GAP + column.width;
-        } else {
-            blocks[last].push(column);
-            used += GAP + column.width;
+    /// The width of the first column. A case that has no room stands above its row.
+    fn first(&self, room: usize) -> usize {
+        let cases = self.cases.iter().map(|(case, _)| case.len());
+        cases.filter(|width| *width <= room).fold(self.heads[0].len(), usize::max)
+    }
+
+    /// Whether as many cases have room as where the sides have the `shortest` names.
+    pub fn has_room(&self, names: &[String], shortest: &[String]) -> bool {
+        let most = self.room(&self.widths(shortest));
+        self.first(most) <= self.room(&self.widths(names))
+    }
+
+    pub fn show(&self, analysis: &Analysis, names: &[String], page: &mut Page) {
+        self.head(analysis, page);
+        let widths = self.widths(names);
+        let first = self.first(self.room(&widths));
+        let room = COLUMNS.saturating_sub(first + STAR.len());
+        let used = |block: &[usize]| block.iter().map(|side| widths[*side]).sum::<usize>();
+        // The baseline with as many others as fit next to it, at least one, and so on.
+        let mut blocks = vec![vec![0]];
+        for (side, width) in widths.iter().enumerate().skip(1) {
+            match blocks.last_mut() {
+                Some(block) if block.len() == 1 || used(block) + width <= room => {
+                    block.push(side);
+                }
+                _ => blocks.push(vec![0, side]),
+            }
+        }
+        for sides in blocks {
+            let columns: Vec<(usize, usize)> =
+                sides.iter().map(|side| (*side, widths[*side])).collect();
+            self.block(&columns, names, first, page);
+            page.gap();
         }
     }
-    blocks
-}
 
-/// Headers end where their columns end. `sign`: behind the row at this place.
-pub fn laid_out(
-    first: &Column,
-    block: &[&Column],
-    page: &mut Page,
-    sign: impl Fn(usize) -> &'static str,
-) {
-    let gap = " ".repeat(GAP);
-    let mut head = format!("{:width$}", first.head, width = first.width);
-    for column in block {
-        head.push_str(&format!("{gap}{:>width$}", column.head, width = column.width));
+    /// `columns`: the sides, and how wide each is.
+    fn block(&self, columns: &[(usize, usize)], names: &[String], first: usize, page: &mut Page) {
+        let head = |(side, width): &(usize, usize)| {
+            format!("{:>width$}", format!("{}{}", names[*side], self.heads[1]))
+        };
+        let heads: String = columns.iter().map(head).collect();
+        page.line(Tone::Plain, &format!("{:first$}{heads}", self.heads[0]));
+        for (at, (case, is_starred)) in self.cases.iter().enumerate() {
+            let mut case = case.as_str();
+            if case.len() > first {
+                page.wrapped(Tone::Plain, "", case);
+                case = "";
+            }
+            let cell =
+                |(side, width): &(usize, usize)| format!("{:>width$}", self.cells[*side][at]);
+            let cells: String = columns.iter().map(cell).collect();
+            let star = if *is_starred { STAR } else { "" };
+            page.line(Tone::Plain, &format!("{case:>first$}{cells}{star}"));
+        }
     }
-    page.line(Tone::Plain, &head);
-    for (at, case) in first.cells.iter().enumerate() {
-        let mut case = case.as_str();
-        if case.len() > first.width {
-            page.wrapped(Tone::Plain, "", case);
-            case = "";
+
+    /// As a table may be mailed alone, it has all of it.
+    fn head(&self, analysis: &Analysis, page: &mut Page) {
+        // What the normalised numbers are: the estimate that the verdicts rest on.
+        let statistic = match analysis.method.pairing {
+            Pairing::WithinRounds => "GMean of the ratios within rounds",
+            Pairing::None => "Ratio of the GMeans",
+        };
+        let rule = "=".repeat(RULE);
+        page.line(Tone::Plain, &rule);
+        page.wrapped(Tone::Plain, "Test          : ", &self.test);
+        page.wrapped(Tone::Plain, "Units         : ", &format!("Normalized {}", self.units));
+        page.wrapped(Tone::Plain, "Interpretation: ", self.interpretation);
+        page.wrapped(Tone::Plain, "Statistic     : ", statistic);
+        if let Some(time) = phrases::analysis_time(analysis) {
+            page.wrapped(Tone::Plain, "Time          : ", &ascii(&time));
         }
-        let mut line = format!("{case:>width$}", width = first.width);
-        for column in block {
-            line.push_str(&format!("{gap}{:>width$}", column.cells[at], width = column.width));
-        }
-        page.line(Tone::Plain, &format!("{line}{}", sign(at)));
+        page.line(Tone::Plain, &rule);
     }
 }

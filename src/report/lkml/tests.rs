@@ -187,6 +187,22 @@ fn long_names_are_cut_in_what_they_share_and_long_cases_stand_above_their_rows()
     assert_eq!(shown.lines().find(|line| line.len() > COLUMNS), None);
 }
 
+#[test]
+fn a_name_is_not_cut_inside_an_escape() {
+    for (before, shared) in (0..NAME_COLUMNS).flat_map(|at| [(at, ""), (at, "shared.\x1b.")]) {
+        let mut analysis = testing::ordinary();
+        for (side, c) in analysis.sides.iter_mut().zip(["\x1b", "\u{b5}"]) {
+            side.label = format!("{shared}{}{}", "a".repeat(before), c.repeat(5));
+        }
+        let names = phrases::names(&analysis.sides, NAME_COLUMNS, word, CUT);
+        assert_eq!(render(&Lkml, &analysis, Options::default()).matches('\x1b').count(), 0);
+        for name in names {
+            let rest = name.replace(r"\u{1b}", "").replace(r"\u{b5}", "");
+            assert!(!rest.contains(['\\', '{', '}', '\x1b']), "{name} of {before} and {shared:?}");
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 

@@ -504,7 +504,8 @@ pub fn more_rounds(analysis: &Analysis, needed: Needed) -> String {
     let has_ended = matches!(plan.ended, Some(PlanEnd::Complete | PlanEnd::Budget));
     match rounds.saturating_sub(plan.rounds_done) {
         more @ 1.. if has_ended && plan.measure.leaves_a_look() => {
-            format!(": schedlab run --resume {} --rounds +{more}", clean(&plan.id))
+            let (id, store) = (clean(&plan.id), clean(&analysis.store));
+            format!(": schedlab run --resume {id} --rounds +{more}{store}")
         }
         _ => format!(": a new run with --rounds {rounds}"),
     }

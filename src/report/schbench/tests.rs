@@ -1,6 +1,7 @@
 //! The blocks in which schbench's results are mailed.
 
 use super::*;
+use crate::analysis::Row;
 use crate::model::{Unit, Value};
 use crate::report::testing::{self, HIGHER, LOWER};
 use insta::assert_snapshot;
