@@ -189,7 +189,7 @@ fn listed(texts: &[String], most: usize) -> String {
 fn spoilt(analysis: &Analysis) -> Option<Paragraph> {
     let is = |note: &&Note| matches!(note, Note::AllSpoilt { .. });
     let note = analysis.notes.iter().find(is)?;
-    let (_, text) = phrases::note(note);
+    let (_, text) = phrases::note(analysis, note);
     Some(Paragraph { tone: Tone::Bad, label: "spoilt".to_string(), text })
 }
 

@@ -98,7 +98,7 @@ fn write_lines(analysis: &Analysis, writer: &mut Writer<&mut dyn Write>) -> io::
         }
     }
     for note in &analysis.notes {
-        let (word, sentence) = phrases::note(note);
+        let (word, sentence) = phrases::note(analysis, note);
         let reason = text(&sentence);
         write(Line { kind: "note", metric: word.to_string(), reason, ..Line::default() })?;
     }
@@ -213,7 +213,7 @@ fn fairness(work: &WorkTable) -> Vec<Line> {
         figure("", "cpus", variant.cpus.median());
         figure("", "jain", variant.jain.median());
         for set in &variant.sets {
-            for (metric, _, _, rounds) in set.figures() {
+            for (metric, rounds) in set.figures() {
                 figure(&set.set, metric, rounds.median());
             }
         }

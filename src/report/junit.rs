@@ -60,7 +60,7 @@ fn suite(analysis: &Analysis) -> Value {
     let cases = cases(analysis);
     let count = |outcome: &str| cases.iter().filter(|(_, is)| *is == outcome).count();
     let gap = |note| {
-        let (word, message) = phrases::note(note);
+        let (word, message) = phrases::note(analysis, note);
         context! { name => format!("{word}: {message}"), message }
     };
     let gaps = analysis.notes.iter().filter(|note| note.is_gap());

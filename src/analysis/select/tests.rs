@@ -1,7 +1,7 @@
 //! Tests of the sides: their words, what they mean, and what means nothing.
 
 use super::*;
-use crate::model::{EnvironmentHead, RunCounts};
+use crate::model::{EnvironmentHead, Reading, RunCounts};
 
 const DAY_NS: u64 = 86_400_000_000_000;
 /// Noon of the sixth day.
@@ -304,12 +304,6 @@ fn many_stars_are_no_burden() {
     let (pattern, text) = ("*a".repeat(40) + "b", "a".repeat(400));
     assert!(!matches(&pattern, &text));
     assert!(matches(&pattern, &(text + "b")));
-}
-
-#[test]
-fn a_boot_is_known_or_not() {
-    assert_eq!(boot_of(&Reading::Known("b".to_string())), Some("b"));
-    assert_eq!(boot_of(&Reading::Unknown("no /proc".to_string())), None);
 }
 
 #[test]
