@@ -171,10 +171,8 @@ impl<'p> Runs<'p> {
         let pool = self.pool_cpus(&cell.placement, run);
         let sets = cell.work.sets.iter().enumerate().map(|(at, set)| {
             let workers = self.workers(run, at);
-            let solo = match self.has_solo(set) {
-                true => Some(self.solo_run(set, cell, round)?),
-                false => None,
-            };
+            let solo =
+                if self.has_solo(set) { Some(self.solo_run(set, cell, round)?) } else { None };
             let alone = solo.map(|(run, _)| self.workers(run, 0));
             if workers.is_empty() || alone.as_ref().is_some_and(Vec::is_empty) {
                 return None;
@@ -203,14 +201,13 @@ impl<'p> Runs<'p> {
     }
 
     /// The solo run of a set for the same variant, placement and round, and the set there.
-    fn solo_run(&self, set: &WorkerSet, cell: &Cell, round: u32) -> Option<(usize, &'p WorkerSet)> {
+    fn solo_run(&self, of: &WorkerSet, cell: &Cell, at: u32) -> Option<(usize, &'p WorkerSet)> {
         let same = |solo: &&&Cell| {
             solo.variant.name == cell.variant.name && solo.placement == cell.placement
         };
-        let mut solos = self.solos.get(&set.solo_key())?.iter().filter(same);
-        solos.find_map(|solo| {
-            Some((*self.of_cell.get(&solo.index)?.get(&round)?, solo.work.solo()?))
-        })
+        let run = |cell: u32| self.of_cell.get(&cell)?.get(&at).copied();
+        let mut solos = self.solos.get(&of.solo_key())?.iter().filter(same);
+        solos.find_map(|solo| Some((run(solo.index)?, solo.work.solo()?)))
     }
 
     /// Operations per second of a set. Plans keep no values of background sets: theirs is
@@ -260,9 +257,10 @@ fn competitors(workers: &[&SampledWorker], alone: Option<&[&SampledWorker]>) -> 
             .or_insert_with(|| want_of_role(&worker.role, alone))
             .clone(),
         got: per_ns(worker, worker.cpu_ns),
-        rate: match roles_differ {
-            true => Reading::of(None, SEVERAL_ROLES),
-            false => per_ns(worker, worker.ops),
+        rate: if roles_differ {
+            Reading::of(None, SEVERAL_ROLES)
+        } else {
+            per_ns(worker, worker.ops)
         },
     });
     competitors.collect()

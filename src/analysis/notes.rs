@@ -123,8 +123,7 @@ impl Note {
     pub fn severity(&self) -> Severity {
         use Note::*;
         match self {
-            AllSpoilt { .. } => Severity::Bad,
-            gap if gap.is_gap() => Severity::Bad,
+            note if note.is_gap() || matches!(note, AllSpoilt { .. }) => Severity::Bad,
             SpoiltRounds { .. }
             | UnpairedExact { .. }
             | CoarseTimers { .. }

@@ -106,7 +106,7 @@ pub fn gather<'a>(
 ) -> Vec<WorkSamples<'a>> {
     let by_variant = !selections.iter().any(Selection::names_variants);
     let mut works: Vec<WorkSamples> = Vec::new();
-    let mut seen: Vec<BTreeMap<&str, Seen>> = selections.iter().map(|_| BTreeMap::new()).collect();
+    let mut seen: Vec<BTreeMap<&str, BTreeSet<String>>> = vec![BTreeMap::new(); selections.len()];
     for ((at, plan), first_round) in plans.iter().enumerate().zip(first_rounds(plans)).rev() {
         let counted = counted_rounds(plan);
         for cell in &plan.cells {
@@ -132,14 +132,11 @@ pub fn gather<'a>(
 /// first.
 pub fn first_rounds(plans: &[SampledPlan]) -> Vec<u32> {
     debug_assert!(plans.is_sorted_by_key(|plan| plan.started_unix_ns));
-    let mut next = 0;
-    plans
-        .iter()
-        .map(|plan| {
-            let end = next + rounds(plan);
-            std::mem::replace(&mut next, end)
-        })
-        .collect()
+    let before = plans.iter().scan(0, |next, plan| {
+        let end = *next + rounds(plan);
+        Some(std::mem::replace(next, end))
+    });
+    before.collect()
 }
 
 fn rounds(plan: &SampledPlan) -> u32 {
@@ -173,7 +170,7 @@ fn take<'a>(
     cell: &'a Cell,
     (first_round, counted): (u32, &CountedRounds),
     selection: &Selection,
-    seen: &mut Seen,
+    seen: &mut BTreeSet<String>,
 ) -> Values<'a> {
     let mut values = Values { variants: vec![&cell.variant], ..Values::default() };
     let mut place: BTreeMap<u32, usize> = BTreeMap::new();
@@ -187,7 +184,7 @@ fn take<'a>(
             continue;
         }
         values.kept_spoilt += usize::from(counted.spoilt().contains(&run.key.round));
-        if seen.is_again(plan, cell, at) {
+        if whole(plan, cell, at).is_some_and(|whole| !seen.insert(whole)) {
             values.repeated += 1;
             continue;
         }
@@ -196,7 +193,12 @@ fn take<'a>(
         if let Some(guest) = run.guest {
             *values.guests.entry((plan_at, &cell.variant.name, guest)).or_default() += 1;
         }
-        values.add_issues(plan, at);
+        for found in plan.disturbances_of(at) {
+            values.add_disturbed(found.kind(), Disturbed { runs: 1, worst: found });
+        }
+        for knob in plan.untaken_of(at) {
+            values.add_mismatch(knob, 1);
+        }
         for sampled in plan.values_of(at) {
             let metric = &plan.metrics[sampled.metric as usize];
             let series = *place.entry(sampled.metric).or_insert_with(|| {
@@ -220,34 +222,6 @@ fn take<'a>(
         series.unknown.sort_unstable_by_key(|(round, _)| *round);
     }
     values
-}
-
-fn add_disturbed<'a>(
-    known: &mut BTreeMap<DisturbanceKind, Disturbed<'a>>,
-    kind: DisturbanceKind,
-    more: Disturbed<'a>,
-) {
-    let share = |of: &Disturbed| of.worst.share.unwrap_or(0.0);
-    known
-        .entry(kind)
-        .and_modify(|known| {
-            known.runs += more.runs;
-            if share(&more) > share(known) {
-                known.worst = more.worst;
-            }
-        })
-        .or_insert(more);
-}
-
-fn add_mismatch<'a>(
-    known: &mut Vec<(&'a KnobMismatch, usize)>,
-    knob: &'a KnobMismatch,
-    runs: usize,
-) {
-    match known.iter_mut().find(|(own, _)| *own == knob) {
-        Some((_, count)) => *count += runs,
-        None => known.push((knob, runs)),
-    }
 }
 
 /// The runs of one cell that gave no values, of those that the selection takes.
@@ -285,27 +259,18 @@ pub fn is_of(
     selection.takes(&names, &environment.hostname)
 }
 
-/// Exact runs that a side has already. The lab repeats a run to the last bit, so a second plan with
-/// the same seed is no further evidence.
-#[derive(Default)]
-struct Seen(BTreeSet<String>);
-
-impl Seen {
-    /// Whether another plan has this very run: the same work, seed, kernel and values.
-    fn is_again(&mut self, plan: &SampledPlan, cell: &Cell, at: usize) -> bool {
-        let run = &plan.runs[at];
-        let Some(guest) = run.guest.map(|guest| &plan.guests[guest as usize]) else { return false };
-        if guest.time != GuestTime::Exact {
-            return false;
-        }
-        let values = plan.values_of(at).iter().map(|sampled| {
-            let metric = &plan.metrics[sampled.metric as usize];
-            (metric.set.as_str(), metric.kind.name.as_str(), sampled.value.to_bits())
-        });
-        let values: Vec<(&str, &str, u64)> = values.collect();
-        let asked = (plan.plan.measure.seed, run.key.round, cell.work.label(), &cell.variant.knobs);
-        !self.0.insert(format!("{asked:?} {:?} {values:?}", guest.kernel))
-    }
+/// The whole of an exact run: its work, seed, kernel and values. The lab repeats a run to the last
+/// bit, so a second plan with the same seed is no further evidence.
+fn whole(plan: &SampledPlan, cell: &Cell, at: usize) -> Option<String> {
+    let run = &plan.runs[at];
+    let guest = run.guest.map(|guest| &plan.guests[guest as usize])?;
+    let values = plan.values_of(at).iter().map(|sampled| {
+        let metric = &plan.metrics[sampled.metric as usize];
+        (metric.set.as_str(), metric.kind.name.as_str(), sampled.value.to_bits())
+    });
+    let asked = (plan.plan.measure.seed, run.key.round, cell.work.label(), &cell.variant.knobs);
+    let whole = || format!("{asked:?} {:?} {:?}", guest.kernel, values.collect::<Vec<_>>());
+    (guest.time == GuestTime::Exact).then(whole)
 }
 
 /// Puts the values of a cell to the work that they are of.
@@ -333,23 +298,25 @@ fn add<'a>(
         }
     };
     work.unmeasured[side].extend(unmeasured);
-    if is_empty {
-        return;
-    }
-    match &mut work.sides[side] {
-        Some(known) => known.append(values),
-        empty => *empty = Some(values),
+    if !is_empty {
+        work.sides[side].get_or_insert_default().append(values);
     }
 }
 
 impl<'a> Values<'a> {
-    /// What touched the run at this position of its plan, and the knobs that did not take.
-    fn add_issues(&mut self, plan: &'a SampledPlan, at: usize) {
-        for found in plan.disturbances_of(at) {
-            add_disturbed(&mut self.disturbed, found.kind(), Disturbed { runs: 1, worst: found });
+    fn add_disturbed(&mut self, kind: DisturbanceKind, more: Disturbed<'a>) {
+        let share = |of: &Disturbed| of.worst.share.unwrap_or(0.0);
+        let known = self.disturbed.entry(kind).or_insert(Disturbed { runs: 0, ..more });
+        known.runs += more.runs;
+        if share(&more) > share(known) {
+            known.worst = more.worst;
         }
-        for knob in plan.untaken_of(at) {
-            add_mismatch(&mut self.mismatches, knob, 1);
+    }
+
+    fn add_mismatch(&mut self, knob: &'a KnobMismatch, runs: usize) {
+        match self.mismatches.iter_mut().find(|(own, _)| *own == knob) {
+            Some((_, count)) => *count += runs,
+            None => self.mismatches.push((knob, runs)),
         }
     }
 
@@ -359,10 +326,10 @@ impl<'a> Values<'a> {
         add_runs(&mut self.sessions, &more.sessions);
         add_runs(&mut self.guests, &more.guests);
         for (kind, found) in more.disturbed {
-            add_disturbed(&mut self.disturbed, kind, found);
+            self.add_disturbed(kind, found);
         }
         for (knob, runs) in more.mismatches {
-            add_mismatch(&mut self.mismatches, knob, runs);
+            self.add_mismatch(knob, runs);
         }
         self.spoilt += more.spoilt;
         self.kept_spoilt += more.kept_spoilt;

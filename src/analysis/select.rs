@@ -13,7 +13,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use crate::model::{PlanHead, SampledPlan};
+use crate::model::{PlanHead, SampledPlan, mistyped};
 
 /// The variants that a side takes, where it says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,13 +128,6 @@ struct Terms {
     fixed: Vec<String>,
 }
 
-/// One of them.
-enum Term {
-    Newest(usize),
-    Like(&'static str, String),
-    Moment(&'static str, u64),
-}
-
 const KEYS: &str = "variant, kernel, machine, plan, backend, tag, since, until";
 /// What a word alone may be, the first that fits.
 const KEYS_OF_WORDS: [&str; 4] = ["variant", "kernel", "machine", "plan"];
@@ -180,7 +173,7 @@ pub fn plan<'h>(text: &str, heads: &'h [PlanHead]) -> Result<&'h PlanHead, Selec
     match found.as_slice() {
         [head] if !text.is_empty() => Ok(head),
         [] => {
-            let near = nearest(text, heads.iter().map(|head| head.id.as_str()));
+            let near = mistyped(text, heads.iter().map(|head| head.id.as_str()));
             Err(wrong(format!("no stored plan's id begins with `{shown}`"), &listed(near)))
         }
         many => {
@@ -210,25 +203,13 @@ fn nothing_measured(heads: &[PlanHead], count: usize) -> SelectionError {
     });
     let stored_null = stored.contains_key(&(SampledPlan::NULL, true));
     let hint = if stored_null { "schedlab report all,backend=null" } else { "schedlab list runs" };
-    wrong(format!("{message}: there are {}", parts.collect::<Vec<_>>().join(", ")), hint)
+    wrong(format!("{message}; the store has {}", parts.collect::<Vec<_>>().join(", ")), hint)
 }
 
 /// The command that lists what there is, and before it the name that may be meant.
 fn listed(near: Option<&str>) -> String {
     let near = near.map(|near| format!("did you mean `{}`? ", near.escape_default()));
     format!("{}schedlab list runs", near.unwrap_or_default())
-}
-
-/// The known word that `word` is a slip of, if there is one.
-fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
-    let word = word.to_lowercase();
-    known
-        // Far words are not compared: the distance takes the product of both lengths.
-        .filter(|known| word.len() <= 4 * known.len() && known.len() <= 4 * word.len())
-        .map(|known| (strsim::osa_distance(&word, &known.to_lowercase()), known))
-        .filter(|(distance, known)| *distance <= (known.chars().count() / 3).max(1))
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, known)| known)
 }
 
 fn selection(
@@ -273,19 +254,25 @@ impl Terms {
     fn read(text: &str, heads: &[PlanHead], now_unix_ns: u64) -> Result<Terms, SelectionError> {
         let mut terms = Terms::default();
         for term in text.split(',').map(str::trim) {
+            let (key, value) = match term.split_once('=') {
+                Some((key, value)) => (key_of(key.trim(), value.trim())?, value.trim()),
+                None => (key_of_word(term, heads)?, term),
+            };
             let mut fixed = term.to_string();
-            let (key, is_twice) = match read_term(term, heads, now_unix_ns)? {
-                Term::Newest(count) => ("plans", terms.newest.replace(count).is_some()),
-                Term::Like(key, pattern) => (key, terms.patterns.insert(key, pattern).is_some()),
-                Term::Moment(key, moment) => {
-                    if term.split_once('=').is_none_or(|(_, date)| absolute(date).is_none()) {
+            let newest = if key == "plan" { newest(value)? } else { None };
+            let twice = match (key, newest) {
+                (_, Some(count)) => terms.newest.replace(count).map(|_| "plans"),
+                ("since" | "until", _) => {
+                    let moment = moment(value, now_unix_ns).ok_or_else(|| no_date(key, value))?;
+                    if absolute(value).is_none() {
                         fixed = format!("{key}={}", date(moment));
                     }
-                    (key, terms.moments.insert(key, moment).is_some())
+                    terms.moments.insert(key, moment).map(|_| key)
                 }
+                _ => terms.patterns.insert(key, value.to_string()).map(|_| key),
             };
-            if is_twice {
-                let message = format!("`{}` names its {key} twice", text.escape_default());
+            if let Some(what) = twice {
+                let message = format!("`{}` names its {what} twice", text.escape_default());
                 return Err(wrong(message, "schedlab compare default batch"));
             }
             terms.fixed.push(fixed);
@@ -298,12 +285,6 @@ impl Terms {
         self.patterns.keys().eq(&["variant"]) && self.newest.is_none() && self.moments.is_empty()
     }
 
-    /// Whether the plan may count among the last: one that measured something, and on a real
-    /// backend unless another was asked for.
-    fn may_be_last(&self, head: &PlanHead) -> bool {
-        head.is_measured() || (self.patterns.contains_key("backend") && head.runs.done > 0)
-    }
-
     /// Whether the plan has a name that was asked for under this key.
     fn fit(&self, key: &str, head: &PlanHead) -> bool {
         let is = |pattern: &String| names(key, head).any(|name| fits(key, pattern, name));
@@ -312,7 +293,11 @@ impl Terms {
 
     fn take(&self, head: &PlanHead) -> bool {
         let started = head.started_unix_ns;
-        (self.newest.is_none() || self.may_be_last(head))
+        // Among the last are plans that measured something, and on a real backend unless another
+        // was asked for.
+        let is_asked = self.patterns.contains_key("backend");
+        let may_be_last = head.is_measured() || (is_asked && head.runs.done > 0);
+        (self.newest.is_none() || may_be_last)
             && ["plan", "backend", "tag", "variant"].iter().all(|key| self.fit(key, head))
             && self.moments.get("since").is_none_or(|since| started >= *since)
             && self.moments.get("until").is_none_or(|until| started < *until)
@@ -363,47 +348,36 @@ pub fn without_maker(name: &str) -> &str {
     name.split_once(':').map_or(name, |(_, version)| version)
 }
 
-fn read_term(term: &str, heads: &[PlanHead], now_unix_ns: u64) -> Result<Term, SelectionError> {
-    let Some((key, value)) = term.split_once('=') else {
-        return newest(term)?
-            .map_or_else(|| read_word(term, heads), |count| Ok(Term::Newest(count)));
-    };
-    let (key, value) = (key.trim(), value.trim());
+fn key_of(word: &str, value: &str) -> Result<&'static str, SelectionError> {
     if value.is_empty() {
-        let message = format!("`{}=` names nothing", key.escape_default());
+        let message = format!("`{}=` names nothing", word.escape_default());
         return Err(wrong(message, "schedlab compare default batch"));
     }
-    let Some(key) = KEYS.split(", ").find(|known| *known == key) else {
-        let message = format!("`{}` is none of {KEYS}", key.escape_default());
-        return Err(wrong(message, "schedlab compare kernel=6.1.* kernel=6.12.*"));
-    };
-    match key {
-        "since" | "until" => {
-            let moment = moment(value, now_unix_ns).ok_or_else(|| {
-                let message = format!("`{key}={}` is no date", value.escape_default());
-                wrong(message, "today, yesterday, 2h, 7d, 2w, 2026-11-01 or 2026-11-01T12:00:00")
-            })?;
-            Ok(Term::Moment(key, moment))
-        }
-        _ => {
-            let newest = if key == "plan" { newest(value)? } else { None };
-            Ok(newest.map_or_else(|| Term::Like(key, value.to_string()), Term::Newest))
-        }
-    }
+    KEYS.split(", ").find(|key| *key == word).ok_or_else(|| {
+        let message = format!("`{}` is none of {KEYS}", word.escape_default());
+        wrong(message, "schedlab compare kernel=6.1.* kernel=6.12.*")
+    })
 }
 
-/// A word alone, by what the stored plans have of that name.
-fn read_word(word: &str, heads: &[PlanHead]) -> Result<Term, SelectionError> {
+fn no_date(key: &str, value: &str) -> SelectionError {
+    let message = format!("`{key}={}` is no date", value.escape_default());
+    wrong(message, "today, yesterday, 2h, 7d, 2w, 2026-11-01 or 2026-11-01T12:00:00")
+}
+
+/// Of a word alone, by what the stored plans have of that name.
+fn key_of_word(word: &str, heads: &[PlanHead]) -> Result<&'static str, SelectionError> {
+    if newest(word)?.is_some() {
+        return Ok("plan");
+    }
     let is_of = |key: &str, head: &PlanHead| names(key, head).any(|name| fits(key, word, name));
     let has = |key: &&str| !word.is_empty() && heads.iter().any(|head| is_of(key, head));
-    if let Some(key) = KEYS_OF_WORDS.into_iter().find(has) {
-        return Ok(Term::Like(key, word.to_string()));
-    }
-    let message =
-        format!("no stored plan has a variant, kernel, machine or id `{}`", word.escape_default());
-    let known = heads.iter().flat_map(|head| KEYS_OF_WORDS.into_iter().map(move |key| (key, head)));
-    let near = nearest(word, known.flat_map(|(key, head)| names(key, head)));
-    Err(wrong(message, &listed(near)))
+    KEYS_OF_WORDS.into_iter().find(has).ok_or_else(|| {
+        let shown = word.escape_default();
+        let message = format!("no stored plan has a variant, kernel, machine or id `{shown}`");
+        let known = heads.iter().flat_map(|head| KEYS_OF_WORDS.map(|key| (key, head)));
+        let near = mistyped(word, known.flat_map(|(key, head)| names(key, head)));
+        wrong(message, &listed(near))
+    })
 }
 
 /// How many of the newest plans; `None` where the word says nothing of it.

@@ -30,7 +30,14 @@ pub fn disturbance(fact: &DisturbanceFact) -> String {
             percent(*worst_cpu_share),
         ),
         DisturbanceFact::OutsideLoad { named_share, interferences, others, unnamed_share } => {
-            let named = named_share.map(|share| named_load(share, interferences, others));
+            let others = others.iter().map(|OtherProcesses { processes, cpu_share, .. }| {
+                let word = if *processes == 1 { "other" } else { "others" };
+                format!("{processes} {word} {}", percent(*cpu_share))
+            });
+            let all = joined(interferences.iter().map(interference).chain(others), ", ");
+            let named = named_share.map(percent).map(|share| {
+                format!("other processes used {share} of the pool: {all} (of one CPU each)")
+            });
             let unnamed = unnamed_share.map(percent).map(|share| {
                 format!(
                     "processes that no list shows used {share} of the pool: they were short-lived \
@@ -60,19 +67,6 @@ pub fn disturbance(fact: &DisturbanceFact) -> String {
         DisturbanceFact::Text { detail, .. } => detail.clone(),
     };
     clean(&text)
-}
-
-fn named_load(
-    share: f64,
-    interferences: &[Interference],
-    others: &Option<OtherProcesses>,
-) -> String {
-    let others = others.iter().map(|OtherProcesses { processes, cpu_share, .. }| {
-        let word = if *processes == 1 { "other" } else { "others" };
-        format!("{processes} {word} {}", percent(*cpu_share))
-    });
-    let all = joined(interferences.iter().map(interference).chain(others), ", ");
-    format!("other processes used {} of the pool: {all} (of one CPU each)", percent(share))
 }
 
 fn interference(one: &Interference) -> String {
@@ -111,13 +105,9 @@ fn clock_step(stepped_ns: i64, suspended_ns: i64) -> String {
 
 fn hotplug(pool_cpus: u32, lost: &CpuSet, elsewhere: &CpuSet, came: &CpuSet) -> String {
     let left = (pool_cpus as usize).saturating_sub(lost.len());
+    let left = format!("{left} of {pool_cpus} CPUs were left, do not use this run");
     let parts = [
-        (
-            lost,
-            format!(
-                "of the pool went offline: {left} of {pool_cpus} CPUs were left, do not use this run"
-            ),
-        ),
+        (lost, format!("of the pool went offline: {left}")),
         (elsewhere, "outside the pool went offline".to_string()),
         (came, "came online".to_string()),
     ];

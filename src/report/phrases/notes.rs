@@ -13,10 +13,9 @@ use super::{listed, no_ratio};
 pub fn note(analysis: &Analysis, note: &Note) -> (&'static str, String) {
     let (word, text) = match note {
         Note::Failed { side, work, runs, of, reason, others } => {
-            let others = match others {
-                0 => String::new(),
-                others => format!(" ({others} for other reasons)"),
-            };
+            let others = Some(others).filter(|others| **others > 0);
+            let others = others.map(|others| format!(" ({others} for other reasons)"));
+            let others = others.unwrap_or_default();
             let (of, reason) = (counted(*of, "run"), one_line(reason));
             ("failed", format!("{side}: {runs} of {of} of {work}: {reason}{others}"))
         }
@@ -132,22 +131,17 @@ fn remark(analysis: &Analysis, note: &Note) -> String {
             };
             format!("{side}: {knob} was asked to be {asked} and was {got} in {runs} of {of}")
         }
-        Note::KnobWithoutEffect { side, knob, works } => {
-            let works = listed(works);
-            format!(
-                "{side}: {knob} changes nothing in {works}: nothing with another value competes \
-                 there"
-            )
-        }
+        Note::KnobWithoutEffect { side, knob, works } => format!(
+            "{side}: {knob} changes nothing in {}: nothing with another value competes there",
+            listed(works)
+        ),
         Note::Unpaired => "the sides were not measured in the same rounds: what changed on the \
                            machine between them (load, heat, settings) is in the ratio and in no \
                            interval"
             .to_string(),
         Note::UnpairedExact { same_seeds, emulators } => {
-            let seeds = match same_seeds {
-                true => "the same seeds",
-                false => "other seeds, which the intervals cover",
-            };
+            let other = "other seeds, which the intervals cover";
+            let seeds = if *same_seeds { "the same seeds" } else { other };
             let emulators = match emulators.as_slice() {
                 [] => String::new(),
                 several => format!("; QEMU differs too: {}", listed(several)),
@@ -174,10 +168,7 @@ fn about_sides(note: &Note) -> String {
             format!("the sides differ in machine too: {}", sides.join("; "))
         }
         Note::Pooled { sides, what, names } => {
-            let what = match what {
-                Pooled::Machines => "machines",
-                Pooled::Kernels => "kernels",
-            };
+            let what = if *what == Pooled::Machines { "machines" } else { "kernels" };
             let verb = if sides.len() == 1 { "pools" } else { "pool" };
             format!("{} {verb} the {what} {}", listed(sides), listed(names))
         }
