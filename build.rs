@@ -1,15 +1,16 @@
-//! Compiles `src/backend/lab/lockstep.c` into `lockstep.so` of `OUT_DIR`, from where it is embedded
+//! Compiles `src/backend/lab/preload/` into `preload.so` of `OUT_DIR`, from where it is embedded
 //! in the program. It is loaded into the host's QEMU, hence shared, whatever the program itself is
-//! linked like. Input: that file, and `CC` and its like from the environment.
+//! linked like. Input: its files, and `CC` and its like from the environment.
 
 use std::path::Path;
 use std::process::Command;
 
-const SOURCE: &str = "src/backend/lab/lockstep.c";
+const FOLDER: &str = "src/backend/lab/preload";
+const SOURCES: [&str; 2] = ["clocks.c", "lockstep.c"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed={SOURCE}");
+    println!("cargo::rerun-if-changed={FOLDER}");
     let folder = std::env::var_os("OUT_DIR").expect("cargo tells OUT_DIR");
     let compiler = cc::Build::new()
         .opt_level(2)
@@ -22,9 +23,10 @@ fn main() {
     let arguments = compiler.args().iter().filter(|word| *word != "-static");
     let mut command = Command::new(compiler.path());
     command.args(arguments);
-    command.args(["-shared", "-o"]).arg(Path::new(&folder).join("lockstep.so")).arg(SOURCE);
+    command.args(["-shared", "-o"]).arg(Path::new(&folder).join("preload.so"));
+    command.args(SOURCES.map(|source| Path::new(FOLDER).join(source)));
     if let Err(why) = run(&mut command) {
-        println!("cargo::error={SOURCE} was not compiled: {why}; hint: sh scripts/need.sh build");
+        println!("cargo::error={FOLDER} was not compiled: {why}; hint: sh scripts/need.sh build");
     }
 }
 

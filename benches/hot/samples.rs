@@ -281,5 +281,6 @@ fn environment() -> Environment {
         load_average: unknown(),
         mitigations: BTreeMap::new(),
         tunables: BTreeMap::new(),
+        calibration: None,
     }
 }

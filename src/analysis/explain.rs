@@ -50,7 +50,8 @@ fn per_op(switches: &Row, throughput: &Row) -> Row {
             let (_, ops_per_s) = throughput.values.iter().find(|(other, _)| other == round)?;
             (*ops_per_s > 0.0).then(|| (*round, per_s / ops_per_s))
         };
-        Cell::of(switches.values.iter().filter_map(of_round).collect())
+        let values = switches.values.iter().filter_map(of_round).collect();
+        Cell { values, ..Cell::default() }.with_statistics()
     });
     Row { kind, family: Family::None, cells: cells.collect() }
 }

@@ -57,7 +57,7 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
     let Common { mut shown, left_out, mut refused } = common(samples, question);
     let floors = Floors::of(floors);
     let mut works: Vec<WorkTable> =
-        shown.iter_mut().map(|work| taken(work, question, &mut refused)).collect();
+        shown.iter_mut().map(|work| table_of(work, question, &mut refused)).collect();
     if let ([plan], Pairing::WithinRounds) = (plans, pairing)
         && SampledPlan::has_solos(&plan.plan)
     {
@@ -136,28 +136,17 @@ impl PlanFacts {
 }
 
 /// The table has the values then, and the samples have them no more.
-fn taken(work: &mut WorkSamples, question: &Question, refused: &mut Vec<Note>) -> WorkTable {
-    let table = table_of(work, question, refused);
-    let series = work.sides.iter_mut().flatten().flat_map(|side| &mut side.series);
-    series.for_each(|series| series.values = Vec::new());
-    table
-}
-
-fn table_of(work: &WorkSamples, question: &Question, refused: &mut Vec<Note>) -> WorkTable {
+fn table_of(work: &mut WorkSamples, question: &Question, refused: &mut Vec<Note>) -> WorkTable {
     let label = work.key.label();
-    let sides: Vec<Option<&Values>> = work.sides.iter().map(Option::as_ref).collect();
-    let mut known: Vec<&Series> = Vec::new();
-    for series in sides.iter().flatten().flat_map(|side| &side.series) {
+    let mut known: Vec<Series> = Vec::new();
+    for series in work.sides.iter().flatten().flat_map(|side| &side.series) {
         if !known.iter().any(|other| other.is_of(series)) {
-            known.push(series);
+            known.push(series.without_values());
         }
     }
     let mut sets: Vec<SetTable> = Vec::new();
     for series in known {
-        let found = sides.iter().map(|side| side.as_ref()?.series.iter().find(|s| s.is_of(series)));
-        let found: Vec<Option<&Series>> = found.collect();
-        let family = question.family_of(&work.key, series.set, series.kind);
-        if has_changed(series, &sides, &found) {
+        if work.sides.iter().flatten().any(|side| has_changed(&series, side)) {
             let (work, set) = (label.clone(), series.set.to_string());
             let note = Note::UnitChanged { work, set, metric: series.kind.name.clone() };
             if !refused.contains(&note) {
@@ -165,11 +154,15 @@ fn table_of(work: &WorkSamples, question: &Question, refused: &mut Vec<Note>) ->
             }
             continue;
         }
-        let cells = found.iter().map(|own| own.map_or_else(Cell::default, Series::cell)).collect();
-        let row = Row { kind: series.kind.clone(), family, cells };
+        let own = |side: &mut Option<Values>| {
+            let found = side.as_mut()?.series.iter_mut().find(|own| own.is_of(&series))?;
+            Some(std::mem::take(&mut found.cell).with_statistics())
+        };
+        let cells = work.sides.iter_mut().map(|side| own(side).unwrap_or_default()).collect();
+        let row = Row { kind: series.kind.clone(), family: Family::None, cells };
         match sets.iter_mut().find(|set| set.name == series.set) {
             Some(set) => set.rows.push(row),
-            None => sets.push(set_table(work, series, row)),
+            None => sets.push(set_table(work, &series, row)),
         }
     }
     for set in &mut sets {
@@ -185,13 +178,11 @@ fn table_of(work: &WorkSamples, question: &Question, refused: &mut Vec<Note>) ->
     WorkTable { name: name.clone(), axes, label, sets, fairness: None }
 }
 
-/// Whether a side has another metric of this name in the same set.
-fn has_changed(series: &Series, sides: &[Option<&Values>], found: &[Option<&Series>]) -> bool {
-    sides.iter().zip(found).any(|(side, own)| {
-        let mut others = side.iter().flat_map(|side| &side.series);
-        let name = (series.set, &series.kind.name);
-        own.is_none() && others.any(|other| (other.set, &other.kind.name) == name)
-    })
+/// Whether a side has another metric of this name in the same set, and not this one.
+fn has_changed(series: &Series, side: &Values) -> bool {
+    let name = (series.set, &series.kind.name);
+    !side.series.iter().any(|own| own.is_of(series))
+        && side.series.iter().any(|other| (other.set, &other.kind.name) == name)
 }
 
 fn set_table(work: &WorkSamples, series: &Series, row: Row) -> SetTable {
@@ -207,26 +198,16 @@ fn set_table(work: &WorkSamples, series: &Series, row: Row) -> SetTable {
     }
 }
 
-impl Series<'_> {
-    fn cell(&self) -> Cell {
-        let unknown = self.unknown.iter().map(|(round, why)| (*round, why.to_string()));
-        Cell { unknown: unknown.collect(), ..Cell::of(self.values.clone()) }
-    }
-}
-
 impl Cell {
-    /// Without unknown rounds and verdict.
-    pub(super) fn of(values: Vec<(u32, f64)>) -> Cell {
-        let plain: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
+    pub(super) fn with_statistics(self) -> Cell {
+        let plain: Vec<f64> = self.values.iter().map(|(_, value)| *value).collect();
         Cell {
-            unknown: Vec::new(),
             mean: stats::mean(&plain),
             hmean: stats::harmonic_mean(&plain),
             median: stats::median(&plain),
             cv: stats::cv(&plain),
-            judged: None,
-            shapes: shapes(&values),
-            values,
+            shapes: shapes(&self.values),
+            ..self
         }
     }
 }
@@ -434,7 +415,7 @@ fn floors_of(work: &WorkSamples) -> FloorsOfWork {
     let [Some(first), Some(again), ..] = work.sides.as_slice() else { return floors };
     for series in &first.series {
         let other = again.series.iter().find(|own| own.is_of(series));
-        let ratio = other.map(|other| stats::paired_ratio(&series.values, &other.values));
+        let ratio = other.map(|other| stats::paired_ratio(&series.cell.values, &other.cell.values));
         if let Some(Ok(ratio)) = ratio
             && ratio.pairs >= MIN_PAIRS
             && let Some(interval) = ratio.interval

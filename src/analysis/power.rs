@@ -268,12 +268,13 @@ impl Scatter {
     /// `None` where there is nothing to see a spread in, or a value has no logarithm: no verdict
     /// would be had.
     fn of(baseline: &Series, variant: &Series) -> Option<Scatter> {
-        let ratios = stats::log_ratios(&baseline.values, &variant.values).ok()?;
+        let values = [&baseline.cell.values, &variant.cell.values];
+        let ratios = stats::log_ratios(values[0], values[1]).ok()?;
         let freedom = ratios.len().checked_sub(1).filter(|freedom| *freedom > 0)?;
         let ratios: Vec<f64> = ratios.into_iter().map(|(_, ratio)| ratio).collect();
         let mean = stats::mean(&ratios)?;
         let squares = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum();
-        let interval = stats::paired_ratio(&baseline.values, &variant.values).ok()?.interval?;
+        let interval = stats::paired_ratio(values[0], values[1]).ok()?.interval?;
         let floor = interval.floor();
         let is_tail = baseline.kind.is_tail_latency();
         Some(Scatter { squares, freedom, ratios: ratios.len(), aa: false, floor, is_tail })

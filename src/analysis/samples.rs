@@ -65,10 +65,8 @@ pub struct Series<'a> {
     /// What one operation is; a thousand operations are counted as such in stores alone.
     pub ops: &'a str,
     multiple: f64,
-    /// `(round, value)`: rounds of several plans are counted through.
-    pub values: Vec<(u32, f64)>,
-    /// Rounds without a value, with the reason.
-    pub unknown: Vec<(u32, &'a str)>,
+    /// Without its statistics: see [`super::Cell::with_statistics`].
+    pub cell: super::Cell,
 }
 
 impl<'a> Series<'a> {
@@ -80,7 +78,11 @@ impl<'a> Series<'a> {
             ops => (ops, 1.0),
         };
         let (set, kind) = (&metric.set, &metric.kind);
-        Series { set, kind, ops, multiple, values: Vec::new(), unknown: Vec::new() }
+        Series { set, kind, ops, multiple, cell: super::Cell::default() }
+    }
+
+    pub fn without_values(&self) -> Series<'a> {
+        Series { cell: super::Cell::default(), ..*self }
     }
 
     /// Whether both have values of one metric. A unit that changed makes it another one.
@@ -199,27 +201,19 @@ fn take<'a>(
         for knob in plan.untaken_of(at) {
             values.add_mismatch(knob, 1);
         }
+        let round = first_round + run.key.round;
         for sampled in plan.values_of(at) {
-            let metric = &plan.metrics[sampled.metric as usize];
-            let series = *place.entry(sampled.metric).or_insert_with(|| {
-                values.series.push(Series::new(metric));
-                values.series.len() - 1
-            });
-            let series = &mut values.series[series];
-            series.values.push((first_round + run.key.round, series.multiple * sampled.value));
+            let series = values.series_of(plan, sampled.metric, &mut place);
+            series.cell.values.push((round, series.multiple * sampled.value));
         }
         for unknown in plan.unknown_of(at) {
-            let series = *place.entry(unknown.metric).or_insert_with(|| {
-                values.series.push(Series::new(&plan.metrics[unknown.metric as usize]));
-                values.series.len() - 1
-            });
-            let round = first_round + run.key.round;
-            values.series[series].unknown.push((round, &*unknown.reason));
+            let series = values.series_of(plan, unknown.metric, &mut place);
+            series.cell.unknown.push((round, unknown.reason.to_string()));
         }
     }
     for series in &mut values.series {
-        series.values.sort_unstable_by_key(|(round, _)| *round);
-        series.unknown.sort_unstable_by_key(|(round, _)| *round);
+        series.cell.values.sort_unstable_by_key(|(round, _)| *round);
+        series.cell.unknown.sort_unstable_by_key(|(round, _)| *round);
     }
     values
 }
@@ -304,6 +298,20 @@ fn add<'a>(
 }
 
 impl<'a> Values<'a> {
+    /// Of a metric of the plan; `place` knows where those are that it has.
+    fn series_of(
+        &mut self,
+        plan: &'a SampledPlan,
+        metric: u32,
+        place: &mut BTreeMap<u32, usize>,
+    ) -> &mut Series<'a> {
+        let at = *place.entry(metric).or_insert(self.series.len());
+        if at == self.series.len() {
+            self.series.push(Series::new(&plan.metrics[metric as usize]));
+        }
+        &mut self.series[at]
+    }
+
     fn add_disturbed(&mut self, kind: DisturbanceKind, more: Disturbed<'a>) {
         let share = |of: &Disturbed| of.worst.share.unwrap_or(0.0);
         let known = self.disturbed.entry(kind).or_insert(Disturbed { runs: 0, ..more });
@@ -339,8 +347,8 @@ impl<'a> Values<'a> {
             match known {
                 // Plans come newest first, their rounds ascend.
                 Some(known) => {
-                    known.values.splice(0..0, series.values);
-                    known.unknown.splice(0..0, series.unknown);
+                    known.cell.values.splice(0..0, series.cell.values);
+                    known.cell.unknown.splice(0..0, series.cell.unknown);
                 }
                 None => self.series.push(series),
             }

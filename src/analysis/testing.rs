@@ -133,6 +133,7 @@ pub fn environment(kernel: &str, machine: &str, boot: Option<&str>) -> Environme
         load_average: unknown(),
         mitigations: BTreeMap::new(),
         tunables: BTreeMap::new(),
+        calibration: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use crate::model::{Cell, Environment, Lab, RunEnd, RunSpec, Window};
+use crate::model::{Calibration, Cell, Environment, Lab, RunEnd, RunSpec, Window};
 
 use super::error::BackendError;
 
@@ -20,6 +20,12 @@ pub trait Backend {
 
     /// Why the cell cannot run here; changes nothing.
     fn check(&self, cell: &Cell) -> Result<(), BackendError>;
+
+    /// How fast the machine works, for runs whose work is given as times. `None`: each run measures
+    /// that for itself.
+    fn calibrate(&self) -> Option<Calibration> {
+        None
+    }
 
     /// Announces the next runs, in this order. A backend whose runs do not disturb each other
     /// may start them.

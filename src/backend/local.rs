@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use crate::exec;
-use crate::model::{Cell, Environment, RunEnd, RunSpec, Window};
+use crate::model::{Calibration, Cell, Environment, RunEnd, RunSpec, Window};
 use crate::sys::{self, Host, fork, thread};
 use crate::variant::Journal;
 
@@ -58,6 +58,10 @@ impl Local {
 impl Backend for Local {
     fn environment(&self) -> Environment {
         sys::environment(&self.host)
+    }
+
+    fn calibrate(&self) -> Option<Calibration> {
+        exec::calibrate().ok()
     }
 
     fn check(&self, cell: &Cell) -> Result<(), BackendError> {

@@ -73,6 +73,7 @@ impl Backend for Null {
             load_average: nowhere(),
             mitigations: BTreeMap::new(),
             tunables: BTreeMap::new(),
+            calibration: None,
         }
     }
 
@@ -193,8 +194,14 @@ fn invent(
         .ok_or_else(|| failed(format!("there is no workload `{}`", set.workload)))?;
     let cpus = spec.cell.placement.cpus.clone().unwrap_or((0..CPUS).collect());
     let (params, pool) = (&set.params, Pool::new(cpus, &[]));
-    let request =
-        Request { params, count: set.count, kind: set.kind, pool: &pool, seed: spec.seed };
+    let request = Request {
+        params,
+        count: set.count,
+        kind: set.kind,
+        pool: &pool,
+        seed: spec.seed,
+        speed: Default::default(),
+    };
     let described = workload.spec();
     let noise = noise(rng);
     let workers: Vec<WorkerResult> = workload
@@ -315,6 +322,8 @@ mod tests {
             duration_ns,
             window_ns,
             probes: Vec::new(),
+            kop_ps: None,
+            executed: false,
             limit_ns: u64::MAX,
             seed: 7,
         }

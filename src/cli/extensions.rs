@@ -63,6 +63,8 @@ fn the_null_backend_runs_a_registered_workload() {
         limit_ns: 2_000_000_000,
         seed: 1,
         probes: Vec::new(),
+        kop_ps: None,
+        executed: false,
     };
     let end = Null::default().run(&spec, &AtomicBool::new(false), &mut |_| {});
     let RunEnd::Finished(Outcome::Done { result }) = end else { panic!("{end:?}") };

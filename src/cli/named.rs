@@ -241,6 +241,8 @@ mod tests {
                     limit_ns: 9_000_000_000,
                     seed: 1,
                     probes: Vec::new(),
+                    kop_ps: None,
+                    executed: false,
                 };
                 let cancel = AtomicBool::new(false);
                 let ended = Null::default().run(&spec, &cancel, &mut |_| ());

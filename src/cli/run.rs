@@ -12,14 +12,15 @@ use crate::analysis::{self, Analysis, Question, Selection};
 use crate::backend::{self, Backend, BackendConfig, Mode};
 use crate::engine::{self, Job, Poll};
 use crate::model::{
-    EVENT_SCHEMA, Event, Judged, Lab, LookRule, Outcome, Plan, PlanEnd, PlanStarted, Raw, Record,
-    SampledPlan,
+    Cell, EVENT_SCHEMA, Environment, Event, Judged, Lab, LookRule, Outcome, Plan, PlanEnd,
+    PlanStarted, Raw, Record, SampledPlan,
 };
 use crate::plan;
 use crate::stats::Schedule;
 use crate::store::Store;
 use crate::sys::{self, clock, signal};
 use crate::variant;
+use crate::workload;
 
 use super::exit_code::Problem;
 use super::gate::Gate;
@@ -151,6 +152,9 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
         against_itself(&mut plan);
     }
     let cells = plan::cells(&plan);
+    if !args.dry_run && cells.iter().any(is_timed) {
+        environment.calibration = backend.calibrate();
+    }
     let started_unix_ns = clock::unix_ns();
     let started = PlanStarted {
         schema: EVENT_SCHEMA,
@@ -205,7 +209,9 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
         return Err(Failure::usage(text, "schedlab run with the plan's file"));
     }
     let mut backend = make_backend(&started.backend, &started.plan.lab, args.lab.mode())?;
-    started.environment = backend.environment();
+    // Work that is given as times stays what it was.
+    let calibration = started.environment.calibration;
+    started.environment = Environment { calibration, ..backend.environment() };
     if entry(&started.backend)?.capabilities.own_kernels {
         started.environment.kernel_release = kernels_of(&started.plan);
     }
@@ -218,6 +224,13 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
     }
     let judging = args.judging.or(&job.started.judged);
     execute(&RunArgs { judging, ..args.clone() }, job, &mut *backend)
+}
+
+/// Whether some work of a cell is given as a time.
+fn is_timed(cell: &Cell) -> bool {
+    cell.work.sets.iter().any(|set| {
+        workload::find(&set.workload).is_some_and(|workload| workload.is_timed(&set.params))
+    })
 }
 
 /// `+20`: 20 rounds more.

@@ -87,6 +87,10 @@ impl Job {
         self.done.len() as u64
     }
 
+    fn kop_ps(&self) -> Option<u64> {
+        self.started.environment.calibration.map(|measured| measured.kop_ps)
+    }
+
     /// With the rounds that replace spoilt ones: half as many again, and as many again where a
     /// budget ends it anyway.
     fn max_rounds(&self) -> u32 {
@@ -217,7 +221,7 @@ fn execute_round<E>(
     let cells = missing.iter().map(|key| (key, &job.started.cells[key.cell as usize]));
     let specs = cells
         .filter(|(_, cell)| check(backend, cell, machine).is_ok())
-        .map(|(key, cell)| order_run(cell, *key, &job.started.plan))
+        .map(|(key, cell)| order_run(cell, *key, &job.started.plan, job.kop_ps()))
         .collect();
     backend.announce(specs);
     for key in missing {
@@ -248,7 +252,7 @@ fn execute_run<E>(
     }
     emit(&Event::RunStarted { key })?;
     let mut emitted = Ok(());
-    let spec = order_run(cell, key, &job.started.plan);
+    let spec = order_run(cell, key, &job.started.plan, job.kop_ps());
     let ended = backend.run(&spec, cancel, &mut |window| {
         if emitted.is_ok() {
             emitted = emit(&Event::Window { key, window });
@@ -266,7 +270,7 @@ fn execute_run<E>(
 }
 
 /// The seed depends on plan and round alone: in one round all variants draw the same.
-fn order_run(cell: &Cell, key: RunKey, plan: &Plan) -> RunSpec {
+fn order_run(cell: &Cell, key: RunKey, plan: &Plan, kop_ps: Option<u64>) -> RunSpec {
     let measure = &plan.measure;
     let section_ns = measure.warmup_ns.saturating_add(measure.duration_ns);
     RunSpec {
@@ -278,6 +282,8 @@ fn order_run(cell: &Cell, key: RunKey, plan: &Plan) -> RunSpec {
         limit_ns: section_ns.saturating_add(measure.grace_ns),
         seed: measure.seed.wrapping_add(u64::from(key.round).wrapping_mul(0x9e37_79b9)),
         probes: plan.probes.clone(),
+        kop_ps,
+        executed: plan.lab.executed,
     }
 }
 
@@ -383,7 +389,7 @@ mod tests {
             let mut end = self.null.run(spec, cancel, on_window);
             let round = (0..100).find(|round| {
                 let key = RunKey { round: *round, cell: spec.cell.index };
-                order_run(&spec.cell, key, &self.plan).seed == spec.seed
+                order_run(&spec.cell, key, &self.plan, None).seed == spec.seed
             });
             let key = RunKey { round: round.expect("a seed of the plan"), cell: spec.cell.index };
             if let RunEnd::Finished(Outcome::Done { result }) = &mut end
@@ -591,7 +597,7 @@ mod tests {
         let plan = &job.started.plan;
         let seed = |round, cell| {
             let key = RunKey { round, cell };
-            order_run(&job.started.cells[cell as usize], key, plan).seed
+            order_run(&job.started.cells[cell as usize], key, plan, None).seed
         };
         assert_eq!(seed(0, 0), seed(0, 1));
         assert_ne!(seed(0, 0), seed(1, 0));

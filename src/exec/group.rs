@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::model::{Cell, CpuSet, MemoryPlacement, Value, WorkerKind, WorkerSet};
 use crate::sys::{Host, clock, fork, interleave, sched, shared, thread, topology};
 use crate::variant;
-use crate::workload::{self, Control, Load, Pool, Recorders, Request, Slot, Spec, Worker};
+use crate::workload::{self, Control, Load, Pool, Recorders, Request, Slot, Spec, Speed, Worker};
 
 use super::ExecError;
 
@@ -60,7 +60,7 @@ struct WorkerSetup {
 impl WorkerGroup {
     /// Prepares all sets and starts all workers: processes first, while the runner has one
     /// thread, then threads. They wait at the barrier.
-    pub fn assemble(cell: &Cell, seed: u64) -> Result<WorkerGroup, ExecError> {
+    pub fn assemble(cell: &Cell, seed: u64, speed: Speed) -> Result<WorkerGroup, ExecError> {
         let placed = cell.placement.cpus.as_ref();
         let allowed = sched::affinity(0).map_err(ExecError::system("read the CPU affinity"))?;
         let cpus = placed.unwrap_or(&allowed).clone();
@@ -75,7 +75,7 @@ impl WorkerGroup {
         let mut group = WorkerGroup { control, pool, members: Vec::new(), sets: Vec::new() };
         for set in &cell.work.sets {
             let knobs = variant::merged(&cell.variant.knobs, &set.knobs);
-            group.prepare(set, knobs, seed)?;
+            group.prepare(set, knobs, seed, speed)?;
         }
         if let Some(pool) = placed {
             let outside = allowed.minus(pool);
@@ -91,6 +91,7 @@ impl WorkerGroup {
         set: &WorkerSet,
         knobs: BTreeMap<String, Value>,
         seed: u64,
+        speed: Speed,
     ) -> Result<(), ExecError> {
         let named = |source| ExecError::Workload { set: set.name.clone(), source };
         let workload = workload::find(&set.workload).ok_or_else(|| ExecError::NoWorkload {
@@ -99,7 +100,7 @@ impl WorkerGroup {
         })?;
         let seed = mix(seed, self.sets.len() as u64);
         let (params, pool) = (&set.params, &self.pool);
-        let request = Request { params, count: set.count, kind: set.kind, pool, seed };
+        let request = Request { params, count: set.count, kind: set.kind, pool, seed, speed };
         let roles = workload.layout(&request).map_err(named)?;
         let load = Arc::from(workload.prepare(&request).map_err(named)?);
         let spec = workload.spec();

@@ -8,7 +8,7 @@ use crate::model::{Cell, Metric, Placement, Reading, Variant, Work, WorkerSet};
 use crate::stats::Histogram;
 use crate::sys::task::TaskReader;
 use crate::sys::{Host, clock, thread};
-use crate::workload::{MAX_COUNTERS, Measured, WorkerCounts};
+use crate::workload::{MAX_COUNTERS, Measured, Speed, WorkerCounts};
 
 use super::ExecError;
 use super::group::WorkerGroup;
@@ -39,7 +39,7 @@ impl Live {
         let variant = Variant { name: "as found".to_string(), knobs: Default::default() };
         let work = Work { name: set.name.clone(), axes: Vec::new(), sets: vec![set] };
         let cell = Cell { index: 0, variant, work, placement };
-        let group = WorkerGroup::assemble(&cell, seed)?;
+        let group = WorkerGroup::assemble(&cell, seed, Speed::default())?;
         group.await_arrival()?;
         thread::serve_promptly();
         let zeroed = group.sets()[0].recorders.all_merged();

@@ -16,9 +16,10 @@ mod result;
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufWriter, Write};
 
-use crate::model::{RunSpec, RunnerMessage, WIRE_VERSION};
+use crate::model::{Calibration, CpuSet, RunSpec, RunnerMessage, WIRE_VERSION, WorkerSet};
 use crate::probe::Telemetry;
-use crate::sys::{clock, fork, thread};
+use crate::sys::{clock, fork, sched, thread};
+use crate::workload::{self, Speed};
 
 pub use error::ExecError;
 use group::WorkerGroup;
@@ -75,6 +76,31 @@ fn read_spec(input: &mut dyn BufRead) -> Result<RunSpec, ExecError> {
     Ok(spec)
 }
 
+/// Measures how fast this machine works, on one of its CPUs.
+pub fn calibrate() -> io::Result<Calibration> {
+    let before = sched::affinity(0)?;
+    let one: CpuSet = before.iter().last().into_iter().collect();
+    sched::set_affinity(0, &one)?;
+    let (Speed { kop_ps, .. }, spread) = Speed::measure();
+    sched::set_affinity(0, &before)?;
+    Ok(Calibration { kop_ps, spread })
+}
+
+/// What the one who gave the run measured, else what is measured here.
+fn speed(spec: &RunSpec) -> Speed {
+    let is_timed = |set: &WorkerSet| {
+        workload::find(&set.workload).is_some_and(|workload| workload.is_timed(&set.params))
+    };
+    let executed = spec.executed;
+    match spec.kop_ps {
+        Some(kop_ps) => Speed { kop_ps, executed },
+        None if spec.cell.work.sets.iter().any(is_timed) => {
+            Speed { executed, ..Speed::measure().0 }
+        }
+        None => Speed::default(),
+    }
+}
+
 /// Executes one run. `send` gets `Started`, the windows and `Done`.
 fn run(
     spec: &RunSpec,
@@ -82,7 +108,7 @@ fn run(
 ) -> Result<(), ExecError> {
     thread::end_process_after(spec.limit_ns.saturating_add(LIMIT_SLACK_NS));
     thread::become_ordinary().map_err(ExecError::refused)?;
-    let group = WorkerGroup::assemble(&spec.cell, spec.seed)?;
+    let group = WorkerGroup::assemble(&spec.cell, spec.seed, speed(spec))?;
     group.await_arrival()?;
     let mut telemetry = Telemetry::open(&spec.probes, group.members().len());
     let section = measure::Section::begin(&group, spec);

@@ -129,6 +129,7 @@ pub fn set_result(
     window_ops_per_s: &[f64],
 ) -> SetResult {
     let measured = || spec.histograms.iter().zip(histograms);
+    let ops = workload::find(&set.workload).map_or(spec.ops, |own| own.ops(&set.params));
     let latencies = measured().map(|(latency, histogram)| StandardLatency {
         name: latency.name,
         histogram,
@@ -146,7 +147,7 @@ pub fn set_result(
     SetResult {
         name: set.name.clone(),
         workload: set.workload.clone(),
-        ops: spec.ops.to_string(),
+        ops: ops.to_string(),
         background: set.background,
         metrics: stats::standard_metrics(&standard),
         histograms: measured()

@@ -74,7 +74,7 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
     let boot = channel.boot()?;
     let host = Host::default();
     let capacity = match boot.is_virtual {
-        true => quiet::wait(boot.instruction_fs)?,
+        true => quiet::wait(boot.instruction_ps)?,
         false => Reading::Unknown("real time: not measured".to_string()),
     };
     channel.send(&GuestMessage::Ready(facts(&host, capacity)));

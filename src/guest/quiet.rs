@@ -23,7 +23,7 @@ const TICKS: f64 = 0.02;
 const BALANCING: f64 = 0.0003;
 
 /// Capacity of the slowest CPU over the quiet rounds: 1 is full speed.
-pub fn wait(instruction_fs: u64) -> Result<Reading<f64>, AgentError> {
+pub fn wait(instruction_ps: u64) -> Result<Reading<f64>, AgentError> {
     let cpus = match topology::online(&Host::default()) {
         Reading::Known(cpus) => cpus,
         Reading::Unknown(why) => return Ok(Reading::Unknown(why)),
@@ -31,7 +31,7 @@ pub fn wait(instruction_fs: u64) -> Result<Reading<f64>, AgentError> {
     let before = sched::affinity(0).map_err(AgentError::system("own affinity"))?;
     let mut rounds = Rounds::new(cpus.iter().count());
     loop {
-        rounds.add(round(&cpus, instruction_fs)?);
+        rounds.add(round(&cpus, instruction_ps)?);
         let now_ns = clock::monotonic_ns();
         if rounds.are_quiet() && now_ns >= EARLIEST_NS {
             break;
@@ -47,8 +47,8 @@ pub fn wait(instruction_fs: u64) -> Result<Reading<f64>, AgentError> {
 }
 
 /// The time of a pass on each CPU, as a multiple of that at full speed.
-fn round(cpus: &CpuSet, instruction_fs: u64) -> Result<Vec<f64>, AgentError> {
-    let (loops, ideal_ns) = pass(instruction_fs);
+fn round(cpus: &CpuSet, instruction_ps: u64) -> Result<Vec<f64>, AgentError> {
+    let (loops, ideal_ns) = pass(instruction_ps);
     let took = |cpu| {
         sched::set_affinity(0, &[cpu].into_iter().collect())
             .map_err(|source| AgentError::Cpu { cpu, source })?;
@@ -60,10 +60,10 @@ fn round(cpus: &CpuSet, instruction_fs: u64) -> Result<Vec<f64>, AgentError> {
 }
 
 /// How often a pass executes the loop, and its time at full speed.
-fn pass(instruction_fs: u64) -> (u64, f64) {
-    let loop_fs = instruction_fs.max(1) * boot::INSTRUCTIONS_PER_PASS;
-    let loops = (PASS_NS * 1_000_000 / loop_fs).max(1);
-    (loops, (loops * loop_fs) as f64 / 1e6)
+fn pass(instruction_ps: u64) -> (u64, f64) {
+    let loop_ps = instruction_ps.max(1) * boot::INSTRUCTIONS_PER_PASS;
+    let loops = (PASS_NS * 1_000 / loop_ps).max(1);
+    (loops, (loops * loop_ps) as f64 / 1e3)
 }
 
 /// The newest quiet rounds in a row.
@@ -110,7 +110,6 @@ impl Rounds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Lab;
 
     #[test]
     fn a_machine_is_quiet_after_five_quiet_rounds_in_a_row() {
@@ -132,15 +131,12 @@ mod tests {
 
     #[test]
     fn the_time_of_a_pass_is_known_for_every_machine() {
-        for (cpus, instruction_ns) in
-            (1..=64).flat_map(|cpus| [1, 2, 16, 64].map(|instruction_ns| (cpus, instruction_ns)))
-        {
-            let lab = Lab { cpus, instruction_ns, slow_clock: true, ..Lab::default() };
-            let (loops, ideal_ns) = pass(lab.instruction_fs());
+        for instruction_ps in [250, 437, 500, 1000, 2000, 8000] {
+            let (loops, ideal_ns) = pass(instruction_ps);
             let instructions = (loops * boot::INSTRUCTIONS_PER_PASS) as f64;
-            let exact_ns = instructions * f64::from(instruction_ns) / f64::from(cpus);
-            assert!((ideal_ns / exact_ns - 1.0).abs() < 1e-4, "{cpus} CPUs, {instruction_ns} ns");
-            assert!((ideal_ns / PASS_NS as f64 - 1.0).abs() < 0.01, "{cpus}: {ideal_ns}");
+            let exact_ns = instructions * instruction_ps as f64 / 1e3;
+            assert!((ideal_ns / exact_ns - 1.0).abs() < 1e-9, "{instruction_ps} ps");
+            assert!((ideal_ns / PASS_NS as f64 - 1.0).abs() < 0.01, "{ideal_ns}");
         }
     }
 

@@ -33,8 +33,8 @@ pub const STOP_VALUE: u8 = 1;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestBoot {
     pub wire: u32,
-    /// What one instruction should take by the guest's clock, in millionths of a nanosecond.
-    pub instruction_fs: u64,
+    /// What one instruction should take by the guest's clock.
+    pub instruction_ps: u64,
     /// Virtual time: the agent waits until boot work has died down, holds capacity against what
     /// it should be, and stops the machine, whose copies go on from there.
     pub is_virtual: bool,

@@ -30,6 +30,18 @@ pub struct Environment {
     pub mitigations: BTreeMap<String, String>,
     /// Scheduler tunables by path (`/proc/sys/kernel/sched_*`, debugfs `sched/*`).
     pub tunables: BTreeMap<String, Reading<String>>,
+    /// Measured where a plan's work is given as times; `None`: not, or by each run for itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibration>,
+}
+
+/// How fast the machine works: what makes amounts of work of times.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// What a thousand operations take on a CPU at full speed, in picoseconds.
+    pub kop_ps: u64,
+    /// By what share the median sample was slower than the fastest: the machine was not quiet.
+    pub spread: f64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -31,11 +31,11 @@ pub use disturbance::{
     Disturbance, DisturbanceFact, DisturbanceKind, Interference, OtherProcesses, SettingChange,
     Throttled, ThrottledPart,
 };
-pub use environment::{Environment, Topology};
+pub use environment::{Calibration, Environment, Topology};
 pub use event::{EVENT_SCHEMA, Event, Judged, PlanEnd, PlanStarted};
 pub use guest::{Guest, GuestKernel, GuestTime, GuestTimes};
 pub use knob::{KnobReading, legacy_pool_cpus};
-pub use lab::Lab;
+pub use lab::{CpuClocks, Lab};
 pub use metric::{Direction, Importance, Metric, MetricKind, MetricSpec, Reading, Statistic, Unit};
 pub use mistyped::mistyped;
 pub use plan::{

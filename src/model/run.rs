@@ -27,6 +27,13 @@ pub struct RunSpec {
     /// Names of probes.
     #[serde(default)]
     pub probes: Vec<String>,
+    /// What a thousand operations take here at full speed; `None`: who executes the run measures it,
+    /// if work is given as a time.
+    #[serde(default)]
+    pub kop_ps: Option<u64>,
+    /// Work of a time is executed also where it need not be.
+    #[serde(default)]
+    pub executed: bool,
 }
 
 /// What a runner sends, one line of JSON each on its standard output.

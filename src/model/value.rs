@@ -55,6 +55,11 @@ pub enum Kind {
         min_ns: u64,
         max_ns: u64,
     },
+    /// A time below what nanoseconds can tell: a [`Value::Int`] of picoseconds.
+    Picoseconds {
+        min_ps: u32,
+        max_ps: u32,
+    },
     Size {
         min_bytes: u64,
         max_bytes: u64,
@@ -121,6 +126,10 @@ impl Kind {
                 in_range(duration_ns(text)?, *min_ns, *max_ns, &|ns| show_duration(ns))
                     .map(Value::DurationNs)
             }
+            (Kind::Picoseconds { min_ps, max_ps }, Raw::Text(text)) => {
+                in_range(picoseconds(text)?, (*min_ps).into(), (*max_ps).into(), &show_ps)
+                    .map(|ps| Value::Int(ps as i64))
+            }
             (Kind::Size { min_bytes, max_bytes }, Raw::Text(text)) => {
                 in_range(size_bytes(text)?, *min_bytes, *max_bytes, &|bytes| show_bytes(bytes))
                     .map(Value::Bytes)
@@ -174,6 +183,11 @@ impl Kind {
                 show_duration(*min_ns),
                 show_duration(*max_ns)
             ),
+            Kind::Picoseconds { min_ps, max_ps } => format!(
+                "a time in ps or ns, from \"{}\" to \"{}\"",
+                show_ps((*min_ps).into()),
+                show_ps((*max_ps).into())
+            ),
             Kind::Size { min_bytes, max_bytes } => format!(
                 "a size with its unit (B, KiB, MiB, GiB), from \"{}\" to \"{}\"",
                 show_bytes(*min_bytes),
@@ -220,6 +234,7 @@ impl Kind {
         };
         let unit = match (self, raw) {
             (Kind::Duration { .. }, Raw::Int(n)) => with(&["ms", "us", "ns", "s"], n),
+            (Kind::Picoseconds { .. }, Raw::Int(n)) => with(&["ns", "ps"], n),
             (Kind::Size { .. }, Raw::Int(n)) => with(&["KiB", "MiB", "GiB", "B"], n),
             (Kind::Percent { .. }, Raw::Int(n)) => Some(format!("\"{n}%\"")),
             (Kind::Times { .. }, Raw::Int(n)) if *n > 0 => Some(format!("\"{n}x\"")),
@@ -344,6 +359,14 @@ pub fn duration_ns(text: &str) -> Result<u64, ValueError> {
         ("h", 3600 * NS_PER_S),
     ];
     scaled(text, &units, "a time with its unit: \"250us\", \"5s\", \"20min\"")
+}
+
+fn picoseconds(text: &str) -> Result<u64, ValueError> {
+    scaled(text, &[("ps", 1), ("ns", 1_000)], "a time with its unit: \"0.5ns\", \"250ps\"")
+}
+
+fn show_ps(ps: u64) -> String {
+    format!("{}ns", ps as f64 / 1e3)
 }
 
 /// Parses `256KiB`, `4096B`: a decimal number and one of B, KiB, MiB, GiB.

@@ -7,7 +7,7 @@
 //! `count` by the CPUs of the pool. Knobs of a set are no axis: what is compared is a variant.
 
 use crate::model::{CpuSet, Field, Params, Value, Variant, Work, WorkerKind, WorkerSet, solo_name};
-use crate::workload::{Pool, Request, Workload};
+use crate::workload::{Pool, Request, Speed, Workload};
 
 use super::error::Faults;
 use super::fields::{
@@ -392,7 +392,8 @@ impl Draft {
         let mut workers = 0_usize;
         for made in &work.sets {
             let WorkerSet { params, count, kind, .. } = made;
-            let request = Request { params, count: *count, kind: *kind, pool, seed };
+            let request =
+                Request { params, count: *count, kind: *kind, pool, seed, speed: Speed::default() };
             let Some(set) = self.sets.iter().find(|set| set.name == made.name) else { continue };
             let roles = set.workload.layout(&request).map_err(|error| {
                 let hint = error.hint().map(str::to_string);

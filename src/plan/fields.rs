@@ -1,7 +1,7 @@
 //! The words of the plan format that belong to no workload and no knob, and its limits.
 //! Flat tables; the parser and the JSON Schema both derive from them.
 
-use crate::model::{Field, Kind, MemoryPlacement, ProbeSpec};
+use crate::model::{CpuClocks, Field, Kind, MemoryPlacement, ProbeSpec};
 use crate::variant;
 use crate::workload::{self, Workload};
 
@@ -116,7 +116,7 @@ pub const LAB: &[Field] = &[
         name: "cpus",
         kind: Kind::Int { min: 1, max: 64 },
         default: Some("4"),
-        about: "virtual CPUs of each guest; they share one instruction clock",
+        about: "virtual CPUs of each guest",
     },
     Field {
         name: "sockets",
@@ -144,16 +144,29 @@ pub const LAB: &[Field] = &[
     },
     Field {
         name: "speed",
-        kind: Kind::Duration { min_ns: 1, max_ns: 16 },
-        default: Some("2ns"),
-        about: "virtual time of one instruction: 1, 2, 4, 8 or 16 ns",
+        kind: Kind::Picoseconds { min_ps: 250, max_ps: 8000 },
+        default: Some("0.5ns"),
+        about: "virtual time of one instruction",
     },
     Field {
-        name: "slow-clock",
-        kind: Kind::Bool,
-        default: Some("false"),
-        about: "the guest's clock runs as many times slower as there are CPUs, so that each has \
-                the speed of a machine of one; booting takes longer",
+        name: "clocks",
+        kind: Kind::Choice(CpuClocks::WORDS),
+        default: Some("own"),
+        about: "each virtual CPU has a clock of its own and runs at its full speed, or all share \
+                one and its speed; a shared one takes 1, 2, 4 or 8 ns an instruction",
+    },
+    Field {
+        name: "skew",
+        kind: Kind::Duration { min_ns: 50, max_ns: 100_000 },
+        default: Some("500ns"),
+        about: "how far a virtual CPU may run ahead of the next one: less is slower, and with \
+                more than a microsecond one may see what another has not yet done",
+    },
+    Field {
+        name: "burn",
+        kind: Kind::Choice(&["skipped", "executed"]),
+        default: Some("skipped"),
+        about: "work that is given as a time only moves a CPU's clock on, or is executed as on a host",
     },
     Field {
         name: "seeds",

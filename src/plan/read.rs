@@ -6,8 +6,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::model::{
-    CpuSet, Lab, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Params, Placement, Plan,
-    ProbeSpec, Topology, Value, Variant, Work,
+    CpuClocks, CpuSet, Lab, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Params, Placement,
+    Plan, ProbeSpec, Topology, Value, Variant, Work,
 };
 use crate::workload::Pool;
 
@@ -255,8 +255,13 @@ fn lab(top: &mut Table, faults: &mut Faults) -> Lab {
         llcs: if has_llcs { int("llcs") } else { int("sockets") },
         nodes: int("nodes"),
         memory_bytes: given.get("memory").and_then(Value::as_bytes).unwrap_or_default(),
-        instruction_ns: given.get("speed").and_then(Value::as_duration_ns).unwrap_or(1) as u32,
-        slow_clock: given.get("slow-clock").and_then(Value::as_bool).unwrap_or_default(),
+        instruction_ps: int("speed"),
+        clocks: match given.get("clocks").and_then(Value::as_text) {
+            Some("shared") => CpuClocks::Shared,
+            _ => CpuClocks::Own,
+        },
+        skew_ns: given.get("skew").and_then(Value::as_duration_ns).unwrap_or_default() as u32,
+        executed: given.get("burn").and_then(Value::as_text) == Some("executed"),
         seeds: int("seeds"),
         realtime: false,
     };
@@ -283,9 +288,10 @@ fn misshapen(lab: &Lab) -> Vec<(&'static str, String, String)> {
         let message = format!("{} caches on {} sockets", lab.llcs, lab.sockets);
         wrong.push(("llcs", message, "as many as `sockets`, or a multiple".to_string()));
     }
-    if !lab.instruction_ns.is_power_of_two() {
-        let message = format!("an instruction cannot take {} ns", lab.instruction_ns);
-        wrong.push(("speed", message, "write 1ns, 2ns, 4ns, 8ns or 16ns".to_string()));
+    if lab.clocks == CpuClocks::Shared && ![1000, 2000, 4000, 8000].contains(&lab.instruction_ps) {
+        let ns = lab.instruction_ns();
+        let message = format!("an instruction of a shared clock cannot take {ns} ns");
+        wrong.push(("speed", message, "1ns, 2ns, 4ns or 8ns, or clocks = \"own\"".to_string()));
     }
     wrong
 }
@@ -422,7 +428,7 @@ mod tests {
         assert_eq!(lab_alone("t", "schema = 1").unwrap(), Lab::default());
         assert_eq!(lab_alone("t", "schema = 1\n[lab]\n").unwrap(), Lab::default());
         let text = "[lab]\ncpus = 8\nsockets = 2\nspeed = \"1ns\"\nmemory = \"1GiB\"\nseeds = 3\n\
-            nodes = 2\nslow-clock = true\nkernel = \"debian:6.1\"";
+            nodes = 2\nclocks = \"shared\"\nburn = \"executed\"\nskew = \"1us\"\nkernel = \"debian:6.1\"";
         let expected = Lab {
             kernel: "debian:6.1".to_string(),
             cpus: 8,
@@ -430,13 +436,13 @@ mod tests {
             llcs: 2,
             nodes: 2,
             memory_bytes: 1 << 30,
-            instruction_ns: 1,
-            slow_clock: true,
+            instruction_ps: 1000,
+            clocks: CpuClocks::Shared,
+            skew_ns: 1000,
+            executed: true,
             seeds: 3,
             realtime: false,
         };
         assert_eq!(lab_alone("t", text).unwrap(), expected);
-        assert_eq!(expected.instruction_fs(), 125_000);
-        assert_eq!(Lab::default().instruction_fs(), 2_000_000);
     }
 }

@@ -132,6 +132,7 @@ fn schema_of_kind(kind: &Kind) -> Json {
     match kind {
         Kind::Bool => json!({ "type": "boolean" }),
         Kind::Int { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
+        Kind::Picoseconds { .. } => text(r"^[0-9]+(\.[0-9]+)?\s*(ps|ns)$"),
         Kind::Duration { .. } => text(r"^[0-9]+(\.[0-9]+)?\s*(ns|us|ms|s|min|h)$"),
         Kind::Size { .. } => text(r"^[0-9]+(\.[0-9]+)?\s*(B|KiB|MiB|GiB)$"),
         Kind::Percent { .. } => text(r"^-?[0-9]+(\.[0-9]+)?%$"),

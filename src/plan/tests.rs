@@ -178,7 +178,15 @@ fn wrong_documents() {
             &["6:11: 4 CPUs cannot be spread evenly over 3 sockets"],
         ),
         (&with_web("[lab]\ncpus = 8\nsockets = 2\nllcs = 1"), &["7:8: 1 caches on 2 sockets"]),
-        (&with_web("[lab]\nspeed = \"3ns\""), &["5:9: an instruction cannot take 3 ns"]),
+        (
+            &with_web("[lab]\nclocks = \"shared\"\nspeed = \"3ns\""),
+            &["6:9: an instruction of a shared clock cannot take 3 ns"],
+        ),
+        (
+            &with_web("[lab]\nspeed = \"0.2ns\""),
+            &["5:9: 0.2ns is below the least that is accepted"],
+        ),
+        (&with_web("[lab]\nskew = \"1s\""), &["5:8: 1s is above the most that is accepted"]),
         (
             "schema = 1\ntitle = 3\n[[workload]]\nuse=\"web\"",
             &["2:9: `title` takes a text, not a number"],

@@ -80,6 +80,7 @@ pub fn environment_of(host: &Host, identity: Identity) -> Environment {
         load_average: load_average(host),
         mitigations: mitigations(host),
         tunables: tunables(host, &identity.kernel_version),
+        calibration: None,
         kernel_release: identity.kernel_release,
         kernel_version: identity.kernel_version,
         topology,

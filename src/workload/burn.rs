@@ -1,6 +1,10 @@
 //! The unit of CPU work: read-modify-write operations over a 64 KiB buffer.
 //!
-//! Shared by the workloads whose work is given in kilo-operations. The buffer is larger than
+//! Work is an amount of kilo-operations, or a time: as many operations as take that long on a CPU at
+//! full speed ([`Speed`]), so that a plan is the same load on every machine. In the lab work of a
+//! time need not be executed: [`crate::sys::burst`].
+//!
+//! The buffer is larger than
 //! some first-level caches and fits every second-level cache, so a burn feels a migration
 //! and a cold cache, and costs the same each time otherwise.
 //!
@@ -10,10 +14,80 @@
 //! run another load than it was written for.
 
 use std::arch::asm;
+use std::fmt;
 
 use bytemuck::Zeroable;
 
+use crate::model::show_duration;
+use crate::sys::{burst, clock};
+
 const OPS_PER_KOP: u32 = 1_000;
+/// Workers look up from work of a time this often, to count it.
+const STEP_NS: u64 = 10_000;
+const NS_PER_US: u64 = 1_000;
+
+/// CPU work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Work {
+    Kops(u64),
+    /// At full speed.
+    Ns(u64),
+}
+
+/// As a plan has it: `70`, `60us`.
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Work::Kops(kops) => write!(f, "{kops}"),
+            Work::Ns(ns) => f.write_str(&show_duration(*ns)),
+        }
+    }
+}
+
+/// How fast this machine works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Speed {
+    /// What a kilo-operation takes on a CPU at full speed, in picoseconds; above 0.
+    pub kop_ps: u64,
+    /// Work of a time is executed also where it need not be.
+    pub executed: bool,
+}
+
+impl Default for Speed {
+    /// Where nothing is executed.
+    fn default() -> Speed {
+        Speed { kop_ps: 1_000_000, executed: false }
+    }
+}
+
+impl Speed {
+    /// How often [`Speed::measure`] measures. What disturbs it makes it slower, never faster, so the
+    /// fastest of many short samples is that of a CPU which does nothing else.
+    const SAMPLES: usize = 400;
+    const KOPS: u64 = 50;
+
+    /// Measures the thread that calls it, for some 30 ms. Also returns by what share the median
+    /// sample was slower than the fastest.
+    pub fn measure() -> (Speed, f64) {
+        let mut burner = Burner::new(Speed { kop_ps: 1, executed: true });
+        let mut samples: Vec<u64> = (0..Speed::SAMPLES)
+            .map(|_| {
+                let began_ns = clock::monotonic_ns();
+                burner.burn(Work::Kops(Speed::KOPS));
+                clock::monotonic_ns() - began_ns
+            })
+            .collect();
+        samples.sort_unstable();
+        let (fastest, median) = (samples[0].max(1), samples[Speed::SAMPLES / 2]);
+        let speed = Speed { kop_ps: (fastest * 1_000 / Speed::KOPS).max(1), executed: false };
+        (speed, median as f64 / fastest as f64 - 1.0)
+    }
+
+    /// The operations that take so long.
+    fn ops(&self, ns: u64) -> u64 {
+        (u128::from(ns) * 1_000 * u128::from(OPS_PER_KOP) / u128::from(self.kop_ps)) as u64
+    }
+}
 const WORDS: usize = (64 << 10) / size_of::<u32>();
 
 #[derive(Zeroable)]
@@ -27,22 +101,68 @@ pub struct Burner {
     bound: usize,
     counter: u32,
     left: u32,
+    speed: Speed,
+    /// Work of a time need not be executed.
+    in_lab: bool,
+    /// Of work that was counted in microseconds, what is left of one.
+    rest_ns: u64,
 }
 
 impl Burner {
     /// Allocates the buffer and touches every page of it.
-    pub fn new() -> Self {
+    pub fn new(speed: Speed) -> Self {
         let mut buffer: Box<Buffer> = bytemuck::zeroed_box();
         // Not zero: storing zeros into fresh zeroed memory may be left out by the compiler.
         buffer.0.fill(1);
-        Burner { buffer, place: 0, bound: WORDS, counter: 0, left: 0 }
+        let in_lab = !speed.executed && burst::is_possible();
+        let (bound, rest_ns) = (WORDS, 0);
+        Burner { buffer, place: 0, bound, counter: 0, left: 0, speed, in_lab, rest_ns }
     }
 
-    /// One kilo-operation: a thousand words, one after the other around the buffer, are each
-    /// read, changed by the counter and written back.
+    #[inline]
+    pub fn burn(&mut self, work: Work) {
+        self.burn_counted(work, |_| ());
+    }
+
+    /// `count` gets what was done, step by step: kilo-operations, or microseconds at full speed. What
+    /// is less than a microsecond counts with the next work.
+    #[inline]
+    pub fn burn_counted(&mut self, work: Work, mut count: impl FnMut(u64)) {
+        let ns = match work {
+            Work::Kops(kops) => {
+                for _ in 0..kops {
+                    self.burn_ops(OPS_PER_KOP);
+                    count(1);
+                }
+                return;
+            }
+            Work::Ns(ns) => ns,
+        };
+        let (mut left_ns, mut ops) = (ns, 0);
+        while left_ns > 0 {
+            let done_ns = match self.in_lab {
+                true => burst::spend(left_ns).min(left_ns),
+                false => {
+                    let step_ns = left_ns.min(STEP_NS);
+                    // Of all so far, so that what is rounded off does not add up.
+                    let due = self.speed.ops(ns - left_ns + step_ns);
+                    self.burn_ops((due - ops) as u32);
+                    ops = due;
+                    step_ns
+                }
+            };
+            left_ns -= done_ns;
+            self.rest_ns += done_ns;
+            count(self.rest_ns / NS_PER_US);
+            self.rest_ns %= NS_PER_US;
+        }
+    }
+
+    /// So many words, one after the other around the buffer, are each read, changed by the counter
+    /// and written back.
     #[inline(never)]
-    pub fn burn_kop(&mut self) {
-        self.left = OPS_PER_KOP;
+    fn burn_ops(&mut self, ops: u32) {
+        self.left = ops;
         loop {
             self.spill();
             if self.left == 0 {
@@ -80,15 +200,34 @@ mod tests {
 
     #[test]
     fn each_operation_is_done_and_goes_round_the_whole_buffer() {
-        let mut burner = Burner::new();
+        let mut burner = Burner::new(Speed::default());
         let kops = 2 * WORDS / 1_000;
         let mut expected = vec![1u32; WORDS];
         for count in 0..1_000 * kops {
             expected[(count + 1) % WORDS] ^= count as u32;
         }
-        (0..kops).for_each(|_| burner.burn_kop());
+        burner.burn(Work::Kops(kops as u64));
         assert!(burner.buffer.0[..] == expected[..]);
         let untouched = expected.iter().filter(|&&word| word == 1).count();
         assert!(untouched <= 1, "{untouched} words had no turn");
+    }
+
+    #[test]
+    fn work_of_a_time_is_as_many_operations_as_take_it() {
+        // 1.5 us for a thousand operations: 60 us are 40 thousand.
+        let mut burner = Burner::new(Speed { kop_ps: 1_500_000, executed: false });
+        let mut counted_us = 0;
+        burner.burn_counted(Work::Ns(60_000), |us| counted_us += us);
+        assert_eq!((burner.counter, counted_us), (40_000, 60));
+        // Too short for a microsecond: all is counted in the end.
+        (0..10).for_each(|_| burner.burn_counted(Work::Ns(1_300), |us| counted_us += us));
+        assert_eq!(counted_us, 60 + 13);
+        assert_eq!(burner.counter, 40_000 + 10 * 866, "each rounded down to an operation");
+    }
+
+    #[test]
+    fn the_pace_of_a_machine_is_measured() {
+        let (speed, slower) = Speed::measure();
+        assert!(speed.kop_ps > 1_000 && slower >= 0.0, "{speed:?} {slower}");
     }
 }

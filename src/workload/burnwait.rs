@@ -7,10 +7,10 @@
 
 mod steps;
 
-use crate::model::{Field, Importance, Kind, Value};
+use crate::model::{Field, Importance, Kind, Params, Value};
 use crate::sys::clock;
 
-use super::burn::Burner;
+use super::burn::{Burner, Speed, Work};
 use super::{Latency, Load, Request, Role, Spec, Worker, Workload, WorkloadError, params};
 pub use steps::{Item, MAX_KOPS, MAX_WAIT_NS, QueueError, parse_queue};
 
@@ -20,13 +20,14 @@ const WAKEUP: usize = 0;
 
 const SPEC: Spec = Spec {
     name: "burnwait",
-    about: "burns CPU for a fixed number of operations, waits from the end of the burn, again",
+    about: "burns CPU for a fixed amount of work, waits from the end of the burn, again",
     params: &[Field {
         name: "queue",
         kind: Kind::List(&Kind::Text),
         default: Some("burn 70, wait 200us"),
-        about: "items of each worker: \"burn N\" (thousand read-modify-write operations over \
-                64 KiB), each followed by its \"wait TIME\"; several share the worker",
+        about: "items of each worker: \"burn TIME\" (CPU time at full speed) or \"burn N\" (thousand \
+                read-modify-write operations over 64 KiB), each followed by its \"wait TIME\"; \
+                several share the worker",
     }],
     roles: &[Role { name: "burnwait", counts: true }],
     ops: "kops",
@@ -46,17 +47,25 @@ impl Workload for Burnwait {
     }
 
     fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError> {
-        items(request)?;
+        items(request.params)?;
         Ok(vec![0; request.count as usize])
     }
 
     fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {
-        Ok(Box::new(Set { items: items(request)? }))
+        Ok(Box::new(Set { items: items(request.params)?, speed: request.speed }))
+    }
+
+    fn is_timed(&self, params: &Params) -> bool {
+        items(params).is_ok_and(|items| items.iter().any(|item| matches!(item.work, Work::Ns(_))))
+    }
+
+    fn ops(&self, params: &Params) -> &'static str {
+        if self.is_timed(params) { "us of work" } else { SPEC.ops }
     }
 }
 
-fn items(request: &Request) -> Result<Vec<Item>, WorkloadError> {
-    let list = params::value(request.params, "queue", Value::as_list)?;
+fn items(params: &Params) -> Result<Vec<Item>, WorkloadError> {
+    let list = params::value(params, "queue", Value::as_list)?;
     let steps: Vec<&str> = list
         .iter()
         .filter_map(Value::as_text)
@@ -70,7 +79,7 @@ fn items(request: &Request) -> Result<Vec<Item>, WorkloadError> {
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     /// Start this item, whose time was `delay_ns` ago.
-    Burn { item: usize, kops: u64, delay_ns: u64 },
+    Burn { item: usize, work: Work, delay_ns: u64 },
     /// Nothing is due before this moment.
     SleepUntil { due_ns: u64 },
 }
@@ -98,9 +107,9 @@ impl Queue {
                 item = index;
             }
         }
-        let (Item { kops, .. }, due_ns) = self.entries[item];
+        let (Item { work, .. }, due_ns) = self.entries[item];
         match now_ns.checked_sub(due_ns) {
-            Some(delay_ns) => Next::Burn { item, kops, delay_ns },
+            Some(delay_ns) => Next::Burn { item, work, delay_ns },
             None => Next::SleepUntil { due_ns },
         }
     }
@@ -115,11 +124,12 @@ impl Queue {
 
 struct Set {
     items: Vec<Item>,
+    speed: Speed,
 }
 
 impl Load for Set {
     fn work(&self, _index: usize, worker: &Worker) -> Result<(), WorkloadError> {
-        let mut burner = Burner::new();
+        let mut burner = Burner::new(self.speed);
         let mut queue = Queue::new(&self.items);
         // Equal workers that all start at the barrier would move in step without end.
         let longest_wait_ns = self.items.iter().map(|item| item.wait_ns).max().unwrap_or(0);
@@ -133,15 +143,12 @@ impl Load for Set {
                     clock::sleep_until(due_ns);
                     slept = true;
                 }
-                Next::Burn { item, kops, delay_ns } => {
+                Next::Burn { item, work, delay_ns } => {
                     worker.note_delay(delay_ns);
                     if slept {
                         worker.record(WAKEUP, now_ns, delay_ns);
                     }
-                    for _ in 0..kops {
-                        burner.burn_kop();
-                        worker.add_ops(1);
-                    }
+                    burner.burn_counted(work, |done| worker.add_ops(done));
                     queue.finished(item, clock::monotonic_ns());
                     slept = false;
                 }
@@ -156,19 +163,19 @@ mod tests {
     use super::*;
     use crate::model::Raw;
     use crate::workload::Slot;
-    use crate::workload::testing::{WorkerGroup, params, request};
+    use crate::workload::testing::{WorkerGroup, params};
     use proptest::prelude::*;
 
     const US: u64 = 1_000;
 
     fn item(kops: u64, wait_us: u64) -> Item {
-        Item { kops, wait_ns: wait_us * US }
+        Item { work: Work::Kops(kops), wait_ns: wait_us * US }
     }
 
     #[test]
     fn a_preemption_in_mid_burn_moves_the_next_start_by_as_much() {
         // The worked example of the original's README: burns of 100 us, waits of 100 us.
-        let burn = |delay_ns| Next::Burn { item: 0, kops: 100, delay_ns };
+        let burn = |delay_ns| Next::Burn { item: 0, work: Work::Kops(100), delay_ns };
         let mut calm = Queue::new(&[item(100, 100)]);
         assert_eq!(calm.next(0), burn(0));
         calm.finished(0, 100 * US);
@@ -192,7 +199,10 @@ mod tests {
         let asleep = Next::SleepUntil { due_ns: 150 * US };
         assert_eq!(queue.next(50 * US), asleep);
         assert_eq!(queue.next(149 * US), asleep, "a moment, not a length of time");
-        assert_eq!(queue.next(180 * US), Next::Burn { item: 0, kops: 1, delay_ns: 30 * US });
+        assert_eq!(
+            queue.next(180 * US),
+            Next::Burn { item: 0, work: Work::Kops(1), delay_ns: 30 * US }
+        );
     }
 
     #[test]
@@ -219,7 +229,7 @@ mod tests {
     fn steps_of_a_list_and_of_one_text_are_the_same_queue() {
         let texts =
             |list: &[&str]| Raw::List(list.iter().map(|t| Raw::Text(t.to_string())).collect());
-        let read = |raw: Raw| items(&request(&params(&Burnwait, &[("queue", raw)]), 1)).unwrap();
+        let read = |raw: Raw| items(&params(&Burnwait, &[("queue", raw)])).unwrap();
         let expected = vec![item(10, 300), item(20, 300)];
         assert_eq!(read(texts(&["burn 10", "wait 300us", "burn 20", "wait 300us"])), expected);
         assert_eq!(read(Raw::Text("burn 10, wait 300us,burn 20, wait 300us".into())), expected);
@@ -269,7 +279,8 @@ mod tests {
                         prop_assert!(due_ns == earliest && due_ns > now_ns);
                         now_ns = due_ns + stall_us * US;
                     }
-                    Next::Burn { item, kops, delay_ns } => {
+                    Next::Burn { item, work, delay_ns } => {
+                        let Work::Kops(kops) = work else { panic!("no time was given") };
                         prop_assert_eq!(due[item], earliest);
                         prop_assert_eq!(now_ns, due[item] + delay_ns);
                         now_ns += (kops + stall_us) * US;

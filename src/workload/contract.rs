@@ -1,12 +1,16 @@
 //! What a workload is: its description, what it is asked for, and a worker set ready to run.
 //! Traits and plain data.
 
-use crate::model::{CpuSet, Field, Importance, Metric, MetricSpec, Params, WorkerKind};
+use crate::model::{CpuSet, Field, Importance, Kind, Metric, MetricSpec, Params, WorkerKind};
 use crate::sys::futex::Scope;
 
+use super::burn::Speed;
 use super::error::WorkloadError;
 use super::pool::Pool;
 use super::worker::{Measured, Worker};
+
+/// Work as a time: shorter work is lost in what it takes to begin and end it.
+pub const WORK_TIME: Kind = Kind::Duration { min_ns: 1_000, max_ns: 3_600_000_000_000 };
 
 /// The description of a workload.
 pub struct Spec {
@@ -55,6 +59,7 @@ pub struct Request<'a> {
     /// Where the workers may run.
     pub pool: &'a Pool,
     pub seed: u64,
+    pub speed: Speed,
 }
 
 impl Request<'_> {
@@ -77,6 +82,16 @@ pub trait Workload: Sync {
     /// Makes what the workers of one set share, before any of them exists. Memory that
     /// process workers write to comes from [`crate::sys::shared`].
     fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError>;
+
+    /// Whether work is given as a time, for which the machine's speed must be known.
+    fn is_timed(&self, _params: &Params) -> bool {
+        false
+    }
+
+    /// What one operation is with these parameters, in the plural.
+    fn ops(&self, _params: &Params) -> &'static str {
+        self.spec().ops
+    }
 
     /// What is measured with these parameters: the first ones of [`Spec::histograms`].
     fn histograms(&self, _params: &Params) -> &'static [Latency] {

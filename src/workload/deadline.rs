@@ -6,16 +6,16 @@
 //! for every release of that time, not for one. [`Jobs`] is pure.
 
 use crate::model::{
-    Direction, Field, Importance, Kind, Metric, MetricSpec, Reading, Statistic, Unit, Value,
-    show_duration,
+    Direction, Field, Importance, Kind, Metric, MetricSpec, Params, Reading, Statistic, Unit,
+    Value, show_duration,
 };
 use crate::stats::Histogram;
 use crate::sys::clock;
 
-use super::burn::Burner;
+use super::burn::{Burner, Speed, Work};
 use super::{
-    Latency, Load, Measured, Request, Role, Spec, Worker, WorkerCounts, Workload, WorkloadError,
-    params,
+    Latency, Load, Measured, Request, Role, Spec, WORK_TIME, Worker, WorkerCounts, Workload,
+    WorkloadError, params,
 };
 
 pub struct Deadline;
@@ -42,6 +42,12 @@ const SPEC: Spec = Spec {
             kind: Kind::Int { min: 1, max: 1_000_000_000 },
             default: Some("1000"),
             about: "CPU work of a job: thousand read-modify-write operations over 64 KiB",
+        },
+        Field {
+            name: "work",
+            kind: WORK_TIME,
+            default: None,
+            about: "CPU time of a job at full speed, in place of burn",
         },
         Field {
             name: "deadline",
@@ -117,7 +123,11 @@ impl Workload for Deadline {
     }
 
     fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {
-        Ok(Box::new(Set { terms: terms(request)? }))
+        Ok(Box::new(Set { terms: terms(request)?, speed: request.speed }))
+    }
+
+    fn is_timed(&self, params: &Params) -> bool {
+        params.contains_key("work")
     }
 }
 
@@ -125,14 +135,14 @@ impl Workload for Deadline {
 struct Terms {
     period_ns: u64,
     deadline_ns: u64,
-    kops: u64,
+    work: Work,
 }
 
 fn terms(request: &Request) -> Result<Terms, WorkloadError> {
     let period_ns = params::duration_ns(request.params, "period")?;
     let deadline_ns = request.params.get("deadline").and_then(Value::as_duration_ns);
     let deadline_ns = deadline_ns.unwrap_or(period_ns);
-    let kops = params::int(request.params, "burn")?;
+    let work = params::work(request.params, "work", "burn")?;
     if deadline_ns > period_ns {
         let (deadline, period) = (show_duration(deadline_ns), show_duration(period_ns));
         return Err(WorkloadError::conflict(
@@ -140,7 +150,7 @@ fn terms(request: &Request) -> Result<Terms, WorkloadError> {
             format!("deadline = \"{period}\" or less"),
         ));
     }
-    Ok(Terms { period_ns, deadline_ns, kops })
+    Ok(Terms { period_ns, deadline_ns, work })
 }
 
 /// One worker's releases. Times are of one clock.
@@ -193,11 +203,12 @@ impl Jobs {
 
 struct Set {
     terms: Terms,
+    speed: Speed,
 }
 
 impl Load for Set {
     fn work(&self, _index: usize, worker: &Worker) -> Result<(), WorkloadError> {
-        let mut burner = Burner::new();
+        let mut burner = Burner::new(self.speed);
         let phase_ns = worker.phase_ns(self.terms.period_ns);
         let mut jobs = Jobs::new(self.terms, worker.start() + phase_ns);
         while worker.running() {
@@ -207,7 +218,7 @@ impl Load for Set {
             let delay_ns = begin_ns.saturating_sub(release_ns);
             worker.note_delay(delay_ns);
             worker.record(WAKEUP, begin_ns, delay_ns);
-            (0..self.terms.kops).for_each(|_| burner.burn_kop());
+            burner.burn(self.terms.work);
             let end_ns = clock::monotonic_ns();
             self.account(worker, &jobs.complete(end_ns), end_ns);
         }
@@ -316,7 +327,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
     const S: u64 = 1_000 * MS;
-    const TERMS: Terms = Terms { period_ns: 10 * MS, deadline_ns: 8 * MS, kops: 1 };
+    const TERMS: Terms = Terms { period_ns: 10 * MS, deadline_ns: 8 * MS, work: Work::Kops(1) };
 
     fn params_of(pairs: &[(&str, &str)]) -> Params {
         let pairs: Vec<_> =
@@ -405,7 +416,7 @@ mod tests {
 
     /// All but the first, which is what the second leaves.
     fn metrics(measured: &Measured) -> [Reading<f64>; 3] {
-        let metrics = Set { terms: TERMS }.metrics(measured);
+        let metrics = Set { terms: TERMS, speed: Speed::default() }.metrics(measured);
         let named: Vec<&str> = metrics.iter().map(|metric| metric.kind.name.as_str()).collect();
         assert_eq!(named, ["met_ratio", "miss_ratio", "lateness_max", "tolerance"]);
         let values = metrics.into_iter().map(|metric| metric.value).collect::<Vec<_>>();
@@ -418,7 +429,7 @@ mod tests {
     fn met_ratio_is_the_share_of_deadlines_that_were_met() {
         let met = |workers: &[&[(u64, u64)]], seconds: u64| {
             let measured = measured(seconds * S, workers);
-            Set { terms: TERMS }.metrics(&measured).remove(0).value
+            Set { terms: TERMS, speed: Speed::default() }.metrics(&measured).remove(0).value
         };
         assert_eq!(met(&[&[(MS, 750), (9 * MS, 250)]], 10), Reading::Known(0.75));
         assert_eq!(met(&[&[(MS, 998)], &[]], 10), Reading::Known(0.5), "one never answers");
@@ -485,7 +496,7 @@ mod tests {
         control.open(0, 0, u64::MAX);
         let worker = Worker::new(control, &slots[0], recorders, 1);
         let answer = Answer { first_release_ns: 30 * MS, skipped: 2, in_time: true };
-        Set { terms: TERMS }.account(&worker, &answer, 52 * MS);
+        Set { terms: TERMS, speed: Speed::default() }.account(&worker, &answer, 52 * MS);
         assert_eq!(slots[0].ops(), 1);
         assert_eq!(slots[0].counters()[..2], [2, 2], "missed, skipped");
         let response = recorders.merged(RESPONSE);

@@ -11,12 +11,15 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-use crate::model::{Field, Importance, Kind, show_bytes};
+use crate::model::{Field, Importance, Kind, Params, show_bytes};
 use crate::sys::clock;
 
+use super::burn::{Burner, Speed, Work};
 use super::channels::Wanted;
 use super::contract::MAX_TASKS;
-use super::{Latency, Load, Request, Role, Spec, Worker, Workload, WorkloadError, params};
+use super::{
+    Latency, Load, Request, Role, Spec, WORK_TIME, Worker, Workload, WorkloadError, params,
+};
 
 pub struct Messaging;
 
@@ -58,6 +61,12 @@ const SPEC: Spec = Spec {
             kind: Kind::Size { min_bytes: 8, max_bytes: SOCKET_ATOMIC_BYTES },
             default: Some("100B"),
             about: "bytes of each message; the first 8 carry the time of sending",
+        },
+        Field {
+            name: "work",
+            kind: WORK_TIME,
+            default: None,
+            about: "CPU time at full speed that a receiver works on each message; unset: none",
         },
     ],
     roles: &[Role { name: "receiver", counts: true }, Role { name: "sender", counts: false }],
@@ -107,7 +116,12 @@ impl Workload for Messaging {
             fewer: "groups or receivers",
         };
         let channels = wanted.open(|| Channel::new(shape.over))?;
-        Ok(Box::new(Groups { shape, channels }))
+        let work = params::optional_work(request.params, "work");
+        Ok(Box::new(Groups { shape, channels, work, speed: request.speed }))
+    }
+
+    fn is_timed(&self, params: &Params) -> bool {
+        params.contains_key("work")
     }
 }
 
@@ -214,6 +228,8 @@ impl Channel {
 struct Groups {
     shape: Shape,
     channels: Vec<Channel>,
+    work: Option<Work>,
+    speed: Speed,
 }
 
 impl Load for Groups {
@@ -221,7 +237,11 @@ impl Load for Groups {
         // Not zeros, so that the pages are touched here and not in the measured section.
         let mut message = vec![0x5a; self.shape.bytes];
         let result = match self.shape.seat(index) {
-            Seat::Receiver { channel } => receive(&self.channels[channel], &mut message, worker),
+            Seat::Receiver { channel } => {
+                let mut burner = self.work.map(|work| (Burner::new(self.speed), work));
+                let burner = burner.as_mut();
+                receive(&self.channels[channel], &mut message, burner, worker)
+            }
             Seat::Sender { channels } => send(&self.channels[channels], &mut message, worker),
         };
         result.map_err(|source| WorkloadError::system("pass a message", source))
@@ -238,7 +258,12 @@ fn send(channels: &[Channel], message: &mut [u8], worker: &Worker) -> io::Result
     Ok(())
 }
 
-fn receive(channel: &Channel, message: &mut [u8], worker: &Worker) -> io::Result<()> {
+fn receive(
+    channel: &Channel,
+    message: &mut [u8],
+    mut burner: Option<&mut (Burner, Work)>,
+    worker: &Worker,
+) -> io::Result<()> {
     worker.start();
     let mut waiting_since_ns = clock::monotonic_ns();
     while worker.running() {
@@ -250,8 +275,14 @@ fn receive(channel: &Channel, message: &mut [u8], worker: &Worker) -> io::Result
             worker.note_delay(delay_ns);
             worker.record(WAKEUP, received_ns, delay_ns);
         }
+        waiting_since_ns = match &mut burner {
+            None => received_ns,
+            Some((burner, work)) => {
+                burner.burn(*work);
+                clock::monotonic_ns()
+            }
+        };
         worker.add_ops(1);
-        waiting_since_ns = received_ns;
     }
     Ok(())
 }
@@ -357,7 +388,7 @@ mod tests {
         // Not a scoped thread: if an assertion fails, the receiver waits without end.
         let worker = Worker::new(control, &slots[0], recorders, 1);
         let reader = Arc::clone(&channel);
-        let receiver = std::thread::spawn(move || receive(&reader, &mut [0; 8], &worker));
+        let receiver = std::thread::spawn(move || receive(&reader, &mut [0; 8], None, &worker));
         let send = |sent_ns: u64| {
             let ops = slots[0].ops();
             channel.send(&mut [0; 8], sent_ns).unwrap();

@@ -28,11 +28,12 @@ mod testing;
 mod wakeup;
 mod worker;
 
+pub use burn::{Speed, Work as BurnWork};
 pub use burnwait::{
     Item as BurnItem, MAX_KOPS as MAX_BURN_KOPS, MAX_WAIT_NS as MAX_BURN_WAIT_NS, QueueError,
     parse_queue as parse_burn_queue,
 };
-pub use contract::{Latency, Load, Request, Role, Spec, Workload};
+pub use contract::{Latency, Load, Request, Role, Spec, WORK_TIME, Workload};
 pub use error::WorkloadError;
 pub use pool::Pool;
 pub use recorders::Recorders;

@@ -3,6 +3,7 @@
 use crate::model::{Params, Value};
 
 use super::WorkloadError;
+use super::burn::Work;
 
 pub fn value<'a, T>(
     params: &'a Params,
@@ -31,6 +32,20 @@ pub fn text<'a>(params: &'a Params, name: &'static str) -> Result<&'a str, Workl
 
 pub fn bytes(params: &Params, name: &'static str) -> Result<u64, WorkloadError> {
     value(params, name, Value::as_bytes)
+}
+
+/// Work that is given as a time by the field `time`, else in kilo-operations by the field `kops`.
+pub fn work(
+    params: &Params,
+    time: &'static str,
+    kops: &'static str,
+) -> Result<Work, WorkloadError> {
+    optional_work(params, time).map_or_else(|| int(params, kops).map(Work::Kops), Ok)
+}
+
+/// Work that is given as a time by the field, if it is given.
+pub fn optional_work(params: &Params, time: &str) -> Option<Work> {
+    params.get(time).and_then(Value::as_duration_ns).map(Work::Ns)
 }
 
 pub fn duration_ns(params: &Params, name: &'static str) -> Result<u64, WorkloadError> {

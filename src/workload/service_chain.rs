@@ -20,13 +20,15 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use crate::model::{Field, Importance, Kind};
+use crate::model::{Field, Importance, Kind, Params};
 use crate::sys::{Epoll, Ready, clock};
 
-use super::burn::Burner;
+use super::burn::{Burner, Speed, Work};
 use super::channels::Wanted;
 use super::contract::MAX_TASKS;
-use super::{Latency, Load, Request, Role, Spec, Worker, Workload, WorkloadError, params};
+use super::{
+    Latency, Load, Request, Role, Spec, WORK_TIME, Worker, Workload, WorkloadError, params,
+};
 
 pub struct ServiceChain;
 
@@ -70,6 +72,12 @@ const SPEC: Spec = Spec {
                     that it passes on: twice a request",
         },
         Field {
+            name: "front",
+            kind: WORK_TIME,
+            default: None,
+            about: "the same work as a time on a CPU at full speed, in place of front-kops",
+        },
+        Field {
             name: "depth",
             kind: Kind::Int { min: 1, max: 100 },
             default: Some("3"),
@@ -87,6 +95,12 @@ const SPEC: Spec = Spec {
             kind: Kind::Int { min: 0, max: 1_000_000 },
             default: Some("20"),
             about: "thousands of operations of each service for each request",
+        },
+        Field {
+            name: "hop",
+            kind: WORK_TIME,
+            default: None,
+            about: "the same work as a time on a CPU at full speed, in place of hop-kops",
         },
         Field {
             name: "size",
@@ -140,7 +154,12 @@ impl Workload for ServiceChain {
 
     fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {
         let shape = Shape::of(request)?;
-        Ok(Box::new(Sites { shape, sites: Site::all(&shape, request.count as usize)? }))
+        let sites = Site::all(&shape, request.count as usize)?;
+        Ok(Box::new(Sites { shape, sites, speed: request.speed }))
+    }
+
+    fn is_timed(&self, params: &Params) -> bool {
+        ["front", "hop"].iter().any(|time| params.contains_key(*time))
     }
 }
 
@@ -150,10 +169,10 @@ struct Shape {
     clients: usize,
     think: Duration,
     fronts: usize,
-    front_kops: u64,
+    front: Work,
     depth: usize,
     threads: usize,
-    hop_kops: u64,
+    hop: Work,
     bytes: usize,
 }
 
@@ -186,10 +205,10 @@ impl Shape {
             clients: params::count(given, "clients")?,
             think: Duration::from_nanos(params::duration_ns(given, "think")?),
             fronts: params::count(given, "fronts")?,
-            front_kops: params::int(given, "front-kops")?,
+            front: params::work(given, "front", "front-kops")?,
             depth: params::count(given, "depth")?,
             threads: params::count(given, "threads")?,
-            hop_kops: params::int(given, "hop-kops")?,
+            hop: params::work(given, "hop", "hop-kops")?,
             bytes: params::bytes(given, "size")? as usize,
         };
         let fronts = shape.fronts;
@@ -266,6 +285,7 @@ impl Site {
 struct Sites {
     shape: Shape,
     sites: Vec<Site>,
+    speed: Speed,
 }
 
 impl Load for Sites {
@@ -274,7 +294,7 @@ impl Load for Sites {
         let site = &self.sites[site];
         let result = match seat {
             Seat::Service { hop, lane } => self.serve(site, hop, lane, worker),
-            Seat::Front(front) => Front::new(&self.shape, site, front)
+            Seat::Front(front) => Front::new(&self.shape, site, front, self.speed)
                 .and_then(|mut front| front.relay_all(&self.shape, worker)),
             Seat::Client(client) => self.ask(&site.clients[client].asking, worker),
         };
@@ -316,11 +336,11 @@ impl Sites {
         let mut asked = &site.hops[hop][lane].answering;
         let next = site.hops.get(hop + 1).map(|links| &links[lane].asking);
         let mut message = message(self.shape.bytes);
-        let mut burner = Burner::new();
+        let mut burner = Burner::new(self.speed);
         worker.start();
         while worker.running() {
             asked.read_exact(&mut message)?;
-            (0..self.shape.hop_kops).for_each(|_| burner.burn_kop());
+            burner.burn(self.shape.hop);
             if let Some(mut next) = next {
                 next.write_all(&message)?;
                 next.read_exact(&mut message)?;
@@ -391,7 +411,7 @@ impl Queue {
 
 impl<'a> Front<'a> {
     /// Clients are numbered from 0 in the event loop, lanes behind them.
-    fn new(shape: &Shape, site: &'a Site, front: usize) -> io::Result<Front<'a>> {
+    fn new(shape: &Shape, site: &'a Site, front: usize, speed: Speed) -> io::Result<Front<'a>> {
         let message = || message(shape.bytes);
         let own = |links: &'a [Link]| links.iter().skip(front).step_by(shape.fronts);
         let callers =
@@ -409,7 +429,7 @@ impl<'a> Front<'a> {
         }
         Ok(Front {
             epoll,
-            burner: Burner::new(),
+            burner: Burner::new(speed),
             free: (0..lanes.len()).rev().collect(),
             waiting: Queue::new(clients.len()),
             clients,
@@ -425,8 +445,8 @@ impl<'a> Front<'a> {
             for number in ready.numbers() {
                 let number = number as usize;
                 match number.checked_sub(self.clients.len()) {
-                    None => self.take(number, shape.front_kops, worker)?,
-                    Some(lane) => self.relay(lane, shape.front_kops)?,
+                    None => self.take(number, shape.front, worker)?,
+                    Some(lane) => self.relay(lane, shape.front)?,
                 }
             }
         }
@@ -435,7 +455,7 @@ impl<'a> Front<'a> {
 
     /// A request: passed on if a connection is free.
     #[inline]
-    fn take(&mut self, number: usize, kops: u64, worker: &Worker) -> io::Result<()> {
+    fn take(&mut self, number: usize, work: Work, worker: &Worker) -> io::Result<()> {
         let client = &mut self.clients[number];
         let mut socket = client.socket;
         socket.read_exact(&mut client.message)?;
@@ -445,7 +465,7 @@ impl<'a> Front<'a> {
         let delay_ns = taken_ns.saturating_sub(u64::from_le_bytes(stamp));
         worker.record(ACCEPT, taken_ns, delay_ns);
         worker.note_delay(delay_ns);
-        (0..kops).for_each(|_| self.burner.burn_kop());
+        self.burner.burn(work);
         match self.free.pop() {
             Some(lane) => self.pass_on(number, lane),
             None => {
@@ -457,11 +477,11 @@ impl<'a> Front<'a> {
 
     /// An answer: to the client whose request it was. The connection takes the next one.
     #[inline]
-    fn relay(&mut self, number: usize, kops: u64) -> io::Result<()> {
+    fn relay(&mut self, number: usize, work: Work) -> io::Result<()> {
         let lane = &mut self.lanes[number];
         let mut socket = lane.socket;
         socket.read_exact(&mut lane.message)?;
-        (0..kops).for_each(|_| self.burner.burn_kop());
+        self.burner.burn(work);
         let mut client = self.clients[lane.caller].socket;
         client.write_all(&lane.message)?;
         match self.waiting.pop() {
@@ -576,7 +596,11 @@ mod tests {
 
     fn play(params: &Params) -> Played {
         let shape = shape(params);
-        let sites = Arc::new(Sites { sites: Site::all(&shape, 1).unwrap(), shape });
+        let sites = Arc::new(Sites {
+            sites: Site::all(&shape, 1).unwrap(),
+            shape,
+            speed: Speed::default(),
+        });
         let control: &Control = shared::leak().unwrap();
         let slots: &[Slot] = shared::leak_slice(1).unwrap();
         let recorders = Recorders::new(2).unwrap();
@@ -585,7 +609,8 @@ mod tests {
         let own = Arc::clone(&sites);
         // Not a scoped thread: if an assertion fails, the front waits without end.
         let front = std::thread::spawn(move || {
-            Front::new(&own.shape, &own.sites[0], 0)?.relay_all(&own.shape, &worker)
+            Front::new(&own.shape, &own.sites[0], 0, Speed::default())?
+                .relay_all(&own.shape, &worker)
         });
         Played { sites, front, recorders }
     }
@@ -639,7 +664,7 @@ mod tests {
         let shape = shape(&small(5, 2, 2, 3));
         let site = &Site::all(&shape, 1).unwrap()[0];
         for (front, clients, lanes) in [(0, vec![0, 2, 4], vec![0, 2]), (1, vec![1, 3], vec![1])] {
-            let own = Front::new(&shape, site, front).unwrap();
+            let own = Front::new(&shape, site, front, Speed::default()).unwrap();
             let place = |links: &[Link], socket: &UnixStream| {
                 links.iter().position(|link| {
                     std::ptr::eq(&link.answering, socket) || std::ptr::eq(&link.asking, socket)
@@ -655,7 +680,11 @@ mod tests {
     #[test]
     fn a_service_asks_the_next_of_its_lane_before_it_answers() {
         let shape = shape(&small(1, 1, 2, 2));
-        let sites = Arc::new(Sites { sites: Site::all(&shape, 1).unwrap(), shape });
+        let sites = Arc::new(Sites {
+            sites: Site::all(&shape, 1).unwrap(),
+            shape,
+            speed: Speed::default(),
+        });
         let control: &'static Control = shared::leak().unwrap();
         control.open(0, 0, u64::MAX);
         for hop in 0..2 {

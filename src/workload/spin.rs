@@ -2,21 +2,30 @@
 
 use std::hint::black_box;
 
-use crate::model::{Field, Importance, Kind};
+use crate::model::{Field, Importance, Kind, Params};
 
-use super::{Load, Request, Role, Spec, Worker, Workload, WorkloadError, params};
+use super::burn::{Burner, Speed, Work};
+use super::{Load, Request, Role, Spec, WORK_TIME, Worker, Workload, WorkloadError, params};
 
 pub struct Spin;
 
 const SPEC: Spec = Spec {
     name: "spin",
     about: "pure CPU: a dependent chain of integer operations, never sleeping",
-    params: &[Field {
-        name: "batch",
-        kind: Kind::Int { min: 1, max: 1 << 32 },
-        default: Some("10000"),
-        about: "steps of the chain in one operation",
-    }],
+    params: &[
+        Field {
+            name: "batch",
+            kind: Kind::Int { min: 1, max: 1 << 32 },
+            default: Some("10000"),
+            about: "steps of the chain in one operation",
+        },
+        Field {
+            name: "work",
+            kind: WORK_TIME,
+            default: None,
+            about: "CPU time of one operation at full speed, in place of the chain",
+        },
+    ],
     roles: &[Role { name: "spin", counts: true }],
     ops: "batches",
     throughput: Importance::Headline,
@@ -35,7 +44,31 @@ impl Workload for Spin {
     }
 
     fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {
-        Ok(Box::new(Chain { batch: params::int(request.params, "batch")? }))
+        Ok(match params::optional_work(request.params, "work") {
+            Some(work) => Box::new(Bursts { work, speed: request.speed }),
+            None => Box::new(Chain { batch: params::int(request.params, "batch")? }),
+        })
+    }
+
+    fn is_timed(&self, params: &Params) -> bool {
+        params.contains_key("work")
+    }
+}
+
+struct Bursts {
+    work: Work,
+    speed: Speed,
+}
+
+impl Load for Bursts {
+    fn work(&self, _index: usize, worker: &Worker) -> Result<(), WorkloadError> {
+        let mut burner = Burner::new(self.speed);
+        worker.start();
+        while worker.running() {
+            burner.burn(self.work);
+            worker.add_ops(1);
+        }
+        Ok(())
     }
 }
 

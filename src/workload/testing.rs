@@ -9,8 +9,8 @@ use crate::model::{Field, Importance, Kind, Params, Raw, WorkerKind};
 use crate::sys::{clock, shared};
 
 use super::{
-    Control, Load, MAX_COUNTERS, Measured, Pool, Recorders, Request, Role, Slot, Spec, Worker,
-    WorkerCounts, Workload, WorkloadError,
+    Control, Load, MAX_COUNTERS, Measured, Pool, Recorders, Request, Role, Slot, Spec, Speed,
+    Worker, WorkerCounts, Workload, WorkloadError,
 };
 
 /// Parameters with the defaults filled in, as the plan parser does it.
@@ -27,7 +27,14 @@ pub fn params(workload: &dyn Workload, given: &[(&str, Raw)]) -> Params {
 /// A set of `count` threads on two CPUs.
 pub fn request(params: &Params, count: u32) -> Request<'_> {
     static POOL: LazyLock<Pool> = LazyLock::new(|| Pool::first(2));
-    Request { params, count, kind: WorkerKind::Threads, pool: &POOL, seed: 1 }
+    Request {
+        params,
+        count,
+        kind: WorkerKind::Threads,
+        pool: &POOL,
+        seed: 1,
+        speed: Speed::default(),
+    }
 }
 
 /// A workload that only tests have: its one line in the registry is all that the plan parser,

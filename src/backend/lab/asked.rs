@@ -1,10 +1,12 @@
 //! What was asked of a guest's machine, and what its kernel found there. Pure.
 
 use crate::model::{
-    CpuSet, Environment, Guest, GuestFacts, GuestKernel, GuestTime, Lab, Reading, Topology,
+    CpuClocks, CpuSet, Environment, Guest, GuestFacts, GuestKernel, GuestTime, Lab, Reading,
+    Topology,
 };
 
 use super::error::Mismatch;
+use super::guests::GuestManager;
 use super::machine::Time;
 
 /// The knobs that a machine is booted with. Its agent does not see them.
@@ -64,16 +66,22 @@ pub fn mismatch(lab: &Lab, found: &Topology) -> Result<(), Mismatch> {
 }
 
 /// A guest's machine, with any kernel.
-pub fn environment(lab: &Lab, time: Time, emulator: &str) -> Environment {
+pub fn environment(guests: &GuestManager) -> Environment {
+    let lab = guests.lab();
     let unknown = || Reading::Unknown("a lab guest: it has none".to_string());
-    let clock = match time {
-        Time::Virtual => format!("{} ns an instruction", lab.instruction_ns),
+    let clocks = match (lab.clocks, guests.no_clocks()) {
+        (CpuClocks::Own, _) => "CPUs with clocks of their own".to_string(),
+        (CpuClocks::Shared, None) => "one clock for all CPUs".to_string(),
+        (CpuClocks::Shared, Some(why)) => format!("one clock for all CPUs: {why}"),
+    };
+    let clock = match guests.time() {
+        Time::Virtual => format!("{} ns an instruction, {clocks}", lab.instruction_ns()),
         Time::Real { kvm: true } => "KVM, real time".to_string(),
         Time::Real { kvm: false } => "emulated, real time".to_string(),
     };
     Environment {
         hostname: "lab".to_string(),
-        cpu_model: Reading::Known(format!("{emulator}, {clock}")),
+        cpu_model: Reading::Known(format!("{}, {clock}", guests.emulator())),
         topology: topology(lab),
         memory_bytes: Reading::Known(lab.memory_bytes),
         kernel_release: "of each variant".to_string(),
@@ -90,6 +98,7 @@ pub fn environment(lab: &Lab, time: Time, emulator: &str) -> Environment {
         load_average: unknown(),
         mitigations: Default::default(),
         tunables: Default::default(),
+        calibration: None,
     }
 }
 

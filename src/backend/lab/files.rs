@@ -10,7 +10,7 @@ use crate::model::GuestTime;
 use crate::sys::clock;
 
 use super::error::LabError;
-use super::lockstep::Proof;
+use super::preload::Proof;
 
 /// The file in which the library that keeps QEMU in step leaves its proof.
 pub const PROOF: &str = "proof";

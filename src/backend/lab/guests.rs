@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::model::{
-    Cell, GUEST_WIRE, GuestBoot, GuestFacts, GuestMessage, GuestSpec, GuestTime, Lab, Outcome,
-    RunSpec, Value, Variant, Work,
+    Cell, CpuClocks, GUEST_WIRE, GuestBoot, GuestFacts, GuestMessage, GuestSpec, GuestTime, Lab,
+    Outcome, RunSpec, Value, Variant, Work,
 };
 use crate::sys;
 use crate::variant::scx::Scheduler;
@@ -24,10 +24,10 @@ use super::files::{Folder, GuestFiles, PROOF, relative};
 use super::guest::{self, GuestOutput, Start};
 use super::initrd::{self, Packed};
 use super::kernel::{self, Kernel, KernelError};
-use super::kvm;
-use super::lockstep;
 use super::machine::{self, Files, From, Time};
+use super::preload::{self, NoClocks};
 use super::results::{Results, digest};
+use super::trial;
 use crate::backend::{BackendConfig, Mode};
 
 /// Numbers of the copies of a machine.
@@ -66,8 +66,10 @@ pub struct GuestManager {
     kernels: Mutex<HashMap<String, Arc<Bootable>>>,
     /// By machine and number of the copy: `--verify` compares two.
     snapshots: Mutex<HashMap<(String, u8), SnapshotSlot>>,
-    /// The library that keeps QEMU in step.
-    lockstep: File,
+    /// The library that is loaded into QEMU.
+    library: File,
+    /// Why virtual CPUs share one clock, where they were to have their own.
+    no_clocks: Option<NoClocks>,
     /// The folder for consoles of guests that failed.
     failed: PathBuf,
     guests: AtomicU64,
@@ -103,21 +105,34 @@ impl GuestManager {
             emulator.check_age()?;
         }
         let cache = sys::cache_dir().map_err(|error| LabError::NoHome(error.to_string()))?;
-        let results = Results::open(&cache).map_err(LabError::io("write to", &cache))?;
+        let open =
+            |name: &str| Results::open(&cache.join(name)).map_err(LabError::io("write to", &cache));
+        let (results, emulators) = (open("results")?, open("emulators")?);
         let program = initrd::own_program()?;
         let parts: Vec<&[u8]> = program.iter().map(|file| file.bytes.as_slice()).collect();
-        let lab = config.state.join("lab");
-        let folder = Folder::make(&lab)?;
+        let state = config.state.join("lab");
+        let folder = Folder::make(&state)?;
         let time = match config.mode.realtime {
-            true => Time::Real { kvm: kvm::works(&emulator.program, &folder.path) },
+            true => Time::Real { kvm: trial::kvm_works(&emulator.program, &folder.path) },
             false => Time::Virtual,
         };
-        let library = folder.path.join("lockstep.so");
-        let lockstep = fs::write(&library, lockstep::LIBRARY)
-            .and_then(|()| File::open(&library))
-            .map_err(LabError::io("write", &library))?;
+        let path = folder.path.join("preload.so");
+        let library = fs::write(&path, preload::LIBRARY)
+            .and_then(|()| File::open(&path))
+            .map_err(LabError::io("write", &path))?;
+        let has_clocks = match (time, config.lab.clocks) {
+            (Time::Virtual, CpuClocks::Own) => {
+                clocks_work(&emulator, &folder, &library, &emulators)
+            }
+            _ => Ok(()),
+        };
+        let lab = match has_clocks {
+            Ok(()) => config.lab.clone(),
+            Err(_) => config.lab.with_shared_clock(),
+        };
         Ok(GuestManager {
-            lab: config.lab.clone(),
+            lab,
+            no_clocks: has_clocks.err(),
             mode: config.mode,
             time,
             emulator,
@@ -129,8 +144,8 @@ impl GuestManager {
             found: Mutex::default(),
             kernels: Mutex::default(),
             snapshots: Mutex::default(),
-            lockstep,
-            failed: lab.join("failed"),
+            library,
+            failed: state.join("failed"),
             guests: AtomicU64::new(0),
         })
     }
@@ -141,6 +156,16 @@ impl GuestManager {
 
     pub fn emulator(&self) -> &str {
         &self.emulator.version
+    }
+
+    /// The machine of guests, which may be less than what was asked for.
+    pub fn lab(&self) -> &Lab {
+        &self.lab
+    }
+
+    /// Why virtual CPUs share one clock, where they were to have their own.
+    pub fn no_clocks(&self) -> Option<&NoClocks> {
+        self.no_clocks.as_ref()
     }
 
     /// Whether at least one of the kernels of these cells exists.
@@ -312,7 +337,7 @@ impl GuestManager {
         let boot = GuestBoot {
             is_virtual: self.time == Time::Virtual,
             wire: GUEST_WIRE,
-            instruction_fs: self.lab.instruction_fs(),
+            instruction_ps: self.lab.instruction_ps.into(),
         };
         self.files(&[("boot", &serde_json::to_vec(&boot)?)])
     }
@@ -379,11 +404,14 @@ impl GuestManager {
         let arguments = machine::arguments(&self.lab, self.time, &named);
         let environment = match self.time {
             Time::Virtual => vec![
-                ("LD_PRELOAD", preload(&self.lockstep)),
-                (lockstep::PROOF_VARIABLE, files.path(PROOF).into_os_string()),
+                ("LD_PRELOAD", path_of(&self.library)),
+                (preload::PROOF_VARIABLE, files.path(PROOF).into_os_string()),
             ],
             Time::Real { .. } => Vec::new(),
         };
+        let clocks = (self.time == Time::Virtual && self.lab.clocks == CpuClocks::Own)
+            .then(|| (preload::CLOCKS_VARIABLE, preload::clocks(&self.lab).into()));
+        let environment = environment.into_iter().chain(clocks).collect();
         let (program, failed) = (self.emulator.program.as_path(), self.failed.as_path());
         let folder = files.0.clone();
         Start {
@@ -412,6 +440,22 @@ impl GuestManager {
         )?;
         Ok(MachineConfig { kernel, root, arguments, digest })
     }
+}
+
+/// Whether virtual CPUs can have clocks of their own. An emulator that can is not tried again.
+fn clocks_work(
+    emulator: &Emulator,
+    folder: &Folder,
+    library: &File,
+    emulators: &Results,
+) -> Result<(), NoClocks> {
+    let key = digest(&[b"clocks", emulator.digest.as_bytes(), preload::LIBRARY]);
+    if emulators.get(&key).is_none() {
+        trial::clocks_work(&emulator.program, &folder.path, path_of(library))?;
+        // Without a cache it is tried again.
+        _ = emulators.put(&key, b"each virtual CPU can have a clock of its own");
+    }
+    Ok(())
 }
 
 /// An error if none of these kernels exists: with the names of those that can be fetched, else the
@@ -448,7 +492,7 @@ fn machine_digest(
     let lab = Lab { kernel: String::new(), seeds: 0, ..lab.clone() };
     let lab = serde_json::to_vec(&lab)?;
     let [kernel, root, emulator] = digests.map(str::as_bytes);
-    Ok(digest(&[kernel, root, emulator, lockstep::LIBRARY, &lab, arguments.as_bytes()]))
+    Ok(digest(&[kernel, root, emulator, preload::LIBRARY, &lab, arguments.as_bytes()]))
 }
 
 /// The spec for the guest, without the variant's name and the cell's position: cells that differ
@@ -546,7 +590,7 @@ fn patience(spec: &RunSpec, cpus: u32) -> Duration {
 
 /// A path of the open library without blanks and colons, at which `LD_PRELOAD` would split it and
 /// which a folder's path may have.
-fn preload(library: &File) -> OsString {
+fn path_of(library: &File) -> OsString {
     format!("/proc/{}/fd/{}", std::process::id(), library.as_raw_fd()).into()
 }
 

@@ -6,7 +6,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::model::{EXIT_PORT, GUEST_BOOT_FILE, GUEST_INIT, GUEST_SPEC_FILE, Lab, RESULTS_PORT};
+use crate::model::{
+    CpuClocks, EXIT_PORT, GUEST_BOOT_FILE, GUEST_INIT, GUEST_SPEC_FILE, Lab, RESULTS_PORT,
+};
 
 pub const QEMU: &str = "qemu-system-x86_64";
 
@@ -70,7 +72,7 @@ pub fn arguments(lab: &Lab, time: Time, files: &Files) -> Vec<OsString> {
         words.push(value.into());
     };
     accelerator(lab, time, &mut add);
-    // The lockstep library finds the thread of the virtual CPUs by its name.
+    // The library that is loaded finds the thread of the virtual CPUs by its name.
     add("-name", "schedlab-guest,debug-threads=on".to_string());
     let memory_mib = lab.memory_bytes >> 20;
     add("-m", memory_mib.to_string());
@@ -103,7 +105,7 @@ pub fn arguments(lab: &Lab, time: Time, files: &Files) -> Vec<OsString> {
             firmware(GUEST_BOOT_FILE, boot);
             add("-kernel", image.display().to_string());
             add("-initrd", initrd.display().to_string());
-            add("-append", kernel_arguments(lab, time, more));
+            add("-append", kernel_arguments(time, more));
             // Copies continue by themselves: the saved state does not say that it was stopped.
             add("-global", "migration.store-global-state=off".to_string());
             if time == Time::Virtual {
@@ -125,7 +127,11 @@ fn accelerator(lab: &Lab, time: Time, add: &mut dyn FnMut(&str, String)) {
     match time {
         Time::Virtual => {
             add("-accel", format!("tcg,tb-size={TRANSLATED_MIB}"));
-            let shift = lab.instruction_ns.trailing_zeros();
+            // With clocks of their own, the library's times count and not this one.
+            let shift = match lab.clocks {
+                CpuClocks::Own => 0,
+                CpuClocks::Shared => (lab.instruction_ps / 1000).ilog2(),
+            };
             add("-icount", format!("shift={shift},sleep=off"));
             add("-rtc", "base=2020-01-01,clock=vm".to_string());
             add("-cpu", CPU.to_string());
@@ -165,13 +171,12 @@ fn nodes(lab: &Lab, memory_mib: u64, add: &mut dyn FnMut(&str, String)) {
     }
 }
 
-fn kernel_arguments(lab: &Lab, time: Time, more: &str) -> String {
+fn kernel_arguments(time: Time, more: &str) -> String {
     let mut line = format!("{KERNEL_ARGUMENTS} rdinit={GUEST_INIT}");
     if time == Time::Virtual {
         // A cycle of the time stamp counter is one nanosecond of virtual time: the kernel need
-        // not measure it. With a slow clock the kernel takes it for a part of one.
-        let slower = if lab.slow_clock { lab.cpus } else { 1 };
-        line.push_str(&format!(" tsc_early_khz={slower}000000"));
+        // not measure it.
+        line.push_str(" tsc_early_khz=1000000");
     }
     if !more.is_empty() {
         line.push_str(&format!(" {more}"));
@@ -208,7 +213,7 @@ mod tests {
         let plain = Lab::default();
         let sockets = Lab { cpus: 8, sockets: 2, llcs: 4, ..plain.clone() };
         let nodes = Lab { nodes: 2, memory_bytes: 257 << 20, ..plain.clone() };
-        let slow = Lab { slow_clock: true, instruction_ns: 8, ..plain.clone() };
+        let shared = Lab { clocks: CpuClocks::Shared, instruction_ps: 8000, ..plain.clone() };
         let (kvm, emulated) = (Time::Real { kvm: true }, Time::Real { kvm: false });
         let clock = "-rtc base=2020-01-01,clock=vm";
         let cases: &[(&Lab, Time, &[&str], &[&str])] = &[
@@ -216,7 +221,7 @@ mod tests {
                 &plain,
                 Time::Virtual,
                 &[
-                    "-icount shift=1,sleep=off",
+                    "-icount shift=0,sleep=off",
                     clock,
                     "-smp 4,sockets=1,dies=1,cores=4,threads=1",
                     "-machine pc,hpet=off,i8042=off,smm=off,usb=off,vmport=off ",
@@ -252,7 +257,7 @@ mod tests {
                 ],
                 &["smp-cache"],
             ),
-            (&slow, Time::Virtual, &["shift=3,", "tsc_early_khz=4000000 nohz=off"], &[]),
+            (&shared, Time::Virtual, &["shift=3,", "tsc_early_khz=1000000 nohz=off"], &[]),
             (&plain, kvm, &["-accel kvm -cpu host"], &["-icount", "-qmp", "-rtc", "tsc_early"]),
             (&plain, emulated, &["-accel tcg,thread=multi"], &["-icount", "-qmp", "-rtc"]),
         ];

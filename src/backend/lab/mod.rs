@@ -16,17 +16,17 @@ mod guest;
 mod guests;
 mod initrd;
 pub mod kernel;
-mod kvm;
-mod lockstep;
 mod machine;
+mod preload;
 mod qmp;
 mod results;
 mod run_queue;
+mod trial;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::model::{Cell, Environment, Lab as LabTable, Outcome, RunEnd, RunSpec, Window};
+use crate::model::{Cell, Environment, Outcome, RunEnd, RunSpec, Window};
 
 use super::{Backend, BackendConfig, BackendError, Capabilities, Entry};
 use error::GuestError;
@@ -49,7 +49,6 @@ pub const ENTRY: Entry = Entry {
 };
 
 pub struct Lab {
-    table: LabTable,
     guests: Arc<GuestManager>,
     queue: RunQueue,
 }
@@ -59,13 +58,13 @@ impl Lab {
         let guests = Arc::new(GuestManager::open(config)?);
         let manager = Arc::clone(&guests);
         let queue = RunQueue::start(Box::new(move |spec, cancel| manager.measure(spec, cancel)));
-        Ok(Lab { table: config.lab.clone(), guests, queue })
+        Ok(Lab { guests, queue })
     }
 }
 
 impl Backend for Lab {
     fn environment(&self) -> Environment {
-        asked::environment(&self.table, self.guests.time(), self.guests.emulator())
+        asked::environment(&self.guests)
     }
 
     fn prepare(&self, cells: &[Cell]) -> Result<(), BackendError> {
@@ -124,6 +123,8 @@ pub(super) mod tests {
             duration_ns: 2_000_000_000,
             window_ns: 500_000_000,
             probes: Vec::new(),
+            kop_ps: None,
+            executed: false,
             limit_ns: 33_000_000_000,
             seed,
         }

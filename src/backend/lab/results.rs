@@ -20,11 +20,10 @@ const MAX_ENTRIES: usize = 20_000;
 pub struct Results(PathBuf);
 
 impl Results {
-    /// Below the cache folder of this user.
-    pub fn open(cache: &Path) -> io::Result<Results> {
-        let folder = cache.join("results");
-        fs::create_dir_all(&folder)?;
-        let results = Results(folder);
+    /// In a folder of their own.
+    pub fn open(folder: &Path) -> io::Result<Results> {
+        fs::create_dir_all(folder)?;
+        let results = Results(folder.to_path_buf());
         results.forget(MAX_ENTRIES)?;
         Ok(results)
     }
@@ -96,14 +95,14 @@ mod tests {
         for other in [&[&b"kernels"[..], b"pec"][..], &[b"spec", b"kernel"], &[b"kernelspec"]] {
             assert_eq!(results.get(&digest(other)), None);
         }
-        assert_eq!(fs::read_dir(dir.path().join("results")).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     #[test]
     fn a_result_that_has_changed_counts_as_missing() {
         let dir = tempfile::tempdir().unwrap();
         let results = Results::open(dir.path()).unwrap();
-        let path = dir.path().join("results/key");
+        let path = dir.path().join("key");
         results.put("key", b"throughput 7131").unwrap();
         let whole = fs::read(&path).unwrap();
         for (at, byte) in [(0, b'x'), (whole.len() - 1, b'2')] {
@@ -126,7 +125,7 @@ mod tests {
         let results = Results::open(dir.path()).unwrap();
         for number in 0..5 {
             results.put(&number.to_string(), b"output").unwrap();
-            let file = fs::File::open(dir.path().join("results").join(number.to_string())).unwrap();
+            let file = fs::File::open(dir.path().join(number.to_string())).unwrap();
             let age = std::time::Duration::from_secs(1000 * (10 - number));
             file.set_modified(SystemTime::now() - age).unwrap();
         }

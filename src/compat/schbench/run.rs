@@ -13,7 +13,7 @@ use crate::probe::disturbance::{Own, Watch};
 use crate::report::disturbance;
 use crate::stats::Histogram;
 use crate::sys::{Host, clock, environment, signal, topology};
-use crate::workload::{self, Pool, Request};
+use crate::workload::{self, Pool, Request, Speed};
 
 use super::super::CompatError;
 use super::agenda::{Agenda, Duties, MIN_SAMPLE_NS};
@@ -77,7 +77,14 @@ fn check(config: &RunConfig, machine: &Machine) -> Result<(), CompatError> {
     let workload = workload::find("schbench").ok_or_else(|| here("no such workload"))?;
     let pool = Pool::new(machine.allowed.clone(), &[]);
     let (params, kind) = (&config.params, WorkerKind::Threads);
-    let fits = workload.layout(&Request { params, count: 1, kind, pool: &pool, seed: SEED });
+    let fits = workload.layout(&Request {
+        params,
+        count: 1,
+        kind,
+        pool: &pool,
+        seed: SEED,
+        speed: Speed::default(),
+    });
     fits.map(|_| ()).map_err(|why| CompatError::usage(why.to_string(), "schedlab schbench --help"))
 }
 

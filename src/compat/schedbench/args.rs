@@ -7,7 +7,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::workload::{BurnItem, MAX_BURN_KOPS, MAX_BURN_WAIT_NS};
+use crate::workload::{BurnItem, BurnWork, MAX_BURN_KOPS, MAX_BURN_WAIT_NS};
 
 use super::error::{ArgsError, WrongWord};
 
@@ -30,7 +30,7 @@ impl WorkerArgs {
                 "burnwait" => {
                     let kops = number(words, at, 1, "KOPS", 1..=MAX_BURN_KOPS)?;
                     let wait_ns = number(words, at, 2, "WAIT_NS", 0..=MAX_BURN_WAIT_NS)?;
-                    args.queue.push(BurnItem { kops, wait_ns });
+                    args.queue.push(BurnItem { work: BurnWork::Kops(kops), wait_ns });
                     at += 3;
                 }
                 "kHZ" => {
@@ -81,7 +81,7 @@ impl WorkerArgs {
     /// The same for a file. Clock rate and interval are the original's own business.
     pub fn words(queue: &[BurnItem]) -> Vec<String> {
         let words = |item: &BurnItem| {
-            ["burnwait".to_string(), item.kops.to_string(), item.wait_ns.to_string()]
+            ["burnwait".to_string(), item.work.to_string(), item.wait_ns.to_string()]
         };
         queue.iter().flat_map(words).collect()
     }
@@ -89,7 +89,7 @@ impl WorkerArgs {
     /// The parameter `queue` of the workload.
     pub fn to_queue(queue: &[BurnItem]) -> Vec<String> {
         let steps =
-            |item: &BurnItem| [format!("burn {}", item.kops), format!("wait {}ns", item.wait_ns)];
+            |item: &BurnItem| [format!("burn {}", item.work), format!("wait {}ns", item.wait_ns)];
         queue.iter().flat_map(steps).collect()
     }
 }
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn words_are_read_and_refused_with_their_place() {
-        let item = |kops, wait_ns| BurnItem { kops, wait_ns };
+        let item = |kops, wait_ns| BurnItem { work: BurnWork::Kops(kops), wait_ns };
         let queue = |items: &[BurnItem]| WorkerArgs { queue: items.to_vec(), ..Default::default() };
         let good = [
             ("burnwait 70 200000", queue(&[item(70, 200_000)])),
@@ -186,7 +186,7 @@ mod tests {
             items in proptest::collection::vec((1u64..=1_000_000_000, 0u64..=3_600_000_000_000), 1..9),
         ) {
             let queue: Vec<BurnItem> =
-                items.iter().map(|&(kops, wait_ns)| BurnItem { kops, wait_ns }).collect();
+                items.iter().map(|&(kops, wait_ns)| BurnItem { work: BurnWork::Kops(kops), wait_ns }).collect();
             let read = WorkerArgs::parse(&WorkerArgs::words(&queue)).unwrap();
             prop_assert_eq!(&read.queue, &queue);
             let steps = WorkerArgs::to_queue(&queue);

@@ -206,6 +206,8 @@ fn spec(cell: Cell, run: &Pending) -> RunSpec {
         limit_ns: duration_ns + GRACE_NS,
         seed: SEED,
         probes: Vec::new(),
+        kop_ps: None,
+        executed: false,
     }
 }
 

@@ -180,11 +180,10 @@ fn variants(runs: &[Pending]) -> Vec<String> {
 }
 
 /// Worker sets as queues and counts: what makes two runs the same workload.
-type Combination = Vec<(Vec<(u64, u64)>, u32)>;
+type Combination = Vec<(Vec<BurnItem>, u32)>;
 
 fn combination(run: &Pending) -> Combination {
-    let items = |queue: &[BurnItem]| queue.iter().map(|item| (item.kops, item.wait_ns)).collect();
-    run.sets.iter().map(|set| (items(&set.args.queue), set.count)).collect()
+    run.sets.iter().map(|set| (set.args.queue.clone(), set.count)).collect()
 }
 
 fn workloads(presets: &[(String, Vec<BurnItem>)], runs: &[Pending]) -> Vec<String> {
@@ -227,7 +226,7 @@ fn workload(
     lines.push("workers = \"processes\"".to_string());
     for (name, set) in names.iter().zip(&run.sets) {
         let steps = set.args.queue.iter().flat_map(|item| {
-            [format!("burn {}", item.kops), format!("wait {}", show_duration(item.wait_ns))]
+            [format!("burn {}", item.work), format!("wait {}", show_duration(item.wait_ns))]
         });
         let steps: Vec<String> = steps.map(|step| quoted(&step)).collect();
         lines.push("[[workload.set]]".to_string());

@@ -31,6 +31,7 @@ pub fn environment(hostname: &str) -> Environment {
             "sched/base_slice_ns".to_string(),
             Reading::Unknown("EACCES".to_string()),
         )]),
+        calibration: None,
     }
 }
 

@@ -23,6 +23,7 @@ mod turns;
 use crate::model::{CpuSet, Metric, MetricSpec, Params, Reading};
 use crate::stats::nearest_rank;
 use crate::sys::{futex::Scope, shared};
+use crate::workload::burn::{Burner, Speed};
 
 use super::{Latency, Load, Measured, Request, Spec, Worker, Workload, WorkloadError};
 use arrivals::{Arrivals, Pattern};
@@ -64,7 +65,11 @@ impl Workload for Schbench {
             .map(|_| Instance::new(&shape, &rules, scope))
             .collect::<std::io::Result<_>>()
             .map_err(|source| WorkloadError::system("allocate what workers share", source))?;
-        Ok(Box::new(Running { shape, pins, rules, arrivals, scope, copies }))
+        Ok(Box::new(Running { shape, pins, rules, arrivals, scope, copies, speed: request.speed }))
+    }
+
+    fn is_timed(&self, params: &Params) -> bool {
+        params.contains_key("request")
     }
 
     fn histograms(&self, params: &Params) -> &'static [Latency] {
@@ -113,6 +118,7 @@ struct Running {
     arrivals: Pattern,
     scope: Scope,
     copies: Vec<Instance>,
+    speed: Speed,
 }
 
 impl Load for Running {
@@ -182,11 +188,17 @@ impl Running {
         }
         let own = Matrices::private(self.rules.own_width)
             .map_err(|source| WorkloadError::system("allocate a worker's matrices", source))?;
-        let job = Job { rules: &self.rules, own, shared: copy.shared, locks: copy.locks.as_ref() };
+        let mut job = Job {
+            rules: &self.rules,
+            own,
+            shared: copy.shared,
+            locks: copy.locks.as_ref(),
+            timed: self.rules.timed.map(|work| (Burner::new(self.speed), work)),
+        };
         job.prefault();
         match copy.pace {
-            None => turns::take(group, index, self.scope, &job, worker),
-            Some(_) => rate::take(group, index, self.scope, &job, worker),
+            None => turns::take(group, index, self.scope, &mut job, worker),
+            Some(_) => rate::take(group, index, self.scope, &mut job, worker),
         }
         Ok(())
     }

@@ -80,7 +80,7 @@ fn sleep_until(moment_ns: u64) -> u64 {
 }
 
 /// A worker: does all queued requests, and sleeps if there are none.
-pub fn take(group: &Group, index: usize, scope: Scope, job: &Job, worker: &Worker) {
+pub fn take(group: &Group, index: usize, scope: Scope, job: &mut Job, worker: &Worker) {
     let (seat, inbox) = (&group.seats[index], &group.inboxes[index]);
     inbox.prefault();
     worker.start();

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::model::{Params, Value};
 use crate::sys::clock;
-use crate::workload::params::{bytes, duration_ns, flag, int};
+use crate::workload::burn::{Burner, Work};
+use crate::workload::params::{bytes, duration_ns, flag, int, optional_work};
 use crate::workload::{Worker, WorkloadError};
 
 use super::locks::CpuLocks;
@@ -20,6 +21,8 @@ pub struct Rules {
     pub sleep: Duration,
     pub locking: bool,
     pub calibrate: bool,
+    /// In place of matrices.
+    pub timed: Option<Work>,
 }
 
 impl Rules {
@@ -35,6 +38,7 @@ impl Rules {
             sleep: Duration::from_nanos(duration_ns(params, "sleep")?),
             locking: !flag(params, "no-locking")? && !calibrate,
             calibrate,
+            timed: optional_work(params, "request"),
         };
         if let Some(own) = params.get("split").and_then(Value::as_percent) {
             // In whole KiB and whole operations, rounded down, as schbench does.
@@ -53,6 +57,7 @@ pub struct Job<'a> {
     pub own: Matrices,
     pub shared: Matrices,
     pub locks: Option<&'a CpuLocks>,
+    pub timed: Option<(Burner, Work)>,
 }
 
 impl Job<'_> {
@@ -64,7 +69,7 @@ impl Job<'_> {
 
     /// Returns the time of its end.
     #[inline]
-    pub fn request(&self, worker: &Worker) -> u64 {
+    pub fn request(&mut self, worker: &Worker) -> u64 {
         let mut begin_ns = clock::monotonic_ns();
         if !self.rules.sleep.is_zero() {
             std::thread::sleep(self.rules.sleep);
@@ -73,8 +78,13 @@ impl Job<'_> {
             begin_ns = clock::monotonic_ns();
         }
         let held = self.locks.map(CpuLocks::hold);
-        (0..self.rules.shared_operations).for_each(|_| self.shared.multiply());
-        (0..self.rules.own_operations).for_each(|_| self.own.multiply());
+        match &mut self.timed {
+            Some((burner, work)) => burner.burn(*work),
+            None => {
+                (0..self.rules.shared_operations).for_each(|_| self.shared.multiply());
+                (0..self.rules.own_operations).for_each(|_| self.own.multiply());
+            }
+        }
         drop(held);
         let end_ns = clock::monotonic_ns();
         worker.record(REQUEST, end_ns, end_ns - begin_ns);

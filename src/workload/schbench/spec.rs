@@ -1,7 +1,7 @@
 //! schbench's parameters and metrics. A table; pure.
 
 use crate::model::{Direction, Field, Importance, Kind, MetricSpec, Statistic, Unit};
-use crate::workload::{Latency, Role, Spec};
+use crate::workload::{Latency, Role, Spec, WORK_TIME};
 
 use super::arrivals::{MAX_PER_S, Pattern};
 use super::shape::Mode;
@@ -44,6 +44,12 @@ pub const SPEC: Spec = Spec {
             kind: Kind::Int { min: 0, max: 1 << 32 },
             default: Some("5"),
             about: "matrix multiplications of one request",
+        },
+        Field {
+            name: "request",
+            kind: WORK_TIME,
+            default: None,
+            about: "CPU time of one request's work at full speed, over 64 KiB, in place of matrices",
         },
         Field {
             name: "sleep",

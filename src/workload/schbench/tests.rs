@@ -29,7 +29,7 @@ fn text(text: &str) -> Raw {
 }
 
 fn request<'a>(params: &'a Params, count: u32, pool: &'a Pool) -> Request<'a> {
-    Request { params, count, kind: WorkerKind::Threads, pool, seed: 1 }
+    Request { params, count, kind: WorkerKind::Threads, pool, seed: 1, speed: Speed::default() }
 }
 
 /// CPUs 0 and 1 and no more.
@@ -446,11 +446,12 @@ fn the_lock_of_its_cpu_is_held_during_the_math_unless_it_is_not_wanted() {
         let slot: &Slot = shared::leak().unwrap();
         let worker = Worker::new(control, slot, crate::workload::Recorders::new(2).unwrap(), 1);
         let own = Matrices::private(rules.own_width).unwrap();
-        let job = Job {
+        let mut job = Job {
             rules: &rules,
             own,
             shared: Matrices::private(0).unwrap(),
             locks: locks.as_ref(),
+            timed: None,
         };
         let held = || locks.as_ref().map_or(0, |locks| locks.held().len());
         let seen = std::thread::scope(|threads| {

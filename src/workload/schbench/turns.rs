@@ -20,7 +20,7 @@ pub fn hand_out(group: &Group, scope: Scope, worker: &Worker) {
 }
 
 /// A worker: asks for a turn, sleeps until it has it, does a request.
-pub fn take(group: &Group, index: usize, scope: Scope, job: &Job, worker: &Worker) {
+pub fn take(group: &Group, index: usize, scope: Scope, job: &mut Job, worker: &Worker) {
     let Group { message, seats, .. } = group;
     let seat = &seats[index];
     worker.start();

@@ -232,7 +232,7 @@ proptest! {
                 let steps: Vec<&str> = set.params["queue"].as_list().unwrap().iter()
                     .flat_map(|step| step.as_text().unwrap().split(',')).map(str::trim).collect();
                 let queue = crate::workload::parse_burn_queue(&steps).unwrap();
-                (queue.iter().map(|item| (item.kops, item.wait_ns)).collect(), set.count)
+                (queue, set.count)
             }).collect()
         }).collect();
         prop_assert_eq!(found, expected);

@@ -1,6 +1,8 @@
-//! Whether this machine's KVM works: even with its device QEMU may end or hang, as on hosts that
-//! are guests themselves. So a guest is started that only ends itself.
+//! What this machine's QEMU can do, found by starting a guest that only ends itself: whether KVM
+//! works (even with its device QEMU may end or hang, as on hosts that are guests themselves), and
+//! whether virtual CPUs can have clocks of their own.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,6 +12,7 @@ use crate::model::{EXIT_CODE, EXIT_PORT, EXIT_VALUE};
 use crate::sys::child;
 
 use super::machine::KVM_CPU;
+use super::preload::{CLOCKS_VARIABLE, NoClocks, PROOF_VARIABLE, Proof};
 
 /// By the host's clock; it takes a tenth of a second.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -18,17 +21,46 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 const FIRMWARE_BYTES: usize = 64 << 10;
 const RESET_VECTOR: usize = FIRMWARE_BYTES - 16;
 
-/// Starts this QEMU with a firmware that is written to `folder`.
-pub fn works(program: &Path, folder: &Path) -> bool {
-    let path = folder.join("kvm-firmware");
+/// Whether guests can run with KVM. Writes its files to `folder`.
+pub fn kvm_works(program: &Path, folder: &Path) -> bool {
+    ends(program, folder, &["-accel", "kvm", "-cpu", KVM_CPU], &[])
+}
+
+/// Whether virtual CPUs can have clocks of their own, with the library at `preload`.
+pub fn clocks_work(program: &Path, folder: &Path, preload: OsString) -> Result<(), NoClocks> {
+    let path = folder.join("clocks-proof");
+    let words = ["-accel", "tcg", "-icount", "shift=0,sleep=off", "-name", "t,debug-threads=on"];
+    let environment = [
+        ("LD_PRELOAD", preload),
+        (PROOF_VARIABLE, path.clone().into_os_string()),
+        (CLOCKS_VARIABLE, "500,500000,100000,0".into()),
+    ];
+    let has_ended = ends(program, folder, &words, &environment);
+    match Proof::read(&fs::read(&path).unwrap_or_default()) {
+        None => Err(NoClocks::NotLoaded),
+        Some(proof) if !proof.missing.is_empty() => Err(NoClocks::Lacks(proof.missing)),
+        Some(proof) if !proof.clocks || !has_ended => Err(NoClocks::Hangs),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Whether a machine starts and ends itself.
+fn ends(
+    program: &Path,
+    folder: &Path,
+    accelerator: &[&str],
+    environment: &[(&str, OsString)],
+) -> bool {
+    let path = folder.join("trial-firmware");
     if fs::write(&path, firmware()).is_err() {
         return false;
     }
     let mut command = Command::new(program);
-    command.args(["-accel", "kvm", "-cpu", KVM_CPU, "-m", "16", "-machine", "pc", "-nodefaults"]);
+    command.args(accelerator).args(["-m", "16", "-machine", "pc", "-nodefaults"]);
     command.args(["-no-user-config", "-display", "none", "-device"]);
     command.arg(format!("isa-debug-exit,iobase={EXIT_PORT:#x},iosize=1"));
     command.arg("-bios").arg(&path);
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     child::bind(&mut command);
     let Ok(mut qemu) = command.spawn() else { return false };

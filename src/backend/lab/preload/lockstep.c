@@ -34,18 +34,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Eight little-endian words, read by the host afterwards. The guest was in lockstep if `magic` is
- * right, `threads` is 1, `turns` is not 0, and `strays` and `stalls` are 0. */
-struct proof {
-    char magic[8];
-    uint64_t pid;
-    uint64_t threads; /* that run virtual CPUs; more than one cannot be kept in step */
-    uint64_t turns;   /* that the main loop asked for: it continues when the virtual CPUs sleep */
-    uint64_t held;    /* turns for which it had to wait */
-    uint64_t wakes;   /* of the virtual CPUs by a call that was seen */
-    uint64_t strays;  /* wakes without a call that was seen */
-    uint64_t stalls;  /* waits given up because the virtual CPUs made no progress either */
-};
+#include "preload.h"
 
 static const char vcpus_name[] = "ALL CPUs/TCG";
 static const struct timespec patience = {.tv_sec = 5};
@@ -106,11 +95,12 @@ int pthread_setname_np(pthread_t thread, const char *name)
         struct proof *known = atomic_load(&proof);
         struct proof *fresh = known ? known : map_proof();
         if (fresh && pthread_getcpuclockid(thread, &vcpus_cpu_clock) == 0) {
-            memcpy(fresh->magic, "LOCKSTP1", sizeof fresh->magic);
+            memcpy(fresh->magic, "LOCKSTP2", sizeof fresh->magic);
             fresh->pid = (uint64_t)getpid();
             count(&fresh->threads);
             is_vcpus = 1;
             atomic_store(&proof, fresh);
+            clocks_install(fresh);
         }
     }
     return call(thread, name);
@@ -155,6 +145,7 @@ int pthread_cond_broadcast(pthread_cond_t *cond)
 {
     REAL(pthread_cond_broadcast);
     announce(cond);
+    clocks_broadcast(cond);
     return call(cond);
 }
 

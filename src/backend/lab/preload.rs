@@ -1,0 +1,168 @@
+//! The library that is loaded into QEMU (`preload/`): it keeps the main loop in step with the virtual
+//! CPUs, gives each of them a clock of its own, and leaves a proof. Input: bytes of that proof. Pure.
+
+use crate::model::Lab;
+
+/// The library, for a file that `LD_PRELOAD` names.
+pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
+/// The environment variable with the path of the proof.
+pub const PROOF_VARIABLE: &str = "SCHEDLAB_LOCKSTEP";
+/// The environment variable that asks for clocks, and what it says.
+pub const CLOCKS_VARIABLE: &str = "SCHEDLAB_CLOCKS";
+
+/// What a PAUSE takes: it lets a spinning CPU's neighbours on, and is not one more instruction.
+const PAUSE_PS: u64 = 100_000;
+
+/// The value of [`CLOCKS_VARIABLE`] for a machine.
+pub fn clocks(lab: &Lab) -> String {
+    let Lab { instruction_ps, skew_ns, .. } = lab;
+    let idle_exit_ps = 0;
+    format!("{instruction_ps},{},{PAUSE_PS},{idle_exit_ps}", u64::from(*skew_ns) * 1000)
+}
+
+/// Why virtual CPUs cannot have clocks of their own.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoClocks {
+    #[error("the library was not loaded into it: a static QEMU, or LD_PRELOAD is forbidden")]
+    NotLoaded,
+    #[error("this QEMU has no `{0}`")]
+    Lacks(String),
+    #[error("a trial machine did not end")]
+    Hangs,
+}
+
+const MAGIC: &[u8; 8] = b"LOCKSTP2";
+const WORDS: usize = 11;
+const MISSING_BYTES: usize = 32;
+
+/// The library's counts, `struct proof` of `preload.h`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proof {
+    pub pid: u64,
+    /// Threads that run virtual CPUs.
+    pub threads: u64,
+    /// Turns that the main loop asked for: it continues when the virtual CPUs sleep.
+    pub turns: u64,
+    /// Turns for which it had to wait.
+    pub held: u64,
+    pub wakes: u64,
+    /// Wakes of the virtual CPUs without a call that was seen.
+    pub strays: u64,
+    /// Waits for a turn that were given up.
+    pub stalls: u64,
+    /// Whether each virtual CPU had a clock of its own.
+    pub clocks: bool,
+    /// Bursts that nobody had to execute.
+    pub bursts: u64,
+    /// Timers that were due and belonged to a thread that is not in step.
+    pub foreign: u64,
+    /// Of all turns of the virtual CPUs.
+    pub digest: u64,
+    /// What this QEMU lacks for clocks.
+    pub missing: String,
+}
+
+impl Proof {
+    /// The proof in these bytes; `None` if the library never found the virtual CPUs.
+    pub fn read(bytes: &[u8]) -> Option<Proof> {
+        let (words, missing) = bytes.strip_prefix(MAGIC)?.split_at_checked(8 * WORDS)?;
+        if missing.len() != MISSING_BYTES {
+            return None;
+        }
+        let words = words.chunks_exact(8);
+        let words: Vec<u64> =
+            words.map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default())).collect();
+        let [pid, threads, turns, held, wakes, strays, stalls, clocks, bursts, foreign, digest]: [u64;
+            WORDS] = words.try_into().ok()?;
+        let missing = missing.split(|byte| *byte == 0).next().unwrap_or_default();
+        Some(Proof {
+            pid,
+            threads,
+            turns,
+            held,
+            wakes,
+            strays,
+            stalls,
+            clocks: clocks == 1,
+            bursts,
+            foreign,
+            digest,
+            missing: String::from_utf8_lossy(missing).into_owned(),
+        })
+    }
+
+    /// Why the guest of the process `pid` may have been out of step.
+    pub fn fault(&self, pid: u32) -> Option<String> {
+        if self.pid != u64::from(pid) {
+            Some(format!("the proof is of process {}, not of {pid}", self.pid))
+        } else if self.threads != 1 {
+            Some(format!("{} threads ran virtual CPUs, 1 can be kept in step", self.threads))
+        } else if self.turns == 0 {
+            Some("the main loop never asked for its turn".to_string())
+        } else if self.strays > 0 {
+            Some(format!("the virtual CPUs woke {} times by themselves", self.strays))
+        } else if self.stalls > 0 {
+            Some(format!("the main loop went on {} times without its turn", self.stalls))
+        } else if self.foreign > 0 {
+            Some(format!("{} timers of another thread were due", self.foreign))
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proof(words: [u64; WORDS]) -> Vec<u8> {
+        let words = words.iter().flat_map(|word| word.to_le_bytes());
+        MAGIC.iter().copied().chain(words).chain([0; MISSING_BYTES]).collect()
+    }
+
+    #[test]
+    fn a_proof_is_read_and_judged() {
+        const SOUND: [u64; WORDS] = [7, 1, 576, 379, 580, 0, 0, 1, 9, 0, 5];
+        let sound = Proof::read(&proof(SOUND)).expect("a proof");
+        assert_eq!((sound.turns, sound.held, sound.wakes), (576, 379, 580));
+        assert_eq!((sound.clocks, sound.bursts, sound.digest), (true, 9, 5));
+        assert_eq!(sound.fault(7), None);
+        let cases: &[(usize, u64, &str)] = &[
+            (0, 8, "the proof is of process 8, not of 7"),
+            (1, 4, "4 threads ran"),
+            (2, 0, "never asked"),
+            (5, 2, "woke 2 times"),
+            (6, 3, "went on 3 times"),
+            (9, 1, "1 timers of another thread"),
+        ];
+        for (at, word, says) in cases {
+            let mut words = SOUND;
+            words[*at] = *word;
+            let fault = Proof::read(&proof(words)).expect("a proof").fault(7);
+            assert!(fault.as_deref().is_some_and(|fault| fault.contains(says)), "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_qemu_lacks_is_named() {
+        let mut bytes = proof([7; WORDS]);
+        let at = bytes.len() - MISSING_BYTES;
+        bytes[at..at + 10].copy_from_slice(b"icount_get");
+        assert_eq!(Proof::read(&bytes).expect("a proof").missing, "icount_get");
+    }
+
+    #[test]
+    fn other_bytes_are_no_proof() {
+        let whole = proof([7; WORDS]);
+        let short = &whole[..whole.len() - 1];
+        for bytes in [&[][..], &[0; 128], short, &[&whole[..], &[0; 8]].concat()] {
+            assert_eq!(Proof::read(bytes), None);
+        }
+    }
+
+    #[test]
+    fn the_library_is_a_shared_object() {
+        const SHARED_OBJECT: [u8; 2] = 3u16.to_le_bytes();
+        assert_eq!((&LIBRARY[..4], &LIBRARY[16..18]), (&b"\x7fELF"[..], &SHARED_OBJECT[..]));
+    }
+}
