@@ -136,6 +136,15 @@ fn stored_plans_are_listed_tagged_noted_and_removed() {
     assert_eq!(rows(&["--backend", "null"]), ids[1..]);
     assert_eq!(rows(&["-n", "1"]), ids[1..]);
     assert_eq!(rows(&["--since", "1h"]), ids);
+    assert_eq!((rows(&["since=yesterday"]), rows(&["since=7d"])), (ids.clone(), ids.clone()));
+    assert_eq!(
+        (rows(&["last:9"]), rows(&["since=7d,backend=null"])),
+        (ids[..1].into(), ids[1..].into())
+    );
+    assert_eq!(call(&["list", "runs", "until=7d"]).status.code(), Some(2));
+    assert!(ok(&["report", "since=7d"]).contains("throughput"));
+    let of = |side: &str| stderr(&call(&["compare", side]));
+    assert_eq!(of("since=yesterday,backend=local"), of("last"), "one plan, and the same");
     assert!(rows(&["--until", "1h"]).is_empty() && rows(&["--title", "nonesuch"]).is_empty());
     for width in ["40", "80", "100", "200"] {
         let table = ok(&["list", "runs", "--width", width]);

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 
 use crate::model::{
-    Cell, CpuSet, Direction, Placement, Reading, SampledPlan, SampledWorker, Unit, Value, Variant,
-    Work, WorkerSet, merged_knobs,
+    Cell, CpuSet, Placement, Reading, SampledPlan, SampledWorker, Value, Work, WorkerSet,
+    merged_knobs,
 };
 use crate::stats::{self, CompetingSet, Competitor, Fairness, SetShare};
 
@@ -75,38 +75,22 @@ impl PerRound {
 
     /// Of what is known; else the first reason.
     pub fn median(&self) -> Reading<f64> {
-        let reason = || self.0.iter().find(|reading| matches!(reading, Reading::Unknown(_)));
-        match (stats::median(&self.values()), reason()) {
-            (Some(median), _) => Reading::Known(median),
-            (None, Some(unknown)) => unknown.clone(),
-            (None, None) => Reading::Unknown("no round".to_string()),
-        }
-    }
-}
-
-/// A figure with its name, as exports write it.
-pub type Figure<'a> = (&'static str, Unit, Direction, &'a PerRound);
-
-impl VariantFairness {
-    pub fn figures(&self) -> [Figure<'_>; 2] {
-        [
-            ("cpus", Unit::Count, Direction::Neutral, &self.cpus),
-            ("jain", Unit::Ratio, Direction::HigherIsBetter, &self.jain),
-        ]
+        let none = || self.0.first().cloned().unwrap_or_else(|| Reading::of(None, "no round"));
+        stats::median(&self.values()).map_or_else(none, Reading::Known)
     }
 }
 
 impl SetFairness {
-    pub fn figures(&self) -> [Figure<'_>; 7] {
-        use Direction::{HigherIsBetter, LowerIsBetter, Neutral};
+    /// With their names, as exports write them.
+    pub fn figures(&self) -> [(&'static str, &PerRound); 7] {
         [
-            ("want", Unit::Cpus, Neutral, &self.want),
-            ("entitled", Unit::Cpus, Neutral, &self.entitled),
-            ("got", Unit::Cpus, Neutral, &self.got),
-            ("got_over_entitled", Unit::Ratio, Neutral, &self.got_over_entitled),
-            ("throughput_vs_solo", Unit::Ratio, HigherIsBetter, &self.throughput_vs_solo),
-            ("max_over_min", Unit::Ratio, LowerIsBetter, &self.max_over_min),
-            ("weight", Unit::Count, Neutral, &self.weight),
+            ("want", &self.want),
+            ("entitled", &self.entitled),
+            ("got", &self.got),
+            ("got_over_entitled", &self.got_over_entitled),
+            ("throughput_vs_solo", &self.throughput_vs_solo),
+            ("max_over_min", &self.max_over_min),
+            ("weight", &self.weight),
         ]
     }
 }
@@ -169,10 +153,10 @@ impl<'p> Runs<'p> {
         }
         for cell in cells {
             let Some(runs) = self.of_cell.get(&cell.index) else { continue };
-            let rounds: Vec<Round> = runs
-                .iter()
-                .filter_map(|(&round, &at)| Some(Round::of(round, &self.competing(cell, at)?)))
-                .collect();
+            let rounds = runs.iter().filter_map(|(&round, &at)| {
+                Some((round, stats::fairness(&self.competing(cell, at)?)))
+            });
+            let rounds: Vec<(u32, Fairness)> = rounds.collect();
             match rounds.is_empty() {
                 true => table.incomplete.push(cell.variant.name.clone()),
                 false => table.variants.push(over_rounds(cell, rounds)),
@@ -187,19 +171,24 @@ impl<'p> Runs<'p> {
         let pool = self.pool_cpus(&cell.placement, run);
         let sets = cell.work.sets.iter().enumerate().map(|(at, set)| {
             let workers = self.workers(run, at);
-            let solo = match self.has_solo(set) {
-                true => Some(self.solo_run(set, cell, round)?),
-                false => None,
-            };
-            if workers.is_empty() || solo.is_some_and(|solo| self.workers(solo, 0).is_empty()) {
+            let solo =
+                if self.has_solo(set) { Some(self.solo_run(set, cell, round)?) } else { None };
+            let alone = solo.map(|(run, _)| self.workers(run, 0));
+            if workers.is_empty() || alone.as_ref().is_some_and(Vec::is_empty) {
                 return None;
             }
             Some(CompetingSet {
-                cpus: allowed_cpus(pool.as_ref(), cell, set),
+                cpus: pool.as_ref().and_then(|pool| allowed_cpus(pool, cell, set)),
                 priority: SchedPriority::of(&cell.variant, set).priority(),
-                workers: self.competitors(&workers, solo),
+                workers: competitors(&workers, alone.as_deref()),
                 rate: self.throughput(run, at, set).map(|rate| rate / f64::from(set.count)),
-                solo_rate: self.solo_rate(solo),
+                solo_rate: match solo {
+                    Some((run, set)) => {
+                        let rate = self.throughput(run, 0, set);
+                        rate.map_unknown(|why| format!("in its solo run {why}"))
+                    }
+                    None => Reading::of(None, "it has no solo run"),
+                },
                 is_want_measured: solo.is_some(),
             })
         });
@@ -211,33 +200,14 @@ impl<'p> Runs<'p> {
         workers.filter(|worker| usize::from(worker.set) == set).collect()
     }
 
-    /// The solo run of a set for the same variant, placement and round.
-    fn solo_run(&self, set: &WorkerSet, cell: &Cell, round: u32) -> Option<usize> {
+    /// The solo run of a set for the same variant, placement and round, and the set there.
+    fn solo_run(&self, of: &WorkerSet, cell: &Cell, at: u32) -> Option<(usize, &'p WorkerSet)> {
         let same = |solo: &&&Cell| {
             solo.variant.name == cell.variant.name && solo.placement == cell.placement
         };
-        let solos = self.solos.get(&set.solo_key())?.iter().filter(same);
-        let run = |solo: &&Cell| self.of_cell.get(&solo.index)?.get(&round).copied();
-        solos.filter_map(run).next()
-    }
-
-    fn competitors(&self, workers: &[&SampledWorker], solo: Option<usize>) -> Vec<Competitor> {
-        let roles_differ = workers.iter().any(|worker| worker.role != workers[0].role);
-        let alone = solo.map(|solo| self.workers(solo, 0));
-        let mut wants: BTreeMap<&str, Reading<f64>> = BTreeMap::new();
-        for worker in workers {
-            let want = || want_of_role(&worker.role, alone.as_deref());
-            wants.entry(&*worker.role).or_insert_with(want);
-        }
-        let competitor = |worker: &&SampledWorker| Competitor {
-            want: wants[&*worker.role].clone(),
-            got: per_ns(worker, worker.cpu_ns),
-            rate: match roles_differ {
-                true => Reading::Unknown(SEVERAL_ROLES.to_string()),
-                false => per_ns(worker, worker.ops),
-            },
-        };
-        workers.iter().map(competitor).collect()
+        let run = |cell: u32| self.of_cell.get(&cell)?.get(&at).copied();
+        let mut solos = self.solos.get(&of.solo_key())?.iter().filter(same);
+        solos.find_map(|solo| Some((run(solo.index)?, solo.work.solo()?)))
     }
 
     /// Operations per second of a set. Plans keep no values of background sets: theirs is
@@ -249,51 +219,27 @@ impl<'p> Runs<'p> {
         };
         let value = self.sampled.values_of(run).iter().find(|value| is_throughput(value.metric));
         match value {
-            Some(value) => Reading::Known(value.value),
             None if set.background => rate_of_all(&self.workers(run, at)),
-            None => Reading::Unknown("its throughput is not known".to_string()),
-        }
-    }
-
-    fn solo_rate(&self, solo: Option<usize>) -> Reading<f64> {
-        let Some(run) = solo else { return Reading::Unknown("it has no solo run".to_string()) };
-        let cell = self.sampled.runs[run].key.cell;
-        let found = self.sampled.cells.iter().find(|found| found.index == cell);
-        match found.and_then(|cell| cell.work.solo()) {
-            Some(set) => match self.throughput(run, 0, set) {
-                Reading::Unknown(why) => Reading::Unknown(format!("in its solo run {why}")),
-                known => known,
-            },
-            None => Reading::Unknown("it has no solo run".to_string()),
-        }
-    }
-
-    /// The CPUs of a pool that the plan names without its CPUs.
-    fn pool_read_back(&self, run: usize) -> Reading<CpuSet> {
-        let pool = self.sampled.runs[run].pool.map(|pool| &self.sampled.pools[pool as usize]);
-        match pool.and_then(|pool| pool.cpus.clone()) {
-            Some(cpus) => Reading::Known(cpus),
-            None => Reading::Unknown("the run did not read it back".to_string()),
+            value => Reading::of(value.map(|value| value.value), "its throughput is not known"),
         }
     }
 
     /// The CPUs of a run: those of its placement, of its pool, or all that schedlab may use.
     fn pool_cpus(&self, placement: &Placement, run: usize) -> Reading<CpuSet> {
+        let run = &self.sampled.runs[run];
         match (&placement.cpus, &placement.pool) {
             (Some(cpus), _) => Reading::Known(cpus.clone()),
-            (None, Some(pool)) => match self.pool_read_back(run) {
-                Reading::Known(cpus) => Reading::Known(cpus),
-                Reading::Unknown(why) => {
-                    Reading::Unknown(format!("the CPUs of the pool {pool} are not known: {why}"))
-                }
-            },
+            (None, Some(pool)) => {
+                let why = "the run did not read it back";
+                let why = format!("the CPUs of the pool {pool} are not known: {why}");
+                let read_back = run.pool.map(|pool| &self.sampled.pools[pool as usize]);
+                Reading::of(read_back.and_then(|pool| pool.cpus.clone()), &why)
+            }
             (None, None) => {
                 let environments = &self.sampled.environments;
-                let environment = self.sampled.runs[run].environment as usize;
-                match environments.get(environment).or(environments.first()) {
-                    Some(environment) => Reading::Known(environment.topology.usable().clone()),
-                    None => Reading::Unknown("the machine's CPUs are not known".to_string()),
-                }
+                let of = environments.get(run.environment as usize).or(environments.first());
+                let usable = of.map(|of| of.topology.usable().clone());
+                Reading::of(usable, "the machine's CPUs are not known")
             }
         }
     }
@@ -301,11 +247,28 @@ impl<'p> Runs<'p> {
 
 const SEVERAL_ROLES: &str = "its workers have several roles";
 
+/// `alone`: the workers of the solo run, where there is one.
+fn competitors(workers: &[&SampledWorker], alone: Option<&[&SampledWorker]>) -> Vec<Competitor> {
+    let roles_differ = workers.iter().any(|worker| worker.role != workers[0].role);
+    let mut wants: BTreeMap<&str, Reading<f64>> = BTreeMap::new();
+    let competitors = workers.iter().map(|worker| Competitor {
+        want: wants
+            .entry(&worker.role)
+            .or_insert_with(|| want_of_role(&worker.role, alone))
+            .clone(),
+        got: per_ns(worker, worker.cpu_ns),
+        rate: if roles_differ {
+            Reading::of(None, SEVERAL_ROLES)
+        } else {
+            per_ns(worker, worker.ops)
+        },
+    });
+    competitors.collect()
+}
+
 fn per_ns(worker: &SampledWorker, count: u64) -> Reading<f64> {
-    match worker.wall_ns {
-        0 => Reading::Unknown("a worker was measured for no time".to_string()),
-        wall_ns => Reading::Known(count as f64 / wall_ns as f64),
-    }
+    let rate = (worker.wall_ns > 0).then(|| count as f64 / worker.wall_ns as f64);
+    Reading::of(rate, "a worker was measured for no time")
 }
 
 /// The mean over the workers of that role alone. `alone` is `None` where there is no solo run.
@@ -315,63 +278,36 @@ fn want_of_role(role: &str, alone: Option<&[&SampledWorker]>) -> Reading<f64> {
     let used: Option<Vec<f64>> =
         same_role.map(|worker| per_ns(worker, worker.cpu_ns).known()).collect();
     let mean = used.and_then(|used| stats::mean(&used));
-    let unknown = || Reading::Unknown("the solo run does not say what it wants".to_string());
-    mean.map_or_else(unknown, Reading::Known)
+    Reading::of(mean, "the solo run does not say what it wants")
 }
 
 fn rate_of_all(workers: &[&SampledWorker]) -> Reading<f64> {
     if workers.iter().any(|worker| worker.role != workers[0].role) {
-        return Reading::Unknown(SEVERAL_ROLES.to_string());
+        return Reading::of(None, SEVERAL_ROLES);
     }
-    let mut sum = 0.0;
-    for worker in workers {
-        match per_ns(worker, worker.ops) {
-            Reading::Known(rate) => sum += 1e9 * rate,
-            Reading::Unknown(why) => return Reading::Unknown(why),
-        }
-    }
-    Reading::Known(sum)
+    workers.iter().fold(Reading::Known(0.0), |sum, worker| {
+        sum.and_then(|sum| per_ns(worker, worker.ops).map(|rate| sum + 1e9 * rate))
+    })
 }
 
 /// The CPUs of `pool` that the workers of a set may use under the cell's variant.
-fn allowed_cpus(pool: Reading<&CpuSet>, cell: &Cell, set: &WorkerSet) -> Reading<CpuSet> {
-    let Cell { placement, variant: Variant { knobs, .. }, .. } = cell;
-    let pool = match pool {
-        Reading::Known(pool) => pool,
-        Reading::Unknown(why) => return Reading::Unknown(why),
-    };
-    let knobs = merged_knobs(knobs, &set.knobs);
+fn allowed_cpus(pool: &CpuSet, cell: &Cell, set: &WorkerSet) -> Reading<CpuSet> {
+    let knobs = merged_knobs(&cell.variant.knobs, &set.knobs);
     let Some(affinity) = knobs.get("affinity").and_then(Value::as_cpus) else {
         return Reading::Known(pool.clone());
     };
-    if placement.cpus.is_none() && placement.pool.is_none() {
+    if cell.placement.cpus.is_none() && cell.placement.pool.is_none() {
         // Workers may leave the CPUs that schedlab was started with.
         return Reading::Known(affinity.clone());
     }
     let cpus: CpuSet = pool.iter().filter(|cpu| affinity.contains(*cpu)).collect();
-    match cpus.is_empty() {
-        true => {
-            let why = format!("no CPU of the pool ({pool}) is in the affinity {affinity}");
-            Reading::Unknown(why)
-        }
-        false => Reading::Known(cpus),
-    }
+    let why = format!("no CPU of the pool ({pool}) is in the affinity {affinity}");
+    Reading::of(Some(cpus).filter(|cpus| !cpus.is_empty()), &why)
 }
 
-struct Round {
-    round: u32,
-    fairness: Fairness,
-}
-
-impl Round {
-    fn of(round: u32, sets: &[CompetingSet]) -> Round {
-        Round { round, fairness: stats::fairness(sets) }
-    }
-}
-
-fn over_rounds(cell: &Cell, rounds: Vec<Round>) -> VariantFairness {
+fn over_rounds(cell: &Cell, rounds: Vec<(u32, Fairness)>) -> VariantFairness {
     let each = |read: &dyn Fn(&Fairness) -> Reading<f64>| {
-        PerRound(rounds.iter().map(|round| read(&round.fairness)).collect())
+        PerRound(rounds.iter().map(|(_, fairness)| read(fairness)).collect())
     };
     let set = |(at, set): (usize, &WorkerSet)| {
         let of = |read: fn(&SetShare) -> &Reading<f64>| {
@@ -393,7 +329,7 @@ fn over_rounds(cell: &Cell, rounds: Vec<Round>) -> VariantFairness {
     };
     VariantFairness {
         variant: cell.variant.name.clone(),
-        rounds: rounds.iter().map(|round| round.round).collect(),
+        rounds: rounds.iter().map(|(round, _)| *round).collect(),
         cpus: each(&|fairness| fairness.cpus.clone().map(|cpus| cpus as f64)),
         jain: each(&|fairness| fairness.jain.clone()),
         sets: cell.work.sets.iter().enumerate().map(set).collect(),

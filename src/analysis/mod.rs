@@ -34,7 +34,7 @@ use crate::stats::{self, Judged, Ratio, Shape, Unjudged, Verdict};
 pub use fairness::{FairnessTable, SetFairness, VariantFairness};
 pub use judge::{analyse, open_works, overlap, with_floors};
 pub use metrics::metric_matches;
-pub use notes::{Difference, Note, Pooled, Severity};
+pub use notes::{Difference, NoValue, Note, Pooled, Severity};
 pub use power::{MetricPower, NotKnown, Power, WorkPower, power};
 pub use question::{Question, TAIL_MARGIN, WithoutEffect};
 pub use select::{Selection, SelectionError, last, matches, moment, plan, select};

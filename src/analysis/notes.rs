@@ -27,25 +27,16 @@ pub enum Severity {
 #[serde(tag = "what", content = "of", rename_all = "snake_case")]
 pub enum Difference {
     Backend(String, String),
-    /// The machine, speed or clock of the lab's guests.
+    // The machine, speed or clock of the lab's guests.
     Guests,
-    Time {
-        what: &'static str,
-        own_ns: u64,
-        other_ns: u64,
-    },
+    Time { what: &'static str, own_ns: u64, other_ns: u64 },
     Probes(Vec<String>, Vec<String>),
     Placement,
     VariantKnobs,
-    /// The number of worker sets.
+    // The number of worker sets.
     Sets(usize, usize),
-    Field {
-        set: String,
-        field: String,
-        own: String,
-        other: String,
-    },
-    /// The kind, knobs or role in the background of a worker set.
+    Field { set: String, field: String, own: String, other: String },
+    // The kind, knobs or role in the background of a worker set.
     SetKnobs(String),
 }
 
@@ -57,208 +48,82 @@ pub enum Pooled {
     Kernels,
 }
 
+/// Metrics of one worker set that are not known in some runs of a side.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NoValue {
+    pub side: String,
+    pub work: String,
+    pub set: String,
+    pub metrics: Vec<String>,
+    pub runs: usize,
+    pub of: usize,
+    pub reason: Option<String>,
+}
+
 /// A fact about the runs of an analysis. Sides are labels, works are labels of works.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "note", rename_all = "snake_case")]
 pub enum Note {
-    Failed {
-        side: String,
-        work: String,
-        runs: usize,
-        of: usize,
-        reason: String,
-        others: usize,
-    },
-    /// A variant cannot be had here.
-    Skipped {
-        side: String,
-        works: Vec<String>,
-        reason: String,
-    },
-    /// Metrics that are not known in some runs of a side.
-    NoValue {
-        side: String,
-        work: String,
-        set: String,
-        metrics: Vec<String>,
-        runs: usize,
-        of: usize,
-        reason: Option<String>,
-    },
-    NoRatio {
-        side: String,
-        work: String,
-        set: String,
-        metric: String,
-        why: NoRatio,
-    },
-    /// A knob that had the value asked for in no run of these works.
-    KnobNeverTook {
-        side: String,
-        knob: String,
-        asked: Value,
-        works: Vec<String>,
-    },
-    NotSameWork {
-        work: String,
-        sides: Vec<String>,
-        others: Vec<String>,
-        difference: Difference,
-    },
-    /// Only these sides have runs of it.
-    OnlyOn {
-        work: String,
-        sides: Vec<String>,
-    },
-    KnobsDiffer {
-        work: String,
-        side: String,
-        variant: String,
-    },
-    MixedVariants {
-        work: String,
-        side: String,
-        variants: Vec<String>,
-    },
-    UnitChanged {
-        work: String,
-        set: String,
-        metric: String,
-    },
+    Failed { side: String, work: String, runs: usize, of: usize, reason: String, others: usize },
+    // A variant cannot be had here.
+    Skipped { side: String, works: Vec<String>, reason: String },
+    NoValue(NoValue),
+    NoRatio { side: String, work: String, set: String, metric: String, why: NoRatio },
+    // A knob that had the value asked for in no run of these works.
+    KnobNeverTook { side: String, knob: String, asked: Value, works: Vec<String> },
+    NotSameWork { work: String, sides: Vec<String>, others: Vec<String>, difference: Difference },
+    // Only these sides have runs of it.
+    OnlyOn { work: String, sides: Vec<String> },
+    KnobsDiffer { work: String, side: String, variant: String },
+    MixedVariants { work: String, side: String, variants: Vec<String> },
+    UnitChanged { work: String, set: String, metric: String },
 
-    /// Something from outside touched runs: of each side how many, and the worst of them.
-    Disturbed {
-        kind: DisturbanceKind,
-        runs: Vec<(String, usize, usize)>,
-        worst: Disturbance,
-    },
-    /// Rounds of a work that were left out of it, since something from outside spoilt them.
-    SpoiltRounds {
-        works: Vec<(String, usize, usize)>,
-    },
-    /// So many rounds of these works were spoilt that all of them are kept.
-    AllSpoilt {
-        works: Vec<(String, usize, usize)>,
-    },
-    Knob {
-        side: String,
-        mismatch: KnobMismatch,
-        runs: usize,
-        of: usize,
-    },
-    /// A knob that cannot make a difference in these works.
-    KnobWithoutEffect {
-        side: String,
-        knob: String,
-        works: Vec<String>,
-    },
-    /// The sides share no rounds.
+    // Something from outside touched runs: of each side how many, and the worst of them.
+    Disturbed { kind: DisturbanceKind, runs: Vec<(String, usize, usize)>, worst: Disturbance },
+    // Rounds of a work that were left out of it, since something from outside spoilt them.
+    SpoiltRounds { works: Vec<(String, usize, usize)> },
+    // So many rounds of these works were spoilt that all of them are kept.
+    AllSpoilt { works: Vec<(String, usize, usize)> },
+    Knob { side: String, mismatch: KnobMismatch, runs: usize, of: usize },
+    // A knob that cannot make a difference in these works.
+    KnobWithoutEffect { side: String, knob: String, works: Vec<String> },
+    // The sides share no rounds.
     Unpaired,
-    /// The sides share no rounds, and every run is exact.
-    UnpairedExact {
-        same_seeds: bool,
-        emulators: Vec<String>,
-    },
-    /// In so many metrics one side scatters more than twice as much as another.
-    SpreadsDiffer {
-        metrics: usize,
-    },
-    MachinesDiffer {
-        sides: Vec<(String, Vec<String>)>,
-    },
-    Pooled {
-        sides: Vec<String>,
-        what: Pooled,
-        names: Vec<String>,
-    },
-    /// A plan that was resumed on another kernel or machine: `(kernel, machine)`.
-    ResumedElsewhere {
-        plan: String,
-        places: Vec<(String, String)>,
-    },
-    /// Too few boots to cover what differs from boot to boot.
-    FewBoots {
-        baseline: (String, usize),
-        other: (String, usize),
-        needed: usize,
-    },
-    /// Exact runs that other plans of the side have as well.
-    Repeated {
-        side: String,
-        runs: usize,
-    },
-    Rebuilt {
-        plan: String,
-        variant: String,
-        kernels: Vec<String>,
-    },
+    // The sides share no rounds, and every run is exact.
+    UnpairedExact { same_seeds: bool, emulators: Vec<String> },
+    // In so many metrics one side scatters more than twice as much as another.
+    SpreadsDiffer { metrics: usize },
+    MachinesDiffer { sides: Vec<(String, Vec<String>)> },
+    Pooled { sides: Vec<String>, what: Pooled, names: Vec<String> },
+    // A plan that was resumed on another kernel or machine: `(kernel, machine)`.
+    ResumedElsewhere { plan: String, places: Vec<(String, String)> },
+    // Too few boots to cover what differs from boot to boot.
+    FewBoots { baseline: (String, usize), other: (String, usize), needed: usize },
+    // Exact runs that other plans of the side have as well.
+    Repeated { side: String, runs: usize },
+    Rebuilt { plan: String, variant: String, kernels: Vec<String> },
     HostAndLab,
-    NotExact {
-        side: String,
-        runs: usize,
-        of: usize,
-        why: String,
-    },
+    NotExact { side: String, runs: usize, of: usize, why: String },
 
-    /// Timers that go off at ticks alone.
-    CoarseTimers {
-        sides: Vec<(String, u64)>,
-    },
-    Builds {
-        release: String,
-        digests: Vec<String>,
-    },
-    /// A backend that invents its figures.
+    // Timers that go off at ticks alone.
+    CoarseTimers { sides: Vec<(String, u64)> },
+    Builds { release: String, digests: Vec<String> },
+    // A backend that invents its figures.
     Invented,
-    /// Plans that have not ended, or were interrupted.
-    Unfinished {
-        plans: Vec<String>,
-    },
-    OtherRuns {
-        side: String,
-        runs: usize,
-        plans: Vec<String>,
-    },
-    /// A probe that counted no switches of some sets.
-    ProbeSilent {
-        probe: String,
-    },
-    /// Worker sets without a solo run: their fairness is not known.
-    NoSolo {
-        work: String,
-        sets: Vec<String>,
-    },
+    // Plans that have not ended, or were interrupted.
+    Unfinished { plans: Vec<String> },
+    OtherRuns { side: String, runs: usize, plans: Vec<String> },
+    // A probe that counted no switches of some sets.
+    ProbeSilent { probe: String },
+    // Worker sets without a solo run: their fairness is not known.
+    NoSolo { work: String, sets: Vec<String> },
 }
 
 impl Note {
     pub fn severity(&self) -> Severity {
         use Note::*;
         match self {
-            Failed { .. }
-            | Skipped { .. }
-            | NoValue { .. }
-            | NoRatio { .. }
-            | KnobNeverTook { .. }
-            | AllSpoilt { .. } => Severity::Bad,
-            NotSameWork { .. }
-            | OnlyOn { .. }
-            | KnobsDiffer { .. }
-            | MixedVariants { .. }
-            | UnitChanged { .. }
-            | Disturbed { .. }
-            | Knob { .. }
-            | KnobWithoutEffect { .. }
-            | Unpaired
-            | SpreadsDiffer { .. }
-            | MachinesDiffer { .. }
-            | Pooled { .. }
-            | ResumedElsewhere { .. }
-            | FewBoots { .. }
-            | Repeated { .. }
-            | Rebuilt { .. }
-            | HostAndLab
-            | NotExact { .. }
-            | Invented => Severity::Warning,
+            note if note.is_gap() || matches!(note, AllSpoilt { .. }) => Severity::Bad,
             SpoiltRounds { .. }
             | UnpairedExact { .. }
             | CoarseTimers { .. }
@@ -267,6 +132,7 @@ impl Note {
             | OtherRuns { .. }
             | ProbeSilent { .. }
             | NoSolo { .. } => Severity::Info,
+            _ => Severity::Warning,
         }
     }
 
@@ -290,5 +156,18 @@ impl Note {
                 | MixedVariants { .. }
                 | UnitChanged { .. }
         )
+    }
+
+    /// The note with these in its list, where it is of a kind that is found name by name.
+    fn with_names(mut self, found: Vec<String>) -> Note {
+        match &mut self {
+            Note::Skipped { works: names, .. }
+            | Note::KnobNeverTook { works: names, .. }
+            | Note::KnobWithoutEffect { works: names, .. }
+            | Note::Pooled { sides: names, .. }
+            | Note::NoValue(NoValue { metrics: names, .. }) => *names = found,
+            _ => {}
+        }
+        self
     }
 }

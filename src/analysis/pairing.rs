@@ -1,5 +1,7 @@
 //! Which works of the sides are compared with each other, and why others are not. Pure.
 
+use std::collections::BTreeSet;
+
 use super::notes::Note;
 use super::question::Question;
 use super::samples::{Values, WorkSamples};
@@ -19,9 +21,11 @@ pub fn common<'a>(works: Vec<WorkSamples<'a>>, question: &Question) -> Common<'a
     let is_one_plan = plans(0).is_some_and(|first| first.len() == 1)
         && (1..question.sides.len()).all(|at| plans(at) == plans(0));
     let is_lone = question.sides.len() < 2;
+    let is_common =
+        |sides: &[Option<Values>]| sides[0].is_some() && sides[1..].iter().any(Option::is_some);
     let is_shown = |work: &WorkSamples| match is_one_plan && work.key.variant.is_none() {
         true => work.sides.iter().any(Option::is_some),
-        false => is_lone || has_baseline_and_another(&work.sides),
+        false => is_lone || is_common(&work.sides),
     };
     let (common, partial): (Vec<_>, Vec<_>) = works.into_iter().partition(is_shown);
     let mut refused: Vec<Note> =
@@ -30,12 +34,6 @@ pub fn common<'a>(works: Vec<WorkSamples<'a>>, question: &Question) -> Common<'a
         common.into_iter().partition(|work| is_unmixed(work, question, &mut refused));
     left_out.extend(partial);
     Common { shown, left_out, refused }
-}
-
-pub fn has_baseline_and_another<T>(sides: &[Option<T>]) -> bool {
-    sides
-        .split_first()
-        .is_some_and(|(baseline, others)| baseline.is_some() && others.iter().any(Option::is_some))
 }
 
 /// Why the work at this position of `partial` is not compared; `None` where another note says it.
@@ -58,12 +56,10 @@ fn why_partial(
     }
     let label = work.key.label();
     let differs = |other: &WorkSamples| {
-        let is_namesake = other.key.label() == label;
-        if is_namesake { work.key.difference(&other.key) } else { None }
+        (other.key.label() == label).then(|| work.key.difference(&other.key)).flatten()
     };
-    if let Some((other, difference)) =
-        common.iter().find_map(|other| Some((other, differs(other)?)))
-    {
+    let unlike = common.iter().find_map(|other| Some((other, differs(other)?)));
+    if let Some((other, difference)) = unlike {
         let (sides, others) = (on(work), on(other));
         return Some(Note::NotSameWork { work: label, sides, others, difference });
     }
@@ -87,13 +83,11 @@ fn is_unmixed(work: &WorkSamples, question: &Question, refused: &mut Vec<Note>) 
     for (side, values) in question.sides.iter().zip(&work.sides) {
         let variants = values.as_ref().map_or(&[][..], |values| values.variants.as_slice());
         let [first, _, ..] = variants else { continue };
-        let mut names: Vec<String> = variants.iter().map(|of| of.name.clone()).collect();
-        names.sort_unstable();
-        names.dedup();
+        let names: BTreeSet<&String> = variants.iter().map(|of| &of.name).collect();
         let (work, side) = (work.key.label(), side.label.clone());
         refused.push(match names.len() {
             1 => Note::KnobsDiffer { work, side, variant: first.name.clone() },
-            _ => Note::MixedVariants { work, side, variants: names },
+            _ => Note::MixedVariants { work, side, variants: names.into_iter().cloned().collect() },
         });
     }
     refused.len() == before

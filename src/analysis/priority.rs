@@ -22,14 +22,9 @@ const DEADLINE_RANK: u32 = 100;
 /// Whom the scheduler serves first, and in what proportion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SchedPriority {
-    Fair {
-        weight: u32,
-    },
-    /// Served before every lower rank and before all fair tasks.
-    Before {
-        rank: u32,
-        policy: String,
-    },
+    Fair { weight: u32 },
+    // Served before every lower rank and before all fair tasks.
+    Before { rank: u32, policy: String },
 }
 
 impl SchedPriority {

@@ -97,11 +97,9 @@ impl Question {
         if series.peek().is_some() {
             return series.any(|series| self.judges(&work.key, series));
         }
-        let may_be = |pattern: &String| match pattern.rsplitn(3, '/').nth(2) {
-            Some(work) => matches(work, &label),
-            None => true,
-        };
-        self.metrics.is_empty() || self.metrics.iter().any(may_be)
+        let may_be = |work: Option<&str>| work.is_none_or(|work| matches(work, &label));
+        let mut works = self.metrics.iter().map(|pattern| pattern.rsplitn(3, '/').nth(2));
+        self.metrics.is_empty() || works.any(may_be)
     }
 
     /// `is_tail`: [`MetricKind::is_tail_latency`].

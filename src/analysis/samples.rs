@@ -11,7 +11,7 @@ use crate::model::{
 
 use crate::stats::{self, Schedule};
 
-use super::select::{Selection, boot_of, without_maker};
+use super::select::{Selection, without_maker};
 use super::work::WorkKey;
 use super::{Pairing, Side};
 
@@ -35,9 +35,9 @@ pub struct Values<'a> {
     /// Exact runs that other plans have as well: each counts once.
     pub repeated: usize,
     /// Runs by the plan's position and its session.
-    pub sessions: BTreeMap<(usize, u32), usize>,
+    pub sessions: Counts<(usize, u32)>,
     /// Runs in the lab by the plan's position, the variant's name and the guest in its plan.
-    pub guests: BTreeMap<(usize, &'a str, u32), usize>,
+    pub guests: Counts<(usize, &'a str, u32)>,
     /// What disturbed its runs.
     pub disturbed: BTreeMap<DisturbanceKind, Disturbed<'a>>,
     /// Runs by the knobs that read back as another value than asked.
@@ -47,6 +47,9 @@ pub struct Values<'a> {
     /// Spoilt rounds that are kept, since nearly all rounds are.
     pub kept_spoilt: usize,
 }
+
+/// How many runs there are of each.
+pub type Counts<K> = BTreeMap<K, usize>;
 
 /// Disturbances of one kind.
 #[derive(Clone, Copy)]
@@ -105,7 +108,7 @@ pub fn gather<'a>(
 ) -> Vec<WorkSamples<'a>> {
     let by_variant = !selections.iter().any(Selection::names_variants);
     let mut works: Vec<WorkSamples> = Vec::new();
-    let mut seen: Vec<BTreeMap<&str, Seen>> = selections.iter().map(|_| BTreeMap::new()).collect();
+    let mut seen: Vec<BTreeMap<&str, BTreeSet<String>>> = vec![BTreeMap::new(); selections.len()];
     for ((at, plan), first_round) in plans.iter().enumerate().zip(first_rounds(plans)).rev() {
         let counted = counted_rounds(plan);
         for cell in &plan.cells {
@@ -132,9 +135,8 @@ pub fn gather<'a>(
 pub fn first_rounds(plans: &[SampledPlan]) -> Vec<u32> {
     debug_assert!(plans.is_sorted_by_key(|plan| plan.started_unix_ns));
     let before = plans.iter().scan(0, |next, plan| {
-        let first = *next;
-        *next += rounds(plan);
-        Some(first)
+        let end = *next + rounds(plan);
+        Some(std::mem::replace(next, end))
     });
     before.collect()
 }
@@ -159,11 +161,8 @@ fn counted_rounds(plan: &SampledPlan) -> Vec<CountedRounds> {
 /// The clean rounds that any verdict on this plan's variants takes at its end.
 fn needed(plan: &SampledPlan) -> u32 {
     let measure = &plan.plan.measure;
-    let looks = match measure.until_decided {
-        true => Schedule::of(measure).looks_at(rounds(plan), true),
-        false => Vec::new(),
-    };
-    let share = looks.last().map_or(1.0, |look| look.share);
+    let looks = measure.until_decided.then(|| Schedule::of(measure).looks_at(rounds(plan), true));
+    let share = looks.and_then(|looks| Some(looks.last()?.share)).unwrap_or(1.0);
     stats::min_rounds(stats::LEVEL * share, plan.plan.variants.len().saturating_sub(1))
 }
 
@@ -173,7 +172,7 @@ fn take<'a>(
     cell: &'a Cell,
     (first_round, counted): (u32, &CountedRounds),
     selection: &Selection,
-    seen: &mut Seen,
+    seen: &mut BTreeSet<String>,
 ) -> Values<'a> {
     let mut values = Values { variants: vec![&cell.variant], ..Values::default() };
     let mut place: BTreeMap<u32, usize> = BTreeMap::new();
@@ -182,16 +181,12 @@ fn take<'a>(
         {
             continue;
         }
-        if counted.spoilt().contains(&run.key.round) {
-            match counted.counts(run.key.round) {
-                true => values.kept_spoilt += 1,
-                false => {
-                    values.spoilt += 1;
-                    continue;
-                }
-            }
+        if !counted.counts(run.key.round) {
+            values.spoilt += 1;
+            continue;
         }
-        if seen.is_again(plan, cell, at) {
+        values.kept_spoilt += usize::from(counted.spoilt().contains(&run.key.round));
+        if whole(plan, cell, at).is_some_and(|whole| !seen.insert(whole)) {
             values.repeated += 1;
             continue;
         }
@@ -200,7 +195,12 @@ fn take<'a>(
         if let Some(guest) = run.guest {
             *values.guests.entry((plan_at, &cell.variant.name, guest)).or_default() += 1;
         }
-        values.add_issues(plan, at);
+        for found in plan.disturbances_of(at) {
+            values.add_disturbed(found.kind(), Disturbed { runs: 1, worst: found });
+        }
+        for knob in plan.untaken_of(at) {
+            values.add_mismatch(knob, 1);
+        }
         let round = first_round + run.key.round;
         for sampled in plan.values_of(at) {
             let series = values.series_of(plan, sampled.metric, &mut place);
@@ -216,34 +216,6 @@ fn take<'a>(
         series.cell.unknown.sort_unstable_by_key(|(round, _)| *round);
     }
     values
-}
-
-fn add_disturbed<'a>(
-    known: &mut BTreeMap<DisturbanceKind, Disturbed<'a>>,
-    kind: DisturbanceKind,
-    more: Disturbed<'a>,
-) {
-    let share = |of: &Disturbed| of.worst.share.unwrap_or(0.0);
-    known
-        .entry(kind)
-        .and_modify(|known| {
-            known.runs += more.runs;
-            if share(&more) > share(known) {
-                known.worst = more.worst;
-            }
-        })
-        .or_insert(more);
-}
-
-fn add_mismatch<'a>(
-    known: &mut Vec<(&'a KnobMismatch, usize)>,
-    knob: &'a KnobMismatch,
-    runs: usize,
-) {
-    match known.iter_mut().find(|(own, _)| *own == knob) {
-        Some((_, count)) => *count += runs,
-        None => known.push((knob, runs)),
-    }
 }
 
 /// The runs of one cell that gave no values, of those that the selection takes.
@@ -281,30 +253,18 @@ pub fn is_of(
     selection.takes(&names, &environment.hostname)
 }
 
-/// Exact runs that a side has already. The lab repeats a run to the last bit, so a second plan with
-/// the same seed is no further evidence.
-#[derive(Default)]
-struct Seen(BTreeSet<String>);
-
-impl Seen {
-    /// Whether another plan has this very run: the same work, seed, kernel and values.
-    fn is_again(&mut self, plan: &SampledPlan, cell: &Cell, at: usize) -> bool {
-        let run = &plan.runs[at];
-        let Some(guest) = run.guest.map(|guest| &plan.guests[guest as usize]) else { return false };
-        if guest.time != GuestTime::Exact {
-            return false;
-        }
-        let values: Vec<(&str, &str, u64)> = plan
-            .values_of(at)
-            .iter()
-            .map(|sampled| {
-                let metric = &plan.metrics[sampled.metric as usize];
-                (metric.set.as_str(), metric.kind.name.as_str(), sampled.value.to_bits())
-            })
-            .collect();
-        let asked = (plan.plan.measure.seed, run.key.round, cell.work.label(), &cell.variant.knobs);
-        !self.0.insert(format!("{asked:?} {:?} {values:?}", guest.kernel))
-    }
+/// The whole of an exact run: its work, seed, kernel and values. The lab repeats a run to the last
+/// bit, so a second plan with the same seed is no further evidence.
+fn whole(plan: &SampledPlan, cell: &Cell, at: usize) -> Option<String> {
+    let run = &plan.runs[at];
+    let guest = run.guest.map(|guest| &plan.guests[guest as usize])?;
+    let values = plan.values_of(at).iter().map(|sampled| {
+        let metric = &plan.metrics[sampled.metric as usize];
+        (metric.set.as_str(), metric.kind.name.as_str(), sampled.value.to_bits())
+    });
+    let asked = (plan.plan.measure.seed, run.key.round, cell.work.label(), &cell.variant.knobs);
+    let whole = || format!("{asked:?} {:?} {:?}", guest.kernel, values.collect::<Vec<_>>());
+    (guest.time == GuestTime::Exact).then(whole)
 }
 
 /// Puts the values of a cell to the work that they are of.
@@ -332,12 +292,8 @@ fn add<'a>(
         }
     };
     work.unmeasured[side].extend(unmeasured);
-    if is_empty {
-        return;
-    }
-    match &mut work.sides[side] {
-        Some(known) => known.append(values),
-        empty => *empty = Some(values),
+    if !is_empty {
+        work.sides[side].get_or_insert_default().append(values);
     }
 }
 
@@ -356,38 +312,36 @@ impl<'a> Values<'a> {
         &mut self.series[at]
     }
 
-    /// What touched the run at this position of its plan, and the knobs that did not take.
-    fn add_issues(&mut self, plan: &'a SampledPlan, at: usize) {
-        for found in plan.disturbances_of(at) {
-            add_disturbed(&mut self.disturbed, found.kind(), Disturbed { runs: 1, worst: found });
+    fn add_disturbed(&mut self, kind: DisturbanceKind, more: Disturbed<'a>) {
+        let share = |of: &Disturbed| of.worst.share.unwrap_or(0.0);
+        let known = self.disturbed.entry(kind).or_insert(Disturbed { runs: 0, ..more });
+        known.runs += more.runs;
+        if share(&more) > share(known) {
+            known.worst = more.worst;
         }
-        for knob in plan.untaken_of(at) {
-            add_mismatch(&mut self.mismatches, knob, 1);
+    }
+
+    fn add_mismatch(&mut self, knob: &'a KnobMismatch, runs: usize) {
+        match self.mismatches.iter_mut().find(|(own, _)| *own == knob) {
+            Some((_, count)) => *count += runs,
+            None => self.mismatches.push((knob, runs)),
         }
     }
 
     fn append(&mut self, more: Values<'a>) {
         self.runs += more.runs;
         self.repeated += more.repeated;
-        for (session, runs) in more.sessions {
-            *self.sessions.entry(session).or_default() += runs;
-        }
-        for (guest, runs) in more.guests {
-            *self.guests.entry(guest).or_default() += runs;
-        }
+        add_runs(&mut self.sessions, &more.sessions);
+        add_runs(&mut self.guests, &more.guests);
         for (kind, found) in more.disturbed {
-            add_disturbed(&mut self.disturbed, kind, found);
+            self.add_disturbed(kind, found);
         }
         for (knob, runs) in more.mismatches {
-            add_mismatch(&mut self.mismatches, knob, runs);
+            self.add_mismatch(knob, runs);
         }
         self.spoilt += more.spoilt;
         self.kept_spoilt += more.kept_spoilt;
-        for variant in more.variants {
-            if !self.variants.contains(&variant) {
-                self.variants.push(variant);
-            }
-        }
+        more.variants.into_iter().for_each(|variant| once(&mut self.variants, variant));
         for series in more.series {
             let known = self.series.iter_mut().find(|known| known.is_of(&series));
             match known {
@@ -408,25 +362,17 @@ pub type Boots = Option<BTreeSet<String>>;
 /// What the runs of the works in tables have in common, for the head of a report.
 pub fn side(plans: &[SampledPlan], works: &[WorkSamples], at: usize, label: &str) -> (Side, Boots) {
     let mut side = Side { label: label.to_string(), ..Side::default() };
-    let mut boots = Some(BTreeSet::new());
+    let mut boots: BTreeSet<Option<String>> = BTreeSet::new();
     for ((plan, session), runs) in sessions(works, at) {
         let (plan, environment) = (&plans[plan], &plans[plan].environments[session as usize]);
         side.runs += runs;
-        once(&mut side.plans, &plan.id);
-        once(&mut side.backends, &plan.backend);
-        once(&mut side.machines, &environment.hostname);
-        if plan.has_guests() {
-            // The environment names the kernels of all variants, and no host was booted.
-            boots = None;
-            continue;
-        }
-        once(&mut side.kernels, &environment.kernel_release);
-        match (boot_of(&environment.boot_id), &mut boots) {
-            (Some(boot), Some(boots)) => {
-                boots.insert(boot.to_string());
-            }
-            _ => boots = None,
-        }
+        once(&mut side.plans, plan.id.clone());
+        once(&mut side.backends, plan.backend.clone());
+        once(&mut side.machines, environment.hostname.clone());
+        // In the lab it names the kernels of all variants, and no host was booted.
+        let host = (!plan.has_guests()).then_some(environment);
+        host.into_iter().for_each(|host| once(&mut side.kernels, host.kernel_release.clone()));
+        boots.insert(host.and_then(|host| host.boot_id.clone().known()));
     }
     for ((plan, variant, guest), runs) in guests(works, at) {
         let Guest { kernel, time, capacity: _, coarse_timers_ns } =
@@ -434,18 +380,13 @@ pub fn side(plans: &[SampledPlan], works: &[WorkSamples], at: usize, label: &str
         side.times.add(time, runs);
         side.coarse_timers_ns = side.coarse_timers_ns.max(*coarse_timers_ns);
         let asked = asked_kernel(&plans[plan], variant);
-        once(&mut side.kernels, &format!("{asked} ({kernel:#})"));
-        if !side.guests.iter().any(|(name, known)| (name.as_str(), known) == (asked, kernel)) {
-            side.guests.push((asked.to_string(), kernel.clone()));
-        }
+        once(&mut side.kernels, format!("{asked} ({kernel:#})"));
+        once(&mut side.guests, (asked.to_string(), kernel.clone()));
     }
-    for values in works.iter().filter_map(|work| work.sides[at].as_ref()) {
-        for variant in &values.variants {
-            if !side.variants.contains(variant) {
-                side.variants.push((*variant).clone());
-            }
-        }
+    for (_, values) in values(works, at) {
+        values.variants.iter().for_each(|variant| once(&mut side.variants, (*variant).clone()));
     }
+    let boots: Boots = boots.into_iter().collect();
     side.boots = boots.as_ref().map(BTreeSet::len);
     (side, boots)
 }
@@ -456,33 +397,37 @@ pub fn asked_kernel<'a>(plan: &'a SampledPlan, variant: &str) -> &'a str {
     variant.map_or(&plan.plan.lab.kernel, |variant| variant.kernel_in(&plan.plan.lab))
 }
 
-/// Runs of one side in the lab by plan, variant and guest: in order of time.
-pub fn guests<'a>(
-    works: &[WorkSamples<'a>],
+/// The works that a side has runs of, with its samples of them.
+pub fn values<'w, 'a>(
+    works: &'w [WorkSamples<'a>],
     side: usize,
-) -> BTreeMap<(usize, &'a str, u32), usize> {
-    let mut guests = BTreeMap::new();
-    for values in works.iter().filter_map(|work| work.sides[side].as_ref()) {
-        for (guest, runs) in &values.guests {
-            *guests.entry(*guest).or_default() += runs;
-        }
-    }
+) -> impl Iterator<Item = (&'w WorkSamples<'a>, &'w Values<'a>)> {
+    works.iter().filter_map(move |work| Some((work, work.sides[side].as_ref()?)))
+}
+
+/// Runs of one side in the lab by plan, variant and guest: in order of time.
+pub fn guests<'a>(works: &[WorkSamples<'a>], side: usize) -> Counts<(usize, &'a str, u32)> {
+    let mut guests = Counts::new();
+    values(works, side).for_each(|(_, values)| add_runs(&mut guests, &values.guests));
     guests
 }
 
 /// Runs of one side by the plan's position and its session: in order of time.
-pub fn sessions(works: &[WorkSamples], side: usize) -> BTreeMap<(usize, u32), usize> {
-    let mut sessions = BTreeMap::new();
-    for values in works.iter().filter_map(|work| work.sides[side].as_ref()) {
-        for (session, runs) in &values.sessions {
-            *sessions.entry(*session).or_default() += runs;
-        }
-    }
+pub fn sessions(works: &[WorkSamples], side: usize) -> Counts<(usize, u32)> {
+    let mut sessions = Counts::new();
+    values(works, side).for_each(|(_, values)| add_runs(&mut sessions, &values.sessions));
     sessions
 }
 
-fn once(list: &mut Vec<String>, text: &str) {
-    if !list.iter().any(|known| known == text) {
-        list.push(text.to_string());
+fn add_runs<K: Ord + Copy>(known: &mut Counts<K>, more: &Counts<K>) {
+    for (of, runs) in more {
+        *known.entry(*of).or_default() += runs;
+    }
+}
+
+/// Adds what is not in the list yet.
+pub fn once<T: PartialEq>(list: &mut Vec<T>, more: T) {
+    if !list.contains(&more) {
+        list.push(more);
     }
 }

@@ -11,7 +11,9 @@
 #[cfg(test)]
 mod tests;
 
-use crate::model::{PlanHead, Reading, SampledPlan};
+use std::collections::BTreeMap;
+
+use crate::model::{PlanHead, SampledPlan, mistyped};
 
 /// The variants that a side takes, where it says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,14 +102,9 @@ impl Selection {
 
     /// One variant of one plan.
     pub fn of_variant(plan: &str, variant: &str) -> Selection {
-        Selection {
-            label: variant.to_string(),
-            fixed: variant.to_string(),
-            plans: vec![plan.to_string()],
-            variant: Some(Wanted::Named(variant.to_string())),
-            kernel: None,
-            machine: None,
-        }
+        let label = variant.to_string();
+        let (fixed, variant) = (label.clone(), Some(Wanted::Named(label.clone())));
+        Selection { label, fixed, variant, ..Selection::of_plan(plan) }
     }
 }
 
@@ -119,22 +116,21 @@ pub struct SelectionError {
 }
 
 /// What was written for one side.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 struct Terms {
+    /// How many of the newest plans.
     newest: Option<usize>,
-    plan: Option<String>,
-    variant: Option<String>,
-    kernel: Option<String>,
-    machine: Option<String>,
-    backend: Option<String>,
-    tag: Option<String>,
-    since_unix_ns: Option<u64>,
-    until_unix_ns: Option<u64>,
+    /// By key; `*` stands for anything.
+    patterns: BTreeMap<&'static str, String>,
+    /// `since` and `until`, in Unix nanoseconds.
+    moments: BTreeMap<&'static str, u64>,
     /// What was written, with moments in place of relative dates.
     fixed: Vec<String>,
 }
 
 const KEYS: &str = "variant, kernel, machine, plan, backend, tag, since, until";
+/// What a word alone may be, the first that fits.
+const KEYS_OF_WORDS: [&str; 4] = ["variant", "kernel", "machine", "plan"];
 
 /// The sides that `texts` name, at the time `now_unix_ns`. `heads` are all stored plans, newest
 /// first.
@@ -144,20 +140,14 @@ pub fn select(
     now_unix_ns: u64,
 ) -> Result<Vec<Selection>, SelectionError> {
     if heads.is_empty() {
-        return Err(wrong("nothing is stored yet".to_string(), "schedlab run quick"));
+        return Err(nothing_measured(heads, 1));
     }
-    let context = Context { heads, now_unix_ns };
-    let terms: Vec<Terms> =
-        texts.iter().map(|text| read(text, &context)).collect::<Result<_, _>>()?;
+    let terms = texts.iter().map(|text| Terms::read(text, heads, now_unix_ns));
+    let terms: Vec<Terms> = terms.collect::<Result<_, _>>()?;
     // Sides that are variants and nothing else are of one plan: the newest that has them all,
     // of those that measured something where there is such a one.
-    let variants: Vec<&str> = terms
-        .iter()
-        .filter(|terms| terms.is_variant())
-        .filter_map(|t| t.variant.as_deref())
-        .collect();
     let has_all = |head: &&PlanHead| {
-        variants.iter().all(|variant| head.variants.iter().any(|name| matches(variant, name)))
+        terms.iter().filter(|terms| terms.is_variant()).all(|terms| terms.fit("variant", head))
     };
     let measured = heads.iter().filter(|head| head.is_measured()).find(has_all);
     let common = measured.or_else(|| heads.iter().find(has_all));
@@ -167,7 +157,7 @@ pub fn select(
 
 /// The newest plan that measured something on a real backend; `heads` newest first.
 pub fn last(heads: &[PlanHead]) -> Result<&PlanHead, SelectionError> {
-    heads.iter().find(|head| head.is_measured()).ok_or_else(|| nothing_measured(heads))
+    heads.iter().find(|head| head.is_measured()).ok_or_else(|| nothing_measured(heads, 1))
 }
 
 /// The one plan that `text` names: `last`, an id, or the beginning of one alone.
@@ -183,7 +173,7 @@ pub fn plan<'h>(text: &str, heads: &'h [PlanHead]) -> Result<&'h PlanHead, Selec
     match found.as_slice() {
         [head] if !text.is_empty() => Ok(head),
         [] => {
-            let near = nearest(text, heads.iter().map(|head| head.id.as_str()));
+            let near = mistyped(text, heads.iter().map(|head| head.id.as_str()));
             Err(wrong(format!("no stored plan's id begins with `{shown}`"), &listed(near)))
         }
         many => {
@@ -193,38 +183,33 @@ pub fn plan<'h>(text: &str, heads: &'h [PlanHead]) -> Result<&'h PlanHead, Selec
     }
 }
 
-fn nothing_measured(heads: &[PlanHead]) -> SelectionError {
-    match heads.is_empty() {
-        true => wrong("nothing is stored yet".to_string(), "schedlab run quick"),
-        false => wrong(
-            "no stored plan has measured anything on a real backend, so none is `last`".to_string(),
-            "name a plan by its id: schedlab list runs",
-        ),
+/// Why none of the plans counts where the newest `count` were asked for.
+fn nothing_measured(heads: &[PlanHead], count: usize) -> SelectionError {
+    if heads.is_empty() {
+        return wrong("nothing is stored yet".to_string(), "schedlab run quick");
     }
+    let message = "no stored plan has measured anything on a real backend";
+    if count == 1 {
+        let hint = "name a plan by its id: schedlab list runs";
+        return wrong(format!("{message}, so none is `last`"), hint);
+    }
+    let mut stored: BTreeMap<(&str, bool), usize> = BTreeMap::new();
+    for head in heads {
+        *stored.entry((&head.backend, head.runs.done > 0)).or_default() += 1;
+    }
+    let parts = stored.iter().map(|((backend, has_runs), plans)| {
+        let without = if *has_runs { "" } else { " without a measured run" };
+        format!("{plans} of backend `{}`{without}", backend.escape_default())
+    });
+    let stored_null = stored.contains_key(&(SampledPlan::NULL, true));
+    let hint = if stored_null { "schedlab report all,backend=null" } else { "schedlab list runs" };
+    wrong(format!("{message}; the store has {}", parts.collect::<Vec<_>>().join(", ")), hint)
 }
 
 /// The command that lists what there is, and before it the name that may be meant.
 fn listed(near: Option<&str>) -> String {
     let near = near.map(|near| format!("did you mean `{}`? ", near.escape_default()));
     format!("{}schedlab list runs", near.unwrap_or_default())
-}
-
-/// The known word that `word` is a slip of, if there is one.
-fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
-    let word = word.to_lowercase();
-    known
-        // Far words are not compared: the distance takes the product of both lengths.
-        .filter(|known| word.len() <= 4 * known.len() && known.len() <= 4 * word.len())
-        .map(|known| (strsim::osa_distance(&word, &known.to_lowercase()), known))
-        .filter(|(distance, known)| *distance <= (known.chars().count() / 3).max(1))
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, known)| known)
-}
-
-/// What a side is read by.
-struct Context<'a> {
-    heads: &'a [PlanHead],
-    now_unix_ns: u64,
 }
 
 fn selection(
@@ -247,70 +232,106 @@ fn selection(
         plans
     };
     if plans.is_empty() {
-        return Err(match text {
-            "last" | "all" => nothing_measured(heads),
+        return Err(match terms.newest {
+            Some(count) if terms.patterns.is_empty() && terms.moments.is_empty() => {
+                nothing_measured(heads, count)
+            }
             _ => wrong(format!("no stored plan is `{shown}`"), "schedlab list runs"),
         });
     }
+    let pattern = |key: &str| terms.patterns.get(key).cloned();
     Ok(Selection {
         label: text.to_string(),
         fixed: terms.fixed.join(","),
         plans,
-        variant: terms.variant.clone().map(Wanted::Like),
-        kernel: terms.kernel.clone(),
-        machine: terms.machine.clone(),
+        variant: pattern("variant").map(Wanted::Like),
+        kernel: pattern("kernel"),
+        machine: pattern("machine"),
     })
 }
 
 impl Terms {
-    /// Adds a further term; fails with what would be there twice.
-    fn add(&mut self, more: Terms) -> Result<(), &'static str> {
-        fill(&mut self.newest, more.newest, "plans")?;
-        fill(&mut self.plan, more.plan, "plan")?;
-        fill(&mut self.variant, more.variant, "variant")?;
-        fill(&mut self.kernel, more.kernel, "kernel")?;
-        fill(&mut self.machine, more.machine, "machine")?;
-        fill(&mut self.backend, more.backend, "backend")?;
-        fill(&mut self.tag, more.tag, "tag")?;
-        fill(&mut self.since_unix_ns, more.since_unix_ns, "since")?;
-        fill(&mut self.until_unix_ns, more.until_unix_ns, "until")
+    fn read(text: &str, heads: &[PlanHead], now_unix_ns: u64) -> Result<Terms, SelectionError> {
+        let mut terms = Terms::default();
+        for term in text.split(',').map(str::trim) {
+            let (key, value) = match term.split_once('=') {
+                Some((key, value)) => (key_of(key.trim(), value.trim())?, value.trim()),
+                None => (key_of_word(term, heads)?, term),
+            };
+            let mut fixed = term.to_string();
+            let newest = if key == "plan" { newest(value)? } else { None };
+            let twice = match (key, newest) {
+                (_, Some(count)) => terms.newest.replace(count).map(|_| "plans"),
+                ("since" | "until", _) => {
+                    let moment = moment(value, now_unix_ns).ok_or_else(|| no_date(key, value))?;
+                    if absolute(value).is_none() {
+                        fixed = format!("{key}={}", date(moment));
+                    }
+                    terms.moments.insert(key, moment).map(|_| key)
+                }
+                _ => terms.patterns.insert(key, value.to_string()).map(|_| key),
+            };
+            if let Some(what) = twice {
+                let message = format!("`{}` names its {what} twice", text.escape_default());
+                return Err(wrong(message, "schedlab compare default batch"));
+            }
+            terms.fixed.push(fixed);
+        }
+        Ok(terms)
     }
 
     /// Nothing but a variant.
     fn is_variant(&self) -> bool {
-        let texts = [&self.plan, &self.kernel, &self.machine, &self.backend, &self.tag];
-        self.variant.is_some()
-            && self.newest.is_none()
-            && texts.iter().all(|term| term.is_none())
-            && self.since_unix_ns.or(self.until_unix_ns).is_none()
+        self.patterns.keys().eq(&["variant"]) && self.newest.is_none() && self.moments.is_empty()
     }
 
-    /// Whether the plan may count among the last: one that measured something, and on a real
-    /// backend unless another was asked for.
-    fn may_be_last(&self, head: &PlanHead) -> bool {
-        head.is_measured() || (self.backend.is_some() && head.runs.done > 0)
+    /// Whether the plan has a name that was asked for under this key.
+    fn fit(&self, key: &str, head: &PlanHead) -> bool {
+        let is = |pattern: &String| names(key, head).any(|name| fits(key, pattern, name));
+        self.patterns.get(key).is_none_or(is)
     }
 
     fn take(&self, head: &PlanHead) -> bool {
-        let is = |pattern: &Option<String>, text: &str| {
-            pattern.as_ref().is_none_or(|pattern| matches(pattern, text))
-        };
         let started = head.started_unix_ns;
-        (self.newest.is_none() || self.may_be_last(head))
-            && self.plan.as_ref().is_none_or(|plan| begins(plan, &head.id))
-            && is(&self.backend, &head.backend)
-            && (self.tag.is_none() || head.tags.iter().any(|name| is(&self.tag, name)))
-            && self.since_unix_ns.is_none_or(|since| started >= since)
-            && self.until_unix_ns.is_none_or(|until| started < until)
-            && (self.variant.is_none() || head.variants.iter().any(|name| is(&self.variant, name)))
+        // Among the last are plans that measured something, and on a real backend unless another
+        // was asked for.
+        let is_asked = self.patterns.contains_key("backend");
+        let may_be_last = head.is_measured() || (is_asked && head.runs.done > 0);
+        (self.newest.is_none() || may_be_last)
+            && ["plan", "backend", "tag", "variant"].iter().all(|key| self.fit(key, head))
+            && self.moments.get("since").is_none_or(|since| started >= *since)
+            && self.moments.get("until").is_none_or(|until| started < *until)
             && head.environments.iter().any(|environment| {
-                let kernel = &environment.kernel_release;
-                let fits = match head.backend == SampledPlan::LAB {
-                    true => self.kernel.as_ref().is_none_or(|wanted| may_be_of(wanted, kernel)),
-                    false => is(&self.kernel, kernel),
+                let is_of = |wanted: &String| match head.backend == SampledPlan::LAB {
+                    true => may_be_of(wanted, &environment.kernel_release),
+                    false => matches(wanted, &environment.kernel_release),
                 };
-                fits && is(&self.machine, &environment.hostname)
+                let is_on = |wanted: &String| matches(wanted, &environment.hostname);
+                self.patterns.get("kernel").is_none_or(is_of)
+                    && self.patterns.get("machine").is_none_or(is_on)
             })
+    }
+}
+
+/// What a plan is known by under a key.
+fn names<'h>(key: &str, head: &'h PlanHead) -> impl Iterator<Item = &'h str> {
+    let environments = head.environments.iter();
+    let names: Vec<&String> = match key {
+        "variant" => head.variants.iter().collect(),
+        "kernel" => environments.map(|of| &of.kernel_release).collect(),
+        "machine" => environments.map(|of| &of.hostname).collect(),
+        "backend" => vec![&head.backend],
+        "tag" => head.tags.iter().collect(),
+        _ => vec![&head.id],
+    };
+    names.into_iter().map(String::as_str)
+}
+
+/// An id may be named by its beginning.
+fn fits(key: &str, pattern: &str, name: &str) -> bool {
+    match key {
+        "plan" => matches(&format!("{pattern}*"), name),
+        _ => matches(pattern, name),
     }
 }
 
@@ -327,109 +348,36 @@ pub fn without_maker(name: &str) -> &str {
     name.split_once(':').map_or(name, |(_, version)| version)
 }
 
-fn read(text: &str, context: &Context) -> Result<Terms, SelectionError> {
-    let mut all = Terms::default();
-    for term in text.split(',').map(str::trim) {
-        let mut terms = Terms::default();
-        match term.split_once('=') {
-            Some((key, value)) => {
-                put(&mut terms, key.trim(), value.trim(), context.now_unix_ns)?;
-            }
-            None => put_word(&mut terms, term, context.heads)?,
-        }
-        let is_relative = term.split_once('=').is_some_and(|(_, date)| absolute(date).is_none());
-        let since = terms.since_unix_ns.map(|moment| format!("since={}", date(moment)));
-        let until = terms.until_unix_ns.map(|moment| format!("until={}", date(moment)));
-        let fixed = since.or(until).filter(|_| is_relative);
-        all.fixed.push(fixed.unwrap_or_else(|| term.to_string()));
-        all.add(terms).map_err(|what| {
-            let message = format!("`{}` names its {what} twice", text.escape_default());
-            wrong(message, "schedlab compare default batch")
-        })?;
-    }
-    Ok(all)
-}
-
-/// Puts `more` where nothing is yet.
-fn fill<T>(slot: &mut Option<T>, more: Option<T>, what: &'static str) -> Result<(), &'static str> {
-    if slot.is_some() && more.is_some() {
-        return Err(what);
-    }
-    *slot = more.or(slot.take());
-    Ok(())
-}
-
-fn put(terms: &mut Terms, key: &str, value: &str, now_unix_ns: u64) -> Result<(), SelectionError> {
-    let shown = value.escape_default();
+fn key_of(word: &str, value: &str) -> Result<&'static str, SelectionError> {
     if value.is_empty() {
-        let message = format!("`{}=` names nothing", key.escape_default());
+        let message = format!("`{}=` names nothing", word.escape_default());
         return Err(wrong(message, "schedlab compare default batch"));
     }
-    let slot = match key {
-        "variant" => &mut terms.variant,
-        "kernel" => &mut terms.kernel,
-        "machine" => &mut terms.machine,
-        "backend" => &mut terms.backend,
-        "tag" => &mut terms.tag,
-        "plan" => match newest(value)? {
-            Some(count) => {
-                terms.newest = Some(count);
-                return Ok(());
-            }
-            None => &mut terms.plan,
-        },
-        "since" | "until" => {
-            let moment = moment(value, now_unix_ns).ok_or_else(|| {
-                let message = format!("`{key}={shown}` is no date");
-                let dates = "today, yesterday, 2h, 7d, 2w, 2026-11-01 or 2026-11-01T12:00:00";
-                wrong(message, &format!("{dates}: schedlab list runs --since 7d"))
-            })?;
-            let slot =
-                if key == "since" { &mut terms.since_unix_ns } else { &mut terms.until_unix_ns };
-            *slot = Some(moment);
-            return Ok(());
-        }
-        _ => {
-            let message = format!("`{}` is none of {KEYS}", key.escape_default());
-            return Err(wrong(message, "schedlab compare kernel=6.1.* kernel=6.12.*"));
-        }
-    };
-    *slot = Some(value.to_string());
-    Ok(())
+    KEYS.split(", ").find(|key| *key == word).ok_or_else(|| {
+        let message = format!("`{}` is none of {KEYS}", word.escape_default());
+        wrong(message, "schedlab compare kernel=6.1.* kernel=6.12.*")
+    })
 }
 
-/// A word alone, by what the stored plans have of that name.
-fn put_word(terms: &mut Terms, word: &str, heads: &[PlanHead]) -> Result<(), SelectionError> {
-    if let Some(count) = newest(word)? {
-        terms.newest = Some(count);
-        return Ok(());
+fn no_date(key: &str, value: &str) -> SelectionError {
+    let message = format!("`{key}={}` is no date", value.escape_default());
+    let dates = "today, yesterday, 2h, 7d, 2w, 2026-11-01 or 2026-11-01T12:00:00";
+    wrong(message, &format!("{dates}: schedlab list runs since=7d"))
+}
+
+/// Of a word alone, by what the stored plans have of that name.
+fn key_of_word(word: &str, heads: &[PlanHead]) -> Result<&'static str, SelectionError> {
+    if newest(word)?.is_some() {
+        return Ok("plan");
     }
-    let any = |has: &dyn Fn(&PlanHead) -> bool| !word.is_empty() && heads.iter().any(has);
-    let word_is = |text: &str| matches(word, text);
-    let slot = if any(&|head| head.variants.iter().any(|name| word_is(name))) {
-        &mut terms.variant
-    } else if any(&|head| head.environments.iter().any(|of| word_is(&of.kernel_release))) {
-        &mut terms.kernel
-    } else if any(&|head| head.environments.iter().any(|of| word_is(&of.hostname))) {
-        &mut terms.machine
-    } else if any(&|head| begins(word, &head.id)) {
-        &mut terms.plan
-    } else {
+    let is_of = |key: &str, head: &PlanHead| names(key, head).any(|name| fits(key, word, name));
+    let has = |key: &&str| !word.is_empty() && heads.iter().any(|head| is_of(key, head));
+    KEYS_OF_WORDS.into_iter().find(has).ok_or_else(|| {
         let shown = word.escape_default();
         let message = format!("no stored plan has a variant, kernel, machine or id `{shown}`");
-        return Err(wrong(message, &listed(nearest(word, names(heads)))));
-    };
-    *slot = Some(word.to_string());
-    Ok(())
-}
-
-/// All that a word alone can name.
-fn names(heads: &[PlanHead]) -> impl Iterator<Item = &str> {
-    heads.iter().flat_map(|head| {
-        let environments = head.environments.iter();
-        let places = environments.flat_map(|of| [of.kernel_release.as_str(), of.hostname.as_str()]);
-        let variants = head.variants.iter().map(String::as_str);
-        variants.chain(places).chain([head.id.as_str()])
+        let known = heads.iter().flat_map(|head| KEYS_OF_WORDS.map(|key| (key, head)));
+        let near = mistyped(word, known.flat_map(|(key, head)| names(key, head)));
+        wrong(message, &listed(near))
     })
 }
 
@@ -496,18 +444,6 @@ pub fn matches(pattern: &str, text: &str) -> bool {
     text.ends_with(tail)
 }
 
-fn begins(pattern: &str, id: &str) -> bool {
-    matches(&format!("{pattern}*"), id)
-}
-
 fn wrong(message: String, hint: &str) -> SelectionError {
     SelectionError { message, hint: hint.to_string() }
-}
-
-/// Boots of a plan's environments, `None` where one does not know.
-pub fn boot_of(boot_id: &Reading<String>) -> Option<&str> {
-    match boot_id {
-        Reading::Known(id) => Some(id),
-        Reading::Unknown(_) => None,
-    }
 }

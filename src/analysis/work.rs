@@ -26,27 +26,30 @@ impl WorkKey<'_> {
 
     /// The first difference between two works of one label; `None` where they are the same.
     pub fn difference(&self, other: &WorkKey) -> Option<Difference> {
-        let (own, others) = (&self.plan.plan.measure, &other.plan.plan.measure);
+        let (plan, others) = (&self.plan.plan, &other.plan.plan);
         let times = [
-            ("duration", own.duration_ns, others.duration_ns),
-            ("warm-up", own.warmup_ns, others.warmup_ns),
-            ("window", own.window_ns, others.window_ns),
+            ("duration", plan.measure.duration_ns, others.measure.duration_ns),
+            ("warm-up", plan.measure.warmup_ns, others.measure.warmup_ns),
+            ("window", plan.measure.window_ns, others.measure.window_ns),
         ];
         let time = times.into_iter().find(|(_, own, others)| own != others);
-        self.place_differs(other)
-            .or(time.map(|(what, own_ns, other_ns)| Difference::Time { what, own_ns, other_ns }))
-            .or_else(|| {
-                let (own, others) = (&self.plan.plan.probes, &other.plan.plan.probes);
-                (own != others).then(|| Difference::Probes(own.clone(), others.clone()))
-            })
-            .or_else(|| {
-                (self.cell.placement != other.cell.placement).then_some(Difference::Placement)
-            })
-            .or_else(|| {
-                let knobs = |key: &WorkKey| key.variant.map(|variant| variant.knobs.clone());
-                (knobs(self) != knobs(other)).then_some(Difference::VariantKnobs)
-            })
-            .or_else(|| sets_differ(&self.cell.work.sets, &other.cell.work.sets))
+        let [own, other_sets] = [self, other].map(|key| &key.cell.work.sets);
+        let knobs = [self, other].map(|key| key.variant.map(|variant| &variant.knobs));
+        match (self.place_differs(other), time) {
+            (Some(place), _) => Some(place),
+            (None, Some((what, own_ns, other_ns))) => {
+                Some(Difference::Time { what, own_ns, other_ns })
+            }
+            _ if plan.probes != others.probes => {
+                Some(Difference::Probes(plan.probes.clone(), others.probes.clone()))
+            }
+            _ if self.cell.placement != other.cell.placement => Some(Difference::Placement),
+            _ if knobs[0] != knobs[1] => Some(Difference::VariantKnobs),
+            _ if own.len() != other_sets.len() => {
+                Some(Difference::Sets(own.len(), other_sets.len()))
+            }
+            _ => own.iter().zip(other_sets).find_map(|(own, other)| set_differs(own, other)),
+        }
     }
 
     /// The backend, and in the lab the guests' machine. The kernel is a side's.
@@ -58,18 +61,13 @@ impl WorkKey<'_> {
         if own != others {
             return Some(Difference::Backend(own.clone(), others.clone()));
         }
-        let guests =
-            |key: &WorkKey| Lab { kernel: String::new(), seeds: 0, ..key.plan.plan.lab.clone() };
-        let differ = self.plan.has_guests() && guests(self) != guests(other);
-        differ.then_some(Difference::Guests)
+        let [own, others] = [self, other].map(|key| Lab {
+            kernel: String::new(),
+            seeds: 0,
+            ..key.plan.plan.lab.clone()
+        });
+        (self.plan.has_guests() && own != others).then_some(Difference::Guests)
     }
-}
-
-fn sets_differ(own: &[WorkerSet], others: &[WorkerSet]) -> Option<Difference> {
-    if own.len() != others.len() {
-        return Some(Difference::Sets(own.len(), others.len()));
-    }
-    own.iter().zip(others).find_map(|(own, other)| set_differs(own, other))
 }
 
 fn set_differs(own: &WorkerSet, other: &WorkerSet) -> Option<Difference> {

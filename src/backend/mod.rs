@@ -34,7 +34,7 @@ mod tests {
 
     use super::lab::tests::spec;
     use super::*;
-    use crate::model::{Lab as LabTable, Outcome, RunEnd, Value};
+    use crate::model::{Lab as LabTable, Outcome, PlanHead, RunEnd, Value};
 
     /// Through the registry alone, as the command line does it.
     #[test]
@@ -65,5 +65,13 @@ mod tests {
         }
         let touching = registry().iter().filter(|entry| entry.capabilities.touches_machine);
         assert_eq!(touching.map(|entry| entry.name).collect::<Vec<_>>(), ["local"]);
+    }
+
+    /// Only plans of these may become `last`, and the model cannot ask the registry.
+    #[test]
+    fn the_model_knows_which_backends_measure() {
+        let measuring = registry().iter().filter(|entry| !entry.capabilities.invents_figures);
+        let names: Vec<&str> = measuring.map(|entry| entry.name).collect();
+        assert_eq!(names, PlanHead::MEASURING);
     }
 }

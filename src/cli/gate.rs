@@ -52,7 +52,10 @@ impl Gate {
         }
         let mut missing: Vec<String> = analyses
             .iter()
-            .flat_map(|analysis| analysis.notes.iter().filter(|note| note.is_gap()).map(note))
+            .flat_map(|analysis| {
+                let gaps = analysis.notes.iter().filter(|note| note.is_gap());
+                gaps.map(move |gap| note(analysis, gap))
+            })
             .collect();
         if missing.is_empty() {
             let without =

@@ -27,7 +27,7 @@ pub struct ListArgs {
     /// What to list
     #[arg(value_enum, default_value_t = What::Workloads)]
     what: What,
-    /// The one of this name, in detail
+    /// The one of this name, in detail; of runs also terms: since=7d, tag=NAME, last:3
     name: Option<String>,
     #[command(flatten)]
     filter: Filter,
@@ -79,10 +79,10 @@ enum What {
 pub fn run(args: &ListArgs) -> Result<(), Failure> {
     let columns = args.width.columns();
     let text = match (args.what, &args.name) {
-        (What::Runs, Some(id)) => {
+        (What::Runs, Some(id)) if !id.contains(['=', ':']) => {
             return show::print(&args.db, id, args.width);
         }
-        (What::Runs, None) => runs(args)?,
+        (What::Runs, terms) => runs(args, terms.as_slice())?,
         (What::Workloads, Some(name)) => describe_workload(name, columns)?,
         (What::Workloads, None) => table::names(workloads(), columns),
         (What::Probes, Some(name)) => describe_probe(name, columns)?,
@@ -143,7 +143,8 @@ fn formats() -> Vec<Vec<String>> {
     rows.map(|format| vec![format.name().to_string(), format.about().to_string()]).collect()
 }
 
-fn runs(args: &ListArgs) -> Result<String, Failure> {
+/// `terms`: as `compare` takes them, `since=7d` or `last:3`.
+fn runs(args: &ListArgs, terms: &[String]) -> Result<String, Failure> {
     let filter = &args.filter;
     let now_unix_ns = clock::unix_ns();
     let date = |option: &str, text: &Option<String>| -> Result<Option<u64>, Failure> {
@@ -159,8 +160,15 @@ fn runs(args: &ListArgs) -> Result<String, Failure> {
     let title = filter.title.as_ref().map(|title| title.to_lowercase());
     let tagged =
         |head: &PlanHead, tag: &String| head.tags.iter().any(|name| analysis::matches(tag, name));
+    let sides = if terms.is_empty() {
+        Vec::new()
+    } else {
+        analysis::select(terms, &heads, now_unix_ns)
+            .map_err(|wrong| args.db.unselected("", wrong))?
+    };
     let chosen = heads.iter().filter(|head| {
-        filter.backend.as_ref().is_none_or(|backend| *backend == head.backend)
+        sides.iter().all(|side| side.plans.contains(&head.id))
+            && filter.backend.as_ref().is_none_or(|backend| *backend == head.backend)
             && since.is_none_or(|since| head.started_unix_ns >= since)
             && until.is_none_or(|until| head.started_unix_ns < until)
             && filter.tag.as_ref().is_none_or(|tag| tagged(head, tag))

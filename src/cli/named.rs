@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::analysis::metric_matches;
-use crate::model::{Cell, ProbeSpec, SampledMetric, Work, WorkerSet, role_in_metrics};
+use crate::model::{Cell, ProbeSpec, SampledMetric, Work, WorkerSet, mistyped, role_in_metrics};
 use crate::stats::{Histogram, StandardInput, StandardLatency, standard_metrics};
 use crate::{probe, workload};
 
@@ -120,14 +120,9 @@ fn hint(option: &str, pattern: &str, places: impl Iterator<Item = Place>) -> Str
         };
         known.extend(names.into_iter().filter(|name| seen.insert(name.clone())));
     }
-    let near = known
-        .iter()
-        .filter(|known| pattern.len() <= 4 * known.len())
-        .map(|known| (strsim::osa_distance(pattern, known), known))
-        .filter(|(distance, known)| *distance <= known.chars().count() / 3)
-        .min_by_key(|(distance, _)| *distance);
-    let near = near
-        .map_or(String::new(), |(_, near)| format!("did you mean `{}`? ", near.escape_default()));
+    let near = mistyped(pattern, known.iter().map(String::as_str));
+    let near =
+        near.map_or(String::new(), |near| format!("did you mean `{}`? ", near.escape_default()));
     let more = match known.len().saturating_sub(MAX_NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),

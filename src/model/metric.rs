@@ -79,6 +79,11 @@ pub enum Reading<T> {
 }
 
 impl<T> Reading<T> {
+    /// `why`: the reason where there is none.
+    pub fn of(value: Option<T>, why: &str) -> Reading<T> {
+        value.map_or_else(|| Reading::Unknown(why.to_string()), Reading::Known)
+    }
+
     pub fn known(self) -> Option<T> {
         match self {
             Reading::Known(value) => Some(value),
@@ -96,6 +101,21 @@ impl<T> Reading<T> {
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Reading<U> {
         match self {
             Reading::Known(value) => Reading::Known(f(value)),
+            Reading::Unknown(why) => Reading::Unknown(why),
+        }
+    }
+
+    /// `f` makes the reason more of it.
+    pub fn map_unknown(self, f: impl FnOnce(String) -> String) -> Reading<T> {
+        match self {
+            Reading::Unknown(why) => Reading::Unknown(f(why)),
+            known => known,
+        }
+    }
+
+    pub fn and_then<U>(self, f: impl FnOnce(T) -> Reading<U>) -> Reading<U> {
+        match self {
+            Reading::Known(value) => f(value),
             Reading::Unknown(why) => Reading::Unknown(why),
         }
     }

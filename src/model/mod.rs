@@ -10,6 +10,7 @@ mod guest;
 mod knob;
 mod lab;
 mod metric;
+mod mistyped;
 mod plan;
 mod poolname;
 mod probe;
@@ -36,6 +37,7 @@ pub use guest::{Guest, GuestKernel, GuestTime, GuestTimes};
 pub use knob::{KnobReading, legacy_pool_cpus};
 pub use lab::{CpuClocks, Lab};
 pub use metric::{Direction, Importance, Metric, MetricKind, MetricSpec, Reading, Statistic, Unit};
+pub use mistyped::mistyped;
 pub use plan::{
     Cell, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Placement, Plan, RunKey, Variant, Work,
     WorkerKind, WorkerSet, merged_knobs, solo_name,

@@ -1,6 +1,8 @@
 //! What somebody meant who wrote an unknown word: a name of another tool, a part of a name, or a
 //! typing error. Pure.
 
+use crate::model::mistyped;
+
 /// Words of other tools and of the kernel, and what they are called in plans. A target counts
 /// only where it is known.
 const ALIASES: &[(&str, &str)] = &[
@@ -121,22 +123,14 @@ pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
         return None;
     }
     let word = word.to_lowercase().replace(['_', ' ', '.'], "-");
-    alias(&word, known).or_else(|| mistyped(&word, known)).or_else(|| part(&word, known))
+    alias(&word, known)
+        .or_else(|| mistyped(&word, known.iter().copied()))
+        .or_else(|| part(&word, known))
 }
 
 fn alias<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let targets = ALIASES.iter().filter(|(alias, _)| *alias == word);
     targets.filter_map(|(_, target)| known.iter().copied().find(|known| known == target)).next()
-}
-
-fn mistyped<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
-    let allowed = |known: &str| (known.chars().count() / 3).max(1);
-    known
-        .iter()
-        .map(|known| (strsim::osa_distance(word, known), *known))
-        .filter(|(distance, known)| *distance <= allowed(known))
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, known)| known)
 }
 
 /// The only known word of which `word` is a part between dashes.

@@ -100,7 +100,9 @@ fn paragraphs(
     };
     // What came from outside is in the verdicts, too.
     let spoilt = analysis.notes.iter().find(|note| matches!(note, Note::AllSpoilt { .. }));
-    said.extend(spoilt.map(|note| (Tone::Bad, "spoilt".to_string(), phrases::note(note).1)));
+    said.extend(
+        spoilt.map(|note| (Tone::Bad, "spoilt".to_string(), phrases::note(analysis, note).1)),
+    );
     said.extend(open(analysis, names, detail).map(|text| plain("open", text)));
     said.extend(more.map(|more| plain("more", more.to_string())));
     said.push(plain("again", clean(&analysis.command)));

@@ -91,7 +91,7 @@ fn lines(analysis: &Analysis) -> impl Iterator<Item = Line> {
             std::iter::once(summary(place(), cell, ratio, at == 0)).chain(runs(place, cell))
         })
     });
-    let notes = analysis.notes.iter().map(phrases::note);
+    let notes = analysis.notes.iter().map(|note| phrases::note(analysis, note));
     let notes = notes.map(|(word, sentence)| note(word, &sentence));
     nothing.into_iter().chain(cells).chain(analysis.works.iter().flat_map(fairness)).chain(notes)
 }
@@ -187,9 +187,9 @@ fn runs(place: impl Fn() -> Line, cell: &Cell) -> impl Iterator<Item = Line> {
 /// One row per variant, set and figure: medians over rounds.
 fn fairness(work: &WorkTable) -> impl Iterator<Item = Line> {
     work.fairness.iter().flat_map(|table| &table.variants).flat_map(|variant| {
-        let of_all = variant.figures().map(|figure| ("", figure));
+        let of_all = [("", ("cpus", &variant.cpus)), ("", ("jain", &variant.jain))];
         let of_sets = variant.sets.iter().flat_map(|set| set.figures().map(|of| (&*set.set, of)));
-        of_all.into_iter().chain(of_sets).map(|(set, (metric, _, _, rounds))| {
+        of_all.into_iter().chain(of_sets).map(|(set, (metric, rounds))| {
             let (median, reason) = match rounds.median() {
                 Reading::Known(median) => (Some(median), String::new()),
                 Reading::Unknown(why) => (None, text(&why)),

@@ -58,7 +58,7 @@ impl Format for Junit {
 
 fn suite(analysis: &Analysis) -> Value {
     let gap = |note| {
-        let (word, message) = phrases::note(note);
+        let (word, message) = phrases::note(analysis, note);
         context! { name => format!("{word}: {message}"), message }
     };
     let gaps = analysis.notes.iter().filter(|note| note.is_gap());

@@ -253,7 +253,7 @@ pub(super) fn verdicts(analysis: &Analysis, names: &[String], page: &mut Page) {
         page.wrapped(Tone::Plain, &format!("{name}: "), &text);
     }
     for note in &analysis.notes {
-        let (word, text) = phrases::note(note);
+        let (word, text) = phrases::note(analysis, note);
         page.wrapped(Tone::Plain, &format!("{word}: "), &ascii(&text));
     }
     page.gap();

@@ -59,7 +59,7 @@ fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(out)?;
     for note in analysis.notes.iter().filter(|note| answer::is_shown(note, 0)) {
-        let (word, text) = phrases::note(note);
+        let (word, text) = phrases::note(analysis, note);
         writeln!(out, "- {word}: {}", cell(&text))?;
     }
     let mut page = Page::new(&Options::default());

@@ -31,6 +31,8 @@ pub use phrases::{knobs, listed, placement};
 
 use contract::each;
 
+use crate::analysis::{Analysis, Note};
+
 /// Every format, the default first.
 pub fn formats() -> &'static [&'static dyn Format] {
     &[
@@ -53,7 +55,7 @@ pub fn find(name: &str) -> Option<&'static dyn Format> {
 }
 
 /// A note as a sentence, clean.
-pub fn note(note: &crate::analysis::Note) -> String {
-    let (word, text) = phrases::note(note);
+pub fn note(analysis: &Analysis, note: &Note) -> String {
+    let (word, text) = phrases::note(analysis, note);
     format!("{word}: {text}")
 }

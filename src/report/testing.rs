@@ -3,8 +3,8 @@
 use super::{Format, Options};
 use crate::analysis::testing::{environment, measure};
 use crate::analysis::{
-    Analysis, Cell, Difference, FairnessTable, Family, Method, Note, Pairing, PlanFacts, Pooled,
-    Row, SetFairness, SetTable, Side, VariantFairness, WorkTable, Workers, fairness,
+    Analysis, Cell, Difference, FairnessTable, Family, Method, NoValue, Note, Pairing, PlanFacts,
+    Pooled, Row, SetFairness, SetTable, Side, VariantFairness, WorkTable, Workers, fairness,
 };
 use crate::model::{
     Direction, Disturbance, DisturbanceFact, DisturbanceKind, GuestKernel, GuestTime, GuestTimes,
@@ -502,7 +502,7 @@ pub fn notes(name: &str) -> Vec<Note> {
             others: 1,
         },
         Note::Skipped { side: name(), works: names(), reason: name() },
-        Note::NoValue {
+        Note::NoValue(NoValue {
             side: name(),
             work: name(),
             set: name(),
@@ -510,7 +510,7 @@ pub fn notes(name: &str) -> Vec<Note> {
             runs: 1,
             of: 1,
             reason: Some(name()),
-        },
+        }),
         Note::NoRatio {
             side: name(),
             work: name(),

@@ -171,7 +171,7 @@ fn notes(analysis: &Analysis, options: &Options, page: &mut Page) {
         if at == 0 {
             page.gap();
         }
-        let (word, text) = phrases::note(note);
+        let (word, text) = phrases::note(analysis, note);
         let tone = if note.is_gap() { Tone::Bad } else { Tone::Warning };
         page.wrapped(tone, &format!("{word:9} "), &text);
     }

@@ -63,10 +63,10 @@ impl Default for Speed {
 impl Speed {
     /// How often [`Speed::measure`] measures. What disturbs it makes it slower, never faster, so the
     /// fastest of many short samples is that of a CPU which does nothing else.
-    const SAMPLES: usize = 400;
-    const KOPS: u64 = 50;
+    const SAMPLES: usize = 3_000;
+    const KOPS: u64 = 10;
 
-    /// Measures the thread that calls it, for some 30 ms. Also returns by what share the median
+    /// Measures the thread that calls it, for some 40 ms. Also returns by what share the median
     /// sample was slower than the fastest.
     pub fn measure() -> (Speed, f64) {
         let mut burner = Burner::new(Speed { kop_ps: 1, executed: true });

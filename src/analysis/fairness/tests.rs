@@ -2,7 +2,9 @@
 
 use super::super::testing;
 use super::*;
-use crate::model::{Params, RunKey, SampledMetric, SampledValue, Statistic, WorkerKind};
+use crate::model::{
+    Direction, Params, RunKey, SampledMetric, SampledValue, Statistic, Unit, WorkerKind,
+};
 
 /// A plan of one round or more, with the workers of its runs.
 struct Invented {

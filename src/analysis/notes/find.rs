@@ -1,17 +1,20 @@
 //! Finds the notes of an analysis. Pure.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    DisturbanceKind, GuestKernel, KnobMismatch, PlanEnd, Reading, SampledPlan, Unmeasured,
+    Disturbance, DisturbanceKind, GuestKernel, KnobMismatch, PlanEnd, SampledPlan, Unmeasured,
 };
 use crate::stats::{Unjudged, Verdict};
 
 use super::super::question::Question;
-use super::super::samples::{Boots, Disturbed, WorkSamples, asked_kernel, guests, sessions};
+use super::super::samples::{
+    Boots, Values, WorkSamples, asked_kernel, guests, once, sessions, values,
+};
 use super::super::select::Selection;
-use super::super::{Family, Pairing, Side, WorkTable};
-use super::{Note, Pooled};
+use super::super::{Family, Pairing, Row, SetTable, Side, WorkTable};
+use super::{NoValue, Note, Pooled};
 
 /// Fewer boots of a side do not show how much one boot differs from another.
 const MIN_BOOTS: usize = 3;
@@ -30,7 +33,19 @@ pub struct Context<'a> {
     pub left_out: &'a [WorkSamples<'a>],
 }
 
-/// All but those of [`unknown`] and the refusals, the worst first.
+impl Context<'_> {
+    fn sides(&self) -> impl Iterator<Item = &Side> {
+        self.sides.iter().map(|(side, _)| side)
+    }
+
+    /// Plans that some side has runs of.
+    fn used_plans(&self) -> impl Iterator<Item = &SampledPlan> {
+        let is_used = |plan: &&SampledPlan| self.sides().any(|side| side.plans.contains(&plan.id));
+        self.plans.iter().filter(is_used)
+    }
+}
+
+/// All but those of [`unknown`] and the refusals.
 pub fn find(context: &Context, works: &[WorkTable]) -> Vec<Note> {
     let mut notes = unmeasured(context);
     notes.extend(no_ratio(context, works));
@@ -38,9 +53,9 @@ pub fn find(context: &Context, works: &[WorkTable]) -> Vec<Note> {
     notes.extend(spoilt(context));
     notes.extend(disturbances(context));
     notes.extend(without_effect(context));
-    let several = context.sides.iter().filter(|(side, _)| side.runs > 0).count() > 1;
+    let several = context.sides().filter(|side| side.runs > 0).count() > 1;
     if several && context.pairing == Pairing::None && !context.shown.is_empty() {
-        notes.push(match context.sides.iter().all(|(side, _)| side.is_exact()) {
+        notes.push(match context.sides().all(Side::is_exact) {
             true => unpaired_exact(context),
             false => Note::Unpaired,
         });
@@ -51,84 +66,90 @@ pub fn find(context: &Context, works: &[WorkTable]) -> Vec<Note> {
     notes.extend(pooled(context));
     notes.extend(resumed(context));
     notes.extend(repeated(context));
-    notes.extend(builds(context.sides));
+    notes.extend(builds(context));
     notes.extend(rebuilt(context));
     notes.extend(clocks(context));
-    notes.extend(unfinished(context));
+    let is_open = |plan: &&SampledPlan| matches!(plan.ended, None | Some(PlanEnd::Interrupted));
+    let open = context.used_plans().filter(is_open).map(|plan| plan.id.clone());
+    notes.extend(some(open, |plans| Note::Unfinished { plans }));
     notes.extend(other_runs(context));
     notes.extend(probe_silent(context.plans, works));
     notes.extend(no_solo(works));
-    notes.sort_by_key(Note::severity);
     notes
+}
+
+/// The note of a list, where there is something in it.
+fn some<T>(found: impl Iterator<Item = T>, note: fn(Vec<T>) -> Note) -> Option<Note> {
+    let found: Vec<T> = found.collect();
+    (!found.is_empty()).then(|| note(found))
+}
+
+/// Notes that were found name by name, their lists still empty: each once, with all of its names.
+fn merged(found: impl IntoIterator<Item = (Note, String)>) -> Vec<Note> {
+    let mut notes: Vec<(Note, Vec<String>)> = Vec::new();
+    for (note, name) in found {
+        match notes.iter_mut().find(|(known, _)| *known == note) {
+            Some((_, names)) if names.contains(&name) => {}
+            Some((_, names)) => names.push(name),
+            None => notes.push((note, vec![name])),
+        }
+    }
+    notes.into_iter().map(|(note, names)| note.with_names(names)).collect()
 }
 
 /// Runs that failed or were skipped: of each work and side the most frequent reason. A variant
 /// that was skipped for one reason has one note.
 fn unmeasured(context: &Context) -> Vec<Note> {
-    let mut notes: Vec<Note> = Vec::new();
-    let asked = |work: &&WorkSamples| context.question.takes_work(work);
-    for work in context.shown.iter().chain(context.left_out).filter(asked) {
-        for (side, (selection, own)) in
-            context.question.sides.iter().zip(&work.unmeasured).enumerate()
-        {
-            let measured = work.sides[side].as_ref().map_or(0, |values| values.runs);
+    let mut found = Vec::new();
+    let works = context.shown.iter().chain(context.left_out);
+    for work in works.filter(|work| context.question.takes_work(work)) {
+        for (at, (own, side)) in work.unmeasured.iter().zip(&context.question.sides).enumerate() {
             let (skipped, failed): (Vec<_>, Vec<_>) = own.iter().partition(|run| run.is_skipped);
-            let label = || work.key.label();
-            let side = || selection.label.clone();
+            let side = || side.label.clone();
             if let Some((reason, others)) = main_reason(&failed) {
+                let measured = work.sides[at].as_ref().map_or(0, |values| values.runs);
                 let (runs, of) = (failed.len(), measured + own.len());
-                let (side, work) = (side(), label());
-                notes.push(Note::Failed { side, work, runs, of, reason, others });
+                let (side, label) = (side(), work.key.label());
+                let note = Note::Failed { side, work: label.clone(), runs, of, reason, others };
+                found.push((note, label));
             }
             if let Some((reason, _)) = main_reason(&skipped) {
-                let known = notes.iter_mut().find_map(|note| match note {
-                    Note::Skipped { side, works, reason: known }
-                        if *side == selection.label && *known == reason =>
-                    {
-                        Some(works)
-                    }
-                    _ => None,
-                });
-                match known {
-                    Some(works) => works.push(label()),
-                    None => {
-                        notes.push(Note::Skipped { side: side(), works: vec![label()], reason });
-                    }
-                }
+                let note = Note::Skipped { side: side(), works: Vec::new(), reason };
+                found.push((note, work.key.label()));
             }
         }
     }
-    notes
+    merged(found)
 }
 
 /// The most frequent reason, the first of equally many, and the number of runs with another.
 fn main_reason(runs: &[&&Unmeasured]) -> Option<(String, usize)> {
-    let mut counts: Vec<(&str, usize)> = Vec::new();
-    for run in runs {
-        match counts.iter_mut().find(|(reason, _)| *reason == run.reason) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((&run.reason, 1)),
-        }
+    let mut counts: BTreeMap<&str, (usize, Reverse<usize>)> = BTreeMap::new();
+    for (at, run) in runs.iter().enumerate() {
+        counts.entry(&run.reason).or_insert((0, Reverse(at))).0 += 1;
     }
-    let max = counts.iter().map(|(_, count)| *count).max()?;
-    let (reason, _) = counts.iter().find(|(_, count)| *count == max)?;
-    Some((reason.to_string(), runs.len() - max))
+    let (reason, (count, _)) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+    Some((reason.to_string(), runs.len() - count))
+}
+
+/// Rows of the metrics that the report is about, with their places.
+fn headlines(work: &WorkTable) -> impl Iterator<Item = (&WorkTable, &SetTable, &Row)> {
+    let rows = work.sets.iter().flat_map(|set| set.rows.iter().map(move |row| (set, row)));
+    rows.filter(|(_, row)| row.family == Family::Headline).map(move |(set, row)| (work, set, row))
 }
 
 /// Headline metrics that are unknown in some runs of a side, those of one set in one note.
 pub fn unknown(context: &Context, works: &[WorkTable]) -> Vec<Note> {
-    let mut notes: Vec<Note> = Vec::new();
-    for (work, samples) in works.iter().zip(context.shown) {
-        for (set, row) in work.sets.iter().flat_map(|set| set.rows.iter().map(move |r| (set, r))) {
-            let sides = context.sides.iter().zip(&samples.sides).zip(&row.cells);
-            for (((side, _), samples), cell) in sides {
-                let of = samples.as_ref().map_or(0, |samples| samples.runs);
+    let mut found = Vec::new();
+    for (table, samples) in works.iter().zip(context.shown) {
+        for (work, set, row) in headlines(table) {
+            for ((side, values), cell) in context.sides().zip(&samples.sides).zip(&row.cells) {
+                let of = values.as_ref().map_or(0, |values| values.runs);
                 let runs = of.saturating_sub(cell.values.len());
-                if row.family != Family::Headline || runs == 0 {
+                if runs == 0 {
                     continue;
                 }
-                let metric = row.kind.name.clone();
-                let note = Note::NoValue {
+                let note = NoValue {
                     side: side.label.clone(),
                     work: work.label.clone(),
                     set: set.name.clone(),
@@ -137,48 +158,21 @@ pub fn unknown(context: &Context, works: &[WorkTable]) -> Vec<Note> {
                     of,
                     reason: cell.unknown.first().map(|(_, reason)| reason.clone()),
                 };
-                add_unknown(&mut notes, note, metric);
+                found.push((Note::NoValue(note), row.kind.name.clone()));
             }
         }
     }
-    notes
-}
-
-/// Adds the metric to the note that is the same but for its metrics.
-fn add_unknown(notes: &mut Vec<Note>, note: Note, metric: String) {
-    let without = |note: &Note| match note.clone() {
-        Note::NoValue { side, work, set, runs, of, reason, .. } => {
-            Note::NoValue { side, work, set, metrics: Vec::new(), runs, of, reason }
-        }
-        other => other,
-    };
-    let at = notes.iter().position(|known| without(known) == note).unwrap_or_else(|| {
-        notes.push(note);
-        notes.len() - 1
-    });
-    if let Note::NoValue { metrics, .. } = &mut notes[at] {
-        metrics.push(metric);
-    }
+    merged(found)
 }
 
 /// Headline rows whose values on both sides make no ratio.
 fn no_ratio(context: &Context, works: &[WorkTable]) -> Vec<Note> {
     let mut notes = Vec::new();
-    for work in works {
-        for (set, row) in work.sets.iter().flat_map(|set| set.rows.iter().map(move |r| (set, r))) {
-            if row.family != Family::Headline {
-                continue;
-            }
-            for ((side, _), cell) in context.sides.iter().zip(&row.cells).skip(1) {
-                if let Some(Verdict::Unjudged(Unjudged::NoRatio(why))) = cell.verdict() {
-                    notes.push(Note::NoRatio {
-                        side: side.label.clone(),
-                        work: work.label.clone(),
-                        set: set.name.clone(),
-                        metric: row.kind.name.clone(),
-                        why,
-                    });
-                }
+    for (work, set, row) in works.iter().flat_map(headlines) {
+        for (side, cell) in context.sides().zip(&row.cells).skip(1) {
+            if let Some(Verdict::Unjudged(Unjudged::NoRatio(why))) = cell.verdict() {
+                let (side, work, set) = (side.label.clone(), work.label.clone(), set.name.clone());
+                notes.push(Note::NoRatio { side, work, set, metric: row.kind.name.clone(), why });
             }
         }
     }
@@ -189,41 +183,31 @@ fn no_ratio(context: &Context, works: &[WorkTable]) -> Vec<Note> {
 /// the side another variant than its name says.
 fn knobs(context: &Context) -> Vec<Note> {
     let mut notes = Vec::new();
-    for (at, (side, _)) in context.sides.iter().enumerate() {
-        let mut never: Vec<(&KnobMismatch, Vec<String>)> = Vec::new();
+    for (at, side) in context.sides().enumerate() {
+        let label = || side.label.clone();
+        let mut never: Vec<(Note, String)> = Vec::new();
         let mut found: Vec<(&KnobMismatch, usize, usize)> = Vec::new();
-        for work in context.shown {
-            let Some(values) = &work.sides[at] else { continue };
-            for (knob, runs) in &values.mismatches {
-                let same = |other: &&KnobMismatch| {
-                    (&other.knob, &other.asked) == (&knob.knob, &knob.asked)
-                };
-                let own = values.mismatches.iter().filter(|(other, _)| same(other));
+        for (work, values) in values(context.shown, at) {
+            for (mismatch, runs) in &values.mismatches {
+                let KnobMismatch { knob, asked, .. } = *mismatch;
+                let own = values.mismatches.iter();
+                let own = own.filter(|(other, _)| (&other.knob, &other.asked) == (knob, asked));
                 if own.map(|(_, runs)| runs).sum::<usize>() >= values.runs {
-                    match never.iter_mut().find(|(known, _)| same(known)) {
-                        Some((_, works)) if works.last() == Some(&work.key.label()) => {}
-                        Some((_, works)) => works.push(work.key.label()),
-                        None => never.push((knob, vec![work.key.label()])),
-                    }
+                    let (knob, asked) = (knob.clone(), asked.clone());
+                    let note =
+                        Note::KnobNeverTook { side: label(), knob, asked, works: Vec::new() };
+                    never.push((note, work.key.label()));
                 }
-                match found.iter_mut().find(|(known, _, _)| known == knob) {
-                    Some((_, count, of)) => {
-                        *count += runs;
-                        *of += values.runs;
-                    }
-                    None => found.push((knob, *runs, values.runs)),
+                match found.iter_mut().find(|(known, ..)| known == mismatch) {
+                    Some((_, count, of)) => (*count, *of) = (*count + runs, *of + values.runs),
+                    None => found.push((mismatch, *runs, values.runs)),
                 }
             }
         }
-        let label = || side.label.clone();
-        notes.extend(never.into_iter().map(|(KnobMismatch { knob, asked, .. }, works)| {
-            Note::KnobNeverTook { side: label(), knob: knob.clone(), asked: asked.clone(), works }
-        }));
-        notes.extend(found.into_iter().map(|(mismatch, runs, of)| Note::Knob {
-            side: label(),
-            mismatch: mismatch.clone(),
-            runs,
-            of,
+        notes.extend(merged(never));
+        notes.extend(found.into_iter().map(|(mismatch, runs, of)| {
+            let mismatch = mismatch.clone();
+            Note::Knob { side: label(), mismatch, runs, of }
         }));
     }
     notes
@@ -231,105 +215,75 @@ fn knobs(context: &Context) -> Vec<Note> {
 
 /// Rounds that something from outside spoilt, by what was done with them.
 fn spoilt(context: &Context) -> Vec<Note> {
-    let (mut dropped, mut kept) = (Vec::new(), Vec::new());
-    for work in context.shown {
-        let values: Vec<_> = work.sides.iter().flatten().collect();
-        let of = |count: fn(&super::super::samples::Values) -> (usize, usize)| {
-            values.iter().map(|values| count(values)).max_by_key(|(spoilt, _)| *spoilt)
-        };
-        if let Some((rounds @ 1.., of)) = of(|v| (v.spoilt, v.spoilt + v.runs)) {
-            dropped.push((work.key.label(), rounds, of));
-        }
-        if let Some((rounds @ 1.., of)) = of(|v| (v.kept_spoilt, v.runs)) {
-            kept.push((work.key.label(), rounds, of));
-        }
-    }
-    let dropped = (!dropped.is_empty()).then_some(Note::SpoiltRounds { works: dropped });
-    let kept = (!kept.is_empty()).then_some(Note::AllSpoilt { works: kept });
-    kept.into_iter().chain(dropped).collect()
+    let most = |of: fn(&Values) -> (usize, usize)| {
+        context.shown.iter().filter_map(move |work| {
+            let counts = work.sides.iter().flatten().map(of);
+            let (spoilt, of) = counts.max_by_key(|(spoilt, _)| *spoilt)?;
+            (spoilt > 0).then(|| (work.key.label(), spoilt, of))
+        })
+    };
+    let kept = most(|values| (values.kept_spoilt, values.runs));
+    let dropped = most(|values| (values.spoilt, values.spoilt + values.runs));
+    let kept = some(kept, |works| Note::AllSpoilt { works });
+    kept.into_iter().chain(some(dropped, |works| Note::SpoiltRounds { works })).collect()
 }
 
 /// What touched runs of any side from outside.
 fn disturbances(context: &Context) -> Vec<Note> {
-    let mut found: BTreeMap<DisturbanceKind, (Vec<usize>, Disturbed)> = BTreeMap::new();
+    let mut found: BTreeMap<DisturbanceKind, (Vec<usize>, &Disturbance)> = BTreeMap::new();
     for work in context.shown {
         for (side, values) in work.sides.iter().enumerate() {
             for (kind, own) in values.iter().flat_map(|values| &values.disturbed) {
-                let (runs, worst) =
-                    found.entry(*kind).or_insert_with(|| (vec![0; context.sides.len()], *own));
+                let none = || (vec![0; context.sides.len()], own.worst);
+                let (runs, worst) = found.entry(*kind).or_insert_with(none);
                 runs[side] += own.runs;
-                if own.worst.share > worst.worst.share {
-                    *worst = *own;
+                if own.worst.share > worst.share {
+                    *worst = own.worst;
                 }
             }
         }
     }
-    let note = |(kind, (runs, worst)): (DisturbanceKind, (Vec<usize>, Disturbed))| {
-        let sides = context.sides.iter().zip(runs);
-        let runs = sides.map(|((side, _), runs)| (side.label.clone(), runs, side.runs)).collect();
-        Note::Disturbed { kind, runs, worst: worst.worst.clone() }
+    let note = |(kind, (runs, worst)): (DisturbanceKind, (Vec<usize>, &Disturbance))| {
+        let runs = context.sides().zip(runs);
+        let runs = runs.map(|(side, runs)| (side.label.clone(), runs, side.runs)).collect();
+        Note::Disturbed { kind, runs, worst: worst.clone() }
     };
     found.into_iter().map(note).collect()
 }
 
 /// Knobs of a variant that cannot make a difference in a work.
 fn without_effect(context: &Context) -> Vec<Note> {
-    let mut notes: Vec<Note> = Vec::new();
-    for found in &context.question.without_effect {
-        let known = notes.iter_mut().find_map(|note| match note {
-            Note::KnobWithoutEffect { side, knob, works }
-                if (&*side, &*knob) == (&found.side, &found.knob) =>
-            {
-                Some(works)
-            }
-            _ => None,
-        });
-        match known {
-            Some(works) if works.contains(&found.work) => {}
-            Some(works) => works.push(found.work.clone()),
-            None => notes.push(Note::KnobWithoutEffect {
-                side: found.side.clone(),
-                knob: found.knob.clone(),
-                works: vec![found.work.clone()],
-            }),
-        }
-    }
-    notes
+    merged(context.question.without_effect.iter().map(|found| {
+        let (side, knob) = (found.side.clone(), found.knob.clone());
+        (Note::KnobWithoutEffect { side, knob, works: Vec::new() }, found.work.clone())
+    }))
 }
 
 /// Metrics in which one side scatters so much more than another that permuted labels no longer
 /// stand for equal sides.
 fn spreads(works: &[WorkTable]) -> Option<Note> {
-    let rows = works.iter().flat_map(|work| &work.sets).flat_map(|set| &set.rows);
-    let differs = |row: &&super::super::Row| {
-        let own = row.cells.first().and_then(|cell| cell.cv);
-        let others = row.cells.iter().skip(1).filter_map(|cell| cell.cv);
+    let differs = |(.., row): &(&WorkTable, &SetTable, &Row)| {
+        let mut spreads = row.cells.iter().map(|cell| cell.cv);
+        let own = spreads.next().flatten();
         let is_far = |own: f64, cv: f64| cv.max(own) > MAX_SPREAD_RATIO * cv.min(own);
-        row.family == Family::Headline
-            && own.is_some_and(|own| others.into_iter().any(|cv| is_far(own, cv)))
+        own.is_some_and(|own| spreads.flatten().any(|cv| is_far(own, cv)))
     };
-    let metrics = rows.filter(differs).count();
+    let metrics = works.iter().flat_map(headlines).filter(differs).count();
     (metrics > 0).then_some(Note::SpreadsDiffer { metrics })
 }
 
 /// Exact sides of different plans: no load, heat or boot of a host is in the ratio.
 fn unpaired_exact(context: &Context) -> Note {
-    let plans_of = |side| sessions(context.shown, side).into_keys();
-    let seeds: Vec<BTreeSet<(u64, u32)>> = (0..context.sides.len())
-        .map(|side| {
-            let plans = plans_of(side).map(|(plan, _)| &context.plans[plan].plan.measure);
-            plans.map(|measure| (measure.seed, measure.rounds)).collect()
-        })
-        .collect();
-    let emulators: BTreeSet<String> = (0..context.sides.len())
-        .flat_map(plans_of)
-        .filter_map(|(plan, session)| {
-            match &context.plans[plan].environments[session as usize].cpu_model {
-                Reading::Known(name) => Some(name.clone()),
-                Reading::Unknown(_) => None,
-            }
-        })
-        .collect();
+    let (mut seeds, mut emulators) = (Vec::new(), BTreeSet::new());
+    for side in 0..context.sides.len() {
+        let mut own = BTreeSet::new();
+        for (plan, session) in sessions(context.shown, side).into_keys() {
+            let plan = &context.plans[plan];
+            own.insert((plan.plan.measure.seed, plan.plan.measure.rounds));
+            emulators.extend(plan.environments[session as usize].cpu_model.clone().known());
+        }
+        seeds.push(own);
+    }
     let same_seeds = seeds.windows(2).all(|pair| pair[0] == pair[1]);
     let emulators = if emulators.len() > 1 { emulators.into_iter().collect() } else { Vec::new() };
     Note::UnpairedExact { same_seeds, emulators }
@@ -337,85 +291,60 @@ fn unpaired_exact(context: &Context) -> Note {
 
 /// Sides that differ in machine, where that is not what distinguishes them.
 fn machines_differ(context: &Context) -> Option<Note> {
-    let differ = |of: List| {
-        let set = |side: &Side| of(side).iter().cloned().collect::<BTreeSet<String>>();
-        context.sides.windows(2).any(|pair| set(&pair[0].0) != set(&pair[1].0))
+    let differ = |of: fn(&Side) -> BTreeSet<&String>| {
+        context.sides.windows(2).any(|pair| of(&pair[0].0) != of(&pair[1].0))
     };
-    if !differ(|side| &side.machines) || context.sides.iter().any(|(side, _)| side.runs == 0) {
+    if !differ(|side| side.machines.iter().collect()) || context.sides().any(|side| side.runs == 0)
+    {
         return None;
     }
-    let variants =
-        |side: &Side| side.variants.iter().map(|of| of.name.clone()).collect::<BTreeSet<_>>();
-    let names_all = context.question.sides.iter().all(Selection::names_machines);
-    let differ_otherwise = differ(|side| &side.kernels)
-        || context.sides.windows(2).any(|pair| variants(&pair[0].0) != variants(&pair[1].0))
-        || !names_all;
-    let sides = context.sides.iter().map(|(side, _)| (side.label.clone(), side.machines.clone()));
+    let differ_otherwise = differ(|side| side.kernels.iter().collect())
+        || differ(|side| side.variants.iter().map(|variant| &variant.name).collect())
+        || !context.question.sides.iter().all(Selection::names_machines);
+    let sides = context.sides().map(|side| (side.label.clone(), side.machines.clone()));
     differ_otherwise.then(|| Note::MachinesDiffer { sides: sides.collect() })
 }
 
-type List = fn(&Side) -> &Vec<String>;
-
 /// Sides that hold runs of several machines or kernels, those with the same list in one note.
 fn pooled(context: &Context) -> Vec<Note> {
-    let mut notes: Vec<Note> = Vec::new();
-    let lists: [(Pooled, List); 2] =
-        [(Pooled::Machines, |side| &side.machines), (Pooled::Kernels, |side| &side.kernels)];
-    for (pooled, of) in lists {
-        for (at, (side, _)) in context.sides.iter().enumerate() {
-            // Sides that are whole plans of the lab compare each variant with itself.
-            let by_variant =
-                pooled == Pooled::Kernels && !side.guests.is_empty() && !pools_guests(context, at);
-            if of(side).len() < 2 || by_variant {
-                continue;
-            }
-            let known = notes.iter_mut().find_map(|note| match note {
-                Note::Pooled { sides, what, names } if *what == pooled && names == of(side) => {
-                    Some(sides)
-                }
-                _ => None,
-            });
-            match known {
-                Some(sides) => sides.push(side.label.clone()),
-                None => notes.push(Note::Pooled {
-                    sides: vec![side.label.clone()],
-                    what: pooled,
-                    names: of(side).clone(),
-                }),
-            }
-        }
-    }
-    notes
+    let side = |(at, side): (usize, &'_ Side)| {
+        // Sides that are whole plans of the lab compare each variant with itself.
+        let by_variant = !side.guests.is_empty() && !pools_guests(context, at);
+        let kernels = if by_variant { Vec::new() } else { side.kernels.clone() };
+        (side.label.clone(), side.machines.clone(), kernels)
+    };
+    let sides: Vec<_> = context.sides().enumerate().map(side).collect();
+    let machines = sides.iter().map(|(side, names, _)| (side, Pooled::Machines, names));
+    let kernels = sides.iter().map(|(side, _, names)| (side, Pooled::Kernels, names));
+    let several = machines.chain(kernels).filter(|(.., names)| names.len() > 1);
+    merged(several.map(|(side, what, names)| {
+        (Note::Pooled { sides: Vec::new(), what, names: names.clone() }, side.clone())
+    }))
 }
 
 /// Whether some work of a side has runs on several kernels of the lab.
 fn pools_guests(context: &Context, side: usize) -> bool {
-    let values = context.shown.iter().filter_map(|work| work.sides[side].as_ref());
-    let mut kernels = values.map(|values| {
-        let kernel = |(plan, variant, guest): &(usize, &str, u32)| {
+    values(context.shown, side).any(|(_, values)| {
+        let kernels = values.guests.keys().map(|(plan, variant, guest)| {
             let plan = &context.plans[*plan];
             (asked_kernel(plan, variant), &plan.guests[*guest as usize].kernel)
-        };
-        values.guests.keys().map(kernel).collect::<BTreeSet<_>>().len()
-    });
-    kernels.any(|kernels| kernels > 1)
+        });
+        kernels.collect::<BTreeSet<_>>().len() > 1
+    })
 }
 
 /// Plans whose runs are of several machines or kernels.
 fn resumed(context: &Context) -> Vec<Note> {
+    let all = (0..context.sides.len()).flat_map(|side| sessions(context.shown, side).into_keys());
     let mut used: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
-    for side in 0..context.sides.len() {
-        for (plan, session) in sessions(context.shown, side).into_keys() {
-            used.entry(plan).or_default().insert(session);
-        }
+    for (plan, session) in all {
+        used.entry(plan).or_default().insert(session);
     }
     let note = |(plan, sessions): (usize, BTreeSet<u32>)| {
         let plan = &context.plans[plan];
-        let mut places: Vec<(String, String)> = sessions
-            .iter()
-            .map(|session| &plan.environments[*session as usize])
-            .map(|of| (of.kernel_release.clone(), of.hostname.clone()))
-            .collect();
+        let environments = sessions.iter().map(|session| &plan.environments[*session as usize]);
+        let places = environments.map(|of| (of.kernel_release.clone(), of.hostname.clone()));
+        let mut places: Vec<(String, String)> = places.collect();
         places.dedup();
         (places.len() > 1).then(|| Note::ResumedElsewhere { plan: plan.id.clone(), places })
     };
@@ -429,42 +358,31 @@ fn boots(sides: &[(Side, Boots)]) -> Option<Note> {
     others.iter().filter(|(side, _)| side.runs > 0).find_map(|(other, boots)| {
         let boots = boots.as_ref()?;
         let is_few = own.is_disjoint(boots) && own.len().min(boots.len()) < MIN_BOOTS;
-        is_few.then(|| Note::FewBoots {
-            baseline: (baseline.label.clone(), own.len()),
-            other: (other.label.clone(), boots.len()),
-            needed: MIN_BOOTS,
-        })
+        let baseline = (baseline.label.clone(), own.len());
+        let other = (other.label.clone(), boots.len());
+        is_few.then_some(Note::FewBoots { baseline, other, needed: MIN_BOOTS })
     })
 }
 
 /// Sides of which several plans have the same exact runs.
 fn repeated(context: &Context) -> Vec<Note> {
-    let of_side = |side: usize| -> usize {
-        let values = context.shown.iter().filter_map(|work| work.sides[side].as_ref());
-        values.map(|values| values.repeated).sum()
-    };
-    let note = |(at, (side, _)): (usize, &(Side, Boots))| {
-        let runs = of_side(at);
-        (runs > 0).then(|| Note::Repeated { side: side.label.clone(), runs })
-    };
-    context.sides.iter().enumerate().filter_map(note).collect()
+    let sides = context.sides().enumerate().map(|(at, side)| Note::Repeated {
+        side: side.label.clone(),
+        runs: values(context.shown, at).map(|(_, values)| values.repeated).sum(),
+    });
+    sides.filter(|note| !matches!(note, Note::Repeated { runs: 0, .. })).collect()
 }
 
 /// Releases of which the sides ran several builds.
-fn builds(sides: &[(Side, Boots)]) -> Vec<Note> {
-    let mut builds: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for (_, kernel) in sides.iter().flat_map(|(side, _)| &side.guests) {
+fn builds(context: &Context) -> Vec<Note> {
+    let mut builds: BTreeMap<&String, Vec<String>> = BTreeMap::new();
+    for (_, kernel) in context.sides().flat_map(|side| &side.guests) {
         if let (Some(release), Some(digest)) = (&kernel.release, &kernel.digest) {
-            let known = builds.entry(release).or_default();
-            if !known.contains(digest) {
-                known.push(digest.clone());
-            }
+            once(builds.entry(release).or_default(), digest.clone());
         }
     }
     let several = builds.into_iter().filter(|(_, digests)| digests.len() > 1);
-    several
-        .map(|(release, digests)| Note::Builds { release: release.to_string(), digests })
-        .collect()
+    several.map(|(release, digests)| Note::Builds { release: release.clone(), digests }).collect()
 }
 
 /// Rounds of one variant on kernels that are not one and the same.
@@ -477,62 +395,44 @@ fn rebuilt(context: &Context) -> Vec<Note> {
     }
     let once = kernels.into_iter().map(|(of, kernels)| (of, GuestKernel::each_once(kernels)));
     let several = once.filter(|(_, kernels)| kernels.len() > 1);
-    several
-        .map(|((plan, variant), kernels)| Note::Rebuilt {
-            plan: context.plans[plan].id.clone(),
-            variant: variant.to_string(),
-            kernels: kernels.iter().map(|kernel| kernel.to_string()).collect(),
-        })
-        .collect()
+    let note = |((plan, variant), kernels): ((usize, &str), Vec<&GuestKernel>)| Note::Rebuilt {
+        plan: context.plans[plan].id.clone(),
+        variant: variant.to_string(),
+        kernels: kernels.iter().map(|kernel| kernel.to_string()).collect(),
+    };
+    several.map(note).collect()
 }
 
 /// By which clocks the runs were measured.
 fn clocks(context: &Context) -> Vec<Note> {
     let mut notes = Vec::new();
-    let sides = || context.sides.iter().map(|(side, _)| side);
-    let has = |of: fn(&Side) -> bool| sides().any(of);
+    let has = |of: fn(&Side) -> bool| context.sides().any(of);
     if has(|side| side.times.runs() > 0) && has(|side| side.runs > side.times.runs()) {
         notes.push(Note::HostAndLab);
     }
-    for side in sides().filter(|side| side.times.not_exact > 0) {
-        notes.push(Note::NotExact {
-            side: side.label.clone(),
-            runs: side.times.not_exact,
-            of: side.times.runs(),
-            why: side.times.why.clone().unwrap_or_default(),
-        });
-    }
-    let coarse = sides().filter_map(|side| Some((side.label.clone(), side.coarse_timers_ns?)));
-    let coarse: Vec<(String, u64)> = coarse.collect();
-    if !coarse.is_empty() {
-        notes.push(Note::CoarseTimers { sides: coarse });
-    }
-    let mut plans = context.plans.iter().filter(|plan| is_used(context, plan));
-    if plans.any(|plan| plan.backend == SampledPlan::NULL) {
-        notes.push(Note::Invented);
-    }
+    let not_exact = context.sides().filter(|side| side.times.not_exact > 0);
+    notes.extend(not_exact.map(|side| Note::NotExact {
+        side: side.label.clone(),
+        runs: side.times.not_exact,
+        of: side.times.runs(),
+        why: side.times.why.clone().unwrap_or_default(),
+    }));
+    let coarse = |side: &Side| Some((side.label.clone(), side.coarse_timers_ns?));
+    let coarse = context.sides().filter_map(coarse);
+    notes.extend(some(coarse, |sides| Note::CoarseTimers { sides }));
+    let is_invented = context.used_plans().any(|plan| plan.backend == SampledPlan::NULL);
+    notes.extend(is_invented.then_some(Note::Invented));
     notes
-}
-
-fn is_used(context: &Context, plan: &SampledPlan) -> bool {
-    context.sides.iter().any(|(side, _)| side.plans.contains(&plan.id))
-}
-
-fn unfinished(context: &Context) -> Option<Note> {
-    let plans = context.plans.iter().filter(|plan| is_used(context, plan));
-    let open = plans.filter(|plan| matches!(plan.ended, None | Some(PlanEnd::Interrupted)));
-    let plans: Vec<String> = open.map(|plan| plan.id.clone()).collect();
-    (!plans.is_empty()).then_some(Note::Unfinished { plans })
 }
 
 /// Runs of the selections that are in no table.
 fn other_runs(context: &Context) -> Vec<Note> {
     let mut notes = Vec::new();
     for (at, selection) in context.question.sides.iter().enumerate() {
-        let asked = context.left_out.iter().filter(|work| context.question.takes_work(work));
-        let values = asked.filter_map(|work| work.sides[at].as_ref());
+        let asked = values(context.left_out, at);
+        let asked = asked.filter(|(work, _)| context.question.takes_work(work));
         let (mut runs, mut plans) = (0, BTreeSet::new());
-        for ((plan, _), count) in values.flat_map(|values| &values.sessions) {
+        for ((plan, _), count) in asked.flat_map(|(_, values)| &values.sessions) {
             runs += count;
             plans.insert(*plan);
         }
@@ -553,9 +453,9 @@ fn probe_silent(plans: &[SampledPlan], works: &[WorkTable]) -> Option<Note> {
 
 /// Works that have solo runs of some of their sets alone.
 fn no_solo(works: &[WorkTable]) -> Vec<Note> {
-    let fairness = works.iter().filter_map(|work| Some((work, work.fairness.as_ref()?)));
-    fairness
-        .filter(|(_, table)| !table.missing.is_empty())
-        .map(|(work, table)| Note::NoSolo { work: work.label.clone(), sets: table.missing.clone() })
+    let missing = works.iter().filter_map(|work| Some((work, &work.fairness.as_ref()?.missing)));
+    let missing = missing.filter(|(_, sets)| !sets.is_empty());
+    missing
+        .map(|(work, sets)| Note::NoSolo { work: work.label.clone(), sets: sets.clone() })
         .collect()
 }

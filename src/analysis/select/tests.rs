@@ -1,7 +1,7 @@
 //! Tests of the sides: their words, what they mean, and what means nothing.
 
 use super::*;
-use crate::model::{EnvironmentHead, RunCounts};
+use crate::model::{EnvironmentHead, Reading, RunCounts};
 
 const DAY_NS: u64 = 86_400_000_000_000;
 /// Noon of the sixth day.
@@ -308,12 +308,6 @@ fn many_stars_are_no_burden() {
 }
 
 #[test]
-fn a_boot_is_known_or_not() {
-    assert_eq!(boot_of(&Reading::Known("b".to_string())), Some("b"));
-    assert_eq!(boot_of(&Reading::Unknown("no /proc".to_string())), None);
-}
-
-#[test]
 fn the_last_plan_is_one_that_measured_something_on_a_real_backend() {
     let mut heads = vec![
         head("u7", 7, &["default"], &[("6.12.1", "big")]),
@@ -323,6 +317,17 @@ fn the_last_plan_is_one_that_measured_something_on_a_real_backend() {
     assert_eq!(last(&heads).unwrap_err().message, none);
     assert_eq!(select(&["last".to_string()], &heads, NOW_NS).unwrap_err().message, none);
     assert_eq!(plan("u7", &heads).unwrap().id, "u7", "by its id it is there");
+    // Of an import, whose backend nobody here knows.
+    heads.push(head("p6", 6, &["default"], &[("6.12.1", "big")]));
+    heads[2].backend = "other".to_string();
+    let all = select(&["all".to_string()], &heads, NOW_NS).unwrap_err();
+    let stored = "1 of backend `local` without a measured run, 1 of backend `null`, 1 of backend \
+                  `other`";
+    assert!(all.message.ends_with(stored), "{}", all.message);
+    assert_eq!(all.hint, "schedlab report all,backend=null");
+    let named = |text: &str| select(&[text.to_string()], &heads, NOW_NS).unwrap().remove(0).plans;
+    assert_eq!(named("all,backend=null"), ["n6"]);
+    assert_eq!((named("p6"), named("last,backend=o*")), (vec!["p6".to_string()], named("p6")));
     heads.push(head("p5", 5, &["default"], &[("6.12.1", "big")]));
     assert_eq!(last(&heads).unwrap().id, "p5");
     assert_eq!(select(&["last".to_string()], &heads, NOW_NS).unwrap()[0].plans, ["p5"]);

@@ -154,7 +154,7 @@ fn a_side_of_several_variants_is_refused_and_not_mixed() {
 }
 
 fn no_value(metrics: &[&str], runs: usize, reason: Option<&str>) -> Note {
-    Note::NoValue {
+    Note::NoValue(NoValue {
         side: text("batch"),
         work: text("web threads=4"),
         set: text("web"),
@@ -162,7 +162,7 @@ fn no_value(metrics: &[&str], runs: usize, reason: Option<&str>) -> Note {
         runs,
         of: 10,
         reason: reason.map(text),
-    }
+    })
 }
 
 #[test]

@@ -23,23 +23,37 @@ pub fn kind(kind: DisturbanceKind) -> &'static str {
 
 /// One line, clean, without a full stop.
 pub fn disturbance(fact: &DisturbanceFact) -> String {
-    match fact {
+    let text = match fact {
         DisturbanceFact::Steal { share, worst_cpu, worst_cpu_share } => format!(
             "the hypervisor took {} of the pool's CPU time (most from CPU {worst_cpu}: {})",
             percent(*share),
             percent(*worst_cpu_share),
         ),
         DisturbanceFact::OutsideLoad { named_share, interferences, others, unnamed_share } => {
-            let named = named_share.map(|share| named_load(share, interferences, others));
-            let unnamed = unnamed_share.map(unnamed_load);
-            [named, unnamed].into_iter().flatten().collect::<Vec<_>>().join("; ")
+            let others = others.iter().map(|OtherProcesses { processes, cpu_share, .. }| {
+                let word = if *processes == 1 { "other" } else { "others" };
+                format!("{processes} {word} {}", percent(*cpu_share))
+            });
+            let all = joined(interferences.iter().map(interference).chain(others), ", ");
+            let named = named_share.map(percent).map(|share| {
+                format!("other processes used {share} of the pool: {all} (of one CPU each)")
+            });
+            let unnamed = unnamed_share.map(percent).map(|share| {
+                format!(
+                    "processes that no list shows used {share} of the pool: they were short-lived \
+                     or hidden"
+                )
+            });
+            joined(named.into_iter().chain(unnamed), "; ")
         }
-        DisturbanceFact::Throttling { parts } => format!("throttled: {}", listed(parts, throttled)),
+        DisturbanceFact::Throttling { parts } => {
+            format!("throttled: {}", joined(parts.iter().map(throttled), ", "))
+        }
         DisturbanceFact::FrequencyChange { changes } => {
-            changes.iter().map(setting_change).collect::<Vec<_>>().join("; ")
+            joined(changes.iter().map(setting_change), "; ")
         }
         DisturbanceFact::ClockSourceChange { before, after } => {
-            format!("the clock source changed from {} to {}", clean(before), clean(after))
+            format!("the clock source changed from {before} to {after}")
         }
         DisturbanceFact::ClockStep { stepped_ns, suspended_ns } => {
             clock_step(*stepped_ns, *suspended_ns)
@@ -48,38 +62,18 @@ pub fn disturbance(fact: &DisturbanceFact) -> String {
             hotplug(*pool_cpus, lost_from_pool, lost_elsewhere, came)
         }
         DisturbanceFact::StarvedWorkers { set, idle, workers } => {
-            format!("{idle} of {workers} workers of `{}` completed nothing", clean(set))
+            format!("{idle} of {workers} workers of `{set}` completed nothing")
         }
-        DisturbanceFact::Text { detail, .. } => clean(detail),
-    }
-}
-
-fn named_load(
-    share: f64,
-    interferences: &[Interference],
-    others: &Option<OtherProcesses>,
-) -> String {
-    let others = others.iter().map(|OtherProcesses { processes, cpu_share, .. }| {
-        let word = if *processes == 1 { "other" } else { "others" };
-        format!("{processes} {word} {}", percent(*cpu_share))
-    });
-    let all: Vec<String> = interferences.iter().map(interference).chain(others).collect();
-    let all = all.join(", ");
-    format!("other processes used {} of the pool: {all} (of one CPU each)", percent(share))
+        DisturbanceFact::Text { detail, .. } => detail.clone(),
+    };
+    clean(&text)
 }
 
 fn interference(one: &Interference) -> String {
     let Interference { who, pid, is_kernel_thread, with_children, cpu_share, .. } = one;
     let kernel = if *is_kernel_thread { "kernel thread, " } else { "" };
     let children = if *with_children { " and its ended children" } else { "" };
-    format!("{}{children} ({kernel}pid {pid}) {}", clean(who), percent(*cpu_share))
-}
-
-fn unnamed_load(share: f64) -> String {
-    format!(
-        "processes that no list shows used {} of the pool: they were short-lived or hidden",
-        percent(share)
-    )
+    format!("{who}{children} ({kernel}pid {pid}) {}", percent(*cpu_share))
 }
 
 fn throttled(Throttled { part, events }: &Throttled) -> String {
@@ -87,50 +81,42 @@ fn throttled(Throttled { part, events }: &Throttled) -> String {
     match part {
         ThrottledPart::Core(cpu) => format!("CPU {cpu}'s core {times}"),
         ThrottledPart::Package(cpu) => format!("CPU {cpu}'s package {times}"),
-        ThrottledPart::Cgroup(path) => format!("cgroup {} {times}", clean(path)),
+        ThrottledPart::Cgroup(path) => format!("cgroup {path} {times}"),
     }
 }
 
 fn setting_change(change: &SettingChange) -> String {
     let SettingChange { setting, cpus: on, before, after } = change;
     let on = if on.is_empty() { String::new() } else { format!(" of {}", cpus(on)) };
-    format!("{}{on} changed from {} to {}", clean(setting), clean(before), clean(after))
+    format!("{setting}{on} changed from {before} to {after}")
 }
 
 fn clock_step(stepped_ns: i64, suspended_ns: i64) -> String {
     let milliseconds = |ns: i64| format!("{:.1} ms", ns as f64 / 1e6);
-    let mut parts = Vec::new();
-    if suspended_ns != 0 {
-        parts.push(format!("the machine was suspended for {}", milliseconds(suspended_ns)));
-    }
-    if stepped_ns != 0 {
+    let suspended = (suspended_ns != 0)
+        .then(|| format!("the machine was suspended for {}", milliseconds(suspended_ns)));
+    let stepped = (stepped_ns != 0).then(|| {
         let direction = if stepped_ns > 0 { "forwards" } else { "backwards" };
         let size = milliseconds(stepped_ns.saturating_abs());
-        parts.push(format!("the wall clock was stepped {direction} by {size}"));
-    }
-    parts.join("; ")
+        format!("the wall clock was stepped {direction} by {size}")
+    });
+    joined(suspended.into_iter().chain(stepped), "; ")
 }
 
 fn hotplug(pool_cpus: u32, lost: &CpuSet, elsewhere: &CpuSet, came: &CpuSet) -> String {
-    let mut parts = Vec::new();
-    if !lost.is_empty() {
-        let left = (pool_cpus as usize).saturating_sub(lost.len());
-        parts.push(format!(
-            "{} of the pool went offline: {left} of {pool_cpus} CPUs were left, do not use this run",
-            cpus(lost)
-        ));
-    }
-    if !elsewhere.is_empty() {
-        parts.push(format!("{} outside the pool went offline", cpus(elsewhere)));
-    }
-    if !came.is_empty() {
-        parts.push(format!("{} came online", cpus(came)));
-    }
-    parts.join("; ")
+    let left = (pool_cpus as usize).saturating_sub(lost.len());
+    let left = format!("{left} of {pool_cpus} CPUs were left, do not use this run");
+    let parts = [
+        (lost, format!("of the pool went offline: {left}")),
+        (elsewhere, "outside the pool went offline".to_string()),
+        (came, "came online".to_string()),
+    ];
+    let parts = parts.iter().filter(|(set, _)| !set.is_empty());
+    joined(parts.map(|(set, what)| format!("{} {what}", cpus(set))), "; ")
 }
 
-fn listed<T>(items: &[T], word: impl Fn(&T) -> String) -> String {
-    items.iter().map(word).collect::<Vec<_>>().join(", ")
+fn joined(parts: impl Iterator<Item = String>, between: &str) -> String {
+    parts.collect::<Vec<_>>().join(between)
 }
 
 fn cpus(set: &CpuSet) -> String {

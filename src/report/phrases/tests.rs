@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::analysis::Note;
 use crate::model::Unit;
 use crate::report::testing::{self, LOWER, NEUTRAL};
 use crate::stats::NoRatio;
@@ -233,6 +234,22 @@ fn a_set_has_the_shortest_name_that_no_other_has() {
 }
 
 #[test]
+fn a_spoilt_work_is_named_as_its_rows_are() {
+    let mut analysis = testing::ordinary();
+    let works = ["web threads=2", "gone"].map(|work| (work.to_string(), 3, 9)).to_vec();
+    for spoilt in [Note::AllSpoilt { works: works.clone() }, Note::SpoiltRounds { works }] {
+        let said = note(&analysis, &spoilt).1;
+        assert!(said.contains("web threads=2 (3 of 9) and gone (3 of 9)"), "{said}");
+        let mut second = analysis.works[0].sets[0].clone();
+        second.name = "mail".to_string();
+        analysis.works[0].sets.push(second);
+        let said = note(&analysis, &spoilt).1;
+        assert!(said.contains("web threads=2 web and mail (3 of 9) and gone"), "{said}");
+        analysis.works[0].sets.pop();
+    }
+}
+
+#[test]
 fn a_plan_is_described_by_its_rounds_time_and_machine() {
     let analysis = testing::ordinary();
     let said = plan(&analysis, &analysis.plans[0]);
@@ -267,7 +284,7 @@ fn times_have_two_units() {
 #[test]
 fn every_note_is_a_clean_sentence_with_the_names_in_it() {
     for found in testing::notes("na\x1bme") {
-        let (word, text) = note(&found);
+        let (word, text) = note(&testing::ordinary(), &found);
         assert!(!word.is_empty() && !text.is_empty(), "{found:?}");
         assert!(!text.contains(|c: char| c.is_control()), "{text:?}");
         assert!(!text.ends_with(['.', ' ', ':']), "{text}");
