@@ -98,8 +98,7 @@ fn tone(cell: &Cell) -> Tone {
 /// Why values are unknown or verdicts open, and what is odd about values: each once, with the
 /// metrics that it is true of. That an interval is wide is seen in the table.
 fn remarks(analysis: &Analysis, rows: &[&Row], names: &[String], options: &Options) -> Vec<String> {
-    // Of how many sides each may be true, and of which cells it is.
-    let mut found: Vec<(String, usize, Vec<(String, &str)>)> = Vec::new();
+    let mut found: Vec<Remark> = Vec::new();
     let (all, others) = (names.len(), names.len().saturating_sub(1));
     let cells = rows.iter().flat_map(|row| row.cells.iter().zip(names).map(move |of| (row, of)));
     for (row, (cell, name)) in cells {
@@ -120,16 +119,24 @@ fn remarks(analysis: &Analysis, rows: &[&Row], names: &[String], options: &Optio
         }
         for (text, sides) in said {
             let cell = (clean(&row.kind.name), name.as_str());
-            match found.iter_mut().find(|(known, ..)| *known == text) {
-                Some((.., cells)) => cells.push(cell),
-                None => found.push((text, sides, vec![cell])),
+            match found.iter_mut().find(|known| known.text == text) {
+                Some(known) => known.cells.push(cell),
+                None => found.push(Remark { text, sides, cells: vec![cell] }),
             }
         }
     }
-    let remark = |(text, sides, cells): &(String, usize, Vec<(String, &str)>)| {
+    let shown = found.iter().map(|Remark { text, sides, cells }| {
         format!("{}: {text}", phrases::listed(&phrases::with_sides(cells, *sides)))
-    };
-    found.iter().map(remark).collect()
+    });
+    shown.collect()
+}
+
+struct Remark<'a> {
+    text: String,
+    /// Of how many sides it may be true.
+    sides: usize,
+    /// Of which metrics and sides it is.
+    cells: Vec<(String, &'a str)>,
 }
 
 fn statistics(cell: &Cell, scale: &RowScale) -> Vec<String> {
