@@ -130,6 +130,7 @@ impl PlanFacts {
             ended: plan.ended,
             measure: plan.plan.measure.clone(),
             placement: plan.plan.placement.clone(),
+            lab: plan.has_guests().then(|| plan.plan.lab.clone()),
             rounds_done: rounds.len() as u32,
             environments: plan.environments.clone(),
         }

@@ -26,8 +26,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::model::{
-    Environment, GuestKernel, GuestTimes, Measure, MetricKind, Params, Placement, PlanEnd, Value,
-    Variant, WorkerKind,
+    Environment, GuestKernel, GuestTimes, Lab, Measure, MetricKind, Params, Placement, PlanEnd,
+    Value, Variant, WorkerKind,
 };
 use crate::stats::{self, Judged, Ratio, Shape, Unjudged, Verdict};
 
@@ -70,6 +70,8 @@ pub struct PlanFacts {
     pub ended: Option<PlanEnd>,
     pub measure: Measure,
     pub placement: Placement,
+    /// The machine of the guests; `None` of runs on hosts.
+    pub lab: Option<Lab>,
     /// Rounds of which some run was measured.
     pub rounds_done: u32,
     pub environments: Vec<Environment>,

@@ -21,6 +21,11 @@ pub trait Backend {
     /// Why the cell cannot run here; changes nothing.
     fn check(&self, cell: &Cell) -> Result<(), BackendError>;
 
+    /// The machine of its guests, which may be less than what was asked for, and why it is.
+    fn guests(&self) -> Option<(Lab, Option<String>)> {
+        None
+    }
+
     /// How fast the machine works, for runs whose work is given as times. `None`: each run measures
     /// that for itself.
     fn calibrate(&self) -> Option<Calibration> {

@@ -89,11 +89,15 @@ fn booted(tried: &lab::Tried) -> Finding {
     let seconds = tried.took.as_secs_f64();
     let guest = format!("{} with {} CPUs", tried.kernel, tried.cpus);
     let why = "a guest does the same in every run only if QEMU's threads are in step";
+    let clocks = match &tried.no_clocks {
+        None => "each CPU has its own clock and full speed".to_string(),
+        Some(why) => format!("all CPUs share one clock and its speed: {why}"),
+    };
     match &tried.outcome {
         Ok(lab::Quiet { facts, time: GuestTime::Exact, started_after }) => {
             let what = format!(
                 "{guest}: {} at its first process after {:.1} s; quiet and saved after {seconds:.1} s \
-                 ({:.1} s of its own time); exact",
+                 ({:.1} s of its own time); exact; {clocks}",
                 facts.kernel_release,
                 started_after.as_secs_f64(),
                 facts.quiet_at_ns as f64 / 1e9

@@ -16,6 +16,7 @@ use crate::model::{
     PlanStarted, Raw, Record, SampledPlan,
 };
 use crate::plan;
+use crate::report::clean;
 use crate::stats::Schedule;
 use crate::store::Store;
 use crate::sys::{self, clock, signal};
@@ -142,7 +143,7 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
         if std::mem::take(&mut plan.measure.until_decided) {
             plan.measure.budget_ns = None;
         }
-        plan.lab = lab;
+        plan.lab = machine_of(&*backend).unwrap_or(lab);
     }
     if capabilities.own_kernels {
         environment.kernel_release = kernels_of(&plan);
@@ -209,6 +210,13 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
         return Err(Failure::usage(text, "schedlab run with the plan's file"));
     }
     let mut backend = make_backend(&started.backend, &started.plan.lab, args.lab.mode())?;
+    if let Some(lab) = machine_of(&*backend)
+        && lab != started.plan.lab
+    {
+        let text =
+            format!("the plan {id} was begun with clocks that this QEMU cannot give its CPUs");
+        return Err(Failure::usage(text, "schedlab doctor --lab"));
+    }
     // Work that is given as times stays what it was.
     let calibration = started.environment.calibration;
     started.environment = Environment { calibration, ..backend.environment() };
@@ -224,6 +232,20 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
     }
     let judging = args.judging.or(&job.started.judged);
     execute(&RunArgs { judging, ..args.clone() }, job, &mut *backend)
+}
+
+/// The machine of guests, with a warning where it is less than what was asked for.
+fn machine_of(backend: &dyn Backend) -> Option<Lab> {
+    let (lab, why) = backend.guests()?;
+    if let Some(why) = why {
+        let ns = lab.instruction_ns();
+        eprintln!(
+            "warning: all virtual CPUs share one clock, at {ns} ns an instruction: {}; see \
+             docs/lab.md",
+            clean(&why)
+        );
+    }
+    Some(lab)
 }
 
 /// Whether some work of a cell is given as a time.

@@ -19,7 +19,7 @@ pub struct Lab {
     pub clocks: CpuClocks,
     /// How far a CPU may run ahead of the next one.
     pub skew_ns: u32,
-    /// Work that is given as a time is executed, too.
+    /// Work that is given as a time is executed, too: on a shared clock always.
     pub executed: bool,
     /// Trajectories of each cell.
     pub seeds: u32,
@@ -82,7 +82,7 @@ impl From<StoredLab> for Lab {
             instruction_ps: stored.instruction_ps.or(stored_ps).unwrap_or_default(),
             clocks: stored.clocks.unwrap_or(CpuClocks::Shared),
             skew_ns: stored.skew_ns,
-            executed: stored.executed,
+            executed: stored.executed || stored.clocks.is_none(),
             seeds: stored.seeds,
             realtime: stored.realtime,
         }
@@ -117,7 +117,7 @@ impl Lab {
     pub fn with_shared_clock(&self) -> Lab {
         let instruction_ps = self.instruction_ps.next_multiple_of(1000);
         let instruction_ps = (instruction_ps / 1000).next_power_of_two() * 1000;
-        Lab { clocks: CpuClocks::Shared, instruction_ps, ..self.clone() }
+        Lab { clocks: CpuClocks::Shared, instruction_ps, executed: true, ..self.clone() }
     }
 
     /// What one instruction takes, in nanoseconds.

@@ -261,7 +261,9 @@ fn lab(top: &mut Table, faults: &mut Faults) -> Lab {
             _ => CpuClocks::Own,
         },
         skew_ns: given.get("skew").and_then(Value::as_duration_ns).unwrap_or_default() as u32,
-        executed: given.get("burn").and_then(Value::as_text) == Some("executed"),
+        executed: [("burn", "executed"), ("clocks", "shared")]
+            .iter()
+            .any(|(key, word)| given.get(*key).and_then(Value::as_text) == Some(word)),
         seeds: int("seeds"),
         realtime: false,
     };

@@ -63,6 +63,7 @@ pub fn plan(id: &str) -> PlanFacts {
     machine.topology.allowed = "0-7".parse().unwrap();
     machine.virtualisation = Reading::Known("kvm".to_string());
     PlanFacts {
+        lab: None,
         id: id.to_string(),
         title: "Default and batch on this machine".to_string(),
         backend: "local".to_string(),

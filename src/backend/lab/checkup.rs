@@ -16,6 +16,7 @@ use super::kernel::{Cache, KernelError};
 
 pub use super::error::EmulatorError;
 pub use super::guests::Quiet;
+pub use super::preload::NoClocks;
 
 /// The emulator's own line about its version, if the lab can use it.
 pub fn qemu() -> Result<String, EmulatorError> {
@@ -35,6 +36,8 @@ pub struct Tried {
     /// By the host's clock, until it was quiet and saved.
     pub took: Duration,
     pub outcome: Result<Quiet, GuestError>,
+    /// Why its CPUs had one clock and not one each.
+    pub no_clocks: Option<NoClocks>,
 }
 
 /// Boots a machine of so many CPUs with a kernel, and stops it when it is quiet.
@@ -47,5 +50,6 @@ pub fn try_kernel(kernel: &str, cpus: u32, state: &Path) -> Result<Tried, LabErr
     let cell = Cell { index: 0, variant, work, placement: Placement::default() };
     let began = Instant::now();
     let outcome = guests.boot_only(&cell, &AtomicBool::new(false));
-    Ok(Tried { kernel: kernel.to_string(), cpus, took: began.elapsed(), outcome })
+    let (took, no_clocks) = (began.elapsed(), guests.no_clocks().cloned());
+    Ok(Tried { kernel: kernel.to_string(), cpus, took, outcome, no_clocks })
 }

@@ -26,7 +26,7 @@ mod trial;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::model::{Cell, Environment, Outcome, RunEnd, RunSpec, Window};
+use crate::model::{self, Cell, Environment, Outcome, RunEnd, RunSpec, Window};
 
 use super::{Backend, BackendConfig, BackendError, Capabilities, Entry};
 use error::GuestError;
@@ -70,6 +70,11 @@ impl Backend for Lab {
             self.guests.emulator(),
             self.guests.no_clocks(),
         )
+    }
+
+    fn guests(&self) -> Option<(model::Lab, Option<String>)> {
+        let why = self.guests.no_clocks().map(|why| why.to_string());
+        Some((self.guests.lab().clone(), why))
     }
 
     fn prepare(&self, cells: &[Cell]) -> Result<(), BackendError> {

@@ -13,8 +13,8 @@ use crate::analysis::{
 use std::collections::BTreeMap;
 
 use crate::model::{
-    Direction, Environment, GuestTimes, MemoryPlacement, Placement, PlanEnd, Reading, Value,
-    WorkerKind, show_duration,
+    CpuClocks, Direction, Environment, GuestTimes, Lab, MemoryPlacement, Placement, PlanEnd,
+    Reading, Value, WorkerKind, show_duration,
 };
 use crate::stats::{NoRatio, Rounds, Shape, Unjudged, Verdict, Why};
 
@@ -96,9 +96,26 @@ pub fn analysis_time(analysis: &Analysis) -> Option<String> {
     let others = analysis.runs() - times.runs();
     match (times.runs(), others) {
         (0, _) => None,
-        (_, 0) => Some(format!("lab, {times}")),
+        (_, 0) => Some(format!("lab, {times}{}", fidelity(analysis))),
         (_, others) => Some(format!("lab, {times}; {} on a host", counted(others, "run"))),
     }
+}
+
+/// What of a machine the guests of all plans have, in virtual time: `; own clocks, 0.5 ns an
+/// instruction, work in time skipped`.
+fn fidelity(analysis: &Analysis) -> String {
+    let mut labs = analysis.plans.iter().filter_map(|plan| plan.lab.as_ref());
+    let Some(lab) = labs.next().filter(|lab| !lab.realtime) else { return String::new() };
+    let of = |lab: &Lab| (lab.clocks, lab.instruction_ps, lab.executed);
+    if labs.any(|other| of(other) != of(lab)) {
+        return "; with several clocks".to_string();
+    }
+    let clocks = match lab.clocks {
+        CpuClocks::Own => "own clocks",
+        CpuClocks::Shared => "one clock for all CPUs",
+    };
+    let work = if lab.executed { "executed" } else { "skipped" };
+    format!("; {clocks}, {} ns an instruction, work in time {work}", lab.instruction_ns())
 }
 
 fn list(word: &str, names: &[String]) -> String {
