@@ -216,6 +216,15 @@ pub struct Cell {
     pub shapes: Vec<Shape>,
 }
 
+/// A row with its work and set.
+pub type Place<'a> = (&'a WorkTable, &'a SetTable, &'a Row);
+
+impl WorkTable {
+    pub fn rows(&self) -> impl Iterator<Item = Place<'_>> {
+        self.sets.iter().flat_map(move |set| set.rows.iter().map(move |row| (self, set, row)))
+    }
+}
+
 impl Cell {
     /// Whether every value is zero: on both sides, that needs no verdict.
     pub fn is_all_zero(&self) -> bool {
@@ -259,8 +268,13 @@ impl Analysis {
     }
 
     /// Every row with its place, in order.
-    pub fn rows(&self) -> impl Iterator<Item = (&WorkTable, &SetTable, &Row)> {
-        self.sets().flat_map(|(work, set)| set.rows.iter().map(move |row| (work, set, row)))
+    pub fn rows(&self) -> impl Iterator<Item = Place<'_>> {
+        self.works.iter().flat_map(WorkTable::rows)
+    }
+
+    /// Those whose verdicts are of this family.
+    pub fn rows_of(&self, family: Family) -> impl Iterator<Item = Place<'_>> {
+        self.rows().filter(move |(.., row)| row.family == family)
     }
 
     /// Measured runs of all sides.

@@ -16,8 +16,7 @@ use crate::stats::{self, Experiment, Family, Rounds};
 use super::judge::CLAIMED_ERROR;
 use super::notes::Difference;
 use super::question::Question;
-use super::samples::{Series, WorkSamples, gather};
-use super::select::Selection;
+use super::samples::{Series, WorkSamples, by_variant};
 use super::work::WorkKey;
 
 /// A spread from fewer degrees of freedom is a guess.
@@ -205,13 +204,6 @@ fn works(planned: &SampledPlan) -> Vec<WorkKey<'_>> {
     let baseline = planned.plan.variants.first().map(|variant| &variant.name);
     let cells = planned.cells.iter().filter(|cell| Some(&cell.variant.name) == baseline);
     cells.map(|cell| WorkKey { plan: planned, cell, variant: None, mixed: false }).collect()
-}
-
-fn by_variant(plan: &SampledPlan) -> Vec<WorkSamples<'_>> {
-    let variants = plan.plan.variants.iter();
-    let sides: Vec<Selection> =
-        variants.map(|variant| Selection::of_variant(&plan.id, &variant.name)).collect();
-    gather(std::slice::from_ref(plan), &sides, false)
 }
 
 /// The spread of ratios about the mean of their variant and plan.

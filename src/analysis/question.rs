@@ -16,7 +16,7 @@ const MARGIN: f64 = 0.02;
 pub const TAIL_MARGIN: f64 = 0.1;
 
 /// What is to be compared, and how.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Question {
     /// The baseline first.
     pub sides: Vec<Selection>,
@@ -58,15 +58,9 @@ impl Question {
             sides,
             margin: MARGIN,
             tail_margin: TAIL_MARGIN,
-            margins: Vec::new(),
-            metrics: Vec::new(),
-            explaining: false,
-            mixed: false,
             seed: 1,
-            rounds_done: None,
-            without_effect: Vec::new(),
             command,
-            store: String::new(),
+            ..Question::default()
         }
     }
 

@@ -130,6 +130,13 @@ pub fn gather<'a>(
     works
 }
 
+/// The works of one plan, each of its variants a side.
+pub fn by_variant(plan: &SampledPlan) -> Vec<WorkSamples<'_>> {
+    let variants = plan.plan.variants.iter();
+    let sides = variants.map(|variant| Selection::of_variant(&plan.id, &variant.name));
+    gather(std::slice::from_ref(plan), &sides.collect::<Vec<_>>(), false)
+}
+
 /// Of each plan, where its rounds begin when those of all are counted through. `plans`: oldest
 /// first.
 pub fn first_rounds(plans: &[SampledPlan]) -> Vec<u32> {

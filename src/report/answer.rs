@@ -157,8 +157,7 @@ fn unchanged(analysis: &Analysis, side: usize) -> String {
 
 /// Verdicts on a side in the headline family, with the place and name of the metric.
 fn judged(analysis: &Analysis, side: usize) -> impl Iterator<Item = (String, &Row, Judged)> {
-    let rows = analysis.rows().filter(|(.., row)| row.family == Family::Headline);
-    rows.filter_map(move |(work, set, row)| {
+    analysis.rows_of(Family::Headline).filter_map(move |(work, set, row)| {
         let place = phrases::place(analysis, work, set);
         let judged = row.cells.get(side)?.judged?;
         Some((format!("{place} {}", clean(&row.kind.name)), row, judged))

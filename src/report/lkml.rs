@@ -10,7 +10,7 @@ mod mail;
 
 use std::io::{self, Write};
 
-use crate::analysis::{Analysis, Family, Row, SetTable, WorkTable};
+use crate::analysis::{Analysis, Family, Place, Row, SetTable, WorkTable};
 use crate::model::{Direction, Statistic, Unit};
 use crate::stats::{Verdict, Why};
 
@@ -73,8 +73,6 @@ fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
     verdicts(analysis, &names, &mut page);
     out.write_all(page.text().as_bytes())
 }
-
-type Place<'a> = (&'a WorkTable, &'a SetTable, &'a Row);
 
 /// Rows of the headline family, and of the explaining one where that is judged.
 fn judged_rows(analysis: &Analysis) -> impl Iterator<Item = Place<'_>> {

@@ -40,7 +40,7 @@ fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
     let shown: Vec<String> = names.iter().map(|name| cell(name)).collect();
     writeln!(out, "| | metric | {} |", shown.join(" | "))?;
     writeln!(out, "|---|---|{}", "---:|".repeat(names.len()))?;
-    for (work, set, row) in analysis.rows().filter(|(.., row)| row.family == Family::Headline) {
+    for (work, set, row) in analysis.rows_of(Family::Headline) {
         let scale = RowScale::new(row);
         let mut cells = vec![
             cell(&phrases::place(analysis, work, set)),

@@ -85,7 +85,7 @@ fn header(analysis: &Analysis, names: &[String], options: &Options, page: &mut P
 }
 
 fn headlines(analysis: &Analysis, names: &[String], page: &mut Page) {
-    let rows = analysis.rows().filter(|(.., row)| row.family == Family::Headline);
+    let rows = analysis.rows_of(Family::Headline);
     let rows = rows.map(|(work, set, row)| (phrases::place(analysis, work, set), row));
     let rows: Vec<(String, &Row)> = rows.collect();
     if rows.is_empty() {

@@ -13,7 +13,7 @@ use super::super::samples::{
     Boots, Values, WorkSamples, asked_kernel, guests, once, sessions, values,
 };
 use super::super::select::Selection;
-use super::super::{Family, Pairing, Row, SetTable, Side, WorkTable};
+use super::super::{Family, Pairing, Place, Side, WorkTable};
 use super::{NoValue, Note, Pooled};
 
 /// Fewer boots of a side do not show how much one boot differs from another.
@@ -133,9 +133,8 @@ fn main_reason(runs: &[&&Unmeasured]) -> Option<(String, usize)> {
 }
 
 /// Rows of the metrics that the report is about, with their places.
-fn headlines(work: &WorkTable) -> impl Iterator<Item = (&WorkTable, &SetTable, &Row)> {
-    let rows = work.sets.iter().flat_map(|set| set.rows.iter().map(move |row| (set, row)));
-    rows.filter(|(_, row)| row.family == Family::Headline).map(move |(set, row)| (work, set, row))
+fn headlines(work: &WorkTable) -> impl Iterator<Item = Place<'_>> {
+    work.rows().filter(|(.., row)| row.family == Family::Headline)
 }
 
 /// Headline metrics that are unknown in some runs of a side, those of one set in one note.
@@ -262,7 +261,7 @@ fn without_effect(context: &Context) -> Vec<Note> {
 /// Metrics in which one side scatters so much more than another that permuted labels no longer
 /// stand for equal sides.
 fn spreads(works: &[WorkTable]) -> Option<Note> {
-    let differs = |(.., row): &(&WorkTable, &SetTable, &Row)| {
+    let differs = |(.., row): &Place| {
         let mut spreads = row.cells.iter().map(|cell| cell.cv);
         let own = spreads.next().flatten();
         let is_far = |own: f64, cv: f64| cv.max(own) > MAX_SPREAD_RATIO * cv.min(own);

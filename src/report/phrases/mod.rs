@@ -344,7 +344,7 @@ impl Tally {
     /// Of one family of the side at this place in the list of sides.
     pub fn of(analysis: &Analysis, side: usize, family: Family) -> Tally {
         let mut tally = Tally::default();
-        for (.., row) in analysis.rows().filter(|(.., row)| row.family == family) {
+        for (.., row) in analysis.rows_of(family) {
             let Some(judged) = row.cells.get(side).and_then(|cell| cell.judged) else { continue };
             let is_neutral = row.kind.direction == Direction::Neutral;
             let count = match judged.verdict {
