@@ -13,6 +13,7 @@ use crate::model::{
 };
 use crate::stats::{self, CompetingSet, Competitor, Fairness, SetShare};
 
+use super::grouped;
 use super::priority::SchedPriority;
 
 /// CPUs that a worker of a background set is assumed to want where it has no solo run.
@@ -98,14 +99,11 @@ impl SetFairness {
 /// A table for each work that is no solo run, in the plan's order.
 pub fn fairness(plan: &SampledPlan) -> Vec<FairnessTable> {
     let plan = Runs::of(plan);
-    let mut works: Vec<(&Work, Vec<&Cell>)> = Vec::new();
-    for cell in plan.sampled.cells.iter().filter(|cell| cell.work.solo().is_none()) {
-        match works.iter_mut().find(|(work, _)| **work == cell.work) {
-            Some((_, cells)) => cells.push(cell),
-            None => works.push((&cell.work, vec![cell])),
-        }
-    }
-    works.into_iter().map(|(work, cells)| plan.table(work, &cells)).collect()
+    let cells = plan.sampled.cells.iter().filter(|cell| cell.work.solo().is_none());
+    grouped(cells.map(|cell| (&cell.work, cell)))
+        .into_iter()
+        .map(|(work, cells)| plan.table(work, &cells))
+        .collect()
 }
 
 /// The runs of a plan, found by what they are of.

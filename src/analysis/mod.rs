@@ -216,6 +216,18 @@ pub struct Cell {
     pub shapes: Vec<Shape>,
 }
 
+/// Values by key, both in the order in which they first come.
+pub fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    for (key, value) in pairs {
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, values)) => values.push(value),
+            None => groups.push((key, vec![value])),
+        }
+    }
+    groups
+}
+
 /// A row with its work and set.
 pub type Place<'a> = (&'a WorkTable, &'a SetTable, &'a Row);
 

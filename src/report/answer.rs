@@ -39,23 +39,15 @@ struct Detail {
 impl Detail {
     /// From most to least: what is open is left to the table first, and changes last.
     fn steps(sides: usize) -> impl Iterator<Item = Detail> {
-        let of = |(intervals, changes, open, hopeless)| Detail {
-            intervals,
-            changes,
-            open,
-            hopeless,
-            counts: None,
-        };
-        let named = [
-            (true, ALL, ALL, ALL),
-            (true, ALL, MANY, MANY),
-            (true, ALL, 0, MANY),
-            (true, ALL, 0, 0),
-            (false, ALL, 0, 0),
-        ];
-        let few = (1..=4).rev().map(|few| (false, few, 0, 0));
-        let counts = move |sides| Detail { counts: Some(sides), ..of((false, 0, 0, 0)) };
-        named.into_iter().chain(few).map(of).chain((0..=sides).rev().map(counts))
+        let all = Detail { intervals: true, changes: ALL, open: ALL, hopeless: ALL, counts: None };
+        let many = Detail { open: MANY, hopeless: MANY, ..all };
+        let none_open = Detail { open: 0, ..many };
+        let no_names = Detail { hopeless: 0, ..none_open };
+        let no_intervals = Detail { intervals: false, ..no_names };
+        let few = (1..=4).rev().map(move |changes| Detail { changes, ..no_intervals });
+        let counts = (0..=sides).rev().map(Some);
+        let counts = counts.map(move |counts| Detail { counts, ..no_intervals });
+        [all, many, none_open, no_names, no_intervals].into_iter().chain(few).chain(counts)
     }
 }
 
@@ -185,7 +177,7 @@ fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<String>
     }
     let of = analysis.method.headline_verdicts;
     let open = soon.cells.len() + late.cells.len();
-    let named = |list: &Open| with_sides(&list.cells, names.len() - 1);
+    let named = |list: &Open| with_sides(list.cells.clone(), names.len() - 1);
     if let (Some(needed), Some(never)) = (soon.needed, late.needed) {
         let hopeless = match detail.hopeless {
             0 => late.cells.len().to_string(),

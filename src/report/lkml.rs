@@ -10,14 +10,13 @@ mod mail;
 
 use std::io::{self, Write};
 
-use crate::analysis::{Analysis, Family, Place, Row, SetTable, WorkTable};
+use crate::analysis::{Analysis, Family, Place, Row, SetTable, WorkTable, grouped};
 use crate::model::{Direction, Statistic, Unit};
 use crate::stats::{Verdict, Why};
 
 use super::layout::{Page, Tone};
-use super::numbers::{percent, ratio};
+use super::numbers::{Scale, percent, ratio};
 use super::phrases::{self, Tally};
-use super::text::RowScale;
 use super::{Format, Options, each};
 
 pub(super) use mail::{COLUMNS, ascii, word};
@@ -80,21 +79,15 @@ fn judged_rows(analysis: &Analysis) -> impl Iterator<Item = Place<'_>> {
 }
 
 /// What a table is of.
-fn subject<'a>((work, set, row): &Place<'a>) -> impl PartialEq + use<'a> {
+fn subject((work, set, row): Place) -> impl PartialEq {
     let kind = &row.kind;
     (&work.name, &set.name, &set.workload, (&kind.name, kind.unit, kind.direction))
 }
 
 /// One of each metric of each set, in the order in which they first come.
 fn tables(analysis: &Analysis) -> Vec<Table> {
-    let mut subjects: Vec<Vec<Place>> = Vec::new();
-    for found in judged_rows(analysis) {
-        match subjects.iter_mut().find(|cases| subject(&cases[0]) == subject(&found)) {
-            Some(cases) => cases.push(found),
-            None => subjects.push(vec![found]),
-        }
-    }
-    subjects.iter().map(|cases| table(analysis, cases)).collect()
+    let subjects = grouped(judged_rows(analysis).map(|row| (subject(row), row)));
+    subjects.iter().map(|(_, cases)| table(analysis, cases)).collect()
 }
 
 /// `cases`: one metric of one set over the points of the axes.
@@ -169,7 +162,7 @@ fn normalised(analysis: &Analysis, row: &Row, side: usize) -> Option<f64> {
 /// `99th percentile wakeup latency in ms`.
 fn units(set: &SetTable, row: &Row) -> String {
     let name = ascii(&row.kind.name);
-    let suffix = match RowScale::new(row).suffix() {
+    let suffix = match Scale::of_row(row).suffix {
         "s" => "seconds",
         suffix => suffix,
     };

@@ -1,5 +1,6 @@
 //! Numbers for the eye: scales, significant digits, ratios as changes in percent. Pure.
 
+use crate::analysis::Row;
 use crate::model::Unit;
 use crate::stats::Ratio;
 
@@ -41,6 +42,20 @@ impl Scale {
         // Thousands begin at ten of them: 4380 reads more easily than 4.380 k.
         let factor = if from == 1e4 { 1e3 } else { from.max(1.0) };
         Scale { factor, digits, whole: unit == Unit::Count, suffix }
+    }
+
+    /// One scale for all values of a row.
+    pub fn of_row(row: &Row) -> Scale {
+        Scale::of(row.kind.unit, row.cells.iter().find_map(|cell| cell.median))
+    }
+
+    /// `52.7 us`, `- us`.
+    pub fn with_suffix(&self, value: Option<f64>) -> String {
+        format!("{} {}", self.show_known(value), self.suffix).trim_end().to_string()
+    }
+
+    pub fn show_known(&self, value: Option<f64>) -> String {
+        value.map_or("-".to_string(), |value| self.show(value))
     }
 
     pub fn show(&self, value: f64) -> String {

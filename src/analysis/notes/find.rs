@@ -13,7 +13,7 @@ use super::super::samples::{
     Boots, Values, WorkSamples, asked_kernel, guests, once, sessions, values,
 };
 use super::super::select::Selection;
-use super::super::{Family, Pairing, Place, Side, WorkTable};
+use super::super::{Family, Pairing, Place, Side, WorkTable, grouped};
 use super::{NoValue, Note, Pooled};
 
 /// Fewer boots of a side do not show how much one boot differs from another.
@@ -86,15 +86,12 @@ fn some<T>(found: impl Iterator<Item = T>, note: fn(Vec<T>) -> Note) -> Option<N
 
 /// Notes that were found name by name, their lists still empty: each once, with all of its names.
 fn merged(found: impl IntoIterator<Item = (Note, String)>) -> Vec<Note> {
-    let mut notes: Vec<(Note, Vec<String>)> = Vec::new();
-    for (note, name) in found {
-        match notes.iter_mut().find(|(known, _)| *known == note) {
-            Some((_, names)) if names.contains(&name) => {}
-            Some((_, names)) => names.push(name),
-            None => notes.push((note, vec![name])),
-        }
-    }
-    notes.into_iter().map(|(note, names)| note.with_names(names)).collect()
+    let notes = grouped(found).into_iter().map(|(note, names)| {
+        let mut each = Vec::new();
+        names.into_iter().for_each(|name| once(&mut each, name));
+        note.with_names(each)
+    });
+    notes.collect()
 }
 
 /// Runs that failed or were skipped: of each work and side the most frequent reason. A variant

@@ -5,13 +5,14 @@ pub mod disturbance;
 mod names;
 mod notes;
 
+use std::collections::BTreeMap;
+
 use unicode_width::UnicodeWidthStr;
 
 use crate::analysis::{
     Analysis, Cell, Family, Method, Pairing, PlanFacts, Row, SetTable, Side, WorkTable, Workers,
+    grouped,
 };
-use std::collections::BTreeMap;
-
 use crate::model::{
     Direction, Environment, GuestTimes, MemoryPlacement, Placement, PlanEnd, Reading, Value,
     WorkerKind, show_duration,
@@ -39,10 +40,7 @@ pub fn shapes(analysis: &Analysis, row: &Row, cell: &Cell) -> Vec<String> {
         Some(at) => format!("value {} of {}", at + 1, cell.values.len()),
         None => "one value".to_string(),
     };
-    let show = |value: f64| {
-        let scale = Scale::of(row.kind.unit, Some(value));
-        format!("{} {}", scale.show(value), scale.suffix).trim_end().to_string()
-    };
+    let show = |value| Scale::of(row.kind.unit, Some(value)).with_suffix(Some(value));
     let one = |shape: &Shape| match *shape {
         Shape::TwoModes { low, high, in_high, of, .. } => {
             format!("two modes, {} and {} ({in_high} of {of} {each}s)", show(low), show(high))
@@ -120,16 +118,9 @@ pub fn first_of(names: &[String], most: usize) -> String {
 
 /// `a, b (batch)`: each name once, with the sides that it stands with, unless these are `all` that
 /// there may be.
-pub fn with_sides(cells: &[(String, &str)], all: usize) -> Vec<String> {
-    let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (name, side) in cells {
-        match found.iter_mut().find(|(known, _)| known == name) {
-            Some((_, sides)) => sides.push(side),
-            None => found.push((name, vec![side])),
-        }
-    }
-    let shown = found.into_iter().map(|(name, sides)| match sides.len() == all {
-        true => name.to_string(),
+pub fn with_sides(cells: Vec<(String, &str)>, all: usize) -> Vec<String> {
+    let shown = grouped(cells).into_iter().map(|(name, sides)| match sides.len() == all {
+        true => name,
         false => format!("{name} ({})", sides.join(", ")),
     });
     shown.collect()

@@ -1,15 +1,17 @@
 //! What `-v` opens: the sides, every metric with medians and rounds, fairness and the switches
 //! that explain a throughput; with `-vv` means, spreads and p-values. Pure.
 
-use crate::analysis::{Analysis, Cell, Family, Row, SetTable, Side, VariantFairness, WorkTable};
+use crate::analysis::{
+    Analysis, Cell, Family, Row, SetTable, Side, VariantFairness, WorkTable, grouped,
+};
 use crate::model::Reading;
 use crate::report::Options;
 use crate::report::layout::{Align, Page, Table, Tone, clean};
-use crate::report::numbers::{counted, significant};
+use crate::report::numbers::{Scale, counted, significant};
 use crate::report::phrases;
 use crate::stats::Verdict;
 
-use super::rows::{NOTHING, RowScale, change, stacked};
+use super::rows::{NOTHING, change, stacked};
 
 pub fn write(analysis: &Analysis, names: &[String], options: &Options, page: &mut Page) {
     // Sides of several plans are in the header.
@@ -68,10 +70,11 @@ fn table(analysis: &Analysis, rows: &[&Row], names: &[String], columns: usize) -
     let head = ["metric", "side", "median", "change", "95 %", "verdict", "rounds"];
     add(Tone::Bold, head.map(str::to_string));
     for row in rows {
-        let scale = RowScale::new(row);
+        let scale = Scale::of_row(row);
+        let metric = format!("{} {}", clean(&row.kind.name), scale.suffix).trim_end().to_string();
         for (side, cell) in row.cells.iter().enumerate() {
             let [metric, change, interval, verdict] = match side {
-                0 => [scale.name(row), String::new(), String::new(), String::new()],
+                0 => [metric.clone(), String::new(), String::new(), String::new()],
                 _ => {
                     let none = ["-".to_string(), String::new()];
                     let [change, interval, verdict] = change(analysis, row, side, none);
@@ -80,7 +83,7 @@ fn table(analysis: &Analysis, rows: &[&Row], names: &[String], columns: usize) -
             };
             let rounds = cell.verdict().as_ref().and_then(phrases::rounds);
             let rounds = rounds.map(phrases::show_rounds).unwrap_or_default();
-            let (side, median) = (names[side].clone(), scale.show(cell.median));
+            let (side, median) = (names[side].clone(), scale.show_known(cell.median));
             add(tone(cell), [metric, side, median, change, interval, verdict, rounds]);
         }
     }
@@ -98,7 +101,8 @@ fn tone(cell: &Cell) -> Tone {
 /// Why values are unknown or verdicts open, and what is odd about values: each once, with the
 /// metrics that it is true of. That an interval is wide is seen in the table.
 fn remarks(analysis: &Analysis, rows: &[&Row], names: &[String], options: &Options) -> Vec<String> {
-    let mut found: Vec<Remark> = Vec::new();
+    let mut found: Vec<((String, usize), (String, &str))> = Vec::new();
+    // Of how many sides each may be true.
     let (all, others) = (names.len(), names.len().saturating_sub(1));
     let cells = rows.iter().flat_map(|row| row.cells.iter().zip(names).map(move |of| (row, of)));
     for (row, (cell, name)) in cells {
@@ -115,34 +119,21 @@ fn remarks(analysis: &Analysis, rows: &[&Row], names: &[String], options: &Optio
             said.push((format!("not known in {runs}: {}", clean(why)), all));
         }
         if options.verbose > 1 {
-            said.push((statistics(cell, &RowScale::new(row)).join(", "), all));
+            said.push((statistics(cell, &Scale::of_row(row)).join(", "), all));
         }
-        for (text, sides) in said {
-            let cell = (clean(&row.kind.name), name.as_str());
-            match found.iter_mut().find(|known| known.text == text) {
-                Some(known) => known.cells.push(cell),
-                None => found.push(Remark { text, sides, cells: vec![cell] }),
-            }
-        }
+        let of_cell = |remark| (remark, (clean(&row.kind.name), name.as_str()));
+        found.extend(said.into_iter().map(of_cell));
     }
-    let shown = found.iter().map(|Remark { text, sides, cells }| {
-        format!("{}: {text}", phrases::listed(&phrases::with_sides(cells, *sides)))
+    let shown = grouped(found).into_iter().map(|((text, sides), cells)| {
+        format!("{}: {text}", phrases::listed(&phrases::with_sides(cells, sides)))
     });
     shown.collect()
 }
 
-struct Remark<'a> {
-    text: String,
-    /// Of how many sides it may be true.
-    sides: usize,
-    /// Of which metrics and sides it is.
-    cells: Vec<(String, &'a str)>,
-}
-
-fn statistics(cell: &Cell, scale: &RowScale) -> Vec<String> {
+fn statistics(cell: &Cell, scale: &Scale) -> Vec<String> {
     let cv = cell.cv.map_or("-".to_string(), |cv| format!("{} %", significant(100.0 * cv, 2)));
     let mut said = vec![
-        format!("mean {}", scale.show(cell.mean)),
+        format!("mean {}", scale.show_known(cell.mean)),
         format!("cv {cv}"),
         counted(cell.values.len(), "value"),
     ];
