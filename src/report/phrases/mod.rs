@@ -7,6 +7,7 @@ mod notes;
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
 use crate::analysis::{
@@ -147,23 +148,21 @@ pub fn verdict(row: &Row, cell: &Cell) -> Option<&'static str> {
 }
 
 /// The verdict for programs, and one word for why there is none.
-pub fn keys(verdict: &Verdict) -> (&'static str, Option<&'static str>) {
-    match verdict {
-        Verdict::Better => ("better", None),
-        Verdict::Worse => ("worse", None),
-        Verdict::Same => ("same", None),
-        Verdict::Inconclusive { why, .. } => {
-            let why = match why {
-                Why::TooFewRounds { .. } => "too_few_rounds",
-                Why::OnlyAlone => "only_alone",
-                Why::SameOnlyAlone => "same_only_alone",
-                Why::BelowFloor { .. } => "below_floor",
-                Why::Noise => "noise",
-            };
-            ("inconclusive", Some(why))
-        }
-        Verdict::Unjudged(Unjudged::Neutral) => ("unjudged", Some("neutral")),
-        Verdict::Unjudged(Unjudged::NoRatio(_)) => ("unjudged", Some("no_ratio")),
+pub fn keys(verdict: &Verdict) -> (String, Option<String>) {
+    let why = match verdict {
+        Verdict::Better | Verdict::Worse | Verdict::Same => None,
+        Verdict::Inconclusive { why, .. } => Some(key(why)),
+        Verdict::Unjudged(why) => Some(key(why)),
+    };
+    (key(verdict), why)
+}
+
+/// The word that JSON has for it: the value, or the key of what it holds.
+pub fn key(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        Ok(serde_json::Value::Object(of)) => of.into_iter().map(|(key, _)| key).collect(),
+        _ => String::new(),
     }
 }
 
