@@ -13,6 +13,7 @@
 use crate::model::{Direction, Plan, SampledPlan};
 use crate::stats::{self, Experiment, Family, Rounds};
 
+use super::grouped;
 use super::judge::CLAIMED_ERROR;
 use super::notes::Difference;
 use super::question::Question;
@@ -266,31 +267,31 @@ fn spreads<'a>(
     known: &[(&SampledPlan, Vec<WorkSamples<'a>>)],
     question: &Question,
 ) -> Result<Vec<Metric<'a>>, NotKnown> {
-    // Of other plans, and of A/A plans.
-    let mut found: Vec<((&str, &str), [Scatter; 2])> = Vec::new();
+    let mut found: Vec<((&str, &str), (bool, Scatter))> = Vec::new();
     let mut differs = None;
     let works = known.iter().flat_map(|(plan, works)| works.iter().map(move |work| (plan, work)));
     for (plan, work) in works {
-        if let Some(difference) = key.difference(&work.key) {
-            if work.key.label() == key.label() {
+        match key.difference(&work.key) {
+            None => {
+                let scatters = of_work(work, question);
+                found.extend(scatters.map(|(place, scatter)| (place, (plan.plan.aa, scatter))));
+            }
+            Some(difference) if work.key.label() == key.label() => {
                 differs.get_or_insert(difference);
             }
-            continue;
-        }
-        for (place, spread) in of_work(work, question) {
-            let at = found.iter().position(|(known, _)| *known == place).unwrap_or_else(|| {
-                found.push((place, Default::default()));
-                found.len() - 1
-            });
-            found[at].1[usize::from(plan.plan.aa)].add(spread);
+            Some(_) => {}
         }
     }
     if found.is_empty() {
         return Err(differs.map_or(NotKnown::NotStored, NotKnown::OtherWork));
     }
-    let metrics = found.into_iter().filter_map(|((set, name), [others, aa])| {
-        let mut both =
-            [Scatter { aa: true, ..aa }, Scatter { floor: aa.floor, ..others }].into_iter();
+    let metrics = grouped(found).into_iter().filter_map(|((set, name), plans)| {
+        let [aa, others] = [true, false].map(|aa| {
+            let mut all = Scatter { aa, ..Scatter::default() };
+            plans.iter().filter(|(of, _)| *of == aa).for_each(|(_, scatter)| all.add(*scatter));
+            all
+        });
+        let mut both = [aa, Scatter { floor: aa.floor, ..others }].into_iter();
         let scatter = both.find(|scatter| scatter.freedom >= MIN_FREEDOM)?;
         Some(Metric { set, name, scatter })
     });

@@ -277,23 +277,20 @@ fn oddities(analysis: &Analysis, names: &[String], page: &mut Page) {
 fn differs(work: &WorkTable, set: &SetTable, row: &Row, side: usize) -> Option<String> {
     let judged = row.cells.get(side)?.judged.as_ref()?;
     let floor = match judged.verdict {
-        Verdict::Better | Verdict::Worse => None,
-        Verdict::Inconclusive { why: Why::BelowFloor { floor }, .. } => Some(floor),
+        Verdict::Better | Verdict::Worse => String::new(),
+        Verdict::Inconclusive { why: Why::BelowFloor { floor }, .. } => {
+            format!(", below the A/A floor of {}", phrases::floor_percent(floor))
+        }
         _ => return None,
     };
-    let word = phrases::verdict(row, &row.cells[side])?;
-    let mut line = format!("{word}: {}", place(work, set, row));
+    let mut line =
+        format!("{}: {}", phrases::verdict(row, &row.cells[side])?, place(work, set, row));
     if let Ok(found) = judged.ratio {
         line.push_str(&format!(", ratio {}", ratio(found.ratio)));
-        if let Some(interval) = found.interval {
-            let (low, high) = (ratio(interval.low), ratio(interval.high));
-            line.push_str(&format!(" ({low} to {high})"));
-        }
+        let limits = found.interval.map(|of| (ratio(of.low), ratio(of.high)));
+        line.extend(limits.map(|(low, high)| format!(" ({low} to {high})")));
     }
-    if let Some(floor) = floor {
-        line.push_str(&format!(", below the A/A floor of {}", phrases::floor_percent(floor)));
-    }
-    Some(line)
+    Some(line + &floor)
 }
 
 /// `web threads=4, wakeup_p99`, with the set where it has another name.

@@ -450,8 +450,8 @@ fn probe_silent(plans: &[SampledPlan], works: &[WorkTable]) -> Option<Note> {
 /// Works that have solo runs of some of their sets alone.
 fn no_solo(works: &[WorkTable]) -> Vec<Note> {
     let missing = works.iter().filter_map(|work| Some((work, &work.fairness.as_ref()?.missing)));
-    let missing = missing.filter(|(_, sets)| !sets.is_empty());
-    missing
-        .map(|(work, sets)| Note::NoSolo { work: work.label.clone(), sets: sets.clone() })
-        .collect()
+    let note = |(work, sets): (&WorkTable, &Vec<String>)| {
+        (!sets.is_empty()).then(|| Note::NoSolo { work: work.label.clone(), sets: sets.clone() })
+    };
+    missing.filter_map(note).collect()
 }

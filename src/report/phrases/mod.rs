@@ -176,24 +176,19 @@ pub fn why(verdict: &Verdict, family: usize) -> Option<String> {
         Verdict::Inconclusive { why, .. } => why,
         _ => return None,
     };
+    let by_chance = |seen: &str, alone: &str, it: &str| match family {
+        1 => format!("the interval {seen}, but a verdict takes more: it may still be chance"),
+        _ => format!(
+            "alone it would be {alone}; as one of {family} verdicts {it} may still be chance"
+        ),
+    };
     Some(match why {
         Why::Noise => return None,
         Why::TooFewRounds { least } => {
             format!("too few rounds for any verdict: it takes at least {least}")
         }
-        Why::OnlyAlone if family == 1 => {
-            "the interval excludes 1, but a verdict takes more: it may still be chance".to_string()
-        }
-        Why::OnlyAlone => format!(
-            "alone it would be a difference; as one of {family} verdicts it may still be chance"
-        ),
-        Why::SameOnlyAlone if family == 1 => {
-            "the interval is within the margin, but a verdict takes more: it may still be chance"
-                .to_string()
-        }
-        Why::SameOnlyAlone => {
-            format!("alone it would be SAME; as one of {family} verdicts that may still be chance")
-        }
+        Why::OnlyAlone => by_chance("excludes 1", "a difference", "it"),
+        Why::SameOnlyAlone => by_chance("is within the margin", "SAME", "that"),
         Why::BelowFloor { floor } => format!(
             "the difference is within the floor: equal runs differ by as much here, in A/A or from \
              plan to plan: {}",
@@ -286,7 +281,7 @@ pub fn method(analysis: &Analysis) -> Vec<String> {
     }
     if !margins.is_empty() {
         let own = margins.iter().map(|(name, own)| format!("{} {}", clean(name), percent(*own)));
-        said.push(format!("margins of single metrics: {}", own.collect::<Vec<_>>().join(", ")));
+        said.push(format!("margins of single metrics: {}", joined(own, ", ")));
     }
     let families = [
         (analysis.method.headline_verdicts, "headline family"),
@@ -302,13 +297,12 @@ pub fn method(analysis: &Analysis) -> Vec<String> {
     said.push(match looks {
         None => "one look at all rounds".to_string(),
         Some(looks) => {
-            let looks: Vec<String> = looks.iter().map(u32::to_string).collect();
-            format!("looks after rounds {}", looks.join(", "))
+            format!("looks after rounds {}", joined(looks.iter().map(u32::to_string), ", "))
         }
     });
     if !floors.is_empty() {
-        let ids: Vec<String> = floors.iter().map(|id| clean(id)).collect();
-        said.push(format!("no difference below what A/A resolves here ({})", ids.join(", ")));
+        let ids = joined(floors.iter().map(|id| clean(id)), ", ");
+        said.push(format!("no difference below what A/A resolves here ({ids})"));
     }
     said.push("intervals are 95 %, each for its ratio alone".to_string());
     said.push(format!("seed {seed}"));
@@ -461,7 +455,7 @@ pub fn plan(analysis: &Analysis, plan: &PlanFacts) -> String {
         None => Some("not ended".to_string()),
     };
     let parts = [Some(format!("{rounds}{took}")), machine, ended];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    joined(parts.into_iter().flatten(), ", ")
 }
 
 fn machine(of: &Environment) -> String {
@@ -507,8 +501,7 @@ pub fn placement(placement: &Placement) -> String {
     let cpus = placement.cpus.as_ref().map(|cpus| format!("CPUs {cpus}"));
     let memory = Some(placement.memory).filter(|memory| *memory != MemoryPlacement::Kernel);
     let memory = memory.map(|memory| format!("memory {}", memory.word()));
-    let said: Vec<String> = [pool, cpus, memory].into_iter().flatten().collect();
-    said.join(", ")
+    joined([pool, cpus, memory].into_iter().flatten(), ", ")
 }
 
 /// `schbench, 4 threads, nice 5, throughput in requests`, not yet clean.
@@ -520,14 +513,18 @@ pub fn set(set: &SetTable) -> String {
     });
     let ops = (!set.ops.is_empty()).then(|| format!("throughput in {}", set.ops));
     let parts = [Some(set.workload.clone()), workers, Some(knobs(&set.knobs)), ops];
-    let parts: Vec<String> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
-    parts.join(", ")
+    joined(parts.into_iter().flatten(), ", ")
 }
 
 /// `nice 5, policy batch`, not yet clean; empty without knobs.
 pub fn knobs(knobs: &BTreeMap<String, Value>) -> String {
-    let knobs: Vec<String> = knobs.iter().map(|(knob, value)| format!("{knob} {value}")).collect();
-    knobs.join(", ")
+    joined(knobs.iter().map(|(knob, value)| format!("{knob} {value}")), ", ")
+}
+
+/// What there is of it; an empty part is none.
+pub fn joined(parts: impl IntoIterator<Item = String>, between: &str) -> String {
+    let parts = parts.into_iter().filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join(between)
 }
 #[cfg(test)]
 mod tests;

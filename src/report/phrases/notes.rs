@@ -6,7 +6,7 @@ use crate::report::layout::clean;
 use crate::report::numbers::counted;
 
 use super::disturbance::{disturbance, kind};
-use super::{listed, no_ratio};
+use super::{joined, listed, no_ratio};
 
 /// A clean word for the kind of note, and a clean sentence. Whether a note is of one plan's
 /// variants decides nothing here: sides are labels.
@@ -164,8 +164,7 @@ fn about_sides(note: &Note) -> String {
     match note {
         Note::MachinesDiffer { sides } => {
             let sides = sides.iter().map(|(side, on)| format!("{side} on {}", listed(on)));
-            let sides: Vec<String> = sides.collect();
-            format!("the sides differ in machine too: {}", sides.join("; "))
+            format!("the sides differ in machine too: {}", joined(sides, "; "))
         }
         Note::Pooled { sides, what, names } => {
             let what = if *what == Pooled::Machines { "machines" } else { "kernels" };
@@ -174,8 +173,7 @@ fn about_sides(note: &Note) -> String {
         }
         Note::ResumedElsewhere { plan, places } => {
             let places = places.iter().map(|(kernel, host)| format!("{kernel} on {host}"));
-            let places: Vec<String> = places.collect();
-            format!("{plan} was resumed elsewhere: {}", places.join(", then "))
+            format!("{plan} was resumed elsewhere: {}", joined(places, ", then "))
         }
         Note::FewBoots { baseline, other, needed } => {
             let of =

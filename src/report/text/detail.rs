@@ -41,8 +41,7 @@ pub fn about(side: &Side) -> String {
         [variant] => clean(&phrases::knobs(&variant.knobs)),
         _ => String::new(),
     };
-    let parts = [knobs, phrases::about(side)];
-    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+    phrases::joined([knobs, phrases::about(side)], "; ")
 }
 
 fn set(analysis: &Analysis, set: &SetTable, names: &[String], options: &Options, page: &mut Page) {
@@ -168,8 +167,8 @@ fn fairness(work: &WorkTable, page: &mut Page) {
     }
     for row in rows {
         let cells = row.iter().zip(head).filter(|(cell, _)| !cell.is_empty());
-        let said: Vec<String> = cells.map(|(cell, head)| format!("{head} {cell}")).collect();
-        page.wrapped(Tone::Plain, "- ", &said.join(", "));
+        let said = cells.map(|(cell, head)| format!("{head} {cell}"));
+        page.wrapped(Tone::Plain, "- ", &phrases::joined(said, ", "));
     }
 }
 

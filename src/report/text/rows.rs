@@ -34,7 +34,6 @@ pub fn stacked(analysis: &Analysis, place: &str, names: &[String], row: &Row, pa
         let words = format!("{name} {}", of_side(analysis, row, side, &scale).join(" "));
         words.split_whitespace().collect::<Vec<_>>().join(" ")
     });
-    let said = said.collect::<Vec<_>>().join("; ");
-    let text = format!("{place} {}: {said}", clean(&row.kind.name));
+    let text = format!("{place} {}: {}", clean(&row.kind.name), phrases::joined(said, "; "));
     page.wrapped(Tone::Plain, "- ", text.trim_start());
 }
