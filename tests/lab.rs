@@ -439,17 +439,27 @@ fn real_time_is_reported_and_nothing_of_it_is_kept() {
     assert_eq!(laboratory.kept(), 0);
 }
 
+/// The throughput of each worker set of a plan's only run.
+fn throughputs(laboratory: &Laboratory, lab: &str, rest: &str) -> Vec<f64> {
+    let output = laboratory.run(&plan(PATIENT, lab, rest), &[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(laboratory.time(), "exact");
+    let event: Value = serde_json::from_str(&laboratory.ended()[0]).unwrap();
+    let sets = event["outcome"]["result"]["sets"].as_array().unwrap();
+    let throughput = |set: &Value| {
+        let metrics = set["metrics"].as_array().unwrap();
+        let throughput = metrics.iter().find(|metric| metric["name"] == "throughput").unwrap();
+        throughput["value"]["known"].as_f64().unwrap()
+    };
+    sets.iter().map(throughput).collect()
+}
+
 #[test]
 fn each_busy_cpu_has_its_full_speed() {
     let Some(laboratory) = Laboratory::open("each_busy_cpu_has_its_full_speed") else { return };
     let ops = |lab: &str, count: u32| {
         let spin = format!("[[workload]]\nuse = \"spin\"\ncount = {count}\n");
-        let output = laboratory.run(&plan(PATIENT, lab, &spin), &[]).output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
-        let event: Value = serde_json::from_str(&laboratory.ended()[0]).unwrap();
-        let metrics = event["outcome"]["result"]["sets"][0]["metrics"].as_array().unwrap().clone();
-        let throughput = metrics.iter().find(|metric| metric["name"] == "throughput").unwrap();
-        throughput["value"]["known"].as_f64().unwrap()
+        throughputs(&laboratory, lab, &spin)[0]
     };
     let (own, shared) = ("cpus = 2", "cpus = 2\nclocks = \"shared\"\nspeed = \"1ns\"");
     let alone = ops(own, 1);
@@ -458,6 +468,37 @@ fn each_busy_cpu_has_its_full_speed() {
     assert!((ratio - 2.0).abs() < 0.02, "{ratio}");
     let ratio = ops(shared, 2) / alone;
     assert!((ratio - 0.5).abs() < 0.02, "two share what takes twice as long: {ratio}");
+}
+
+/// Two that burn and one that mostly sleeps on one CPU.
+#[test]
+fn work_that_is_skipped_gives_what_executed_work_gives() {
+    let test = "work_that_is_skipped_gives_what_executed_work_gives";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    let set = |name: &str, queue: &str, nice: u32| {
+        format!(
+            "[[workload.set]]\nname = \"{name}\"\nuse = \"burnwait\"\nqueue = \"{queue}\"\n\
+             knobs = {{ nice = {nice} }}\n"
+        )
+    };
+    let sets = [
+        "[[workload]]\nname = \"mix\"\n".to_string(),
+        set("first", "burn 1ms, wait 0ns", 0),
+        set("second", "burn 100us, wait 0ns", 5),
+        set("sleeper", "burn 20us, wait 1ms", 0),
+    ];
+    let of = |burn: &str| {
+        let lab = format!("cpus = 1\nburn = \"{burn}\"");
+        let text = sets.concat();
+        throughputs(&laboratory, &lab, &text)
+    };
+    let (skipped, executed) = (of("skipped"), of("executed"));
+    for (skipped, executed) in skipped.iter().zip(&executed) {
+        assert!((skipped / executed - 1.0).abs() < 0.03, "{skipped} us/s, {executed} executed");
+    }
+    let share = skipped[0] / (skipped[0] + skipped[1]);
+    // By the kernel's weights of nice 0 and 5.
+    assert!((share - 1024.0 / (1024.0 + 335.0)).abs() < 0.03, "{share}");
 }
 
 #[test]

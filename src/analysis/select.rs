@@ -362,7 +362,7 @@ fn key_of(word: &str, value: &str) -> Result<&'static str, SelectionError> {
 fn no_date(key: &str, value: &str) -> SelectionError {
     let message = format!("`{key}={}` is no date", value.escape_default());
     let dates = "today, yesterday, 2h, 7d, 2w, 2026-11-01 or 2026-11-01T12:00:00";
-    wrong(message, &format!("{dates}: schedlab list runs since=7d"))
+    wrong(message, &format!("{dates}: schedlab list runs --since 7d"))
 }
 
 /// Of a word alone, by what the stored plans have of that name.

@@ -30,6 +30,8 @@ pub fn wait(instruction_ps: u64) -> Result<Reading<f64>, AgentError> {
     };
     let before = sched::affinity(0).map_err(AgentError::system("own affinity"))?;
     let mut rounds = Rounds::new(cpus.iter().count());
+    // Earlier rounds decide nothing, and busy CPUs cost the host time.
+    clock::sleep_until(EARLIEST_NS - QUIET_ROUNDS as u64 * PAUSE_NS);
     loop {
         rounds.add(round(&cpus, instruction_ps)?);
         let now_ns = clock::monotonic_ns();

@@ -55,7 +55,7 @@ pub enum Kind {
         min_ns: u64,
         max_ns: u64,
     },
-    /// A time below what nanoseconds can tell: a [`Value::Int`] of picoseconds.
+    /// A time of which nanoseconds are too coarse a unit: a [`Value::Int`] of picoseconds.
     Picoseconds {
         min_ps: u32,
         max_ps: u32,

@@ -6,8 +6,8 @@ use crate::model::{
 };
 
 use super::error::Mismatch;
-use super::guests::GuestManager;
 use super::machine::Time;
+use super::preload::NoClocks;
 
 /// The knobs that a machine is booted with. Its agent does not see them.
 pub const KERNEL: &str = "kernel";
@@ -66,22 +66,26 @@ pub fn mismatch(lab: &Lab, found: &Topology) -> Result<(), Mismatch> {
 }
 
 /// A guest's machine, with any kernel.
-pub fn environment(guests: &GuestManager) -> Environment {
-    let lab = guests.lab();
+pub fn environment(
+    lab: &Lab,
+    time: Time,
+    emulator: &str,
+    no_clocks: Option<&NoClocks>,
+) -> Environment {
     let unknown = || Reading::Unknown("a lab guest: it has none".to_string());
-    let clocks = match (lab.clocks, guests.no_clocks()) {
+    let clocks = match (lab.clocks, no_clocks) {
         (CpuClocks::Own, _) => "CPUs with clocks of their own".to_string(),
         (CpuClocks::Shared, None) => "one clock for all CPUs".to_string(),
         (CpuClocks::Shared, Some(why)) => format!("one clock for all CPUs: {why}"),
     };
-    let clock = match guests.time() {
+    let clock = match time {
         Time::Virtual => format!("{} ns an instruction, {clocks}", lab.instruction_ns()),
         Time::Real { kvm: true } => "KVM, real time".to_string(),
         Time::Real { kvm: false } => "emulated, real time".to_string(),
     };
     Environment {
         hostname: "lab".to_string(),
-        cpu_model: Reading::Known(format!("{}, {clock}", guests.emulator())),
+        cpu_model: Reading::Known(format!("{}, {clock}", emulator)),
         topology: topology(lab),
         memory_bytes: Reading::Known(lab.memory_bytes),
         kernel_release: "of each variant".to_string(),

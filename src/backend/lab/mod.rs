@@ -64,7 +64,12 @@ impl Lab {
 
 impl Backend for Lab {
     fn environment(&self) -> Environment {
-        asked::environment(&self.guests)
+        asked::environment(
+            self.guests.lab(),
+            self.guests.time(),
+            self.guests.emulator(),
+            self.guests.no_clocks(),
+        )
     }
 
     fn prepare(&self, cells: &[Cell]) -> Result<(), BackendError> {
