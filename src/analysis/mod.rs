@@ -289,11 +289,6 @@ impl Analysis {
         self.rows().filter(move |(.., row)| row.family == family)
     }
 
-    /// Measured runs of all sides.
-    pub fn runs(&self) -> usize {
-        self.sides.iter().map(|side| side.runs).sum()
-    }
-
     /// The newest plan.
     pub fn plan(&self) -> Option<&PlanFacts> {
         self.plans.last()

@@ -332,11 +332,8 @@ fn pools_guests(context: &Context, side: usize) -> bool {
 /// Plans whose runs are of several machines or kernels.
 fn resumed(context: &Context) -> Vec<Note> {
     let all = (0..context.sides.len()).flat_map(|side| sessions(context.shown, side).into_keys());
-    let mut used: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
-    for (plan, session) in all {
-        used.entry(plan).or_default().insert(session);
-    }
-    let note = |(plan, sessions): (usize, BTreeSet<u32>)| {
+    let used = grouped(all.collect::<BTreeSet<_>>());
+    let note = |(plan, sessions): (usize, Vec<u32>)| {
         let plan = &context.plans[plan];
         let environments = sessions.iter().map(|session| &plan.environments[*session as usize]);
         let places = environments.map(|of| (of.kernel_release.clone(), of.hostname.clone()));

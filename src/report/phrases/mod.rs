@@ -92,7 +92,7 @@ pub fn analysis_time(analysis: &Analysis) -> Option<String> {
     let mut times = GuestTimes::default();
     analysis.sides.iter().for_each(|side| times.add_all(&side.times));
     times.why = None;
-    let others = analysis.runs() - times.runs();
+    let others = analysis.sides.iter().map(|side| side.runs).sum::<usize>() - times.runs();
     match (times.runs(), others) {
         (0, _) => None,
         (_, 0) => Some(format!("lab, {times}")),
