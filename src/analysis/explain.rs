@@ -12,8 +12,7 @@ impl SetTable {
         self.rows.iter().find(|row| row.kind.name == THROUGHPUT)
     }
 
-    /// The switches of each role, per second and for each operation. Rates of the whole set are
-    /// of no role.
+    /// The switches of each role, per second and for each operation; not those of the whole set.
     pub fn switches(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|row| row.is_switches())
     }

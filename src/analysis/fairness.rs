@@ -28,8 +28,7 @@ pub struct FairnessTable {
     pub variants: Vec<VariantFairness>,
     /// Foreground sets without a solo run in the plan. If there are any, there are no variants.
     pub missing: Vec<String>,
-    /// Background sets without a solo run: assumed to want one CPU per worker, and left out of
-    /// Jain's index.
+    /// Background sets without a solo run: assumed to want a CPU per worker, not in Jain's index.
     pub assumed: Vec<String>,
     /// Variants that were measured, but in no round together with all solo runs.
     pub incomplete: Vec<String>,
@@ -47,8 +46,7 @@ pub struct VariantFairness {
     pub sets: Vec<SetFairness>,
 }
 
-/// `want`, `entitled` and `got` are CPUs, the mean over the set's workers; the rest are ratios,
-/// but for `weight`.
+/// `want`, `entitled` and `got` are CPUs, the mean over workers; others but `weight` are ratios.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SetFairness {
     pub set: String,

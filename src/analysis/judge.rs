@@ -50,8 +50,7 @@ pub fn overlap(plans: &[SampledPlan], sides: &[Selection]) -> Option<(usize, [us
 }
 
 /// The analysis of the sides, which have no run in common. `plans` are those of all selections,
-/// oldest first; `floors` has the newest A/A plans of these machines that are older than the
-/// newest of `plans`.
+/// oldest first; `floors` are plans of [`with_floors`].
 pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Question) -> Analysis {
     let pairing = pairing(&question.sides);
     let samples = gather(plans, &question.sides, question.mixed);

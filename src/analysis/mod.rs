@@ -209,8 +209,7 @@ pub struct Cell {
     pub median: Option<f64>,
     /// Standard deviation over mean.
     pub cv: Option<f64>,
-    /// Against the baseline's cell of this row; `None` for the baseline and where nothing was
-    /// to be judged.
+    /// Against the baseline's cell; `None` for the baseline and where nothing was to be judged.
     pub judged: Option<Judged>,
     /// What is odd about the values.
     pub shapes: Vec<Shape>,

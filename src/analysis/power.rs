@@ -85,8 +85,7 @@ pub struct MetricPower {
     /// What the newest A/A plan resolves, as a ratio's distance from 1: nothing below it is
     /// called BETTER or WORSE. 0 without such a plan.
     pub floor: f64,
-    /// The smallest difference that the plan's rounds find, as a share; `None`: they are too few
-    /// for any.
+    /// The smallest difference that the plan's rounds find, as a share; `None`: they find none.
     pub smallest: Option<f64>,
     /// For BETTER or WORSE where the ratio is off by [`Power::difference`].
     pub for_difference: Rounds,
@@ -228,8 +227,7 @@ impl Scatter {
         limit.unwrap_or(f64::INFINITY)
     }
 
-    /// `None` where there is nothing to see a spread in, or a value has no logarithm: no verdict
-    /// would be had.
+    /// `None` where no verdict would be had: too few ratios, or a value without a logarithm.
     fn of(baseline: &Series, variant: &Series) -> Option<Scatter> {
         let values = [&baseline.cell.values, &variant.cell.values];
         let ratios = stats::log_ratios(values[0], values[1]).ok()?;
@@ -302,8 +300,7 @@ fn spreads<'a>(
     }
 }
 
-/// What one stored plan has of a work: set, metric and spread of each variant against the
-/// baseline.
+/// Of a work of one stored plan: set, metric and spread of each variant against the baseline.
 fn of_work<'g, 'a>(
     work: &'g WorkSamples<'a>,
     question: &'g Question,

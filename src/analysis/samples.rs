@@ -151,8 +151,7 @@ pub fn by_variant(plan: &SampledPlan) -> Vec<WorkSamples<'_>> {
     gather(std::slice::from_ref(plan), &sides.collect::<Vec<_>>(), false)
 }
 
-/// Of each plan, where its rounds begin when those of all are counted through. `plans`: oldest
-/// first.
+/// Of each plan, oldest first, where its rounds begin when those of all are counted through.
 pub fn first_rounds(plans: &[SampledPlan]) -> Vec<u32> {
     debug_assert!(plans.is_sorted_by_key(|plan| plan.started_unix_ns));
     let before = plans.iter().scan(0, |next, plan| {
@@ -303,8 +302,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Of a metric of the plan, with [`Series::new`]'s multiple; `place` knows where those are
-    /// that came before.
+    /// Of a metric of the plan, with [`Series::new`]'s multiple; `place`: where those before are.
     fn series_of(
         &mut self,
         plan: &'a SampledPlan,

@@ -27,8 +27,7 @@ type Paragraph = (Tone, String, String);
 #[derive(Clone, Copy)]
 struct Detail {
     intervals: bool,
-    /// So many of each list of changes are named, so many that are open, and so many of these that
-    /// no number of rounds decides.
+    /// So many are named: of each list of changes, of what is open, of what no rounds decide.
     changes: usize,
     open: usize,
     hopeless: usize,
@@ -51,8 +50,7 @@ impl Detail {
     }
 }
 
-/// Writes the answer; `names` are the sides' as tables show them.
-/// `more`: what an option shows.
+/// `names`: the sides' as tables show them. `more`: what an option shows.
 pub fn write(analysis: &Analysis, names: &[String], more: Option<&str>, page: &mut Page) {
     let columns = names.iter().map(|name| name.width()).max().unwrap_or(0);
     let columns = columns.max(MIN_LABEL_COLUMNS) + 2;

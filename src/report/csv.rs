@@ -14,8 +14,7 @@ use super::layout::clean;
 use super::phrases::{self, Needed, key};
 use super::{Format, Options};
 
-/// A row of the file. What is not known is empty; `kind` is `summary`, `run`, `fairness` or
-/// `note`.
+/// A row. What is not known is empty; `kind` is `summary`, `run`, `fairness` or `note`.
 #[derive(Default, Serialize)]
 struct Line {
     kind: &'static str,

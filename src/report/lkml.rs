@@ -197,8 +197,7 @@ fn cells(analysis: &Analysis, cases: &[Place], side: usize) -> Vec<String> {
     figures.iter().map(cell).collect()
 }
 
-/// Normalised, improvement in percent, CV. `None` where one of the two sides is unknown, or the
-/// baseline is not positive.
+/// Normalised, improvement in percent, CV. `None` without both sides and a positive baseline.
 fn figures(analysis: &Analysis, row: &Row, side: usize) -> Option<[String; 3]> {
     let normalised = normalised(analysis, row, side)?;
     let percent = 100.0 * (normalised - 1.0);
@@ -211,8 +210,7 @@ fn figures(analysis: &Analysis, row: &Row, side: usize) -> Option<[String; 3]> {
     Some([two_decimals(normalised), two_decimals(improved), cv])
 }
 
-/// What stands below the tables: odd values, the verdicts, how they were reached, and how to get the
-/// tables again.
+/// Below the tables: odd values, the verdicts, how they were reached, and the command.
 pub(super) fn verdicts(analysis: &Analysis, names: &[String], page: &mut Page) {
     oddities(analysis, names, page);
     for (at, name) in names.iter().enumerate().skip(1) {

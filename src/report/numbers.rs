@@ -67,8 +67,7 @@ impl Scale {
     }
 }
 
-/// `digits` significant digits and no exponent, whole numbers in full; what is beyond a
-/// dozen columns gets an exponent.
+/// `digits` significant digits, whole numbers in full; beyond a dozen columns with an exponent.
 pub fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".to_string();

@@ -14,8 +14,7 @@ const NUMBERS: usize = 60;
 /// A spread from fewer ratios is known to a third, more or less.
 const FEW_RATIOS: usize = 10;
 
-/// Writes the tables. `again` is the command that runs the plan, without its rounds. Fails only
-/// where `out` does.
+/// `again`: the command that runs the plan, without its rounds. Fails only where `out` does.
 pub fn render(
     power: &Power,
     again: &str,

@@ -255,8 +255,7 @@ fn without_effect(context: &Context) -> Vec<Note> {
     }))
 }
 
-/// Metrics in which one side scatters so much more than another that permuted labels no longer
-/// stand for equal sides.
+/// Metrics whose sides scatter so differently that permuted labels do not stand for equal sides.
 fn spreads(works: &[WorkTable]) -> Option<Note> {
     let differs = |(.., row): &Place| {
         let mut spreads = row.cells.iter().map(|cell| cell.cv);

@@ -29,9 +29,8 @@ pub use notes::{differs, note, one_line};
 /// Of a list only so many names are shown.
 const MAX_NAMED: usize = 4;
 
-/// What is odd about the values of a cell, a phrase each: `two modes, 12 ms and 31 ms (4 of 10
-/// rounds)`. Where rounds of several plans are counted through, an outlier has its place among
-/// the values instead of its round.
+/// What is odd about the values of a cell: `two modes, 12 ms and 31 ms (4 of 10 rounds)`. Where
+/// rounds of several plans are counted through, an outlier has its place among the values.
 pub fn shapes(analysis: &Analysis, row: &Row, cell: &Cell) -> Vec<String> {
     let is_of_one_plan = analysis.sides.iter().all(|side| side.plans.len() <= 1);
     let are_rounds = analysis.method.pairing == Pairing::WithinRounds && is_of_one_plan;
@@ -86,8 +85,7 @@ pub fn about(side: &Side) -> String {
     .join("; ")
 }
 
-/// The clock of all runs, for the head of tables that are mailed. `None` where no run is of the
-/// lab.
+/// The clock of all runs, for the head of mailed tables; `None` where no run is of the lab.
 pub fn analysis_time(analysis: &Analysis) -> Option<String> {
     let mut times = GuestTimes::default();
     analysis.sides.iter().for_each(|side| times.add_all(&side.times));
@@ -117,8 +115,7 @@ pub fn first_of(names: &[String], most: usize) -> String {
     }
 }
 
-/// `a, b (batch)`: each name once, with the sides that it stands with, unless these are `all` that
-/// there may be.
+/// `a, b (batch)`: each name once, with its sides unless these are `all` that there may be.
 pub fn with_sides(cells: Vec<(String, &str)>, all: usize) -> Vec<String> {
     let shown = grouped(cells).into_iter().map(|(name, sides)| match sides.len() == all {
         true => name,
@@ -379,8 +376,7 @@ pub fn p_value(p: Option<f64>) -> String {
     }
 }
 
-/// A command in lines of at most `columns`, broken with `\` at spaces outside of quotes. A longer
-/// word has a line of its own.
+/// A command in lines of `columns`, broken with `\` outside of quotes; longer words stand alone.
 pub fn command_lines(command: &str, columns: usize) -> Vec<String> {
     const GO_ON: &str = " \\";
     let mut lines: Vec<String> = Vec::new();

@@ -72,13 +72,10 @@ fn table(analysis: &Analysis, rows: &[&Row], names: &[String], columns: usize) -
         let scale = Scale::of_row(row);
         let metric = format!("{} {}", clean(&row.kind.name), scale.suffix).trim_end().to_string();
         for (side, cell) in row.cells.iter().enumerate() {
-            let [metric, change, interval, verdict] = match side {
-                0 => [metric.clone(), String::new(), String::new(), String::new()],
-                _ => {
-                    let none = ["-".to_string(), String::new()];
-                    let [change, interval, verdict] = change(analysis, row, side, none);
-                    [String::new(), change, interval, verdict]
-                }
+            let metric = if side == 0 { metric.clone() } else { String::new() };
+            let [change, interval, verdict] = match side {
+                0 => Default::default(),
+                _ => change(analysis, row, side, ["-".to_string(), String::new()]),
             };
             let rounds = cell.verdict().as_ref().and_then(phrases::rounds);
             let rounds = rounds.map(phrases::show_rounds).unwrap_or_default();

@@ -15,8 +15,7 @@ pub fn change(analysis: &Analysis, row: &Row, side: usize, none: [String; 2]) ->
     [change, interval, verdict]
 }
 
-/// Of the baseline its value and unit, of others as [`change`] with the value where there is no
-/// ratio.
+/// Of the baseline its value and unit, of others [`change`], or the value without a ratio.
 pub fn of_side(analysis: &Analysis, row: &Row, side: usize, scale: &Scale) -> Vec<String> {
     let median = row.cells[side].median;
     let suffix = if side == 0 || median.is_some() { scale.suffix } else { "" };
