@@ -68,14 +68,13 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
         }
     }
     let looks = looks(plans, pairing, question.rounds_done);
-    let judging = Judging { question, pairing, looks: &looks, begins: &first_rounds(plans) };
-    let floors = judging.judge(&mut works, &shown, &floors);
-    let sides: Vec<(Side, Boots)> = question
-        .sides
-        .iter()
-        .enumerate()
-        .map(|(at, of)| side(plans, &shown, at, &of.label))
-        .collect();
+    let begins = &first_rounds(plans);
+    let judging =
+        Judging { question, pairing, looks: &looks, begins, samples: &shown, floors: &floors };
+    let floors = judging.judge(&mut works);
+    let sides = question.sides.iter().enumerate();
+    let sides = sides.map(|(at, of)| side(plans, &shown, at, &of.label));
+    let sides: Vec<(Side, Boots)> = sides.collect();
     let context =
         Context { plans, question, sides: &sides, pairing, shown: &shown, left_out: &left_out };
     let mut notes = refused;
@@ -253,22 +252,20 @@ struct Judging<'a> {
     looks: &'a Option<Looks>,
     /// Where the rounds of each plan begin.
     begins: &'a [u32],
+    /// Of each table the work that it is of.
+    samples: &'a [WorkSamples<'a>],
+    floors: &'a Floors<'a>,
 }
 
 impl Judging<'_> {
     /// Puts the verdicts into the cells of all sides but the first. Each family has an error rate
     /// of its own, so the verdicts on headline metrics are the same whether or not the others are
     /// judged. Returns the ids of the plans whose floors were used, oldest first.
-    fn judge(
-        &self,
-        works: &mut [WorkTable],
-        samples: &[WorkSamples],
-        floors: &Floors,
-    ) -> Vec<String> {
+    fn judge(&self, works: &mut [WorkTable]) -> Vec<String> {
         let mut used: BTreeSet<(u64, String)> = BTreeSet::new();
         for family in [Family::Headline, Family::Explaining] {
             for side in 1..self.question.sides.len() {
-                self.judge_side(works, samples, (floors, &mut used), family, side);
+                used.extend(self.judge_side(works, family, side));
             }
         }
         used.into_iter().map(|(_, id)| id).collect()
@@ -277,11 +274,9 @@ impl Judging<'_> {
     fn judge_side(
         &self,
         works: &mut [WorkTable],
-        samples: &[WorkSamples],
-        (floors, used): (&Floors, &mut BTreeSet<(u64, String)>),
         family: Family,
         side: usize,
-    ) {
+    ) -> Vec<(u64, String)> {
         let is_judged = |row: &Row| {
             let both = [&row.cells[0], &row.cells[side]];
             row.family == family
@@ -291,9 +286,9 @@ impl Judging<'_> {
         let others = self.question.sides.len() - 1;
         let verdicts = rows(works).filter(|row| is_judged(row)).count() * others;
         let (mut comparisons, mut floor_plans) = (Vec::new(), Vec::new());
-        for (block, (table, work)) in works.iter().zip(samples).enumerate() {
+        for (block, (table, work)) in works.iter().zip(self.samples).enumerate() {
             for (_, set, row) in table.rows().filter(|(.., row)| is_judged(row)) {
-                let (floor, of) = floors.of_metric(work, &set.name, &row.kind.name).unzip();
+                let (floor, of) = self.floors.of_metric(work, &set.name, &row.kind.name).unzip();
                 floor_plans.push(of);
                 let (one, other) = (&row.cells[0].values, &row.cells[side].values);
                 let between = (self.pairing == Pairing::None)
@@ -304,12 +299,7 @@ impl Judging<'_> {
                     baseline: one,
                     variant: other,
                     direction: judged_direction(row.kind.direction),
-                    margin: self.question.margin_of(
-                        &table.label,
-                        &set.name,
-                        &row.kind.name,
-                        row.kind.is_tail_latency(),
-                    ),
+                    margin: self.question.margin_of(&table.label, &set.name, &row.kind),
                     floor: floor.unwrap_or(0.0).max(between.unwrap_or(0.0)),
                     paired: self.pairing == Pairing::WithinRounds,
                 });
@@ -324,12 +314,14 @@ impl Judging<'_> {
         };
         let rows = works.iter_mut().flat_map(|work| &mut work.sets).flat_map(|set| &mut set.rows);
         let rows = rows.filter(|row| is_judged(row));
+        let mut used = Vec::new();
         for ((row, judged), floor) in rows.zip(judged).zip(floor_plans) {
             if !matches!(judged.verdict, Verdict::Unjudged(_)) {
                 used.extend(floor.map(|plan| (plan.started_unix_ns, plan.id.clone())));
             }
             row.cells[side].judged = Some(judged);
         }
+        used
     }
 }
 

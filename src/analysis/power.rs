@@ -10,7 +10,7 @@
 //! their spread badly, and would promise too few as often as too many: the rounds are computed with
 //! what the spread does not exceed with probability 0.8.
 
-use crate::model::{Direction, Plan, SampledPlan};
+use crate::model::{Direction, MetricKind, Plan, SampledPlan};
 use crate::stats::{self, Experiment, Family, Rounds};
 
 use super::grouped;
@@ -144,13 +144,13 @@ pub fn power(
     let finds = smallest(&unit, rounds);
     let works = works.into_iter().map(|(key, metrics)| {
         let label = key.label();
-        let row = |Metric { set, name, scatter }| {
-            let margin = question.margin_of(&label, set, name, scatter.is_tail);
+        let row = |Metric { set, kind, scatter }| {
+            let margin = question.margin_of(&label, set, kind);
             let cautious_ln = scatter.cautious_sd_ln();
             let experiment = Experiment { spread: paired(cautious_ln), ..unit };
             MetricPower {
                 set: set.to_string(),
-                metric: name.to_string(),
+                metric: kind.name.clone(),
                 sd_ln: scatter.sd_ln(),
                 ratios: scatter.ratios,
                 aa: scatter.aa,
@@ -214,7 +214,6 @@ struct Scatter {
     ratios: usize,
     aa: bool,
     floor: f64,
-    is_tail: bool,
 }
 
 impl Scatter {
@@ -237,14 +236,13 @@ impl Scatter {
         let squares = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum();
         let interval = stats::paired_ratio(values[0], values[1]).ok()?.interval?;
         let floor = interval.floor();
-        let is_tail = baseline.kind.is_tail_latency();
-        Some(Scatter { squares, freedom, ratios: ratios.len(), aa: false, floor, is_tail })
+        Some(Scatter { squares, freedom, ratios: ratios.len(), aa: false, floor })
     }
 
     /// Takes an older plan in: the floor stays that of the newest.
     fn add(&mut self, more: Scatter) {
         if self.ratios == 0 {
-            (self.floor, self.is_tail) = (more.floor, more.is_tail);
+            self.floor = more.floor;
         }
         self.squares += more.squares;
         self.freedom += more.freedom;
@@ -255,7 +253,7 @@ impl Scatter {
 /// A metric of a worker set, and how its ratios scatter.
 struct Metric<'a> {
     set: &'a str,
-    name: &'a str,
+    kind: &'a MetricKind,
     scatter: Scatter,
 }
 
@@ -265,14 +263,15 @@ fn spreads<'a>(
     known: &[(&SampledPlan, Vec<WorkSamples<'a>>)],
     question: &Question,
 ) -> Result<Vec<Metric<'a>>, NotKnown> {
-    let mut found: Vec<((&str, &str), (bool, Scatter))> = Vec::new();
+    let mut found: Vec<((&str, &str), (bool, Metric))> = Vec::new();
     let mut differs = None;
     let works = known.iter().flat_map(|(plan, works)| works.iter().map(move |work| (plan, work)));
     for (plan, work) in works {
         match key.difference(&work.key) {
             None => {
-                let scatters = of_work(work, question);
-                found.extend(scatters.map(|(place, scatter)| (place, (plan.plan.aa, scatter))));
+                let place = |of: &Metric<'a>| (of.set, of.kind.name.as_str());
+                let metrics = of_work(work, question);
+                found.extend(metrics.map(|of| (place(&of), (plan.plan.aa, of))));
             }
             Some(difference) if work.key.label() == key.label() => {
                 differs.get_or_insert(difference);
@@ -283,15 +282,15 @@ fn spreads<'a>(
     if found.is_empty() {
         return Err(differs.map_or(NotKnown::NotStored, NotKnown::OtherWork));
     }
-    let metrics = grouped(found).into_iter().filter_map(|((set, name), plans)| {
+    let metrics = grouped(found).into_iter().filter_map(|(_, plans)| {
         let [aa, others] = [true, false].map(|aa| {
             let mut all = Scatter { aa, ..Scatter::default() };
-            plans.iter().filter(|(of, _)| *of == aa).for_each(|(_, scatter)| all.add(*scatter));
+            plans.iter().filter(|(of, _)| *of == aa).for_each(|(_, of)| all.add(of.scatter));
             all
         });
         let mut both = [aa, Scatter { floor: aa.floor, ..others }].into_iter();
         let scatter = both.find(|scatter| scatter.freedom >= MIN_FREEDOM)?;
-        Some(Metric { set, name, scatter })
+        Some(Metric { scatter, ..plans[0].1 })
     });
     let metrics: Vec<Metric> = metrics.collect();
     match metrics.is_empty() {
@@ -304,7 +303,7 @@ fn spreads<'a>(
 fn of_work<'g, 'a>(
     work: &'g WorkSamples<'a>,
     question: &'g Question,
-) -> impl Iterator<Item = ((&'a str, &'a str), Scatter)> + 'g {
+) -> impl Iterator<Item = Metric<'a>> + 'g {
     let baseline = work.sides.first().and_then(Option::as_ref);
     let others = work.sides.iter().skip(1).flatten();
     let series = baseline.into_iter().flat_map(|side| &side.series);
@@ -312,10 +311,11 @@ fn of_work<'g, 'a>(
         series.kind.direction != Direction::Neutral && question.judges(&work.key, series)
     });
     series.flat_map(move |series| {
-        let place = (series.set, series.kind.name.as_str());
+        let (set, kind) = (series.set, series.kind);
         let others = others.clone().flat_map(|side| &side.series);
-        let same = others.filter(move |other| (other.set, other.kind.name.as_str()) == place);
-        same.filter_map(move |other| Some((place, Scatter::of(series, other)?)))
+        let same = others.filter(move |other| (other.set, &other.kind.name) == (set, &kind.name));
+        let scatters = same.filter_map(move |other| Scatter::of(series, other));
+        scatters.map(move |scatter| Metric { set, kind, scatter })
     })
 }
 
