@@ -1,5 +1,4 @@
-//! Why a throughput differs, as far as a probe counted it: how often the workers of each role
-//! were switched for each operation. Pure.
+//! Why a throughput differs: how often workers of each role were switched per operation. Pure.
 
 use crate::model::{MetricKind, Statistic, Unit};
 

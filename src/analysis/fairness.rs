@@ -206,8 +206,7 @@ impl<'p> Runs<'p> {
         solos.find_map(|solo| Some((run(solo.index)?, solo.work.solo()?)))
     }
 
-    /// Operations per second of a set. Plans keep no values of background sets: theirs is
-    /// computed where all workers have one role.
+    /// Operations per second. Plans keep none of background sets: computed where all have one role.
     fn throughput(&self, run: usize, at: usize, set: &WorkerSet) -> Reading<f64> {
         let is_throughput = |metric: u32| {
             let metric = &self.sampled.metrics[metric as usize];
@@ -226,8 +225,9 @@ impl<'p> Runs<'p> {
         match (&placement.cpus, &placement.pool) {
             (Some(cpus), _) => Reading::Known(cpus.clone()),
             (None, Some(pool)) => {
-                let why = "the run did not read it back";
-                let why = format!("the CPUs of the pool {pool} are not known: {why}");
+                let why = format!(
+                    "the CPUs of the pool {pool} are not known: the run did not read it back"
+                );
                 let read_back = run.pool.map(|pool| &self.sampled.pools[pool as usize]);
                 Reading::of(read_back.and_then(|pool| pool.cpus.clone()), &why)
             }

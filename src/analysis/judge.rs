@@ -22,8 +22,7 @@ use super::{
     Analysis, Cell, Family, Method, Pairing, PlanFacts, Row, SetTable, Side, WorkTable, Workers,
 };
 
-/// Of tables without any difference at most this part has a false one: what the level of
-/// [`stats::LEVEL`] leaves room for.
+/// At most this part of tables without any difference has a false one: [`stats::LEVEL`] is less.
 pub(super) const CLAIMED_ERROR: f64 = 0.05;
 
 /// How many runs the first two sides that overlap have in common, and which sides these are. Runs

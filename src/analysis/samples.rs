@@ -113,12 +113,10 @@ pub fn gather<'a>(
         for cell in &plan.cells {
             let variant = by_variant.then_some(&cell.variant);
             let key = WorkKey { plan, cell, variant, mixed };
-            for (side, selection) in selections.iter().enumerate() {
-                if !selection.takes_variant(&cell.variant.name)
-                    || !selection.plans.contains(&plan.id)
-                {
-                    continue;
-                }
+            let takes = |(_, side): &(usize, &Selection)| {
+                side.takes_variant(&cell.variant.name) && side.plans.contains(&plan.id)
+            };
+            for (side, selection) in selections.iter().enumerate().filter(takes) {
                 let runs = measured(plan, cell, selection);
                 let mut unmeasured = unmeasured(plan, cell, selection).peekable();
                 if runs.is_empty() && unmeasured.peek().is_none() {

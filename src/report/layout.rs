@@ -9,9 +9,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::Options;
 
-/// `text` without anything that a terminal acts on or that hides what is there: control
-/// characters (so escape sequences too), direction overrides, invisible and joining
-/// characters. Each shows as its Rust escape.
+/// `text` with a Rust escape for what a terminal acts on or what hides: see [`is_active`].
 pub fn clean(text: &str) -> String {
     replaced(text, |c| is_active(c).then(|| c.escape_default().to_string()))
 }

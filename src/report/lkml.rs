@@ -252,8 +252,7 @@ pub(super) fn verdicts(analysis: &Analysis, names: &[String], page: &mut Page) {
     }
 }
 
-/// What statistics of the tables hide: a note for each side of a row whose values are odd. Of
-/// what has no verdict nothing is said.
+/// What statistics of the tables hide: a note for each side of a judged row with odd values.
 fn oddities(analysis: &Analysis, names: &[String], page: &mut Page) {
     let before = page.text().len();
     for (work, set, row) in judged_rows(analysis) {

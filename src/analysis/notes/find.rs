@@ -94,8 +94,7 @@ fn merged(found: impl IntoIterator<Item = (Note, String)>) -> Vec<Note> {
     notes.collect()
 }
 
-/// Runs that failed or were skipped: of each work and side the most frequent reason. A variant
-/// that was skipped for one reason has one note.
+/// Runs that failed or were skipped: of each work and side the most frequent reason.
 fn unmeasured(context: &Context) -> Vec<Note> {
     let mut found = Vec::new();
     let works = context.shown.iter().chain(context.left_out);

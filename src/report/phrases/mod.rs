@@ -133,8 +133,7 @@ pub fn verdict(row: &Row, cell: &Cell) -> Option<&'static str> {
         Verdict::Better => "BETTER",
         Verdict::Worse => "WORSE",
         Verdict::Same => "SAME",
-        // The interval next to it is of this ratio alone: where it excludes 1 the word says why that
-        // is no verdict.
+        // The interval is of this ratio alone: where it excludes 1 the word says what is missing.
         Verdict::Inconclusive { why, .. } => match why {
             Why::TooFewRounds { .. } => "too-few",
             Why::OnlyAlone => "maybe",
@@ -163,8 +162,7 @@ pub fn key(value: &impl Serialize) -> String {
     }
 }
 
-/// Why a verdict is not BETTER, WORSE or SAME, as a sentence; `None` where nothing has to be
-/// said: that an interval is wide is seen.
+/// Why a verdict is not BETTER, WORSE or SAME; `None` for noise: the wide interval shows it.
 pub fn why(verdict: &Verdict, family: usize) -> Option<String> {
     let why = match verdict {
         Verdict::Unjudged(Unjudged::NoRatio(why)) => {

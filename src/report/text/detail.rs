@@ -178,9 +178,8 @@ fn fairness_rows(of: &VariantFairness) -> impl Iterator<Item = [String; 8]> {
             0 => (clean(&of.variant), number(of.jain.median())),
             _ => (String::new(), String::new()),
         };
-        let readings =
-            [&set.want, &set.entitled, &set.got, &set.got_over_entitled, &set.throughput_vs_solo];
-        let [want, entitled, got, share, solo] = readings.map(|values| number(values.median()));
+        let figures = set.figures().map(|(_, rounds)| number(rounds.median()));
+        let [want, entitled, got, share, solo, ..] = figures;
         [variant, clean(&set.set), want, entitled, got, share, solo, jain]
     })
 }
