@@ -13,7 +13,7 @@ use crate::model::{
 };
 use crate::stats::{self, CompetingSet, Competitor, Fairness, SetShare};
 
-use super::grouped;
+use super::lists::grouped;
 use super::priority::SchedPriority;
 
 /// CPUs that a worker of a background set is assumed to want where it has no solo run.

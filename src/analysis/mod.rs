@@ -7,6 +7,7 @@
 mod explain;
 pub mod fairness;
 mod judge;
+mod lists;
 mod metrics;
 mod notes;
 mod pairing;
@@ -33,6 +34,7 @@ use crate::stats::{self, Judged, Ratio, Shape, Unjudged, Verdict};
 
 pub use fairness::{FairnessTable, SetFairness, VariantFairness};
 pub use judge::{analyse, open_works, overlap, with_floors};
+pub use lists::grouped;
 pub use metrics::metric_matches;
 pub use notes::{Difference, NoValue, Note, Pooled, Severity};
 pub use power::{MetricPower, NotKnown, Power, WorkPower, power};
@@ -213,18 +215,6 @@ pub struct Cell {
     pub judged: Option<Judged>,
     /// What is odd about the values.
     pub shapes: Vec<Shape>,
-}
-
-/// Values by key, both in the order in which they first come.
-pub fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
-    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
-    for (key, value) in pairs {
-        match groups.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, values)) => values.push(value),
-            None => groups.push((key, vec![value])),
-        }
-    }
-    groups
 }
 
 /// A row with its work and set.

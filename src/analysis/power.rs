@@ -13,8 +13,8 @@
 use crate::model::{Direction, MetricKind, Plan, SampledPlan};
 use crate::stats::{self, Experiment, Family, Rounds};
 
-use super::grouped;
 use super::judge::CLAIMED_ERROR;
+use super::lists::grouped;
 use super::notes::Difference;
 use super::question::Question;
 use super::samples::{Series, WorkSamples, by_variant};

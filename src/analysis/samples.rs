@@ -10,6 +10,7 @@ use crate::model::{
 };
 use crate::stats::{self, Schedule};
 
+use super::lists::once;
 use super::select::{Selection, without_maker};
 use super::work::WorkKey;
 use super::{Pairing, Side};
@@ -398,11 +399,4 @@ fn sums<'w, K: Ord + Copy + 'w>(counts: impl Iterator<Item = &'w Counts<K>>) -> 
     let mut sums = Counts::new();
     counts.flatten().for_each(|(of, runs)| *sums.entry(*of).or_default() += runs);
     sums
-}
-
-/// Adds what is not in the list yet.
-pub fn once<T: PartialEq>(list: &mut Vec<T>, more: T) {
-    if !list.contains(&more) {
-        list.push(more);
-    }
 }

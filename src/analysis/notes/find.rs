@@ -8,12 +8,11 @@ use crate::model::{
 };
 use crate::stats::{Unjudged, Verdict};
 
+use super::super::lists::{grouped, once};
 use super::super::question::Question;
-use super::super::samples::{
-    Boots, Values, WorkSamples, asked_kernel, guests, once, sessions, values,
-};
+use super::super::samples::{Boots, Values, WorkSamples, asked_kernel, guests, sessions, values};
 use super::super::select::Selection;
-use super::super::{Family, Pairing, Place, Side, WorkTable, grouped};
+use super::super::{Family, Pairing, Place, Side, WorkTable};
 use super::{NoValue, Note, Pooled};
 
 /// Fewer boots of a side do not show how much one boot differs from another.
