@@ -18,7 +18,7 @@ use std::io::{self, BufRead, BufWriter, Write};
 
 use crate::model::{Calibration, CpuSet, RunSpec, RunnerMessage, WIRE_VERSION, WorkerSet};
 use crate::probe::Telemetry;
-use crate::sys::{clock, fork, sched, thread};
+use crate::sys::{burst, clock, fork, sched, thread};
 use crate::workload::{self, Speed};
 
 pub use error::ExecError;
@@ -81,7 +81,7 @@ pub fn calibrate() -> io::Result<Calibration> {
     let before = sched::affinity(0)?;
     let one: CpuSet = before.iter().last().into_iter().collect();
     sched::set_affinity(0, &one)?;
-    let (Speed { kop_ps, .. }, spread) = Speed::measure();
+    let (Speed { kop_ps, .. }, spread) = Speed::measure(false);
     sched::set_affinity(0, &before)?;
     Ok(Calibration { kop_ps, spread })
 }
@@ -94,9 +94,10 @@ fn speed(spec: &RunSpec) -> Speed {
     let executed = spec.executed;
     match spec.kop_ps {
         Some(kop_ps) => Speed { kop_ps, executed },
-        None if spec.cell.work.sets.iter().any(is_timed) => {
-            Speed { executed, ..Speed::measure().0 }
-        }
+        None if spec.cell.work.sets.iter().any(is_timed) => match burst::is_possible() {
+            true if !executed => Speed::default(),
+            in_lab => Speed { executed, ..Speed::measure(in_lab).0 },
+        },
         None => Speed::default(),
     }
 }

@@ -12,8 +12,8 @@
  * by `rdtsc` with BURST in rcx and nanoseconds in rsi; afterwards rsi has the nanoseconds that were
  * spent: fewer if an interrupt came. With 0 ns it asks whether this is possible: rsi has BURST then.
  *
- * Input: SCHEDLAB_CLOCKS=COST,SKEW,PAUSE,IDLE in picoseconds: of an instruction, between CPUs, of a
- * PAUSE, from an interrupt to the first instruction of an idle CPU. Without the variable nothing is
+ * Input: SCHEDLAB_CLOCKS=COST,SKEW,PAUSE,IDLE in picoseconds: of an instruction, between CPUs, of the
+ * first PAUSE in a row, from an interrupt to the first instruction of an idle CPU. Without the variable nothing is
  * changed. Where this QEMU lacks a function, nothing is changed either, and the proof names it.
  *
  * How it gets there: QEMU built with modules has its functions in the dynamic symbol table. Three
@@ -86,6 +86,10 @@ enum {
 };
 static const int64_t never = INT64_MAX;
 static const int64_t ns = 1000;
+/* A CPU that spins looks less and less often: each PAUSE takes twice as long as the one before it, up
+ * to so much. It spins if it executed no more instructions in between. */
+static const int64_t max_pause = 1000000;
+static const int64_t spin_instructions = 64;
 /* A turn of a CPU that is alone. */
 static const int64_t max_turn = 1000000000;
 /* "schedburn" in a reader's eyes; the kernel never has it in rcx. */
@@ -105,6 +109,7 @@ static struct cpu {
     int64_t at;          /* its clock */
     int64_t wake;        /* when an interrupt came while it was idle or in a burst */
     int64_t from, until; /* of its burst */
+    int64_t pause;       /* what its next PAUSE takes */
     bool is_idle, in_burst;
 } cpus[MAX_CPUS];
 static int count;
@@ -256,8 +261,12 @@ static bool take_turn(struct cpu *cpu, int64_t end)
     int64_t executed = qemu.icount_get_raw() - began_raw;
     cpu->at += executed * option.cost;
     bool paused = why == INTERRUPT && executed > 0 && executed < budget && !stopped_here;
-    if (paused)
-        cpu->at += option.pause;
+    if (executed > spin_instructions)
+        cpu->pause = option.pause;
+    if (paused) {
+        cpu->at += cpu->pause;
+        cpu->pause = earlier(2 * cpu->pause, max_pause);
+    }
     mix((uint64_t)(cpu - cpus));
     mix((uint64_t)executed);
     mix((uint64_t)cpu->at);
@@ -391,6 +400,7 @@ static void begin(void)
     for (struct cpu *cpu = cpus; cpu < cpus + count; cpu++) {
         cpu->at = now;
         cpu->wake = never;
+        cpu->pause = option.pause;
         cpu->is_idle = true;
         if (registers)
             cpu->registers = registers + ((uint64_t *)cpu->state - (uint64_t *)cpus[0].state);
