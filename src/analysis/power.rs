@@ -263,7 +263,7 @@ fn spreads<'a>(
     known: &[(&SampledPlan, Vec<WorkSamples<'a>>)],
     question: &Question,
 ) -> Result<Vec<Metric<'a>>, NotKnown> {
-    let mut found: Vec<((&str, &str), (bool, Metric))> = Vec::new();
+    let mut found = Vec::new();
     let mut differs = None;
     let works = known.iter().flat_map(|(plan, works)| works.iter().map(move |work| (plan, work)));
     for (plan, work) in works {

@@ -97,7 +97,7 @@ fn tone(cell: &Cell) -> Tone {
 /// Why values are unknown or verdicts open, and what is odd about values: each once, with the
 /// metrics that it is true of. That an interval is wide is seen in the table.
 fn remarks(analysis: &Analysis, rows: &[&Row], names: &[String], options: &Options) -> Vec<String> {
-    let mut found: Vec<((String, usize), (String, &str))> = Vec::new();
+    let mut found = Vec::new();
     // Of how many sides each may be true.
     let (all, others) = (names.len(), names.len().saturating_sub(1));
     let cells = rows.iter().flat_map(|row| row.cells.iter().zip(names).map(move |of| (row, of)));
