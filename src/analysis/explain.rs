@@ -1,5 +1,4 @@
-//! Why a throughput differs, as far as a probe counted it: how often the workers of each role
-//! were switched for each operation. Pure.
+//! Why a throughput differs: how often workers of each role were switched per operation. Pure.
 
 use crate::model::{MetricKind, Statistic, Unit};
 
@@ -12,8 +11,7 @@ impl SetTable {
         self.rows.iter().find(|row| row.kind.name == THROUGHPUT)
     }
 
-    /// The switches of each role, per second and for each operation. Rates of the whole set are
-    /// of no role.
+    /// The switches of each role, per second and for each operation; not those of the whole set.
     pub fn switches(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|row| row.is_switches())
     }

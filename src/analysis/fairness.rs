@@ -13,6 +13,7 @@ use crate::model::{
 };
 use crate::stats::{self, CompetingSet, Competitor, Fairness, SetShare};
 
+use super::lists::grouped;
 use super::priority::SchedPriority;
 
 /// CPUs that a worker of a background set is assumed to want where it has no solo run.
@@ -27,8 +28,7 @@ pub struct FairnessTable {
     pub variants: Vec<VariantFairness>,
     /// Foreground sets without a solo run in the plan. If there are any, there are no variants.
     pub missing: Vec<String>,
-    /// Background sets without a solo run: assumed to want one CPU per worker, and left out of
-    /// Jain's index.
+    /// Background sets without a solo run: assumed to want a CPU per worker, not in Jain's index.
     pub assumed: Vec<String>,
     /// Variants that were measured, but in no round together with all solo runs.
     pub incomplete: Vec<String>,
@@ -46,8 +46,7 @@ pub struct VariantFairness {
     pub sets: Vec<SetFairness>,
 }
 
-/// `want`, `entitled` and `got` are CPUs, the mean over the set's workers; the rest are ratios,
-/// but for `weight`.
+/// `want`, `entitled` and `got` are CPUs, the mean over workers; others but `weight` are ratios.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SetFairness {
     pub set: String,
@@ -98,14 +97,11 @@ impl SetFairness {
 /// A table for each work that is no solo run, in the plan's order.
 pub fn fairness(plan: &SampledPlan) -> Vec<FairnessTable> {
     let plan = Runs::of(plan);
-    let mut works: Vec<(&Work, Vec<&Cell>)> = Vec::new();
-    for cell in plan.sampled.cells.iter().filter(|cell| cell.work.solo().is_none()) {
-        match works.iter_mut().find(|(work, _)| **work == cell.work) {
-            Some((_, cells)) => cells.push(cell),
-            None => works.push((&cell.work, vec![cell])),
-        }
-    }
-    works.into_iter().map(|(work, cells)| plan.table(work, &cells)).collect()
+    let cells = plan.sampled.cells.iter().filter(|cell| cell.work.solo().is_none());
+    grouped(cells.map(|cell| (&cell.work, cell)))
+        .into_iter()
+        .map(|(work, cells)| plan.table(work, &cells))
+        .collect()
 }
 
 /// The runs of a plan, found by what they are of.
@@ -210,8 +206,7 @@ impl<'p> Runs<'p> {
         solos.find_map(|solo| Some((run(solo.index)?, solo.work.solo()?)))
     }
 
-    /// Operations per second of a set. Plans keep no values of background sets: theirs is
-    /// computed where all workers have one role.
+    /// Operations per second. Plans keep none of background sets: computed where all have one role.
     fn throughput(&self, run: usize, at: usize, set: &WorkerSet) -> Reading<f64> {
         let is_throughput = |metric: u32| {
             let metric = &self.sampled.metrics[metric as usize];
@@ -230,8 +225,9 @@ impl<'p> Runs<'p> {
         match (&placement.cpus, &placement.pool) {
             (Some(cpus), _) => Reading::Known(cpus.clone()),
             (None, Some(pool)) => {
-                let why = "the run did not read it back";
-                let why = format!("the CPUs of the pool {pool} are not known: {why}");
+                let why = format!(
+                    "the CPUs of the pool {pool} are not known: the run did not read it back"
+                );
                 let read_back = run.pool.map(|pool| &self.sampled.pools[pool as usize]);
                 Reading::of(read_back.and_then(|pool| pool.cpus.clone()), &why)
             }

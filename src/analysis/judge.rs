@@ -3,7 +3,7 @@
 //! Input: sampled plans, selections and what the user asked for. Output: an [`Analysis`].
 //! Pure: the same plans and question always give the same verdicts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::model::{Direction, Plan, PlanEnd, PlanHead, SampledPlan, SampledRun, Work};
 use crate::stats::{self, Judged, Schedule, Verdict, shapes};
@@ -14,15 +14,15 @@ use super::notes::{self, Context, Note};
 use super::pairing::{Common, common};
 use super::question::Question;
 use super::samples::{
-    Boots, Series, Values, WorkSamples, first_rounds, gather, is_of, pairing, side,
+    Boots, Series, Values, WorkSamples, by_variant, first_rounds, gather, is_of, pairing, side,
 };
 use super::select::Selection;
+use super::work::WorkKey;
 use super::{
     Analysis, Cell, Family, Method, Pairing, PlanFacts, Row, SetTable, Side, WorkTable, Workers,
 };
 
-/// Of tables without any difference at most this part has a false one: what the level of
-/// [`stats::LEVEL`] leaves room for.
+/// At most this part of tables without any difference has a false one: [`stats::LEVEL`] is less.
 pub(super) const CLAIMED_ERROR: f64 = 0.05;
 
 /// How many runs the first two sides that overlap have in common, and which sides these are. Runs
@@ -49,8 +49,7 @@ pub fn overlap(plans: &[SampledPlan], sides: &[Selection]) -> Option<(usize, [us
 }
 
 /// The analysis of the sides, which have no run in common. `plans` are those of all selections,
-/// oldest first; `floors` has the newest A/A plans of these machines that are older than the
-/// newest of `plans`.
+/// oldest first; `floors` are plans of [`with_floors`].
 pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Question) -> Analysis {
     let pairing = pairing(&question.sides);
     let samples = gather(plans, &question.sides, question.mixed);
@@ -68,14 +67,13 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
         }
     }
     let looks = looks(plans, pairing, question.rounds_done);
-    let judging = Judging { question, pairing, looks: &looks, begins: &first_rounds(plans) };
-    let floors = judging.judge(&mut works, &shown, &floors);
-    let sides: Vec<(Side, Boots)> = question
-        .sides
-        .iter()
-        .enumerate()
-        .map(|(at, of)| side(plans, &shown, at, &of.label))
-        .collect();
+    let begins = &first_rounds(plans);
+    let judging =
+        Judging { question, pairing, looks: &looks, begins, samples: &shown, floors: &floors };
+    let floors = judging.judge(&mut works);
+    let sides = question.sides.iter().enumerate();
+    let sides = sides.map(|(at, of)| side(plans, &shown, at, &of.label));
+    let sides: Vec<(Side, Boots)> = sides.collect();
     let context =
         Context { plans, question, sides: &sides, pairing, shown: &shown, left_out: &left_out };
     let mut notes = refused;
@@ -108,9 +106,12 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
     }
 }
 
+fn rows(works: &[WorkTable]) -> impl Iterator<Item = &Row> {
+    works.iter().flat_map(WorkTable::rows).map(|(.., row)| row)
+}
+
 fn verdicts_of(works: &[WorkTable], family: Family) -> usize {
-    let rows = works.iter().flat_map(|work| &work.sets).flat_map(|set| &set.rows);
-    let cells = rows.filter(|row| row.family == family).flat_map(|row| &row.cells);
+    let cells = rows(works).filter(|row| row.family == family).flat_map(|row| &row.cells);
     let judged = cells.filter_map(|cell| cell.judged.as_ref());
     judged.filter(|judged| !matches!(judged.verdict, Verdict::Unjudged(_))).count()
 }
@@ -237,7 +238,7 @@ fn looks(plans: &[SampledPlan], pairing: Pairing, rounds_done: Option<u32>) -> O
 /// The positions in the plan of works with a headline metric that is not decided.
 pub fn open_works(analysis: &Analysis, plan: &Plan) -> BTreeSet<usize> {
     let is_open = |cell: &Cell| matches!(cell.verdict(), Some(Verdict::Inconclusive { .. }));
-    let open = analysis.rows().filter(|(.., row)| row.family == Family::Headline);
+    let open = analysis.rows_of(Family::Headline);
     let open = open.filter(|(.., row)| row.cells.iter().any(is_open));
     let labels: BTreeSet<&str> = open.map(|(work, ..)| work.label.as_str()).collect();
     let works = plan.works.iter().enumerate();
@@ -251,22 +252,20 @@ struct Judging<'a> {
     looks: &'a Option<Looks>,
     /// Where the rounds of each plan begin.
     begins: &'a [u32],
+    /// Of each table the work that it is of.
+    samples: &'a [WorkSamples<'a>],
+    floors: &'a Floors<'a>,
 }
 
 impl Judging<'_> {
     /// Puts the verdicts into the cells of all sides but the first. Each family has an error rate
     /// of its own, so the verdicts on headline metrics are the same whether or not the others are
     /// judged. Returns the ids of the plans whose floors were used, oldest first.
-    fn judge(
-        &self,
-        works: &mut [WorkTable],
-        samples: &[WorkSamples],
-        floors: &Floors,
-    ) -> Vec<String> {
+    fn judge(&self, works: &mut [WorkTable]) -> Vec<String> {
         let mut used: BTreeSet<(u64, String)> = BTreeSet::new();
         for family in [Family::Headline, Family::Explaining] {
             for side in 1..self.question.sides.len() {
-                self.judge_side(works, samples, (floors, &mut used), family, side);
+                used.extend(self.judge_side(works, family, side));
             }
         }
         used.into_iter().map(|(_, id)| id).collect()
@@ -275,24 +274,21 @@ impl Judging<'_> {
     fn judge_side(
         &self,
         works: &mut [WorkTable],
-        samples: &[WorkSamples],
-        (floors, used): (&Floors, &mut BTreeSet<(u64, String)>),
         family: Family,
         side: usize,
-    ) {
+    ) -> Vec<(u64, String)> {
         let is_judged = |row: &Row| {
             let both = [&row.cells[0], &row.cells[side]];
             row.family == family
                 && both.iter().all(|cell| !cell.values.is_empty())
                 && !both.iter().all(|cell| cell.is_all_zero())
         };
-        let rows = works.iter().flat_map(|work| &work.sets).flat_map(|set| &set.rows);
-        let verdicts = rows.filter(|row| is_judged(row)).count() * (self.question.sides.len() - 1);
+        let others = self.question.sides.len() - 1;
+        let verdicts = rows(works).filter(|row| is_judged(row)).count() * others;
         let (mut comparisons, mut floor_plans) = (Vec::new(), Vec::new());
-        for (block, (table, work)) in works.iter().zip(samples).enumerate() {
-            let rows = table.sets.iter().flat_map(|set| set.rows.iter().map(move |row| (set, row)));
-            for (set, row) in rows.filter(|(_, row)| is_judged(row)) {
-                let (floor, of) = floors.of_metric(work, &set.name, &row.kind.name).unzip();
+        for (block, (table, work)) in works.iter().zip(self.samples).enumerate() {
+            for (_, set, row) in table.rows().filter(|(.., row)| is_judged(row)) {
+                let (floor, of) = self.floors.of_metric(work, &set.name, &row.kind.name).unzip();
                 floor_plans.push(of);
                 let (one, other) = (&row.cells[0].values, &row.cells[side].values);
                 let between = (self.pairing == Pairing::None)
@@ -303,18 +299,13 @@ impl Judging<'_> {
                     baseline: one,
                     variant: other,
                     direction: judged_direction(row.kind.direction),
-                    margin: self.question.margin_of(
-                        &table.label,
-                        &set.name,
-                        &row.kind.name,
-                        row.kind.is_tail_latency(),
-                    ),
+                    margin: self.question.margin_of(&table.label, &set.name, &row.kind),
                     floor: floor.unwrap_or(0.0).max(between.unwrap_or(0.0)),
                     paired: self.pairing == Pairing::WithinRounds,
                 });
             }
         }
-        let of = stats::Family::new(self.question.sides.len() - 1, self.question.seed);
+        let of = stats::Family::new(others, self.question.seed);
         let judged: Vec<Judged> = match self.looks {
             None => stats::judge(&comparisons, &of),
             Some(Looks { schedule, done, has_ended }) => {
@@ -323,12 +314,14 @@ impl Judging<'_> {
         };
         let rows = works.iter_mut().flat_map(|work| &mut work.sets).flat_map(|set| &mut set.rows);
         let rows = rows.filter(|row| is_judged(row));
+        let mut used = Vec::new();
         for ((row, judged), floor) in rows.zip(judged).zip(floor_plans) {
             if !matches!(judged.verdict, Verdict::Unjudged(_)) {
                 used.extend(floor.map(|plan| (plan.started_unix_ns, plan.id.clone())));
             }
             row.cells[side].judged = Some(judged);
         }
+        used
     }
 }
 
@@ -364,29 +357,11 @@ pub fn with_floors<'a>(heads: &'a [PlanHead], plans: &[SampledPlan]) -> Vec<&'a 
 }
 
 /// What this machine's own A/A plans resolve, as a ratio's distance from 1.
-pub(super) struct Floors<'a> {
-    works: Vec<(WorkSamples<'a>, FloorsOfWork)>,
-}
-
-/// By worker set and metric.
-type FloorsOfWork = BTreeMap<(String, String), f64>;
+pub(super) struct Floors<'a>(Vec<WorkSamples<'a>>);
 
 impl<'a> Floors<'a> {
     pub(super) fn of(plans: &'a [SampledPlan]) -> Floors<'a> {
-        let mut works = Vec::new();
-        for plan in plans {
-            let sides: Vec<Selection> = plan
-                .plan
-                .variants
-                .iter()
-                .map(|variant| Selection::of_variant(&plan.id, &variant.name))
-                .collect();
-            for work in gather(std::slice::from_ref(plan), &sides, false) {
-                let floors = floors_of(&work);
-                works.push((work, floors));
-            }
-        }
-        Floors { works }
+        Floors(plans.iter().flat_map(by_variant).collect())
     }
 
     /// From the newest A/A plan that has one, and that plan.
@@ -396,15 +371,13 @@ impl<'a> Floors<'a> {
         set: &str,
         metric: &str,
     ) -> Option<(f64, &'a SampledPlan)> {
-        let same = |known: &&(WorkSamples, FloorsOfWork)| {
-            known.0.key.cell.work.label() == work.key.cell.work.label()
-                && super::work::WorkKey { variant: None, ..known.0.key }
-                    .difference(&super::work::WorkKey { variant: None, ..work.key })
-                    .is_none()
+        let key = WorkKey { variant: None, ..work.key };
+        let same = |known: &&WorkSamples| {
+            let known = WorkKey { variant: None, ..known.key };
+            known.label() == key.label() && known.difference(&key).is_none()
         };
-        let key = (set.to_string(), metric.to_string());
-        let mut known = self.works.iter().rev().filter(same);
-        known.find_map(|(work, floors)| Some((*floors.get(&key)?, work.key.plan)))
+        let mut known = self.0.iter().rev().filter(same);
+        known.find_map(|work| Some((floor_of(work, set, metric)?, work.key.plan)))
     }
 }
 
@@ -412,21 +385,14 @@ impl<'a> Floors<'a> {
 const MIN_PAIRS: usize = 8;
 
 /// How far from 1 the interval of the ratio of two equal sides goes.
-fn floors_of(work: &WorkSamples) -> FloorsOfWork {
-    let mut floors = BTreeMap::new();
-    let [Some(first), Some(again), ..] = work.sides.as_slice() else { return floors };
-    for series in &first.series {
-        let other = again.series.iter().find(|own| own.is_of(series));
-        let ratio = other.map(|other| stats::paired_ratio(&series.cell.values, &other.cell.values));
-        if let Some(Ok(ratio)) = ratio
-            && ratio.pairs >= MIN_PAIRS
-            && let Some(interval) = ratio.interval
-        {
-            let floor = interval.high.max(1.0 / interval.low) - 1.0;
-            floors.insert((series.set.to_string(), series.kind.name.clone()), floor);
-        }
-    }
-    floors
+fn floor_of(work: &WorkSamples, set: &str, metric: &str) -> Option<f64> {
+    let [Some(first), Some(again), ..] = work.sides.as_slice() else { return None };
+    let mut metrics = first.series.iter().filter(|own| (own.set, &*own.kind.name) == (set, metric));
+    metrics.find_map(|own| {
+        let other = again.series.iter().find(|other| other.is_of(own))?;
+        let ratio = stats::paired_ratio(&own.cell.values, &other.cell.values).ok()?;
+        Some(ratio.interval.filter(|_| ratio.pairs >= MIN_PAIRS)?.floor())
+    })
 }
 
 #[cfg(test)]

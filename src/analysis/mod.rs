@@ -7,6 +7,7 @@
 mod explain;
 pub mod fairness;
 mod judge;
+mod lists;
 mod metrics;
 mod notes;
 mod pairing;
@@ -33,6 +34,7 @@ use crate::stats::{self, Judged, Ratio, Shape, Unjudged, Verdict};
 
 pub use fairness::{FairnessTable, SetFairness, VariantFairness};
 pub use judge::{analyse, open_works, overlap, with_floors};
+pub use lists::grouped;
 pub use metrics::metric_matches;
 pub use notes::{Difference, NoValue, Note, Pooled, Severity};
 pub use power::{MetricPower, NotKnown, Power, WorkPower, power};
@@ -211,11 +213,19 @@ pub struct Cell {
     pub median: Option<f64>,
     /// Standard deviation over mean.
     pub cv: Option<f64>,
-    /// Against the baseline's cell of this row; `None` for the baseline and where nothing was
-    /// to be judged.
+    /// Against the baseline's cell; `None` for the baseline and where nothing was to be judged.
     pub judged: Option<Judged>,
     /// What is odd about the values.
     pub shapes: Vec<Shape>,
+}
+
+/// A row with its work and set.
+pub type Place<'a> = (&'a WorkTable, &'a SetTable, &'a Row);
+
+impl WorkTable {
+    pub fn rows(&self) -> impl Iterator<Item = Place<'_>> {
+        self.sets.iter().flat_map(move |set| set.rows.iter().map(move |row| (self, set, row)))
+    }
 }
 
 impl Cell {
@@ -261,13 +271,13 @@ impl Analysis {
     }
 
     /// Every row with its place, in order.
-    pub fn rows(&self) -> impl Iterator<Item = (&WorkTable, &SetTable, &Row)> {
-        self.sets().flat_map(|(work, set)| set.rows.iter().map(move |row| (work, set, row)))
+    pub fn rows(&self) -> impl Iterator<Item = Place<'_>> {
+        self.works.iter().flat_map(WorkTable::rows)
     }
 
-    /// Measured runs of all sides.
-    pub fn runs(&self) -> usize {
-        self.sides.iter().map(|side| side.runs).sum()
+    /// Those whose verdicts are of this family.
+    pub fn rows_of(&self, family: Family) -> impl Iterator<Item = Place<'_>> {
+        self.rows().filter(move |(.., row)| row.family == family)
     }
 
     /// The newest plan.

@@ -10,14 +10,14 @@
 //! their spread badly, and would promise too few as often as too many: the rounds are computed with
 //! what the spread does not exceed with probability 0.8.
 
-use crate::model::{Direction, Plan, SampledPlan};
+use crate::model::{Direction, MetricKind, Plan, SampledPlan};
 use crate::stats::{self, Experiment, Family, Rounds};
 
 use super::judge::CLAIMED_ERROR;
+use super::lists::grouped;
 use super::notes::Difference;
 use super::question::Question;
-use super::samples::{Series, WorkSamples, gather};
-use super::select::Selection;
+use super::samples::{Series, WorkSamples, by_variant};
 use super::work::WorkKey;
 
 /// A spread from fewer degrees of freedom is a guess.
@@ -85,8 +85,7 @@ pub struct MetricPower {
     /// What the newest A/A plan resolves, as a ratio's distance from 1: nothing below it is
     /// called BETTER or WORSE. 0 without such a plan.
     pub floor: f64,
-    /// The smallest difference that the plan's rounds find, as a share; `None`: they are too few
-    /// for any.
+    /// The smallest difference that the plan's rounds find, as a share; `None`: they find none.
     pub smallest: Option<f64>,
     /// For BETTER or WORSE where the ratio is off by [`Power::difference`].
     pub for_difference: Rounds,
@@ -145,13 +144,13 @@ pub fn power(
     let finds = smallest(&unit, rounds);
     let works = works.into_iter().map(|(key, metrics)| {
         let label = key.label();
-        let row = |Metric { set, name, scatter }| {
-            let margin = question.margin_of(&label, set, name, scatter.is_tail);
+        let row = |Metric { set, kind, scatter }| {
+            let margin = question.margin_of(&label, set, kind);
             let cautious_ln = scatter.cautious_sd_ln();
             let experiment = Experiment { spread: paired(cautious_ln), ..unit };
             MetricPower {
                 set: set.to_string(),
-                metric: name.to_string(),
+                metric: kind.name.clone(),
                 sd_ln: scatter.sd_ln(),
                 ratios: scatter.ratios,
                 aa: scatter.aa,
@@ -207,13 +206,6 @@ fn works(planned: &SampledPlan) -> Vec<WorkKey<'_>> {
     cells.map(|cell| WorkKey { plan: planned, cell, variant: None, mixed: false }).collect()
 }
 
-fn by_variant(plan: &SampledPlan) -> Vec<WorkSamples<'_>> {
-    let variants = plan.plan.variants.iter();
-    let sides: Vec<Selection> =
-        variants.map(|variant| Selection::of_variant(&plan.id, &variant.name)).collect();
-    gather(std::slice::from_ref(plan), &sides, false)
-}
-
 /// The spread of ratios about the mean of their variant and plan.
 #[derive(Debug, Clone, Copy, Default)]
 struct Scatter {
@@ -222,7 +214,6 @@ struct Scatter {
     ratios: usize,
     aa: bool,
     floor: f64,
-    is_tail: bool,
 }
 
 impl Scatter {
@@ -235,8 +226,7 @@ impl Scatter {
         limit.unwrap_or(f64::INFINITY)
     }
 
-    /// `None` where there is nothing to see a spread in, or a value has no logarithm: no verdict
-    /// would be had.
+    /// `None` where no verdict would be had: too few ratios, or a value without a logarithm.
     fn of(baseline: &Series, variant: &Series) -> Option<Scatter> {
         let values = [&baseline.cell.values, &variant.cell.values];
         let ratios = stats::log_ratios(values[0], values[1]).ok()?;
@@ -246,14 +236,13 @@ impl Scatter {
         let squares = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum();
         let interval = stats::paired_ratio(values[0], values[1]).ok()?.interval?;
         let floor = interval.floor();
-        let is_tail = baseline.kind.is_tail_latency();
-        Some(Scatter { squares, freedom, ratios: ratios.len(), aa: false, floor, is_tail })
+        Some(Scatter { squares, freedom, ratios: ratios.len(), aa: false, floor })
     }
 
     /// Takes an older plan in: the floor stays that of the newest.
     fn add(&mut self, more: Scatter) {
         if self.ratios == 0 {
-            (self.floor, self.is_tail) = (more.floor, more.is_tail);
+            self.floor = more.floor;
         }
         self.squares += more.squares;
         self.freedom += more.freedom;
@@ -264,7 +253,7 @@ impl Scatter {
 /// A metric of a worker set, and how its ratios scatter.
 struct Metric<'a> {
     set: &'a str,
-    name: &'a str,
+    kind: &'a MetricKind,
     scatter: Scatter,
 }
 
@@ -274,33 +263,34 @@ fn spreads<'a>(
     known: &[(&SampledPlan, Vec<WorkSamples<'a>>)],
     question: &Question,
 ) -> Result<Vec<Metric<'a>>, NotKnown> {
-    // Of other plans, and of A/A plans.
-    let mut found: Vec<((&str, &str), [Scatter; 2])> = Vec::new();
+    let mut found = Vec::new();
     let mut differs = None;
     let works = known.iter().flat_map(|(plan, works)| works.iter().map(move |work| (plan, work)));
     for (plan, work) in works {
-        if let Some(difference) = key.difference(&work.key) {
-            if work.key.label() == key.label() {
+        match key.difference(&work.key) {
+            None => {
+                let place = |of: &Metric<'a>| (of.set, of.kind.name.as_str());
+                let metrics = of_work(work, question);
+                found.extend(metrics.map(|of| (place(&of), (plan.plan.aa, of))));
+            }
+            Some(difference) if work.key.label() == key.label() => {
                 differs.get_or_insert(difference);
             }
-            continue;
-        }
-        for (place, spread) in of_work(work, question) {
-            let at = found.iter().position(|(known, _)| *known == place).unwrap_or_else(|| {
-                found.push((place, Default::default()));
-                found.len() - 1
-            });
-            found[at].1[usize::from(plan.plan.aa)].add(spread);
+            Some(_) => {}
         }
     }
     if found.is_empty() {
         return Err(differs.map_or(NotKnown::NotStored, NotKnown::OtherWork));
     }
-    let metrics = found.into_iter().filter_map(|((set, name), [others, aa])| {
-        let mut both =
-            [Scatter { aa: true, ..aa }, Scatter { floor: aa.floor, ..others }].into_iter();
+    let metrics = grouped(found).into_iter().filter_map(|(_, plans)| {
+        let [aa, others] = [true, false].map(|aa| {
+            let mut all = Scatter { aa, ..Scatter::default() };
+            plans.iter().filter(|(of, _)| *of == aa).for_each(|(_, of)| all.add(of.scatter));
+            all
+        });
+        let mut both = [aa, Scatter { floor: aa.floor, ..others }].into_iter();
         let scatter = both.find(|scatter| scatter.freedom >= MIN_FREEDOM)?;
-        Some(Metric { set, name, scatter })
+        Some(Metric { scatter, ..plans[0].1 })
     });
     let metrics: Vec<Metric> = metrics.collect();
     match metrics.is_empty() {
@@ -309,12 +299,11 @@ fn spreads<'a>(
     }
 }
 
-/// What one stored plan has of a work: set, metric and spread of each variant against the
-/// baseline.
+/// Of a work of one stored plan: set, metric and spread of each variant against the baseline.
 fn of_work<'g, 'a>(
     work: &'g WorkSamples<'a>,
     question: &'g Question,
-) -> impl Iterator<Item = ((&'a str, &'a str), Scatter)> + 'g {
+) -> impl Iterator<Item = Metric<'a>> + 'g {
     let baseline = work.sides.first().and_then(Option::as_ref);
     let others = work.sides.iter().skip(1).flatten();
     let series = baseline.into_iter().flat_map(|side| &side.series);
@@ -322,10 +311,11 @@ fn of_work<'g, 'a>(
         series.kind.direction != Direction::Neutral && question.judges(&work.key, series)
     });
     series.flat_map(move |series| {
-        let place = (series.set, series.kind.name.as_str());
+        let (set, kind) = (series.set, series.kind);
         let others = others.clone().flat_map(|side| &side.series);
-        let same = others.filter(move |other| (other.set, other.kind.name.as_str()) == place);
-        same.filter_map(move |other| Some((place, Scatter::of(series, other)?)))
+        let same = others.filter(move |other| (other.set, &other.kind.name) == (set, &kind.name));
+        let scatters = same.filter_map(move |other| Scatter::of(series, other));
+        scatters.map(move |scatter| Metric { set, kind, scatter })
     })
 }
 

@@ -28,8 +28,7 @@ pub enum SchedPriority {
 }
 
 impl SchedPriority {
-    /// From the knobs of the set under the variant. Without any it is nice 0, which the runner
-    /// starts with.
+    /// From the knobs of the set under the variant; without any nice 0, as the runner starts.
     pub fn of(variant: &Variant, set: &WorkerSet) -> Self {
         let knobs = merged_knobs(&variant.knobs, &set.knobs);
         let number = |knob: &str| knobs.get(knob).and_then(Value::as_int);

@@ -16,7 +16,7 @@ const MARGIN: f64 = 0.02;
 pub const TAIL_MARGIN: f64 = 0.1;
 
 /// What is to be compared, and how.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Question {
     /// The baseline first.
     pub sides: Vec<Selection>,
@@ -58,15 +58,9 @@ impl Question {
             sides,
             margin: MARGIN,
             tail_margin: TAIL_MARGIN,
-            margins: Vec::new(),
-            metrics: Vec::new(),
-            explaining: false,
-            mixed: false,
             seed: 1,
-            rounds_done: None,
-            without_effect: Vec::new(),
             command,
-            store: String::new(),
+            ..Question::default()
         }
     }
 
@@ -102,10 +96,9 @@ impl Question {
         self.metrics.is_empty() || works.any(may_be)
     }
 
-    /// `is_tail`: [`MetricKind::is_tail_latency`].
-    pub(super) fn margin_of(&self, work: &str, set: &str, metric: &str, is_tail: bool) -> f64 {
-        let fits = |(pattern, _): &&(String, f64)| metric_matches(pattern, work, set, metric);
-        let usual = if is_tail { self.tail_margin } else { self.margin };
+    pub(super) fn margin_of(&self, work: &str, set: &str, kind: &MetricKind) -> f64 {
+        let fits = |(pattern, _): &&(String, f64)| metric_matches(pattern, work, set, &kind.name);
+        let usual = if kind.is_tail_latency() { self.tail_margin } else { self.margin };
         self.margins.iter().rev().find(fits).map_or(usual, |(_, margin)| *margin)
     }
 

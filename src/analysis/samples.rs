@@ -8,9 +8,9 @@ use crate::model::{
     Cell, CountedRounds, Disturbance, DisturbanceKind, Guest, GuestTime, KnobMismatch, MetricKind,
     SampledMetric, SampledPlan, SampledRun, Unit, Unmeasured, Variant, WorkRounds, is_spoilt,
 };
-
 use crate::stats::{self, Schedule};
 
+use super::lists::once;
 use super::select::{Selection, without_maker};
 use super::work::WorkKey;
 use super::{Pairing, Side};
@@ -64,13 +64,13 @@ pub struct Series<'a> {
     pub kind: &'a MetricKind,
     /// What one operation is; a thousand operations are counted as such in stores alone.
     pub ops: &'a str,
-    multiple: f64,
     /// Without its statistics: see [`super::Cell::with_statistics`].
     pub cell: super::Cell,
 }
 
 impl<'a> Series<'a> {
-    fn new(metric: &'a SampledMetric) -> Series<'a> {
+    /// Without values yet, and how many operations a value of this metric counts as one.
+    fn new(metric: &'a SampledMetric) -> (Series<'a>, f64) {
         let is_rate = metric.kind.unit == Unit::OpsPerS;
         let (ops, multiple) = match metric.ops.as_str() {
             "kops" if is_rate => ("ops", 1e3),
@@ -78,7 +78,7 @@ impl<'a> Series<'a> {
             ops => (ops, 1.0),
         };
         let (set, kind) = (&metric.set, &metric.kind);
-        Series { set, kind, ops, multiple, cell: super::Cell::default() }
+        (Series { set, kind, ops, cell: super::Cell::default() }, multiple)
     }
 
     pub fn without_values(&self) -> Series<'a> {
@@ -114,24 +114,43 @@ pub fn gather<'a>(
         for cell in &plan.cells {
             let variant = by_variant.then_some(&cell.variant);
             let key = WorkKey { plan, cell, variant, mixed };
-            for (side, selection) in selections.iter().enumerate() {
-                if selection.takes_variant(&cell.variant.name) && selection.plans.contains(&plan.id)
-                {
+            let takes = |(_, side): &(usize, &Selection)| {
+                side.takes_variant(&cell.variant.name) && side.plans.contains(&plan.id)
+            };
+            for (side, selection) in selections.iter().enumerate().filter(takes) {
+                let runs = measured(plan, cell, selection);
+                let mut unmeasured = unmeasured(plan, cell, selection).peekable();
+                if runs.is_empty() && unmeasured.peek().is_none() {
+                    continue;
+                }
+                let work = work_of(&mut works, key, selections.len());
+                work.unmeasured[side].extend(unmeasured);
+                if !runs.is_empty() {
                     // Variants that differ in their names alone are still two variants.
                     let seen = seen[side].entry(&cell.variant.name).or_default();
-                    let counted = &counted[plan.plan.work_of(cell.index)];
-                    let values = take((at, plan), cell, (first_round, counted), selection, seen);
-                    let unmeasured = unmeasured(plan, cell, selection);
-                    add(&mut works, key, (side, selections.len()), values, unmeasured);
+                    let counted = (first_round, &counted[plan.plan.work_of(cell.index)]);
+                    let values = work.sides[side].get_or_insert_default();
+                    values.take((at, plan), cell, &runs, counted, seen);
                 }
             }
         }
     }
+    let sides = works.iter_mut().flat_map(|work| &mut work.sides).flatten();
+    for series in sides.flat_map(|side| &mut side.series) {
+        series.cell.values.sort_unstable_by_key(|(round, _)| *round);
+        series.cell.unknown.sort_unstable_by_key(|(round, _)| *round);
+    }
     works
 }
 
-/// Of each plan, where its rounds begin when those of all are counted through. `plans`: oldest
-/// first.
+/// The works of one plan, each of its variants a side.
+pub fn by_variant(plan: &SampledPlan) -> Vec<WorkSamples<'_>> {
+    let variants = plan.plan.variants.iter();
+    let sides = variants.map(|variant| Selection::of_variant(&plan.id, &variant.name));
+    gather(std::slice::from_ref(plan), &sides.collect::<Vec<_>>(), false)
+}
+
+/// Of each plan, oldest first, where its rounds begin when those of all are counted through.
 pub fn first_rounds(plans: &[SampledPlan]) -> Vec<u32> {
     debug_assert!(plans.is_sorted_by_key(|plan| plan.started_unix_ns));
     let before = plans.iter().scan(0, |next, plan| {
@@ -166,56 +185,12 @@ fn needed(plan: &SampledPlan) -> u32 {
     stats::min_rounds(stats::LEVEL * share, plan.plan.variants.len().saturating_sub(1))
 }
 
-/// The values of one cell, of runs that the selection takes.
-fn take<'a>(
-    (plan_at, plan): (usize, &'a SampledPlan),
-    cell: &'a Cell,
-    (first_round, counted): (u32, &CountedRounds),
-    selection: &Selection,
-    seen: &mut BTreeSet<String>,
-) -> Values<'a> {
-    let mut values = Values { variants: vec![&cell.variant], ..Values::default() };
-    let mut place: BTreeMap<u32, usize> = BTreeMap::new();
-    for (at, run) in plan.runs.iter().enumerate() {
-        if run.key.cell != cell.index || !is_of(selection, plan, cell, (run.environment, run.guest))
-        {
-            continue;
-        }
-        if !counted.counts(run.key.round) {
-            values.spoilt += 1;
-            continue;
-        }
-        values.kept_spoilt += usize::from(counted.spoilt().contains(&run.key.round));
-        if whole(plan, cell, at).is_some_and(|whole| !seen.insert(whole)) {
-            values.repeated += 1;
-            continue;
-        }
-        values.runs += 1;
-        *values.sessions.entry((plan_at, run.environment)).or_default() += 1;
-        if let Some(guest) = run.guest {
-            *values.guests.entry((plan_at, &cell.variant.name, guest)).or_default() += 1;
-        }
-        for found in plan.disturbances_of(at) {
-            values.add_disturbed(found.kind(), Disturbed { runs: 1, worst: found });
-        }
-        for knob in plan.untaken_of(at) {
-            values.add_mismatch(knob, 1);
-        }
-        let round = first_round + run.key.round;
-        for sampled in plan.values_of(at) {
-            let series = values.series_of(plan, sampled.metric, &mut place);
-            series.cell.values.push((round, series.multiple * sampled.value));
-        }
-        for unknown in plan.unknown_of(at) {
-            let series = values.series_of(plan, unknown.metric, &mut place);
-            series.cell.unknown.push((round, unknown.reason.to_string()));
-        }
-    }
-    for series in &mut values.series {
-        series.cell.values.sort_unstable_by_key(|(round, _)| *round);
-        series.cell.unknown.sort_unstable_by_key(|(round, _)| *round);
-    }
-    values
+/// The runs of one cell that gave values, by position, of those that the selection takes.
+fn measured(plan: &SampledPlan, cell: &Cell, selection: &Selection) -> Vec<usize> {
+    let runs = plan.runs.iter().enumerate().filter(|(_, run)| {
+        run.key.cell == cell.index && is_of(selection, plan, cell, (run.environment, run.guest))
+    });
+    runs.map(|(at, _)| at).collect()
 }
 
 /// The runs of one cell that gave no values, of those that the selection takes.
@@ -267,91 +242,96 @@ fn whole(plan: &SampledPlan, cell: &Cell, at: usize) -> Option<String> {
     (guest.time == GuestTime::Exact).then(whole)
 }
 
-/// Puts the values of a cell to the work that they are of.
-fn add<'a>(
-    works: &mut Vec<WorkSamples<'a>>,
+/// The work of this key, new where there is none yet.
+fn work_of<'w, 'a>(
+    works: &'w mut Vec<WorkSamples<'a>>,
     key: WorkKey<'a>,
-    (side, sides): (usize, usize),
-    values: Values<'a>,
-    unmeasured: impl Iterator<Item = &'a Unmeasured>,
-) {
-    let mut unmeasured = unmeasured.peekable();
-    let is_empty = values.runs + values.repeated + values.spoilt == 0;
-    if is_empty && unmeasured.peek().is_none() {
-        return;
-    }
-    let same = |work: &&mut WorkSamples| {
-        work.key.label() == key.label() && work.key.difference(&key).is_none()
-    };
-    let work = match works.iter_mut().find(same) {
-        Some(work) => work,
-        None => {
-            let none = std::iter::repeat_with(|| None).take(sides).collect();
-            works.push(WorkSamples { key, sides: none, unmeasured: vec![Vec::new(); sides] });
-            works.last_mut().expect("one was pushed")
-        }
-    };
-    work.unmeasured[side].extend(unmeasured);
-    if !is_empty {
-        work.sides[side].get_or_insert_default().append(values);
-    }
+    sides: usize,
+) -> &'w mut WorkSamples<'a> {
+    let label = key.label();
+    let is_same =
+        |work: &WorkSamples| work.key.label() == label && work.key.difference(&key).is_none();
+    let at = works.iter().position(is_same).unwrap_or_else(|| {
+        let none = std::iter::repeat_with(|| None).take(sides).collect();
+        works.push(WorkSamples { key, sides: none, unmeasured: vec![Vec::new(); sides] });
+        works.len() - 1
+    });
+    &mut works[at]
 }
 
 impl<'a> Values<'a> {
-    /// Of a metric of the plan; `place` knows where those are that it has.
+    /// Takes these runs of one cell in.
+    fn take(
+        &mut self,
+        (plan_at, plan): (usize, &'a SampledPlan),
+        cell: &'a Cell,
+        runs: &[usize],
+        (first_round, counted): (u32, &CountedRounds),
+        seen: &mut BTreeSet<String>,
+    ) {
+        once(&mut self.variants, &cell.variant);
+        let mut place: BTreeMap<u32, (usize, f64)> = BTreeMap::new();
+        for &at in runs {
+            let run = &plan.runs[at];
+            if !counted.counts(run.key.round) {
+                self.spoilt += 1;
+                continue;
+            }
+            self.kept_spoilt += usize::from(counted.spoilt().contains(&run.key.round));
+            if whole(plan, cell, at).is_some_and(|whole| !seen.insert(whole)) {
+                self.repeated += 1;
+                continue;
+            }
+            self.runs += 1;
+            *self.sessions.entry((plan_at, run.environment)).or_default() += 1;
+            if let Some(guest) = run.guest {
+                *self.guests.entry((plan_at, &cell.variant.name, guest)).or_default() += 1;
+            }
+            plan.disturbances_of(at).for_each(|found| self.add_disturbance(found));
+            plan.untaken_of(at).for_each(|knob| self.add_mismatch(knob));
+            let round = first_round + run.key.round;
+            for sampled in plan.values_of(at) {
+                let (series, multiple) = self.series_of(plan, sampled.metric, &mut place);
+                series.cell.values.push((round, multiple * sampled.value));
+            }
+            for unknown in plan.unknown_of(at) {
+                let (series, _) = self.series_of(plan, unknown.metric, &mut place);
+                series.cell.unknown.push((round, unknown.reason.to_string()));
+            }
+        }
+    }
+
+    /// Of a metric of the plan, with [`Series::new`]'s multiple; `place`: where those before are.
     fn series_of(
         &mut self,
         plan: &'a SampledPlan,
         metric: u32,
-        place: &mut BTreeMap<u32, usize>,
-    ) -> &mut Series<'a> {
-        let at = *place.entry(metric).or_insert(self.series.len());
-        if at == self.series.len() {
-            self.series.push(Series::new(&plan.metrics[metric as usize]));
-        }
-        &mut self.series[at]
+        place: &mut BTreeMap<u32, (usize, f64)>,
+    ) -> (&mut Series<'a>, f64) {
+        let (at, multiple) = *place.entry(metric).or_insert_with(|| {
+            let (new, multiple) = Series::new(&plan.metrics[metric as usize]);
+            let known = self.series.iter().position(|known| known.is_of(&new));
+            let at = known.unwrap_or(self.series.len());
+            self.series.extend(known.is_none().then_some(new));
+            (at, multiple)
+        });
+        (&mut self.series[at], multiple)
     }
 
-    fn add_disturbed(&mut self, kind: DisturbanceKind, more: Disturbed<'a>) {
-        let share = |of: &Disturbed| of.worst.share.unwrap_or(0.0);
-        let known = self.disturbed.entry(kind).or_insert(Disturbed { runs: 0, ..more });
-        known.runs += more.runs;
-        if share(&more) > share(known) {
-            known.worst = more.worst;
+    fn add_disturbance(&mut self, found: &'a Disturbance) {
+        let share = |of: &Disturbance| of.share.unwrap_or(0.0);
+        let none = Disturbed { runs: 0, worst: found };
+        let known = self.disturbed.entry(found.kind()).or_insert(none);
+        known.runs += 1;
+        if share(found) > share(known.worst) {
+            known.worst = found;
         }
     }
 
-    fn add_mismatch(&mut self, knob: &'a KnobMismatch, runs: usize) {
+    fn add_mismatch(&mut self, knob: &'a KnobMismatch) {
         match self.mismatches.iter_mut().find(|(own, _)| *own == knob) {
-            Some((_, count)) => *count += runs,
-            None => self.mismatches.push((knob, runs)),
-        }
-    }
-
-    fn append(&mut self, more: Values<'a>) {
-        self.runs += more.runs;
-        self.repeated += more.repeated;
-        add_runs(&mut self.sessions, &more.sessions);
-        add_runs(&mut self.guests, &more.guests);
-        for (kind, found) in more.disturbed {
-            self.add_disturbed(kind, found);
-        }
-        for (knob, runs) in more.mismatches {
-            self.add_mismatch(knob, runs);
-        }
-        self.spoilt += more.spoilt;
-        self.kept_spoilt += more.kept_spoilt;
-        more.variants.into_iter().for_each(|variant| once(&mut self.variants, variant));
-        for series in more.series {
-            let known = self.series.iter_mut().find(|known| known.is_of(&series));
-            match known {
-                // Plans come newest first, their rounds ascend.
-                Some(known) => {
-                    known.cell.values.splice(0..0, series.cell.values);
-                    known.cell.unknown.splice(0..0, series.cell.unknown);
-                }
-                None => self.series.push(series),
-            }
+            Some((_, count)) => *count += 1,
+            None => self.mismatches.push((knob, 1)),
         }
     }
 }
@@ -407,27 +387,16 @@ pub fn values<'w, 'a>(
 
 /// Runs of one side in the lab by plan, variant and guest: in order of time.
 pub fn guests<'a>(works: &[WorkSamples<'a>], side: usize) -> Counts<(usize, &'a str, u32)> {
-    let mut guests = Counts::new();
-    values(works, side).for_each(|(_, values)| add_runs(&mut guests, &values.guests));
-    guests
+    sums(values(works, side).map(|(_, values)| &values.guests))
 }
 
 /// Runs of one side by the plan's position and its session: in order of time.
 pub fn sessions(works: &[WorkSamples], side: usize) -> Counts<(usize, u32)> {
-    let mut sessions = Counts::new();
-    values(works, side).for_each(|(_, values)| add_runs(&mut sessions, &values.sessions));
-    sessions
+    sums(values(works, side).map(|(_, values)| &values.sessions))
 }
 
-fn add_runs<K: Ord + Copy>(known: &mut Counts<K>, more: &Counts<K>) {
-    for (of, runs) in more {
-        *known.entry(*of).or_default() += runs;
-    }
-}
-
-/// Adds what is not in the list yet.
-pub fn once<T: PartialEq>(list: &mut Vec<T>, more: T) {
-    if !list.contains(&more) {
-        list.push(more);
-    }
+fn sums<'w, K: Ord + Copy + 'w>(counts: impl Iterator<Item = &'w Counts<K>>) -> Counts<K> {
+    let mut sums = Counts::new();
+    counts.flatten().for_each(|(of, runs)| *sums.entry(*of).or_default() += runs);
+    sums
 }

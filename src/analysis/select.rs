@@ -132,8 +132,7 @@ const KEYS: &str = "variant, kernel, machine, plan, backend, tag, since, until";
 /// What a word alone may be, the first that fits.
 const KEYS_OF_WORDS: [&str; 4] = ["variant", "kernel", "machine", "plan"];
 
-/// The sides that `texts` name, at the time `now_unix_ns`. `heads` are all stored plans, newest
-/// first.
+/// The sides that `texts` name at `now_unix_ns`; `heads` are all stored plans, newest first.
 pub fn select(
     texts: &[String],
     heads: &[PlanHead],
@@ -293,8 +292,7 @@ impl Terms {
 
     fn take(&self, head: &PlanHead) -> bool {
         let started = head.started_unix_ns;
-        // Among the last are plans that measured something, and on a real backend unless another
-        // was asked for.
+        // The last plans measured something, on a real backend unless another was asked for.
         let is_asked = self.patterns.contains_key("backend");
         let may_be_last = head.is_measured() || (is_asked && head.runs.done > 0);
         (self.newest.is_none() || may_be_last)
@@ -335,8 +333,7 @@ fn fits(key: &str, pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Whether a plan in the lab may have runs on such a kernel: its head knows the names that were asked
-/// for, its runs what was booted.
+/// Whether runs of a plan in the lab may be on it: its head has what was asked for, not the booted.
 fn may_be_of(wanted: &str, asked: &str) -> bool {
     let is_name = |name| matches(wanted, name) || matches(wanted, without_maker(name));
     let may_be_release = wanted.starts_with(|first: char| first == '*' || first.is_ascii_digit());
@@ -398,8 +395,7 @@ fn newest(word: &str) -> Result<Option<usize>, SelectionError> {
     }
 }
 
-/// A time before now (`2h`, `7d`), the beginning of a day (`today`, `2026-11-01`), or a moment of
-/// one; in UTC.
+/// A time before now (`2h`), the beginning of a day (`today`, `2026-11-01`), or a moment, in UTC.
 pub fn moment(text: &str, now_unix_ns: u64) -> Option<u64> {
     const DAY_NS: u64 = 86_400_000_000_000;
     let today = now_unix_ns - now_unix_ns % DAY_NS;

@@ -72,26 +72,20 @@ impl WorkKey<'_> {
 
 fn set_differs(own: &WorkerSet, other: &WorkerSet) -> Option<Difference> {
     let WorkerSet { name, workload, params, count, kind, background, knobs } = own;
-    let field = |field: &str, own: String, other: String| {
-        (own != other).then(|| Difference::Field {
-            set: name.clone(),
-            field: field.to_string(),
-            own,
-            other,
-        })
-    };
     let show = |params: &Params, key: &str| {
         params.get(key).map_or("not there".to_string(), |value| value.to_string())
     };
-    field("name", name.clone(), other.name.clone())
-        .or_else(|| field("workload", workload.clone(), other.workload.clone()))
-        .or_else(|| field("count", count.to_string(), other.count.to_string()))
-        .or_else(|| {
-            let mut keys = params.keys().chain(other.params.keys());
-            keys.find_map(|key| field(key, show(params, key), show(&other.params, key)))
-        })
-        .or_else(|| {
-            let same = (kind, background, knobs) == (&other.kind, &other.background, &other.knobs);
-            (!same).then(|| Difference::SetKnobs(name.clone()))
-        })
+    let fields = [
+        ("name", name.clone(), other.name.clone()),
+        ("workload", workload.clone(), other.workload.clone()),
+        ("count", count.to_string(), other.count.to_string()),
+    ];
+    let keys = params.keys().chain(other.params.keys());
+    let params = keys.map(|key| (key.as_str(), show(params, key), show(&other.params, key)));
+    let differs = fields.into_iter().chain(params).find(|(_, own, other)| own != other);
+    if let Some((field, own, other)) = differs {
+        return Some(Difference::Field { set: name.clone(), field: field.to_string(), own, other });
+    }
+    let same = (kind, background, knobs) == (&other.kind, &other.background, &other.knobs);
+    (!same).then(|| Difference::SetKnobs(name.clone()))
 }

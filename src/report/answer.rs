@@ -27,8 +27,7 @@ type Paragraph = (Tone, String, String);
 #[derive(Clone, Copy)]
 struct Detail {
     intervals: bool,
-    /// So many of each list of changes are named, so many that are open, and so many of these that
-    /// no number of rounds decides.
+    /// So many are named: of each list of changes, of what is open, of what no rounds decide.
     changes: usize,
     open: usize,
     hopeless: usize,
@@ -39,28 +38,19 @@ struct Detail {
 impl Detail {
     /// From most to least: what is open is left to the table first, and changes last.
     fn steps(sides: usize) -> impl Iterator<Item = Detail> {
-        let of = |(intervals, changes, open, hopeless)| Detail {
-            intervals,
-            changes,
-            open,
-            hopeless,
-            counts: None,
-        };
-        let named = [
-            (true, ALL, ALL, ALL),
-            (true, ALL, MANY, MANY),
-            (true, ALL, 0, MANY),
-            (true, ALL, 0, 0),
-            (false, ALL, 0, 0),
-        ];
-        let few = (1..=4).rev().map(|few| (false, few, 0, 0));
-        let counts = move |sides| Detail { counts: Some(sides), ..of((false, 0, 0, 0)) };
-        named.into_iter().chain(few).map(of).chain((0..=sides).rev().map(counts))
+        let all = Detail { intervals: true, changes: ALL, open: ALL, hopeless: ALL, counts: None };
+        let many = Detail { open: MANY, hopeless: MANY, ..all };
+        let none_open = Detail { open: 0, ..many };
+        let no_names = Detail { hopeless: 0, ..none_open };
+        let no_intervals = Detail { intervals: false, ..no_names };
+        let few = (1..=4).rev().map(move |changes| Detail { changes, ..no_intervals });
+        let counts = (0..=sides).rev().map(Some);
+        let counts = counts.map(move |counts| Detail { counts, ..no_intervals });
+        [all, many, none_open, no_names, no_intervals].into_iter().chain(few).chain(counts)
     }
 }
 
-/// Writes the answer; `names` are the sides' as tables show them.
-/// `more`: what an option shows.
+/// `names`: the sides' as tables show them. `more`: what an option shows.
 pub fn write(analysis: &Analysis, names: &[String], more: Option<&str>, page: &mut Page) {
     let columns = names.iter().map(|name| name.width()).max().unwrap_or(0);
     let columns = columns.max(MIN_LABEL_COLUMNS) + 2;
@@ -157,8 +147,7 @@ fn unchanged(analysis: &Analysis, side: usize) -> String {
 
 /// Verdicts on a side in the headline family, with the place and name of the metric.
 fn judged(analysis: &Analysis, side: usize) -> impl Iterator<Item = (String, &Row, Judged)> {
-    let rows = analysis.rows().filter(|(.., row)| row.family == Family::Headline);
-    rows.filter_map(move |(work, set, row)| {
+    analysis.rows_of(Family::Headline).filter_map(move |(work, set, row)| {
         let place = phrases::place(analysis, work, set);
         let judged = row.cells.get(side)?.judged?;
         Some((format!("{place} {}", clean(&row.kind.name)), row, judged))
@@ -186,7 +175,7 @@ fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<String>
     }
     let of = analysis.method.headline_verdicts;
     let open = soon.cells.len() + late.cells.len();
-    let named = |list: &Open| with_sides(&list.cells, names.len() - 1);
+    let named = |list: &Open| with_sides(list.cells.clone(), names.len() - 1);
     if let (Some(needed), Some(never)) = (soon.needed, late.needed) {
         let hopeless = match detail.hopeless {
             0 => late.cells.len().to_string(),

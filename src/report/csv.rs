@@ -11,11 +11,10 @@ use crate::model::Reading;
 use crate::stats::Ratio;
 
 use super::layout::clean;
-use super::phrases::{self, Needed};
+use super::phrases::{self, Needed, key};
 use super::{Format, Options};
 
-/// A row of the file. What is not known is empty; `kind` is `summary`, `run`, `fairness` or
-/// `note`.
+/// A row. What is not known is empty; `kind` is `summary`, `run`, `fairness` or `note`.
 #[derive(Default, Serialize)]
 struct Line {
     kind: &'static str,
@@ -42,8 +41,8 @@ struct Line {
     low: Option<f64>,
     high: Option<f64>,
     pairs: Option<usize>,
-    verdict: &'static str,
-    why: &'static str,
+    verdict: String,
+    why: String,
     rounds: String,
     p_difference: Option<f64>,
     p_same: Option<f64>,
@@ -116,24 +115,16 @@ fn text(text: &str) -> String {
     }
 }
 
-/// The word that JSON has for it.
-fn word(value: &impl Serialize) -> String {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(word)) => word,
-        _ => String::new(),
-    }
-}
-
 fn place(work: &WorkTable, set: &SetTable, row: &Row, side: &Side) -> Line {
     Line {
         work: text(&work.label),
         set: text(&set.name),
         workload: text(&set.workload),
         metric: text(&row.kind.name),
-        unit: word(&row.kind.unit),
+        unit: key(&row.kind.unit),
         ops: text(&set.ops),
-        direction: word(&row.kind.direction),
-        family: if row.family == Family::None { String::new() } else { word(&row.family) },
+        direction: key(&row.kind.direction),
+        family: if row.family == Family::None { String::new() } else { key(&row.family) },
         side: text(&side.label),
         time: side.times.word().unwrap_or_default(),
         kernel: text(&side.kernels.join("; ")),

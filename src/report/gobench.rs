@@ -104,8 +104,7 @@ fn unit(kind: &MetricKind, set: &SetTable) -> String {
     }
 }
 
-/// One word of a name: what separates or hides is percent-encoded, so that different names stay
-/// different.
+/// One word of a name: what separates or hides is percent-encoded, so that names stay distinct.
 fn word(text: &str) -> String {
     let is_free = |c: char| c.is_alphanumeric() || "._+-:,@*".contains(c);
     let encoded = |c: char| c.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect();

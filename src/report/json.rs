@@ -38,8 +38,7 @@ impl Format for Json {
     }
 }
 
-/// Every character outside of ASCII that a terminal acts on or that hides, as a JSON escape. Such
-/// characters stand in strings alone.
+/// What a terminal acts on or what hides, as a JSON escape: it stands in strings alone.
 fn escaped(json: &str) -> String {
     let escape =
         |c: char| c.encode_utf16(&mut [0; 2]).iter().map(|u| format!("\\u{u:04x}")).collect();

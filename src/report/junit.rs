@@ -70,7 +70,7 @@ fn suite(analysis: &Analysis) -> Value {
 /// Of each metric and side.
 fn cases(analysis: &Analysis) -> Vec<Value> {
     let mut cases = Vec::new();
-    for (work, set, row) in analysis.rows().filter(|(.., row)| row.family == Family::Headline) {
+    for (work, set, row) in analysis.rows_of(Family::Headline) {
         for (side, cell) in analysis.sides.iter().zip(&row.cells).skip(1) {
             let Some(verdict) = cell.verdict() else { continue };
             let is_neutral = row.kind.direction == Direction::Neutral;

@@ -9,9 +9,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::Options;
 
-/// `text` without anything that a terminal acts on or that hides what is there: control
-/// characters (so escape sequences too), direction overrides, invisible and joining
-/// characters. Each shows as its Rust escape.
+/// `text` with a Rust escape for what a terminal acts on or what hides: see [`is_active`].
 pub fn clean(text: &str) -> String {
     replaced(text, |c| is_active(c).then(|| c.escape_default().to_string()))
 }
@@ -28,9 +26,8 @@ pub fn replaced(text: &str, stands_in: impl Fn(char) -> Option<String>) -> Strin
     replaced
 }
 
-/// Whether a terminal acts on it, or it hides what is there: control characters, characters of
-/// Unicode's Default_Ignorable_Code_Point and format (Cf) sets, and the line and paragraph
-/// separators.
+/// Whether a terminal acts on it, or it hides what is there: control characters, Unicode's
+/// Default_Ignorable_Code_Point and format (Cf) sets, the line and paragraph separators.
 pub fn is_active(c: char) -> bool {
     c.is_control()
         || matches!(u32::from(c),
@@ -62,8 +59,7 @@ pub fn cut(text: &str, columns: usize, plain: fn(&str) -> String, sign: &str) ->
     heads.take_while(|head| fits(head)).last().unwrap_or_default()
 }
 
-/// Lines of at most `columns`, broken at spaces and, where a word is longer, inside it. A number
-/// and its `%` stay together.
+/// Lines of at most `columns`, broken at spaces but not before `%`; longer words break inside.
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     const NO_BREAK: &str = "\u{a0}%";
     let text = text.replace(" %", NO_BREAK);

@@ -10,14 +10,13 @@ mod mail;
 
 use std::io::{self, Write};
 
-use crate::analysis::{Analysis, Family, Row, SetTable, WorkTable};
+use crate::analysis::{Analysis, Family, Place, Row, SetTable, WorkTable, grouped};
 use crate::model::{Direction, Statistic, Unit};
 use crate::stats::{Verdict, Why};
 
 use super::layout::{Page, Tone};
-use super::numbers::{percent, ratio};
+use super::numbers::{Scale, percent, ratio};
 use super::phrases::{self, Tally};
-use super::text::RowScale;
 use super::{Format, Options, each};
 
 pub(super) use mail::{COLUMNS, ascii, word};
@@ -74,29 +73,21 @@ fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(page.text().as_bytes())
 }
 
-type Place<'a> = (&'a WorkTable, &'a SetTable, &'a Row);
-
 /// Rows of the headline family, and of the explaining one where that is judged.
 fn judged_rows(analysis: &Analysis) -> impl Iterator<Item = Place<'_>> {
     analysis.rows().filter(|(.., row)| row.family != Family::None)
 }
 
 /// What a table is of.
-fn subject<'a>((work, set, row): &Place<'a>) -> impl PartialEq + use<'a> {
+fn subject((work, set, row): Place) -> impl PartialEq {
     let kind = &row.kind;
     (&work.name, &set.name, &set.workload, (&kind.name, kind.unit, kind.direction))
 }
 
 /// One of each metric of each set, in the order in which they first come.
 fn tables(analysis: &Analysis) -> Vec<Table> {
-    let mut subjects: Vec<Vec<Place>> = Vec::new();
-    for found in judged_rows(analysis) {
-        match subjects.iter_mut().find(|cases| subject(&cases[0]) == subject(&found)) {
-            Some(cases) => cases.push(found),
-            None => subjects.push(vec![found]),
-        }
-    }
-    subjects.iter().map(|cases| table(analysis, cases)).collect()
+    let subjects = grouped(judged_rows(analysis).map(|row| (subject(row), row)));
+    subjects.iter().map(|(_, cases)| table(analysis, cases)).collect()
 }
 
 /// `cases`: one metric of one set over the points of the axes.
@@ -171,7 +162,7 @@ fn normalised(analysis: &Analysis, row: &Row, side: usize) -> Option<f64> {
 /// `99th percentile wakeup latency in ms`.
 fn units(set: &SetTable, row: &Row) -> String {
     let name = ascii(&row.kind.name);
-    let suffix = match RowScale::new(row).suffix() {
+    let suffix = match Scale::of_row(row).suffix {
         "s" => "seconds",
         suffix => suffix,
     };
@@ -206,8 +197,7 @@ fn cells(analysis: &Analysis, cases: &[Place], side: usize) -> Vec<String> {
     figures.iter().map(cell).collect()
 }
 
-/// Normalised, improvement in percent, CV. `None` where one of the two sides is unknown, or the
-/// baseline is not positive.
+/// Normalised, improvement in percent, CV. `None` without both sides and a positive baseline.
 fn figures(analysis: &Analysis, row: &Row, side: usize) -> Option<[String; 3]> {
     let normalised = normalised(analysis, row, side)?;
     let percent = 100.0 * (normalised - 1.0);
@@ -220,8 +210,7 @@ fn figures(analysis: &Analysis, row: &Row, side: usize) -> Option<[String; 3]> {
     Some([two_decimals(normalised), two_decimals(improved), cv])
 }
 
-/// What stands below the tables: odd values, the verdicts, how they were reached, and how to get the
-/// tables again.
+/// Below the tables: odd values, the verdicts, how they were reached, and the command.
 pub(super) fn verdicts(analysis: &Analysis, names: &[String], page: &mut Page) {
     oddities(analysis, names, page);
     for (at, name) in names.iter().enumerate().skip(1) {
@@ -263,8 +252,7 @@ pub(super) fn verdicts(analysis: &Analysis, names: &[String], page: &mut Page) {
     }
 }
 
-/// What statistics of the tables hide: a note for each side of a row whose values are odd. Of
-/// what has no verdict nothing is said.
+/// What statistics of the tables hide: a note for each side of a judged row with odd values.
 fn oddities(analysis: &Analysis, names: &[String], page: &mut Page) {
     let before = page.text().len();
     for (work, set, row) in judged_rows(analysis) {
@@ -286,23 +274,20 @@ fn oddities(analysis: &Analysis, names: &[String], page: &mut Page) {
 fn differs(work: &WorkTable, set: &SetTable, row: &Row, side: usize) -> Option<String> {
     let judged = row.cells.get(side)?.judged.as_ref()?;
     let floor = match judged.verdict {
-        Verdict::Better | Verdict::Worse => None,
-        Verdict::Inconclusive { why: Why::BelowFloor { floor }, .. } => Some(floor),
+        Verdict::Better | Verdict::Worse => String::new(),
+        Verdict::Inconclusive { why: Why::BelowFloor { floor }, .. } => {
+            format!(", below the A/A floor of {}", phrases::floor_percent(floor))
+        }
         _ => return None,
     };
-    let word = phrases::verdict(row, &row.cells[side])?;
-    let mut line = format!("{word}: {}", place(work, set, row));
+    let mut line =
+        format!("{}: {}", phrases::verdict(row, &row.cells[side])?, place(work, set, row));
     if let Ok(found) = judged.ratio {
         line.push_str(&format!(", ratio {}", ratio(found.ratio)));
-        if let Some(interval) = found.interval {
-            let (low, high) = (ratio(interval.low), ratio(interval.high));
-            line.push_str(&format!(" ({low} to {high})"));
-        }
+        let limits = found.interval.map(|of| (ratio(of.low), ratio(of.high)));
+        line.extend(limits.map(|(low, high)| format!(" ({low} to {high})")));
     }
-    if let Some(floor) = floor {
-        line.push_str(&format!(", below the A/A floor of {}", phrases::floor_percent(floor)));
-    }
-    Some(line)
+    Some(line + &floor)
 }
 
 /// `web threads=4, wakeup_p99`, with the set where it has another name.

@@ -6,9 +6,8 @@ use crate::analysis::{Analysis, Family};
 
 use super::answer;
 use super::layout::{Page, clean, replaced};
-use super::numbers::Change;
+use super::numbers::{Change, Scale};
 use super::phrases::{self, names};
-use super::text::RowScale;
 use super::{Format, Options, each};
 
 pub struct Markdown;
@@ -40,8 +39,8 @@ fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
     let shown: Vec<String> = names.iter().map(|name| cell(name)).collect();
     writeln!(out, "| | metric | {} |", shown.join(" | "))?;
     writeln!(out, "|---|---|{}", "---:|".repeat(names.len()))?;
-    for (work, set, row) in analysis.rows().filter(|(.., row)| row.family == Family::Headline) {
-        let scale = RowScale::new(row);
+    for (work, set, row) in analysis.rows_of(Family::Headline) {
+        let scale = Scale::of_row(row);
         let mut cells = vec![
             cell(&phrases::place(analysis, work, set)),
             cell(&row.kind.name),

@@ -1,5 +1,6 @@
 //! Numbers for the eye: scales, significant digits, ratios as changes in percent. Pure.
 
+use crate::analysis::Row;
 use crate::model::Unit;
 use crate::stats::Ratio;
 
@@ -43,6 +44,20 @@ impl Scale {
         Scale { factor, digits, whole: unit == Unit::Count, suffix }
     }
 
+    /// One scale for all values of a row.
+    pub fn of_row(row: &Row) -> Scale {
+        Scale::of(row.kind.unit, row.cells.iter().find_map(|cell| cell.median))
+    }
+
+    /// `52.7 us`, `- us`.
+    pub fn with_suffix(&self, value: Option<f64>) -> String {
+        format!("{} {}", self.show_known(value), self.suffix).trim_end().to_string()
+    }
+
+    pub fn show_known(&self, value: Option<f64>) -> String {
+        value.map_or("-".to_string(), |value| self.show(value))
+    }
+
     pub fn show(&self, value: f64) -> String {
         let scaled = value / self.factor;
         if self.whole && scaled.fract() == 0.0 && scaled.abs() < 1e9 {
@@ -52,8 +67,7 @@ impl Scale {
     }
 }
 
-/// `digits` significant digits and no exponent, whole numbers in full; what is beyond a
-/// dozen columns gets an exponent.
+/// `digits` significant digits, whole numbers in full; beyond a dozen columns with an exponent.
 pub fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".to_string();

@@ -14,8 +14,7 @@ const NUMBERS: usize = 60;
 /// A spread from fewer ratios is known to a third, more or less.
 const FEW_RATIOS: usize = 10;
 
-/// Writes the tables. `again` is the command that runs the plan, without its rounds. Fails only
-/// where `out` does.
+/// `again`: the command that runs the plan, without its rounds. Fails only where `out` does.
 pub fn render(
     power: &Power,
     again: &str,
@@ -142,19 +141,18 @@ fn notes(power: &Power, again: &str) -> Vec<String> {
 fn answer(power: &Power, again: &str, page: &mut Page) {
     let (Some(difference), Some(all)) = (power.for_difference(), power.for_all()) else { return };
     let (found, metrics) = (percent(power.difference), counted(power.comparisons, "metric"));
-    let text = format!(
-        "each verdict has a probability of {}; {metrics} of {} share an error rate of {}; sd is \
-         that of the ratios within rounds",
-        percent(power.power),
-        counted(power.variants, "variant"),
-        percent(power.alpha),
+    let [sure, alpha] = [power.power, power.alpha].map(percent);
+    let variants = counted(power.variants, "variant");
+    let method = format!(
+        "each verdict has a probability of {sure}; {metrics} of {variants} share an error rate of \
+         {alpha}; sd is that of the ratios within rounds"
     );
-    page.wrapped(Tone::Plain, "method    ", &text);
     let (planned, own) = (Rounds::Number(power.rounds), power.found_as_planned());
-    let text = format!("{}: find {found} in {own} of {metrics}", rounds_in(power, planned));
-    page.wrapped(Tone::Plain, "planned   ", &text);
-    let text = format!("{found} in every metric takes {}", rounds_in(power, difference));
-    page.wrapped(Tone::Plain, "to find   ", &text);
+    let planned = format!("{}: find {found} in {own} of {metrics}", rounds_in(power, planned));
+    let to_find = format!("{found} in every metric takes {}", rounds_in(power, difference));
+    page.wrapped(Tone::Plain, "method    ", &method);
+    page.wrapped(Tone::Plain, "planned   ", &planned);
+    page.wrapped(Tone::Plain, "to find   ", &to_find);
     let what_decides = match all {
         Rounds::Number(rounds) => format!("{again} --rounds {rounds}"),
         Rounds::MoreThan(_) => "choose metrics (--metric), a larger --difference or --margin, or \

@@ -173,8 +173,7 @@ fn label(params: &Params, axes: &[(String, String)], set: &str) -> String {
     label
 }
 
-/// A whole number, its thousands separated by commas; from 10^11 on (27 hours in usec) with
-/// an exponent, so that it stays short.
+/// A whole number with commas; from 10^11 on (27 hours in usec) an exponent keeps it short.
 fn grouped(value: f64) -> String {
     if value.abs() >= 99_999_999_999.5 {
         return format!("{value:.2e}");

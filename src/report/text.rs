@@ -8,13 +8,13 @@ use crate::analysis::{Analysis, Family, Row};
 
 use super::answer;
 use super::layout::{Align, Page, Table, Tone, clean};
+use super::numbers::Scale;
 use super::phrases::{self, names};
 use super::{Format, Options, each};
 
 mod detail;
 mod rows;
 
-pub(super) use rows::RowScale;
 use rows::{NOTHING, of_side, stacked};
 
 pub struct Text;
@@ -85,7 +85,7 @@ fn header(analysis: &Analysis, names: &[String], options: &Options, page: &mut P
 }
 
 fn headlines(analysis: &Analysis, names: &[String], page: &mut Page) {
-    let rows = analysis.rows().filter(|(.., row)| row.family == Family::Headline);
+    let rows = analysis.rows_of(Family::Headline);
     let rows = rows.map(|(work, set, row)| (phrases::place(analysis, work, set), row));
     let rows: Vec<(String, &Row)> = rows.collect();
     if rows.is_empty() {
@@ -156,7 +156,7 @@ fn table(
     for (at, (place, row)) in rows.iter().enumerate() {
         let has_place = has_column && is_first(rows, at);
         let place = if has_place { place.clone() } else { String::new() };
-        let scale = RowScale::new(row);
+        let scale = Scale::of_row(row);
         let mut cells = vec![place, clean(&row.kind.name)];
         cells.extend(sides.iter().flat_map(|side| of_side(analysis, row, *side, &scale)));
         table.row(Tone::Plain, cells);

@@ -8,12 +8,11 @@ use crate::model::{
 };
 use crate::stats::{Unjudged, Verdict};
 
+use super::super::lists::{grouped, once};
 use super::super::question::Question;
-use super::super::samples::{
-    Boots, Values, WorkSamples, asked_kernel, guests, once, sessions, values,
-};
+use super::super::samples::{Boots, Values, WorkSamples, asked_kernel, guests, sessions, values};
 use super::super::select::Selection;
-use super::super::{Family, Pairing, Row, SetTable, Side, WorkTable};
+use super::super::{Family, Pairing, Place, Side, WorkTable};
 use super::{NoValue, Note, Pooled};
 
 /// Fewer boots of a side do not show how much one boot differs from another.
@@ -86,19 +85,15 @@ fn some<T>(found: impl Iterator<Item = T>, note: fn(Vec<T>) -> Note) -> Option<N
 
 /// Notes that were found name by name, their lists still empty: each once, with all of its names.
 fn merged(found: impl IntoIterator<Item = (Note, String)>) -> Vec<Note> {
-    let mut notes: Vec<(Note, Vec<String>)> = Vec::new();
-    for (note, name) in found {
-        match notes.iter_mut().find(|(known, _)| *known == note) {
-            Some((_, names)) if names.contains(&name) => {}
-            Some((_, names)) => names.push(name),
-            None => notes.push((note, vec![name])),
-        }
-    }
-    notes.into_iter().map(|(note, names)| note.with_names(names)).collect()
+    let notes = grouped(found).into_iter().map(|(note, names)| {
+        let mut each = Vec::new();
+        names.into_iter().for_each(|name| once(&mut each, name));
+        note.with_names(each)
+    });
+    notes.collect()
 }
 
-/// Runs that failed or were skipped: of each work and side the most frequent reason. A variant
-/// that was skipped for one reason has one note.
+/// Runs that failed or were skipped: of each work and side the most frequent reason.
 fn unmeasured(context: &Context) -> Vec<Note> {
     let mut found = Vec::new();
     let works = context.shown.iter().chain(context.left_out);
@@ -133,9 +128,8 @@ fn main_reason(runs: &[&&Unmeasured]) -> Option<(String, usize)> {
 }
 
 /// Rows of the metrics that the report is about, with their places.
-fn headlines(work: &WorkTable) -> impl Iterator<Item = (&WorkTable, &SetTable, &Row)> {
-    let rows = work.sets.iter().flat_map(|set| set.rows.iter().map(move |row| (set, row)));
-    rows.filter(|(_, row)| row.family == Family::Headline).map(move |(set, row)| (work, set, row))
+fn headlines(work: &WorkTable) -> impl Iterator<Item = Place<'_>> {
+    work.rows().filter(|(.., row)| row.family == Family::Headline)
 }
 
 /// Headline metrics that are unknown in some runs of a side, those of one set in one note.
@@ -259,10 +253,9 @@ fn without_effect(context: &Context) -> Vec<Note> {
     }))
 }
 
-/// Metrics in which one side scatters so much more than another that permuted labels no longer
-/// stand for equal sides.
+/// Metrics whose sides scatter so differently that permuted labels do not stand for equal sides.
 fn spreads(works: &[WorkTable]) -> Option<Note> {
-    let differs = |(.., row): &(&WorkTable, &SetTable, &Row)| {
+    let differs = |(.., row): &Place| {
         let mut spreads = row.cells.iter().map(|cell| cell.cv);
         let own = spreads.next().flatten();
         let is_far = |own: f64, cv: f64| cv.max(own) > MAX_SPREAD_RATIO * cv.min(own);
@@ -336,11 +329,8 @@ fn pools_guests(context: &Context, side: usize) -> bool {
 /// Plans whose runs are of several machines or kernels.
 fn resumed(context: &Context) -> Vec<Note> {
     let all = (0..context.sides.len()).flat_map(|side| sessions(context.shown, side).into_keys());
-    let mut used: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
-    for (plan, session) in all {
-        used.entry(plan).or_default().insert(session);
-    }
-    let note = |(plan, sessions): (usize, BTreeSet<u32>)| {
+    let used = grouped(all.collect::<BTreeSet<_>>());
+    let note = |(plan, sessions): (usize, Vec<u32>)| {
         let plan = &context.plans[plan];
         let environments = sessions.iter().map(|session| &plan.environments[*session as usize]);
         let places = environments.map(|of| (of.kernel_release.clone(), of.hostname.clone()));
@@ -454,8 +444,8 @@ fn probe_silent(plans: &[SampledPlan], works: &[WorkTable]) -> Option<Note> {
 /// Works that have solo runs of some of their sets alone.
 fn no_solo(works: &[WorkTable]) -> Vec<Note> {
     let missing = works.iter().filter_map(|work| Some((work, &work.fairness.as_ref()?.missing)));
-    let missing = missing.filter(|(_, sets)| !sets.is_empty());
-    missing
-        .map(|(work, sets)| Note::NoSolo { work: work.label.clone(), sets: sets.clone() })
-        .collect()
+    let note = |(work, sets): (&WorkTable, &Vec<String>)| {
+        (!sets.is_empty()).then(|| Note::NoSolo { work: work.label.clone(), sets: sets.clone() })
+    };
+    missing.filter_map(note).collect()
 }

@@ -7,6 +7,8 @@ use crate::model::{
 
 use crate::report::layout::clean;
 
+use super::joined;
+
 /// A short name of a kind, to begin a line with.
 pub fn kind(kind: DisturbanceKind) -> &'static str {
     match kind {
@@ -113,10 +115,6 @@ fn hotplug(pool_cpus: u32, lost: &CpuSet, elsewhere: &CpuSet, came: &CpuSet) -> 
     ];
     let parts = parts.iter().filter(|(set, _)| !set.is_empty());
     joined(parts.map(|(set, what)| format!("{} {what}", cpus(set))), "; ")
-}
-
-fn joined(parts: impl Iterator<Item = String>, between: &str) -> String {
-    parts.collect::<Vec<_>>().join(between)
 }
 
 fn cpus(set: &CpuSet) -> String {

@@ -5,13 +5,15 @@ pub mod disturbance;
 mod names;
 mod notes;
 
+use std::collections::BTreeMap;
+
+use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
 use crate::analysis::{
     Analysis, Cell, Family, Method, Pairing, PlanFacts, Row, SetTable, Side, WorkTable, Workers,
+    grouped,
 };
-use std::collections::BTreeMap;
-
 use crate::model::{
     CpuClocks, Direction, Environment, GuestTimes, Lab, MemoryPlacement, Placement, PlanEnd,
     Reading, Value, WorkerKind, show_duration,
@@ -27,9 +29,8 @@ pub use notes::{differs, note, one_line};
 /// Of a list only so many names are shown.
 const MAX_NAMED: usize = 4;
 
-/// What is odd about the values of a cell, a phrase each: `two modes, 12 ms and 31 ms (4 of 10
-/// rounds)`. Where rounds of several plans are counted through, an outlier has its place among
-/// the values instead of its round.
+/// What is odd about the values of a cell: `two modes, 12 ms and 31 ms (4 of 10 rounds)`. Where
+/// rounds of several plans are counted through, an outlier has its place among the values.
 pub fn shapes(analysis: &Analysis, row: &Row, cell: &Cell) -> Vec<String> {
     let is_of_one_plan = analysis.sides.iter().all(|side| side.plans.len() <= 1);
     let are_rounds = analysis.method.pairing == Pairing::WithinRounds && is_of_one_plan;
@@ -39,10 +40,7 @@ pub fn shapes(analysis: &Analysis, row: &Row, cell: &Cell) -> Vec<String> {
         Some(at) => format!("value {} of {}", at + 1, cell.values.len()),
         None => "one value".to_string(),
     };
-    let show = |value: f64| {
-        let scale = Scale::of(row.kind.unit, Some(value));
-        format!("{} {}", scale.show(value), scale.suffix).trim_end().to_string()
-    };
+    let show = |value| Scale::of(row.kind.unit, Some(value)).with_suffix(Some(value));
     let one = |shape: &Shape| match *shape {
         Shape::TwoModes { low, high, in_high, of, .. } => {
             format!("two modes, {} and {} ({in_high} of {of} {each}s)", show(low), show(high))
@@ -87,13 +85,12 @@ pub fn about(side: &Side) -> String {
     .join("; ")
 }
 
-/// The clock of all runs, for the head of tables that are mailed. `None` where no run is of the
-/// lab.
+/// The clock of all runs, for the head of mailed tables; `None` where no run is of the lab.
 pub fn analysis_time(analysis: &Analysis) -> Option<String> {
     let mut times = GuestTimes::default();
     analysis.sides.iter().for_each(|side| times.add_all(&side.times));
     times.why = None;
-    let others = analysis.runs() - times.runs();
+    let others = analysis.sides.iter().map(|side| side.runs).sum::<usize>() - times.runs();
     match (times.runs(), others) {
         (0, _) => None,
         (_, 0) => Some(format!("lab, {times}{}", fidelity(analysis))),
@@ -135,18 +132,10 @@ pub fn first_of(names: &[String], most: usize) -> String {
     }
 }
 
-/// `a, b (batch)`: each name once, with the sides that it stands with, unless these are `all` that
-/// there may be.
-pub fn with_sides(cells: &[(String, &str)], all: usize) -> Vec<String> {
-    let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (name, side) in cells {
-        match found.iter_mut().find(|(known, _)| known == name) {
-            Some((_, sides)) => sides.push(side),
-            None => found.push((name, vec![side])),
-        }
-    }
-    let shown = found.into_iter().map(|(name, sides)| match sides.len() == all {
-        true => name.to_string(),
+/// `a, b (batch)`: each name once, with its sides unless these are `all` that there may be.
+pub fn with_sides(cells: Vec<(String, &str)>, all: usize) -> Vec<String> {
+    let shown = grouped(cells).into_iter().map(|(name, sides)| match sides.len() == all {
+        true => name,
         false => format!("{name} ({})", sides.join(", ")),
     });
     shown.collect()
@@ -161,8 +150,7 @@ pub fn verdict(row: &Row, cell: &Cell) -> Option<&'static str> {
         Verdict::Better => "BETTER",
         Verdict::Worse => "WORSE",
         Verdict::Same => "SAME",
-        // The interval next to it is of this ratio alone: where it excludes 1 the word says why that
-        // is no verdict.
+        // The interval is of this ratio alone: where it excludes 1 the word says what is missing.
         Verdict::Inconclusive { why, .. } => match why {
             Why::TooFewRounds { .. } => "too-few",
             Why::OnlyAlone => "maybe",
@@ -173,28 +161,25 @@ pub fn verdict(row: &Row, cell: &Cell) -> Option<&'static str> {
 }
 
 /// The verdict for programs, and one word for why there is none.
-pub fn keys(verdict: &Verdict) -> (&'static str, Option<&'static str>) {
-    match verdict {
-        Verdict::Better => ("better", None),
-        Verdict::Worse => ("worse", None),
-        Verdict::Same => ("same", None),
-        Verdict::Inconclusive { why, .. } => {
-            let why = match why {
-                Why::TooFewRounds { .. } => "too_few_rounds",
-                Why::OnlyAlone => "only_alone",
-                Why::SameOnlyAlone => "same_only_alone",
-                Why::BelowFloor { .. } => "below_floor",
-                Why::Noise => "noise",
-            };
-            ("inconclusive", Some(why))
-        }
-        Verdict::Unjudged(Unjudged::Neutral) => ("unjudged", Some("neutral")),
-        Verdict::Unjudged(Unjudged::NoRatio(_)) => ("unjudged", Some("no_ratio")),
+pub fn keys(verdict: &Verdict) -> (String, Option<String>) {
+    let why = match verdict {
+        Verdict::Better | Verdict::Worse | Verdict::Same => None,
+        Verdict::Inconclusive { why, .. } => Some(key(why)),
+        Verdict::Unjudged(why) => Some(key(why)),
+    };
+    (key(verdict), why)
+}
+
+/// The word that JSON has for it: the value, or the key of what it holds.
+pub fn key(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        Ok(serde_json::Value::Object(of)) => of.into_iter().map(|(key, _)| key).collect(),
+        _ => String::new(),
     }
 }
 
-/// Why a verdict is not BETTER, WORSE or SAME, as a sentence; `None` where nothing has to be
-/// said: that an interval is wide is seen.
+/// Why a verdict is not BETTER, WORSE or SAME; `None` for noise: the wide interval shows it.
 pub fn why(verdict: &Verdict, family: usize) -> Option<String> {
     let why = match verdict {
         Verdict::Unjudged(Unjudged::NoRatio(why)) => {
@@ -203,24 +188,19 @@ pub fn why(verdict: &Verdict, family: usize) -> Option<String> {
         Verdict::Inconclusive { why, .. } => why,
         _ => return None,
     };
+    let by_chance = |seen: &str, alone: &str, it: &str| match family {
+        1 => format!("the interval {seen}, but a verdict takes more: it may still be chance"),
+        _ => format!(
+            "alone it would be {alone}; as one of {family} verdicts {it} may still be chance"
+        ),
+    };
     Some(match why {
         Why::Noise => return None,
         Why::TooFewRounds { least } => {
             format!("too few rounds for any verdict: it takes at least {least}")
         }
-        Why::OnlyAlone if family == 1 => {
-            "the interval excludes 1, but a verdict takes more: it may still be chance".to_string()
-        }
-        Why::OnlyAlone => format!(
-            "alone it would be a difference; as one of {family} verdicts it may still be chance"
-        ),
-        Why::SameOnlyAlone if family == 1 => {
-            "the interval is within the margin, but a verdict takes more: it may still be chance"
-                .to_string()
-        }
-        Why::SameOnlyAlone => {
-            format!("alone it would be SAME; as one of {family} verdicts that may still be chance")
-        }
+        Why::OnlyAlone => by_chance("excludes 1", "a difference", "it"),
+        Why::SameOnlyAlone => by_chance("is within the margin", "SAME", "that"),
         Why::BelowFloor { floor } => format!(
             "the difference is within the floor: equal runs differ by as much here, in A/A or from \
              plan to plan: {}",
@@ -313,7 +293,7 @@ pub fn method(analysis: &Analysis) -> Vec<String> {
     }
     if !margins.is_empty() {
         let own = margins.iter().map(|(name, own)| format!("{} {}", clean(name), percent(*own)));
-        said.push(format!("margins of single metrics: {}", own.collect::<Vec<_>>().join(", ")));
+        said.push(format!("margins of single metrics: {}", joined(own, ", ")));
     }
     let families = [
         (analysis.method.headline_verdicts, "headline family"),
@@ -329,13 +309,12 @@ pub fn method(analysis: &Analysis) -> Vec<String> {
     said.push(match looks {
         None => "one look at all rounds".to_string(),
         Some(looks) => {
-            let looks: Vec<String> = looks.iter().map(u32::to_string).collect();
-            format!("looks after rounds {}", looks.join(", "))
+            format!("looks after rounds {}", joined(looks.iter().map(u32::to_string), ", "))
         }
     });
     if !floors.is_empty() {
-        let ids: Vec<String> = floors.iter().map(|id| clean(id)).collect();
-        said.push(format!("no difference below what A/A resolves here ({})", ids.join(", ")));
+        let ids = joined(floors.iter().map(|id| clean(id)), ", ");
+        said.push(format!("no difference below what A/A resolves here ({ids})"));
     }
     said.push("intervals are 95 %, each for its ratio alone".to_string());
     said.push(format!("seed {seed}"));
@@ -361,7 +340,7 @@ impl Tally {
     /// Of one family of the side at this place in the list of sides.
     pub fn of(analysis: &Analysis, side: usize, family: Family) -> Tally {
         let mut tally = Tally::default();
-        for (.., row) in analysis.rows().filter(|(.., row)| row.family == family) {
+        for (.., row) in analysis.rows_of(family) {
             let Some(judged) = row.cells.get(side).and_then(|cell| cell.judged) else { continue };
             let is_neutral = row.kind.direction == Direction::Neutral;
             let count = match judged.verdict {
@@ -412,8 +391,7 @@ pub fn p_value(p: Option<f64>) -> String {
     }
 }
 
-/// A command in lines of at most `columns`, broken with `\` at spaces outside of quotes. A longer
-/// word has a line of its own.
+/// A command in lines of `columns`, broken with `\` outside of quotes; longer words stand alone.
 pub fn command_lines(command: &str, columns: usize) -> Vec<String> {
     const GO_ON: &str = " \\";
     let mut lines: Vec<String> = Vec::new();
@@ -488,7 +466,7 @@ pub fn plan(analysis: &Analysis, plan: &PlanFacts) -> String {
         None => Some("not ended".to_string()),
     };
     let parts = [Some(format!("{rounds}{took}")), machine, ended];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    joined(parts.into_iter().flatten(), ", ")
 }
 
 fn machine(of: &Environment) -> String {
@@ -534,8 +512,7 @@ pub fn placement(placement: &Placement) -> String {
     let cpus = placement.cpus.as_ref().map(|cpus| format!("CPUs {cpus}"));
     let memory = Some(placement.memory).filter(|memory| *memory != MemoryPlacement::Kernel);
     let memory = memory.map(|memory| format!("memory {}", memory.word()));
-    let said: Vec<String> = [pool, cpus, memory].into_iter().flatten().collect();
-    said.join(", ")
+    joined([pool, cpus, memory].into_iter().flatten(), ", ")
 }
 
 /// `schbench, 4 threads, nice 5, throughput in requests`, not yet clean.
@@ -547,14 +524,18 @@ pub fn set(set: &SetTable) -> String {
     });
     let ops = (!set.ops.is_empty()).then(|| format!("throughput in {}", set.ops));
     let parts = [Some(set.workload.clone()), workers, Some(knobs(&set.knobs)), ops];
-    let parts: Vec<String> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
-    parts.join(", ")
+    joined(parts.into_iter().flatten(), ", ")
 }
 
 /// `nice 5, policy batch`, not yet clean; empty without knobs.
 pub fn knobs(knobs: &BTreeMap<String, Value>) -> String {
-    let knobs: Vec<String> = knobs.iter().map(|(knob, value)| format!("{knob} {value}")).collect();
-    knobs.join(", ")
+    joined(knobs.iter().map(|(knob, value)| format!("{knob} {value}")), ", ")
+}
+
+/// What there is of it; an empty part is none.
+pub fn joined(parts: impl IntoIterator<Item = String>, between: &str) -> String {
+    let parts = parts.into_iter().filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join(between)
 }
 #[cfg(test)]
 mod tests;

@@ -6,42 +6,20 @@ use crate::report::layout::clean;
 use crate::report::numbers::counted;
 
 use super::disturbance::{disturbance, kind};
-use super::{listed, no_ratio};
+use super::{joined, listed, no_ratio};
 
 /// A clean word for the kind of note, and a clean sentence. Whether a note is of one plan's
 /// variants decides nothing here: sides are labels.
 pub fn note(analysis: &Analysis, note: &Note) -> (&'static str, String) {
-    let (word, text) = match note {
-        Note::Failed { side, work, runs, of, reason, others } => {
-            let others = Some(others).filter(|others| **others > 0);
-            let others = others.map(|others| format!(" ({others} for other reasons)"));
-            let others = others.unwrap_or_default();
-            let (of, reason) = (counted(*of, "run"), one_line(reason));
-            ("failed", format!("{side}: {runs} of {of} of {work}: {reason}{others}"))
-        }
-        Note::Skipped { side, works, reason } => {
-            ("skipped", format!("{side} ({}): {}", listed(works), one_line(reason)))
-        }
-        Note::NoValue(NoValue { side, work, set, metrics, runs, of, reason }) => {
-            let reason = reason.as_ref().map(|why| format!(": {}", one_line(why)));
-            let (reason, metrics) = (reason.unwrap_or_default(), listed(metrics));
-            let (place, of) = (place(work, set), counted(*of, "run"));
-            (
-                "missing",
-                format!("{side}: no value of {metrics} ({place}) in {runs} of {of}{reason}"),
-            )
-        }
-        Note::NoRatio { side, work, set, metric, why } => {
-            let (place, why) = (place(work, set), no_ratio(why));
-            ("missing", format!("{side}: no ratio of {metric} ({place}): {why}"))
-        }
-        Note::KnobNeverTook { side, knob, asked, works } => {
-            ("knob", format!("{side}: {knob} was never {asked} in {}", listed(works)))
-        }
-        refusal if refusal.is_refusal() => ("refused", refused(refusal)),
-        other => ("note", remark(analysis, other)),
+    let word = match note {
+        Note::Failed { .. } => "failed",
+        Note::Skipped { .. } => "skipped",
+        Note::NoValue { .. } | Note::NoRatio { .. } => "missing",
+        Note::KnobNeverTook { .. } => "knob",
+        note if note.is_refusal() => "refused",
+        _ => "note",
     };
-    (word, clean(&text))
+    (word, clean(&sentence(analysis, note)))
 }
 
 /// A reason, clean, with the hint that some carry on a line of its own.
@@ -53,8 +31,29 @@ fn place(work: &str, set: &str) -> String {
     if work == set { work.to_string() } else { format!("{work}, {set}") }
 }
 
-fn refused(note: &Note) -> String {
+fn sentence(analysis: &Analysis, note: &Note) -> String {
     match note {
+        Note::Failed { side, work, runs, of, reason, others } => {
+            let others = Some(others).filter(|others| **others > 0);
+            let others = others.map(|others| format!(" ({others} for other reasons)"));
+            let (of, reason) = (counted(*of, "run"), one_line(reason));
+            format!("{side}: {runs} of {of} of {work}: {reason}{}", others.unwrap_or_default())
+        }
+        Note::Skipped { side, works, reason } => {
+            format!("{side} ({}): {}", listed(works), one_line(reason))
+        }
+        Note::NoValue(NoValue { side, work, set, metrics, runs, of, reason }) => {
+            let reason = reason.as_ref().map(|why| format!(": {}", one_line(why)));
+            let (reason, metrics) = (reason.unwrap_or_default(), listed(metrics));
+            let (place, of) = (place(work, set), counted(*of, "run"));
+            format!("{side}: no value of {metrics} ({place}) in {runs} of {of}{reason}")
+        }
+        Note::NoRatio { side, work, set, metric, why } => {
+            format!("{side}: no ratio of {metric} ({}): {}", place(work, set), no_ratio(why))
+        }
+        Note::KnobNeverTook { side, knob, asked, works } => {
+            format!("{side}: {knob} was never {asked} in {}", listed(works))
+        }
         Note::NotSameWork { work, sides, others, difference } => {
             let (sides, others) = (listed(sides), listed(others));
             format!("{work}: {sides} did other work than {others}: {}", differs(difference))
@@ -72,7 +71,7 @@ fn refused(note: &Note) -> String {
         Note::UnitChanged { work, set, metric } => {
             format!("{}, {metric}: its unit or its direction changed", place(work, set))
         }
-        _ => String::new(),
+        other => remark(analysis, other),
     }
 }
 
@@ -156,16 +155,9 @@ fn remark(analysis: &Analysis, note: &Note) -> String {
              approximate there (docs/verdicts.md)",
             counted(*metrics, "metric")
         ),
-        other => about_sides(other),
-    }
-}
-
-fn about_sides(note: &Note) -> String {
-    match note {
         Note::MachinesDiffer { sides } => {
             let sides = sides.iter().map(|(side, on)| format!("{side} on {}", listed(on)));
-            let sides: Vec<String> = sides.collect();
-            format!("the sides differ in machine too: {}", sides.join("; "))
+            format!("the sides differ in machine too: {}", joined(sides, "; "))
         }
         Note::Pooled { sides, what, names } => {
             let what = if *what == Pooled::Machines { "machines" } else { "kernels" };
@@ -174,17 +166,21 @@ fn about_sides(note: &Note) -> String {
         }
         Note::ResumedElsewhere { plan, places } => {
             let places = places.iter().map(|(kernel, host)| format!("{kernel} on {host}"));
-            let places: Vec<String> = places.collect();
-            format!("{plan} was resumed elsewhere: {}", places.join(", then "))
+            format!("{plan} was resumed elsewhere: {}", joined(places, ", then "))
         }
+        other => information(other),
+    }
+}
+
+fn information(note: &Note) -> String {
+    match note {
         Note::FewBoots { baseline, other, needed } => {
-            let of =
-                |(side, boots): &(String, usize)| format!("{side} has {}", counted(*boots, "boot"));
+            let [own, others] = [baseline, other]
+                .map(|(side, boots)| format!("{side} has {}", counted(*boots, "boot")));
             format!(
-                "boot-to-boot variation is not covered ({}, {}): reboot into each in turn, \
-                 {needed} times or more, run the plan each time and compare all of these plans",
-                of(baseline),
-                of(other)
+                "boot-to-boot variation is not covered ({own}, {others}): reboot into each in \
+                 turn, {needed} times or more, run the plan each time and compare all of these \
+                 plans"
             )
         }
         Note::Repeated { side, runs } => format!(
@@ -196,12 +192,6 @@ fn about_sides(note: &Note) -> String {
             let kernels = kernels.join(", then ");
             format!("{plan}: the kernel of {variant} was rebuilt between rounds: {kernels}")
         }
-        other => information(other),
-    }
-}
-
-fn information(note: &Note) -> String {
-    match note {
         Note::HostAndLab => "virtual time and a host's clock stand next to each other (--mixed): \
                              in the lab an instruction takes a fixed time and there are no caches"
             .to_string(),

@@ -1,15 +1,17 @@
 //! What `-v` opens: the sides, every metric with medians and rounds, fairness and the switches
 //! that explain a throughput; with `-vv` means, spreads and p-values. Pure.
 
-use crate::analysis::{Analysis, Cell, Family, Row, SetTable, Side, VariantFairness, WorkTable};
+use crate::analysis::{
+    Analysis, Cell, Family, Row, SetTable, Side, VariantFairness, WorkTable, grouped,
+};
 use crate::model::Reading;
 use crate::report::Options;
 use crate::report::layout::{Align, Page, Table, Tone, clean};
-use crate::report::numbers::{counted, significant};
+use crate::report::numbers::{Scale, counted, significant};
 use crate::report::phrases;
 use crate::stats::Verdict;
 
-use super::rows::{NOTHING, RowScale, change, stacked};
+use super::rows::{NOTHING, change, stacked};
 
 pub fn write(analysis: &Analysis, names: &[String], options: &Options, page: &mut Page) {
     // Sides of several plans are in the header.
@@ -39,8 +41,7 @@ pub fn about(side: &Side) -> String {
         [variant] => clean(&phrases::knobs(&variant.knobs)),
         _ => String::new(),
     };
-    let parts = [knobs, phrases::about(side)];
-    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+    phrases::joined([knobs, phrases::about(side)], "; ")
 }
 
 fn set(analysis: &Analysis, set: &SetTable, names: &[String], options: &Options, page: &mut Page) {
@@ -68,19 +69,17 @@ fn table(analysis: &Analysis, rows: &[&Row], names: &[String], columns: usize) -
     let head = ["metric", "side", "median", "change", "95 %", "verdict", "rounds"];
     add(Tone::Bold, head.map(str::to_string));
     for row in rows {
-        let scale = RowScale::new(row);
+        let scale = Scale::of_row(row);
+        let metric = format!("{} {}", clean(&row.kind.name), scale.suffix).trim_end().to_string();
         for (side, cell) in row.cells.iter().enumerate() {
-            let [metric, change, interval, verdict] = match side {
-                0 => [scale.name(row), String::new(), String::new(), String::new()],
-                _ => {
-                    let none = ["-".to_string(), String::new()];
-                    let [change, interval, verdict] = change(analysis, row, side, none);
-                    [String::new(), change, interval, verdict]
-                }
+            let metric = if side == 0 { metric.clone() } else { String::new() };
+            let [change, interval, verdict] = match side {
+                0 => Default::default(),
+                _ => change(analysis, row, side, ["-".to_string(), String::new()]),
             };
             let rounds = cell.verdict().as_ref().and_then(phrases::rounds);
             let rounds = rounds.map(phrases::show_rounds).unwrap_or_default();
-            let (side, median) = (names[side].clone(), scale.show(cell.median));
+            let (side, median) = (names[side].clone(), scale.show_known(cell.median));
             add(tone(cell), [metric, side, median, change, interval, verdict, rounds]);
         }
     }
@@ -98,7 +97,8 @@ fn tone(cell: &Cell) -> Tone {
 /// Why values are unknown or verdicts open, and what is odd about values: each once, with the
 /// metrics that it is true of. That an interval is wide is seen in the table.
 fn remarks(analysis: &Analysis, rows: &[&Row], names: &[String], options: &Options) -> Vec<String> {
-    let mut found: Vec<Remark> = Vec::new();
+    let mut found = Vec::new();
+    // Of how many sides each may be true.
     let (all, others) = (names.len(), names.len().saturating_sub(1));
     let cells = rows.iter().flat_map(|row| row.cells.iter().zip(names).map(move |of| (row, of)));
     for (row, (cell, name)) in cells {
@@ -115,34 +115,21 @@ fn remarks(analysis: &Analysis, rows: &[&Row], names: &[String], options: &Optio
             said.push((format!("not known in {runs}: {}", clean(why)), all));
         }
         if options.verbose > 1 {
-            said.push((statistics(cell, &RowScale::new(row)).join(", "), all));
+            said.push((statistics(cell, &Scale::of_row(row)).join(", "), all));
         }
-        for (text, sides) in said {
-            let cell = (clean(&row.kind.name), name.as_str());
-            match found.iter_mut().find(|known| known.text == text) {
-                Some(known) => known.cells.push(cell),
-                None => found.push(Remark { text, sides, cells: vec![cell] }),
-            }
-        }
+        let of_cell = |remark| (remark, (clean(&row.kind.name), name.as_str()));
+        found.extend(said.into_iter().map(of_cell));
     }
-    let shown = found.iter().map(|Remark { text, sides, cells }| {
-        format!("{}: {text}", phrases::listed(&phrases::with_sides(cells, *sides)))
+    let shown = grouped(found).into_iter().map(|((text, sides), cells)| {
+        format!("{}: {text}", phrases::listed(&phrases::with_sides(cells, sides)))
     });
     shown.collect()
 }
 
-struct Remark<'a> {
-    text: String,
-    /// Of how many sides it may be true.
-    sides: usize,
-    /// Of which metrics and sides it is.
-    cells: Vec<(String, &'a str)>,
-}
-
-fn statistics(cell: &Cell, scale: &RowScale) -> Vec<String> {
+fn statistics(cell: &Cell, scale: &Scale) -> Vec<String> {
     let cv = cell.cv.map_or("-".to_string(), |cv| format!("{} %", significant(100.0 * cv, 2)));
     let mut said = vec![
-        format!("mean {}", scale.show(cell.mean)),
+        format!("mean {}", scale.show_known(cell.mean)),
         format!("cv {cv}"),
         counted(cell.values.len(), "value"),
     ];
@@ -177,8 +164,8 @@ fn fairness(work: &WorkTable, page: &mut Page) {
     }
     for row in rows {
         let cells = row.iter().zip(head).filter(|(cell, _)| !cell.is_empty());
-        let said: Vec<String> = cells.map(|(cell, head)| format!("{head} {cell}")).collect();
-        page.wrapped(Tone::Plain, "- ", &said.join(", "));
+        let said = cells.map(|(cell, head)| format!("{head} {cell}"));
+        page.wrapped(Tone::Plain, "- ", &phrases::joined(said, ", "));
     }
 }
 
@@ -191,9 +178,8 @@ fn fairness_rows(of: &VariantFairness) -> impl Iterator<Item = [String; 8]> {
             0 => (clean(&of.variant), number(of.jain.median())),
             _ => (String::new(), String::new()),
         };
-        let readings =
-            [&set.want, &set.entitled, &set.got, &set.got_over_entitled, &set.throughput_vs_solo];
-        let [want, entitled, got, share, solo] = readings.map(|values| number(values.median()));
+        let figures = set.figures().map(|(_, rounds)| number(rounds.median()));
+        let [want, entitled, got, share, solo, ..] = figures;
         [variant, clean(&set.set), want, entitled, got, share, solo, jain]
     })
 }

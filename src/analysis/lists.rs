@@ -1,0 +1,20 @@
+//! Lists in the order in which things first come. Pure.
+
+/// Values by key, both in the order in which they first come.
+pub fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    for (key, value) in pairs {
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, values)) => values.push(value),
+            None => groups.push((key, vec![value])),
+        }
+    }
+    groups
+}
+
+/// Adds what is not in the list yet.
+pub fn once<T: PartialEq>(list: &mut Vec<T>, more: T) {
+    if !list.contains(&more) {
+        list.push(more);
+    }
+}
