@@ -44,10 +44,12 @@ const TRANSLATED_MIB: u32 = 256;
 
 /// Without instructions that bring numbers from outside, without features that QEMU cannot emulate
 /// and would warn of, and without erms, which promises that bytes are copied as fast as words: each
-/// byte is an instruction here. The level keeps kernels from leaf 0x1f, which exists where sockets
+/// byte is an instruction here. The model number is of the last processors of which Linux, since
+/// 6.17, believes a constant time stamp counter where they do not say so: otherwise each CPU
+/// calibrates its delay loop for 80 ms, in which all others spin. The level keeps kernels from leaf 0x1f, which exists where sockets
 /// have dies and ends QEMU (10.0: an assertion in `encode_topo_cpuid1f`); other leaves have caches
 /// and sockets.
-const CPU: &str = "Haswell,level=0xd,-erms,-rdrand,-invpcid,-rtm,-hle,-pcid,-tsc-deadline";
+const CPU: &str = "Haswell,model=58,level=0xd,-erms,-rdrand,-invpcid,-rtm,-hle,-pcid,-tsc-deadline";
 
 /// With KVM.
 pub const KVM_CPU: &str = "host";
