@@ -440,8 +440,8 @@ fn real_time_is_reported_and_nothing_of_it_is_kept() {
 }
 
 /// The throughput of each worker set of a plan's only run.
-fn throughputs(laboratory: &Laboratory, lab: &str, rest: &str) -> Vec<f64> {
-    let output = laboratory.run(&plan(PATIENT, lab, rest), &[]).output().unwrap();
+fn throughputs(laboratory: &Laboratory, plan: &str) -> Vec<f64> {
+    let output = laboratory.run(plan, &[]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(laboratory.time(), "exact");
     let event: Value = serde_json::from_str(&laboratory.ended()[0]).unwrap();
@@ -459,7 +459,7 @@ fn each_busy_cpu_has_its_full_speed() {
     let Some(laboratory) = Laboratory::open("each_busy_cpu_has_its_full_speed") else { return };
     let ops = |lab: &str, count: u32| {
         let spin = format!("[[workload]]\nuse = \"spin\"\ncount = {count}\n");
-        throughputs(&laboratory, lab, &spin)[0]
+        throughputs(&laboratory, &plan(PATIENT, lab, &spin))[0]
     };
     let (own, shared) = ("cpus = 2", "cpus = 2\nclocks = \"shared\"\nspeed = \"1ns\"");
     let alone = ops(own, 1);
@@ -468,6 +468,22 @@ fn each_busy_cpu_has_its_full_speed() {
     assert!((ratio - 2.0).abs() < 0.02, "{ratio}");
     let ratio = ops(shared, 2) / alone;
     assert!((ratio - 0.5).abs() < 0.02, "two share what takes twice as long: {ratio}");
+}
+
+#[test]
+fn where_cpus_cannot_have_clocks_of_their_own_they_share_one_and_reports_say_so() {
+    let test = "where_cpus_cannot_have_clocks_of_their_own_they_share_one_and_reports_say_so";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    let path = laboratory.emulator_after("lacks", "export SCHEDLAB_CLOCKS=none");
+    let mut run = laboratory.run(&plan(PATIENT, "cpus = 1", PIPE), &[]);
+    let output = run.env("PATH", path).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let warning = "all virtual CPUs share one clock, at 1 ns an instruction: this QEMU has no";
+    assert!(stderr(&output).contains(warning), "{}", stderr(&output));
+    assert_eq!(laboratory.time(), "exact");
+    let report = schedlab(laboratory.0.path(), &["report", "last"]).output().unwrap();
+    let report = stdout(&report).replace('\n', " ");
+    assert!(report.contains("one clock for all CPUs, 1 ns an instruction"), "{report}");
 }
 
 /// Two that burn and one that mostly sleeps on one CPU.
@@ -489,8 +505,8 @@ fn work_that_is_skipped_gives_what_executed_work_gives() {
     ];
     let of = |burn: &str| {
         let lab = format!("cpus = 1\nburn = \"{burn}\"");
-        let text = sets.concat();
-        throughputs(&laboratory, &lab, &text)
+        // A turn of one of them is then a small part of it.
+        throughputs(&laboratory, &plan(PATIENT, &lab, &sets.concat()).replace("100ms", "2s"))
     };
     let (skipped, executed) = (of("skipped"), of("executed"));
     for (skipped, executed) in skipped.iter().zip(&executed) {

@@ -105,6 +105,8 @@ pub enum Note {
     HostAndLab,
     NotExact { side: String, runs: usize, of: usize, why: String },
 
+    // Work is given as times, and samples of the machine's speed scattered.
+    LooseCalibration { plan: String, spread: f64 },
     // Timers that go off at ticks alone.
     CoarseTimers { sides: Vec<(String, u64)> },
     Builds { release: String, digests: Vec<String> },

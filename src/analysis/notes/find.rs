@@ -17,6 +17,8 @@ use super::{NoValue, Note, Pooled};
 
 /// Fewer boots of a side do not show how much one boot differs from another.
 const MIN_BOOTS: usize = 3;
+/// Of a quiet machine the median sample is nearly as fast as the fastest.
+const MAX_CALIBRATION_SPREAD: f64 = 0.05;
 /// Above this ratio of the spreads of unpaired sides verdicts are only approximate.
 const MAX_SPREAD_RATIO: f64 = 2.0;
 
@@ -72,6 +74,7 @@ pub fn find(context: &Context, works: &[WorkTable]) -> Vec<Note> {
     let open = context.used_plans().filter(is_open).map(|plan| plan.id.clone());
     notes.extend(some(open, |plans| Note::Unfinished { plans }));
     notes.extend(other_runs(context));
+    notes.extend(context.plans.iter().filter_map(loose_calibration));
     notes.extend(probe_silent(context.plans, works));
     notes.extend(no_solo(works));
     notes
@@ -432,6 +435,13 @@ fn other_runs(context: &Context) -> Vec<Note> {
         }
     }
     notes
+}
+
+/// Sessions that go on keep the first calibration.
+fn loose_calibration(plan: &SampledPlan) -> Option<Note> {
+    let spread = plan.environments.first()?.calibration?.spread;
+    (spread > MAX_CALIBRATION_SPREAD)
+        .then(|| Note::LooseCalibration { plan: plan.id.clone(), spread })
 }
 
 fn probe_silent(plans: &[SampledPlan], works: &[WorkTable]) -> Option<Note> {

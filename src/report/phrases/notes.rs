@@ -192,6 +192,11 @@ fn information(note: &Note) -> String {
             let kernels = kernels.join(", then ");
             format!("{plan}: the kernel of {variant} was rebuilt between rounds: {kernels}")
         }
+        Note::LooseCalibration { plan, spread } => format!(
+            "{plan}: the machine was busy or changed its speed while it was calibrated (the median \
+             sample took {:.0} % longer than the fastest): work in time may be off by as much",
+            100.0 * spread
+        ),
         Note::HostAndLab => "virtual time and a host's clock stand next to each other (--mixed): \
                              in the lab an instruction takes a fixed time and there are no caches"
             .to_string(),
