@@ -443,9 +443,14 @@ fn dry_run(job: &Job, backend: &dyn Backend) -> Result<(), Failure> {
     let clock = if is_virtual { " of virtual time" } else { "" };
     let not_run = match not_run {
         0 => String::new(),
+        skipped if runs == 0 => format!("; {skipped} are skipped"),
         more => format!("; {more} more are skipped"),
     };
-    Ok(writeln!(out, "{runs} runs, at least {seconds} s{clock}{not_run}")?)
+    writeln!(out, "{runs} runs, at least {seconds} s{clock}{not_run}")?;
+    match runs {
+        0 => Err(Failure::here("no run of the plan can be made here", "schedlab list backends")),
+        _ => Ok(()),
+    }
 }
 
 /// Runs the job with all its sinks, then prints the report and judges the end.

@@ -9,6 +9,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::model::{Field, Kind, Params, Raw, Value};
+use crate::variant;
 
 use super::error::{Faults, unprintable};
 use super::fields::{MAX_NAME_CHARS, MEASURE, PLACEMENT, names, report};
@@ -96,7 +97,10 @@ impl<'t> Table<'t> {
                 .into_iter()
                 .find(|(_, fields)| names(fields).contains(&entry.key))
                 .map(|(section, _)| format!("`{}` belongs in [{section}]", entry.key));
-            let hint = elsewhere.unwrap_or_else(|| suggestion(entry.key, known));
+            let is_knob = || variant::task_fields().iter().any(|field| field.name == entry.key);
+            let knob = (known.contains(&"knobs") && is_knob())
+                .then(|| format!("knobs = {{ {} = ... }}", entry.key));
+            let hint = elsewhere.or(knob).unwrap_or_else(|| suggestion(entry.key, known));
             faults.add(&entry.key_span, message, "not known here", hint);
         }
     }

@@ -116,7 +116,7 @@ fn headlines(analysis: &Analysis, names: &[String], page: &mut Page) {
         }
     }
     for (place, row) in rows {
-        stacked(analysis, &place, names, row, page);
+        stacked(analysis, &place, names, row, false, page);
     }
 }
 

@@ -210,7 +210,8 @@ fn outlier(logs: &[(u32, f64)]) -> Option<Shape> {
     (is_alone && is_far_from(&all, middle, *log)).then_some(Shape::Outlier {
         round: *round,
         value: log.exp(),
-        median: middle.exp(),
+        // That of the values: of an even number of logarithms it is another one.
+        median: median(&all.iter().map(|log| log.exp()).collect::<Vec<_>>())?,
         deviations: (log - middle).abs() / spread,
     })
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::*;
 use crate::analysis::testing::{disturb, lose, mismatch};
-use crate::model::{DisturbanceKind, KnobMismatch, Placement, Reading, RunKey, Value};
+use crate::model::{Calibration, DisturbanceKind, KnobMismatch, Placement, Reading, RunKey, Value};
 
 pub fn slice() -> BTreeMap<String, Value> {
     BTreeMap::from([("slice".to_string(), Value::DurationNs(3_000_000))])
@@ -410,6 +410,18 @@ fn a_plan_that_was_resumed_under_another_kernel_is_noted() {
     let places = ["6.12.0", "6.13.0"].map(|kernel| (text(kernel), text("big"))).to_vec();
     let elsewhere = Note::ResumedElsewhere { plan: text("p1"), places };
     assert_eq!(analysed(&[resumed], &["default", "batch"]).notes, [pooled, elsewhere]);
+}
+
+#[test]
+fn a_calibration_on_a_busy_machine_is_noted() {
+    let notes = |spread| {
+        let mut made = rounds(plan("p1", 1, &["default", "batch"]), 0..10, &[1.0, 1.1]);
+        made.environments[0].calibration = Some(Calibration { kop_ps: 1_000_000, spread });
+        analysed(&[made], &["default", "batch"]).notes
+    };
+    assert_eq!(notes(0.04), []);
+    let loose = Note::LooseCalibration { plan: text("p1"), spread: 0.12 };
+    assert_eq!(notes(0.12), [loose]);
 }
 
 #[test]

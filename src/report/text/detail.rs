@@ -53,7 +53,7 @@ fn set(analysis: &Analysis, set: &SetTable, names: &[String], options: &Options,
     let tables = [7, 6].map(|columns| table(analysis, &rows, names, columns));
     match tables.iter().find(|table| table.width() <= page.width()) {
         Some(table) => page.table(table),
-        None => rows.iter().for_each(|row| stacked(analysis, "", names, row, page)),
+        None => rows.iter().for_each(|row| stacked(analysis, "", names, row, true, page)),
     }
     for remark in remarks(analysis, &rows, names, options) {
         page.wrapped(Tone::Plain, "  ", &remark);

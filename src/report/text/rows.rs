@@ -26,11 +26,27 @@ pub fn of_side(analysis: &Analysis, row: &Row, side: usize, scale: &Scale) -> Ve
     }
 }
 
-/// A row where no table fits.
-pub fn stacked(analysis: &Analysis, place: &str, names: &[String], row: &Row, page: &mut Page) {
+/// A row where no table fits; `all`: with the median and the rounds of each side.
+pub fn stacked(
+    analysis: &Analysis,
+    place: &str,
+    names: &[String],
+    row: &Row,
+    all: bool,
+    page: &mut Page,
+) {
     let scale = Scale::of_row(row);
     let said = names.iter().enumerate().map(|(side, name)| {
-        let words = format!("{name} {}", of_side(analysis, row, side, &scale).join(" "));
+        let mut words = vec![name.clone()];
+        if all && side > 0 {
+            words.extend([scale.show_known(row.cells[side].median), scale.suffix.to_string()]);
+            words.extend(change(analysis, row, side, Default::default()));
+            let rounds = row.cells[side].verdict().as_ref().and_then(phrases::rounds);
+            words.extend(rounds.map(|of| format!("({} rounds)", phrases::show_rounds(of))));
+        } else {
+            words.extend(of_side(analysis, row, side, &scale));
+        }
+        let words = words.join(" ");
         words.split_whitespace().collect::<Vec<_>>().join(" ")
     });
     let text = format!("{place} {}: {}", clean(&row.kind.name), phrases::joined(said, "; "));
