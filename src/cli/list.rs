@@ -176,9 +176,10 @@ fn runs(args: &ListArgs, terms: &[String]) -> Result<String, Failure> {
     });
     let chosen: Vec<&PlanHead> = chosen.take(filter.newest.unwrap_or(usize::MAX)).collect();
     if chosen.is_empty() {
-        let which =
-            if heads.is_empty() { "nothing is stored yet" } else { "no stored plan is such" };
-        terminal::message(&format!("{which} (of {})", plural(heads.len() as u64, "plan")));
+        terminal::message(&match heads.len() as u64 {
+            0 => "nothing is stored yet".to_string(),
+            all => format!("no stored plan is such (of {})", plural(all, "plan")),
+        });
         return Ok(String::new());
     }
     Ok(runs_table(&chosen, &heads, args.width.columns()))

@@ -182,14 +182,17 @@ fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<String>
             most => first_of(&named(&late), most),
         };
         let verb = if late.cells.len() == 1 { "takes" } else { "take" };
-        let others = match detail.open {
-            0 => soon.cells.len().to_string(),
-            most => format!("{} ({})", soon.cells.len(), first_of(&named(&soon), most)),
+        let names = || first_of(&named(&soon), detail.open);
+        let others = match (detail.open, soon.cells.len()) {
+            (0, 1) => "the other".to_string(),
+            (0, many) => format!("the other {many}"),
+            (_, 1) => names(),
+            (_, many) => format!("the other {many} ({})", names()),
         };
         let (never, enough) = (phrases::in_all(never), phrases::in_all(needed));
         let command = phrases::more_rounds(analysis, needed);
         return Some(format!(
-            "{open} of {of}: {hopeless} {verb} {never}; {enough} decide the other {others}{command}"
+            "{open} of {of}: {hopeless} {verb} {never}; {enough} decide {others}{command}"
         ));
     }
     let needed = soon.needed.or(late.needed)?;

@@ -93,7 +93,7 @@ impl StoreError {
                 format!("look at it: sqlite3 {path} 'PRAGMA integrity_check'; or {elsewhere}")
             }
             Self::UnknownPlan { .. } => "see what is stored: schedlab report".to_string(),
-            Self::PlanStored { .. } => "import into an empty store".to_string(),
+            Self::PlanStored { .. } => "schedlab import FILE --db NEW.db".to_string(),
             Self::PlanDiffers { .. } => "start it anew: schedlab run PLAN".to_string(),
             Self::RunStored { .. } => {
                 "go on with what is missing: schedlab run --resume".to_string()
