@@ -12,8 +12,8 @@ use crate::analysis::{self, Analysis, Question, Selection};
 use crate::backend::{self, Backend, BackendConfig, Mode};
 use crate::engine::{self, Job, Poll};
 use crate::model::{
-    Cell, EVENT_SCHEMA, Environment, Event, Judged, Lab, LookRule, Outcome, Plan, PlanEnd,
-    PlanStarted, Raw, Record, SampledPlan,
+    EVENT_SCHEMA, Environment, Event, Judged, Lab, LookRule, Outcome, Plan, PlanEnd, PlanStarted,
+    Raw, Record, SampledPlan,
 };
 use crate::plan;
 use crate::report::clean;
@@ -153,7 +153,7 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
         against_itself(&mut plan);
     }
     let cells = plan::cells(&plan);
-    if !args.dry_run && cells.iter().any(is_timed) {
+    if !args.dry_run && cells.iter().any(workload::is_timed) {
         environment.calibration = backend.calibrate();
     }
     let started_unix_ns = clock::unix_ns();
@@ -246,13 +246,6 @@ fn machine_of(backend: &dyn Backend) -> Option<Lab> {
         );
     }
     Some(lab)
-}
-
-/// Whether some work of a cell is given as a time.
-fn is_timed(cell: &Cell) -> bool {
-    cell.work.sets.iter().any(|set| {
-        workload::find(&set.workload).is_some_and(|workload| workload.is_timed(&set.params))
-    })
 }
 
 /// `+20`: 20 rounds more.

@@ -16,7 +16,7 @@ mod result;
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufWriter, Write};
 
-use crate::model::{Calibration, CpuSet, RunSpec, RunnerMessage, WIRE_VERSION, WorkerSet};
+use crate::model::{Calibration, CpuSet, RunSpec, RunnerMessage, WIRE_VERSION};
 use crate::probe::Telemetry;
 use crate::sys::{burst, clock, fork, sched, thread};
 use crate::workload::{self, Speed};
@@ -77,28 +77,25 @@ fn read_spec(input: &mut dyn BufRead) -> Result<RunSpec, ExecError> {
 }
 
 /// Measures how fast this machine works, on one of its CPUs.
-pub fn calibrate() -> io::Result<Calibration> {
-    let before = sched::affinity(0)?;
+pub fn calibrate() -> Calibration {
+    let before = sched::affinity(0).unwrap_or_default();
     let one: CpuSet = before.iter().last().into_iter().collect();
-    sched::set_affinity(0, &one)?;
+    // Where it cannot be pinned, it is measured wherever it runs.
+    _ = sched::set_affinity(0, &one);
     let (Speed { kop_ps, .. }, spread) = Speed::measure(false);
-    sched::set_affinity(0, &before)?;
-    Ok(Calibration { kop_ps, spread })
+    _ = sched::set_affinity(0, &before);
+    Calibration { kop_ps, spread }
 }
 
 /// What the one who gave the run measured, else what is measured here.
 fn speed(spec: &RunSpec) -> Speed {
-    let is_timed = |set: &WorkerSet| {
-        workload::find(&set.workload).is_some_and(|workload| workload.is_timed(&set.params))
-    };
     let executed = spec.executed;
     match spec.kop_ps {
         Some(kop_ps) => Speed { kop_ps, executed },
-        None if spec.cell.work.sets.iter().any(is_timed) => match burst::is_possible() {
-            true if !executed => Speed::default(),
-            in_lab => Speed { executed, ..Speed::measure(in_lab).0 },
-        },
-        None => Speed::default(),
+        None if !workload::is_timed(&spec.cell) => Speed::default(),
+        None if !executed && burst::is_possible() => Speed::default(),
+        // In virtual time all work is executed here, and samples are alike.
+        None => Speed { executed, ..Speed::measure(executed).0 },
     }
 }
 

@@ -24,6 +24,10 @@ pub enum AgentError {
         "the guest is not quiet after {seconds} s: its CPUs have {percent:.1} % of their speed"
     )]
     NotQuiet { seconds: u64, percent: f64 },
+    #[error(
+        "its CPUs cannot skip work that is given as a time; write burn = \"executed\" in [lab]"
+    )]
+    CannotSkip,
     #[error("interrupted, though nobody asked for it")]
     Interrupted,
 }

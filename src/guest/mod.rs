@@ -17,8 +17,9 @@ use crate::model::{
     Cell, GUEST_INIT, GUEST_WIRE, GuestFacts, GuestMessage, GuestSpec, Outcome, Reading, RunEnd,
     Window,
 };
-use crate::sys::{Host, boot, clock, environment, fork, thread, topology};
+use crate::sys::{Host, boot, burst, clock, environment, fork, thread, topology};
 use crate::variant::Journal;
+use crate::workload;
 
 use error::AgentError;
 use host_channel::HostChannel;
@@ -83,6 +84,10 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
     }
     // From here on this may be a copy of the machine that was booted.
     let spec = channel.spec()?;
+    let is_skipped = boot.is_virtual && !spec.run.executed && workload::is_timed(&spec.run.cell);
+    if is_skipped && !burst::is_possible() {
+        return Err(AgentError::CannotSkip);
+    }
     clock::sleep_until(clock::monotonic_ns() + spec.offset_ns);
     run(channel, &spec, &host)
 }

@@ -109,8 +109,20 @@ impl Default for Lab {
 }
 
 impl Lab {
-    pub fn is_default(&self) -> bool {
-        *self == Lab::default()
+    /// The machine of plans that are stored without one: the defaults of the time when these were
+    /// left out.
+    pub fn first_default() -> Lab {
+        Lab {
+            instruction_ps: 2000,
+            clocks: CpuClocks::Shared,
+            skew_ns: 0,
+            executed: true,
+            ..Lab::default()
+        }
+    }
+
+    pub fn is_first_default(&self) -> bool {
+        *self == Lab::first_default()
     }
 
     /// The nearest machine whose virtual CPUs share one clock.
@@ -123,5 +135,58 @@ impl Lab {
     /// What one instruction takes, in nanoseconds.
     pub fn instruction_ns(&self) -> f64 {
         f64::from(self.instruction_ps) / 1e3
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Plan;
+
+    fn stored(lab: &str) -> Lab {
+        let plan = format!(
+            r#"{{"title":"","measure":{{"rounds":9,"duration_ns":1,"warmup_ns":1,"window_ns":1,"seed":1,
+            "budget_ns":null,"grace_ns":1}},"variants":[],"works":[],"placement":{{"cpus":null}}{lab}}}"#
+        );
+        let plan: Plan = serde_json::from_str(&plan).unwrap();
+        let again: Plan = serde_json::from_str(&serde_json::to_string(&plan).unwrap()).unwrap();
+        assert_eq!(again.lab, plan.lab, "{lab}");
+        plan.lab
+    }
+
+    #[test]
+    fn plans_stored_before_clocks_of_their_own_keep_their_machine() {
+        let of_old = |more: &str| {
+            stored(&format!(
+                r#","lab":{{"kernel":"debian:6.1","cpus":4,"sockets":1,"llcs":1,"nodes":1,
+                "memory_bytes":1,"seeds":3{more}}}"#
+            ))
+        };
+        let plain = of_old(r#","instruction_ns":2,"slow_clock":false"#);
+        let speed = |lab: &Lab| (lab.clocks, lab.instruction_ps, lab.executed);
+        assert_eq!(speed(&plain), (CpuClocks::Shared, 2000, true));
+        assert_eq!((plain.kernel.as_str(), plain.seeds), ("debian:6.1", 3));
+        let slow = of_old(r#","instruction_ns":2,"slow_clock":true"#);
+        assert_eq!(speed(&slow), (CpuClocks::Shared, 500, true));
+        assert_eq!(
+            speed(&stored("")),
+            (CpuClocks::Shared, 2000, true),
+            "left out: the default then"
+        );
+        let now = serde_json::to_string(&Lab::default()).unwrap();
+        assert_eq!(stored(&format!(r#","lab":{now}"#)), Lab::default());
+    }
+
+    #[test]
+    fn the_nearest_machine_with_one_clock_has_a_whole_speed() {
+        let speed = |instruction_ps| {
+            let lab = Lab { instruction_ps, ..Lab::default() }.with_shared_clock();
+            assert!(lab.executed && lab.clocks == CpuClocks::Shared);
+            lab.instruction_ps
+        };
+        assert_eq!(
+            [250, 500, 1000, 1500, 3000, 8000].map(speed),
+            [1000, 1000, 1000, 2000, 4000, 8000]
+        );
     }
 }

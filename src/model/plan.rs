@@ -25,8 +25,8 @@ pub struct Plan {
     /// Telemetry during the runs, by the names of probes in the order written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<String>,
-    /// The guests of backend `lab`. Plans stored before there was one have its defaults.
-    #[serde(default, skip_serializing_if = "Lab::is_default")]
+    /// The guests of backend `lab`. Older plans that are stored without it had its first defaults.
+    #[serde(default = "Lab::first_default", skip_serializing_if = "Lab::is_first_default")]
     pub lab: Lab,
     /// Both variants do the same, to learn what this machine resolves.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

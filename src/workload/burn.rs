@@ -22,6 +22,7 @@ use crate::model::show_duration;
 use crate::sys::{burst, clock};
 
 const OPS_PER_KOP: u32 = 1_000;
+const WORDS: usize = (64 << 10) / size_of::<u32>();
 /// Workers look up from work of a time this often, to count it.
 const STEP_NS: u64 = 10_000;
 const NS_PER_US: u64 = 1_000;
@@ -65,7 +66,6 @@ impl Speed {
     /// fastest of many short samples is that of a CPU which does nothing else.
     const SAMPLES: usize = 3_000;
     const KOPS: u64 = 10;
-
     /// In virtual time, where samples are alike.
     const EXACT_SAMPLES: usize = 10;
 
@@ -92,7 +92,6 @@ impl Speed {
         (u128::from(ns) * 1_000 * u128::from(OPS_PER_KOP) / u128::from(self.kop_ps)) as u64
     }
 }
-const WORDS: usize = (64 << 10) / size_of::<u32>();
 
 #[derive(Zeroable)]
 #[repr(C, align(4096))]

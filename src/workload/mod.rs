@@ -28,7 +28,9 @@ mod testing;
 mod wakeup;
 mod worker;
 
+use crate::model::{Cell, WorkerSet};
 pub use burn::{Speed, Work as BurnWork};
+
 pub use burnwait::{
     Item as BurnItem, MAX_KOPS as MAX_BURN_KOPS, MAX_WAIT_NS as MAX_BURN_WAIT_NS, QueueError,
     parse_queue as parse_burn_queue,
@@ -53,6 +55,12 @@ pub fn registry() -> &'static [&'static dyn Workload] {
         #[cfg(test)]
         &testing::Dummy,
     ]
+}
+
+/// Whether some work of a cell is given as a time.
+pub fn is_timed(cell: &Cell) -> bool {
+    let timed = |set: &WorkerSet| find(&set.workload).is_some_and(|of| of.is_timed(&set.params));
+    cell.work.sets.iter().any(timed)
 }
 
 /// The workload of this name.

@@ -104,7 +104,7 @@ impl Proof {
         } else if self.stalls > 0 {
             Some(format!("the main loop went on {} times without its turn", self.stalls))
         } else if self.foreign > 0 {
-            Some(format!("{} timers of another thread were due", self.foreign))
+            Some(format!("timers of another thread were due {} times", self.foreign))
         } else {
             None
         }
@@ -133,7 +133,7 @@ mod tests {
             (2, 0, "never asked"),
             (5, 2, "woke 2 times"),
             (6, 3, "went on 3 times"),
-            (9, 1, "1 timers of another thread"),
+            (9, 1, "timers of another thread were due 1 times"),
         ];
         for (at, word, says) in cases {
             let mut words = SOUND;

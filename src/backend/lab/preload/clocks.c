@@ -471,19 +471,33 @@ static int64_t *find_bias(int64_t *words)
     return NULL;
 }
 
-/* Replaces the pointers of the accelerator's class. Returns what was not found. */
+/* Replaces the pointers of the accelerator's class: all of them or none. Returns what was not found. */
 static const char *replace(void **class)
 {
-    int clocks = 0, kicks = 0, interrupts = 0;
-    for (int word = 0; class && word < 48 && clocks + kicks + interrupts < 4; word++) {
-        if (class[word] == (void *)qemu.icount_get)
-            class[word] = clocks++ == 0 ? (void *)virtual_clock : (void *)elapsed_ticks;
-        else if (class[word] == (void *)qemu.rr_kick_vcpu_thread)
-            class[word] = (void *)kick, kicks++;
-        else if (class[word] == (void *)qemu.icount_handle_interrupt)
-            class[word] = (void *)interrupt, interrupts++;
-    }
-    return clocks == 2 && kicks == 1 && interrupts == 1 ? NULL : "tcg-accel-ops";
+    /* The class has the clock before the time stamp counter; both are one function of QEMU. */
+    const struct {
+        void *theirs, *ours;
+    } pairs[] = {
+        {(void *)qemu.icount_get, (void *)virtual_clock},
+        {(void *)qemu.icount_get, (void *)elapsed_ticks},
+        {(void *)qemu.rr_kick_vcpu_thread, (void *)kick},
+        {(void *)qemu.icount_handle_interrupt, (void *)interrupt},
+    };
+    enum { PAIRS = sizeof pairs / sizeof pairs[0], CLASS_WORDS = 48 };
+    void **found[PAIRS] = {NULL};
+    int left = PAIRS;
+    for (int word = 0; class && word < CLASS_WORDS && left > 0; word++)
+        for (int pair = 0; pair < PAIRS; pair++)
+            if (!found[pair] && class[word] == pairs[pair].theirs) {
+                found[pair] = &class[word];
+                left--;
+                break;
+            }
+    if (left > 0)
+        return "tcg-accel-ops";
+    for (int pair = 0; pair < PAIRS; pair++)
+        *found[pair] = pairs[pair].ours;
+    return NULL;
 }
 
 /* The name of the first function that is not there; NULL if all are. */
