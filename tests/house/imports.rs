@@ -28,7 +28,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     ("engine", &["backend", "plan", "model"]),
     ("backend", &["exec", "workload", "variant", "probe", "stats", "sys", "model"]),
-    ("guest", &["exec", "variant", "sys", "model"]),
+    ("guest", &["exec", "workload", "variant", "sys", "model"]),
     ("exec", &["workload", "variant", "probe", "stats", "sys", "model"]),
     ("plan", &["workload", "variant", "model"]),
     ("workload", &["stats", "sys", "model"]),
