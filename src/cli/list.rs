@@ -140,7 +140,7 @@ fn backends() -> Vec<Vec<String>> {
 
 fn formats() -> Vec<Vec<String>> {
     let rows = report::formats().iter();
-    rows.map(|format| vec![format.name().to_string(), format.about().to_string()]).collect()
+    rows.map(|format| vec![format.name.to_string(), format.about.to_string()]).collect()
 }
 
 /// `terms`: as `compare` takes them, `since=7d` or `last:3`.

@@ -17,7 +17,7 @@ use crate::stats::{Verdict, Why};
 use super::layout::{Page, Tone};
 use super::numbers::{Scale, percent, ratio};
 use super::phrases::{self, Tally};
-use super::{Format, Options, each};
+use super::{Format, Options, Render};
 
 pub(super) use mail::{COLUMNS, ascii, word};
 use mail::{Table, case, test_of, two_decimals};
@@ -32,27 +32,14 @@ pub(super) const CUT: &str = "~";
 /// has more than 8.6 %; regressions without star have at most 6.5 %.
 const LARGE_CV: f64 = 0.075;
 
-pub struct Lkml;
+pub const LKML: Format = Format {
+    name: "lkml",
+    about: "tables for a mail to a kernel list: normalised, percent improvement, CV; verdicts below",
+    explains: |options| options.verbose > 0,
+    render: Render::Each(write),
+};
 
-impl Format for Lkml {
-    fn name(&self) -> &'static str {
-        "lkml"
-    }
-
-    fn about(&self) -> &'static str {
-        "tables for a mail to a kernel list: normalised, percent improvement, CV; verdicts below"
-    }
-
-    fn explains(&self, options: &Options) -> bool {
-        options.verbose > 0
-    }
-
-    fn render(&self, analyses: &[Analysis], _: &Options, out: &mut dyn Write) -> io::Result<()> {
-        each(analyses, out, |analysis, out| write(analysis, out))
-    }
-}
-
-fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
+fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()> {
     let mut page = Page::new(&Options { width: COLUMNS, ..Options::default() });
     let tables = tables(analysis);
     let names = names(analysis, &tables);

@@ -8,29 +8,16 @@ use super::answer;
 use super::layout::{Page, clean, replaced};
 use super::numbers::{Change, Scale};
 use super::phrases::{self, names};
-use super::{Format, Options, each};
+use super::{Format, Options, Render};
 
-pub struct Markdown;
+pub const MARKDOWN: Format = Format {
+    name: "markdown",
+    about: "the table and the answer for an issue or a merge request",
+    explains: |_| false,
+    render: Render::Each(write),
+};
 
-impl Format for Markdown {
-    fn name(&self) -> &'static str {
-        "markdown"
-    }
-
-    fn about(&self) -> &'static str {
-        "the table and the answer for an issue or a merge request"
-    }
-
-    fn explains(&self, _: &Options) -> bool {
-        false
-    }
-
-    fn render(&self, analyses: &[Analysis], _: &Options, out: &mut dyn Write) -> io::Result<()> {
-        each(analyses, out, |analysis, out| write(analysis, out))
-    }
-}
-
-fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
+fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()> {
     let names = names(&analysis.sides, usize::MAX, clean, "");
     if let [plan] = analysis.plans.as_slice() {
         writeln!(out, "**{}**\n", cell(&plan.title))?;

@@ -19,7 +19,7 @@ use crate::model::{Params, Value, show_bytes};
 use super::layout::{Page, Tone};
 use super::lkml;
 use super::phrases;
-use super::{Format, Options, each};
+use super::{Format, Options, Render};
 
 /// The workload whose sets are shown.
 const WORKLOAD: &str = "schbench";
@@ -42,27 +42,14 @@ const FIRST_COLUMNS: usize = 8;
 const OTHER_COLUMNS: usize = 11;
 const GAP: usize = 2;
 
-pub struct Schbench;
+pub const SCHBENCH: Format = Format {
+    name: "schbench",
+    about: "p99 latencies and RPS of schbench workloads, as schbench's results are mailed",
+    explains: |_| false,
+    render: Render::Each(write),
+};
 
-impl Format for Schbench {
-    fn name(&self) -> &'static str {
-        "schbench"
-    }
-
-    fn about(&self) -> &'static str {
-        "p99 latencies and RPS of schbench workloads, as schbench's results are mailed"
-    }
-
-    fn explains(&self, _: &Options) -> bool {
-        false
-    }
-
-    fn render(&self, analyses: &[Analysis], _: &Options, out: &mut dyn Write) -> io::Result<()> {
-        each(analyses, out, |analysis, out| write(analysis, out))
-    }
-}
-
-fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
+fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()> {
     let names = phrases::names(&analysis.sides, lkml::NAME_COLUMNS, lkml::word, lkml::CUT);
     let mut page = Page::new(&Options { width: lkml::COLUMNS, ..Options::default() });
     if let Some(time) = phrases::analysis_time(analysis) {

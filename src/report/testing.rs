@@ -25,7 +25,7 @@ pub const OUTLIER: Shape = Shape::Outlier { round: 7, value: 9e6, median: 1e6, d
 
 pub use Direction::{HigherIsBetter as HIGHER, LowerIsBetter as LOWER, Neutral as NEUTRAL};
 
-pub fn render(format: &dyn Format, analysis: &Analysis, options: Options) -> String {
+pub fn render(format: &Format, analysis: &Analysis, options: Options) -> String {
     let mut out = Vec::new();
     let analyses = std::slice::from_ref(analysis);
     format.render(analyses, &options, &mut out).expect("a Vec takes everything");

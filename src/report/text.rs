@@ -10,37 +10,19 @@ use super::answer;
 use super::layout::{Align, Page, Table, Tone, clean};
 use super::numbers::Scale;
 use super::phrases::{self, names};
-use super::{Format, Options, each};
+use super::{Format, Options, Render};
 
 mod detail;
 mod rows;
 
 use rows::{NOTHING, of_side, stacked};
 
-pub struct Text;
-
-impl Format for Text {
-    fn name(&self) -> &'static str {
-        "text"
-    }
-
-    fn about(&self) -> &'static str {
-        "a table and the answer, for a terminal or a mail"
-    }
-
-    fn explains(&self, options: &Options) -> bool {
-        options.verbose > 0
-    }
-
-    fn render(
-        &self,
-        analyses: &[Analysis],
-        options: &Options,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
-        each(analyses, out, |analysis, out| write(analysis, options, out))
-    }
-}
+pub const TEXT: Format = Format {
+    name: "text",
+    about: "a table and the answer, for a terminal or a mail",
+    explains: |options| options.verbose > 0,
+    render: Render::Each(write),
+};
 
 fn write(analysis: &Analysis, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let mut page = Page::new(options);

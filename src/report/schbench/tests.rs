@@ -7,7 +7,7 @@ use crate::report::testing::{self, HIGHER, LOWER};
 use insta::assert_snapshot;
 
 fn render(analysis: &Analysis) -> String {
-    testing::render(&Schbench, analysis, Options::default())
+    testing::render(&SCHBENCH, analysis, Options::default())
 }
 
 /// All above the verdicts.
