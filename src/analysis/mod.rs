@@ -79,6 +79,15 @@ pub struct PlanFacts {
     pub environments: Vec<Environment>,
 }
 
+impl PlanFacts {
+    /// Rounds on top of those that were asked for, in place of rounds that something from outside
+    /// spoilt.
+    pub fn measured_again(&self) -> u32 {
+        let Measure { rounds, until_decided, .. } = self.measure;
+        if until_decided { 0 } else { self.rounds_done.saturating_sub(rounds) }
+    }
+}
+
 /// One side of the analysis: what its runs have in common.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Side {
@@ -246,6 +255,10 @@ impl Analysis {
     /// rest on. A counter that is 0 in some round has the ratio of medians.
     pub fn ratio(&self, row: &Row, side: usize) -> Option<Ratio> {
         let [baseline, cell] = [row.cells.first()?, row.cells.get(side)?];
+        // A look may have seen the rounds before a counter went to 0.
+        if [baseline, cell].iter().all(|cell| cell.median == Some(0.0)) {
+            return None;
+        }
         if let Some(judged) = &cell.judged {
             return judged.ratio.ok();
         }

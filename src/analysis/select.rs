@@ -128,7 +128,7 @@ struct Terms {
     fixed: Vec<String>,
 }
 
-const KEYS: &str = "variant, kernel, machine, plan, backend, tag, since, until";
+const KEYS: &str = "variant, kernel, machine, plan, backend, tag, title, since, until";
 /// What a word alone may be, the first that fits.
 const KEYS_OF_WORDS: [&str; 4] = ["variant", "kernel", "machine", "plan"];
 
@@ -296,7 +296,7 @@ impl Terms {
         let is_asked = self.patterns.contains_key("backend");
         let may_be_last = head.is_measured() || (is_asked && head.runs.done > 0);
         (self.newest.is_none() || may_be_last)
-            && ["plan", "backend", "tag", "variant"].iter().all(|key| self.fit(key, head))
+            && ["plan", "backend", "tag", "title", "variant"].iter().all(|key| self.fit(key, head))
             && self.moments.get("since").is_none_or(|since| started >= *since)
             && self.moments.get("until").is_none_or(|until| started < *until)
             && head.environments.iter().any(|environment| {
@@ -320,15 +320,17 @@ fn names<'h>(key: &str, head: &'h PlanHead) -> impl Iterator<Item = &'h str> {
         "machine" => environments.map(|of| &of.hostname).collect(),
         "backend" => vec![&head.backend],
         "tag" => head.tags.iter().collect(),
+        "title" => vec![&head.title],
         _ => vec![&head.id],
     };
     names.into_iter().map(String::as_str)
 }
 
-/// An id may be named by its beginning.
+/// An id may be named by its beginning, and a title by any part of it, in any case.
 fn fits(key: &str, pattern: &str, name: &str) -> bool {
     match key {
         "plan" => matches(&format!("{pattern}*"), name),
+        "title" => matches(&format!("*{}*", pattern.to_lowercase()), &name.to_lowercase()),
         _ => matches(pattern, name),
     }
 }
@@ -352,7 +354,8 @@ fn key_of(word: &str, value: &str) -> Result<&'static str, SelectionError> {
     }
     KEYS.split(", ").find(|key| *key == word).ok_or_else(|| {
         let message = format!("`{}` is none of {KEYS}", word.escape_default());
-        wrong(message, "schedlab compare kernel=6.1.* kernel=6.12.*")
+        let near = mistyped(word, KEYS.split(", ")).map(|key| format!("{key}={value}"));
+        wrong(message, &listed(near.as_deref()))
     })
 }
 

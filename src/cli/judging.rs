@@ -163,6 +163,10 @@ pub struct Output {
 }
 
 impl Output {
+    pub fn columns(&self) -> usize {
+        self.width.columns()
+    }
+
     /// Whether the report shows every metric.
     pub fn explains(&self, judging: &Judging) -> bool {
         let format = self.format.unwrap_or(report::formats()[0]);

@@ -33,7 +33,7 @@ fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()
     }
     let names = phrases::names(&analysis.sides, usize::MAX, clean, "");
     for (side, name) in names.iter().enumerate() {
-        let about = phrases::about(&analysis.sides[side]);
+        let about = phrases::about(analysis, &analysis.sides[side]);
         text.push_str(&format!("\n# {about}\nvariant: {name}\n"));
         analysis.sets().for_each(|(work, set)| runs(work, set, side, &mut text));
     }

@@ -79,7 +79,7 @@ fn cases(analysis: &Analysis) -> Vec<Value> {
             let change = ratio.map(|ratio| Change::of(&ratio).with_interval());
             let word = phrases::verdict(row, cell).unwrap_or_default();
             let message = format!("{} {word}", change.unwrap_or_default());
-            let class = format!("{}.{}", phrases::place(analysis, work, set), clean(&side.label));
+            let class = format!("{}.{}", phrases::place(work, set), clean(&side.label));
             let name = clean(&row.kind.name);
             cases.push(context! { class, name, outcome, message });
         }

@@ -7,7 +7,7 @@ use crate::analysis::{Analysis, Family};
 use super::answer;
 use super::layout::{Page, clean, replaced};
 use super::numbers::{Change, Scale};
-use super::phrases::{self, names};
+use super::phrases;
 use super::{Format, Options, Render};
 
 pub const MARKDOWN: Format = Format {
@@ -18,7 +18,7 @@ pub const MARKDOWN: Format = Format {
 };
 
 fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()> {
-    let names = names(&analysis.sides, usize::MAX, clean, "");
+    let names = phrases::names(&analysis.sides, usize::MAX, clean, "");
     if let [plan] = analysis.plans.as_slice() {
         writeln!(out, "**{}**\n", cell(&plan.title))?;
         writeln!(out, "{}\n", cell(&phrases::plan(analysis, plan)))?;
@@ -29,7 +29,7 @@ fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()
     for (work, set, row) in analysis.rows_of(Family::Headline) {
         let scale = Scale::of_row(row);
         let mut cells = vec![
-            cell(&phrases::place(analysis, work, set)),
+            cell(&phrases::place(work, set)),
             cell(&row.kind.name),
             scale.with_suffix(row.cells[0].median),
         ];
@@ -49,7 +49,7 @@ fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()
         writeln!(out, "- {word}: {}", cell(&text))?;
     }
     let mut page = Page::new(&Options::default());
-    let names = phrases::names(&analysis.sides, answer::NAME_COLUMNS, clean, "…");
+    let names = phrases::names(&analysis.sides, page.width() / 3, clean, "…");
     answer::write(analysis, &names, None, &mut page);
     // A fence that no name can close.
     let longest = page.text().split(|c| c != '`').map(str::len).max();

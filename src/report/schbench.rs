@@ -13,7 +13,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use crate::analysis::{Analysis, SetTable, WorkTable};
+use crate::analysis::{Analysis, Family, Place, SetTable, WorkTable};
 use crate::model::{Params, Value, show_bytes};
 
 use super::layout::{Page, Tone};
@@ -31,7 +31,7 @@ const LINES: [(&str, &str, f64); 5] = [
     // From the intended arrival; only where requests arrive at a rate.
     ("response_p99", "Response(usec): 99.0th:", 1e3),
     ("rps_p50", "RPS    (count): 50.0th:", 1.0),
-    // In place of the line above where windows were not recorded.
+    // Where it is judged, or windows were not recorded.
     ("throughput", "RPS    (count):   mean:", 1.0),
 ];
 
@@ -69,14 +69,21 @@ fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()
         true => page.line(Tone::Plain, "No work here uses schbench: --format text"),
         false => page.line(Tone::Plain, "Values are medians over runs."),
     }
-    let mut seen = BTreeSet::new();
+    let is_in_blocks = |(_, set, row): &Place| {
+        set.workload == WORKLOAD && LINES.iter().any(|(metric, ..)| *metric == row.kind.name)
+    };
+    let (rows, hidden): (Vec<_>, Vec<_>) =
+        lkml::judged_rows(analysis).into_iter().partition(is_in_blocks);
     let others = others.iter().map(|(_, set)| lkml::ascii(&set.workload));
-    let others: Vec<String> = others.filter(|name| seen.insert(name.clone())).collect();
+    let hidden = hidden.iter().filter(|(_, set, _)| set.workload == WORKLOAD);
+    let others: BTreeSet<String> =
+        others.chain(hidden.map(|(.., row)| lkml::ascii(&row.kind.name))).collect();
     if !others.is_empty() {
-        page.wrapped(Tone::Plain, "Not shown: ", &others.join(", "));
+        let others = others.into_iter().collect::<Vec<_>>().join(", ");
+        page.wrapped(Tone::Plain, "Neither shown nor counted: ", &others);
     }
     page.gap();
-    lkml::verdicts(analysis, &names, &mut page);
+    lkml::verdicts(analysis, &rows, &names, &mut page);
     out.write_all(page.text().as_bytes())
 }
 
@@ -105,7 +112,10 @@ fn lines(set: &SetTable, sides: usize) -> impl Iterator<Item = (String, Vec<Stri
         let found = row(metric);
         let is_shown = match metric {
             "response_p99" | "rps_p50" => found.is_some(),
-            "throughput" => row("rps_p50").is_none(),
+            "throughput" => {
+                let is_judged = found.is_some_and(|row| row.family != Family::None);
+                is_judged || row("rps_p50").is_none()
+            }
             _ => true,
         };
         let median = |side: usize| found.and_then(|row| row.cells.get(side)?.median);

@@ -502,7 +502,7 @@ pub fn notes(name: &str) -> Vec<Note> {
             reason: format!("{}\nhint: schedlab doctor", name()),
             others: 1,
         },
-        Note::Skipped { side: name(), works: names(), reason: name() },
+        Note::Skipped { sides: names(), works: names(), reason: name() },
         Note::NoValue(NoValue {
             side: name(),
             work: name(),
@@ -520,7 +520,7 @@ pub fn notes(name: &str) -> Vec<Note> {
             why: NoRatio::NotPositive { round: 2, value: 0.0 },
         },
         Note::KnobNeverTook { side: name(), knob: name(), asked: value(), works: names() },
-        Note::OnlyOn { work: name(), sides: names() },
+        Note::OnlyOn { works: names(), sides: names() },
         Note::KnobsDiffer { work: name(), side: name(), variant: name() },
         Note::MixedVariants { work: name(), side: name(), variants: names() },
         Note::UnitChanged { work: name(), set: name(), metric: name() },
@@ -553,7 +553,7 @@ pub fn notes(name: &str) -> Vec<Note> {
         Note::NoSolo { work: name(), sets: names() },
     ];
     all.extend(differences(&name).map(|difference| Note::NotSameWork {
-        work: name(),
+        works: names(),
         sides: names(),
         others: names(),
         difference,

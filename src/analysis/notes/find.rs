@@ -87,7 +87,7 @@ fn some<T>(found: impl Iterator<Item = T>, note: fn(Vec<T>) -> Note) -> Option<N
 }
 
 /// Notes that were found name by name, their lists still empty: each once, with all of its names.
-fn merged(found: impl IntoIterator<Item = (Note, String)>) -> Vec<Note> {
+pub fn merged(found: impl IntoIterator<Item = (Note, String)>) -> Vec<Note> {
     let notes = grouped(found).into_iter().map(|(note, names)| {
         let mut each = Vec::new();
         names.into_iter().for_each(|name| once(&mut each, name));
@@ -96,28 +96,30 @@ fn merged(found: impl IntoIterator<Item = (Note, String)>) -> Vec<Note> {
     notes.collect()
 }
 
-/// Runs that failed or were skipped: of each work and side the most frequent reason.
+/// Runs that failed or were skipped: of each work and side the most frequent reason; that of
+/// skipped ones once.
 fn unmeasured(context: &Context) -> Vec<Note> {
-    let mut found = Vec::new();
+    let (mut notes, mut skips) = (Vec::new(), Vec::new());
     let works = context.shown.iter().chain(context.left_out);
     for work in works.filter(|work| context.question.takes_work(work)) {
         for (at, (own, side)) in work.unmeasured.iter().zip(&context.question.sides).enumerate() {
             let (skipped, failed): (Vec<_>, Vec<_>) = own.iter().partition(|run| run.is_skipped);
-            let side = || side.label.clone();
             if let Some((reason, others)) = main_reason(&failed) {
                 let measured = work.sides[at].as_ref().map_or(0, |values| values.runs);
                 let (runs, of) = (failed.len(), measured + own.len());
-                let (side, label) = (side(), work.key.label());
-                let note = Note::Failed { side, work: label.clone(), runs, of, reason, others };
-                found.push((note, label));
+                let (side, work) = (side.label.clone(), work.key.label());
+                notes.push(Note::Failed { side, work, runs, of, reason, others });
             }
             if let Some((reason, _)) = main_reason(&skipped) {
-                let note = Note::Skipped { side: side(), works: Vec::new(), reason };
-                found.push((note, work.key.label()));
+                skips.push(((side.label.clone(), reason), work.key.label()));
             }
         }
     }
-    merged(found)
+    let of_sides =
+        grouped(skips).into_iter().map(|((side, reason), works)| ((works, reason), side));
+    let skipped = grouped(of_sides).into_iter();
+    notes.extend(skipped.map(|((works, reason), sides)| Note::Skipped { sides, works, reason }));
+    notes
 }
 
 /// The most frequent reason, the first of equally many, and the number of runs with another.

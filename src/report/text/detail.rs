@@ -17,7 +17,7 @@ pub fn write(analysis: &Analysis, names: &[String], options: &Options, page: &mu
     // Sides of several plans are in the header.
     if let [_] = analysis.plans.as_slice() {
         for (side, name) in analysis.sides.iter().zip(names) {
-            page.wrapped(Tone::Plain, &format!("{name:12}  "), &about(side));
+            page.paragraph(Tone::Plain, &format!("{name:12}  "), 14, &about(analysis, side));
         }
     }
     page.wrapped(Tone::Plain, "method        ", &phrases::method(analysis).join("; "));
@@ -36,28 +36,49 @@ pub fn write(analysis: &Analysis, names: &[String], options: &Options, page: &mu
 }
 
 /// What the runs of a side have in common, with the knobs of its variant.
-pub fn about(side: &Side) -> String {
+pub fn about(analysis: &Analysis, side: &Side) -> String {
     let knobs = match side.variants.as_slice() {
         [variant] => clean(&phrases::knobs(&variant.knobs)),
         _ => String::new(),
     };
-    phrases::joined([knobs, phrases::about(side)], "; ")
+    phrases::joined([knobs, phrases::about(analysis, side)], "; ")
 }
 
 fn set(analysis: &Analysis, set: &SetTable, names: &[String], options: &Options, page: &mut Page) {
     page.gap();
     page.wrapped(Tone::Plain, "", &clean(&format!("{}: {}", set.name, phrases::set(set))));
-    // What a report is about comes first.
-    let mut rows: Vec<&Row> = set.rows.iter().collect();
-    rows.sort_by_key(|row| row.family != Family::Headline);
-    let tables = [7, 6].map(|columns| table(analysis, &rows, names, columns));
-    match tables.iter().find(|table| table.width() <= page.width()) {
-        Some(table) => page.table(table),
+    let rows = rows(set);
+    match fitting(analysis, &rows, names, page.width()) {
+        Some((table, _)) => page.table(&table),
         None => rows.iter().for_each(|row| stacked(analysis, "", names, row, true, page)),
     }
     for remark in remarks(analysis, &rows, names, options) {
         page.wrapped(Tone::Plain, "  ", &remark);
     }
+}
+
+/// What a report is about comes first.
+fn rows(set: &SetTable) -> Vec<&Row> {
+    let mut rows: Vec<&Row> = set.rows.iter().collect();
+    rows.sort_by_key(|row| row.family != Family::Headline);
+    rows
+}
+
+/// The table that fits and what it lacks, if one does.
+fn fitting(
+    analysis: &Analysis,
+    rows: &[&Row],
+    names: &[String],
+    width: usize,
+) -> Option<(Table, usize)> {
+    let tables = [7, 6].map(|columns| table(analysis, rows, names, columns)).into_iter();
+    tables.zip(0..).find(|(table, _)| table.width() <= width)
+}
+
+/// How much these names of sides take from tables of this width: columns, and whole tables.
+pub fn loss(analysis: &Analysis, names: &[String], width: usize) -> usize {
+    let sets = analysis.sets().map(|(_, set)| rows(set));
+    sets.map(|rows| fitting(analysis, &rows, names, width).map_or(2, |(_, lacks)| lacks)).sum()
 }
 
 /// With so many of its columns.
@@ -129,7 +150,7 @@ fn remarks(analysis: &Analysis, rows: &[&Row], names: &[String], options: &Optio
 fn statistics(cell: &Cell, scale: &Scale) -> Vec<String> {
     let cv = cell.cv.map_or("-".to_string(), |cv| format!("{} %", significant(100.0 * cv, 2)));
     let mut said = vec![
-        format!("mean {}", scale.show_known(cell.mean)),
+        format!("mean {}", scale.with_suffix(cell.mean)),
         format!("cv {cv}"),
         counted(cell.values.len(), "value"),
     ];
@@ -152,24 +173,15 @@ fn fairness(work: &WorkTable, page: &mut Page) {
     let about = "fairness: CPUs of a worker; got over entitled; throughput over solo";
     page.wrapped(Tone::Plain, "", about);
     let head = ["variant", "set", "wants", "entitled", "got", "share", "solo", "Jain"];
-    let rows: Vec<[String; 8]> = found.variants.iter().flat_map(fairness_rows).collect();
     let mut columns = vec![(Align::Right, 2); head.len()];
     columns[..2].copy_from_slice(&[(Align::Left, 0), (Align::Left, 2)]);
     let mut table = Table::new(columns);
     table.row(Tone::Bold, head.map(str::to_string).to_vec());
-    rows.iter().for_each(|row| table.row(Tone::Plain, row.to_vec()));
-    if table.width() <= page.width() {
-        page.table(&table);
-        return;
-    }
-    for row in rows {
-        let cells = row.iter().zip(head).filter(|(cell, _)| !cell.is_empty());
-        let said = cells.map(|(cell, head)| format!("{head} {cell}"));
-        page.wrapped(Tone::Plain, "- ", &phrases::joined(said, ", "));
-    }
+    found.variants.iter().flat_map(fairness_rows).for_each(|row| table.row(Tone::Plain, row));
+    page.table(&table);
 }
 
-fn fairness_rows(of: &VariantFairness) -> impl Iterator<Item = [String; 8]> {
+fn fairness_rows(of: &VariantFairness) -> impl Iterator<Item = Vec<String>> {
     let number = |reading: Reading<f64>| {
         reading.known().map_or("-".to_string(), |value| significant(value, 3))
     };
@@ -180,6 +192,6 @@ fn fairness_rows(of: &VariantFairness) -> impl Iterator<Item = [String; 8]> {
         };
         let figures = set.figures().map(|(_, rounds)| number(rounds.median()));
         let [want, entitled, got, share, solo, ..] = figures;
-        [variant, clean(&set.set), want, entitled, got, share, solo, jain]
+        vec![variant, clean(&set.set), want, entitled, got, share, solo, jain]
     })
 }

@@ -18,7 +18,7 @@ pub fn change(analysis: &Analysis, row: &Row, side: usize, none: [String; 2]) ->
 /// Of the baseline its value and unit, of others [`change`], or the value without a ratio.
 pub fn of_side(analysis: &Analysis, row: &Row, side: usize, scale: &Scale) -> Vec<String> {
     let median = row.cells[side].median;
-    let suffix = if side == 0 || median.is_some() { scale.suffix } else { "" };
+    let suffix = median.map_or("", |_| scale.suffix);
     let value = [scale.show_known(median), suffix.to_string()];
     match side {
         0 => value.to_vec(),
@@ -39,7 +39,7 @@ pub fn stacked(
     let said = names.iter().enumerate().map(|(side, name)| {
         let mut words = vec![name.clone()];
         if all && side > 0 {
-            words.extend([scale.show_known(row.cells[side].median), scale.suffix.to_string()]);
+            words.push(scale.with_suffix(row.cells[side].median));
             words.extend(change(analysis, row, side, Default::default()));
             let rounds = row.cells[side].verdict().as_ref().and_then(phrases::rounds);
             words.extend(rounds.map(|of| format!("({} rounds)", phrases::show_rounds(of))));
