@@ -64,169 +64,63 @@ pub struct NoValue {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "note", rename_all = "snake_case")]
 pub enum Note {
-    Failed {
-        side: String,
-        work: String,
-        runs: usize,
-        of: usize,
-        reason: String,
-        others: usize,
-    },
+    Failed { side: String, work: String, runs: usize, of: usize, reason: String, others: usize },
     // Variants that cannot be had here.
-    Skipped {
-        sides: Vec<String>,
-        works: Vec<String>,
-        reason: String,
-    },
+    Skipped { sides: Vec<String>, works: Vec<String>, reason: String },
     NoValue(NoValue),
-    NoRatio {
-        side: String,
-        work: String,
-        set: String,
-        metric: String,
-        why: NoRatio,
-    },
+    NoRatio { side: String, work: String, set: String, metric: String, why: NoRatio },
     // A knob that had the value asked for in no run of these works.
-    KnobNeverTook {
-        side: String,
-        knob: String,
-        asked: Value,
-        works: Vec<String>,
-    },
-    NotSameWork {
-        works: Vec<String>,
-        sides: Vec<String>,
-        others: Vec<String>,
-        difference: Difference,
-    },
+    KnobNeverTook { side: String, knob: String, asked: Value, works: Vec<String> },
+    NotSameWork { works: Vec<String>, sides: Vec<String>, others: Vec<String>, why: Difference },
     // Only these sides have runs of them.
-    OnlyOn {
-        works: Vec<String>,
-        sides: Vec<String>,
-    },
-    KnobsDiffer {
-        work: String,
-        side: String,
-        variant: String,
-    },
-    MixedVariants {
-        work: String,
-        side: String,
-        variants: Vec<String>,
-    },
-    UnitChanged {
-        work: String,
-        set: String,
-        metric: String,
-    },
+    OnlyOn { works: Vec<String>, sides: Vec<String> },
+    KnobsDiffer { work: String, side: String, variant: String },
+    MixedVariants { work: String, side: String, variants: Vec<String> },
+    UnitChanged { work: String, set: String, metric: String },
 
     // Something from outside touched runs: of each side how many, and the worst of them.
-    Disturbed {
-        kind: DisturbanceKind,
-        runs: Vec<(String, usize, usize)>,
-        worst: Disturbance,
-    },
+    Disturbed { kind: DisturbanceKind, runs: Vec<(String, usize, usize)>, worst: Disturbance },
     // Rounds of a work that were left out of it, since something from outside spoilt them.
-    SpoiltRounds {
-        works: Vec<(String, usize, usize)>,
-    },
+    SpoiltRounds { works: Vec<(String, usize, usize)> },
     // So many rounds of these works were spoilt that all of them are kept.
-    AllSpoilt {
-        works: Vec<(String, usize, usize)>,
-    },
-    Knob {
-        side: String,
-        mismatch: KnobMismatch,
-        runs: usize,
-        of: usize,
-    },
+    AllSpoilt { works: Vec<(String, usize, usize)> },
+    Knob { side: String, mismatch: KnobMismatch, runs: usize, of: usize },
     // A knob that cannot make a difference in these works.
-    KnobWithoutEffect {
-        side: String,
-        knob: String,
-        works: Vec<String>,
-    },
+    KnobWithoutEffect { side: String, knob: String, works: Vec<String> },
     // The sides share no rounds.
     Unpaired,
     // The sides share no rounds, and every run is exact.
-    UnpairedExact {
-        same_seeds: bool,
-        emulators: Vec<String>,
-    },
+    UnpairedExact { same_seeds: bool, emulators: Vec<String> },
     // In so many metrics one side scatters more than twice as much as another.
-    SpreadsDiffer {
-        metrics: usize,
-    },
-    MachinesDiffer {
-        sides: Vec<(String, Vec<String>)>,
-    },
-    Pooled {
-        sides: Vec<String>,
-        what: Pooled,
-        names: Vec<String>,
-    },
+    SpreadsDiffer { metrics: usize },
+    MachinesDiffer { sides: Vec<(String, Vec<String>)> },
+    Pooled { sides: Vec<String>, what: Pooled, names: Vec<String> },
     // A plan that was resumed on another kernel or machine: `(kernel, machine)`.
-    ResumedElsewhere {
-        plan: String,
-        places: Vec<(String, String)>,
-    },
+    ResumedElsewhere { plan: String, places: Vec<(String, String)> },
     // Too few boots to cover what differs from boot to boot.
-    FewBoots {
-        baseline: (String, usize),
-        other: (String, usize),
-        needed: usize,
-    },
+    FewBoots { baseline: (String, usize), other: (String, usize), needed: usize },
     // Exact runs that other plans of the side have as well.
-    Repeated {
-        side: String,
-        runs: usize,
-    },
-    Rebuilt {
-        plan: String,
-        variant: String,
-        kernels: Vec<String>,
-    },
+    Repeated { side: String, runs: usize },
+    Rebuilt { plan: String, variant: String, kernels: Vec<String> },
     HostAndLab,
-    NotExact {
-        side: String,
-        runs: usize,
-        of: usize,
-        why: String,
-    },
+    NotExact { side: String, runs: usize, of: usize, why: String },
 
     // Work is given as times, and samples of the machine's speed scattered.
-    LooseCalibration {
-        plan: String,
-        spread: f64,
-    },
+    LooseCalibration { plan: String, spread: f64 },
+    // At the end of a session the machine worked slower by this share than when it was calibrated.
+    CalibrationDrift { plan: String, slower: f64 },
     // Timers that go off at ticks alone.
-    CoarseTimers {
-        sides: Vec<(String, u64)>,
-    },
-    Builds {
-        release: String,
-        digests: Vec<String>,
-    },
+    CoarseTimers { sides: Vec<(String, u64)> },
+    Builds { release: String, digests: Vec<String> },
     // A backend that invents its figures.
     Invented,
     // Plans that have not ended, or were interrupted.
-    Unfinished {
-        plans: Vec<String>,
-    },
-    OtherRuns {
-        side: String,
-        runs: usize,
-        plans: Vec<String>,
-    },
+    Unfinished { plans: Vec<String> },
+    OtherRuns { side: String, runs: usize, plans: Vec<String> },
     // A probe that counted no switches of some sets.
-    ProbeSilent {
-        probe: String,
-    },
+    ProbeSilent { probe: String },
     // Worker sets without a solo run: their fairness is not known.
-    NoSolo {
-        work: String,
-        sets: Vec<String>,
-    },
+    NoSolo { work: String, sets: Vec<String> },
 }
 
 impl Note {

@@ -6,11 +6,9 @@ use super::notes::{Note, merged};
 use super::question::Question;
 use super::samples::{Values, WorkSamples};
 
-/// Works that are compared, and those that are not.
 pub struct Common<'a> {
     pub shown: Vec<WorkSamples<'a>>,
     pub left_out: Vec<WorkSamples<'a>>,
-    /// Why these are left out.
     pub refused: Vec<Note>,
 }
 
@@ -62,9 +60,9 @@ fn why_partial(
         (other.key.label() == label).then(|| work.key.difference(&other.key)).flatten()
     };
     let unlike = common.iter().find_map(|other| Some((other, differs(other)?)));
-    if let Some((other, difference)) = unlike {
+    if let Some((other, why)) = unlike {
         let (sides, others) = (on(work), on(other));
-        return Some(Note::NotSameWork { works: Vec::new(), sides, others, difference });
+        return Some(Note::NotSameWork { works: Vec::new(), sides, others, why });
     }
     // Two works that differ are both in `partial`: the first of them has the note.
     let unlike =
@@ -73,9 +71,9 @@ fn why_partial(
         Some((other_at, _)) if other_at < at => None,
         Some((_, other)) => {
             let (a, b) = if first(other) < first(work) { (other, work) } else { (work, other) };
-            let difference = a.key.difference(&b.key)?;
+            let why = a.key.difference(&b.key)?;
             let (sides, others) = (on(a), on(b));
-            Some(Note::NotSameWork { works: Vec::new(), sides, others, difference })
+            Some(Note::NotSameWork { works: Vec::new(), sides, others, why })
         }
         None => Some(Note::OnlyOn { works: Vec::new(), sides: on(work) }),
     }

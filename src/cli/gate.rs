@@ -128,8 +128,8 @@ fn any_verdict(analysis: &Analysis) -> Result<(), Failure> {
         return Err(Failure::here(text, "--metric throughput as well"));
     }
     let is_other_place = |note: &Note| {
-        let Note::NotSameWork { difference, .. } = note else { return false };
-        matches!(difference, Difference::Backend(..) | Difference::Guests)
+        let Note::NotSameWork { why, .. } = note else { return false };
+        matches!(why, Difference::Backend(..) | Difference::Guests)
     };
     let hint = match analysis.notes.iter().any(is_other_place) {
         true => format!("{} --mixed", analysis.command),

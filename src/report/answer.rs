@@ -49,9 +49,16 @@ impl Detail {
     }
 }
 
-/// `names`: the sides' as tables show them. `more`: what an option shows.
-pub fn write(analysis: &Analysis, names: &[String], more: Option<&str>, page: &mut Page) {
-    let columns = names.iter().map(|name| name.width()).max().unwrap_or(0);
+/// An analysis with the names of its sides as tables show them.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    pub analysis: &'a Analysis,
+    pub names: &'a [String],
+}
+
+/// `more`: what an option shows.
+pub fn write(view: View, more: Option<&str>, page: &mut Page) {
+    let columns = view.names.iter().map(|name| name.width()).max().unwrap_or(0);
     let columns = columns.clamp(LABEL_COLUMNS[0], LABEL_COLUMNS[1]);
     let padded = |label: &str| format!("{label}{:1$}  ", "", columns.saturating_sub(label.width()));
     let lines = |paragraphs: &[Paragraph]| -> usize {
@@ -61,8 +68,8 @@ pub fn write(analysis: &Analysis, names: &[String], more: Option<&str>, page: &m
         lines.sum()
     };
     let mut shown = Vec::new();
-    for detail in Detail::steps(names.len().saturating_sub(1)) {
-        shown = paragraphs(analysis, names, more, detail);
+    for detail in Detail::steps(view.names.len().saturating_sub(1)) {
+        shown = paragraphs(view, more, detail);
         if lines(&shown) <= MAX_LINES {
             break;
         }
@@ -72,12 +79,8 @@ pub fn write(analysis: &Analysis, names: &[String], more: Option<&str>, page: &m
     }
 }
 
-fn paragraphs(
-    analysis: &Analysis,
-    names: &[String],
-    more: Option<&str>,
-    detail: Detail,
-) -> Vec<Paragraph> {
+fn paragraphs(view: View, more: Option<&str>, detail: Detail) -> Vec<Paragraph> {
+    let View { analysis, names } = view;
     let plain = |label: &str, text: String| (Tone::Plain, label.to_string(), text);
     let sides = 1..names.len();
     let mut said: Vec<Paragraph> = match detail.counts {

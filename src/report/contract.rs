@@ -51,7 +51,7 @@ impl Format {
 /// How a report is laid out. Formats for machines ignore it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Columns of the terminal or mail; see [`Options::columns`].
+    /// Columns of the terminal or mail, at least [`Options::MIN_WIDTH`].
     pub width: usize,
     /// Whether escape sequences may be written; the caller respects `NO_COLOR`.
     pub color: bool,
@@ -64,11 +64,6 @@ impl Options {
     pub const MIN_WIDTH: usize = 40;
     /// More columns than this are of no use to a reader.
     pub const MAX_WIDTH: usize = 1000;
-
-    /// The width that lines keep to.
-    pub fn columns(&self) -> usize {
-        self.width.clamp(Options::MIN_WIDTH, Options::MAX_WIDTH)
-    }
 }
 
 impl Default for Options {

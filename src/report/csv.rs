@@ -174,7 +174,10 @@ fn runs(place: impl Fn() -> Line, cell: &Cell) -> impl Iterator<Item = Line> {
 fn fairness(work: &WorkTable) -> impl Iterator<Item = Line> {
     work.fairness.iter().flat_map(|table| &table.variants).flat_map(|variant| {
         let of_all = [("", ("cpus", &variant.cpus)), ("", ("jain", &variant.jain))];
-        let of_sets = variant.sets.iter().flat_map(|set| set.figures().map(|of| (&*set.set, of)));
+        let of_sets = variant
+            .sets
+            .iter()
+            .flat_map(|set| set.figures.iter().map(|(name, rounds)| (&*set.set, (*name, rounds))));
         of_all.into_iter().chain(of_sets).map(|(set, (metric, rounds))| {
             let (median, reason) = match rounds.median() {
                 Reading::Known(median) => (Some(median), String::new()),

@@ -43,11 +43,6 @@ pub fn shortened(text: &str, columns: usize) -> String {
     clean(&cut(text, columns, clean, "…"))
 }
 
-/// At most `columns` wide, with `…` where something is missing.
-pub fn truncate(text: &str, columns: usize) -> String {
-    cut(text, columns, str::to_string, "…")
-}
-
 /// The longest beginning of a text that fits `columns` once it is `plain`, followed by `sign` where
 /// something is missing. It is not plain yet: a cut through what is would divide an escape.
 pub fn cut(text: &str, columns: usize, plain: fn(&str) -> String, sign: &str) -> String {
@@ -101,7 +96,8 @@ pub struct Page {
 
 impl Page {
     pub fn new(options: &Options) -> Self {
-        Page { width: options.columns(), color: options.color, text: String::new() }
+        let width = options.width.clamp(Options::MIN_WIDTH, Options::MAX_WIDTH);
+        Page { width, color: options.color, text: String::new() }
     }
 
     pub fn width(&self) -> usize {

@@ -133,7 +133,9 @@ fn difference(ratio: f64) -> String {
 fn names(analysis: &Analysis, tables: &[Table]) -> Vec<String> {
     let shortest = vec!["x".repeat(MIN_NAME_COLUMNS); analysis.sides.len()];
     let fits = |names: &Vec<String>| tables.iter().all(|table| table.has_room(names, &shortest));
-    phrases::fitting(&analysis.sides, MIN_NAME_COLUMNS..=NAME_COLUMNS, word, CUT, fits)
+    let of = |columns| phrases::names(&analysis.sides, columns, word, CUT);
+    let mut longest_first = (MIN_NAME_COLUMNS..=NAME_COLUMNS).rev().map(of);
+    longest_first.find(fits).unwrap_or_else(|| of(MIN_NAME_COLUMNS))
 }
 
 /// A side over the baseline.

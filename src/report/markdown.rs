@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use crate::analysis::{Analysis, Family};
 
-use super::answer;
+use super::answer::{self, View};
 use super::layout::{Page, clean, replaced};
 use super::numbers::{Change, Scale};
 use super::phrases;
@@ -50,7 +50,7 @@ fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()
     }
     let mut page = Page::new(&Options::default());
     let names = phrases::names(&analysis.sides, page.width() / 3, clean, "…");
-    answer::write(analysis, &names, None, &mut page);
+    answer::write(View { analysis, names: &names }, None, &mut page);
     // A fence that no name can close.
     let longest = page.text().split(|c| c != '`').map(str::len).max();
     let fence = "`".repeat(longest.unwrap_or(0).max(2) + 1);

@@ -47,7 +47,6 @@ pub fn render(
     out.write_all(page.text().as_bytes())
 }
 
-/// Why no spread of a work is known.
 fn not_known(why: &NotKnown) -> String {
     match why {
         NotKnown::OtherWork(difference) => format!(

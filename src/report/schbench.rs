@@ -21,7 +21,6 @@ use super::lkml;
 use super::phrases;
 use super::{Format, Options, Render};
 
-/// The workload whose sets are shown.
 const WORKLOAD: &str = "schbench";
 
 /// Of each line the metric, the label and the metric's units in one of the table's.

@@ -458,13 +458,15 @@ pub fn fairness() -> FairnessTable {
         set: name.to_string(),
         workload: "schbench".to_string(),
         background: false,
-        want: known(0.5),
-        entitled: known(0.4),
-        got: known(got),
-        got_over_entitled: known(got / 0.4),
-        throughput_vs_solo: known(got / 0.5),
-        max_over_min: known(1.25),
-        weight: known(1024.0),
+        figures: [
+            ("want", known(0.5)),
+            ("entitled", known(0.4)),
+            ("got", known(got)),
+            ("got_over_entitled", known(got / 0.4)),
+            ("throughput_vs_solo", known(got / 0.5)),
+            ("max_over_min", known(1.25)),
+            ("weight", known(1024.0)),
+        ],
     };
     let variant = |name: &str| VariantFairness {
         variant: name.to_string(),
@@ -543,6 +545,7 @@ pub fn notes(name: &str) -> Vec<Note> {
         Note::Repeated { side: name(), runs: 1 },
         Note::Rebuilt { plan: name(), variant: name(), kernels: names() },
         Note::LooseCalibration { plan: name(), spread: 0.12 },
+        Note::CalibrationDrift { plan: name(), slower: -0.02 },
         Note::HostAndLab,
         Note::NotExact { side: name(), runs: 1, of: 10, why: name() },
         Note::Builds { release: name(), digests: names() },
@@ -556,14 +559,14 @@ pub fn notes(name: &str) -> Vec<Note> {
         works: names(),
         sides: names(),
         others: names(),
-        difference,
+        why: difference,
     }));
     all.sort_by_key(Note::severity);
     assert!(all.iter().map(position).collect::<std::collections::BTreeSet<_>>().len() == NOTES);
     all
 }
 
-const NOTES: usize = 34;
+const NOTES: usize = 35;
 
 /// The position of each kind of note in its enum.
 fn position(note: &Note) -> usize {
@@ -571,6 +574,7 @@ fn position(note: &Note) -> usize {
     match note {
         CoarseTimers { .. } => 32,
         LooseCalibration { .. } => 33,
+        CalibrationDrift { .. } => 34,
         Failed { .. } => 0,
         Skipped { .. } => 1,
         NoValue { .. } => 2,

@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::analysis::{Analysis, Family, Row};
 
-use super::answer;
+use super::answer::{self, View};
 use super::layout::{Align, Page, Table, Tone, clean};
 use super::numbers::Scale;
 use super::phrases::{self, place};
@@ -33,12 +33,13 @@ fn write(analysis: &Analysis, options: &Options, out: &mut dyn Write) -> io::Res
     let mut page = Page::new(options);
     let rows = analysis.rows_of(Family::Headline);
     let rows: Vec<Headline> = rows.map(|(work, set, row)| (place(work, set), row)).collect();
-    let names = names(analysis, &rows, options);
-    header(analysis, &names, options, &mut page);
+    let names = names(analysis, &rows, options.verbose, page.width());
+    let view = View { analysis, names: &names };
+    header(view, options, &mut page);
     page.gap();
     match options.verbose {
-        0 => headlines(analysis, &names, &rows, &mut page),
-        _ => detail::write(analysis, &names, options, &mut page),
+        0 => headlines(view, &rows, &mut page),
+        _ => detail::write(view, options, &mut page),
     }
     notes(analysis, options, &mut page);
     page.gap();
@@ -47,12 +48,12 @@ fn write(analysis: &Analysis, options: &Options, out: &mut dyn Write) -> io::Res
         1 => Some("with -vv: means, spreads, p-values"),
         _ => None,
     };
-    answer::write(analysis, &names, more, &mut page);
+    answer::write(view, more, &mut page);
     out.write_all(page.text().as_bytes())
 }
 
 /// What was measured. Sides of several plans have a line each.
-fn header(analysis: &Analysis, names: &[String], options: &Options, page: &mut Page) {
+fn header(View { analysis, names }: View, options: &Options, page: &mut Page) {
     if let [plan] = analysis.plans.as_slice() {
         page.wrapped(Tone::Bold, "", &clean(&plan.title));
         page.wrapped(Tone::Plain, "", &phrases::plan(analysis, plan));
@@ -77,25 +78,25 @@ fn header(analysis: &Analysis, names: &[String], options: &Options, page: &mut P
 type Headline<'a> = (String, &'a Row);
 
 /// Cut only where fewer sides would stand next to each other otherwise, and to a third of the page.
-fn names(analysis: &Analysis, rows: &[Headline], options: &Options) -> Vec<String> {
-    let width = options.columns();
-    let loss = |names: &[String]| match options.verbose {
-        0 => layout(analysis, names, rows, width).map_or(usize::MAX, |(at, ..)| at),
-        _ => detail::loss(analysis, names, width),
+fn names(analysis: &Analysis, rows: &[Headline], verbose: u8, width: usize) -> Vec<String> {
+    let loss = |names: &[String]| match verbose {
+        0 => layout(View { analysis, names }, rows, width).map_or(usize::MAX, |(at, ..)| at),
+        _ => detail::loss(View { analysis, names }, width),
     };
-    let least = loss(&phrases::names(&analysis.sides, NAME_COLUMNS, clean, "…"));
+    let of = |columns| phrases::names(&analysis.sides, columns, clean, "…");
+    let least = loss(&of(NAME_COLUMNS));
     let longest = analysis.sides.iter().map(|side| clean(&side.label).width()).max().unwrap_or(0);
     let columns = NAME_COLUMNS..=longest.min(width / 3).max(NAME_COLUMNS);
-    phrases::fitting(&analysis.sides, columns, clean, "…", |names| loss(names) <= least)
+    columns.rev().map(of).find(|names| loss(names) <= least).unwrap_or_default()
 }
 
-fn headlines(analysis: &Analysis, names: &[String], rows: &[Headline], page: &mut Page) {
+fn headlines(view: View, rows: &[Headline], page: &mut Page) {
     if rows.is_empty() {
         page.line(Tone::Plain, NOTHING);
         return;
     }
-    let Some((_, has_column, tables)) = layout(analysis, names, rows, page.width()) else {
-        let stack = |(place, row): &Headline| stacked(analysis, place, names, row, false, page);
+    let Some((_, has_column, tables)) = layout(view, rows, page.width()) else {
+        let stack = |(place, row): &Headline| stacked(view, place, row, false, page);
         return rows.iter().for_each(stack);
     };
     for (at, table) in tables.iter().enumerate() {
@@ -108,13 +109,8 @@ fn headlines(analysis: &Analysis, names: &[String], rows: &[Headline], page: &mu
 
 /// The first layout that fits: its number, whether places have a column or a line of their own,
 /// and its tables. Each has the same number of sides, the baseline's values stand once.
-fn layout(
-    analysis: &Analysis,
-    names: &[String],
-    rows: &[Headline],
-    width: usize,
-) -> Option<(usize, bool, Vec<Table>)> {
-    let others: Vec<usize> = (1..names.len()).collect();
+fn layout(view: View, rows: &[Headline], width: usize) -> Option<(usize, bool, Vec<Table>)> {
+    let others: Vec<usize> = (1..view.names.len()).collect();
     let mosts = || (1..=others.len().max(1)).rev();
     let layouts =
         [true, false].into_iter().flat_map(|column| mosts().map(move |most| (column, most)));
@@ -122,7 +118,7 @@ fn layout(
         let (first, rest) = others.split_at(most.min(others.len()));
         let first: Vec<usize> = std::iter::once(0).chain(first.iter().copied()).collect();
         let blocks = std::iter::once(first.as_slice()).chain(rest.chunks(most));
-        let tables = blocks.map(|sides| table(analysis, names, rows, sides, has_column));
+        let tables = blocks.map(|sides| table(view, rows, sides, has_column));
         let tables: Vec<Table> = tables.collect();
         let fits = tables.iter().all(|table| table.width() <= width);
         fits.then_some((at, has_column, tables))
@@ -144,20 +140,14 @@ fn show(table: &Table, rows: &[Headline], has_column: bool, page: &mut Page) {
     }
 }
 
-fn table(
-    analysis: &Analysis,
-    names: &[String],
-    rows: &[Headline],
-    sides: &[usize],
-    has_column: bool,
-) -> Table {
+fn table(view: View, rows: &[Headline], sides: &[usize], has_column: bool) -> Table {
     let mut columns = vec![(Align::Left, 0), (Align::Left, 2)];
     let mut head = vec![String::new(); 2];
     for &side in sides {
         // A value and its unit, or a change, its interval and the verdict.
         columns.extend([(Align::Right, 2), (Align::Left, 1)]);
         columns.extend((side > 0).then_some((Align::Left, 1)));
-        head.extend(names.get(side).cloned());
+        head.extend(view.names.get(side).cloned());
         head.resize(columns.len(), String::new());
     }
     let mut table = Table::new(columns);
@@ -167,7 +157,7 @@ fn table(
         let place = if has_place { place.clone() } else { String::new() };
         let scale = Scale::of_row(row);
         let mut cells = vec![place, clean(&row.kind.name)];
-        cells.extend(sides.iter().flat_map(|side| of_side(analysis, row, *side, &scale)));
+        cells.extend(sides.iter().flat_map(|side| of_side(view.analysis, row, *side, &scale)));
         table.row(Tone::Plain, cells);
     }
     table

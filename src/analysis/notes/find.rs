@@ -19,6 +19,8 @@ use super::{NoValue, Note, Pooled};
 const MIN_BOOTS: usize = 3;
 /// Of a quiet machine the median sample is nearly as fast as the fastest.
 const MAX_CALIBRATION_SPREAD: f64 = 0.05;
+/// By what share a machine's speed may change while a plan runs.
+const MAX_CALIBRATION_DRIFT: f64 = 0.01;
 /// Above this ratio of the spreads of unpaired sides verdicts are only approximate.
 const MAX_SPREAD_RATIO: f64 = 2.0;
 
@@ -75,6 +77,7 @@ pub fn find(context: &Context, works: &[WorkTable]) -> Vec<Note> {
     notes.extend(some(open, |plans| Note::Unfinished { plans }));
     notes.extend(other_runs(context));
     notes.extend(context.plans.iter().filter_map(loose_calibration));
+    notes.extend(context.plans.iter().filter_map(calibration_drift));
     notes.extend(probe_silent(context.plans, works));
     notes.extend(no_solo(works));
     notes
@@ -164,7 +167,6 @@ pub fn unknown(context: &Context, works: &[WorkTable]) -> Vec<Note> {
     merged(found)
 }
 
-/// Headline rows whose values on both sides make no ratio.
 fn no_ratio(context: &Context, works: &[WorkTable]) -> Vec<Note> {
     let mut notes = Vec::new();
     for (work, set, row) in works.iter().flat_map(headlines) {
@@ -227,7 +229,6 @@ fn spoilt(context: &Context) -> Vec<Note> {
     kept.into_iter().chain(some(dropped, |works| Note::SpoiltRounds { works })).collect()
 }
 
-/// What touched runs of any side from outside.
 fn disturbances(context: &Context) -> Vec<Note> {
     let mut found: BTreeMap<DisturbanceKind, (Vec<usize>, &Disturbance)> = BTreeMap::new();
     for work in context.shown {
@@ -250,7 +251,6 @@ fn disturbances(context: &Context) -> Vec<Note> {
     found.into_iter().map(note).collect()
 }
 
-/// Knobs of a variant that cannot make a difference in a work.
 fn without_effect(context: &Context) -> Vec<Note> {
     merged(context.question.without_effect.iter().map(|found| {
         let (side, knob) = (found.side.clone(), found.knob.clone());
@@ -331,7 +331,6 @@ fn pools_guests(context: &Context, side: usize) -> bool {
     })
 }
 
-/// Plans whose runs are of several machines or kernels.
 fn resumed(context: &Context) -> Vec<Note> {
     let all = (0..context.sides.len()).flat_map(|side| sessions(context.shown, side).into_keys());
     let used = grouped(all.collect::<BTreeSet<_>>());
@@ -359,7 +358,6 @@ fn boots(sides: &[(Side, Boots)]) -> Option<Note> {
     })
 }
 
-/// Sides of which several plans have the same exact runs.
 fn repeated(context: &Context) -> Vec<Note> {
     let sides = context.sides().enumerate().map(|(at, side)| Note::Repeated {
         side: side.label.clone(),
@@ -368,7 +366,6 @@ fn repeated(context: &Context) -> Vec<Note> {
     sides.filter(|note| !matches!(note, Note::Repeated { runs: 0, .. })).collect()
 }
 
-/// Releases of which the sides ran several builds.
 fn builds(context: &Context) -> Vec<Note> {
     let mut builds: BTreeMap<&String, Vec<String>> = BTreeMap::new();
     for (_, kernel) in context.sides().flat_map(|side| &side.guests) {
@@ -380,7 +377,6 @@ fn builds(context: &Context) -> Vec<Note> {
     several.map(|(release, digests)| Note::Builds { release: release.clone(), digests }).collect()
 }
 
-/// Rounds of one variant on kernels that are not one and the same.
 fn rebuilt(context: &Context) -> Vec<Note> {
     let mut kernels: BTreeMap<(usize, &str), Vec<&GuestKernel>> = BTreeMap::new();
     let all = (0..context.sides.len()).flat_map(|side| guests(context.shown, side).into_keys());
@@ -398,7 +394,6 @@ fn rebuilt(context: &Context) -> Vec<Note> {
     several.map(note).collect()
 }
 
-/// By which clocks the runs were measured.
 fn clocks(context: &Context) -> Vec<Note> {
     let mut notes = Vec::new();
     let has = |of: fn(&Side) -> bool| context.sides().any(of);
@@ -446,6 +441,16 @@ fn loose_calibration(plan: &SampledPlan) -> Option<Note> {
         .then(|| Note::LooseCalibration { plan: plan.id.clone(), spread })
 }
 
+/// The largest change of the machine's speed from the first calibration to the end of a session.
+fn calibration_drift(plan: &SampledPlan) -> Option<Note> {
+    let first_ps = plan.environments.first()?.calibration?.kop_ps as f64;
+    let ends = plan.environments.iter().filter_map(|session| session.calibration_at_end);
+    let drifts = ends.map(|end| end.kop_ps as f64 / first_ps - 1.0);
+    let slower = drifts.max_by(|a, b| a.abs().total_cmp(&b.abs()))?;
+    (slower.abs() > MAX_CALIBRATION_DRIFT)
+        .then(|| Note::CalibrationDrift { plan: plan.id.clone(), slower })
+}
+
 fn probe_silent(plans: &[SampledPlan], works: &[WorkTable]) -> Option<Note> {
     let probe = plans.iter().find_map(|plan| plan.plan.probes.first())?;
     let mut sets = works.iter().flat_map(|work| &work.sets);
@@ -453,7 +458,6 @@ fn probe_silent(plans: &[SampledPlan], works: &[WorkTable]) -> Option<Note> {
     is_silent.then(|| Note::ProbeSilent { probe: probe.clone() })
 }
 
-/// Works that have solo runs of some of their sets alone.
 fn no_solo(works: &[WorkTable]) -> Vec<Note> {
     let missing = works.iter().filter_map(|work| Some((work, &work.fairness.as_ref()?.missing)));
     let note = |(work, sets): (&WorkTable, &Vec<String>)| {

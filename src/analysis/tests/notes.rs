@@ -110,7 +110,7 @@ fn other_work_of_the_same_name_is_refused_once_by_what_differs() {
         assert_eq!((analysis.works.len(), verdicts), (0, 0), "{difference:?}");
         let (works, sides, others) =
             (texts(&["web threads=4 [default]"]), texts(&["p1"]), texts(&["p2"]));
-        let note = Note::NotSameWork { works, sides, others, difference };
+        let note = Note::NotSameWork { works, sides, others, why: difference };
         assert_eq!(refusals(&analysis), [&note]);
     }
 }
@@ -420,6 +420,24 @@ fn a_calibration_on_a_busy_machine_is_noted() {
     assert_eq!(notes(0.04), []);
     let loose = Note::LooseCalibration { plan: text("p1"), spread: 0.12 };
     assert_eq!(notes(0.12), [loose]);
+}
+
+#[test]
+fn a_machine_whose_speed_changed_is_noted_with_the_largest_change() {
+    let notes = |ends: &[u64]| {
+        let mut made = rounds(plan("p1", 1, &["default", "batch"]), 0..10, &[1.0, 1.1]);
+        let quiet = |kop_ps| Some(Calibration { kop_ps, spread: 0.0 });
+        made.environments[0].calibration = quiet(1_000_000);
+        made.environments.resize(ends.len(), made.environments[0].clone());
+        for (session, kop_ps) in made.environments.iter_mut().zip(ends) {
+            session.calibration_at_end = quiet(*kop_ps);
+        }
+        analysed(&[made], &["default", "batch"]).notes
+    };
+    assert_eq!(notes(&[1_009_000, 991_000]), []);
+    let drift = |slower| [Note::CalibrationDrift { plan: text("p1"), slower }];
+    assert_eq!(notes(&[1_020_000]), drift(1.02 - 1.0));
+    assert_eq!(notes(&[1_020_000, 950_000]), drift(0.95 - 1.0));
 }
 
 #[test]

@@ -23,7 +23,7 @@ use crate::stats::{NoRatio, Rounds, Shape, Unjudged, Verdict, Why};
 use super::layout::clean;
 use super::numbers::{Scale, counted, percent, significant};
 
-pub use names::{fitting, names};
+pub use names::names;
 pub use notes::{differs, note, one_line};
 
 /// Of a list only so many names are shown.
@@ -63,7 +63,7 @@ pub fn shapes(analysis: &Analysis, row: &Row, cell: &Cell) -> Vec<String> {
 pub fn about(analysis: &Analysis, side: &Side) -> String {
     let Side { label, kernels, machines, backends, plans, boots, runs, times, .. } = side;
     if *runs == 0 {
-        let others = analysis.notes.iter().find_map(|note| match note {
+        let others = analysis.notes.iter().find_map(|found| match found {
             Note::OtherRuns { side, runs, .. } if side == label => Some(counted(*runs, "run")),
             _ => None,
         });

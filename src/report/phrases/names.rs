@@ -1,7 +1,5 @@
 //! Names of sides that fit a column and stay distinct. Pure.
 
-use std::ops::RangeInclusive;
-
 use unicode_width::UnicodeWidthStr;
 
 use crate::analysis::Side;
@@ -32,18 +30,6 @@ pub fn names(sides: &[Side], columns: usize, plain: fn(&str) -> String, sign: &s
         // A label that itself ends in a number.
         false => (0..names.len()).map(numbered).collect(),
     }
-}
-
-/// The longest names, of so many columns, that `fits` takes; else the shortest.
-pub fn fitting(
-    sides: &[Side],
-    columns: RangeInclusive<usize>,
-    plain: fn(&str) -> String,
-    sign: &str,
-    fits: impl Fn(&Vec<String>) -> bool,
-) -> Vec<String> {
-    let of = |columns| names(sides, columns, plain, sign);
-    columns.clone().rev().map(of).find(fits).unwrap_or_else(|| of(*columns.start()))
 }
 
 /// The length of `kernel=`, if all of several labels begin with that and none ends there.

@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::model::{CpuScore, Migrations, PairKind, PairScore, Score, TaskScore, Times, Watched};
 use crate::report::Options;
-use crate::report::layout::{Page, Tone, clean, truncate};
+use crate::report::layout::{Page, Tone, clean, shortened};
 use crate::report::numbers::significant;
 use crate::report::phrases::one_line as reason;
 
@@ -130,7 +130,7 @@ fn table(columns: &[Column], rows: &[Row], page: &mut Page) {
     let mut lines = vec![vec!["name".to_string()]];
     lines[0].extend(counted.iter().map(|(name, _)| name.to_string()));
     for row in rows {
-        let mut line = vec![truncate(&clean(&row.label), NAME_COLUMNS)];
+        let mut line = vec![shortened(&row.label, NAME_COLUMNS)];
         line.extend(counted.iter().map(|(_, show)| show(row).unwrap_or("-".to_string())));
         lines.push(line);
     }
@@ -182,7 +182,7 @@ fn places(rows: &[Row], page: &mut Page) {
             let percent = 100.0 * rest as f64 / all as f64;
             ran_on.push_str(&format!(", {} more {percent:.0} %", cpus.len() - PLACES));
         }
-        lines.push(vec![truncate(&clean(&row.label), NAME_COLUMNS), ran_on]);
+        lines.push(vec![shortened(&row.label, NAME_COLUMNS), ran_on]);
     }
     if lines.len() > 1 {
         page.gap();
@@ -283,9 +283,9 @@ fn domains(score: &Score, page: &mut Page) {
         ["domain", "cpu was", "lb_count", "lb_balanced", "lb_failed", "lb_gained", "lb_hot_gained"];
     let mut lines = vec![header.map(str::to_string).to_vec()];
     for ((number, name), sums) in sums {
-        let label = format!("domain{number} {}", clean(name.unwrap_or_default()));
+        let label = format!("domain{number} {}", name.unwrap_or_default());
         for (idleness, sum) in ["newly idle", "idle", "busy"].into_iter().zip(sums) {
-            let mut line = vec![truncate(label.trim_end(), NAME_COLUMNS), idleness.to_string()];
+            let mut line = vec![shortened(label.trim_end(), NAME_COLUMNS), idleness.to_string()];
             line.extend(sum.map(|count| count.to_string()));
             lines.push(line);
         }
@@ -323,7 +323,7 @@ fn pairs(score: &Score, kind: PairKind, title: &str, top: usize, page: &mut Page
     }
     let mut lines = vec![header];
     for pair in pairs.iter().take(top) {
-        let name = |name: &str| truncate(&clean(name), NAME_COLUMNS);
+        let name = |name: &str| shortened(name, NAME_COLUMNS);
         let mut line = vec![name(&pair.by), name(&pair.name), pair.count.to_string()];
         if let Some(lost_ns) = pair.lost_ns {
             line.extend([time(lost_ns), time(lost_ns / pair.count.max(1))]);

@@ -6,6 +6,7 @@ use crate::analysis::{
 };
 use crate::model::Reading;
 use crate::report::Options;
+use crate::report::answer::View;
 use crate::report::layout::{Align, Page, Table, Tone, clean};
 use crate::report::numbers::{Scale, counted, significant};
 use crate::report::phrases;
@@ -13,7 +14,8 @@ use crate::stats::Verdict;
 
 use super::rows::{NOTHING, change, stacked};
 
-pub fn write(analysis: &Analysis, names: &[String], options: &Options, page: &mut Page) {
+pub fn write(view: View, options: &Options, page: &mut Page) {
+    let View { analysis, names } = view;
     // Sides of several plans are in the header.
     if let [_] = analysis.plans.as_slice() {
         for (side, name) in analysis.sides.iter().zip(names) {
@@ -24,9 +26,7 @@ pub fn write(analysis: &Analysis, names: &[String], options: &Options, page: &mu
     for work in &analysis.works {
         page.gap();
         page.wrapped(Tone::Bold, "== ", &clean(&work.label));
-        for set in &work.sets {
-            self::set(analysis, set, names, options, page);
-        }
+        work.sets.iter().for_each(|of| set(view, of, options, page));
         fairness(work, page);
     }
     if analysis.rows().next().is_none() {
@@ -44,15 +44,15 @@ pub fn about(analysis: &Analysis, side: &Side) -> String {
     phrases::joined([knobs, phrases::about(analysis, side)], "; ")
 }
 
-fn set(analysis: &Analysis, set: &SetTable, names: &[String], options: &Options, page: &mut Page) {
+fn set(view: View, set: &SetTable, options: &Options, page: &mut Page) {
     page.gap();
     page.wrapped(Tone::Plain, "", &clean(&format!("{}: {}", set.name, phrases::set(set))));
     let rows = rows(set);
-    match fitting(analysis, &rows, names, page.width()) {
+    match fitting(view, &rows, page.width()) {
         Some((table, _)) => page.table(&table),
-        None => rows.iter().for_each(|row| stacked(analysis, "", names, row, true, page)),
+        None => rows.iter().for_each(|row| stacked(view, "", row, true, page)),
     }
-    for remark in remarks(analysis, &rows, names, options) {
+    for remark in remarks(view, &rows, options) {
         page.wrapped(Tone::Plain, "  ", &remark);
     }
 }
@@ -65,24 +65,19 @@ fn rows(set: &SetTable) -> Vec<&Row> {
 }
 
 /// The table that fits and what it lacks, if one does.
-fn fitting(
-    analysis: &Analysis,
-    rows: &[&Row],
-    names: &[String],
-    width: usize,
-) -> Option<(Table, usize)> {
-    let tables = [7, 6].map(|columns| table(analysis, rows, names, columns)).into_iter();
+fn fitting(view: View, rows: &[&Row], width: usize) -> Option<(Table, usize)> {
+    let tables = [7, 6].map(|columns| table(view, rows, columns)).into_iter();
     tables.zip(0..).find(|(table, _)| table.width() <= width)
 }
 
 /// How much these names of sides take from tables of this width: columns, and whole tables.
-pub fn loss(analysis: &Analysis, names: &[String], width: usize) -> usize {
-    let sets = analysis.sets().map(|(_, set)| rows(set));
-    sets.map(|rows| fitting(analysis, &rows, names, width).map_or(2, |(_, lacks)| lacks)).sum()
+pub fn loss(view: View, width: usize) -> usize {
+    let sets = view.analysis.sets().map(|(_, set)| rows(set));
+    sets.map(|rows| fitting(view, &rows, width).map_or(2, |(_, lacks)| lacks)).sum()
 }
 
 /// With so many of its columns.
-fn table(analysis: &Analysis, rows: &[&Row], names: &[String], columns: usize) -> Table {
+fn table(view: View, rows: &[&Row], columns: usize) -> Table {
     use Align::{Left, Right};
     let all = [(Left, 0), (Left, 2), (Right, 2), (Right, 2), (Left, 1), (Left, 2), (Left, 2)];
     let mut table = Table::new(all[..columns].to_vec());
@@ -96,11 +91,11 @@ fn table(analysis: &Analysis, rows: &[&Row], names: &[String], columns: usize) -
             let metric = if side == 0 { metric.clone() } else { String::new() };
             let [change, interval, verdict] = match side {
                 0 => Default::default(),
-                _ => change(analysis, row, side, ["-".to_string(), String::new()]),
+                _ => change(view.analysis, row, side, ["-".to_string(), String::new()]),
             };
             let rounds = cell.verdict().as_ref().and_then(phrases::rounds);
             let rounds = rounds.map(phrases::show_rounds).unwrap_or_default();
-            let (side, median) = (names[side].clone(), scale.show_known(cell.median));
+            let (side, median) = (view.names[side].clone(), scale.show_known(cell.median));
             add(tone(cell), [metric, side, median, change, interval, verdict, rounds]);
         }
     }
@@ -117,7 +112,7 @@ fn tone(cell: &Cell) -> Tone {
 
 /// Why values are unknown or verdicts open, and what is odd about values: each once, with the
 /// metrics that it is true of. That an interval is wide is seen in the table.
-fn remarks(analysis: &Analysis, rows: &[&Row], names: &[String], options: &Options) -> Vec<String> {
+fn remarks(View { analysis, names }: View, rows: &[&Row], options: &Options) -> Vec<String> {
     let mut found = Vec::new();
     // Of how many sides each may be true.
     let (all, others) = (names.len(), names.len().saturating_sub(1));
@@ -190,7 +185,7 @@ fn fairness_rows(of: &VariantFairness) -> impl Iterator<Item = Vec<String>> {
             0 => (clean(&of.variant), number(of.jain.median())),
             _ => (String::new(), String::new()),
         };
-        let figures = set.figures().map(|(_, rounds)| number(rounds.median()));
+        let figures = set.figures.each_ref().map(|(_, rounds)| number(rounds.median()));
         let [want, entitled, got, share, solo, ..] = figures;
         vec![variant, clean(&set.set), want, entitled, got, share, solo, jain]
     })

@@ -1,6 +1,7 @@
 //! Rows of a table as their values are shown, and as lines where no table fits. Pure.
 
 use crate::analysis::{Analysis, Row};
+use crate::report::answer::View;
 use crate::report::layout::{Page, Tone, clean};
 use crate::report::numbers::{Change, Scale};
 use crate::report::phrases;
@@ -27,15 +28,8 @@ pub fn of_side(analysis: &Analysis, row: &Row, side: usize, scale: &Scale) -> Ve
 }
 
 /// A row where no table fits; `all`: with the median and the rounds of each side.
-pub fn stacked(
-    analysis: &Analysis,
-    place: &str,
-    names: &[String],
-    row: &Row,
-    all: bool,
-    page: &mut Page,
-) {
-    let scale = Scale::of_row(row);
+pub fn stacked(view: View, place: &str, row: &Row, all: bool, page: &mut Page) {
+    let (View { analysis, names }, scale) = (view, Scale::of_row(row));
     let said = names.iter().enumerate().map(|(side, name)| {
         let mut words = vec![name.clone()];
         if all && side > 0 {
