@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::model::{Disturbance, DisturbanceKind, KnobMismatch, Value};
 use crate::stats::NoRatio;
 
-pub use find::{Context, find, unknown};
+pub use find::{Context, calibrations_differ, find, unknown};
 
 /// How much a note bears on the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -107,6 +107,8 @@ pub enum Note {
 
     // Work is given as times, and samples of the machine's speed scattered.
     LooseCalibration { plan: String, spread: f64 },
+    // Work is given as times, and the same time was other work in these plans: by so much more.
+    CalibrationsDiffer { plans: [String; 2], share: f64 },
     // Timers that go off at ticks alone.
     CoarseTimers { sides: Vec<(String, u64)> },
     Builds { release: String, digests: Vec<String> },

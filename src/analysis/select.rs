@@ -93,6 +93,12 @@ impl Selection {
         (&self.plans, &self.kernel, &self.machine) == (&other.plans, &other.kernel, &other.machine)
     }
 
+    /// One variant of the same plans, kernels and machines.
+    pub fn with_variant(&self, variant: &str) -> Selection {
+        let (label, variant) = (variant.to_string(), Wanted::Named(variant.to_string()));
+        Selection { label, variant: Some(variant), ..self.clone() }
+    }
+
     /// All of one plan.
     pub fn of_plan(plan: &str) -> Selection {
         let label = plan.to_string();

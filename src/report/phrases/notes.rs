@@ -197,6 +197,11 @@ fn information(note: &Note) -> String {
              sample took {:.0} % longer than the fastest): work in time may be off by as much",
             100.0 * spread
         ),
+        Note::CalibrationsDiffer { plans: [least, most], share } => format!(
+            "work in time is {:.1} % more work in {most} than in {least}: by so much the machine was \
+             faster, or the calibration less disturbed",
+            100.0 * share
+        ),
         Note::HostAndLab => "virtual time and a host's clock stand next to each other (--mixed): \
                              in the lab an instruction takes a fixed time and there are no caches"
             .to_string(),
