@@ -109,6 +109,8 @@ pub enum Note {
     LooseCalibration { plan: String, spread: f64 },
     // Work is given as times, and the same time was other work in these plans: by so much more.
     CalibrationsDiffer { plans: [String; 2], share: f64 },
+    // At the end of a session the machine worked slower by this share than when it was calibrated.
+    CalibrationDrift { plan: String, slower: f64 },
     // Timers that go off at ticks alone.
     CoarseTimers { sides: Vec<(String, u64)> },
     Builds { release: String, digests: Vec<String> },

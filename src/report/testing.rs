@@ -544,6 +544,7 @@ pub fn notes(name: &str) -> Vec<Note> {
         Note::Rebuilt { plan: name(), variant: name(), kernels: names() },
         Note::LooseCalibration { plan: name(), spread: 0.12 },
         Note::CalibrationsDiffer { plans: [name(), name()], share: 0.05 },
+        Note::CalibrationDrift { plan: name(), slower: -0.02 },
         Note::HostAndLab,
         Note::NotExact { side: name(), runs: 1, of: 10, why: name() },
         Note::Builds { release: name(), digests: names() },
@@ -564,7 +565,7 @@ pub fn notes(name: &str) -> Vec<Note> {
     all
 }
 
-const NOTES: usize = 35;
+const NOTES: usize = 36;
 
 /// The position of each kind of note in its enum.
 fn position(note: &Note) -> usize {
@@ -572,7 +573,8 @@ fn position(note: &Note) -> usize {
     match note {
         CoarseTimers { .. } => 32,
         LooseCalibration { .. } => 33,
-        CalibrationsDiffer { .. } => 34,
+        CalibrationsDiffer { .. } => 35,
+        CalibrationDrift { .. } => 34,
         Failed { .. } => 0,
         Skipped { .. } => 1,
         NoValue { .. } => 2,

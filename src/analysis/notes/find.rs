@@ -21,6 +21,8 @@ const MIN_BOOTS: usize = 3;
 const MAX_CALIBRATION_SPREAD: f64 = 0.05;
 /// Calibrations of one quiet machine are nearer to each other.
 const MAX_CALIBRATION_DIFFERENCE: f64 = 0.01;
+/// By what share a machine's speed may change while a plan runs.
+const MAX_CALIBRATION_DRIFT: f64 = 0.01;
 /// Above this ratio of the spreads of unpaired sides verdicts are only approximate.
 const MAX_SPREAD_RATIO: f64 = 2.0;
 
@@ -79,6 +81,7 @@ pub fn find(context: &Context, works: &[WorkTable]) -> Vec<Note> {
     notes.extend(context.plans.iter().filter_map(loose_calibration));
     let differ = calibrations_differ(context.plans);
     notes.extend(differ.map(|(plans, share)| Note::CalibrationsDiffer { plans, share }));
+    notes.extend(context.plans.iter().filter_map(calibration_drift));
     notes.extend(probe_silent(context.plans, works));
     notes.extend(no_solo(works));
     notes
@@ -458,6 +461,16 @@ pub fn calibrations_differ(plans: &[SampledPlan]) -> Option<([String; 2], f64)> 
     let share = least.0 as f64 / most.0 as f64 - 1.0;
     let plans = [least, most].map(|(_, id)| id.clone());
     (share > MAX_CALIBRATION_DIFFERENCE).then_some((plans, share))
+}
+
+/// The largest change of the machine's speed from the first calibration to the end of a session.
+fn calibration_drift(plan: &SampledPlan) -> Option<Note> {
+    let first_ps = plan.environments.first()?.calibration?.kop_ps as f64;
+    let ends = plan.environments.iter().filter_map(|session| session.calibration_at_end);
+    let drifts = ends.map(|end| end.kop_ps as f64 / first_ps - 1.0);
+    let slower = drifts.max_by(|a, b| a.abs().total_cmp(&b.abs()))?;
+    (slower.abs() > MAX_CALIBRATION_DRIFT)
+        .then(|| Note::CalibrationDrift { plan: plan.id.clone(), slower })
 }
 
 fn probe_silent(plans: &[SampledPlan], works: &[WorkTable]) -> Option<Note> {
