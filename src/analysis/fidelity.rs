@@ -12,7 +12,7 @@ use super::metrics::Measured;
 use super::notes::{self, Difference, Note};
 use super::select::Selection;
 use super::work::WorkKey;
-use super::{Analysis, Cell, Place, Row, SetTable, WorkTable};
+use super::{Analysis, Cell, Family, Place, Row, SetTable, WorkTable};
 
 /// Absolute throughputs agree up to this ratio, either way.
 pub const NEAR_THROUGHPUT: f64 = 1.15;
@@ -23,7 +23,7 @@ const WAKEUP: &str = "wakeup";
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fidelity {
     pub summary: Summary,
-    /// Each variant but the baseline, in every metric that both have values of.
+    /// Each variant but the baseline, in every judged metric that both have values of.
     pub rows: Vec<FidelityRow>,
     /// Throughputs and medians of wakeup latencies of every cell, that of the baseline too.
     pub absolutes: Vec<Absolute>,
@@ -47,7 +47,7 @@ pub struct FidelityRow {
     pub host: Found,
     pub lab: Found,
     /// Whether the lab predicts the host; `None` where the host does not decide.
-    pub outcome: Option<Outcome>,
+    pub prediction: Option<Prediction>,
 }
 
 /// One metric of one cell as both measured it, in the metric's unit.
@@ -78,7 +78,7 @@ pub struct Found {
 /// What the lab says where the host has a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum Prediction {
     Agrees,
     /// BETTER for WORSE, or the reverse.
     Contradicts,
@@ -239,7 +239,7 @@ fn same_works([hosts, labs]: [&[SampledPlan]; 2]) -> Result<(), FidelityError> {
 /// Analyses of plans that [`check`] accepts; their sides are [`variants_of`] them.
 pub fn fidelity(host: Analysis, lab: Analysis) -> Fidelity {
     let (mut rows, mut absolutes) = (Vec::new(), Vec::new());
-    for (work, set, row) in host.rows() {
+    for (work, set, row) in host.rows_of(Family::Headline) {
         let Some(other) = same_row(&lab, work, set, row) else { continue };
         for (at, cell) in row.cells.iter().enumerate() {
             let Some((lab_at, lab_cell)) = same_cell(&host, &lab, other, at) else { continue };
@@ -260,9 +260,8 @@ fn same_row<'a>(lab: &'a Analysis, work: &WorkTable, set: &SetTable, row: &Row) 
     let is_same = |(of, its, other): &Place| {
         (&of.label, &its.name) == (&work.label, &set.name)
             && (&other.kind.name, other.kind.unit) == (&row.kind.name, row.kind.unit)
-            && other.family == row.family
     };
-    lab.rows().find(is_same).map(|(.., row)| row)
+    lab.rows_of(Family::Headline).find(is_same).map(|(.., row)| row)
 }
 
 /// The lab's cell of the same variant, and its position.
@@ -300,7 +299,7 @@ fn row_of((work, set, row): Place, variant: &str, [host, lab]: [Found; 2]) -> Fi
         variant: variant.to_string(),
         host,
         lab,
-        outcome: outcome(host.verdict, lab.verdict),
+        prediction: prediction(host.verdict, lab.verdict),
     }
 }
 
@@ -328,13 +327,13 @@ fn is_difference(verdict: Option<Verdict>) -> bool {
     matches!(verdict, Some(Verdict::Better | Verdict::Worse))
 }
 
-fn outcome(host: Option<Verdict>, lab: Option<Verdict>) -> Option<Outcome> {
+fn prediction(host: Option<Verdict>, lab: Option<Verdict>) -> Option<Prediction> {
     let is_decided = |of| is_difference(of) || of == Some(Verdict::Same);
     is_decided(host).then(|| match () {
-        () if !is_decided(lab) => Outcome::Open,
-        () if host == lab => Outcome::Agrees,
-        () if is_difference(host) && is_difference(lab) => Outcome::Contradicts,
-        () => Outcome::Differs,
+        () if !is_decided(lab) => Prediction::Open,
+        () if host == lab => Prediction::Agrees,
+        () if is_difference(host) && is_difference(lab) => Prediction::Contradicts,
+        () => Prediction::Differs,
     })
 }
 
@@ -348,14 +347,14 @@ impl Share {
 impl Summary {
     fn of(rows: &[FidelityRow], absolutes: &[Absolute]) -> Summary {
         let mut summary = Summary::default();
-        let decided = || rows.iter().filter_map(|row| Some((row, row.outcome?)));
-        for (row, outcome) in decided() {
+        let decided = || rows.iter().filter_map(|row| Some((row, row.prediction?)));
+        for (row, prediction) in decided() {
             summary.decided += 1;
-            *match outcome {
-                Outcome::Agrees => &mut summary.agree,
-                Outcome::Contradicts => &mut summary.contradict,
-                Outcome::Differs => &mut summary.differ,
-                Outcome::Open => &mut summary.open,
+            *match prediction {
+                Prediction::Agrees => &mut summary.agree,
+                Prediction::Contradicts => &mut summary.contradict,
+                Prediction::Differs => &mut summary.differ,
+                Prediction::Open => &mut summary.open,
             } += 1;
             if let (true, Some([host, lab])) = (is_difference(row.host.verdict), row.ratios()) {
                 summary.signs.add(if host > 1.0 { lab > 1.0 } else { lab < 1.0 });
@@ -436,3 +435,6 @@ fn skipped<'a>(analysis: &'a Analysis, work: &str, variant: &str) -> Option<&'a 
         _ => None,
     })
 }
+
+#[cfg(test)]
+mod tests;

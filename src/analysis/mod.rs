@@ -35,7 +35,7 @@ use crate::stats::{self, Judged, Ratio, Shape, Unjudged, Verdict};
 
 pub use fairness::{FairnessTable, SetFairness, VariantFairness};
 pub use fidelity::{
-    Fidelity, FidelityError, FidelityRow, Instrument, Lone, Only, Outcome, fidelity,
+    Fidelity, FidelityError, FidelityRow, Instrument, Lone, Only, Prediction, fidelity,
 };
 pub use judge::{analyse, open_works, overlap, with_floors};
 pub use lists::grouped;

@@ -9,7 +9,7 @@ use super::numbers::{Change, Scale, counted};
 use super::{Options, answer, phrases};
 use crate::analysis::fidelity::{NEAR_THROUGHPUT, NEAR_WAKEUP, Share, Summary};
 use crate::analysis::{
-    Analysis, Fidelity, FidelityRow, Instrument, Lone, Measured, Note, Only, Outcome,
+    Analysis, Fidelity, FidelityRow, Instrument, Lone, Measured, Note, Only, Prediction,
 };
 use crate::model::Unit;
 use crate::stats::Verdict;
@@ -74,7 +74,8 @@ fn shown<'a>(
     let all = options.verbose > 0;
     fidelity.rows.iter().filter(move |row| {
         let differs = matches!(row.host.verdict, Some(Verdict::Better | Verdict::Worse));
-        all || differs || matches!(row.outcome, Some(Outcome::Contradicts | Outcome::Differs))
+        all || differs
+            || matches!(row.prediction, Some(Prediction::Contradicts | Prediction::Differs))
     })
 }
 
@@ -95,15 +96,18 @@ fn cells(row: &FidelityRow) -> [String; 5] {
 }
 
 fn tone(row: &FidelityRow) -> Tone {
-    match row.outcome {
-        Some(Outcome::Contradicts) => Tone::Bad,
-        Some(Outcome::Differs) => Tone::Warning,
+    match row.prediction {
+        Some(Prediction::Contradicts) => Tone::Bad,
+        Some(Prediction::Differs) => Tone::Warning,
         _ => Tone::Plain,
     }
 }
 
 /// One table of all rows, so that columns stand below each other, with the places between them.
 fn rows(rows: &[&FidelityRow], page: &mut Page) {
+    if rows.is_empty() {
+        return;
+    }
     let columns = [
         (Align::Left, 0),
         (Align::Left, 2),
@@ -215,7 +219,7 @@ fn summary(summary: &Summary) -> Vec<(&'static str, Tone, String)> {
          {differ} one says SAME and the other does not, {open} are open in the lab",
         counted(*decided, "row")
     );
-    let signs = format!("the same in {} that are BETTER or WORSE on the host", share(*signs));
+    let signs = format!("the same in {} rows that are BETTER or WORSE on the host", share(*signs));
     let mut lines = vec![("signs", Tone::Bold, signs), ("verdicts", tone, verdicts)];
     let deviations = summary.deviations.iter().map(|of| {
         format!("{} {:.3} ({})", measured(of.measured), of.median_abs_ln, counted(of.rows, "row"))
@@ -237,9 +241,11 @@ fn summary(summary: &Summary) -> Vec<(&'static str, Tone, String)> {
 
 fn markdown(fidelity: &Fidelity, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     use super::markdown::cell;
-    writeln!(out, "| | metric | variant | host | | lab | |")?;
-    writeln!(out, "|---|---|---|---:|---|---:|---|")?;
-    for row in shown(fidelity, options) {
+    for (at, row) in shown(fidelity, options).enumerate() {
+        if at == 0 {
+            writeln!(out, "| | metric | variant | host | | lab | |")?;
+            writeln!(out, "|---|---|---|---:|---|---:|---|")?;
+        }
         let [change, interval, host, in_lab, lab] = cells(row);
         let place = place(&row.work, &row.set);
         let mut line = vec![place, row.metric.clone(), row.variant.clone()];
@@ -281,7 +287,7 @@ struct Line {
     lab_low: Option<f64>,
     lab_high: Option<f64>,
     lab_verdict: String,
-    outcome: Option<Outcome>,
+    prediction: Option<Prediction>,
 }
 
 fn csv(fidelity: &Fidelity, _: &Options, out: &mut dyn Write) -> io::Result<()> {
@@ -312,7 +318,7 @@ fn csv(fidelity: &Fidelity, _: &Options, out: &mut dyn Write) -> io::Result<()> 
             lab_low: lab.1,
             lab_high: lab.2,
             lab_verdict: word(row.lab.verdict),
-            outcome: row.outcome,
+            prediction: row.prediction,
         };
         writer.serialize(line).map_err(plain)?;
     }
@@ -332,3 +338,6 @@ fn json(fidelity: &Fidelity, _: &Options, out: &mut dyn Write) -> io::Result<()>
     let json = serde_json::to_string_pretty(&document)?;
     writeln!(out, "{}", super::json::escaped(&json))
 }
+
+#[cfg(test)]
+mod tests;
