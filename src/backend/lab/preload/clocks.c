@@ -44,7 +44,6 @@ typedef struct CPUState CPUState; /* QEMU's, never looked into but for its regis
     X(void, icount_process_data, (CPUState *)) \
     X(void, icount_handle_interrupt, (CPUState *, int mask)) \
     X(void, rr_kick_vcpu_thread, (CPUState *)) \
-    X(void, cpu_exit, (CPUState *)) \
     X(void, qemu_cpu_kick, (CPUState *)) \
     X(int, tcg_cpu_exec, (CPUState *)) \
     X(bool, cpu_thread_is_idle, (CPUState *)) \
@@ -70,7 +69,9 @@ struct bytes {
 #define DECLARE(result, name, parameters) result (*name) parameters;
 static struct {
     FUNCTIONS(DECLARE)
-    void (*process_events)(CPUState *); /* has had two names */
+    /* Two that other versions have by another name. */
+    void (*process_events)(CPUState *);
+    void (*leave_code)(CPUState *);
     struct bytes *(*g_byte_array_new)(void);
     uint8_t *(*g_byte_array_free)(struct bytes *, int with_data);
 } qemu;
@@ -139,7 +140,7 @@ static int64_t clock_now(void)
 static void end_turn(void)
 {
     stopped_here = true;
-    qemu.cpu_exit(cpus[running].state);
+    qemu.leave_code(cpus[running].state);
 }
 
 static int64_t earlier(int64_t a, int64_t b)
@@ -500,6 +501,12 @@ static const char *replace(void **class)
     return NULL;
 }
 
+static void *either(const char *newer, const char *older)
+{
+    void *found = dlsym(RTLD_DEFAULT, newer);
+    return found ? found : dlsym(RTLD_DEFAULT, older);
+}
+
 /* The name of the first function that is not there; NULL if all are. */
 static const char *find_functions(void)
 {
@@ -507,11 +514,14 @@ static const char *find_functions(void)
     if (!(*(void **)&qemu.name = dlsym(RTLD_DEFAULT, #name))) \
         return #name;
     FUNCTIONS(FIND)
-    static const char *const names[] = {"qemu_wait_io_event_common", "qemu_process_cpu_events_common"};
-    for (int at = 0; at < 2 && !qemu.process_events; at++)
-        *(void **)&qemu.process_events = dlsym(RTLD_DEFAULT, names[at]);
+    *(void **)&qemu.process_events =
+        either("qemu_process_cpu_events_common", "qemu_wait_io_event_common");
     if (!qemu.process_events)
-        return names[0];
+        return "qemu_wait_io_event_common";
+    /* Where the first exists, the second kicks the CPU, and so would call itself. */
+    *(void **)&qemu.leave_code = either("tcg_kick_vcpu_thread", "cpu_exit");
+    if (!qemu.leave_code)
+        return "cpu_exit";
     *(void **)&qemu.g_byte_array_new = dlsym(RTLD_DEFAULT, "g_byte_array_new");
     *(void **)&qemu.g_byte_array_free = dlsym(RTLD_DEFAULT, "g_byte_array_free");
     if (!qemu.g_byte_array_new || !qemu.g_byte_array_free)
