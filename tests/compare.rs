@@ -240,8 +240,9 @@ fn host_and_lab(in_lab: f64) -> Home {
 #[test]
 fn fidelity_is_how_often_the_lab_says_what_the_host_says() {
     let home = host_and_lab(0.6);
-    let sides = ["backend=local", "backend=lab"];
-    let compare = |more: &[&str]| [&["compare", "--fidelity"], &sides[..], more].concat();
+    fn compare<'a>(more: &[&'a str]) -> Vec<&'a str> {
+        [&["compare", "--fidelity", "backend=local", "backend=lab"], more].concat()
+    }
     let text = home.ok(&compare(&[]));
     let row = text.lines().find(|line| line.starts_with("throughput")).unwrap();
     let verdicts: Vec<&str> = row.split(' ').filter(|word| *word == "WORSE").collect();
