@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 pub struct Lab {
     /// Of variants that name none.
     pub kernel: String,
+    /// Words for every kernel's command line; a variant's own follow them and win.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kernel_args: String,
     pub cpus: u32,
     pub sockets: u32,
     /// Last-level caches of the whole machine.
@@ -47,6 +50,8 @@ impl CpuClocks {
 #[derive(Deserialize)]
 struct StoredLab {
     kernel: String,
+    #[serde(default)]
+    kernel_args: String,
     cpus: u32,
     sockets: u32,
     llcs: u32,
@@ -68,12 +73,14 @@ struct StoredLab {
 
 impl From<StoredLab> for Lab {
     fn from(stored: StoredLab) -> Lab {
-        let StoredLab { kernel, cpus, sockets, llcs, nodes, memory_bytes, .. } = stored;
+        let StoredLab { kernel, kernel_args, cpus, sockets, llcs, nodes, memory_bytes, .. } =
+            stored;
         // What a slow clock divided, an instruction's time does.
         let slower = if stored.slow_clock { cpus.max(1) } else { 1 };
         let stored_ps = stored.instruction_ns.map(|ns| ns.saturating_mul(1000) / slower);
         Lab {
             kernel,
+            kernel_args,
             cpus,
             sockets,
             llcs,
@@ -93,6 +100,7 @@ impl Default for Lab {
     fn default() -> Self {
         Lab {
             kernel: "debian:6.18".to_string(),
+            kernel_args: String::new(),
             cpus: 4,
             sockets: 1,
             llcs: 1,

@@ -9,6 +9,7 @@ use crate::model::{
     CpuClocks, CpuSet, Lab, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Params, Placement,
     Plan, ProbeSpec, Topology, Value, Variant, Work,
 };
+use crate::variant;
 use crate::workload::Pool;
 
 use super::error::{Faults, PlanErrors};
@@ -248,8 +249,11 @@ fn lab(top: &mut Table, faults: &mut Faults) -> Lab {
     let has_llcs = given.contains_key("llcs");
     fill_defaults(&mut given, LAB);
     let int = |name: &str| given.get(name).and_then(Value::as_int).unwrap_or(1) as u32;
+    let text =
+        |name: &str| given.get(name).and_then(Value::as_text).unwrap_or_default().to_string();
     let lab = Lab {
-        kernel: given.get("kernel").and_then(Value::as_text).unwrap_or_default().to_string(),
+        kernel: text("kernel"),
+        kernel_args: text("kernel-args"),
         cpus: int("cpus"),
         sockets: int("sockets"),
         llcs: if has_llcs { int("llcs") } else { int("sockets") },
@@ -289,6 +293,10 @@ fn misshapen(lab: &Lab) -> Vec<(&'static str, String, String)> {
     if !lab.llcs.is_multiple_of(lab.sockets) {
         let message = format!("{} caches on {} sockets", lab.llcs, lab.sockets);
         wrong.push(("llcs", message, "as many as `sockets`, or a multiple".to_string()));
+    }
+    if !lab.kernel_args.is_empty() && !variant::are_kernel_args(&lab.kernel_args) {
+        let message = "these are no words of a kernel's command line".to_string();
+        wrong.push(("kernel-args", message, "kernel-args = \"preempt=none\"".to_string()));
     }
     if lab.clocks == CpuClocks::Shared && ![1000, 2000, 4000, 8000].contains(&lab.instruction_ps) {
         let ns = lab.instruction_ns();
@@ -430,9 +438,11 @@ mod tests {
         assert_eq!(lab_alone("t", "schema = 1").unwrap(), Lab::default());
         assert_eq!(lab_alone("t", "schema = 1\n[lab]\n").unwrap(), Lab::default());
         let text = "[lab]\ncpus = 8\nsockets = 2\nspeed = \"1ns\"\nmemory = \"1GiB\"\nseeds = 3\n\
-            nodes = 2\nclocks = \"shared\"\nburn = \"executed\"\nskew = \"1us\"\nkernel = \"debian:6.1\"";
+            nodes = 2\nclocks = \"shared\"\nburn = \"executed\"\nskew = \"1us\"\nkernel = \"debian:6.1\"\n\
+            kernel-args = \"preempt=none\"";
         let expected = Lab {
             kernel: "debian:6.1".to_string(),
+            kernel_args: "preempt=none".to_string(),
             cpus: 8,
             sockets: 2,
             llcs: 2,
@@ -446,5 +456,6 @@ mod tests {
             realtime: false,
         };
         assert_eq!(lab_alone("t", text).unwrap(), expected);
+        assert!(lab_alone("t", "[lab]\nkernel-args = \"a=$(id)\"").is_err());
     }
 }
