@@ -158,7 +158,7 @@ fn plan(number: u32, size: Size) -> impl Iterator<Item = Event> {
         };
         (0..size.cells).map(run)
     });
-    let end = Event::PlanEnded { reason: PlanEnd::Complete };
+    let end = Event::PlanEnded { reason: PlanEnd::Complete, calibration: None };
     std::iter::once(start(number, size)).chain(rounds).chain([end])
 }
 
@@ -282,5 +282,6 @@ fn environment() -> Environment {
         mitigations: BTreeMap::new(),
         tunables: BTreeMap::new(),
         calibration: None,
+        calibration_at_end: None,
     }
 }

@@ -107,6 +107,8 @@ pub enum Note {
 
     // Work is given as times, and samples of the machine's speed scattered.
     LooseCalibration { plan: String, spread: f64 },
+    // At the end of a session the machine worked slower by this share than when it was calibrated.
+    CalibrationDrift { plan: String, slower: f64 },
     // Timers that go off at ticks alone.
     CoarseTimers { sides: Vec<(String, u64)> },
     Builds { release: String, digests: Vec<String> },

@@ -134,6 +134,7 @@ pub fn environment(kernel: &str, machine: &str, boot: Option<&str>) -> Environme
         mitigations: BTreeMap::new(),
         tunables: BTreeMap::new(),
         calibration: None,
+        calibration_at_end: None,
     }
 }
 

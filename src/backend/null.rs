@@ -74,6 +74,7 @@ impl Backend for Null {
             mitigations: BTreeMap::new(),
             tunables: BTreeMap::new(),
             calibration: None,
+            calibration_at_end: None,
         }
     }
 

@@ -45,7 +45,7 @@ impl Progress {
                 let line = self.run_ended(*key, outcome.is_spoilt());
                 self.message(line);
             }
-            Event::PlanEnded { reason } => self.message(self.last_line(*reason)),
+            Event::PlanEnded { reason, .. } => self.message(self.last_line(*reason)),
             _ => {}
         }
     }

@@ -160,8 +160,11 @@ pub fn execute<E>(
     open_works: &mut OpenWorks,
 ) -> Result<PlanEnd, E> {
     emit(&Event::PlanStarted(Box::new(job.started.clone())))?;
+    let has_timed_work = job.started.environment.calibration.is_some();
     let reason = execute_rounds(job, backend, cancel, emit, open_works)?;
-    emit(&Event::PlanEnded { reason })?;
+    let may_calibrate = has_timed_work && reason != PlanEnd::Interrupted;
+    let calibration = may_calibrate.then(|| backend.calibrate()).flatten();
+    emit(&Event::PlanEnded { reason, calibration })?;
     Ok(reason)
 }
 
@@ -304,7 +307,7 @@ fn order_run(cell: &Cell, key: RunKey, plan: &Plan, kop_ps: Option<u64>) -> RunS
 mod tests {
     use super::*;
     use crate::backend::Null;
-    use crate::model::Record;
+    use crate::model::{Calibration, Record};
     use crate::plan;
 
     const PLAN: &str = r#"
@@ -389,6 +392,10 @@ mod tests {
             self.null.environment()
         }
 
+        fn calibrate(&self) -> Option<Calibration> {
+            Some(Calibration { kop_ps: 9, spread: 0.0 })
+        }
+
         fn check(&self, cell: &Cell) -> Result<(), crate::backend::BackendError> {
             self.null.check(cell)
         }
@@ -435,7 +442,27 @@ mod tests {
         assert_eq!(end, PlanEnd::Complete);
         assert_eq!(job.planned_runs(), 24);
         assert_eq!(ended(&events), order(&job, 4));
-        assert_eq!(events.last(), Some(&Event::PlanEnded { reason: PlanEnd::Complete }));
+        assert_eq!(
+            events.last(),
+            Some(&Event::PlanEnded { reason: PlanEnd::Complete, calibration: None })
+        );
+    }
+
+    #[test]
+    fn a_plan_with_work_in_time_is_calibrated_again_when_it_ends() {
+        let measured = |kop_ps| Some(Calibration { kop_ps, spread: 0.0 });
+        let at_end = |first, stop_after| {
+            let mut job = job();
+            job.started.environment.calibration = first;
+            let mut backend = Disturbed::new(&job, &[]);
+            match collect(&job, &mut backend, stop_after).0.pop() {
+                Some(Event::PlanEnded { calibration, .. }) => calibration,
+                other => panic!("the plan did not end: {other:?}"),
+            }
+        };
+        assert_eq!(at_end(measured(7), usize::MAX), measured(9));
+        assert_eq!(at_end(None, usize::MAX), None, "no work in time");
+        assert_eq!(at_end(measured(7), 7), None, "interrupted");
     }
 
     #[test]

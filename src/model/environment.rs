@@ -33,6 +33,9 @@ pub struct Environment {
     /// Measured where a plan's work is given as times; `None`: not, or by each run for itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,
+    /// The same once all runs of the session had ended. `None`: as above, or it was interrupted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration_at_end: Option<Calibration>,
 }
 
 /// How fast the machine works: what makes amounts of work of times.

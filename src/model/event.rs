@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cell, Environment, Outcome, Plan, RunKey, Window};
+use super::{Calibration, Cell, Environment, Outcome, Plan, RunKey, Window};
 
 /// The version of the event stream, in its first line.
 pub const EVENT_SCHEMA: u32 = 2;
@@ -26,6 +26,9 @@ pub enum Event {
     },
     PlanEnded {
         reason: PlanEnd,
+        /// [`Environment::calibration_at_end`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        calibration: Option<Calibration>,
     },
 }
 

@@ -43,7 +43,12 @@ impl Record {
                 environment: self.environments.len() as u32 - 1,
                 outcome: outcome.clone(),
             }),
-            Event::PlanEnded { reason } => self.ended = Some(*reason),
+            Event::PlanEnded { reason, calibration } => {
+                self.ended = Some(*reason);
+                if let (Some(session), Some(_)) = (self.environments.last_mut(), calibration) {
+                    session.calibration_at_end = *calibration;
+                }
+            }
         }
     }
 }

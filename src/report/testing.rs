@@ -543,6 +543,7 @@ pub fn notes(name: &str) -> Vec<Note> {
         Note::Repeated { side: name(), runs: 1 },
         Note::Rebuilt { plan: name(), variant: name(), kernels: names() },
         Note::LooseCalibration { plan: name(), spread: 0.12 },
+        Note::CalibrationDrift { plan: name(), slower: -0.02 },
         Note::HostAndLab,
         Note::NotExact { side: name(), runs: 1, of: 10, why: name() },
         Note::Builds { release: name(), digests: names() },
@@ -563,7 +564,7 @@ pub fn notes(name: &str) -> Vec<Note> {
     all
 }
 
-const NOTES: usize = 34;
+const NOTES: usize = 35;
 
 /// The position of each kind of note in its enum.
 fn position(note: &Note) -> usize {
@@ -571,6 +572,7 @@ fn position(note: &Note) -> usize {
     match note {
         CoarseTimers { .. } => 32,
         LooseCalibration { .. } => 33,
+        CalibrationDrift { .. } => 34,
         Failed { .. } => 0,
         Skipped { .. } => 1,
         NoValue { .. } => 2,

@@ -116,7 +116,8 @@ pub(super) fn started(conn: &Connection, plan: i64) -> Result<PlanStarted, Fault
             source: row.get(4)?,
             plan: from_json(row, 5)?,
             cells,
-            environment: from_json(row, 6)?,
+            // What was measured at the end is of the session, not of the start.
+            environment: Environment { calibration_at_end: None, ..from_json(row, 6)? },
             judged: match row.get_ref(7)? {
                 ValueRef::Null => Judged::default(),
                 _ => from_json(row, 7)?,

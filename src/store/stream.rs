@@ -152,23 +152,23 @@ fn next_session(
     out: &mut dyn Write,
 ) -> Result<Session, Fault> {
     end_session(before, out)?;
-    let session = sessions
+    let mut session = sessions
         .next()
         .ok_or_else(|| Fault::Damaged("a run names an environment that is not stored".into()))?;
+    let at_end = session.environment.calibration_at_end.take();
     let started = PlanStarted {
         started_unix_ns: session.started_unix_ns,
         environment: session.environment.clone(),
         ..started.clone()
     };
     put(out, &Event::PlanStarted(Box::new(started)))?;
+    session.environment.calibration_at_end = at_end;
     Ok(session)
 }
 
 fn end_session(session: Option<Session>, out: &mut dyn Write) -> Result<(), Fault> {
-    match session.and_then(|session| session.ended) {
-        Some(reason) => put(out, &Event::PlanEnded { reason }),
-        None => Ok(()),
-    }
+    let Some(Session { ended: Some(reason), environment, .. }) = session else { return Ok(()) };
+    put(out, &Event::PlanEnded { reason, calibration: environment.calibration_at_end })
 }
 
 fn export_windows(

@@ -10,8 +10,8 @@ use super::error::{Fault, StoreError};
 use super::facts::{guest_number, insert_knobs};
 use super::{hdr, kind, read};
 use crate::model::{
-    Cell, EVENT_SCHEMA, Environment, Event, Outcome, PlanEnd, PlanStarted, RunKey, RunResult,
-    SetResult, Window, WorkerResult,
+    Calibration, Cell, EVENT_SCHEMA, Environment, Event, Outcome, PlanEnd, PlanStarted, RunKey,
+    RunResult, SetResult, Window, WorkerResult,
 };
 
 impl Store {
@@ -25,8 +25,8 @@ impl Store {
             Event::RunStarted { key } => (run_action(*key), self.begin_run(*key)),
             Event::Window { key, window } => (run_action(*key), self.stage(*key, window)),
             Event::RunEnded { key, outcome } => (run_action(*key), self.end_run(*key, outcome)),
-            Event::PlanEnded { reason } => {
-                ("store the end of the plan".to_string(), self.end_plan(*reason))
+            Event::PlanEnded { reason, calibration } => {
+                ("store the end of the plan".to_string(), self.end_plan(*reason, *calibration))
             }
         };
         result.map_err(|fault| fault.at(action, &self.path))
@@ -119,13 +119,16 @@ impl Store {
         })
     }
 
-    fn end_plan(&mut self, reason: PlanEnd) -> Result<(), Fault> {
+    fn end_plan(&mut self, reason: PlanEnd, calibration: Option<Calibration>) -> Result<(), Fault> {
         let current = self.current.as_ref().ok_or_else(no_plan)?;
+        let calibration = calibration.as_ref().map(json).transpose()?;
         self.conn
             .prepare_cached(
-                "UPDATE environment SET ended = ?3 WHERE plan = ?1 AND environment = ?2",
+                "UPDATE environment SET ended = ?3, json = CASE WHEN ?4 IS NULL THEN json
+                 ELSE json_set(json, '$.calibration_at_end', json(?4)) END
+                 WHERE plan = ?1 AND environment = ?2",
             )?
-            .execute(params![current.plan, current.environment, word(reason)?])?;
+            .execute(params![current.plan, current.environment, word(reason)?, calibration])?;
         self.current = None;
         Ok(())
     }

@@ -81,6 +81,7 @@ pub fn environment_of(host: &Host, identity: Identity) -> Environment {
         mitigations: mitigations(host),
         tunables: tunables(host, &identity.kernel_version),
         calibration: None,
+        calibration_at_end: None,
         kernel_release: identity.kernel_release,
         kernel_version: identity.kernel_version,
         topology,

@@ -19,6 +19,8 @@ use super::{NoValue, Note, Pooled};
 const MIN_BOOTS: usize = 3;
 /// Of a quiet machine the median sample is nearly as fast as the fastest.
 const MAX_CALIBRATION_SPREAD: f64 = 0.05;
+/// By what share a machine's speed may change while a plan runs.
+const MAX_CALIBRATION_DRIFT: f64 = 0.01;
 /// Above this ratio of the spreads of unpaired sides verdicts are only approximate.
 const MAX_SPREAD_RATIO: f64 = 2.0;
 
@@ -75,6 +77,7 @@ pub fn find(context: &Context, works: &[WorkTable]) -> Vec<Note> {
     notes.extend(some(open, |plans| Note::Unfinished { plans }));
     notes.extend(other_runs(context));
     notes.extend(context.plans.iter().filter_map(loose_calibration));
+    notes.extend(context.plans.iter().filter_map(calibration_drift));
     notes.extend(probe_silent(context.plans, works));
     notes.extend(no_solo(works));
     notes
@@ -442,6 +445,16 @@ fn loose_calibration(plan: &SampledPlan) -> Option<Note> {
     let spread = plan.environments.first()?.calibration?.spread;
     (spread > MAX_CALIBRATION_SPREAD)
         .then(|| Note::LooseCalibration { plan: plan.id.clone(), spread })
+}
+
+/// The largest change of the machine's speed from the first calibration to the end of a session.
+fn calibration_drift(plan: &SampledPlan) -> Option<Note> {
+    let first_ps = plan.environments.first()?.calibration?.kop_ps as f64;
+    let ends = plan.environments.iter().filter_map(|session| session.calibration_at_end);
+    let drifts = ends.map(|end| end.kop_ps as f64 / first_ps - 1.0);
+    let slower = drifts.max_by(|a, b| a.abs().total_cmp(&b.abs()))?;
+    (slower.abs() > MAX_CALIBRATION_DRIFT)
+        .then(|| Note::CalibrationDrift { plan: plan.id.clone(), slower })
 }
 
 fn probe_silent(plans: &[SampledPlan], works: &[WorkTable]) -> Option<Note> {

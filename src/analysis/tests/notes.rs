@@ -425,6 +425,24 @@ fn a_calibration_on_a_busy_machine_is_noted() {
 }
 
 #[test]
+fn a_machine_whose_speed_changed_is_noted_with_the_largest_change() {
+    let notes = |ends: &[u64]| {
+        let mut made = rounds(plan("p1", 1, &["default", "batch"]), 0..10, &[1.0, 1.1]);
+        let quiet = |kop_ps| Some(Calibration { kop_ps, spread: 0.0 });
+        made.environments[0].calibration = quiet(1_000_000);
+        made.environments.resize(ends.len(), made.environments[0].clone());
+        for (session, kop_ps) in made.environments.iter_mut().zip(ends) {
+            session.calibration_at_end = quiet(*kop_ps);
+        }
+        analysed(&[made], &["default", "batch"]).notes
+    };
+    assert_eq!(notes(&[1_009_000, 991_000]), []);
+    let drift = |slower| [Note::CalibrationDrift { plan: text("p1"), slower }];
+    assert_eq!(notes(&[1_020_000]), drift(1.02 - 1.0));
+    assert_eq!(notes(&[1_020_000, 950_000]), drift(0.95 - 1.0));
+}
+
+#[test]
 fn a_side_counts_what_is_in_tables_and_the_rest_is_noted() {
     let [first, mut second] = [("p1", 1), ("p2", 2)].map(|(id, at)| {
         let both = rounds(plan(id, at, &["default", "batch"]), 0..10, &[1.0, 1.1]);

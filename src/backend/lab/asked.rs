@@ -103,6 +103,7 @@ pub fn environment(
         mitigations: Default::default(),
         tunables: Default::default(),
         calibration: None,
+        calibration_at_end: None,
     }
 }
 

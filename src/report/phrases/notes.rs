@@ -197,6 +197,14 @@ fn information(note: &Note) -> String {
              sample took {:.0} % longer than the fastest): work in time may be off by as much",
             100.0 * spread
         ),
+        Note::CalibrationDrift { plan, slower } => {
+            let (how, much) = if *slower > 0.0 { ("slower", "more") } else { ("faster", "less") };
+            format!(
+                "{plan}: the machine became {:.1} % {how} while it ran: bursts took up to that \
+                 much {much} time than the plan gives them",
+                100.0 * slower.abs(),
+            )
+        }
         Note::HostAndLab => "virtual time and a host's clock stand next to each other (--mixed): \
                              in the lab an instruction takes a fixed time and there are no caches"
             .to_string(),

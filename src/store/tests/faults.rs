@@ -274,7 +274,10 @@ fn events_that_do_not_hold_together_are_refused_with_the_reason() {
         (Event::RunStarted { key: outside }, "cell 1 is not one of the 1 cells of plan `plan`"),
         (Event::PlanStarted(Box::new(misnumbered)), "cell 1 stands at position 0"),
         (Event::RunStarted { key: KEY }, "no plan has been started"),
-        (Event::PlanEnded { reason: PlanEnd::Complete }, "no plan has been started"),
+        (
+            Event::PlanEnded { reason: PlanEnd::Complete, calibration: None },
+            "no plan has been started",
+        ),
     ];
     let (_folder, mut store) = fresh();
     apply_all(&mut store, &[sample::start("plan", 1)]);

@@ -47,7 +47,7 @@ fn plans_are_listed_newest_first_and_the_newest_unfinished_is_resumed() {
         store.apply(&Event::PlanStarted(Box::new(started))).unwrap();
         apply_all(&mut store, &sample::run(key, 1, 2));
         if let Some(reason) = end {
-            store.apply(&Event::PlanEnded { reason }).unwrap();
+            store.apply(&Event::PlanEnded { reason, calibration: None }).unwrap();
         }
     }
     let plans = store.plan_heads().unwrap();
@@ -58,7 +58,7 @@ fn plans_are_listed_newest_first_and_the_newest_unfinished_is_resumed() {
     assert_eq!(store.unfinished().unwrap(), Some(plans[2].clone()));
 
     apply_all(&mut store, &[sample::start("plan-1", 2)]);
-    store.apply(&Event::PlanEnded { reason: PlanEnd::Complete }).unwrap();
+    store.apply(&Event::PlanEnded { reason: PlanEnd::Complete, calibration: None }).unwrap();
     assert_eq!(store.unfinished().unwrap().unwrap().id, "plan-0", "killed");
     assert_eq!(store.finished_runs("plan-0").unwrap(), BTreeSet::from([key]));
 }

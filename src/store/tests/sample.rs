@@ -32,6 +32,7 @@ pub fn environment(hostname: &str) -> Environment {
             Reading::Unknown("EACCES".to_string()),
         )]),
         calibration: None,
+        calibration_at_end: None,
     }
 }
 
@@ -493,13 +494,16 @@ pub fn any_plan(id: &'static str) -> impl Strategy<Value = Vec<Event>> {
                 cells.into_iter().map(run).collect::<Vec<_>>()
             });
         let ends = [PlanEnd::Complete, PlanEnd::Budget, PlanEnd::Interrupted];
-        (any::<String>(), any::<u64>(), runs, option::of(select(ends.to_vec()))).prop_map(
+        let calibration = (1..u64::MAX).prop_map(|kop_ps| Calibration { kop_ps, spread: 0.25 });
+        let end = (select(ends.to_vec()), option::of(calibration))
+            .prop_map(|(reason, calibration)| Event::PlanEnded { reason, calibration });
+        (any::<String>(), any::<u64>(), runs, option::of(end)).prop_map(
             move |(hostname, started_unix_ns, runs, end)| {
                 let environment = environment(&hostname);
                 let started = PlanStarted { started_unix_ns, environment, ..pooled(id, CELLS) };
                 let mut events = vec![Event::PlanStarted(Box::new(started))];
                 events.extend(runs.into_iter().flatten());
-                events.extend(end.map(|reason| Event::PlanEnded { reason }));
+                events.extend(end);
                 events
             },
         )

@@ -112,7 +112,7 @@ fn what_is_known_of_foreground_sets_in_measured_runs_is_sampled() {
         done(1, 1, &[set("stranger", &[metric("p99", 5.0)])]),
         done(2, 1, &[]),
         done(2, 0, &[set("web", &[metric("rate", 6.0), metric("p99", 7.0)])]),
-        Event::PlanEnded { reason: PlanEnd::Budget },
+        Event::PlanEnded { reason: PlanEnd::Budget, calibration: None },
     ];
     let sampled = samples(&events, true);
     assert_eq!(
@@ -433,14 +433,16 @@ fn heads_say_what_plans_are_chosen_by() {
     again.environment.kernel_release = "6.12.0".to_string();
     let events = [
         Event::PlanStarted(Box::new(plan.clone())),
-        Event::PlanEnded { reason: PlanEnd::Interrupted },
+        Event::PlanEnded { reason: PlanEnd::Interrupted, calibration: None },
     ];
     apply_all(&mut store, &events);
     apply_all(&mut store, &[Event::PlanStarted(Box::new(again))]);
     let mut new = sample::started("new", 1);
     new.started_unix_ns += 1;
-    let events =
-        [Event::PlanStarted(Box::new(new.clone())), Event::PlanEnded { reason: PlanEnd::Complete }];
+    let events = [
+        Event::PlanStarted(Box::new(new.clone())),
+        Event::PlanEnded { reason: PlanEnd::Complete, calibration: None },
+    ];
     apply_all(&mut store, &events);
 
     let boot = |hostname: &str, kernel: &str, boot_id| EnvironmentHead {
