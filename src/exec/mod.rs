@@ -12,6 +12,7 @@ mod here;
 mod live;
 mod measure;
 mod result;
+mod twin;
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufWriter, Write};
@@ -26,6 +27,7 @@ use group::WorkerGroup;
 pub use here::{check_here, run_here};
 pub use live::{Live, Snapshot};
 pub use result::set_result;
+pub use twin::measure_twin;
 
 /// With this hidden first argument the binary is a runner; the second is the pid of the process
 /// that it must not outlive.

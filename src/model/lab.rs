@@ -271,7 +271,8 @@ mod tests {
             (CpuClocks::Shared, 2000, true),
             "left out: the default then"
         );
-        let model = LabModel { idle_exit_ns: Some(7), timer_slack_ns: Some(1), ..LabModel::default() };
+        let model =
+            LabModel { idle_exit_ns: Some(7), timer_slack_ns: Some(1), ..LabModel::default() };
         for now in [Lab::default(), Lab { model, ..Lab::default() }] {
             let text = serde_json::to_string(&now).unwrap();
             assert_eq!(text.contains("model"), !now.model.is_off(), "as before where it is off");

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use super::Reading;
+use super::{Environment, Reading};
 
 /// The version of the file.
 pub const TWIN_VERSION: i64 = 1;
@@ -104,11 +104,7 @@ pub const COSTS: &[(Cost, &str, &str)] = &[
         "from the time of a timer to the first instruction of its thread, on a CPU that runs a \
          thread under SCHED_IDLE",
     ),
-    (
-        Cost::TimerIdle,
-        "timer, idle CPU",
-        "the same on a CPU that has been idle for a millisecond",
-    ),
+    (Cost::TimerIdle, "timer, idle CPU", "the same on a CPU that has been idle for a millisecond"),
     (Cost::IdleExit, "exit from idle", "timer-idle less timer-busy, measured in turn"),
     (Cost::IpiNear, "interrupt, CPU near", "wake-busy-near less wake-here, measured in turn"),
     (Cost::IpiFar, "interrupt, CPU far", "wake-busy-far less wake-here, measured in turn"),
@@ -194,7 +190,9 @@ impl Twin {
             }
         }
         for (cost, reading) in &self.costs {
-            let Reading::Known(Spread { median_ns, p10_ns, p90_ns, .. }) = reading else { continue };
+            let Reading::Known(Spread { median_ns, p10_ns, p90_ns, .. }) = reading else {
+                continue;
+            };
             for ns in [median_ns, p10_ns, p90_ns] {
                 if !(MIN_NS..=MAX_NS).contains(ns) {
                     return Err(wrong(&cost.key(), format!("{ns} ns"), "times are below a second"));
@@ -225,7 +223,8 @@ impl Twin {
         line("other_load", toml::Value::try_from(&self.other_load));
         let TwinTopology { cpus, sockets, llcs, nodes, threads_per_core } = &self.topology;
         text.push_str("\n# Of the whole machine.\n[topology]\n");
-        for (key, count) in [("cpus", cpus), ("sockets", sockets), ("llcs", llcs), ("nodes", nodes)] {
+        for (key, count) in [("cpus", cpus), ("sockets", sockets), ("llcs", llcs), ("nodes", nodes)]
+        {
             _ = writeln!(text, "{key} = {count}");
         }
         if let Ok(threads) = toml::Value::try_from(threads_per_core) {
@@ -255,10 +254,12 @@ impl Twin {
         format!("{cpu}, {} CPUs, {}", self.topology.cpus, self.kernel_release)
     }
 
-    /// Whether both are of one machine and kernel, as far as is known.
-    pub fn is_same_machine(&self, other: &Twin) -> bool {
-        let of = |twin: &Twin| (twin.name(), twin.virtualisation.clone(), twin.preemption.clone());
-        of(self) == of(other)
+    /// Whether it is this machine with this kernel, as far as is known.
+    pub fn is_of(&self, machine: &Environment) -> bool {
+        self.cpu_model == machine.cpu_model
+            && self.kernel_release == machine.kernel_release
+            && self.virtualisation == machine.virtualisation
+            && self.topology.cpus as usize == machine.topology.online.len()
     }
 }
 
@@ -271,7 +272,8 @@ const HEAD: &str = "\
 
 /// The first line of what is wrong, with its place.
 fn one_line(error: &toml::de::Error, text: &str) -> String {
-    let line = error.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
+    let line =
+        error.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
     let place = line.map_or(String::new(), |line| format!("line {line}: "));
     let message: Vec<&str> = error.message().split_whitespace().collect();
     format!("{place}{}", message.join(" "))

@@ -250,7 +250,9 @@ impl Kind {
             taken.next().map(|text| format!("\"{text}\""))
         };
         let unit = match (self, raw) {
-            (Kind::Duration { .. } | Kind::DurationOrOff { .. }, Raw::Int(n)) => with(&["ms", "us", "ns", "s"], n),
+            (Kind::Duration { .. } | Kind::DurationOrOff { .. }, Raw::Int(n)) => {
+                with(&["ms", "us", "ns", "s"], n)
+            }
             (Kind::Picoseconds { .. }, Raw::Int(n)) => with(&["ns", "ps"], n),
             (Kind::Size { .. }, Raw::Int(n)) => with(&["KiB", "MiB", "GiB", "B"], n),
             (Kind::Percent { .. }, Raw::Int(n)) => Some(format!("\"{n}%\"")),

@@ -6,16 +6,16 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::model::{
-    CpuSet, Lab, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Params, Placement,
-    Plan, ProbeSpec, Topology, Twin, Value, Variant, Work,
+    CpuSet, Lab, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Params, Placement, Plan,
+    ProbeSpec, Topology, Twin, Value, Variant, Work,
 };
 use crate::workload::Pool;
 
 use super::error::{Faults, PlanErrors};
 use super::expand::{self, Draft};
 use super::fields::{
-    MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TEXT_BYTES, MAX_TITLE_CHARS, MEASURE,
-    PLACEMENT, TOP_KEYS, VARIANT_KEYS, Words, report,
+    MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TEXT_BYTES, MAX_TITLE_CHARS, MEASURE, PLACEMENT,
+    TOP_KEYS, VARIANT_KEYS, Words, report,
 };
 use super::knobs::Knobs;
 use super::lab::lab;
@@ -37,11 +37,7 @@ pub fn plan(
     }
 }
 
-pub fn lab_alone(
-    source_name: &str,
-    text: &str,
-    twin: Option<&Twin>,
-) -> Result<Lab, PlanErrors> {
+pub fn lab_alone(source_name: &str, text: &str, twin: Option<&Twin>) -> Result<Lab, PlanErrors> {
     let mut faults = Faults::default();
     let document = document(text, &mut faults);
     let found = document.map(|document| {

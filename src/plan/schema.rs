@@ -6,8 +6,8 @@ use crate::model::{Field, Kind, MAX_POOL_NAME_BYTES, PLAN_SCHEMA};
 use crate::workload::Spec;
 
 use super::fields::{
-    Known, LAB, LAB_MODEL, MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE, PLACEMENT, SET, WORKLOAD,
-    Words, report,
+    Known, LAB, LAB_MODEL, MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE, PLACEMENT, SET,
+    WORKLOAD, Words, report,
 };
 
 /// JSON Schema (draft 2020-12) of the TOML that [`super::parse`] takes. What a schema cannot

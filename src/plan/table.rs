@@ -366,7 +366,7 @@ pub fn section<'t>(top: &mut Table<'t>, name: &str, faults: &mut Faults) -> Opti
     match entry.value.get_ref() {
         DeValue::Table(inner) => Some(Table::new(inner, entry.key_span)),
         other => {
-            let message = format!("`{name}` is {}, not a table", table::kind_of(other));
+            let message = format!("`{name}` is {}, not a table", kind_of(other));
             faults.add(&entry.value.span(), message, "not a table", format!("write: [{name}]"));
             None
         }
