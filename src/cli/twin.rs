@@ -40,8 +40,13 @@ pub fn run(args: &TwinArgs) -> Result<(), Failure> {
         None => own_file()?,
     };
     let twin = measure(&path)?;
+    warn_of_load(&twin);
     let text = table(&twin, args.width.columns());
-    Ok(write!(io::stdout().lock(), "{text}written to {}\n", clean(&path.display().to_string()))?)
+    let path = clean(&path.display().to_string());
+    Ok(write!(
+        io::stdout().lock(),
+        "{text}written to {path}, with the reasons of what is unknown\n"
+    )?)
 }
 
 /// The guests of a plan for the lab, with the machine that it names.
@@ -51,6 +56,7 @@ pub fn lab_of_plan(name: &str, text: &str) -> Result<Lab, Failure> {
         None => Ok(lab),
         Some(named) => {
             let twin = if named == HERE { here()? } else { read(&next_to(name, named))? };
+            warn_of_load(&twin);
             plan::lab(name, text, Some(&twin)).map_err(Failure::Plan)
         }
     }
@@ -110,16 +116,19 @@ fn measure(path: &Path) -> Result<Twin, Failure> {
         Failure::here(error.to_string(), error.hint().unwrap_or("schedlab doctor"))
     })?;
     fs::write(path, twin.text()).map_err(unwritable)?;
+    Ok(twin)
+}
+
+fn warn_of_load(twin: &Twin) {
     if let Reading::Known(cpus) = twin.other_load
         && cpus > MAX_OTHER_LOAD
     {
         let text = format!(
-            "warning: others kept {cpus:.2} CPUs busy meanwhile, which lengthens what was measured; \
-             measure again when the machine is quiet: schedlab doctor"
+            "warning: others kept {cpus:.2} CPUs busy while the machine was measured, which \
+             lengthens what was measured; when it is quiet: schedlab twin"
         );
         terminal::message(&text);
     }
-    Ok(twin)
 }
 
 /// What was measured, a line each.
@@ -142,8 +151,10 @@ fn table(twin: &Twin, columns: usize) -> String {
     let tick = of(&twin.tick_hz.clone().map(|hz| format!("{hz} Hz")));
     let slack = of(&twin.timer_slack_ns.clone().map(|ns| time(ns as f64)));
     let mut lines = vec![
-        format!("{}; virtualisation {}", twin.name(), of(&twin.virtualisation)),
-        format!("{parts}, threads a core {threads}"),
+        twin.name(),
+        of(&twin.virtualisation),
+        parts,
+        format!("threads a core {threads}"),
         format!("tick {tick}, timer slack {slack}, preemption {}", of(&twin.preemption)),
         format!("{:<20}{:>9}{:>10}{:>10}{:>9}", "", "median", "p10", "p90", "samples"),
     ];

@@ -352,7 +352,7 @@ mod tests {
             ("version = 1", "", "no `version`"),
             ("cpus = 8", "cpus = 0", "`cpus` has 0"),
             ("llcs = 2", "llcs = 9", "`llcs` has 9: a number from 1 to that of CPUs"),
-            ("llcs = 2", "llc = 2", "line 14: unknown field `llc`"),
+            ("llcs = 2", "llc = 2", ": unknown field `llc`"),
             ("switch = ", "swich = ", "unknown variant `swich`"),
             ("median_ns = 1000.5", "median_ns = 1e12", "`system-call` has 1000000000000 ns"),
             ("median_ns = 1000.5", "median_ns = nan", "`system-call` has NaN ns"),

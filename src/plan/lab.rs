@@ -38,7 +38,7 @@ pub fn lab(top: &mut Table, twin: Option<&Twin>, faults: &mut Faults) -> Lab {
     let has_llcs = machine.params.contains_key("llcs");
     let named = machine.params.get("machine").and_then(Value::as_text).map(str::to_string);
     let mut lab = machine.lab(has_llcs);
-    lab.model = model.model(twin.map(Twin::name).or(named.clone()));
+    lab.model = model.model(named.clone().map(|named| twin.map_or(named, Twin::name)));
     if named.is_none() || twin.is_some() {
         // Caches that are not written follow the sockets: only these are at fault.
         let wrong = misshapen(&lab).into_iter().filter(|(name, ..)| has_llcs || *name != "llcs");

@@ -8,12 +8,12 @@ use crate::exec::ExecError;
 use crate::model::{Cost, Reading, Spread};
 use crate::sys::clock;
 use crate::sys::futex::{self, Scope};
+use crate::sys::host::plain;
 use crate::sys::perf::Instructions;
 
 use super::pinned::{joined, pin};
 use super::spread;
 
-const BATCHES: usize = 300;
 /// Calls, or rounds of two switches, of a batch: reading a clock is then a small part of it.
 const CALLS: u64 = 1_000;
 const ROUNDS: u64 = 100;
@@ -23,22 +23,26 @@ const FIRST: u32 = 0;
 const SECOND: u32 = 1;
 const OUT: u32 = 2;
 
-pub fn measure(cpu: u32, costs: &mut BTreeMap<Cost, Reading<Spread>>) -> Result<(), ExecError> {
+pub fn measure(
+    cpu: u32,
+    batches: usize,
+    costs: &mut BTreeMap<Cost, Reading<Spread>>,
+) -> Result<(), ExecError> {
     std::thread::scope(|threads| {
         joined(threads.spawn(|| {
             pin(cpu)?;
-            let calls = system_calls();
+            let calls = system_calls(batches);
             costs
                 .insert(Cost::SystemCall, spread(calls.iter().map(|ns| *ns as f64 / CALLS as f64)));
-            switches(cpu, costs)
+            switches(cpu, batches, costs)
         }))
     })
 }
 
 /// Batches, in nanoseconds.
-fn system_calls() -> Vec<u64> {
-    let mut batches = Vec::with_capacity(BATCHES);
-    for _ in 0..BATCHES {
+fn system_calls(count: usize) -> Vec<u64> {
+    let mut batches = Vec::with_capacity(count);
+    for _ in 0..count {
         let began_ns = clock::monotonic_ns();
         (0..CALLS).for_each(|_| _ = std::hint::black_box(parent_id()));
         batches.push(clock::monotonic_ns() - began_ns);
@@ -46,18 +50,22 @@ fn system_calls() -> Vec<u64> {
     batches
 }
 
-fn switches(cpu: u32, costs: &mut BTreeMap<Cost, Reading<Spread>>) -> Result<(), ExecError> {
+fn switches(
+    cpu: u32,
+    count: usize,
+    costs: &mut BTreeMap<Cost, Reading<Spread>>,
+) -> Result<(), ExecError> {
     let ball = AtomicU32::new(FIRST);
     // Threads that are made from now on are counted with this one.
     let counter = Instructions::of_this_thread_and_its_children();
-    let (mut batches, mut counts) = (Vec::with_capacity(BATCHES), Vec::with_capacity(BATCHES));
+    let (mut batches, mut counts) = (Vec::with_capacity(count), Vec::with_capacity(count));
     std::thread::scope(|threads| {
         let other = threads.spawn(|| {
             let played = pin(cpu).map(|()| while pass(&ball, SECOND, FIRST) {});
             end(&ball);
             played
         });
-        for _ in 0..BATCHES {
+        for _ in 0..count {
             let before = counter.as_ref().ok().and_then(Instructions::read);
             let began_ns = clock::monotonic_ns();
             (0..ROUNDS).for_each(|_| _ = pass(&ball, FIRST, SECOND));
@@ -75,8 +83,8 @@ fn switches(cpu: u32, costs: &mut BTreeMap<Cost, Reading<Spread>>) -> Result<(),
     let of_each = batches.iter().zip(counts).filter_map(|(ns, count)| {
         count.filter(|count| *count > 0).map(|count| *ns as f64 / count as f64)
     });
-    let instruction = match counter {
-        Err(error) => Reading::Unknown(format!("instructions cannot be counted: {error}")),
+    let instruction = match &counter {
+        Err(error) => Reading::Unknown(format!("no counter of instructions: {}", plain(error))),
         Ok(_) => spread(of_each).map_unknown(|_| "the CPU counted no instruction".to_string()),
     };
     costs.insert(Cost::Instruction, instruction);

@@ -9,27 +9,28 @@ use crate::sys::clock;
 use super::difference;
 use super::pinned::{Pair, joined, move_to, pin};
 
-const SAMPLES: usize = 300;
 /// 64 KiB: as much as workers' own work touches.
 const WORDS: usize = (64 << 10) / size_of::<u32>();
 
 pub fn measure(
     pair: Pair,
     is_near: bool,
+    samples: usize,
     costs: &mut BTreeMap<Cost, Reading<Spread>>,
 ) -> Result<(), ExecError> {
     let cost = if is_near { Cost::MigrationNear } else { Cost::MigrationFar };
-    let (first, warm) = std::thread::scope(|threads| joined(threads.spawn(|| moves(pair))))?;
+    let (first, warm) =
+        std::thread::scope(|threads| joined(threads.spawn(|| moves(pair, samples))))?;
     costs.insert(cost, difference(&first, &warm));
     Ok(())
 }
 
 /// The first work after each move, and the one after it.
-fn moves(Pair { from, to }: Pair) -> Result<(Vec<u64>, Vec<u64>), ExecError> {
+fn moves(Pair { from, to }: Pair, samples: usize) -> Result<(Vec<u64>, Vec<u64>), ExecError> {
     let mut buffer = vec![1u32; WORDS];
-    let (mut first, mut warm) = (Vec::with_capacity(SAMPLES), Vec::with_capacity(SAMPLES));
+    let (mut first, mut warm) = (Vec::with_capacity(samples), Vec::with_capacity(samples));
     pin(from)?;
-    for _ in 0..SAMPLES {
+    for _ in 0..samples {
         move_to(from)?;
         // As often as it takes to have it there.
         (0..3).for_each(|_| _ = work(&mut buffer));

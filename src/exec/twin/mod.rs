@@ -20,8 +20,15 @@ use crate::sys::{Host, clock, environment, load, sched, topology};
 use super::ExecError;
 use pinned::Pair;
 
+/// How often each time is measured: some ten seconds in all.
+const SAMPLES: usize = 2_000;
+
 /// Measures this machine. Fails where threads cannot be pinned.
 pub fn measure_twin(host: &Host) -> Result<Twin, ExecError> {
+    measure(host, SAMPLES)
+}
+
+fn measure(host: &Host, samples: usize) -> Result<Twin, ExecError> {
     let about = environment(host);
     let others = OtherLoad::begin(host);
     let groups = &about.topology;
@@ -29,13 +36,13 @@ pub fn measure_twin(host: &Host) -> Result<Twin, ExecError> {
     let far = far(groups);
     let mut costs = BTreeMap::new();
     let one = groups.usable().iter().next().unwrap_or_default();
-    calls::measure(one, &mut costs)?;
-    timer::measure(one, &mut costs)?;
+    calls::measure(one, samples / 5, &mut costs)?;
+    timer::measure(one, samples, &mut costs)?;
     for (pair, is_near) in [(near, true), (far, false)] {
         match pair {
             Reading::Known(pair) => {
-                wake::measure(pair, is_near, &mut costs)?;
-                migration::measure(pair, is_near, &mut costs)?;
+                wake::measure(pair, is_near, samples, &mut costs)?;
+                migration::measure(pair, is_near, samples / 5, &mut costs)?;
             }
             Reading::Unknown(why) => {
                 for cost in of_pair(is_near) {
@@ -230,12 +237,12 @@ mod tests {
     /// Values are the machine's; that each is known or has its reason is not.
     #[test]
     fn this_machine_is_measured() {
-        let twin = measure_twin(&Host::default()).unwrap();
+        let twin = measure(&Host::default(), 50).unwrap();
         assert_eq!(Twin::parse(&twin.text()), Ok(twin.clone()));
         assert_eq!(twin.costs.len(), crate::model::COSTS.len(), "{:?}", twin.costs);
         for cost in [Cost::SystemCall, Cost::Switch, Cost::TimerIdle, Cost::IdleExit] {
             let spread = twin.cost(cost).known().unwrap();
-            assert!(spread.samples >= 100, "{cost:?}: {spread:?}");
+            assert!(spread.samples >= 9, "{cost:?}: {spread:?}");
         }
         assert!(twin.median_ns(Cost::SystemCall).unwrap() > 1.0);
         assert!(twin.tick_hz.known().is_some_and(|hz| (100..=1000).contains(&hz)));

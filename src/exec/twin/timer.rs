@@ -9,16 +9,19 @@ use crate::sys::{clock, sched};
 use super::pinned::{Busy, joined, pin};
 use super::{difference, of_ns};
 
-const SAMPLES: usize = 2_000;
 /// How long the thread sleeps, in which an idle CPU is idle.
 const SLEEP_NS: u64 = 1_000_000;
 
-pub fn measure(cpu: u32, costs: &mut BTreeMap<Cost, Reading<Spread>>) -> Result<(), ExecError> {
+pub fn measure(
+    cpu: u32,
+    samples: usize,
+    costs: &mut BTreeMap<Cost, Reading<Spread>>,
+) -> Result<(), ExecError> {
     let busy = Busy::default();
     std::thread::scope(|threads| {
         let spinner = threads.spawn(|| busy.work(cpu));
         let sleeper = threads.spawn(|| {
-            let late = pin(cpu).and_then(|()| lateness(&busy));
+            let late = pin(cpu).and_then(|()| lateness(samples, &busy));
             busy.end();
             late
         });
@@ -32,10 +35,10 @@ pub fn measure(cpu: u32, costs: &mut BTreeMap<Cost, Reading<Spread>>) -> Result<
 }
 
 /// Samples on a busy CPU and on an idle one, in turn.
-fn lateness(busy: &Busy) -> Result<(Vec<u64>, Vec<u64>), ExecError> {
+fn lateness(samples: usize, busy: &Busy) -> Result<(Vec<u64>, Vec<u64>), ExecError> {
     sched::set_own_timer_slack_ns(1).map_err(ExecError::system("set the timer slack"))?;
-    let (mut late_busy, mut late_idle) = (Vec::with_capacity(SAMPLES), Vec::with_capacity(SAMPLES));
-    for _ in 0..SAMPLES {
+    let (mut late_busy, mut late_idle) = (Vec::with_capacity(samples), Vec::with_capacity(samples));
+    for _ in 0..samples {
         busy.set(true);
         late_busy.push(sleep());
         busy.set(false);

@@ -12,7 +12,6 @@ use crate::sys::futex::{self, Scope};
 use super::pinned::{Busy, Pair, joined, pin, pin_idle};
 use super::{difference, of_ns};
 
-const SAMPLES: usize = 2_000;
 /// How long the other CPU has been busy or idle before a wake.
 const BUSY_NS: u64 = 50_000;
 const IDLE_NS: u64 = 1_000_000;
@@ -22,9 +21,10 @@ const LIMIT_NS: u64 = 1_000_000_000;
 pub fn measure(
     pair: Pair,
     is_near: bool,
+    samples: usize,
     costs: &mut BTreeMap<Cost, Reading<Spread>>,
 ) -> Result<(), ExecError> {
-    let wakes = wakes(pair)?;
+    let wakes = wakes(pair, samples)?;
     let (busy, idle, ipi) = match is_near {
         true => (Cost::WakeBusyNear, Cost::WakeIdleNear, Cost::IpiNear),
         false => (Cost::WakeBusyFar, Cost::WakeIdleFar, Cost::IpiFar),
@@ -43,7 +43,7 @@ struct Wakes {
     idle: Vec<u64>,
 }
 
-fn wakes(Pair { from, to }: Pair) -> Result<Wakes, ExecError> {
+fn wakes(Pair { from, to }: Pair, samples: usize) -> Result<Wakes, ExecError> {
     let (here, there, busy) = (Sleeper::default(), Sleeper::default(), Busy::default());
     std::thread::scope(|threads| {
         let others = [
@@ -52,7 +52,7 @@ fn wakes(Pair { from, to }: Pair) -> Result<Wakes, ExecError> {
             threads.spawn(|| busy.work(to)),
         ];
         let waker = threads.spawn(|| {
-            let wakes = pin_idle(from).and_then(|()| wake_in_turn(&here, &there, &busy));
+            let wakes = pin_idle(from).and_then(|()| wake_in_turn(samples, &here, &there, &busy));
             here.end();
             there.end();
             busy.end();
@@ -64,13 +64,18 @@ fn wakes(Pair { from, to }: Pair) -> Result<Wakes, ExecError> {
     })
 }
 
-fn wake_in_turn(here: &Sleeper, there: &Sleeper, busy: &Busy) -> Result<Wakes, ExecError> {
-    let samples = || Vec::with_capacity(SAMPLES);
-    let mut wakes = Wakes { here: samples(), busy: samples(), idle: samples() };
+fn wake_in_turn(
+    samples: usize,
+    here: &Sleeper,
+    there: &Sleeper,
+    busy: &Busy,
+) -> Result<Wakes, ExecError> {
+    let room = || Vec::with_capacity(samples);
+    let mut wakes = Wakes { here: room(), busy: room(), idle: room() };
     // What runs for the first time is slower.
     here.wake()?;
     there.wake()?;
-    for _ in 0..SAMPLES {
+    for _ in 0..samples {
         wakes.here.push(here.wake()?);
         busy.set(true);
         spin(BUSY_NS);
