@@ -44,7 +44,7 @@ pub struct LabModel {
     pub ipi_far_ns: Option<u32>,
     /// What a worker loses with its first work in another last-level cache.
     pub migration_ns: Option<u32>,
-    /// Of workers that have none of their own; `None`: the kernel's.
+    /// Of workers that have none of their own; `None`: what the kernel leaves to them.
     pub timer_slack_ns: Option<u32>,
 }
 

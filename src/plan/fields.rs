@@ -215,7 +215,8 @@ pub const LAB_MODEL: &[Field] = &[
         name: "timer-slack",
         kind: Kind::DurationOrOff { max_ns: 100_000 * US },
         default: Some(OFF),
-        about: "of workers without the knob of this name; off: the kernel's, 50us",
+        about: "of workers without the knob of this name; off: what the kernel leaves to \
+                them",
     },
 ];
 

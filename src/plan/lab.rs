@@ -151,7 +151,9 @@ fn of_model(twin: &Twin) -> Vec<(&'static str, Raw)> {
         ("migration-cost", Cost::MigrationFar),
     ];
     let medians = costs.into_iter().filter_map(|(name, cost)| Some((name, twin.median_ns(cost)?)));
-    let slack = twin.timer_slack_ns.as_ref().known().map(|ns| ("timer-slack", *ns as f64));
+    // 0 would be the kernel's own.
+    let slack = twin.timer_slack_ns.as_ref().known();
+    let slack = slack.map(|ns| ("timer-slack", (*ns).max(1) as f64));
     let times = medians.chain(slack).filter(|(_, ns)| *ns >= 1.0);
     times.map(|(name, ns)| (name, Raw::Text(format!("{ns:.0}ns")))).collect()
 }

@@ -15,10 +15,11 @@ use std::collections::BTreeMap;
 
 use crate::model::{Cost, CpuSet, Reading, Spread, TWIN_VERSION, Topology, Twin, TwinTopology};
 use crate::stats::nearest_rank;
-use crate::sys::{Host, clock, environment, load, sched, topology};
+use crate::sys::host::plain;
+use crate::sys::{Host, clock, environment, load, sched, thread, topology};
 
 use super::ExecError;
-use pinned::Pair;
+use pinned::{Pair, joined};
 
 /// How often each time is measured: some ten seconds in all.
 const SAMPLES: usize = 2_000;
@@ -58,14 +59,31 @@ fn measure(host: &Host, samples: usize) -> Result<Twin, ExecError> {
         virtualisation: about.virtualisation.clone(),
         tick_hz: Reading::of(clock::tick_hz(), "the coarse clock has no resolution"),
         preemption: preemption(&about.tunables),
-        timer_slack_ns: match sched::own_timer_slack_ns() {
-            Ok(ns) => Reading::Known(ns),
-            Err(error) => Reading::Unknown(format!("PR_GET_TIMERSLACK: {error}")),
-        },
+        timer_slack_ns: workers_timer_slack_ns(),
         other_load: others.end(host),
         topology: counts(host, groups, &about.virtualisation),
         costs,
     })
+}
+
+/// What workers have that set none. On most kernels a thread has 0 whose parent is under a real-time
+/// policy, as schedlab is where it may be.
+fn workers_timer_slack_ns() -> Reading<u64> {
+    let worker = || {
+        _ = thread::become_ordinary();
+        sched::own_timer_slack_ns()
+    };
+    let slack = std::thread::scope(|threads| {
+        let parent = threads.spawn(|| {
+            thread::serve_promptly();
+            std::thread::scope(|threads| joined(threads.spawn(worker)))
+        });
+        joined(parent)
+    });
+    match slack {
+        Ok(ns) => Reading::Known(ns),
+        Err(error) => Reading::Unknown(format!("PR_GET_TIMERSLACK: {}", plain(&error))),
+    }
 }
 
 fn preemption(tunables: &BTreeMap<String, Reading<String>>) -> Reading<String> {
