@@ -49,7 +49,6 @@ typedef struct CPUState CPUState; /* QEMU's, never looked into but for its regis
     X(void, icount_process_data, (CPUState *)) \
     X(void, icount_handle_interrupt, (CPUState *, int mask)) \
     X(void, rr_kick_vcpu_thread, (CPUState *)) \
-    X(void, cpu_exit, (CPUState *)) \
     X(void, qemu_cpu_kick, (CPUState *)) \
     X(int, tcg_cpu_exec, (CPUState *)) \
     X(bool, cpu_thread_is_idle, (CPUState *)) \
@@ -75,7 +74,9 @@ struct bytes {
 #define DECLARE(result, name, parameters) result (*name) parameters;
 static struct {
     FUNCTIONS(DECLARE)
-    void (*process_events)(CPUState *); /* has had two names */
+    /* Two that other versions have by another name. */
+    void (*process_events)(CPUState *);
+    void (*leave_code)(CPUState *);
     struct bytes *(*g_byte_array_new)(void);
     uint8_t *(*g_byte_array_free)(struct bytes *, int with_data);
 } qemu;
@@ -129,6 +130,7 @@ static _Atomic int64_t now;     /* the machine's clock: no CPU that runs is behi
 static void *sleep_condition;
 static __thread bool wants_condition;
 static CPUState **current;      /* QEMU's variable of this thread */
+static long exit_request;       /* where in a CPU QEMU notes that it is to leave its code */
 static int64_t *bias;           /* what QEMU adds to the clock that it saves */
 
 static void mix(uint64_t word)
@@ -147,7 +149,7 @@ static int64_t clock_now(void)
 static void end_turn(void)
 {
     stopped_here = true;
-    qemu.cpu_exit(cpus[running].state);
+    qemu.leave_code(cpus[running].state);
 }
 
 static int64_t earlier(int64_t a, int64_t b)
@@ -299,6 +301,7 @@ static void sleep_until_broadcast(void)
 static bool take_turn(struct cpu *cpu, int64_t end)
 {
     int64_t budget = (end - cpu->at + option.cost - 1) / option.cost;
+    ((uint8_t *)cpu->state)[exit_request] = 0; /* newer versions leave that to the loop */
     qemu.bql_unlock();
     *current = cpu->state;
     no_limit = true;
@@ -416,26 +419,38 @@ static int64_t run_timers(void)
     return now + 1000 * ns;
 }
 
-/* QEMU's registers of a CPU: the words that its own debugger stub reports, one after the other. */
+/* A register as QEMU's own debugger stub reports it. */
+static bool read_register(CPUState *state, int number, uint64_t *word)
+{
+    struct bytes *bytes = qemu.g_byte_array_new();
+    int length = qemu.gdb_read_register(state, bytes, number);
+    bool is_word = length == 8 && bytes->length == 8;
+    if (is_word)
+        memcpy(word, bytes->data, 8);
+    qemu.g_byte_array_free(bytes, 1);
+    return is_word;
+}
+
+/* QEMU's registers of a CPU: the words of which the stub reports the second as rcx. */
 static uint64_t *find_registers(CPUState *state)
 {
     /* The stub's order is rax, rbx, rcx, rdx, rsi, rdi; that of QEMU rax, rcx, rdx, rbx, rsp, rbp. */
-    static const int order[REGISTERS + 1] = {0, 2, 3, 1, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15, 16};
-    uint64_t words[REGISTERS + 1];
-    for (int at = 0; at <= REGISTERS; at++) {
-        struct bytes *bytes = qemu.g_byte_array_new();
-        int length = qemu.gdb_read_register(state, bytes, order[at]);
-        bool is_word = length == 8 && bytes->length == 8;
-        if (is_word)
-            memcpy(&words[at], bytes->data, 8);
-        qemu.g_byte_array_free(bytes, 1);
-        if (!is_word)
+    static const int order[REGISTERS] = {0, 2, 3, 1, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15};
+    uint64_t words[REGISTERS];
+    for (int at = 0; at < REGISTERS; at++)
+        if (!read_register(state, order[at], &words[at]))
             return NULL;
-    }
     enum { CPU_WORDS = 4096 }; /* QEMU's own part of a CPU, before the registers */
-    for (uint64_t *at = (uint64_t *)state; at < (uint64_t *)state + CPU_WORDS; at++)
-        if (memcmp(at, words, sizeof words) == 0)
+    for (uint64_t *at = (uint64_t *)state; at < (uint64_t *)state + CPU_WORDS; at++) {
+        if (memcmp(at, words, sizeof words) != 0)
+            continue;
+        uint64_t now_rcx = 0;
+        at[RCX] = ~words[RCX];
+        bool is_it = read_register(state, order[RCX], &now_rcx) && now_rcx == ~words[RCX];
+        at[RCX] = words[RCX];
+        if (is_it)
             return at;
+    }
     return NULL;
 }
 
@@ -556,6 +571,28 @@ static const char *replace(void **class)
     return NULL;
 }
 
+/* The byte that `leave_code` sets to 1: it is shown a CPU of zeros. Negative: it cannot be known. */
+static long find_exit_request(void)
+{
+    enum { CPU_BYTES = 1 << 16 };
+    uint8_t *bytes = calloc(1, CPU_BYTES);
+    if (!bytes)
+        return -1;
+    qemu.leave_code((CPUState *)bytes);
+    long found = -1;
+    for (long at = CPU_BYTES - 1; at >= 0; at--)
+        if (bytes[at] == 1)
+            found = at;
+    free(bytes);
+    return found;
+}
+
+static void *either(const char *newer, const char *older)
+{
+    void *found = dlsym(RTLD_DEFAULT, newer);
+    return found ? found : dlsym(RTLD_DEFAULT, older);
+}
+
 /* The name of the first function that is not there; NULL if all are. */
 static const char *find_functions(void)
 {
@@ -563,11 +600,17 @@ static const char *find_functions(void)
     if (!(*(void **)&qemu.name = dlsym(RTLD_DEFAULT, #name))) \
         return #name;
     FUNCTIONS(FIND)
-    static const char *const names[] = {"qemu_wait_io_event_common", "qemu_process_cpu_events_common"};
-    for (int at = 0; at < 2 && !qemu.process_events; at++)
-        *(void **)&qemu.process_events = dlsym(RTLD_DEFAULT, names[at]);
+    *(void **)&qemu.process_events =
+        either("qemu_process_cpu_events_common", "qemu_wait_io_event_common");
     if (!qemu.process_events)
-        return names[0];
+        return "qemu_wait_io_event_common";
+    /* Where the first exists, the second kicks the CPU, and so would call itself. */
+    *(void **)&qemu.leave_code = either("tcg_kick_vcpu_thread", "cpu_exit");
+    if (!qemu.leave_code)
+        return "cpu_exit";
+    exit_request = find_exit_request();
+    if (exit_request < 0)
+        return "exit_request";
     *(void **)&qemu.g_byte_array_new = dlsym(RTLD_DEFAULT, "g_byte_array_new");
     *(void **)&qemu.g_byte_array_free = dlsym(RTLD_DEFAULT, "g_byte_array_free");
     if (!qemu.g_byte_array_new || !qemu.g_byte_array_free)
