@@ -517,6 +517,29 @@ fn work_that_is_skipped_gives_what_executed_work_gives() {
     assert!((share - 1024.0 / (1024.0 + 335.0)).abs() < 0.03, "{share}");
 }
 
+#[test]
+fn a_machine_that_cannot_be_read_is_an_error_with_a_hint() {
+    let home = tempfile::tempdir().unwrap();
+    let lab = "machine = \"machine.toml\"\n";
+    fs::write(home.path().join("plan.toml"), plan("", lab, PIPE)).unwrap();
+    let cases = [
+        (None, "machine.toml cannot be read: No such file"),
+        (Some("version = 7\n"), "version 7; this schedlab reads version 1"),
+        (Some("version = 1\nspeed = 3\n"), "unknown field `speed`"),
+    ];
+    for (text, says) in cases {
+        if let Some(text) = text {
+            fs::write(home.path().join("machine.toml"), text).unwrap();
+        }
+        let run = ["run", "./plan.toml", "--backend", "lab"];
+        let output = schedlab(home.path(), &run).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let message = stderr(&output);
+        assert!(message.contains(says) && message.contains("hint: "), "{message}");
+        assert!(message.contains("schedlab twin -o "), "{message}");
+    }
+}
+
 /// What `[lab.model]` adds shows in a plan's figures, and stays exact.
 struct Model {
     laboratory: Laboratory,
@@ -589,7 +612,9 @@ fn a_migration_to_another_cache_takes_the_time_of_the_model() {
     let far = ratio(&model);
     assert!(far < 0.99, "{far}");
     model.lab = "cpus = 2";
-    assert_eq!(ratio(&model), 1.0, "one cache");
+    // What the plan says moves the workers a little.
+    let near = ratio(&model);
+    assert!((0.995..1.005).contains(&near), "one cache: {near}");
 }
 
 #[test]
@@ -609,8 +634,9 @@ fn a_guest_with_all_of_the_model_is_the_same_to_the_bit() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(laboratory.time(), "exact");
     let report = schedlab(laboratory.0.path(), &["report", "last", "--format", "lkml"]);
-    let report = stdout(&{ report }.output().unwrap()).replace('\n', " ");
-    assert!(report.contains("fidelity twin"), "{report}");
+    let report = stdout(&{ report }.output().unwrap());
+    let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(report.contains("fidelity twin: own clocks"), "{report}");
     assert!(report.contains("exit from idle 7us"), "{report}");
 }
 

@@ -12,7 +12,7 @@ use crate::sys::host::plain;
 use crate::sys::perf::Instructions;
 
 use super::pinned::{joined, pin};
-use super::spread;
+use super::samples::spread;
 
 /// Calls, or rounds of two switches, of a batch: reading a clock is then a small part of it.
 const CALLS: u64 = 1_000;

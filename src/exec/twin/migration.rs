@@ -6,8 +6,8 @@ use crate::exec::ExecError;
 use crate::model::{Cost, Reading, Spread};
 use crate::sys::clock;
 
-use super::difference;
 use super::pinned::{Pair, joined, move_to, pin};
+use super::samples::difference;
 
 /// 64 KiB: as much as workers' own work touches.
 const WORDS: usize = (64 << 10) / size_of::<u32>();

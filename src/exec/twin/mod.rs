@@ -8,18 +8,19 @@
 mod calls;
 mod migration;
 mod pinned;
+mod samples;
 mod timer;
 mod wake;
 
 use std::collections::BTreeMap;
 
-use crate::model::{Cost, CpuSet, Reading, Spread, TWIN_VERSION, Topology, Twin, TwinTopology};
-use crate::stats::nearest_rank;
+use crate::model::{Cost, CpuSet, Reading, TWIN_VERSION, Topology, Twin, TwinTopology};
 use crate::sys::host::plain;
 use crate::sys::{Host, clock, environment, load, sched, thread, topology};
 
 use super::ExecError;
 use pinned::{Pair, joined};
+use samples::rounded;
 
 /// How often each time is measured: some ten seconds in all.
 const SAMPLES: usize = 2_000;
@@ -180,34 +181,6 @@ fn busy_ns(host: &Host) -> Reading<u64> {
     load::cpu_times(host).map(|cpus| cpus.values().map(of).sum())
 }
 
-/// To a thousandth: of times that are picoseconds.
-fn rounded(value: f64) -> f64 {
-    (value * 1e3).round() / 1e3
-}
-
-/// The spread of samples; unknown without any.
-fn spread(samples: impl Iterator<Item = f64>) -> Reading<Spread> {
-    let mut sorted: Vec<f64> = samples.collect();
-    sorted.sort_by(f64::total_cmp);
-    let at = |permille| nearest_rank(&sorted, permille).map(rounded);
-    let known = at(500).zip(at(100)).zip(at(900)).map(|((median_ns, p10_ns), p90_ns)| Spread {
-        median_ns,
-        p10_ns,
-        p90_ns,
-        samples: sorted.len() as u32,
-    });
-    Reading::of(known, "there is no sample")
-}
-
-/// The spread of what each of `longer` has more than that of `shorter` which was measured next to it.
-fn difference(longer: &[u64], shorter: &[u64]) -> Reading<Spread> {
-    spread(longer.iter().zip(shorter).map(|(longer, shorter)| *longer as f64 - *shorter as f64))
-}
-
-fn of_ns(samples: &[u64]) -> Reading<Spread> {
-    spread(samples.iter().map(|ns| *ns as f64))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,20 +209,10 @@ mod tests {
         assert_eq!((pair(near(&siblings)), pair(far(&siblings))), (Some((0, 1)), Some((0, 4))));
         let one = groups("4-5", &["0-7"], &[]);
         assert_eq!((pair(near(&one)), pair(far(&one))), (Some((4, 5)), None));
-        let apart = groups("3,4", &["0-3", "4-7"], &cores);
-        assert_eq!((pair(near(&apart)), pair(far(&apart))), (None, Some((3, 4))));
+        let split = groups("3,4", &["0-3", "4-7"], &cores);
+        assert_eq!((pair(near(&split)), pair(far(&split))), (None, Some((3, 4))));
         let unknown = groups("0-7", &[], &[]);
         assert_eq!((pair(near(&unknown)), pair(far(&unknown))), (None, None));
-    }
-
-    #[test]
-    fn a_spread_has_the_middle_and_what_is_around_it() {
-        let known = spread((1..=10).map(f64::from)).known().unwrap();
-        let expected = Spread { median_ns: 5.0, p10_ns: 1.0, p90_ns: 9.0, samples: 10 };
-        assert_eq!(known, expected);
-        assert!(matches!(of_ns(&[]), Reading::Unknown(_)), "and not 0");
-        let less = difference(&[5, 9], &[7, 8]).known().unwrap();
-        assert_eq!((less.p10_ns, less.p90_ns), (-2.0, 1.0), "what is next to each other");
     }
 
     /// Values are the machine's; that each is known or has its reason is not.

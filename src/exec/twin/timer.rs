@@ -7,7 +7,7 @@ use crate::model::{Cost, Reading, Spread};
 use crate::sys::{clock, sched};
 
 use super::pinned::{Busy, joined, pin};
-use super::{difference, of_ns};
+use super::samples::{difference, of_ns};
 
 /// How long the thread sleeps, in which an idle CPU is idle.
 const SLEEP_NS: u64 = 1_000_000;

@@ -10,7 +10,7 @@ use crate::sys::clock;
 use crate::sys::futex::{self, Scope};
 
 use super::pinned::{Busy, Pair, joined, pin, pin_idle};
-use super::{difference, of_ns};
+use super::samples::{difference, of_ns};
 
 /// How long the other CPU has been busy or idle before a wake.
 const BUSY_NS: u64 = 50_000;
