@@ -621,14 +621,23 @@ fn a_migration_to_another_cache_takes_the_time_of_the_model() {
 fn a_guest_with_all_of_the_model_is_the_same_to_the_bit() {
     let test = "a_guest_with_all_of_the_model_is_the_same_to_the_bit";
     let Some(laboratory) = Laboratory::open(test) else { return };
-    let machine = laboratory.path("machine.toml");
-    let written = schedlab(laboratory.0.path(), &["twin", "-o"]).arg(&machine).output().unwrap();
-    assert_eq!(written.status.code(), Some(0), "{written:?}");
-    let text = stdout(&written);
-    assert!(text.lines().count() <= 25, "{text}");
-    let lab = "machine = \"machine.toml\"\ncpus = 4\nsockets = 2\nllcs = 2\nnodes = 1\n\
-               speed = \"0.5ns\"\n[lab.model]\nidle-exit = \"7us\"\nipi-near = \"1us\"\n\
-               ipi-far = \"3us\"\nmigration-cost = \"11us\"";
+    let known = |ns| {
+        format!("{{ known = {{ median_ns = {ns}, p10_ns = 1.0, p90_ns = 1e5, samples = 9 }} }}")
+    };
+    let machine = format!(
+        "version = 1\ncpu_model = {{ known = \"a CPU\" }}\nkernel_release = \"6.18\"\n\
+         virtualisation = {{ known = \"none\" }}\ntick_hz = {{ known = 250 }}\n\
+         preemption = {{ known = \"lazy\" }}\ntimer_slack_ns = {{ known = 0 }}\n\
+         other_load = {{ known = 0.0 }}\n[topology]\ncpus = 4\nsockets = 1\nllcs = 2\nnodes = 1\n\
+         threads_per_core = {{ known = 1 }}\n[costs]\nidle-exit = {}\nipi-near = {}\n\
+         ipi-far = {{ unknown = \"busy\" }}\nmigration-far = {}\n",
+        known(7000),
+        known(1000),
+        known(12_000)
+    );
+    fs::write(laboratory.path("machine.toml"), machine).unwrap();
+    let lab =
+        "machine = \"machine.toml\"\n[lab.model]\nipi-far = \"3us\"\nmigration-cost = \"11us\"";
     let load = "[[workload]]\nuse = \"schbench\"\nthreads = 6\nrequest = \"300us\"\n";
     let output = laboratory.run(&plan(PATIENT, lab, load), &["--verify"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");

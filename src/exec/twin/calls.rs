@@ -11,7 +11,7 @@ use crate::sys::futex::{self, Scope};
 use crate::sys::host::plain;
 use crate::sys::perf::Instructions;
 
-use super::pinned::{joined, pin};
+use super::pinned::{self, joined, pin};
 use super::samples::spread;
 
 /// Calls, or rounds of two switches, of a batch: reading a clock is then a small part of it.
@@ -65,7 +65,7 @@ fn switches(
             end(&ball);
             played
         });
-        for _ in 0..count {
+        for _ in pinned::samples(count) {
             let before = counter.as_ref().ok().and_then(Instructions::read);
             let began_ns = clock::monotonic_ns();
             (0..ROUNDS).for_each(|_| _ = pass(&ball, FIRST, SECOND));

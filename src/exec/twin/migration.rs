@@ -6,7 +6,7 @@ use crate::exec::ExecError;
 use crate::model::{Cost, Reading, Spread};
 use crate::sys::clock;
 
-use super::pinned::{Pair, joined, move_to, pin};
+use super::pinned::{self, Pair, joined, move_to, pin};
 use super::samples::difference;
 
 /// 64 KiB: as much as workers' own work touches.
@@ -30,7 +30,7 @@ fn moves(Pair { from, to }: Pair, samples: usize) -> Result<(Vec<u64>, Vec<u64>)
     let mut buffer = vec![1u32; WORDS];
     let (mut first, mut warm) = (Vec::with_capacity(samples), Vec::with_capacity(samples));
     pin(from)?;
-    for _ in 0..samples {
+    for _ in pinned::samples(samples) {
         move_to(from)?;
         // As often as it takes to have it there.
         (0..3).for_each(|_| _ = work(&mut buffer));

@@ -5,13 +5,22 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use crate::exec::ExecError;
 use crate::sys::futex::{self, Scope};
 use crate::sys::sched::{self, Attr, Policy};
-use crate::sys::thread;
+use crate::sys::{clock, thread};
 
 /// Two CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pair {
     pub from: u32,
     pub to: u32,
+}
+
+/// How long one kind of time is measured at most: on a busy machine there are fewer samples.
+const BUDGET_NS: u64 = 20_000_000_000;
+
+/// Counts to `samples` within the budget.
+pub fn samples(samples: usize) -> impl Iterator<Item = usize> {
+    let until_ns = clock::monotonic_ns() + BUDGET_NS;
+    (0..samples).take_while(move |_| clock::monotonic_ns() < until_ns)
 }
 
 /// Puts the calling thread on a CPU, under SCHED_OTHER.

@@ -6,7 +6,7 @@ use crate::exec::ExecError;
 use crate::model::{Cost, Reading, Spread};
 use crate::sys::{clock, sched};
 
-use super::pinned::{Busy, joined, pin};
+use super::pinned::{self, Busy, joined, pin};
 use super::samples::{difference, of_ns};
 
 /// How long the thread sleeps, in which an idle CPU is idle.
@@ -38,7 +38,7 @@ pub fn measure(
 fn lateness(samples: usize, busy: &Busy) -> Result<(Vec<u64>, Vec<u64>), ExecError> {
     sched::set_own_timer_slack_ns(1).map_err(ExecError::system("set the timer slack"))?;
     let (mut late_busy, mut late_idle) = (Vec::with_capacity(samples), Vec::with_capacity(samples));
-    for _ in 0..samples {
+    for _ in pinned::samples(samples) {
         busy.set(true);
         late_busy.push(sleep());
         busy.set(false);

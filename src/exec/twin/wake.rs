@@ -9,14 +9,14 @@ use crate::model::{Cost, Reading, Spread};
 use crate::sys::clock;
 use crate::sys::futex::{self, Scope};
 
-use super::pinned::{Busy, Pair, joined, pin, pin_idle};
+use super::pinned::{self, Busy, Pair, joined, pin, pin_idle};
 use super::samples::{difference, of_ns};
 
 /// How long the other CPU has been busy or idle before a wake.
 const BUSY_NS: u64 = 50_000;
 const IDLE_NS: u64 = 1_000_000;
-/// How long a thread may take to run; another load keeps it from it for milliseconds.
-const LIMIT_NS: u64 = 1_000_000_000;
+/// How long a thread may take to run, which another load can keep from it for seconds.
+const LIMIT_NS: u64 = 30_000_000_000;
 
 pub fn measure(
     pair: Pair,
@@ -75,7 +75,7 @@ fn wake_in_turn(
     // What runs for the first time is slower.
     here.wake()?;
     there.wake()?;
-    for _ in 0..samples {
+    for _ in pinned::samples(samples) {
         wakes.here.push(here.wake()?);
         busy.set(true);
         spin(BUSY_NS);
