@@ -107,6 +107,25 @@ fn the_last_plan_is_one_that_was_measured() {
 }
 
 #[test]
+fn a_wrong_term_is_met_with_the_one_that_may_be_meant() {
+    let (home, _) = home_with_two_plans();
+    let call = |words: &[&str]| schedlab(home.path(), words).output().unwrap();
+    let listed = |more: &[&str]| stdout(&call(&[&["list", "runs"], more].concat()));
+    let titled = listed(&["title=DOES MEASURING"]);
+    assert_eq!(titled.lines().count(), 3, "{titled}");
+    assert_eq!(titled, listed(&["--title", "measuring work"]));
+    assert_eq!(call(&["list", "runs", "title=nonesuch"]).status.code(), Some(2));
+    for (words, meant) in [
+        (&["compare", "plna=x", "last"][..], "hint: did you mean `plan=x`? schedlab list runs"),
+        (&["list", "runs", "sinse=7d"], "hint: did you mean `since=7d`? schedlab list runs"),
+    ] {
+        let output = call(words);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(stderr(&output).contains(meant), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn stored_plans_are_listed_tagged_noted_and_removed() {
     let (home, ids) = home_with_two_plans();
     let call = |arguments: &[&str]| schedlab(home.path(), arguments).output().unwrap();
@@ -380,12 +399,12 @@ fn standard_input_is_imported_by_what_it_holds() {
 /// A table with its figures taken out, which the null backend invents anew with each change
 /// of a workload's metrics: what must stay is the layout.
 fn without_figures(table: &str) -> String {
-    let row = |line: &str| match line.split_once("th:") {
-        Some((label, cells)) => {
+    let row = |line: &str| match line.split_at_checked("RPS    (count): 50.0th:".len()) {
+        Some((label, cells)) if label.ends_with(':') => {
             let cells = cells.replace(|c: char| c.is_ascii_digit(), "#");
-            format!("{label}th:{cells}\n")
+            format!("{label}{cells}\n")
         }
-        None => format!("{line}\n"),
+        _ => format!("{line}\n"),
     };
     table.lines().map(row).collect()
 }
@@ -401,31 +420,37 @@ fn the_plan_schbench_v1_is_reported_as_the_mail_shows_it_unless_another_format_i
     Wakeup  (usec): 99.0th:       ##         ##
     Request (usec): 99.0th:       ##         ##
     RPS    (count): 50.0th:    #,###      #,###
+    RPS    (count):   mean:    #,###      #,###
 
     F128 N1 no-locking       default      batch
     Wakeup  (usec): 99.0th:       ##         ##
     Request (usec): 99.0th:       ##         ##
     RPS    (count): 50.0th:    #,###      #,###
+    RPS    (count):   mean:    #,###      #,###
 
     F128 N10                 default      batch
     Wakeup  (usec): 99.0th:       ##         ##
     Request (usec): 99.0th:       ##         ##
     RPS    (count): 50.0th:    #,###      #,###
+    RPS    (count):   mean:    #,###      #,###
 
     F128 N10 no-locking      default      batch
     Wakeup  (usec): 99.0th:       ##         ##
     Request (usec): 99.0th:       ##         ##
     RPS    (count): 50.0th:    #,###      #,###
+    RPS    (count):   mean:    #,###      #,###
 
     F128 N20                 default      batch
     Wakeup  (usec): 99.0th:       ##         ##
     Request (usec): 99.0th:       ##         ##
     RPS    (count): 50.0th:    #,###      #,###
+    RPS    (count):   mean:    #,###      #,###
 
     F128 N20 no-locking      default      batch
     Wakeup  (usec): 99.0th:       ##         ##
     Request (usec): 99.0th:       ##         ##
     RPS    (count): 50.0th:    #,###      #,###
+    RPS    (count):   mean:    #,###      #,###
 
     Values are medians over runs.
     ");
@@ -533,8 +558,11 @@ fn a_dry_run_counts_what_would_run() {
     let words = ["run", "./plan.toml", "--dry-run", "--backend", "null"];
     let text = stdout(&schedlab(home.path(), &words).output().unwrap()).to_string();
     assert!(text.contains("spin / a: ok\n"), "{text}");
-    assert!(text.contains("spin / b: skipped: affinity 0-60000: this machine has CPUs"), "{text}");
+    assert!(text.contains("skipped: spin / b: affinity 0-60000: this machine has CPUs"), "{text}");
     assert!(text.ends_with("\n3 runs, at least 9 s; 3 more are skipped\n"), "{text}");
+    let narrow = [&words[..], &["--width", "40"]].concat();
+    let narrow = stdout(&schedlab(home.path(), &narrow).output().unwrap()).to_string();
+    assert!(narrow.lines().all(|line| line.len() <= 40), "{narrow}");
 }
 
 #[test]

@@ -551,6 +551,15 @@ fn what_was_decided_or_ran_out_of_time_does_not_go_on() {
     assert!(message.contains("--until-decided"), "{message}");
     // One that was interrupted or killed goes on, and is decided by the same looks at the metrics
     // that it was begun with.
+    let elsewhere = begun.join("\n").replace("\"hostname\":\"null\"", "\"hostname\":\"other\"");
+    let elsewhere = imported(&[&elsewhere]);
+    let message = elsewhere.fails(2, &["run", "--resume"]);
+    let go_on = format!("run --resume {}", elsewhere.ids()[0]);
+    assert!(message.contains("was begun on machine other"), "{message}");
+    assert!(message.trim_end().ends_with(&go_on), "{message}");
+    let output = elsewhere.call(&["run", "--resume", &elsewhere.ids()[0]]);
+    assert_eq!(output.status.code(), Some(0), "asked for: {output:?}");
+    assert!(stderr(&output).contains("warning: "), "{output:?}");
     for home in [interrupted, imported(&begun)] {
         let printed = home.ok(&["run", "--resume"]);
         assert!(home.ok(&["list", "runs"]).contains("decided"));

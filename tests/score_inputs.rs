@@ -202,4 +202,8 @@ fn an_output_that_cannot_be_written_is_named() {
     let output = schedlab(home.path(), &args).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert!(stderr(&output).contains("cannot write /dev/full"), "{output:?}");
+    let nowhere = ["score", "-o", "no/folder/x", "--", "true"];
+    let output = schedlab(home.path(), &nowhere).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(stderr(&output).contains("\nhint: mkdir -p no/folder\n"), "{output:?}");
 }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::model::{
     Cell, CpuSet, Placement, Reading, SampledPlan, SampledWorker, Value, Work, WorkerSet,
@@ -22,7 +22,6 @@ const ASSUMED_WANT: f64 = 1.0;
 /// Fairness of one work that is no solo run itself.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FairnessTable {
-    /// Its label.
     pub work: String,
     /// Variants that have at least one complete round, in the plan's order.
     pub variants: Vec<VariantFairness>,
@@ -46,20 +45,19 @@ pub struct VariantFairness {
     pub sets: Vec<SetFairness>,
 }
 
-/// `want`, `entitled` and `got` are CPUs, the mean over workers; others but `weight` are ratios.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SetFairness {
     pub set: String,
     pub workload: String,
     pub background: bool,
-    pub want: PerRound,
-    pub entitled: PerRound,
-    pub got: PerRound,
-    pub got_over_entitled: PerRound,
-    pub throughput_vs_solo: PerRound,
-    pub max_over_min: PerRound,
-    /// Of each worker.
-    pub weight: PerRound,
+    /// By name: `want`, `entitled` and `got` are CPUs, the mean over workers; `weight` is that of
+    /// each worker, all others are ratios.
+    #[serde(flatten, serialize_with = "by_name")]
+    pub figures: [(&'static str, PerRound); 7],
+}
+
+fn by_name<S: Serializer>(figures: &[(&str, PerRound)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(figures.iter().map(|(name, rounds)| (name, rounds)))
 }
 
 /// The readings of one figure, in the order of [`VariantFairness::rounds`].
@@ -67,7 +65,6 @@ pub struct SetFairness {
 pub struct PerRound(pub Vec<Reading<f64>>);
 
 impl PerRound {
-    /// What is known.
     pub fn values(&self) -> Vec<f64> {
         self.0.iter().filter_map(|reading| reading.clone().known()).collect()
     }
@@ -76,21 +73,6 @@ impl PerRound {
     pub fn median(&self) -> Reading<f64> {
         let none = || self.0.first().cloned().unwrap_or_else(|| Reading::of(None, "no round"));
         stats::median(&self.values()).map_or_else(none, Reading::Known)
-    }
-}
-
-impl SetFairness {
-    /// With their names, as exports write them.
-    pub fn figures(&self) -> [(&'static str, &PerRound); 7] {
-        [
-            ("want", &self.want),
-            ("entitled", &self.entitled),
-            ("got", &self.got),
-            ("got_over_entitled", &self.got_over_entitled),
-            ("throughput_vs_solo", &self.throughput_vs_solo),
-            ("max_over_min", &self.max_over_min),
-            ("weight", &self.weight),
-        ]
     }
 }
 
@@ -314,13 +296,15 @@ fn over_rounds(cell: &Cell, rounds: Vec<(u32, Fairness)>) -> VariantFairness {
             set: set.name.clone(),
             workload: set.workload.clone(),
             background: set.background,
-            want: of(|share| &share.want),
-            entitled: of(|share| &share.entitled),
-            got: of(|share| &share.got),
-            got_over_entitled: of(|share| &share.got_over_entitled),
-            throughput_vs_solo: of(|share| &share.throughput_vs_solo),
-            max_over_min: of(|share| &share.max_over_min),
-            weight: each(&|_| weight.clone()),
+            figures: [
+                ("want", of(|share| &share.want)),
+                ("entitled", of(|share| &share.entitled)),
+                ("got", of(|share| &share.got)),
+                ("got_over_entitled", of(|share| &share.got_over_entitled)),
+                ("throughput_vs_solo", of(|share| &share.throughput_vs_solo)),
+                ("max_over_min", of(|share| &share.max_over_min)),
+                ("weight", each(&|_| weight.clone())),
+            ],
         }
     };
     VariantFairness {

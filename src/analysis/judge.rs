@@ -245,7 +245,6 @@ pub fn open_works(analysis: &Analysis, plan: &Plan) -> BTreeSet<usize> {
     works.filter(|(_, work)| labels.contains(work.label().as_str())).map(|(at, _)| at).collect()
 }
 
-/// How the rows of an analysis are judged.
 struct Judging<'a> {
     question: &'a Question,
     pairing: Pairing,

@@ -39,7 +39,7 @@ pub use metrics::metric_matches;
 pub use notes::{Difference, NoValue, Note, Pooled, Severity};
 pub use power::{MetricPower, NotKnown, Power, WorkPower, power};
 pub use question::{Question, TAIL_MARGIN, WithoutEffect};
-pub use select::{Selection, SelectionError, last, matches, moment, plan, select};
+pub use select::{Selection, last, matches, moment, plan, select};
 
 /// All that a report says. The baseline is the first in every list of sides.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -79,12 +79,20 @@ pub struct PlanFacts {
     pub environments: Vec<Environment>,
 }
 
+impl PlanFacts {
+    /// Rounds on top of those that were asked for, in place of rounds that something from outside
+    /// spoilt.
+    pub fn measured_again(&self) -> u32 {
+        let Measure { rounds, until_decided, .. } = self.measure;
+        if until_decided { 0 } else { self.rounds_done.saturating_sub(rounds) }
+    }
+}
+
 /// One side of the analysis: what its runs have in common.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Side {
     /// As the user named it, or a variant's name.
     pub label: String,
-    /// The variants of its runs, each once.
     pub variants: Vec<Variant>,
     /// Each once, in order of time; in the lab the name that was asked for, and what was booted:
     /// `debian:6.1 (6.1.0-56-cloud-amd64)`.
@@ -111,7 +119,6 @@ impl Side {
     }
 }
 
-/// How the verdicts were reached.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Method {
     /// SAME means a ratio between 1 / (1 + margin) and 1 + margin.
@@ -184,7 +191,6 @@ pub struct Workers {
 pub struct Row {
     #[serde(flatten)]
     pub kind: MetricKind,
-    /// Which family its verdicts are of.
     pub family: Family,
     /// Of each side, in the order of [`Analysis::sides`].
     pub cells: Vec<Cell>,
@@ -215,7 +221,6 @@ pub struct Cell {
     pub cv: Option<f64>,
     /// Against the baseline's cell; `None` for the baseline and where nothing was to be judged.
     pub judged: Option<Judged>,
-    /// What is odd about the values.
     pub shapes: Vec<Shape>,
 }
 
@@ -246,6 +251,10 @@ impl Analysis {
     /// rest on. A counter that is 0 in some round has the ratio of medians.
     pub fn ratio(&self, row: &Row, side: usize) -> Option<Ratio> {
         let [baseline, cell] = [row.cells.first()?, row.cells.get(side)?];
+        // A look may have seen the rounds before a counter went to 0.
+        if [baseline, cell].iter().all(|cell| cell.median == Some(0.0)) {
+            return None;
+        }
         if let Some(judged) = &cell.judged {
             return judged.ratio.ok();
         }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::model::{Disturbance, DisturbanceKind, KnobMismatch, Value};
 use crate::stats::NoRatio;
 
-pub use find::{Context, find, unknown};
+pub use find::{Context, find, merged, unknown};
 
 /// How much a note bears on the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -65,15 +65,15 @@ pub struct NoValue {
 #[serde(tag = "note", rename_all = "snake_case")]
 pub enum Note {
     Failed { side: String, work: String, runs: usize, of: usize, reason: String, others: usize },
-    // A variant cannot be had here.
-    Skipped { side: String, works: Vec<String>, reason: String },
+    // Variants that cannot be had here.
+    Skipped { sides: Vec<String>, works: Vec<String>, reason: String },
     NoValue(NoValue),
     NoRatio { side: String, work: String, set: String, metric: String, why: NoRatio },
     // A knob that had the value asked for in no run of these works.
     KnobNeverTook { side: String, knob: String, asked: Value, works: Vec<String> },
-    NotSameWork { work: String, sides: Vec<String>, others: Vec<String>, difference: Difference },
-    // Only these sides have runs of it.
-    OnlyOn { work: String, sides: Vec<String> },
+    NotSameWork { works: Vec<String>, sides: Vec<String>, others: Vec<String>, why: Difference },
+    // Only these sides have runs of them.
+    OnlyOn { works: Vec<String>, sides: Vec<String> },
     KnobsDiffer { work: String, side: String, variant: String },
     MixedVariants { work: String, side: String, variants: Vec<String> },
     UnitChanged { work: String, set: String, metric: String },
@@ -165,7 +165,8 @@ impl Note {
     /// The note with these in its list, where it is of a kind that is found name by name.
     fn with_names(mut self, found: Vec<String>) -> Note {
         match &mut self {
-            Note::Skipped { works: names, .. }
+            Note::NotSameWork { works: names, .. }
+            | Note::OnlyOn { works: names, .. }
             | Note::KnobNeverTook { works: names, .. }
             | Note::KnobWithoutEffect { works: names, .. }
             | Note::Pooled { sides: names, .. }

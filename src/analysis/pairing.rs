@@ -2,15 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::notes::Note;
+use super::notes::{Note, merged};
 use super::question::Question;
 use super::samples::{Values, WorkSamples};
 
-/// Works that are compared, and those that are not.
 pub struct Common<'a> {
     pub shown: Vec<WorkSamples<'a>>,
     pub left_out: Vec<WorkSamples<'a>>,
-    /// Why these are left out.
     pub refused: Vec<Note>,
 }
 
@@ -28,15 +26,18 @@ pub fn common<'a>(works: Vec<WorkSamples<'a>>, question: &Question) -> Common<'a
         false => is_lone || is_common(&work.sides),
     };
     let (common, partial): (Vec<_>, Vec<_>) = works.into_iter().partition(is_shown);
-    let mut refused: Vec<Note> =
-        (0..partial.len()).filter_map(|at| why_partial(at, &partial, &common, question)).collect();
+    let whys = (0..partial.len()).filter_map(|at| {
+        Some((why_partial(at, &partial, &common, question)?, partial[at].key.label()))
+    });
+    let mut refused = merged(whys);
     let (shown, mut left_out): (Vec<_>, Vec<_>) =
         common.into_iter().partition(|work| is_unmixed(work, question, &mut refused));
     left_out.extend(partial);
     Common { shown, left_out, refused }
 }
 
-/// Why the work at this position of `partial` is not compared; `None` where another note says it.
+/// Why the work at this position of `partial`, which the note does not name yet, is not compared;
+/// `None` where another note says it.
 fn why_partial(
     at: usize,
     partial: &[WorkSamples],
@@ -59,9 +60,9 @@ fn why_partial(
         (other.key.label() == label).then(|| work.key.difference(&other.key)).flatten()
     };
     let unlike = common.iter().find_map(|other| Some((other, differs(other)?)));
-    if let Some((other, difference)) = unlike {
+    if let Some((other, why)) = unlike {
         let (sides, others) = (on(work), on(other));
-        return Some(Note::NotSameWork { work: label, sides, others, difference });
+        return Some(Note::NotSameWork { works: Vec::new(), sides, others, why });
     }
     // Two works that differ are both in `partial`: the first of them has the note.
     let unlike =
@@ -70,10 +71,11 @@ fn why_partial(
         Some((other_at, _)) if other_at < at => None,
         Some((_, other)) => {
             let (a, b) = if first(other) < first(work) { (other, work) } else { (work, other) };
-            let difference = a.key.difference(&b.key)?;
-            Some(Note::NotSameWork { work: label, sides: on(a), others: on(b), difference })
+            let why = a.key.difference(&b.key)?;
+            let (sides, others) = (on(a), on(b));
+            Some(Note::NotSameWork { works: Vec::new(), sides, others, why })
         }
-        None => Some(Note::OnlyOn { work: label, sides: on(work) }),
+        None => Some(Note::OnlyOn { works: Vec::new(), sides: on(work) }),
     }
 }
 

@@ -34,7 +34,6 @@ pub struct Power {
     pub difference: f64,
     /// With this probability, each metric for itself.
     pub power: f64,
-    /// Of the plan.
     pub rounds: u32,
     /// Comparisons of one variant that share the error rate. A work of which nothing is stored
     /// is taken to have as many as the one that has most.
@@ -47,7 +46,6 @@ pub struct Power {
     pub min_rounds: u32,
     /// Of one round, warm-ups included; what starting and ending runs takes is not.
     pub round_ns: u64,
-    /// In the plan's order.
     pub works: Vec<WorkPower>,
 }
 
@@ -65,7 +63,6 @@ pub enum NotKnown {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkPower {
-    /// `web threads=4`.
     pub label: String,
     pub rows: Result<Vec<MetricPower>, NotKnown>,
 }
@@ -78,7 +75,6 @@ pub struct MetricPower {
     /// Standard deviation of the log-ratios within rounds, as they are. All that follows is
     /// computed with more: its upper limit of 80 %.
     pub sd_ln: f64,
-    /// How many of them there are.
     pub ratios: usize,
     /// Whether they are all from A/A plans.
     pub aa: bool,
@@ -94,7 +90,6 @@ pub struct MetricPower {
 }
 
 impl Power {
-    /// Rows of all works.
     pub fn rows(&self) -> impl Iterator<Item = &MetricPower> {
         self.works.iter().filter_map(|work| work.rows.as_ref().ok()).flatten()
     }

@@ -15,14 +15,11 @@ use super::work::WorkKey;
 const MARGIN: f64 = 0.02;
 pub const TAIL_MARGIN: f64 = 0.1;
 
-/// What is to be compared, and how.
 #[derive(Debug, Clone, Default)]
 pub struct Question {
     /// The baseline first.
     pub sides: Vec<Selection>,
-    /// SAME means a ratio between 1 / (1 + margin) and 1 + margin.
     pub margin: f64,
-    /// As `margin`, of tail latencies.
     pub tail_margin: f64,
     /// For metrics that a pattern names; the last one that fits holds.
     pub margins: Vec<(String, f64)>,
@@ -30,14 +27,12 @@ pub struct Question {
     pub metrics: Vec<String>,
     /// Judge all other metrics too, as a family of their own.
     pub explaining: bool,
-    /// Compare runs of different backends with each other.
     pub mixed: bool,
     pub seed: u64,
     /// How many rounds of a running plan are judged; `None`: all.
     pub rounds_done: Option<u32>,
     /// Knobs that cannot make a difference in a work; the caller knows the knobs.
     pub without_effect: Vec<WithoutEffect>,
-    /// The command that asks this.
     pub command: String,
     /// Behind any other command, so that it reads the same store: ` --db results.db`, or nothing.
     pub store: String,
@@ -46,7 +41,6 @@ pub struct Question {
 /// A knob of a side that cannot make a difference in a work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WithoutEffect {
-    /// Its label.
     pub side: String,
     pub knob: String,
     pub work: String,

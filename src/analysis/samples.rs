@@ -24,11 +24,9 @@ pub struct WorkSamples<'a> {
     pub unmeasured: Vec<Vec<&'a Unmeasured>>,
 }
 
-/// The samples of one side.
 #[derive(Default)]
 pub struct Values<'a> {
     pub runs: usize,
-    /// The variants of these runs, each once.
     pub variants: Vec<&'a Variant>,
     /// One per worker set and metric, in the order in which runs have them.
     pub series: Vec<Series<'a>>,
@@ -38,7 +36,6 @@ pub struct Values<'a> {
     pub sessions: Counts<(usize, u32)>,
     /// Runs in the lab by the plan's position, the variant's name and the guest in its plan.
     pub guests: Counts<(usize, &'a str, u32)>,
-    /// What disturbed its runs.
     pub disturbed: BTreeMap<DisturbanceKind, Disturbed<'a>>,
     /// Runs by the knobs that read back as another value than asked.
     pub mismatches: Vec<(&'a KnobMismatch, usize)>,
@@ -48,10 +45,8 @@ pub struct Values<'a> {
     pub kept_spoilt: usize,
 }
 
-/// How many runs there are of each.
 pub type Counts<K> = BTreeMap<K, usize>;
 
-/// Disturbances of one kind.
 #[derive(Clone, Copy)]
 pub struct Disturbed<'a> {
     pub runs: usize,

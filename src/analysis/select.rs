@@ -13,7 +13,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use crate::model::{PlanHead, SampledPlan, mistyped};
+use crate::model::{PlanHead, SampledPlan, ValueError, mistyped};
 
 /// The variants that a side takes, where it says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,10 +24,8 @@ enum Wanted {
     Named(String),
 }
 
-/// A side, resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
-    /// As the user wrote it.
     pub label: String,
     /// The label with moments in place of `since=7d`.
     fixed: String,
@@ -48,7 +46,6 @@ impl Selection {
         fits(&self.kernel, kernels) && fits(&self.machine, &[hostname])
     }
 
-    /// Whether runs of this variant are of this side.
     pub fn takes_variant(&self, name: &str) -> bool {
         match &self.variant {
             None => true,
@@ -57,12 +54,10 @@ impl Selection {
         }
     }
 
-    /// Whether it takes some variants alone.
     pub fn names_variants(&self) -> bool {
         self.variant.is_some()
     }
 
-    /// Whether it takes some machines alone.
     pub fn names_machines(&self) -> bool {
         self.machine.is_some()
     }
@@ -93,26 +88,17 @@ impl Selection {
         (&self.plans, &self.kernel, &self.machine) == (&other.plans, &other.kernel, &other.machine)
     }
 
-    /// All of one plan.
     pub fn of_plan(plan: &str) -> Selection {
         let label = plan.to_string();
         let (fixed, plans) = (label.clone(), vec![label.clone()]);
         Selection { label, fixed, plans, variant: None, kernel: None, machine: None }
     }
 
-    /// One variant of one plan.
     pub fn of_variant(plan: &str, variant: &str) -> Selection {
         let label = variant.to_string();
         let (fixed, variant) = (label.clone(), Some(Wanted::Named(label.clone())));
         Selection { label, fixed, variant, ..Selection::of_plan(plan) }
     }
-}
-
-/// Why a side means nothing: what was seen, and a hint that ends in a command on stored plans.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SelectionError {
-    pub message: String,
-    pub hint: String,
 }
 
 /// What was written for one side.
@@ -128,7 +114,7 @@ struct Terms {
     fixed: Vec<String>,
 }
 
-const KEYS: &str = "variant, kernel, machine, plan, backend, tag, since, until";
+const KEYS: &str = "variant, kernel, machine, plan, backend, tag, title, since, until";
 /// What a word alone may be, the first that fits.
 const KEYS_OF_WORDS: [&str; 4] = ["variant", "kernel", "machine", "plan"];
 
@@ -137,7 +123,7 @@ pub fn select(
     texts: &[String],
     heads: &[PlanHead],
     now_unix_ns: u64,
-) -> Result<Vec<Selection>, SelectionError> {
+) -> Result<Vec<Selection>, ValueError> {
     if heads.is_empty() {
         return Err(nothing_measured(heads, 1));
     }
@@ -155,12 +141,12 @@ pub fn select(
 }
 
 /// The newest plan that measured something on a real backend; `heads` newest first.
-pub fn last(heads: &[PlanHead]) -> Result<&PlanHead, SelectionError> {
+pub fn last(heads: &[PlanHead]) -> Result<&PlanHead, ValueError> {
     heads.iter().find(|head| head.is_measured()).ok_or_else(|| nothing_measured(heads, 1))
 }
 
 /// The one plan that `text` names: `last`, an id, or the beginning of one alone.
-pub fn plan<'h>(text: &str, heads: &'h [PlanHead]) -> Result<&'h PlanHead, SelectionError> {
+pub fn plan<'h>(text: &str, heads: &'h [PlanHead]) -> Result<&'h PlanHead, ValueError> {
     if text == "last" {
         return last(heads);
     }
@@ -183,7 +169,7 @@ pub fn plan<'h>(text: &str, heads: &'h [PlanHead]) -> Result<&'h PlanHead, Selec
 }
 
 /// Why none of the plans counts where the newest `count` were asked for.
-fn nothing_measured(heads: &[PlanHead], count: usize) -> SelectionError {
+fn nothing_measured(heads: &[PlanHead], count: usize) -> ValueError {
     if heads.is_empty() {
         return wrong("nothing is stored yet".to_string(), "schedlab run quick");
     }
@@ -216,7 +202,7 @@ fn selection(
     terms: &Terms,
     heads: &[PlanHead],
     common: Option<&PlanHead>,
-) -> Result<Selection, SelectionError> {
+) -> Result<Selection, ValueError> {
     let shown = text.escape_default();
     let plans: Vec<String> = if terms.is_variant() {
         let Some(head) = common else {
@@ -250,7 +236,7 @@ fn selection(
 }
 
 impl Terms {
-    fn read(text: &str, heads: &[PlanHead], now_unix_ns: u64) -> Result<Terms, SelectionError> {
+    fn read(text: &str, heads: &[PlanHead], now_unix_ns: u64) -> Result<Terms, ValueError> {
         let mut terms = Terms::default();
         for term in text.split(',').map(str::trim) {
             let (key, value) = match term.split_once('=') {
@@ -296,7 +282,7 @@ impl Terms {
         let is_asked = self.patterns.contains_key("backend");
         let may_be_last = head.is_measured() || (is_asked && head.runs.done > 0);
         (self.newest.is_none() || may_be_last)
-            && ["plan", "backend", "tag", "variant"].iter().all(|key| self.fit(key, head))
+            && ["plan", "backend", "tag", "title", "variant"].iter().all(|key| self.fit(key, head))
             && self.moments.get("since").is_none_or(|since| started >= *since)
             && self.moments.get("until").is_none_or(|until| started < *until)
             && head.environments.iter().any(|environment| {
@@ -320,15 +306,17 @@ fn names<'h>(key: &str, head: &'h PlanHead) -> impl Iterator<Item = &'h str> {
         "machine" => environments.map(|of| &of.hostname).collect(),
         "backend" => vec![&head.backend],
         "tag" => head.tags.iter().collect(),
+        "title" => vec![&head.title],
         _ => vec![&head.id],
     };
     names.into_iter().map(String::as_str)
 }
 
-/// An id may be named by its beginning.
+/// An id may be named by its beginning, and a title by any part of it, in any case.
 fn fits(key: &str, pattern: &str, name: &str) -> bool {
     match key {
         "plan" => matches(&format!("{pattern}*"), name),
+        "title" => matches(&format!("*{}*", pattern.to_lowercase()), &name.to_lowercase()),
         _ => matches(pattern, name),
     }
 }
@@ -345,25 +333,26 @@ pub fn without_maker(name: &str) -> &str {
     name.split_once(':').map_or(name, |(_, version)| version)
 }
 
-fn key_of(word: &str, value: &str) -> Result<&'static str, SelectionError> {
+fn key_of(word: &str, value: &str) -> Result<&'static str, ValueError> {
     if value.is_empty() {
         let message = format!("`{}=` names nothing", word.escape_default());
         return Err(wrong(message, "schedlab compare default batch"));
     }
     KEYS.split(", ").find(|key| *key == word).ok_or_else(|| {
         let message = format!("`{}` is none of {KEYS}", word.escape_default());
-        wrong(message, "schedlab compare kernel=6.1.* kernel=6.12.*")
+        let near = mistyped(word, KEYS.split(", ")).map(|key| format!("{key}={value}"));
+        wrong(message, &listed(near.as_deref()))
     })
 }
 
-fn no_date(key: &str, value: &str) -> SelectionError {
+fn no_date(key: &str, value: &str) -> ValueError {
     let message = format!("`{key}={}` is no date", value.escape_default());
     let dates = "today, yesterday, 2h, 7d, 2w, 2026-11-01 or 2026-11-01T12:00:00";
     wrong(message, &format!("{dates}: schedlab list runs --since 7d"))
 }
 
 /// Of a word alone, by what the stored plans have of that name.
-fn key_of_word(word: &str, heads: &[PlanHead]) -> Result<&'static str, SelectionError> {
+fn key_of_word(word: &str, heads: &[PlanHead]) -> Result<&'static str, ValueError> {
     if newest(word)?.is_some() {
         return Ok("plan");
     }
@@ -379,7 +368,7 @@ fn key_of_word(word: &str, heads: &[PlanHead]) -> Result<&'static str, Selection
 }
 
 /// How many of the newest plans; `None` where the word says nothing of it.
-fn newest(word: &str) -> Result<Option<usize>, SelectionError> {
+fn newest(word: &str) -> Result<Option<usize>, ValueError> {
     match word {
         "last" => return Ok(Some(1)),
         "all" => return Ok(Some(usize::MAX)),
@@ -440,6 +429,7 @@ pub fn matches(pattern: &str, text: &str) -> bool {
     text.ends_with(tail)
 }
 
-fn wrong(message: String, hint: &str) -> SelectionError {
-    SelectionError { message, hint: hint.to_string() }
+/// `hint` ends in a command on stored plans.
+fn wrong(message: String, hint: &str) -> ValueError {
+    ValueError { message, hint: hint.to_string() }
 }

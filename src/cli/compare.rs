@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use crate::analysis::{self, Selection, SelectionError};
-use crate::model::PlanHead;
+use crate::analysis::{self, Selection};
+use crate::model::{PlanHead, ValueError};
 use crate::sys::clock;
 
 use super::gate::{self, Gate};
@@ -83,7 +83,7 @@ fn sides(args: &CompareArgs, heads: &[PlanHead]) -> Result<Vec<Selection>, Failu
         if others.is_empty() {
             return Err(no_other(&sides, &args.db));
         }
-        let of_others = |wrong: SelectionError| {
+        let of_others = |wrong: ValueError| {
             args.db.unselected("--against, of plans that are no side's: ", wrong)
         };
         let baseline = analysis::select(std::slice::from_ref(against), &others, now_unix_ns)

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::analysis::{self, SelectionError};
-use crate::model::PlanHead;
+use crate::analysis;
+use crate::model::{PlanHead, ValueError};
 use crate::store::{self, Store};
 
 use super::exit_code::Failure;
@@ -44,7 +44,7 @@ impl Database {
     }
 
     /// A selection of stored plans that means nothing; `place` is the option it was given to, if any.
-    pub fn unselected(&self, place: &str, wrong: SelectionError) -> Failure {
+    pub fn unselected(&self, place: &str, wrong: ValueError) -> Failure {
         let hint = wrong.hint + &self.words();
         Failure::usage(format!("{place}{}", wrong.message), hint)
     }

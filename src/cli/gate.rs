@@ -4,7 +4,7 @@ use std::panic::{self, AssertUnwindSafe};
 
 use clap::{Args, ValueEnum};
 
-use crate::analysis::{Analysis, Cell, Family, Row};
+use crate::analysis::{Analysis, Cell, Difference, Family, Note, Row};
 use crate::model::Direction;
 use crate::report::{clean, note};
 use crate::stats::{Unjudged, Verdict, Why};
@@ -127,8 +127,15 @@ fn any_verdict(analysis: &Analysis) -> Result<(), Failure> {
         let text = "what was compared explains, and has no verdicts";
         return Err(Failure::here(text, "--metric throughput as well"));
     }
-    let text = "nothing of it can be compared; the reasons are above";
-    Err(Failure::here(text, format!("schedlab list runs{}", analysis.store)))
+    let is_other_place = |note: &Note| {
+        let Note::NotSameWork { why, .. } = note else { return false };
+        matches!(why, Difference::Backend(..) | Difference::Guests)
+    };
+    let hint = match analysis.notes.iter().any(is_other_place) {
+        true => format!("{} --mixed", analysis.command),
+        false => format!("schedlab list runs{}", analysis.store),
+    };
+    Err(Failure::here("nothing of it can be compared; the reasons are above", hint))
 }
 
 /// Fails where there is nothing to see.
@@ -178,7 +185,7 @@ fn judged(rows: &[Row]) -> impl Iterator<Item = &Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::{Cell, Method, Note, Pairing, SetTable, Side, WorkTable};
+    use crate::analysis::{Method, Pairing, SetTable, Side, WorkTable};
     use crate::model::{MetricKind, Params, Statistic, Unit};
     use crate::stats::{Judged, NoRatio, Rounds, Why};
 
@@ -210,7 +217,7 @@ mod tests {
         };
         let judged = |verdict: &&Verdict| !matches!(verdict, Verdict::Unjudged(_));
         let gap = |reason: &&str| Note::Skipped {
-            side: "batch".to_string(),
+            sides: vec!["batch".to_string()],
             works: vec!["web".to_string()],
             reason: reason.to_string(),
         };

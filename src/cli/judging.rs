@@ -154,7 +154,7 @@ pub fn variants(head: &PlanHead) -> Vec<Selection> {
 pub struct Output {
     /// In place of the plan's own format, or else text: `schedlab list formats`
     #[arg(long, value_name = "NAME", value_parser = parse_format)]
-    format: Option<&'static dyn Format>,
+    format: Option<&'static Format>,
     /// More detail; twice for all there is
     #[arg(short, long, action = clap::ArgAction::Count)]
     verbose: u8,
@@ -163,10 +163,14 @@ pub struct Output {
 }
 
 impl Output {
+    pub fn columns(&self) -> usize {
+        self.width.columns()
+    }
+
     /// Whether the report shows every metric.
     pub fn explains(&self, judging: &Judging) -> bool {
         let format = self.format.unwrap_or(report::formats()[0]);
-        format.explains(&self.options(judging))
+        (format.explains)(&self.options(judging))
     }
 
     /// What is judged is shown.
@@ -200,8 +204,8 @@ impl Output {
 
     /// The words that make a command read the same store and write the same format.
     pub fn words(&self, db: &Database) -> String {
-        let format = self.format.map(|format| format.name());
-        let format = format.filter(|format| *format != report::formats()[0].name());
+        let format = self.format.map(|format| format.name);
+        let format = format.filter(|format| *format != report::formats()[0].name);
         let format = format.map(|format| format!(" --format {}", quoted(format)));
         format!("{}{}", format.unwrap_or_default(), db.words())
     }
@@ -319,8 +323,8 @@ pub fn floors(
     Ok(floors)
 }
 
-fn parse_format(name: &str) -> Result<&'static dyn Format, UnknownName> {
-    let names = || report::formats().iter().map(|format| format.name());
+fn parse_format(name: &str) -> Result<&'static Format, UnknownName> {
+    let names = || report::formats().iter().map(|format| format.name);
     report::find(name).ok_or_else(|| UnknownName::new("format", name, names(), ""))
 }
 

@@ -8,7 +8,7 @@ use crate::{probe, report};
 /// Every probe and every report format.
 pub fn known() -> Known {
     static FORMATS: LazyLock<Vec<&'static str>> =
-        LazyLock::new(|| report::formats().iter().map(|format| format.name()).collect());
+        LazyLock::new(|| report::formats().iter().map(|format| format.name).collect());
     Known { probes: probe::specs(), formats: &FORMATS }
 }
 

@@ -19,6 +19,8 @@ use super::{Database, Failure, plural, show, table, terminal};
 const MIN_COLUMNS_WITH_DATES: usize = 100;
 /// A still narrower one has the title and the end alone.
 const MIN_COLUMNS_WITH_ALL: usize = 72;
+/// The narrowest has no rounds.
+const MIN_COLUMNS_WITH_ROUNDS: usize = 50;
 /// A kernel's release and a tag are typed again, so they are cut last.
 const MAX_NAME_COLUMNS: usize = 20;
 
@@ -140,7 +142,7 @@ fn backends() -> Vec<Vec<String>> {
 
 fn formats() -> Vec<Vec<String>> {
     let rows = report::formats().iter();
-    rows.map(|format| vec![format.name().to_string(), format.about().to_string()]).collect()
+    rows.map(|format| vec![format.name.to_string(), format.about.to_string()]).collect()
 }
 
 /// `terms`: as `compare` takes them, `since=7d` or `last:3`.
@@ -225,6 +227,10 @@ fn runs_table(chosen: &[&PlanHead], heads: &[PlanHead], columns: usize) -> Strin
         }
         header = vec!["id", "title", "rounds", "end"];
     }
+    if columns < MIN_COLUMNS_WITH_ROUNDS {
+        rows.iter_mut().for_each(|row| _ = row.remove(2));
+        header.remove(2);
+    }
     let fixed = ["id", "date (UTC)", "backend", "kernel", "rounds", "end", "tag"];
     table::rows(&header, rows, &fixed, "title", columns)
 }
@@ -247,6 +253,7 @@ fn rounds(head: &PlanHead) -> String {
     let cells = head.runs.cells.max(1);
     let (done, asked) = (head.runs.stored() / cells, head.runs.total / cells);
     match head.ended {
+        _ if head.runs.done == 0 => format!("0/{asked}"),
         // No more are wanted than were made.
         Some(PlanEnd::Decided) => done.to_string(),
         _ if head.runs.repeated() > 0 => {
@@ -267,13 +274,9 @@ fn describe_workload(name: &str, columns: usize) -> Result<String, Failure> {
     let metrics = spec.metrics.iter().map(|metric| (metric.name, metric.about));
     let rows = latencies.chain(metrics);
     let rows = rows.map(|(name, about)| vec![name.to_string(), about.to_string()]).collect();
-    Ok(format!(
-        "{}: {}\n\nparameters:\n{parameters}\nmeasures: throughput ({} per second)\n{}",
-        spec.name,
-        spec.about,
-        spec.ops,
-        table::names(rows, columns)
-    ))
+    let head = table::wrapped(&format!("{}: {}", spec.name, spec.about), columns);
+    let ops = table::wrapped(&format!("measures: throughput ({} per second)", spec.ops), columns);
+    Ok(format!("{head}\nparameters:\n{parameters}\n{ops}{}", table::names(rows, columns)))
 }
 
 fn describe_probe(name: &str, columns: usize) -> Result<String, Failure> {
@@ -286,13 +289,13 @@ fn describe_probe(name: &str, columns: usize) -> Result<String, Failure> {
         let unit = if metric.unit == Unit::PerS { "per second" } else { "ns" };
         vec![format!("ROLE_{}{partner}", metric.name), format!("{} ({unit})", metric.about)]
     });
-    Ok(format!(
-        "{}: {}\nneeds {}\n\nof each role of each worker set, explaining and not judged:\n{}",
-        probe.name,
-        probe.about,
-        probe.needs,
-        table::names(rows.collect(), columns)
-    ))
+    let [head, needs, of] = [
+        &format!("{}: {}", probe.name, probe.about),
+        &format!("needs {}", probe.needs),
+        "of each role of each worker set, explaining and not judged:",
+    ]
+    .map(|text| table::wrapped(text, columns));
+    Ok(format!("{head}{needs}\n{of}{}", table::names(rows.collect(), columns)))
 }
 
 fn describe_knob(name: &str, columns: usize) -> Result<String, Failure> {

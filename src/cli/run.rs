@@ -29,7 +29,7 @@ use super::judging::{self, Judging, Output};
 use super::names::UnknownName;
 use super::progress::Progress;
 use super::running::Running;
-use super::{Database, Failure, named, restore, terminal, twin};
+use super::{Database, Failure, named, restore, table, terminal, twin};
 
 #[derive(Args, Clone)]
 pub struct RunArgs {
@@ -171,7 +171,7 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
     let job = Job::new(started);
     backend.prepare(&job.started.cells)?;
     if args.dry_run {
-        return dry_run(&job, &*backend);
+        return dry_run(&job, &*backend, args.output.columns());
     }
     execute(args, job, &mut *backend)
 }
@@ -219,7 +219,9 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
     }
     // Work that is given as times stays what it was.
     let calibration = started.environment.calibration;
-    started.environment = Environment { calibration, ..backend.environment() };
+    let here = Environment { calibration, ..backend.environment() };
+    is_of_here(args, &started, &here)?;
+    started.environment = here;
     if entry(&started.backend)?.capabilities.own_kernels {
         started.environment.kernel_release = kernels_of(&started.plan);
     }
@@ -232,6 +234,22 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
     }
     let judging = args.judging.or(&job.started.judged);
     execute(&RunArgs { judging, ..args.clone() }, job, &mut *backend)
+}
+
+/// Runs of two machines under one plan are what a user asks for by its id alone.
+fn is_of_here(args: &RunArgs, begun: &PlanStarted, here: &Environment) -> Result<(), Failure> {
+    let begun_on = &begun.environment.hostname;
+    if *begun_on == here.hostname {
+        return Ok(());
+    }
+    let (id, begun_on) = (begun.id.escape_default(), begun_on.escape_default());
+    if args.resume.as_deref() == Some("last") {
+        let text = format!("the last interrupted plan, {id}, was begun on machine {begun_on}");
+        let again = args.db.command(&format!("run --resume {id}"));
+        return Err(Failure::usage(text, format!("to go on with it on this one: {again}")));
+    }
+    terminal::message(&format!("warning: {id} was begun on machine {begun_on}, not on this one"));
+    Ok(())
 }
 
 /// The machine of guests, with a warning where it is less than what was asked for.
@@ -413,25 +431,28 @@ fn execution_id(unix_ns: u64) -> String {
     format!("{}-{:04x}", time.strftime("%Y%m%d-%H%M%S"), mix >> 48)
 }
 
-fn dry_run(job: &Job, backend: &dyn Backend) -> Result<(), Failure> {
+/// What each cell would be, and why cells cannot run, each reason once.
+fn dry_run(job: &Job, backend: &dyn Backend, columns: usize) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     let started = &job.started;
-    let mut skipped = BTreeSet::new();
+    let (mut ok, mut skipped) = (Vec::new(), Vec::new());
     for cell in &started.cells {
-        let verdict = match engine::check(backend, cell, &started.environment.topology) {
-            Ok(()) => match variant::without_effect(cell) {
-                Some(found) => format!("ok, but {found}"),
-                None => "ok".to_string(),
-            },
-            Err(reason) => {
-                skipped.insert(cell.index);
-                format!("skipped: {reason}")
-            }
-        };
-        writeln!(out, "{} / {}: {verdict}", cell.work.label(), cell.variant.name)?;
+        let place = format!("{} / {}", cell.work.label(), cell.variant.name);
+        match engine::check(backend, cell, &started.environment.topology) {
+            Ok(()) => ok.push(match variant::without_effect(cell) {
+                Some(found) => format!("{place}: ok, but {found}"),
+                None => format!("{place}: ok"),
+            }),
+            Err(reason) => skipped.push((reason, place)),
+        }
+    }
+    let not_run = skipped.len() as u64 * u64::from(started.plan.measure.rounds);
+    let skipped = analysis::grouped(skipped).into_iter();
+    ok.extend(skipped.map(|(why, places)| format!("skipped: {}: {why}", places.join(", "))));
+    for line in &ok {
+        write!(out, "{}", table::wrapped(&clean(line), columns))?;
     }
     let measure = &started.plan.measure;
-    let not_run = skipped.len() as u64 * u64::from(measure.rounds);
     let runs = job.planned_runs() - not_run;
     let seconds = runs * (measure.duration_ns + measure.warmup_ns) / 1_000_000_000;
     let capabilities = entry(&started.backend)?.capabilities;
@@ -442,7 +463,8 @@ fn dry_run(job: &Job, backend: &dyn Backend) -> Result<(), Failure> {
         skipped if runs == 0 => format!("; {skipped} are skipped"),
         more => format!("; {more} more are skipped"),
     };
-    writeln!(out, "{runs} runs, at least {seconds} s{clock}{not_run}")?;
+    let all = format!("{runs} runs, at least {seconds} s{clock}{not_run}");
+    write!(out, "{}", table::wrapped(&all, columns))?;
     match runs {
         0 => Err(Failure::here("no run of the plan can be made here", "schedlab list backends")),
         _ => Ok(()),
@@ -640,10 +662,11 @@ fn measured(
         )));
     }
     if plan.runs.is_empty() {
-        return Err(Failure::here(
-            "no run could be measured; the report says why",
-            args.db.command(&format!("report {}", plan.id)),
-        ));
+        let hint = match args.quiet {
+            true => args.db.command(&format!("report {}", plan.id)),
+            false => "schedlab doctor".to_string(),
+        };
+        return Err(Failure::here("no run could be measured; the report says why", hint));
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ use crate::sys::{Host, clock, load, process, signal};
 
 use super::names::UnknownName;
 use super::terminal::Width;
+use super::text::quoted;
 use super::tracing::{TraceArgs, TraceFile};
 use super::{Failure, score_cost, terminal};
 
@@ -165,7 +166,12 @@ fn open_output(path: &PathBuf) -> Result<File, Failure> {
 fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     let shown = path.display().to_string();
     let shown = shown.escape_default();
-    Failure::here(format!("cannot write {shown}: {error}"), format!("df {shown}"))
+    let folder = path.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
+    let hint = match error.kind() {
+        io::ErrorKind::NotFound => format!("mkdir -p {}", quoted(&folder)),
+        _ => format!("df {shown}"),
+    };
+    Failure::here(format!("cannot write {shown}: {error}"), hint)
 }
 
 /// A session, or why there is none. What it watches goes on whatever becomes of it.

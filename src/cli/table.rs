@@ -3,13 +3,18 @@
 use comfy_table::{ContentArrangement, Table, TableStyle};
 use unicode_width::UnicodeWidthStr;
 
-use crate::report::shortened;
+use crate::report::{shortened, wrap};
 
 /// Names and what they are: as many lines as the text needs.
 pub fn names(rows: Vec<Vec<String>>, width: usize) -> String {
     let mut table = empty(width);
     table.add_rows(rows);
     lines(&table)
+}
+
+/// A text in as many lines as it needs.
+pub fn wrapped(text: &str, width: usize) -> String {
+    wrap(text, width).iter().map(|line| format!("{line}\n")).collect()
 }
 
 /// One line for each row; `fixed` columns keep their width, the widest of the others are cut, and

@@ -7,15 +7,14 @@ use crate::analysis::{Analysis, Family, Note, Row, Severity};
 use crate::model::Direction;
 use crate::stats::{Judged, Ratio, Verdict};
 
-use super::layout::{Page, Tone, clean, wrap};
+use super::layout::{Page, Tone, clean, paragraph};
 use super::numbers::{Change, counted};
 use super::phrases::{self, Needed, Tally, first_of, with_sides};
 
 /// Lines of the answer at most.
 pub const MAX_LINES: usize = 12;
-/// Names of sides take at most so many columns.
-pub const NAME_COLUMNS: usize = 12;
-const MIN_LABEL_COLUMNS: usize = 8;
+/// Of labels, at least and at most; a longer one goes into its text.
+const LABEL_COLUMNS: [usize; 2] = [8, 12];
 /// Of more open metrics than this, if they are all, none is named.
 const MANY: usize = 4;
 const ALL: usize = usize::MAX;
@@ -50,38 +49,43 @@ impl Detail {
     }
 }
 
-/// `names`: the sides' as tables show them. `more`: what an option shows.
-pub fn write(analysis: &Analysis, names: &[String], more: Option<&str>, page: &mut Page) {
-    let columns = names.iter().map(|name| name.width()).max().unwrap_or(0);
-    let columns = columns.max(MIN_LABEL_COLUMNS) + 2;
+/// An analysis with the names of its sides as tables show them.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    pub analysis: &'a Analysis,
+    pub names: &'a [String],
+}
+
+/// `more`: what an option shows.
+pub fn write(view: View, more: Option<&str>, page: &mut Page) {
+    let columns = view.names.iter().map(|name| name.width()).max().unwrap_or(0);
+    let columns = columns.clamp(LABEL_COLUMNS[0], LABEL_COLUMNS[1]);
+    let padded = |label: &str| format!("{label}{:1$}  ", "", columns.saturating_sub(label.width()));
     let lines = |paragraphs: &[Paragraph]| -> usize {
-        let room = page.width().saturating_sub(columns);
-        paragraphs.iter().map(|(.., text)| wrap(text, room).len()).sum()
+        let lines = paragraphs.iter().map(|(_, label, text)| {
+            paragraph(&padded(label), columns + 2, text, page.width()).len()
+        });
+        lines.sum()
     };
     let mut shown = Vec::new();
-    for detail in Detail::steps(names.len().saturating_sub(1)) {
-        shown = paragraphs(analysis, names, more, detail);
+    for detail in Detail::steps(view.names.len().saturating_sub(1)) {
+        shown = paragraphs(view, more, detail);
         if lines(&shown) <= MAX_LINES {
             break;
         }
     }
     for (tone, label, text) in shown {
-        let pad = columns.saturating_sub(label.width());
-        page.wrapped(tone, &format!("{label}{:pad$}", ""), &text);
+        page.paragraph(tone, &padded(&label), columns + 2, &text);
     }
 }
 
-fn paragraphs(
-    analysis: &Analysis,
-    names: &[String],
-    more: Option<&str>,
-    detail: Detail,
-) -> Vec<Paragraph> {
+fn paragraphs(view: View, more: Option<&str>, detail: Detail) -> Vec<Paragraph> {
+    let View { analysis, names } = view;
     let plain = |label: &str, text: String| (Tone::Plain, label.to_string(), text);
     let sides = 1..names.len();
     let mut said: Vec<Paragraph> = match detail.counts {
         Some(most) => {
-            let counts = |side| Tally::of(analysis, side, Family::Headline).counts();
+            let counts = |side| Tally::of(analysis.rows_of(Family::Headline), side).counts();
             let more = sides.len().saturating_sub(most);
             let more = (more > 0).then(|| plain("", format!("and {} more", counted(more, "side"))));
             sides.take(most).map(|side| plain(&names[side], counts(side))).chain(more).collect()
@@ -135,7 +139,8 @@ fn changes(analysis: &Analysis, name: &str, side: usize, detail: Detail) -> Vec<
 }
 
 fn unchanged(analysis: &Analysis, side: usize) -> String {
-    let Tally { same, inconclusive: open, .. } = Tally::of(analysis, side, Family::Headline);
+    let rows = analysis.rows_of(Family::Headline);
+    let Tally { same, inconclusive: open, .. } = Tally::of(rows, side);
     let metrics = |count| counted(count, "headline metric");
     match (same, open) {
         (0, 0) => "no verdict".to_string(),
@@ -148,7 +153,7 @@ fn unchanged(analysis: &Analysis, side: usize) -> String {
 /// Verdicts on a side in the headline family, with the place and name of the metric.
 fn judged(analysis: &Analysis, side: usize) -> impl Iterator<Item = (String, &Row, Judged)> {
     analysis.rows_of(Family::Headline).filter_map(move |(work, set, row)| {
-        let place = phrases::place(analysis, work, set);
+        let place = phrases::place(work, set);
         let judged = row.cells.get(side)?.judged?;
         Some((format!("{place} {}", clean(&row.kind.name)), row, judged))
     })

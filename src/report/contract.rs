@@ -1,53 +1,57 @@
-//! What a report format is, and how a report is laid out. Traits and plain data.
+//! What a report format is, and how a report is laid out. Plain data.
 
 use std::io::{self, Write};
 
 use crate::analysis::Analysis;
 
-pub trait Format: Sync {
+pub struct Format {
     /// As it is asked for: `--format NAME`.
-    fn name(&self) -> &'static str;
-
+    pub name: &'static str,
     /// One line for help.
-    fn about(&self) -> &'static str;
+    pub about: &'static str,
+    /// Whether it shows metrics that explain: then the analysis has verdicts on them.
+    pub explains: fn(&Options) -> bool,
+    /// Fails only where `out` does.
+    pub render: Render,
+}
 
-    /// Writes the analyses, in the order given. Fails only where `out` does.
-    fn render(
+/// What writes reports.
+pub enum Render {
+    /// One analysis; several follow each other, with an empty line between them.
+    Each(fn(&Analysis, &Options, &mut dyn Write) -> io::Result<()>),
+    /// All of them as one document.
+    All(fn(&[Analysis], &mut dyn Write) -> io::Result<()>),
+}
+
+impl Format {
+    /// Writes the analyses, in the order given.
+    pub fn render(
         &self,
         analyses: &[Analysis],
         options: &Options,
         out: &mut dyn Write,
-    ) -> io::Result<()>;
-
-    /// Whether it shows metrics that explain: then the analysis has verdicts on them.
-    fn explains(&self, options: &Options) -> bool {
-        _ = options;
-        true
-    }
-}
-
-/// Renders one analysis after the other, with an empty line between them.
-pub(super) fn each(
-    analyses: &[Analysis],
-    out: &mut dyn Write,
-    mut render: impl FnMut(&Analysis, &mut dyn Write) -> io::Result<()>,
-) -> io::Result<()> {
-    if analyses.is_empty() {
-        return writeln!(out, "nothing to report");
-    }
-    for (at, analysis) in analyses.iter().enumerate() {
-        if at > 0 {
-            writeln!(out)?;
+    ) -> io::Result<()> {
+        let each = match self.render {
+            Render::All(render) => return render(analyses, out),
+            Render::Each(render) => render,
+        };
+        if analyses.is_empty() {
+            return writeln!(out, "nothing to report");
         }
-        render(analysis, out)?;
+        for (at, analysis) in analyses.iter().enumerate() {
+            if at > 0 {
+                writeln!(out)?;
+            }
+            each(analysis, options, out)?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// How a report is laid out. Formats for machines ignore it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Columns of the terminal or mail; see [`Options::columns`].
+    /// Columns of the terminal or mail, at least [`Options::MIN_WIDTH`].
     pub width: usize,
     /// Whether escape sequences may be written; the caller respects `NO_COLOR`.
     pub color: bool,
@@ -60,11 +64,6 @@ impl Options {
     pub const MIN_WIDTH: usize = 40;
     /// More columns than this are of no use to a reader.
     pub const MAX_WIDTH: usize = 1000;
-
-    /// The width that lines keep to.
-    pub fn columns(&self) -> usize {
-        self.width.clamp(Options::MIN_WIDTH, Options::MAX_WIDTH)
-    }
 }
 
 impl Default for Options {

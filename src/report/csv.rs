@@ -12,7 +12,7 @@ use crate::stats::Ratio;
 
 use super::layout::clean;
 use super::phrases::{self, Needed, key};
-use super::{Format, Options};
+use super::{Format, Render};
 
 /// A row. What is not known is empty; `kind` is `summary`, `run`, `fairness` or `note`.
 #[derive(Default, Serialize)]
@@ -51,31 +51,26 @@ struct Line {
     kernel: String,
 }
 
-pub struct Csv;
+pub const CSV: Format = Format {
+    name: "csv",
+    about: "every summary, value and note in full precision, for spreadsheets, R and pandas",
+    explains: |_| true,
+    render: Render::All(write),
+};
 
-impl Format for Csv {
-    fn name(&self) -> &'static str {
-        "csv"
+fn write(analyses: &[Analysis], out: &mut dyn Write) -> io::Result<()> {
+    let mut writer = Writer::from_writer(out);
+    if analyses.is_empty() {
+        writer.serialize(note("", "nothing to report")).map_err(plain)?;
     }
-
-    fn about(&self) -> &'static str {
-        "every summary, value and note in full precision, for spreadsheets, R and pandas"
-    }
-
-    fn render(&self, analyses: &[Analysis], _: &Options, out: &mut dyn Write) -> io::Result<()> {
-        let mut writer = Writer::from_writer(out);
-        if analyses.is_empty() {
-            writer.serialize(note("", "nothing to report")).map_err(plain)?;
+    for analysis in analyses {
+        let plans: Vec<&str> = analysis.plans.iter().map(|plan| plan.id.as_str()).collect();
+        let plans = text(&plans.join(" "));
+        for line in lines(analysis) {
+            writer.serialize(Line { plan: plans.clone(), ..line }).map_err(plain)?;
         }
-        for analysis in analyses {
-            let plans: Vec<&str> = analysis.plans.iter().map(|plan| plan.id.as_str()).collect();
-            let plans = text(&plans.join(" "));
-            for line in lines(analysis) {
-                writer.serialize(Line { plan: plans.clone(), ..line }).map_err(plain)?;
-            }
-        }
-        writer.flush()
     }
+    writer.flush()
 }
 
 /// In the order of the file.
@@ -179,7 +174,10 @@ fn runs(place: impl Fn() -> Line, cell: &Cell) -> impl Iterator<Item = Line> {
 fn fairness(work: &WorkTable) -> impl Iterator<Item = Line> {
     work.fairness.iter().flat_map(|table| &table.variants).flat_map(|variant| {
         let of_all = [("", ("cpus", &variant.cpus)), ("", ("jain", &variant.jain))];
-        let of_sets = variant.sets.iter().flat_map(|set| set.figures().map(|of| (&*set.set, of)));
+        let of_sets = variant
+            .sets
+            .iter()
+            .flat_map(|set| set.figures.iter().map(|(name, rounds)| (&*set.set, (*name, rounds))));
         of_all.into_iter().chain(of_sets).map(|(set, (metric, rounds))| {
             let (median, reason) = match rounds.median() {
                 Reading::Known(median) => (Some(median), String::new()),

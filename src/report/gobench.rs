@@ -12,25 +12,16 @@ use crate::model::{Direction, MetricKind, Unit};
 
 use super::layout::{clean, replaced};
 use super::phrases;
-use super::{Format, Options, each};
+use super::{Format, Options, Render};
 
-pub struct Gobench;
+pub const GOBENCH: Format = Format {
+    name: "gobench",
+    about: "values of every run for Go's benchstat: benchstat -col variant FILE",
+    explains: |_| true,
+    render: Render::Each(write),
+};
 
-impl Format for Gobench {
-    fn name(&self) -> &'static str {
-        "gobench"
-    }
-
-    fn about(&self) -> &'static str {
-        "values of every run for Go's benchstat: benchstat -col variant FILE"
-    }
-
-    fn render(&self, analyses: &[Analysis], _: &Options, out: &mut dyn Write) -> io::Result<()> {
-        each(analyses, out, |analysis, out| write(analysis, out))
-    }
-}
-
-fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
+fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()> {
     let mut text = String::new();
     // Lines that begin with # are comments. What differs from side to side has to be one:
     // benchstat would take a second configuration line for another table.
@@ -42,7 +33,7 @@ fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
     }
     let names = phrases::names(&analysis.sides, usize::MAX, clean, "");
     for (side, name) in names.iter().enumerate() {
-        let about = phrases::about(&analysis.sides[side]);
+        let about = phrases::about(analysis, &analysis.sides[side]);
         text.push_str(&format!("\n# {about}\nvariant: {name}\n"));
         analysis.sets().for_each(|(work, set)| runs(work, set, side, &mut text));
     }

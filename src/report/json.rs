@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::analysis::Analysis;
 
 use super::layout::{is_active, replaced};
-use super::{Format, Options};
+use super::{Format, Render};
 
 /// 2: derived from the analysis; 1 was a report or a comparison.
 const VERSION: u32 = 2;
@@ -20,22 +20,17 @@ struct Document<'a> {
     analyses: &'a [Analysis],
 }
 
-pub struct Json;
+pub const JSON: Format = Format {
+    name: "json",
+    about: "the whole analysis, for programs",
+    explains: |_| true,
+    render: Render::All(write),
+};
 
-impl Format for Json {
-    fn name(&self) -> &'static str {
-        "json"
-    }
-
-    fn about(&self) -> &'static str {
-        "the whole analysis, for programs"
-    }
-
-    fn render(&self, analyses: &[Analysis], _: &Options, out: &mut dyn Write) -> io::Result<()> {
-        let document = Document { schema: "schedlab-analysis", version: VERSION, analyses };
-        let json = serde_json::to_string_pretty(&document)?;
-        writeln!(out, "{}", escaped(&json))
-    }
+fn write(analyses: &[Analysis], out: &mut dyn Write) -> io::Result<()> {
+    let document = Document { schema: "schedlab-analysis", version: VERSION, analyses };
+    let json = serde_json::to_string_pretty(&document)?;
+    writeln!(out, "{}", escaped(&json))
 }
 
 /// What a terminal acts on or what hides, as a JSON escape: it stands in strings alone.

@@ -13,7 +13,7 @@ use crate::stats::Verdict;
 use super::layout::clean;
 use super::numbers::Change;
 use super::phrases;
-use super::{Format, Options};
+use super::{Format, Render};
 
 const TEMPLATE: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <testsuites>
@@ -34,26 +34,21 @@ const TEMPLATE: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 </testsuites>
 "#;
 
-pub struct Junit;
+pub const JUNIT: Format = Format {
+    name: "junit",
+    about: "JUnit XML for CI: WORSE fails, open is skipped, what is missing is an error",
+    explains: |_| true,
+    render: Render::All(write),
+};
 
-impl Format for Junit {
-    fn name(&self) -> &'static str {
-        "junit"
-    }
-
-    fn about(&self) -> &'static str {
-        "JUnit XML for CI: WORSE fails, open is skipped, what is missing is an error"
-    }
-
-    fn render(&self, analyses: &[Analysis], _: &Options, out: &mut dyn Write) -> io::Result<()> {
-        let suites: Vec<Value> = analyses.iter().map(suite).collect();
-        let mut templates = Environment::new();
-        templates.set_auto_escape_callback(|_| minijinja::AutoEscape::Html);
-        let text = templates
-            .render_named_str("junit.html", TEMPLATE, context! { suites })
-            .map_err(io::Error::other)?;
-        writeln!(out, "{text}")
-    }
+fn write(analyses: &[Analysis], out: &mut dyn Write) -> io::Result<()> {
+    let suites: Vec<Value> = analyses.iter().map(suite).collect();
+    let mut templates = Environment::new();
+    templates.set_auto_escape_callback(|_| minijinja::AutoEscape::Html);
+    let text = templates
+        .render_named_str("junit.html", TEMPLATE, context! { suites })
+        .map_err(io::Error::other)?;
+    writeln!(out, "{text}")
 }
 
 fn suite(analysis: &Analysis) -> Value {
@@ -84,7 +79,7 @@ fn cases(analysis: &Analysis) -> Vec<Value> {
             let change = ratio.map(|ratio| Change::of(&ratio).with_interval());
             let word = phrases::verdict(row, cell).unwrap_or_default();
             let message = format!("{} {word}", change.unwrap_or_default());
-            let class = format!("{}.{}", phrases::place(analysis, work, set), clean(&side.label));
+            let class = format!("{}.{}", phrases::place(work, set), clean(&side.label));
             let name = clean(&row.kind.name);
             cases.push(context! { class, name, outcome, message });
         }

@@ -43,11 +43,6 @@ pub fn shortened(text: &str, columns: usize) -> String {
     clean(&cut(text, columns, clean, "…"))
 }
 
-/// At most `columns` wide, with `…` where something is missing.
-pub fn truncate(text: &str, columns: usize) -> String {
-    cut(text, columns, str::to_string, "…")
-}
-
 /// The longest beginning of a text that fits `columns` once it is `plain`, followed by `sign` where
 /// something is missing. It is not plain yet: a cut through what is would divide an escape.
 pub fn cut(text: &str, columns: usize, plain: fn(&str) -> String, sign: &str) -> String {
@@ -61,13 +56,24 @@ pub fn cut(text: &str, columns: usize, plain: fn(&str) -> String, sign: &str) ->
 
 /// Lines of at most `columns`, broken at spaces but not before `%`; longer words break inside.
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
+    paragraph("", 0, text, columns)
+}
+
+/// As [`wrap`], behind a label; the lines below it begin at column `indent`.
+pub fn paragraph(label: &str, indent: usize, text: &str, columns: usize) -> Vec<String> {
     const NO_BREAK: &str = "\u{a0}%";
     let text = text.replace(" %", NO_BREAK);
+    let [first, others] = [label.width(), indent].map(|columns| " ".repeat(columns));
     let options = textwrap::Options::new(columns.max(2))
+        .initial_indent(&first)
+        .subsequent_indent(&others)
         .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit)
         .word_separator(textwrap::WordSeparator::AsciiSpace)
         .word_splitter(textwrap::WordSplitter::NoHyphenation);
-    let lines = textwrap::wrap(&text, options).into_iter();
+    let mut lines = textwrap::wrap(&text, options).into_iter();
+    let first = lines.next().unwrap_or_default();
+    let first = format!("{label}{}", first.get(label.width()..).unwrap_or_default());
+    let lines = std::iter::once(first).chain(lines.map(String::from));
     lines.map(|line| line.replace(NO_BREAK, " %")).collect()
 }
 
@@ -90,7 +96,8 @@ pub struct Page {
 
 impl Page {
     pub fn new(options: &Options) -> Self {
-        Page { width: options.columns(), color: options.color, text: String::new() }
+        let width = options.width.clamp(Options::MIN_WIDTH, Options::MAX_WIDTH);
+        Page { width, color: options.color, text: String::new() }
     }
 
     pub fn width(&self) -> usize {
@@ -116,10 +123,13 @@ impl Page {
 
     /// `label`, then `text` in as many lines as it takes, indented by the label.
     pub fn wrapped(&mut self, tone: Tone, label: &str, text: &str) {
-        let indent = " ".repeat(label.width());
-        for (at, line) in wrap(text, self.width.saturating_sub(indent.len())).iter().enumerate() {
-            let before = if at == 0 { label } else { &indent };
-            self.line(tone, format!("{before}{line}").trim_end());
+        self.paragraph(tone, label, label.width(), text);
+    }
+
+    /// As [`paragraph`].
+    pub fn paragraph(&mut self, tone: Tone, label: &str, indent: usize, text: &str) {
+        for line in paragraph(label, indent, text, self.width) {
+            self.line(tone, line.trim_end());
         }
     }
 
@@ -127,10 +137,21 @@ impl Page {
         self.text.push('\n');
     }
 
+    /// Where it is too wide, a paragraph for each row, in which the head names each cell.
     pub fn table(&mut self, table: &Table) {
-        for (tone, line) in table.lines() {
-            self.line(tone, &line);
+        let lines = table.lines();
+        if lines.iter().all(|(_, line)| line.width() <= self.width) {
+            return lines.iter().for_each(|(tone, line)| self.line(*tone, line));
         }
+        let Some(((_, head), rows)) = table.rows.split_first() else { return };
+        rows.iter().for_each(|(tone, cells)| self.stacked(*tone, head, cells));
+    }
+
+    /// A row of a table that is too wide.
+    pub fn stacked(&mut self, tone: Tone, head: &[String], cells: &[String]) {
+        let cells = head.iter().zip(cells).filter(|(_, cell)| !cell.is_empty());
+        let said: Vec<String> = cells.map(|(head, cell)| format!("{head} {cell}")).collect();
+        self.wrapped(tone, "- ", &said.join(", "));
     }
 }
 

@@ -17,7 +17,7 @@ use crate::stats::{Verdict, Why};
 use super::layout::{Page, Tone};
 use super::numbers::{Scale, percent, ratio};
 use super::phrases::{self, Tally};
-use super::{Format, Options, each};
+use super::{Format, Options, Render};
 
 pub(super) use mail::{COLUMNS, ascii, word};
 use mail::{Table, case, test_of, two_decimals};
@@ -32,27 +32,14 @@ pub(super) const CUT: &str = "~";
 /// has more than 8.6 %; regressions without star have at most 6.5 %.
 const LARGE_CV: f64 = 0.075;
 
-pub struct Lkml;
+pub const LKML: Format = Format {
+    name: "lkml",
+    about: "tables for a mail to a kernel list: normalised, percent improvement, CV; verdicts below",
+    explains: |options| options.verbose > 0,
+    render: Render::Each(write),
+};
 
-impl Format for Lkml {
-    fn name(&self) -> &'static str {
-        "lkml"
-    }
-
-    fn about(&self) -> &'static str {
-        "tables for a mail to a kernel list: normalised, percent improvement, CV; verdicts below"
-    }
-
-    fn explains(&self, options: &Options) -> bool {
-        options.verbose > 0
-    }
-
-    fn render(&self, analyses: &[Analysis], _: &Options, out: &mut dyn Write) -> io::Result<()> {
-        each(analyses, out, |analysis, out| write(analysis, out))
-    }
-}
-
-fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
+fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()> {
     let mut page = Page::new(&Options { width: COLUMNS, ..Options::default() });
     let tables = tables(analysis);
     let names = names(analysis, &tables);
@@ -69,13 +56,13 @@ fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
         page.wrapped(Tone::Plain, "* ", &text);
         page.gap();
     }
-    verdicts(analysis, &names, &mut page);
+    verdicts(analysis, &judged_rows(analysis), &names, &mut page);
     out.write_all(page.text().as_bytes())
 }
 
 /// Rows of the headline family, and of the explaining one where that is judged.
-fn judged_rows(analysis: &Analysis) -> impl Iterator<Item = Place<'_>> {
-    analysis.rows().filter(|(.., row)| row.family != Family::None)
+pub(super) fn judged_rows(analysis: &Analysis) -> Vec<Place<'_>> {
+    analysis.rows().filter(|(.., row)| row.family != Family::None).collect()
 }
 
 /// What a table is of.
@@ -86,7 +73,7 @@ fn subject((work, set, row): Place) -> impl PartialEq {
 
 /// One of each metric of each set, in the order in which they first come.
 fn tables(analysis: &Analysis) -> Vec<Table> {
-    let subjects = grouped(judged_rows(analysis).map(|row| (subject(row), row)));
+    let subjects = grouped(judged_rows(analysis).into_iter().map(|row| (subject(row), row)));
     subjects.iter().map(|(_, cases)| table(analysis, cases)).collect()
 }
 
@@ -144,11 +131,11 @@ fn difference(ratio: f64) -> String {
 
 /// As long as all tables have room for.
 fn names(analysis: &Analysis, tables: &[Table]) -> Vec<String> {
-    let of = |columns| phrases::names(&analysis.sides, columns, word, CUT);
     let shortest = vec!["x".repeat(MIN_NAME_COLUMNS); analysis.sides.len()];
     let fits = |names: &Vec<String>| tables.iter().all(|table| table.has_room(names, &shortest));
-    let mut shorter = (MIN_NAME_COLUMNS..=NAME_COLUMNS).rev().map(of);
-    shorter.find(fits).unwrap_or_else(|| of(MIN_NAME_COLUMNS))
+    let of = |columns| phrases::names(&analysis.sides, columns, word, CUT);
+    let mut longest_first = (MIN_NAME_COLUMNS..=NAME_COLUMNS).rev().map(of);
+    longest_first.find(fits).unwrap_or_else(|| of(MIN_NAME_COLUMNS))
 }
 
 /// A side over the baseline.
@@ -210,19 +197,21 @@ fn figures(analysis: &Analysis, row: &Row, side: usize) -> Option<[String; 3]> {
     Some([two_decimals(normalised), two_decimals(improved), cv])
 }
 
-/// Below the tables: odd values, the verdicts, how they were reached, and the command.
-pub(super) fn verdicts(analysis: &Analysis, names: &[String], page: &mut Page) {
-    oddities(analysis, names, page);
+/// Below the tables: odd values and the verdicts of the rows that they show, how verdicts were
+/// reached, and the command.
+pub(super) fn verdicts(analysis: &Analysis, rows: &[Place], names: &[String], page: &mut Page) {
+    oddities(analysis, rows, names, page);
     for (at, name) in names.iter().enumerate().skip(1) {
         let heading = format!("Verdicts, {name} against {}:", names[0]);
         page.wrapped(Tone::Plain, "", &heading);
-        for (work, set, row) in judged_rows(analysis) {
+        for (work, set, row) in rows {
             if let Some(line) = differs(work, set, row, at) {
                 page.wrapped(Tone::Plain, "  ", &line);
             }
         }
         for (family, label) in [(Family::Headline, ""), (Family::Explaining, "explaining: ")] {
-            let tally = Tally::of(analysis, at, family);
+            let own = rows.iter().filter(|(.., row)| row.family == family);
+            let tally = Tally::of(own.copied(), at);
             if family == Family::Headline || tally != Tally::default() {
                 let decides = tally.rounds.map(|needed| format!("; {}", phrases::decides(needed)));
                 let text = format!("{label}{}{}", tally.counts(), decides.unwrap_or_default());
@@ -238,7 +227,7 @@ pub(super) fn verdicts(analysis: &Analysis, names: &[String], page: &mut Page) {
     for (side, name) in analysis.sides.iter().zip(names) {
         let label = word(&side.label);
         let also = if *name == label { String::new() } else { format!("{label}: ") };
-        let text = format!("{also}{}", ascii(&phrases::about(side)));
+        let text = format!("{also}{}", ascii(&phrases::about(analysis, side)));
         page.wrapped(Tone::Plain, &format!("{name}: "), &text);
     }
     for note in &analysis.notes {
@@ -253,9 +242,9 @@ pub(super) fn verdicts(analysis: &Analysis, names: &[String], page: &mut Page) {
 }
 
 /// What statistics of the tables hide: a note for each side of a judged row with odd values.
-fn oddities(analysis: &Analysis, names: &[String], page: &mut Page) {
+fn oddities(analysis: &Analysis, rows: &[Place], names: &[String], page: &mut Page) {
     let before = page.text().len();
-    for (work, set, row) in judged_rows(analysis) {
+    for (work, set, row) in rows {
         for (cell, name) in row.cells.iter().zip(names) {
             let shapes = phrases::shapes(analysis, row, cell);
             if !shapes.is_empty() {

@@ -4,34 +4,21 @@ use std::io::{self, Write};
 
 use crate::analysis::{Analysis, Family};
 
-use super::answer;
+use super::answer::{self, View};
 use super::layout::{Page, clean, replaced};
 use super::numbers::{Change, Scale};
-use super::phrases::{self, names};
-use super::{Format, Options, each};
+use super::phrases;
+use super::{Format, Options, Render};
 
-pub struct Markdown;
+pub const MARKDOWN: Format = Format {
+    name: "markdown",
+    about: "the table and the answer for an issue or a merge request",
+    explains: |_| false,
+    render: Render::Each(write),
+};
 
-impl Format for Markdown {
-    fn name(&self) -> &'static str {
-        "markdown"
-    }
-
-    fn about(&self) -> &'static str {
-        "the table and the answer for an issue or a merge request"
-    }
-
-    fn explains(&self, _: &Options) -> bool {
-        false
-    }
-
-    fn render(&self, analyses: &[Analysis], _: &Options, out: &mut dyn Write) -> io::Result<()> {
-        each(analyses, out, |analysis, out| write(analysis, out))
-    }
-}
-
-fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
-    let names = names(&analysis.sides, usize::MAX, clean, "");
+fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let names = phrases::names(&analysis.sides, usize::MAX, clean, "");
     if let [plan] = analysis.plans.as_slice() {
         writeln!(out, "**{}**\n", cell(&plan.title))?;
         writeln!(out, "{}\n", cell(&phrases::plan(analysis, plan)))?;
@@ -42,7 +29,7 @@ fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
     for (work, set, row) in analysis.rows_of(Family::Headline) {
         let scale = Scale::of_row(row);
         let mut cells = vec![
-            cell(&phrases::place(analysis, work, set)),
+            cell(&phrases::place(work, set)),
             cell(&row.kind.name),
             scale.with_suffix(row.cells[0].median),
         ];
@@ -62,8 +49,8 @@ fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "- {word}: {}", cell(&text))?;
     }
     let mut page = Page::new(&Options::default());
-    let names = phrases::names(&analysis.sides, answer::NAME_COLUMNS, clean, "…");
-    answer::write(analysis, &names, None, &mut page);
+    let names = phrases::names(&analysis.sides, page.width() / 3, clean, "…");
+    answer::write(View { analysis, names: &names }, None, &mut page);
     // A fence that no name can close.
     let longest = page.text().split(|c| c != '`').map(str::len).max();
     let fence = "`".repeat(longest.unwrap_or(0).max(2) + 1);

@@ -24,34 +24,32 @@ mod testing;
 mod tests;
 mod text;
 
-pub use contract::{Format, Options};
+pub use contract::{Format, Options, Render};
 pub use layout::{clean, shortened, wrap};
 pub use phrases::disturbance::disturbance;
 pub use phrases::{knobs, listed, placement};
 
-use contract::each;
-
 use crate::analysis::{Analysis, Note};
 
 /// Every format, the default first.
-pub fn formats() -> &'static [&'static dyn Format] {
+pub fn formats() -> &'static [&'static Format] {
     &[
-        &text::Text,
-        &lkml::Lkml,
-        &markdown::Markdown,
-        &schbench::Schbench,
-        &csv::Csv,
-        &json::Json,
-        &gobench::Gobench,
-        &junit::Junit,
+        &text::TEXT,
+        &lkml::LKML,
+        &markdown::MARKDOWN,
+        &schbench::SCHBENCH,
+        &csv::CSV,
+        &json::JSON,
+        &gobench::GOBENCH,
+        &junit::JUNIT,
         #[cfg(test)]
-        &tests::Dummy,
+        &tests::DUMMY,
     ]
 }
 
 /// The format of this name.
-pub fn find(name: &str) -> Option<&'static dyn Format> {
-    formats().iter().copied().find(|format| format.name() == name)
+pub fn find(name: &str) -> Option<&'static Format> {
+    formats().iter().copied().find(|format| format.name == name)
 }
 
 /// A note as a sentence, clean.

@@ -49,9 +49,10 @@ impl Scale {
         Scale::of(row.kind.unit, row.cells.iter().find_map(|cell| cell.median))
     }
 
-    /// `52.7 us`, `- us`.
+    /// `52.7 us`; a dash has no unit.
     pub fn with_suffix(&self, value: Option<f64>) -> String {
-        format!("{} {}", self.show_known(value), self.suffix).trim_end().to_string()
+        let suffix = value.map_or("", |_| self.suffix);
+        format!("{} {suffix}", self.show_known(value)).trim_end().to_string()
     }
 
     pub fn show_known(&self, value: Option<f64>) -> String {
@@ -88,7 +89,7 @@ pub fn ratio(ratio: f64) -> String {
     match ratio {
         r if r < 0.0005 => "<0.001".to_string(),
         r if r < 9.9995 => format!("{r:.3}"),
-        r if r < 999.5 => significant(r, 3),
+        r if r < MAX_FACTOR => significant(r, 3),
         _ => ">999".to_string(),
     }
 }
@@ -103,6 +104,8 @@ pub struct Change {
 
 /// Above this ratio, or below its inverse, a factor says more than a percentage.
 const FACTOR_FROM: f64 = 4.0;
+/// Of a ratio of so much and more a reader needs no digits.
+const MAX_FACTOR: f64 = 999.5;
 
 impl Change {
     pub fn of(ratio: &Ratio) -> Change {
@@ -125,7 +128,7 @@ impl Change {
 }
 
 fn factor(ratio: f64) -> String {
-    format!("{}x", significant(ratio, 3))
+    if ratio < MAX_FACTOR { format!("{}x", significant(ratio, 3)) } else { ">999x".to_string() }
 }
 
 /// One decimal below 10 %, none above.

@@ -3,14 +3,12 @@
 use std::io::{self, Write};
 
 use super::Options;
-use super::layout::{Align, Page, Table, Tone, clean, truncate};
+use super::layout::{Align, Page, Table, Tone, clean};
 use super::numbers::{counted, percent};
 use super::phrases::{self, floor_percent};
 use crate::analysis::{MetricPower, NotKnown, Power};
 use crate::stats::Rounds;
 
-/// What the numbers take next to a metric's name.
-const NUMBERS: usize = 60;
 /// A spread from fewer ratios is known to a third, more or less.
 const FEW_RATIOS: usize = 10;
 
@@ -25,13 +23,22 @@ pub fn render(
     for work in &power.works {
         page.wrapped(Tone::Bold, "== ", &clean(&work.label));
         match &work.rows {
-            Ok(rows) => page.table(&table(power, rows, &page)),
+            Ok(rows) => page.table(&table(power, rows)),
             Err(why) => {
                 let text = format!("{}; hint: {again} --aa --rounds {FEW_RATIOS}", not_known(why));
                 page.wrapped(Tone::Warning, "not known: ", &text);
             }
         }
         page.gap();
+    }
+    if power.comparisons > 0 {
+        let legend = format!(
+            "sd: of the ratios within rounds; finds: the smallest difference that {} find; for {}, \
+             for SAME: the rounds that this verdict takes; from: what is stored",
+            counted(power.rounds as usize, "round"),
+            percent(power.difference)
+        );
+        page.wrapped(Tone::Plain, "columns   ", &legend);
     }
     for note in notes(power, again) {
         page.wrapped(Tone::Warning, "note      ", &note);
@@ -40,7 +47,6 @@ pub fn render(
     out.write_all(page.text().as_bytes())
 }
 
-/// Why no spread of a work is known.
 fn not_known(why: &NotKnown) -> String {
     match why {
         NotKnown::OtherWork(difference) => format!(
@@ -56,28 +62,18 @@ fn not_known(why: &NotKnown) -> String {
     }
 }
 
-fn table(power: &Power, rows: &[MetricPower], page: &Page) -> Table {
-    let room = page.width().saturating_sub(NUMBERS).max(12);
+fn table(power: &Power, rows: &[MetricPower]) -> Table {
     let has_sets = rows.iter().any(|row| row.set != rows[0].set);
     let mut columns = vec![(Align::Right, 2); 6];
     columns[0] = (Align::Left, 0);
     let mut table = Table::new(columns);
-    let smallest_at = format!("{} rounds", power.rounds);
-    let found = percent(power.difference);
-    let heads = [
-        ["", "", "smallest at", "rounds for", "rounds", ""],
-        ["metric", "sd", &smallest_at, &found, "for SAME", "from"],
-    ];
-    for head in heads {
-        table.row(Tone::Bold, head.map(str::to_string).to_vec());
-    }
+    let found = format!("for {}", percent(power.difference));
+    let head = ["metric", "sd", "finds", &found, "for SAME", "from"];
+    table.row(Tone::Bold, head.map(str::to_string).to_vec());
     for row in rows {
-        let name = match has_sets {
-            true => format!("{} {}", row.set, row.metric),
-            false => row.metric.clone(),
-        };
+        let set = if has_sets { format!("{} ", row.set) } else { String::new() };
         let cells = [
-            truncate(&clean(&name), room),
+            clean(&format!("{set}{}", row.metric)),
             floor_percent(row.sd_ln.exp_m1()),
             row.smallest.map_or("-".to_string(), floor_percent),
             number(row.for_difference),
@@ -145,7 +141,7 @@ fn answer(power: &Power, again: &str, page: &mut Page) {
     let variants = counted(power.variants, "variant");
     let method = format!(
         "each verdict has a probability of {sure}; {metrics} of {variants} share an error rate of \
-         {alpha}; sd is that of the ratios within rounds"
+         {alpha}"
     );
     let (planned, own) = (Rounds::Number(power.rounds), power.found_as_planned());
     let planned = format!("{}: find {found} in {own} of {metrics}", rounds_in(power, planned));

@@ -13,15 +13,14 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use crate::analysis::{Analysis, SetTable, WorkTable};
+use crate::analysis::{Analysis, Family, Place, SetTable, WorkTable};
 use crate::model::{Params, Value, show_bytes};
 
 use super::layout::{Page, Tone};
 use super::lkml;
 use super::phrases;
-use super::{Format, Options, each};
+use super::{Format, Options, Render};
 
-/// The workload whose sets are shown.
 const WORKLOAD: &str = "schbench";
 
 /// Of each line the metric, the label and the metric's units in one of the table's.
@@ -31,7 +30,7 @@ const LINES: [(&str, &str, f64); 5] = [
     // From the intended arrival; only where requests arrive at a rate.
     ("response_p99", "Response(usec): 99.0th:", 1e3),
     ("rps_p50", "RPS    (count): 50.0th:", 1.0),
-    // In place of the line above where windows were not recorded.
+    // Where it is judged, or windows were not recorded.
     ("throughput", "RPS    (count):   mean:", 1.0),
 ];
 
@@ -42,27 +41,14 @@ const FIRST_COLUMNS: usize = 8;
 const OTHER_COLUMNS: usize = 11;
 const GAP: usize = 2;
 
-pub struct Schbench;
+pub const SCHBENCH: Format = Format {
+    name: "schbench",
+    about: "p99 latencies and RPS of schbench workloads, as schbench's results are mailed",
+    explains: |_| false,
+    render: Render::Each(write),
+};
 
-impl Format for Schbench {
-    fn name(&self) -> &'static str {
-        "schbench"
-    }
-
-    fn about(&self) -> &'static str {
-        "p99 latencies and RPS of schbench workloads, as schbench's results are mailed"
-    }
-
-    fn explains(&self, _: &Options) -> bool {
-        false
-    }
-
-    fn render(&self, analyses: &[Analysis], _: &Options, out: &mut dyn Write) -> io::Result<()> {
-        each(analyses, out, |analysis, out| write(analysis, out))
-    }
-}
-
-fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
+fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()> {
     let names = phrases::names(&analysis.sides, lkml::NAME_COLUMNS, lkml::word, lkml::CUT);
     let mut page = Page::new(&Options { width: lkml::COLUMNS, ..Options::default() });
     if let Some(time) = phrases::analysis_time(analysis) {
@@ -82,14 +68,21 @@ fn write(analysis: &Analysis, out: &mut dyn Write) -> io::Result<()> {
         true => page.line(Tone::Plain, "No work here uses schbench: --format text"),
         false => page.line(Tone::Plain, "Values are medians over runs."),
     }
-    let mut seen = BTreeSet::new();
+    let is_in_blocks = |(_, set, row): &Place| {
+        set.workload == WORKLOAD && LINES.iter().any(|(metric, ..)| *metric == row.kind.name)
+    };
+    let (rows, hidden): (Vec<_>, Vec<_>) =
+        lkml::judged_rows(analysis).into_iter().partition(is_in_blocks);
     let others = others.iter().map(|(_, set)| lkml::ascii(&set.workload));
-    let others: Vec<String> = others.filter(|name| seen.insert(name.clone())).collect();
+    let hidden = hidden.iter().filter(|(_, set, _)| set.workload == WORKLOAD);
+    let others: BTreeSet<String> =
+        others.chain(hidden.map(|(.., row)| lkml::ascii(&row.kind.name))).collect();
     if !others.is_empty() {
-        page.wrapped(Tone::Plain, "Not shown: ", &others.join(", "));
+        let others = others.into_iter().collect::<Vec<_>>().join(", ");
+        page.wrapped(Tone::Plain, "Neither shown nor counted: ", &others);
     }
     page.gap();
-    lkml::verdicts(analysis, &names, &mut page);
+    lkml::verdicts(analysis, &rows, &names, &mut page);
     out.write_all(page.text().as_bytes())
 }
 
@@ -118,7 +111,10 @@ fn lines(set: &SetTable, sides: usize) -> impl Iterator<Item = (String, Vec<Stri
         let found = row(metric);
         let is_shown = match metric {
             "response_p99" | "rps_p50" => found.is_some(),
-            "throughput" => row("rps_p50").is_none(),
+            "throughput" => {
+                let is_judged = found.is_some_and(|row| row.family != Family::None);
+                is_judged || row("rps_p50").is_none()
+            }
             _ => true,
         };
         let median = |side: usize| found.and_then(|row| row.cells.get(side)?.median);

@@ -25,7 +25,7 @@ pub const OUTLIER: Shape = Shape::Outlier { round: 7, value: 9e6, median: 1e6, d
 
 pub use Direction::{HigherIsBetter as HIGHER, LowerIsBetter as LOWER, Neutral as NEUTRAL};
 
-pub fn render(format: &dyn Format, analysis: &Analysis, options: Options) -> String {
+pub fn render(format: &Format, analysis: &Analysis, options: Options) -> String {
     let mut out = Vec::new();
     let analyses = std::slice::from_ref(analysis);
     format.render(analyses, &options, &mut out).expect("a Vec takes everything");
@@ -458,13 +458,15 @@ pub fn fairness() -> FairnessTable {
         set: name.to_string(),
         workload: "schbench".to_string(),
         background: false,
-        want: known(0.5),
-        entitled: known(0.4),
-        got: known(got),
-        got_over_entitled: known(got / 0.4),
-        throughput_vs_solo: known(got / 0.5),
-        max_over_min: known(1.25),
-        weight: known(1024.0),
+        figures: [
+            ("want", known(0.5)),
+            ("entitled", known(0.4)),
+            ("got", known(got)),
+            ("got_over_entitled", known(got / 0.4)),
+            ("throughput_vs_solo", known(got / 0.5)),
+            ("max_over_min", known(1.25)),
+            ("weight", known(1024.0)),
+        ],
     };
     let variant = |name: &str| VariantFairness {
         variant: name.to_string(),
@@ -502,7 +504,7 @@ pub fn notes(name: &str) -> Vec<Note> {
             reason: format!("{}\nhint: schedlab doctor", name()),
             others: 1,
         },
-        Note::Skipped { side: name(), works: names(), reason: name() },
+        Note::Skipped { sides: names(), works: names(), reason: name() },
         Note::NoValue(NoValue {
             side: name(),
             work: name(),
@@ -520,7 +522,7 @@ pub fn notes(name: &str) -> Vec<Note> {
             why: NoRatio::NotPositive { round: 2, value: 0.0 },
         },
         Note::KnobNeverTook { side: name(), knob: name(), asked: value(), works: names() },
-        Note::OnlyOn { work: name(), sides: names() },
+        Note::OnlyOn { works: names(), sides: names() },
         Note::KnobsDiffer { work: name(), side: name(), variant: name() },
         Note::MixedVariants { work: name(), side: name(), variants: names() },
         Note::UnitChanged { work: name(), set: name(), metric: name() },
@@ -554,10 +556,10 @@ pub fn notes(name: &str) -> Vec<Note> {
         Note::NoSolo { work: name(), sets: names() },
     ];
     all.extend(differences(&name).map(|difference| Note::NotSameWork {
-        work: name(),
+        works: names(),
         sides: names(),
         others: names(),
-        difference,
+        why: difference,
     }));
     all.sort_by_key(Note::severity);
     assert!(all.iter().map(position).collect::<std::collections::BTreeSet<_>>().len() == NOTES);

@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::layout::is_active;
 use super::testing::{self, HOSTILE, NEUTRAL, render};
-use super::{Format, Options, each, find, formats};
+use super::{Format, Options, Render, find, formats};
 use crate::analysis::testing::{any_plan, of_variants};
 use crate::analysis::{Analysis, Family, Question, Row, analyse};
 use crate::stats::Verdict;
@@ -16,23 +16,14 @@ use crate::stats::Verdict;
 const PAGE: &str = include_str!("../../docs/report-formats.md");
 
 /// A format that is there once it has its line in `formats()`.
-pub struct Dummy;
+pub const DUMMY: Format = Format {
+    name: "dummy",
+    about: "the number of sides, for tests",
+    explains: |_| true,
+    render: Render::Each(|analysis, _, out| writeln!(out, "dummy: {}", analysis.sides.len())),
+};
 
-impl Format for Dummy {
-    fn name(&self) -> &'static str {
-        "dummy"
-    }
-
-    fn about(&self) -> &'static str {
-        "the number of sides, for tests"
-    }
-
-    fn render(&self, analyses: &[Analysis], _: &Options, out: &mut dyn Write) -> io::Result<()> {
-        each(analyses, out, |analysis, out| writeln!(out, "dummy: {}", analysis.sides.len()))
-    }
-}
-
-fn of(name: &str) -> &'static dyn Format {
+fn of(name: &str) -> &'static Format {
     find(name).unwrap_or_else(|| panic!("no format {name}"))
 }
 
@@ -54,11 +45,11 @@ fn analyses() -> [Analysis; 6] {
 #[test]
 fn every_format_is_named_once_described_and_has_a_line_for_nothing() {
     for format in formats() {
-        let name = format.name();
-        assert!(!format.about().is_empty() && !format.about().contains('\n'), "{name}");
-        let same_name = formats().iter().filter(|other| other.name() == name);
+        let name = format.name;
+        assert!(!format.about.is_empty() && !format.about.contains('\n'), "{name}");
+        let same_name = formats().iter().filter(|other| other.name == name);
         assert_eq!(same_name.count(), 1, "{name}");
-        assert_eq!(find(name).map(|found| found.name()), Some(name));
+        assert_eq!(find(name).map(|found| found.name), Some(name));
         let mut out = Vec::new();
         format.render(&[], &Options::default(), &mut out).unwrap();
         assert!(out.ends_with(b"\n") && out.len() > 1, "{name}: {out:?}");
@@ -67,13 +58,13 @@ fn every_format_is_named_once_described_and_has_a_line_for_nothing() {
             assert!(shown.ends_with('\n') && shown.trim() != "", "{name}: {shown:?}");
         }
     }
-    assert_eq!(find("html").map(|found| found.name()), None);
+    assert_eq!(find("html").map(|found| found.name), None);
 }
 
 #[test]
 fn the_page_describes_every_format() {
-    let names = formats().iter().map(|format| format.name());
-    let names: Vec<&str> = names.filter(|name| *name != Dummy.name()).collect();
+    let names = formats().iter().map(|format| format.name);
+    let names: Vec<&str> = names.filter(|name| *name != DUMMY.name).collect();
     let headings = PAGE.lines().filter_map(|line| line.strip_prefix("### "));
     assert_eq!(headings.collect::<Vec<_>>(), names);
 }
@@ -93,7 +84,7 @@ fn the_same_analysis_gives_the_same_bytes() {
         for (format, options) in formats().iter().flat_map(|f| all_options().map(move |o| (f, o))) {
             let once = render(*format, &analysis, options);
             let twice = render(*format, &analysis.clone(), options);
-            assert!(once == twice, "{} differs from call to call", format.name());
+            assert!(once == twice, "{} differs from call to call", format.name);
         }
     }
 }
@@ -102,10 +93,10 @@ fn the_same_analysis_gives_the_same_bytes() {
 fn color_is_there_only_where_asked_for_and_changes_nothing_else() {
     for (format, options) in formats().iter().flat_map(|f| all_options().map(move |o| (f, o))) {
         let plain = render(*format, &testing::troubled(), options);
-        assert!(!plain.contains('\x1b'), "{}", format.name());
+        assert!(!plain.contains('\x1b'), "{}", format.name);
         let colored = render(*format, &testing::troubled(), Options { color: true, ..options });
-        assert_eq!(testing::without_color(&colored), plain, "{}", format.name());
-        assert_eq!(colored.contains('\x1b'), format.name() == "text", "{}", format.name());
+        assert_eq!(testing::without_color(&colored), plain, "{}", format.name);
+        assert_eq!(colored.contains('\x1b'), format.name == "text", "{}", format.name);
     }
 }
 
@@ -134,7 +125,7 @@ fn a_closed_pipe_is_an_error_and_no_panic() {
             let (analysis, options) = (testing::ordinary(), Options::default());
             let result = format.render(&[analysis], &options, &mut Closing(taken));
             let kind = result.map_err(|error| error.kind());
-            assert_eq!(kind, Err(io::ErrorKind::BrokenPipe), "{} {taken}", format.name());
+            assert_eq!(kind, Err(io::ErrorKind::BrokenPipe), "{} {taken}", format.name);
         }
     }
 }
@@ -146,7 +137,7 @@ fn names_from_outside_act_on_no_terminal() {
         for (format, options) in formats().iter().flat_map(|f| all_options().map(move |o| (f, o))) {
             let shown = render(*format, &hostile, options);
             let found = shown.chars().find(|c| *c != '\n' && is_active(*c));
-            assert_eq!(found, None, "{} {name:?}: {shown}", format.name());
+            assert_eq!(found, None, "{} {name:?}: {shown}", format.name);
         }
     }
 }
@@ -570,7 +561,7 @@ proptest! {
     #[test]
     fn counts_of_one_are_singular(analysis in any_analysis()) {
         for (format, options) in formats().iter().flat_map(|f| all_options().map(move |o| (f, o))) {
-            check_singular(format.name(), &render(*format, &analysis, options))?;
+            check_singular(format.name, &render(*format, &analysis, options))?;
         }
     }
 
@@ -637,15 +628,15 @@ fn notes_about_one_are_singular() {
     let mut analysis = testing::troubled();
     analysis.notes = testing::notes("x");
     for (format, options) in formats().iter().flat_map(|f| all_options().map(move |o| (f, o))) {
-        check_singular(format.name(), &render(*format, &analysis, options)).unwrap();
+        check_singular(format.name, &render(*format, &analysis, options)).unwrap();
     }
 }
 
 /// A reader of a table that was mailed has to know by which clock it was measured.
 #[test]
 fn every_format_says_by_which_clock_the_lab_measured() {
-    for format in formats().iter().filter(|format| format.name() != Dummy.name()) {
-        let name = format.name();
+    for format in formats().iter().filter(|format| format.name != DUMMY.name) {
+        let name = format.name;
         let shown = |analysis| testing::words(&render(*format, &analysis, Options::default()));
         let [exact, not] = [0, 2].map(|wrong| shown(testing::in_the_lab(wrong)));
         let (all, some) = match name {
@@ -677,7 +668,7 @@ fn of_one_round_no_format_estimates_more_than_the_least() {
     for (format, options) in formats().iter().flat_map(|f| all_options().map(move |o| (f, o))) {
         let shown = render(*format, &analysis, options);
         // The json has the estimate of the statistics as it is.
-        let is_typed = format.name() == "json";
-        assert!(is_typed || !shown.contains("1000"), "{}: {shown}", format.name());
+        let is_typed = format.name == "json";
+        assert!(is_typed || !shown.contains("1000"), "{}: {shown}", format.name);
     }
 }

@@ -4,52 +4,42 @@
 
 use std::io::{self, Write};
 
+use unicode_width::UnicodeWidthStr;
+
 use crate::analysis::{Analysis, Family, Row};
 
-use super::answer;
+use super::answer::{self, View};
 use super::layout::{Align, Page, Table, Tone, clean};
 use super::numbers::Scale;
-use super::phrases::{self, names};
-use super::{Format, Options, each};
+use super::phrases::{self, place};
+use super::{Format, Options, Render};
 
 mod detail;
 mod rows;
 
 use rows::{NOTHING, of_side, stacked};
 
-pub struct Text;
+pub const TEXT: Format = Format {
+    name: "text",
+    about: "a table and the answer, for a terminal or a mail",
+    explains: |options| options.verbose > 0,
+    render: Render::Each(write),
+};
 
-impl Format for Text {
-    fn name(&self) -> &'static str {
-        "text"
-    }
-
-    fn about(&self) -> &'static str {
-        "a table and the answer, for a terminal or a mail"
-    }
-
-    fn explains(&self, options: &Options) -> bool {
-        options.verbose > 0
-    }
-
-    fn render(
-        &self,
-        analyses: &[Analysis],
-        options: &Options,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
-        each(analyses, out, |analysis, out| write(analysis, options, out))
-    }
-}
+/// Names of sides have so many columns where they are too wide.
+const NAME_COLUMNS: usize = 12;
 
 fn write(analysis: &Analysis, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let mut page = Page::new(options);
-    let names = names(&analysis.sides, answer::NAME_COLUMNS, clean, "…");
-    header(analysis, &names, options, &mut page);
+    let rows = analysis.rows_of(Family::Headline);
+    let rows: Vec<Headline> = rows.map(|(work, set, row)| (place(work, set), row)).collect();
+    let names = names(analysis, &rows, options.verbose, page.width());
+    let view = View { analysis, names: &names };
+    header(view, options, &mut page);
     page.gap();
     match options.verbose {
-        0 => headlines(analysis, &names, &mut page),
-        _ => detail::write(analysis, &names, options, &mut page),
+        0 => headlines(view, &rows, &mut page),
+        _ => detail::write(view, options, &mut page),
     }
     notes(analysis, options, &mut page);
     page.gap();
@@ -58,12 +48,12 @@ fn write(analysis: &Analysis, options: &Options, out: &mut dyn Write) -> io::Res
         1 => Some("with -vv: means, spreads, p-values"),
         _ => None,
     };
-    answer::write(analysis, &names, more, &mut page);
+    answer::write(view, more, &mut page);
     out.write_all(page.text().as_bytes())
 }
 
 /// What was measured. Sides of several plans have a line each.
-fn header(analysis: &Analysis, names: &[String], options: &Options, page: &mut Page) {
+fn header(View { analysis, names }: View, options: &Options, page: &mut Page) {
     if let [plan] = analysis.plans.as_slice() {
         page.wrapped(Tone::Bold, "", &clean(&plan.title));
         page.wrapped(Tone::Plain, "", &phrases::plan(analysis, plan));
@@ -73,7 +63,7 @@ fn header(analysis: &Analysis, names: &[String], options: &Options, page: &mut P
             let label = clean(&side.label);
             let also = if *name == label { String::new() } else { format!(" ({name})") };
             let about = if options.verbose > 0 { detail::about } else { phrases::about };
-            page.wrapped(Tone::Plain, role, &format!("{label}{also}: {}", about(side)));
+            page.wrapped(Tone::Plain, role, &format!("{label}{also}: {}", about(analysis, side)));
         }
     }
     if options.verbose > 0 || analysis.plans.len() == 1 {
@@ -84,49 +74,64 @@ fn header(analysis: &Analysis, names: &[String], options: &Options, page: &mut P
     }
 }
 
-fn headlines(analysis: &Analysis, names: &[String], page: &mut Page) {
-    let rows = analysis.rows_of(Family::Headline);
-    let rows = rows.map(|(work, set, row)| (phrases::place(analysis, work, set), row));
-    let rows: Vec<(String, &Row)> = rows.collect();
+/// A row, with its place.
+type Headline<'a> = (String, &'a Row);
+
+/// Cut only where fewer sides would stand next to each other otherwise, and to a third of the page.
+fn names(analysis: &Analysis, rows: &[Headline], verbose: u8, width: usize) -> Vec<String> {
+    let loss = |names: &[String]| match verbose {
+        0 => layout(View { analysis, names }, rows, width).map_or(usize::MAX, |(at, ..)| at),
+        _ => detail::loss(View { analysis, names }, width),
+    };
+    let of = |columns| phrases::names(&analysis.sides, columns, clean, "…");
+    let least = loss(&of(NAME_COLUMNS));
+    let longest = analysis.sides.iter().map(|side| clean(&side.label).width()).max().unwrap_or(0);
+    let columns = NAME_COLUMNS..=longest.min(width / 3).max(NAME_COLUMNS);
+    columns.rev().map(of).find(|names| loss(names) <= least).unwrap_or_default()
+}
+
+fn headlines(view: View, rows: &[Headline], page: &mut Page) {
     if rows.is_empty() {
         page.line(Tone::Plain, NOTHING);
         return;
     }
-    let others: Vec<usize> = (1..names.len()).collect();
-    // As many sides next to the baseline as fit, the same number in each block. Places have a
-    // column, or a line of their own where they are wide.
-    let mosts = || (1..=others.len().max(1)).rev();
-    let layouts =
-        [true, false].into_iter().flat_map(|column| mosts().map(move |most| (column, most)));
-    for (has_column, most) in layouts {
-        let (first, rest) = others.split_at(most.min(others.len()));
-        // The baseline's values stand once.
-        let first: Vec<usize> = std::iter::once(0).chain(first.iter().copied()).collect();
-        let blocks = std::iter::once(first.as_slice()).chain(rest.chunks(most));
-        let tables = blocks.map(|sides| table(analysis, names, &rows, sides, has_column));
-        let tables: Vec<Table> = tables.collect();
-        if tables.iter().all(|table| table.width() <= page.width()) {
-            for (at, table) in tables.iter().enumerate() {
-                if at > 0 {
-                    page.gap();
-                }
-                show(table, &rows, has_column, page);
-            }
-            return;
+    let Some((_, has_column, tables)) = layout(view, rows, page.width()) else {
+        let stack = |(place, row): &Headline| stacked(view, place, row, false, page);
+        return rows.iter().for_each(stack);
+    };
+    for (at, table) in tables.iter().enumerate() {
+        if at > 0 {
+            page.gap();
         }
-    }
-    for (place, row) in rows {
-        stacked(analysis, &place, names, row, false, page);
+        show(table, rows, has_column, page);
     }
 }
 
+/// The first layout that fits: its number, whether places have a column or a line of their own,
+/// and its tables. Each has the same number of sides, the baseline's values stand once.
+fn layout(view: View, rows: &[Headline], width: usize) -> Option<(usize, bool, Vec<Table>)> {
+    let others: Vec<usize> = (1..view.names.len()).collect();
+    let mosts = || (1..=others.len().max(1)).rev();
+    let layouts =
+        [true, false].into_iter().flat_map(|column| mosts().map(move |most| (column, most)));
+    layouts.enumerate().find_map(|(at, (has_column, most))| {
+        let (first, rest) = others.split_at(most.min(others.len()));
+        let first: Vec<usize> = std::iter::once(0).chain(first.iter().copied()).collect();
+        let blocks = std::iter::once(first.as_slice()).chain(rest.chunks(most));
+        let tables = blocks.map(|sides| table(view, rows, sides, has_column));
+        let tables: Vec<Table> = tables.collect();
+        let fits = tables.iter().all(|table| table.width() <= width);
+        fits.then_some((at, has_column, tables))
+    })
+}
+
 /// Whether the row is the first of its place.
-fn is_first(rows: &[(String, &Row)], at: usize) -> bool {
+fn is_first(rows: &[Headline], at: usize) -> bool {
     at == 0 || rows[at - 1].0 != rows[at].0
 }
 
 /// Places that have no column stand above their rows.
-fn show(table: &Table, rows: &[(String, &Row)], has_column: bool, page: &mut Page) {
+fn show(table: &Table, rows: &[Headline], has_column: bool, page: &mut Page) {
     for (line, (tone, text)) in table.lines().into_iter().enumerate() {
         if line > 0 && !has_column && is_first(rows, line - 1) {
             page.wrapped(Tone::Plain, "", &rows[line - 1].0);
@@ -135,20 +140,14 @@ fn show(table: &Table, rows: &[(String, &Row)], has_column: bool, page: &mut Pag
     }
 }
 
-fn table(
-    analysis: &Analysis,
-    names: &[String],
-    rows: &[(String, &Row)],
-    sides: &[usize],
-    has_column: bool,
-) -> Table {
+fn table(view: View, rows: &[Headline], sides: &[usize], has_column: bool) -> Table {
     let mut columns = vec![(Align::Left, 0), (Align::Left, 2)];
     let mut head = vec![String::new(); 2];
     for &side in sides {
         // A value and its unit, or a change, its interval and the verdict.
         columns.extend([(Align::Right, 2), (Align::Left, 1)]);
         columns.extend((side > 0).then_some((Align::Left, 1)));
-        head.extend(names.get(side).cloned());
+        head.extend(view.names.get(side).cloned());
         head.resize(columns.len(), String::new());
     }
     let mut table = Table::new(columns);
@@ -158,7 +157,7 @@ fn table(
         let place = if has_place { place.clone() } else { String::new() };
         let scale = Scale::of_row(row);
         let mut cells = vec![place, clean(&row.kind.name)];
-        cells.extend(sides.iter().flat_map(|side| of_side(analysis, row, *side, &scale)));
+        cells.extend(sides.iter().flat_map(|side| of_side(view.analysis, row, *side, &scale)));
         table.row(Tone::Plain, cells);
     }
     table

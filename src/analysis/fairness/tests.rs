@@ -103,9 +103,14 @@ impl Invented {
     }
 }
 
+/// The figure of this name.
+fn figure<'s>(set: &'s SetFairness, name: &str) -> &'s PerRound {
+    &set.figures.iter().find(|(own, _)| *own == name).expect("a figure").1
+}
+
 /// In the order of [`SetFairness::figures`].
 fn medians(set: &SetFairness) -> [Option<f64>; 7] {
-    set.figures().map(|(.., figure)| figure.median().known())
+    set.figures.each_ref().map(|(.., figure)| figure.median().known())
 }
 
 fn close(found: &[Option<f64>], expected: &[Option<f64>]) -> bool {
@@ -136,7 +141,8 @@ fn five_that_want_half_a_cpu_of_four_are_entitled_to_it_and_ten_to_four_tenths()
     }
     let got: Vec<f64> = (0..10).map(|at| if at < 5 { 0.5 } else { 0.3 }).collect();
     let found = Invented::same(0.5, &got).only();
-    let jain = [found.jain.median().known(), found.sets[0].max_over_min.median().known()];
+    let jain =
+        [found.jain.median().known(), figure(&found.sets[0], "max_over_min").median().known()];
     assert!(close(&jain, &[Some(16.0 / 17.0), Some(5.0 / 3.0)]), "4^2 / (10 * 1.7): {jain:?}");
 }
 
@@ -151,7 +157,7 @@ fn figures_are_medians_over_rounds_that_have_work_and_solo_runs() {
     plan.done(0, 5, &[&[(0.5, 100)]]);
     let found = plan.only();
     assert_eq!(found.rounds, [0, 1, 2, 4]);
-    let want = &found.sets[0].want;
+    let want = figure(&found.sets[0], "want");
     assert_eq!(want.values(), [0.5, 0.3, 0.9, 0.1]);
     assert_eq!(want.median(), Reading::Known(0.4));
     let unknown = |why: &str| Reading::Unknown(why.to_string());
@@ -221,7 +227,9 @@ fn by_weight(a: &[(&str, Value)], b: &[(&str, Value)]) -> [Option<f64>; 4] {
     plan.done(1, 0, &[&[(0.75, 100)]]);
     plan.done(2, 0, &[&[(0.5, 50)], &[(0.5, 50)]]);
     let found = plan.only();
-    let of = |set: &SetFairness| [set.entitled.median().known(), set.weight.median().known()];
+    let of = |set: &SetFairness| {
+        [figure(set, "entitled").median().known(), figure(set, "weight").median().known()]
+    };
     let ([a, a_weight], [b, b_weight]) = (of(&found.sets[0]), of(&found.sets[1]));
     [a, b, a_weight, b_weight]
 }
@@ -288,7 +296,7 @@ fn workers_of_a_role_want_what_that_role_wants_alone() {
 /// Two hogs with their solo run: entitled, CPUs.
 fn of_cpus(plan: &Invented) -> [Reading<f64>; 2] {
     let found = plan.only();
-    [found.sets[0].entitled.median(), found.cpus.median()]
+    [figure(&found.sets[0], "entitled").median(), found.cpus.median()]
 }
 
 #[test]
@@ -363,7 +371,11 @@ fn held(variant: Option<&str>, own: [Option<&str>; 2], placed: Option<&str>) -> 
     plan.done(1, 0, &[&[(1.0, 1)]]);
     plan.done(2, 0, &[&[(0.5, 1); 2], &[(0.5, 1); 2]]);
     let found = plan.only();
-    [found.sets[0].entitled.median(), found.sets[1].entitled.median(), found.cpus.median()]
+    [
+        figure(&found.sets[0], "entitled").median(),
+        figure(&found.sets[1], "entitled").median(),
+        found.cpus.median(),
+    ]
 }
 
 #[test]
@@ -374,8 +386,8 @@ fn figures_of_a_worker_that_was_measured_for_no_time_are_unknown() {
         plan.plan.workers[first].wall_ns = 0;
     }
     let found = plan.only();
-    for (name, .., figure) in found.sets[0].figures() {
-        let known = ["throughput_vs_solo", "weight"].contains(&name);
+    for (name, .., figure) in &found.sets[0].figures {
+        let known = ["throughput_vs_solo", "weight"].contains(name);
         assert_eq!(figure.median().known().is_some(), known, "{name}");
     }
 }

@@ -90,7 +90,7 @@ fn some<T>(found: impl Iterator<Item = T>, note: fn(Vec<T>) -> Note) -> Option<N
 }
 
 /// Notes that were found name by name, their lists still empty: each once, with all of its names.
-fn merged(found: impl IntoIterator<Item = (Note, String)>) -> Vec<Note> {
+pub fn merged(found: impl IntoIterator<Item = (Note, String)>) -> Vec<Note> {
     let notes = grouped(found).into_iter().map(|(note, names)| {
         let mut each = Vec::new();
         names.into_iter().for_each(|name| once(&mut each, name));
@@ -99,28 +99,30 @@ fn merged(found: impl IntoIterator<Item = (Note, String)>) -> Vec<Note> {
     notes.collect()
 }
 
-/// Runs that failed or were skipped: of each work and side the most frequent reason.
+/// Runs that failed or were skipped: of each work and side the most frequent reason; that of
+/// skipped ones once.
 fn unmeasured(context: &Context) -> Vec<Note> {
-    let mut found = Vec::new();
+    let (mut notes, mut skips) = (Vec::new(), Vec::new());
     let works = context.shown.iter().chain(context.left_out);
     for work in works.filter(|work| context.question.takes_work(work)) {
         for (at, (own, side)) in work.unmeasured.iter().zip(&context.question.sides).enumerate() {
             let (skipped, failed): (Vec<_>, Vec<_>) = own.iter().partition(|run| run.is_skipped);
-            let side = || side.label.clone();
             if let Some((reason, others)) = main_reason(&failed) {
                 let measured = work.sides[at].as_ref().map_or(0, |values| values.runs);
                 let (runs, of) = (failed.len(), measured + own.len());
-                let (side, label) = (side(), work.key.label());
-                let note = Note::Failed { side, work: label.clone(), runs, of, reason, others };
-                found.push((note, label));
+                let (side, work) = (side.label.clone(), work.key.label());
+                notes.push(Note::Failed { side, work, runs, of, reason, others });
             }
             if let Some((reason, _)) = main_reason(&skipped) {
-                let note = Note::Skipped { side: side(), works: Vec::new(), reason };
-                found.push((note, work.key.label()));
+                skips.push(((side.label.clone(), reason), work.key.label()));
             }
         }
     }
-    merged(found)
+    let of_sides =
+        grouped(skips).into_iter().map(|((side, reason), works)| ((works, reason), side));
+    let skipped = grouped(of_sides).into_iter();
+    notes.extend(skipped.map(|((works, reason), sides)| Note::Skipped { sides, works, reason }));
+    notes
 }
 
 /// The most frequent reason, the first of equally many, and the number of runs with another.
@@ -165,7 +167,6 @@ pub fn unknown(context: &Context, works: &[WorkTable]) -> Vec<Note> {
     merged(found)
 }
 
-/// Headline rows whose values on both sides make no ratio.
 fn no_ratio(context: &Context, works: &[WorkTable]) -> Vec<Note> {
     let mut notes = Vec::new();
     for (work, set, row) in works.iter().flat_map(headlines) {
@@ -228,7 +229,6 @@ fn spoilt(context: &Context) -> Vec<Note> {
     kept.into_iter().chain(some(dropped, |works| Note::SpoiltRounds { works })).collect()
 }
 
-/// What touched runs of any side from outside.
 fn disturbances(context: &Context) -> Vec<Note> {
     let mut found: BTreeMap<DisturbanceKind, (Vec<usize>, &Disturbance)> = BTreeMap::new();
     for work in context.shown {
@@ -251,7 +251,6 @@ fn disturbances(context: &Context) -> Vec<Note> {
     found.into_iter().map(note).collect()
 }
 
-/// Knobs of a variant that cannot make a difference in a work.
 fn without_effect(context: &Context) -> Vec<Note> {
     merged(context.question.without_effect.iter().map(|found| {
         let (side, knob) = (found.side.clone(), found.knob.clone());
@@ -332,7 +331,6 @@ fn pools_guests(context: &Context, side: usize) -> bool {
     })
 }
 
-/// Plans whose runs are of several machines or kernels.
 fn resumed(context: &Context) -> Vec<Note> {
     let all = (0..context.sides.len()).flat_map(|side| sessions(context.shown, side).into_keys());
     let used = grouped(all.collect::<BTreeSet<_>>());
@@ -360,7 +358,6 @@ fn boots(sides: &[(Side, Boots)]) -> Option<Note> {
     })
 }
 
-/// Sides of which several plans have the same exact runs.
 fn repeated(context: &Context) -> Vec<Note> {
     let sides = context.sides().enumerate().map(|(at, side)| Note::Repeated {
         side: side.label.clone(),
@@ -369,7 +366,6 @@ fn repeated(context: &Context) -> Vec<Note> {
     sides.filter(|note| !matches!(note, Note::Repeated { runs: 0, .. })).collect()
 }
 
-/// Releases of which the sides ran several builds.
 fn builds(context: &Context) -> Vec<Note> {
     let mut builds: BTreeMap<&String, Vec<String>> = BTreeMap::new();
     for (_, kernel) in context.sides().flat_map(|side| &side.guests) {
@@ -381,7 +377,6 @@ fn builds(context: &Context) -> Vec<Note> {
     several.map(|(release, digests)| Note::Builds { release: release.clone(), digests }).collect()
 }
 
-/// Rounds of one variant on kernels that are not one and the same.
 fn rebuilt(context: &Context) -> Vec<Note> {
     let mut kernels: BTreeMap<(usize, &str), Vec<&GuestKernel>> = BTreeMap::new();
     let all = (0..context.sides.len()).flat_map(|side| guests(context.shown, side).into_keys());
@@ -399,7 +394,6 @@ fn rebuilt(context: &Context) -> Vec<Note> {
     several.map(note).collect()
 }
 
-/// By which clocks the runs were measured.
 fn clocks(context: &Context) -> Vec<Note> {
     let mut notes = Vec::new();
     let has = |of: fn(&Side) -> bool| context.sides().any(of);
@@ -464,7 +458,6 @@ fn probe_silent(plans: &[SampledPlan], works: &[WorkTable]) -> Option<Note> {
     is_silent.then(|| Note::ProbeSilent { probe: probe.clone() })
 }
 
-/// Works that have solo runs of some of their sets alone.
 fn no_solo(works: &[WorkTable]) -> Vec<Note> {
     let missing = works.iter().filter_map(|work| Some((work, &work.fairness.as_ref()?.missing)));
     let note = |(work, sets): (&WorkTable, &Vec<String>)| {

@@ -108,9 +108,9 @@ fn other_work_of_the_same_name_is_refused_once_by_what_differs() {
         let analysis = analysed(&[first, second], &["p1", "p2"]);
         let verdicts = analysis.method.headline_verdicts;
         assert_eq!((analysis.works.len(), verdicts), (0, 0), "{difference:?}");
-        let (work, sides, others) =
-            (text("web threads=4 [default]"), texts(&["p1"]), texts(&["p2"]));
-        let note = Note::NotSameWork { work, sides, others, difference };
+        let (works, sides, others) =
+            (texts(&["web threads=4 [default]"]), texts(&["p1"]), texts(&["p2"]));
+        let note = Note::NotSameWork { works, sides, others, why: difference };
         assert_eq!(refusals(&analysis), [&note]);
     }
 }
@@ -121,7 +121,8 @@ fn work_of_some_sides_only_is_refused() {
     let plans = [one("p1", 1, "chat"), one("p2", 2, "mail"), one("p3", 3, "mail")];
     let analysis = analysed(&plans, &["p1", "p2", "p3"]);
     assert_eq!(analysis.works.len(), 1);
-    let only = |work: &str, sides: &[&str]| Note::OnlyOn { work: text(work), sides: texts(sides) };
+    let only =
+        |work: &str, sides: &[&str]| Note::OnlyOn { works: texts(&[work]), sides: texts(sides) };
     let [mail, chat] = [
         only("mail threads=2 [default]", &["p2", "p3"]),
         only("chat threads=2 [default]", &["p1"]),
@@ -217,7 +218,8 @@ fn runs_that_failed_are_gaps_and_the_others_are_judged() {
         reason: text("hung task"),
         others: 1,
     };
-    let skipped = Note::Skipped { side, works: vec![work], reason: text("needs sched_ext") };
+    let skipped =
+        Note::Skipped { sides: vec![side], works: vec![work], reason: text("needs sched_ext") };
     assert_eq!(gaps(&analysis), [&failed, &skipped]);
     // What is not asked for is no gap.
     let of = |metric| gaps_of(&plan, metric);
@@ -242,7 +244,7 @@ fn a_variant_that_cannot_be_had_here_has_one_note_and_no_advice_on_boots_or_kern
         let analysis = analysed(&[plan], &["default", "batch", "scx"]);
         let works = texts(&["web threads=4", "chat threads=2"]);
         let reason = text("needs sched_ext");
-        assert_eq!(analysis.notes, [Note::Skipped { side: text("scx"), works, reason }]);
+        assert_eq!(analysis.notes, [Note::Skipped { sides: texts(&["scx"]), works, reason }]);
         assert_eq!(analysis.method.headline_verdicts, 4, "of batch");
         assert_eq!((analysis.sides[2].runs, analysis.sides[2].kernels.len()), (0, 0));
     }
@@ -272,13 +274,9 @@ fn a_side_of_which_all_runs_failed_is_a_gap_and_not_refused() {
     let mut none = crate::analysis::testing::plan("p1", 1, &["default", "batch"]);
     (0..2).for_each(|cell| lose(&mut none, 0, cell, true, "needs root"));
     let analysis = analysed(&[none], &["default", "batch"]);
-    let skipped = |side: &str| Note::Skipped {
-        side: text(side),
-        works: texts(&["web threads=4"]),
-        reason: text("needs root"),
-    };
+    let (sides, works) = (texts(&["default", "batch"]), texts(&["web threads=4"]));
     assert_eq!(analysis.works.len(), 0);
-    assert_eq!(analysis.notes, [skipped("default"), skipped("batch")]);
+    assert_eq!(analysis.notes, [Note::Skipped { sides, works, reason: text("needs root") }]);
 }
 
 /// The runs of a cell read a knob back otherwise than asked.

@@ -7,12 +7,12 @@ use proptest::prelude::*;
 
 #[test]
 fn two_variants_of_one_plan() {
-    assert_snapshot!(render(&Gobench, &testing::ordinary(), Options::default()));
+    assert_snapshot!(render(&GOBENCH, &testing::ordinary(), Options::default()));
 }
 
 #[test]
 fn three_kernels_with_all_that_can_be_odd() {
-    assert_snapshot!(render(&Gobench, &testing::troubled(), Options::default()));
+    assert_snapshot!(render(&GOBENCH, &testing::troubled(), Options::default()));
 }
 
 #[test]
@@ -31,12 +31,12 @@ fn units_name_the_metric_and_which_direction_is_better() {
         let cells = || vec![testing::cell(vec![(0, 1.5)])];
         let rows = vec![testing::row(metric, *unit, *direction, cells())];
         analysis.works = vec![testing::work("w", &[], "w", "w", rows)];
-        let shown = render(&Gobench, &analysis, Options::default());
+        let shown = render(&GOBENCH, &analysis, Options::default());
         assert!(shown.contains(&format!("\nUnit {expected}\n")), "{shown}");
         // Of two directions neither holds.
         let other = testing::row(metric, *unit, NEUTRAL, cells());
         analysis.works.push(testing::work("x", &[], "x", "x", vec![other]));
-        let shown = render(&Gobench, &analysis, Options::default());
+        let shown = render(&GOBENCH, &analysis, Options::default());
         assert!(!shown.contains("\nUnit "), "{shown}");
     }
 }
@@ -47,7 +47,7 @@ fn a_value_is_written_in_full_and_an_infinite_one_not_at_all() {
     let cell = testing::cell(vec![(0, 0.1 + 0.2), (1, f64::NAN), (3, 1e21)]);
     let row = testing::row("misses", Unit::Count, LOWER, vec![cell]);
     analysis.works = vec![testing::work("w", &[], "w", "w", vec![row])];
-    let shown = render(&Gobench, &analysis, Options::default());
+    let shown = render(&GOBENCH, &analysis, Options::default());
     let lines: Vec<&str> = shown.lines().filter(|line| line.starts_with("Bench")).collect();
     let name = "BenchmarkSchedlab/work=w/set=w";
     let expected = ["0.30000000000000004", "1000000000000000000000"];
@@ -57,7 +57,7 @@ fn a_value_is_written_in_full_and_an_infinite_one_not_at_all() {
 proptest! {
     #[test]
     fn each_line_is_of_the_format(name in any::<String>()) {
-        let shown = render(&Gobench, &testing::hostile(&name), Options::default());
+        let shown = render(&GOBENCH, &testing::hostile(&name), Options::default());
         let mut results = 0;
         for line in shown.lines() {
             let fields: Vec<&str> = line.split_whitespace().collect();

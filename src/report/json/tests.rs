@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::report::Options;
 use crate::report::testing::{self, HOSTILE, render};
 
 const PAGE: &str = include_str!("../../../docs/report-formats.md");
 
 fn parsed(analysis: &Analysis) -> Value {
-    let text = render(&Json, analysis, Options::default());
+    let text = render(&JSON, analysis, Options::default());
     serde_json::from_str(&text).expect("JSON")
 }
 
@@ -21,11 +22,11 @@ fn of(analysis: &Analysis) -> Value {
 
 #[test]
 fn the_document_begins_with_its_version() {
-    let text = render(&Json, &testing::ordinary(), Options::default());
+    let text = render(&JSON, &testing::ordinary(), Options::default());
     let begin = "{\n  \"schema\": \"schedlab-analysis\",\n  \"version\": 2,\n  \"analyses\": [";
     assert!(text.starts_with(begin), "{text}");
     let mut out = Vec::new();
-    Json.render(&[], &Options::default(), &mut out).unwrap();
+    JSON.render(&[], &Options::default(), &mut out).unwrap();
     let nothing: Value = serde_json::from_slice(&out).unwrap();
     assert_eq!(nothing["analyses"], json!([]));
 }

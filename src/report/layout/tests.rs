@@ -38,7 +38,7 @@ fn truncated_text_says_so_and_keeps_wide_characters_whole() {
         ("abc", 0, ""),
     ];
     for (text, columns, expected) in cases {
-        assert_eq!(truncate(text, *columns), *expected, "{text} {columns}");
+        assert_eq!(shortened(text, *columns), *expected, "{text} {columns}");
     }
 }
 
@@ -89,7 +89,7 @@ proptest! {
     #[test]
     fn lines_and_heads_fit(text in "\\PC{0,80}", columns in 2usize..60) {
         let clean = clean(&text);
-        prop_assert!(truncate(&clean, columns).width() <= columns);
+        prop_assert!(shortened(&clean, columns).width() <= columns);
         for line in wrap(&clean, columns) {
             prop_assert!(line.width() <= columns, "{:?}", line);
         }

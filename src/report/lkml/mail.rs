@@ -41,7 +41,6 @@ pub fn two_decimals(value: f64) -> String {
     if value.abs() < 1e6 { format!("{value:.2}") } else { format!("{value:.1e}") }
 }
 
-/// A table with a column for each side.
 pub struct Table {
     pub test: String,
     pub units: String,

@@ -9,17 +9,17 @@ use proptest::prelude::*;
 
 #[test]
 fn two_variants_of_one_plan() {
-    assert_snapshot!(render(&Lkml, &testing::ordinary(), Options::default()));
+    assert_snapshot!(render(&LKML, &testing::ordinary(), Options::default()));
 }
 
 #[test]
 fn switches_that_explain_the_throughput() {
-    assert_snapshot!(render(&Lkml, &testing::explained(), Options::default()));
+    assert_snapshot!(render(&LKML, &testing::explained(), Options::default()));
 }
 
 #[test]
 fn three_kernels_with_all_that_can_be_odd() {
-    assert_snapshot!(render(&Lkml, &testing::troubled(), Options::default()));
+    assert_snapshot!(render(&LKML, &testing::troubled(), Options::default()));
 }
 
 /// A cell of which only what these tables show is known.
@@ -40,7 +40,7 @@ fn table(metric: &str, unit: Unit, direction: Direction, cases: &[Case]) -> Vec<
         let row = testing::headline(metric, unit, direction, cells);
         analysis.works.push(testing::work("mail", &[("n", case)], "mail", "mail", vec![row]));
     }
-    let shown = render(&Lkml, &analysis, Options::default());
+    let shown = render(&LKML, &analysis, Options::default());
     let rows = shown.lines().skip_while(|line| !line.starts_with("Case:")).skip(1);
     rows.take(cases.len()).map(str::to_string).collect()
 }
@@ -95,7 +95,7 @@ fn each_metric_has_its_statistic_and_unit_in_words() {
         let cell = || testing::cell(vec![(0, *value), (1, *value)]);
         let row = testing::headline(metric, *unit, LOWER, vec![cell(), cell()]);
         analysis.works = vec![testing::work("w", &[], "w", "w", vec![row])];
-        let shown = render(&Lkml, &analysis, Options::default());
+        let shown = render(&LKML, &analysis, Options::default());
         let units = format!("\nUnits         : Normalized {units}\n");
         assert!(shown.contains(&units), "{units} {shown}");
         let statistic = "\nStatistic     : GMean of the ratios within rounds\n";
@@ -113,7 +113,7 @@ fn odd_values_are_noted_below_the_tables_and_neutral_ones_are_not() {
             row.cells[1] = if is_odd { odd } else { row.cells[1].clone() };
         }
     }
-    let shown = render(&Lkml, &analysis, Options::default());
+    let shown = render(&LKML, &analysis, Options::default());
     let (tables, verdicts) = shown.split_once("\nVerdicts, ").expect("verdicts");
     let notes = tables.split_once("variance is large\n\n").expect("tables").1;
     let note = |threads: u32| {
@@ -133,7 +133,7 @@ fn a_difference_below_the_floor_says_so() {
     let below = testing::open(Why::BelowFloor { floor: 0.103_949 }, Rounds::MoreThan(1000));
     let cell = testing::values(1e6, 0.01).judged(below, 1.08, 1.05, 1.1);
     analysis.works[0].sets[0].rows[1].cells[1] = cell;
-    let shown = render(&Lkml, &analysis, Options::default());
+    let shown = render(&LKML, &analysis, Options::default());
     let line = "  open: web threads=2, wakeup_p99, ratio 1.080 (1.050 to 1.100), \
                 below the A/A\n  floor of 10 %\n";
     assert!(shown.contains(line), "{shown}");
@@ -145,11 +145,11 @@ fn a_difference_below_the_floor_says_so() {
 fn each_table_of_the_lab_says_by_what_clock_it_was_measured() {
     let mut explained = testing::explained();
     explained.sides = testing::in_the_lab(2).sides;
-    let shown = render(&Lkml, &explained, Options::default());
+    let shown = render(&LKML, &explained, Options::default());
     let time = "\nTime          : lab, virtual time, NOT exact in 2 of 80 runs\n====";
     let (tables, heads) = (shown.matches("Test          : "), shown.matches(time));
     assert_eq!(heads.count(), tables.count(), "{shown}");
-    let host = render(&Lkml, &testing::explained(), Options::default());
+    let host = render(&LKML, &testing::explained(), Options::default());
     assert!(!host.contains("Time  "), "{host}");
 }
 
@@ -158,7 +158,7 @@ fn tables_are_ascii_and_fit_a_mail() {
     let analysiss =
         [testing::ordinary(), testing::troubled(), testing::hostile("a b\nµ\u{202e}(x)")];
     for analysis in analysiss {
-        let shown = render(&Lkml, &analysis, Options::default());
+        let shown = render(&LKML, &analysis, Options::default());
         assert!(shown.is_ascii(), "{shown}");
         let wide: Vec<&str> = shown.lines().filter(|line| line.len() > COLUMNS).collect();
         assert!(wide.is_empty(), "{wide:?}");
@@ -172,7 +172,7 @@ fn long_names_are_cut_in_what_they_share_and_long_cases_stand_above_their_rows()
     for (side, label) in analysis.sides.iter_mut().zip(["tip+", "parity+"]) {
         side.label = format!("kernel=6.12.0-rc1-{label}");
     }
-    let shown = render(&Lkml, &analysis, Options::default());
+    let shown = render(&LKML, &analysis, Options::default());
     let head = shown.lines().find(|line| line.starts_with("Case:")).unwrap();
     let words: Vec<&str> = head.split_whitespace().collect();
     assert_eq!(words, ["Case:", "~tip+[pct", "imp](CV)", "~parity+[pct", "imp](CV)"]);
@@ -180,7 +180,7 @@ fn long_names_are_cut_in_what_they_share_and_long_cases_stand_above_their_rows()
         assert!(shown.contains(full), "{shown}");
     }
     analysis.works[0].axes[0].1 = "4".repeat(20);
-    let shown = render(&Lkml, &analysis, Options::default());
+    let shown = render(&LKML, &analysis, Options::default());
     let case = format!("threads={},footprint=256KiB", "4".repeat(20));
     let (_, row) = shown.split_once(&format!("\n{case}\n")).expect("a line of its own");
     assert!(row.trim_start().starts_with("1.00 [  0.00]( 0.68)    "), "{shown}");
@@ -195,7 +195,7 @@ fn a_name_is_not_cut_inside_an_escape() {
             side.label = format!("{shared}{}{}", "a".repeat(before), c.repeat(5));
         }
         let names = phrases::names(&analysis.sides, NAME_COLUMNS, word, CUT);
-        assert_eq!(render(&Lkml, &analysis, Options::default()).matches('\x1b').count(), 0);
+        assert_eq!(render(&LKML, &analysis, Options::default()).matches('\x1b').count(), 0);
         for name in names {
             let rest = name.replace(r"\u{1b}", "").replace(r"\u{b5}", "");
             assert!(!rest.contains(['\\', '{', '}', '\x1b']), "{name} of {before} and {shared:?}");
@@ -216,14 +216,14 @@ proptest! {
             side.label = label;
         }
         analysis.works[0].axes[0].1 = point;
-        let shown = render(&Lkml, &analysis, Options::default());
+        let shown = render(&LKML, &analysis, Options::default());
         prop_assert_eq!(shown.lines().find(|line| line.len() > COLUMNS), None);
     }
 }
 
 #[test]
 fn variants_that_do_not_fit_have_a_block_with_the_baseline_again() {
-    let shown = render(&Lkml, &testing::troubled(), Options::default());
+    let shown = render(&LKML, &testing::troubled(), Options::default());
     let heads: Vec<&str> = shown.lines().filter(|line| line.starts_with("Case:")).collect();
     assert!(heads.iter().all(|head| head.contains(" 6.6.87-~[pct imp](CV)")), "{heads:?}");
     assert!(heads.iter().all(|head| head.matches("(CV)").count() == 2), "{heads:?}");

@@ -7,10 +7,10 @@ use crate::report::testing::{self, render};
 
 #[test]
 fn two_variants_of_one_plan() {
-    assert_snapshot!(render(&Markdown, &testing::ordinary(), Options::default()));
+    assert_snapshot!(render(&MARKDOWN, &testing::ordinary(), Options::default()));
 }
 
 #[test]
 fn three_sides_with_all_that_can_be_odd() {
-    assert_snapshot!(render(&Markdown, &testing::troubled(), Options::default()));
+    assert_snapshot!(render(&MARKDOWN, &testing::troubled(), Options::default()));
 }

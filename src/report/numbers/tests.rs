@@ -36,6 +36,15 @@ fn values_in_the_scale_of_a_typical_one() {
 }
 
 #[test]
+fn what_is_not_there_has_no_unit() {
+    let scale = Scale::of(Unit::PerS, Some(5.0));
+    assert_eq!(
+        (scale.with_suffix(None), scale.with_suffix(Some(5.0))),
+        ("-".into(), "5.000 /s".into())
+    );
+}
+
+#[test]
 fn ratios() {
     let cases: &[(f64, &str)] = &[
         (1.0, "1.000"),
@@ -74,7 +83,9 @@ fn a_ratio_is_a_change_in_percent_or_a_factor() {
         (3.99, None, "+299 %"),
         (13.1, Some((11.8, 14.5)), "13.1x 11.8x..14.5x"),
         (4.0, None, "4.00x"),
-        (1e5, None, "100000x"),
+        (999.0, None, "999x"),
+        (5.78, Some((3.0, 2e3)), "5.78x 3.00x..>999x"),
+        (1e5, None, ">999x"),
         (0.001, Some((0.0005, 0.002)), "-100 % +-0.1"),
     ];
     for (ratio, interval, expected) in cases {
@@ -115,7 +126,7 @@ proptest! {
         prop_assert!(!interval.is_empty());
         match change.strip_suffix('x') {
             Some(factor) => {
-                let factor: f64 = factor.parse().unwrap();
+                let factor: f64 = factor.trim_start_matches('>').parse().unwrap();
                 prop_assert!((factor / ratio - 1.0).abs() < 0.05 || ratio > 999.0);
             }
             None => {

@@ -11,8 +11,8 @@ use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
 use crate::analysis::{
-    Analysis, Cell, Family, Method, Pairing, PlanFacts, Row, SetTable, Side, WorkTable, Workers,
-    grouped,
+    Analysis, Cell, Method, Note, Pairing, Place, PlanFacts, Row, SetTable, Side, WorkTable,
+    Workers, grouped,
 };
 use crate::model::{
     CpuClocks, Direction, Environment, GuestTimes, Lab, LabModel, MemoryPlacement, Placement,
@@ -60,10 +60,15 @@ pub fn shapes(analysis: &Analysis, row: &Row, cell: &Cell) -> Vec<String> {
 
 /// `kernel 6.18.5; machine M; backend local; 40 runs in 2 boots; plan P`. In the lab there are no
 /// boots, but a clock: `virtual time, exact in all 40 runs`.
-pub fn about(side: &Side) -> String {
-    let Side { kernels, machines, backends, plans, boots, runs, times, .. } = side;
+pub fn about(analysis: &Analysis, side: &Side) -> String {
+    let Side { label, kernels, machines, backends, plans, boots, runs, times, .. } = side;
     if *runs == 0 {
-        return "no measured run".to_string();
+        let others = analysis.notes.iter().find_map(|found| match found {
+            Note::OtherRuns { side, runs, .. } if side == label => Some(counted(*runs, "run")),
+            _ => None,
+        });
+        let none = || "no measured run".to_string();
+        return others.map_or_else(none, |runs| format!("{runs}, of which none is compared"));
     }
     let boots = match boots {
         None => "unknown boots".to_string(),
@@ -356,10 +361,10 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Of one family of the side at this place in the list of sides.
-    pub fn of(analysis: &Analysis, side: usize, family: Family) -> Tally {
+    /// Of these rows, for the side at this place in the list of sides.
+    pub fn of<'a>(rows: impl Iterator<Item = Place<'a>>, side: usize) -> Tally {
         let mut tally = Tally::default();
-        for (.., row) in analysis.rows_of(family) {
+        for (.., row) in rows {
             let Some(judged) = row.cells.get(side).and_then(|cell| cell.judged) else { continue };
             let is_neutral = row.kind.direction == Direction::Neutral;
             let count = match judged.verdict {
@@ -456,25 +461,19 @@ pub fn listed(names: &[impl AsRef<str>]) -> String {
     }
 }
 
-/// The shortest name of a worker set that no other of the analysis has: the work's label where the
-/// work has one set, the set's own name, or both.
-pub fn place(analysis: &Analysis, work: &WorkTable, set: &SetTable) -> String {
-    if work.sets.len() == 1 {
-        return clean(&work.label);
-    }
-    let is_used = |name: &String| {
-        let sets = analysis.sets().filter(|(_, other)| other.name == *name).count();
-        sets > 1 || analysis.works.iter().any(|work| work.label == *name)
-    };
-    match is_used(&set.name) {
-        false => clean(&set.name),
-        true => clean(&format!("{} {}", work.label, set.name)),
+/// `web threads=4`, with the set where the work has several: `pair left`.
+pub fn place(work: &WorkTable, set: &SetTable) -> String {
+    match work.sets.as_slice() {
+        [_] => clean(&work.label),
+        _ => clean(&format!("{} {}", work.label, set.name)),
     }
 }
 
 /// `9 rounds in 1 min 38 s, Linux 6.18.44, 2 CPUs (kvm)`.
 pub fn plan(analysis: &Analysis, plan: &PlanFacts) -> String {
-    let rounds = counted(plan.rounds_done as usize, "round");
+    let asked = Some(plan.measure.rounds).filter(|_| plan.measured_again() > 0);
+    let asked = asked.map_or(String::new(), |asked| format!(" ({asked} asked for)"));
+    let rounds = counted(plan.rounds_done as usize, "round") + &asked;
     // Runs that a backend invents take no time.
     let took_ns = plan.took_ns.filter(|took_ns| *took_ns > 0);
     let took = took_ns.map(|took_ns| format!(" in {}", time(took_ns))).unwrap_or_default();

@@ -39,8 +39,8 @@ fn sentence(analysis: &Analysis, note: &Note) -> String {
             let (of, reason) = (counted(*of, "run"), one_line(reason));
             format!("{side}: {runs} of {of} of {work}: {reason}{}", others.unwrap_or_default())
         }
-        Note::Skipped { side, works, reason } => {
-            format!("{side} ({}): {}", listed(works), one_line(reason))
+        Note::Skipped { sides, works, reason } => {
+            format!("{} ({}): {}", listed(sides), listed(works), one_line(reason))
         }
         Note::NoValue(NoValue { side, work, set, metrics, runs, of, reason }) => {
             let reason = reason.as_ref().map(|why| format!(": {}", one_line(why)));
@@ -54,13 +54,13 @@ fn sentence(analysis: &Analysis, note: &Note) -> String {
         Note::KnobNeverTook { side, knob, asked, works } => {
             format!("{side}: {knob} was never {asked} in {}", listed(works))
         }
-        Note::NotSameWork { work, sides, others, difference } => {
-            let (sides, others) = (listed(sides), listed(others));
-            format!("{work}: {sides} did other work than {others}: {}", differs(difference))
+        Note::NotSameWork { works, sides, others, why } => {
+            let (works, sides, others) = (listed(works), listed(sides), listed(others));
+            format!("{works}: {sides} did other work than {others}: {}", differs(why))
         }
-        Note::OnlyOn { work, sides } => {
+        Note::OnlyOn { works, sides } => {
             let verb = if sides.len() == 1 { "has" } else { "have" };
-            format!("{work}: only {} {verb} runs of it", listed(sides))
+            format!("{}: only {} {verb} runs of it", listed(works), listed(sides))
         }
         Note::KnobsDiffer { work, side, variant } => {
             format!("{work} of {side}: the knobs of {variant} differ from plan to plan")
@@ -114,13 +114,15 @@ fn remark(analysis: &Analysis, note: &Note) -> String {
             format!("{} in {touched} of {all}; the worst: {worst}", kind(*found))
         }
         Note::SpoiltRounds { works } => format!(
-            "rounds that load from outside or steal spoilt are left out, all variants of them: {}",
-            of_works(analysis, works)
+            "rounds that load from outside or steal spoilt are left out, all variants of them: {}{}",
+            of_works(works),
+            measured_again(analysis)
         ),
         Note::AllSpoilt { works } => format!(
-            "load from outside or steal spoilt most rounds, so none is left out: {}; quiet the \
+            "load from outside or steal spoilt most rounds, so none is left out: {}{}; quiet the \
              machine and measure again: schedlab doctor",
-            of_works(analysis, works)
+            of_works(works),
+            measured_again(analysis)
         ),
         Note::Knob { side, mismatch, runs, of } => {
             let (knob, asked, of) = (&mismatch.knob, &mismatch.asked, counted(*of, "run"));
@@ -237,16 +239,20 @@ fn information(note: &Note) -> String {
     }
 }
 
-/// `web (3 of 9)`: works by the names that rows of tables have, those of their sets.
-fn of_works(analysis: &Analysis, works: &[(String, usize, usize)]) -> String {
-    let shown = works.iter().map(|(label, rounds, of)| {
-        let work = analysis.works.iter().find(|work| work.label == *label);
-        let places = work
-            .into_iter()
-            .flat_map(|work| work.sets.iter().map(move |set| super::place(analysis, work, set)));
-        let places: Vec<String> = places.collect();
-        let places = if places.is_empty() { label.clone() } else { listed(&places) };
-        format!("{places} ({rounds} of {of})")
-    });
+/// `web threads=4 (3 of 9)`.
+fn of_works(works: &[(String, usize, usize)]) -> String {
+    let shown = works.iter().map(|(work, rounds, of)| format!("{work} ({rounds} of {of})"));
     listed(&shown.collect::<Vec<_>>())
+}
+
+/// `; asked for: 5 rounds, measured again: 3`.
+fn measured_again(analysis: &Analysis) -> String {
+    let plans = analysis.plans.iter().filter(|plan| plan.measured_again() > 0);
+    let (asked, again) = plans.fold((0, 0), |(asked, again), plan| {
+        (asked + plan.measure.rounds as usize, again + plan.measured_again() as usize)
+    });
+    match again {
+        0 => String::new(),
+        _ => format!("; asked for: {}, measured again: {again}", counted(asked, "round")),
+    }
 }

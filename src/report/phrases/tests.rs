@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::analysis::Note;
+use crate::analysis::{Family, Note};
 use crate::model::Unit;
 use crate::report::testing::{self, LOWER, NEUTRAL};
 use crate::stats::NoRatio;
@@ -36,17 +36,21 @@ fn names_stay_distinct_and_fit() {
     assert_eq!(full, ["k=a", "k=b"], "nothing has to go");
 }
 
+fn tally(analysis: &Analysis, side: usize, family: Family) -> Tally {
+    Tally::of(analysis.rows_of(family), side)
+}
+
 #[test]
 fn verdicts_are_counted_by_family_with_the_rounds_for_all() {
     let analysis = testing::ordinary();
-    let headlines = Tally::of(&analysis, 1, Family::Headline);
+    let headlines = tally(&analysis, 1, Family::Headline);
     assert_eq!(headlines.counts(), "2 BETTER, 1 WORSE, 1 SAME, 2 open");
     assert_eq!(headlines.rounds, Some(Needed::About(31)));
     let explaining = Tally { same: 1, ..Tally::default() };
-    assert_eq!(Tally::of(&analysis, 1, Family::Explaining), explaining);
-    assert_eq!(Tally::of(&analysis, 1, Family::None), Tally::default());
-    assert_eq!(Tally::of(&analysis, 0, Family::Headline), Tally::default(), "the baseline");
-    let troubled = Tally::of(&testing::troubled(), 2, Family::Headline);
+    assert_eq!(tally(&analysis, 1, Family::Explaining), explaining);
+    assert_eq!(tally(&analysis, 1, Family::None), Tally::default());
+    assert_eq!(tally(&analysis, 0, Family::Headline), Tally::default(), "the baseline");
+    let troubled = tally(&testing::troubled(), 2, Family::Headline);
     assert_eq!((troubled.inconclusive, troubled.unjudged), (2, 1));
     assert_eq!(troubled.rounds, Some(Needed::MoreThan(1000)));
 }
@@ -164,7 +168,7 @@ fn a_side_is_described_by_what_its_runs_have_in_common() {
     let about = |change: fn(&mut Side)| {
         let mut side = testing::side("default");
         change(&mut side);
-        super::about(&side)
+        super::about(&testing::nothing(), &side)
     };
     let all = about(|_| {});
     assert_eq!(
@@ -172,6 +176,11 @@ fn a_side_is_described_by_what_its_runs_have_in_common() {
         "kernel 6.18.5; machine epyc; backend local; 40 runs in 1 boot; plan 20260203-1405"
     );
     assert_eq!(about(|side| side.runs = 0), "no measured run");
+    let mut others = testing::sides_only();
+    others.sides[0].runs = 0;
+    let side = others.sides[0].label.clone();
+    others.notes = vec![Note::OtherRuns { side, runs: 3, plans: Vec::new() }];
+    assert_eq!(super::about(&others, &others.sides[0]), "3 runs, of which none is compared");
     assert!(about(|side| side.boots = None).contains("40 runs in unknown boots"));
     assert!(about(|side| (side.runs, side.boots) = (1, Some(2))).contains("1 run in 2 boots"));
     let many = about(|side| side.plans = (1..9).map(|plan| format!("p{plan}")).collect());
@@ -218,34 +227,40 @@ fn lists_are_short() {
 }
 
 #[test]
-fn a_set_has_the_shortest_name_that_no_other_has() {
+fn a_set_is_named_by_its_work_and_by_its_own_name_where_that_has_several() {
     let mut analysis = testing::ordinary();
     let place = |analysis: &Analysis, work: usize, set: usize| {
         let work = &analysis.works[work];
-        super::place(analysis, work, &work.sets[set])
+        super::place(work, &work.sets[set])
     };
     assert_eq!(place(&analysis, 0, 0), "web threads=2");
     let mut second = analysis.works[0].sets[0].clone();
     second.name = "mail".to_string();
     analysis.works[0].sets.push(second);
-    assert_eq!(place(&analysis, 0, 1), "mail");
-    assert_eq!(place(&analysis, 0, 0), "web threads=2 web", "another work has a set web");
+    assert_eq!(place(&analysis, 0, 1), "web threads=2 mail");
+    assert_eq!(place(&analysis, 0, 0), "web threads=2 web");
     assert_eq!(place(&analysis, 1, 0), "web threads=4");
 }
 
 #[test]
-fn a_spoilt_work_is_named_as_its_rows_are() {
+fn of_a_spoilt_work_its_rounds_are_counted_and_those_that_replace_them() {
     let mut analysis = testing::ordinary();
     let works = ["web threads=2", "gone"].map(|work| (work.to_string(), 3, 9)).to_vec();
     for spoilt in [Note::AllSpoilt { works: works.clone() }, Note::SpoiltRounds { works }] {
         let said = note(&analysis, &spoilt).1;
         assert!(said.contains("web threads=2 (3 of 9) and gone (3 of 9)"), "{said}");
-        let mut second = analysis.works[0].sets[0].clone();
-        second.name = "mail".to_string();
-        analysis.works[0].sets.push(second);
+        assert!(!said.contains("asked for"), "{said}");
+        let rounds = analysis.plans[0].rounds_done;
+        analysis.plans[0].measure.rounds = rounds - 3;
         let said = note(&analysis, &spoilt).1;
-        assert!(said.contains("web threads=2 web and mail (3 of 9) and gone"), "{said}");
-        analysis.works[0].sets.pop();
+        let counts = format!("; asked for: {} rounds, measured again: 3", rounds - 3);
+        assert!(said.contains(&counts), "{said}");
+        let asked = format!("{rounds} rounds ({} asked for)", rounds - 3);
+        assert!(plan(&analysis, &analysis.plans[0]).starts_with(&asked));
+        analysis.plans[0].measure.until_decided = true;
+        assert!(!note(&analysis, &spoilt).1.contains("asked for"), "as many as it takes");
+        analysis.plans[0].measure.until_decided = false;
+        analysis.plans[0].measure.rounds = rounds;
     }
 }
 

@@ -7,7 +7,7 @@ use crate::report::testing::{self, HIGHER, LOWER};
 use insta::assert_snapshot;
 
 fn render(analysis: &Analysis) -> String {
-    testing::render(&Schbench, analysis, Options::default())
+    testing::render(&SCHBENCH, analysis, Options::default())
 }
 
 /// All above the verdicts.
@@ -94,7 +94,7 @@ fn without_the_median_of_windows_it_is_the_rate_of_runs_and_what_lacks_is_a_dash
     RPS    (count):   mean:   4,440      4,456
 
     Values are medians over runs.
-    Not shown: messaging
+    Neither shown nor counted: messaging
     ");
 }
 

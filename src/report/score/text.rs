@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use unicode_width::UnicodeWidthStr;
 
 use crate::model::{CpuScore, Migrations, PairKind, PairScore, Score, TaskScore, Times, Watched};
 use crate::report::Options;
-use crate::report::layout::{Page, Tone, clean, truncate};
+use crate::report::layout::{Page, Tone, clean, shortened};
 use crate::report::numbers::significant;
 use crate::report::phrases::one_line as reason;
 
@@ -38,7 +39,7 @@ pub fn page(score: &Score, layout: &Layout, options: &Options) -> String {
     if all.len() > shown.len() {
         let more = all.len() - shown.len();
         let rows = counted(more as u64, "more row");
-        page.line(Tone::Plain, &format!("{rows}: --top {}", all.len()));
+        page.wrapped(Tone::Plain, "", &format!("{rows}: --top {}", all.len()));
     }
     if !is_all {
         other_tasks(&others, &mut page);
@@ -129,7 +130,7 @@ fn table(columns: &[Column], rows: &[Row], page: &mut Page) {
     let mut lines = vec![vec!["name".to_string()]];
     lines[0].extend(counted.iter().map(|(name, _)| name.to_string()));
     for row in rows {
-        let mut line = vec![truncate(&clean(&row.label), NAME_COLUMNS)];
+        let mut line = vec![shortened(&row.label, NAME_COLUMNS)];
         line.extend(counted.iter().map(|(_, show)| show(row).unwrap_or("-".to_string())));
         lines.push(line);
     }
@@ -181,7 +182,7 @@ fn places(rows: &[Row], page: &mut Page) {
             let percent = 100.0 * rest as f64 / all as f64;
             ran_on.push_str(&format!(", {} more {percent:.0} %", cpus.len() - PLACES));
         }
-        lines.push(vec![truncate(&clean(&row.label), NAME_COLUMNS), ran_on]);
+        lines.push(vec![shortened(&row.label, NAME_COLUMNS), ran_on]);
     }
     if lines.len() > 1 {
         page.gap();
@@ -189,7 +190,8 @@ fn places(rows: &[Row], page: &mut Page) {
     }
 }
 
-/// The first line is the header. The first columns hold names, all others numbers.
+/// The first line is the header, which names each cell where the page is too narrow. The first
+/// columns hold names, all others numbers.
 fn laid_out(lines: &[Vec<String>], names: usize, page: &mut Page) {
     let mut table = Table::new();
     table.load_style(STYLE).set_content_arrangement(ContentArrangement::Disabled);
@@ -201,8 +203,11 @@ fn laid_out(lines: &[Vec<String>], names: usize, page: &mut Page) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    for line in table.lines().filter(|line| !line.trim().is_empty()) {
-        page.line(Tone::Plain, line.trim_end());
+    let shown = table.lines().map(|line| line.trim_end().to_string());
+    let shown: Vec<String> = shown.filter(|line| !line.is_empty()).collect();
+    match shown.iter().all(|line| line.width() <= page.width()) {
+        true => shown.iter().for_each(|line| page.line(Tone::Plain, line)),
+        false => lines[1..].iter().for_each(|line| page.stacked(Tone::Plain, &lines[0], line)),
     }
 }
 
@@ -227,7 +232,7 @@ fn other_tasks(tasks: &[&TaskScore], page: &mut Page) {
     let run_ns: u64 = tasks.iter().filter_map(|task| task.run_ns).sum();
     if run_ns > 0 {
         let tasks = counted(tasks.len() as u64, "other task");
-        page.line(Tone::Plain, &format!("{tasks} ran for {}", time(run_ns)));
+        page.wrapped(Tone::Plain, "", &format!("{tasks} ran for {}", time(run_ns)));
     }
 }
 
@@ -278,9 +283,9 @@ fn domains(score: &Score, page: &mut Page) {
         ["domain", "cpu was", "lb_count", "lb_balanced", "lb_failed", "lb_gained", "lb_hot_gained"];
     let mut lines = vec![header.map(str::to_string).to_vec()];
     for ((number, name), sums) in sums {
-        let label = format!("domain{number} {}", clean(name.unwrap_or_default()));
+        let label = format!("domain{number} {}", name.unwrap_or_default());
         for (idleness, sum) in ["newly idle", "idle", "busy"].into_iter().zip(sums) {
-            let mut line = vec![truncate(label.trim_end(), NAME_COLUMNS), idleness.to_string()];
+            let mut line = vec![shortened(label.trim_end(), NAME_COLUMNS), idleness.to_string()];
             line.extend(sum.map(|count| count.to_string()));
             lines.push(line);
         }
@@ -318,7 +323,7 @@ fn pairs(score: &Score, kind: PairKind, title: &str, top: usize, page: &mut Page
     }
     let mut lines = vec![header];
     for pair in pairs.iter().take(top) {
-        let name = |name: &str| truncate(&clean(name), NAME_COLUMNS);
+        let name = |name: &str| shortened(name, NAME_COLUMNS);
         let mut line = vec![name(&pair.by), name(&pair.name), pair.count.to_string()];
         if let Some(lost_ns) = pair.lost_ns {
             line.extend([time(lost_ns), time(lost_ns / pair.count.max(1))]);
@@ -332,8 +337,9 @@ fn pairs(score: &Score, kind: PairKind, title: &str, top: usize, page: &mut Page
     }
     if pairs.len() > top {
         let more = pairs.len() - top;
-        page.line(
+        page.wrapped(
             Tone::Plain,
+            "",
             &format!(
                 "{}: --top {}, or --format json",
                 counted(more as u64, "more pair"),
@@ -404,7 +410,12 @@ mod tests {
     }
 
     fn shown(score: &Score) -> String {
-        page(score, &Layout { by: By::Name, top: 5 }, &Options::default())
+        shown_in(score, 120)
+    }
+
+    fn shown_in(score: &Score, width: usize) -> String {
+        let options = Options { width, ..Options::default() };
+        page(score, &Layout { by: By::Name, top: 5 }, &options)
     }
 
     #[test]
@@ -427,7 +438,7 @@ mod tests {
             ..DomainScore::default()
         };
         let all = vec![domain(0, 0, "MC"), domain(1, 0, "MC"), domain(0, 1, "NU\u{1b}[1m")];
-        let text = shown(&score(Vec::new(), Some(all)));
+        let text = shown(&score(Vec::new(), Some(all.clone())));
         let lines: Vec<Vec<&str>> =
             text.lines().map(|line| line.split_ascii_whitespace().collect()).collect();
         let row = |words: &[&str]| lines.iter().any(|line| line == words);
@@ -438,6 +449,10 @@ mod tests {
         assert!(row(&["domain0", "MC", "idle", "0", "0", "0", "0", "0"]), "{text}");
         assert!(row(&["domain0", "MC", "busy", "14", "0", "0", "2", "0"]), "{text}");
         assert!(text.contains("domain1 NU") && !text.contains('\u{1b}'), "{text}");
+        let narrow = shown_in(&score(Vec::new(), Some(all)), 40);
+        let words: Vec<&str> = narrow.split_whitespace().collect();
+        assert!(words.join(" ").contains("lb_gained 60, lb_hot_gained 4"), "{narrow}");
+        assert!(narrow.lines().all(|line| line.width() <= 40), "{narrow}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::analysis::{
 };
 use crate::model::Reading;
 use crate::report::Options;
+use crate::report::answer::View;
 use crate::report::layout::{Align, Page, Table, Tone, clean};
 use crate::report::numbers::{Scale, counted, significant};
 use crate::report::phrases;
@@ -13,20 +14,19 @@ use crate::stats::Verdict;
 
 use super::rows::{NOTHING, change, stacked};
 
-pub fn write(analysis: &Analysis, names: &[String], options: &Options, page: &mut Page) {
+pub fn write(view: View, options: &Options, page: &mut Page) {
+    let View { analysis, names } = view;
     // Sides of several plans are in the header.
     if let [_] = analysis.plans.as_slice() {
         for (side, name) in analysis.sides.iter().zip(names) {
-            page.wrapped(Tone::Plain, &format!("{name:12}  "), &about(side));
+            page.paragraph(Tone::Plain, &format!("{name:12}  "), 14, &about(analysis, side));
         }
     }
     page.wrapped(Tone::Plain, "method        ", &phrases::method(analysis).join("; "));
     for work in &analysis.works {
         page.gap();
         page.wrapped(Tone::Bold, "== ", &clean(&work.label));
-        for set in &work.sets {
-            self::set(analysis, set, names, options, page);
-        }
+        work.sets.iter().for_each(|of| set(view, of, options, page));
         fairness(work, page);
     }
     if analysis.rows().next().is_none() {
@@ -36,32 +36,48 @@ pub fn write(analysis: &Analysis, names: &[String], options: &Options, page: &mu
 }
 
 /// What the runs of a side have in common, with the knobs of its variant.
-pub fn about(side: &Side) -> String {
+pub fn about(analysis: &Analysis, side: &Side) -> String {
     let knobs = match side.variants.as_slice() {
         [variant] => clean(&phrases::knobs(&variant.knobs)),
         _ => String::new(),
     };
-    phrases::joined([knobs, phrases::about(side)], "; ")
+    phrases::joined([knobs, phrases::about(analysis, side)], "; ")
 }
 
-fn set(analysis: &Analysis, set: &SetTable, names: &[String], options: &Options, page: &mut Page) {
+fn set(view: View, set: &SetTable, options: &Options, page: &mut Page) {
     page.gap();
     page.wrapped(Tone::Plain, "", &clean(&format!("{}: {}", set.name, phrases::set(set))));
-    // What a report is about comes first.
-    let mut rows: Vec<&Row> = set.rows.iter().collect();
-    rows.sort_by_key(|row| row.family != Family::Headline);
-    let tables = [7, 6].map(|columns| table(analysis, &rows, names, columns));
-    match tables.iter().find(|table| table.width() <= page.width()) {
-        Some(table) => page.table(table),
-        None => rows.iter().for_each(|row| stacked(analysis, "", names, row, true, page)),
+    let rows = rows(set);
+    match fitting(view, &rows, page.width()) {
+        Some((table, _)) => page.table(&table),
+        None => rows.iter().for_each(|row| stacked(view, "", row, true, page)),
     }
-    for remark in remarks(analysis, &rows, names, options) {
+    for remark in remarks(view, &rows, options) {
         page.wrapped(Tone::Plain, "  ", &remark);
     }
 }
 
+/// What a report is about comes first.
+fn rows(set: &SetTable) -> Vec<&Row> {
+    let mut rows: Vec<&Row> = set.rows.iter().collect();
+    rows.sort_by_key(|row| row.family != Family::Headline);
+    rows
+}
+
+/// The table that fits and what it lacks, if one does.
+fn fitting(view: View, rows: &[&Row], width: usize) -> Option<(Table, usize)> {
+    let tables = [7, 6].map(|columns| table(view, rows, columns)).into_iter();
+    tables.zip(0..).find(|(table, _)| table.width() <= width)
+}
+
+/// How much these names of sides take from tables of this width: columns, and whole tables.
+pub fn loss(view: View, width: usize) -> usize {
+    let sets = view.analysis.sets().map(|(_, set)| rows(set));
+    sets.map(|rows| fitting(view, &rows, width).map_or(2, |(_, lacks)| lacks)).sum()
+}
+
 /// With so many of its columns.
-fn table(analysis: &Analysis, rows: &[&Row], names: &[String], columns: usize) -> Table {
+fn table(view: View, rows: &[&Row], columns: usize) -> Table {
     use Align::{Left, Right};
     let all = [(Left, 0), (Left, 2), (Right, 2), (Right, 2), (Left, 1), (Left, 2), (Left, 2)];
     let mut table = Table::new(all[..columns].to_vec());
@@ -75,11 +91,11 @@ fn table(analysis: &Analysis, rows: &[&Row], names: &[String], columns: usize) -
             let metric = if side == 0 { metric.clone() } else { String::new() };
             let [change, interval, verdict] = match side {
                 0 => Default::default(),
-                _ => change(analysis, row, side, ["-".to_string(), String::new()]),
+                _ => change(view.analysis, row, side, ["-".to_string(), String::new()]),
             };
             let rounds = cell.verdict().as_ref().and_then(phrases::rounds);
             let rounds = rounds.map(phrases::show_rounds).unwrap_or_default();
-            let (side, median) = (names[side].clone(), scale.show_known(cell.median));
+            let (side, median) = (view.names[side].clone(), scale.show_known(cell.median));
             add(tone(cell), [metric, side, median, change, interval, verdict, rounds]);
         }
     }
@@ -96,7 +112,7 @@ fn tone(cell: &Cell) -> Tone {
 
 /// Why values are unknown or verdicts open, and what is odd about values: each once, with the
 /// metrics that it is true of. That an interval is wide is seen in the table.
-fn remarks(analysis: &Analysis, rows: &[&Row], names: &[String], options: &Options) -> Vec<String> {
+fn remarks(View { analysis, names }: View, rows: &[&Row], options: &Options) -> Vec<String> {
     let mut found = Vec::new();
     // Of how many sides each may be true.
     let (all, others) = (names.len(), names.len().saturating_sub(1));
@@ -129,7 +145,7 @@ fn remarks(analysis: &Analysis, rows: &[&Row], names: &[String], options: &Optio
 fn statistics(cell: &Cell, scale: &Scale) -> Vec<String> {
     let cv = cell.cv.map_or("-".to_string(), |cv| format!("{} %", significant(100.0 * cv, 2)));
     let mut said = vec![
-        format!("mean {}", scale.show_known(cell.mean)),
+        format!("mean {}", scale.with_suffix(cell.mean)),
         format!("cv {cv}"),
         counted(cell.values.len(), "value"),
     ];
@@ -152,24 +168,15 @@ fn fairness(work: &WorkTable, page: &mut Page) {
     let about = "fairness: CPUs of a worker; got over entitled; throughput over solo";
     page.wrapped(Tone::Plain, "", about);
     let head = ["variant", "set", "wants", "entitled", "got", "share", "solo", "Jain"];
-    let rows: Vec<[String; 8]> = found.variants.iter().flat_map(fairness_rows).collect();
     let mut columns = vec![(Align::Right, 2); head.len()];
     columns[..2].copy_from_slice(&[(Align::Left, 0), (Align::Left, 2)]);
     let mut table = Table::new(columns);
     table.row(Tone::Bold, head.map(str::to_string).to_vec());
-    rows.iter().for_each(|row| table.row(Tone::Plain, row.to_vec()));
-    if table.width() <= page.width() {
-        page.table(&table);
-        return;
-    }
-    for row in rows {
-        let cells = row.iter().zip(head).filter(|(cell, _)| !cell.is_empty());
-        let said = cells.map(|(cell, head)| format!("{head} {cell}"));
-        page.wrapped(Tone::Plain, "- ", &phrases::joined(said, ", "));
-    }
+    found.variants.iter().flat_map(fairness_rows).for_each(|row| table.row(Tone::Plain, row));
+    page.table(&table);
 }
 
-fn fairness_rows(of: &VariantFairness) -> impl Iterator<Item = [String; 8]> {
+fn fairness_rows(of: &VariantFairness) -> impl Iterator<Item = Vec<String>> {
     let number = |reading: Reading<f64>| {
         reading.known().map_or("-".to_string(), |value| significant(value, 3))
     };
@@ -178,8 +185,8 @@ fn fairness_rows(of: &VariantFairness) -> impl Iterator<Item = [String; 8]> {
             0 => (clean(&of.variant), number(of.jain.median())),
             _ => (String::new(), String::new()),
         };
-        let figures = set.figures().map(|(_, rounds)| number(rounds.median()));
+        let figures = set.figures.each_ref().map(|(_, rounds)| number(rounds.median()));
         let [want, entitled, got, share, solo, ..] = figures;
-        [variant, clean(&set.set), want, entitled, got, share, solo, jain]
+        vec![variant, clean(&set.set), want, entitled, got, share, solo, jain]
     })
 }

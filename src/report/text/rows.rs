@@ -1,6 +1,7 @@
 //! Rows of a table as their values are shown, and as lines where no table fits. Pure.
 
 use crate::analysis::{Analysis, Row};
+use crate::report::answer::View;
 use crate::report::layout::{Page, Tone, clean};
 use crate::report::numbers::{Change, Scale};
 use crate::report::phrases;
@@ -18,7 +19,7 @@ pub fn change(analysis: &Analysis, row: &Row, side: usize, none: [String; 2]) ->
 /// Of the baseline its value and unit, of others [`change`], or the value without a ratio.
 pub fn of_side(analysis: &Analysis, row: &Row, side: usize, scale: &Scale) -> Vec<String> {
     let median = row.cells[side].median;
-    let suffix = if side == 0 || median.is_some() { scale.suffix } else { "" };
+    let suffix = median.map_or("", |_| scale.suffix);
     let value = [scale.show_known(median), suffix.to_string()];
     match side {
         0 => value.to_vec(),
@@ -27,19 +28,12 @@ pub fn of_side(analysis: &Analysis, row: &Row, side: usize, scale: &Scale) -> Ve
 }
 
 /// A row where no table fits; `all`: with the median and the rounds of each side.
-pub fn stacked(
-    analysis: &Analysis,
-    place: &str,
-    names: &[String],
-    row: &Row,
-    all: bool,
-    page: &mut Page,
-) {
-    let scale = Scale::of_row(row);
+pub fn stacked(view: View, place: &str, row: &Row, all: bool, page: &mut Page) {
+    let (View { analysis, names }, scale) = (view, Scale::of_row(row));
     let said = names.iter().enumerate().map(|(side, name)| {
         let mut words = vec![name.clone()];
         if all && side > 0 {
-            words.extend([scale.show_known(row.cells[side].median), scale.suffix.to_string()]);
+            words.push(scale.with_suffix(row.cells[side].median));
             words.extend(change(analysis, row, side, Default::default()));
             let rounds = row.cells[side].verdict().as_ref().and_then(phrases::rounds);
             words.extend(rounds.map(|of| format!("({} rounds)", phrases::show_rounds(of))));

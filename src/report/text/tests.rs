@@ -10,7 +10,7 @@ use crate::report::testing::{self, HIGHER, LOWER, render, values, words};
 use crate::stats::{Rounds, Why};
 
 fn shown(analysis: &Analysis, width: usize, verbose: u8) -> String {
-    render(&Text, analysis, Options { width, verbose, color: false })
+    render(&TEXT, analysis, Options { width, verbose, color: false })
 }
 
 #[test]
@@ -166,8 +166,8 @@ fn the_default_shows_headlines_and_more_words_show_more() {
     });
     assert!(answers[0] == answers[1] && answers[1] == answers[2], "{answers:?}");
     assert!(plain.contains(" -v:") && verbose.contains(" -vv:") && !very.contains("\nmore "));
-    assert!(!Text.explains(&Options::default()));
-    assert!(Text.explains(&Options { verbose: 1, ..Options::default() }));
+    assert!(!(TEXT.explains)(&Options::default()));
+    assert!((TEXT.explains)(&Options { verbose: 1, ..Options::default() }));
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn notes_are_lines_the_worst_first_and_those_that_only_inform_need_a_word() {
 #[test]
 fn lines_are_colored_by_what_they_say() {
     let options = Options { color: true, verbose: 1, ..Options::default() };
-    let found = render(&Text, &testing::ordinary(), options);
+    let found = render(&TEXT, &testing::ordinary(), options);
     let has = |start: &str, part: &str| {
         found.lines().any(|line| line.starts_with(start) && line.contains(part))
     };
