@@ -213,6 +213,60 @@ fn has_verdict(text: &str) -> bool {
     text.split_whitespace().any(|word| ["SAME", "BETTER", "WORSE", "open"].contains(&word))
 }
 
+/// Two plans of the null backend as if the first were of a host and the second of the lab; there the variant
+/// `other` has `in_lab` times the throughput, on the host half of it.
+fn host_and_lab(in_lab: f64) -> Home {
+    let home = Home::with_runs(&["1", "2"]);
+    let (mut backends, mut factors) = (["local", "lab"].iter(), [0.5, in_lab].into_iter());
+    let mut factor = 1.0;
+    let lines: Vec<String> = home
+        .ok(&["export"])
+        .lines()
+        .map(|line| {
+            let mut event: Value = serde_json::from_str(line).unwrap();
+            if event["event"] == "plan_started" {
+                event["backend"] = (*backends.next().unwrap()).into();
+                factor = factors.next().unwrap();
+            }
+            scaled(&event.to_string(), factor)
+        })
+        .collect();
+    fs::write(home.path().join("lines"), lines.join("\n")).unwrap();
+    fs::remove_dir_all(home.path().join(".local")).unwrap();
+    home.ok(&["import", "lines"]);
+    home
+}
+
+#[test]
+fn fidelity_is_how_often_the_lab_says_what_the_host_says() {
+    let home = host_and_lab(0.6);
+    fn compare<'a>(more: &[&'a str]) -> Vec<&'a str> {
+        [&["compare", "--fidelity", "backend=local", "backend=lab"], more].concat()
+    }
+    let text = home.ok(&compare(&[]));
+    let row = text.lines().find(|line| line.starts_with("throughput")).unwrap();
+    let verdicts: Vec<&str> = row.split(' ').filter(|word| *word == "WORSE").collect();
+    assert_eq!(verdicts.len(), 2, "{text}");
+    let words: Vec<String> = again(&text).split(' ').map(str::to_string).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    assert_eq!(home.ok(&words), text, "the command that stands there gives it again");
+    let summary = |home: &Home| -> Value {
+        let json = home.ok(&compare(&["--format", "json"]));
+        serde_json::from_str::<Value>(&json).unwrap()["summary"].clone()
+    };
+    assert_eq!(summary(&home)["signs"], json!({ "count": 1, "of": 1 }));
+    assert_eq!(summary(&host_and_lab(2.0))["contradict"], 1);
+
+    let swapped = ["compare", "--fidelity", "backend=lab", "backend=local"];
+    assert!(home.fails(2, &swapped).contains("first side has to be of a host"));
+    for more in [&["--format", "junit"][..], &["--mixed"], &["--bisect"], &["--against", "last"]] {
+        let arguments = compare(more);
+        let code = if more == ["--bisect"] { 255 } else { 2 };
+        home.fails(code, &arguments);
+    }
+    home.fails(2, &["compare", "--fidelity", "backend=local"]);
+}
+
 #[test]
 fn a_run_ends_with_the_verdicts_that_compare_gives_again() {
     let home = Home::new();
@@ -716,12 +770,13 @@ fn what_cannot_be_compared_is_refused_with_a_hint() {
     home.fails(125, &["compare", "last", "--against", "last", "--bisect"]);
 }
 
-/// On this machine: whatever the probe's source, it counts switches.
+/// On this machine: whatever the probe's source, it counts switches. Next to other load a worker may get no
+/// CPU for some 200 ms.
 #[test]
 fn switches_of_each_role_stand_next_to_the_throughput() {
     let home = Home::new();
     let plan = "schema = 1\ntitle = \"why\"\nprobes = [\"sched\"]\n[measure]\nrounds = 2\n\
-        duration = \"200ms\"\nwarmup = \"0s\"\nwindow = \"100ms\"\n[[variant]]\nname = \"default\"\n\
+        duration = \"800ms\"\nwarmup = \"0s\"\nwindow = \"400ms\"\n[[variant]]\nname = \"default\"\n\
         [[variant]]\nname = \"batch\"\npolicy = \"batch\"\n[[workload]]\nuse = \"pipe\"\n";
     fs::write(home.path().join("why.toml"), plan).unwrap();
     let ran = home.ok(&["run", "./why.toml"]);

@@ -2,9 +2,8 @@
 
 use crate::model::{MetricKind, Statistic, Unit};
 
+use super::metrics::THROUGHPUT;
 use super::{Cell, Family, Row, SetTable};
-
-const THROUGHPUT: &str = "throughput";
 
 impl SetTable {
     pub fn throughput(&self) -> Option<&Row> {

@@ -1,6 +1,35 @@
-//! How a user names metrics: `--metric`, `--margin`. Pure.
+//! How a user names metrics: `--metric`, `--margin`, and what a comparison of host and lab is about. Pure.
+
+use serde::Serialize;
 
 use super::select::matches;
+use crate::model::{Direction, MetricKind, Statistic, Unit};
+
+pub const THROUGHPUT: &str = "throughput";
+
+/// What is judged where a host and the lab are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measured {
+    Throughput,
+    /// Of a latency.
+    P50,
+    P99,
+}
+
+impl Measured {
+    pub const ALL: [Measured; 3] = [Measured::Throughput, Measured::P50, Measured::P99];
+
+    pub fn of(kind: &MetricKind) -> Option<Measured> {
+        let is_latency = kind.unit == Unit::Ns && kind.direction == Direction::LowerIsBetter;
+        match kind.statistic {
+            Statistic::Rate if kind.name == THROUGHPUT => Some(Measured::Throughput),
+            Statistic::Quantile(500_000) if is_latency => Some(Measured::P50),
+            Statistic::Quantile(990_000) if is_latency => Some(Measured::P99),
+            _ => None,
+        }
+    }
+}
 
 /// Whether `pattern` names this metric: as `NAME`, `SET/NAME`, `WORK/NAME` or `WORK/SET/NAME`.
 /// `work` is a label, `web threads=4 [batch]`; WORK may be its beginning alone: `web`.

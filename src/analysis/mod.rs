@@ -6,6 +6,7 @@
 
 mod explain;
 pub mod fairness;
+pub mod fidelity;
 mod judge;
 mod lists;
 mod metrics;
@@ -33,9 +34,12 @@ use crate::model::{
 use crate::stats::{self, Judged, Ratio, Shape, Unjudged, Verdict};
 
 pub use fairness::{FairnessTable, SetFairness, VariantFairness};
+pub use fidelity::{
+    Fidelity, FidelityError, FidelityRow, Instrument, Lone, Only, Prediction, fidelity,
+};
 pub use judge::{analyse, open_works, overlap, with_floors};
 pub use lists::grouped;
-pub use metrics::metric_matches;
+pub use metrics::{Measured, metric_matches};
 pub use notes::{Difference, NoValue, Note, Pooled, Severity};
 pub use power::{MetricPower, NotKnown, Power, WorkPower, power};
 pub use question::{Question, TAIL_MARGIN, WithoutEffect};

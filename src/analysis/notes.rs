@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::model::{Disturbance, DisturbanceKind, KnobMismatch, Value};
 use crate::stats::NoRatio;
 
-pub use find::{Context, find, merged, unknown};
+pub use find::{Context, calibrations_differ, find, merged, unknown};
 
 /// How much a note bears on the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -107,6 +107,8 @@ pub enum Note {
 
     // Work is given as times, and samples of the machine's speed scattered.
     LooseCalibration { plan: String, spread: f64 },
+    // Work is given as times, and the same time was other work in these plans: by so much more.
+    CalibrationsDiffer { plans: [String; 2], share: f64 },
     // At the end of a session the machine worked slower by this share than when it was calibrated.
     CalibrationDrift { plan: String, slower: f64 },
     // Timers that go off at ticks alone.

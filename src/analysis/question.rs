@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::model::{Direction, Importance, MetricKind};
 
 use super::Family;
-use super::metrics::metric_matches;
+use super::metrics::{Measured, metric_matches};
 use super::samples::{Series, WorkSamples};
 use super::select::{Selection, matches};
 use super::work::WorkKey;
@@ -25,6 +25,8 @@ pub struct Question {
     pub margins: Vec<(String, f64)>,
     /// Patterns of the metrics to judge; empty: the headline metrics.
     pub metrics: Vec<String>,
+    /// Judge [`Measured`] in place of the headline metrics.
+    pub fidelity: bool,
     /// Judge all other metrics too, as a family of their own.
     pub explaining: bool,
     pub mixed: bool,
@@ -61,6 +63,9 @@ impl Question {
     pub(super) fn family_of(&self, work: &WorkKey, set: &str, kind: &MetricKind) -> Family {
         let is_neutral = kind.direction == Direction::Neutral;
         let is_asked = match self.metrics.is_empty() {
+            true if self.fidelity => {
+                Measured::of(kind).is_some() && !work.plan.plan.is_solo_run(&work.cell.work)
+            }
             true => {
                 let is_argued = kind.importance == Importance::Headline && !is_neutral;
                 is_argued && !work.plan.plan.is_solo_run(&work.cell.work)

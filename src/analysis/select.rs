@@ -88,6 +88,12 @@ impl Selection {
         (&self.plans, &self.kernel, &self.machine) == (&other.plans, &other.kernel, &other.machine)
     }
 
+    /// One variant of the same plans, kernels and machines.
+    pub fn with_variant(&self, variant: &str) -> Selection {
+        let (label, variant) = (variant.to_string(), Wanted::Named(variant.to_string()));
+        Selection { label, variant: Some(variant), ..self.clone() }
+    }
+
     pub fn of_plan(plan: &str) -> Selection {
         let label = plan.to_string();
         let (fixed, plans) = (label.clone(), vec![label.clone()]);

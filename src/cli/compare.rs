@@ -6,6 +6,7 @@ use crate::analysis::{self, Selection};
 use crate::model::{PlanHead, ValueError};
 use crate::sys::clock;
 
+use super::fidelity::Fidelity;
 use super::gate::{self, Gate};
 use super::judging::{self, Judging, Output};
 use super::{Database, Failure};
@@ -19,6 +20,10 @@ pub struct CompareArgs {
     /// The baseline, from other plans than those of the sides: --against last:10
     #[arg(long, value_name = "SIDE")]
     against: Option<String>,
+    /// How well the lab predicts a host: two sides, plans of a host and plans of the lab, of the same
+    /// works and variants. Each is judged for itself, and the verdicts are compared
+    #[arg(long, conflicts_with_all = ["against", "mixed", "all_metrics", "fail_on", "bisect"])]
+    fidelity: bool,
     #[command(flatten)]
     judging: Judging,
     #[command(flatten)]
@@ -38,6 +43,10 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let heads = store.plan_heads()?;
     if heads.is_empty() {
         return Err(Failure::here("nothing is stored yet", args.db.command("run quick")));
+    }
+    if args.fidelity {
+        let CompareArgs { sides, judging, output, db, .. } = args;
+        return Fidelity { sides, judging, output, db }.run(&store, &heads);
     }
     let sides = sides(args, &heads)?;
     if sides.len() < 2 {

@@ -180,6 +180,21 @@ impl Output {
         Options { width: self.width.columns(), color, verbose }
     }
 
+    pub fn format_name(&self) -> &'static str {
+        self.format.unwrap_or(report::formats()[0]).name
+    }
+
+    /// Writes to standard output what is no analysis.
+    pub fn write_by(
+        &self,
+        judging: &Judging,
+        render: impl FnOnce(&Options, &mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), Failure> {
+        let mut out = BufWriter::new(io::stdout().lock());
+        render(&self.options(judging), &mut out)?;
+        Ok(out.flush()?)
+    }
+
     /// Writes to standard output, in the format that all of the plans ask for where the user asks
     /// for none.
     pub fn write(

@@ -7,6 +7,7 @@ mod exit_code;
 mod export;
 #[cfg(test)]
 mod extensions;
+mod fidelity;
 mod gate;
 mod judging;
 mod kernel;

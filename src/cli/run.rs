@@ -42,6 +42,10 @@ pub struct RunArgs {
     /// In the lab: the kernel of variants that name none
     #[arg(long, value_name = "KERNEL", conflicts_with = "resume")]
     kernel: Option<String>,
+    /// In the lab: words for every kernel's command line, as `preempt=none`; a variant's own follow
+    /// them
+    #[arg(long, value_name = "WORDS", conflicts_with = "resume", value_parser = parse_kernel_args)]
+    kernel_args: Option<String>,
     #[command(flatten)]
     lab: LabArgs,
     /// Print the plan's text and do nothing
@@ -335,12 +339,14 @@ pub fn load(named: &str) -> Result<(String, String), Failure> {
 
 /// The guests of a plan for the lab; elsewhere the plan's own will do.
 fn lab_of(args: &RunArgs, name: &str, text: &str) -> Result<Lab, Failure> {
-    let asks = args.kernel.is_some() || args.lab.realtime || args.lab.verify || args.lab.again;
+    let boots = args.kernel.is_some() || args.kernel_args.is_some();
+    let asks = boots || args.lab.realtime || args.lab.verify || args.lab.again;
     if !entry(&args.backend)?.capabilities.guests {
         return match asks {
             true => Err(Failure::usage(
                 format!(
-                    "--kernel, --realtime, --verify and --again are for the lab, not for `{}`",
+                    "--kernel, --kernel-args, --realtime, --verify and --again are for the lab, \
+                     not for `{}`",
                     args.backend.escape_default()
                 ),
                 "--backend lab",
@@ -352,11 +358,20 @@ fn lab_of(args: &RunArgs, name: &str, text: &str) -> Result<Lab, Failure> {
     if let Some(kernel) = &args.kernel {
         lab.kernel.clone_from(kernel);
     }
+    if let Some(words) = &args.kernel_args {
+        lab.kernel_args.clone_from(words);
+    }
     lab.realtime = args.lab.realtime;
     if lab.realtime {
         lab.model = LabModel::default();
     }
     Ok(lab)
+}
+
+fn parse_kernel_args(text: &str) -> Result<String, Problem> {
+    let wrong =
+        || Problem::new("no words of a kernel's command line", "--kernel-args preempt=none");
+    variant::are_kernel_args(text).then(|| text.to_string()).ok_or_else(wrong)
 }
 
 /// The kernels of a plan's guests: by them comparisons distinguish plans.

@@ -66,6 +66,7 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
     }
     thread::serve_promptly();
     fork::adopt_orphans();
+    boot::begin_session().map_err(AgentError::system("the session"))?;
     boot::set_hostname("lab").map_err(AgentError::system("the host name"))?;
     if let Err(error) = boot::loopback_up() {
         // A kernel may have no INET.

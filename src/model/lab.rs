@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 pub struct Lab {
     /// Of variants that name none.
     pub kernel: String,
+    /// Words for every kernel's command line; a variant's own follow them and win.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kernel_args: String,
     pub cpus: u32,
     pub sockets: u32,
     /// Last-level caches of the whole machine.
@@ -85,7 +88,7 @@ pub struct Migration {
 
 /// How much of a machine a guest has, from less to more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fidelity {
+pub enum FidelityClass {
     /// All CPUs share one clock: N busy ones have 1/N of the speed.
     Shared,
     /// Each CPU has a clock and the full speed of its own.
@@ -96,13 +99,13 @@ pub enum Fidelity {
     Twin,
 }
 
-impl Fidelity {
+impl FidelityClass {
     pub fn word(self) -> &'static str {
         match self {
-            Fidelity::Shared => "one clock for all CPUs",
-            Fidelity::Clocks => "clocks",
-            Fidelity::Burn => "burn",
-            Fidelity::Twin => "twin",
+            FidelityClass::Shared => "one clock for all CPUs",
+            FidelityClass::Clocks => "clocks",
+            FidelityClass::Burn => "burn",
+            FidelityClass::Twin => "twin",
         }
     }
 }
@@ -126,6 +129,8 @@ impl CpuClocks {
 #[derive(Deserialize)]
 struct StoredLab {
     kernel: String,
+    #[serde(default)]
+    kernel_args: String,
     cpus: u32,
     sockets: u32,
     llcs: u32,
@@ -149,12 +154,14 @@ struct StoredLab {
 
 impl From<StoredLab> for Lab {
     fn from(stored: StoredLab) -> Lab {
-        let StoredLab { kernel, cpus, sockets, llcs, nodes, memory_bytes, .. } = stored;
+        let StoredLab { kernel, kernel_args, cpus, sockets, llcs, nodes, memory_bytes, .. } =
+            stored;
         // What a slow clock divided, an instruction's time does.
         let slower = if stored.slow_clock { cpus.max(1) } else { 1 };
         let stored_ps = stored.instruction_ns.map(|ns| ns.saturating_mul(1000) / slower);
         Lab {
             kernel,
+            kernel_args,
             cpus,
             sockets,
             llcs,
@@ -175,6 +182,7 @@ impl Default for Lab {
     fn default() -> Self {
         Lab {
             kernel: "debian:6.18".to_string(),
+            kernel_args: String::new(),
             cpus: 4,
             sockets: 1,
             llcs: 1,
@@ -216,12 +224,12 @@ impl Lab {
         Lab { clocks: CpuClocks::Shared, instruction_ps, executed: true, model, ..self.clone() }
     }
 
-    pub fn fidelity(&self) -> Fidelity {
+    pub fn fidelity(&self) -> FidelityClass {
         match self {
-            Lab { clocks: CpuClocks::Shared, .. } => Fidelity::Shared,
-            Lab { model, .. } if !model.is_off() => Fidelity::Twin,
-            Lab { executed: false, .. } => Fidelity::Burn,
-            Lab { executed: true, .. } => Fidelity::Clocks,
+            Lab { clocks: CpuClocks::Shared, .. } => FidelityClass::Shared,
+            Lab { model, .. } if !model.is_off() => FidelityClass::Twin,
+            Lab { executed: false, .. } => FidelityClass::Burn,
+            Lab { executed: true, .. } => FidelityClass::Clocks,
         }
     }
 
@@ -287,7 +295,12 @@ mod tests {
         let twin = Lab { model, ..own.clone() };
         let executed = Lab { executed: true, ..own.clone() };
         let labs = [&own.with_shared_clock(), &executed, &own, &twin];
-        let classes = [Fidelity::Shared, Fidelity::Clocks, Fidelity::Burn, Fidelity::Twin];
+        let classes = [
+            FidelityClass::Shared,
+            FidelityClass::Clocks,
+            FidelityClass::Burn,
+            FidelityClass::Twin,
+        ];
         assert_eq!(labs.map(Lab::fidelity), classes);
         assert!(twin.with_shared_clock().model.is_off(), "they need clocks");
     }

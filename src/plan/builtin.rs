@@ -31,6 +31,11 @@ const BUILTINS: &[Builtin] = &[
         text: include_str!("../../plans/service-chain.toml"),
     },
     Builtin {
+        name: "fidelity",
+        title: "Fidelity: the same loads on a host and in the lab",
+        text: include_str!("../../plans/fidelity.toml"),
+    },
+    Builtin {
         name: "smoke",
         title: "Does measuring work at all? Two rounds of a fifth of a second",
         text: include_str!("../../plans/smoke.toml"),

@@ -113,6 +113,12 @@ pub const LAB: &[Field] = &[
         about: "of variants that name none: one of schedlab kernel list, or a bzImage",
     },
     Field {
+        name: "kernel-args",
+        kind: Kind::Text,
+        default: None,
+        about: "words for every kernel's command line: preempt=none; a variant's own follow them",
+    },
+    Field {
         name: "cpus",
         kind: Kind::Int { min: 1, max: 64 },
         default: Some("4"),

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::{Cost, CpuClocks, Field, Lab, LabModel, Params, Raw, Twin, Value};
+use crate::variant;
 
 use super::error::Faults;
 use super::fields::{LAB, LAB_MODEL};
@@ -89,9 +90,12 @@ impl Given {
         fill_defaults(&mut self.params, LAB);
         let given = &self.params;
         let int = |name: &str| given.get(name).and_then(Value::as_int).unwrap_or(1) as u32;
+        let text =
+            |name: &str| given.get(name).and_then(Value::as_text).unwrap_or_default().to_string();
         let is = |name: &str, word: &str| given.get(name).and_then(Value::as_text) == Some(word);
         Lab {
-            kernel: given.get("kernel").and_then(Value::as_text).unwrap_or_default().to_string(),
+            kernel: text("kernel"),
+            kernel_args: text("kernel-args"),
             cpus: int("cpus"),
             sockets: int("sockets"),
             llcs: if has_llcs { int("llcs") } else { int("sockets") },
@@ -171,6 +175,10 @@ fn misshapen(lab: &Lab) -> Vec<(&'static str, String, String)> {
         let message = format!("{} caches on {} sockets", lab.llcs, lab.sockets);
         wrong.push(("llcs", message, "as many as `sockets`, or a multiple".to_string()));
     }
+    if !lab.kernel_args.is_empty() && !variant::are_kernel_args(&lab.kernel_args) {
+        let message = "these are no words of a kernel's command line".to_string();
+        wrong.push(("kernel-args", message, "kernel-args = \"preempt=none\"".to_string()));
+    }
     if lab.clocks == CpuClocks::Own {
         return wrong;
     }
@@ -205,9 +213,11 @@ mod tests {
         assert_eq!(lab("schema = 1"), Lab::default());
         assert_eq!(lab("schema = 1\n[lab]\n[lab.model]\n"), Lab::default());
         let text = "[lab]\ncpus = 8\nsockets = 2\nspeed = \"1ns\"\nmemory = \"1GiB\"\nseeds = 3\n\
-            nodes = 2\nclocks = \"shared\"\nburn = \"executed\"\nskew = \"1us\"\nkernel = \"debian:6.1\"";
+            nodes = 2\nclocks = \"shared\"\nburn = \"executed\"\nskew = \"1us\"\nkernel = \"debian:6.1\"\n\
+            kernel-args = \"preempt=none\"";
         let expected = Lab {
             kernel: "debian:6.1".to_string(),
+            kernel_args: "preempt=none".to_string(),
             cpus: 8,
             sockets: 2,
             llcs: 2,
@@ -222,6 +232,7 @@ mod tests {
             realtime: false,
         };
         assert_eq!(lab(text), expected);
+        assert!(plan::lab("t", "[lab]\nkernel-args = \"a=$(id)\"", None).is_err());
     }
 
     #[test]

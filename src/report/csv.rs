@@ -94,7 +94,7 @@ fn note(word: &str, sentence: &str) -> Line {
     Line { kind: "note", metric: word.to_string(), reason: text(sentence), ..Line::default() }
 }
 
-fn plain(error: csv::Error) -> io::Error {
+pub(super) fn plain(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,
         other => io::Error::other(format!("{other:?}")),
@@ -102,7 +102,7 @@ fn plain(error: csv::Error) -> io::Error {
 }
 
 /// A text from outside: clean, and never a formula that a spreadsheet would run.
-fn text(text: &str) -> String {
+pub(super) fn text(text: &str) -> String {
     let text = clean(text);
     match text.starts_with(['=', '+', '-', '@']) {
         true => format!("'{text}"),

@@ -34,7 +34,7 @@ fn write(analyses: &[Analysis], out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// What a terminal acts on or what hides, as a JSON escape: it stands in strings alone.
-fn escaped(json: &str) -> String {
+pub(super) fn escaped(json: &str) -> String {
     let escape =
         |c: char| c.encode_utf16(&mut [0; 2]).iter().map(|u| format!("\\u{u:04x}")).collect();
     replaced(json, |c| (c != '\n' && is_active(c)).then(|| escape(c)))

@@ -58,7 +58,7 @@ fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()
 }
 
 /// Text from outside in a cell: nothing in it is markup.
-fn cell(text: &str) -> String {
+pub(super) fn cell(text: &str) -> String {
     replaced(&clean(text), |c| match c {
         '<' => Some("&lt;".to_string()),
         '>' => Some("&gt;".to_string()),

@@ -7,6 +7,7 @@
 mod answer;
 mod contract;
 mod csv;
+pub mod fidelity;
 mod gobench;
 mod json;
 mod junit;
@@ -27,7 +28,7 @@ mod text;
 pub use contract::{Format, Options, Render};
 pub use layout::{clean, shortened, wrap};
 pub use phrases::disturbance::disturbance;
-pub use phrases::{knobs, listed, placement};
+pub use phrases::{differs, knobs, listed, placement};
 
 use crate::analysis::{Analysis, Note};
 

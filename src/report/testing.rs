@@ -545,6 +545,7 @@ pub fn notes(name: &str) -> Vec<Note> {
         Note::Repeated { side: name(), runs: 1 },
         Note::Rebuilt { plan: name(), variant: name(), kernels: names() },
         Note::LooseCalibration { plan: name(), spread: 0.12 },
+        Note::CalibrationsDiffer { plans: [name(), name()], share: 0.05 },
         Note::CalibrationDrift { plan: name(), slower: -0.02 },
         Note::HostAndLab,
         Note::NotExact { side: name(), runs: 1, of: 10, why: name() },
@@ -566,7 +567,7 @@ pub fn notes(name: &str) -> Vec<Note> {
     all
 }
 
-const NOTES: usize = 35;
+const NOTES: usize = 36;
 
 /// The position of each kind of note in its enum.
 fn position(note: &Note) -> usize {
@@ -574,6 +575,7 @@ fn position(note: &Note) -> usize {
     match note {
         CoarseTimers { .. } => 32,
         LooseCalibration { .. } => 33,
+        CalibrationsDiffer { .. } => 35,
         CalibrationDrift { .. } => 34,
         Failed { .. } => 0,
         Skipped { .. } => 1,

@@ -25,6 +25,13 @@ pub fn set_hostname(name: &str) -> io::Result<()> {
     }
 }
 
+/// Begins a session, as every process of a host is in one: with autogroups a session is a group of
+/// its own to the scheduler.
+pub fn begin_session() -> io::Result<()> {
+    // SAFETY: no memory is passed.
+    if unsafe { libc::setsid() } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// Switches the loopback interface on.
 pub fn loopback_up() -> io::Result<()> {
     // SAFETY: no memory is passed.

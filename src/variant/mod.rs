@@ -37,6 +37,7 @@ pub use check::check;
 pub use contract::{Action, Knob, Missing, Scope};
 pub use error::{PoolError, SettingError};
 pub use journal::Journal;
+pub use knobs::are_kernel_args;
 pub use pool::{Pool, find as find_pool};
 pub use restore::{RestoreError, Restored, restore};
 pub use setting::{CgroupSetting, TaskSetting};

@@ -19,6 +19,8 @@ use super::{NoValue, Note, Pooled};
 const MIN_BOOTS: usize = 3;
 /// Of a quiet machine the median sample is nearly as fast as the fastest.
 const MAX_CALIBRATION_SPREAD: f64 = 0.05;
+/// Calibrations of one quiet machine are nearer to each other.
+const MAX_CALIBRATION_DIFFERENCE: f64 = 0.01;
 /// By what share a machine's speed may change while a plan runs.
 const MAX_CALIBRATION_DRIFT: f64 = 0.01;
 /// Above this ratio of the spreads of unpaired sides verdicts are only approximate.
@@ -77,6 +79,8 @@ pub fn find(context: &Context, works: &[WorkTable]) -> Vec<Note> {
     notes.extend(some(open, |plans| Note::Unfinished { plans }));
     notes.extend(other_runs(context));
     notes.extend(context.plans.iter().filter_map(loose_calibration));
+    let differ = calibrations_differ(context.plans);
+    notes.extend(differ.map(|(plans, share)| Note::CalibrationsDiffer { plans, share }));
     notes.extend(context.plans.iter().filter_map(calibration_drift));
     notes.extend(probe_silent(context.plans, works));
     notes.extend(no_solo(works));
@@ -439,6 +443,18 @@ fn loose_calibration(plan: &SampledPlan) -> Option<Note> {
     let spread = plan.environments.first()?.calibration?.spread;
     (spread > MAX_CALIBRATION_SPREAD)
         .then(|| Note::LooseCalibration { plan: plan.id.clone(), spread })
+}
+
+/// The plans in which the same time was least and most work, and by what share more, where that
+/// matters. Guests have no calibration that is stored.
+pub fn calibrations_differ(plans: &[SampledPlan]) -> Option<([String; 2], f64)> {
+    let calibrated = plans
+        .iter()
+        .filter_map(|plan| Some((plan.environments.first()?.calibration?.kop_ps, &plan.id)));
+    let (least, most) = (calibrated.clone().max()?, calibrated.min()?);
+    let share = least.0 as f64 / most.0 as f64 - 1.0;
+    let plans = [least, most].map(|(_, id)| id.clone());
+    (share > MAX_CALIBRATION_DIFFERENCE).then_some((plans, share))
 }
 
 /// The largest change of the machine's speed from the first calibration to the end of a session.

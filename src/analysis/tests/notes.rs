@@ -441,6 +441,23 @@ fn a_machine_whose_speed_changed_is_noted_with_the_largest_change() {
 }
 
 #[test]
+fn plans_in_which_the_same_time_is_other_work_are_noted() {
+    let notes = |kop_ps: [u64; 2]| {
+        let mut plans = two();
+        for (plan, kop_ps) in plans.iter_mut().zip(kop_ps) {
+            plan.environments[0].calibration = Some(Calibration { kop_ps, spread: 0.0 });
+        }
+        let mut notes = analysed(&plans, &["plan=p1", "plan=p2"]).notes;
+        notes.retain(|note| matches!(note, Note::CalibrationsDiffer { .. }));
+        notes
+    };
+    assert_eq!(notes([1_000_000, 1_009_000]), []);
+    let plans = ["p1", "p2"].map(text);
+    let differ = Note::CalibrationsDiffer { plans, share: 0.5 };
+    assert_eq!(notes([1_500_000, 1_000_000]), [differ]);
+}
+
+#[test]
 fn a_side_counts_what_is_in_tables_and_the_rest_is_noted() {
     let [first, mut second] = [("p1", 1), ("p2", 2)].map(|(id, at)| {
         let both = rounds(plan(id, at, &["default", "batch"]), 0..10, &[1.0, 1.1]);

@@ -432,7 +432,8 @@ impl GuestManager {
         let kernel = self.kernel_of(cell)?;
         let root = self.root(&kernel.kernel, cell)?;
         let knob = cell.variant.knobs.get(KERNEL_ARGUMENTS).and_then(Value::as_text);
-        let arguments = knob.unwrap_or_default().to_string();
+        let words = [self.lab.kernel_args.as_str(), knob.unwrap_or_default()];
+        let arguments = words.join(" ").trim().to_string();
         let digest = machine_digest(
             [&kernel.digest, &root.digest, &self.emulator.digest],
             &self.lab,

@@ -108,9 +108,12 @@ pub fn analysis_time(analysis: &Analysis) -> Option<String> {
 fn fidelity(analysis: &Analysis) -> String {
     let mut labs = analysis.plans.iter().filter_map(|plan| plan.lab.as_ref());
     let Some(lab) = labs.next().filter(|lab| !lab.realtime) else { return String::new() };
-    let of = |lab: &Lab| (lab.clocks, lab.instruction_ps, lab.executed, lab.model.clone());
+    let of = |lab: &Lab| {
+        let speed = (lab.clocks, lab.instruction_ps, lab.executed);
+        (speed, lab.kernel_args.clone(), lab.model.clone())
+    };
     if labs.any(|other| of(other) != of(lab)) {
-        return "; with several clocks".to_string();
+        return "; with several clocks or command lines".to_string();
     }
     let clocks = match lab.clocks {
         CpuClocks::Own => format!("fidelity {}: own clocks", lab.fidelity().word()),
@@ -118,7 +121,12 @@ fn fidelity(analysis: &Analysis) -> String {
     };
     let work = if lab.executed { "executed" } else { "skipped" };
     let ns = lab.instruction_ns();
-    format!("; {clocks}, {ns} ns an instruction, work in time {work}{}", added(&lab.model))
+    let words = match lab.kernel_args.as_str() {
+        "" => String::new(),
+        words => format!(", {}", clean(words)),
+    };
+    let model = added(&lab.model);
+    format!("; {clocks}, {ns} ns an instruction, work in time {work}{words}{model}")
 }
 
 /// What of a real machine is added: `, exit from idle 12us, of AMD EPYC, 2 CPUs`.
@@ -167,8 +175,12 @@ pub fn with_sides(cells: Vec<(String, &str)>, all: usize) -> Vec<String> {
 
 /// The verdict of a cell as people read it; `None` where none was to be.
 pub fn verdict(row: &Row, cell: &Cell) -> Option<&'static str> {
-    let is_neutral = row.kind.direction == Direction::Neutral;
-    Some(match cell.verdict()? {
+    Some(verdict_on(row.kind.direction, cell.verdict()?))
+}
+
+pub fn verdict_on(direction: Direction, verdict: Verdict) -> &'static str {
+    let is_neutral = direction == Direction::Neutral;
+    match verdict {
         Verdict::Better if is_neutral => "LESS",
         Verdict::Worse if is_neutral => "MORE",
         Verdict::Better => "BETTER",
@@ -181,7 +193,7 @@ pub fn verdict(row: &Row, cell: &Cell) -> Option<&'static str> {
             Why::BelowFloor { .. } | Why::SameOnlyAlone | Why::Noise => "open",
         },
         Verdict::Unjudged(_) => "-",
-    })
+    }
 }
 
 /// The verdict for programs, and one word for why there is none.

@@ -194,19 +194,6 @@ fn information(note: &Note) -> String {
             let kernels = kernels.join(", then ");
             format!("{plan}: the kernel of {variant} was rebuilt between rounds: {kernels}")
         }
-        Note::LooseCalibration { plan, spread } => format!(
-            "{plan}: the machine was busy or changed its speed while it was calibrated (the median \
-             sample took {:.0} % longer than the fastest): work in time may be off by as much",
-            100.0 * spread
-        ),
-        Note::CalibrationDrift { plan, slower } => {
-            let (how, much) = if *slower > 0.0 { ("slower", "more") } else { ("faster", "less") };
-            format!(
-                "{plan}: the machine became {:.1} % {how} while it ran: bursts took up to that \
-                 much {much} time than the plan gives them",
-                100.0 * slower.abs(),
-            )
-        }
         Note::HostAndLab => "virtual time and a host's clock stand next to each other (--mixed): \
                              in the lab an instruction takes a fixed time and there are no caches"
             .to_string(),
@@ -234,6 +221,31 @@ fn information(note: &Note) -> String {
         }
         Note::NoSolo { work, sets } => {
             format!("{work}: no fairness, since the plan has no solo run of {}", listed(sets))
+        }
+        other => calibration(other),
+    }
+}
+
+/// What of work in time does not hold.
+fn calibration(note: &Note) -> String {
+    match note {
+        Note::LooseCalibration { plan, spread } => format!(
+            "{plan}: the machine was busy or changed its speed while it was calibrated (the median \
+             sample took {:.0} % longer than the fastest): work in time may be off by as much",
+            100.0 * spread
+        ),
+        Note::CalibrationsDiffer { plans: [least, most], share } => format!(
+            "work in time is {:.1} % more work in {most} than in {least}: by so much the machine was \
+             faster, or the calibration less disturbed",
+            100.0 * share
+        ),
+        Note::CalibrationDrift { plan, slower } => {
+            let (how, much) = if *slower > 0.0 { ("slower", "more") } else { ("faster", "less") };
+            format!(
+                "{plan}: the machine became {:.1} % {how} while it ran: bursts took up to that \
+                 much {much} time than the plan gives them",
+                100.0 * slower.abs(),
+            )
         }
         _ => String::new(),
     }

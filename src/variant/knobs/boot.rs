@@ -37,7 +37,7 @@ pub static KERNEL: BootKnob = BootKnob {
 };
 
 /// Words of a kernel's command line, and none that could end a quotation.
-fn are_arguments(text: &str) -> bool {
+pub fn are_kernel_args(text: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b" _-=.,:;/+@%".contains(&b);
     !text.trim().is_empty() && text.bytes().all(plain)
 }
@@ -48,7 +48,7 @@ pub static KERNEL_ARGS: BootKnob = BootKnob {
         Kind::Text,
         "words added to the kernel's command line, in the lab: preempt=full",
     ),
-    fits: are_arguments,
+    fits: are_kernel_args,
 };
 
 #[cfg(test)]
@@ -68,7 +68,7 @@ mod tests {
             ("é", false),
         ];
         for (text, fits) in cases {
-            assert_eq!(are_arguments(text), *fits, "{text:?}");
+            assert_eq!(are_kernel_args(text), *fits, "{text:?}");
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::model::{Field, Kind, Value};
 
 use super::Missing;
 
-pub use boot::{KERNEL, KERNEL_ARGS};
+pub use boot::{KERNEL, KERNEL_ARGS, are_kernel_args};
 pub use cgroup::{CGROUP_IDLE, CGROUP_MAX, CGROUP_WEIGHT};
 pub use machine::{
     AUTOGROUP, BASE_SLICE, FEATURES, MIGRATION_COST, NR_MIGRATE, PREEMPT, SYSCTL, feature, sysctl,

@@ -1,0 +1,97 @@
+//! One table of both instruments, in every format that has it.
+
+use insta::assert_snapshot;
+use serde_json::Value;
+
+use super::*;
+use crate::analysis::{self, Fidelity};
+use crate::report::layout::is_active;
+use crate::report::testing;
+
+fn both(change: impl FnOnce(&mut Analysis)) -> Fidelity {
+    let mut lab = testing::in_the_lab(0);
+    for (side, own) in lab.sides.iter_mut().zip(&testing::ordinary().sides) {
+        side.label.clone_from(&own.label);
+    }
+    change(&mut lab);
+    analysis::fidelity(testing::ordinary(), lab)
+}
+
+/// What the lab has a verdict of becomes its opposite.
+fn reversed(lab: &mut Analysis) {
+    let rows = lab.works.iter_mut().flat_map(|work| &mut work.sets).flat_map(|set| &mut set.rows);
+    for judged in rows.flat_map(|row| &mut row.cells).filter_map(|cell| cell.judged.as_mut()) {
+        judged.verdict = match judged.verdict {
+            Verdict::Better => Verdict::Worse,
+            Verdict::Worse => Verdict::Better,
+            other => other,
+        };
+    }
+}
+
+fn rendered(format: &str, fidelity: &Fidelity, options: Options) -> String {
+    let (_, render) = FORMATS.iter().find(|(name, _)| *name == format).unwrap();
+    let mut out = Vec::new();
+    render(fidelity, &options, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn text_has_both_verdicts_of_a_row_and_the_sum() {
+    let options = Options { verbose: 1, ..Options::default() };
+    assert_snapshot!(rendered("text", &both(reversed), options));
+}
+
+#[test]
+fn markdown_has_the_same() {
+    assert_snapshot!(rendered("markdown", &both(|_| ()), Options::default()));
+}
+
+#[test]
+fn lines_keep_to_the_width() {
+    for (width, verbose) in [(40, 0), (60, 1), (80, 0), (80, 2)] {
+        let options = Options { width, verbose, ..Options::default() };
+        let text = rendered("text", &both(reversed), options);
+        let longest = text.lines().map(|line| line.chars().count()).max();
+        assert!(longest <= Some(width), "{longest:?} of {width}: {text}");
+    }
+}
+
+#[test]
+fn a_short_report_has_differences_and_disputes_alone() {
+    let fidelity = both(|_| ());
+    let rows = |verbose| shown(&fidelity, &Options { verbose, ..Options::default() }).count();
+    assert_eq!(rows(1), fidelity.rows.len());
+    assert!((1..rows(1)).contains(&rows(0)), "{} of {}", rows(0), rows(1));
+    let text = rendered("text", &fidelity, Options::default());
+    assert!(text.contains("further row"), "{text}");
+}
+
+#[test]
+fn programs_get_every_row() {
+    let fidelity = both(reversed);
+    let csv = rendered("csv", &fidelity, Options::default());
+    assert_eq!(csv.lines().count(), 1 + fidelity.rows.len());
+    let contradicted = csv.lines().filter(|line| line.ends_with(",contradicts")).count();
+    assert_eq!(contradicted, fidelity.summary.contradict);
+    assert!(contradicted > 0, "{csv}");
+    let json: Value =
+        serde_json::from_str(&rendered("json", &fidelity, Options::default())).unwrap();
+    assert_eq!((&json["schema"], &json["version"]), (&"schedlab-fidelity".into(), &1.into()));
+    assert_eq!(json["rows"].as_array().unwrap().len(), fidelity.rows.len());
+    assert_eq!(json["summary"]["contradict"], contradicted);
+}
+
+#[test]
+fn no_name_reaches_a_terminal_as_it_is() {
+    let hostile = || testing::hostile("=\u{1b}[2Jx|`\u{202e}");
+    let mut fidelity = analysis::fidelity(hostile(), hostile());
+    let what = Lone::Work("\u{1b}[2J".to_string());
+    let reason = Some("\u{202e}\n".to_string());
+    fidelity.only.push(Only { on: Instrument::Host, what, reason });
+    assert!(!fidelity.rows.is_empty());
+    for (format, _) in FORMATS {
+        let text = rendered(format, &fidelity, Options { verbose: 2, ..Options::default() });
+        assert!(!text.chars().any(|c| c != '\n' && is_active(c)), "{format}: {text:?}");
+    }
+}
