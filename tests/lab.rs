@@ -518,6 +518,138 @@ fn work_that_is_skipped_gives_what_executed_work_gives() {
 }
 
 #[test]
+fn a_machine_that_cannot_be_read_is_an_error_with_a_hint() {
+    let home = tempfile::tempdir().unwrap();
+    let lab = "machine = \"machine.toml\"\n";
+    fs::write(home.path().join("plan.toml"), plan("", lab, PIPE)).unwrap();
+    let cases = [
+        (None, "machine.toml cannot be read: No such file"),
+        (Some("version = 7\n"), "version 7; this schedlab reads version 1"),
+        (Some("version = 1\nspeed = 3\n"), "unknown field `speed`"),
+    ];
+    for (text, says) in cases {
+        if let Some(text) = text {
+            fs::write(home.path().join("machine.toml"), text).unwrap();
+        }
+        let run = ["run", "./plan.toml", "--backend", "lab"];
+        let output = schedlab(home.path(), &run).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let message = stderr(&output);
+        assert!(message.contains(says) && message.contains("hint: "), "{message}");
+        assert!(message.contains("schedlab twin -o "), "{message}");
+    }
+}
+
+/// What `[lab.model]` adds shows in a plan's figures, and stays exact.
+struct Model {
+    laboratory: Laboratory,
+    lab: &'static str,
+    /// Of the plan.
+    load: &'static str,
+    metric: &'static str,
+}
+
+impl Model {
+    /// The metric of the first worker set where the model has these keys.
+    fn with(&self, keys: &str) -> f64 {
+        let lab = format!("kernel = \"debian:6.18\"\n{}\n[lab.model]\n{keys}", self.lab);
+        let plan = plan(PATIENT, &lab, self.load).replacen("kernel = \"debian:6.1\"\n", "", 1);
+        let plan = plan.replace("100ms", "1s");
+        let output = self.laboratory.run(&plan, &[]).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert_eq!(self.laboratory.time(), "exact");
+        let event: Value = serde_json::from_str(&self.laboratory.ended()[0]).unwrap();
+        let metrics = event["outcome"]["result"]["sets"][0]["metrics"].as_array().unwrap();
+        let metric = metrics.iter().find(|metric| metric["name"] == self.metric).unwrap();
+        metric["value"]["known"].as_f64().unwrap()
+    }
+}
+
+#[test]
+fn an_idle_cpu_and_a_timer_take_the_time_of_the_model() {
+    let Some(laboratory) = Laboratory::open("an_idle_cpu_and_a_timer_take_the_time_of_the_model")
+    else {
+        return;
+    };
+    let load = "[[workload]]\nuse = \"burnwait\"\nqueue = \"burn 20us, wait 1ms\"\n";
+    let model = Model { laboratory, lab: "cpus = 1", load, metric: "wakeup_p50" };
+    let off = model.with("timer-slack = \"1ns\"");
+    let exit = model.with("timer-slack = \"1ns\"\nidle-exit = \"30us\"") - off;
+    assert!((29_000.0..31_000.0).contains(&exit), "{exit} ns");
+    let slack = model.with("timer-slack = \"40us\"") - off;
+    assert!((30_000.0..41_000.0).contains(&slack), "{slack} ns");
+}
+
+/// A worker on one CPU is woken by a message thread on another one.
+#[test]
+fn an_interrupt_takes_the_time_of_the_model_by_distance() {
+    let test = "an_interrupt_takes_the_time_of_the_model_by_distance";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    let load = "[[workload]]\nuse = \"schbench\"\nthreads = 1\nrequest = \"200us\"\n\
+                message-cpus = \"0\"\nworker-cpus = \"1\"\n";
+    let mut model = Model { laboratory, lab: "cpus = 2", load, metric: "wakeup_p50" };
+    let off = model.with("ipi-near = \"off\"");
+    let near = model.with("ipi-near = \"20us\"") - off;
+    assert!((19_000.0..21_000.0).contains(&near), "{near} ns");
+    let other = model.with("ipi-far = \"20us\"");
+    assert_eq!(other, off, "no CPU is far");
+    model.lab = "cpus = 2\nsockets = 2";
+    let off = model.with("ipi-near = \"20us\"\nipi-far = \"off\"");
+    let far = model.with("ipi-near = \"20us\"\nipi-far = \"30us\"") - off;
+    assert!((28_500.0..31_500.0).contains(&far), "{far} ns");
+}
+
+/// Three workers on two CPUs move to and fro.
+#[test]
+fn a_migration_to_another_cache_takes_the_time_of_the_model() {
+    let test = "a_migration_to_another_cache_takes_the_time_of_the_model";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    let load = "[[workload]]\nuse = \"spin\"\nwork = \"100us\"\ncount = 3\n";
+    let mut model = Model { laboratory, lab: "cpus = 2\nsockets = 2", load, metric: "throughput" };
+    let ratio = |model: &Model| {
+        model.with("migration-cost = \"5ms\"") / model.with("migration-cost = \"off\"")
+    };
+    let far = ratio(&model);
+    assert!(far < 0.99, "{far}");
+    model.lab = "cpus = 2";
+    // What the plan says moves the workers a little.
+    let near = ratio(&model);
+    assert!((0.995..1.005).contains(&near), "one cache: {near}");
+}
+
+#[test]
+fn a_guest_with_all_of_the_model_is_the_same_to_the_bit() {
+    let test = "a_guest_with_all_of_the_model_is_the_same_to_the_bit";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    let known = |ns| {
+        format!("{{ known = {{ median_ns = {ns}, p10_ns = 1.0, p90_ns = 1e5, samples = 9 }} }}")
+    };
+    let machine = format!(
+        "version = 1\ncpu_model = {{ known = \"a CPU\" }}\nkernel_release = \"6.18\"\n\
+         virtualisation = {{ known = \"none\" }}\ntick_hz = {{ known = 250 }}\n\
+         preemption = {{ known = \"lazy\" }}\ntimer_slack_ns = {{ known = 0 }}\n\
+         other_load = {{ known = 0.0 }}\n[topology]\ncpus = 4\nsockets = 1\nllcs = 2\nnodes = 1\n\
+         threads_per_core = {{ known = 1 }}\n[costs]\nidle-exit = {}\nipi-near = {}\n\
+         ipi-far = {{ unknown = \"busy\" }}\nmigration-far = {}\n",
+        known(7000),
+        known(1000),
+        known(12_000)
+    );
+    fs::write(laboratory.path("machine.toml"), machine).unwrap();
+    let lab =
+        "machine = \"machine.toml\"\n[lab.model]\nipi-far = \"3us\"\nmigration-cost = \"11us\"";
+    let load = "[[workload]]\nuse = \"schbench\"\nthreads = 6\nrequest = \"300us\"\n";
+    let output = laboratory.run(&plan(PATIENT, lab, load), &["--verify"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(laboratory.time(), "exact");
+    let report = schedlab(laboratory.0.path(), &["report", "last", "--format", "lkml"]);
+    let report = stdout(&{ report }.output().unwrap());
+    let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(report.contains("fidelity twin: own clocks"), "{report}");
+    assert!(report.contains("exit from idle 7us"), "{report}");
+}
+
+#[test]
 fn a_guest_that_hangs_is_ended_when_its_time_is_up() {
     let Some(laboratory) = Laboratory::open("a_guest_that_hangs_is_ended_when_its_time_is_up")
     else {

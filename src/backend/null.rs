@@ -325,6 +325,7 @@ mod tests {
             probes: Vec::new(),
             kop_ps: None,
             executed: false,
+            model: Default::default(),
             limit_ns: u64::MAX,
             seed: 7,
         }

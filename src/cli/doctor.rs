@@ -11,12 +11,13 @@ use crate::probe::checkup::{self, Finding, Level};
 use crate::sys::{self, Host};
 
 use super::terminal::Width;
-use super::{Failure, terminal};
+use super::{Failure, terminal, twin};
 
 /// The checks of this file; the others are those of [`checkup`].
 const QEMU: &str = "qemu";
 const KERNELS: &str = "kernels";
 const LAB: &str = "lab";
+const TWIN: &str = "twin";
 
 #[derive(Args)]
 pub struct DoctorArgs {
@@ -41,6 +42,7 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
     findings.push(qemu());
     let kernels = lab::kernels().unwrap_or_default();
     findings.push(cached(&kernels));
+    findings.push(measured());
     if args.lab {
         let state = sys::state_dir().map_err(|error| Failure::Here(error.to_string().into()))?;
         for kernel in &kernels {
@@ -85,12 +87,25 @@ fn cached(kernels: &[String]) -> Finding {
     }
 }
 
+fn measured() -> Finding {
+    let why = "with it the lab has the delays of this machine: machine = \"twin\" in [lab]";
+    match twin::known(&sys::environment(&Host::default())) {
+        Ok(twin) => finding(Level::Good, TWIN, format!("measured: {}", twin.name()), why, None),
+        Err(_) => {
+            let what = "this machine was not measured as it is".to_string();
+            finding(Level::Note, TWIN, what, why, Some("schedlab twin"))
+        }
+    }
+}
+
 fn booted(tried: &lab::Tried) -> Finding {
     let seconds = tried.took.as_secs_f64();
     let guest = format!("{} with {} CPUs", tried.kernel, tried.cpus);
     let why = "a guest does the same in every run only if QEMU's threads are in step";
     let clocks = match &tried.no_clocks {
-        None => "each CPU has its own clock and full speed".to_string(),
+        None => {
+            "each CPU has its own clock and full speed: fidelity clocks, burn or twin".to_string()
+        }
         Some(why) => format!("all CPUs share one clock and its speed: {why}"),
     };
     match &tried.outcome {
@@ -128,7 +143,7 @@ mod tests {
             let name = line.strip_prefix("| ")?.split_once(" |")?.0;
             (name != "check").then_some(name)
         });
-        let checks = checkup::names().chain([QEMU, KERNELS, LAB]);
+        let checks = checkup::names().chain([QEMU, KERNELS, TWIN, LAB]);
         assert_eq!(rows.collect::<BTreeSet<_>>(), checks.collect::<BTreeSet<_>>());
     }
 }

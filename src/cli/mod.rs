@@ -35,6 +35,7 @@ mod tag;
 mod terminal;
 mod text;
 mod tracing;
+mod twin;
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -89,6 +90,8 @@ enum Command {
     Kernel(kernel::KernelArgs),
     /// What this machine can measure, what disturbs it, and what to do
     Doctor(doctor::DoctorArgs),
+    /// Measure this machine for the lab: what system calls, switches, wakes and interrupts take
+    Twin(twin::TwinArgs),
     /// What there is: workloads, knobs, plans, backends, formats, stored runs
     List(list::ListArgs),
     /// One stored plan: what was measured, when and where, and how its runs ended
@@ -145,6 +148,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Schedbench(args) => schedbench::run(&args),
         Command::Kernel(args) => kernel::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Twin(args) => twin::run(&args),
         Command::List(args) => list::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Rm(args) => rm::run(&args),

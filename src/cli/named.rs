@@ -243,6 +243,7 @@ mod tests {
                     probes: Vec::new(),
                     kop_ps: None,
                     executed: false,
+                    model: Default::default(),
                 };
                 let cancel = AtomicBool::new(false);
                 let ended = Null::default().run(&spec, &cancel, &mut |_| ());

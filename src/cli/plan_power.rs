@@ -16,6 +16,7 @@ use super::judging::Judging;
 use super::run::{load, make_backend};
 use super::terminal::Width;
 use super::text::quoted;
+use super::twin;
 use super::{Database, Failure, named, terminal};
 
 /// Plans that are looked through, the newest, of A/A and of others each.
@@ -71,7 +72,7 @@ fn share(text: &str, min: f64, max: f64, example: &'static str) -> Result<f64, P
 
 pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
     let (name, text) = load(&args.plan)?;
-    let lab = plan::lab(&name, &text).map_err(Failure::Plan)?;
+    let lab = twin::lab_of_plan(&name, &text)?;
     let environment = make_backend(&args.backend, &lab, Mode::default())?.environment();
     let plan = plan::parse(&name, &text, Some(&environment.topology), super::known())
         .map_err(Failure::Plan)?;

@@ -12,8 +12,8 @@ use crate::analysis::{self, Analysis, Question, Selection};
 use crate::backend::{self, Backend, BackendConfig, Mode};
 use crate::engine::{self, Job, Poll};
 use crate::model::{
-    EVENT_SCHEMA, Environment, Event, Judged, Lab, LookRule, Outcome, Plan, PlanEnd, PlanStarted,
-    Raw, Record, SampledPlan,
+    EVENT_SCHEMA, Environment, Event, Judged, Lab, LabModel, LookRule, Outcome, Plan, PlanEnd,
+    PlanStarted, Raw, Record, SampledPlan,
 };
 use crate::plan;
 use crate::report::clean;
@@ -29,7 +29,7 @@ use super::judging::{self, Judging, Output};
 use super::names::UnknownName;
 use super::progress::Progress;
 use super::running::Running;
-use super::{Database, Failure, named, restore, table, terminal};
+use super::{Database, Failure, named, restore, table, terminal, twin};
 
 #[derive(Args, Clone)]
 pub struct RunArgs {
@@ -354,7 +354,7 @@ fn lab_of(args: &RunArgs, name: &str, text: &str) -> Result<Lab, Failure> {
             false => Ok(Lab::default()),
         };
     }
-    let mut lab = plan::lab(name, text).map_err(Failure::Plan)?;
+    let mut lab = twin::lab_of_plan(name, text)?;
     if let Some(kernel) = &args.kernel {
         lab.kernel.clone_from(kernel);
     }
@@ -362,6 +362,9 @@ fn lab_of(args: &RunArgs, name: &str, text: &str) -> Result<Lab, Failure> {
         lab.kernel_args.clone_from(words);
     }
     lab.realtime = args.lab.realtime;
+    if lab.realtime {
+        lab.model = LabModel::default();
+    }
     Ok(lab)
 }
 

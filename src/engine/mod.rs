@@ -299,6 +299,7 @@ fn order_run(cell: &Cell, key: RunKey, plan: &Plan, kop_ps: Option<u64>) -> RunS
         probes: plan.probes.clone(),
         kop_ps,
         executed: plan.lab.executed,
+        model: Default::default(),
     }
 }
 

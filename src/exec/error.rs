@@ -43,6 +43,8 @@ pub enum ExecError {
     WorkerGone { index: usize, tid: i32 },
     #[error("ended before the run did")]
     EndedEarly,
+    #[error("a thread that was woken did not run within {}", show_duration(*.limit_ns))]
+    NoWake { limit_ns: u64 },
     #[error("no run to execute: {0}")]
     NoSpec(#[source] Source),
     #[error("wire version {WIRE_VERSION} here, {0} asked for")]
@@ -81,6 +83,7 @@ impl ExecError {
                 "limits are ulimit -u, /proc/sys/kernel/threads-max, vm.max_map_count (some 5 a \
                  thread) and pids.max of the cgroup",
             ),
+            ExecError::NoWake { .. } => Some("let nothing else use these CPUs: schedlab doctor"),
             ExecError::Undo(_) => Some("schedlab restore"),
             _ => None,
         }

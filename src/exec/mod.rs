@@ -12,6 +12,7 @@ mod here;
 mod live;
 mod measure;
 mod result;
+mod twin;
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufWriter, Write};
@@ -26,6 +27,7 @@ use group::WorkerGroup;
 pub use here::{check_here, run_here};
 pub use live::{Live, Snapshot};
 pub use result::set_result;
+pub use twin::measure_twin;
 
 /// With this hidden first argument the binary is a runner; the second is the pid of the process
 /// that it must not outlive.
@@ -89,14 +91,15 @@ pub fn calibrate() -> Calibration {
 
 /// What the one who gave the run measured, else what is measured here.
 fn speed(spec: &RunSpec) -> Speed {
-    let executed = spec.executed;
-    match spec.kop_ps {
-        Some(kop_ps) => Speed { kop_ps, executed },
+    let (executed, migration) = (spec.executed, spec.model.migration);
+    let speed = match spec.kop_ps {
+        Some(kop_ps) => Speed { kop_ps, ..Speed::default() },
         None if !workload::is_timed(&spec.cell) => Speed::default(),
         None if !executed && burst::is_possible() => Speed::default(),
         // In virtual time all work is executed here, and samples are alike.
-        None => Speed { executed, ..Speed::measure(executed).0 },
-    }
+        None => Speed::measure(executed).0,
+    };
+    Speed { executed, migration, ..speed }
 }
 
 /// Executes one run. `send` gets `Started`, the windows and `Done`.
@@ -106,6 +109,11 @@ fn run(
 ) -> Result<(), ExecError> {
     thread::end_process_after(spec.limit_ns.saturating_add(LIMIT_SLACK_NS));
     thread::become_ordinary().map_err(ExecError::refused)?;
+    if let Some(slack_ns) = spec.model.timer_slack_ns {
+        // Workers inherit it.
+        sched::set_own_timer_slack_ns(slack_ns.into())
+            .map_err(ExecError::system("set the timer slack"))?;
+    }
     let group = WorkerGroup::assemble(&spec.cell, spec.seed, speed(spec))?;
     group.await_arrival()?;
     let mut telemetry = Telemetry::open(&spec.probes, group.members().len());

@@ -26,9 +26,88 @@ pub struct Lab {
     pub executed: bool,
     /// Trajectories of each cell.
     pub seeds: u32,
+    /// What of a real machine is added.
+    #[serde(default, skip_serializing_if = "LabModel::is_off")]
+    pub model: LabModel,
     /// By the host's clock: what is asked on the command line, as it is no property of a plan.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub realtime: bool,
+}
+
+/// What of a real machine is added to virtual time, in nanoseconds; `None`: nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LabModel {
+    /// The machine that was measured for it; `None`: all is written in the plan.
+    pub twin: Option<String>,
+    /// From an interrupt to the first instruction of a CPU that was idle.
+    pub idle_exit_ns: Option<u32>,
+    /// What an interrupt takes to another CPU of the same last-level cache, and of another one.
+    pub ipi_near_ns: Option<u32>,
+    pub ipi_far_ns: Option<u32>,
+    /// What a worker loses with its first work in another last-level cache.
+    pub migration_ns: Option<u32>,
+    /// Of workers that have none of their own; `None`: what the kernel leaves to them.
+    pub timer_slack_ns: Option<u32>,
+}
+
+impl LabModel {
+    pub fn is_off(&self) -> bool {
+        *self == LabModel::default()
+    }
+
+    /// Without what needs CPUs with clocks of their own.
+    fn without_clocks(&self) -> LabModel {
+        LabModel { timer_slack_ns: self.timer_slack_ns, ..LabModel::default() }
+    }
+
+    /// Of a run in a guest with this machine.
+    pub fn run_model(&self, lab: &Lab) -> RunModel {
+        let migration = |cost_ns| Migration { cost_ns, cpus_per_llc: lab.cpus_per_llc() };
+        RunModel {
+            migration: self.migration_ns.map(migration),
+            timer_slack_ns: self.timer_slack_ns,
+        }
+    }
+}
+
+/// The part of a [`LabModel`] that workers themselves apply.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunModel {
+    pub migration: Option<Migration>,
+    pub timer_slack_ns: Option<u32>,
+}
+
+/// What a worker loses when it moves to another last-level cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Migration {
+    pub cost_ns: u32,
+    /// CPUs of a cache are next to each other.
+    pub cpus_per_llc: u32,
+}
+
+/// How much of a machine a guest has, from less to more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FidelityClass {
+    /// All CPUs share one clock: N busy ones have 1/N of the speed.
+    Shared,
+    /// Each CPU has a clock and the full speed of its own.
+    Clocks,
+    /// And work that is given as a time takes this time, as on every machine.
+    Burn,
+    /// And delays of a real machine are added.
+    Twin,
+}
+
+impl FidelityClass {
+    pub fn word(self) -> &'static str {
+        match self {
+            FidelityClass::Shared => "one clock for all CPUs",
+            FidelityClass::Clocks => "clocks",
+            FidelityClass::Burn => "burn",
+            FidelityClass::Twin => "twin",
+        }
+    }
 }
 
 /// By what the virtual CPUs of a guest know the time.
@@ -68,6 +147,8 @@ struct StoredLab {
     executed: bool,
     seeds: u32,
     #[serde(default)]
+    model: LabModel,
+    #[serde(default)]
     realtime: bool,
 }
 
@@ -91,6 +172,7 @@ impl From<StoredLab> for Lab {
             skew_ns: stored.skew_ns,
             executed: stored.executed || stored.clocks.is_none(),
             seeds: stored.seeds,
+            model: stored.model,
             realtime: stored.realtime,
         }
     }
@@ -111,6 +193,7 @@ impl Default for Lab {
             skew_ns: 500,
             executed: false,
             seeds: 8,
+            model: LabModel::default(),
             realtime: false,
         }
     }
@@ -137,7 +220,22 @@ impl Lab {
     pub fn with_shared_clock(&self) -> Lab {
         let instruction_ps = self.instruction_ps.next_multiple_of(1000);
         let instruction_ps = (instruction_ps / 1000).next_power_of_two() * 1000;
-        Lab { clocks: CpuClocks::Shared, instruction_ps, executed: true, ..self.clone() }
+        let model = self.model.without_clocks();
+        Lab { clocks: CpuClocks::Shared, instruction_ps, executed: true, model, ..self.clone() }
+    }
+
+    pub fn fidelity(&self) -> FidelityClass {
+        match self {
+            Lab { clocks: CpuClocks::Shared, .. } => FidelityClass::Shared,
+            Lab { model, .. } if !model.is_off() => FidelityClass::Twin,
+            Lab { executed: false, .. } => FidelityClass::Burn,
+            Lab { executed: true, .. } => FidelityClass::Clocks,
+        }
+    }
+
+    /// At least 1.
+    pub fn cpus_per_llc(&self) -> u32 {
+        (self.cpus / self.llcs.max(1)).max(1)
     }
 
     /// What one instruction takes, in nanoseconds.
@@ -181,8 +279,30 @@ mod tests {
             (CpuClocks::Shared, 2000, true),
             "left out: the default then"
         );
-        let now = serde_json::to_string(&Lab::default()).unwrap();
-        assert_eq!(stored(&format!(r#","lab":{now}"#)), Lab::default());
+        let model =
+            LabModel { idle_exit_ns: Some(7), timer_slack_ns: Some(1), ..LabModel::default() };
+        for now in [Lab::default(), Lab { model, ..Lab::default() }] {
+            let text = serde_json::to_string(&now).unwrap();
+            assert_eq!(text.contains("model"), !now.model.is_off(), "as before where it is off");
+            assert_eq!(stored(&format!(r#","lab":{text}"#)), now);
+        }
+    }
+
+    #[test]
+    fn a_machine_has_a_class_of_fidelity() {
+        let own = Lab::default();
+        let model = LabModel { ipi_near_ns: Some(1000), ..LabModel::default() };
+        let twin = Lab { model, ..own.clone() };
+        let executed = Lab { executed: true, ..own.clone() };
+        let labs = [&own.with_shared_clock(), &executed, &own, &twin];
+        let classes = [
+            FidelityClass::Shared,
+            FidelityClass::Clocks,
+            FidelityClass::Burn,
+            FidelityClass::Twin,
+        ];
+        assert_eq!(labs.map(Lab::fidelity), classes);
+        assert!(twin.with_shared_clock().model.is_off(), "they need clocks");
     }
 
     #[test]

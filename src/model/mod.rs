@@ -20,6 +20,7 @@ mod sample;
 mod score;
 mod spoilt;
 mod trace;
+mod twin;
 mod value;
 
 pub use agent::{
@@ -35,7 +36,7 @@ pub use environment::{Calibration, Environment, Topology};
 pub use event::{EVENT_SCHEMA, Event, Judged, PlanEnd, PlanStarted};
 pub use guest::{Guest, GuestKernel, GuestTime, GuestTimes};
 pub use knob::{KnobReading, legacy_pool_cpus};
-pub use lab::{CpuClocks, Lab};
+pub use lab::{CpuClocks, FidelityClass, Lab, LabModel, Migration, RunModel};
 pub use metric::{Direction, Importance, Metric, MetricKind, MetricSpec, Reading, Statistic, Unit};
 pub use mistyped::mistyped;
 pub use plan::{
@@ -65,7 +66,10 @@ pub use spoilt::{CountedRounds, SPOILT_BY_LOAD, SPOILT_BY_STEAL, WorkRounds, is_
 pub use trace::{
     Clocks, Kernel, Left, Running, Trace, TraceEvent, TraceTask, TraceWhat, TracedTask, Waker,
 };
+#[cfg(test)]
+pub use twin::testing as twin_testing;
+pub use twin::{COSTS, Cost, Spread, TWIN_VERSION, Twin, TwinError, TwinTopology};
 pub use value::{
-    AUTO, Field, Kind, Params, Raw, Value, ValueError, duration_ns, show_bytes, show_duration,
+    AUTO, Field, Kind, OFF, Params, Raw, Value, ValueError, duration_ns, show_bytes, show_duration,
     size_bytes,
 };

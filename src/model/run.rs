@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::knob::legacy_pool_cpus;
 use super::metric::WrittenMetric;
-use super::{Cell, CpuSet, Disturbance, Guest, KnobReading, Metric, Reading};
+use super::{Cell, CpuSet, Disturbance, Guest, KnobReading, Metric, Reading, RunModel};
 
 /// The version of [`RunSpec`] and [`RunnerMessage`], checked at both ends.
 pub const WIRE_VERSION: u32 = 2;
@@ -34,6 +34,9 @@ pub struct RunSpec {
     /// Work of a time is executed also where it need not be.
     #[serde(default)]
     pub executed: bool,
+    /// What workers add of a real machine: in the lab alone.
+    #[serde(default)]
+    pub model: RunModel,
 }
 
 /// What a runner sends, one line of JSON each on its standard output.

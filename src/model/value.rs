@@ -43,6 +43,9 @@ pub enum Value {
 /// The word that [`Kind::CpusOrAuto`] takes in place of CPUs.
 pub const AUTO: &str = "auto";
 
+/// The word that [`Kind::DurationOrOff`] takes in place of a time.
+pub const OFF: &str = "off";
+
 /// What one field takes. Ranges are inclusive.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
@@ -53,6 +56,10 @@ pub enum Kind {
     },
     Duration {
         min_ns: u64,
+        max_ns: u64,
+    },
+    /// A time from a nanosecond on, or the word `off`, which is a text.
+    DurationOrOff {
         max_ns: u64,
     },
     /// A time of which nanoseconds are too coarse a unit: a [`Value::Int`] of picoseconds.
@@ -126,6 +133,12 @@ impl Kind {
                 in_range(duration_ns(text)?, *min_ns, *max_ns, &|ns| show_duration(ns))
                     .map(Value::DurationNs)
             }
+            (Kind::DurationOrOff { .. }, Raw::Text(text)) if text == OFF => {
+                Ok(Value::Text(text.clone()))
+            }
+            (Kind::DurationOrOff { max_ns }, Raw::Text(text)) => {
+                in_range(duration_ns(text)?, 1, *max_ns, &show_duration).map(Value::DurationNs)
+            }
             (Kind::Picoseconds { min_ps, max_ps }, Raw::Text(text)) => {
                 in_range(picoseconds(text)?, (*min_ps).into(), (*max_ps).into(), &show_ps)
                     .map(|ps| Value::Int(ps as i64))
@@ -183,6 +196,10 @@ impl Kind {
                 show_duration(*min_ns),
                 show_duration(*max_ns)
             ),
+            Kind::DurationOrOff { max_ns } => format!(
+                "\"off\", or a time with its unit, from \"1ns\" to \"{}\"",
+                show_duration(*max_ns)
+            ),
             Kind::Picoseconds { min_ps, max_ps } => format!(
                 "a time in ps or ns, from \"{}\" to \"{}\"",
                 show_ps((*min_ps).into()),
@@ -233,7 +250,9 @@ impl Kind {
             taken.next().map(|text| format!("\"{text}\""))
         };
         let unit = match (self, raw) {
-            (Kind::Duration { .. }, Raw::Int(n)) => with(&["ms", "us", "ns", "s"], n),
+            (Kind::Duration { .. } | Kind::DurationOrOff { .. }, Raw::Int(n)) => {
+                with(&["ms", "us", "ns", "s"], n)
+            }
             (Kind::Picoseconds { .. }, Raw::Int(n)) => with(&["ns", "ps"], n),
             (Kind::Size { .. }, Raw::Int(n)) => with(&["KiB", "MiB", "GiB", "B"], n),
             (Kind::Percent { .. }, Raw::Int(n)) => Some(format!("\"{n}%\"")),
@@ -509,6 +528,19 @@ mod tests {
         assert_eq!(misfit.hint, Kind::CpusOrAuto.example());
         let misfit = Kind::Cpus.parse(&Raw::Text(AUTO.to_string())).unwrap_err();
         assert_eq!(misfit.hint, "write CPUs as the kernel does: \"0-3,8\"");
+    }
+
+    #[test]
+    fn off_is_a_word_and_not_a_time() {
+        let kind = Kind::DurationOrOff { max_ns: 1_000_000 };
+        let parse = |text: &str| kind.parse(&Raw::Text(text.to_string()));
+        assert_eq!(parse("off"), Ok(Value::Text("off".to_string())));
+        assert_eq!(parse("12us"), Ok(Value::DurationNs(12_000)));
+        for wrong in ["0ns", "2ms", "on", ""] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+        let hint = kind.parse(&Raw::Int(5)).unwrap_err().hint;
+        assert!(hint.contains("5us"), "{hint}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The words of the plan format that belong to no workload and no knob, and its limits.
 //! Flat tables; the parser and the JSON Schema both derive from them.
 
-use crate::model::{CpuClocks, Field, Kind, MemoryPlacement, ProbeSpec};
+use crate::model::{CpuClocks, Field, Kind, MemoryPlacement, OFF, ProbeSpec};
 use crate::variant;
 use crate::workload::{self, Workload};
 
@@ -104,7 +104,7 @@ pub const PLACEMENT: &[Field] = &[
     },
 ];
 
-/// A test holds the defaults to those of [`crate::model::Lab`].
+/// A test holds the defaults to those of [`crate::model::Lab`]. A machine that was measured has some.
 pub const LAB: &[Field] = &[
     Field {
         name: "kernel",
@@ -179,6 +179,50 @@ pub const LAB: &[Field] = &[
         kind: Kind::Int { min: 1, max: 100_000 },
         default: Some("8"),
         about: "trajectories of each cell, in place of rounds",
+    },
+    Field {
+        name: "machine",
+        kind: Kind::Text,
+        default: None,
+        about: "a machine that `schedlab twin` measured: a file next to the plan, or `twin`, this \
+                one; what this section leaves out is taken from it",
+    },
+];
+
+const US: u64 = 1_000;
+
+/// `[lab.model]`: what of a real machine is added to virtual time.
+pub const LAB_MODEL: &[Field] = &[
+    Field {
+        name: "idle-exit",
+        kind: Kind::DurationOrOff { max_ns: 10 * MS },
+        default: Some(OFF),
+        about: "from an interrupt to the first instruction of a CPU that was idle",
+    },
+    Field {
+        name: "ipi-near",
+        kind: Kind::DurationOrOff { max_ns: MS },
+        default: Some(OFF),
+        about: "what an interrupt takes to another CPU of the same last-level cache",
+    },
+    Field {
+        name: "ipi-far",
+        kind: Kind::DurationOrOff { max_ns: MS },
+        default: None,
+        about: "what an interrupt takes to a CPU of another last-level cache; as ipi-near unless given",
+    },
+    Field {
+        name: "migration-cost",
+        kind: Kind::DurationOrOff { max_ns: 10 * MS },
+        default: Some(OFF),
+        about: "what a worker loses with its first work in another last-level cache",
+    },
+    Field {
+        name: "timer-slack",
+        kind: Kind::DurationOrOff { max_ns: 100_000 * US },
+        default: Some(OFF),
+        about: "of workers without the knob of this name; off: what the kernel leaves to \
+                them",
     },
 ];
 

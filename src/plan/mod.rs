@@ -13,6 +13,7 @@ mod error;
 mod expand;
 mod fields;
 mod knobs;
+mod lab;
 mod order;
 mod read;
 mod schema;
@@ -22,7 +23,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use crate::model::{Lab, Plan, Raw, Topology, Value, ValueError};
+use crate::model::{Lab, Plan, Raw, Topology, Twin, Value, ValueError};
 
 pub use builtin::{Builtin, builtin, builtins};
 pub use error::{PlanError, PlanErrors};
@@ -61,9 +62,10 @@ pub fn max_rounds(plan: &Plan) -> u32 {
 }
 
 /// The `[lab]` of a plan alone: what CPUs its guests have must be known before the rest can be
-/// read. What is wrong elsewhere in the text is for [`parse`] to say.
-pub fn lab(source_name: &str, text: &str) -> Result<Lab, PlanErrors> {
-    read::lab_alone(source_name, text)
+/// read. What is wrong elsewhere in the text is for [`parse`] to say. `twin`: the machine that the
+/// plan names, which `model.twin` of the answer says while it is not given.
+pub fn lab(source_name: &str, text: &str, twin: Option<&Twin>) -> Result<Lab, PlanErrors> {
+    read::lab_alone(source_name, text, twin)
 }
 
 /// Parses and checks a plan. `source_name` is the file's name, for messages; `machine` holds

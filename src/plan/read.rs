@@ -6,22 +6,22 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::model::{
-    CpuClocks, CpuSet, Lab, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Params, Placement,
-    Plan, ProbeSpec, Topology, Value, Variant, Work,
+    CpuSet, Lab, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Params, Placement, Plan,
+    ProbeSpec, Topology, Twin, Value, Variant, Work,
 };
-use crate::variant;
 use crate::workload::Pool;
 
 use super::error::{Faults, PlanErrors};
 use super::expand::{self, Draft};
 use super::fields::{
-    LAB, MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TEXT_BYTES, MAX_TITLE_CHARS, MEASURE,
-    PLACEMENT, TOP_KEYS, VARIANT_KEYS, Words, report,
+    MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TEXT_BYTES, MAX_TITLE_CHARS, MEASURE, PLACEMENT,
+    TOP_KEYS, VARIANT_KEYS, Words, report,
 };
 use super::knobs::Knobs;
+use super::lab::lab;
 use super::similar::suggestion;
 use super::solo;
-use super::table::{self, Names, Span, Table, fill_defaults, known_keys, sections, shown};
+use super::table::{self, Names, Span, Table, fill_defaults, known_keys, section, sections, shown};
 
 pub fn plan(
     source_name: &str,
@@ -37,12 +37,12 @@ pub fn plan(
     }
 }
 
-pub fn lab_alone(source_name: &str, text: &str) -> Result<Lab, PlanErrors> {
+pub fn lab_alone(source_name: &str, text: &str, twin: Option<&Twin>) -> Result<Lab, PlanErrors> {
     let mut faults = Faults::default();
     let document = document(text, &mut faults);
     let found = document.map(|document| {
         let mut top = Table::new(document.get_ref(), 0..0);
-        lab(&mut top, &mut faults)
+        lab(&mut top, twin, &mut faults)
     });
     match found {
         Some(lab) if faults.is_empty() => Ok(lab),
@@ -67,7 +67,7 @@ fn read(
     let placement = placement(&mut top, machine.map(|machine| &machine.online), faults);
     let report_format = report_format(&mut top, words.known.formats, faults);
     let probes = probes(&mut top, words.known.probes, faults);
-    let lab = lab(&mut top, faults);
+    let lab = lab(&mut top, None, faults);
     let variants = variants(&mut top, placement.cpus.as_ref(), words, faults);
     let drafts = expand::drafts(&mut top, words, faults);
     top.finish(TOP_KEYS, "a plan", faults);
@@ -131,19 +131,6 @@ fn file_stem(source_name: &str) -> String {
     let file = source_name.rsplit('/').next().unwrap_or(source_name);
     let stem = file.strip_suffix(".toml").unwrap_or(file);
     shown(stem).trim_matches('`').to_string()
-}
-
-/// A top-level table of this name, taken from `top`. Absent: an empty one.
-fn section<'t>(top: &mut Table<'t>, name: &str, faults: &mut Faults) -> Option<Table<'t>> {
-    let entry = top.take(name)?;
-    match entry.value.get_ref() {
-        DeValue::Table(inner) => Some(Table::new(inner, entry.key_span)),
-        other => {
-            let message = format!("`{name}` is {}, not a table", table::kind_of(other));
-            faults.add(&entry.value.span(), message, "not a table", format!("write: [{name}]"));
-            None
-        }
-    }
 }
 
 /// Also returns the place to which a wrong number of runs is put down.
@@ -232,78 +219,6 @@ fn report_format(
     let given = table.take_written(&fields, faults);
     table.finish(&known_keys(&[], &[&fields]), "[report]", faults);
     given.get("format").and_then(Value::as_text).map(str::to_string)
-}
-
-fn lab(top: &mut Table, faults: &mut Faults) -> Lab {
-    let mut given = Params::new();
-    let mut places: BTreeMap<&str, Span> = BTreeMap::new();
-    if let Some(mut table) = section(top, "lab", faults) {
-        for field in LAB {
-            if let Some((value, span)) = table.take_value(field, faults) {
-                given.insert(field.name.to_string(), value);
-                places.insert(field.name, span);
-            }
-        }
-        table.finish(&known_keys(&[], &[LAB]), "[lab]", faults);
-    }
-    let has_llcs = given.contains_key("llcs");
-    fill_defaults(&mut given, LAB);
-    let int = |name: &str| given.get(name).and_then(Value::as_int).unwrap_or(1) as u32;
-    let text =
-        |name: &str| given.get(name).and_then(Value::as_text).unwrap_or_default().to_string();
-    let lab = Lab {
-        kernel: text("kernel"),
-        kernel_args: text("kernel-args"),
-        cpus: int("cpus"),
-        sockets: int("sockets"),
-        llcs: if has_llcs { int("llcs") } else { int("sockets") },
-        nodes: int("nodes"),
-        memory_bytes: given.get("memory").and_then(Value::as_bytes).unwrap_or_default(),
-        instruction_ps: int("speed"),
-        clocks: match given.get("clocks").and_then(Value::as_text) {
-            Some("shared") => CpuClocks::Shared,
-            _ => CpuClocks::Own,
-        },
-        skew_ns: given.get("skew").and_then(Value::as_duration_ns).unwrap_or_default() as u32,
-        executed: [("burn", "executed"), ("clocks", "shared")]
-            .iter()
-            .any(|(key, word)| given.get(*key).and_then(Value::as_text) == Some(word)),
-        seeds: int("seeds"),
-        realtime: false,
-    };
-    // Caches that are not written follow the sockets: only these are at fault.
-    let wrong = misshapen(&lab).into_iter().filter(|(name, ..)| has_llcs || *name != "llcs");
-    for (name, message, hint) in wrong {
-        // Defaults fit; only what is written can be at fault.
-        let at = places.get(name).or(places.values().next()).cloned().unwrap_or(0..0);
-        faults.add(&at, message, "does not fit", hint);
-    }
-    lab
-}
-
-/// What of a machine does not go together: the key, and words.
-fn misshapen(lab: &Lab) -> Vec<(&'static str, String, String)> {
-    let mut wrong = Vec::new();
-    for (name, parts) in [("sockets", lab.sockets), ("llcs", lab.llcs), ("nodes", lab.nodes)] {
-        if !lab.cpus.is_multiple_of(parts) {
-            let message = format!("{} CPUs cannot be spread evenly over {parts} {name}", lab.cpus);
-            wrong.push((name, message, "a divisor of `cpus`".to_string()));
-        }
-    }
-    if !lab.llcs.is_multiple_of(lab.sockets) {
-        let message = format!("{} caches on {} sockets", lab.llcs, lab.sockets);
-        wrong.push(("llcs", message, "as many as `sockets`, or a multiple".to_string()));
-    }
-    if !lab.kernel_args.is_empty() && !variant::are_kernel_args(&lab.kernel_args) {
-        let message = "these are no words of a kernel's command line".to_string();
-        wrong.push(("kernel-args", message, "kernel-args = \"preempt=none\"".to_string()));
-    }
-    if lab.clocks == CpuClocks::Shared && ![1000, 2000, 4000, 8000].contains(&lab.instruction_ps) {
-        let ns = lab.instruction_ns();
-        let message = format!("an instruction of a shared clock cannot take {ns} ns");
-        wrong.push(("speed", message, "1ns, 2ns, 4ns or 8ns, or clocks = \"own\"".to_string()));
-    }
-    wrong
 }
 
 /// A list of names, no two of which report the same metric.
@@ -427,35 +342,4 @@ fn check_size(
 
 fn many(count: u128) -> String {
     if count > 1_000_000_000_000 { "more than 10^12".to_string() } else { count.to_string() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_guest_is_what_lab_says_it_is_where_a_plan_says_nothing() {
-        assert_eq!(lab_alone("t", "schema = 1").unwrap(), Lab::default());
-        assert_eq!(lab_alone("t", "schema = 1\n[lab]\n").unwrap(), Lab::default());
-        let text = "[lab]\ncpus = 8\nsockets = 2\nspeed = \"1ns\"\nmemory = \"1GiB\"\nseeds = 3\n\
-            nodes = 2\nclocks = \"shared\"\nburn = \"executed\"\nskew = \"1us\"\nkernel = \"debian:6.1\"\n\
-            kernel-args = \"preempt=none\"";
-        let expected = Lab {
-            kernel: "debian:6.1".to_string(),
-            kernel_args: "preempt=none".to_string(),
-            cpus: 8,
-            sockets: 2,
-            llcs: 2,
-            nodes: 2,
-            memory_bytes: 1 << 30,
-            instruction_ps: 1000,
-            clocks: CpuClocks::Shared,
-            skew_ns: 1000,
-            executed: true,
-            seeds: 3,
-            realtime: false,
-        };
-        assert_eq!(lab_alone("t", text).unwrap(), expected);
-        assert!(lab_alone("t", "[lab]\nkernel-args = \"a=$(id)\"").is_err());
-    }
 }

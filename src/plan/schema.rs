@@ -6,8 +6,8 @@ use crate::model::{Field, Kind, MAX_POOL_NAME_BYTES, PLAN_SCHEMA};
 use crate::workload::Spec;
 
 use super::fields::{
-    Known, LAB, MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE, PLACEMENT, SET, WORKLOAD,
-    Words, report,
+    Known, LAB, LAB_MODEL, MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE, PLACEMENT, SET,
+    WORKLOAD, Words, report,
 };
 
 /// JSON Schema (draft 2020-12) of the TOML that [`super::parse`] takes. What a schema cannot
@@ -46,7 +46,7 @@ fn schema_of(words: &Words) -> Json {
             } },
             "placement": table(properties(PLACEMENT, &schema_of_kind), &[]),
             "report": table(properties(&report(words.known.formats), &schema_of_kind), &[]),
-            "lab": table(properties(LAB, &schema_of_kind), &[]),
+            "lab": lab(),
             "probes": {
                 "type": "array",
                 "uniqueItems": true,
@@ -66,6 +66,12 @@ fn schema_of(words: &Words) -> Json {
             } },
         },
     })
+}
+
+fn lab() -> Json {
+    let mut keys = properties(LAB, &schema_of_kind);
+    keys.insert("model".to_string(), table(properties(LAB_MODEL, &schema_of_kind), &[]));
+    table(keys, &[])
 }
 
 /// A worker set of one workload, and the further keys that its table takes.
@@ -134,6 +140,7 @@ fn schema_of_kind(kind: &Kind) -> Json {
         Kind::Int { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
         Kind::Picoseconds { .. } => text(r"^[0-9]+(\.[0-9]+)?\s*(ps|ns)$"),
         Kind::Duration { .. } => text(r"^[0-9]+(\.[0-9]+)?\s*(ns|us|ms|s|min|h)$"),
+        Kind::DurationOrOff { .. } => text(r"^(off|[0-9]+(\.[0-9]+)?\s*(ns|us|ms|s|min|h))$"),
         Kind::Size { .. } => text(r"^[0-9]+(\.[0-9]+)?\s*(B|KiB|MiB|GiB)$"),
         Kind::Percent { .. } => text(r"^-?[0-9]+(\.[0-9]+)?%$"),
         Kind::Times { .. } => text(r"^[0-9]+(\.[0-9]+)?x$"),

@@ -143,13 +143,13 @@ fn part<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::fields::{LAB, MEASURE, PLACEMENT, SET, SET_KEYS, TOP_KEYS, names};
+    use crate::plan::fields::{LAB, LAB_MODEL, MEASURE, PLACEMENT, SET, SET_KEYS, TOP_KEYS, names};
     use crate::{variant, workload};
 
     #[test]
     fn aliases_are_spelt_as_they_are_compared_and_lead_to_what_there_is() {
         let mut known = [TOP_KEYS, SET_KEYS].concat();
-        known.extend([MEASURE, PLACEMENT, LAB, SET].into_iter().flat_map(names));
+        known.extend([MEASURE, PLACEMENT, LAB, LAB_MODEL, SET].into_iter().flat_map(names));
         known.extend(variant::fields().iter().map(|knob| knob.name));
         for workload in workload::registry() {
             known.push(workload.spec().name);

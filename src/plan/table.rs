@@ -360,6 +360,19 @@ pub fn fill_defaults(params: &mut Params, fields: &[Field]) {
     }
 }
 
+/// A top-level table of this name, taken from `top`. Absent: an empty one.
+pub fn section<'t>(top: &mut Table<'t>, name: &str, faults: &mut Faults) -> Option<Table<'t>> {
+    let entry = top.take(name)?;
+    match entry.value.get_ref() {
+        DeValue::Table(inner) => Some(Table::new(inner, entry.key_span)),
+        other => {
+            let message = format!("`{name}` is {}, not a table", kind_of(other));
+            faults.add(&entry.value.span(), message, "not a table", format!("write: [{name}]"));
+            None
+        }
+    }
+}
+
 /// The names of fields after the keys of their table.
 pub fn known_keys(keys: &[&'static str], fields: &[&[Field]]) -> Vec<&'static str> {
     let fields = fields.iter().flat_map(|fields| names(fields));

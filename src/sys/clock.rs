@@ -6,6 +6,15 @@ pub fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC).unwrap_or(0)
 }
 
+/// Ticks a second of the kernel; `None` where its coarse clock has no resolution.
+pub fn tick_hz() -> Option<u32> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is valid for the call.
+    let failed = unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &mut time) } != 0;
+    let hz = (time.tv_nsec > 0).then(|| (1e9 / time.tv_nsec as f64).round() as u32);
+    hz.filter(|_| !failed)
+}
+
 /// How exactly the monotonic clock's timers go off: a nanosecond where they are programmed one by
 /// one, a tick where the kernel looks at them with each tick alone.
 pub fn timer_resolution_ns() -> u64 {

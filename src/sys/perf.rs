@@ -3,9 +3,11 @@
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+const TYPE_HARDWARE: u32 = 0;
 const TYPE_SOFTWARE: u32 = 1;
 const TYPE_TRACEPOINT: u32 = 2;
 const SOFTWARE_CPU_CLOCK: u64 = 0;
+const HARDWARE_INSTRUCTIONS: u64 = 1;
 const FLAG_CLOEXEC: u64 = 8;
 const SAMPLE_TID: u64 = 1 << 1;
 const SAMPLE_TIME: u64 = 1 << 2;
@@ -13,6 +15,7 @@ const SAMPLE_CPU: u64 = 1 << 7;
 const SAMPLE_RAW: u64 = 1 << 10;
 const READ_LOST: u64 = 1 << 4;
 const FLAG_DISABLED: u64 = 1;
+const FLAG_INHERIT: u64 = 1 << 1;
 const FLAG_COMM: u64 = 1 << 9;
 const FLAG_TASK: u64 = 1 << 13;
 const FLAG_WATERMARK: u64 = 1 << 14;
@@ -56,6 +59,32 @@ pub fn sample_cpu_clock(cpu: u32, period_ns: u64) -> io::Result<OwnedFd> {
         ..Attributes::default()
     };
     open(&attributes, -1, cpu as i32)
+}
+
+/// Counts instructions, those of the kernel included.
+pub struct Instructions(OwnedFd);
+
+impl Instructions {
+    /// Of the calling thread and of all threads that it makes from now on.
+    pub fn of_this_thread_and_its_children() -> io::Result<Instructions> {
+        let attributes = Attributes {
+            kind: TYPE_HARDWARE,
+            size: ATTRIBUTES_BYTES,
+            config: HARDWARE_INSTRUCTIONS,
+            flags: FLAG_INHERIT,
+            ..Attributes::default()
+        };
+        open(&attributes, 0, -1).map(Instructions)
+    }
+
+    /// How many there were; `None`: it cannot be read.
+    pub fn read(&self) -> Option<u64> {
+        let mut bytes = [0u8; 8];
+        // SAFETY: the descriptor is open, and the kernel writes at most so many bytes.
+        let read =
+            unsafe { libc::read(self.0.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len()) };
+        (read == bytes.len() as isize).then(|| u64::from_ne_bytes(bytes))
+    }
 }
 
 /// What leaves a record each time.

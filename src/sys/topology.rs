@@ -3,6 +3,7 @@
 //! Each list of groups partitions the online CPUs whose group the kernel knows; CPUs whose
 //! group it does not know are in none. Parsing is pure; only [`affinity`] makes a call.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use crate::model::{CpuSet, Reading, Topology};
@@ -29,6 +30,12 @@ pub fn topology(host: &Host, affinity: CpuSet) -> Topology {
         allowed: affinity.iter().filter(|cpu| online.contains(*cpu)).collect(),
         online,
     }
+}
+
+/// How many sockets the CPUs are of, as far as the kernel says; 0: it says nothing.
+pub fn packages(host: &Host, cpus: &CpuSet) -> usize {
+    let package = |cpu| host.read(format!("{CPUS}/cpu{cpu}/topology/physical_package_id")).ok();
+    cpus.iter().filter_map(package).collect::<BTreeSet<_>>().len()
 }
 
 /// The CPUs that are online: from /sys, or from /proc/stat where /sys is not mounted.

@@ -18,8 +18,8 @@ use std::fmt;
 
 use bytemuck::Zeroable;
 
-use crate::model::show_duration;
-use crate::sys::{burst, clock};
+use crate::model::{Migration, show_duration};
+use crate::sys::{burst, clock, sched};
 
 const OPS_PER_KOP: u32 = 1_000;
 const WORDS: usize = (64 << 10) / size_of::<u32>();
@@ -52,12 +52,14 @@ pub struct Speed {
     pub kop_ps: u64,
     /// Work of a time is executed also where it need not be.
     pub executed: bool,
+    /// What work in another cache costs first: in the lab, where it would cost nothing.
+    pub migration: Option<Migration>,
 }
 
 impl Default for Speed {
     /// Where nothing is executed.
     fn default() -> Speed {
-        Speed { kop_ps: 1_000_000, executed: false }
+        Speed { kop_ps: 1_000_000, executed: false, migration: None }
     }
 }
 
@@ -73,7 +75,7 @@ impl Speed {
     /// median sample was slower than the fastest.
     pub fn measure(is_exact: bool) -> (Speed, f64) {
         let count = if is_exact { Speed::EXACT_SAMPLES } else { Speed::SAMPLES };
-        let mut burner = Burner::new(Speed { kop_ps: 1, executed: true });
+        let mut burner = Burner::new(Speed { kop_ps: 1, executed: true, migration: None });
         let mut samples: Vec<u64> = (0..count)
             .map(|_| {
                 let began_ns = clock::monotonic_ns();
@@ -83,7 +85,8 @@ impl Speed {
             .collect();
         samples.sort_unstable();
         let (fastest, median) = (samples[0].max(1), samples[count / 2]);
-        let speed = Speed { kop_ps: (fastest * 1_000 / Speed::KOPS).max(1), executed: false };
+        let kop_ps = (fastest * 1_000 / Speed::KOPS).max(1);
+        let speed = Speed { kop_ps, executed: false, migration: None };
         (speed, median as f64 / fastest as f64 - 1.0)
     }
 
@@ -107,6 +110,9 @@ pub struct Burner {
     speed: Speed,
     /// Work of a time need not be executed.
     in_lab: bool,
+    migration: Option<Migration>,
+    /// The last-level cache that it worked in last, where migrations cost something.
+    llc: Option<u32>,
     /// Of work that was counted in microseconds, what is left of one.
     rest_ns: u64,
 }
@@ -118,8 +124,10 @@ impl Burner {
         // Not zero: storing zeros into fresh zeroed memory may be left out by the compiler.
         buffer.0.fill(1);
         let in_lab = !speed.executed && burst::is_possible();
-        let (bound, rest_ns) = (WORDS, 0);
-        Burner { buffer, place: 0, bound, counter: 0, left: 0, speed, in_lab, rest_ns }
+        let migration = speed.migration.filter(|_| burst::is_possible());
+        let (bound, rest_ns, llc) = (WORDS, 0, None);
+        let (place, counter, left) = (0, 0, 0);
+        Burner { buffer, place, bound, counter, left, speed, in_lab, migration, llc, rest_ns }
     }
 
     #[inline]
@@ -134,6 +142,7 @@ impl Burner {
         let ns = match work {
             Work::Kops(kops) => {
                 for _ in 0..kops {
+                    self.move_in();
                     self.burn_ops(OPS_PER_KOP);
                     count(1);
                 }
@@ -143,6 +152,7 @@ impl Burner {
         };
         let (mut left_ns, mut ops) = (ns, 0);
         while left_ns > 0 {
+            self.move_in();
             let done_ns = match self.in_lab {
                 true => burst::spend(left_ns).min(left_ns),
                 false => {
@@ -158,6 +168,20 @@ impl Burner {
             self.rest_ns += done_ns;
             count(self.rest_ns / NS_PER_US);
             self.rest_ns %= NS_PER_US;
+        }
+    }
+
+    /// Loses what the first work in another cache costs, which no work counts.
+    #[inline]
+    fn move_in(&mut self) {
+        let Some(Migration { cost_ns, cpus_per_llc }) = self.migration else { return };
+        let llc = sched::current_cpu() as u32 / cpus_per_llc.max(1);
+        if self.llc.replace(llc).is_none_or(|last| last == llc) {
+            return;
+        }
+        let mut left_ns = u64::from(cost_ns);
+        while left_ns > 0 {
+            left_ns = left_ns.saturating_sub(burst::spend(left_ns));
         }
     }
 
@@ -218,7 +242,7 @@ mod tests {
     #[test]
     fn work_of_a_time_is_as_many_operations_as_take_it() {
         // 1.5 us for a thousand operations: 60 us are 40 thousand.
-        let mut burner = Burner::new(Speed { kop_ps: 1_500_000, executed: false });
+        let mut burner = Burner::new(Speed { kop_ps: 1_500_000, ..Speed::default() });
         let mut counted_us = 0;
         burner.burn_counted(Work::Ns(60_000), |us| counted_us += us);
         assert_eq!((burner.counter, counted_us), (40_000, 60));

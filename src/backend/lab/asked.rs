@@ -1,8 +1,8 @@
 //! What was asked of a guest's machine, and what its kernel found there. Pure.
 
 use crate::model::{
-    CpuClocks, CpuSet, Environment, Guest, GuestFacts, GuestKernel, GuestTime, Lab, Reading,
-    Topology,
+    CpuClocks, CpuSet, Environment, Guest, GuestFacts, GuestKernel, GuestTime, Lab, LabModel,
+    Reading, Topology,
 };
 
 use super::error::Mismatch;
@@ -78,8 +78,13 @@ pub fn environment(
         (CpuClocks::Shared, None) => "one clock for all CPUs".to_string(),
         (CpuClocks::Shared, Some(why)) => format!("one clock for all CPUs: {why}"),
     };
+    let model = match &lab.model {
+        model if model.is_off() => String::new(),
+        LabModel { twin: Some(twin), .. } => format!(", delays of {twin}"),
+        LabModel { twin: None, .. } => ", delays of the plan".to_string(),
+    };
     let clock = match time {
-        Time::Virtual => format!("{} ns an instruction, {clocks}", lab.instruction_ns()),
+        Time::Virtual => format!("{} ns an instruction, {clocks}{model}", lab.instruction_ns()),
         Time::Real { kvm: true } => "KVM, real time".to_string(),
         Time::Real { kvm: false } => "emulated, real time".to_string(),
     };

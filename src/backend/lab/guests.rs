@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::model::{
     Cell, CpuClocks, GUEST_WIRE, GuestBoot, GuestFacts, GuestMessage, GuestSpec, GuestTime, Lab,
-    Outcome, RunSpec, Value, Variant, Work,
+    LabModel, Outcome, RunSpec, Value, Variant, Work,
 };
 use crate::sys;
 use crate::variant::scx::Scheduler;
@@ -219,7 +219,7 @@ impl GuestManager {
     /// Runs a guest, or finds its output in the cache.
     pub fn measure(&self, spec: &RunSpec, cancel: &AtomicBool) -> Result<Measured, GuestError> {
         let machine = self.machine_config(&spec.cell)?;
-        let text = serde_json::to_vec(&guest_spec(spec)).map_err(LabError::Encode)?;
+        let text = serde_json::to_vec(&guest_spec(spec, &self.lab)).map_err(LabError::Encode)?;
         let key = machine.key(&text);
         if let Some(output) = self.cached(&key) {
             let asked = machine.asked(GuestTime::Exact);
@@ -489,8 +489,9 @@ fn machine_digest(
     lab: &Lab,
     arguments: &str,
 ) -> Result<String, serde_json::Error> {
-    // The kernel is one of the digests, and seeds belong to runs.
-    let lab = Lab { kernel: String::new(), seeds: 0, ..lab.clone() };
+    // The kernel is one of the digests, seeds belong to runs, and who was measured changes nothing.
+    let model = LabModel { twin: None, ..lab.model.clone() };
+    let lab = Lab { kernel: String::new(), seeds: 0, model, ..lab.clone() };
     let lab = serde_json::to_vec(&lab)?;
     let [kernel, root, emulator] = digests.map(str::as_bytes);
     Ok(digest(&[kernel, root, emulator, preload::LIBRARY, &lab, arguments.as_bytes()]))
@@ -498,7 +499,7 @@ fn machine_digest(
 
 /// The spec for the guest, without the variant's name and the cell's position: cells that differ
 /// in these alone are the same.
-fn guest_spec(spec: &RunSpec) -> GuestSpec {
+fn guest_spec(spec: &RunSpec, lab: &Lab) -> GuestSpec {
     let mut knobs = spec.cell.variant.knobs.clone();
     knobs.retain(|knob, _| ![KERNEL, KERNEL_ARGUMENTS].contains(&knob.as_str()));
     if let Some(Scheduler::Program { path, words }) = scheduler(&spec.cell) {
@@ -514,7 +515,7 @@ fn guest_spec(spec: &RunSpec) -> GuestSpec {
     GuestSpec {
         wire: GUEST_WIRE,
         offset_ns: spec.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % MAX_OFFSET_NS,
-        run: RunSpec { cell, ..spec.clone() },
+        run: RunSpec { cell, model: lab.model.run_model(lab), ..spec.clone() },
     }
 }
 
@@ -609,7 +610,7 @@ mod tests {
     fn text(change: impl FnOnce(&mut RunSpec)) -> String {
         let mut spec = spec("v", 7);
         change(&mut spec);
-        serde_json::to_string(&guest_spec(&spec)).unwrap()
+        serde_json::to_string(&guest_spec(&spec, &Lab::default())).unwrap()
     }
 
     fn knob(name: &'static str) -> impl FnOnce(&mut RunSpec) {
@@ -638,7 +639,7 @@ mod tests {
 
     #[test]
     fn seeds_start_at_different_times() {
-        let offset = |seed| guest_spec(&spec("v", seed)).offset_ns;
+        let offset = |seed| guest_spec(&spec("v", seed), &Lab::default()).offset_ns;
         let offsets: std::collections::BTreeSet<u64> = (0..16).map(offset).collect();
         assert!(offsets.len() == 16 && offsets.iter().all(|offset| *offset < MAX_OFFSET_NS));
         assert!(offsets.last().unwrap() - offsets.first().unwrap() > 4_000_000, "{offsets:?}");
@@ -651,11 +652,21 @@ mod tests {
         let same = Lab { kernel: "debian:6.1".to_string(), seeds: 3, ..lab.clone() };
         assert_eq!(machine_digest(digests, &same, "nohz=off").unwrap(), known);
         let cpus = Lab { cpus: 2, ..lab.clone() };
+        let slow = |ns| LabModel { idle_exit_ns: Some(ns), ..LabModel::default() };
+        let models = [5, 6].map(|ns| Lab { model: slow(ns), ..lab.clone() });
+        let twin = LabModel { twin: Some("a machine".to_string()), ..slow(5) };
+        assert_eq!(
+            machine_digest(digests, &Lab { model: twin, ..lab.clone() }, "").unwrap(),
+            machine_digest(digests, &models[0], "").unwrap(),
+            "whatever machine it was"
+        );
         let others = [
             machine_digest(["other", "root", "emulator"], &lab, "nohz=off"),
             machine_digest(["kernel", "other", "emulator"], &lab, "nohz=off"),
             machine_digest(["kernel", "root", "other"], &lab, "nohz=off"),
             machine_digest(digests, &cpus, "nohz=off"),
+            machine_digest(digests, &models[0], "nohz=off"),
+            machine_digest(digests, &models[1], "nohz=off"),
             machine_digest(digests, &lab, "nohz=on"),
         ];
         others.into_iter().for_each(|other| assert_ne!(other.unwrap(), known));

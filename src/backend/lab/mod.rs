@@ -135,6 +135,7 @@ pub(super) mod tests {
             probes: Vec::new(),
             kop_ps: None,
             executed: false,
+            model: Default::default(),
             limit_ns: 33_000_000_000,
             seed,
         }

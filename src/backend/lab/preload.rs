@@ -1,7 +1,7 @@
 //! The library that is loaded into QEMU (`preload/`): it keeps the main loop in step with the virtual
 //! CPUs, gives each of them a clock of its own, and leaves a proof. Input: bytes of that proof. Pure.
 
-use crate::model::Lab;
+use crate::model::{Lab, LabModel};
 
 /// The library, for a file that `LD_PRELOAD` names.
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
@@ -16,8 +16,10 @@ const PAUSE_PS: u64 = 100_000;
 /// The value of [`CLOCKS_VARIABLE`] for a machine.
 pub fn clocks(lab: &Lab) -> String {
     let Lab { instruction_ps, skew_ns, .. } = lab;
-    let idle_exit_ps = 0;
-    format!("{instruction_ps},{},{PAUSE_PS},{idle_exit_ps}", u64::from(*skew_ns) * 1000)
+    let ps = |ns: Option<u32>| u64::from(ns.unwrap_or(0)) * 1000;
+    let LabModel { idle_exit_ns, ipi_near_ns, ipi_far_ns, .. } = lab.model;
+    let delays = format!("{},{},{}", ps(idle_exit_ns), ps(ipi_near_ns), ps(ipi_far_ns));
+    format!("{instruction_ps},{},{PAUSE_PS},{delays},{}", ps(Some(*skew_ns)), lab.cpus_per_llc())
 }
 
 /// Why virtual CPUs cannot have clocks of their own.
@@ -141,6 +143,19 @@ mod tests {
             let fault = Proof::read(&proof(words)).expect("a proof").fault(7);
             assert!(fault.as_deref().is_some_and(|fault| fault.contains(says)), "{fault:?}");
         }
+    }
+
+    #[test]
+    fn the_library_is_given_what_the_machine_has() {
+        let lab = Lab { cpus: 8, llcs: 2, ..Lab::default() };
+        assert_eq!(clocks(&lab), "500,500000,100000,0,0,0,4");
+        let model = LabModel {
+            idle_exit_ns: Some(1),
+            ipi_near_ns: Some(2),
+            ipi_far_ns: Some(3),
+            ..LabModel::default()
+        };
+        assert_eq!(clocks(&Lab { model, ..lab }), "500,500000,100000,1000,2000,3000,4");
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub fn clocks_work(program: &Path, folder: &Path, preload: OsString) -> Result<(
     let environment = [
         ("LD_PRELOAD", preload),
         (PROOF_VARIABLE, path.clone().into_os_string()),
-        (CLOCKS_VARIABLE, "500,500000,100000,0".into()),
+        (CLOCKS_VARIABLE, "500,500000,100000,0,0,0,1".into()),
     ];
     let has_ended = ends(program, folder, &words, &environment);
     match Proof::read(&fs::read(&path).unwrap_or_default()) {

@@ -208,6 +208,7 @@ fn spec(cell: Cell, run: &Pending) -> RunSpec {
         probes: Vec::new(),
         kop_ps: None,
         executed: false,
+        model: Default::default(),
     }
 }
 

@@ -15,8 +15,8 @@ use crate::analysis::{
     Workers, grouped,
 };
 use crate::model::{
-    CpuClocks, Direction, Environment, GuestTimes, Lab, MemoryPlacement, Placement, PlanEnd,
-    Reading, Value, WorkerKind, show_duration,
+    CpuClocks, Direction, Environment, GuestTimes, Lab, LabModel, MemoryPlacement, Placement,
+    PlanEnd, Reading, Value, WorkerKind, show_duration,
 };
 use crate::stats::{NoRatio, Rounds, Shape, Unjudged, Verdict, Why};
 
@@ -108,20 +108,43 @@ pub fn analysis_time(analysis: &Analysis) -> Option<String> {
 fn fidelity(analysis: &Analysis) -> String {
     let mut labs = analysis.plans.iter().filter_map(|plan| plan.lab.as_ref());
     let Some(lab) = labs.next().filter(|lab| !lab.realtime) else { return String::new() };
-    let of = |lab: &Lab| (lab.clocks, lab.instruction_ps, lab.executed, lab.kernel_args.clone());
+    let of = |lab: &Lab| {
+        let speed = (lab.clocks, lab.instruction_ps, lab.executed);
+        (speed, lab.kernel_args.clone(), lab.model.clone())
+    };
     if labs.any(|other| of(other) != of(lab)) {
         return "; with several clocks or command lines".to_string();
     }
     let clocks = match lab.clocks {
-        CpuClocks::Own => "own clocks",
-        CpuClocks::Shared => "one clock for all CPUs",
+        CpuClocks::Own => format!("fidelity {}: own clocks", lab.fidelity().word()),
+        CpuClocks::Shared => lab.fidelity().word().to_string(),
     };
     let work = if lab.executed { "executed" } else { "skipped" };
+    let ns = lab.instruction_ns();
     let words = match lab.kernel_args.as_str() {
         "" => String::new(),
         words => format!(", {}", clean(words)),
     };
-    format!("; {clocks}, {} ns an instruction, work in time {work}{words}", lab.instruction_ns())
+    let model = added(&lab.model);
+    format!("; {clocks}, {ns} ns an instruction, work in time {work}{words}{model}")
+}
+
+/// What of a real machine is added: `, exit from idle 12us, of AMD EPYC, 2 CPUs`.
+fn added(model: &LabModel) -> String {
+    let LabModel { twin, idle_exit_ns, ipi_near_ns, ipi_far_ns, migration_ns, timer_slack_ns } =
+        model;
+    let times = [
+        ("exit from idle", idle_exit_ns),
+        ("interrupts near", ipi_near_ns),
+        ("far", ipi_far_ns),
+        ("migration", migration_ns),
+        ("timer slack", timer_slack_ns),
+    ];
+    let times = times
+        .into_iter()
+        .filter_map(|(name, ns)| ns.map(|ns| format!(", {name} {}", show_duration(ns.into()))));
+    let twin = twin.iter().map(|twin| format!(", measured on {}", clean(twin)));
+    times.chain(twin).collect()
 }
 
 fn list(word: &str, names: &[String]) -> String {

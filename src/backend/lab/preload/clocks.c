@@ -12,9 +12,14 @@
  * by `rdtsc` with BURST in rcx and nanoseconds in rsi; afterwards rsi has the nanoseconds that were
  * spent: fewer if an interrupt came. With 0 ns it asks whether this is possible: rsi has BURST then.
  *
- * Input: SCHEDLAB_CLOCKS=COST,SKEW,PAUSE,IDLE in picoseconds: of an instruction, between CPUs, of the
- * first PAUSE in a row, from an interrupt to the first instruction of an idle CPU. Without the variable nothing is
- * changed. Where this QEMU lacks a function, nothing is changed either, and the proof names it.
+ * An interrupt from one CPU to another may take time. It is held back until no CPU that runs is behind
+ * its arrival, unless the CPU is interrupted by something else before: then it takes both. With a
+ * delay below SKEW a CPU that is ahead takes it up to SKEW later.
+ *
+ * Input: SCHEDLAB_CLOCKS=COST,SKEW,PAUSE,IDLE,NEAR,FAR,GROUP. In picoseconds: of an instruction, between
+ * CPUs, of the first PAUSE in a row, from an interrupt to the first instruction of an idle CPU, and of an
+ * interrupt within a group of GROUP CPUs and to another group. Without the variable nothing is changed.
+ * Where this QEMU lacks a function, nothing is changed either, and the proof names it.
  *
  * How it gets there: QEMU built with modules has its functions in the dynamic symbol table. Three
  * of them are known to the class "tcg-accel-ops" by pointers, which are replaced. The first reading
@@ -80,6 +85,8 @@ enum {
     VIRTUAL_CLOCK = 1,
     ALL_TIMERS = -1,
     INTERRUPT = 0x10000, /* why a CPU stopped: also at a PAUSE */
+    HARD = 0x2,          /* a kind of interrupt: of a device or another CPU */
+    POLL = 0x10,         /* one that has a CPU look at what its controller has for it */
     MAX_CPUS = 64,
     RCX = 1, /* in QEMU's order of registers */
     RSI = 6,
@@ -97,7 +104,7 @@ static const int64_t max_turn = 1000000000;
 static const uint64_t burst_word = 0x5c4edb0257ba9e17u;
 
 static struct {
-    int64_t cost, skew, pause, idle;
+    int64_t cost, skew, pause, idle, near, far, group;
 } option;
 
 static struct proof *proof;
@@ -109,6 +116,7 @@ static struct cpu {
     uint64_t *registers; /* NULL: not found, so no bursts */
     int64_t at;          /* its clock */
     int64_t wake;        /* when an interrupt came while it was idle or in a burst */
+    int64_t arrival;     /* of an interrupt that is under way */
     int64_t from, until; /* of its burst */
     int64_t pause;       /* what its next PAUSE takes */
     bool is_idle, in_burst;
@@ -213,24 +221,69 @@ static void kick(CPUState *cpu)
         end_turn();
 }
 
-/* In the place of `handle_interrupt`: notes when one came for a CPU that is idle or in a burst, and
- * ends the turn of the sender, so that the other runs on from that time. */
+/* What an interrupt takes from one CPU to another. */
+static int64_t delay(int from, int to)
+{
+    return from / option.group == to / option.group ? option.near : option.far;
+}
+
+/* Whether the interrupt of this time wakes a CPU or ends its burst. */
+static bool wakes(struct cpu *cpu, int64_t when)
+{
+    if (!cpu->is_idle && !cpu->in_burst)
+        return false;
+    cpu->wake = earlier(cpu->wake, when);
+    return true;
+}
+
+/* In the place of `handle_interrupt`: holds back what another CPU sends if that takes time. Notes
+ * when an interrupt came for a CPU that is idle or in a burst, and ends the turn of the sender, so that
+ * the other runs on from that time. */
 static void interrupt(CPUState *state, int mask)
 {
-    qemu.icount_handle_interrupt(state, mask);
-    if (!in_force || !qemu.qemu_in_vcpu_thread())
-        return;
     int target = 0;
-    while (target < count && cpus[target].state != state)
+    bool is_ours = in_force && qemu.qemu_in_vcpu_thread();
+    while (is_ours && target < count && cpus[target].state != state)
         target++;
-    if (target == count || target == running)
+    if (!is_ours || target == count) {
+        qemu.icount_handle_interrupt(state, mask);
         return;
+    }
     struct cpu *cpu = &cpus[target];
-    if (!cpu->is_idle && !cpu->in_burst)
-        return;
-    cpu->wake = earlier(cpu->wake, clock_now());
-    if (running >= 0)
+    bool is_sent = running >= 0 && running != target;
+    if (is_sent && mask == HARD && delay(running, target) > 0) {
+        cpu->arrival = earlier(cpu->arrival, clock_now() + delay(running, target));
         end_turn();
+        return;
+    }
+    if (mask == HARD)
+        cpu->arrival = never; /* its controller has both */
+    qemu.icount_handle_interrupt(state, mask);
+    if (target != running && wakes(cpu, clock_now()) && running >= 0)
+        end_turn();
+}
+
+/* An interrupt that was under way. Its controller knows whether the CPU has taken it meanwhile. */
+static void deliver(struct cpu *cpu)
+{
+    wakes(cpu, cpu->arrival);
+    cpu->arrival = never;
+    qemu.icount_handle_interrupt(cpu->state, POLL);
+}
+
+static int64_t next_arrival(void)
+{
+    int64_t next = never;
+    for (struct cpu *cpu = cpus; cpu < cpus + count; cpu++)
+        next = earlier(next, cpu->arrival);
+    return next;
+}
+
+static void deliver_until(int64_t when)
+{
+    for (struct cpu *cpu = cpus; cpu < cpus + count; cpu++)
+        if (cpu->arrival <= when)
+            deliver(cpu);
 }
 
 void clocks_broadcast(pthread_cond_t *cond)
@@ -289,9 +342,11 @@ static bool is_stopping(void)
     return stopping;
 }
 
-/* A machine that stops may be saved: it has one clock, that of the CPU furthest ahead. */
+/* A machine that stops may be saved: it has one clock, that of the CPU furthest ahead, and no
+ * interrupt is under way. */
 static void level_clocks(void)
 {
+    deliver_until(never - 1);
     for (struct cpu *cpu = cpus; cpu < cpus + count; cpu++) {
         if (cpu->in_burst)
             end_burst(cpu, cpu->from);
@@ -414,7 +469,7 @@ static void begin(void)
     uint64_t *registers = find_registers(cpus[0].state);
     for (struct cpu *cpu = cpus; cpu < cpus + count; cpu++) {
         cpu->at = now;
-        cpu->wake = never;
+        cpu->wake = cpu->arrival = never;
         cpu->pause = option.pause;
         cpu->is_idle = true;
         if (registers)
@@ -438,13 +493,14 @@ static void run_cpus(void)
         look_at_cpus(woken);
         int64_t second;
         struct cpu *first = furthest_behind(&second);
-        int64_t due = next_timer();
+        int64_t due = earlier(next_timer(), next_arrival());
         if (!first && (due == never || !qemu.runstate_is_running())) {
             sleep_until_broadcast();
             continue;
         }
         if (!first || next_event(first) >= due) {
             now = woken = later(now, due);
+            deliver_until(now);
             due = run_timers();
             continue;
         }
@@ -570,16 +626,21 @@ void clocks_install(struct proof *of)
         return;
     proof = of;
     proof->digest = 14695981039346656037u;
-    long long words[4];
+    int64_t *const options[] = {&option.cost, &option.skew, &option.pause, &option.idle,
+                                &option.near, &option.far, &option.group};
+    enum { OPTIONS = sizeof options / sizeof options[0] };
+    int read = 0;
+    for (char *at = (char *)wanted; read < OPTIONS; at++) {
+        *options[read++] = strtoll(at, &at, 10);
+        if (*at != ',')
+            break;
+    }
     const char *missing = NULL;
-    if (sscanf(wanted, "%lld,%lld,%lld,%lld", &words[0], &words[1], &words[2], &words[3]) != 4 ||
-        words[0] <= 0)
+    if (read < OPTIONS || option.cost <= 0 || option.group <= 0)
         missing = "SCHEDLAB_CLOCKS";
     if (!missing)
         missing = find_functions();
     if (!missing) {
-        option.cost = words[0], option.skew = words[1];
-        option.pause = words[2], option.idle = words[3];
         void *state = dlsym(RTLD_DEFAULT, "timers_state");
         bias = state ? find_bias(state) : NULL;
         missing = bias ? replace(qemu.object_class_by_name("tcg-accel-ops")) : "timers_state";

@@ -1,0 +1,207 @@
+//! `schedlab twin`: this machine measured for the lab; and the machine that a plan names.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::exec;
+use crate::model::{COSTS, Environment, Lab, Reading, Spread, Twin, Unit};
+use crate::plan;
+use crate::report::numbers::Scale;
+use crate::report::{clean, shortened};
+use crate::sys::{self, Host};
+
+use super::terminal::Width;
+use super::text::quoted;
+use super::{Failure, plural, terminal};
+
+/// The word by which plans name this machine.
+const HERE: &str = "twin";
+/// The file of this machine, in the state folder.
+const FILE: &str = "machine.toml";
+/// The most that others may keep busy, in CPUs, without a warning.
+const MAX_OTHER_LOAD: f64 = 0.1;
+
+#[derive(Args)]
+pub struct TwinArgs {
+    /// The file to write; without it that of this machine, which plans name `twin`
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    #[command(flatten)]
+    width: Width,
+}
+
+pub fn run(args: &TwinArgs) -> Result<(), Failure> {
+    let path = match &args.output {
+        Some(path) => path.clone(),
+        None => own_file()?,
+    };
+    let twin = measure(&path)?;
+    warn_of_load(&twin);
+    let text = table(&twin, args.width.columns());
+    let path = clean(&path.display().to_string());
+    Ok(write!(
+        io::stdout().lock(),
+        "{text}written to {path}, with the reasons of what is unknown\n"
+    )?)
+}
+
+/// The guests of a plan for the lab, with the machine that it names.
+pub fn lab_of_plan(name: &str, text: &str) -> Result<Lab, Failure> {
+    let lab = plan::lab(name, text, None).map_err(Failure::Plan)?;
+    match &lab.model.twin {
+        None => Ok(lab),
+        Some(named) => {
+            let twin = if named == HERE { here()? } else { read(&next_to(name, named))? };
+            warn_of_load(&twin);
+            plan::lab(name, text, Some(&twin)).map_err(Failure::Plan)
+        }
+    }
+}
+
+/// This machine's file, if it is of the machine as it is.
+pub fn known(environment: &Environment) -> Result<Twin, Failure> {
+    let path = own_file()?;
+    let twin = read(&path)?;
+    match twin.is_of(environment) {
+        true => Ok(twin),
+        false => {
+            let text = format!("{} is of {}", path.display(), clean(&twin.name()));
+            Err(Failure::here(text, "schedlab twin"))
+        }
+    }
+}
+
+/// This machine: from its file, else measured.
+fn here() -> Result<Twin, Failure> {
+    let twin = known(&sys::environment(&Host::default()));
+    twin.or_else(|_| {
+        terminal::message("measuring this machine for machine = \"twin\": some ten seconds");
+        measure(&own_file()?)
+    })
+}
+
+fn own_file() -> Result<PathBuf, Failure> {
+    let state = sys::state_dir().map_err(|why| Failure::Here(why.to_string().into()))?;
+    Ok(state.join(FILE))
+}
+
+/// A path in a plan begins at the plan's folder.
+fn next_to(plan: &str, named: &str) -> PathBuf {
+    Path::new(plan).parent().unwrap_or(Path::new("")).join(named)
+}
+
+fn read(path: &Path) -> Result<Twin, Failure> {
+    let shown = clean(&path.display().to_string());
+    let text = fs::read_to_string(path).map_err(|error| {
+        let text = format!("the machine {shown} cannot be read: {error}");
+        Failure::usage(text, format!("schedlab twin -o {}", quoted(&shown)))
+    })?;
+    Twin::parse(&text)
+        .map_err(|error| Failure::usage(format!("the machine {shown}: {error}"), error.hint()))
+}
+
+/// Measures this machine into a file.
+fn measure(path: &Path) -> Result<Twin, Failure> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let unwritable = |error: io::Error| {
+        let text = format!("cannot write {}: {error}", clean(&path.display().to_string()));
+        Failure::usage(text, "schedlab twin -o FILE")
+    };
+    folder.map_or(Ok(()), fs::create_dir_all).map_err(unwritable)?;
+    let twin = exec::measure_twin(&Host::default()).map_err(|error| {
+        Failure::here(error.to_string(), error.hint().unwrap_or("schedlab doctor"))
+    })?;
+    fs::write(path, twin.text()).map_err(unwritable)?;
+    Ok(twin)
+}
+
+fn warn_of_load(twin: &Twin) {
+    if let Reading::Known(cpus) = twin.other_load
+        && cpus > MAX_OTHER_LOAD
+    {
+        let text = format!(
+            "warning: others kept {cpus:.2} CPUs busy while the machine was measured, which \
+             lengthens what was measured; when it is quiet: schedlab twin"
+        );
+        terminal::message(&text);
+    }
+}
+
+/// What was measured, a line each.
+fn table(twin: &Twin, columns: usize) -> String {
+    let of = |reading: &Reading<String>| match reading {
+        Reading::Known(text) => text.clone(),
+        Reading::Unknown(_) => "unknown".to_string(),
+    };
+    let topology = &twin.topology;
+    let parts = [
+        (topology.sockets, "socket"),
+        (topology.llcs, "last-level cache"),
+        (topology.nodes, "NUMA node"),
+    ];
+    let parts = parts.map(|(count, part)| plural(count.into(), part)).join(", ");
+    let threads = match &topology.threads_per_core {
+        Reading::Known(threads) => threads.to_string(),
+        Reading::Unknown(why) => format!("unknown: {why}"),
+    };
+    let tick = of(&twin.tick_hz.clone().map(|hz| format!("{hz} Hz")));
+    let slack = of(&twin.timer_slack_ns.clone().map(|ns| time(ns as f64)));
+    let mut lines = vec![
+        twin.name(),
+        of(&twin.virtualisation),
+        parts,
+        format!("threads a core {threads}"),
+        format!("tick {tick}, timer slack {slack}, preemption {}", of(&twin.preemption)),
+        format!("{:<20}{:>9}{:>10}{:>10}{:>9}", "", "median", "p10", "p90", "samples"),
+    ];
+    lines.extend(COSTS.iter().map(|(cost, name, _)| match twin.cost(*cost) {
+        Reading::Known(Spread { median_ns, p10_ns, p90_ns, samples }) => format!(
+            "{name:<20}{:>9}{:>10}{:>10}{samples:>9}",
+            time(median_ns),
+            time(p10_ns),
+            time(p90_ns)
+        ),
+        Reading::Unknown(why) => format!("{name:<20}  unknown: {why}"),
+    }));
+    lines.iter().map(|line| shortened(clean(line).trim_end(), columns).to_string() + "\n").collect()
+}
+
+fn time(ns: f64) -> String {
+    Scale::of(Unit::Ns, Some(ns)).with_suffix(Some(ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::twin_testing;
+
+    #[test]
+    fn the_table_fits_a_terminal_and_has_each_cost() {
+        let mut twin = twin_testing::twin();
+        twin.cpu_model = Reading::Known("a \u{1b}[31m processor of a long name ".repeat(4));
+        let text = table(&twin, 80);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines.len() + 1 <= 25 && lines.iter().all(|line| line.chars().count() <= 80));
+        assert!(!text.contains('\u{1b}'), "{text}");
+        for (_, name, _) in COSTS {
+            assert!(text.contains(&format!("\n{name} ")), "{name}: {text}");
+        }
+        assert!(text.contains("unknown: the kernel does not count"), "{text}");
+    }
+
+    #[test]
+    fn a_machine_lies_next_to_its_plan() {
+        let cases = [
+            ("plans/web.toml", "m.toml", "plans/m.toml"),
+            ("web.toml", "m.toml", "m.toml"),
+            ("/p/web.toml", "/m/m.toml", "/m/m.toml"),
+        ];
+        for (plan, named, path) in cases {
+            assert_eq!(next_to(plan, named), Path::new(path));
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! `[lab]` and `[lab.model]`: the machine of guests, from what is written, else from a machine that
+//! was measured, else from defaults. Pure.
+
+use std::collections::BTreeMap;
+
+use crate::model::{Cost, CpuClocks, Field, Lab, LabModel, Params, Raw, Twin, Value};
+use crate::variant;
+
+use super::error::Faults;
+use super::fields::{LAB, LAB_MODEL};
+use super::table::{Span, Table, fill_defaults, known_keys, section};
+
+/// The limits of `speed`.
+const INSTRUCTION_PS: std::ops::RangeInclusive<f64> = 250.0..=8000.0;
+
+/// What is written, or measured.
+#[derive(Default)]
+struct Given {
+    params: Params,
+    places: BTreeMap<&'static str, Span>,
+}
+
+/// `twin` is the machine that the plan names. Without it the answer's `model.twin` is that name, and
+/// whether all fits together is not looked at yet.
+pub fn lab(top: &mut Table, twin: Option<&Twin>, faults: &mut Faults) -> Lab {
+    let (mut machine, mut model) = (Given::default(), Given::default());
+    if let Some(mut table) = section(top, "lab", faults) {
+        machine.take(&mut table, LAB, faults);
+        if let Some(mut inner) = section(&mut table, "model", faults) {
+            model.take(&mut inner, LAB_MODEL, faults);
+            inner.finish(&known_keys(&[], &[LAB_MODEL]), "[lab.model]", faults);
+        }
+        table.finish(&known_keys(&["model"], &[LAB]), "[lab]", faults);
+    }
+    if let (Some(twin), Some(at)) = (twin, machine.places.get("machine").cloned()) {
+        machine.complete(LAB, of_machine(twin), &at, faults);
+        model.complete(LAB_MODEL, of_model(twin), &at, faults);
+    }
+    let has_llcs = machine.params.contains_key("llcs");
+    let named = machine.params.get("machine").and_then(Value::as_text).map(str::to_string);
+    let mut lab = machine.lab(has_llcs);
+    lab.model = model.model(named.clone().map(|named| twin.map_or(named, Twin::name)));
+    if named.is_none() || twin.is_some() {
+        // Caches that are not written follow the sockets: only these are at fault.
+        let wrong = misshapen(&lab).into_iter().filter(|(name, ..)| has_llcs || *name != "llcs");
+        for (name, message, hint) in wrong {
+            // Defaults fit; only what is written can be at fault.
+            let places = [&machine.places, &model.places];
+            let mut places = places.iter().filter_map(|places| places.get(name));
+            let at = places.next().or(machine.places.values().next()).cloned().unwrap_or(0..0);
+            faults.add(&at, message, "does not fit", hint);
+        }
+    }
+    lab
+}
+
+impl Given {
+    fn take(&mut self, table: &mut Table, fields: &'static [Field], faults: &mut Faults) {
+        for field in fields {
+            if let Some((value, span)) = table.take_value(field, faults) {
+                self.params.insert(field.name.to_string(), value);
+                self.places.insert(field.name, span);
+            }
+        }
+    }
+
+    /// Takes what is not written from what was measured, within the same limits. `at`: where the
+    /// machine is named.
+    fn complete(
+        &mut self,
+        fields: &[Field],
+        measured: Vec<(&'static str, Raw)>,
+        at: &Span,
+        faults: &mut Faults,
+    ) {
+        for (name, raw) in measured {
+            let field = fields.iter().find(|field| field.name == name);
+            let Some(field) = field.filter(|_| !self.params.contains_key(name)) else { continue };
+            match field.kind.parse(&raw) {
+                Ok(value) => _ = self.params.insert(name.to_string(), value),
+                Err(why) => {
+                    let message = format!("`{name}` of this machine: {}", why.message);
+                    faults.add(at, message, "cannot be had", format!("write {name}: {}", why.hint));
+                }
+            }
+        }
+    }
+
+    fn lab(&mut self, has_llcs: bool) -> Lab {
+        fill_defaults(&mut self.params, LAB);
+        let given = &self.params;
+        let int = |name: &str| given.get(name).and_then(Value::as_int).unwrap_or(1) as u32;
+        let text =
+            |name: &str| given.get(name).and_then(Value::as_text).unwrap_or_default().to_string();
+        let is = |name: &str, word: &str| given.get(name).and_then(Value::as_text) == Some(word);
+        Lab {
+            kernel: text("kernel"),
+            kernel_args: text("kernel-args"),
+            cpus: int("cpus"),
+            sockets: int("sockets"),
+            llcs: if has_llcs { int("llcs") } else { int("sockets") },
+            nodes: int("nodes"),
+            memory_bytes: given.get("memory").and_then(Value::as_bytes).unwrap_or_default(),
+            instruction_ps: int("speed"),
+            clocks: if is("clocks", "shared") { CpuClocks::Shared } else { CpuClocks::Own },
+            skew_ns: given.get("skew").and_then(Value::as_duration_ns).unwrap_or_default() as u32,
+            executed: is("burn", "executed") || is("clocks", "shared"),
+            seeds: int("seeds"),
+            model: LabModel::default(),
+            realtime: false,
+        }
+    }
+
+    fn model(&mut self, twin: Option<String>) -> LabModel {
+        if let Some(near) = self.params.get("ipi-near").cloned() {
+            self.params.entry("ipi-far".to_string()).or_insert(near);
+        }
+        fill_defaults(&mut self.params, LAB_MODEL);
+        let ns = |name: &str| self.params.get(name)?.as_duration_ns().map(|ns| ns as u32);
+        LabModel {
+            twin,
+            idle_exit_ns: ns("idle-exit"),
+            ipi_near_ns: ns("ipi-near"),
+            ipi_far_ns: ns("ipi-far"),
+            migration_ns: ns("migration-cost"),
+            timer_slack_ns: ns("timer-slack"),
+        }
+    }
+}
+
+/// What a measured machine has of [`LAB`].
+fn of_machine(twin: &Twin) -> Vec<(&'static str, Raw)> {
+    let topology = &twin.topology;
+    let parts = [
+        ("cpus", topology.cpus),
+        ("sockets", topology.sockets),
+        ("llcs", topology.llcs),
+        ("nodes", topology.nodes),
+    ];
+    let mut given: Vec<_> =
+        parts.into_iter().map(|(name, count)| (name, Raw::Int(count.into()))).collect();
+    if let Some(ns) = twin.median_ns(Cost::Instruction) {
+        let ps = (1e3 * ns).clamp(*INSTRUCTION_PS.start(), *INSTRUCTION_PS.end());
+        given.push(("speed", Raw::Text(format!("{ps:.0}ps"))));
+    }
+    given
+}
+
+/// And of [`LAB_MODEL`]. What is unknown, or not above 0, stays off.
+fn of_model(twin: &Twin) -> Vec<(&'static str, Raw)> {
+    let costs = [
+        ("idle-exit", Cost::IdleExit),
+        ("ipi-near", Cost::IpiNear),
+        ("ipi-far", Cost::IpiFar),
+        ("migration-cost", Cost::MigrationFar),
+    ];
+    let medians = costs.into_iter().filter_map(|(name, cost)| Some((name, twin.median_ns(cost)?)));
+    // 0 would be the kernel's own.
+    let slack = twin.timer_slack_ns.as_ref().known();
+    let slack = slack.map(|ns| ("timer-slack", (*ns).max(1) as f64));
+    let times = medians.chain(slack).filter(|(_, ns)| *ns >= 1.0);
+    times.map(|(name, ns)| (name, Raw::Text(format!("{ns:.0}ns")))).collect()
+}
+
+/// What of a machine does not go together: the key, and words.
+fn misshapen(lab: &Lab) -> Vec<(&'static str, String, String)> {
+    let mut wrong = Vec::new();
+    for (name, parts) in [("sockets", lab.sockets), ("llcs", lab.llcs), ("nodes", lab.nodes)] {
+        if !lab.cpus.is_multiple_of(parts) {
+            let message = format!("{} CPUs cannot be spread evenly over {parts} {name}", lab.cpus);
+            wrong.push((name, message, "a divisor of `cpus`".to_string()));
+        }
+    }
+    if !lab.llcs.is_multiple_of(lab.sockets) {
+        let message = format!("{} caches on {} sockets", lab.llcs, lab.sockets);
+        wrong.push(("llcs", message, "as many as `sockets`, or a multiple".to_string()));
+    }
+    if !lab.kernel_args.is_empty() && !variant::are_kernel_args(&lab.kernel_args) {
+        let message = "these are no words of a kernel's command line".to_string();
+        wrong.push(("kernel-args", message, "kernel-args = \"preempt=none\"".to_string()));
+    }
+    if lab.clocks == CpuClocks::Own {
+        return wrong;
+    }
+    if ![1000, 2000, 4000, 8000].contains(&lab.instruction_ps) {
+        let ns = lab.instruction_ns();
+        let message = format!("an instruction of a shared clock cannot take {ns} ns");
+        wrong.push(("speed", message, "1ns, 2ns, 4ns or 8ns, or clocks = \"own\"".to_string()));
+    }
+    let LabModel { idle_exit_ns, ipi_near_ns, ipi_far_ns, migration_ns, .. } = lab.model;
+    let delays = [
+        ("idle-exit", idle_exit_ns),
+        ("ipi-near", ipi_near_ns),
+        ("ipi-far", ipi_far_ns),
+        ("migration-cost", migration_ns),
+    ];
+    if let Some((name, _)) = delays.into_iter().find(|(_, ns)| ns.is_some()) {
+        let message = format!("CPUs that share one clock have no `{name}`");
+        wrong.push((name, message, format!("{name} = \"off\", or clocks = \"own\"")));
+    }
+    wrong
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Reading, Spread, twin_testing};
+    use crate::plan;
+
+    #[test]
+    fn a_guest_is_what_lab_says_it_is_where_a_plan_says_nothing() {
+        let lab = |text| plan::lab("t", text, None).unwrap();
+        assert_eq!(lab("schema = 1"), Lab::default());
+        assert_eq!(lab("schema = 1\n[lab]\n[lab.model]\n"), Lab::default());
+        let text = "[lab]\ncpus = 8\nsockets = 2\nspeed = \"1ns\"\nmemory = \"1GiB\"\nseeds = 3\n\
+            nodes = 2\nclocks = \"shared\"\nburn = \"executed\"\nskew = \"1us\"\nkernel = \"debian:6.1\"\n\
+            kernel-args = \"preempt=none\"";
+        let expected = Lab {
+            kernel: "debian:6.1".to_string(),
+            kernel_args: "preempt=none".to_string(),
+            cpus: 8,
+            sockets: 2,
+            llcs: 2,
+            nodes: 2,
+            memory_bytes: 1 << 30,
+            instruction_ps: 1000,
+            clocks: CpuClocks::Shared,
+            skew_ns: 1000,
+            executed: true,
+            seeds: 3,
+            model: LabModel::default(),
+            realtime: false,
+        };
+        assert_eq!(lab(text), expected);
+        assert!(plan::lab("t", "[lab]\nkernel-args = \"a=$(id)\"", None).is_err());
+    }
+
+    #[test]
+    fn what_a_plan_leaves_out_comes_from_the_machine() {
+        let mut twin = twin_testing::twin();
+        let spread = |ns| Spread { median_ns: ns, p10_ns: ns, p90_ns: ns, samples: 1 };
+        twin.costs.insert(Cost::Instruction, Reading::Known(spread(0.31)));
+        twin.costs.insert(Cost::IdleExit, Reading::Known(spread(-3.0)));
+        twin.costs.insert(Cost::IpiNear, Reading::Known(spread(1499.6)));
+        twin.costs.insert(Cost::IpiFar, Reading::Unknown("one cache".to_string()));
+        let lab = |text: &str| plan::lab("t", &format!("[lab]\n{text}"), Some(&twin));
+        let all = lab("machine = \"m.toml\"").unwrap();
+        assert_eq!((all.cpus, all.llcs, all.instruction_ps), (8, 2, 310));
+        let model = LabModel {
+            twin: Some(twin.name()),
+            idle_exit_ns: None,
+            ipi_near_ns: Some(1500),
+            ipi_far_ns: Some(1500),
+            migration_ns: Some(14_007),
+            timer_slack_ns: Some(50_000),
+        };
+        assert_eq!(all.model, model);
+        let text = "machine = \"m.toml\"\ncpus = 4\nspeed = \"1ns\"\n[lab.model]\n\
+            migration-cost = \"off\"\nidle-exit = \"5us\"\nipi-far = \"9us\"\n";
+        let some = lab(text).unwrap();
+        assert_eq!((some.cpus, some.llcs, some.instruction_ps), (4, 2, 1000));
+        let (idle_exit_ns, ipi_far_ns) = (Some(5000), Some(9000));
+        assert_eq!(some.model, LabModel { idle_exit_ns, ipi_far_ns, migration_ns: None, ..model });
+        let other = plan::lab("t", "[lab]\nmachine = \"m.toml\"\nllcs = 8", None).unwrap();
+        assert_eq!(other.model.twin.as_deref(), Some("m.toml"), "what is to be read");
+        assert_eq!(lab("cpus = 2").unwrap().model, LabModel::default(), "no machine is named");
+    }
+
+    #[test]
+    fn a_machine_that_the_lab_cannot_have_is_a_fault_of_the_plan() {
+        let mut twin = twin_testing::twin();
+        let error = |text: &str, twin: Option<&Twin>| {
+            let errors = plan::lab("t", &format!("[lab]\n{text}"), twin).unwrap_err();
+            let error = &errors.errors()[0];
+            format!("{}; {}", error.message, error.hint)
+        };
+        twin.topology.cpus = 128;
+        let machine = "machine = \"m.toml\"";
+        let many = error(machine, Some(&twin));
+        assert!(many.starts_with("`cpus` of this machine: 128 ") && many.contains("64"), "{many}");
+        twin.topology.cpus = 3;
+        let uneven = error(machine, Some(&twin));
+        assert!(uneven.contains("3 CPUs cannot be spread evenly over 2 llcs"), "{uneven}");
+        for (text, says) in [
+            ("[lab.model]\nidle-exits = \"1us\"", "unknown key `idle-exits` in [lab.model]"),
+            ("[lab.model]\nidle-exit = \"1s\"", "1s"),
+            ("[lab.model]\nidle-exit = 5", "no unit"),
+            ("model = \"twin\"", "`model` is"),
+            (
+                "clocks = \"shared\"\nspeed = \"1ns\"\n[lab.model]\nipi-near = \"1us\"",
+                "CPUs that share one clock have no `ipi-near`",
+            ),
+        ] {
+            let error = error(text, None);
+            assert!(error.contains(says), "{error}");
+        }
+    }
+}
