@@ -167,7 +167,7 @@ pub enum FidelityError {
     NotSameWork {
         work: String,
         plans: [String; 2],
-        difference: Difference,
+        difference: Box<Difference>,
     },
     NothingInCommon,
     /// Work in time is not the same work in two plans of the host.
@@ -229,6 +229,7 @@ fn same_works([hosts, labs]: [&[SampledPlan]; 2]) -> Result<(), FidelityError> {
             in_common = true;
             if let Some(difference) = host.difference(&lab) {
                 let plans = [host, lab].map(|key| key.plan.id.clone());
+                let difference = Box::new(difference);
                 return Err(FidelityError::NotSameWork { work: label, plans, difference });
             }
         }

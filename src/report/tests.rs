@@ -54,7 +54,7 @@ fn every_format_is_named_once_described_and_has_a_line_for_nothing() {
         format.render(&[], &Options::default(), &mut out).unwrap();
         assert!(out.ends_with(b"\n") && out.len() > 1, "{name}: {out:?}");
         for nothing in [testing::nothing(), testing::sides_only()] {
-            let shown = render(*format, &nothing, Options::default());
+            let shown = render(format, &nothing, Options::default());
             assert!(shown.ends_with('\n') && shown.trim() != "", "{name}: {shown:?}");
         }
     }
@@ -82,8 +82,8 @@ fn several_analyses_follow_each_other_and_each_is_whole() {
 fn the_same_analysis_gives_the_same_bytes() {
     for analysis in analyses() {
         for (format, options) in formats().iter().flat_map(|f| all_options().map(move |o| (f, o))) {
-            let once = render(*format, &analysis, options);
-            let twice = render(*format, &analysis.clone(), options);
+            let once = render(format, &analysis, options);
+            let twice = render(format, &analysis.clone(), options);
             assert!(once == twice, "{} differs from call to call", format.name);
         }
     }
@@ -92,9 +92,9 @@ fn the_same_analysis_gives_the_same_bytes() {
 #[test]
 fn color_is_there_only_where_asked_for_and_changes_nothing_else() {
     for (format, options) in formats().iter().flat_map(|f| all_options().map(move |o| (f, o))) {
-        let plain = render(*format, &testing::troubled(), options);
+        let plain = render(format, &testing::troubled(), options);
         assert!(!plain.contains('\x1b'), "{}", format.name);
-        let colored = render(*format, &testing::troubled(), Options { color: true, ..options });
+        let colored = render(format, &testing::troubled(), Options { color: true, ..options });
         assert_eq!(testing::without_color(&colored), plain, "{}", format.name);
         assert_eq!(colored.contains('\x1b'), format.name == "text", "{}", format.name);
     }
@@ -120,7 +120,7 @@ impl Write for Closing {
 #[test]
 fn a_closed_pipe_is_an_error_and_no_panic() {
     for format in formats() {
-        let bytes = render(*format, &testing::ordinary(), Options::default()).len();
+        let bytes = render(format, &testing::ordinary(), Options::default()).len();
         for taken in [0, 1, bytes / 2, bytes - 1] {
             let (analysis, options) = (testing::ordinary(), Options::default());
             let result = format.render(&[analysis], &options, &mut Closing(taken));
@@ -135,7 +135,7 @@ fn names_from_outside_act_on_no_terminal() {
     for name in HOSTILE {
         let hostile = testing::hostile(name);
         for (format, options) in formats().iter().flat_map(|f| all_options().map(move |o| (f, o))) {
-            let shown = render(*format, &hostile, options);
+            let shown = render(format, &hostile, options);
             let found = shown.chars().find(|c| *c != '\n' && is_active(*c));
             assert_eq!(found, None, "{} {name:?}: {shown}", format.name);
         }
@@ -561,7 +561,7 @@ proptest! {
     #[test]
     fn counts_of_one_are_singular(analysis in any_analysis()) {
         for (format, options) in formats().iter().flat_map(|f| all_options().map(move |o| (f, o))) {
-            check_singular(format.name, &render(*format, &analysis, options))?;
+            check_singular(format.name, &render(format, &analysis, options))?;
         }
     }
 
@@ -628,7 +628,7 @@ fn notes_about_one_are_singular() {
     let mut analysis = testing::troubled();
     analysis.notes = testing::notes("x");
     for (format, options) in formats().iter().flat_map(|f| all_options().map(move |o| (f, o))) {
-        check_singular(format.name, &render(*format, &analysis, options)).unwrap();
+        check_singular(format.name, &render(format, &analysis, options)).unwrap();
     }
 }
 
@@ -637,7 +637,7 @@ fn notes_about_one_are_singular() {
 fn every_format_says_by_which_clock_the_lab_measured() {
     for format in formats().iter().filter(|format| format.name != DUMMY.name) {
         let name = format.name;
-        let shown = |analysis| testing::words(&render(*format, &analysis, Options::default()));
+        let shown = |analysis| testing::words(&render(format, &analysis, Options::default()));
         let [exact, not] = [0, 2].map(|wrong| shown(testing::in_the_lab(wrong)));
         let (all, some) = match name {
             "json" => ("\"not_exact\": 0", "\"not_exact\": 2"),
@@ -666,7 +666,7 @@ fn of_one_round_no_format_estimates_more_than_the_least() {
     analysis.works = vec![testing::work("w", &[], "w", "w", vec![row])];
     analysis.method.headline_verdicts = 1;
     for (format, options) in formats().iter().flat_map(|f| all_options().map(move |o| (f, o))) {
-        let shown = render(*format, &analysis, options);
+        let shown = render(format, &analysis, options);
         // The json has the estimate of the statistics as it is.
         let is_typed = format.name == "json";
         assert!(is_typed || !shown.contains("1000"), "{}: {shown}", format.name);

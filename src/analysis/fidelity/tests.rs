@@ -217,7 +217,7 @@ fn sides_that_say_nothing_are_refused() {
         plan.cells[1].variant.knobs.insert("nice".to_string(), Value::Int(5));
     });
     let FidelityError::NotSameWork { work, difference, .. } = knobs else { panic!("{knobs:?}") };
-    assert_eq!((work.as_str(), difference), ("web threads=4 [batch]", Difference::VariantKnobs));
+    assert_eq!((work.as_str(), *difference), ("web threads=4 [batch]", Difference::VariantKnobs));
     let other = changed(|plan| {
         plan.cells.iter_mut().for_each(|cell| cell.work.name = "other".to_string());
     });
@@ -226,7 +226,7 @@ fn sides_that_say_nothing_are_refused() {
     let (host_name, lab_name) = ("default".to_string(), "slice".to_string());
     assert_eq!(reversed, FidelityError::Baselines { host: host_name, lab: lab_name });
 
-    let variant = asked(&[host.clone()], &["default", "batch"]).sides;
+    let variant = asked(std::slice::from_ref(&host), &["default", "batch"]).sides;
     let whole = Selection::of_plan("lab");
     let named = super::check([&variant[0], &whole], [one(&host), one(&lab)]);
     assert_eq!(named, Err(FidelityError::NamesVariants { side: "default".to_string() }));

@@ -122,7 +122,7 @@ fn far(groups: &Topology) -> Reading<Pair> {
     let usable = groups.usable();
     let first = |llc: &CpuSet| llc.iter().find(|cpu| usable.contains(*cpu));
     let mut firsts = groups.llcs.iter().filter_map(first);
-    let pair = firsts.next().zip(firsts.last()).map(|(from, to)| Pair { from, to });
+    let pair = firsts.next().zip(firsts.next_back()).map(|(from, to)| Pair { from, to });
     Reading::of(pair, "its CPUs share one last-level cache")
 }
 
