@@ -180,7 +180,7 @@ fn runs(args: &ListArgs, terms: &[String]) -> Result<String, Failure> {
     if chosen.is_empty() {
         terminal::message(&match heads.len() as u64 {
             0 => "nothing is stored yet".to_string(),
-            all => format!("no stored plan is such (of {})", plural(all, "plan")),
+            all => format!("no stored plan matches (of {})", plural(all, "plan")),
         });
         return Ok(String::new());
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::engine::Job;
-use crate::model::{Event, PlanEnd, RunKey};
+use crate::model::{Event, Outcome, PlanEnd, RunKey};
 
 use super::terminal;
 
@@ -17,6 +17,8 @@ pub struct Progress {
     started: Instant,
     /// Runs that ended since.
     ended: u64,
+    /// Of all runs that have ended.
+    skipped: u64,
     last_round: Option<u32>,
     display: Display,
 }
@@ -35,13 +37,14 @@ impl Progress {
             (false, true) => Display::Bar(bar(job)),
         };
         let started = Instant::now();
-        Progress { job: job.clone(), started, ended: 0, last_round: None, display }
+        Progress { job: job.clone(), started, ended: 0, skipped: 0, last_round: None, display }
     }
 
     pub fn show(&mut self, event: &Event) {
         match event {
             Event::RunStarted { key } => self.run_started(*key),
             Event::RunEnded { key, outcome } => {
+                self.skipped += u64::from(matches!(outcome, Outcome::Skipped { .. }));
                 let line = self.run_ended(*key, outcome.is_spoilt());
                 self.message(line);
             }
@@ -110,7 +113,12 @@ impl Progress {
             return Some(format!("{rounds} round{s} done, {left} of the budget left"));
         }
         let (done, total) = (self.job.runs_done(), self.job.total_runs());
-        (ended.is_some() || done == total).then(|| format!("{done} of {total} runs, {left} left"))
+        let skipped = match self.skipped {
+            0 => String::new(),
+            skipped => format!(" ({skipped} skipped)"),
+        };
+        (ended.is_some() || done == total)
+            .then(|| format!("{done} of {total} runs{skipped}, {left} left"))
     }
 
     /// From the mean time of the runs so far; no longer than the budget.
@@ -196,6 +204,17 @@ mod tests {
         let expected =
             ["3 of 8 runs", "5 of 10 runs", "7 of 10 runs", "9 of 10 runs", "10 of 10 runs"];
         assert_eq!(lines(progress(false), 5), expected);
+    }
+
+    #[test]
+    fn skipped_runs_have_a_count_of_their_own() {
+        let mut progress = progress(false);
+        let skipped = Outcome::Skipped { reason: "not here".to_string() };
+        let key = |cell| RunKey { round: 0, cell };
+        progress.show(&Event::RunEnded { key: key(1), outcome: skipped });
+        progress.run_ended(key(0), false);
+        let line = progress.line(Some(0), "9 s").expect("a round has ended");
+        assert_eq!(line, "2 of 8 runs (1 skipped), 9 s left");
     }
 
     #[test]

@@ -138,9 +138,8 @@ fn finish(
         }
         RunEnd::Finished(Outcome::Failed { mut reason }) => {
             for disturbance in disturbances {
+                // Without its share: runs that failed alike have one reason.
                 reason.push_str(&format!("; meanwhile: {}", disturbance.kind()));
-                let percent = disturbance.share.map(|share| format!(" ({:.0} %)", 100.0 * share));
-                reason.extend(percent);
             }
             RunEnd::Finished(Outcome::Failed { reason })
         }

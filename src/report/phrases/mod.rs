@@ -532,7 +532,7 @@ pub fn more_rounds(analysis: &Analysis, needed: Needed) -> String {
             let (id, store) = (clean(&plan.id), clean(&analysis.store));
             format!(": schedlab run --resume {id} --rounds +{more}{store}")
         }
-        _ => format!(": a new run with --rounds {rounds}"),
+        _ => format!(": schedlab run PLAN --rounds {rounds}"),
     }
 }
 
@@ -545,12 +545,14 @@ pub fn placement(placement: &Placement) -> String {
     joined([pool, cpus, memory].into_iter().flatten(), ", ")
 }
 
-/// `schbench, 4 threads, nice 5, throughput in requests`, not yet clean.
+/// `schbench, count 4, nice 5, throughput in requests`, not yet clean.
 pub fn set(set: &SetTable) -> String {
-    let workers = set.workers.map(|Workers { count, kind }| match (kind, count) {
-        (WorkerKind::Threads, _) => counted(count as usize, "thread"),
-        (WorkerKind::Processes, 1) => "1 process".to_string(),
-        (WorkerKind::Processes, _) => format!("{count} processes"),
+    // Of a workload with threads of its own `count` is how many of it there are.
+    let workers = set.workers.and_then(|Workers { count, kind }| match (kind, count) {
+        (WorkerKind::Threads, 1) => None,
+        (WorkerKind::Threads, _) => Some(format!("count {count}")),
+        (WorkerKind::Processes, 1) => Some("in a process".to_string()),
+        (WorkerKind::Processes, _) => Some(format!("count {count}, in processes")),
     });
     let ops = (!set.ops.is_empty()).then(|| format!("throughput in {}", set.ops));
     let parts = [Some(set.workload.clone()), workers, Some(knobs(&set.knobs)), ops];
