@@ -1,7 +1,7 @@
 //! `schedlab twin`: this machine measured for the lab; and the machine that a plan names.
 
-use std::fs;
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -21,6 +21,8 @@ use super::{Failure, plural, terminal};
 const HERE: &str = "twin";
 /// The file of this machine, in the state folder.
 const FILE: &str = "machine.toml";
+/// A machine's file is some kilobytes; a plan may name a file that has no end.
+const MAX_BYTES: u64 = 1 << 20;
 /// The most that others may keep busy, in CPUs, without a warning.
 const MAX_OTHER_LOAD: f64 = 0.1;
 
@@ -94,7 +96,9 @@ fn next_to(plan: &str, named: &str) -> PathBuf {
 
 fn read(path: &Path) -> Result<Twin, Failure> {
     let shown = clean(&path.display().to_string());
-    let text = fs::read_to_string(path).map_err(|error| {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
+    read.map_err(|error| {
         let text = format!("the machine {shown} cannot be read: {error}");
         Failure::usage(text, format!("schedlab twin -o {}", quoted(&shown)))
     })?;

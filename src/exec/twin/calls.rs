@@ -77,10 +77,10 @@ fn switches(
         joined(other)
     })?;
     // The first batch has the start of the other thread.
-    let (batches, counts) = (&batches[1..], &counts[1..]);
+    let (batches, counts) = (batches.iter().skip(1), counts.iter().skip(1));
     let switches = 2 * ROUNDS;
-    costs.insert(Cost::Switch, spread(batches.iter().map(|ns| *ns as f64 / switches as f64)));
-    let of_each = batches.iter().zip(counts).filter_map(|(ns, count)| {
+    costs.insert(Cost::Switch, spread(batches.clone().map(|ns| *ns as f64 / switches as f64)));
+    let of_each = batches.zip(counts).filter_map(|(ns, count)| {
         count.filter(|count| *count > 0).map(|count| *ns as f64 / count as f64)
     });
     let instruction = match &counter {
