@@ -410,11 +410,14 @@ fn a_machine_that_differs_when_it_is_booted_again_is_found_by_verify() {
     let Some(laboratory) = Laboratory::open(test) else { return };
     let mark = laboratory.path("booted");
     let mark = mark.display();
+    // Its timers are coarse, which is a fact of a boot: a difference of time alone may by chance
+    // become quiet at the same tick.
     let script = format!(
-        "case \"$*\" in *' -kernel '*) if [ -e '{mark}' ]; then\n\
-         set -- \"$@\" -rtc base=2021-01-01,clock=vm\nfi; : > '{mark}';; esac"
+        "case \"$*\" in *' -kernel '*) if [ -e '{mark}' ]; then for each; do shift\n\
+         case \"$each\" in *rdinit=*) each=\"$each highres=off\";; esac\n\
+         set -- \"$@\" \"$each\"; done; fi; : > '{mark}';; esac"
     );
-    let path = laboratory.emulator_after("another-year", &script);
+    let path = laboratory.emulator_after("coarse-timers", &script);
     let mut run = laboratory.run(&plan(PATIENT, "cpus = 1", PIPE), &["--verify"]);
     let output = run.env("PATH", path).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");

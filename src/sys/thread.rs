@@ -10,6 +10,8 @@ const RESET_ON_FORK: u64 = 0x01;
 const MEASURER_PRIORITY: u32 = 99;
 /// The shortest slice that the kernel grants (Linux 6.12 and later).
 const SHORTEST_SLICE_NS: u64 = 100_000;
+/// What the kernel gives its first process.
+const TIMER_SLACK_NS: u64 = 50_000;
 
 /// Names the calling thread, as ps and top show it; 15 bytes are kept.
 pub fn set_name(name: &str) {
@@ -22,19 +24,20 @@ pub fn set_name(name: &str) {
     }
 }
 
-/// Puts the calling thread under SCHED_OTHER with nice 0, whatever it was started under:
-/// workers that it starts begin there.
+/// Puts the calling thread under SCHED_OTHER with nice 0 and the kernel's own timer slack,
+/// whatever it was started under: workers that it starts begin there.
 pub fn become_ordinary() -> Result<(), OrdinaryError> {
     let now = sched::attr(0).map_err(OrdinaryError::Unreadable)?;
-    if now.policy == Policy::Other.number() && now.nice == 0 {
-        return Ok(());
+    if now.policy != Policy::Other.number() || now.nice != 0 {
+        let ordinary = Attr { policy: Policy::Other.number(), ..Attr::default() };
+        sched::set_attr(0, &ordinary).map_err(|source| OrdinaryError::Kept {
+            policy: Policy::from_number(now.policy).map_or("another policy", Policy::word),
+            nice: now.nice,
+            source,
+        })?;
     }
-    let ordinary = Attr { policy: Policy::Other.number(), ..Attr::default() };
-    sched::set_attr(0, &ordinary).map_err(|source| OrdinaryError::Kept {
-        policy: Policy::from_number(now.policy).map_or("another policy", Policy::word),
-        nice: now.nice,
-        source,
-    })
+    // A child of a real-time thread, as schedlab is where it may be one, begins with a slack of 0.
+    sched::set_own_timer_slack_ns(TIMER_SLACK_NS).map_err(OrdinaryError::TimerSlack)
 }
 
 /// Does `body` under SCHED_OTHER, whatever the policy of the calling thread, which is the same
@@ -55,6 +58,8 @@ pub fn give_way<T>(body: impl FnOnce() -> T) -> T {
 pub enum OrdinaryError {
     #[error("sched_getattr: {0}")]
     Unreadable(io::Error),
+    #[error("PR_SET_TIMERSLACK: {0}")]
+    TimerSlack(io::Error),
     #[error(
         "schedlab was started under {policy} with nice {nice}, which workers would inherit and \
          which it cannot leave ({source})"
@@ -65,7 +70,7 @@ pub enum OrdinaryError {
 impl OrdinaryError {
     pub fn hint(&self) -> &'static str {
         match self {
-            OrdinaryError::Unreadable(_) => "see what the kernel supports: schedlab doctor",
+            OrdinaryError::Unreadable(_) | OrdinaryError::TimerSlack(_) => "see what the kernel supports: schedlab doctor",
             OrdinaryError::Kept { .. } => "start it without nice and chrt",
         }
     }
@@ -124,5 +129,18 @@ mod tests {
         });
         let (before, meanwhile, after) = served.join().unwrap();
         assert_eq!((meanwhile, after), (Policy::Other.number(), before));
+    }
+
+    #[test]
+    fn a_worker_of_a_real_time_thread_has_the_timer_slack_of_any_other() {
+        let worker = || {
+            become_ordinary().unwrap();
+            sched::own_timer_slack_ns().unwrap()
+        };
+        let served = std::thread::spawn(move || {
+            serve_promptly();
+            std::thread::spawn(worker).join().unwrap()
+        });
+        assert_eq!(served.join().unwrap(), TIMER_SLACK_NS);
     }
 }

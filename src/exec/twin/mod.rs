@@ -67,24 +67,14 @@ fn measure(host: &Host, samples: usize) -> Result<Twin, ExecError> {
     })
 }
 
-/// What workers have that set none. On most kernels a thread has 0 whose parent is under a real-time
-/// policy, as schedlab is where it may be.
+/// What workers have that set none.
 fn workers_timer_slack_ns() -> Reading<u64> {
     let worker = || {
-        _ = thread::become_ordinary();
-        sched::own_timer_slack_ns()
+        thread::become_ordinary().map_err(|error| error.to_string())?;
+        sched::own_timer_slack_ns().map_err(|error| format!("PR_GET_TIMERSLACK: {}", plain(&error)))
     };
-    let slack = std::thread::scope(|threads| {
-        let parent = threads.spawn(|| {
-            thread::serve_promptly();
-            std::thread::scope(|threads| joined(threads.spawn(worker)))
-        });
-        joined(parent)
-    });
-    match slack {
-        Ok(ns) => Reading::Known(ns),
-        Err(error) => Reading::Unknown(format!("PR_GET_TIMERSLACK: {}", plain(&error))),
-    }
+    std::thread::scope(|threads| joined(threads.spawn(worker)))
+        .map_or_else(Reading::Unknown, Reading::Known)
 }
 
 fn preemption(tunables: &BTreeMap<String, Reading<String>>) -> Reading<String> {
