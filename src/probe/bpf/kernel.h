@@ -68,12 +68,14 @@ struct cfs_rq {
 
 struct rq {
 	u64 clock;
+	u64 clock_task;
 	unsigned int nr_running;
 	struct cfs_rq cfs;
 };
 
 /* `cfs_rq` is that of the task's CPU, whatever class the task is of. */
 struct sched_entity {
+	u64 exec_start;
 	u64 sum_exec_runtime;
 	struct cfs_rq *cfs_rq;
 };

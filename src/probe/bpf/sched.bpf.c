@@ -230,10 +230,24 @@ INLINE u32 number_of(const struct name *name)
 	return OTHER_NAME;
 }
 
-/* What the kernel has counted of a task by now is not to be counted again. */
+/*
+ * How long a task has run. The kernel adds the slice of one that runs at each tick: what came since is
+ * added here. Steal and interrupts since are taken for its own, until the next tick.
+ */
+INLINE u64 run_now(struct task_struct *of)
+{
+	u64 run = of->se.sum_exec_runtime;
+	u64 since = of->se.exec_start;
+	const struct rq *rq = of->se.cfs_rq->rq;
+	u64 now = monotonic_ns() + counters.clock_ahead - (rq->clock - rq->clock_task);
+
+	return of->on_cpu && now > since ? run + (now - since) : run;
+}
+
+/* What a task has done by now is not to be counted again. */
 INLINE void see(struct task *task, struct task_struct *of)
 {
-	task->run_seen = of->se.sum_exec_runtime;
+	task->run_seen = run_now(of);
 	task->delay_seen = of->sched_info.run_delay;
 	task->voluntary_seen = of->nvcsw;
 	task->involuntary_seen = of->nivcsw;
@@ -272,10 +286,9 @@ INLINE void complete(struct task *task, struct task_struct *of)
 }
 
 /* Accounts what has happened to a task until it went, or until now where it still runs. */
-INLINE void account_left(struct task *task, struct task_struct *of, bool counting, bool went)
+INLINE void account_left(struct task *task, struct task_struct *of, u64 run, bool counting, bool went)
 {
-	u64 run = of->se.sum_exec_runtime;
-	u64 slice = run - task->run_seen;
+	u64 slice = run > task->run_seen ? run - task->run_seen : 0;
 	u64 voluntary = of->nvcsw, involuntary = of->nivcsw;
 	u32 at;
 
@@ -362,7 +375,7 @@ INLINE void hand_over(struct task_struct *of)
 
 	if (!task)
 		return;
-	account_left(task, of, control.counting, 1);
+	account_left(task, of, of->se.sum_exec_runtime, control.counting, 1);
 	if (control.counting)
 		account_unseen_wait(task, of);
 	complete(task, of);
@@ -390,7 +403,7 @@ INLINE void arrive(struct cpu *cpu, u32 number, struct task_struct *next, u64 no
 	}
 	cpu->name = task->name;
 	cpu->watched = task->flags & WATCHED;
-	account_left(task, next, control.counting, 1);
+	account_left(task, next, next->se.sum_exec_runtime, control.counting, 1);
 	if (task->cpu != number) {
 		leave_cpu(task);
 		task->cpu = number;
@@ -448,6 +461,8 @@ int on_switch(u64 *arguments)
 	struct task *task;
 
 	prev_name = cpu->name;
+	if (control.clock_wanted)
+		counters.clock_ahead = now - monotonic_ns();
 	/* No switch is in an interrupt: one whose end was not seen is over. */
 	cpu->interrupts = 0;
 	if (control.counting)
@@ -695,7 +710,7 @@ int walk(struct bpf_iter__task *context)
 		/* An ended one that is still there has been handed over. */
 		if (!task || task->flags & DEAD)
 			return 0;
-		account_left(task, of, 1, !of->on_cpu);
+		account_left(task, of, run_now(of), 1, !of->on_cpu);
 		account_unseen_wait(task, of);
 		complete(task, of);
 		seq_write(context->meta->seq, task, sizeof(*task));

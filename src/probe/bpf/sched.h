@@ -137,7 +137,8 @@ struct control {
 	s32 watch_children_of;
 	/* Of pairs of which neither side is watched the names are not kept. */
 	u32 only_watched;
-	u32 unused;
+	/* The next switch sets `clock_ahead`. */
+	u32 clock_wanted;
 	/* When counting began, by the monotonic clock. */
 	u64 began_ns;
 };
@@ -155,6 +156,8 @@ struct counters {
 	u64 pairs_lost;
 	u64 stays_lost;
 	u64 samples_lost;
+	/* The run queues' clock, less the monotonic one. */
+	u64 clock_ahead;
 	struct cpu cpus[MAX_CPUS];
 };
 

@@ -126,7 +126,7 @@ pub struct Control {
     pub watch_pid: i32,
     pub watch_children_of: i32,
     pub only_watched: u32,
-    pub unused: u32,
+    pub clock_wanted: u32,
     pub began_ns: u64,
 }
 
@@ -144,6 +144,7 @@ pub struct Counters {
     pub pairs_lost: u64,
     pub stays_lost: u64,
     pub samples_lost: u64,
+    pub clock_ahead: u64,
 }
 
 #[derive(Debug, Clone, Copy, AnyBitPattern)]

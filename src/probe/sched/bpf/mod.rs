@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::io::{BufReader, ErrorKind, Read};
 use std::os::fd::IntoRawFd;
 use std::rc::Rc;
+use std::time::Duration;
 
 use bytemuck::Zeroable;
 use libbpf_rs::btf::{Btf, types};
@@ -107,6 +108,7 @@ impl Session for Bpf {
     }
 
     fn begin(&mut self) -> Result<(), SourceError> {
+        self.compare_clocks()?;
         self.walk(layout::WALK_BEGIN)?;
         self.began_ns = clock::monotonic_ns();
         self.control.began_ns = self.began_ns;
@@ -122,6 +124,7 @@ impl Session for Bpf {
     }
 
     fn end(&mut self) -> Result<Counted, SourceError> {
+        self.compare_clocks()?;
         // Each task counts until it is read: what came after its last switch is then read, too.
         self.walk(layout::WALK_READ)?;
         let ended_ns = clock::monotonic_ns();
@@ -156,6 +159,16 @@ impl Bpf {
         map(&self.object, ".data.control")?
             .update(&0u32.to_ne_bytes(), bytemuck::bytes_of(&self.control), MapFlags::ANY)
             .map_err(BpfError::map(".data.control"))
+    }
+
+    /// Has the programs see how far the clock of the run queues is ahead of the monotonic one: at a
+    /// switch, of which there is one where this thread sleeps.
+    fn compare_clocks(&mut self) -> Result<(), BpfError> {
+        self.control.clock_wanted = 1;
+        self.put_control()?;
+        std::thread::sleep(Duration::from_nanos(1));
+        self.control.clock_wanted = 0;
+        self.put_control()
     }
 
     /// Has the iterator go through all tasks. Takes over those that it lists, one by one: all

@@ -4,6 +4,7 @@
 use libbpf_rs::HasSize;
 use std::io::pipe;
 use std::mem::offset_of;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use super::*;
 use crate::model::PairKind;
@@ -103,7 +104,7 @@ fn layouts_other_than_of_tasks_and_cpus_are_those_of_the_programs() {
         watch_pid,
         watch_children_of,
         only_watched,
-        unused,
+        clock_wanted,
         began_ns
     );
     same_layout!("pair", layout::Pair, name, by, kind);
@@ -194,6 +195,37 @@ fn each_preemption_has_its_preemptor_and_what_it_cost() {
     let of_b = pairs(&counted, PairKind::Preempted, "bpf-spin-b");
     assert!(of_b.iter().any(|pair| pair.by == "bpf-spin-a"), "{of_b:?}");
     actors.into_iter().for_each(|actor| drop(actor.go));
+}
+
+/// A task that runs when counting begins has time in the kernel that is not counted yet: up to a tick.
+#[test]
+fn tasks_have_no_time_from_before_or_after_counting() {
+    const TIMES: usize = 10;
+    const TOLERANCE_NS: u64 = 200_000;
+    let _one = ONE.lock();
+    let test = "tasks_have_no_time_from_before_or_after_counting";
+    let counted = || -> Vec<(u64, u64)> {
+        let sessions = (0..TIMES).map_while(|_| session(&SessionConfig::default(), test));
+        let counted = sessions.map(|mut session| {
+            session.begin().unwrap();
+            let counted = session.end().unwrap();
+            let ran_ns = counted.tasks.iter().filter_map(|task| task.run_ns).sum();
+            (ran_ns, counted.wall_ns * counted.cpus.len() as u64)
+        });
+        counted.collect()
+    };
+    let is_over = AtomicBool::new(false);
+    let counted = std::thread::scope(|threads| {
+        for _ in online() {
+            threads.spawn(|| while !is_over.load(SeqCst) {});
+        }
+        let counted = threads.spawn(counted).join();
+        is_over.store(true, SeqCst);
+        counted.unwrap()
+    });
+    for (ran_ns, wall_ns) in counted {
+        assert!(ran_ns > 0 && ran_ns <= wall_ns + TOLERANCE_NS, "{ran_ns} of {wall_ns}");
+    }
 }
 
 const STORM: usize = 1500;
