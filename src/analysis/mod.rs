@@ -43,6 +43,7 @@ pub use metrics::{Measured, metric_matches};
 pub use notes::{Difference, NoValue, Note, Pooled, Severity};
 pub use power::{MetricPower, NotKnown, Power, WorkPower, power};
 pub use question::{Question, TAIL_MARGIN, WithoutEffect};
+pub use samples::shown_ops;
 pub use select::{Selection, last, matches, moment, plan, select};
 
 /// All that a report says. The baseline is the first in every list of sides.

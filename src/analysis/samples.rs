@@ -54,6 +54,14 @@ pub struct Disturbed<'a> {
     pub worst: &'a Disturbance,
 }
 
+/// What operations of a workload are called, and how many of these one of its operations is.
+pub fn shown_ops(ops: &str) -> (&str, f64) {
+    match ops {
+        "kops" => ("ops", 1e3),
+        ops => (ops, 1.0),
+    }
+}
+
 pub struct Series<'a> {
     pub set: &'a str,
     pub kind: &'a MetricKind,
@@ -66,12 +74,8 @@ pub struct Series<'a> {
 impl<'a> Series<'a> {
     /// Without values yet, and how many operations a value of this metric counts as one.
     fn new(metric: &'a SampledMetric) -> (Series<'a>, f64) {
-        let is_rate = metric.kind.unit == Unit::OpsPerS;
-        let (ops, multiple) = match metric.ops.as_str() {
-            "kops" if is_rate => ("ops", 1e3),
-            "kops" => ("ops", 1.0),
-            ops => (ops, 1.0),
-        };
+        let (ops, multiple) = shown_ops(&metric.ops);
+        let multiple = if metric.kind.unit == Unit::OpsPerS { multiple } else { 1.0 };
         let (set, kind) = (&metric.set, &metric.kind);
         (Series { set, kind, ops, cell: super::Cell::default() }, multiple)
     }

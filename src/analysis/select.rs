@@ -227,7 +227,16 @@ fn selection(
             Some(count) if terms.patterns.is_empty() && terms.moments.is_empty() => {
                 nothing_measured(heads, count)
             }
-            _ => wrong(format!("no stored plan is `{shown}`"), "schedlab list runs"),
+            _ => {
+                let near = terms.patterns.iter().find_map(|(key, pattern)| {
+                    let known = || heads.iter().flat_map(|head| names(key, head));
+                    // A name that some plan has is not mistyped.
+                    let is_known = known().any(|name| fits(key, pattern, name));
+                    let near = mistyped(pattern, known()).filter(|_| !is_known);
+                    near.map(|near| format!("{key}={near}"))
+                });
+                wrong(format!("no stored plan is `{shown}`"), &listed(near.as_deref()))
+            }
         });
     }
     let pattern = |key: &str| terms.patterns.get(key).cloned();

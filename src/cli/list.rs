@@ -247,19 +247,16 @@ fn id_length(heads: &[PlanHead]) -> usize {
     (MINUTE..longest).find(are_unique).unwrap_or(longest)
 }
 
-/// `3/9`: of the rounds that the plan asks for those that are done; `9/9 +2` where more replace
-/// spoilt ones.
+/// `3/9`: of the rounds that the plan asks for those that were begun; `9/9 +2` where more replace
+/// spoilt ones. As reports count them.
 fn rounds(head: &PlanHead) -> String {
-    let cells = head.runs.cells.max(1);
-    let (done, asked) = (head.runs.stored() / cells, head.runs.total / cells);
+    let (rounds, asked) = (head.runs.rounds, head.runs.total / head.runs.cells.max(1));
     match head.ended {
         _ if head.runs.done == 0 => format!("0/{asked}"),
         // No more are wanted than were made.
-        Some(PlanEnd::Decided) => done.to_string(),
-        _ if head.runs.repeated() > 0 => {
-            format!("{asked}/{asked} +{}", head.runs.repeated().div_ceil(cells))
-        }
-        _ => format!("{done}/{asked}"),
+        Some(PlanEnd::Decided) => rounds.to_string(),
+        _ if rounds > asked => format!("{asked}/{asked} +{}", rounds - asked),
+        _ => format!("{rounds}/{asked}"),
     }
 }
 
@@ -275,7 +272,8 @@ fn describe_workload(name: &str, columns: usize) -> Result<String, Failure> {
     let rows = latencies.chain(metrics);
     let rows = rows.map(|(name, about)| vec![name.to_string(), about.to_string()]).collect();
     let head = table::wrapped(&format!("{}: {}", spec.name, spec.about), columns);
-    let ops = table::wrapped(&format!("measures: throughput ({} per second)", spec.ops), columns);
+    let (ops, _) = analysis::shown_ops(spec.ops);
+    let ops = table::wrapped(&format!("measures: throughput ({ops} per second)"), columns);
     Ok(format!("{head}\nparameters:\n{parameters}\n{ops}{}", table::names(rows, columns)))
 }
 

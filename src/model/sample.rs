@@ -39,8 +39,10 @@ pub struct RunCounts {
     pub skipped: u64,
     /// All that the plan's rounds ask for.
     pub total: u64,
-    /// Runs of one round.
+    /// Runs of a round of all works.
     pub cells: u64,
+    /// That have any run.
+    pub rounds: u64,
 }
 
 impl RunCounts {

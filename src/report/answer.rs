@@ -97,7 +97,12 @@ fn paragraphs(view: View, more: Option<&str>, detail: Detail) -> Vec<Paragraph> 
     said.extend(
         spoilt.map(|note| (Tone::Bad, "spoilt".to_string(), phrases::note(analysis, note).1)),
     );
-    said.extend(open(analysis, names, detail).map(|text| plain("open", text)));
+    if let Some((text, command)) = open(analysis, names, detail) {
+        // A command of its own line is copied whole.
+        let colon = if command.is_some() { ":" } else { "" };
+        said.push(plain("open", format!("{text}{colon}")));
+        said.extend(command.map(|command| plain("", command)));
+    }
     said.extend(more.map(|more| plain("more", more.to_string())));
     said.push(plain("again", clean(&analysis.command)));
     said
@@ -166,8 +171,12 @@ struct Open<'a> {
     needed: Option<Needed>,
 }
 
-/// What no verdict was reached on, and what would decide it.
-fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<String> {
+/// What no verdict was reached on, and the command that would decide it.
+fn open(
+    analysis: &Analysis,
+    names: &[String],
+    detail: Detail,
+) -> Option<(String, Option<String>)> {
     // What some number of rounds decides, and what takes more than are worth planning.
     let (mut soon, mut late) = (Open::default(), Open::default());
     for (side, name) in names.iter().enumerate().skip(1) {
@@ -195,10 +204,8 @@ fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<String>
             (_, many) => format!("the other {many} ({})", names()),
         };
         let (never, enough) = (phrases::in_all(never), phrases::in_all(needed));
-        let command = phrases::more_rounds(analysis, needed);
-        return Some(format!(
-            "{open} of {of}: {hopeless} {verb} {never}; {enough} decide {others}{command}"
-        ));
+        let text = format!("{open} of {of}: {hopeless} {verb} {never}; {enough} decide {others}");
+        return Some((text, phrases::more_rounds(analysis, needed)));
     }
     let needed = soon.needed.or(late.needed)?;
     let places = if soon.cells.is_empty() { named(&late) } else { named(&soon) };
@@ -208,8 +215,8 @@ fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<String>
         _ if open == of && places.len() > MANY => String::new(),
         most => format!(": {}", first_of(&places, most)),
     };
-    let decides = phrases::decides(needed);
-    Some(format!("{open} of {of}{which}; {decides}{}", phrases::more_rounds(analysis, needed)))
+    let text = format!("{open} of {of}{which}; {}", phrases::decides(needed));
+    Some((text, phrases::more_rounds(analysis, needed)))
 }
 
 /// Whether a note belongs above the answer, in a line of its own.

@@ -14,6 +14,7 @@ const PLANS: &str = "
            (SELECT count(*) FROM cell WHERE cell.plan = plan.plan)
     FROM plan ORDER BY started_unix_ns DESC, plan DESC";
 const STATUSES: &str = "SELECT status, count(*) FROM run WHERE plan = ?1 GROUP BY status";
+const ROUNDS: &str = "SELECT count(DISTINCT round) FROM run WHERE plan = ?1";
 /// The reason why a boot is unknown stands in the JSON alone.
 const ENVIRONMENTS: &str = "
     SELECT hostname, kernel_release, boot_id, iif(boot_id IS NULL, json ->> '$.boot_id.unknown', NULL),
@@ -62,7 +63,8 @@ impl Store {
 }
 
 fn counts(conn: &Connection, plan: i64, total: u64, cells: u64) -> Result<RunCounts, Fault> {
-    let mut counts = RunCounts { total, cells, ..RunCounts::default() };
+    let rounds = conn.prepare_cached(ROUNDS)?.query_one([plan], |row| unsigned(row, 0))?;
+    let mut counts = RunCounts { total, cells, rounds, ..RunCounts::default() };
     let mut select = conn.prepare_cached(STATUSES)?;
     let mut rows = select.query([plan])?;
     while let Some(row) = rows.next()? {

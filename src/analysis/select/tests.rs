@@ -218,6 +218,11 @@ fn what_means_nothing_is_refused_with_a_hint() {
         ),
         ("kernel=6.99", "no stored plan is `kernel=6.99`".to_string(), "schedlab list runs"),
         (
+            "kernel=6.21.0",
+            "no stored plan is `kernel=6.21.0`".to_string(),
+            "did you mean `kernel=6.12.0`? schedlab list runs",
+        ),
+        (
             "kernel=6.12.0,machine=small",
             "no stored plan is `kernel=6.12.0,machine=small`".to_string(),
             "schedlab list runs",

@@ -522,18 +522,18 @@ pub fn time(ns: u64) -> String {
     }
 }
 
-/// The command that measures what is open with enough rounds; empty where no number is known.
-pub fn more_rounds(analysis: &Analysis, needed: Needed) -> String {
-    let [plan] = analysis.plans.as_slice() else { return String::new() };
-    let (Needed::About(rounds) | Needed::AtLeast(rounds)) = needed else { return String::new() };
+/// The command that measures what is open with enough rounds; none where no number is known.
+pub fn more_rounds(analysis: &Analysis, needed: Needed) -> Option<String> {
+    let [plan] = analysis.plans.as_slice() else { return None };
+    let (Needed::About(rounds) | Needed::AtLeast(rounds)) = needed else { return None };
     let has_ended = matches!(plan.ended, Some(PlanEnd::Complete | PlanEnd::Budget));
-    match rounds.saturating_sub(plan.rounds_done) {
+    Some(match rounds.saturating_sub(plan.rounds_done) {
         more @ 1.. if has_ended && plan.measure.leaves_a_look() => {
             let (id, store) = (clean(&plan.id), clean(&analysis.store));
-            format!(": schedlab run --resume {id} --rounds +{more}{store}")
+            format!("schedlab run --resume {id} --rounds +{more}{store}")
         }
-        _ => format!(": schedlab run PLAN --rounds {rounds}"),
-    }
+        _ => format!("schedlab run PLAN --rounds {rounds}"),
+    })
 }
 
 /// `pool bench, CPUs 0-1, memory interleave`; empty where the plan leaves it to the kernel.
