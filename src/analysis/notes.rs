@@ -68,7 +68,7 @@ pub enum Note {
     // Variants that cannot be had here.
     Skipped { sides: Vec<String>, works: Vec<String>, reason: String },
     NoValue(NoValue),
-    NoRatio { side: String, work: String, set: String, metric: String, why: NoRatio },
+    NoRatio { sides: Vec<String>, work: String, set: String, metrics: Vec<String>, why: NoRatio },
     // A knob that had the value asked for in no run of these works.
     KnobNeverTook { side: String, knob: String, asked: Value, works: Vec<String> },
     NotSameWork { works: Vec<String>, sides: Vec<String>, others: Vec<String>, why: Difference },

@@ -508,19 +508,23 @@ fn what_never_happened_on_both_sides_has_no_verdict_and_is_no_gap() {
 
 #[test]
 fn a_value_without_logarithm_leaves_no_ratio() {
-    let mut plan = plan("p1", 1, &["default", "batch"]);
+    let variants = ["default", "batch", "idle"];
+    let mut plan = plan("p1", 1, &variants);
     for round in 0..10 {
         run(&mut plan, round, 0, 1.0);
         let throughput = if round < 7 { 0.0 } else { 3.0 };
-        run_of(&mut plan, round, 1, &[("throughput", throughput), ("wakeup_p99", 2e4)]);
+        for cell in [1, 2] {
+            run_of(&mut plan, round, cell, &[("throughput", throughput), ("wakeup_p99", 2e4)]);
+        }
     }
-    let analysis = analysed(&[plan], &["default", "batch"]);
+    let analysis = analysed(&[plan], &variants);
     let why = NoRatio::NotPositive { round: 0, value: 0.0 };
     assert_eq!(verdict(&analysis, "throughput"), Verdict::Unjudged(Unjudged::NoRatio(why)));
-    assert_eq!(analysis.method.headline_verdicts, 1, "of wakeup_p99");
-    let [side, work, set, metric] =
-        ["batch", "web threads=4", "web", "throughput"].map(str::to_string);
-    assert_eq!(analysis.notes, [Note::NoRatio { side, work, set, metric, why }]);
+    assert_eq!(analysis.method.headline_verdicts, 2, "of wakeup_p99");
+    let [work, set] = ["web threads=4", "web"].map(str::to_string);
+    let sides = variants[1..].iter().map(|name| name.to_string()).collect();
+    let metrics = vec!["throughput".to_string()];
+    assert_eq!(analysis.notes, [Note::NoRatio { sides, work, set, metrics, why }]);
 }
 
 #[test]

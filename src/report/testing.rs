@@ -515,10 +515,10 @@ pub fn notes(name: &str) -> Vec<Note> {
             reason: Some(name()),
         }),
         Note::NoRatio {
-            side: name(),
+            sides: names(),
             work: name(),
             set: name(),
-            metric: name(),
+            metrics: names(),
             why: NoRatio::NotPositive { round: 2, value: 0.0 },
         },
         Note::KnobNeverTook { side: name(), knob: name(), asked: value(), works: names() },

@@ -172,16 +172,22 @@ pub fn unknown(context: &Context, works: &[WorkTable]) -> Vec<Note> {
 }
 
 fn no_ratio(context: &Context, works: &[WorkTable]) -> Vec<Note> {
-    let mut notes = Vec::new();
+    let mut found = Vec::new();
     for (work, set, row) in works.iter().flat_map(headlines) {
         for (side, cell) in context.sides().zip(&row.cells).skip(1) {
             if let Some(Verdict::Unjudged(Unjudged::NoRatio(why))) = cell.verdict() {
-                let (side, work, set) = (side.label.clone(), work.label.clone(), set.name.clone());
-                notes.push(Note::NoRatio { side, work, set, metric: row.kind.name.clone(), why });
+                found.push(((work.label.clone(), set.name.clone(), &row.kind.name, why), &side.label));
             }
         }
     }
-    notes
+    let of_metrics = grouped(found).into_iter();
+    let of_metrics =
+        of_metrics.map(|((work, set, metric, why), sides)| ((work, set, sides, why), metric));
+    let notes = grouped(of_metrics).into_iter().map(|((work, set, sides, why), metrics)| {
+        let [sides, metrics] = [sides, metrics].map(|names| names.into_iter().cloned().collect());
+        Note::NoRatio { sides, work, set, metrics, why }
+    });
+    notes.collect()
 }
 
 /// Knobs that read back as another value than asked. A knob that took in no run of a work makes

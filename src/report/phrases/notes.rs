@@ -48,8 +48,9 @@ fn sentence(analysis: &Analysis, note: &Note) -> String {
             let (place, of) = (place(work, set), counted(*of, "run"));
             format!("{side}: no value of {metrics} ({place}) in {runs} of {of}{reason}")
         }
-        Note::NoRatio { side, work, set, metric, why } => {
-            format!("{side}: no ratio of {metric} ({}): {}", place(work, set), no_ratio(why))
+        Note::NoRatio { sides, work, set, metrics, why } => {
+            let (sides, metrics, place) = (listed(sides), listed(metrics), place(work, set));
+            format!("{sides}: no ratio of {metrics} ({place}): {}", no_ratio(why))
         }
         Note::KnobNeverTook { side, knob, asked, works } => {
             format!("{side}: {knob} was never {asked} in {}", listed(works))
