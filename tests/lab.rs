@@ -621,6 +621,24 @@ fn a_migration_to_another_cache_takes_the_time_of_the_model() {
 }
 
 #[test]
+fn work_takes_as_much_longer_as_the_model_says() {
+    let Some(mut laboratory) = Laboratory::open("work_takes_as_much_longer_as_the_model_says") else {
+        return;
+    };
+    let load = "[[workload]]\nuse = \"spin\"\nwork = \"100us\"\n";
+    for lab in ["cpus = 1\nburn = \"skipped\"", "cpus = 1\nburn = \"executed\""] {
+        let model = Model { laboratory, lab, load, metric: "throughput" };
+        let off = model.with("slowdown = \"0%\"");
+        let longer = model.with("slowdown = \"25%\"");
+        assert!((0.79..0.81).contains(&(longer / off)), "{lab}: {longer} of {off}");
+        let jitter = model.with("slowdown = \"25%\"\njitter = \"20%\"");
+        assert!((0.98..1.02).contains(&(jitter / longer)), "{lab}: {jitter} of {longer}");
+        assert_ne!(jitter, longer);
+        laboratory = model.laboratory;
+    }
+}
+
+#[test]
 fn a_guest_with_all_of_the_model_is_the_same_to_the_bit() {
     let test = "a_guest_with_all_of_the_model_is_the_same_to_the_bit";
     let Some(laboratory) = Laboratory::open(test) else { return };
@@ -638,6 +656,8 @@ fn a_guest_with_all_of_the_model_is_the_same_to_the_bit() {
         known(1000),
         known(12_000)
     );
+    let machine = format!("{machine}work-busy = {}\n", known(1_200_000));
+    let machine = machine.replace("p90_ns = 1e5", "p90_ns = 1.3e6");
     fs::write(laboratory.path("machine.toml"), machine).unwrap();
     let lab =
         "machine = \"machine.toml\"\n[lab.model]\nipi-far = \"3us\"\nmigration-cost = \"11us\"";

@@ -17,7 +17,7 @@ mod twin;
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufWriter, Write};
 
-use crate::model::{Calibration, CpuSet, RunSpec, RunnerMessage, WIRE_VERSION};
+use crate::model::{Calibration, CpuSet, RunModel, RunSpec, RunnerMessage, WIRE_VERSION};
 use crate::probe::Telemetry;
 use crate::sys::{burst, clock, fork, sched, thread};
 use crate::workload::{self, Speed};
@@ -91,7 +91,7 @@ pub fn calibrate() -> Calibration {
 
 /// What the one who gave the run measured, else what is measured here.
 fn speed(spec: &RunSpec) -> Speed {
-    let (executed, migration) = (spec.executed, spec.model.migration);
+    let (executed, RunModel { migration, stretch, .. }) = (spec.executed, spec.model);
     let speed = match spec.kop_ps {
         Some(kop_ps) => Speed { kop_ps, ..Speed::default() },
         None if !workload::is_timed(&spec.cell) => Speed::default(),
@@ -99,7 +99,7 @@ fn speed(spec: &RunSpec) -> Speed {
         // In virtual time all work is executed here, and samples are alike.
         None => Speed::measure(executed).0,
     };
-    Speed { executed, migration, ..speed }
+    Speed { executed, migration, stretch, seed: spec.seed, ..speed }
 }
 
 /// Executes one run. `send` gets `Started`, the windows and `Done`.

@@ -49,6 +49,23 @@ pub struct LabModel {
     pub migration_ns: Option<u32>,
     /// Of workers that have none of their own; `None`: what the kernel leaves to them.
     pub timer_slack_ns: Option<u32>,
+    #[serde(skip_serializing_if = "Stretch::is_off")]
+    pub stretch: Stretch,
+}
+
+/// How much longer work of a time takes than on a CPU at full speed, in thousandths of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Stretch {
+    pub longer: u32,
+    /// Single pieces of work take so much more or less, evenly spread.
+    pub jitter: u32,
+}
+
+impl Stretch {
+    pub fn is_off(&self) -> bool {
+        *self == Stretch::default()
+    }
 }
 
 impl LabModel {
@@ -58,7 +75,8 @@ impl LabModel {
 
     /// Without what needs CPUs with clocks of their own.
     fn without_clocks(&self) -> LabModel {
-        LabModel { timer_slack_ns: self.timer_slack_ns, ..LabModel::default() }
+        let LabModel { timer_slack_ns, stretch, .. } = *self;
+        LabModel { timer_slack_ns, stretch, ..LabModel::default() }
     }
 
     /// Of a run in a guest with this machine.
@@ -67,6 +85,7 @@ impl LabModel {
         RunModel {
             migration: self.migration_ns.map(migration),
             timer_slack_ns: self.timer_slack_ns,
+            stretch: self.stretch,
         }
     }
 }
@@ -76,6 +95,8 @@ impl LabModel {
 pub struct RunModel {
     pub migration: Option<Migration>,
     pub timer_slack_ns: Option<u32>,
+    #[serde(default)]
+    pub stretch: Stretch,
 }
 
 /// What a worker loses when it moves to another last-level cache.

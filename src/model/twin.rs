@@ -70,6 +70,8 @@ pub enum Cost {
     IpiFar,
     MigrationNear,
     MigrationFar,
+    WorkAlone,
+    WorkBusy,
     Instruction,
 }
 
@@ -114,6 +116,12 @@ pub const COSTS: &[(Cost, &str, &str)] = &[
         "how much longer 64 KiB of work take first on another CPU of the same last-level cache",
     ),
     (Cost::MigrationFar, "migration, far", "the same on a CPU of another last-level cache"),
+    (
+        Cost::WorkAlone,
+        "1 ms of work, alone",
+        "work of a millisecond on a CPU at full speed, while the other CPUs do nothing",
+    ),
+    (Cost::WorkBusy, "1 ms of work, all busy", "the same on all CPUs at once"),
     (
         Cost::Instruction,
         "instruction",

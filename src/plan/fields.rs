@@ -224,7 +224,24 @@ pub const LAB_MODEL: &[Field] = &[
         about: "of workers without the knob of this name; off: what the kernel leaves to \
                 them",
     },
+    Field {
+        name: "slowdown",
+        kind: Kind::Percent { min: 0.0, max: MAX_SLOWDOWN },
+        default: Some(NONE),
+        about: "work that is given as a time takes so much longer than on a CPU at full speed",
+    },
+    Field {
+        name: "jitter",
+        kind: Kind::Percent { min: 0.0, max: MAX_JITTER },
+        default: Some(NONE),
+        about: "each piece of such work takes up to so much more or less",
+    },
 ];
+
+const NONE: &str = "0%";
+pub const MAX_SLOWDOWN: f64 = 900.0;
+/// No work takes no time.
+pub const MAX_JITTER: f64 = 90.0;
 
 /// `[report]`, where a plan may name these formats.
 pub const fn report(formats: &'static [&'static str]) -> [Field; 1] {

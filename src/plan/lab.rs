@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Cost, CpuClocks, Field, Lab, LabModel, Params, Raw, Twin, Value};
+use crate::model::{
+    Cost, CpuClocks, Field, Lab, LabModel, Params, Raw, Reading, Spread, Stretch, Twin, Value,
+};
 use crate::variant;
 
 use super::error::Faults;
-use super::fields::{LAB, LAB_MODEL};
+use super::fields::{LAB, LAB_MODEL, MAX_JITTER, MAX_SLOWDOWN};
 use super::table::{Span, Table, fill_defaults, known_keys, section};
 
 /// The limits of `speed`.
@@ -117,6 +119,10 @@ impl Given {
         }
         fill_defaults(&mut self.params, LAB_MODEL);
         let ns = |name: &str| self.params.get(name)?.as_duration_ns().map(|ns| ns as u32);
+        let permille = |name: &str| match self.params.get(name) {
+            Some(Value::Percent(percent)) => (10.0 * percent).round() as u32,
+            _ => 0,
+        };
         LabModel {
             twin,
             idle_exit_ns: ns("idle-exit"),
@@ -124,6 +130,7 @@ impl Given {
             ipi_far_ns: ns("ipi-far"),
             migration_ns: ns("migration-cost"),
             timer_slack_ns: ns("timer-slack"),
+            stretch: Stretch { longer: permille("slowdown"), jitter: permille("jitter") },
         }
     }
 }
@@ -155,11 +162,25 @@ fn of_model(twin: &Twin) -> Vec<(&'static str, Raw)> {
         ("migration-cost", Cost::MigrationFar),
     ];
     let medians = costs.into_iter().filter_map(|(name, cost)| Some((name, twin.median_ns(cost)?)));
+    // How late a timer's interrupt is has no other place in a guest.
+    let late = twin.median_ns(Cost::TimerBusy).zip(twin.median_ns(Cost::WakeHere));
+    let late_ns = late.map_or(0.0, |(timer_ns, wake_ns)| (timer_ns - wake_ns).max(0.0));
     // 0 would be the kernel's own.
     let slack = twin.timer_slack_ns.as_ref().known();
-    let slack = slack.map(|ns| ("timer-slack", (*ns).max(1) as f64));
+    let slack = slack.map(|ns| ("timer-slack", (*ns as f64 + late_ns).max(1.0)));
     let times = medians.chain(slack).filter(|(_, ns)| *ns >= 1.0);
-    times.map(|(name, ns)| (name, Raw::Text(format!("{ns:.0}ns")))).collect()
+    let mut given: Vec<_> =
+        times.map(|(name, ns)| (name, Raw::Text(format!("{ns:.0}ns")))).collect();
+    if let Reading::Known(Spread { median_ns, p10_ns, p90_ns, .. }) = twin.cost(Cost::WorkBusy) {
+        // Four fifths of what is evenly spread lie between its 10th and 90th percentile.
+        let jitter = (p90_ns - p10_ns) / 1.6;
+        let times = [("slowdown", median_ns - 1e6, MAX_SLOWDOWN), ("jitter", jitter, MAX_JITTER)];
+        given.extend(times.map(|(name, ns, max)| {
+            let percent = (100.0 * ns / 1e6).clamp(0.0, max);
+            (name, Raw::Text(format!("{percent:.1}%")))
+        }));
+    }
+    given
 }
 
 /// What of a machine does not go together: the key, and words.
@@ -243,6 +264,8 @@ mod tests {
         twin.costs.insert(Cost::IdleExit, Reading::Known(spread(-3.0)));
         twin.costs.insert(Cost::IpiNear, Reading::Known(spread(1499.6)));
         twin.costs.insert(Cost::IpiFar, Reading::Unknown("one cache".to_string()));
+        let work = Spread { median_ns: 1.2e6, p10_ns: 1.04e6, p90_ns: 1.36e6, samples: 9 };
+        twin.costs.insert(Cost::WorkBusy, Reading::Known(work));
         let lab = |text: &str| plan::lab("t", &format!("[lab]\n{text}"), Some(&twin));
         let all = lab("machine = \"m.toml\"").unwrap();
         assert_eq!((all.cpus, all.llcs, all.instruction_ps), (8, 2, 310));
@@ -252,15 +275,18 @@ mod tests {
             ipi_near_ns: Some(1500),
             ipi_far_ns: Some(1500),
             migration_ns: Some(14_007),
-            timer_slack_ns: Some(50_000),
+            timer_slack_ns: Some(55_002),
+            stretch: Stretch { longer: 200, jitter: 200 },
         };
         assert_eq!(all.model, model);
         let text = "machine = \"m.toml\"\ncpus = 4\nspeed = \"1ns\"\n[lab.model]\n\
-            migration-cost = \"off\"\nidle-exit = \"5us\"\nipi-far = \"9us\"\n";
+            migration-cost = \"off\"\nidle-exit = \"5us\"\nipi-far = \"9us\"\njitter = \"0%\"\n";
         let some = lab(text).unwrap();
         assert_eq!((some.cpus, some.llcs, some.instruction_ps), (4, 2, 1000));
         let (idle_exit_ns, ipi_far_ns) = (Some(5000), Some(9000));
-        assert_eq!(some.model, LabModel { idle_exit_ns, ipi_far_ns, migration_ns: None, ..model });
+        let stretch = Stretch { longer: 200, jitter: 0 };
+        let expected = LabModel { idle_exit_ns, ipi_far_ns, migration_ns: None, stretch, ..model };
+        assert_eq!(some.model, expected);
         let other = plan::lab("t", "[lab]\nmachine = \"m.toml\"\nllcs = 8", None).unwrap();
         assert_eq!(other.model.twin.as_deref(), Some("m.toml"), "what is to be read");
         assert_eq!(lab("cpus = 2").unwrap().model, LabModel::default(), "no machine is named");

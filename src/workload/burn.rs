@@ -17,8 +17,10 @@ use std::arch::asm;
 use std::fmt;
 
 use bytemuck::Zeroable;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use crate::model::{Migration, show_duration};
+use crate::model::{Migration, Stretch, show_duration};
 use crate::sys::{burst, clock, sched};
 
 const OPS_PER_KOP: u32 = 1_000;
@@ -54,12 +56,22 @@ pub struct Speed {
     pub executed: bool,
     /// What work in another cache costs first: in the lab, where it would cost nothing.
     pub migration: Option<Migration>,
+    /// How much longer work of a time takes: in the lab, where it would take that time.
+    pub stretch: Stretch,
+    /// Of the pieces that take more or less.
+    pub seed: u64,
 }
 
 impl Default for Speed {
     /// Where nothing is executed.
     fn default() -> Speed {
-        Speed { kop_ps: 1_000_000, executed: false, migration: None }
+        Speed {
+            kop_ps: 1_000_000,
+            executed: false,
+            migration: None,
+            stretch: Stretch::default(),
+            seed: 0,
+        }
     }
 }
 
@@ -75,7 +87,7 @@ impl Speed {
     /// median sample was slower than the fastest.
     pub fn measure(is_exact: bool) -> (Speed, f64) {
         let count = if is_exact { Speed::EXACT_SAMPLES } else { Speed::SAMPLES };
-        let mut burner = Burner::new(Speed { kop_ps: 1, executed: true, migration: None });
+        let mut burner = Burner::new(Speed { kop_ps: 1, executed: true, ..Speed::default() });
         let mut samples: Vec<u64> = (0..count)
             .map(|_| {
                 let began_ns = clock::monotonic_ns();
@@ -86,7 +98,7 @@ impl Speed {
         samples.sort_unstable();
         let (fastest, median) = (samples[0].max(1), samples[count / 2]);
         let kop_ps = (fastest * 1_000 / Speed::KOPS).max(1);
-        let speed = Speed { kop_ps, executed: false, migration: None };
+        let speed = Speed { kop_ps, ..Speed::default() };
         (speed, median as f64 / fastest as f64 - 1.0)
     }
 
@@ -111,6 +123,8 @@ pub struct Burner {
     /// Work of a time need not be executed.
     in_lab: bool,
     migration: Option<Migration>,
+    /// Where work takes longer: for how much more or less.
+    random: Option<ChaCha8Rng>,
     /// The last-level cache that it worked in last, where migrations cost something.
     llc: Option<u32>,
     /// Of work that was counted in microseconds, what is left of one.
@@ -125,9 +139,24 @@ impl Burner {
         buffer.0.fill(1);
         let in_lab = !speed.executed && burst::is_possible();
         let migration = speed.migration.filter(|_| burst::is_possible());
+        // Each worker of a guest has a number of its own, the same one in every run.
+        let seed = speed.seed ^ (sched::own_tid() as u64) << 32;
+        let random = (!speed.stretch.is_off()).then(|| ChaCha8Rng::seed_from_u64(seed));
         let (bound, rest_ns, llc) = (WORDS, 0, None);
         let (place, counter, left) = (0, 0, 0);
-        Burner { buffer, place, bound, counter, left, speed, in_lab, migration, llc, rest_ns }
+        Burner {
+            buffer,
+            place,
+            bound,
+            counter,
+            left,
+            speed,
+            in_lab,
+            migration,
+            random,
+            llc,
+            rest_ns,
+        }
     }
 
     #[inline]
@@ -150,7 +179,8 @@ impl Burner {
             }
             Work::Ns(ns) => ns,
         };
-        let (mut left_ns, mut ops) = (ns, 0);
+        let taken_ns = self.taken_ns(ns);
+        let (mut left_ns, mut ops, mut counted_ns) = (taken_ns, 0, 0);
         while left_ns > 0 {
             self.move_in();
             let done_ns = match self.in_lab {
@@ -158,17 +188,34 @@ impl Burner {
                 false => {
                     let step_ns = left_ns.min(STEP_NS);
                     // Of all so far, so that what is rounded off does not add up.
-                    let due = self.speed.ops(ns - left_ns + step_ns);
+                    let due = self.speed.ops(taken_ns - left_ns + step_ns);
                     self.burn_ops((due - ops) as u32);
                     ops = due;
                     step_ns
                 }
             };
             left_ns -= done_ns;
-            self.rest_ns += done_ns;
+            self.rest_ns += match taken_ns == ns {
+                true => done_ns,
+                false => {
+                    let all_ns = u128::from(taken_ns - left_ns) * u128::from(ns);
+                    let now_ns = (all_ns / u128::from(taken_ns)) as u64;
+                    now_ns - std::mem::replace(&mut counted_ns, now_ns)
+                }
+            };
             count(self.rest_ns / NS_PER_US);
             self.rest_ns %= NS_PER_US;
         }
+    }
+
+    /// What work of a time takes.
+    #[inline]
+    fn taken_ns(&mut self, ns: u64) -> u64 {
+        let Some(random) = &mut self.random else { return ns };
+        let Stretch { longer, jitter } = self.speed.stretch;
+        let span = 2 * u64::from(jitter) + 1;
+        let permille = 1_000 + u64::from(longer) + random.next_u64() % span - u64::from(jitter);
+        (ns * permille / 1_000).max(1)
     }
 
     /// Loses what the first work in another cache costs, which no work counts.
@@ -250,6 +297,32 @@ mod tests {
         (0..10).for_each(|_| burner.burn_counted(Work::Ns(1_300), |us| counted_us += us));
         assert_eq!(counted_us, 60 + 13);
         assert_eq!(burner.counter, 40_000 + 10 * 866, "each rounded down to an operation");
+    }
+
+    #[test]
+    fn work_may_take_longer_by_more_or_less_and_counts_as_much() {
+        const PIECES: u32 = 1_000;
+        let stretch = Stretch { longer: 200, jitter: 100 };
+        let pieces = |seed| {
+            let mut burner = Burner::new(Speed { stretch, seed, ..Speed::default() });
+            let mut counted_us = 0;
+            let pieces = (0..PIECES).map(|_| {
+                let before = burner.counter;
+                burner.burn_counted(Work::Ns(25_000), |us| counted_us += us);
+                // A microsecond is a thousand operations.
+                burner.counter - before
+            });
+            let pieces: Vec<u32> = pieces.collect();
+            (pieces, counted_us)
+        };
+        let (taken, counted_us) = pieces(1);
+        assert_eq!(counted_us, 25 * u64::from(PIECES));
+        assert!(taken.iter().all(|ops| (27_500..=32_500).contains(ops)), "{taken:?}");
+        assert!(taken.iter().min() < Some(&27_600) && taken.iter().max() > Some(&32_400));
+        let mean = taken.iter().sum::<u32>() / PIECES;
+        assert!((29_800..30_200).contains(&mean), "{mean}");
+        assert_eq!(pieces(1).0, taken, "a seed is the same pieces");
+        assert_ne!(pieces(2).0, taken);
     }
 
     #[test]

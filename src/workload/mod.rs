@@ -29,7 +29,7 @@ mod wakeup;
 mod worker;
 
 use crate::model::{Cell, WorkerSet};
-pub use burn::{Speed, Work as BurnWork};
+pub use burn::{Burner, Speed, Work as BurnWork};
 
 pub use burnwait::{
     Item as BurnItem, MAX_KOPS as MAX_BURN_KOPS, MAX_WAIT_NS as MAX_BURN_WAIT_NS, QueueError,

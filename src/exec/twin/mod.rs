@@ -1,4 +1,4 @@
-//! Measures this machine for the lab, in some seconds: what a system call, a switch, a wake, a timer
+//! Measures this machine for the lab, in half a minute: what a system call, a switch, a wake, a timer
 //! and a migration take, and what CPUs share.
 //!
 //! Input: the machine, which should do nothing else meanwhile. Output: a [`Twin`], in which all that
@@ -11,6 +11,7 @@ mod pinned;
 mod samples;
 mod timer;
 mod wake;
+mod work;
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,7 @@ use super::ExecError;
 use pinned::{Pair, joined};
 use samples::rounded;
 
-/// How often each time is measured: some ten seconds in all where nothing else runs.
+/// How often each time is measured: half a minute in all where nothing else runs.
 const SAMPLES: usize = 2_000;
 
 /// Measures this machine. Fails where threads cannot be pinned.
@@ -40,6 +41,8 @@ fn measure(host: &Host, samples: usize) -> Result<Twin, ExecError> {
     let one = groups.usable().iter().next().unwrap_or_default();
     calls::measure(one, samples / 5, &mut costs)?;
     timer::measure(one, samples, &mut costs)?;
+    // For long enough to have what others do to this machine in it.
+    work::measure(one, &groups.usable(), 5 * samples, &mut costs)?;
     for (pair, is_near) in [(near, true), (far, false)] {
         match pair {
             Reading::Known(pair) => {

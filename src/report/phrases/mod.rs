@@ -131,8 +131,15 @@ fn fidelity(analysis: &Analysis) -> String {
 
 /// What of a real machine is added: `, exit from idle 12us, of AMD EPYC, 2 CPUs`.
 fn added(model: &LabModel) -> String {
-    let LabModel { twin, idle_exit_ns, ipi_near_ns, ipi_far_ns, migration_ns, timer_slack_ns } =
-        model;
+    let LabModel {
+        twin,
+        idle_exit_ns,
+        ipi_near_ns,
+        ipi_far_ns,
+        migration_ns,
+        timer_slack_ns,
+        stretch,
+    } = model;
     let times = [
         ("exit from idle", idle_exit_ns),
         ("interrupts near", ipi_near_ns),
@@ -143,8 +150,12 @@ fn added(model: &LabModel) -> String {
     let times = times
         .into_iter()
         .filter_map(|(name, ns)| ns.map(|ns| format!(", {name} {}", show_duration(ns.into()))));
+    let percent = |permille: u32| f64::from(permille) / 10.0;
+    let work = (!stretch.is_off()).then(|| {
+        format!(", work +{}% +-{}%", percent(stretch.longer), percent(stretch.jitter))
+    });
     let twin = twin.iter().map(|twin| format!(", measured on {}", clean(twin)));
-    times.chain(twin).collect()
+    times.chain(work).chain(twin).collect()
 }
 
 fn list(word: &str, names: &[String]) -> String {

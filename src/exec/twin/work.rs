@@ -1,0 +1,64 @@
+//! How much longer work takes than on a CPU at full speed: others use the machine, CPUs share a core, or
+//! they get slower where many are busy.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use crate::exec::ExecError;
+use crate::model::{Cost, CpuSet, Reading, Spread};
+use crate::sys::clock;
+use crate::workload::{BurnWork, Burner, Speed};
+
+use super::pinned::{self, joined, pin};
+use super::samples::of_ns;
+
+const PIECE_NS: u64 = 1_000_000;
+
+/// `one` of these CPUs alone, then all of them at once. At full speed a sample is a millisecond.
+pub fn measure(
+    one: u32,
+    cpus: &CpuSet,
+    samples: usize,
+    costs: &mut BTreeMap<Cost, Reading<Spread>>,
+) -> Result<(), ExecError> {
+    let speed = std::thread::scope(|threads| {
+        joined(threads.spawn(|| pin(one).map(|()| Speed::measure(false).0)))
+    })?;
+    for (cost, cpus) in [(Cost::WorkAlone, vec![one]), (Cost::WorkBusy, cpus.iter().collect())] {
+        let is_over = AtomicBool::new(false);
+        let taken = std::thread::scope(|threads| {
+            let others: Vec<_> = cpus[1..]
+                .iter()
+                .map(|cpu| threads.spawn(|| keep_busy(*cpu, speed, &is_over)))
+                .collect();
+            let taken = joined(threads.spawn(|| pieces(cpus[0], speed, samples)));
+            is_over.store(true, SeqCst);
+            others.into_iter().try_for_each(joined)?;
+            taken
+        })?;
+        costs.insert(cost, of_ns(&taken));
+    }
+    Ok(())
+}
+
+fn keep_busy(cpu: u32, speed: Speed, is_over: &AtomicBool) -> Result<(), ExecError> {
+    pin(cpu)?;
+    let mut burner = Burner::new(speed);
+    while !is_over.load(SeqCst) {
+        burner.burn(BurnWork::Ns(PIECE_NS));
+    }
+    Ok(())
+}
+
+/// What each of some pieces of work takes.
+fn pieces(cpu: u32, speed: Speed, samples: usize) -> Result<Vec<u64>, ExecError> {
+    pin(cpu)?;
+    let mut burner = Burner::new(speed);
+    let mut taken = Vec::with_capacity(samples);
+    for _ in pinned::samples(samples) {
+        let began_ns = clock::monotonic_ns();
+        burner.burn(BurnWork::Ns(PIECE_NS));
+        taken.push(clock::monotonic_ns() - began_ns);
+    }
+    Ok(taken)
+}
