@@ -622,7 +622,8 @@ fn a_migration_to_another_cache_takes_the_time_of_the_model() {
 
 #[test]
 fn work_takes_as_much_longer_as_the_model_says() {
-    let Some(mut laboratory) = Laboratory::open("work_takes_as_much_longer_as_the_model_says") else {
+    let Some(mut laboratory) = Laboratory::open("work_takes_as_much_longer_as_the_model_says")
+    else {
         return;
     };
     let load = "[[workload]]\nuse = \"spin\"\nwork = \"100us\"\n";

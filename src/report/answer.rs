@@ -172,11 +172,7 @@ struct Open<'a> {
 }
 
 /// What no verdict was reached on, and the command that would decide it.
-fn open(
-    analysis: &Analysis,
-    names: &[String],
-    detail: Detail,
-) -> Option<(String, Option<String>)> {
+fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<(String, Option<String>)> {
     // What some number of rounds decides, and what takes more than are worth planning.
     let (mut soon, mut late) = (Open::default(), Open::default());
     for (side, name) in names.iter().enumerate().skip(1) {

@@ -70,7 +70,9 @@ pub enum OrdinaryError {
 impl OrdinaryError {
     pub fn hint(&self) -> &'static str {
         match self {
-            OrdinaryError::Unreadable(_) | OrdinaryError::TimerSlack(_) => "see what the kernel supports: schedlab doctor",
+            OrdinaryError::Unreadable(_) | OrdinaryError::TimerSlack(_) => {
+                "see what the kernel supports: schedlab doctor"
+            }
             OrdinaryError::Kept { .. } => "start it without nice and chrt",
         }
     }

@@ -42,7 +42,7 @@ fn measure(host: &Host, samples: usize) -> Result<Twin, ExecError> {
     calls::measure(one, samples / 5, &mut costs)?;
     timer::measure(one, samples, &mut costs)?;
     // For long enough to have what others do to this machine in it.
-    work::measure(one, &groups.usable(), 5 * samples, &mut costs)?;
+    work::measure(one, groups.usable(), 5 * samples, &mut costs)?;
     for (pair, is_near) in [(near, true), (far, false)] {
         match pair {
             Reading::Known(pair) => {

@@ -151,9 +151,8 @@ fn added(model: &LabModel) -> String {
         .into_iter()
         .filter_map(|(name, ns)| ns.map(|ns| format!(", {name} {}", show_duration(ns.into()))));
     let percent = |permille: u32| f64::from(permille) / 10.0;
-    let work = (!stretch.is_off()).then(|| {
-        format!(", work +{}% +-{}%", percent(stretch.longer), percent(stretch.jitter))
-    });
+    let work = (!stretch.is_off())
+        .then(|| format!(", work +{}% +-{}%", percent(stretch.longer), percent(stretch.jitter)));
     let twin = twin.iter().map(|twin| format!(", measured on {}", clean(twin)));
     times.chain(work).chain(twin).collect()
 }

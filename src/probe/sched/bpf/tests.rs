@@ -217,7 +217,11 @@ fn tasks_have_no_time_from_before_or_after_counting() {
     let is_over = AtomicBool::new(false);
     let counted = std::thread::scope(|threads| {
         for _ in online() {
-            threads.spawn(|| while !is_over.load(SeqCst) {});
+            threads.spawn(|| {
+                while !is_over.load(SeqCst) {
+                    std::hint::spin_loop()
+                }
+            });
         }
         let counted = threads.spawn(counted).join();
         is_over.store(true, SeqCst);
