@@ -540,6 +540,11 @@ fn a_machine_that_cannot_be_read_is_an_error_with_a_hint() {
         let message = stderr(&output);
         assert!(message.contains(says) && message.contains("hint: "), "{message}");
         assert!(message.contains("schedlab twin -o "), "{message}");
+        // In place of the one that a plan names, or of none.
+        let run = ["run", "smoke", "--backend", "lab", "--machine", "machine.toml"];
+        let output = schedlab(home.path(), &run).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(stderr(&output).contains(says), "{output:?}");
     }
 }
 

@@ -46,6 +46,9 @@ pub struct RunArgs {
     /// them
     #[arg(long, value_name = "WORDS", conflicts_with = "resume", value_parser = parse_kernel_args)]
     kernel_args: Option<String>,
+    /// In the lab: a machine that `schedlab twin` measured, in place of the plan's: a file, or `twin`, this one
+    #[arg(long, value_name = "FILE", conflicts_with = "resume")]
+    machine: Option<String>,
     #[command(flatten)]
     lab: LabArgs,
     /// Print the plan's text and do nothing
@@ -339,14 +342,14 @@ pub fn load(named: &str) -> Result<(String, String), Failure> {
 
 /// The guests of a plan for the lab; elsewhere the plan's own will do.
 fn lab_of(args: &RunArgs, name: &str, text: &str) -> Result<Lab, Failure> {
-    let boots = args.kernel.is_some() || args.kernel_args.is_some();
+    let boots = args.kernel.is_some() || args.kernel_args.is_some() || args.machine.is_some();
     let asks = boots || args.lab.realtime || args.lab.verify || args.lab.again;
     if !entry(&args.backend)?.capabilities.guests {
         return match asks {
             true => Err(Failure::usage(
                 format!(
-                    "--kernel, --kernel-args, --realtime, --verify and --again are for the lab, \
-                     not for `{}`",
+                    "--kernel, --kernel-args, --machine, --realtime, --verify and --again are for \
+                     the lab, not for `{}`",
                     args.backend.escape_default()
                 ),
                 "--backend lab",
@@ -354,7 +357,7 @@ fn lab_of(args: &RunArgs, name: &str, text: &str) -> Result<Lab, Failure> {
             false => Ok(Lab::default()),
         };
     }
-    let mut lab = twin::lab_of_plan(name, text)?;
+    let mut lab = twin::lab_of_plan(name, text, args.machine.as_deref())?;
     if let Some(kernel) = &args.kernel {
         lab.kernel.clone_from(kernel);
     }

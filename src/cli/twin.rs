@@ -49,17 +49,19 @@ pub fn run(args: &TwinArgs) -> Result<(), Failure> {
     Ok(writeln!(io::stdout().lock(), "{text}written to {path}, {end}")?)
 }
 
-/// The guests of a plan for the lab, with the machine that it names.
-pub fn lab_of_plan(name: &str, text: &str) -> Result<Lab, Failure> {
+/// The guests of a plan for the lab, with the machine that it names, or `machine` in its place: a file, or
+/// the word of this one.
+pub fn lab_of_plan(name: &str, text: &str, machine: Option<&str>) -> Result<Lab, Failure> {
     let lab = plan::lab(name, text, None).map_err(Failure::Plan)?;
-    match &lab.model.twin {
-        None => Ok(lab),
-        Some(named) => {
-            let twin = if named == HERE { here()? } else { read(&next_to(name, named))? };
-            warn_of_load(&twin);
-            plan::lab(name, text, Some(&twin)).map_err(Failure::Plan)
-        }
-    }
+    let twin = match (machine, &lab.model.twin) {
+        (None, None) => return Ok(lab),
+        (Some(HERE), _) => here()?,
+        (Some(file), _) => read(Path::new(file))?,
+        (None, Some(named)) if named == HERE => here()?,
+        (None, Some(named)) => read(&next_to(name, named))?,
+    };
+    warn_of_load(&twin);
+    plan::lab(name, text, Some(&twin)).map_err(Failure::Plan)
 }
 
 /// This machine's file, if it is of the machine as it is.
@@ -79,7 +81,7 @@ pub fn known(environment: &Environment) -> Result<Twin, Failure> {
 fn here() -> Result<Twin, Failure> {
     let twin = known(&sys::environment(&Host::default()));
     twin.or_else(|_| {
-        terminal::message("measuring this machine for machine = \"twin\": some ten seconds");
+        terminal::message("measuring this machine for machine = \"twin\": half a minute");
         measure(&own_file()?)
     })
 }

@@ -22,8 +22,8 @@ struct Given {
     places: BTreeMap<&'static str, Span>,
 }
 
-/// `twin` is the machine that the plan names. Without it the answer's `model.twin` is that name, and
-/// whether all fits together is not looked at yet.
+/// `twin` is the machine that the plan names, or another one in its place. Without it the answer's
+/// `model.twin` is that name, and whether all fits together is not looked at yet.
 pub fn lab(top: &mut Table, twin: Option<&Twin>, faults: &mut Faults) -> Lab {
     let (mut machine, mut model) = (Given::default(), Given::default());
     if let Some(mut table) = section(top, "lab", faults) {
@@ -34,15 +34,17 @@ pub fn lab(top: &mut Table, twin: Option<&Twin>, faults: &mut Faults) -> Lab {
         }
         table.finish(&known_keys(&["model"], &[LAB]), "[lab]", faults);
     }
-    if let (Some(twin), Some(at)) = (twin, machine.places.get("machine").cloned()) {
+    if let Some(twin) = twin {
+        let at = machine.places.get("machine").cloned().unwrap_or(0..0);
         machine.complete(LAB, of_machine(twin), &at, faults);
         model.complete(LAB_MODEL, of_model(twin), &at, faults);
     }
     let has_llcs = machine.params.contains_key("llcs");
     let named = machine.params.get("machine").and_then(Value::as_text).map(str::to_string);
     let mut lab = machine.lab(has_llcs);
-    lab.model = model.model(named.clone().map(|named| twin.map_or(named, Twin::name)));
-    if named.is_none() || twin.is_some() {
+    let is_complete = named.is_none() || twin.is_some();
+    lab.model = model.model(twin.map(Twin::name).or(named));
+    if is_complete {
         // Caches that are not written follow the sockets: only these are at fault.
         let wrong = misshapen(&lab).into_iter().filter(|(name, ..)| has_llcs || *name != "llcs");
         for (name, message, hint) in wrong {
@@ -289,7 +291,7 @@ mod tests {
         assert_eq!(some.model, expected);
         let other = plan::lab("t", "[lab]\nmachine = \"m.toml\"\nllcs = 8", None).unwrap();
         assert_eq!(other.model.twin.as_deref(), Some("m.toml"), "what is to be read");
-        assert_eq!(lab("cpus = 2").unwrap().model, LabModel::default(), "no machine is named");
+        assert_eq!(lab("").unwrap(), all, "it need not be named");
     }
 
     #[test]

@@ -63,7 +63,7 @@ pub fn max_rounds(plan: &Plan) -> u32 {
 
 /// The `[lab]` of a plan alone: what CPUs its guests have must be known before the rest can be
 /// read. What is wrong elsewhere in the text is for [`parse`] to say. `twin`: the machine that the
-/// plan names, which `model.twin` of the answer says while it is not given.
+/// plan names, which `model.twin` of the answer says while it is not given, or another one.
 pub fn lab(source_name: &str, text: &str, twin: Option<&Twin>) -> Result<Lab, PlanErrors> {
     read::lab_alone(source_name, text, twin)
 }
