@@ -241,7 +241,10 @@ INLINE u64 run_now(struct task_struct *of)
 	const struct rq *rq = of->se.cfs_rq->rq;
 	u64 now = monotonic_ns() + counters.clock_ahead - (rq->clock - rq->clock_task);
 
-	return of->on_cpu && now > since ? run + (now - since) : run;
+	/* Unknown: no switch has set it. */
+	if (!counters.clock_ahead || !of->on_cpu || now < since)
+		return run;
+	return run + (now - since);
 }
 
 /* What a task has done by now is not to be counted again. */

@@ -162,11 +162,11 @@ impl Bpf {
     }
 
     /// Has the programs see how far the clock of the run queues is ahead of the monotonic one: at a
-    /// switch, of which there is one where this thread sleeps.
+    /// switch, of which there is one where this thread sleeps for longer than a timer takes to set.
     fn compare_clocks(&mut self) -> Result<(), BpfError> {
         self.control.clock_wanted = 1;
         self.put_control()?;
-        std::thread::sleep(Duration::from_nanos(1));
+        std::thread::sleep(Duration::from_micros(50));
         self.control.clock_wanted = 0;
         self.put_control()
     }
