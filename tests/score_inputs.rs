@@ -202,6 +202,12 @@ fn an_output_that_cannot_be_written_is_named() {
     let output = schedlab(home.path(), &args).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert!(stderr(&output).contains("cannot write /dev/full"), "{output:?}");
+    for (command, code) in [("true", 3), ("false", 1)] {
+        let args = ["score", "--source", "procfs", "-o", "/dev/full", "--", command];
+        let output = schedlab(home.path(), &args).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        assert!(stderr(&output).contains("cannot write /dev/full"), "{output:?}");
+    }
     let nowhere = ["score", "-o", "no/folder/x", "--", "true"];
     let output = schedlab(home.path(), &nowhere).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");

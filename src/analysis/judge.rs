@@ -282,7 +282,9 @@ impl Judging<'_> {
                 && both.iter().all(|cell| !cell.values.is_empty())
                 && !both.iter().all(|cell| cell.is_all_zero())
         };
-        let others = self.question.sides.len() - 1;
+        // A side without a run, as a variant that was skipped, asks nothing.
+        let has_values = |side: &usize| rows(works).any(|row| !row.cells[*side].values.is_empty());
+        let others = (1..self.question.sides.len()).filter(has_values).count().max(1);
         let verdicts = rows(works).filter(|row| is_judged(row)).count() * others;
         let (mut comparisons, mut floor_plans) = (Vec::new(), Vec::new());
         for (block, (table, work)) in works.iter().zip(self.samples).enumerate() {

@@ -253,7 +253,7 @@ impl Cell {
 
 impl Analysis {
     /// A side over the baseline, the same whether or not it is judged: the estimate that verdicts
-    /// rest on. A counter that is 0 in some round has the ratio of medians.
+    /// rest on.
     pub fn ratio(&self, row: &Row, side: usize) -> Option<Ratio> {
         let [baseline, cell] = [row.cells.first()?, row.cells.get(side)?];
         // A look may have seen the rounds before a counter went to 0.
@@ -267,11 +267,7 @@ impl Analysis {
             Pairing::WithinRounds => stats::paired_ratio,
             Pairing::None => stats::unpaired_ratio,
         };
-        let of_medians = || {
-            let baseline = baseline.median.filter(|median| *median > 0.0)?;
-            Some(Ratio { ratio: cell.median? / baseline, interval: None, pairs: 0 })
-        };
-        estimate(&baseline.values, &cell.values).ok().or_else(of_medians)
+        estimate(&baseline.values, &cell.values).ok()
     }
 
     /// Whether nothing in it depends on the state of a host.

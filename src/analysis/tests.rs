@@ -507,6 +507,22 @@ fn what_never_happened_on_both_sides_has_no_verdict_and_is_no_gap() {
 }
 
 #[test]
+fn a_side_without_runs_takes_nothing_from_the_others() {
+    let variants = ["default", "missing", "batch"];
+    let judged = |sides: &[&str]| {
+        let mut plan = plan("p1", 1, &variants);
+        for round in 0..6 {
+            run(&mut plan, round, 0, 1.0 + 1e-4 * f64::from(round));
+            run(&mut plan, round, 2, 1.5);
+        }
+        row(&analysed(&[plan], sides), "throughput").cells.last().unwrap().judged
+    };
+    let two = judged(&["default", "batch"]);
+    assert_eq!(two.unwrap().verdict, Verdict::Better, "as many rounds as one variant takes");
+    assert_eq!(judged(&variants), two);
+}
+
+#[test]
 fn a_value_without_logarithm_leaves_no_ratio() {
     let variants = ["default", "batch", "idle"];
     let mut plan = plan("p1", 1, &variants);

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use crate::analysis::{Analysis, Cell, Difference, Family, Note, Row};
 use crate::model::Direction;
-use crate::report::{clean, note};
+use crate::report::{clean, note, place};
 use crate::stats::{Unjudged, Verdict, Why};
 
 use super::Failure;
@@ -156,8 +156,8 @@ fn named(analysis: &Analysis, is: impl Fn(&Verdict) -> bool) -> Vec<String> {
             for row in judged(&set.rows) {
                 for (side, cell) in analysis.sides.iter().zip(&row.cells) {
                     if cell.judged.as_ref().is_some_and(|judged| is(&judged.verdict)) {
-                        let (work, label) = (clean(&work.label), clean(&side.label));
-                        found.push(format!("{work} {} of {label}", clean(&row.kind.name)));
+                        let (place, label) = (place(work, set), clean(&side.label));
+                        found.push(format!("{place} {} of {label}", clean(&row.kind.name)));
                     }
                 }
             }

@@ -308,6 +308,15 @@ fn without_effect(plans: &[SampledPlan], sides: &[Selection]) -> Vec<WithoutEffe
     all
 }
 
+/// The command that gives the analysis of a plan of so many variants again: one alone has nothing to be
+/// compared with.
+pub fn again(id: &str, variants: usize) -> String {
+    match variants {
+        1 => format!("schedlab report {id}"),
+        _ => format!("schedlab compare plan={id}"),
+    }
+}
+
 /// The variants of one plan, and the plan.
 pub fn analyse_plan(
     store: &Store,
@@ -319,8 +328,7 @@ pub fn analyse_plan(
     let sides = variants(head);
     let plans = sampled(store, &sides)?;
     check_named(judging, &plans, &sides)?;
-    let command = format!("schedlab compare plan={}", head.id) + &judging.words();
-    let command = command + &output.words(db);
+    let command = again(&head.id, sides.len()) + &judging.words() + &output.words(db);
     let question = judging.question(sides, command, output.explains(judging), db);
     Ok((analyse(store, &plans, question)?, plans))
 }

@@ -572,7 +572,7 @@ fn analyse_variants(
     let variants = started.plan.variants.iter();
     let sides: Vec<Selection> =
         variants.map(|variant| Selection::of_variant(&started.id, &variant.name)).collect();
-    let command = format!("schedlab compare plan={}", started.id) + &asked_how(args);
+    let command = judging::again(&started.id, sides.len()) + &asked_how(args);
     let plans = judging::sampled(store, &sides)?;
     let explaining = rounds_done.is_none() && args.output.explains(&args.judging);
     let question = args.judging.question(sides, command, explaining, &args.db);

@@ -266,17 +266,14 @@ enum Ended {
 }
 
 impl Ended {
-    /// The end of the whole: of a command its exit code, whatever became of the scoreboard.
+    /// The end of the whole: of a command that failed its exit code, whatever became of the scoreboard.
     fn then(self, written: Result<(), Failure>) -> Result<(), Failure> {
         match self {
             Ended::Watched => written,
-            Ended::Command(status) => {
-                let why = written.err().map(Box::new);
-                match child::exit_code(status) {
-                    0 if why.is_none() => Ok(()),
-                    code => Err(Failure::Command { code, why }),
-                }
-            }
+            Ended::Command(status) => match child::exit_code(status) {
+                0 => written,
+                code => Err(Failure::Command { code, why: written.err().map(Box::new) }),
+            },
         }
     }
 }

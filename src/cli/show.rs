@@ -5,7 +5,9 @@ use std::io::{self, Write};
 
 use clap::Args;
 
-use crate::model::{DisturbanceKind, Plan, PlanHead, RunCounts, Variant, Work, show_duration};
+use crate::model::{
+    DisturbanceKind, Plan, PlanHead, RunCounts, SampledPlan, Variant, Work, show_duration,
+};
 use crate::report::{clean, knobs, placement, wrap};
 use crate::store::PlanDetail;
 
@@ -130,7 +132,9 @@ fn when(head: &PlanHead, detail: &PlanDetail, end: &str) -> String {
     if sessions > 1 {
         text.push_str(&format!(", resumed {}", times(sessions - 1)));
     }
-    if let Some(until) = detail.measured_until_unix_ns {
+    // A guest's clock is not the host's.
+    let is_lab = head.backend == SampledPlan::LAB;
+    if let Some(until) = detail.measured_until_unix_ns.filter(|_| !is_lab) {
         let seconds = until.saturating_sub(head.started_unix_ns) / 1_000_000_000;
         text.push_str(&format!(", last run ended {} after the start", span(seconds)));
     }

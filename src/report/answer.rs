@@ -7,7 +7,7 @@ use crate::analysis::{Analysis, Family, Note, Row, Severity};
 use crate::model::Direction;
 use crate::stats::{Judged, Ratio, Verdict};
 
-use super::layout::{Page, Tone, clean, paragraph};
+use super::layout::{Page, Tone, clean, command, paragraph};
 use super::numbers::{Change, counted};
 use super::phrases::{self, Needed, Tally, first_of, with_sides};
 
@@ -19,8 +19,22 @@ const LABEL_COLUMNS: [usize; 2] = [8, 12];
 const MANY: usize = 4;
 const ALL: usize = usize::MAX;
 
-/// One paragraph of the answer: its tone, label and text.
-type Paragraph = (Tone, String, String);
+/// One paragraph of the answer: its tone, label and body.
+type Paragraph = (Tone, String, Body);
+
+enum Body {
+    Text(String),
+    Command(String),
+}
+
+impl Body {
+    fn lines(&self, label: &str, indent: usize, columns: usize) -> Vec<String> {
+        match self {
+            Body::Text(text) => paragraph(label, indent, text, columns),
+            Body::Command(text) => command(label, indent, text, columns),
+        }
+    }
+}
 
 /// How much the answer says.
 #[derive(Clone, Copy)]
@@ -30,6 +44,8 @@ struct Detail {
     changes: usize,
     open: usize,
     hopeless: usize,
+    /// Which works load from outside spoilt.
+    spoilt: bool,
     /// So many sides have the counts of their verdicts alone; `None`: each has its changes.
     counts: Option<usize>,
 }
@@ -37,10 +53,17 @@ struct Detail {
 impl Detail {
     /// From most to least: what is open is left to the table first, and changes last.
     fn steps(sides: usize) -> impl Iterator<Item = Detail> {
-        let all = Detail { intervals: true, changes: ALL, open: ALL, hopeless: ALL, counts: None };
+        let all = Detail {
+            intervals: true,
+            changes: ALL,
+            open: ALL,
+            hopeless: ALL,
+            spoilt: true,
+            counts: None,
+        };
         let many = Detail { open: MANY, hopeless: MANY, ..all };
         let none_open = Detail { open: 0, ..many };
-        let no_names = Detail { hopeless: 0, ..none_open };
+        let no_names = Detail { hopeless: 0, spoilt: false, ..none_open };
         let no_intervals = Detail { intervals: false, ..no_names };
         let few = (1..=4).rev().map(move |changes| Detail { changes, ..no_intervals });
         let counts = (0..=sides).rev().map(Some);
@@ -62,10 +85,10 @@ pub fn write(view: View, more: Option<&str>, page: &mut Page) {
     let columns = columns.clamp(LABEL_COLUMNS[0], LABEL_COLUMNS[1]);
     let padded = |label: &str| format!("{label}{:1$}  ", "", columns.saturating_sub(label.width()));
     let lines = |paragraphs: &[Paragraph]| -> usize {
-        let lines = paragraphs.iter().map(|(_, label, text)| {
-            paragraph(&padded(label), columns + 2, text, page.width()).len()
-        });
-        lines.sum()
+        let lines = paragraphs.iter();
+        lines
+            .map(|(_, label, body)| body.lines(&padded(label), columns + 2, page.width()).len())
+            .sum()
     };
     let mut shown = Vec::new();
     for detail in Detail::steps(view.names.len().saturating_sub(1)) {
@@ -74,14 +97,16 @@ pub fn write(view: View, more: Option<&str>, page: &mut Page) {
             break;
         }
     }
-    for (tone, label, text) in shown {
-        page.paragraph(tone, &padded(&label), columns + 2, &text);
+    for (tone, label, body) in shown {
+        let lines = body.lines(&padded(&label), columns + 2, page.width());
+        lines.iter().for_each(|line| page.line(tone, line.trim_end()));
     }
 }
 
 fn paragraphs(view: View, more: Option<&str>, detail: Detail) -> Vec<Paragraph> {
     let View { analysis, names } = view;
-    let plain = |label: &str, text: String| (Tone::Plain, label.to_string(), text);
+    let plain = |label: &str, text: String| (Tone::Plain, label.to_string(), Body::Text(text));
+    let pasted = |label: &str, text: String| (Tone::Plain, label.to_string(), Body::Command(text));
     let sides = 1..names.len();
     let mut said: Vec<Paragraph> = match detail.counts {
         Some(most) => {
@@ -94,17 +119,20 @@ fn paragraphs(view: View, more: Option<&str>, detail: Detail) -> Vec<Paragraph> 
     };
     // What came from outside is in the verdicts, too.
     let spoilt = analysis.notes.iter().find(|note| matches!(note, Note::AllSpoilt { .. }));
-    said.extend(
-        spoilt.map(|note| (Tone::Bad, "spoilt".to_string(), phrases::note(analysis, note).1)),
-    );
+    said.extend(spoilt.map(|note| {
+        let text = match detail.spoilt {
+            true => phrases::note(analysis, note).1,
+            false => "load from outside or steal, most rounds: schedlab doctor".to_string(),
+        };
+        (Tone::Bad, "spoilt".to_string(), Body::Text(text))
+    }));
     if let Some((text, command)) = open(analysis, names, detail) {
-        // A command of its own line is copied whole.
         let colon = if command.is_some() { ":" } else { "" };
         said.push(plain("open", format!("{text}{colon}")));
-        said.extend(command.map(|command| plain("", command)));
+        said.extend(command.map(|command| pasted("", command)));
     }
     said.extend(more.map(|more| plain("more", more.to_string())));
-    said.push(plain("again", clean(&analysis.command)));
+    said.push(pasted("again", clean(&analysis.command)));
     said
 }
 
@@ -134,10 +162,10 @@ fn changes(analysis: &Analysis, name: &str, side: usize, detail: Detail) -> Vec<
             None => place.clone(),
         });
         let texts = first_of(&texts.collect::<Vec<_>>(), detail.changes);
-        said.push((tone, String::new(), format!("{word}: {texts}")));
+        said.push((tone, String::new(), Body::Text(format!("{word}: {texts}"))));
     }
     if said.is_empty() {
-        said.push((Tone::Plain, String::new(), unchanged(analysis, side)));
+        said.push((Tone::Plain, String::new(), Body::Text(unchanged(analysis, side))));
     }
     said[0].1 = name.to_string();
     said

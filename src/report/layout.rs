@@ -77,6 +77,35 @@ pub fn paragraph(label: &str, indent: usize, text: &str, columns: usize) -> Vec<
     lines.map(|line| line.replace(NO_BREAK, " %")).collect()
 }
 
+/// A command that a shell reads whole, also where it takes several lines. Where a word of it is wider
+/// than a line, as [`paragraph`].
+pub fn command(label: &str, indent: usize, text: &str, columns: usize) -> Vec<String> {
+    const GOES_ON: &str = " \\";
+    let mut lines = vec![String::new()];
+    let mut is_quoted = false;
+    for word in text.split(' ') {
+        let last = lines.len() - 1;
+        let room = columns.saturating_sub(indent + GOES_ON.len());
+        let line = &mut lines[last];
+        match line.is_empty() || is_quoted || line.width() + 1 + word.width() <= room {
+            true if line.is_empty() => line.push_str(word),
+            true => line.extend([" ", word]),
+            false => {
+                line.push_str(GOES_ON);
+                lines.push(word.to_string());
+            }
+        }
+        let quotes = word.matches('\'').count() - word.matches("\\'").count();
+        is_quoted ^= quotes % 2 == 1;
+    }
+    let heads = std::iter::once(label.to_string()).chain(std::iter::repeat(" ".repeat(indent)));
+    let lines: Vec<String> = heads.zip(lines).map(|(head, line)| head + &line).collect();
+    match lines.iter().all(|line| line.width() <= columns) {
+        true => lines,
+        false => paragraph(label, indent, text, columns),
+    }
+}
+
 /// How a line is coloured, where lines are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {

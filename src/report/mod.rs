@@ -28,7 +28,7 @@ mod text;
 pub use contract::{Format, Options, Render};
 pub use layout::{clean, shortened, wrap};
 pub use phrases::disturbance::disturbance;
-pub use phrases::{differs, knobs, listed, placement};
+pub use phrases::{differs, knobs, listed, place, placement};
 
 use crate::analysis::{Analysis, Note};
 

@@ -24,8 +24,9 @@ fn three_kernels_with_all_that_can_be_odd() {
 
 /// A cell of which only what these tables show is known.
 fn known(value: f64, cv_percent: f64) -> Cell {
-    let (value, cv) = (Some(value), Some(cv_percent / 100.0));
-    Cell { mean: value, hmean: value, median: value, cv, ..testing::cell(Vec::new()) }
+    let (known, cv) = (Some(value), Some(cv_percent / 100.0));
+    let values = vec![(0, value), (1, value)];
+    Cell { mean: known, hmean: known, median: known, cv, ..testing::cell(values) }
 }
 
 /// Normalised value, improvement and variation of the baseline and the variant.

@@ -542,7 +542,10 @@ pub fn more_rounds(analysis: &Analysis, needed: Needed) -> Option<String> {
             let (id, store) = (clean(&plan.id), clean(&analysis.store));
             format!("schedlab run --resume {id} --rounds +{more}{store}")
         }
-        _ => format!("schedlab run PLAN --rounds {rounds}"),
+        _ => {
+            let backend = if plan.lab.is_some() { " --backend lab" } else { "" };
+            format!("schedlab run PLAN{backend} --rounds {rounds}")
+        }
     })
 }
 
