@@ -116,6 +116,18 @@ fn the_database_is_not_locked_while_a_run_is_measured() {
 
 /// What the columns are for: answers in plain SQL, where unknown is not 0.
 #[test]
+fn the_example_of_the_page_answers() {
+    const PAGE: &str = include_str!("../../../docs/formats.md");
+    let (_folder, mut store) = fresh();
+    apply_all(&mut store, &[sample::start("plan", 2)]);
+    apply_all(&mut store, &sample::run(RunKey { round: 0, cell: 1 }, 2, 3));
+    let (_, example) = PAGE.split_once("```sql\n").unwrap();
+    let (example, _) = example.split_once("```").unwrap();
+    let unit: String = store.conn.query_row(example, [], |row| row.get(4)).unwrap();
+    assert_eq!(unit, "ops_per_s");
+}
+
+#[test]
 fn columns_answer_in_sql() {
     let (_folder, mut store) = fresh();
     let key = RunKey { round: 0, cell: 1 };
