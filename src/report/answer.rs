@@ -15,7 +15,7 @@ use super::phrases::{self, Needed, Tally, first_of, with_sides};
 pub const MAX_LINES: usize = 12;
 /// Of labels, at least and at most; a longer one goes into its text.
 const LABEL_COLUMNS: [usize; 2] = [8, 12];
-/// Of more open metrics than this, if they are all, none is named.
+/// Of more open metrics than this none is named: the table says which.
 const MANY: usize = 4;
 const ALL: usize = usize::MAX;
 
@@ -40,10 +40,11 @@ impl Body {
 #[derive(Clone, Copy)]
 struct Detail {
     intervals: bool,
-    /// So many are named: of each list of changes, of what is open, of what no rounds decide.
+    /// So many are named of each list of changes.
     changes: usize,
-    open: usize,
-    hopeless: usize,
+    /// Whether, where they are few, those that are open are named, and those that no rounds decide.
+    open: bool,
+    hopeless: bool,
     /// Which works load from outside spoilt.
     spoilt: bool,
     /// So many sides have the counts of their verdicts alone; `None`: each has its changes.
@@ -56,19 +57,18 @@ impl Detail {
         let all = Detail {
             intervals: true,
             changes: ALL,
-            open: ALL,
-            hopeless: ALL,
+            open: true,
+            hopeless: true,
             spoilt: true,
             counts: None,
         };
-        let many = Detail { open: MANY, hopeless: MANY, ..all };
-        let none_open = Detail { open: 0, ..many };
-        let no_names = Detail { hopeless: 0, spoilt: false, ..none_open };
+        let none_open = Detail { open: false, ..all };
+        let no_names = Detail { hopeless: false, spoilt: false, ..none_open };
         let no_intervals = Detail { intervals: false, ..no_names };
         let few = (1..=4).rev().map(move |changes| Detail { changes, ..no_intervals });
         let counts = (0..=sides).rev().map(Some);
         let counts = counts.map(move |counts| Detail { counts, ..no_intervals });
-        [all, many, none_open, no_names, no_intervals].into_iter().chain(few).chain(counts)
+        [all, none_open, no_names, no_intervals].into_iter().chain(few).chain(counts)
     }
 }
 
@@ -215,17 +215,18 @@ fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<(String
     let open = soon.cells.len() + late.cells.len();
     let named = |list: &Open| with_sides(list.cells.clone(), names.len() - 1);
     if let (Some(needed), Some(never)) = (soon.needed, late.needed) {
-        let hopeless = match detail.hopeless {
-            0 => late.cells.len().to_string(),
-            most => first_of(&named(&late), most),
+        let hopeless = named(&late);
+        let hopeless = match detail.hopeless && hopeless.len() <= MANY {
+            true => hopeless.join(", "),
+            false => late.cells.len().to_string(),
         };
         let verb = if late.cells.len() == 1 { "takes" } else { "take" };
-        let names = || first_of(&named(&soon), detail.open);
-        let others = match (detail.open, soon.cells.len()) {
-            (0, 1) => "the other".to_string(),
-            (0, many) => format!("the other {many}"),
-            (_, 1) => names(),
-            (_, many) => format!("the other {many} ({})", names()),
+        let names = named(&soon);
+        let others = match (detail.open && names.len() <= MANY, soon.cells.len()) {
+            (false, 1) => "the other".to_string(),
+            (false, many) => format!("the other {many}"),
+            (true, 1) => names.join(", "),
+            (true, many) => format!("the other {many} ({})", names.join(", ")),
         };
         let (never, enough) = (phrases::in_all(never), phrases::in_all(needed));
         let text = format!("{open} of {of}: {hopeless} {verb} {never}; {enough} decide {others}");
@@ -233,11 +234,9 @@ fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<(String
     }
     let needed = soon.needed.or(late.needed)?;
     let places = if soon.cells.is_empty() { named(&late) } else { named(&soon) };
-    // Where all of many are open the table says which.
-    let which = match detail.open {
-        0 => String::new(),
-        _ if open == of && places.len() > MANY => String::new(),
-        most => format!(": {}", first_of(&places, most)),
+    let which = match detail.open && places.len() <= MANY {
+        true => format!(": {}", places.join(", ")),
+        false => String::new(),
     };
     let text = format!("{open} of {of}{which}; {}", phrases::decides(needed));
     Some((text, phrases::more_rounds(analysis, needed)))
