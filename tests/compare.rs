@@ -201,10 +201,11 @@ fn joined(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The command at the end of a text that gives its last analysis again, without the program.
+/// The command at the end of a text that gives its last analysis again, without the program; its lines are
+/// one, as to a shell.
 fn again(text: &str) -> String {
     let at = text.rfind("\nagain ").unwrap_or_else(|| panic!("no command: {text}"));
-    let message = joined(&text[at..]);
+    let message = joined(&text[at..].replace(" \\\n", " "));
     let command = message.strip_prefix("again schedlab ");
     command.unwrap_or_else(|| panic!("{message}")).to_string()
 }
