@@ -68,7 +68,7 @@ fn without_privileges_the_command_runs_and_the_better_source_is_reported() {
         .status();
     assert!(set_up.unwrap().success());
     let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
-    let words = |options: &[&str]| {
+    let words = |options: &[&str], code: i32| {
         let mut words: Vec<String> = match is_root {
             true => ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"].to_vec(),
             false => vec!["env"],
@@ -79,16 +79,17 @@ fn without_privileges_the_command_runs_and_the_better_source_is_reported() {
         words.push(program.to_str().unwrap().to_string());
         words.push("score".to_string());
         words.extend(options.iter().map(|option| option.to_string()));
-        words.extend(["--", "sh", "-c", "echo said; exit 7"].map(str::to_string));
+        words.extend(["--", "sh", "-c"].map(str::to_string));
+        words.push(format!("echo said; exit {code}"));
         words
     };
-    let run = |options: &[&str]| {
-        let words = words(options);
+    let run = |options: &[&str], code| {
+        let words = words(options, code);
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).env("HOME", home.path()).current_dir(home.path());
         command.output().unwrap()
     };
-    let output = run(&[]);
+    let output = run(&[], 7);
     assert_eq!(output.status.code(), Some(7), "{output:?}");
     assert_eq!(output.stdout, b"said\n");
     let shown = stderr(&output);
@@ -98,9 +99,11 @@ fn without_privileges_the_command_runs_and_the_better_source_is_reported() {
         return;
     }
     assert!(shown.contains("no source bpf: "), "{shown}");
-    let output = run(&["--source", "bpf"]);
-    assert_eq!(output.status.code(), Some(7), "the command runs all the same: {output:?}");
-    assert!(stderr(&output).contains("no source of telemetry"), "{}", stderr(&output));
+    for code in [0, 7] {
+        let output = run(&["--source", "bpf"], code);
+        assert_eq!(output.status.code(), Some(code), "the command runs all the same: {output:?}");
+        assert!(stderr(&output).contains("no source of telemetry"), "{}", stderr(&output));
+    }
 }
 
 /// Two shells play ping-pong, all on one CPU. The first stays uncollected, as its parent becomes a

@@ -146,8 +146,11 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
     let traced = trace.map_or(Ok(()), |file| telemetry.write_trace(file));
     let mut score = telemetry.score(watched);
     score.cost = score_cost::of_score(&score, level);
-    let written = write(args, &score, output.as_mut());
-    ended.then(written.and(traced))
+    let counted = match score.source {
+        None => Err(Failure::here("nothing was counted; the reasons are above", "schedlab doctor")),
+        Some(_) => traced,
+    };
+    ended.then(write(args, &score, output.as_mut()), counted)
 }
 
 fn period_ns(args: &ScoreArgs) -> Result<Option<u64>, Failure> {
@@ -266,14 +269,21 @@ enum Ended {
 }
 
 impl Ended {
-    /// The end of the whole: of a command that failed its exit code, whatever became of the scoreboard.
-    fn then(self, written: Result<(), Failure>) -> Result<(), Failure> {
-        match self {
-            Ended::Watched => written,
-            Ended::Command(status) => match child::exit_code(status) {
-                0 => written,
-                code => Err(Failure::Command { code, why: written.err().map(Box::new) }),
-            },
+    /// The end of the whole: of a command its exit code, whatever could be counted; but a command that
+    /// succeeded does not hide that the scoreboard could not be written.
+    fn then(
+        self,
+        written: Result<(), Failure>,
+        counted: Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let Ended::Command(status) = self else { return written.and(counted) };
+        match (child::exit_code(status), written) {
+            (0, Err(why)) => Err(why),
+            (0, Ok(())) if counted.is_ok() => Ok(()),
+            (code, written) => {
+                let why = written.and(counted).err().map(Box::new);
+                Err(Failure::Command { code, why })
+            }
         }
     }
 }
@@ -356,11 +366,7 @@ fn write(args: &ScoreArgs, score: &Score, output: Option<&mut File>) -> Result<(
     render(args, score, color, &mut BufWriter::new(out)).map_err(|error| match &args.output {
         Some(path) => cannot_write(path, &error),
         None => Failure::from(error),
-    })?;
-    match score.source {
-        None => Err(Failure::here("nothing was counted; the reasons are above", "schedlab doctor")),
-        Some(_) => Ok(()),
-    }
+    })
 }
 
 fn render(args: &ScoreArgs, score: &Score, color: bool, out: &mut dyn Write) -> io::Result<()> {

@@ -121,7 +121,7 @@ pub const COSTS: &[(Cost, &str, &str)] = &[
         "1 ms of work, alone",
         "work of a millisecond on a CPU at full speed, while the other CPUs do nothing",
     ),
-    (Cost::WorkBusy, "1 ms of work, busy", "the same on all CPUs at once"),
+    (Cost::WorkBusy, "1 ms of work, busy", "the same while all other CPUs work, too"),
     (
         Cost::Instruction,
         "instruction",

@@ -14,7 +14,8 @@ use super::samples::of_ns;
 
 const PIECE_NS: u64 = 1_000_000;
 
-/// `one` of these CPUs alone, then all of them at once. At full speed a sample is a millisecond.
+/// On `one` of these CPUs while the others do nothing, then while they work, too. At full speed a sample is
+/// a millisecond.
 pub fn measure(
     one: u32,
     cpus: &CpuSet,
@@ -24,14 +25,14 @@ pub fn measure(
     let speed = std::thread::scope(|threads| {
         joined(threads.spawn(|| pin(one).map(|()| Speed::measure(false).0)))
     })?;
-    for (cost, cpus) in [(Cost::WorkAlone, vec![one]), (Cost::WorkBusy, cpus.iter().collect())] {
-        let is_over = AtomicBool::new(false);
+    let others: Vec<u32> = cpus.iter().filter(|cpu| *cpu != one).collect();
+    for (cost, others) in [(Cost::WorkAlone, &[][..]), (Cost::WorkBusy, &others)] {
+        let is_over = &AtomicBool::new(false);
         let taken = std::thread::scope(|threads| {
-            let others: Vec<_> = cpus[1..]
-                .iter()
-                .map(|cpu| threads.spawn(|| keep_busy(*cpu, speed, &is_over)))
-                .collect();
-            let taken = joined(threads.spawn(|| pieces(cpus[0], speed, samples)));
+            let others = others.iter();
+            let others: Vec<_> =
+                others.map(|cpu| threads.spawn(|| keep_busy(*cpu, speed, is_over))).collect();
+            let taken = joined(threads.spawn(|| pieces(one, speed, samples)));
             is_over.store(true, SeqCst);
             others.into_iter().try_for_each(joined)?;
             taken

@@ -128,6 +128,17 @@ fn the_example_of_the_page_answers() {
 }
 
 #[test]
+fn rounds_with_any_run_are_counted() {
+    let (_folder, mut store) = fresh();
+    apply_all(&mut store, &[sample::start("plan", 4)]);
+    for (round, cell) in [(0, 0), (0, 1), (1, 1)] {
+        apply_all(&mut store, &sample::run(RunKey { round, cell }, 2, 3));
+    }
+    let runs = store.plan_heads().unwrap()[0].runs;
+    assert_eq!((runs.done, runs.rounds), (3, 2));
+}
+
+#[test]
 fn columns_answer_in_sql() {
     let (_folder, mut store) = fresh();
     let key = RunKey { round: 0, cell: 1 };
