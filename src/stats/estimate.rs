@@ -35,13 +35,12 @@ pub fn median(values: &[f64]) -> Option<f64> {
     if values.is_empty() || !values.iter().all(|value| value.is_finite()) {
         return None;
     }
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let half = sorted.len() / 2;
-    match sorted.len() % 2 {
-        1 => Some(sorted[half]),
-        _ => Some(sorted[half - 1] / 2.0 + sorted[half] / 2.0),
-    }
+    let mut values = values.to_vec();
+    let is_odd = values.len() % 2 == 1;
+    let half = values.len() / 2;
+    let (below, upper, _) = values.select_nth_unstable_by(half, f64::total_cmp);
+    let lower = below.iter().copied().max_by(f64::total_cmp).filter(|_| !is_odd);
+    Some(lower.map_or(*upper, |lower| lower / 2.0 + *upper / 2.0))
 }
 
 /// The smallest of ascending values that at least `permille` thousandths of them do not exceed.

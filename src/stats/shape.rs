@@ -78,8 +78,7 @@ fn two_modes(logs: &[(u32, f64)]) -> Option<Shape> {
     sorted.sort_by(f64::total_cmp);
     let count = sorted.len();
     let least = ((count as f64 * MIN_PART_OF_MODE).ceil() as usize).max(MIN_OF_MODE);
-    let split = (least..=count - least)
-        .min_by(|a, b| within(&sorted, *a).total_cmp(&within(&sorted, *b)))?;
+    let split = best_split(&sorted, least)?;
     let separation = separation(&sorted, split)?;
     let (low, high) = sorted.split_at(split);
     let is_far = is_far_from(&sorted, mean(low)?, mean(high)?);
@@ -106,14 +105,19 @@ fn is_far_from(logs: &[f64], one: f64, other: f64) -> bool {
     is_beyond_buckets && high - low > MIN_DISTANCE.ln_1p()
 }
 
-/// The sum of squares within the two parts.
-fn within(sorted: &[f64], split: usize) -> f64 {
-    let (low, high) = sorted.split_at(split);
-    let squares = |part: &[f64]| {
-        let center = mean(part).unwrap_or(0.0);
-        part.iter().map(|log| (log - center).powi(2)).sum::<f64>()
-    };
-    squares(low) + squares(high)
+/// Where two parts of at least `least` values each have the smallest squares within, and so the
+/// largest between: A^2 / a + B^2 / b of a and b values with sums A and B about their common mean,
+/// so that B = -A, and the whole is A^2 (a + b) / (a b).
+fn best_split(sorted: &[f64], least: usize) -> Option<usize> {
+    let (center, count) = (mean(sorted)?, sorted.len());
+    let sums = sorted.iter().scan(0.0, |sum, log| {
+        *sum += log - center;
+        Some(*sum)
+    });
+    let between = |(low, sum): (usize, f64)| (low, sum * sum / (low * (count - low)) as f64);
+    let splits = (1..count).zip(sums).filter(|(low, _)| (least..=count - least).contains(low));
+    let best = splits.map(between).reduce(|best, one| if one.1 > best.1 { one } else { best });
+    best.map(|(split, _)| split)
 }
 
 /// Ashman's D of a split; infinite where both parts are of equal values, but not of the same.
@@ -138,31 +142,42 @@ fn min_separation(count: usize) -> f64 {
 /// Kendall's tau of value and round. Source: Kendall, "A New Measure of Rank Correlation",
 /// Biometrika 30, 1938; the slope: Sen, Journal of the American Statistical Association 63, 1968.
 fn trend(logs: &[(u32, f64)]) -> Option<Shape> {
+    let values: Vec<f64> = logs.iter().map(|(_, log)| *log).collect();
     let (mut concordant, mut discordant) = (0u64, 0u64);
-    let mut slopes = Vec::new();
-    for (at, (early, before)) in logs.iter().enumerate() {
-        for (late, after) in &logs[at + 1..] {
+    for (at, before) in values.iter().enumerate() {
+        for after in &values[at + 1..] {
             concordant += u64::from(after > before);
             discordant += u64::from(after < before);
-            slopes.push((after - before) / f64::from(late - early));
         }
     }
-    let pairs = slopes.len() as f64;
+    let pairs = (values.len() * (values.len() - 1) / 2) as u64;
     let score = concordant as f64 - discordant as f64;
-    let has_ties = concordant + discordant < slopes.len() as u64;
+    let has_ties = concordant + discordant < pairs;
     let p_value = if has_ties || logs.len() > MAX_EXACT {
-        let mut sorted: Vec<f64> = logs.iter().map(|(_, log)| *log).collect();
+        let mut sorted = values;
         sorted.sort_by(f64::total_cmp);
         p_of_score(score, &sorted)?
     } else {
         p_of_inversions(concordant.min(discordant), logs.len())
     };
+    if p_value >= TREND_P {
+        return None;
+    }
     let (first, last) = (logs.first()?.0, logs.last()?.0);
-    (p_value < TREND_P).then_some(Shape::Trend {
-        tau: score / pairs,
+    Some(Shape::Trend {
+        tau: score / pairs as f64,
         p_value,
-        last_over_first: (median(&slopes)? * f64::from(last - first)).exp(),
+        last_over_first: (median_slope(logs)? * f64::from(last - first)).exp(),
     })
+}
+
+/// Of all pairs.
+fn median_slope(logs: &[(u32, f64)]) -> Option<f64> {
+    let pairs = logs.iter().enumerate().flat_map(|(at, early)| {
+        let later = logs[at + 1..].iter();
+        later.map(move |late| (late.1 - early.1) / f64::from(late.0 - early.0))
+    });
+    median(&pairs.collect::<Vec<f64>>())
 }
 
 /// Two-sided: the part of all orders of `count` values that have at most `least` inversions,
