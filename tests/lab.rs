@@ -678,6 +678,33 @@ fn a_guest_with_all_of_the_model_is_the_same_to_the_bit() {
     assert!(report.contains("exit from idle 7us"), "{report}");
 }
 
+/// A shell that reads a file and executes another program: guests have nothing but what is packed.
+#[test]
+fn a_program_of_this_machine_is_the_same_to_the_bit_in_a_guest() {
+    let test = "a_program_of_this_machine_is_the_same_to_the_bit_in_a_guest";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    let data = laboratory.path("data");
+    fs::write(&data, "packed\n").unwrap();
+    let data = data.display();
+    let program = |files: &str| {
+        let script = format!("read x < {data} && test $x = packed && /bin/sleep 0.01");
+        format!(
+            "[[workload]]\nname = \"sh\"\nuse = \"command\"\ncommand = [\"sh\", \"-c\", \"{script}\"]\n\
+             files = [{files}]\n"
+        )
+    };
+    let all = program(&format!("\"{data}\", \"/bin/sleep\""));
+    let output = laboratory.run(&plan(PATIENT, "cpus = 2", &all), &["--verify"]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(laboratory.time(), "exact");
+    let without = plan(PATIENT, "cpus = 2", &program(&format!("\"{data}\"")));
+    let output = laboratory.run(&without, &[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let (status, reason) = &laboratory.outcomes()[0];
+    assert_eq!(status, "failed");
+    assert!(reason.contains("exit status 127") && reason.contains("not found"), "{reason}");
+}
+
 #[test]
 fn a_guest_that_hangs_is_ended_when_its_time_is_up() {
     let Some(laboratory) = Laboratory::open("a_guest_that_hangs_is_ended_when_its_time_is_up")

@@ -3,6 +3,7 @@
 
 mod bpf;
 mod cli;
+mod commands;
 mod compare;
 mod faults;
 mod house;

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use schedlab::sys::{clock, shared};
-use schedlab::workload::{Control, Recorders, Slot, Worker};
+use schedlab::workload::{Control, Opening, Recorders, Slot, Worker};
 
 use super::{Reach, Row, median};
 
@@ -33,7 +33,7 @@ fn measure() -> Result<(f64, u64), String> {
     let slot: &'static Slot = shared::leak().map_err(memory)?;
     let recorders = Recorders::new(1).map_err(memory)?;
     let worker = Worker::new(control, slot, recorders, 1);
-    control.open(0, 0, u64::MAX);
+    control.open(&Opening::endless(0));
     let mut batches_ns = Vec::with_capacity(BATCHES);
     let allocated = ALLOCATED.load(Relaxed);
     for _ in 0..BATCHES {

@@ -86,6 +86,7 @@ fn foreseen(set: &WorkerSet) -> Vec<String> {
         latencies: latencies.collect(),
         window_ops_per_s: &[],
     });
+    let standard = if workload.spec().runs_programs { Vec::new() } else { standard };
     let own = workload.metrics(&set.params).iter().map(|metric| metric.name.to_string());
     standard.into_iter().map(|metric| metric.kind.name).chain(own).collect()
 }
@@ -227,9 +228,10 @@ mod tests {
     fn every_metric_that_runs_have_is_foreseen() {
         for workload in workload::registry() {
             let name = workload.spec().name;
+            let needed = if workload.spec().runs_programs { "command = \"true\"" } else { "" };
             let text = format!(
                 "schema = 1\ntitle = \"t\"\n[measure]\nduration = \"1s\"\n[[variant]]\n\
-                 name = \"a\"\n[[workload]]\nuse = \"{name}\"\n"
+                 name = \"a\"\n[[workload]]\nuse = \"{name}\"\n{needed}"
             );
             for cell in cells(&text) {
                 let spec = RunSpec {

@@ -13,7 +13,7 @@ use crate::report::{self, Options};
 use crate::store::{Store, StoreError};
 
 use super::judging::Judging;
-use super::run::{load, make_backend};
+use super::run::{load_or_stored, make_backend};
 use super::terminal::Width;
 use super::text::quoted;
 use super::twin;
@@ -71,7 +71,7 @@ fn share(text: &str, min: f64, max: f64, example: &'static str) -> Result<f64, P
 }
 
 pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
-    let (name, text) = load(&args.plan)?;
+    let (name, text) = load_or_stored(&args.plan, &args.db)?;
     let lab = twin::lab_of_plan(&name, &text, None)?;
     let environment = make_backend(&args.backend, &lab, Mode::default())?.environment();
     let plan = plan::parse(&name, &text, Some(&environment.topology), super::known())

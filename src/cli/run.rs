@@ -23,6 +23,7 @@ use crate::sys::{self, clock, signal};
 use crate::variant;
 use crate::workload;
 
+use super::command_plan::{self, CommandArgs};
 use super::exit_code::Problem;
 use super::gate::Gate;
 use super::judging::{self, Judging, Output};
@@ -33,9 +34,9 @@ use super::{Database, Failure, named, restore, table, terminal, twin};
 
 #[derive(Args, Clone)]
 pub struct RunArgs {
-    /// A built-in plan by name, or a plan file
-    #[arg(default_value = "quick", conflicts_with = "resume")]
-    plan: String,
+    /// A built-in plan by name, a plan file, or plan=ID, the text of a stored one [default: quick]
+    #[arg(conflicts_with = "resume")]
+    plan: Option<String>,
     /// Go on with what is missing of the last interrupted plan, or of the one with this id
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "last")]
     resume: Option<String>,
@@ -51,6 +52,8 @@ pub struct RunArgs {
     machine: Option<String>,
     #[command(flatten)]
     lab: LabArgs,
+    #[command(flatten)]
+    command: CommandArgs,
     /// Print the plan's text and do nothing
     #[arg(long)]
     print: bool,
@@ -127,6 +130,9 @@ impl LabArgs {
     }
 }
 
+/// Before the id of a stored plan that is to be run again.
+const STORED: &str = "plan=";
+
 pub fn run(args: &RunArgs) -> Result<(), Failure> {
     args.gate.translate(|| run_plan(args))
 }
@@ -135,7 +141,14 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
     if args.resume.is_some() {
         return resume(args);
     }
-    let (name, text) = load(&args.plan)?;
+    let (name, text) = match (args.command.plan()?, &args.plan) {
+        (Some(text), None) => (command_plan::SOURCE.to_string(), text),
+        (Some(_), Some(plan)) => {
+            let text = format!("the plan `{}` and a command", plan.escape_default());
+            return Err(Failure::usage(text, "one of them: schedlab run -- COMMAND"));
+        }
+        (None, plan) => load_or_stored(plan.as_deref().unwrap_or("quick"), &args.db)?,
+    };
     if args.print {
         return Ok(write!(io::stdout().lock(), "{text}")?);
     }
@@ -317,6 +330,15 @@ fn may_go_on(
             "run the plan again, --until-decided with a larger --budget",
         ),
     })
+}
+
+/// As [`load`], or the text of a stored plan.
+pub fn load_or_stored(named: &str, db: &Database) -> Result<(String, String), Failure> {
+    let Some(id) = named.strip_prefix(STORED) else { return load(named) };
+    let store = db.open_read_only()?;
+    let id = db.plan(id, &store.plan_heads()?)?.id.clone();
+    let text = store.record(&id)?.started.source;
+    Ok((format!("{id}.toml"), text))
 }
 
 /// The plan's name for messages and its text: a built-in by name, else a file.

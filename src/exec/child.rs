@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::model::{Outcome, RunEnd, RunSpec, RunnerMessage, Window};
-use crate::sys::{fork, thread};
+use crate::sys::{fork, process, thread};
 
 use super::{ExecError, LIMIT_SIGNAL, RUNNER_ARGUMENT};
 
@@ -32,6 +32,8 @@ pub struct Runner {
     child: Child,
     messages: Receiver<Result<RunnerMessage, ExecError>>,
     stderr: Option<JoinHandle<String>>,
+    /// Children that this process had before.
+    others: Vec<i32>,
     /// Nothing is left of it, and its number may be another's.
     gone: bool,
 }
@@ -46,6 +48,7 @@ impl Runner {
         command.arg0("schedlab").arg(RUNNER_ARGUMENT).arg(std::process::id().to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0);
+        let others = process::children();
         let mut child = command.spawn().map_err(ExecError::system("start the runner"))?;
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -55,7 +58,7 @@ impl Runner {
         let messages = listen(stdout);
         let stderr = std::thread::spawn(move || keep_end(stderr));
         let pid = child.id() as i32;
-        let runner = Runner { child, messages, stderr: Some(stderr), gone: false };
+        let runner = Runner { child, messages, stderr: Some(stderr), others, gone: false };
         adopt(pid).map_err(ExecError::system("put the runner into its cgroup"))?;
         let give = "give the runner its run";
         let mut line = serde_json::to_vec(spec).map_err(ExecError::system(give))?;
@@ -131,6 +134,8 @@ impl Runner {
             _ = self.child.wait();
             // Worker processes may be dying still; what the kernel does not end in time, it ends.
             fork::await_end_of_group(group, GONE_LIMIT);
+            // What left the group has come to this process, if it adopts orphans.
+            process::end_children(&self.others);
         });
         self.gone = true;
     }

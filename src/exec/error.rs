@@ -34,9 +34,9 @@ pub enum ExecError {
     Start { position: usize, all: usize, source: std::io::Error },
     #[error("only {arrived} of {all} workers were ready after {}", show_duration(*.limit_ns))]
     Arrival { arrived: u32, all: usize, limit_ns: u64 },
-    /// `why`: as the worker left it in its slot.
-    #[error("{worker}: {why}")]
-    WorkerFailed { worker: String, why: String },
+    /// `why`: as the worker left it in its slot; `output`: the end of what its program wrote.
+    #[error("{worker}: {why}{}", output.as_deref().map(last_lines).unwrap_or_default())]
+    WorkerFailed { worker: String, why: String, output: Option<String> },
     #[error("{worker} (pid {pid}) {how}")]
     WorkerProcess { worker: String, pid: i32, how: String },
     #[error("worker {index} (tid {tid}) has ended")]
@@ -60,6 +60,18 @@ pub enum ExecError {
     Undo(Source),
     #[error("the runner died: {status}{}", after_colon(.stderr))]
     RunnerDied { status: String, stderr: String },
+}
+
+const MAX_LAST_LINES: usize = 5;
+const MAX_LAST_CHARS: usize = 500;
+
+/// The end of an output in a sentence.
+fn last_lines(output: &str) -> String {
+    let lines: Vec<&str> = output.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let lines = lines[lines.len().saturating_sub(MAX_LAST_LINES)..].join(" | ");
+    let excess = lines.chars().count().saturating_sub(MAX_LAST_CHARS);
+    let lines: String = lines.chars().skip(excess).collect();
+    format!("; its output ended: {lines}")
 }
 
 fn after_colon(text: &str) -> String {

@@ -13,8 +13,8 @@ use super::ExecError;
 
 /// Stack of a worker thread: workloads keep their buffers elsewhere.
 const STACK_BYTES: usize = 128 * 1024;
-/// The time in which all workers have to reach the barrier.
-const ARRIVAL_LIMIT_NS: u64 = 60_000_000_000;
+/// The time in which workers have to reach the barrier that run no programs.
+pub const ARRIVAL_LIMIT_NS: u64 = 60_000_000_000;
 /// How often workers are checked for failures while they come to the barrier.
 const ARRIVAL_POLL_NS: u64 = 50_000_000;
 
@@ -83,6 +83,10 @@ impl WorkerGroup {
             move_to(measurer)?;
         }
         group.start(placed)?;
+        for (set, prepared) in cell.work.sets.iter().zip(&group.sets) {
+            let named = |source| ExecError::Workload { set: set.name.clone(), source };
+            prepared.load.serve().map_err(named)?;
+        }
         Ok(group)
     }
 
@@ -169,8 +173,8 @@ impl WorkerGroup {
     }
 
     /// Waits until every worker is at the barrier.
-    pub fn await_arrival(&self) -> Result<(), ExecError> {
-        let deadline_ns = clock::monotonic_ns() + ARRIVAL_LIMIT_NS;
+    pub fn await_arrival(&self, limit_ns: u64) -> Result<(), ExecError> {
+        let deadline_ns = clock::monotonic_ns() + limit_ns;
         loop {
             let arrived = self.control.arrived();
             if arrived as usize == self.members.len() {
@@ -178,7 +182,7 @@ impl WorkerGroup {
             }
             self.check()?;
             if clock::monotonic_ns() > deadline_ns {
-                let (all, limit_ns) = (self.members.len(), ARRIVAL_LIMIT_NS);
+                let all = self.members.len();
                 return Err(ExecError::Arrival { arrived, all, limit_ns });
             }
             self.control.wait_for_arrival(arrived, ARRIVAL_POLL_NS);
@@ -202,7 +206,8 @@ impl WorkerGroup {
         if let Some((member, why)) =
             self.members.iter().find_map(|member| Some((member, member.slot.failure()?)))
         {
-            return Err(ExecError::WorkerFailed { worker: self.describe(member), why });
+            let output = self.sets[member.set].load.last_output(member.index);
+            return Err(ExecError::WorkerFailed { worker: self.describe(member), why, output });
         }
         for member in self.members.iter().filter(|member| member.pid > 0) {
             let how = match fork::ended(member.pid) {
@@ -224,6 +229,12 @@ impl WorkerGroup {
     /// Ends and collects worker processes, so that their CPU time counts as this run's.
     pub fn end_processes(&self) {
         self.members.iter().for_each(|member| fork::end(member.pid));
+    }
+
+    /// How many workers have something to do that ends.
+    pub fn finishing(&self) -> usize {
+        let ends = |member: &&Member| self.sets[member.set].spec.runs_programs;
+        self.members.iter().filter(ends).count()
     }
 
     pub fn control(&self) -> &'static Control {
@@ -253,7 +264,8 @@ fn live(
         variant::apply_to_self(&setup.knobs).map_err(ExecError::refused)?;
         load.cpus(member.index).as_ref().map_or(Ok(()), move_to)?;
         load.work(member.index, &worker())?;
-        if control.stopped() { Ok(()) } else { Err(ExecError::EndedEarly) }
+        let may_end = control.stopped() || member.slot.has_finished();
+        if may_end { Ok(()) } else { Err(ExecError::EndedEarly) }
     };
     match catch_unwind(AssertUnwindSafe(work)) {
         // It stays, asleep, so that the kernel's counts of it can be read.

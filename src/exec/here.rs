@@ -16,6 +16,7 @@ use crate::model::{
 use crate::probe::disturbance::{Own, Watch};
 use crate::sys::{self, Host, clock, signal, topology};
 use crate::variant::{self, Journal};
+use crate::workload;
 
 use super::ExecError;
 use super::child::{Runner, failed};
@@ -35,6 +36,11 @@ pub fn check_here(cell: &Cell, host: &Host) -> Result<(), ExecError> {
         let cpus = pool.map(|pool| pool.cpus).or_else(|| cell.placement.cpus.clone());
         let cpus = cpus.or_else(|| topology::affinity().ok()).unwrap_or_default();
         sys::can_interleave(topology::node_numbers(host, &cpus)).map_err(ExecError::refused)?;
+    }
+    for set in &cell.work.sets {
+        let named = |source| ExecError::Workload { set: set.name.clone(), source };
+        let workload = workload::find(&set.workload);
+        workload.map_or(Ok(Vec::new()), |of| of.programs(&set.params)).map_err(named)?;
     }
     variant::check(cell, host).map_err(|missing| {
         let reasons: Vec<String> = missing.iter().map(|knob| knob.message.clone()).collect();

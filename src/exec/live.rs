@@ -8,10 +8,10 @@ use crate::model::{Cell, Metric, Placement, Reading, Variant, Work, WorkerSet};
 use crate::stats::Histogram;
 use crate::sys::task::TaskReader;
 use crate::sys::{Host, clock, thread};
-use crate::workload::{MAX_COUNTERS, Measured, Speed, WorkerCounts};
+use crate::workload::{MAX_COUNTERS, Measured, Opening, Speed, WorkerCounts};
 
 use super::ExecError;
-use super::group::WorkerGroup;
+use super::group::{ARRIVAL_LIMIT_NS, WorkerGroup};
 
 pub struct Live {
     group: WorkerGroup,
@@ -40,11 +40,11 @@ impl Live {
         let work = Work { name: set.name.clone(), axes: Vec::new(), sets: vec![set] };
         let cell = Cell { index: 0, variant, work, placement };
         let group = WorkerGroup::assemble(&cell, seed, Speed::default())?;
-        group.await_arrival()?;
+        group.await_arrival(ARRIVAL_LIMIT_NS)?;
         thread::serve_promptly();
         let zeroed = group.sets()[0].recorders.all_merged();
         let started_ns = clock::monotonic_ns();
-        group.control().open(started_ns, started_ns, u64::MAX);
+        group.control().open(&Opening::endless(started_ns));
         Ok(Live { group, tasks: TaskReader::new(Host::default()), started_ns, zeroed })
     }
 

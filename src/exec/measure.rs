@@ -8,10 +8,13 @@ use crate::model::{RunSpec, Window, WorkerKind, WorkerWindow};
 use crate::probe::Telemetry;
 use crate::sys::task::{TaskReader, TaskStats};
 use crate::sys::{Host, clock, thread};
-use crate::workload::MAX_COUNTERS;
+use crate::workload::{MAX_COUNTERS, Opening};
 
 use super::ExecError;
 use super::group::{Member, WorkerGroup};
+
+/// How often workers that may finish are checked for failures.
+const FINISH_POLL_NS: u64 = 50_000_000;
 
 /// A run that is about to start: what must be read while no worker runs.
 pub struct Section {
@@ -78,8 +81,10 @@ impl Section {
         let overhead_before_ns = clock::own_thread_cpu_ns();
         let start_ns = clock::monotonic_ns();
         let from_ns = start_ns + self.warmup_ns;
-        let until_ns = from_ns + self.duration_ns;
-        group.control().open(start_ns, from_ns, until_ns);
+        let repeat_until_ns = from_ns + self.duration_ns;
+        let until_ns = if group.finishing() > 0 { u64::MAX } else { repeat_until_ns };
+        let opening = Opening { started_ns: start_ns, from_ns, until_ns, repeat_until_ns };
+        group.control().open(&opening);
         sleep_and_check(group, from_ns)?;
         telemetry.begin();
         let first: Vec<Sample> =
@@ -93,7 +98,9 @@ impl Section {
                 break;
             }
             end_ns = (end_ns + self.window_ns).min(until_ns);
-            sleep_and_check(group, end_ns)?;
+            if is_over(group, end_ns)? {
+                end_ns = until_ns;
+            }
             let workers = group.members().iter().zip(&mut last);
             let workers = workers.map(|(member, last)| close_window(member, last, start_ns));
             let workers = workers.collect::<Result<Vec<_>, _>>()?;
@@ -101,6 +108,10 @@ impl Section {
             telemetry.poll();
             on_window(Window { index, workers })?;
         }
+        let section_ns = match group.finishing() {
+            0 => self.duration_ns,
+            _ => clock::monotonic_ns() - from_ns,
+        };
         telemetry.end();
         group.control().stop();
         let overhead_cpu_ns = clock::own_thread_cpu_ns() - overhead_before_ns;
@@ -111,7 +122,6 @@ impl Section {
             tasks: (before, after),
             tasks_wall_ns: read_ns - start_ns,
         });
-        let section_ns = self.duration_ns;
         Ok(Measured { workers: workers.collect(), windows, section_ns, overhead_cpu_ns })
     }
 }
@@ -131,6 +141,24 @@ impl Sample {
 fn sleep_and_check(group: &WorkerGroup, deadline_ns: u64) -> Result<(), ExecError> {
     clock::sleep_until(deadline_ns);
     group.check()
+}
+
+/// Waits for the end of a window, or until every worker has finished that can, and fails if one has
+/// failed. Whether all have finished.
+fn is_over(group: &WorkerGroup, end_ns: u64) -> Result<bool, ExecError> {
+    let finishing = group.finishing();
+    if finishing == 0 {
+        return sleep_and_check(group, end_ns).map(|()| false);
+    }
+    loop {
+        group.check()?;
+        let finished = group.control().finished();
+        let left_ns = end_ns.saturating_sub(clock::monotonic_ns());
+        if finished as usize == finishing || left_ns == 0 {
+            return Ok(finished as usize == finishing);
+        }
+        group.control().wait_for_finish(finished, left_ns.min(FINISH_POLL_NS));
+    }
 }
 
 fn close_window(

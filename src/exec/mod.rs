@@ -23,7 +23,7 @@ use crate::sys::{burst, clock, fork, sched, thread};
 use crate::workload::{self, Speed};
 
 pub use error::ExecError;
-use group::WorkerGroup;
+use group::{ARRIVAL_LIMIT_NS, WorkerGroup};
 pub use here::{check_here, run_here};
 pub use live::{Live, Snapshot};
 pub use result::set_result;
@@ -114,8 +114,10 @@ fn run(
         sched::set_own_timer_slack_ns(slack_ns.into())
             .map_err(ExecError::system("set the timer slack"))?;
     }
+    // Programs run before the barrier, too, as warm-ups.
+    let runs_programs = workload::runs_programs(&spec.cell);
     let group = WorkerGroup::assemble(&spec.cell, spec.seed, speed(spec))?;
-    group.await_arrival()?;
+    group.await_arrival(if runs_programs { spec.limit_ns } else { ARRIVAL_LIMIT_NS })?;
     let mut telemetry = Telemetry::open(&spec.probes, group.members().len());
     let section = measure::Section::begin(&group, spec);
     send(RunnerMessage::Started { wire: WIRE_VERSION, workers: group.members().len() as u32 })?;

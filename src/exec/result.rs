@@ -149,7 +149,10 @@ pub fn set_result(
         workload: set.workload.clone(),
         ops: ops.to_string(),
         background: set.background,
-        metrics: stats::standard_metrics(&standard),
+        metrics: match spec.runs_programs {
+            true => Vec::new(),
+            false => stats::standard_metrics(&standard),
+        },
         histograms: measured()
             .map(|(latency, histogram)| NamedHistogram {
                 name: latency.name.to_string(),

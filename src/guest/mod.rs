@@ -58,7 +58,7 @@ pub fn init() -> ! {
 }
 
 fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
-    for (kind, at) in FILE_SYSTEMS {
+    for (kind, at) in FILE_SYSTEMS.iter().filter(|(kind, at)| !hides(kind, at)) {
         // A cell that needs it fails with the path in its reason.
         if let Err(error) = boot::mount(kind, at) {
             eprintln!("{at}: {kind} cannot be mounted: {error}");
@@ -91,6 +91,12 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
     }
     clock::sleep_until(clock::monotonic_ns() + spec.offset_ns);
     run(channel, &spec, &host)
+}
+
+/// Whether files of a program were packed where an empty file system would be mounted: the root is in
+/// memory, too.
+fn hides(kind: &str, at: &str) -> bool {
+    kind == "tmpfs" && std::fs::read_dir(at).is_ok_and(|mut files| files.next().is_some())
 }
 
 fn facts(host: &Host, capacity: Reading<f64>) -> GuestFacts {

@@ -6,16 +6,24 @@
 //! next to sets hold for all sets (not background) that have none of their own. `load` says
 //! `count` by the CPUs of the pool. Knobs of a set are no axis: what is compared is a variant.
 
-use crate::model::{CpuSet, Field, Params, Value, Variant, Work, WorkerKind, WorkerSet, solo_name};
-use crate::workload::{Pool, Request, Speed, Workload};
+use crate::model::{
+    CpuSet, Field, Kind, Params, Value, Variant, Work, WorkerKind, WorkerSet, solo_name,
+};
+use crate::workload::{Pool, Request, Spec, Speed, Workload};
+
+use toml::Spanned;
+use toml::de::DeValue;
 
 use super::error::Faults;
 use super::fields::{
-    MAX_COUNT, MAX_SETS, MAX_WORKERS, SET, SET_KEYS, WORKLOAD, WORKLOAD_KEYS, Words, names,
+    MAX_COUNT, MAX_SETS, MAX_WORKERS, PARAMETERS, SET, SET_KEYS, WORKLOAD, WORKLOAD_KEYS, Words,
+    names,
 };
 use super::knobs::Knobs;
 use super::similar::suggestion;
-use super::table::{self, Names, Points, Span, Table, fill_defaults, known_keys, sections, shown};
+use super::table::{
+    self, Entry, Names, Points, Span, Table, fill_defaults, known_keys, section, sections, shown,
+};
 
 /// One `[[workload]]`, checked but for what depends on the point of its axes.
 pub struct Draft {
@@ -43,7 +51,8 @@ struct Set {
 
 struct Axis {
     label: String,
-    field: &'static str,
+    /// Of a field, or of one of the `parameters`.
+    name: String,
     /// Indices of the sets whose field it moves.
     sets: Vec<usize>,
     points: Vec<Value>,
@@ -148,8 +157,10 @@ impl Reader<'_> {
         for fields in [SET, spec.params] {
             self.fields(&mut table, fields, &[0], "", sets);
         }
+        self.parameters(&mut table, 0, "", sets);
         fill_all(&mut sets.sets[0], &sets.axes, 0);
-        let known = known_keys(WORKLOAD_KEYS, &[WORKLOAD, SET, spec.params]);
+        let mut known = known_keys(WORKLOAD_KEYS, &[WORKLOAD, SET, spec.params]);
+        known.extend(spec.runs_programs.then_some(PARAMETERS));
         table.finish(&known, &format!("workload `{}`", spec.name), self.faults);
         Some(spec.name.to_string())
     }
@@ -208,8 +219,10 @@ impl Reader<'_> {
         for fields in [SET, spec.params] {
             self.fields(&mut table, fields, &[index], &prefix, sets);
         }
+        self.parameters(&mut table, index, &prefix, sets);
         fill_all(&mut sets.sets[index], &sets.axes, index);
-        let known = known_keys(SET_KEYS, &[SET, spec.params]);
+        let mut known = known_keys(SET_KEYS, &[SET, spec.params]);
+        known.extend(spec.runs_programs.then_some(PARAMETERS));
         table.finish(&known, &format!("a set of workload `{}`", spec.name), self.faults);
         Some(index)
     }
@@ -228,21 +241,33 @@ impl Reader<'_> {
             let Some(entry) = table.take(field.name) else { continue };
             let points = table::points(&field.kind, entry.value, self.faults);
             sets.loads.extend(points.as_ref().map(|points| Load::new(points, entry.value.span())));
-            match points {
-                None => {}
-                Some(Points::One(value)) => {
-                    for &index in indices {
-                        sets.sets[index].fixed.insert(field.name.to_string(), value.clone());
-                    }
-                }
-                Some(Points::Axis(points)) => sets.axes.push(Axis {
-                    label: format!("{prefix}{}", field.name),
-                    field: field.name,
-                    sets: indices.to_vec(),
-                    points,
-                    written_at: entry.key_span.start,
-                }),
+            sets.take(field.name, indices, prefix, points, entry.key_span.start);
+        }
+    }
+
+    /// Takes what stands for words of a program, which may be any names.
+    fn parameters(&mut self, table: &mut Table, index: usize, prefix: &str, sets: &mut Sets) {
+        let spec = sets.sets[index].workload.spec();
+        if !spec.runs_programs {
+            return;
+        }
+        let Some(inner) = section(table, PARAMETERS, self.faults) else { return };
+        for Entry { key, key_span, value } in inner.into_entries() {
+            let is_word = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+            if key.is_empty() || !key.chars().all(is_word) || is_taken(spec, key) {
+                let message = format!("{} is no name for a parameter", shown(key));
+                let hint = "A-Z a-z 0-9 - _ ., and none of the workload's own keys";
+                self.faults.add(&key_span, message, "this name", hint);
+                continue;
             }
+            let all = value.get_ref().as_array().map(|items| items.iter().collect());
+            let all: Vec<&Spanned<DeValue>> = all.unwrap_or_else(|| vec![value]);
+            let kind = match all.iter().all(|value| value.get_ref().is_integer()) {
+                true => Kind::Int { min: i64::MIN, max: i64::MAX },
+                false => Kind::Text,
+            };
+            let points = table::points(&kind, value, self.faults);
+            sets.take(key, &[index], prefix, points, key_span.start);
         }
     }
 
@@ -287,6 +312,39 @@ struct Sets {
     names: Names,
 }
 
+impl Sets {
+    /// A fixed value, or an axis of the sets with these indices.
+    fn take(
+        &mut self,
+        name: &str,
+        indices: &[usize],
+        prefix: &str,
+        points: Option<Points>,
+        written_at: usize,
+    ) {
+        match points {
+            None => {}
+            Some(Points::One(value)) => {
+                for &index in indices {
+                    self.sets[index].fixed.insert(name.to_string(), value.clone());
+                }
+            }
+            Some(Points::Axis(points)) => self.axes.push(Axis {
+                label: format!("{prefix}{name}"),
+                name: name.to_string(),
+                sets: indices.to_vec(),
+                points,
+                written_at,
+            }),
+        }
+    }
+}
+
+/// Whether a parameter of this name would be taken for a key of the workload.
+fn is_taken(spec: &Spec, name: &str) -> bool {
+    names(SET).contains(&name) || names(spec.params).contains(&name)
+}
+
 impl Load {
     /// Without ratios for what is no load.
     fn new(points: &Points, span: Span) -> Load {
@@ -324,7 +382,7 @@ fn has_the_meaning(own: &str, field: &str) -> bool {
 /// Defaults where neither a value nor an axis is written.
 fn fill_all(set: &mut Set, axes: &[Axis], index: usize) {
     let is_axis = |field: &Field| {
-        axes.iter().any(|axis| axis.field == field.name && axis.sets.contains(&index))
+        axes.iter().any(|axis| axis.name == field.name && axis.sets.contains(&index))
     };
     for fields in [SET, set.workload.spec().params] {
         let open: Vec<Field> = fields.iter().filter(|field| !is_axis(field)).copied().collect();
@@ -413,7 +471,8 @@ impl Draft {
     pub fn solo_axes(&self) -> impl Iterator<Item = (usize, Vec<bool>)> + '_ {
         let foreground = self.sets.iter().enumerate().filter(|(_, set)| !set.background);
         foreground.map(|(index, _)| {
-            let own = |axis: &Axis| axis.sets.contains(&index) && !HOW_MANY.contains(&axis.field);
+            let own =
+                |axis: &Axis| axis.sets.contains(&index) && !HOW_MANY.contains(&axis.name.as_str());
             (index, self.axes.iter().map(own).collect())
         })
     }
@@ -433,7 +492,7 @@ impl Draft {
             let value = &axis.points[(rest % size) as usize];
             rest /= size;
             for &index in &axis.sets {
-                params[index].insert(axis.field.to_string(), value.clone());
+                params[index].insert(axis.name.clone(), value.clone());
             }
             axes.push((axis.label.clone(), value.to_string()));
         }

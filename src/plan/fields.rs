@@ -294,6 +294,9 @@ pub const VARIANT_KEYS: &[&str] = &["name"];
 pub const SET_KEYS: &[&str] = &["name", "use", "knobs"];
 pub const WORKLOAD_KEYS: &[&str] = &["name", "use", "knobs", "set", "background"];
 
+/// In a table of a workload that runs programs: what `{NAME}` stands for.
+pub const PARAMETERS: &str = "parameters";
+
 /// What a plan may name of the registries above this room: the caller passes them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Known {

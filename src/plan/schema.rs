@@ -6,8 +6,8 @@ use crate::model::{Field, Kind, MAX_POOL_NAME_BYTES, PLAN_SCHEMA};
 use crate::workload::Spec;
 
 use super::fields::{
-    Known, LAB, LAB_MODEL, MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE, PLACEMENT, SET,
-    WORKLOAD, Words, report,
+    Known, LAB, LAB_MODEL, MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE, PARAMETERS,
+    PLACEMENT, SET, WORKLOAD, Words, report,
 };
 
 /// JSON Schema (draft 2020-12) of the TOML that [`super::parse`] takes. What a schema cannot
@@ -80,9 +80,24 @@ fn set_table(spec: &Spec, more: Map<String, Json>) -> Json {
     keys.extend(properties(spec.params, &schema_of_axis));
     keys.insert("name".to_string(), reference("name"));
     keys.insert("knobs".to_string(), reference("knobs"));
+    if spec.runs_programs {
+        keys.insert(PARAMETERS.to_string(), parameters());
+    }
     keys.insert("use".to_string(), json!({ "const": spec.name, "description": spec.about }));
     keys.extend(more);
     table(keys, &["use"])
+}
+
+/// Of any names; a list is an axis.
+fn parameters() -> Json {
+    let value = json!({ "type": ["string", "integer"] });
+    json!({
+        "type": "object",
+        "additionalProperties": {
+            "anyOf": [value.clone(), { "type": "array", "minItems": 1, "items": value }],
+        },
+        "description": "what {NAME} in a program's words stands for; a list is an axis",
+    })
 }
 
 fn workload_of_sets() -> Json {

@@ -54,6 +54,10 @@ impl<'t> Table<'t> {
         Some(self.entries.remove(at))
     }
 
+    pub fn into_entries(self) -> Vec<Entry<'t>> {
+        self.entries
+    }
+
     /// Takes `key` as a field's value. `None`: not written, or a fault was noted.
     pub fn take_value(&mut self, field: &Field, faults: &mut Faults) -> Option<(Value, Span)> {
         let entry = self.take(field.name)?;

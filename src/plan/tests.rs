@@ -11,8 +11,8 @@ use crate::variant;
 use crate::workload::{self, Load, Request, Role, Spec, Workload, WorkloadError};
 
 use super::fields::{
-    MAX_CELLS, MEASURE, PLACEMENT, SET, SET_KEYS, TOP_KEYS, VARIANT_KEYS, WORKLOAD, WORKLOAD_KEYS,
-    Words, report,
+    MAX_CELLS, MEASURE, PARAMETERS, PLACEMENT, SET, SET_KEYS, TOP_KEYS, VARIANT_KEYS, WORKLOAD,
+    WORKLOAD_KEYS, Words, report,
 };
 use super::{Known, PlanErrors, builtin, builtins, cells, json_schema, parse, read, round_order};
 
@@ -46,6 +46,7 @@ const FAKE: Spec = Spec {
     ],
     roles: &[Role { name: "web", counts: true }],
     throughput: crate::model::Importance::Headline,
+    runs_programs: false,
     ops: "requests",
     histograms: &[],
     counters: &[],
@@ -996,6 +997,39 @@ fn a_plan_names_probes_that_report_different_metrics() {
 }
 
 #[test]
+fn words_of_a_program_have_parameters_of_any_name() {
+    let parse = |more: &str| {
+        let text = format!("schema = 1\n[[workload]]\nname = \"a\"\nuse = \"command\"\n{more}\n");
+        super::parse("p.toml", &text, Some(&two_cpus()), KNOWN)
+    };
+    let plan = parse(
+        "command = [\"make\", \"-j{n}\", \"{}\", \"{x.y}\"]\n\
+         parameters = { n = [1, 2], \"x.y\" = \"z\" }\ncount = [1, 3]",
+    )
+    .unwrap();
+    let labels: Vec<String> = plan.works.iter().map(|work| work.label()).collect();
+    let expected = ["a n=1 count=1", "a n=1 count=3", "a n=2 count=1", "a n=2 count=3"];
+    assert_eq!(labels, expected);
+    assert_eq!(plan.works[2].sets[0].params["n"], Value::Int(2));
+    for (wrong, expected) in [
+        ("", "it has no `command`"),
+        ("command = []", "the list is empty"),
+        ("command = \"true\"\nparameters = { n = 1 }", "has the parameter `n`"),
+        ("command = \"{count}\"\nparameters = { count = 1 }", "`count` is no name"),
+        ("command = \"{exit}\"\nparameters = { exit = 1 }", "`exit` is no name"),
+        ("command = \"{a b}\"\nparameters = { \"a b\" = 1 }", "`a b` is no name"),
+        ("command = \"{n}\"\nparameters = { n = [] }", "the axis is empty"),
+        ("command = \"{n}\"\nparameters = { n = [1, \"a\"] }", "does not fit"),
+        ("command = \"{n}\"\nparameters = { n = true }", "does not fit"),
+        ("command = \"{n}\"\nparameters = 3", "not a table"),
+        ("command = \"true\"\nparameter = 3", "unknown key `parameter`"),
+    ] {
+        let errors = parse(wrong).unwrap_err().to_string();
+        assert!(errors.contains(expected), "{wrong}: {errors}");
+    }
+}
+
+#[test]
 fn the_schema_names_every_key_that_the_parser_takes() {
     let schema = json_schema(KNOWN);
     let keys = |at: &str| -> Vec<String> {
@@ -1015,7 +1049,9 @@ fn the_schema_names_every_key_that_the_parser_takes() {
     let knobs = [VARIANT_KEYS.to_vec(), fields(&variant::fields())].concat();
     assert_eq!(keys("/properties/variant/items/properties"), sorted(knobs));
     for (index, workload) in workload::registry().iter().enumerate() {
-        let own = [fields(SET), fields(workload.spec().params)].concat();
+        let spec = workload.spec();
+        let parameters = if spec.runs_programs { vec![PARAMETERS] } else { Vec::new() };
+        let own = [fields(SET), fields(spec.params), parameters].concat();
         let more = [fields(WORKLOAD), vec!["background"]].concat();
         let set = [SET_KEYS.to_vec(), own.clone(), more].concat();
         let at = format!("/properties/workload/items/anyOf/{index}/properties");

@@ -112,6 +112,30 @@ pub fn exists(pid: i32) -> bool {
     pid > 0 && (!failed || io::Error::last_os_error().raw_os_error() == Some(libc::EPERM))
 }
 
+/// The children of this process, dead ones included that nobody has collected. None where the
+/// kernel does not say (CONFIG_PROC_CHILDREN).
+pub fn children() -> Vec<i32> {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let lists =
+        threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split(' ').filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+        .collect()
+}
+
+/// Ends and collects the children of this process but for `spared`, and theirs in turn if it adopts
+/// them ([`super::fork::adopt_orphans`]).
+pub fn end_children(spared: &[i32]) {
+    loop {
+        let mut others = children();
+        others.retain(|pid| !spared.contains(pid));
+        if others.is_empty() {
+            return;
+        }
+        others.into_iter().for_each(super::fork::end);
+    }
+}
+
 /// Collects a child of this process, whichever thread forked it.
 pub fn wait(pid: i32) -> io::Result<Ending> {
     let mut status = 0;

@@ -32,6 +32,7 @@ const SPEC: Spec = Spec {
     roles: &[Role { name: "burnwait", counts: true }],
     ops: "kops",
     throughput: Importance::Headline,
+    runs_programs: false,
     histograms: &[Latency {
         name: "wakeup",
         importance: Importance::Headline,

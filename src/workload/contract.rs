@@ -1,6 +1,8 @@
 //! What a workload is: its description, what it is asked for, and a worker set ready to run.
 //! Traits and plain data.
 
+use std::path::PathBuf;
+
 use crate::model::{CpuSet, Field, Importance, Kind, Metric, MetricSpec, Params, WorkerKind};
 use crate::sys::futex::Scope;
 
@@ -23,6 +25,10 @@ pub struct Spec {
     pub ops: &'static str,
     /// Of `throughput`: how many operations a second.
     pub throughput: Importance,
+    /// Its workers start programs and wait for them. A run lasts until each has finished
+    /// ([`super::Worker::finish`]), the metrics are its own alone, and its table takes
+    /// `parameters`.
+    pub runs_programs: bool,
     /// Latency histograms, in the order of [`Worker::record`]'s index; at most
     /// [`super::MAX_HISTOGRAMS`]. Each gives `NAME_p50`, `_p99`, `_p99.9` and `_max`.
     pub histograms: &'static [Latency],
@@ -83,6 +89,11 @@ pub trait Workload: Sync {
     /// process workers write to comes from [`crate::sys::shared`].
     fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError>;
 
+    /// The files that its workers execute, each with the parameter whose first word it is.
+    fn programs(&self, _params: &Params) -> Result<Vec<(&'static str, PathBuf)>, WorkloadError> {
+        Ok(Vec::new())
+    }
+
     /// Whether work is given as a time, for which the machine's speed must be known.
     fn is_timed(&self, _params: &Params) -> bool {
         false
@@ -112,6 +123,16 @@ pub trait Load: Send + Sync {
     /// Where worker `index` of the set runs, if not on all of the pool. It is moved there
     /// before [`Load::work`], so that memory that it touches first is near.
     fn cpus(&self, _index: usize) -> Option<CpuSet> {
+        None
+    }
+
+    /// Called in the runner once all workers exist: threads that serve them begin.
+    fn serve(&self) -> Result<(), WorkloadError> {
+        Ok(())
+    }
+
+    /// The last that programs of worker `index` wrote, for the reason of a failure.
+    fn last_output(&self, _index: usize) -> Option<String> {
         None
     }
 

@@ -59,6 +59,7 @@ const SPEC: Spec = Spec {
     roles: &[Role { name: "deadline", counts: true }],
     ops: "jobs in time",
     throughput: Importance::Explaining,
+    runs_programs: false,
     histograms: &[
         Latency {
             name: "wakeup",
@@ -323,7 +324,7 @@ mod tests {
     use crate::model::{Params, Raw};
     use crate::sys::shared;
     use crate::workload::testing::{WorkerGroup, params, request};
-    use crate::workload::{Control, Recorders, Slot};
+    use crate::workload::{Control, Opening, Recorders, Slot};
 
     const MS: u64 = 1_000_000;
     const S: u64 = 1_000 * MS;
@@ -493,7 +494,7 @@ mod tests {
         let control: &Control = shared::leak().unwrap();
         let slots: &[Slot] = shared::leak_slice(1).unwrap();
         let recorders = Recorders::new(2).unwrap();
-        control.open(0, 0, u64::MAX);
+        control.open(&Opening::endless(0));
         let worker = Worker::new(control, &slots[0], recorders, 1);
         let answer = Answer { first_release_ns: 30 * MS, skipped: 2, in_time: true };
         Set { terms: TERMS, speed: Speed::default() }.account(&worker, &answer, 52 * MS);

@@ -26,6 +26,9 @@ pub enum WorkloadError {
     /// A child of a worker did not exit with 0.
     #[error("{}", describe_ending(*.0))]
     Child(Ending),
+    /// A program ended in another way than was expected of it.
+    #[error("`{}` {}", name.escape_default(), describe_end(*.ending, *.exit))]
+    Program { name: String, ending: Ending, exit: i32 },
     #[error("cannot read how busy the CPUs are: {0}")]
     CpuTimes(String),
 }
@@ -55,5 +58,13 @@ fn describe_ending(ending: Ending) -> String {
     match ending {
         Ending::Exited(status) => format!("the program failed with exit status {status}"),
         Ending::Killed(signal) => format!("a child was killed by signal {signal}"),
+    }
+}
+
+fn describe_end(ending: Ending, expected: i32) -> String {
+    match ending {
+        Ending::Exited(status) if expected == 0 => format!("failed with exit status {status}"),
+        Ending::Exited(status) => format!("ended with exit status {status}, not {expected}"),
+        Ending::Killed(signal) => format!("was killed by signal {signal}"),
     }
 }

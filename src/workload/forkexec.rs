@@ -39,6 +39,7 @@ const SPEC: Spec = Spec {
     roles: &[Role { name: "spawner", counts: true }],
     ops: "spawns",
     throughput: Importance::Headline,
+    runs_programs: false,
     histograms: &[
         Latency {
             name: "wakeup",

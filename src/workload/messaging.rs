@@ -72,6 +72,7 @@ const SPEC: Spec = Spec {
     roles: &[Role { name: "receiver", counts: true }, Role { name: "sender", counts: false }],
     ops: "messages",
     throughput: Importance::Headline,
+    runs_programs: false,
     histograms: &[
         Latency {
             name: "wakeup",
@@ -294,7 +295,7 @@ mod tests {
     use crate::stats::Histogram;
     use crate::sys::shared;
     use crate::workload::testing::{WorkerGroup, params, request};
-    use crate::workload::{Control, Recorders, Slot};
+    use crate::workload::{Control, Opening, Recorders, Slot};
     use std::sync::Arc;
 
     fn given(senders: i64, receivers: i64, over: &str, size: &str) -> Params {
@@ -383,7 +384,7 @@ mod tests {
         let slots: &[Slot] = shared::leak_slice(1).unwrap();
         let recorders = Recorders::new(2).unwrap();
         let channel = Arc::new(Channel::new(Over::Socket).unwrap());
-        control.open(0, 0, u64::MAX);
+        control.open(&Opening::endless(0));
         let received = || -> [Histogram; 2] { std::array::from_fn(|kind| recorders.merged(kind)) };
         // Not a scoped thread: if an assertion fails, the receiver waits without end.
         let worker = Worker::new(control, &slots[0], recorders, 1);

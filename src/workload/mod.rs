@@ -11,6 +11,7 @@
 mod burn;
 mod burnwait;
 mod channels;
+mod command;
 mod contract;
 mod deadline;
 mod error;
@@ -39,7 +40,9 @@ pub use contract::{Latency, Load, Request, Role, Spec, WORK_TIME, Workload};
 pub use error::WorkloadError;
 pub use pool::Pool;
 pub use recorders::Recorders;
-pub use worker::{Control, MAX_COUNTERS, MAX_HISTOGRAMS, Measured, Slot, Worker, WorkerCounts};
+pub use worker::{
+    Control, MAX_COUNTERS, MAX_HISTOGRAMS, Measured, Opening, Slot, Worker, WorkerCounts,
+};
 
 /// Every workload, in the order of `schedlab list`.
 pub fn registry() -> &'static [&'static dyn Workload] {
@@ -52,6 +55,7 @@ pub fn registry() -> &'static [&'static dyn Workload] {
         &deadline::Deadline,
         &forkexec::Forkexec,
         &spin::Spin,
+        &command::Command,
         #[cfg(test)]
         &testing::Dummy,
     ]
@@ -61,6 +65,12 @@ pub fn registry() -> &'static [&'static dyn Workload] {
 pub fn is_timed(cell: &Cell) -> bool {
     let timed = |set: &WorkerSet| find(&set.workload).is_some_and(|of| of.is_timed(&set.params));
     cell.work.sets.iter().any(timed)
+}
+
+/// Whether some worker set of a cell runs programs: its runs last until these have ended.
+pub fn runs_programs(cell: &Cell) -> bool {
+    let runs = |set: &WorkerSet| find(&set.workload).is_some_and(|of| of.spec().runs_programs);
+    cell.work.sets.iter().any(runs)
 }
 
 /// The workload of this name.

@@ -50,6 +50,7 @@ const SPEC: Spec = Spec {
     roles: &[Role { name: "ping", counts: true }, Role { name: "pong", counts: false }],
     ops: "round trips",
     throughput: Importance::Headline,
+    runs_programs: false,
     histograms: &[Latency {
         name: "wakeup",
         importance: Importance::Headline,

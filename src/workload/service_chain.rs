@@ -116,6 +116,7 @@ const SPEC: Spec = Spec {
     ],
     ops: "requests",
     throughput: Importance::Headline,
+    runs_programs: false,
     histograms: &[
         Latency {
             name: "request",
@@ -507,7 +508,7 @@ mod tests {
     use crate::model::{Params, Raw, WorkerKind};
     use crate::sys::shared;
     use crate::workload::testing::{WorkerGroup, params, request};
-    use crate::workload::{Control, Recorders, Slot};
+    use crate::workload::{Control, Opening, Recorders, Slot};
     use std::sync::Arc;
 
     fn given(ints: &[(&str, i64)], texts: &[(&str, &str)]) -> Params {
@@ -604,7 +605,7 @@ mod tests {
         let control: &Control = shared::leak().unwrap();
         let slots: &[Slot] = shared::leak_slice(1).unwrap();
         let recorders = Recorders::new(2).unwrap();
-        control.open(0, 0, u64::MAX);
+        control.open(&Opening::endless(0));
         let worker = Worker::new(control, &slots[0], recorders, 1);
         let own = Arc::clone(&sites);
         // Not a scoped thread: if an assertion fails, the front waits without end.
@@ -686,7 +687,7 @@ mod tests {
             speed: Speed::default(),
         });
         let control: &'static Control = shared::leak().unwrap();
-        control.open(0, 0, u64::MAX);
+        control.open(&Opening::endless(0));
         for hop in 0..2 {
             let own = Arc::clone(&sites);
             let slots: &'static [Slot] = shared::leak_slice(1).unwrap();

@@ -29,6 +29,7 @@ const SPEC: Spec = Spec {
     roles: &[Role { name: "spin", counts: true }],
     ops: "batches",
     throughput: Importance::Headline,
+    runs_programs: false,
     histograms: &[],
     counters: &[],
     metrics: &[],

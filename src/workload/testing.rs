@@ -5,21 +5,26 @@
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use crate::model::{Field, Importance, Kind, Params, Raw, WorkerKind};
+use crate::model::{Field, Importance, Kind, Params, Raw, Value, WorkerKind};
 use crate::sys::{clock, shared};
 
 use super::{
-    Control, Load, MAX_COUNTERS, Measured, Pool, Recorders, Request, Role, Slot, Spec, Speed,
-    Worker, WorkerCounts, Workload, WorkloadError,
+    Control, Load, MAX_COUNTERS, Measured, Opening, Pool, Recorders, Request, Role, Slot, Spec,
+    Speed, Worker, WorkerCounts, Workload, WorkloadError,
 };
 
-/// Parameters with the defaults filled in, as the plan parser does it.
+/// Parameters with the defaults filled in, as the plan parser does it. What has no default and must
+/// be given is something that works.
 pub fn params(workload: &dyn Workload, given: &[(&str, Raw)]) -> Params {
     let mut params = Params::new();
     for field in workload.spec().params {
         let raw = given.iter().find(|(name, _)| *name == field.name).map(|(_, raw)| raw);
         let value = raw.map(|raw| field.kind.parse(raw).expect(field.name));
-        params.extend(value.or(field.default_value()).map(|value| (field.name.to_string(), value)));
+        let needed = (workload.spec().runs_programs && field.name == "command")
+            .then(|| Value::List(vec![Value::Text("true".to_string())]));
+        params.extend(
+            value.or(field.default_value()).or(needed).map(|value| (field.name.to_string(), value)),
+        );
     }
     params
 }
@@ -43,6 +48,7 @@ pub struct Dummy;
 
 const DUMMY: Spec = Spec {
     throughput: Importance::Headline,
+    runs_programs: false,
     name: "dummy",
     about: "counts up, for tests",
     params: &[Field {
@@ -162,7 +168,7 @@ impl WorkerGroup {
             group.control.arrived() as usize == group.slots.len()
         });
         let now_ns = clock::monotonic_ns();
-        control.open(now_ns, now_ns, u64::MAX);
+        control.open(&Opening::endless(now_ns));
         group
     }
 

@@ -33,23 +33,53 @@ pub struct Control {
     /// Monotonic. Samples that end in `from..until` count.
     measure_from_ns: AtomicU64,
     measure_until_ns: AtomicU64,
+    /// Programs are executed again until then.
+    repeat_until_ns: AtomicU64,
     /// When the barrier opened.
     started_ns: AtomicU64,
-    /// On a line of its own: workers write it before the barrier.
-    arrived: Arrived,
+    /// On lines of their own: workers write the one before the barrier, the other at their end.
+    arrived: Tally,
+    finished: Tally,
 }
 
 #[derive(Zeroable)]
 #[repr(C, align(128))]
-struct Arrived(AtomicU32);
+struct Tally(AtomicU32);
+
+impl Tally {
+    fn add(&self) {
+        self.0.fetch_add(1, Release);
+        futex::wake(&self.0, 1, futex::Scope::Shared);
+    }
+}
+
+/// Moments of the monotonic clock, chosen when the barrier opens.
+#[derive(Debug, Clone, Copy)]
+pub struct Opening {
+    pub started_ns: u64,
+    /// Samples that end in `from..until` count.
+    pub from_ns: u64,
+    pub until_ns: u64,
+    /// Workers that run programs begin no further execution from then on.
+    pub repeat_until_ns: u64,
+}
+
+impl Opening {
+    /// All samples count from then on.
+    pub fn endless(from_ns: u64) -> Opening {
+        let (until_ns, repeat_until_ns) = (u64::MAX, u64::MAX);
+        Opening { started_ns: from_ns, from_ns, until_ns, repeat_until_ns }
+    }
+}
 
 impl Control {
     /// Opens the barrier: all waiting workers begin, and samples that end in the given
     /// section count.
-    pub fn open(&self, started_ns: u64, measure_from_ns: u64, measure_until_ns: u64) {
-        self.started_ns.store(started_ns, Relaxed);
-        self.measure_from_ns.store(measure_from_ns, Relaxed);
-        self.measure_until_ns.store(measure_until_ns, Relaxed);
+    pub fn open(&self, opening: &Opening) {
+        self.started_ns.store(opening.started_ns, Relaxed);
+        self.measure_from_ns.store(opening.from_ns, Relaxed);
+        self.measure_until_ns.store(opening.until_ns, Relaxed);
+        self.repeat_until_ns.store(opening.repeat_until_ns, Relaxed);
         self.go.store(1, Release);
         futex::wake(&self.go, i32::MAX, futex::Scope::Shared);
     }
@@ -62,6 +92,16 @@ impl Control {
     /// Sleeps until a worker arrives that `seen` does not count, at most `timeout_ns`.
     pub fn wait_for_arrival(&self, seen: u32, timeout_ns: u64) {
         futex::wait(&self.arrived.0, seen, Some(timeout_ns), futex::Scope::Shared);
+    }
+
+    /// How many workers have nothing left to do.
+    pub fn finished(&self) -> u32 {
+        self.finished.0.load(Acquire)
+    }
+
+    /// Sleeps until a worker finishes that `seen` does not count, at most `timeout_ns`.
+    pub fn wait_for_finish(&self, seen: u32, timeout_ns: u64) {
+        futex::wait(&self.finished.0, seen, Some(timeout_ns), futex::Scope::Shared);
     }
 
     /// Asks running workers to return, so that they leave the CPUs; those that are asleep end
@@ -91,6 +131,7 @@ pub struct Slot {
     peak_ns: AtomicU64,
     tid: AtomicI32,
     failed: AtomicU32,
+    finished: AtomicU32,
     message: [AtomicU32; MESSAGE_BYTES / 4],
 }
 
@@ -119,6 +160,11 @@ impl Slot {
     /// The worker's thread calls it first.
     pub fn set_tid(&self, tid: i32) {
         self.tid.store(tid, Release);
+    }
+
+    /// Whether the worker has nothing left to do.
+    pub fn has_finished(&self) -> bool {
+        self.finished.load(Acquire) != 0
     }
 
     /// Called at the end of a worker that could not go on.
@@ -163,12 +209,27 @@ impl Worker {
     /// Reports this worker as ready and sleeps until all are. Returns the moment at which the
     /// barrier opened.
     pub fn start(&self) -> u64 {
-        self.control.arrived.0.fetch_add(1, Release);
-        futex::wake(&self.control.arrived.0, 1, futex::Scope::Shared);
+        self.control.arrived.add();
         while self.control.go.load(Acquire) == 0 {
             futex::wait(&self.control.go, 0, None, futex::Scope::Shared);
         }
         self.control.started_ns.load(Relaxed)
+    }
+
+    /// When the measured section begins; only meaningful after [`Worker::start`].
+    pub fn measure_from_ns(&self) -> u64 {
+        self.control.measure_from_ns.load(Relaxed)
+    }
+
+    /// From when on no program is executed again.
+    pub fn repeat_until_ns(&self) -> u64 {
+        self.control.repeat_until_ns.load(Relaxed)
+    }
+
+    /// Reports that this worker, which runs programs, has nothing left to do.
+    pub fn finish(&self) {
+        self.slot.finished.store(1, Release);
+        self.control.finished.add();
     }
 
     #[inline]

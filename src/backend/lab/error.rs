@@ -11,6 +11,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::model::{CpuSet, GuestFacts};
+use crate::workload::WorkloadError;
 
 use super::failed::ConsoleEnd;
 use super::kernel::KernelError;
@@ -34,6 +35,8 @@ pub enum LabError {
     Program { path: PathBuf, source: ProgramError },
     #[error("the scheduler's program {} does not exist", path.display())]
     NoScheduler { path: PathBuf },
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
     #[error("cannot encode what a guest is sent: {0}")]
     Encode(#[from] serde_json::Error),
     #[error("the result cannot be kept in the cache: {0}")]
@@ -53,6 +56,7 @@ impl LabError {
             }
             Self::Program { path, source } => source.hint(path),
             Self::NoScheduler { .. } => Some("`scx` takes fifo, vtime, bad or a path".to_string()),
+            Self::Workload(error) => error.hint().map(str::to_string),
             Self::Cache(_) => {
                 Some("make room, or set XDG_CACHE_HOME to a folder with some".to_string())
             }

@@ -16,6 +16,7 @@ use crate::model::{
 };
 use crate::sys;
 use crate::variant::scx::Scheduler;
+use crate::workload::{self, WorkloadError};
 
 use super::asked::{Asked, KERNEL, KERNEL_ARGUMENTS, mismatch};
 use super::emulator::Emulator;
@@ -190,6 +191,7 @@ impl GuestManager {
     /// what its kernel lacks.
     pub fn check(&self, cell: &Cell) -> Result<(), LabError> {
         self.check_kernel(cell.variant.kernel_in(&self.lab))?;
+        programs(cell)?;
         match scheduler(cell) {
             Some(Scheduler::Program { path, .. }) if !path.is_file() => {
                 Err(LabError::NoScheduler { path })
@@ -219,7 +221,8 @@ impl GuestManager {
     /// Runs a guest, or finds its output in the cache.
     pub fn measure(&self, spec: &RunSpec, cancel: &AtomicBool) -> Result<Measured, GuestError> {
         let machine = self.machine_config(&spec.cell)?;
-        let text = serde_json::to_vec(&guest_spec(spec, &self.lab)).map_err(LabError::Encode)?;
+        let spec_of_guest = guest_spec(spec, &self.lab).map_err(LabError::Workload)?;
+        let text = serde_json::to_vec(&spec_of_guest).map_err(LabError::Encode)?;
         let key = machine.key(&text);
         if let Some(output) = self.cached(&key) {
             let asked = machine.asked(GuestTime::Exact);
@@ -268,9 +271,15 @@ impl GuestManager {
         }
         if let Some(Scheduler::Program { path, .. }) = scheduler(cell) {
             let files = initrd::user_program(&path, in_guest(&path))?;
-            let is_new = |file: &Packed| self.program.iter().all(|own| own.name != file.name);
-            more.extend(files.into_iter().filter(is_new));
+            more.extend(files);
         }
+        let programs = programs(cell)?.into_iter().map(|program| program.path);
+        for path in programs.chain(files_of(cell)) {
+            more.extend(initrd::user_file(&path)?);
+        }
+        let mut names: BTreeSet<PathBuf> =
+            self.program.iter().map(|file| file.name.clone()).collect();
+        more.retain(|file| names.insert(file.name.clone()));
         let mut parts = vec![self.program_digest.as_bytes()];
         parts.extend(more.iter().map(|file| file.bytes.as_slice()));
         parts.extend(more.iter().map(|file| file.name.as_os_str().as_encoded_bytes()));
@@ -497,9 +506,34 @@ fn machine_digest(
     Ok(digest(&[kernel, root, emulator, preload::LIBRARY, &lab, arguments.as_bytes()]))
 }
 
+/// A program that a worker set of a cell runs.
+struct SetProgram {
+    /// The position of the set.
+    set: usize,
+    /// The parameter whose first word it is.
+    param: &'static str,
+    path: PathBuf,
+}
+
+fn programs(cell: &Cell) -> Result<Vec<SetProgram>, WorkloadError> {
+    let mut programs = Vec::new();
+    for (position, set) in cell.work.sets.iter().enumerate() {
+        let Some(workload) = workload::find(&set.workload) else { continue };
+        let own = workload.programs(&set.params)?.into_iter();
+        programs.extend(own.map(|(param, path)| SetProgram { set: position, param, path }));
+    }
+    Ok(programs)
+}
+
+/// What else programs of a cell need.
+fn files_of(cell: &Cell) -> impl Iterator<Item = PathBuf> {
+    let lists = cell.work.sets.iter().filter_map(|set| set.params.get("files")?.as_list());
+    lists.flatten().filter_map(|file| file.as_text()).map(PathBuf::from)
+}
+
 /// The spec for the guest, without the variant's name and the cell's position: cells that differ
 /// in these alone are the same.
-fn guest_spec(spec: &RunSpec, lab: &Lab) -> GuestSpec {
+fn guest_spec(spec: &RunSpec, lab: &Lab) -> Result<GuestSpec, WorkloadError> {
     let mut knobs = spec.cell.variant.knobs.clone();
     knobs.retain(|knob, _| ![KERNEL, KERNEL_ARGUMENTS].contains(&knob.as_str()));
     if let Some(Scheduler::Program { path, words }) = scheduler(&spec.cell) {
@@ -509,14 +543,22 @@ fn guest_spec(spec: &RunSpec, lab: &Lab) -> GuestSpec {
     }
     let variant = Variant { name: "lab".to_string(), knobs };
     // Worker sets keep their names: results have them.
-    let work =
-        Work { name: "lab".to_string(), axes: Vec::new(), sets: spec.cell.work.sets.clone() };
+    let mut sets = spec.cell.work.sets.clone();
+    for SetProgram { set, param, path } in programs(&spec.cell)? {
+        // A guest has no PATH.
+        if let Some(Value::List(words)) = sets[set].params.get_mut(param)
+            && let Some(first) = words.first_mut()
+        {
+            *first = Value::Text(path.display().to_string());
+        }
+    }
+    let work = Work { name: "lab".to_string(), axes: Vec::new(), sets };
     let cell = Cell { index: 0, variant, work, placement: spec.cell.placement.clone() };
-    GuestSpec {
+    Ok(GuestSpec {
         wire: GUEST_WIRE,
         offset_ns: spec.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % MAX_OFFSET_NS,
         run: RunSpec { cell, model: lab.model.run_model(lab), ..spec.clone() },
-    }
+    })
 }
 
 /// The sched_ext scheduler that a cell asks for.
@@ -610,7 +652,7 @@ mod tests {
     fn text(change: impl FnOnce(&mut RunSpec)) -> String {
         let mut spec = spec("v", 7);
         change(&mut spec);
-        serde_json::to_string(&guest_spec(&spec, &Lab::default())).unwrap()
+        serde_json::to_string(&guest_spec(&spec, &Lab::default()).unwrap()).unwrap()
     }
 
     fn knob(name: &'static str) -> impl FnOnce(&mut RunSpec) {
@@ -639,7 +681,7 @@ mod tests {
 
     #[test]
     fn seeds_start_at_different_times() {
-        let offset = |seed| guest_spec(&spec("v", seed), &Lab::default()).offset_ns;
+        let offset = |seed| guest_spec(&spec("v", seed), &Lab::default()).unwrap().offset_ns;
         let offsets: std::collections::BTreeSet<u64> = (0..16).map(offset).collect();
         assert!(offsets.len() == 16 && offsets.iter().all(|offset| *offset < MAX_OFFSET_NS));
         assert!(offsets.last().unwrap() - offsets.first().unwrap() > 4_000_000, "{offsets:?}");

@@ -49,6 +49,16 @@ pub fn user_program(path: &Path, name: PathBuf) -> Result<Vec<Packed>, LabError>
     Ok(files)
 }
 
+/// A file of this machine by its own name, and the libraries that it is linked with if it is a
+/// program.
+pub fn user_file(path: &Path) -> Result<Vec<Packed>, LabError> {
+    let bytes = read(path)?;
+    match Image::parse(&bytes) {
+        Ok(_) => user_program(path, path.to_path_buf()),
+        Err(_) => Ok(vec![Packed { name: path.to_path_buf(), bytes }]),
+    }
+}
+
 /// The loader and the libraries of a program, by their names here; none of a static one.
 fn linked_with(path: &Path, image: &Image) -> Result<Vec<Packed>, LabError> {
     let Some(loader) = &image.loader else { return Ok(Vec::new()) };

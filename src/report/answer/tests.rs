@@ -88,7 +88,7 @@ fn the_answer_names_the_command_that_adds_rounds() {
     }
     analysis.plans[0].measure.looks = LookRule::Early;
     let found = testing::words(&answer(&analysis, 80));
-    assert!(found.contains("schedlab run PLAN --rounds 30"), "{found}");
+    assert!(found.contains("schedlab run plan=20260203-1405 --rounds 30"), "{found}");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn what_takes_too_many_rounds_is_named_and_the_others_have_their_number() {
     let found = testing::words(&answer(&of(&["a", "b", "c"], &works), 80));
     let expected = "open 6 of 6: chat throughput (c) takes more than 1000 rounds; about 30 rounds in \
                     all decide the other 5 (web throughput, chat throughput (b), mail throughput): \
-                    schedlab run PLAN --rounds 30";
+                    schedlab run plan=20260203-1405 --rounds 30";
     assert!(found.contains(expected), "{found}");
     works.iter_mut().for_each(|(_, verdicts)| verdicts.fill((never, 1.0)));
     let found = testing::words(&answer(&of(&["a", "b", "c"], &works), 80));

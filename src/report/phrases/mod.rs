@@ -537,14 +537,17 @@ pub fn more_rounds(analysis: &Analysis, needed: Needed) -> Option<String> {
     let [plan] = analysis.plans.as_slice() else { return None };
     let (Needed::About(rounds) | Needed::AtLeast(rounds)) = needed else { return None };
     let has_ended = matches!(plan.ended, Some(PlanEnd::Complete | PlanEnd::Budget));
+    let (id, store) = (clean(&plan.id), clean(&analysis.store));
+    if plan.ended == Some(PlanEnd::Interrupted) {
+        return Some(format!("schedlab run --resume {id}{store}"));
+    }
     Some(match rounds.saturating_sub(plan.rounds_done) {
         more @ 1.. if has_ended && plan.measure.leaves_a_look() => {
-            let (id, store) = (clean(&plan.id), clean(&analysis.store));
             format!("schedlab run --resume {id} --rounds +{more}{store}")
         }
         _ => {
             let backend = if plan.lab.is_some() { " --backend lab" } else { "" };
-            format!("schedlab run PLAN{backend} --rounds {rounds}")
+            format!("schedlab run plan={id}{backend} --rounds {rounds}{store}")
         }
     })
 }

@@ -130,6 +130,7 @@ pub const SPEC: Spec = Spec {
     ],
     ops: "requests",
     throughput: Importance::Headline,
+    runs_programs: false,
     histograms: &[
         Latency {
             name: "wakeup",

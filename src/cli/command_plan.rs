@@ -1,0 +1,224 @@
+//! `schedlab run ... -- COMMAND`: the plan of one command, as text that a user could have written:
+//! `--print` shows it, and it is stored with the results. Pure.
+
+use clap::Args;
+use serde::Serialize;
+use toml::{Table, Value};
+
+use crate::model::PLAN_SCHEMA;
+
+use super::Failure;
+use super::text::quoted;
+
+/// The variant that others are compared with.
+const BASELINE: &str = "as-found";
+/// Of messages about its text.
+pub const SOURCE: &str = "command.toml";
+const DURATION: &str = "500ms";
+/// A build takes as long as it takes.
+const GRACE: &str = "24h";
+const MAX_TITLE_CHARS: usize = 200;
+
+#[derive(Args, Clone, Default)]
+pub struct CommandArgs {
+    /// With a command: another variant next to `as-found`, which is the baseline; may be repeated
+    #[arg(long, value_name = "NAME:KNOB=VALUE,...", requires = "command")]
+    variant: Vec<String>,
+    /// With a command: {NAME} in its words is each of these, separated by commas; may be repeated
+    #[arg(short = 'L', long = "parameter", num_args = 2, value_names = ["NAME", "VALUES"],
+        requires = "command")]
+    parameter: Vec<String>,
+    /// With a command: what a shell does before each execution, not timed
+    #[arg(long, value_name = "SHELL COMMAND", requires = "command")]
+    prepare: Option<String>,
+    /// With a command: what a shell does after the last execution of each run
+    #[arg(long, value_name = "SHELL COMMAND", requires = "command")]
+    cleanup: Option<String>,
+    /// With a command: executions of each run before those that count
+    #[arg(long, value_name = "N", requires = "command")]
+    warmup: Option<u32>,
+    /// A program and its arguments, executed and timed in place of a plan's workloads
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "resume")]
+    command: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Plan {
+    schema: i64,
+    title: String,
+    measure: Measure,
+    variant: Vec<Variant>,
+    workload: [Workload; 1],
+}
+
+#[derive(Serialize)]
+struct Measure {
+    duration: &'static str,
+    warmup: &'static str,
+    window: &'static str,
+    grace: &'static str,
+}
+
+#[derive(Serialize)]
+struct Variant {
+    name: String,
+    #[serde(flatten)]
+    knobs: Table,
+}
+
+#[derive(Serialize)]
+struct Workload {
+    name: String,
+    #[serde(rename = "use")]
+    workload: &'static str,
+    command: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prepare: Option<[String; 3]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cleanup: Option<[String; 3]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warmups: Option<u32>,
+    #[serde(skip_serializing_if = "Table::is_empty")]
+    parameters: Table,
+}
+
+impl CommandArgs {
+    /// `None`: no command was given.
+    pub fn plan(&self) -> Result<Option<String>, Failure> {
+        if self.command.is_empty() {
+            return Ok(None);
+        }
+        let mut variants = vec![Variant { name: BASELINE.to_string(), knobs: Table::new() }];
+        for written in &self.variant {
+            variants.push(variant(written)?);
+        }
+        let mut parameters = Table::new();
+        for pair in self.parameter.chunks(2) {
+            let [name, values] = pair else { continue };
+            let values: Vec<Value> = values.split(',').map(value).collect();
+            if parameters.insert(name.clone(), Value::Array(values)).is_some() {
+                let text = format!("-L: `{}` is given twice", name.escape_default());
+                return Err(Failure::usage(text, "-L NAME VALUE,VALUE for each name once"));
+            }
+        }
+        let shell = |code: &Option<String>| {
+            code.as_ref().map(|code| ["sh", "-c", code].map(str::to_string))
+        };
+        let plan = Plan {
+            schema: PLAN_SCHEMA,
+            title: title(&self.command),
+            measure: Measure { duration: DURATION, warmup: "0s", window: DURATION, grace: GRACE },
+            variant: variants,
+            workload: [Workload {
+                name: name(&self.command[0]),
+                workload: "command",
+                command: self.command.clone(),
+                prepare: shell(&self.prepare),
+                cleanup: shell(&self.cleanup),
+                warmups: self.warmup,
+                parameters,
+            }],
+        };
+        let text = toml::to_string(&plan);
+        text.map(Some).map_err(|error| Failure::usage(error.to_string(), "schedlab run --help"))
+    }
+}
+
+/// `batch:policy=batch,nice=5`. A comma belongs to a value where no knob follows it: `affinity=0,2`.
+fn variant(written: &str) -> Result<Variant, Failure> {
+    let wrong = || {
+        let text = format!("--variant `{}` is no NAME:KNOB=VALUE", written.escape_default());
+        Failure::usage(text, "--variant batch:policy=batch,nice=5; see: schedlab list knobs")
+    };
+    let (name, knobs) = written.split_once(':').ok_or_else(wrong)?;
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    for part in knobs.split(',') {
+        match (part.split_once('='), pairs.last_mut()) {
+            (Some((knob, value)), _) => pairs.push((knob.to_string(), value.to_string())),
+            (None, Some((_, value))) => *value = format!("{value},{part}"),
+            (None, None) => return Err(wrong()),
+        }
+    }
+    let knobs = pairs.into_iter().map(|(knob, text)| (knob, value(&text))).collect();
+    Ok(Variant { name: name.to_string(), knobs })
+}
+
+/// As it would be written in a plan.
+fn value(text: &str) -> Value {
+    match text {
+        "true" => Value::Boolean(true),
+        "false" => Value::Boolean(false),
+        text => text.parse().map_or_else(|_| Value::String(text.to_string()), Value::Integer),
+    }
+}
+
+/// The program's name without its folder; a workload's name does not begin with `-`.
+fn name(program: &str) -> String {
+    let name = program.rsplit('/').next().unwrap_or_default();
+    let is_fit = |name: &&str| {
+        !name.is_empty() && !name.starts_with('-') && name.chars().all(|c| c.is_ascii_graphic())
+    };
+    Some(name).filter(is_fit).map_or("command", |name| &name[..name.len().min(64)]).to_string()
+}
+
+fn title(command: &[String]) -> String {
+    let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
+    let title = words.join(" ").replace(char::is_control, " ");
+    match title.char_indices().nth(MAX_TITLE_CHARS - 3) {
+        Some((end, _)) => format!("{}...", &title[..end]),
+        None => title,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_string).collect()
+    }
+
+    fn plan(args: &CommandArgs) -> crate::model::Plan {
+        let text = args.plan().unwrap().unwrap();
+        crate::plan::parse(SOURCE, &text, None, Default::default()).expect(&text)
+    }
+
+    #[test]
+    fn a_command_is_a_plan() {
+        let plan = plan(&CommandArgs {
+            command: words("/usr/bin/make -j{jobs} {what}"),
+            variant: words("batch:policy=batch,nice=5 pair:affinity=0,2"),
+            parameter: words("jobs 1,2 what all"),
+            prepare: Some("make clean; sync".to_string()),
+            warmup: Some(2),
+            ..CommandArgs::default()
+        });
+        assert_eq!(plan.title, "/usr/bin/make '-j{jobs}' '{what}'");
+        let variants: Vec<String> =
+            plan.variants.iter().map(|of| format!("{} {:?}", of.name, of.knobs)).collect();
+        assert_eq!(variants.len(), 3);
+        assert!(variants[1].contains("Int(5)") && variants[2].contains("affinity"), "{variants:?}");
+        let labels: Vec<String> = plan.works.iter().map(|work| work.label()).collect();
+        assert_eq!(labels, ["make jobs=1 what=all", "make jobs=2 what=all"]);
+        let params = &plan.works[1].sets[0].params;
+        assert_eq!(params["prepare"].to_string(), "sh,-c,make clean; sync");
+        assert_eq!(params["warmups"].as_int(), Some(2));
+    }
+
+    #[test]
+    fn names_and_titles_fit_into_a_plan() {
+        for program in ["./x", "-x", "a b", "é", "/", "..."] {
+            let plan = plan(&CommandArgs { command: vec![program.into()], ..Default::default() });
+            assert!(!plan.works[0].name.starts_with('-'), "{program}");
+        }
+        let long = vec!["x".repeat(300), "y".repeat(300)];
+        assert_eq!(plan(&CommandArgs { command: long, ..Default::default() }).works.len(), 1);
+    }
+
+    #[test]
+    fn what_is_no_variant_is_refused() {
+        for wrong in ["batch", "batch:", "batch:policy", ":"] {
+            assert!(variant(wrong).is_err(), "{wrong}");
+        }
+    }
+}

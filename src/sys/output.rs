@@ -1,0 +1,99 @@
+//! What programs write: read all the time, so that nobody who writes ever waits, and forgotten but
+//! for the end.
+
+use std::io::{self, PipeReader, PipeWriter, Read};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::thread;
+
+/// So much of the end is kept.
+const KEPT_BYTES: usize = 4096;
+/// Fewer wake-ups for who writes much. The kernel's own limit for anybody.
+const PIPE_BYTES: libc::c_int = 1 << 20;
+/// How long [`Output::end`] waits for what is in the pipe.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A pipe and the end of what went through it.
+pub struct Output {
+    reader: PipeReader,
+    writer: PipeWriter,
+    kept: Mutex<Vec<u8>>,
+}
+
+impl Output {
+    pub fn new() -> io::Result<Output> {
+        let (reader, writer) = io::pipe()?;
+        // SAFETY: the descriptor is open. Where the limit is lower, the pipe stays as it is.
+        unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, PIPE_BYTES) };
+        Ok(Output { reader, writer, kept: Mutex::default() })
+    }
+
+    /// Reads from now on, in a thread of its own, until this process ends.
+    pub fn serve(self: &Arc<Self>) -> io::Result<()> {
+        let output = Arc::clone(self);
+        let read = move || {
+            thread::serve_promptly();
+            let mut chunk = vec![0; 1 << 16];
+            while output.read(&mut chunk).is_ok() {}
+        };
+        std::thread::Builder::new().name("output".to_string()).spawn(read).map(|_| ())
+    }
+
+    /// Waits for more. Who holds the lock has all that left the pipe.
+    fn read(&self, chunk: &mut [u8]) -> io::Result<()> {
+        self.wait(-1);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = (&self.reader).read(chunk)?;
+        kept.extend_from_slice(&chunk[..count]);
+        let excess = kept.len().saturating_sub(KEPT_BYTES);
+        kept.drain(..excess);
+        Ok(())
+    }
+
+    /// Whether there is something to read, at most `patience_ms` later.
+    fn wait(&self, patience_ms: i32) -> bool {
+        let mut poll =
+            libc::pollfd { fd: self.reader.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one valid entry.
+        unsafe { libc::poll(&mut poll, 1, patience_ms) > 0 }
+    }
+
+    /// The last lines, all that was written before the call among them.
+    pub fn end(&self) -> String {
+        let deadline = std::time::Instant::now() + PATIENCE;
+        loop {
+            let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            if !self.wait(0) || std::time::Instant::now() > deadline {
+                return String::from_utf8_lossy(&kept).trim().to_string();
+            }
+            drop(kept);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl AsFd for Output {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.writer.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn the_end_of_much_output_is_kept_and_nobody_waits() {
+        let output = Arc::new(Output::new().unwrap());
+        output.serve().unwrap();
+        let lines: String = (0..200_000).map(|line| format!("line {line}\n")).collect();
+        (&output.writer).write_all(lines.as_bytes()).unwrap();
+        (&output.writer).write_all(b"\xff and last\n").unwrap();
+        let end = output.end();
+        assert!(end.ends_with("line 199999\n\u{fffd} and last"), "{end}");
+        assert!(end.len() <= KEPT_BYTES + 2 && end.len() > KEPT_BYTES / 2, "{}", end.len());
+    }
+}

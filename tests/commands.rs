@@ -1,0 +1,95 @@
+//! `schedlab run -- COMMAND`: programs as they are, measured, stored, judged, and ended.
+
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::support::{metric, outcomes, schedlab, stderr, stdout};
+
+/// One short round of a script with the shell's own arguments before it.
+fn run(home: &Path, options: &[&str], script: &str) -> Output {
+    let words = [&["run", "--rounds", "1", "--duration", "10ms"], options, &["--", "sh", "-c"]];
+    let words = [&words.concat()[..], &[script]].concat();
+    schedlab(home, &words).current_dir(home).output().unwrap()
+}
+
+/// The id and the text of the newest plan.
+fn newest(home: &Path) -> (String, String) {
+    let output = schedlab(home, &["export", "last"]).output().unwrap();
+    let started: Value = serde_json::from_str(stdout(&output).lines().next().unwrap()).unwrap();
+    let text = |key: &str| started[key].as_str().unwrap().to_string();
+    (text("id"), text("source"))
+}
+
+#[test]
+fn a_command_is_measured_and_a_stored_one_runs_again() {
+    let home = tempfile::tempdir().unwrap();
+    let options = ["-q", "--variant", "batch:policy=batch", "-L", "n", "1,2"];
+    let output = run(home.path(), &options, "echo {n}; sleep 0.001");
+    assert!(output.status.success(), "{output:?}");
+    let (id, source) = newest(home.path());
+    let runs = outcomes(home.path(), &id);
+    // A round that other load spoilt is measured again.
+    assert!(
+        runs.len() >= 4 && runs.len().is_multiple_of(2),
+        "two variants of two works: {}",
+        runs.len()
+    );
+    for run in runs {
+        assert!(metric(&run, 0, "time") >= 1e6, "it sleeps for a millisecond: {run}");
+        assert!(metric(&run, 0, "executions") >= 1.0, "{run}");
+        assert!(metric(&run, 0, "voluntary_switches") > 0.0, "{run}");
+        assert!(!run.to_string().contains("throughput"), "it is of what works itself: {run}");
+    }
+    let again = ["run", "-q", "--rounds", "1", "--duration", "10ms", &format!("plan={id}")];
+    let output = schedlab(home.path(), &again).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let (second, source_of_second) = newest(home.path());
+    assert_ne!(second, id);
+    assert_eq!(source_of_second, source);
+}
+
+#[test]
+fn a_command_that_fails_is_reported_with_the_last_that_it_wrote() {
+    let home = tempfile::tempdir().unwrap();
+    let script = "yes | head -c 3000000; echo; printf 'last \\377words\\n' >&2; exit 3";
+    let output = run(home.path(), &["--strict"], script);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let shown = stdout(&output);
+    let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains("`sh` failed with exit status 3"), "{shown}");
+    assert!(shown.contains("last \u{fffd}words"), "{shown}");
+    assert!(run(home.path(), &["-q"], "yes | head -c 3000000").status.success());
+}
+
+#[test]
+fn what_a_command_leaves_behind_is_ended() {
+    let home = tempfile::tempdir().unwrap();
+    let leave = "mkfifo ready; setsid sh -c 'echo $$ > pid; echo > ready; exec sleep 1000' & read x < ready";
+    let output = run(home.path(), &["-q", "--cleanup", "rm ready"], leave);
+    assert!(output.status.success(), "{output:?}");
+    let pid = std::fs::read_to_string(home.path().join("pid")).unwrap();
+    let words = std::fs::read_to_string(format!("/proc/{}/cmdline", pid.trim()));
+    assert!(!words.is_ok_and(|words| words.contains("1000")), "{pid} lives");
+}
+
+#[test]
+fn a_clean_up_follows_a_failure_and_a_command_excludes_a_plan() {
+    let home = tempfile::tempdir().unwrap();
+    let output =
+        run(home.path(), &["-q", "--prepare", "echo > made", "--cleanup", "rm made"], "exit 1");
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(!home.path().join("made").exists());
+    for words in [
+        &["run", "quick", "--", "true"][..],
+        &["run", "--variant", "a:nice=5", "quick"],
+        &["run", "-L", "n", "1,2", "quick"],
+        &["run", "--variant", "a:nice=5"],
+        &["run", "-L", "n", "1", "-L", "n", "2", "--", "echo", "{n}"],
+        &["run", "plan=nonesuch"],
+    ] {
+        let output = schedlab(home.path(), words).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr(&output));
+    }
+}
