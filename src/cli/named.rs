@@ -87,7 +87,7 @@ fn foreseen(set: &WorkerSet) -> Vec<String> {
         window_ops_per_s: &[],
     });
     let standard = if workload.spec().runs_programs { Vec::new() } else { standard };
-    let own = workload.metrics(&set.params).iter().map(|metric| metric.name.to_string());
+    let own = workload.metrics(&set.params).into_iter().map(|metric| metric.name);
     standard.into_iter().map(|metric| metric.kind.name).chain(own).collect()
 }
 

@@ -11,6 +11,7 @@ mod knob;
 mod lab;
 mod metric;
 mod mistyped;
+mod output;
 mod plan;
 mod poolname;
 mod probe;
@@ -39,6 +40,7 @@ pub use knob::{KnobReading, legacy_pool_cpus};
 pub use lab::{CpuClocks, FidelityClass, Lab, LabModel, Migration, RunModel, Stretch};
 pub use metric::{Direction, Importance, Metric, MetricKind, MetricSpec, Reading, Statistic, Unit};
 pub use mistyped::mistyped;
+pub use output::{OUTPUT_UNITS, OutputMetric};
 pub use plan::{
     Cell, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Placement, Plan, RunKey, Variant, Work,
     WorkerKind, WorkerSet, merged_knobs, solo_name,

@@ -10,7 +10,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CpuSet, MAX_POOL_NAME_BYTES, PoolName};
+use super::{CpuSet, MAX_POOL_NAME_BYTES, OutputMetric, PoolName};
 
 /// What a plan or a command line wrote, before it has a meaning.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +38,8 @@ pub enum Value {
     Text(String),
     Cpus(CpuSet),
     List(Vec<Value>),
+    /// What of a program's output is measured.
+    Outputs(Vec<OutputMetric>),
 }
 
 /// The word that [`Kind::CpusOrAuto`] takes in place of CPUs.
@@ -303,6 +305,10 @@ impl fmt::Display for Value {
             Value::Times(ratio) => write!(f, "{ratio}x"),
             Value::Text(text) => write!(f, "{text}"),
             Value::Cpus(cpus) => write!(f, "{cpus}"),
+            Value::Outputs(metrics) => {
+                let names: Vec<&str> = metrics.iter().map(|metric| metric.name.as_str()).collect();
+                write!(f, "{}", names.join(","))
+            }
             Value::List(items) => {
                 let items: Vec<String> = items.iter().map(Value::to_string).collect();
                 write!(f, "{}", items.join(","))
@@ -344,6 +350,11 @@ impl Value {
 
     pub fn as_cpus(&self) -> Option<&CpuSet> {
         if let Value::Cpus(value) = self { Some(value) } else { None }
+    }
+
+    /// Empty for any other value.
+    pub fn as_outputs(&self) -> &[OutputMetric] {
+        if let Value::Outputs(value) = self { value } else { &[] }
     }
 
     pub fn as_list(&self) -> Option<&[Value]> {

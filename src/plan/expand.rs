@@ -7,17 +7,18 @@
 //! `count` by the CPUs of the pool. Knobs of a set are no axis: what is compared is a variant.
 
 use crate::model::{
-    CpuSet, Field, Kind, Params, Value, Variant, Work, WorkerKind, WorkerSet, solo_name,
+    CpuSet, Direction, Field, Importance, Kind, OUTPUT_UNITS, OutputMetric, Params, Unit, Value,
+    Variant, Work, WorkerKind, WorkerSet, solo_name,
 };
-use crate::workload::{Pool, Request, Spec, Speed, Workload};
+use crate::workload::{METRIC, Pool, Request, Spec, Speed, Workload};
 
 use toml::Spanned;
 use toml::de::DeValue;
 
 use super::error::Faults;
 use super::fields::{
-    MAX_COUNT, MAX_SETS, MAX_WORKERS, PARAMETERS, SET, SET_KEYS, WORKLOAD, WORKLOAD_KEYS, Words,
-    names,
+    MAX_COUNT, MAX_SETS, MAX_WORKERS, OUTPUT, PARAMETERS, SET, SET_KEYS, WORKLOAD, WORKLOAD_KEYS,
+    Words, names,
 };
 use super::knobs::Knobs;
 use super::similar::suggestion;
@@ -158,9 +159,10 @@ impl Reader<'_> {
             self.fields(&mut table, fields, &[0], "", sets);
         }
         self.parameters(&mut table, 0, "", sets);
+        self.outputs(&mut table, 0, sets);
         fill_all(&mut sets.sets[0], &sets.axes, 0);
         let mut known = known_keys(WORKLOAD_KEYS, &[WORKLOAD, SET, spec.params]);
-        known.extend(spec.runs_programs.then_some(PARAMETERS));
+        known.extend([PARAMETERS, METRIC].into_iter().filter(|_| spec.runs_programs));
         table.finish(&known, &format!("workload `{}`", spec.name), self.faults);
         Some(spec.name.to_string())
     }
@@ -220,9 +222,10 @@ impl Reader<'_> {
             self.fields(&mut table, fields, &[index], &prefix, sets);
         }
         self.parameters(&mut table, index, &prefix, sets);
+        self.outputs(&mut table, index, sets);
         fill_all(&mut sets.sets[index], &sets.axes, index);
         let mut known = known_keys(SET_KEYS, &[SET, spec.params]);
-        known.extend(spec.runs_programs.then_some(PARAMETERS));
+        known.extend([PARAMETERS, METRIC].into_iter().filter(|_| spec.runs_programs));
         table.finish(&known, &format!("a set of workload `{}`", spec.name), self.faults);
         Some(index)
     }
@@ -242,6 +245,41 @@ impl Reader<'_> {
             let points = table::points(&field.kind, entry.value, self.faults);
             sets.loads.extend(points.as_ref().map(|points| Load::new(points, entry.value.span())));
             sets.take(field.name, indices, prefix, points, entry.key_span.start);
+        }
+    }
+
+    /// Takes what is measured of the output of programs.
+    fn outputs(&mut self, table: &mut Table, index: usize, sets: &mut Sets) {
+        let spec = sets.sets[index].workload.spec();
+        if !spec.runs_programs {
+            return;
+        }
+        let mut taken = Names::default();
+        let mut metrics = Vec::new();
+        for mut inner in sections(table, METRIC, &format!("workload.{METRIC}"), self.faults) {
+            let span = inner.span.clone();
+            let name = inner.take_name("name", self.faults);
+            let mut given = inner.take_written(OUTPUT, self.faults);
+            fill_defaults(&mut given, OUTPUT);
+            inner.finish(&known_keys(&["name"], &[OUTPUT]), "a metric of the output", self.faults);
+            let needed = ["pattern", "unit", "better"].into_iter();
+            let missing = needed.filter(|key| !given.contains_key(*key));
+            let missing = missing.chain(name.is_none().then_some("name")).collect::<Vec<_>>();
+            let (Some((name, name_span)), []) = (name, missing.as_slice()) else {
+                let message = format!("a metric of the output needs `{}`", missing.join("`, `"));
+                let hint = "name = \"rate\", pattern = '^Rate: ([0-9.]+)', unit = \"1/s\", better = \"higher\"";
+                self.faults.add(&span, message, "this metric", hint);
+                continue;
+            };
+            taken.claim(&name, &name_span, "metric", self.faults);
+            if spec.metrics.iter().any(|own| own.name == name) {
+                let message = format!("every command has a metric {} of its own", shown(&name));
+                self.faults.add(&name_span, message, "taken", "give it another name");
+            }
+            metrics.push(output_metric(name, &given));
+        }
+        if !metrics.is_empty() {
+            sets.sets[index].fixed.insert(METRIC.to_string(), Value::Outputs(metrics));
         }
     }
 
@@ -340,9 +378,26 @@ impl Sets {
     }
 }
 
+/// `given`: complete, by [`OUTPUT`].
+fn output_metric(name: String, given: &Params) -> OutputMetric {
+    let text = |key: &str| given.get(key).and_then(Value::as_text).unwrap_or_default();
+    let unit = OUTPUT_UNITS.iter().find(|(word, ..)| *word == text("unit"));
+    let (_, unit, scale) = unit.copied().unwrap_or(("count", Unit::Count, 1.0));
+    let direction = match text("better") {
+        "higher" => Direction::HigherIsBetter,
+        "lower" => Direction::LowerIsBetter,
+        _ => Direction::Neutral,
+    };
+    let importance = match given.get("headline").and_then(Value::as_bool) {
+        Some(false) => Importance::Explaining,
+        _ => Importance::Headline,
+    };
+    OutputMetric { name, pattern: text("pattern").to_string(), unit, scale, direction, importance }
+}
+
 /// Whether a parameter of this name would be taken for a key of the workload.
 fn is_taken(spec: &Spec, name: &str) -> bool {
-    names(SET).contains(&name) || names(spec.params).contains(&name)
+    name == METRIC || names(SET).contains(&name) || names(spec.params).contains(&name)
 }
 
 impl Load {

@@ -1,7 +1,7 @@
 //! The words of the plan format that belong to no workload and no knob, and its limits.
 //! Flat tables; the parser and the JSON Schema both derive from them.
 
-use crate::model::{CpuClocks, Field, Kind, MemoryPlacement, OFF, ProbeSpec};
+use crate::model::{CpuClocks, Field, Kind, MemoryPlacement, OFF, OUTPUT_UNITS, ProbeSpec};
 use crate::variant;
 use crate::workload::{self, Workload};
 
@@ -293,6 +293,42 @@ pub const TOP_KEYS: &[&str] =
 pub const VARIANT_KEYS: &[&str] = &["name"];
 pub const SET_KEYS: &[&str] = &["name", "use", "knobs"];
 pub const WORKLOAD_KEYS: &[&str] = &["name", "use", "knobs", "set", "background"];
+
+/// In a table of a workload that runs programs: what is measured of their output.
+pub const OUTPUT: &[Field] = &[
+    Field {
+        name: "pattern",
+        kind: Kind::Text,
+        default: None,
+        about: "a regular expression that matches once in the output of an execution; its first \
+                group, else all of it, is the number",
+    },
+    Field { name: "unit", kind: Kind::Choice(&UNITS), default: None, about: "what is printed" },
+    Field {
+        name: "better",
+        kind: Kind::Choice(BETTER),
+        default: None,
+        about: "which of two numbers is the better one",
+    },
+    Field {
+        name: "headline",
+        kind: Kind::Bool,
+        default: Some("true"),
+        about: "whether it is one of those that are judged first; then `time` is none",
+    },
+];
+
+const BETTER: &[&str] = &["higher", "lower", "neither"];
+
+const UNITS: [&str; OUTPUT_UNITS.len()] = {
+    let mut words = [""; OUTPUT_UNITS.len()];
+    let mut at = 0;
+    while at < words.len() {
+        words[at] = OUTPUT_UNITS[at].0;
+        at += 1;
+    }
+    words
+};
 
 /// In a table of a workload that runs programs: what `{NAME}` stands for.
 pub const PARAMETERS: &str = "parameters";

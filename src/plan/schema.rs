@@ -3,10 +3,10 @@
 use serde_json::{Map, Value as Json, json};
 
 use crate::model::{Field, Kind, MAX_POOL_NAME_BYTES, PLAN_SCHEMA};
-use crate::workload::Spec;
+use crate::workload::{METRIC, Spec};
 
 use super::fields::{
-    Known, LAB, LAB_MODEL, MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE, PARAMETERS,
+    Known, LAB, LAB_MODEL, MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE, OUTPUT, PARAMETERS,
     PLACEMENT, SET, WORKLOAD, Words, report,
 };
 
@@ -82,6 +82,10 @@ fn set_table(spec: &Spec, more: Map<String, Json>) -> Json {
     keys.insert("knobs".to_string(), reference("knobs"));
     if spec.runs_programs {
         keys.insert(PARAMETERS.to_string(), parameters());
+        let mut metric = properties(OUTPUT, &schema_of_kind);
+        metric.insert("name".to_string(), reference("name"));
+        let items = table(metric, &["name", "pattern", "unit", "better"]);
+        keys.insert(METRIC.to_string(), json!({ "type": "array", "minItems": 1, "items": items }));
     }
     keys.insert("use".to_string(), json!({ "const": spec.name, "description": spec.about }));
     keys.extend(more);

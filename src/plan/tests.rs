@@ -1030,6 +1030,42 @@ fn words_of_a_program_have_parameters_of_any_name() {
 }
 
 #[test]
+fn numbers_of_a_programs_output_are_metrics() {
+    let parse = |more: &str| {
+        let text = format!(
+            "schema = 1\n[[workload]]\nname = \"a\"\nuse = \"command\"\ncommand = \"true\"\n{more}\n"
+        );
+        super::parse("p.toml", &text, Some(&two_cpus()), KNOWN)
+    };
+    let right = "[[workload.metric]]\nname = \"mips\"\npattern = '^Tot: (\\d+)'\nunit = \"M/s\"\n\
+                 better = \"higher\"\n";
+    let plan = parse(right).unwrap();
+    let [metric] = plan.works[0].sets[0].params["metric"].as_outputs() else { panic!("{plan:?}") };
+    assert_eq!((metric.name.as_str(), metric.pattern.as_str()), ("mips", r"^Tot: (\d+)"));
+    assert_eq!((metric.unit, metric.scale), (crate::model::Unit::OpsPerS, 1e6));
+    let without = |line: &str| {
+        right.lines().filter(|own| !own.starts_with(line)).collect::<Vec<_>>().join("\n")
+    };
+    for (wrong, expected) in [
+        (without("pattern"), "needs `pattern`"),
+        (without("name"), "needs `name`"),
+        (without("unit"), "needs `unit`"),
+        (without("better"), "needs `better`"),
+        (right.replace("M/s", "MIPS"), "`MIPS`"),
+        (right.replace("higher", "more"), "`more`"),
+        (right.replace("mips", "time"), "has a metric `time` of its own"),
+        (right.replace("(", "(("), "unclosed group"),
+        (format!("{right}{right}"), "a second metric is named `mips`"),
+        ("metric = 3".to_string(), "not a list of tables"),
+        ("workers = \"processes\"".to_string(), "its programs are processes anyway"),
+        ("failure = \"(\"".to_string(), "unclosed group"),
+    ] {
+        let errors = parse(&wrong).unwrap_err().to_string();
+        assert!(errors.contains(expected), "{wrong}: {errors}");
+    }
+}
+
+#[test]
 fn the_schema_names_every_key_that_the_parser_takes() {
     let schema = json_schema(KNOWN);
     let keys = |at: &str| -> Vec<String> {
@@ -1050,7 +1086,7 @@ fn the_schema_names_every_key_that_the_parser_takes() {
     assert_eq!(keys("/properties/variant/items/properties"), sorted(knobs));
     for (index, workload) in workload::registry().iter().enumerate() {
         let spec = workload.spec();
-        let parameters = if spec.runs_programs { vec![PARAMETERS] } else { Vec::new() };
+        let parameters = if spec.runs_programs { vec![PARAMETERS, "metric"] } else { Vec::new() };
         let own = [fields(SET), fields(spec.params), parameters].concat();
         let more = [fields(WORKLOAD), vec!["background"]].concat();
         let set = [SET_KEYS.to_vec(), own.clone(), more].concat();

@@ -3,16 +3,14 @@
 
 use std::io::{self, PipeReader, PipeWriter, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::thread;
 
-/// So much of the end is kept.
-const KEPT_BYTES: usize = 4096;
 /// Fewer wake-ups for who writes much. The kernel's own limit for anybody.
 const PIPE_BYTES: libc::c_int = 1 << 20;
-/// How long [`Output::end`] waits for what is in the pipe.
+/// How long a call waits for what is in the pipe.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A pipe and the end of what went through it.
@@ -20,14 +18,16 @@ pub struct Output {
     reader: PipeReader,
     writer: PipeWriter,
     kept: Mutex<Vec<u8>>,
+    /// So much of the end is kept.
+    max_kept: usize,
 }
 
 impl Output {
-    pub fn new() -> io::Result<Output> {
+    pub fn new(max_kept: usize) -> io::Result<Output> {
         let (reader, writer) = io::pipe()?;
         // SAFETY: the descriptor is open. Where the limit is lower, the pipe stays as it is.
         unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, PIPE_BYTES) };
-        Ok(Output { reader, writer, kept: Mutex::default() })
+        Ok(Output { reader, writer, kept: Mutex::default(), max_kept })
     }
 
     /// Reads from now on, in a thread of its own, until this process ends.
@@ -47,8 +47,10 @@ impl Output {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let count = (&self.reader).read(chunk)?;
         kept.extend_from_slice(&chunk[..count]);
-        let excess = kept.len().saturating_sub(KEPT_BYTES);
-        kept.drain(..excess);
+        if kept.len() > 2 * self.max_kept {
+            let excess = kept.len() - self.max_kept;
+            kept.drain(..excess);
+        }
         Ok(())
     }
 
@@ -60,13 +62,24 @@ impl Output {
         unsafe { libc::poll(&mut poll, 1, patience_ms) > 0 }
     }
 
-    /// The last lines, all that was written before the call among them.
+    /// What was written before the call is no part of [`Output::end`].
+    pub fn forget(&self) {
+        self.all().clear();
+    }
+
+    /// The end of all that was written before the call.
     pub fn end(&self) -> String {
+        let all = self.all();
+        String::from_utf8_lossy(&all[all.len().saturating_sub(self.max_kept)..]).into_owned()
+    }
+
+    /// What was written, once there is nothing left in the pipe.
+    fn all(&self) -> MutexGuard<'_, Vec<u8>> {
         let deadline = std::time::Instant::now() + PATIENCE;
         loop {
             let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             if !self.wait(0) || std::time::Instant::now() > deadline {
-                return String::from_utf8_lossy(&kept).trim().to_string();
+                return kept;
             }
             drop(kept);
             std::thread::sleep(Duration::from_millis(1));
@@ -87,13 +100,15 @@ mod tests {
 
     #[test]
     fn the_end_of_much_output_is_kept_and_nobody_waits() {
-        let output = Arc::new(Output::new().unwrap());
+        let output = Arc::new(Output::new(4096).unwrap());
         output.serve().unwrap();
         let lines: String = (0..200_000).map(|line| format!("line {line}\n")).collect();
         (&output.writer).write_all(lines.as_bytes()).unwrap();
         (&output.writer).write_all(b"\xff and last\n").unwrap();
         let end = output.end();
-        assert!(end.ends_with("line 199999\n\u{fffd} and last"), "{end}");
-        assert!(end.len() <= KEPT_BYTES + 2 && end.len() > KEPT_BYTES / 2, "{}", end.len());
+        assert!(end.ends_with("line 199999\n\u{fffd} and last\n"), "{end}");
+        assert_eq!(end.len(), 4096 + 2, "a byte that is none of UTF-8 is shown as three");
+        output.forget();
+        assert_eq!(output.end(), "");
     }
 }

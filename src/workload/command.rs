@@ -5,18 +5,18 @@
 //! when it is collected.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytemuck::Zeroable;
+use regex::{Regex, RegexBuilder};
 
 use crate::model::{
-    Direction, Field, Importance, Kind, Metric, MetricSpec, Params, Reading, Statistic, Unit, Value,
+    Direction, Field, Importance, Kind, Metric, MetricKind, MetricSpec, OutputMetric, Params,
+    Reading, Statistic, Unit, Value, WorkerKind,
 };
 use crate::sys::command::{self, Executed};
 use crate::sys::host::plain;
 use crate::sys::process::Ending;
-use crate::sys::{Output, clock, shared};
+use crate::sys::{Output, clock};
 
 use super::{Load, Measured, Request, Role, Spec, Worker, Workload, WorkloadError, params};
 
@@ -54,6 +54,13 @@ const SPEC: Spec = Spec {
             about: "in the lab: paths of what else it executes and reads, for guests to have, too",
         },
         Field {
+            name: "failure",
+            kind: WORDS,
+            default: None,
+            about: "regular expressions: an execution of which the output matches one has failed, \
+                    whatever its exit status",
+        },
+        Field {
             name: "warmups",
             kind: Kind::Int { min: 0, max: 1_000_000 },
             default: Some("0"),
@@ -74,6 +81,13 @@ const SPEC: Spec = Spec {
     counters: &[],
     metrics: METRICS,
 };
+
+/// The parameter of what is measured of the output, a [`Value::Outputs`].
+pub const METRIC: &str = "metric";
+/// So much of the end of an output is searched for metrics.
+const MAX_OUTPUT_BYTES: usize = 1 << 20;
+/// Where nothing is searched: for the reason of a failure.
+const MAX_LAST_BYTES: usize = 4096;
 
 /// The parameters that are programs with their arguments.
 const PROGRAMS: [&str; 3] = ["command", "prepare", "cleanup"];
@@ -128,8 +142,17 @@ impl Workload for Command {
     }
 
     fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError> {
+        if request.kind == WorkerKind::Processes {
+            let hint = "leave `workers` out".to_string();
+            return Err(WorkloadError::conflict("its programs are processes anyway".into(), hint));
+        }
         check(request.params)?;
+        Patterns::new(request.params)?;
         Ok(vec![0; request.count as usize])
+    }
+
+    fn metrics(&self, params: &Params) -> Vec<MetricKind> {
+        kinds(params.get(METRIC).map_or(&[], Value::as_outputs))
     }
 
     fn programs(&self, params: &Params) -> Result<Vec<(&'static str, PathBuf)>, WorkloadError> {
@@ -144,19 +167,81 @@ impl Workload for Command {
             is_given.then(|| Program::new(params, name)).transpose()
         };
         let workers = request.count as usize;
-        let outputs = (0..workers).map(|_| Output::new().map(Arc::new));
-        let memory = |source| WorkloadError::system("allocate memory for counts", source);
+        let patterns = Patterns::new(params)?;
+        let kept = if patterns.is_empty() { MAX_LAST_BYTES } else { MAX_OUTPUT_BYTES };
+        let outputs = (0..workers).map(|_| Output::new(kept).map(Arc::new));
         Ok(Box::new(Programs {
             command: Program::new(params, "command")?,
             prepare: optional("prepare")?,
             cleanup: optional("cleanup")?,
             warmups: params::int(params, "warmups")?,
             exit: params::int(params, "exit")? as i32,
-            sums: shared::leak_slice(workers).map_err(memory)?,
+            sums: (0..workers).map(|_| Mutex::new(Sums::new(patterns.metrics.len()))).collect(),
+            patterns,
             outputs: outputs
                 .collect::<Result<_, _>>()
                 .map_err(|source| WorkloadError::system("make a pipe for output", source))?,
         }))
+    }
+}
+
+/// The metrics that a plan names, then those that every command has.
+fn kinds(outputs: &[OutputMetric]) -> Vec<MetricKind> {
+    let mut all: Vec<MetricKind> = outputs.iter().map(OutputMetric::kind).collect();
+    let has_headline = all.iter().any(|kind| kind.importance == Importance::Headline);
+    all.extend(METRICS.iter().map(|spec| match has_headline {
+        true => spec.kind().with_importance(Importance::Explaining),
+        false => spec.kind(),
+    }));
+    all
+}
+
+/// What is looked for in the output of each execution.
+struct Patterns {
+    metrics: Vec<(OutputMetric, Regex)>,
+    failures: Vec<Regex>,
+}
+
+impl Patterns {
+    fn new(params: &Params) -> Result<Patterns, WorkloadError> {
+        let regex = |pattern: &str| {
+            let built = RegexBuilder::new(pattern).multi_line(true).build();
+            built.map_err(|error| WorkloadError::Pattern(error.to_string()))
+        };
+        let metrics = params.get(METRIC).map_or(&[][..], Value::as_outputs).iter();
+        let metrics = metrics.map(|metric| Ok((metric.clone(), regex(&metric.pattern)?)));
+        let failures = written(params, "failure").unwrap_or_default();
+        Ok(Patterns {
+            metrics: metrics.collect::<Result<_, WorkloadError>>()?,
+            failures: failures.iter().map(|of| regex(of)).collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.metrics.is_empty() && self.failures.is_empty()
+    }
+
+    /// The values of an execution.
+    fn read(&self, output: &str) -> Result<Vec<f64>, WorkloadError> {
+        if let Some(found) = self.failures.iter().find_map(|failure| failure.find(output)) {
+            return Err(WorkloadError::Reported(found.as_str().to_string()));
+        }
+        let value = |(metric, regex): &(OutputMetric, Regex)| {
+            let mut matches = regex.captures_iter(output);
+            let (first, more) = (matches.next(), matches.count());
+            let printed = first.and_then(|found| Some(found.get(1).or(found.get(0))?.as_str()));
+            let no_value = |count: usize, printed: &str| WorkloadError::NoValue {
+                metric: metric.name.clone(),
+                count,
+                printed: printed.to_string(),
+            };
+            match (printed, more) {
+                (Some(printed), 0) => metric.value(printed).ok_or_else(|| no_value(1, printed)),
+                (None, _) => Err(no_value(0, "")),
+                (Some(_), more) => Err(no_value(more + 1, "")),
+            }
+        };
+        self.metrics.iter().map(value).collect()
     }
 }
 
@@ -167,7 +252,7 @@ fn place_of(parameter: &str) -> String {
 
 /// Those that are no field of the workload.
 fn parameters(params: &Params) -> impl Iterator<Item = (&String, &Value)> {
-    let own = |name: &str| SPEC.params.iter().any(|field| field.name == name);
+    let own = |name: &str| name == METRIC || SPEC.params.iter().any(|field| field.name == name);
     params.iter().filter(move |(name, _)| !own(name))
 }
 
@@ -265,36 +350,78 @@ impl Ready {
     }
 }
 
-/// Of a worker's executions. In memory that its process shares with the runner.
-#[derive(Zeroable)]
-#[repr(C, align(128))]
+/// Of a worker's executions.
 struct Sums {
-    executions: AtomicU64,
-    wall_ns: AtomicU64,
+    executions: u64,
+    wall_ns: u64,
     /// Of the shortest and of the longest.
-    min_ns: AtomicU64,
-    max_ns: AtomicU64,
-    user_ns: AtomicU64,
-    system_ns: AtomicU64,
-    voluntary_switches: AtomicU64,
-    involuntary_switches: AtomicU64,
+    min_ns: u64,
+    max_ns: u64,
+    user_ns: u64,
+    system_ns: u64,
+    voluntary_switches: u64,
+    involuntary_switches: u64,
+    /// Of what is measured of the output.
+    values: Vec<f64>,
 }
 
 impl Sums {
-    fn add(&self, executed: &Executed) {
-        let is_first = self.executions.fetch_add(1, Relaxed) == 0;
-        for (sum, own) in [
-            (&self.wall_ns, executed.wall_ns),
-            (&self.user_ns, executed.user_ns),
-            (&self.system_ns, executed.system_ns),
-            (&self.voluntary_switches, executed.voluntary_switches),
-            (&self.involuntary_switches, executed.involuntary_switches),
-        ] {
-            sum.fetch_add(own, Relaxed);
+    /// With so many metrics of the output.
+    fn new(values: usize) -> Sums {
+        Sums {
+            executions: 0,
+            wall_ns: 0,
+            min_ns: u64::MAX,
+            max_ns: 0,
+            user_ns: 0,
+            system_ns: 0,
+            voluntary_switches: 0,
+            involuntary_switches: 0,
+            values: vec![0.0; values],
         }
-        let shortest_ns = if is_first { u64::MAX } else { self.min_ns.load(Relaxed) };
-        self.min_ns.store(shortest_ns.min(executed.wall_ns), Relaxed);
-        self.max_ns.fetch_max(executed.wall_ns, Relaxed);
+    }
+
+    fn add(&mut self, executed: &Executed, values: &[f64]) {
+        self.executions += 1;
+        self.wall_ns += executed.wall_ns;
+        self.min_ns = self.min_ns.min(executed.wall_ns);
+        self.max_ns = self.max_ns.max(executed.wall_ns);
+        self.user_ns += executed.user_ns;
+        self.system_ns += executed.system_ns;
+        self.voluntary_switches += executed.voluntary_switches;
+        self.involuntary_switches += executed.involuntary_switches;
+        self.values.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+    }
+
+    fn add_all(&mut self, other: &Sums) {
+        self.executions += other.executions;
+        self.wall_ns += other.wall_ns;
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.user_ns += other.user_ns;
+        self.system_ns += other.system_ns;
+        self.voluntary_switches += other.voluntary_switches;
+        self.involuntary_switches += other.involuntary_switches;
+        self.values.iter_mut().zip(&other.values).for_each(|(sum, value)| *sum += value);
+    }
+
+    /// In the order of [`kinds`].
+    fn readings(&self) -> Vec<f64> {
+        let of_one = |sum: u64| sum as f64 / self.executions as f64;
+        let per_s = |count: u64| count as f64 * 1e9 / self.wall_ns as f64;
+        let own = self.values.iter().map(|sum| sum / self.executions as f64);
+        own.chain([
+            of_one(self.wall_ns),
+            self.min_ns as f64,
+            self.max_ns as f64,
+            of_one(self.user_ns),
+            of_one(self.system_ns),
+            (self.user_ns + self.system_ns) as f64 / self.wall_ns as f64,
+            per_s(self.voluntary_switches),
+            per_s(self.involuntary_switches),
+            self.executions as f64,
+        ])
+        .collect()
     }
 }
 
@@ -305,14 +432,19 @@ struct Programs {
     warmups: u64,
     /// Of success.
     exit: i32,
-    /// By worker, as `outputs`.
-    sums: &'static [Sums],
+    /// By worker, as `outputs`. Nobody waits for a lock while an execution is timed.
+    sums: Vec<Mutex<Sums>>,
+    patterns: Patterns,
     outputs: Vec<Arc<Output>>,
 }
 
 impl Programs {
+    fn sums(&self, index: usize) -> MutexGuard<'_, Sums> {
+        self.sums[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn repeat(&self, index: usize, worker: &Worker) -> Result<(), WorkloadError> {
-        let (output, sums) = (&*self.outputs[index], &self.sums[index]);
+        let output = &*self.outputs[index];
         let mut command = self.command.ready()?;
         let mut before = self.prepare.as_ref().map(Program::ready).transpose()?;
         let mut prepare = || match &mut before {
@@ -327,7 +459,15 @@ impl Programs {
         worker.start();
         clock::sleep_until(worker.measure_from_ns());
         loop {
-            sums.add(&command.execute(output, self.exit)?);
+            if !self.patterns.is_empty() {
+                output.forget();
+            }
+            let executed = command.execute(output, self.exit)?;
+            let values = match self.patterns.is_empty() {
+                true => Vec::new(),
+                false => self.patterns.read(&output.end())?,
+            };
+            self.sums(index).add(&executed, &values);
             worker.add_ops(1);
             if clock::monotonic_ns() >= worker.repeat_until_ns() || !worker.running() {
                 return Ok(());
@@ -355,37 +495,20 @@ impl Load for Programs {
     }
 
     fn last_output(&self, index: usize) -> Option<String> {
-        Some(self.outputs[index].end()).filter(|end| !end.is_empty())
+        Some(self.outputs[index].end()).filter(|end| !end.trim().is_empty())
     }
 
     fn metrics(&self, _measured: &Measured) -> Vec<Metric> {
-        let sum = |of: fn(&Sums) -> &AtomicU64| {
-            self.sums.iter().map(|sums| of(sums).load(Relaxed)).sum::<u64>() as f64
+        let mut all = Sums::new(self.patterns.metrics.len());
+        (0..self.sums.len()).for_each(|index| all.add_all(&self.sums(index)));
+        let outputs: Vec<OutputMetric> =
+            self.patterns.metrics.iter().map(|(metric, _)| metric.clone()).collect();
+        let reading = |value: f64| match all.executions {
+            0 => Reading::Unknown("no execution has ended".to_string()),
+            _ => Reading::Known(value),
         };
-        let ends = |of: fn(&Sums) -> &AtomicU64| {
-            let done = self.sums.iter().filter(|sums| sums.executions.load(Relaxed) > 0);
-            done.map(move |sums| of(sums).load(Relaxed) as f64)
-        };
-        let executions = sum(|sums| &sums.executions);
-        let wall_ns = sum(|sums| &sums.wall_ns);
-        let (user_ns, system_ns) = (sum(|sums| &sums.user_ns), sum(|sums| &sums.system_ns));
-        let values = [
-            wall_ns / executions,
-            ends(|sums| &sums.min_ns).fold(f64::INFINITY, f64::min),
-            ends(|sums| &sums.max_ns).fold(0.0, f64::max),
-            user_ns / executions,
-            system_ns / executions,
-            (user_ns + system_ns) / wall_ns,
-            sum(|sums| &sums.voluntary_switches) * 1e9 / wall_ns,
-            sum(|sums| &sums.involuntary_switches) * 1e9 / wall_ns,
-            executions,
-        ];
-        let values = METRICS.iter().zip(values);
-        let reading = |value: f64| match executions > 0.0 {
-            true => Reading::Known(value),
-            false => Reading::Unknown("no execution has ended".to_string()),
-        };
-        values.map(|(metric, value)| metric.reading(reading(value))).collect()
+        let values = kinds(&outputs).into_iter().zip(all.readings());
+        values.map(|(kind, value)| kind.reading(reading(value))).collect()
     }
 }
 
@@ -460,6 +583,63 @@ mod tests {
         assert!(refused(&params).contains("no word of `command`"), "{}", refused(&params));
     }
 
+    fn rate(pattern: &str) -> OutputMetric {
+        OutputMetric {
+            name: "rate".to_string(),
+            pattern: pattern.to_string(),
+            unit: Unit::OpsPerS,
+            scale: 1e3,
+            direction: Direction::HigherIsBetter,
+            importance: Importance::Headline,
+        }
+    }
+
+    #[test]
+    fn a_metric_of_the_output_is_the_mean_of_the_executions_and_judged_in_place_of_their_time() {
+        let script = "echo before; echo \"Rate: 1.5 K\"";
+        let mut params = given(&[("command", &["sh", "-c", script]), ("failure", &["^ERROR"])]);
+        params.insert(METRIC.to_string(), Value::Outputs(vec![rate(r"^Rate: (\S+) K$")]));
+        let group = WorkerGroup::start(&Command, &params, 2);
+        group.wait_until("an execution each", |group| {
+            group.slots().iter().all(|slot| slot.ops() >= 1)
+        });
+        let metrics = group.load().metrics(&group.measured());
+        group.stop();
+        assert_eq!(metrics[0].kind, rate("").kind());
+        assert_eq!(metrics[0].value, Reading::Known(1_500.0));
+        let time = metrics.iter().find(|metric| metric.kind.name == "time").unwrap();
+        assert_eq!(time.kind.importance, Importance::Explaining);
+        let kinds: Vec<MetricKind> = metrics.into_iter().map(|metric| metric.kind).collect();
+        assert_eq!(kinds, Command.metrics(&params));
+    }
+
+    #[test]
+    fn an_output_without_one_number_or_with_a_failure_fails() {
+        let mut params = given(&[("failure", &["FAILED TO START", "^ERROR.*"])]);
+        params.insert(METRIC.to_string(), Value::Outputs(vec![rate(r"^rate=(\S*)")]));
+        let patterns = Patterns::new(&params).unwrap();
+        let cases: &[(&str, Result<f64, &str>)] = &[
+            ("a\nrate=2\nb", Ok(2_000.0)),
+            ("rate=2K", Ok(2e6)),
+            ("", Err("metric `rate` matches nothing")),
+            ("the rate=2", Err("metric `rate` matches nothing")),
+            ("rate=1\nrate=2", Err("metric `rate` matches 2 times")),
+            ("rate=\u{1b}x", Err("metric `rate` is no number: `\\u{1b}x`")),
+            ("rate=", Err("is no number")),
+            ("rate=2\nERROR: no", Err("reported a failure: ERROR: no")),
+            ("FAILED TO START", Err("reported a failure: FAILED TO START")),
+        ];
+        for (output, expected) in cases {
+            match (patterns.read(output), expected) {
+                (Ok(values), Ok(expected)) => assert_eq!(values, [*expected], "{output}"),
+                (Err(why), Err(expected)) => {
+                    assert!(why.to_string().contains(expected), "{output}: {why}");
+                }
+                (got, _) => panic!("{output}: {:?}", got.map_err(|why| why.to_string())),
+            }
+        }
+    }
+
     #[test]
     fn a_failure_names_the_program_and_its_end() {
         for (script, exit, expected) in [
@@ -471,7 +651,7 @@ mod tests {
                 param: "command",
                 words: ["sh", "-c", script].map(str::to_string).to_vec(),
             };
-            let output = Output::new().unwrap();
+            let output = Output::new(4096).unwrap();
             let why = program.ready().unwrap().execute(&output, exit).unwrap_err();
             assert_eq!(why.to_string(), expected);
         }

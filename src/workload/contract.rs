@@ -3,7 +3,9 @@
 
 use std::path::PathBuf;
 
-use crate::model::{CpuSet, Field, Importance, Kind, Metric, MetricSpec, Params, WorkerKind};
+use crate::model::{
+    CpuSet, Field, Importance, Kind, Metric, MetricKind, MetricSpec, Params, WorkerKind,
+};
 use crate::sys::futex::Scope;
 
 use super::burn::Speed;
@@ -109,9 +111,9 @@ pub trait Workload: Sync {
         self.spec().histograms
     }
 
-    /// Those of [`Spec::metrics`] that there are with these parameters.
-    fn metrics(&self, _params: &Params) -> &'static [MetricSpec] {
-        self.spec().metrics
+    /// Those of [`Spec::metrics`] that there are with these parameters, and others that these name.
+    fn metrics(&self, _params: &Params) -> Vec<MetricKind> {
+        self.spec().metrics.iter().map(MetricSpec::kind).collect()
     }
 }
 

@@ -29,6 +29,14 @@ pub enum WorkloadError {
     /// A program ended in another way than was expected of it.
     #[error("`{}` {}", name.escape_default(), describe_end(*.ending, *.exit))]
     Program { name: String, ending: Ending, exit: i32 },
+    /// `printed`: what stands where the one match has a number.
+    #[error("{}", describe_no_value(metric, *count, printed))]
+    NoValue { metric: String, count: usize, printed: String },
+    /// What of its output says so.
+    #[error("the program reported a failure: {}", .0.escape_default())]
+    Reported(String),
+    #[error("{0}")]
+    Pattern(String),
     #[error("cannot read how busy the CPUs are: {0}")]
     CpuTimes(String),
 }
@@ -66,5 +74,14 @@ fn describe_end(ending: Ending, expected: i32) -> String {
         Ending::Exited(status) if expected == 0 => format!("failed with exit status {status}"),
         Ending::Exited(status) => format!("ended with exit status {status}, not {expected}"),
         Ending::Killed(signal) => format!("was killed by signal {signal}"),
+    }
+}
+
+fn describe_no_value(metric: &str, count: usize, printed: &str) -> String {
+    let metric = metric.escape_default();
+    match count {
+        0 => format!("the pattern of metric `{metric}` matches nothing of the output"),
+        1 => format!("metric `{metric}` is no number: `{}`", printed.escape_default()),
+        count => format!("the pattern of metric `{metric}` matches {count} times"),
     }
 }

@@ -36,6 +36,7 @@ pub use burnwait::{
     Item as BurnItem, MAX_KOPS as MAX_BURN_KOPS, MAX_WAIT_NS as MAX_BURN_WAIT_NS, QueueError,
     parse_queue as parse_burn_queue,
 };
+pub use command::METRIC;
 pub use contract::{Latency, Load, Request, Role, Spec, WORK_TIME, Workload};
 pub use error::WorkloadError;
 pub use pool::Pool;
@@ -81,6 +82,7 @@ pub fn find(name: &str) -> Option<&'static dyn Workload> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::MetricKind;
 
     #[test]
     fn every_workload_is_described_and_its_defaults_fit() {
@@ -112,9 +114,9 @@ mod tests {
                 group.slots().iter().map(Slot::ops).sum::<u64>() > 0
             });
             group.stop();
-            let names: Vec<&str> = workload.metrics(&params).iter().map(|spec| spec.name).collect();
-            let metrics = group.load().metrics(&group.measured());
-            assert_eq!(metrics.iter().map(|m| m.kind.name.as_str()).collect::<Vec<_>>(), names);
+            let made = group.load().metrics(&group.measured());
+            let made: Vec<MetricKind> = made.into_iter().map(|metric| metric.kind).collect();
+            assert_eq!(made, workload.metrics(&params));
         }
     }
 }

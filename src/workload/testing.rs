@@ -163,6 +163,7 @@ impl WorkerGroup {
                 WorkerKind::Processes => children.push(fork(body)),
             }
         }
+        load.serve().expect("serve");
         let group = WorkerGroup { control, slots, recorders, load, children };
         group.wait_until("all workers at the barrier", |group| {
             group.control.arrived() as usize == group.slots.len()

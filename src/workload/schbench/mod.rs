@@ -20,7 +20,7 @@ mod spec;
 mod transfer;
 mod turns;
 
-use crate::model::{CpuSet, Metric, MetricSpec, Params, Reading};
+use crate::model::{CpuSet, Metric, MetricKind, MetricSpec, Params, Reading};
 use crate::stats::nearest_rank;
 use crate::sys::{futex::Scope, shared};
 use crate::workload::burn::{Burner, Speed};
@@ -76,8 +76,9 @@ impl Workload for Schbench {
         Mode::of(params).map_or(SPEC.histograms, spec::histograms)
     }
 
-    fn metrics(&self, params: &Params) -> &'static [MetricSpec] {
-        Mode::of(params).map_or(SPEC.metrics, spec::metrics)
+    fn metrics(&self, params: &Params) -> Vec<MetricKind> {
+        let specs = Mode::of(params).map_or(SPEC.metrics, spec::metrics);
+        specs.iter().map(MetricSpec::kind).collect()
     }
 }
 

@@ -214,7 +214,8 @@ fn each_mode_lists_what_it_measures() {
         let params = params(&Schbench, given);
         let names = Schbench.histograms(&params).iter().map(|latency| latency.name);
         assert_eq!(names.collect::<Vec<_>>().join(" "), *histograms, "{given:?}");
-        let names = Schbench.metrics(&params).iter().map(|metric| metric.name);
+        let kinds = Schbench.metrics(&params);
+        let names = kinds.iter().map(|metric| metric.name.as_str());
         assert_eq!(names.collect::<Vec<_>>().join(" "), *metrics, "{given:?}");
         let load = Schbench.prepare(&request(&params, 1, &two())).unwrap();
         let made = load.metrics(&measured(&[1.0]));
