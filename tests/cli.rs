@@ -32,7 +32,7 @@ fn the_command_line_and_the_plan_are_checked_with_exit_code_2() {
         (&["list", "plans", "quik"], "did you mean `quick`?"),
         (&["list", "knobs", "nise"], "did you mean `nice`?"),
         (&["list", "knobs", "weight"], "did you mean `cgroup-weight`?"),
-        (&["list", "workloads", "hackbench"], "did you mean `messaging`?"),
+        (&["list", "workloads", "hackbenhc"], "did you mean `hackbench`?"),
         (&["list", "runs", "--since", "soon"], "--since: `soon` is no date"),
         (&["list", "runs", "--width", "10"], "10 is not in 40..=1000"),
         (&["run", "quik"], "did you mean `quick`?"),

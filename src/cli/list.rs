@@ -5,9 +5,11 @@ use std::io::{self, Write};
 use clap::{Args, ValueEnum};
 
 use crate::analysis;
-use crate::model::{Field, PlanEnd, PlanHead, ProbeSpec, Unit};
+use crate::model::{Field, PlanEnd, PlanHead, ProbeSpec, Unit, Value};
+use crate::plan::Program;
 use crate::report::{clean, shortened};
 use crate::sys::clock;
+use crate::workload::METRIC;
 use crate::{backend, plan, probe, report, variant, workload};
 
 use super::names::UnknownName;
@@ -118,7 +120,40 @@ fn some(
 
 pub(super) fn workloads() -> Vec<Vec<String>> {
     let rows = workload::registry().iter().map(|workload| workload.spec());
-    rows.map(|spec| vec![spec.name.to_string(), spec.about.to_string()]).collect()
+    let rows = rows.map(|spec| vec![spec.name.to_string(), spec.about.to_string()]);
+    let programs = plan::programs().iter().map(|program| {
+        let lack = lack_of(program).map(|hint| format!("; not here: {hint}")).unwrap_or_default();
+        vec![program.name.clone(), format!("{}{lack}", program.about)]
+    });
+    rows.chain(programs).collect()
+}
+
+/// What to do where a program cannot run here.
+fn lack_of(program: &Program) -> Option<String> {
+    let workload = workload::find(plan::PROGRAM)?;
+    let missing = workload.programs(&program.params).err()?;
+    Some(missing.hint().map_or_else(|| missing.to_string(), str::to_string))
+}
+
+fn describe_program(program: &Program, columns: usize) -> String {
+    let text = |name: &str| program.params.get(name).map(Value::to_string).unwrap_or_default();
+    let metrics = program.params.get(METRIC).map_or(&[][..], Value::as_outputs).iter();
+    let metrics = metrics.map(|metric| format!("{} ({})", metric.name, metric.pattern));
+    let own = workload::find(plan::PROGRAM).map_or(&[][..], |of| of.spec().params);
+    let is_parameter = |name: &str| name != METRIC && own.iter().all(|field| field.name != name);
+    let parameters = program.params.iter().filter(|(name, _)| is_parameter(name));
+    let parameters = parameters.map(|(name, value)| format!("{name} = {value}"));
+    let ready = lack_of(program).unwrap_or("yes".to_string());
+    let lines = [
+        ("program", format!("{}: {}", program.name, program.about)),
+        ("command", text("command").replace(',', " ")),
+        ("parameters", parameters.collect::<Vec<_>>().join(", ")),
+        ("metrics", metrics.collect::<Vec<_>>().join(", ")),
+        ("package", text("package")),
+        ("ready here", ready),
+        ("more", format!("it is a `{0}`: schedlab list workloads {0}", plan::PROGRAM)),
+    ];
+    show::laid_out(&lines, columns)
 }
 
 pub(super) fn knobs() -> Vec<Vec<String>> {
@@ -261,8 +296,12 @@ fn rounds(head: &PlanHead) -> String {
 }
 
 fn describe_workload(name: &str, columns: usize) -> Result<String, Failure> {
+    if let Some(program) = plan::programs().iter().find(|program| program.name == name) {
+        return Ok(describe_program(program, columns));
+    }
     let Some(workload) = workload::find(name) else {
         let names = workload::registry().iter().map(|workload| workload.spec().name);
+        let names = names.chain(plan::programs().iter().map(|program| program.name.as_str()));
         return Err(UnknownName::new("workload", name, names, "schedlab list workloads").into());
     };
     let spec = workload.spec();

@@ -17,8 +17,8 @@ use toml::de::DeValue;
 
 use super::error::Faults;
 use super::fields::{
-    MAX_COUNT, MAX_SETS, MAX_WORKERS, OUTPUT, PARAMETERS, SET, SET_KEYS, WORKLOAD, WORKLOAD_KEYS,
-    Words, names,
+    MAX_COUNT, MAX_SETS, MAX_WORKERS, OUTPUT, PARAMETERS, PROGRAM, Program, SET, SET_KEYS,
+    WORKLOAD, WORKLOAD_KEYS, Words, names,
 };
 use super::knobs::Knobs;
 use super::similar::suggestion;
@@ -48,6 +48,23 @@ struct Set {
     fixed: Params,
     background: bool,
     knobs: Knobs,
+}
+
+/// What `use` names.
+pub struct Used {
+    workload: &'static dyn Workload,
+    /// What its table holds unless the plan says otherwise.
+    program: Option<&'static Program>,
+    name: &'static str,
+}
+
+impl Words {
+    fn used(&self, name: &str) -> Option<Used> {
+        let program = self.program(name);
+        let workload = self.workload(if program.is_some() { PROGRAM } else { name })?;
+        let name = program.map_or(workload.spec().name, |program| program.name.as_str());
+        Some(Used { workload, program, name })
+    }
 }
 
 struct Axis {
@@ -87,6 +104,27 @@ pub fn drafts(top: &mut Table, words: &Words, faults: &mut Faults) -> Vec<Draft>
         }
     }
     drafts
+}
+
+/// The parameters that a file of `programs/` gives to a set of [`PROGRAM`]. `None`: a fault
+/// was noted.
+pub fn known_program(mut table: Table, words: &Words, faults: &mut Faults) -> Option<Params> {
+    let workload = words.workload(PROGRAM)?;
+    let before = faults.len();
+    let knobs = Knobs::take_of_set(&mut table, words, faults);
+    let set = Set { name: String::new(), workload, fixed: Params::new(), background: false, knobs };
+    let mut sets = Sets { sets: vec![set], ..Sets::default() };
+    let mut reader = Reader { words, faults };
+    reader.fields(&mut table, workload.spec().params, &[0], "", &mut sets);
+    reader.parameters(&mut table, 0, "", &mut sets);
+    reader.outputs(&mut table, 0, &mut sets);
+    if let Some(axis) = sets.axes.first() {
+        let message = format!("`{}` has several values", axis.name);
+        faults.add_of_all(message, "a program has one default for each; plans have axes");
+    }
+    let known = known_keys(&["about", PARAMETERS, METRIC], &[workload.spec().params]);
+    table.finish(&known, "a program", faults);
+    (faults.len() == before).then(|| sets.sets.swap_remove(0).fixed)
 }
 
 struct Reader<'w> {
@@ -149,22 +187,23 @@ impl Reader<'_> {
 
     /// A workload with `use` and parameters in its own table. Returns its default name.
     fn plain(&mut self, mut table: Table, sets: &mut Sets) -> Option<String> {
-        let (workload, _) = self.take_use(&mut table)?;
+        let (Used { workload, program, name }, _) = self.take_use(&mut table)?;
         let spec = workload.spec();
-        sets.names.claim(spec.name, &table.span, "set", self.faults);
+        sets.names.claim(name, &table.span, "set", self.faults);
         let knobs = Knobs::take_of_set(&mut table, self.words, self.faults);
-        let (name, fixed) = (spec.name.to_string(), Params::new());
-        sets.sets.push(Set { name, workload, fixed, background: false, knobs });
+        let (own, fixed) = (name.to_string(), Params::new());
+        sets.sets.push(Set { name: own, workload, fixed, background: false, knobs });
         for fields in [SET, spec.params] {
             self.fields(&mut table, fields, &[0], "", sets);
         }
         self.parameters(&mut table, 0, "", sets);
         self.outputs(&mut table, 0, sets);
+        program.into_iter().for_each(|program| sets.fill(0, &program.params));
         fill_all(&mut sets.sets[0], &sets.axes, 0);
         let mut known = known_keys(WORKLOAD_KEYS, &[WORKLOAD, SET, spec.params]);
         known.extend([PARAMETERS, METRIC].into_iter().filter(|_| spec.runs_programs));
-        table.finish(&known, &format!("workload `{}`", spec.name), self.faults);
-        Some(spec.name.to_string())
+        table.finish(&known, &format!("workload `{name}`"), self.faults);
+        Some(name.to_string())
     }
 
     /// A workload made of `[[workload.set]]`s.
@@ -207,9 +246,9 @@ impl Reader<'_> {
     fn set(&mut self, mut table: Table, background: bool, sets: &mut Sets) -> Option<usize> {
         let named = table.has("name");
         let name = table.take_name("name", self.faults);
-        let (workload, use_span) = self.take_use(&mut table)?;
+        let (Used { workload, program, name: of }, use_span) = self.take_use(&mut table)?;
         let spec = workload.spec();
-        let default_name = || (!named).then(|| (spec.name.to_string(), use_span));
+        let default_name = || (!named).then(|| (of.to_string(), use_span));
         let name = name.or_else(default_name).map_or(String::new(), |(name, span)| {
             sets.names.claim(&name, &span, "set", self.faults);
             name
@@ -223,10 +262,11 @@ impl Reader<'_> {
         }
         self.parameters(&mut table, index, &prefix, sets);
         self.outputs(&mut table, index, sets);
+        program.into_iter().for_each(|program| sets.fill(index, &program.params));
         fill_all(&mut sets.sets[index], &sets.axes, index);
         let mut known = known_keys(SET_KEYS, &[SET, spec.params]);
         known.extend([PARAMETERS, METRIC].into_iter().filter(|_| spec.runs_programs));
-        table.finish(&known, &format!("a set of workload `{}`", spec.name), self.faults);
+        table.finish(&known, &format!("a set of workload `{of}`"), self.faults);
         Some(index)
     }
 
@@ -322,22 +362,23 @@ impl Reader<'_> {
         }
     }
 
-    fn take_use(&mut self, table: &mut Table) -> Option<(&'static dyn Workload, Span)> {
+    fn take_use(&mut self, table: &mut Table) -> Option<(Used, Span)> {
         let Some(entry) = table.take("use") else {
             let hint = "name a load generator: use = \"spin\"; see: schedlab list workloads";
             self.faults.add(&table.span, "the workload has no `use`", "this one", hint);
             return None;
         };
         let name = table::text(&entry, super::fields::MAX_NAME_CHARS, self.faults)?;
-        let found = self.words.workload(name);
+        let found = self.words.used(name);
         if found.is_none() {
-            let known: Vec<&str> =
-                self.words.workloads.iter().map(|workload| workload.spec().name).collect();
+            let known = self.words.workloads.iter().map(|workload| workload.spec().name);
+            let programs = self.words.programs.iter().map(|program| program.name.as_str());
+            let known: Vec<&str> = known.chain(programs).collect();
             let message = format!("there is no workload {}", shown(name));
             let span = entry.value.span();
             self.faults.add(&span, message, "not known here", suggestion(name, &known));
         }
-        found.map(|workload| (workload, entry.value.span()))
+        found.map(|used| (used, entry.value.span()))
     }
 }
 
@@ -351,6 +392,16 @@ struct Sets {
 }
 
 impl Sets {
+    /// Puts in what neither a value nor an axis says.
+    fn fill(&mut self, index: usize, params: &Params) {
+        for (name, value) in params {
+            let is_axis = |axis: &Axis| axis.name == *name && axis.sets.contains(&index);
+            if !self.axes.iter().any(is_axis) {
+                self.sets[index].fixed.entry(name.clone()).or_insert_with(|| value.clone());
+            }
+        }
+    }
+
     /// A fixed value, or an axis of the sets with these indices.
     fn take(
         &mut self,

@@ -1,7 +1,7 @@
 //! The words of the plan format that belong to no workload and no knob, and its limits.
 //! Flat tables; the parser and the JSON Schema both derive from them.
 
-use crate::model::{CpuClocks, Field, Kind, MemoryPlacement, OFF, OUTPUT_UNITS, ProbeSpec};
+use crate::model::{CpuClocks, Field, Kind, MemoryPlacement, OFF, OUTPUT_UNITS, Params, ProbeSpec};
 use crate::variant;
 use crate::workload::{self, Workload};
 
@@ -340,6 +340,18 @@ pub struct Known {
     pub formats: &'static [&'static str],
 }
 
+/// The workload that programs are.
+pub const PROGRAM: &str = "command";
+
+/// A program that people know: what the table of a [`PROGRAM`] holds unless a plan says otherwise.
+pub struct Program {
+    /// As `use` names it.
+    pub name: String,
+    pub about: String,
+    /// Of the workload, `parameters` among them.
+    pub params: Params,
+}
+
 /// All that a plan may name. Tests bring their own.
 pub struct Words {
     pub known: Known,
@@ -347,12 +359,15 @@ pub struct Words {
     /// Those of `knobs` that a worker set may have for itself.
     pub task_knobs: Vec<Field>,
     pub workloads: &'static [&'static dyn Workload],
+    /// Other names of the workload `command`.
+    pub programs: &'static [Program],
 }
 
 impl Words {
-    pub fn registered(known: Known) -> Self {
+    pub fn registered(known: Known, programs: &'static [Program]) -> Self {
         Words {
             known,
+            programs,
             knobs: variant::fields(),
             task_knobs: variant::task_fields(),
             workloads: workload::registry(),
@@ -361,6 +376,10 @@ impl Words {
 
     pub fn workload(&self, name: &str) -> Option<&'static dyn Workload> {
         self.workloads.iter().copied().find(|workload| workload.spec().name == name)
+    }
+
+    pub fn program(&self, name: &str) -> Option<&'static Program> {
+        self.programs.iter().find(|program| program.name == name)
     }
 }
 

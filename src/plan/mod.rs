@@ -15,6 +15,7 @@ mod fields;
 mod knobs;
 mod lab;
 mod order;
+mod program;
 mod read;
 mod schema;
 mod similar;
@@ -27,8 +28,11 @@ use crate::model::{Lab, Plan, Raw, Topology, Twin, Value, ValueError};
 
 pub use builtin::{Builtin, builtin, builtins};
 pub use error::{PlanError, PlanErrors};
-pub use fields::{Known, MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TEXT_BYTES, MAX_WORKERS};
+pub use fields::{
+    Known, MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TEXT_BYTES, MAX_WORKERS, PROGRAM, Program,
+};
 pub use order::{cells, round_order};
+pub use program::programs;
 pub use schema::json_schema;
 pub use similar::nearest;
 
@@ -77,5 +81,5 @@ pub fn parse(
     machine: Option<&Topology>,
     known: Known,
 ) -> Result<Plan, PlanErrors> {
-    read::plan(source_name, text, machine, &fields::Words::registered(known))
+    read::plan(source_name, text, machine, &fields::Words::registered(known, programs()))
 }

@@ -87,7 +87,7 @@ fn read(
     Some(Plan { title, measure, variants, works, placement, report_format, probes, lab, aa: false })
 }
 
-fn document<'t>(text: &'t str, faults: &mut Faults) -> Option<Spanned<DeTable<'t>>> {
+pub fn document<'t>(text: &'t str, faults: &mut Faults) -> Option<Spanned<DeTable<'t>>> {
     if text.len() > MAX_TEXT_BYTES {
         let message = format!("the plan has {} bytes", text.len());
         let hint = format!("at most {MAX_TEXT_BYTES} bytes are read: is this the right file?");

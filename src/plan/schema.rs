@@ -7,14 +7,15 @@ use crate::workload::{METRIC, Spec};
 
 use super::fields::{
     Known, LAB, LAB_MODEL, MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE, OUTPUT, PARAMETERS,
-    PLACEMENT, SET, WORKLOAD, Words, report,
+    PLACEMENT, PROGRAM, Program, SET, WORKLOAD, Words, report,
 };
+use super::program::programs;
 
 /// JSON Schema (draft 2020-12) of the TOML that [`super::parse`] takes. What a schema cannot
 /// say, the parser checks: unique names, sizes of cross products, CPUs that exist, the range
 /// of a value with a unit.
 pub fn json_schema(known: Known) -> Json {
-    schema_of(&Words::registered(known))
+    schema_of(&Words::registered(known, programs()))
 }
 
 fn schema_of(words: &Words) -> Json {
@@ -24,10 +25,10 @@ fn schema_of(words: &Words) -> Json {
         .map(|spec| {
             let more = properties(WORKLOAD, &schema_of_kind).into_iter();
             let more = more.chain([("background".to_string(), reference("sets"))]);
-            set_table(spec, more.collect())
+            set_table(spec, words.programs, more.collect())
         })
         .chain(std::iter::once(workload_of_sets()));
-    let sets = specs.iter().map(|spec| set_table(spec, Map::new()));
+    let sets = specs.iter().map(|spec| set_table(spec, words.programs, Map::new()));
     let mut variant = properties(&words.knobs, &schema_of_kind);
     variant.insert("name".to_string(), reference("name"));
     json!({
@@ -75,7 +76,7 @@ fn lab() -> Json {
 }
 
 /// A worker set of one workload, and the further keys that its table takes.
-fn set_table(spec: &Spec, more: Map<String, Json>) -> Json {
+fn set_table(spec: &Spec, programs: &[Program], more: Map<String, Json>) -> Json {
     let mut keys = properties(SET, &schema_of_axis);
     keys.extend(properties(spec.params, &schema_of_axis));
     keys.insert("name".to_string(), reference("name"));
@@ -87,7 +88,14 @@ fn set_table(spec: &Spec, more: Map<String, Json>) -> Json {
         let items = table(metric, &["name", "pattern", "unit", "better"]);
         keys.insert(METRIC.to_string(), json!({ "type": "array", "minItems": 1, "items": items }));
     }
-    keys.insert("use".to_string(), json!({ "const": spec.name, "description": spec.about }));
+    let names = std::iter::once(spec.name);
+    let programs = programs.iter().map(|program| program.name.as_str());
+    let names: Vec<&str> = names.chain(programs.filter(|_| spec.name == PROGRAM)).collect();
+    let named = match names.as_slice() {
+        [name] => json!({ "const": name, "description": spec.about }),
+        names => json!({ "enum": names, "description": spec.about }),
+    };
+    keys.insert("use".to_string(), named);
     keys.extend(more);
     table(keys, &["use"])
 }

@@ -7,7 +7,6 @@ use crate::model::mistyped;
 /// only where it is known.
 const ALIASES: &[(&str, &str)] = &[
     // Workloads.
-    ("hackbench", "messaging"),
     ("sched-messaging", "messaging"),
     ("perf-bench-sched-messaging", "messaging"),
     ("sched-pipe", "pipe"),
@@ -16,13 +15,11 @@ const ALIASES: &[(&str, &str)] = &[
     ("lat-ctx", "pipe"),
     ("context1", "pipe"),
     ("stress", "spin"),
-    ("stress-ng", "spin"),
-    ("stress-ng-cpu", "spin"),
-    ("sysbench", "spin"),
+    ("stress-ng-cpu", "stress-ng"),
+    ("sysbench", "sysbench-cpu"),
     ("busy", "spin"),
     ("busy-loop", "spin"),
     ("hog", "spin"),
-    ("cyclictest", "deadline"),
     ("rt-app", "deadline"),
     ("periodic", "deadline"),
     ("lat-proc", "forkexec"),
@@ -144,6 +141,7 @@ fn part<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
 mod tests {
     use super::*;
     use crate::plan::fields::{LAB, LAB_MODEL, MEASURE, PLACEMENT, SET, SET_KEYS, TOP_KEYS, names};
+    use crate::plan::programs;
     use crate::{variant, workload};
 
     #[test]
@@ -155,6 +153,7 @@ mod tests {
             known.push(workload.spec().name);
             known.extend(names(workload.spec().params));
         }
+        known.extend(programs().iter().map(|program| program.name.as_str()));
         for (at, (alias, target)) in ALIASES.iter().enumerate() {
             assert!(known.contains(target), "{alias}: there is no {target}");
             assert_eq!(alias.to_lowercase().replace(['_', ' ', '.'], "-"), *alias);
@@ -169,8 +168,8 @@ mod tests {
         let fields = variant::fields();
         let knobs = names(&fields);
         let cases: &[(&str, &[&str], Option<&str>)] = &[
-            ("hackbench", &workloads, Some("messaging")),
-            ("Hackbench", &workloads, Some("messaging")),
+            ("lat_ctx", &workloads, Some("pipe")),
+            ("Lat-Ctx", &workloads, Some("pipe")),
             ("perf bench sched pipe", &workloads, Some("pipe")),
             ("schebnch", &workloads, Some("schbench")),
             ("chain", &workloads, Some("service-chain")),
@@ -183,7 +182,7 @@ mod tests {
             ("priorty", &knobs, Some("priority")),
             ("", &knobs, None),
             // An alias counts only where its target is known.
-            ("hackbench", &knobs, None),
+            ("lat-ctx", &knobs, None),
         ];
         for (word, known, expected) in cases {
             assert_eq!(nearest(word, known), *expected, "{word}");

@@ -111,6 +111,7 @@ fn words() -> Words {
             knob("affinity", Kind::Cpus),
         ],
         workloads: &[&Fake],
+        programs: &[],
     }
 }
 

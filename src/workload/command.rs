@@ -61,6 +61,12 @@ const SPEC: Spec = Spec {
                     whatever its exit status",
         },
         Field {
+            name: "package",
+            kind: Kind::Text,
+            default: None,
+            about: "what to install in Debian where the program is missing",
+        },
+        Field {
             name: "warmups",
             kind: Kind::Int { min: 0, max: 1_000_000 },
             default: Some("0"),
@@ -157,7 +163,8 @@ impl Workload for Command {
 
     fn programs(&self, params: &Params) -> Result<Vec<(&'static str, PathBuf)>, WorkloadError> {
         let given = PROGRAMS.into_iter().filter(|name| params.contains_key(*name));
-        given.map(|name| Ok((name, file(name, &words(params, name)?)?))).collect()
+        let file = |name| Ok((name, file(name, &words(params, name)?)?));
+        given.map(|name| file(name).map_err(|error| with_package(error, params))).collect()
     }
 
     fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {
@@ -302,6 +309,20 @@ fn file(param: &'static str, words: &[String]) -> Result<PathBuf, WorkloadError>
         problem: format!("cannot be executed: {}", plain(&source)),
         hint: "give the path of a program, or the name of one in a folder of PATH",
     })
+}
+
+/// With the package to be installed, if one is named.
+fn with_package(error: WorkloadError, params: &Params) -> WorkloadError {
+    let is_name = |name: &&str| {
+        let is_fit = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+        name.chars().all(is_fit) && !name.starts_with('-')
+    };
+    match params.get("package").and_then(Value::as_text).filter(is_name) {
+        Some(package) => {
+            WorkloadError::conflict(error.to_string(), format!("apt-get install {package}"))
+        }
+        None => error,
+    }
 }
 
 /// One of the programs of a set.
