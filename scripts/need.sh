@@ -1,7 +1,7 @@
 #!/bin/sh
 # Sees to it that this machine has what schedlab needs; installs what is missing.
 #
-# Usage: scripts/need.sh PURPOSE...      PURPOSE: build, test, lab, dist, ci
+# Usage: scripts/need.sh PURPOSE...      PURPOSE: build, test, lab, programs, dist, ci
 #
 # Looks first and asks the system's package manager only for what is not there. Asks the
 # user before, unless root or ASSUME_YES=1. A Rust toolchain is never installed from here:
@@ -66,6 +66,14 @@ find_missing() {
             has_qemu || lack 'QEMU, version 8.2 or newer (the lab)' \
                 qemu-system-x86 qemu-system-x86-core qemu-system-x86
             ;;
+        programs)
+            # Known workloads, of which each runs once in a test.
+            has 7zz || lack 7-Zip 7zip 7zip 7zip
+            { has hackbench && has cyclictest; } || lack rt-tests rt-tests realtime-tests rt-tests
+            has primesieve || lack primesieve primesieve primesieve primesieve
+            has stress-ng || lack stress-ng stress-ng stress-ng stress-ng
+            has sysbench || lack sysbench sysbench sysbench sysbench
+            ;;
         dist)
             links -static || lack 'the static C library' \
                 'gcc libc6-dev' 'gcc glibc-static' 'gcc glibc'
@@ -78,7 +86,7 @@ find_missing() {
             ;;
         *)
             say "error: unknown purpose \`$purpose\`"
-            say 'hint: scripts/need.sh build test lab dist ci'
+            say 'hint: scripts/need.sh build test lab programs dist ci'
             exit 2
             ;;
         esac

@@ -5,7 +5,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::support::{metric, outcomes, schedlab, stderr, stdout};
+use crate::support::{metric, outcomes, schedlab, skip, stderr, stdout};
 
 /// One short round of a script with the shell's own arguments before it.
 fn run(home: &Path, options: &[&str], script: &str) -> Output {
@@ -91,5 +91,50 @@ fn a_clean_up_follows_a_failure_and_a_command_excludes_a_plan() {
     ] {
         let output = schedlab(home.path(), words).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr(&output));
+    }
+}
+
+/// As small as they can be: whether they run and what they print is understood.
+const SMALLEST: &[(&str, &str)] = &[
+    ("7zip", "threads = 1"),
+    ("cyclictest", "seconds = 1"),
+    ("hackbench", "groups = 1, loops = 10"),
+    ("primesieve", "limit = \"1e7\""),
+    ("stress-ng", "seconds = 1"),
+    ("sysbench-cpu", "seconds = 1"),
+    ("sysbench-threads", "seconds = 1"),
+];
+
+#[test]
+fn every_known_program_runs_and_prints_its_metrics() {
+    let test = "every_known_program_runs_and_prints_its_metrics";
+    let home = tempfile::tempdir().unwrap();
+    let listed = stdout(&schedlab(home.path(), &["list", "workloads"]).output().unwrap());
+    let mut plan = "schema = 1\n[measure]\nrounds = 1\nduration = \"10ms\"\nwarmup = \"0s\"\n\
+                    window = \"10ms\"\ngrace = \"5min\"\nrepeat-spoilt = false\n"
+        .to_string();
+    for (name, parameters) in SMALLEST {
+        let table = format!("[[workload]]\nuse = \"{name}\"\nparameters = {{ {parameters} }}\n");
+        plan.push_str(&table);
+    }
+    std::fs::write(home.path().join("plan.toml"), plan).unwrap();
+    let output = schedlab(home.path(), &["run", "-q", "./plan.toml"]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let outcomes = outcomes(home.path(), "last");
+    for (name, _) in SMALLEST {
+        assert!(listed.contains(name), "{name} is not listed: {listed}");
+        let is_own = |outcome: &&Value| outcome["result"]["sets"][0]["name"] == *name;
+        match outcomes.iter().find(is_own) {
+            Some(outcome) => {
+                let first = &outcome["result"]["sets"][0]["metrics"][0];
+                assert!(first["value"]["known"].as_f64() > Some(0.0), "{name}: {first}");
+                assert_eq!(first["importance"], "headline", "{name}: {first}");
+            }
+            None => {
+                let hint = outcomes.iter().find_map(|of| of["reason"].as_str()).expect(name);
+                assert!(hint.contains("apt-get install"), "{name}: {hint}");
+                skip(test, hint);
+            }
+        }
     }
 }

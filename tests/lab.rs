@@ -705,6 +705,27 @@ fn a_program_of_this_machine_is_the_same_to_the_bit_in_a_guest() {
     assert!(reason.contains("exit status 127") && reason.contains("not found"), "{reason}");
 }
 
+/// Programs that share nothing with schedlab, each booted and run twice.
+#[test]
+fn known_programs_are_the_same_to_the_bit_in_a_guest() {
+    let test = "known_programs_are_the_same_to_the_bit_in_a_guest";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    let programs = "[[workload]]\nuse = \"hackbench\"\nparameters = { groups = 1, loops = 5 }\n\
+                    [[workload]]\nuse = \"primesieve\"\nparameters = { limit = \"1e7\" }\n";
+    let output =
+        laboratory.run(&plan(PATIENT, "cpus = 2", programs), &["--verify"]).output().unwrap();
+    if let Some((_, reason)) = laboratory.outcomes().iter().find(|(status, _)| status == "skipped")
+    {
+        return skip(test, reason);
+    }
+    assert_exact(&laboratory, &output);
+    for line in laboratory.ended() {
+        let event: Value = serde_json::from_str(&line).unwrap();
+        let first = &event["outcome"]["result"]["sets"][0]["metrics"][0];
+        assert!(first["value"]["known"].as_f64() > Some(0.0), "{first}");
+    }
+}
+
 #[test]
 fn a_guest_that_hangs_is_ended_when_its_time_is_up() {
     let Some(laboratory) = Laboratory::open("a_guest_that_hangs_is_ended_when_its_time_is_up")
