@@ -94,6 +94,25 @@ fn a_clean_up_follows_a_failure_and_a_command_excludes_a_plan() {
     }
 }
 
+#[test]
+fn what_runs_in_the_background_goes_on_until_the_others_have_ended() {
+    let home = tempfile::tempdir().unwrap();
+    let plan = |foreground: &str, background: &str| {
+        let text = format!(
+            "schema = 1\n[measure]\nrounds = 1\nduration = \"10ms\"\nwarmup = \"0s\"\nwindow = \"10ms\"\n\
+             [[workload]]\nname = \"a\"\nuse = \"command\"\ncommand = [\"sh\", \"-c\", \"{foreground}\"]\n\
+             [[workload.background]]\nuse = \"command\"\nname = \"b\"\n\
+             command = [\"sh\", \"-c\", \"{background}\"]\n"
+        );
+        std::fs::write(home.path().join("plan.toml"), text).unwrap();
+        let output = schedlab(home.path(), &["run", "-q", "./plan.toml"]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    // Each waits for the other: the background is executed twice at least.
+    plan("mkfifo gate; read x < gate; read x < gate", "test -p gate && echo > gate; sleep 0.01");
+    plan("true", "sleep 1000");
+}
+
 /// As small as they can be: whether they run and what they print is understood.
 const SMALLEST: &[(&str, &str)] = &[
     ("7zip", "threads = 1"),

@@ -5,7 +5,8 @@ use clap::Args;
 use serde::Serialize;
 use toml::{Table, Value};
 
-use crate::model::PLAN_SCHEMA;
+use crate::model::{Kind, PLAN_SCHEMA};
+use crate::variant;
 
 use super::Failure;
 use super::text::quoted;
@@ -26,7 +27,7 @@ pub struct CommandArgs {
     variant: Vec<String>,
     /// With a command: {NAME} in its words is each of these, separated by commas; may be repeated
     #[arg(short = 'L', long = "parameter", num_args = 2, value_names = ["NAME", "VALUES"],
-        requires = "command")]
+        requires = "command", allow_hyphen_values = true)]
     parameter: Vec<String>,
     /// With a command: what a shell does before each execution, not timed
     #[arg(long, value_name = "SHELL COMMAND", requires = "command")]
@@ -90,12 +91,12 @@ impl CommandArgs {
         }
         let mut variants = vec![Variant { name: BASELINE.to_string(), knobs: Table::new() }];
         for written in &self.variant {
-            variants.push(variant(written)?);
+            variants.push(variant_of(written)?);
         }
         let mut parameters = Table::new();
         for pair in self.parameter.chunks(2) {
             let [name, values] = pair else { continue };
-            let values: Vec<Value> = values.split(',').map(value).collect();
+            let values = parameter_values(values);
             if parameters.insert(name.clone(), Value::Array(values)).is_some() {
                 let text = format!("-L: `{}` is given twice", name.escape_default());
                 return Err(Failure::usage(text, "-L NAME VALUE,VALUE for each name once"));
@@ -125,7 +126,7 @@ impl CommandArgs {
 }
 
 /// `batch:policy=batch,nice=5`. A comma belongs to a value where no knob follows it: `affinity=0,2`.
-fn variant(written: &str) -> Result<Variant, Failure> {
+fn variant_of(written: &str) -> Result<Variant, Failure> {
     let wrong = || {
         let text = format!("--variant `{}` is no NAME:KNOB=VALUE", written.escape_default());
         Failure::usage(text, "--variant batch:policy=batch,nice=5; see: schedlab list knobs")
@@ -139,16 +140,32 @@ fn variant(written: &str) -> Result<Variant, Failure> {
             (None, None) => return Err(wrong()),
         }
     }
-    let knobs = pairs.into_iter().map(|(knob, text)| (knob, value(&text))).collect();
-    Ok(Variant { name: name.to_string(), knobs })
+    let knobs = pairs.into_iter().map(|(knob, text)| {
+        let value = knob_value(&knob, &text);
+        (knob, value)
+    });
+    Ok(Variant { name: name.to_string(), knobs: knobs.collect() })
 }
 
 /// As it would be written in a plan.
-fn value(text: &str) -> Value {
-    match text {
-        "true" => Value::Boolean(true),
-        "false" => Value::Boolean(false),
-        text => text.parse().map_or_else(|_| Value::String(text.to_string()), Value::Integer),
+fn knob_value(knob: &str, text: &str) -> Value {
+    let kind = variant::fields().into_iter().find(|field| field.name == knob).map(|of| of.kind);
+    let written = || Value::String(text.to_string());
+    match kind {
+        Some(Kind::Int { .. }) => text.parse().map_or_else(|_| written(), Value::Integer),
+        Some(Kind::Bool) => text.parse().map_or_else(|_| written(), Value::Boolean),
+        _ => written(),
+    }
+}
+
+/// Numbers where all are; a text keeps its zeros and signs.
+fn parameter_values(list: &str) -> Vec<Value> {
+    let texts: Vec<&str> = list.split(',').collect();
+    let number =
+        |text: &&str| text.parse::<i64>().ok().filter(|number| number.to_string() == **text);
+    match texts.iter().map(number).collect::<Option<Vec<i64>>>() {
+        Some(numbers) => numbers.into_iter().map(Value::Integer).collect(),
+        None => texts.into_iter().map(|text| Value::String(text.to_string())).collect(),
     }
 }
 
@@ -194,6 +211,11 @@ mod tests {
             ..CommandArgs::default()
         });
         assert_eq!(plan.title, "/usr/bin/make '-j{jobs}' '{what}'");
+        let lines = vec!["sh".to_string(), "-c".to_string(), "echo a\n\techo b".to_string()];
+        let of_lines = self::plan(&CommandArgs { command: lines.clone(), ..Default::default() });
+        assert_eq!(of_lines.title, "sh -c 'echo a  echo b'");
+        let words = of_lines.works[0].sets[0].params["command"].as_list().unwrap().to_vec();
+        assert_eq!(words.iter().map(|word| word.as_text().unwrap()).collect::<Vec<_>>(), lines);
         let variants: Vec<String> =
             plan.variants.iter().map(|of| format!("{} {:?}", of.name, of.knobs)).collect();
         assert_eq!(variants.len(), 3);
@@ -216,9 +238,24 @@ mod tests {
     }
 
     #[test]
+    fn values_are_those_that_were_written() {
+        let plan = plan(&CommandArgs {
+            command: words("echo {n} {f} {x}"),
+            variant: words("one:affinity=1 low:nice=-5"),
+            parameter: words("n -1,2 f 001,+5 x 1,auto"),
+            ..CommandArgs::default()
+        });
+        let labels: Vec<String> = plan.works.iter().map(|work| work.label()).collect();
+        assert_eq!(labels.len(), 8);
+        assert!(labels.contains(&"echo f=001 n=-1 x=auto".to_string()), "{labels:?}");
+        assert_eq!(plan.variants[1].knobs["affinity"].to_string(), "1");
+        assert_eq!(plan.variants[2].knobs["nice"].as_int(), Some(-5));
+    }
+
+    #[test]
     fn what_is_no_variant_is_refused() {
         for wrong in ["batch", "batch:", "batch:policy", ":"] {
-            assert!(variant(wrong).is_err(), "{wrong}");
+            assert!(variant_of(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(hint("nonesuch", "schedlab list plans"), "schedlab list plans");
         assert_eq!(hint("nonesuch", ""), "one of quick, smoke");
         let known = ["messaging", "pipe"].into_iter();
-        let unknown = UnknownName::new("workload", "hackbench", known, "");
+        let unknown = UnknownName::new("workload", "sched-messaging", known, "");
         assert!(unknown.hint().starts_with("did you mean `messaging`?"), "{}", unknown.hint());
     }
 }

@@ -49,6 +49,7 @@ pub struct Set {
     /// The variant's, each replaced by the set's own of its name.
     pub knobs: Arc<BTreeMap<String, Value>>,
     seed: u64,
+    is_background: bool,
 }
 
 /// Applied by each worker to itself before it works.
@@ -122,7 +123,8 @@ impl WorkerGroup {
             pid: 0,
         }));
         let knobs = Arc::new(knobs);
-        self.sets.push(Set { spec, load, recorders, knobs, seed });
+        let is_background = set.background;
+        self.sets.push(Set { spec, load, recorders, knobs, seed, is_background });
         Ok(())
     }
 
@@ -147,12 +149,15 @@ impl WorkerGroup {
         let set = &self.sets[member.set];
         let (control, load, recorders) = (self.control, Arc::clone(&set.load), set.recorders);
         let setup = WorkerSetup { pool: pool.cloned(), knobs: Arc::clone(&set.knobs) };
-        let seed = mix(set.seed, member.index as u64);
+        let (seed, is_background) = (mix(set.seed, member.index as u64), set.is_background);
         let name = set.spec.roles[member.role].name.to_string();
         let body = {
             let member = member.clone();
             move || {
-                let worker = || Worker::new(control, member.slot, recorders, seed);
+                let worker = || {
+                    let worker = Worker::new(control, member.slot, recorders, seed);
+                    worker.in_background(is_background)
+                };
                 live(&member, control, &*load, &setup, worker);
             }
         };
@@ -231,9 +236,12 @@ impl WorkerGroup {
         self.members.iter().for_each(|member| fork::end(member.pid));
     }
 
-    /// How many workers have something to do that ends.
+    /// How many workers have something to do that ends, and that the run waits for.
     pub fn finishing(&self) -> usize {
-        let ends = |member: &&Member| self.sets[member.set].spec.runs_programs;
+        let ends = |member: &&Member| {
+            let set = &self.sets[member.set];
+            set.spec.runs_programs && !set.is_background
+        };
         self.members.iter().filter(ends).count()
     }
 

@@ -56,10 +56,21 @@ impl OutputMetric {
             Some(digits) => (digits, 1e3),
             None => printed.strip_suffix('M').map_or((printed, 1.0), |digits| (digits, 1e6)),
         };
-        let number: f64 = digits.replace(',', "").parse().ok()?;
+        let number: f64 = without_groups(digits)?.parse().ok()?;
         let value = number * times * self.scale;
         value.is_finite().then_some(value)
     }
+}
+
+/// Without the commas that part thousands. `None`: a comma stands elsewhere, as in `1,5`.
+fn without_groups(digits: &str) -> Option<String> {
+    let (whole, rest) = digits.split_at(digits.find('.').unwrap_or(digits.len()));
+    let mut groups = whole.split(',');
+    let first = groups.next()?;
+    let groups: Vec<&str> = groups.collect();
+    let first_digits = first.trim_start_matches(['-', '+']).len();
+    let is_grouped = (1..=3).contains(&first_digits) && groups.iter().all(|of| of.len() == 3);
+    (groups.is_empty() || is_grouped).then(|| format!("{first}{}{rest}", groups.concat()))
 }
 
 #[cfg(test)]
@@ -78,6 +89,10 @@ mod tests {
             ("ms", "1.5", Some(1.5e6)),
             ("1/s", " 81K ", Some(81e3)),
             ("M/s", "5,678", Some(5_678e6)),
+            ("count", "1,234,567.5", Some(1_234_567.5)),
+            ("count", "1,23", None),
+            ("count", "1234,567", None),
+            ("count", "1.5,000", None),
             ("MiB/s", "2", Some(2_097_152.0)),
             ("%", "12.5", Some(0.125)),
             ("count", "3M", Some(3e6)),

@@ -83,6 +83,8 @@ pub enum Kind {
     },
     Choice(&'static [&'static str]),
     Text,
+    /// A text that may have several lines: a program gets it as it stands.
+    Word,
     /// A [`PoolName`], kept as a text.
     PoolName,
     Cpus,
@@ -158,7 +160,7 @@ impl Kind {
                     .map(Value::Times)
             }
             (Kind::Choice(words), Raw::Text(text)) => choice(words, text).map(Value::Text),
-            (Kind::Text, Raw::Text(text)) => Ok(Value::Text(text.clone())),
+            (Kind::Text | Kind::Word, Raw::Text(text)) => Ok(Value::Text(text.clone())),
             (Kind::PoolName, Raw::Text(text)) => text
                 .parse::<PoolName>()
                 .map(|name| Value::Text(name.into()))
@@ -217,7 +219,7 @@ impl Kind {
                 format!("a ratio with its x, above \"0x\" and up to \"{max}x\": \"2x\", \"0.5x\"")
             }
             Kind::Choice(words) => format!("one of {}", quoted(words)),
-            Kind::Text => "a text in quotes".to_string(),
+            Kind::Text | Kind::Word => "a text in quotes".to_string(),
             Kind::PoolName => format!(
                 "1 to {MAX_POOL_NAME_BYTES} of A-Z a-z 0-9 _ . - in quotes, not beginning with a \
                  dot, no `..`"

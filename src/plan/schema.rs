@@ -172,7 +172,7 @@ fn schema_of_kind(kind: &Kind) -> Json {
         Kind::Percent { .. } => text(r"^-?[0-9]+(\.[0-9]+)?%$"),
         Kind::Times { .. } => text(r"^[0-9]+(\.[0-9]+)?x$"),
         Kind::Choice(words) => json!({ "enum": words }),
-        Kind::Text => json!({ "type": "string" }),
+        Kind::Text | Kind::Word => json!({ "type": "string" }),
         Kind::PoolName => json!({
             "type": "string",
             "pattern": r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?$",

@@ -194,7 +194,8 @@ pub fn value(kind: &Kind, spanned: &Spanned<DeValue>, faults: &mut Faults) -> Op
         faults.add(&span, "a table does not fit here", "this value", form_of(kind, table));
         return None;
     }
-    let raw = raw(spanned, faults)?;
+    let may_have_lines = matches!(kind, Kind::Word | Kind::List(Kind::Word));
+    let raw = raw(spanned, may_have_lines, faults)?;
     match kind.parse(&raw) {
         Ok(value) => Some(value),
         Err(misfit) => {
@@ -279,7 +280,7 @@ pub fn points(kind: &Kind, spanned: &Spanned<DeValue>, faults: &mut Faults) -> O
 
 /// What was written, before it has a meaning. Unprintable text is refused here: all text of
 /// a plan reaches terminals.
-fn raw(spanned: &Spanned<DeValue>, faults: &mut Faults) -> Option<Raw> {
+fn raw(spanned: &Spanned<DeValue>, may_have_lines: bool, faults: &mut Faults) -> Option<Raw> {
     let span = spanned.span();
     let refused = |faults: &mut Faults, message: String, hint: &str| {
         faults.add(&span, message, "this value", hint);
@@ -288,7 +289,9 @@ fn raw(spanned: &Spanned<DeValue>, faults: &mut Faults) -> Option<Raw> {
     match spanned.get_ref() {
         DeValue::Boolean(value) => Some(Raw::Bool(*value)),
         DeValue::String(text) => {
-            check_printable(text, &span, faults)?;
+            let shown =
+                if may_have_lines { text.replace(['\n', '\t'], " ") } else { text.to_string() };
+            check_printable(&shown, &span, faults)?;
             Some(Raw::Text(text.to_string()))
         }
         DeValue::Integer(value) => match i64::from_str_radix(value.as_str(), value.radix()) {
@@ -300,7 +303,8 @@ fn raw(spanned: &Spanned<DeValue>, faults: &mut Faults) -> Option<Raw> {
             Err(_) => refused(faults, format!("`{value}` is not understood"), "use a number"),
         },
         DeValue::Array(items) => {
-            let items: Vec<Option<Raw>> = items.iter().map(|item| raw(item, faults)).collect();
+            let items: Vec<Option<Raw>> =
+                items.iter().map(|item| raw(item, may_have_lines, faults)).collect();
             items.into_iter().collect::<Option<Vec<_>>>().map(Raw::List)
         }
         other => {

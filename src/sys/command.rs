@@ -108,6 +108,8 @@ extern "C" fn child(start: *mut c_void) -> c_int {
             libc::_exit(127);
         }
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        // What signals its own group does not mean us.
+        libc::setpgid(0, 0);
         for (from, to) in [(start.input, 0), (start.output, 1), (start.output, 2)] {
             libc::dup2(from, to);
         }
@@ -131,19 +133,30 @@ fn collect(pid: i32, begin_ns: u64) -> io::Result<Executed> {
     let mut status = 0;
     // SAFETY: plain data, of which zeros are a valid one.
     let mut used: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: both are valid for writing.
-    while unsafe { libc::wait4(pid, &mut status, 0, &mut used) } != pid {
+    let mut stopped = None;
+    loop {
+        // SAFETY: both are valid for writing.
+        let waited = unsafe { libc::wait4(pid, &mut status, libc::WUNTRACED, &mut used) };
         let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
+        if waited != pid && error.kind() != io::ErrorKind::Interrupted {
             return Err(error);
+        }
+        if waited == pid && !libc::WIFSTOPPED(status) {
+            break;
+        }
+        if waited == pid {
+            stopped = Some(libc::WSTOPSIG(status));
+            // SAFETY: the child is not collected, so the number is its and its group's.
+            unsafe { libc::kill(-pid, libc::SIGKILL) };
         }
     }
     let end_ns = clock::monotonic_ns();
     let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;
     Ok(Executed {
-        ending: match libc::WIFSIGNALED(status) {
-            true => Ending::Killed(libc::WTERMSIG(status)),
-            false => Ending::Exited(libc::WEXITSTATUS(status)),
+        ending: match (stopped, libc::WIFSIGNALED(status)) {
+            (Some(signal), _) => Ending::Stopped(signal),
+            (None, true) => Ending::Killed(libc::WTERMSIG(status)),
+            (None, false) => Ending::Exited(libc::WEXITSTATUS(status)),
         },
         wall_ns: end_ns - begin_ns,
         user_ns: ns(used.ru_utime),
@@ -216,6 +229,14 @@ mod tests {
         for executed in [alone, below] {
             assert!(executed.user_ns > 1_000_000, "{executed:?}");
         }
+    }
+
+    #[test]
+    fn who_stops_is_ended_and_who_signals_its_group_means_itself() {
+        let (stopped, _) = executed(&["sh", "-c", "kill -STOP $$; exit 0"]);
+        assert_eq!(stopped.ending, Ending::Stopped(libc::SIGSTOP));
+        let (killed, _) = executed(&["sh", "-c", "kill -TERM 0; exit 0"]);
+        assert_eq!(killed.ending, Ending::Killed(libc::SIGTERM));
     }
 
     #[test]

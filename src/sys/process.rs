@@ -14,6 +14,8 @@ use std::sync::atomic::{
     Ordering::{Acquire, Release},
 };
 
+use std::time::{Duration, Instant};
+
 use bytemuck::Zeroable;
 
 use super::clock;
@@ -71,6 +73,8 @@ impl Program {
 pub enum Ending {
     Exited(i32),
     Killed(i32),
+    /// By this signal; it was killed then. As one does that wants the terminal.
+    Stopped(i32),
 }
 
 /// Forks a child that notes its birth and exits at once. Returns its pid.
@@ -125,14 +129,24 @@ pub fn children() -> Vec<i32> {
 
 /// Ends and collects the children of this process but for `spared`, and theirs in turn if it adopts
 /// them ([`super::fork::adopt_orphans`]).
-pub fn end_children(spared: &[i32]) {
+/// What has other rights than this process, as after `sudo`, is left after `patience`.
+pub fn end_children(spared: &[i32], patience: Duration) {
+    let deadline = Instant::now() + patience;
     loop {
         let mut others = children();
         others.retain(|pid| !spared.contains(pid));
-        if others.is_empty() {
+        if others.is_empty() || Instant::now() > deadline {
             return;
         }
-        others.into_iter().for_each(super::fork::end);
+        for pid in others {
+            // SAFETY: a child that nobody else collects, so the pid is its own; no status is asked
+            // for, and WNOHANG returns at once.
+            unsafe {
+                libc::kill(pid, libc::SIGKILL);
+                libc::waitpid(pid, ptr::null_mut(), libc::WNOHANG);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

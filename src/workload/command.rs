@@ -4,6 +4,8 @@
 //! Nothing of it is read while it runs: its CPU time and its switches are what the kernel says
 //! when it is collected.
 
+use std::fs::File;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,7 +24,7 @@ use super::{Load, Measured, Request, Role, Spec, Worker, Workload, WorkloadError
 
 pub struct Command;
 
-const WORDS: Kind = Kind::List(&Kind::Text);
+const WORDS: Kind = Kind::List(&Kind::Word);
 
 const SPEC: Spec = Spec {
     name: "command",
@@ -212,6 +214,9 @@ struct Patterns {
 impl Patterns {
     fn new(params: &Params) -> Result<Patterns, WorkloadError> {
         let regex = |pattern: &str| {
+            if pattern.is_empty() {
+                return Err(WorkloadError::Pattern("an empty pattern matches everything".into()));
+            }
             let built = RegexBuilder::new(pattern).multi_line(true).build();
             built.map_err(|error| WorkloadError::Pattern(error.to_string()))
         };
@@ -293,11 +298,31 @@ fn written(params: &Params, name: &'static str) -> Result<Vec<String>, WorkloadE
 /// The words under this name, each `{NAME}` replaced by the parameter of this name.
 fn words(params: &Params, name: &'static str) -> Result<Vec<String>, WorkloadError> {
     let mut words = written(params, name)?;
-    for (name, value) in parameters(params) {
-        let (place, value) = (place_of(name), value.to_string());
-        words.iter_mut().for_each(|word| *word = word.replace(&place, &value));
-    }
+    let values: Vec<(String, String)> =
+        parameters(params).map(|(name, value)| (place_of(name), value.to_string())).collect();
+    words.iter_mut().for_each(|word| *word = replaced(word, &values));
     Ok(words)
+}
+
+/// A word with its places filled, from the left: what is put in is not looked at again.
+fn replaced(word: &str, values: &[(String, String)]) -> String {
+    let mut done = String::new();
+    let mut rest = word;
+    while let Some(at) = rest.find('{') {
+        let (before, from) = rest.split_at(at);
+        done.push_str(before);
+        match values.iter().find(|(place, _)| from.starts_with(place)) {
+            Some((place, value)) => {
+                done.push_str(value);
+                rest = &from[place.len()..];
+            }
+            None => {
+                done.push('{');
+                rest = &from[1..];
+            }
+        }
+    }
+    done + rest
 }
 
 /// The file of a program; `param`: what its words are the value of.
@@ -344,21 +369,23 @@ impl Program {
         let name = self.words.first().cloned().unwrap_or_default();
         let path = file(self.param, &self.words)?;
         let command = command::Command::new(&path, &self.words);
+        let param = self.param;
         command
-            .map(|command| Ready { name, command })
+            .map(|command| Ready { param, name, command })
             .map_err(|source| WorkloadError::system(format!("prepare `{}`", self.param), source))
     }
 }
 
 /// A program that a worker is about to execute.
 struct Ready {
+    param: &'static str,
     name: String,
     command: command::Command,
 }
 
 impl Ready {
     /// An error for another exit status than `exit`.
-    fn execute(&mut self, output: &Output, exit: i32) -> Result<Executed, WorkloadError> {
+    fn execute(&mut self, output: impl AsFd, exit: i32) -> Result<Executed, WorkloadError> {
         let name = &self.name;
         let executed = self
             .command
@@ -366,7 +393,10 @@ impl Ready {
             .map_err(|source| WorkloadError::system(format!("execute `{name}`"), source))?;
         match executed.ending {
             Ending::Exited(status) if status == exit => Ok(executed),
-            ending => Err(WorkloadError::Program { name: name.clone(), ending, exit }),
+            ending => {
+                let (param, name) = (self.param, name.clone());
+                Err(WorkloadError::Program { param, name, ending, exit })
+            }
         }
     }
 }
@@ -501,9 +531,17 @@ impl Programs {
 impl Load for Programs {
     fn work(&self, index: usize, worker: &Worker) -> Result<(), WorkloadError> {
         let repeated = self.repeat(index, worker);
-        let cleaned = match &self.cleanup {
-            Some(cleanup) => cleanup.ready()?.execute(&self.outputs[index], 0).map(|_| ()),
-            None => Ok(()),
+        let cleaned = match (&self.cleanup, &repeated) {
+            (None, _) => Ok(()),
+            (Some(cleanup), Ok(())) => {
+                cleanup.ready()?.execute(&*self.outputs[index], 0).map(|_| ())
+            }
+            // The end of the output is that of what failed.
+            (Some(cleanup), Err(_)) => {
+                let null = File::options().write(true).open("/dev/null");
+                let null = null.map_err(|why| WorkloadError::system("open /dev/null", why))?;
+                cleanup.ready()?.execute(&null, 0).map(|_| ())
+            }
         };
         repeated.and(cleaned)?;
         worker.finish();
@@ -664,9 +702,10 @@ mod tests {
     #[test]
     fn a_failure_names_the_program_and_its_end() {
         for (script, exit, expected) in [
-            ("exit 3", 0, "`sh` failed with exit status 3"),
-            ("exit 0", 3, "`sh` ended with exit status 0, not 3"),
-            ("kill -9 $$", 0, "`sh` was killed by signal 9"),
+            ("exit 3", 0, "command `sh` failed with exit status 3"),
+            ("exit 0", 3, "command `sh` ended with exit status 0, not 3"),
+            ("kill -9 $$", 0, "command `sh` was killed by signal 9"),
+            ("kill -TTIN $$", 0, "command `sh` was stopped by signal 21: it wants the terminal"),
         ] {
             let program = Program {
                 param: "command",

@@ -27,8 +27,9 @@ pub enum WorkloadError {
     #[error("{}", describe_ending(*.0))]
     Child(Ending),
     /// A program ended in another way than was expected of it.
-    #[error("`{}` {}", name.escape_default(), describe_end(*.ending, *.exit))]
-    Program { name: String, ending: Ending, exit: i32 },
+    /// `param`: the parameter that names it.
+    #[error("{param} `{}` {}", name.escape_default(), describe_end(*.ending, *.exit))]
+    Program { param: &'static str, name: String, ending: Ending, exit: i32 },
     /// `printed`: what stands where the one match has a number.
     #[error("{}", describe_no_value(metric, *count, printed))]
     NoValue { metric: String, count: usize, printed: String },
@@ -66,6 +67,7 @@ fn describe_ending(ending: Ending) -> String {
     match ending {
         Ending::Exited(status) => format!("the program failed with exit status {status}"),
         Ending::Killed(signal) => format!("a child was killed by signal {signal}"),
+        Ending::Stopped(signal) => format!("a child was stopped by signal {signal}"),
     }
 }
 
@@ -74,6 +76,11 @@ fn describe_end(ending: Ending, expected: i32) -> String {
         Ending::Exited(status) if expected == 0 => format!("failed with exit status {status}"),
         Ending::Exited(status) => format!("ended with exit status {status}, not {expected}"),
         Ending::Killed(signal) => format!("was killed by signal {signal}"),
+        Ending::Stopped(signal) => {
+            let wants = [libc::SIGTTIN, libc::SIGTTOU].contains(&signal);
+            let why = if wants { ": it wants the terminal" } else { "" };
+            format!("was stopped by signal {signal}{why}")
+        }
     }
 }
 

@@ -194,6 +194,7 @@ pub struct Worker {
     slot: &'static Slot,
     recorders: Recorders,
     seed: u64,
+    is_background: bool,
 }
 
 impl Worker {
@@ -203,7 +204,12 @@ impl Worker {
         recorders: Recorders,
         seed: u64,
     ) -> Self {
-        Worker { control, slot, recorders, seed }
+        Worker { control, slot, recorders, seed, is_background: false }
+    }
+
+    /// Of a set that goes on as long as others are measured.
+    pub fn in_background(self, is_background: bool) -> Self {
+        Worker { is_background, ..self }
     }
 
     /// Reports this worker as ready and sleeps until all are. Returns the moment at which the
@@ -223,7 +229,7 @@ impl Worker {
 
     /// From when on no program is executed again.
     pub fn repeat_until_ns(&self) -> u64 {
-        self.control.repeat_until_ns.load(Relaxed)
+        if self.is_background { u64::MAX } else { self.control.repeat_until_ns.load(Relaxed) }
     }
 
     /// Reports that this worker, which runs programs, has nothing left to do.
