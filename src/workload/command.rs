@@ -185,7 +185,7 @@ impl Workload for Command {
             cleanup: optional("cleanup")?,
             warmups: params::int(params, "warmups")?,
             exit: params::int(params, "exit")? as i32,
-            sums: (0..workers).map(|_| Mutex::new(Sums::new(patterns.metrics.len()))).collect(),
+            sums: (0..workers).map(|_| Mutex::new(Sums::none(patterns.metrics.len()))).collect(),
             patterns,
             outputs: outputs
                 .collect::<Result<_, _>>()
@@ -402,6 +402,7 @@ impl Ready {
 }
 
 /// Of a worker's executions.
+#[derive(Default)]
 struct Sums {
     executions: u64,
     wall_ns: u64,
@@ -417,34 +418,29 @@ struct Sums {
 }
 
 impl Sums {
-    /// With so many metrics of the output.
-    fn new(values: usize) -> Sums {
+    /// Of no execution, with so many metrics of the output.
+    fn none(values: usize) -> Sums {
+        Sums { min_ns: u64::MAX, values: vec![0.0; values], ..Sums::default() }
+    }
+
+    fn of(executed: &Executed, values: Vec<f64>) -> Sums {
+        let Executed { ending: _, wall_ns, user_ns, system_ns, .. } = *executed;
+        let Executed { voluntary_switches, involuntary_switches, .. } = *executed;
+        let (min_ns, max_ns) = (wall_ns, wall_ns);
         Sums {
-            executions: 0,
-            wall_ns: 0,
-            min_ns: u64::MAX,
-            max_ns: 0,
-            user_ns: 0,
-            system_ns: 0,
-            voluntary_switches: 0,
-            involuntary_switches: 0,
-            values: vec![0.0; values],
+            executions: 1,
+            wall_ns,
+            min_ns,
+            max_ns,
+            user_ns,
+            system_ns,
+            voluntary_switches,
+            involuntary_switches,
+            values,
         }
     }
 
-    fn add(&mut self, executed: &Executed, values: &[f64]) {
-        self.executions += 1;
-        self.wall_ns += executed.wall_ns;
-        self.min_ns = self.min_ns.min(executed.wall_ns);
-        self.max_ns = self.max_ns.max(executed.wall_ns);
-        self.user_ns += executed.user_ns;
-        self.system_ns += executed.system_ns;
-        self.voluntary_switches += executed.voluntary_switches;
-        self.involuntary_switches += executed.involuntary_switches;
-        self.values.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
-    }
-
-    fn add_all(&mut self, other: &Sums) {
+    fn add(&mut self, other: &Sums) {
         self.executions += other.executions;
         self.wall_ns += other.wall_ns;
         self.min_ns = self.min_ns.min(other.min_ns);
@@ -518,7 +514,7 @@ impl Programs {
                 true => Vec::new(),
                 false => self.patterns.read(&output.end())?,
             };
-            self.sums(index).add(&executed, &values);
+            self.sums(index).add(&Sums::of(&executed, values));
             worker.add_ops(1);
             if clock::monotonic_ns() >= worker.repeat_until_ns() || !worker.running() {
                 return Ok(());
@@ -558,8 +554,8 @@ impl Load for Programs {
     }
 
     fn metrics(&self, _measured: &Measured) -> Vec<Metric> {
-        let mut all = Sums::new(self.patterns.metrics.len());
-        (0..self.sums.len()).for_each(|index| all.add_all(&self.sums(index)));
+        let mut all = Sums::none(self.patterns.metrics.len());
+        (0..self.sums.len()).for_each(|index| all.add(&self.sums(index)));
         let outputs: Vec<OutputMetric> =
             self.patterns.metrics.iter().map(|(metric, _)| metric.clone()).collect();
         let reading = |value: f64| match all.executions {
