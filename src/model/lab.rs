@@ -42,6 +42,9 @@ pub struct LabModel {
     pub twin: Option<String>,
     /// From an interrupt to the first instruction of a CPU that was idle.
     pub idle_exit_ns: Option<u32>,
+    /// Of one that was idle for less than a time; `None`: the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub short_idle: Option<ShortIdle>,
     /// What an interrupt takes to another CPU of the same last-level cache, and of another one.
     pub ipi_near_ns: Option<u32>,
     pub ipi_far_ns: Option<u32>,
@@ -51,6 +54,14 @@ pub struct LabModel {
     pub timer_slack_ns: Option<u32>,
     #[serde(skip_serializing_if = "Stretch::is_off")]
     pub stretch: Stretch,
+}
+
+/// What leaving idle takes soon after a CPU entered it: it still polls, or is in a shallow state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShortIdle {
+    pub exit_ns: u32,
+    /// A longer idling is not short.
+    pub below_ns: u32,
 }
 
 /// How much longer work of a time takes than on a CPU at full speed, in thousandths of it.

@@ -37,7 +37,7 @@ pub use environment::{Calibration, Environment, Topology};
 pub use event::{EVENT_SCHEMA, Event, Judged, PlanEnd, PlanStarted};
 pub use guest::{Guest, GuestKernel, GuestTime, GuestTimes};
 pub use knob::{KnobReading, legacy_pool_cpus};
-pub use lab::{CpuClocks, FidelityClass, Lab, LabModel, Migration, RunModel, Stretch};
+pub use lab::{CpuClocks, FidelityClass, Lab, LabModel, Migration, RunModel, ShortIdle, Stretch};
 pub use metric::{Direction, Importance, Metric, MetricKind, MetricSpec, Reading, Statistic, Unit};
 pub use mistyped::mistyped;
 pub use output::{OUTPUT_UNITS, OutputMetric};

@@ -63,9 +63,11 @@ pub enum Cost {
     WakeBusyFar,
     WakeIdleNear,
     WakeIdleFar,
+    WakeIdleShort,
     TimerBusy,
     TimerIdle,
     IdleExit,
+    IdleExitShort,
     IpiNear,
     IpiFar,
     MigrationNear,
@@ -101,6 +103,11 @@ pub const COSTS: &[(Cost, &str, &str)] = &[
     ),
     (Cost::WakeIdleFar, "wake, idle CPU far", "the same on a CPU of another last-level cache"),
     (
+        Cost::WakeIdleShort,
+        "wake, CPU just idle",
+        "the same on a CPU of the same last-level cache that has been idle for 100 us, as before",
+    ),
+    (
         Cost::TimerBusy,
         "timer, busy CPU",
         "from the time of a timer to the first instruction of its thread, on a CPU that runs a \
@@ -108,6 +115,11 @@ pub const COSTS: &[(Cost, &str, &str)] = &[
     ),
     (Cost::TimerIdle, "timer, idle CPU", "the same on a CPU that has been idle for a millisecond"),
     (Cost::IdleExit, "exit from idle", "timer-idle less timer-busy, measured in turn"),
+    (
+        Cost::IdleExitShort,
+        "exit from short idle",
+        "wake-idle-short less wake-busy-near, measured in turn",
+    ),
     (Cost::IpiNear, "interrupt, CPU near", "wake-busy-near less wake-here, measured in turn"),
     (Cost::IpiFar, "interrupt, CPU far", "wake-busy-far less wake-here, measured in turn"),
     (

@@ -200,6 +200,18 @@ pub const LAB_MODEL: &[Field] = &[
         about: "from an interrupt to the first instruction of a CPU that was idle",
     },
     Field {
+        name: "idle-exit-short",
+        kind: Kind::DurationOrOff { max_ns: 10 * MS },
+        default: None,
+        about: "of a CPU that was idle for less than `idle-short`; as idle-exit unless given",
+    },
+    Field {
+        name: "idle-short",
+        kind: Kind::Duration { min_ns: US, max_ns: 1000 * MS },
+        default: Some("200us"),
+        about: "an idling that is shorter than this ends with `idle-exit-short`",
+    },
+    Field {
         name: "ipi-near",
         kind: Kind::DurationOrOff { max_ns: MS },
         default: Some(OFF),

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use crate::model::{
-    Cost, CpuClocks, Field, Lab, LabModel, Params, Raw, Reading, Spread, Stretch, Twin, Value,
+    Cost, CpuClocks, Field, Lab, LabModel, OFF, Params, Raw, Reading, ShortIdle, Spread, Stretch,
+    Twin, Value,
 };
 use crate::variant;
 
@@ -128,6 +129,10 @@ impl Given {
         LabModel {
             twin,
             idle_exit_ns: ns("idle-exit"),
+            short_idle: self.params.contains_key("idle-exit-short").then(|| ShortIdle {
+                exit_ns: ns("idle-exit-short").unwrap_or_default(),
+                below_ns: ns("idle-short").unwrap_or_default(),
+            }),
             ipi_near_ns: ns("ipi-near"),
             ipi_far_ns: ns("ipi-far"),
             migration_ns: ns("migration-cost"),
@@ -173,6 +178,11 @@ fn of_model(twin: &Twin) -> Vec<(&'static str, Raw)> {
     let times = medians.chain(slack).filter(|(_, ns)| *ns >= 1.0);
     let mut given: Vec<_> =
         times.map(|(name, ns)| (name, Raw::Text(format!("{ns:.0}ns")))).collect();
+    // Nothing would be that of a long one.
+    given.extend(twin.median_ns(Cost::IdleExitShort).map(|ns| {
+        let exit = if ns < 1.0 { OFF.to_string() } else { format!("{ns:.0}ns") };
+        ("idle-exit-short", Raw::Text(exit))
+    }));
     if let Reading::Known(Spread { median_ns, p10_ns, p90_ns, .. }) = twin.cost(Cost::WorkBusy) {
         // Four fifths of what is evenly spread lie between its 10th and 90th percentile.
         let jitter = (p90_ns - p10_ns) / 1.6;
@@ -210,9 +220,11 @@ fn misshapen(lab: &Lab) -> Vec<(&'static str, String, String)> {
         let message = format!("an instruction of a shared clock cannot take {ns} ns");
         wrong.push(("speed", message, "1ns, 2ns, 4ns or 8ns, or clocks = \"own\"".to_string()));
     }
-    let LabModel { idle_exit_ns, ipi_near_ns, ipi_far_ns, migration_ns, .. } = lab.model;
+    let LabModel { idle_exit_ns, short_idle, ipi_near_ns, ipi_far_ns, migration_ns, .. } =
+        lab.model;
     let delays = [
         ("idle-exit", idle_exit_ns),
+        ("idle-exit-short", short_idle.map(|short| short.exit_ns)),
         ("ipi-near", ipi_near_ns),
         ("ipi-far", ipi_far_ns),
         ("migration-cost", migration_ns),
@@ -274,6 +286,7 @@ mod tests {
         let model = LabModel {
             twin: Some(twin.name()),
             idle_exit_ns: None,
+            short_idle: Some(ShortIdle { exit_ns: 11_006, below_ns: 200_000 }),
             ipi_near_ns: Some(1500),
             ipi_far_ns: Some(1500),
             migration_ns: Some(14_007),
@@ -282,12 +295,15 @@ mod tests {
         };
         assert_eq!(all.model, model);
         let text = "machine = \"m.toml\"\ncpus = 4\nspeed = \"1ns\"\n[lab.model]\n\
-            migration-cost = \"off\"\nidle-exit = \"5us\"\nipi-far = \"9us\"\njitter = \"0%\"\n";
+            migration-cost = \"off\"\nidle-exit = \"5us\"\nidle-short = \"1ms\"\nipi-far = \"9us\"\njitter = \"0%\"\n";
         let some = lab(text).unwrap();
         assert_eq!((some.cpus, some.llcs, some.instruction_ps), (4, 2, 1000));
         let (idle_exit_ns, ipi_far_ns) = (Some(5000), Some(9000));
         let stretch = Stretch { longer: 200, jitter: 0 };
-        let expected = LabModel { idle_exit_ns, ipi_far_ns, migration_ns: None, stretch, ..model };
+        let short_idle = Some(ShortIdle { exit_ns: 11_006, below_ns: 1_000_000 });
+        let migration_ns = None;
+        let expected =
+            LabModel { idle_exit_ns, short_idle, ipi_far_ns, migration_ns, stretch, ..model };
         assert_eq!(some.model, expected);
         let other = plan::lab("t", "[lab]\nmachine = \"m.toml\"\nllcs = 8", None).unwrap();
         assert_eq!(other.model.twin.as_deref(), Some("m.toml"), "what is to be read");

@@ -17,9 +17,13 @@ const PAUSE_PS: u64 = 100_000;
 pub fn clocks(lab: &Lab) -> String {
     let Lab { instruction_ps, skew_ns, .. } = lab;
     let ps = |ns: Option<u32>| u64::from(ns.unwrap_or(0)) * 1000;
-    let LabModel { idle_exit_ns, ipi_near_ns, ipi_far_ns, .. } = lab.model;
-    let delays = format!("{},{},{}", ps(idle_exit_ns), ps(ipi_near_ns), ps(ipi_far_ns));
-    format!("{instruction_ps},{},{PAUSE_PS},{delays},{}", ps(Some(*skew_ns)), lab.cpus_per_llc())
+    let LabModel { idle_exit_ns, short_idle, ipi_near_ns, ipi_far_ns, .. } = lab.model;
+    let exit_ns = short_idle.map(|short| short.exit_ns);
+    let below_ns = short_idle.map(|short| short.below_ns);
+    let delays =
+        [idle_exit_ns, exit_ns, below_ns, ipi_near_ns, ipi_far_ns].map(|ns| ps(ns).to_string());
+    let (skew_ps, delays) = (ps(Some(*skew_ns)), delays.join(","));
+    format!("{instruction_ps},{skew_ps},{PAUSE_PS},{delays},{}", lab.cpus_per_llc())
 }
 
 /// Why virtual CPUs cannot have clocks of their own.
@@ -116,6 +120,7 @@ impl Proof {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::ShortIdle;
 
     fn proof(words: [u64; WORDS]) -> Vec<u8> {
         let words = words.iter().flat_map(|word| word.to_le_bytes());
@@ -148,14 +153,15 @@ mod tests {
     #[test]
     fn the_library_is_given_what_the_machine_has() {
         let lab = Lab { cpus: 8, llcs: 2, ..Lab::default() };
-        assert_eq!(clocks(&lab), "500,500000,100000,0,0,0,4");
+        assert_eq!(clocks(&lab), "500,500000,100000,0,0,0,0,0,4");
         let model = LabModel {
             idle_exit_ns: Some(1),
+            short_idle: Some(ShortIdle { exit_ns: 4, below_ns: 5 }),
             ipi_near_ns: Some(2),
             ipi_far_ns: Some(3),
             ..LabModel::default()
         };
-        assert_eq!(clocks(&Lab { model, ..lab }), "500,500000,100000,1000,2000,3000,4");
+        assert_eq!(clocks(&Lab { model, ..lab }), "500,500000,100000,1000,4000,5000,2000,3000,4");
     }
 
     #[test]

@@ -8,11 +8,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::model::{EXIT_CODE, EXIT_PORT, EXIT_VALUE};
+use crate::model::{EXIT_CODE, EXIT_PORT, EXIT_VALUE, Lab};
 use crate::sys::child;
 
 use super::machine::KVM_CPU;
-use super::preload::{CLOCKS_VARIABLE, NoClocks, PROOF_VARIABLE, Proof};
+use super::preload::{self, CLOCKS_VARIABLE, NoClocks, PROOF_VARIABLE, Proof};
 
 /// By the host's clock; it takes a tenth of a second.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -33,7 +33,7 @@ pub fn clocks_work(program: &Path, folder: &Path, preload: OsString) -> Result<(
     let environment = [
         ("LD_PRELOAD", preload),
         (PROOF_VARIABLE, path.clone().into_os_string()),
-        (CLOCKS_VARIABLE, "500,500000,100000,0,0,0,1".into()),
+        (CLOCKS_VARIABLE, preload::clocks(&Lab::default()).into()),
     ];
     let has_ended = ends(program, folder, &words, &environment);
     match Proof::read(&fs::read(&path).unwrap_or_default()) {

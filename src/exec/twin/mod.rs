@@ -51,7 +51,7 @@ fn measure(host: &Host, samples: usize) -> Result<Twin, ExecError> {
             }
             Reading::Unknown(why) => {
                 for cost in of_pair(is_near) {
-                    costs.insert(cost, Reading::Unknown(why.clone()));
+                    costs.insert(*cost, Reading::Unknown(why.clone()));
                 }
             }
         }
@@ -86,10 +86,17 @@ fn preemption(tunables: &BTreeMap<String, Reading<String>>) -> Reading<String> {
 }
 
 /// What is measured between two CPUs. The order of near and far is that of the cost's names.
-fn of_pair(is_near: bool) -> [Cost; 4] {
+fn of_pair(is_near: bool) -> &'static [Cost] {
     match is_near {
-        true => [Cost::WakeBusyNear, Cost::WakeIdleNear, Cost::IpiNear, Cost::MigrationNear],
-        false => [Cost::WakeBusyFar, Cost::WakeIdleFar, Cost::IpiFar, Cost::MigrationFar],
+        true => &[
+            Cost::WakeBusyNear,
+            Cost::WakeIdleNear,
+            Cost::WakeIdleShort,
+            Cost::IdleExitShort,
+            Cost::IpiNear,
+            Cost::MigrationNear,
+        ],
+        false => &[Cost::WakeBusyFar, Cost::WakeIdleFar, Cost::IpiFar, Cost::MigrationFar],
     }
 }
 

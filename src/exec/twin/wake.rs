@@ -15,6 +15,9 @@ use super::samples::{difference, of_ns};
 /// How long the other CPU has been busy or idle before a wake.
 const BUSY_NS: u64 = 50_000;
 const IDLE_NS: u64 = 1_000_000;
+/// And after a short idling, which a CPU only expects after some others.
+const SHORT_IDLE_NS: u64 = 100_000;
+const SHORT_IDLINGS: usize = 4;
 /// How long a thread may take to run, which another load can keep from it for seconds.
 const LIMIT_NS: u64 = 30_000_000_000;
 
@@ -32,6 +35,10 @@ pub fn measure(
     costs.insert(busy, of_ns(&wakes.busy));
     costs.insert(idle, of_ns(&wakes.idle));
     costs.insert(ipi, difference(&wakes.busy, &wakes.here));
+    if is_near {
+        costs.insert(Cost::WakeIdleShort, of_ns(&wakes.idle_short));
+        costs.insert(Cost::IdleExitShort, difference(&wakes.idle_short, &wakes.busy));
+    }
     costs.entry(Cost::WakeHere).or_insert_with(|| of_ns(&wakes.here));
     Ok(())
 }
@@ -41,6 +48,7 @@ struct Wakes {
     here: Vec<u64>,
     busy: Vec<u64>,
     idle: Vec<u64>,
+    idle_short: Vec<u64>,
 }
 
 fn wakes(Pair { from, to }: Pair, samples: usize) -> Result<Wakes, ExecError> {
@@ -71,7 +79,7 @@ fn wake_in_turn(
     busy: &Busy,
 ) -> Result<Wakes, ExecError> {
     let room = || Vec::with_capacity(samples);
-    let mut wakes = Wakes { here: room(), busy: room(), idle: room() };
+    let mut wakes = Wakes { here: room(), busy: room(), idle: room(), idle_short: room() };
     // What runs for the first time is slower.
     here.wake()?;
     there.wake()?;
@@ -83,6 +91,13 @@ fn wake_in_turn(
         busy.set(false);
         spin(IDLE_NS);
         wakes.idle.push(there.wake()?);
+        for idling in 1..=SHORT_IDLINGS {
+            spin(SHORT_IDLE_NS);
+            let wake_ns = there.wake()?;
+            if idling == SHORT_IDLINGS {
+                wakes.idle_short.push(wake_ns);
+            }
+        }
     }
     Ok(wakes)
 }

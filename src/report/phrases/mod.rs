@@ -134,6 +134,7 @@ fn added(model: &LabModel) -> String {
     let LabModel {
         twin,
         idle_exit_ns,
+        short_idle,
         ipi_near_ns,
         ipi_far_ns,
         migration_ns,
@@ -142,6 +143,7 @@ fn added(model: &LabModel) -> String {
     } = model;
     let times = [
         ("exit from idle", idle_exit_ns),
+        ("from short idle", &short_idle.map(|short| short.exit_ns)),
         ("interrupts near", ipi_near_ns),
         ("far", ipi_far_ns),
         ("migration", migration_ns),

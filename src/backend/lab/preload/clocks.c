@@ -16,9 +16,10 @@
  * its arrival, unless the CPU is interrupted by something else before: then it takes both. With a
  * delay below SKEW a CPU that is ahead takes it up to SKEW later.
  *
- * Input: SCHEDLAB_CLOCKS=COST,SKEW,PAUSE,IDLE,NEAR,FAR,GROUP. In picoseconds: of an instruction, between
- * CPUs, of the first PAUSE in a row, from an interrupt to the first instruction of an idle CPU, and of an
- * interrupt within a group of GROUP CPUs and to another group. Without the variable nothing is changed.
+ * Input: SCHEDLAB_CLOCKS=COST,SKEW,PAUSE,IDLE,SHORT,BELOW,NEAR,FAR,GROUP. In picoseconds: of an
+ * instruction, between CPUs, of the first PAUSE in a row, from an interrupt to the first instruction of an
+ * idle CPU (SHORT if it was idle for less than BELOW), and of an interrupt within a group of GROUP CPUs and
+ * to another group. Without the variable nothing is changed.
  * Where this QEMU lacks a function, nothing is changed either, and the proof names it.
  *
  * How it gets there: QEMU built with modules has its functions in the dynamic symbol table. Three
@@ -104,7 +105,7 @@ static const int64_t max_turn = 1000000000;
 static const uint64_t burst_word = 0x5c4edb0257ba9e17u;
 
 static struct {
-    int64_t cost, skew, pause, idle, near, far, group;
+    int64_t cost, skew, pause, idle, short_idle, short_below, near, far, group;
 } option;
 
 static struct proof *proof;
@@ -225,6 +226,12 @@ static void kick(CPUState *cpu)
 static int64_t delay(int from, int to)
 {
     return from / option.group == to / option.group ? option.near : option.far;
+}
+
+/* What leaving idle takes after an idling of this length. */
+static int64_t idle_exit(int64_t length)
+{
+    return length < option.short_below ? option.short_idle : option.idle;
 }
 
 /* Whether the interrupt of this time wakes a CPU or ends its burst. */
@@ -368,7 +375,7 @@ static void look_at_cpus(int64_t woken)
         if (cpu->in_burst && qemu.cpu_has_work(cpu->state))
             end_burst(cpu, since);
         else if (was_idle && !cpu->is_idle)
-            cpu->at = later(cpu->at, since + option.idle);
+            cpu->at = later(cpu->at, since + idle_exit(since - cpu->at));
         if (!cpu->in_burst && !cpu->is_idle)
             cpu->wake = never;
     }
@@ -623,7 +630,7 @@ void clocks_install(struct proof *of)
     proof = of;
     proof->digest = 14695981039346656037u;
     int64_t *const options[] = {&option.cost, &option.skew, &option.pause, &option.idle,
-                                &option.near, &option.far, &option.group};
+                                &option.short_idle, &option.short_below, &option.near, &option.far, &option.group};
     enum { OPTIONS = sizeof options / sizeof options[0] };
     int read = 0;
     for (char *at = (char *)wanted; read < OPTIONS; at++) {
