@@ -73,6 +73,24 @@ find_missing() {
             has primesieve || lack primesieve primesieve primesieve primesieve
             has stress-ng || lack stress-ng stress-ng stress-ng stress-ng
             has sysbench || lack sysbench sysbench sysbench sysbench
+            # Some are in folders that are not on everybody's PATH.
+            PATH=$PATH:/usr/sbin
+            has john || lack 'John the Ripper' john john john
+            has tbench || lack dbench dbench dbench dbench
+            has iperf3 || lack iperf3 iperf3 iperf3 iperf3
+            has sockperf || lack sockperf sockperf sockperf sockperf
+            { has redis-server && has redis-benchmark; } ||
+                lack Redis 'redis-server redis-tools' redis redis
+            { has memcached && has memcaslap; } ||
+                lack memcached 'memcached libmemcached-tools' 'memcached libmemcached' \
+                    'memcached libmemcached'
+            { has nginx && has wrk; } || lack 'nginx and wrk' 'nginx-light wrk' 'nginx wrk' 'nginx wrk'
+            has pgbench || lack PostgreSQL postgresql 'postgresql-server postgresql-contrib' postgresql
+            has ffmpeg || lack FFmpeg ffmpeg ffmpeg ffmpeg
+            { has flex && has bison && has bc && ls /usr/src/linux-source-*.tar.xz; } >/dev/null 2>&1 ||
+                lack "the kernel's source" \
+                    'linux-source flex bison bc libelf-dev libssl-dev xz-utils' \
+                    'flex bison bc elfutils-libelf-devel openssl-devel xz' 'flex bison bc openssl xz'
             ;;
         dist)
             links -static || lack 'the static C library' \
@@ -176,6 +194,21 @@ apt_install() {
         apt-get $options install -q -y --no-install-recommends "$@"
 }
 
+# Servers are wanted as programs: those of the system are not started by their installation.
+without_servers() {
+    policy=/usr/sbin/policy-rc.d
+    if [ -e $policy ]; then
+        "$@"
+        return
+    fi
+    printf '#!/bin/sh\nexit 101\n' | $as_root tee $policy >/dev/null
+    $as_root chmod 755 $policy
+    status=0
+    "$@" || status=$?
+    $as_root rm $policy
+    return $status
+}
+
 install_packages() {
     say "missing: $missing"
     # shellcheck disable=SC2086 # lists of package names
@@ -201,7 +234,7 @@ install_packages() {
         set -- $(printf '%s\n' "$@" | sed '/^qemu-system-x86$/d')
         apt_install "$backports" qemu-system-x86
     fi
-    [ $# = 0 ] || apt_install '' "$@"
+    [ $# = 0 ] || without_servers apt_install '' "$@"
 }
 
 need_toolchain

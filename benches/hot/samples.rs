@@ -247,6 +247,7 @@ fn outcome(round: u32, cell: u32) -> Outcome {
         metrics: (0..METRICS).map(|at| metric(number, at)).collect(),
         histograms: Vec::new(),
         workers: Vec::new(),
+        program: None,
     };
     let result = RunResult {
         started_unix_ns: u64::from(round),

@@ -84,6 +84,10 @@ struct Workload {
 }
 
 impl CommandArgs {
+    pub fn is_empty(&self) -> bool {
+        self.command.is_empty()
+    }
+
     /// `None`: no command was given.
     pub fn plan(&self) -> Result<Option<String>, Failure> {
         if self.command.is_empty() {

@@ -138,7 +138,7 @@ fn lack_of(program: &Program) -> Option<String> {
 fn describe_program(program: &Program, columns: usize) -> String {
     let text = |name: &str| program.params.get(name).map(Value::to_string).unwrap_or_default();
     let metrics = program.params.get(METRIC).map_or(&[][..], Value::as_outputs).iter();
-    let metrics = metrics.map(|metric| format!("{} ({})", metric.name, metric.pattern));
+    let metrics = metrics.map(|metric| format!("{} ({})", metric.name, metric.place));
     let own = workload::find(plan::PROGRAM).map_or(&[][..], |of| of.spec().params);
     let is_parameter = |name: &str| name != METRIC && own.iter().all(|field| field.name != name);
     let parameters = program.params.iter().filter(|(name, _)| is_parameter(name));

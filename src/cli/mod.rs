@@ -10,6 +10,7 @@ mod export;
 mod extensions;
 mod fidelity;
 mod gate;
+mod install;
 mod judging;
 mod kernel;
 mod known;
@@ -63,7 +64,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Measure: run a plan, store every result, print what was found
-    Run(run::RunArgs),
+    Run(Box<run::RunArgs>),
     /// Print what is stored
     Report(report::ReportArgs),
     /// Say which differences between stored runs are real, with verdicts

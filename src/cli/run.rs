@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,7 @@ use super::judging::{self, Judging, Output};
 use super::names::UnknownName;
 use super::progress::Progress;
 use super::running::Running;
-use super::{Database, Failure, named, restore, table, terminal, twin};
+use super::{Database, Failure, install, named, restore, table, terminal, twin};
 
 #[derive(Args, Clone)]
 pub struct RunArgs {
@@ -50,6 +50,9 @@ pub struct RunArgs {
     /// In the lab: a machine that `schedlab twin` measured, in place of the plan's: a file, or `twin`, this one
     #[arg(long, value_name = "FILE", conflicts_with = "resume")]
     machine: Option<String>,
+    /// The plan at another size that it has, as `small`
+    #[arg(long, value_name = "NAME", conflicts_with = "resume")]
+    scale: Option<String>,
     #[command(flatten)]
     lab: LabArgs,
     #[command(flatten)]
@@ -57,6 +60,9 @@ pub struct RunArgs {
     /// Print the plan's text and do nothing
     #[arg(long)]
     print: bool,
+    /// Install what programs of the plan are missing, by apt-get, after a question
+    #[arg(long, conflicts_with_all = ["resume", "print", "dry_run"])]
+    install: bool,
     /// Check the plan against this machine, print its cells and do nothing
     #[arg(long, conflicts_with = "resume")]
     dry_run: bool,
@@ -138,10 +144,13 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
 }
 
 fn run_plan(args: &RunArgs) -> Result<(), Failure> {
+    if args.command.is_empty() && std::env::args_os().next_back().is_some_and(|word| word == "--") {
+        return Err(Failure::usage("no command stands behind `--`", "schedlab run -- make -j4"));
+    }
     if args.resume.is_some() {
         return resume(args);
     }
-    let (name, text) = match (args.command.plan()?, &args.plan) {
+    let (name, mut text) = match (args.command.plan()?, &args.plan) {
         (Some(text), None) => (command_plan::SOURCE.to_string(), text),
         (Some(_), Some(plan)) => {
             let text = format!("the plan `{}` and a command", plan.escape_default());
@@ -149,6 +158,10 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
         }
         (None, plan) => load_or_stored(plan.as_deref().unwrap_or("quick"), &args.db)?,
     };
+    if let Some(scale) = &args.scale {
+        text = plan::scaled(&text, scale)
+            .map_err(|error| Failure::usage(error.to_string(), error.hint.clone()))?;
+    }
     if args.print {
         return Ok(write!(io::stdout().lock(), "{text}")?);
     }
@@ -173,6 +186,9 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
         against_itself(&mut plan);
     }
     let cells = plan::cells(&plan);
+    if args.install {
+        install::missing(&cells)?;
+    }
     if !args.dry_run && cells.iter().any(workload::is_timed) {
         environment.calibration = backend.calibrate();
     }
@@ -352,14 +368,33 @@ pub fn load(named: &str) -> Result<(String, String), Failure> {
         // One byte more than a plan may have: the parser says that it is too long.
         file.take(plan::MAX_TEXT_BYTES as u64 + 1).read_to_string(&mut text).map(|_| text)
     });
-    read.map(|text| (named.to_string(), text)).map_err(|error| {
+    let text = read.map_err(|error| {
         if error.kind() != io::ErrorKind::NotFound {
             let text = format!("cannot read the plan `{shown}`: {error}");
             return Failure::usage(text, "schedlab list plans");
         }
         let plans = plan::builtins().iter().map(|builtin| builtin.name);
         UnknownName::new("built-in plan or file", named, plans, "schedlab list plans").into()
-    })
+    });
+    Ok((named.to_string(), with_programs(named, text?)?))
+}
+
+/// With the programs that it names by files next to it.
+fn with_programs(named: &str, text: String) -> Result<String, Failure> {
+    let read = |file: String| {
+        let path = twin::next_to(named, &file);
+        let program = fs::read_to_string(&path);
+        program.map(|program| (file, program)).map_err(|error| {
+            let text = format!(
+                "cannot read the program `{}`: {error}",
+                clean(&path.display().to_string())
+            );
+            Failure::usage(text, "use = \"mine.toml\" is a file next to the plan; docs/commands.md")
+        })
+    };
+    let files = plan::program_files(&text);
+    let files = files.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    plan::with_program_files(&text, &files).map_err(Failure::Plan)
 }
 
 /// The guests of a plan for the lab; elsewhere the plan's own will do.

@@ -6,10 +6,11 @@ use std::io::{self, Write};
 use clap::Args;
 
 use crate::model::{
-    DisturbanceKind, Plan, PlanHead, RunCounts, SampledPlan, Variant, Work, show_duration,
+    DisturbanceKind, Plan, PlanHead, ProgramRecord, RunCounts, SampledPlan, Variant, Work,
+    show_duration,
 };
 use crate::report::{clean, knobs, placement, wrap};
-use crate::store::PlanDetail;
+use crate::store::{KeptOutput, PlanDetail};
 
 use super::stored::{end, moment};
 use super::terminal::Width;
@@ -26,6 +27,9 @@ pub struct ShowArgs {
     /// The stored plan: `last`, or the beginning of its id
     #[arg(default_value = "last")]
     id: String,
+    /// What its programs wrote: the last execution of each run
+    #[arg(long)]
+    output: bool,
     #[command(flatten)]
     width: Width,
     #[command(flatten)]
@@ -33,7 +37,31 @@ pub struct ShowArgs {
 }
 
 pub fn run(args: &ShowArgs) -> Result<(), Failure> {
-    print(&args.db, &args.id, args.width)
+    match args.output {
+        true => print_output(&args.db, &args.id),
+        false => print(&args.db, &args.id, args.width),
+    }
+}
+
+fn print_output(db: &Database, id: &str) -> Result<(), Failure> {
+    let store = db.open_read_only()?;
+    let heads = store.plan_heads()?;
+    let head = db.plan(id, &heads)?;
+    let outputs = store.outputs(&head.id)?;
+    if outputs.is_empty() {
+        let text = format!("plan {} has no output: none of its runs executed a program", head.id);
+        return Err(Failure::usage(text, "schedlab run -- COMMAND executes one"));
+    }
+    let mut out = io::stdout().lock();
+    for KeptOutput { round, work, variant, set, record } in outputs {
+        let ProgramRecord { version, output } = record;
+        let version = version.iter().flat_map(|version| version.lines().next());
+        let version: String = version.map(|line| format!(", version {line}")).collect();
+        let head = format!("==> round {}, {work}, {variant}, {set}{version}", round + 1);
+        writeln!(out, "{}", clean(&head))?;
+        output.lines().try_for_each(|line| writeln!(out, "{}", clean(line)))?;
+    }
+    Ok(())
 }
 
 pub fn print(db: &Database, id: &str, width: Width) -> Result<(), Failure> {

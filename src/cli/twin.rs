@@ -92,7 +92,8 @@ fn own_file() -> Result<PathBuf, Failure> {
 }
 
 /// A path in a plan begins at the plan's folder.
-fn next_to(plan: &str, named: &str) -> PathBuf {
+/// A file that a plan names.
+pub fn next_to(plan: &str, named: &str) -> PathBuf {
     Path::new(plan).parent().unwrap_or(Path::new("")).join(named)
 }
 

@@ -3,13 +3,14 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::model::{Outcome, RunEnd, RunSpec, RunnerMessage, Window};
-use crate::sys::{fork, process, thread};
+use crate::sys::{fork, process, scratch, thread};
 
 use super::{ExecError, LIMIT_SIGNAL, RUNNER_ARGUMENT};
 
@@ -48,6 +49,8 @@ impl Runner {
         command.arg0("schedlab").arg(RUNNER_ARGUMENT).arg(std::process::id().to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0);
+        static ABANDONED: Once = Once::new();
+        ABANDONED.call_once(scratch::remove_abandoned);
         let others = process::children();
         let mut child = command.spawn().map_err(ExecError::system("start the runner"))?;
         let (stdin, stdout, stderr) =
@@ -137,6 +140,7 @@ impl Runner {
             // What left the group has come to this process, if it adopts orphans.
             process::end_children(&self.others, GONE_LIMIT);
         });
+        scratch::remove_of(group);
         self.gone = true;
     }
 }

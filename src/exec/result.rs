@@ -112,6 +112,7 @@ fn measure_set(
         histograms,
         workers: own().map(|(_, worker)| worker_counts(worker)).collect(),
     }));
+    result.program = group.sets()[position].load.record();
     result
 }
 
@@ -160,6 +161,7 @@ pub fn set_result(
             })
             .collect(),
         workers,
+        program: None,
     }
 }
 

@@ -40,7 +40,7 @@ pub use knob::{KnobReading, legacy_pool_cpus};
 pub use lab::{CpuClocks, FidelityClass, Lab, LabModel, Migration, RunModel, ShortIdle, Stretch};
 pub use metric::{Direction, Importance, Metric, MetricKind, MetricSpec, Reading, Statistic, Unit};
 pub use mistyped::mistyped;
-pub use output::{OUTPUT_UNITS, OutputMetric};
+pub use output::{OUTPUT_UNITS, OutputMetric, OutputPlace};
 pub use plan::{
     Cell, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Placement, Plan, RunKey, Variant, Work,
     WorkerKind, WorkerSet, merged_knobs, solo_name,
@@ -52,8 +52,8 @@ pub use probe::{
 };
 pub use record::{Record, RecordedRun};
 pub use run::{
-    NamedHistogram, Outcome, RunEnd, RunResult, RunSpec, RunnerMessage, SetResult, WIRE_VERSION,
-    Window, WorkerResult, WorkerWindow,
+    NamedHistogram, Outcome, ProgramRecord, RunEnd, RunResult, RunSpec, RunnerMessage, SetResult,
+    WIRE_VERSION, Window, WorkerResult, WorkerWindow,
 };
 pub use sample::{
     EnvironmentHead, KnobMismatch, PlanHead, RunCounts, RunIssues, SampledMetric, SampledPlan,

@@ -1,5 +1,7 @@
 //! Numbers that a program prints: where they stand in its output, and what they are. Pure.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Direction, Importance, MetricKind, Statistic, Unit};
@@ -8,14 +10,33 @@ use super::{Direction, Importance, MetricKind, Statistic, Unit};
 #[derive(Debug, Clone, PartialEq, PartialOrd, Serialize, Deserialize)]
 pub struct OutputMetric {
     pub name: String,
-    /// A regular expression of which `^` and `$` are ends of lines. Its first group, else all of it,
-    /// is the number; it matches once in the output of an execution.
-    pub pattern: String,
+    #[serde(flatten)]
+    pub place: OutputPlace,
     pub unit: Unit,
     /// A printed number times this is one of `unit`.
     pub scale: f64,
     pub direction: Direction,
     pub importance: Importance,
+}
+
+/// Where a number stands in the output of an execution.
+#[derive(Debug, Clone, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputPlace {
+    /// A regular expression of which `^` and `$` are ends of lines. Its first group, else all of it,
+    /// is the number; it matches once.
+    Pattern(String),
+    /// A path (RFC 6901) into the first JSON document that begins a line.
+    Json(String),
+}
+
+impl fmt::Display for OutputPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OutputPlace::Pattern(pattern) => f.write_str(pattern),
+            OutputPlace::Json(path) => write!(f, "json {path}"),
+        }
+    }
 }
 
 /// The units that a plan may name, each with ours and with the scale.
@@ -31,6 +52,9 @@ pub const OUTPUT_UNITS: &[(&str, Unit, f64)] = &[
     ("KB/s", Unit::BytesPerS, 1e3),
     ("MB/s", Unit::BytesPerS, 1e6),
     ("GB/s", Unit::BytesPerS, 1e9),
+    ("bit/s", Unit::BytesPerS, 0.125),
+    ("Mbit/s", Unit::BytesPerS, 125e3),
+    ("Gbit/s", Unit::BytesPerS, 125e6),
     ("KiB/s", Unit::BytesPerS, 1024.0),
     ("MiB/s", Unit::BytesPerS, 1_048_576.0),
     ("GiB/s", Unit::BytesPerS, 1_073_741_824.0),
@@ -49,15 +73,22 @@ impl OutputMetric {
         MetricKind::explaining(name, *unit, *direction, statistic).with_importance(*importance)
     }
 
-    /// A number as programs print it: `1234.5`, `5,678`, `81K`, in `unit`.
+    /// A number as programs print it: `1234.5`, `5,678`, `81K`, in `unit`; a time may have a unit of its
+    /// own, `1.5ms`.
     pub fn value(&self, printed: &str) -> Option<f64> {
         let printed = printed.trim();
-        let (digits, times) = match printed.strip_suffix(['K', 'k']) {
-            Some(digits) => (digits, 1e3),
-            None => printed.strip_suffix('M').map_or((printed, 1.0), |digits| (digits, 1e6)),
-        };
-        let number: f64 = without_groups(digits)?.parse().ok()?;
-        let value = number * times * self.scale;
+        let units =
+            OUTPUT_UNITS.iter().filter(|(_, unit, _)| *unit == Unit::Ns && self.unit == Unit::Ns);
+        let with_unit = units
+            .filter_map(|(word, _, scale)| Some((printed.strip_suffix(word)?, *scale)))
+            .min_by_key(|(digits, _)| digits.len());
+        let (digits, scale) = with_unit.unwrap_or_else(|| {
+            let times = [("K", 1e3), ("k", 1e3), ("M", 1e6)];
+            let found = times.iter().find_map(|(end, of)| Some((printed.strip_suffix(end)?, of)));
+            found.map_or((printed, self.scale), |(digits, of)| (digits, of * self.scale))
+        });
+        let number: f64 = without_groups(digits.trim_end())?.parse().ok()?;
+        let value = number * scale;
         value.is_finite().then_some(value)
     }
 }
@@ -81,13 +112,18 @@ mod tests {
     fn printed_numbers_have_their_unit() {
         let metric = |unit: &str| {
             let (_, unit, scale) = OUTPUT_UNITS.iter().find(|(word, ..)| *word == unit).unwrap();
-            let (name, pattern) = ("x".to_string(), "x".to_string());
+            let (name, place) = ("x".to_string(), OutputPlace::Json("/x".to_string()));
             let (direction, importance) = (Direction::Neutral, Importance::Headline);
-            OutputMetric { name, pattern, unit: *unit, scale: *scale, direction, importance }
+            OutputMetric { name, place, unit: *unit, scale: *scale, direction, importance }
         };
         let cases: &[(&str, &str, Option<f64>)] = &[
             ("ms", "1.5", Some(1.5e6)),
             ("1/s", " 81K ", Some(81e3)),
+            ("us", "1.5ms", Some(1.5e6)),
+            ("ms", "20 us", Some(20e3)),
+            ("ms", "3s", Some(3e9)),
+            ("count", "3s", None),
+            ("Mbit/s", "8", Some(1e6)),
             ("M/s", "5,678", Some(5_678e6)),
             ("count", "1,234,567.5", Some(1_234_567.5)),
             ("count", "1,23", None),

@@ -146,6 +146,18 @@ pub struct SetResult {
     pub metrics: Vec<Metric>,
     pub histograms: Vec<NamedHistogram>,
     pub workers: Vec<WorkerResult>,
+    /// Of a set that runs programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<ProgramRecord>,
+}
+
+/// What is kept of the programs that a set ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramRecord {
+    /// What the command for it wrote; `None`: there was none.
+    pub version: Option<String>,
+    /// The end of what the last execution of each worker wrote, one after the other.
+    pub output: String,
 }
 
 /// A set as events of any version have it: kinds of old metrics depend on the workload.
@@ -158,13 +170,17 @@ struct WrittenSet {
     metrics: Vec<WrittenMetric>,
     histograms: Vec<NamedHistogram>,
     workers: Vec<WorkerResult>,
+    #[serde(default)]
+    program: Option<ProgramRecord>,
 }
 
 impl From<WrittenSet> for SetResult {
     fn from(written: WrittenSet) -> SetResult {
-        let WrittenSet { name, workload, ops, background, metrics, histograms, workers } = written;
-        let metrics = metrics.into_iter().map(|metric| metric.of_workload(&workload)).collect();
-        SetResult { name, workload, ops, background, metrics, histograms, workers }
+        let WrittenSet { name, workload, ops, background, histograms, workers, program, .. } =
+            written;
+        let metrics =
+            written.metrics.into_iter().map(|metric| metric.of_workload(&workload)).collect();
+        SetResult { name, workload, ops, background, metrics, histograms, workers, program }
     }
 }
 

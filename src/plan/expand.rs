@@ -7,10 +7,10 @@
 //! `count` by the CPUs of the pool. Knobs of a set are no axis: what is compared is a variant.
 
 use crate::model::{
-    CpuSet, Direction, Field, Importance, Kind, OUTPUT_UNITS, OutputMetric, Params, Unit, Value,
-    Variant, Work, WorkerKind, WorkerSet, solo_name,
+    CpuSet, Direction, Field, Importance, Kind, OUTPUT_UNITS, OutputMetric, OutputPlace, Params,
+    Unit, Value, Variant, Work, WorkerKind, WorkerSet, solo_name,
 };
-use crate::workload::{METRIC, Pool, Request, Spec, Speed, Workload};
+use crate::workload::{METRIC, PLACES, Pool, Request, Spec, Speed, Workload};
 
 use toml::Spanned;
 use toml::de::DeValue;
@@ -51,18 +51,18 @@ struct Set {
 }
 
 /// What `use` names.
-pub struct Used {
+pub struct Used<'w> {
     workload: &'static dyn Workload,
     /// What its table holds unless the plan says otherwise.
-    program: Option<&'static Program>,
-    name: &'static str,
+    program: Option<&'w Program>,
+    name: &'w str,
 }
 
 impl Words {
-    fn used(&self, name: &str) -> Option<Used> {
+    fn used(&self, name: &str) -> Option<Used<'_>> {
         let program = self.program(name);
         let workload = self.workload(if program.is_some() { PROGRAM } else { name })?;
-        let name = program.map_or(workload.spec().name, |program| program.name.as_str());
+        let name = program.map_or(workload.spec().name, Program::short_name);
         Some(Used { workload, program, name })
     }
 }
@@ -127,12 +127,12 @@ pub fn known_program(mut table: Table, words: &Words, faults: &mut Faults) -> Op
     (faults.len() == before).then(|| sets.sets.swap_remove(0).fixed)
 }
 
-struct Reader<'w> {
+struct Reader<'w, 'f> {
     words: &'w Words,
-    faults: &'w mut Faults,
+    faults: &'f mut Faults,
 }
 
-impl Reader<'_> {
+impl<'w> Reader<'w, '_> {
     fn workload(&mut self, mut table: Table, taken: &mut Names) -> Option<Draft> {
         let span = table.span.clone();
         let named = table.has("name");
@@ -302,10 +302,18 @@ impl Reader<'_> {
             let mut given = inner.take_written(OUTPUT, self.faults);
             fill_defaults(&mut given, OUTPUT);
             inner.finish(&known_keys(&["name"], &[OUTPUT]), "a metric of the output", self.faults);
-            let needed = ["pattern", "unit", "better"].into_iter();
-            let missing = needed.filter(|key| !given.contains_key(*key));
-            let missing = missing.chain(name.is_none().then_some("name")).collect::<Vec<_>>();
-            let (Some((name, name_span)), []) = (name, missing.as_slice()) else {
+            let place = match (given.get("pattern"), given.get("json")) {
+                (Some(Value::Text(pattern)), None) => Some(OutputPlace::Pattern(pattern.clone())),
+                (None, Some(Value::Text(path))) => Some(OutputPlace::Json(path.clone())),
+                _ => None,
+            };
+            let missing = ["unit", "better"].into_iter().filter(|key| !given.contains_key(*key));
+            let missing = missing
+                .chain(place.is_none().then_some("pattern` or `json"))
+                .chain(name.is_none().then_some("name"))
+                .collect::<Vec<_>>();
+            let (Some((name, name_span)), Some(place), []) = (name, place, missing.as_slice())
+            else {
                 let message = format!("a metric of the output needs `{}`", missing.join("`, `"));
                 let hint = "name = \"rate\", pattern = '^Rate: ([0-9.]+)', unit = \"1/s\", better = \"higher\"";
                 self.faults.add(&span, message, "this metric", hint);
@@ -316,7 +324,7 @@ impl Reader<'_> {
                 let message = format!("every command has a metric {} of its own", shown(&name));
                 self.faults.add(&name_span, message, "taken", "give it another name");
             }
-            metrics.push(output_metric(name, &given));
+            metrics.push(output_metric(name, place, &given));
         }
         if !metrics.is_empty() {
             sets.sets[index].fixed.insert(METRIC.to_string(), Value::Outputs(metrics));
@@ -340,9 +348,14 @@ impl Reader<'_> {
             }
             let all = value.get_ref().as_array().map(|items| items.iter().collect());
             let all: Vec<&Spanned<DeValue>> = all.unwrap_or_else(|| vec![value]);
-            let kind = match all.iter().all(|value| value.get_ref().is_integer()) {
-                true => Kind::Int { min: i64::MIN, max: i64::MAX },
-                false => Kind::Text,
+            let kind = match () {
+                () if all.iter().all(|value| value.get_ref().is_integer()) => {
+                    Kind::Int { min: i64::MIN, max: i64::MAX }
+                }
+                () if all.iter().all(|value| is_times(value)) => {
+                    Kind::Times { max: MAX_COUNT as f64 }
+                }
+                () => Kind::Text,
             };
             let points = table::points(&kind, value, self.faults);
             sets.take(key, &[index], prefix, points, key_span.start);
@@ -362,14 +375,15 @@ impl Reader<'_> {
         }
     }
 
-    fn take_use(&mut self, table: &mut Table) -> Option<(Used, Span)> {
+    fn take_use(&mut self, table: &mut Table) -> Option<(Used<'w>, Span)> {
         let Some(entry) = table.take("use") else {
             let hint = "name a load generator: use = \"spin\"; see: schedlab list workloads";
             self.faults.add(&table.span, "the workload has no `use`", "this one", hint);
             return None;
         };
         let name = table::text(&entry, super::fields::MAX_NAME_CHARS, self.faults)?;
-        let found = self.words.used(name);
+        let words: &'w Words = self.words;
+        let found = words.used(name);
         if found.is_none() {
             let known = self.words.workloads.iter().map(|workload| workload.spec().name);
             let programs = self.words.programs.iter().map(|program| program.name.as_str());
@@ -430,7 +444,7 @@ impl Sets {
 }
 
 /// `given`: complete, by [`OUTPUT`].
-fn output_metric(name: String, given: &Params) -> OutputMetric {
+fn output_metric(name: String, place: OutputPlace, given: &Params) -> OutputMetric {
     let text = |key: &str| given.get(key).and_then(Value::as_text).unwrap_or_default();
     let unit = OUTPUT_UNITS.iter().find(|(word, ..)| *word == text("unit"));
     let (_, unit, scale) = unit.copied().unwrap_or(("count", Unit::Count, 1.0));
@@ -443,12 +457,21 @@ fn output_metric(name: String, given: &Params) -> OutputMetric {
         Some(false) => Importance::Explaining,
         _ => Importance::Headline,
     };
-    OutputMetric { name, pattern: text("pattern").to_string(), unit, scale, direction, importance }
+    OutputMetric { name, place, unit, scale, direction, importance }
 }
 
-/// Whether a parameter of this name would be taken for a key of the workload.
+/// `2x`: so many times the CPUs.
+fn is_times(value: &Spanned<DeValue>) -> bool {
+    let ratio = value.get_ref().as_str().and_then(|text| text.strip_suffix('x'));
+    ratio.is_some_and(|ratio| ratio.parse::<f64>().is_ok())
+}
+
+/// Whether a parameter of this name would be taken for a key of the workload or another place.
 fn is_taken(spec: &Spec, name: &str) -> bool {
-    name == METRIC || names(SET).contains(&name) || names(spec.params).contains(&name)
+    name == METRIC
+        || PLACES.contains(&name)
+        || names(SET).contains(&name)
+        || names(spec.params).contains(&name)
 }
 
 impl Load {
@@ -467,18 +490,13 @@ impl Load {
         if pool.cpus.is_empty() {
             let hint = "write `count`, or the CPUs: [placement] with cpus = \"0-3\"";
             faults.add(&self.span, "of how many CPUs is not known here", "this ratio", hint);
-        } else if times_cpus(max, pool) > MAX_COUNT as f64 {
+        } else if pool.times(max) > MAX_COUNT as f64 {
             let cpus = pool.count();
             let message = format!("{max}x of {cpus} CPUs are more workers than a set takes");
             let hint = format!("at most {MAX_COUNT}: \"{}x\"", MAX_COUNT / i64::from(cpus));
             faults.add(&self.span, message, "this ratio", hint);
         }
     }
-}
-
-/// Workers of a load, to the nearest.
-fn times_cpus(ratio: f64, pool: &Pool) -> f64 {
-    (ratio * f64::from(pool.count())).round().max(1.0)
 }
 
 fn has_the_meaning(own: &str, field: &str) -> bool {
@@ -613,7 +631,7 @@ impl Set {
         let written = params.remove("count").and_then(|value| value.as_int()).unwrap_or(1);
         // Where both stand here, the count is the default's.
         let load = params.remove("load").and_then(|value| value.as_times());
-        let count = load.map_or(written as u32, |ratio| times_cpus(ratio, pool) as u32);
+        let count = load.map_or(written as u32, |ratio| pool.times(ratio) as u32);
         let processes = params.remove("workers").is_some_and(|v| v.as_text() == Some("processes"));
         WorkerSet {
             name: self.name.clone(),

@@ -300,8 +300,19 @@ pub const WORKLOAD: &[Field] = &[Field {
 
 /// Keys of the top level, of `[[variant]]`, of a worker set and of `[[workload]]` that are no
 /// fields. No knob and no parameter may have such a name; a test walks the registries.
-pub const TOP_KEYS: &[&str] =
-    &["schema", "title", "measure", "variant", "workload", "placement", "report", "probes", "lab"];
+pub const TOP_KEYS: &[&str] = &[
+    "schema",
+    "title",
+    "measure",
+    "variant",
+    "workload",
+    "placement",
+    "report",
+    "probes",
+    "lab",
+    PROGRAMS,
+    SCALE,
+];
 pub const VARIANT_KEYS: &[&str] = &["name"];
 pub const SET_KEYS: &[&str] = &["name", "use", "knobs"];
 pub const WORKLOAD_KEYS: &[&str] = &["name", "use", "knobs", "set", "background"];
@@ -314,6 +325,13 @@ pub const OUTPUT: &[Field] = &[
         default: None,
         about: "a regular expression that matches once in the output of an execution; its first \
                 group, else all of it, is the number",
+    },
+    Field {
+        name: "json",
+        kind: Kind::Text,
+        default: None,
+        about: "in place of a pattern: the path of the number in the first JSON document that \
+                begins a line of the output, as /jobs/0/rate",
     },
     Field { name: "unit", kind: Kind::Choice(&UNITS), default: None, about: "what is printed" },
     Field {
@@ -354,14 +372,29 @@ pub struct Known {
 
 /// The workload that programs are.
 pub const PROGRAM: &str = "command";
+/// The table of a plan's own programs.
+pub const PROGRAMS: &str = "program";
+/// The table of what is different at another size.
+pub const SCALE: &str = "scale";
+/// How the name of a program ends that does not come with schedlab.
+pub const OWN_PROGRAM: &str = ".toml";
 
-/// A program that people know: what the table of a [`PROGRAM`] holds unless a plan says otherwise.
+/// A program as data: what the table of a [`PROGRAM`] holds unless a plan says otherwise.
+#[derive(Debug, Clone)]
 pub struct Program {
     /// As `use` names it.
     pub name: String,
     pub about: String,
     /// Of the workload, `parameters` among them.
     pub params: Params,
+}
+
+impl Program {
+    /// What its work is called where a plan does not say: without the folder and the end of a file.
+    pub fn short_name(&self) -> &str {
+        let file = self.name.rsplit('/').next().unwrap_or(&self.name);
+        file.strip_suffix(OWN_PROGRAM).filter(|stem| !stem.is_empty()).unwrap_or(file)
+    }
 }
 
 /// All that a plan may name. Tests bring their own.
@@ -372,14 +405,14 @@ pub struct Words {
     pub task_knobs: Vec<Field>,
     pub workloads: &'static [&'static dyn Workload],
     /// Other names of the workload `command`.
-    pub programs: &'static [Program],
+    pub programs: Vec<Program>,
 }
 
 impl Words {
-    pub fn registered(known: Known, programs: &'static [Program]) -> Self {
+    pub fn registered(known: Known, programs: &[Program]) -> Self {
         Words {
             known,
-            programs,
+            programs: programs.to_vec(),
             knobs: variant::fields(),
             task_knobs: variant::task_fields(),
             workloads: workload::registry(),
@@ -390,7 +423,7 @@ impl Words {
         self.workloads.iter().copied().find(|workload| workload.spec().name == name)
     }
 
-    pub fn program(&self, name: &str) -> Option<&'static Program> {
+    pub fn program(&self, name: &str) -> Option<&Program> {
         self.programs.iter().find(|program| program.name == name)
     }
 }

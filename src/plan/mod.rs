@@ -17,6 +17,7 @@ mod lab;
 mod order;
 mod program;
 mod read;
+mod scale;
 mod schema;
 mod similar;
 mod solo;
@@ -32,7 +33,8 @@ pub use fields::{
     Known, MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TEXT_BYTES, MAX_WORKERS, PROGRAM, Program,
 };
 pub use order::{cells, round_order};
-pub use program::programs;
+pub use program::{files as program_files, programs, with_files as with_program_files};
+pub use scale::{ScaleError, scaled};
 pub use schema::json_schema;
 pub use similar::nearest;
 
@@ -81,5 +83,5 @@ pub fn parse(
     machine: Option<&Topology>,
     known: Known,
 ) -> Result<Plan, PlanErrors> {
-    read::plan(source_name, text, machine, &fields::Words::registered(known, programs()))
+    read::plan(source_name, text, machine, fields::Words::registered(known, programs()))
 }

@@ -15,10 +15,11 @@ use super::error::{Faults, PlanErrors};
 use super::expand::{self, Draft};
 use super::fields::{
     MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TEXT_BYTES, MAX_TITLE_CHARS, MEASURE, PLACEMENT,
-    TOP_KEYS, VARIANT_KEYS, Words, report,
+    SCALE, TOP_KEYS, VARIANT_KEYS, Words, report,
 };
 use super::knobs::Knobs;
 use super::lab::lab;
+use super::program::own_programs;
 use super::similar::suggestion;
 use super::solo;
 use super::table::{self, Names, Span, Table, fill_defaults, known_keys, section, sections, shown};
@@ -27,7 +28,7 @@ pub fn plan(
     source_name: &str,
     text: &str,
     machine: Option<&Topology>,
-    words: &Words,
+    words: Words,
 ) -> Result<Plan, PlanErrors> {
     let mut faults = Faults::default();
     let plan = read(source_name, text, machine, words, &mut faults);
@@ -55,12 +56,16 @@ fn read(
     source_name: &str,
     text: &str,
     machine: Option<&Topology>,
-    words: &Words,
+    words: Words,
     faults: &mut Faults,
 ) -> Option<Plan> {
     let document = document(text, faults)?;
     let mut top = Table::new(document.get_ref(), 0..0);
     schema(&mut top, faults)?;
+    // For `scaled`.
+    top.take(SCALE);
+    let own = own_programs(&mut top, &words, faults);
+    let words = &Words { programs: [words.programs, own].concat(), ..words };
     let title = top.take("title").and_then(|entry| table::text(&entry, MAX_TITLE_CHARS, faults));
     let title = title.map_or_else(|| file_stem(source_name), str::to_string);
     let (measure, rounds_span) = measure(&mut top, faults);

@@ -7,7 +7,7 @@ use crate::workload::{METRIC, Spec};
 
 use super::fields::{
     Known, LAB, LAB_MODEL, MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE, OUTPUT, PARAMETERS,
-    PLACEMENT, PROGRAM, Program, SET, WORKLOAD, Words, report,
+    PLACEMENT, PROGRAM, PROGRAMS, Program, SCALE, SET, WORKLOAD, Words, report,
 };
 use super::program::programs;
 
@@ -25,10 +25,10 @@ fn schema_of(words: &Words) -> Json {
         .map(|spec| {
             let more = properties(WORKLOAD, &schema_of_kind).into_iter();
             let more = more.chain([("background".to_string(), reference("sets"))]);
-            set_table(spec, words.programs, more.collect())
+            set_table(spec, &words.programs, more.collect())
         })
         .chain(std::iter::once(workload_of_sets()));
-    let sets = specs.iter().map(|spec| set_table(spec, words.programs, Map::new()));
+    let sets = specs.iter().map(|spec| set_table(spec, &words.programs, Map::new()));
     let mut variant = properties(&words.knobs, &schema_of_kind);
     variant.insert("name".to_string(), reference("name"));
     json!({
@@ -48,6 +48,11 @@ fn schema_of(words: &Words) -> Json {
             "placement": table(properties(PLACEMENT, &schema_of_kind), &[]),
             "report": table(properties(&report(words.known.formats), &schema_of_kind), &[]),
             "lab": lab(),
+            PROGRAMS: own_programs(words),
+            SCALE: {
+                "type": "object",
+                "description": "by name, what `schedlab run PLAN --scale NAME` puts in place",
+            },
             "probes": {
                 "type": "array",
                 "uniqueItems": true,
@@ -82,22 +87,44 @@ fn set_table(spec: &Spec, programs: &[Program], more: Map<String, Json>) -> Json
     keys.insert("name".to_string(), reference("name"));
     keys.insert("knobs".to_string(), reference("knobs"));
     if spec.runs_programs {
-        keys.insert(PARAMETERS.to_string(), parameters());
-        let mut metric = properties(OUTPUT, &schema_of_kind);
-        metric.insert("name".to_string(), reference("name"));
-        let items = table(metric, &["name", "pattern", "unit", "better"]);
-        keys.insert(METRIC.to_string(), json!({ "type": "array", "minItems": 1, "items": items }));
+        keys.extend(of_programs());
     }
     let names = std::iter::once(spec.name);
     let programs = programs.iter().map(|program| program.name.as_str());
     let names: Vec<&str> = names.chain(programs.filter(|_| spec.name == PROGRAM)).collect();
     let named = match names.as_slice() {
         [name] => json!({ "const": name, "description": spec.about }),
-        names => json!({ "enum": names, "description": spec.about }),
+        names => json!({
+            "anyOf": [{ "enum": names }, { "type": "string", "pattern": r"\.toml$" }],
+            "description": spec.about,
+        }),
     };
     keys.insert("use".to_string(), named);
     keys.extend(more);
     table(keys, &["use"])
+}
+
+/// What tables of programs have more than others.
+fn of_programs() -> [(String, Json); 2] {
+    let mut metric = properties(OUTPUT, &schema_of_kind);
+    metric.insert("name".to_string(), reference("name"));
+    let mut items = table(metric, &["name", "unit", "better"]);
+    items["oneOf"] = json!([{ "required": ["pattern"] }, { "required": ["json"] }]);
+    let metrics = json!({ "type": "array", "minItems": 1, "items": items });
+    [(PARAMETERS.to_string(), parameters()), (METRIC.to_string(), metrics)]
+}
+
+fn own_programs(words: &Words) -> Json {
+    let spec = words.workload(PROGRAM).map(|workload| workload.spec());
+    let mut keys = spec.map_or(Map::new(), |spec| properties(spec.params, &schema_of_kind));
+    keys.extend(of_programs());
+    keys.insert("about".to_string(), json!({ "type": "string" }));
+    json!({
+        "type": "object",
+        "patternProperties": { r"\.toml$": table(keys, &["command"]) },
+        "additionalProperties": false,
+        "description": "programs of the plan's own, by the name that `use` has",
+    })
 }
 
 /// Of any names; a list is an axis.

@@ -111,7 +111,7 @@ fn words() -> Words {
             knob("affinity", Kind::Cpus),
         ],
         workloads: &[&Fake],
-        programs: &[],
+        programs: Vec::new(),
     }
 }
 
@@ -122,7 +122,7 @@ fn two_cpus() -> Topology {
 }
 
 fn parse_here(text: &str) -> Result<Plan, PlanErrors> {
-    read::plan("p.toml", text, Some(&two_cpus()), &words())
+    read::plan("p.toml", text, Some(&two_cpus()), words())
 }
 
 fn errors(text: &str) -> Vec<String> {
@@ -449,7 +449,7 @@ fn wrong_loads_and_solos() {
             &["7:8: a second workload is named `web solo web`"],
         ),
     ]);
-    let unknown = read::plan("p", &with_web("load = \"2x\""), None, &words()).unwrap_err();
+    let unknown = read::plan("p", &with_web("load = \"2x\""), None, words()).unwrap_err();
     assert_eq!(unknown.to_string(), "p:4:8: of how many CPUs is not known here");
     let hint = |text: &str| parse_here(text).unwrap_err().errors()[0].hint.clone();
     assert_eq!(hint(&with_web("load = \"60000x\"")), "at most 100000: \"50000x\"");
@@ -485,7 +485,7 @@ fn a_load_is_a_multiple_of_the_pools_cpus_rounded_and_one_or_more() {
     let confined =
         Topology { online: (0..8).collect(), allowed: (1..4).collect(), ..Topology::default() };
     let count = |text: &str, machine: &Topology| {
-        read::plan("p", text, Some(machine), &words()).unwrap().works[0].sets[0].count
+        read::plan("p", text, Some(machine), words()).unwrap().works[0].sets[0].count
     };
     let twice = with_web("load = \"2x\"");
     assert_eq!(count(&twice, &confined), 6);
@@ -693,7 +693,7 @@ fn crosses_are_counted_before_they_are_made() {
         ),
     ]);
     let most = with_web(&format!("threads = [{}]\ncount = [{}]", list(12), list(8_000)));
-    let plan = read::plan("p", &most, None, &words()).unwrap();
+    let plan = read::plan("p", &most, None, words()).unwrap();
     assert_eq!(cells(&plan).len(), 96_000);
 }
 
@@ -881,7 +881,7 @@ fn files_of_other_systems_are_read() {
 
 #[test]
 fn what_is_not_written_has_its_default() {
-    let plan = read::plan("dir/some plan.toml", &with_web(""), None, &words()).unwrap();
+    let plan = read::plan("dir/some plan.toml", &with_web(""), None, words()).unwrap();
     assert_eq!(plan.title, "some plan");
     assert_eq!(plan.variants.len(), 1);
     assert_eq!((plan.variants[0].name.as_str(), plan.variants[0].knobs.len()), ("default", 0));
@@ -1042,13 +1042,16 @@ fn numbers_of_a_programs_output_are_metrics() {
                  better = \"higher\"\n";
     let plan = parse(right).unwrap();
     let [metric] = plan.works[0].sets[0].params["metric"].as_outputs() else { panic!("{plan:?}") };
-    assert_eq!((metric.name.as_str(), metric.pattern.as_str()), ("mips", r"^Tot: (\d+)"));
+    let place = crate::model::OutputPlace::Pattern(r"^Tot: (\d+)".to_string());
+    assert_eq!((metric.name.as_str(), &metric.place), ("mips", &place));
     assert_eq!((metric.unit, metric.scale), (crate::model::Unit::OpsPerS, 1e6));
     let without = |line: &str| {
         right.lines().filter(|own| !own.starts_with(line)).collect::<Vec<_>>().join("\n")
     };
     for (wrong, expected) in [
-        (without("pattern"), "needs `pattern`"),
+        (without("pattern"), "needs `pattern` or `json`"),
+        (format!("{right}json = \"/a\"\n"), "needs `pattern` or `json`"),
+        (right.replace("pattern = '^Tot: (\\d+)'", "json = \"a\""), "`a` is no path into JSON"),
         (without("name"), "needs `name`"),
         (without("unit"), "needs `unit`"),
         (without("better"), "needs `better`"),

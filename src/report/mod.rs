@@ -13,6 +13,7 @@ mod json;
 mod junit;
 mod layout;
 mod lkml;
+mod loads;
 mod markdown;
 pub mod numbers;
 mod phrases;
@@ -37,6 +38,7 @@ pub fn formats() -> &'static [&'static Format] {
     &[
         &text::TEXT,
         &lkml::LKML,
+        &loads::LOADS,
         &markdown::MARKDOWN,
         &schbench::SCHBENCH,
         &csv::CSV,

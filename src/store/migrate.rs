@@ -44,6 +44,11 @@ pub(super) const MIGRATIONS: &[Migration] = &[
         sql: include_str!("migrations/0004_judged.sql"),
         then: |_| Ok(()),
     },
+    Migration {
+        name: "0005_programs.sql",
+        sql: include_str!("migrations/0005_programs.sql"),
+        then: |_| Ok(()),
+    },
 ];
 
 pub(super) fn known_format() -> i64 {

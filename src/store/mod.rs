@@ -20,6 +20,7 @@ mod kind;
 mod migrate;
 mod note;
 mod open;
+mod program;
 mod read;
 mod remove;
 mod sample;
@@ -37,6 +38,7 @@ pub use connection::Store;
 pub use detail::{PlanDetail, Unmeasured};
 pub use error::StoreError;
 pub use note::{AnnotationError, Annotations, Note, check_note, check_tag};
+pub use program::KeptOutput;
 pub use read::Session;
 pub use stream::Imported;
 

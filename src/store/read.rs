@@ -10,10 +10,11 @@ use super::connection::Store;
 use super::error::{Fault, StoreError};
 use super::facts::{disturbance, guest, knobs, pool_cpus};
 use super::hdr::HdrError;
-use super::{hdr, kind};
+use super::{hdr, kind, program};
 use crate::model::{
     CpuSet, Disturbance, Environment, Judged, Metric, NamedHistogram, Outcome, PlanEnd,
-    PlanStarted, Reading, Record, RecordedRun, RunKey, RunResult, SetResult, WorkerResult,
+    PlanStarted, ProgramRecord, Reading, Record, RecordedRun, RunKey, RunResult, SetResult,
+    WorkerResult,
 };
 
 impl Store {
@@ -221,9 +222,21 @@ fn sets(conn: &Connection, run: i64) -> Result<Vec<SetResult>, Fault> {
                 metrics: Vec::new(),
                 histograms: Vec::new(),
                 workers: Vec::new(),
+                program: None,
             })
         },
     )?;
+    let programs = collect(
+        conn,
+        "SELECT worker_set, version, output FROM program WHERE run = ?1",
+        run,
+        |row| Ok((row.get(0)?, row.get(1)?, row.get::<_, Vec<u8>>(2)?)),
+    )?;
+    for (set, version, output) in programs {
+        let output = program::unpack(&output)
+            .map_err(|why| Fault::Damaged(format!("output of a program of run {run}: {why}")))?;
+        set_of(&mut sets, set)?.program = Some(ProgramRecord { version, output });
+    }
     let metrics = collect(
         conn,
         &format!(

@@ -8,10 +8,10 @@ use super::column::{bits, halves, json, word};
 use super::connection::{Current, Store};
 use super::error::{Fault, StoreError};
 use super::facts::{guest_number, insert_knobs};
-use super::{hdr, kind, read};
+use super::{hdr, kind, program, read};
 use crate::model::{
-    Calibration, Cell, EVENT_SCHEMA, Environment, Event, Outcome, PlanEnd, PlanStarted, RunKey,
-    RunResult, SetResult, Window, WorkerResult,
+    Calibration, Cell, EVENT_SCHEMA, Environment, Event, Outcome, PlanEnd, PlanStarted,
+    ProgramRecord, RunKey, RunResult, SetResult, Window, WorkerResult,
 };
 
 impl Store {
@@ -348,6 +348,11 @@ fn insert_result(conn: &Connection, run: i64, result: &RunResult) -> Result<(), 
 fn insert_set(conn: &Connection, run: i64, number: i64, set: &SetResult) -> Result<(), Fault> {
     conn.prepare_cached("INSERT INTO worker_set VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
         .execute(params![run, number, set.name, set.workload, set.ops, set.background,])?;
+    if let Some(ProgramRecord { version, output }) = &set.program {
+        let output = program::pack(output).map_err(|why| Fault::Event(why.to_string()))?;
+        conn.prepare_cached("INSERT INTO program VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![run, number, version, output])?;
+    }
     let mut insert = conn.prepare_cached("INSERT INTO metric VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
     for (metric_number, metric) in set.metrics.iter().enumerate() {
         let (value, unknown) = halves(&metric.value);

@@ -1,9 +1,11 @@
 //! A command that is executed and timed, from just before its start until its end is collected.
 //!
+//! Or one that goes on as a server until it is ended.
+//!
 //! It has no input; what it writes goes to one pipe. It dies with the thread that started it. The
 //! time holds no copy of this process's memory: the child borrows it until it executes (vfork).
 
-use std::ffi::{CString, OsStr, c_char, c_int, c_void};
+use std::ffi::{CString, OsStr, OsString, c_char, c_int, c_void};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -11,16 +13,24 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
+use std::time::{Duration, Instant};
 
 use super::clock;
 use super::process::Ending;
 
 const STACK_BYTES: usize = 64 * 1024;
+/// How long a server that was asked to end may take.
+const END_LIMIT: Duration = Duration::from_secs(10);
 
 /// A program and its arguments, ready to be executed.
 pub struct Command {
     path: CString,
     words: Vec<CString>,
+    /// `NAME=VALUE`, all of them.
+    environment: Vec<CString>,
+    user: Option<User>,
+    /// Where it is executed.
+    folder: Option<CString>,
     null: File,
     /// Of the child until it executes.
     stack: Vec<u128>,
@@ -44,16 +54,53 @@ impl Command {
         let words = words.iter().map(|word| CString::new(word.as_bytes()));
         let null = File::open("/dev/null")?;
         let stack = vec![0; STACK_BYTES / size_of::<u128>()];
-        Ok(Command { path, words: words.collect::<Result<_, _>>()?, null, stack })
+        Ok(Command {
+            path,
+            words: words.collect::<Result<_, _>>()?,
+            environment: environment(&[])?,
+            user: None,
+            folder: None,
+            null,
+            stack,
+        })
+    }
+
+    /// With these variables next to those of this process, or in their place.
+    pub fn with_environment(self, given: &[(String, String)]) -> io::Result<Command> {
+        Ok(Command { environment: environment(given)?, ..self })
+    }
+
+    pub fn in_folder(self, folder: &Path) -> io::Result<Command> {
+        Ok(Command { folder: Some(CString::new(folder.as_os_str().as_bytes())?), ..self })
+    }
+
+    /// Who executes it. Only root can become another one.
+    pub fn as_user(self, user: User) -> Command {
+        Command { user: Some(user), ..self }
     }
 
     /// Executes it and waits for its end.
     pub fn execute(&mut self, output: impl AsFd) -> io::Result<Executed> {
-        let words = self.words.iter().map(|word| word.as_ptr());
-        let words: Vec<*const c_char> = words.chain([ptr::null()]).collect();
+        let (pid, begin_ns) = self.start(output)?;
+        collect(pid, begin_ns)
+    }
+
+    /// Executes it and lets it go on.
+    pub fn serve(&mut self, output: impl AsFd) -> io::Result<Server> {
+        let (pid, _) = self.start(output)?;
+        Ok(Server { pid, ended: None })
+    }
+
+    /// The process, and when it began.
+    fn start(&mut self, output: impl AsFd) -> io::Result<(i32, u64)> {
+        let words = pointers(&self.words);
+        let environment = pointers(&self.environment);
         let mut start = Start {
             path: self.path.as_ptr(),
             words: words.as_ptr(),
+            environment: environment.as_ptr(),
+            folder: self.folder.as_ref().map_or(ptr::null(), |folder| folder.as_ptr()),
+            user: self.user,
             input: self.null.as_raw_fd(),
             output: output.as_fd().as_raw_fd(),
             parent: std::process::id() as i32,
@@ -73,13 +120,101 @@ impl Command {
             libc::clone(child, top, flags, (&raw mut start).cast())
         };
         let cloned = if pid < 0 { Err(io::Error::last_os_error()) } else { Ok(pid) };
-        let executed = cloned.and_then(|pid| collect(pid, begin_ns));
         // SAFETY: a signal set; the old one is not asked for.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut()) };
-        match start.errno {
-            0 => executed,
-            errno => Err(io::Error::from_raw_os_error(errno)),
+        match (cloned, start.errno) {
+            (Ok(pid), 0) => Ok((pid, begin_ns)),
+            (Ok(pid), errno) => {
+                collect(pid, begin_ns)?;
+                Err(io::Error::from_raw_os_error(errno))
+            }
+            (Err(error), _) => Err(error),
         }
+    }
+}
+
+fn pointers(texts: &[CString]) -> Vec<*const c_char> {
+    texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
+}
+
+/// That of this process, and what is given.
+fn environment(given: &[(String, String)]) -> io::Result<Vec<CString>> {
+    let is_given = |name: &OsStr| given.iter().any(|(own, _)| name == OsStr::new(own));
+    let inherited = std::env::vars_os().filter(|(name, _)| !is_given(name));
+    let given = given.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    let pair = |(name, value): (OsString, OsString)| {
+        CString::new([name.as_bytes(), b"=", value.as_bytes()].concat())
+    };
+    Ok(inherited.chain(given).map(pair).collect::<Result<_, _>>()?)
+}
+
+/// A user by numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct User {
+    pub uid: u32,
+    pub gid: u32,
+}
+
+impl User {
+    /// In the text of /etc/passwd.
+    pub fn find(name: &str, passwd: &str) -> Option<User> {
+        let line = passwd.lines().find(|line| line.split(':').next() == Some(name))?;
+        let mut numbers = line.split(':').skip(2).map(|number| number.parse().ok());
+        Some(User { uid: numbers.next()??, gid: numbers.next()?? })
+    }
+}
+
+/// A program that goes on. Dropped, it is ended: by SIGTERM, and by SIGKILL where that takes too
+/// long.
+pub struct Server {
+    pid: i32,
+    /// Once it is collected.
+    ended: Option<Ending>,
+}
+
+impl Server {
+    /// How it ended, `None` while it goes on.
+    pub fn ended(&mut self) -> Option<Ending> {
+        let mut status = 0;
+        // SAFETY: the status is valid for writing; the number is our child's until it is collected.
+        if self.ended.is_none()
+            && unsafe { libc::waitpid(self.pid, &mut status, libc::WNOHANG) } == self.pid
+        {
+            self.ended = Some(ending(status));
+        }
+        self.ended
+    }
+
+    fn end(&mut self) {
+        let deadline = Instant::now() + END_LIMIT;
+        let signal = |server: &Server, whom: i32, signal| {
+            if server.ended.is_none() {
+                // SAFETY: no memory is passed; it is not collected, so the number is its own.
+                unsafe { libc::kill(whom, signal) };
+            }
+        };
+        _ = self.ended();
+        signal(self, self.pid, libc::SIGTERM);
+        while self.ended().is_none() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        signal(self, -self.pid, libc::SIGKILL);
+        while self.ended().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn ending(status: c_int) -> Ending {
+    match libc::WIFSIGNALED(status) {
+        true => Ending::Killed(libc::WTERMSIG(status)),
+        false => Ending::Exited(libc::WEXITSTATUS(status)),
     }
 }
 
@@ -87,6 +222,10 @@ impl Command {
 struct Start {
     path: *const c_char,
     words: *const *const c_char,
+    environment: *const *const c_char,
+    /// Null: where this process is.
+    folder: *const c_char,
+    user: Option<User>,
     input: c_int,
     output: c_int,
     parent: i32,
@@ -103,6 +242,10 @@ extern "C" fn child(start: *mut c_void) -> c_int {
     // which a command would inherit; dispositions are the child's own.
     unsafe {
         let start = &mut *start.cast::<Start>();
+        if let Err(errno) = become_user(start.user).and_then(|()| enter(start.folder)) {
+            start.errno = errno;
+            libc::_exit(127);
+        }
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         if libc::getppid() != start.parent {
             libc::_exit(127);
@@ -114,9 +257,38 @@ extern "C" fn child(start: *mut c_void) -> c_int {
             libc::dup2(from, to);
         }
         libc::sigprocmask(libc::SIG_SETMASK, &start.signals, ptr::null_mut());
-        libc::execv(start.path, start.words);
+        libc::execve(start.path, start.words, start.environment);
         start.errno = *libc::__errno_location();
         libc::_exit(127)
+    }
+}
+
+/// By system calls: the C library's functions would change all threads of the parent, too. What is to
+/// be sent with the parent's death is forgotten here.
+unsafe fn become_user(user: Option<User>) -> Result<(), c_int> {
+    let Some(User { uid, gid }) = user else { return Ok(()) };
+    let checked = |result: libc::c_long| match result {
+        // SAFETY: errno of this thread.
+        -1 => Err(unsafe { *libc::__errno_location() }),
+        _ => Ok(()),
+    };
+    // SAFETY: numbers alone; the empty list of groups has no address.
+    unsafe {
+        checked(libc::syscall(libc::SYS_setgroups, 0, ptr::null::<libc::gid_t>()))?;
+        checked(libc::syscall(libc::SYS_setresgid, gid, gid, gid))?;
+        checked(libc::syscall(libc::SYS_setresuid, uid, uid, uid))
+    }
+}
+
+/// # Safety
+/// A C string, or null.
+unsafe fn enter(folder: *const c_char) -> Result<(), c_int> {
+    // SAFETY: the caller's; errno is of this thread.
+    unsafe {
+        match folder.is_null() || libc::chdir(folder) == 0 {
+            true => Ok(()),
+            false => Err(*libc::__errno_location()),
+        }
     }
 }
 
@@ -153,11 +325,7 @@ fn collect(pid: i32, begin_ns: u64) -> io::Result<Executed> {
     let end_ns = clock::monotonic_ns();
     let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;
     Ok(Executed {
-        ending: match (stopped, libc::WIFSIGNALED(status)) {
-            (Some(signal), _) => Ending::Stopped(signal),
-            (None, true) => Ending::Killed(libc::WTERMSIG(status)),
-            (None, false) => Ending::Exited(libc::WEXITSTATUS(status)),
-        },
+        ending: stopped.map_or_else(|| ending(status), Ending::Stopped),
         wall_ns: end_ns - begin_ns,
         user_ns: ns(used.ru_utime),
         system_ns: ns(used.ru_stime),
@@ -184,6 +352,31 @@ pub fn find(name: &str) -> io::Result<PathBuf> {
         }
     }
     Err(refused)
+}
+
+/// The same in a folder, of which one part may be `*`.
+pub fn find_below(folder: &str, name: &str) -> Option<PathBuf> {
+    let mut files = matching(folder).into_iter().map(|folder| folder.join(name));
+    files.find(|file| executable(file).is_ok())
+}
+
+/// What a path may mean of which one part may be `*`: the last in the order of names and numbers first.
+pub fn matching(path: &str) -> Vec<PathBuf> {
+    let Some((before, after)) = path.split_once('*') else { return vec![path.into()] };
+    let mut all: Vec<String> = std::fs::read_dir(before)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
+    // 9 before 10.
+    all.sort_by_key(|name| (name.len(), name.clone()));
+    let paths = all.iter().rev().map(|name| PathBuf::from(format!("{before}{name}{after}")));
+    paths.filter(|path| path.exists()).collect()
+}
+
+pub fn is_root() -> bool {
+    // SAFETY: reads a number.
+    unsafe { libc::geteuid() == 0 }
 }
 
 fn executable(path: &Path) -> io::Result<()> {
@@ -231,6 +424,74 @@ mod tests {
         }
     }
 
+    fn command(script: &str) -> Command {
+        let words = ["sh", "-c", script].map(str::to_string);
+        Command::new(&find("sh").unwrap(), &words).unwrap()
+    }
+
+    fn read(mut reader: impl Read) -> String {
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    #[test]
+    fn a_command_has_its_environment_and_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let given = [("HOME".to_string(), "a=b".to_string()), ("EMPTY".to_string(), String::new())];
+        let command = command("echo \"$HOME|${EMPTY-unset}|${PATH:+kept}\"; pwd");
+        let command = command.with_environment(&given).unwrap();
+        let (reader, writer) = io::pipe().unwrap();
+        command.in_folder(folder.path()).unwrap().execute(&writer).unwrap();
+        drop(writer);
+        assert_eq!(read(reader), format!("a=b||kept\n{}\n", folder.path().display()));
+        let (_reader, writer) = io::pipe().unwrap();
+        let got = self::command("true").in_folder(Path::new("/no/such")).unwrap().execute(&writer);
+        assert_eq!(got.unwrap_err().raw_os_error(), Some(libc::ENOENT));
+    }
+
+    #[test]
+    fn a_user_is_found_and_only_the_command_is_that_user() {
+        let passwd = "root:x:0:0::/:/bin/sh\nbad:x\nnobody:x:65534:65533:n:/:/bin/false\n";
+        let user = User { uid: 65534, gid: 65533 };
+        assert_eq!(User::find("nobody", passwd), Some(user));
+        assert_eq!((User::find("bad", passwd), User::find("x", passwd)), (None, None));
+        // SAFETY: reads a number.
+        let own = unsafe { libc::geteuid() };
+        let (reader, writer) = io::pipe().unwrap();
+        let executed = command("id -u; id -g; id -G").as_user(user).execute(&writer);
+        drop(writer);
+        match own {
+            0 => {
+                executed.unwrap();
+                assert_eq!(read(reader), "65534\n65533\n65533\n");
+            }
+            _ => assert_eq!(executed.unwrap_err().raw_os_error(), Some(libc::EPERM)),
+        }
+        // SAFETY: reads a number.
+        assert_eq!(unsafe { libc::geteuid() }, own);
+    }
+
+    #[test]
+    fn a_server_goes_on_until_it_is_dropped() {
+        let (reader, writer) = io::pipe().unwrap();
+        let script = "trap 'echo end; exit 3' TERM; echo begin; while :; do sleep 0.01; done";
+        let mut server = command(script).serve(&writer).unwrap();
+        drop(writer);
+        let mut reader = io::BufReader::new(reader);
+        let mut line = String::new();
+        io::BufRead::read_line(&mut reader, &mut line).unwrap();
+        assert_eq!((line.as_str(), server.ended()), ("begin\n", None));
+        drop(server);
+        assert_eq!(read(reader), "end\n");
+        let (_reader, writer) = io::pipe().unwrap();
+        let mut short = command("exit 3").serve(&writer).unwrap();
+        while short.ended().is_none() {
+            std::thread::yield_now();
+        }
+        assert_eq!(short.ended(), Some(Ending::Exited(3)));
+    }
+
     #[test]
     fn who_stops_is_ended_and_who_signals_its_group_means_itself() {
         let (stopped, _) = executed(&["sh", "-c", "kill -STOP $$; exit 0"]);
@@ -243,6 +504,23 @@ mod tests {
     fn a_pipe_that_closes_ends_a_command_as_in_a_shell() {
         let (executed, _) = executed(&["sh", "-c", "kill -PIPE $$; exit 0"]);
         assert_eq!(executed.ending, Ending::Killed(libc::SIGPIPE));
+    }
+
+    #[test]
+    fn the_last_of_several_folders_has_the_program() {
+        let root = tempfile::tempdir().unwrap();
+        for version in ["9", "10", "11"] {
+            std::fs::create_dir_all(root.path().join(version).join("bin")).unwrap();
+        }
+        for version in ["9", "10"] {
+            let program = root.path().join(version).join("bin/x");
+            std::fs::write(&program, "").unwrap();
+            std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let folder = format!("{}/*/bin", root.path().display());
+        assert_eq!(find_below(&folder, "x"), Some(root.path().join("10/bin/x")));
+        assert_eq!(find_below(&folder, "y"), None);
+        assert_eq!(find_below(&folder.replace('*', "9"), "x"), Some(root.path().join("9/bin/x")));
     }
 
     #[test]

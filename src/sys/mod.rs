@@ -28,6 +28,7 @@ pub mod ports;
 pub mod process;
 pub mod sched;
 pub mod schedstat;
+pub mod scratch;
 pub mod signal;
 pub mod task;
 #[cfg(test)]

@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 
 use crate::model::{
-    CpuSet, Field, Importance, Kind, Metric, MetricKind, MetricSpec, Params, WorkerKind,
+    CpuSet, Field, Importance, Kind, Metric, MetricKind, MetricSpec, Params, ProgramRecord,
+    WorkerKind,
 };
 use crate::sys::futex::Scope;
 
@@ -135,6 +136,11 @@ pub trait Load: Send + Sync {
 
     /// The last that programs of worker `index` wrote, for the reason of a failure.
     fn last_output(&self, _index: usize) -> Option<String> {
+        None
+    }
+
+    /// What is kept of the programs that it ran.
+    fn record(&self) -> Option<ProgramRecord> {
         None
     }
 

@@ -30,6 +30,9 @@ pub enum WorkloadError {
     /// `param`: the parameter that names it.
     #[error("{param} `{}` {}", name.escape_default(), describe_end(*.ending, *.exit))]
     Program { param: &'static str, name: String, ending: Ending, exit: i32 },
+    /// A server ended before it was ready, or was not ready in time.
+    #[error("the server {}", describe_server(*.0))]
+    Server(Option<Ending>),
     /// `printed`: what stands where the one match has a number.
     #[error("{}", describe_no_value(metric, *count, printed))]
     NoValue { metric: String, count: usize, printed: String },
@@ -81,6 +84,14 @@ fn describe_end(ending: Ending, expected: i32) -> String {
             let why = if wants { ": it wants the terminal" } else { "" };
             format!("was stopped by signal {signal}{why}")
         }
+    }
+}
+
+fn describe_server(ending: Option<Ending>) -> String {
+    match ending {
+        None => "was not ready after a minute".to_string(),
+        Some(Ending::Exited(status)) => format!("ended with {status} before it was ready"),
+        Some(ending) => format!("{} before it was ready", describe_end(ending, 0)),
     }
 }
 

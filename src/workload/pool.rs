@@ -26,6 +26,11 @@ impl Pool {
         self.cpus.len().max(1) as u32
     }
 
+    /// So many times its CPUs, to the nearest, at least 1.
+    pub fn times(&self, ratio: f64) -> f64 {
+        (ratio * f64::from(self.count())).round().max(1.0)
+    }
+
     /// CPUs 0 to `count` - 1, all of one node.
     #[cfg(test)]
     pub fn first(count: u32) -> Pool {

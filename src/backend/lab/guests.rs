@@ -14,7 +14,7 @@ use crate::model::{
     Cell, CpuClocks, GUEST_WIRE, GuestBoot, GuestFacts, GuestMessage, GuestSpec, GuestTime, Lab,
     LabModel, Outcome, RunSpec, Value, Variant, Work,
 };
-use crate::sys;
+use crate::sys::{self, command};
 use crate::variant::scx::Scheduler;
 use crate::workload::{self, WorkloadError};
 
@@ -273,8 +273,12 @@ impl GuestManager {
             let files = initrd::user_program(&path, in_guest(&path))?;
             more.extend(files);
         }
-        let programs = programs(cell)?.into_iter().map(|program| program.path);
-        for path in programs.chain(files_of(cell)) {
+        let programs: Vec<PathBuf> =
+            programs(cell)?.into_iter().map(|program| program.path).collect();
+        if !programs.is_empty() {
+            more.extend(initrd::names_of_users());
+        }
+        for path in programs.into_iter().chain(files_of(cell)) {
             more.extend(initrd::user_file(&path)?);
         }
         let mut names: BTreeSet<PathBuf> =
@@ -528,7 +532,8 @@ fn programs(cell: &Cell) -> Result<Vec<SetProgram>, WorkloadError> {
 /// What else programs of a cell need.
 fn files_of(cell: &Cell) -> impl Iterator<Item = PathBuf> {
     let lists = cell.work.sets.iter().filter_map(|set| set.params.get("files")?.as_list());
-    lists.flatten().filter_map(|file| file.as_text()).map(PathBuf::from)
+    let paths = lists.flatten().filter_map(|file| file.as_text());
+    paths.map(|path| command::matching(path).into_iter().next().unwrap_or_else(|| path.into()))
 }
 
 /// The spec for the guest, without the variant's name and the cell's position: cells that differ

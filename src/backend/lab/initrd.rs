@@ -49,9 +49,29 @@ pub fn user_program(path: &Path, name: PathBuf) -> Result<Vec<Packed>, LabError>
     Ok(files)
 }
 
+/// What programs ask for that want to know who they are.
+pub fn names_of_users() -> [Packed; 2] {
+    [("/etc/passwd", PASSWD), ("/etc/group", GROUP)]
+        .map(|(name, text)| Packed { name: name.into(), bytes: text.into() })
+}
+
+const PASSWD: &str = "root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n";
+const GROUP: &str = "root:x:0:\nnogroup:x:65534:\n";
+
 /// A file of this machine by its own name, and the libraries that it is linked with if it is a
-/// program.
+/// program; of a folder, all that is in it.
 pub fn user_file(path: &Path) -> Result<Vec<Packed>, LabError> {
+    if path.is_dir() {
+        let mut names: Vec<PathBuf> = fs::read_dir(path)
+            .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
+            .map_err(LabError::io("read", path))?;
+        // The archive is the same whatever the order on the disk.
+        names.sort();
+        // Neither pipes nor links to nothing or to folders, which may lead back.
+        names.retain(|name| name.is_file() || name.is_dir() && !name.is_symlink());
+        let files = names.iter().map(|name| user_file(name)).collect::<Result<Vec<_>, _>>()?;
+        return Ok(files.into_iter().flatten().collect());
+    }
     let bytes = read(path)?;
     match Image::parse(&bytes) {
         Ok(_) => user_program(path, path.to_path_buf()),
@@ -250,6 +270,18 @@ mod tests {
             assert!(matches!(error, ProgramError::NotLoaded { .. }), "{error}");
             assert!(error.hint(&script).unwrap().contains("build it static"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_folder_is_packed_with_all_that_is_in_it() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("b/c")).unwrap();
+        fs::write(dir.path().join("b/c/file"), "1").unwrap();
+        fs::write(dir.path().join("a"), "2").unwrap();
+        std::os::unix::fs::symlink("/no/such", dir.path().join("link")).unwrap();
+        let files = user_file(dir.path()).unwrap();
+        let names: Vec<PathBuf> = files.into_iter().map(|file| file.name).collect();
+        assert_eq!(names, [dir.path().join("a"), dir.path().join("b/c/file")]);
     }
 
     #[test]

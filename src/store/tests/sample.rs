@@ -137,6 +137,7 @@ pub fn outcome(key: RunKey, workers: usize) -> Outcome {
         metrics: vec![metric],
         histograms: vec![NamedHistogram { name: "wakeup".to_string(), counts }],
         workers: (0..workers).map(worker).collect(),
+        program: None,
     };
     let result = RunResult {
         started_unix_ns: seed,
@@ -272,10 +273,14 @@ fn any_set() -> impl Strategy<Value = SetResult> {
         vec(any_metric(), 0..4),
         vec(any_histogram(), 0..3),
         vec(any_worker(), 0..4),
+        any::<Option<(Option<String>, String)>>(),
     )
-        .prop_map(|((name, workload, ops), background, metrics, histograms, workers)| {
-            SetResult { name, workload, ops, background, metrics, histograms, workers }
-        })
+        .prop_map(
+            |((name, workload, ops), background, metrics, histograms, workers, program)| {
+                let program = program.map(|(version, output)| ProgramRecord { version, output });
+                SetResult { name, workload, ops, background, metrics, histograms, workers, program }
+            },
+        )
 }
 
 fn any_cpus() -> impl Strategy<Value = CpuSet> {

@@ -1,26 +1,36 @@
 //! `command`: any program, executed again and again; each execution is timed from its start until
-//! its end is collected.
+//! its end is collected. What it needs is set up before the first one: files, a server, its data.
 //!
 //! Nothing of it is read while it runs: its CPU time and its switches are what the kernel says
 //! when it is collected.
 
-use std::fs::File;
-use std::os::fd::AsFd;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod patterns;
+mod program;
+mod server;
+mod sums;
+mod words;
 
-use regex::{Regex, RegexBuilder};
+use std::fs::File;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::model::{
     Direction, Field, Importance, Kind, Metric, MetricKind, MetricSpec, OutputMetric, Params,
-    Reading, Statistic, Unit, Value, WorkerKind,
+    ProgramRecord, Reading, Statistic, Unit, Value, WorkerKind,
 };
-use crate::sys::command::{self, Executed};
-use crate::sys::host::plain;
-use crate::sys::process::Ending;
-use crate::sys::{Output, clock};
+use crate::sys::command::Server;
+use crate::sys::scratch::Folder;
+use crate::sys::{self, Output, clock};
 
-use super::{Load, Measured, Request, Role, Spec, Worker, Workload, WorkloadError, params};
+use super::{Load, Measured, Pool, Request, Role, Spec, Worker, Workload, WorkloadError, params};
+use patterns::Patterns;
+pub use program::package;
+use program::{Program, Ready, Surroundings, check_need, with_package};
+use server::Readiness;
+use sums::Sums;
+pub use words::PLACES;
+use words::{Places, has_place, parameters, place_of, written};
 
 pub struct Command;
 
@@ -38,6 +48,31 @@ const SPEC: Spec = Spec {
                     this name",
         },
         Field {
+            name: "setup",
+            kind: WORDS,
+            default: None,
+            about: "executed once, before the server is started",
+        },
+        Field {
+            name: "server",
+            kind: WORDS,
+            default: None,
+            about: "a program that goes on until all executions are over, then gets SIGTERM",
+        },
+        Field {
+            name: "ready",
+            kind: Kind::Text,
+            default: None,
+            about: "how the server shows that it is ready: tcp:PORT of 127.0.0.1, unix:PATH of a \
+                    socket, or output:REGULAR EXPRESSION",
+        },
+        Field {
+            name: "fill",
+            kind: WORDS,
+            default: None,
+            about: "executed once, after the server is ready",
+        },
+        Field {
             name: "prepare",
             kind: WORDS,
             default: None,
@@ -48,6 +83,30 @@ const SPEC: Spec = Spec {
             kind: WORDS,
             default: None,
             about: "executed after the last execution",
+        },
+        Field {
+            name: "version",
+            kind: WORDS,
+            default: None,
+            about: "executed once: what it writes is the program's version, kept with the results",
+        },
+        Field {
+            name: "environment",
+            kind: WORDS,
+            default: None,
+            about: "variables for all of these programs, NAME=VALUE each",
+        },
+        Field {
+            name: "user",
+            kind: Kind::Text,
+            default: None,
+            about: "who executes them where schedlab is root, in a folder of their own",
+        },
+        Field {
+            name: "folders",
+            kind: WORDS,
+            default: None,
+            about: "where programs are looked for before the folders of PATH; `*` is the last that there is",
         },
         Field {
             name: "files",
@@ -63,10 +122,16 @@ const SPEC: Spec = Spec {
                     whatever its exit status",
         },
         Field {
+            name: "needs",
+            kind: WORDS,
+            default: None,
+            about: "what else has to be there: names of programs, and paths",
+        },
+        Field {
             name: "package",
             kind: Kind::Text,
             default: None,
-            about: "what to install in Debian where the program is missing",
+            about: "what to install in Debian where the program is missing, separated by blanks",
         },
         Field {
             name: "warmups",
@@ -94,11 +159,13 @@ const SPEC: Spec = Spec {
 pub const METRIC: &str = "metric";
 /// So much of the end of an output is searched for metrics.
 const MAX_OUTPUT_BYTES: usize = 1 << 20;
-/// Where nothing is searched: for the reason of a failure.
+/// So much of the end is kept with the results, of all workers of a set.
+const MAX_KEPT_BYTES: usize = 64 << 10;
+/// For the reason of a failure, and of a version.
 const MAX_LAST_BYTES: usize = 4096;
 
 /// The parameters that are programs with their arguments.
-const PROGRAMS: [&str; 3] = ["command", "prepare", "cleanup"];
+const PROGRAMS: [&str; 7] = ["command", "setup", "server", "fill", "prepare", "cleanup", "version"];
 
 const METRICS: &[MetricSpec] = &[
     MetricSpec {
@@ -156,7 +223,7 @@ impl Workload for Command {
         }
         check(request.params)?;
         Patterns::new(request.params)?;
-        Ok(vec![0; request.count as usize])
+        Surroundings::new(request.params).map(|_| vec![0; request.count as usize])
     }
 
     fn metrics(&self, params: &Params) -> Vec<MetricKind> {
@@ -164,34 +231,65 @@ impl Workload for Command {
     }
 
     fn programs(&self, params: &Params) -> Result<Vec<(&'static str, PathBuf)>, WorkloadError> {
-        let given = PROGRAMS.into_iter().filter(|name| params.contains_key(*name));
-        let file = |name| Ok((name, file(name, &words(params, name)?)?));
-        given.map(|name| file(name).map_err(|error| with_package(error, params))).collect()
+        files(params, &Places::new(params, &Pool::default()))
+            .map_err(|error| with_package(error, params))
     }
 
     fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {
         let params = request.params;
-        let optional = |name: &'static str| {
-            let is_given = params.contains_key(name);
-            is_given.then(|| Program::new(params, name)).transpose()
-        };
         let workers = request.count as usize;
         let patterns = Patterns::new(params)?;
-        let kept = if patterns.is_empty() { MAX_LAST_BYTES } else { MAX_OUTPUT_BYTES };
-        let outputs = (0..workers).map(|_| Output::new(kept).map(Arc::new));
+        let places = Places::new(params, request.pool);
+        // A wrong name fails before anything has started.
+        files(params, &places)?;
+        let searched = if patterns.is_empty() { MAX_KEPT_BYTES } else { MAX_OUTPUT_BYTES };
+        let outputs = |kept: usize| {
+            let outputs = (0..workers).map(|_| Output::new(kept).map(Arc::new));
+            let outputs = outputs.collect::<Result<_, _>>();
+            outputs.map_err(|source| WorkloadError::system("make a pipe for output", source))
+        };
+        let of = |name| Program::of(params, name);
         Ok(Box::new(Programs {
-            command: Program::new(params, "command")?,
-            prepare: optional("prepare")?,
-            cleanup: optional("cleanup")?,
+            command: of("command")?.ok_or(WorkloadError::Unset("command"))?,
+            setup: of("setup")?,
+            server: of("server")?,
+            ready: params::text(params, "ready").ok().map(str::to_string),
+            fill: of("fill")?,
+            prepare: of("prepare")?,
+            cleanup: of("cleanup")?,
+            version: of("version")?,
+            around: Surroundings::new(params)?,
+            has_folder: has_place(params, &WITH_PLACES, "folder"),
+            has_cache: has_place(params, &WITH_PLACES, "cache"),
+            has_port: has_place(params, &WITH_PLACES, "port"),
+            places,
             warmups: params::int(params, "warmups")?,
             exit: params::int(params, "exit")? as i32,
             sums: (0..workers).map(|_| Mutex::new(Sums::none(patterns.metrics.len()))).collect(),
             patterns,
-            outputs: outputs
-                .collect::<Result<_, _>>()
-                .map_err(|source| WorkloadError::system("make a pipe for output", source))?,
+            outputs: outputs(searched)?,
+            others: outputs(MAX_KEPT_BYTES)?,
+            seen_version: Mutex::default(),
         }))
     }
+}
+
+/// Where places may stand.
+const WITH_PLACES: [&str; 9] =
+    ["command", "setup", "server", "fill", "prepare", "cleanup", "version", "environment", "ready"];
+
+fn files(params: &Params, places: &Places) -> Result<Vec<(&'static str, PathBuf)>, WorkloadError> {
+    let folders = written(params, "folders").unwrap_or_default();
+    for need in written(params, "needs").unwrap_or_default() {
+        check_need(&places.fill(&need), &folders)?;
+    }
+    let mut files = Vec::new();
+    for name in PROGRAMS {
+        let program = Program::of(params, name)?;
+        let file = program.map(|program| program.file(places, &folders)).transpose()?;
+        files.extend(file.flatten().map(|path| (name, path)));
+    }
+    Ok(files)
 }
 
 /// The metrics that a plan names, then those that every command has.
@@ -205,295 +303,124 @@ fn kinds(outputs: &[OutputMetric]) -> Vec<MetricKind> {
     all
 }
 
-/// What is looked for in the output of each execution.
-struct Patterns {
-    metrics: Vec<(OutputMetric, Regex)>,
-    failures: Vec<Regex>,
-}
-
-impl Patterns {
-    fn new(params: &Params) -> Result<Patterns, WorkloadError> {
-        let regex = |pattern: &str| {
-            if pattern.is_empty() {
-                return Err(WorkloadError::Pattern("an empty pattern matches everything".into()));
-            }
-            let built = RegexBuilder::new(pattern).multi_line(true).build();
-            built.map_err(|error| WorkloadError::Pattern(error.to_string()))
-        };
-        let metrics = params.get(METRIC).map_or(&[][..], Value::as_outputs).iter();
-        let metrics = metrics.map(|metric| Ok((metric.clone(), regex(&metric.pattern)?)));
-        let failures = written(params, "failure").unwrap_or_default();
-        Ok(Patterns {
-            metrics: metrics.collect::<Result<_, WorkloadError>>()?,
-            failures: failures.iter().map(|of| regex(of)).collect::<Result<_, _>>()?,
-        })
-    }
-
-    fn is_empty(&self) -> bool {
-        self.metrics.is_empty() && self.failures.is_empty()
-    }
-
-    /// The values of an execution.
-    fn read(&self, output: &str) -> Result<Vec<f64>, WorkloadError> {
-        if let Some(found) = self.failures.iter().find_map(|failure| failure.find(output)) {
-            return Err(WorkloadError::Reported(found.as_str().to_string()));
-        }
-        let value = |(metric, regex): &(OutputMetric, Regex)| {
-            let mut matches = regex.captures_iter(output);
-            let (first, more) = (matches.next(), matches.count());
-            let printed = first.and_then(|found| Some(found.get(1).or(found.get(0))?.as_str()));
-            let no_value = |count: usize, printed: &str| WorkloadError::NoValue {
-                metric: metric.name.clone(),
-                count,
-                printed: printed.to_string(),
-            };
-            match (printed, more) {
-                (Some(printed), 0) => metric.value(printed).ok_or_else(|| no_value(1, printed)),
-                (None, _) => Err(no_value(0, "")),
-                (Some(_), more) => Err(no_value(more + 1, "")),
-            }
-        };
-        self.metrics.iter().map(value).collect()
-    }
-}
-
-/// What stands for a parameter in a program's words.
-fn place_of(parameter: &str) -> String {
-    format!("{{{parameter}}}")
-}
-
-/// Those that are no field of the workload.
-fn parameters(params: &Params) -> impl Iterator<Item = (&String, &Value)> {
-    let own = |name: &str| name == METRIC || SPEC.params.iter().any(|field| field.name == name);
-    params.iter().filter(move |(name, _)| !own(name))
-}
-
-/// That there is a command. A parameter that changes nothing is a typing error.
+/// That there is a command, and that what belongs together is there. A parameter that changes
+/// nothing is a typing error.
 fn check(params: &Params) -> Result<(), WorkloadError> {
+    let conflict = |problem: &str, hint: &str| {
+        Err(WorkloadError::conflict(problem.to_string(), hint.to_string()))
+    };
     if !params.contains_key("command") {
-        let hint = "command = [\"make\", \"-j4\"]".to_string();
-        return Err(WorkloadError::conflict("it has no `command`".to_string(), hint));
+        return conflict("it has no `command`", "command = [\"make\", \"-j4\"]");
     }
-    let all = PROGRAMS.into_iter().filter_map(|name| written(params, name).ok());
-    let all: Vec<String> = all.flatten().collect();
+    match (params.contains_key("server"), params::text(params, "ready")) {
+        (true, Ok(ready)) => {
+            let places = Places::new(params, &Pool::default()).with("port", 1);
+            Readiness::parse(ready, &places)?;
+        }
+        (true, Err(_)) => return conflict("its server has no `ready`", "ready = \"tcp:{port}\""),
+        (false, Ok(_)) => return conflict("it has `ready` and no `server`", "leave `ready` out"),
+        (false, Err(_)) => {}
+    }
     for (name, _) in parameters(params) {
-        let place = place_of(name);
-        if !all.iter().any(|word| word.contains(&place)) {
-            let name = name.escape_default();
+        if !has_place(params, &WITH_PLACES, name) {
+            let name = name.escape_default().to_string();
             return Err(WorkloadError::conflict(
-                format!("no word of `command`, `prepare` or `cleanup` has the parameter `{name}`"),
-                format!("write {{{name}}} where its value belongs"),
+                format!("no word of its programs has the parameter `{name}`"),
+                format!("write {} where its value belongs", place_of(&name)),
             ));
         }
     }
     Ok(())
 }
 
-fn written(params: &Params, name: &'static str) -> Result<Vec<String>, WorkloadError> {
-    let words = params::value(params, name, Value::as_list)?.iter();
-    let words = words.map(|word| word.as_text().map(str::to_string));
-    words.collect::<Option<_>>().ok_or(WorkloadError::Unset(name))
-}
-
-/// The words under this name, each `{NAME}` replaced by the parameter of this name.
-fn words(params: &Params, name: &'static str) -> Result<Vec<String>, WorkloadError> {
-    let mut words = written(params, name)?;
-    let values: Vec<(String, String)> =
-        parameters(params).map(|(name, value)| (place_of(name), value.to_string())).collect();
-    words.iter_mut().for_each(|word| *word = replaced(word, &values));
-    Ok(words)
-}
-
-/// A word with its places filled, from the left: what is put in is not looked at again.
-fn replaced(word: &str, values: &[(String, String)]) -> String {
-    let mut done = String::new();
-    let mut rest = word;
-    while let Some(at) = rest.find('{') {
-        let (before, from) = rest.split_at(at);
-        done.push_str(before);
-        match values.iter().find(|(place, _)| from.starts_with(place)) {
-            Some((place, value)) => {
-                done.push_str(value);
-                rest = &from[place.len()..];
-            }
-            None => {
-                done.push('{');
-                rest = &from[1..];
-            }
-        }
-    }
-    done + rest
-}
-
-/// The file of a program; `param`: what its words are the value of.
-fn file(param: &'static str, words: &[String]) -> Result<PathBuf, WorkloadError> {
-    let name = words.first().map_or("", String::as_str);
-    command::find(name).map_err(|source| WorkloadError::Param {
-        param,
-        value: name.to_string(),
-        problem: format!("cannot be executed: {}", plain(&source)),
-        hint: "give the path of a program, or the name of one in a folder of PATH",
-    })
-}
-
-/// With the package to be installed, if one is named.
-fn with_package(error: WorkloadError, params: &Params) -> WorkloadError {
-    let is_name = |name: &&str| {
-        let is_fit = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
-        name.chars().all(is_fit) && !name.starts_with('-')
-    };
-    match params.get("package").and_then(Value::as_text).filter(is_name) {
-        Some(package) => {
-            WorkloadError::conflict(error.to_string(), format!("apt-get install {package}"))
-        }
-        None => error,
-    }
-}
-
-/// One of the programs of a set.
-#[derive(Clone)]
-struct Program {
-    /// The name of its parameter.
-    param: &'static str,
-    words: Vec<String>,
-}
-
-impl Program {
-    /// Checked now, so that a wrong name fails before anything has started.
-    fn new(params: &Params, param: &'static str) -> Result<Program, WorkloadError> {
-        let program = Program { param, words: words(params, param)? };
-        program.ready().map(|_| program)
-    }
-
-    fn ready(&self) -> Result<Ready, WorkloadError> {
-        let name = self.words.first().cloned().unwrap_or_default();
-        let path = file(self.param, &self.words)?;
-        let command = command::Command::new(&path, &self.words);
-        let param = self.param;
-        command
-            .map(|command| Ready { param, name, command })
-            .map_err(|source| WorkloadError::system(format!("prepare `{}`", self.param), source))
-    }
-}
-
-/// A program that a worker is about to execute.
-struct Ready {
-    param: &'static str,
-    name: String,
-    command: command::Command,
-}
-
-impl Ready {
-    /// An error for another exit status than `exit`.
-    fn execute(&mut self, output: impl AsFd, exit: i32) -> Result<Executed, WorkloadError> {
-        let name = &self.name;
-        let executed = self
-            .command
-            .execute(output)
-            .map_err(|source| WorkloadError::system(format!("execute `{name}`"), source))?;
-        match executed.ending {
-            Ending::Exited(status) if status == exit => Ok(executed),
-            ending => {
-                let (param, name) = (self.param, name.clone());
-                Err(WorkloadError::Program { param, name, ending, exit })
-            }
-        }
-    }
-}
-
-/// Of a worker's executions.
-#[derive(Default)]
-struct Sums {
-    executions: u64,
-    wall_ns: u64,
-    /// Of the shortest and of the longest.
-    min_ns: u64,
-    max_ns: u64,
-    user_ns: u64,
-    system_ns: u64,
-    voluntary_switches: u64,
-    involuntary_switches: u64,
-    /// Of what is measured of the output.
-    values: Vec<f64>,
-}
-
-impl Sums {
-    /// Of no execution, with so many metrics of the output.
-    fn none(values: usize) -> Sums {
-        Sums { min_ns: u64::MAX, values: vec![0.0; values], ..Sums::default() }
-    }
-
-    fn of(executed: &Executed, values: Vec<f64>) -> Sums {
-        let Executed { ending: _, wall_ns, user_ns, system_ns, .. } = *executed;
-        let Executed { voluntary_switches, involuntary_switches, .. } = *executed;
-        let (min_ns, max_ns) = (wall_ns, wall_ns);
-        Sums {
-            executions: 1,
-            wall_ns,
-            min_ns,
-            max_ns,
-            user_ns,
-            system_ns,
-            voluntary_switches,
-            involuntary_switches,
-            values,
-        }
-    }
-
-    fn add(&mut self, other: &Sums) {
-        self.executions += other.executions;
-        self.wall_ns += other.wall_ns;
-        self.min_ns = self.min_ns.min(other.min_ns);
-        self.max_ns = self.max_ns.max(other.max_ns);
-        self.user_ns += other.user_ns;
-        self.system_ns += other.system_ns;
-        self.voluntary_switches += other.voluntary_switches;
-        self.involuntary_switches += other.involuntary_switches;
-        self.values.iter_mut().zip(&other.values).for_each(|(sum, value)| *sum += value);
-    }
-
-    /// In the order of [`kinds`].
-    fn readings(&self) -> Vec<f64> {
-        let of_one = |sum: u64| sum as f64 / self.executions as f64;
-        let per_s = |count: u64| count as f64 * 1e9 / self.wall_ns as f64;
-        let own = self.values.iter().map(|sum| sum / self.executions as f64);
-        own.chain([
-            of_one(self.wall_ns),
-            self.min_ns as f64,
-            self.max_ns as f64,
-            of_one(self.user_ns),
-            of_one(self.system_ns),
-            (self.user_ns + self.system_ns) as f64 / self.wall_ns as f64,
-            per_s(self.voluntary_switches),
-            per_s(self.involuntary_switches),
-            self.executions as f64,
-        ])
-        .collect()
-    }
-}
-
 struct Programs {
     command: Program,
+    setup: Option<Program>,
+    server: Option<Program>,
+    ready: Option<String>,
+    fill: Option<Program>,
     prepare: Option<Program>,
     cleanup: Option<Program>,
+    version: Option<Program>,
+    around: Surroundings,
+    /// Of all workers.
+    places: Places,
+    has_folder: bool,
+    has_cache: bool,
+    has_port: bool,
     warmups: u64,
     /// Of success.
     exit: i32,
-    /// By worker, as `outputs`. Nobody waits for a lock while an execution is timed.
+    /// By worker, as `outputs` and `others`. Nobody waits for a lock while an execution is timed.
     sums: Vec<Mutex<Sums>>,
     patterns: Patterns,
+    /// Of the command, and of what is executed before each execution.
     outputs: Vec<Arc<Output>>,
+    /// Of the server, and of what is executed once.
+    others: Vec<Arc<Output>>,
+    seen_version: Mutex<Option<String>>,
+}
+
+/// What a worker's programs have for themselves. The server is ended before its folder goes.
+struct Site {
+    places: Places,
+    server: Option<Server>,
+    folder: Option<Folder>,
+}
+
+impl Site {
+    fn folder(&self) -> Option<&Path> {
+        self.folder.as_ref().map(Folder::path)
+    }
 }
 
 impl Programs {
-    fn sums(&self, index: usize) -> MutexGuard<'_, Sums> {
-        self.sums[index].lock().unwrap_or_else(PoisonError::into_inner)
+    fn ready(&self, program: &Program, site: &Site) -> Result<Ready, WorkloadError> {
+        program.ready(&site.places, &self.around, site.folder())
     }
 
-    fn repeat(&self, index: usize, worker: &Worker) -> Result<(), WorkloadError> {
+    /// What is there before the first execution.
+    fn site(&self, index: usize) -> Result<Site, WorkloadError> {
+        let mut site = Site { places: self.places.clone(), server: None, folder: None };
+        if self.has_folder || self.around.in_own_folder {
+            let folder = Folder::new(self.around.user())
+                .map_err(|source| WorkloadError::system("make a temporary folder", source))?;
+            site.places = site.places.with("folder", folder.path().display());
+            site.folder = Some(folder);
+        }
+        if self.has_cache {
+            site.places = site.places.with("cache", cache()?.display());
+        }
+        if self.has_port {
+            site.places = site.places.with("port", free_port()?);
+        }
+        let output = &*self.others[index];
+        if let Some(version) = self.version.as_ref().filter(|_| index == 0) {
+            self.ready(version, &site)?.execute_anyway(output)?;
+            let written = end_of(&output.end(), MAX_LAST_BYTES).trim().to_string();
+            *lock(&self.seen_version) = Some(written);
+        }
+        let once = |program: &Option<Program>, site: &Site| match program {
+            Some(program) => self.ready(program, site)?.execute(output, 0).map(|_| ()),
+            None => Ok(()),
+        };
+        once(&self.setup, &site)?;
+        if let (Some(server), Some(ready)) = (&self.server, &self.ready) {
+            let ready = Readiness::parse(ready, &site.places)?;
+            ready.check_absence(output)?;
+            output.forget();
+            let mut started = self.ready(server, &site)?.serve(output)?;
+            ready.wait(&mut started, output)?;
+            site.server = Some(started);
+        }
+        once(&self.fill, &site)?;
+        Ok(site)
+    }
+
+    fn repeat(&self, index: usize, site: &Site, worker: &Worker) -> Result<(), WorkloadError> {
         let output = &*self.outputs[index];
-        let mut command = self.command.ready()?;
-        let mut before = self.prepare.as_ref().map(Program::ready).transpose()?;
+        let mut command = self.ready(&self.command, site)?;
+        let mut before = self.prepare.as_ref().map(|of| self.ready(of, site)).transpose()?;
         let mut prepare = || match &mut before {
             Some(program) => program.execute(output, 0).map(|_| ()),
             None => Ok(()),
@@ -506,15 +433,13 @@ impl Programs {
         worker.start();
         clock::sleep_until(worker.measure_from_ns());
         loop {
-            if !self.patterns.is_empty() {
-                output.forget();
-            }
+            output.forget();
             let executed = command.execute(output, self.exit)?;
             let values = match self.patterns.is_empty() {
                 true => Vec::new(),
                 false => self.patterns.read(&output.end())?,
             };
-            self.sums(index).add(&Sums::of(&executed, values));
+            lock(&self.sums[index]).add(&Sums::of(&executed, values));
             worker.add_ops(1);
             if clock::monotonic_ns() >= worker.repeat_until_ns() || !worker.running() {
                 return Ok(());
@@ -522,40 +447,80 @@ impl Programs {
             prepare()?;
         }
     }
+
+    fn clean_up(&self, index: usize, site: &Site, has_failed: bool) -> Result<(), WorkloadError> {
+        let Some(cleanup) = &self.cleanup else { return Ok(()) };
+        let mut cleanup = self.ready(cleanup, site)?;
+        if !has_failed {
+            return cleanup.execute(&*self.others[index], 0).map(|_| ());
+        }
+        // The end of the output is that of what failed.
+        let null = File::options().write(true).open("/dev/null");
+        let null = null.map_err(|why| WorkloadError::system("open /dev/null", why))?;
+        cleanup.execute(&null, 0).map(|_| ())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The folder of what programs keep from run to run.
+fn cache() -> Result<PathBuf, WorkloadError> {
+    let system = |source| WorkloadError::system("make a folder that stays", source);
+    let folder = sys::cache_dir().map_err(|why| system(std::io::Error::other(why)))?;
+    let folder = folder.join("programs");
+    std::fs::create_dir_all(&folder).map_err(system)?;
+    Ok(folder)
+}
+
+/// One of 127.0.0.1 at which nobody listens.
+fn free_port() -> Result<u16, WorkloadError> {
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| socket.local_addr());
+    port.map(|address| address.port())
+        .map_err(|source| WorkloadError::system("find a free port of 127.0.0.1", source))
+}
+
+/// At most so many bytes of its end.
+fn end_of(text: &str, max: usize) -> &str {
+    let mut from = text.len().saturating_sub(max);
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    &text[from..]
 }
 
 impl Load for Programs {
     fn work(&self, index: usize, worker: &Worker) -> Result<(), WorkloadError> {
-        let repeated = self.repeat(index, worker);
-        let cleaned = match (&self.cleanup, &repeated) {
-            (None, _) => Ok(()),
-            (Some(cleanup), Ok(())) => {
-                cleanup.ready()?.execute(&*self.outputs[index], 0).map(|_| ())
-            }
-            // The end of the output is that of what failed.
-            (Some(cleanup), Err(_)) => {
-                let null = File::options().write(true).open("/dev/null");
-                let null = null.map_err(|why| WorkloadError::system("open /dev/null", why))?;
-                cleanup.ready()?.execute(&null, 0).map(|_| ())
-            }
-        };
+        let site = self.site(index)?;
+        let repeated = self.repeat(index, &site, worker);
+        let cleaned = self.clean_up(index, &site, repeated.is_err());
         repeated.and(cleaned)?;
+        drop(site);
         worker.finish();
         Ok(())
     }
 
     fn serve(&self) -> Result<(), WorkloadError> {
-        let served = self.outputs.iter().try_for_each(Output::serve);
+        let served = self.outputs.iter().chain(&self.others).try_for_each(Output::serve);
         served.map_err(|source| WorkloadError::system("read what programs write", source))
     }
 
     fn last_output(&self, index: usize) -> Option<String> {
-        Some(self.outputs[index].end()).filter(|end| !end.trim().is_empty())
+        let ends = [&self.outputs[index], &self.others[index]].map(|output| output.end());
+        let end = ends.into_iter().find(|end| !end.trim().is_empty())?;
+        Some(end_of(&end, MAX_LAST_BYTES).to_string())
+    }
+
+    fn record(&self) -> Option<ProgramRecord> {
+        let max = MAX_KEPT_BYTES / self.outputs.len().max(1);
+        let ends = self.outputs.iter().map(|output| end_of(&output.end(), max).to_string());
+        Some(ProgramRecord { version: lock(&self.seen_version).clone(), output: ends.collect() })
     }
 
     fn metrics(&self, _measured: &Measured) -> Vec<Metric> {
         let mut all = Sums::none(self.patterns.metrics.len());
-        (0..self.sums.len()).for_each(|index| all.add(&self.sums(index)));
+        (0..self.sums.len()).for_each(|index| all.add(&lock(&self.sums[index])));
         let outputs: Vec<OutputMetric> =
             self.patterns.metrics.iter().map(|(metric, _)| metric.clone()).collect();
         let reading = |value: f64| match all.executions {
@@ -570,7 +535,7 @@ impl Load for Programs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Raw;
+    use crate::model::{OutputPlace, Raw};
     use crate::workload::testing::{WorkerGroup, params, request};
 
     fn given(pairs: &[(&str, &[&str])]) -> Params {
@@ -635,13 +600,13 @@ mod tests {
         }
         let mut params = given(&[("command", &["true", "{jobs}"])]);
         params.insert("job".to_string(), Value::Int(1));
-        assert!(refused(&params).contains("no word of `command`"), "{}", refused(&params));
+        assert!(refused(&params).contains("no word of its programs"), "{}", refused(&params));
     }
 
     fn rate(pattern: &str) -> OutputMetric {
         OutputMetric {
             name: "rate".to_string(),
-            pattern: pattern.to_string(),
+            place: OutputPlace::Pattern(pattern.to_string()),
             unit: Unit::OpsPerS,
             scale: 1e3,
             direction: Direction::HigherIsBetter,
@@ -692,24 +657,6 @@ mod tests {
                 }
                 (got, _) => panic!("{output}: {:?}", got.map_err(|why| why.to_string())),
             }
-        }
-    }
-
-    #[test]
-    fn a_failure_names_the_program_and_its_end() {
-        for (script, exit, expected) in [
-            ("exit 3", 0, "command `sh` failed with exit status 3"),
-            ("exit 0", 3, "command `sh` ended with exit status 0, not 3"),
-            ("kill -9 $$", 0, "command `sh` was killed by signal 9"),
-            ("kill -TTIN $$", 0, "command `sh` was stopped by signal 21: it wants the terminal"),
-        ] {
-            let program = Program {
-                param: "command",
-                words: ["sh", "-c", script].map(str::to_string).to_vec(),
-            };
-            let output = Output::new(4096).unwrap();
-            let why = program.ready().unwrap().execute(&output, exit).unwrap_err();
-            assert_eq!(why.to_string(), expected);
         }
     }
 }

@@ -1,0 +1,87 @@
+//! What programs wrote, as it is stored and as it is listed.
+
+use std::io::{self, Read, Write};
+
+use flate2::Compression;
+use flate2::read::ZlibDecoder;
+use flate2::write::ZlibEncoder;
+
+use super::connection::Store;
+use super::error::{Fault, StoreError};
+use crate::model::ProgramRecord;
+
+/// No text is longer; what was made to unpack to more is refused.
+const MAX_BYTES: u64 = 16 << 20;
+
+pub(super) fn pack(text: &str) -> io::Result<Vec<u8>> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(text.as_bytes())?;
+    encoder.finish()
+}
+
+pub(super) fn unpack(bytes: &[u8]) -> io::Result<String> {
+    let mut text = String::new();
+    ZlibDecoder::new(bytes).take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > MAX_BYTES {
+        true => Err(io::Error::other("it is too long")),
+        false => Ok(text),
+    }
+}
+
+/// What is kept of the programs of a run's set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptOutput {
+    pub round: u64,
+    pub work: String,
+    pub variant: String,
+    pub set: String,
+    pub record: ProgramRecord,
+}
+
+const OF_PLAN: &str = "
+    SELECT round, work, variant, worker_set.name, version, output, run.run
+    FROM program JOIN run USING (run) JOIN cell USING (plan, cell)
+         JOIN worker_set USING (run, worker_set)
+    WHERE plan = ?1 ORDER BY run.run, worker_set";
+
+impl Store {
+    /// In the order measured.
+    pub fn outputs(&self, id: &str) -> Result<Vec<KeptOutput>, StoreError> {
+        let read = || -> Result<_, Fault> {
+            let plan = self.plan_number(&self.conn, id)?;
+            let mut select = self.conn.prepare_cached(OF_PLAN)?;
+            let mut rows = select.query([plan])?;
+            let mut outputs = Vec::new();
+            while let Some(row) = rows.next()? {
+                let (packed, run): (Vec<u8>, i64) = (row.get(5)?, row.get(6)?);
+                let output = unpack(&packed).map_err(|why| {
+                    Fault::Damaged(format!("output of a program of run {run}: {why}"))
+                })?;
+                outputs.push(KeptOutput {
+                    round: row.get::<_, i64>(0)? as u64,
+                    work: row.get(1)?,
+                    variant: row.get(2)?,
+                    set: row.get(3)?,
+                    record: ProgramRecord { version: row.get(4)?, output },
+                });
+            }
+            Ok(outputs)
+        };
+        read().map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_packed_and_no_flood_is_unpacked() {
+        for text in ["", "a line\n", &"x".repeat(1 << 20)] {
+            assert_eq!(unpack(&pack(text).unwrap()).unwrap(), text);
+        }
+        assert!(pack(&"x".repeat(1 << 20)).unwrap().len() < 2048);
+        assert!(unpack(&pack(&"x".repeat(17 << 20)).unwrap()).is_err());
+        assert!(unpack(b"other bytes").is_err());
+    }
+}

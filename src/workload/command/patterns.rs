@@ -1,0 +1,120 @@
+//! What is looked for in the output of each execution: numbers, and failures that it hides. Pure.
+
+use regex::{Regex, RegexBuilder};
+
+use crate::model::{OutputMetric, OutputPlace, Params, Value};
+use crate::workload::WorkloadError;
+
+use super::METRIC;
+use super::words::written;
+
+/// What is looked for in the output of each execution.
+pub struct Patterns {
+    pub metrics: Vec<(OutputMetric, Place)>,
+    failures: Vec<Regex>,
+}
+
+/// Where a number stands.
+pub enum Place {
+    Pattern(Regex),
+    /// In the first JSON document of the output.
+    Json(String),
+}
+
+pub fn regex(pattern: &str) -> Result<Regex, WorkloadError> {
+    if pattern.is_empty() {
+        return Err(WorkloadError::Pattern("an empty pattern matches everything".into()));
+    }
+    let built = RegexBuilder::new(pattern).multi_line(true).build();
+    built.map_err(|error| WorkloadError::Pattern(error.to_string()))
+}
+
+impl Patterns {
+    pub fn new(params: &Params) -> Result<Patterns, WorkloadError> {
+        let metrics = params.get(METRIC).map_or(&[][..], Value::as_outputs).iter();
+        let place = |metric: &OutputMetric| match &metric.place {
+            OutputPlace::Pattern(pattern) => regex(pattern).map(Place::Pattern),
+            OutputPlace::Json(path) if path.starts_with('/') => Ok(Place::Json(path.clone())),
+            OutputPlace::Json(path) => Err(WorkloadError::Pattern(format!(
+                "`{}` is no path into JSON: write json = \"/jobs/0/rate\"",
+                path.escape_default()
+            ))),
+        };
+        let metrics = metrics.map(|metric| Ok((metric.clone(), place(metric)?)));
+        let failures = written(params, "failure").unwrap_or_default();
+        Ok(Patterns {
+            metrics: metrics.collect::<Result<_, WorkloadError>>()?,
+            failures: failures.iter().map(|of| regex(of)).collect::<Result<_, _>>()?,
+        })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.metrics.is_empty() && self.failures.is_empty()
+    }
+
+    /// The values of an execution.
+    pub fn read(&self, output: &str) -> Result<Vec<f64>, WorkloadError> {
+        if let Some(found) = self.failures.iter().find_map(|failure| failure.find(output)) {
+            return Err(WorkloadError::Reported(found.as_str().to_string()));
+        }
+        self.metrics.iter().map(|(metric, place)| place.value(metric, output)).collect()
+    }
+}
+
+impl Place {
+    fn value(&self, metric: &OutputMetric, output: &str) -> Result<f64, WorkloadError> {
+        let no_value = |count: usize, printed: &str| WorkloadError::NoValue {
+            metric: metric.name.clone(),
+            count,
+            printed: printed.to_string(),
+        };
+        let (printed, count) = match self {
+            Place::Pattern(regex) => {
+                let mut matches = regex.captures_iter(output);
+                let (first, more) = (matches.next(), matches.count());
+                let printed = first.and_then(|found| Some(found.get(1).or(found.get(0))?.as_str()));
+                let count = if printed.is_some() { 1 + more } else { 0 };
+                (printed.map(str::to_string), count)
+            }
+            Place::Json(path) => {
+                let printed = at_path(output, path);
+                let count = usize::from(printed.is_some());
+                (printed, count)
+            }
+        };
+        match (printed, count) {
+            (Some(printed), 1) => metric.value(&printed).ok_or_else(|| no_value(1, &printed)),
+            (_, count) => Err(no_value(count, "")),
+        }
+    }
+}
+
+/// What stands at this path (RFC 6901) of the first JSON document that begins a line, as it is printed.
+fn at_path(output: &str, path: &str) -> Option<String> {
+    let begins = |at: &usize| *at == 0 || output[..*at].ends_with('\n');
+    let mut starts = output.match_indices(['{', '[']).map(|(at, _)| at).filter(begins);
+    let document = starts.find_map(|at| {
+        let mut documents = serde_json::Deserializer::from_str(&output[at..]).into_iter();
+        documents.next()?.ok().filter(|of: &serde_json::Value| of.is_object() || of.is_array())
+    })?;
+    match document.pointer(path)? {
+        serde_json::Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_leads_into_the_first_document() {
+        let output =
+            "log {x}\n{broken\n[\n {\"a/b\": [1, {\"rate\": 2.5e3}], \"t\": \"81K\"}\n]\nend\n";
+        assert_eq!(at_path(output, "/0/a~1b/1/rate").as_deref(), Some("2500.0"));
+        assert_eq!(at_path(output, "/0/t").as_deref(), Some("81K"));
+        assert_eq!(at_path(output, "/1"), None);
+        assert_eq!(at_path("nothing", "/1"), None);
+        assert_eq!(at_path("", ""), None);
+    }
+}
