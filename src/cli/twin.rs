@@ -157,8 +157,7 @@ fn table(twin: &Twin, columns: usize) -> String {
     let slack = of(&twin.timer_slack_ns.clone().map(|ns| time(ns as f64)));
     let mut lines = vec![
         twin.name(),
-        of(&twin.virtualisation),
-        parts,
+        format!("{}; {parts}", of(&twin.virtualisation)),
         format!("threads a core {threads}"),
         format!("tick {tick}, timer slack {slack}, preemption {}", of(&twin.preemption)),
         format!("{:<20}{:>9}{:>10}{:>10}{:>9}", "", "median", "p10", "p90", "samples"),

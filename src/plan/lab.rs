@@ -286,11 +286,11 @@ mod tests {
         let model = LabModel {
             twin: Some(twin.name()),
             idle_exit_ns: None,
-            short_idle: Some(ShortIdle { exit_ns: 11_006, below_ns: 200_000 }),
+            short_idle: Some(ShortIdle { exit_ns: 12_006, below_ns: 200_000 }),
             ipi_near_ns: Some(1500),
             ipi_far_ns: Some(1500),
-            migration_ns: Some(14_007),
-            timer_slack_ns: Some(55_002),
+            migration_ns: Some(16_008),
+            timer_slack_ns: Some(56_003),
             stretch: Stretch { longer: 200, jitter: 200 },
         };
         assert_eq!(all.model, model);
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!((some.cpus, some.llcs, some.instruction_ps), (4, 2, 1000));
         let (idle_exit_ns, ipi_far_ns) = (Some(5000), Some(9000));
         let stretch = Stretch { longer: 200, jitter: 0 };
-        let short_idle = Some(ShortIdle { exit_ns: 11_006, below_ns: 1_000_000 });
+        let short_idle = Some(ShortIdle { exit_ns: 12_006, below_ns: 1_000_000 });
         let migration_ns = None;
         let expected =
             LabModel { idle_exit_ns, short_idle, ipi_far_ns, migration_ns, stretch, ..model };

@@ -138,7 +138,8 @@ mod tests {
                 (plan.works[0].name.as_str(), set.workload.as_str()),
                 (*name, super::super::fields::PROGRAM)
             );
-            assert!(!set.params["metric"].as_outputs().is_empty(), "{name}");
+            let metrics = set.params.get("metric").map_or(0, |metrics| metrics.as_outputs().len());
+            assert!(metrics > 0 || *name == "kernel-build", "{name}: what counts is its time");
         }
         let files = std::fs::read_dir("programs").unwrap().map(|file| file.unwrap().file_name());
         let files: BTreeSet<String> =
@@ -165,7 +166,7 @@ mod tests {
         assert_eq!(parsed.works[2].sets[0].params["n"].as_int(), Some(3));
         let wrong = ("mine.toml".to_string(), "command = 3\n".to_string());
         let error = with_files(plan, &[wrong]).unwrap_err().to_string();
-        assert!(error.contains("mine.toml") && error.contains("command"), "{error}");
+        assert!(error.contains("mine.toml:1:11"), "{error}");
         let unnamed = "schema = 1\n[program.x]\ncommand = \"true\"\n[[workload]]\nuse = \"spin\"\n";
         let error = plan::parse("p.toml", unnamed, None, Default::default()).unwrap_err();
         assert!(error.to_string().contains("no name for a program"), "{error}");

@@ -76,7 +76,7 @@ pub fn scaled(text: &str, name: &str) -> Result<String, ScaleError> {
     plan.insert("workload".to_string(), Value::Array(works));
     let mut plan = Value::Table(plan);
     merge(&mut plan, Value::Table(scale));
-    Ok(plan.to_string())
+    toml::to_string(&plan).map_err(|error| ScaleError::new(error.to_string(), "leave --scale out"))
 }
 
 fn no_work(scale: &str, named: &str) -> ScaleError {

@@ -9,8 +9,10 @@ use crate::analysis::{Analysis, Family, Row, WorkTable};
 use crate::model::Direction;
 use crate::stats::Verdict;
 
+use super::answer::View;
 use super::layout::{Align, Page, Table, Tone, clean};
 use super::numbers::ratio;
+use super::text::header;
 use super::{Format, Options, Render};
 
 pub const LOADS: Format = Format {
@@ -22,6 +24,9 @@ pub const LOADS: Format = Format {
 
 fn write(analysis: &Analysis, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let mut page = Page::new(options);
+    let names: Vec<String> = analysis.sides.iter().map(|side| clean(&side.label)).collect();
+    header(View { analysis, names: &names }, options, &mut page);
+    page.gap();
     let lines = lines(analysis);
     if lines.is_empty() {
         let text = "No workload has its load as an axis, as load = [\"1x\", \"2x\"] or parameters = { \
@@ -31,13 +36,9 @@ fn write(analysis: &Analysis, options: &Options, out: &mut dyn Write) -> io::Res
     let mut loads: Vec<f64> = lines.values().flatten().map(|point| point.load).collect();
     loads.sort_by(f64::total_cmp);
     loads.dedup();
-    let baseline = analysis.sides.first().map_or("", |side| &side.label);
-    for (side, about) in analysis.sides.iter().enumerate().skip(1) {
-        if lines.is_empty() {
-            break;
-        }
-        let title = format!("{} over {}", clean(&about.label), clean(baseline));
-        page.wrapped(Tone::Bold, "", &format!("{title}; loads are times the CPUs"));
+    for (side, name) in names.iter().enumerate().skip(1).filter(|_| !lines.is_empty()) {
+        let title = format!("{name} over {}; loads are times the CPUs", names[0]);
+        page.wrapped(Tone::Bold, "", &title);
         let columns = loads.iter().map(|_| (Align::Right, 2));
         let mut table = Table::new([(Align::Left, 0)].into_iter().chain(columns).collect());
         let heads = loads.iter().map(|load| format!("{load}x "));
@@ -102,4 +103,38 @@ fn load_of(work: &WorkTable) -> Option<(f64, String)> {
     let others = work.axes.iter().filter(|(_, value)| times(value).is_none());
     let others: String = others.map(|(name, value)| format!(" {name}={value}")).collect();
     Some((load, format!("{}{others}", work.name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Unit;
+    use crate::report::testing::{self, HIGHER, LOWER, headline, render, values, words};
+
+    #[test]
+    fn loads_are_columns_and_better_is_above_1() {
+        let mut analysis = testing::ordinary();
+        let row = |metric: &str, direction, verdict, of: f64| {
+            let cell = values(of, 0.0).judged(verdict, of, of, of);
+            headline(metric, Unit::OpsPerS, direction, vec![values(1.0, 0.0), cell])
+        };
+        let work = |axes: &[(&str, &str)], row: Row| {
+            let mut work = analysis.works[0].clone();
+            work.name = "w".to_string();
+            work.axes = axes.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();
+            work.sets.truncate(1);
+            work.sets[0].rows = vec![row];
+            work
+        };
+        let works = vec![
+            work(&[("threads", "16x")], row("rate", HIGHER, Verdict::Better, 1.5)),
+            work(&[("threads", "2x")], row("rate", HIGHER, Verdict::Same, 1.0)),
+            work(&[("n", "1"), ("load", "0.5x")], row("time", LOWER, Verdict::Worse, 2.0)),
+            work(&[("n", "1")], row("other", HIGHER, Verdict::Better, 3.0)),
+        ];
+        analysis.works = works;
+        let shown = words(&render(&LOADS, &analysis, Options::default()));
+        assert!(shown.contains("0.5x 2x 16x w n=1 time 0.500- w rate 1.000= 1.500+ "), "{shown}");
+        assert!(!shown.contains("other"), "{shown}");
+    }
 }

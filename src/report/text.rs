@@ -53,7 +53,7 @@ fn write(analysis: &Analysis, options: &Options, out: &mut dyn Write) -> io::Res
 }
 
 /// What was measured. Sides of several plans have a line each.
-fn header(View { analysis, names }: View, options: &Options, page: &mut Page) {
+pub(super) fn header(View { analysis, names }: View, options: &Options, page: &mut Page) {
     if let [plan] = analysis.plans.as_slice() {
         page.wrapped(Tone::Bold, "", &clean(&plan.title));
         page.wrapped(Tone::Plain, "", &phrases::plan(analysis, plan));

@@ -360,17 +360,22 @@ pub fn find_below(folder: &str, name: &str) -> Option<PathBuf> {
     files.find(|file| executable(file).is_ok())
 }
 
-/// What a path may mean of which one part may be `*`: the last in the order of names and numbers first.
+/// What a path may mean in which one `*` may stand for any text without `/`: the last in the order of names
+/// and numbers first.
 pub fn matching(path: &str) -> Vec<PathBuf> {
     let Some((before, after)) = path.split_once('*') else { return vec![path.into()] };
-    let mut all: Vec<String> = std::fs::read_dir(before)
+    let (folder, prefix) = before.rsplit_once('/').unwrap_or((".", before));
+    let (suffix, below) = after.split_at(after.find('/').unwrap_or(after.len()));
+    let mut names: Vec<String> = std::fs::read_dir(format!("{folder}/"))
         .into_iter()
         .flatten()
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name.len() >= prefix.len() + suffix.len())
+        .filter(|name| name.starts_with(prefix) && name.ends_with(suffix))
         .collect();
     // 9 before 10.
-    all.sort_by_key(|name| (name.len(), name.clone()));
-    let paths = all.iter().rev().map(|name| PathBuf::from(format!("{before}{name}{after}")));
+    names.sort_by_key(|name| (name.len(), name.clone()));
+    let paths = names.iter().rev().map(|name| PathBuf::from(format!("{folder}/{name}{below}")));
     paths.filter(|path| path.exists()).collect()
 }
 
@@ -520,6 +525,8 @@ mod tests {
         let folder = format!("{}/*/bin", root.path().display());
         assert_eq!(find_below(&folder, "x"), Some(root.path().join("10/bin/x")));
         assert_eq!(find_below(&folder, "y"), None);
+        let part = root.path().join("1*1").display().to_string();
+        assert_eq!(matching(&part), [root.path().join("11")]);
         assert_eq!(find_below(&folder.replace('*', "9"), "x"), Some(root.path().join("9/bin/x")));
     }
 
