@@ -82,7 +82,8 @@ fn a_clean_up_follows_a_failure_and_a_command_excludes_a_plan() {
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert!(!home.path().join("made").exists());
     for words in [
-        &["run", "quick", "--", "true"][..],
+        &["run", "--"][..],
+        &["run", "quick", "--", "true"],
         &["run", "--variant", "a:nice=5", "quick"],
         &["run", "-L", "n", "1,2", "quick"],
         &["run", "--variant", "a:nice=5"],
@@ -113,16 +114,115 @@ fn what_runs_in_the_background_goes_on_until_the_others_have_ended() {
     plan("true", "sleep 1000");
 }
 
+/// The outcomes of a plan of one command with these keys, in a folder of its own.
+fn of_keys(home: &Path, keys: &str) -> String {
+    let plan = format!(
+        "schema = 1\n[measure]\nrounds = 1\nduration = \"10ms\"\nwarmup = \"0s\"\nwindow = \"10ms\"\n\
+         repeat-spoilt = false\n[[workload]]\nname = \"a\"\nuse = \"command\"\n{keys}\n"
+    );
+    std::fs::write(home.join("plan.toml"), plan).unwrap();
+    let output = schedlab(home, &["run", "./plan.toml"]).current_dir(home).output().unwrap();
+    let shown = stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    format!("{shown} {}", stderr(&output))
+}
+
+const SERVER: &str = "trap 'echo ended > log; exit' TERM; echo up; while :; do sleep 0.01; done";
+
+#[test]
+fn a_server_is_there_before_and_gone_after_with_its_folder() {
+    let home = tempfile::tempdir().unwrap();
+    let keys = format!(
+        "setup = [\"sh\", \"-c\", \"echo 7 > $1/a\", \"sh\", \"{{folder}}\"]\n\
+         server = [\"sh\", \"-c\", \"{SERVER}\"]\nready = \"output:^up$\"\n\
+         fill = [\"cp\", \"{{folder}}/a\", \"{{folder}}/b\"]\nversion = [\"echo\", \"1.2\"]\n\
+         environment = [\"A={{n}}\"]\nparameters = {{ n = \"1x\" }}\n\
+         command = [\"sh\", \"-c\", \"echo {{folder}} $A; printf '{{\\\"a\\\": ['; cat {{folder}}/b; echo ']}}'\"]\n\
+         [[workload.metric]]\nname = \"n\"\njson = \"/a/0\"\nunit = \"count\"\nbetter = \"higher\"\n"
+    );
+    let shown = of_keys(home.path(), &keys);
+    assert_eq!(metric(&outcomes(home.path(), "last")[0], 0, "n"), 7.0, "{shown}");
+    assert_eq!(std::fs::read_to_string(home.path().join("log")).unwrap(), "ended\n");
+    let kept = stdout(&schedlab(home.path(), &["show", "last", "--output"]).output().unwrap());
+    assert!(kept.contains("round 1, a, default, command, version 1.2"), "{kept}");
+    let line = kept.lines().find(|line| line.starts_with('/')).unwrap();
+    let (folder, threads) = line.split_once(' ').unwrap();
+    assert!(!Path::new(folder).exists() && threads.parse::<u32>().unwrap() >= 1, "{kept}");
+}
+
+#[test]
+fn a_server_that_is_not_there_or_was_there_before_fails_the_run() {
+    let home = tempfile::tempdir().unwrap();
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = socket.local_addr().unwrap().port();
+    let server = |script: &str, ready: &str| {
+        format!(
+            "command = \"true\"\nserver = [\"sh\", \"-c\", \"{script}\"]\nready = \"{ready}\"\n"
+        )
+    };
+    for (keys, expected) in [
+        (server("echo no luck; exit 3", "tcp:{port}"), "ended with 3 before it was ready"),
+        (server("echo no luck; exit 3", "unix:{folder}/s"), "no luck"),
+        (server(SERVER, &format!("tcp:{port}")), "listens at 127.0.0.1:"),
+        ("command = \"true\"\nsetup = \"false\"\n".to_string(), "setup `false` failed"),
+        ("command = \"true\"\nuser = \"no-such\"\n".to_string(), "no user `no-such`"),
+        (server(SERVER, "udp:1"), "says nothing that can be"),
+    ] {
+        let shown = of_keys(home.path(), &keys);
+        assert!(shown.contains(expected), "{keys}: {shown}");
+    }
+    assert!(!home.path().join("log").exists(), "no server was started where one was");
+}
+
+#[test]
+fn folders_of_a_killed_schedlab_are_removed_by_the_next() {
+    let home = tempfile::tempdir().unwrap();
+    let temporary = home.path().join("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    let command = |script: &str| {
+        let mut command =
+            schedlab(home.path(), &["run", "-q", "--rounds", "1", "--", "sh", "-c", script]);
+        command.env("TMPDIR", &temporary).current_dir(home.path());
+        command
+    };
+    let mut killed =
+        command("mkfifo {folder}/gate; echo > ready; read x < {folder}/gate").spawn().unwrap();
+    while !home.path().join("ready").exists() {
+        assert_eq!(killed.try_wait().unwrap(), None);
+        std::thread::yield_now();
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let folders = || std::fs::read_dir(&temporary).unwrap().count();
+    assert_eq!(folders(), 1);
+    // The runner ends soon after, and no other run removes the folder of one that lives.
+    while folders() > 0 {
+        assert!(command("true").status().unwrap().success());
+    }
+}
+
 /// As small as they can be: whether they run and what they print is understood.
 const SMALLEST: &[(&str, &str)] = &[
     ("7zip", "threads = 1"),
     ("cyclictest", "seconds = 1"),
+    ("ffmpeg", "seconds = 1"),
     ("hackbench", "groups = 1, loops = 10"),
+    ("iperf3", "seconds = 1"),
+    ("john", "seconds = 1"),
+    ("kernel-build", "parts = \"kernel/sched/\""),
+    ("memcached", "seconds = 1"),
+    ("nginx", "seconds = 1"),
+    ("pgbench", "seconds = 1"),
     ("primesieve", "limit = \"1e7\""),
+    ("redis", "requests = 1000"),
+    ("sockperf", "seconds = 1"),
     ("stress-ng", "seconds = 1"),
     ("sysbench-cpu", "seconds = 1"),
     ("sysbench-threads", "seconds = 1"),
+    ("tbench", "seconds = 2"),
 ];
+
+/// What no package of Debian has.
+const ELSEWHERE: &[&str] = &["deathstarbench", "netperf", "specjbb"];
 
 #[test]
 fn every_known_program_runs_and_prints_its_metrics() {
@@ -140,6 +240,10 @@ fn every_known_program_runs_and_prints_its_metrics() {
     let output = schedlab(home.path(), &["run", "-q", "./plan.toml"]).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let outcomes = outcomes(home.path(), "last");
+    let known = SMALLEST.iter().map(|(name, _)| *name).chain(ELSEWHERE.iter().copied());
+    let known: std::collections::BTreeSet<&str> = known.collect();
+    let files = std::fs::read_dir("programs").unwrap().map(|file| file.unwrap().file_name());
+    assert_eq!(files.count(), known.len(), "{known:?}");
     for (name, _) in SMALLEST {
         assert!(listed.contains(name), "{name} is not listed: {listed}");
         let is_own = |outcome: &&Value| outcome["result"]["sets"][0]["name"] == *name;
