@@ -732,6 +732,28 @@ fn known_programs_are_the_same_to_the_bit_in_a_guest() {
     }
 }
 
+/// Floating-point numbers, page faults and shot-down TLBs, and a random choice by the seed.
+#[test]
+fn kernels_of_known_benchmarks_are_the_same_to_the_bit_in_a_guest() {
+    let test = "kernels_of_known_benchmarks_are_the_same_to_the_bit_in_a_guest";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    let works = "[[workload]]\nname = \"mix\"\n\
+                 [[workload.set]]\nuse = \"c-ray\"\ncount = 2\nwidth = 80\n\
+                 [[workload.set]]\nuse = \"ebizzy\"\ncount = 2\n\
+                 [[workload]]\nuse = \"stream\"\ncount = 2\narray = \"64KiB\"\n";
+    let output = laboratory.run(&plan(PATIENT, "cpus = 2", works), &["--verify"]).output().unwrap();
+    assert_exact(&laboratory, &output);
+    for line in laboratory.ended() {
+        let event: Value = serde_json::from_str(&line).unwrap();
+        let sets = event["outcome"]["result"]["sets"].as_array().unwrap();
+        for metric in sets.iter().flat_map(|set| set["metrics"].as_array().unwrap()) {
+            let is_headline = metric["importance"] == "headline";
+            let value = metric["value"]["known"].as_f64();
+            assert!(!is_headline || value > Some(0.0), "{metric}");
+        }
+    }
+}
+
 #[test]
 fn a_guest_that_hangs_is_ended_when_its_time_is_up() {
     let Some(laboratory) = Laboratory::open("a_guest_that_hangs_is_ended_when_its_time_is_up")

@@ -54,7 +54,7 @@ pub enum Statistic {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Importance {
-    /// One of the two or three that the users of a workload argue about.
+    /// One of the one to four that the users of a workload argue about.
     Headline,
     Explaining,
 }

@@ -118,7 +118,8 @@ fn cpu_model(host: &Host) -> Reading<String> {
     }
 }
 
-fn memory_bytes(host: &Host) -> Reading<u64> {
+/// All of this machine's memory that the kernel has.
+pub fn memory_bytes(host: &Host) -> Reading<u64> {
     match host.reading("/proc/meminfo") {
         Reading::Unknown(why) => Reading::Unknown(why),
         Reading::Known(text) => {

@@ -1,5 +1,6 @@
 //! Zeroed memory in pages of its own, shared with forked workers or private to one process.
-//! Never unmapped: a runner lives for one run. And on which NUMA nodes pages lie.
+//! Never unmapped, as a runner lives for one run, but for [`private::with_slice`]. And on which NUMA
+//! nodes pages lie.
 
 use std::io;
 
@@ -17,7 +18,7 @@ pub mod shared {
     /// `count` zeroed values, shared with every process forked later. Pages are not touched
     /// here, so that the worker that touches them first has them on its own NUMA node.
     pub fn leak_slice<T: Zeroable + Sync + 'static>(count: usize) -> io::Result<&'static [T]> {
-        map(count, libc::MAP_SHARED | libc::MAP_NORESERVE)
+        map(count, libc::MAP_SHARED | libc::MAP_NORESERVE).map(|slice| &*slice)
     }
 
     /// One zeroed value, as [`leak_slice`].
@@ -34,14 +35,36 @@ pub mod private {
     /// whose pages may have been written before: here a page that is only read stays the
     /// kernel's one page of zeroes.
     pub fn leak_slice<T: Zeroable + Sync + 'static>(count: usize) -> io::Result<&'static [T]> {
+        leak_slice_mut(count).map(|slice| &*slice)
+    }
+
+    /// As [`leak_slice`], for one owner.
+    pub fn leak_slice_mut<T: Zeroable + 'static>(count: usize) -> io::Result<&'static mut [T]> {
         map(count, libc::MAP_PRIVATE)
+    }
+
+    /// `count` zeroed values that are mapped for `body` and unmapped after it.
+    pub fn with_slice<T: Zeroable + Copy + 'static, R>(
+        count: usize,
+        body: impl FnOnce(&mut [T]) -> R,
+    ) -> io::Result<R> {
+        let slice = leak_slice_mut(count)?;
+        let result = body(slice);
+        if slice.is_empty() {
+            return Ok(result);
+        }
+        // SAFETY: this very mapping; `body` could keep no reference, and nothing needs a drop.
+        match unsafe { libc::munmap(slice.as_mut_ptr().cast(), size_of_val(slice)) } {
+            0 => Ok(result),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 }
 
 /// An anonymous mapping, page aligned; nothing is mapped for values without a size.
-fn map<T: Zeroable + Sync + 'static>(count: usize, flags: i32) -> io::Result<&'static [T]> {
+fn map<T: Zeroable + 'static>(count: usize, flags: i32) -> io::Result<&'static mut [T]> {
     if count == 0 || size_of::<T>() == 0 {
-        return Ok(&[]);
+        return Ok(&mut []);
     }
     let bytes = count
         .checked_mul(size_of::<T>())
@@ -60,9 +83,9 @@ fn map<T: Zeroable + Sync + 'static>(count: usize, flags: i32) -> io::Result<&'s
     if start == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the mapping is `bytes` long, page aligned (no type here is aligned beyond a
-    // page), zeroed, which `Zeroable` makes a valid `T`, and is never unmapped.
-    Ok(unsafe { std::slice::from_raw_parts(start.cast::<T>(), count) })
+    // SAFETY: the mapping is `bytes` long, page aligned (no type here is aligned beyond a page),
+    // zeroed, which `Zeroable` makes a valid `T`, new, so it has no other owner, and not unmapped.
+    Ok(unsafe { std::slice::from_raw_parts_mut(start.cast::<T>(), count) })
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -139,6 +162,23 @@ mod tests {
         assert_eq!(before, Reading::Known("kernel".to_string()));
         assert_eq!((&after, &inherited), (&interleaved, &interleaved));
         assert_eq!(policy(), before, "no other thread has it");
+    }
+
+    #[test]
+    fn memory_for_a_while_is_zeroed_and_is_given_back() {
+        for count in [0, 1, 5_000] {
+            let seen = private::with_slice(count, |words: &mut [u64]| {
+                let old: Vec<u64> = words.to_vec();
+                words.fill(7);
+                old
+            });
+            assert_eq!(seen.unwrap(), vec![0; count]);
+        }
+        // Together more than the addresses that a process has.
+        const BYTES: usize = 1 << 30;
+        for _ in 0..=(1usize << 47) / BYTES {
+            private::with_slice(BYTES, |bytes: &mut [u8]| assert_eq!(bytes.len(), BYTES)).unwrap();
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub fn topology(host: &Host, affinity: CpuSet) -> Topology {
             .or_else(|| cpu_list(host, &format!("{topology}/thread_siblings_list")).known())
     };
     Topology {
-        llcs: partition(&online, |cpu| last_level_cache(host, cpu)),
+        llcs: partition(&online, |cpu| Some(last_level_cache(host, cpu)?.1)),
         numa_nodes: numa_nodes(host, &online),
         cores: partition(&online, core),
         allowed: affinity.iter().filter(|cpu| online.contains(*cpu)).collect(),
@@ -82,10 +82,20 @@ fn partition(online: &CpuSet, group_of: impl Fn(u32) -> Option<CpuSet>) -> Vec<C
     groups
 }
 
-/// The CPUs that share the cache of the highest level that this CPU has.
-fn last_level_cache(host: &Host, cpu: u32) -> Option<CpuSet> {
+/// The bytes of the largest last-level cache that one of these CPUs has, as far as the kernel says.
+pub fn llc_bytes(host: &Host, cpus: &CpuSet) -> Option<u64> {
+    let bytes = |cpu| {
+        let (cache, _) = last_level_cache(host, cpu)?;
+        let kib = host.read(format!("{cache}/size")).ok()?.strip_suffix('K')?.parse::<u64>().ok()?;
+        kib.checked_mul(1024)
+    };
+    cpus.iter().filter_map(bytes).max()
+}
+
+/// The cache of the highest level that this CPU has: its folder, and the CPUs that share it.
+fn last_level_cache(host: &Host, cpu: u32) -> Option<(String, CpuSet)> {
     let caches = host.path(format!("{CPUS}/cpu{cpu}/cache"));
-    let mut highest: Option<(u32, CpuSet)> = None;
+    let mut highest: Option<(u32, (String, CpuSet))> = None;
     for entry in std::fs::read_dir(caches).ok()?.flatten() {
         let Ok(index) = entry.file_name().into_string() else { continue };
         if !index.starts_with("index") {
@@ -96,10 +106,10 @@ fn last_level_cache(host: &Host, cpu: u32) -> Option<CpuSet> {
         let shared = cpu_list(host, &format!("{cache}/shared_cpu_list")).known();
         let (Some(level), Some(shared)) = (level, shared) else { continue };
         if highest.as_ref().is_none_or(|(top, _)| level > *top) {
-            highest = Some((level, shared));
+            highest = Some((level, (cache, shared)));
         }
     }
-    highest.map(|(_, shared)| shared)
+    highest.map(|(_, cache)| cache)
 }
 
 /// CPUs by NUMA node; memory-only nodes are left out, having none.
@@ -153,4 +163,26 @@ pub fn affinity() -> io::Result<CpuSet> {
     let is_set =
         |cpu: &u32| mask[*cpu as usize / WORD_BITS] >> (*cpu as usize % WORD_BITS) & 1 == 1;
     Ok((0..=crate::model::MAX_CPU).filter(is_set).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::testing::Tree;
+
+    #[test]
+    fn the_largest_last_level_cache_counts_and_one_of_unknown_size_does_not() {
+        let size = |cpu: u32, index: u32| format!("{CPUS}/cpu{cpu}/cache/index{index}/size");
+        let tree = Tree::of(&[
+            (&size(0, 2), "2048K\n"),
+            (&size(0, 3), "1024K\n"),
+            (&size(1, 3), "32768K\n"),
+            (&size(2, 3), "64M\n"),
+        ]);
+        tree.add_cpus(&[(0, "0", "0"), (1, "1", "1"), (2, "2", "2")]);
+        let cases = [("0", Some(1 << 20)), ("0-2", Some(32 << 20)), ("2", None), ("7", None)];
+        for (cpus, expected) in cases {
+            assert_eq!(llc_bytes(&tree.host(), &cpus.parse().unwrap()), expected, "{cpus}");
+        }
+    }
 }

@@ -10,10 +10,12 @@
 
 mod burn;
 mod burnwait;
+mod c_ray;
 mod channels;
 mod command;
 mod contract;
 mod deadline;
+mod ebizzy;
 mod error;
 mod forkexec;
 mod messaging;
@@ -24,6 +26,7 @@ mod recorders;
 mod schbench;
 mod service_chain;
 mod spin;
+mod stream;
 #[cfg(test)]
 mod testing;
 mod wakeup;
@@ -56,6 +59,9 @@ pub fn registry() -> &'static [&'static dyn Workload] {
         &deadline::Deadline,
         &forkexec::Forkexec,
         &spin::Spin,
+        &c_ray::CRay,
+        &ebizzy::Ebizzy,
+        &stream::Stream,
         &command::Command,
         #[cfg(test)]
         &testing::Dummy,
