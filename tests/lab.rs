@@ -585,7 +585,8 @@ fn an_idle_cpu_and_a_timer_take_the_time_of_the_model() {
     let exit = model.with("timer-slack = \"1ns\"\nidle-exit = \"30us\"") - off;
     assert!((29_000.0..31_000.0).contains(&exit), "{exit} ns");
     for (below, expected) in [("900us", 30_000.0), ("1100us", 5_000.0)] {
-        let keys = format!("idle-exit = \"30us\"\nidle-exit-short = \"5us\"\nidle-short = \"{below}\"");
+        let keys =
+            format!("idle-exit = \"30us\"\nidle-exit-short = \"5us\"\nidle-short = \"{below}\"");
         let exit = model.with(&format!("timer-slack = \"1ns\"\n{keys}")) - off;
         assert!((exit - expected).abs() < 1000.0, "idle for less than {below}: {exit} ns");
     }
@@ -727,6 +728,23 @@ fn known_programs_are_the_same_to_the_bit_in_a_guest() {
     for line in laboratory.ended() {
         let event: Value = serde_json::from_str(&line).unwrap();
         let first = &event["outcome"]["result"]["sets"][0]["metrics"][0];
+        assert!(first["value"]["known"].as_f64() > Some(0.0), "{first}");
+    }
+}
+
+/// With the guest's own network stack: its interface is up.
+#[test]
+fn traffic_over_loopback_is_the_same_to_the_bit_in_a_guest() {
+    let test = "traffic_over_loopback_is_the_same_to_the_bit_in_a_guest";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    let traffic = "[[workload]]\nuse = \"loopback\"\ntest = [\"tcp-rr\", \"udp-stream\"]\n";
+    let output =
+        laboratory.run(&plan(PATIENT, "cpus = 2", traffic), &["--verify"]).output().unwrap();
+    assert_exact(&laboratory, &output);
+    for line in laboratory.ended() {
+        let event: Value = serde_json::from_str(&line).unwrap();
+        let first = &event["outcome"]["result"]["sets"][0]["metrics"][0];
+        assert_eq!(first["name"], "throughput");
         assert!(first["value"]["known"].as_f64() > Some(0.0), "{first}");
     }
 }

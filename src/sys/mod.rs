@@ -29,6 +29,7 @@ pub mod process;
 pub mod sched;
 pub mod schedstat;
 pub mod signal;
+pub mod socket;
 pub mod task;
 #[cfg(test)]
 pub mod testing;

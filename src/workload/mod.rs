@@ -16,6 +16,7 @@ mod contract;
 mod deadline;
 mod error;
 mod forkexec;
+mod loopback;
 mod messaging;
 mod params;
 mod pipe;
@@ -53,6 +54,7 @@ pub fn registry() -> &'static [&'static dyn Workload] {
         &messaging::Messaging,
         &service_chain::ServiceChain,
         &pipe::Pipe,
+        &loopback::Loopback,
         &deadline::Deadline,
         &forkexec::Forkexec,
         &spin::Spin,
