@@ -754,6 +754,23 @@ fn kernels_of_known_benchmarks_are_the_same_to_the_bit_in_a_guest() {
     }
 }
 
+/// With the guest's own network stack: its interface is up.
+#[test]
+fn traffic_over_loopback_is_the_same_to_the_bit_in_a_guest() {
+    let test = "traffic_over_loopback_is_the_same_to_the_bit_in_a_guest";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    let traffic = "[[workload]]\nuse = \"loopback\"\ntest = [\"tcp-rr\", \"udp-stream\"]\n";
+    let output =
+        laboratory.run(&plan(PATIENT, "cpus = 2", traffic), &["--verify"]).output().unwrap();
+    assert_exact(&laboratory, &output);
+    for line in laboratory.ended() {
+        let event: Value = serde_json::from_str(&line).unwrap();
+        let first = &event["outcome"]["result"]["sets"][0]["metrics"][0];
+        assert_eq!(first["name"], "throughput");
+        assert!(first["value"]["known"].as_f64() > Some(0.0), "{first}");
+    }
+}
+
 #[test]
 fn a_guest_that_hangs_is_ended_when_its_time_is_up() {
     let Some(laboratory) = Laboratory::open("a_guest_that_hangs_is_ended_when_its_time_is_up")

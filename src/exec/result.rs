@@ -130,14 +130,16 @@ pub fn set_result(
     window_ops_per_s: &[f64],
 ) -> SetResult {
     let measured = || spec.histograms.iter().zip(histograms);
-    let ops = workload::find(&set.workload).map_or(spec.ops, |own| own.ops(&set.params));
+    let own = workload::find(&set.workload);
+    let ops = own.map_or(spec.ops, |own| own.ops(&set.params));
+    let throughput = own.map_or(spec.throughput, |own| own.throughput(&set.params));
     let latencies = measured().map(|(latency, histogram)| StandardLatency {
         name: latency.name,
         histogram,
         importance: latency.importance,
     });
     let standard = StandardInput {
-        throughput: spec.throughput,
+        throughput,
         workers: workers
             .iter()
             .map(|result| StandardWorker { counts: counts(spec, &result.role), result })

@@ -30,6 +30,7 @@ pub mod sched;
 pub mod schedstat;
 pub mod scratch;
 pub mod signal;
+pub mod socket;
 pub mod task;
 #[cfg(test)]
 pub mod testing;

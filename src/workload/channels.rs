@@ -1,11 +1,17 @@
 //! Opens the channels between workers: all that are needed, or an error with the limit that is
-//! in the way.
+//! in the way. What they carry.
 
 use std::io;
 
 use crate::sys::process;
 
 use super::WorkloadError;
+
+/// So many bytes to send, or to receive into. Not zeros, so that the pages are touched here and not
+/// in the measured section.
+pub fn message(bytes: usize) -> Vec<u8> {
+    vec![0x5a; bytes]
+}
 
 /// The channels to open.
 pub struct Wanted {
@@ -42,6 +48,12 @@ impl Wanted {
             Some(libc::ENFILE) => {
                 Some("the whole machine has no file left: sysctl fs.file-max".to_string())
             }
+            Some(libc::EADDRNOTAVAIL | libc::EADDRINUSE | libc::ENETUNREACH) => Some(
+                "127.0.0.1 must be there and have free ports: ip link set lo up; sysctl \
+                 net.ipv4.ip_local_port_range"
+                    .to_string(),
+            ),
+            Some(libc::EAFNOSUPPORT) => Some("this kernel has no IPv4: CONFIG_INET".to_string()),
             _ => None,
         };
         let action = format!("open {} {} of {}", self.what, opened + 1, self.count);
@@ -66,6 +78,9 @@ mod tests {
             assert!(hint.contains(part), "{hint}");
         }
         assert!(failed(libc::ENFILE).is_some_and(|hint| hint.contains("fs.file-max")));
+        // What a network namespace whose loopback interface is down gives.
+        assert!(failed(libc::EADDRNOTAVAIL).is_some_and(|hint| hint.contains("ip link set lo up")));
+        assert!(failed(libc::EAFNOSUPPORT).is_some_and(|hint| hint.contains("CONFIG_INET")));
         assert_eq!(failed(libc::ENOMEM), None);
     }
 

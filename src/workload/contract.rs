@@ -107,6 +107,11 @@ pub trait Workload: Sync {
         self.spec().ops
     }
 
+    /// Of `throughput` with these parameters.
+    fn throughput(&self, _params: &Params) -> Importance {
+        self.spec().throughput
+    }
+
     /// What is measured with these parameters: the first ones of [`Spec::histograms`].
     fn histograms(&self, _params: &Params) -> &'static [Latency] {
         self.spec().histograms

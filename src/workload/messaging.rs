@@ -15,7 +15,7 @@ use crate::model::{Field, Importance, Kind, Params, show_bytes};
 use crate::sys::clock;
 
 use super::burn::{Burner, Speed, Work};
-use super::channels::Wanted;
+use super::channels::{self, Wanted};
 use super::contract::MAX_TASKS;
 use super::{
     Latency, Load, Request, Role, Spec, WORK_TIME, Worker, Workload, WorkloadError, params,
@@ -235,8 +235,7 @@ struct Groups {
 
 impl Load for Groups {
     fn work(&self, index: usize, worker: &Worker) -> Result<(), WorkloadError> {
-        // Not zeros, so that the pages are touched here and not in the measured section.
-        let mut message = vec![0x5a; self.shape.bytes];
+        let mut message = channels::message(self.shape.bytes);
         let result = match self.shape.seat(index) {
             Seat::Receiver { channel } => {
                 let mut burner = self.work.map(|work| (Burner::new(self.speed), work));

@@ -18,6 +18,7 @@ mod deadline;
 mod ebizzy;
 mod error;
 mod forkexec;
+mod loopback;
 mod messaging;
 mod params;
 mod pipe;
@@ -56,6 +57,7 @@ pub fn registry() -> &'static [&'static dyn Workload] {
         &messaging::Messaging,
         &service_chain::ServiceChain,
         &pipe::Pipe,
+        &loopback::Loopback,
         &deadline::Deadline,
         &forkexec::Forkexec,
         &spin::Spin,

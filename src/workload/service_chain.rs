@@ -24,7 +24,7 @@ use crate::model::{Field, Importance, Kind, Params};
 use crate::sys::{Epoll, Ready, clock};
 
 use super::burn::{Burner, Speed, Work};
-use super::channels::Wanted;
+use super::channels::{Wanted, message};
 use super::contract::MAX_TASKS;
 use super::{
     Latency, Load, Request, Role, Spec, WORK_TIME, Worker, Workload, WorkloadError, params,
@@ -301,11 +301,6 @@ impl Load for Sites {
         };
         result.map_err(|source| WorkloadError::system("pass a message", source))
     }
-}
-
-/// Not zeros, so that the pages are touched before the measured section.
-fn message(bytes: usize) -> Vec<u8> {
-    vec![0x5a; bytes]
 }
 
 impl Sites {
