@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use support::{assert_gone, schedlab, signal, skip, stderr, stdout, wait_for};
+use support::{assert_gone, metric, schedlab, signal, skip, stderr, stdout, wait_for};
 
 const QEMU: &str = "qemu-system-x86_64";
 const KERNELS: [&str; 2] = ["debian:6.1", "debian:6.18"];
@@ -216,7 +216,10 @@ fn two_kernels(cpus: u32) -> String {
     let rest = "[[variant]]\nname = \"cfs\"\n\
                 [[variant]]\nname = \"fifo\"\nkernel = \"debian:6.18\"\nscx = \"fifo\"\n\
                 [[workload]]\nuse = \"schbench\"\nthreads = 3\ncache-footprint = \"64KiB\"\n";
-    format!("probes = [\"sched\"]\n{}", plan(PATIENT, &format!("cpus = {cpus}"), rest))
+    format!(
+        "probes = [\"sched\", \"counters\"]\n{}",
+        plan(PATIENT, &format!("cpus = {cpus}"), rest)
+    )
 }
 
 /// All runs done, in exact time.
@@ -229,6 +232,16 @@ fn assert_exact(laboratory: &Laboratory, output: &Output) {
         assert_eq!(event["outcome"]["status"], "done", "{line}");
         assert_eq!(event["outcome"]["result"]["guest"]["time"], "exact", "{line}");
     }
+}
+
+/// The kernel's events, and none of the CPU, which has no counters.
+fn assert_counted(line: &str) {
+    let event: Value = serde_json::from_str(line).unwrap();
+    let outcome = &event["outcome"];
+    assert!(metric(outcome, 0, "worker_context_switches") > 0.0, "{line}");
+    let metrics = outcome["result"]["sets"][0]["metrics"].as_array().unwrap();
+    let cycles = metrics.iter().find(|own| own["name"] == "worker_cycles").unwrap();
+    assert!(cycles["value"]["unknown"].is_string(), "{cycles}");
 }
 
 /// A home and its copy, and the QEMU of the first, for a machine of so many CPUs.
@@ -256,6 +269,7 @@ impl Twins {
         let again = self.second.run(&two_kernels(self.cpus), &["--again"]).output().unwrap();
         assert_exact(&self.second, &again);
         assert_eq!(self.second.ended(), self.first.ended());
+        self.first.ended().iter().for_each(|line| assert_counted(line));
         self.first.ended()
     }
 

@@ -41,7 +41,7 @@ mod tests {
         assert!(probes.as_array().unwrap().contains(&"dummy".into()), "{probes}");
         assert!(schema.pointer("/properties/variant/items/properties/dummy").is_some());
 
-        let mut telemetry = Telemetry::open(&["dummy".to_string()], 1);
+        let mut telemetry = Telemetry::open(&["dummy".to_string()], &[1]);
         telemetry.poll();
         telemetry.begin();
         telemetry.poll();

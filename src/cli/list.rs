@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clap::{Args, ValueEnum};
 
 use crate::analysis;
-use crate::model::{Field, PlanEnd, PlanHead, ProbeSpec, Unit, Value};
+use crate::model::{Field, PlanEnd, PlanHead, ProbeSpec, Scope, Unit, Value};
 use crate::plan::Program;
 use crate::report::{clean, shortened};
 use crate::sys::clock;
@@ -326,9 +326,18 @@ fn describe_probe(name: &str, columns: usize) -> Result<String, Failure> {
         return Err(UnknownName::new("probe", name, names, "schedlab list probes").into());
     };
     let rows = probe.metrics.iter().map(|metric| {
-        let partner = if metric.by_partner { "_OTHER" } else { "" };
-        let unit = if metric.unit == Unit::PerS { "per second" } else { "ns" };
-        vec![format!("ROLE_{}{partner}", metric.name), format!("{} ({unit})", metric.about)]
+        let name = match metric.scope {
+            Scope::Role => format!("ROLE_{}", metric.name),
+            Scope::Partner => format!("ROLE_{}_OTHER", metric.name),
+            Scope::Machine => metric.name.to_string(),
+        };
+        let unit = match metric.unit {
+            Unit::PerS => " (per second)",
+            Unit::Ns => " (ns)",
+            Unit::Joules => " (joules, of the whole machine)",
+            _ => "",
+        };
+        vec![name, format!("{}{unit}", metric.about)]
     });
     let [head, needs, of] = [
         &format!("{}: {}", probe.name, probe.about),

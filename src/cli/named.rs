@@ -211,6 +211,9 @@ mod tests {
         ] {
             assert_eq!(fault_with(&["sched"], &[pattern], false), None, "{pattern}");
         }
+        for pattern in ["worker_ipc", "energy_package", "mix/fore/spin_cache_mpki"] {
+            assert_eq!(fault_with(&["counters", "sched"], &[pattern], false), None, "{pattern}");
+        }
         let role = "worker_voluntary_switches";
         assert!(fault(&[role], false).is_some(), "there is no probe");
         for pattern in ["sender_voluntary_switches", "worker_preempted_by_sender", "load_*"] {

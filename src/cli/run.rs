@@ -82,6 +82,9 @@ pub struct RunArgs {
     /// In place of the plan's budget: no round begins that would end after this time
     #[arg(long, value_name = "TIME", conflicts_with = "resume")]
     budget: Option<String>,
+    /// Count with this probe, next to the plan's own: `schedlab list probes`; may be repeated
+    #[arg(long, value_name = "NAME", conflicts_with = "resume")]
+    probe: Vec<String>,
     /// Measure each workload until its headline metrics have their verdicts or the budget ends,
     /// by a rule that is valid whenever it stops
     #[arg(long, conflicts_with_all = ["resume", "rounds"])]
@@ -182,6 +185,10 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
         environment.kernel_release = kernels_of(&plan);
     }
     override_measure(&mut plan, args)?;
+    for probe in &args.probe {
+        plan::add_probe(&mut plan, probe, super::known())
+            .map_err(|wrong| Failure::option("--probe", wrong))?;
+    }
     if args.aa {
         against_itself(&mut plan);
     }

@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{ProbeCost, Score};
-use crate::probe::sched::cost::{self, Effort, Pair};
-use crate::probe::sched::{self, Level, SessionConfig};
+use crate::probe::Telemetry;
+use crate::probe::sched::cost::{self, Effort, End, Pair};
+use crate::probe::sched::{self, CostError, Level, SessionConfig};
 use crate::sys::{self, Host, clock};
 
 use super::Failure;
@@ -33,7 +34,7 @@ pub fn print(only: Option<&str>) -> Result<(), Failure> {
         let config = SessionConfig { level, ..SessionConfig::default() };
         let Some(source) = best(&config, only) else { continue };
         let word = if level == Level::Full { "full" } else { "light" };
-        match cost::measure(&config, source, cost::THOROUGH) {
+        match cost::measure(&cost::session(&config, source), cost::THOROUGH) {
             Ok(pairs) => {
                 any = true;
                 writeln!(out, "{}", describe(&format!("{source}, {word}"), &pairs))?;
@@ -42,10 +43,26 @@ pub fn print(only: Option<&str>) -> Result<(), Failure> {
             Err(error) => writeln!(out, "{source}, {word}: {error}")?,
         }
     }
+    if only.is_none() {
+        match cost::measure(&counters, cost::THOROUGH) {
+            Ok(pairs) => writeln!(out, "{}", describe("the probe counters", &pairs))?,
+            Err(error) => writeln!(out, "the probe counters: {error}")?,
+        }
+    }
     match any {
         true => Ok(()),
         false => Err(Failure::here("no source whose cost could be measured", "schedlab doctor")),
     }
+}
+
+/// As much of it as there is on this machine.
+fn counters(tasks: &[i32]) -> Result<End, CostError> {
+    let mut telemetry = Telemetry::open(&["counters".to_string()], tasks);
+    telemetry.begin();
+    Ok(Box::new(move || {
+        telemetry.end();
+        Ok(())
+    }))
 }
 
 /// `bpf, full: 1520 ns a switch, 1670 with: +9.9 % (+8.1 to +11.2, 9 pairs), 150 ns a switch`.
@@ -94,7 +111,7 @@ fn of(source: &str, level: Level) -> Option<ProbeCost> {
 
 fn measure_shortly(config: &SessionConfig, source: &str) -> Option<Vec<Pair>> {
     const EFFORT: Effort = cost::SHORT;
-    cost::measure(config, source, EFFORT).ok().filter(|pairs| !pairs.is_empty())
+    cost::measure(&cost::session(config, source), EFFORT).ok().filter(|pairs| !pairs.is_empty())
 }
 
 fn kernel() -> Option<String> {

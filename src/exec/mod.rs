@@ -118,7 +118,8 @@ fn run(
     let runs_programs = workload::runs_programs(&spec.cell);
     let group = WorkerGroup::assemble(&spec.cell, spec.seed, speed(spec))?;
     group.await_arrival(if runs_programs { spec.limit_ns } else { ARRIVAL_LIMIT_NS })?;
-    let mut telemetry = Telemetry::open(&spec.probes, group.members().len());
+    let workers: Vec<i32> = group.members().iter().map(|member| member.slot.tid()).collect();
+    let mut telemetry = Telemetry::open(&spec.probes, &workers);
     let section = measure::Section::begin(&group, spec);
     send(RunnerMessage::Started { wire: WIRE_VERSION, workers: group.members().len() as u32 })?;
     let started_unix_ns = clock::unix_ns();

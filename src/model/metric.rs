@@ -17,6 +17,8 @@ pub enum Unit {
     Cpus,
     /// A share or an index between 0 and 1.
     Ratio,
+    /// Energy.
+    Joules,
     Count,
 }
 

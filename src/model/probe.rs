@@ -10,11 +10,11 @@ pub struct ProbeSpec {
     /// One line: what it reports.
     pub about: &'static str,
     pub needs: &'static str,
-    /// Of each role of each worker set, in the order in which runs store them.
+    /// Of each role of each worker set, and of the machine, in the order in which runs store them.
     pub metrics: &'static [ProbeMetric],
 }
 
-/// A metric of a role: `ROLE_NAME`. None of them is judged: they explain.
+/// A metric of a role, `ROLE_NAME`, or of the machine, `NAME`. None of them is judged: they explain.
 #[derive(Debug)]
 pub struct ProbeMetric {
     pub name: &'static str,
@@ -23,9 +23,24 @@ pub struct ProbeMetric {
     pub statistic: Statistic,
     /// The latency that it is of; `None`: it is of the role.
     pub latency: Option<&'static str>,
-    /// One for each role of the run, and one for all other tasks: `NAME_OTHER`.
-    pub by_partner: bool,
+    pub scope: Scope,
 }
+
+/// How many of a metric there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// One for each role of the set.
+    Role,
+    /// For each role, one by each role of the run, and one by all other tasks: `ROLE_NAME_OTHER`.
+    Partner,
+    /// One, of all CPUs and whatever ran on them; each set of the run has it.
+    Machine,
+}
+
+/// The probes that count switches, the first one more than that.
+pub const SCHED_PROBES: [&str; 2] = ["sched", "sched-light"];
+/// What a metric of the machine is of.
+const MACHINE: &str = "machine";
 
 /// What a role's workers were preempted by that are no workers of this run.
 pub const OTHER_TASKS: &str = "others";
@@ -43,11 +58,11 @@ impl ProbeSpec {
         self.metrics.iter().any(is_others)
     }
 
-    /// All that it reports of `role`, in a run of these `partners`.
+    /// All that it reports of `role` and of the machine, in a run of these `partners`.
     pub fn metrics_of(&self, role: &str, partners: &[&str]) -> Vec<MetricKind> {
-        let kinds = |metric: &ProbeMetric| match metric.by_partner {
-            false => vec![metric.kind(role)],
-            true => {
+        let kinds = |metric: &ProbeMetric| match metric.scope {
+            Scope::Role | Scope::Machine => vec![metric.kind(role)],
+            Scope::Partner => {
                 let partners = partners.iter().chain([&OTHER_TASKS]);
                 partners.map(|partner| metric.kind_by(role, partner)).collect()
             }
@@ -63,7 +78,8 @@ impl ProbeMetric {
         about: &'static str,
         statistic: Statistic,
     ) -> ProbeMetric {
-        ProbeMetric { name, unit: Unit::PerS, about, statistic, latency: None, by_partner: false }
+        let (unit, latency, scope) = (Unit::PerS, None, Scope::Role);
+        ProbeMetric { name, unit, about, statistic, latency, scope }
     }
 
     /// A statistic of a latency.
@@ -73,13 +89,18 @@ impl ProbeMetric {
         statistic: Statistic,
         about: &'static str,
     ) -> ProbeMetric {
-        let latency = Some(latency);
-        ProbeMetric { name, unit: Unit::Ns, about, statistic, latency, by_partner: false }
+        let (unit, latency, scope) = (Unit::Ns, Some(latency), Scope::Role);
+        ProbeMetric { name, unit, about, statistic, latency, scope }
     }
+
+    /// `role` is of no account to one of the machine.
     pub fn kind(&self, role: &str) -> MetricKind {
-        let ProbeMetric { name, unit, statistic, latency, .. } = *self;
-        let name = format!("{role}_{name}");
-        let subject = latency.map_or(role.to_string(), |latency| format!("{role}_{latency}"));
+        let ProbeMetric { name, unit, statistic, latency, scope, .. } = *self;
+        let (name, subject) = match (scope, latency) {
+            (Scope::Machine, _) => (name.to_string(), MACHINE.to_string()),
+            (_, None) => (format!("{role}_{name}"), role.to_string()),
+            (_, Some(latency)) => (format!("{role}_{name}"), format!("{role}_{latency}")),
+        };
         MetricKind::explaining(name, unit, Direction::Neutral, statistic).of(subject)
     }
 
@@ -103,15 +124,18 @@ mod tests {
 
     #[test]
     fn names_of_a_role() {
-        let metric = |name, by_partner| ProbeMetric {
-            by_partner,
-            ..ProbeMetric::rate(name, "", Statistic::Count)
-        };
-        let metrics = vec![metric(VOLUNTARY, false), metric(PREEMPTED_BY, true)];
+        let metric =
+            |name, scope| ProbeMetric { scope, ..ProbeMetric::rate(name, "", Statistic::Count) };
+        let metrics = vec![
+            metric(VOLUNTARY, Scope::Role),
+            metric("energy", Scope::Machine),
+            metric(PREEMPTED_BY, Scope::Partner),
+        ];
         let spec = ProbeSpec { name: "p", about: "", needs: "", metrics: metrics.leak() };
         let kinds = spec.metrics_of("worker", &["message", "worker"]);
         let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
-        assert_eq!(names[0], "worker_voluntary_switches");
+        assert_eq!(names[..2], ["worker_voluntary_switches", "energy"]);
+        assert_eq!(kinds[1].subject.as_deref(), Some(MACHINE));
         let by = ["message", "worker", "others"].map(|by| format!("worker_preempted_by_{by}"));
         assert_eq!(names[names.len() - 3..], by);
         assert_eq!(role_in_metrics("schbench", "schbench-worker"), "worker");

@@ -31,6 +31,16 @@ const BUILTINS: &[Builtin] = &[
         text: include_str!("../../plans/service-chain.toml"),
     },
     Builtin {
+        name: "throughput",
+        title: "Throughput of real programs, light to heavy",
+        text: include_str!("../../plans/throughput.toml"),
+    },
+    Builtin {
+        name: "lkml",
+        title: "The loads that mails on scheduler patches quote",
+        text: include_str!("../../plans/lkml.toml"),
+    },
+    Builtin {
         name: "fidelity",
         title: "Fidelity: the same loads on a host and in the lab",
         text: include_str!("../../plans/fidelity.toml"),

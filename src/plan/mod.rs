@@ -25,7 +25,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use crate::model::{Lab, Plan, Raw, Topology, Twin, Value, ValueError};
+use crate::model::{Lab, Plan, ProbeSpec, Raw, Topology, Twin, Value, ValueError};
 
 pub use builtin::{Builtin, builtin, builtins};
 pub use error::{PlanError, PlanErrors};
@@ -58,6 +58,18 @@ pub fn set_measure(plan: &mut Plan, name: &str, raw: &Raw) -> Result<(), ValueEr
         let message = format!("{} rounds are {runs} runs", measure.rounds);
         return Err(ValueError { message, hint: format!("at most {MAX_RUNS}") });
     }
+    Ok(())
+}
+
+/// Adds a probe to a plan that may have it already.
+pub fn add_probe(plan: &mut Plan, name: &str, known: Known) -> Result<(), ValueError> {
+    if plan.probes.iter().any(|own| own == name) {
+        return Ok(());
+    }
+    let has = |probe: &&&ProbeSpec| plan.probes.iter().any(|own| own == probe.name);
+    let own: Vec<&ProbeSpec> = known.probes.iter().filter(has).copied().collect();
+    let probe = read::probe_next_to(&own, name, known.probes)?;
+    plan.probes.push(probe.name.to_string());
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::model::{
     CpuSet, Lab, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Params, Placement, Plan,
-    ProbeSpec, Topology, Twin, Value, Variant, Work,
+    ProbeSpec, Topology, Twin, Value, ValueError, Variant, Work,
 };
 use crate::workload::Pool;
 
@@ -240,19 +240,11 @@ fn probes(top: &mut Table, known: &[&ProbeSpec], faults: &mut Faults) -> Vec<Str
     let mut probes: Vec<&ProbeSpec> = Vec::new();
     for item in items.iter() {
         match item.get_ref() {
-            DeValue::String(name) => match known.iter().find(|probe| probe.name == name) {
-                None => {
-                    let message = format!("there is no probe {}", shown(name));
-                    faults.add(&item.span(), message, "not a probe", suggestion(name, &names));
+            DeValue::String(name) => match probe_next_to(&probes, name, known) {
+                Ok(probe) => probes.push(probe),
+                Err(ValueError { message, hint }) => {
+                    faults.add(&item.span(), message, "cannot be had", hint);
                 }
-                Some(probe) => match probes.iter().find(|other| other.overlaps(probe)) {
-                    Some(other) => {
-                        let message =
-                            format!("`{}` reports metrics that `{name}` reports too", other.name);
-                        faults.add(&item.span(), message, "one too many", hint.clone());
-                    }
-                    None => probes.push(probe),
-                },
             },
             other => {
                 let message = format!("a probe is a name, not {}", table::kind_of(other));
@@ -261,6 +253,26 @@ fn probes(top: &mut Table, known: &[&ProbeSpec], faults: &mut Faults) -> Vec<Str
         }
     }
     probes.iter().map(|probe| probe.name.to_string()).collect()
+}
+
+/// The probe of this name, unless it reports a metric that one of `probes` reports.
+pub fn probe_next_to<'a>(
+    probes: &[&ProbeSpec],
+    name: &str,
+    known: &[&'a ProbeSpec],
+) -> Result<&'a ProbeSpec, ValueError> {
+    let names: Vec<&str> = known.iter().map(|probe| probe.name).collect();
+    let wrong = |message, hint| Err(ValueError { message, hint });
+    let Some(probe) = known.iter().find(|probe| probe.name == name) else {
+        return wrong(format!("there is no probe {}", shown(name)), suggestion(name, &names));
+    };
+    match probes.iter().find(|other| other.overlaps(probe)) {
+        None => Ok(probe),
+        Some(other) => wrong(
+            format!("`{}` reports metrics that `{name}` reports too", other.name),
+            "one of them: schedlab list probes".to_string(),
+        ),
+    }
 }
 
 fn check_cpus(cpus: &CpuSet, machine: Option<&CpuSet>, span: &Span, faults: &mut Faults) {

@@ -998,6 +998,20 @@ fn a_plan_names_probes_that_report_different_metrics() {
 }
 
 #[test]
+fn the_command_line_adds_probes_to_those_of_a_plan() {
+    let mut plan = parse_here(&format!("probes = [\"power\"]\n{}", with_web(""))).unwrap();
+    for name in ["sched", "power"] {
+        super::add_probe(&mut plan, name, KNOWN).unwrap();
+    }
+    assert_eq!(plan.probes, ["power", "sched"]);
+    let mut refused = |name: &str| super::add_probe(&mut plan, name, KNOWN).unwrap_err();
+    assert_eq!(refused("shced").hint, "did you mean `sched`?");
+    let twice = refused("sched-light").message;
+    assert_eq!(twice, "`sched` reports metrics that `sched-light` reports too");
+    assert_eq!(plan.probes.len(), 2);
+}
+
+#[test]
 fn words_of_a_program_have_parameters_of_any_name() {
     let parse = |more: &str| {
         let text = format!("schema = 1\n[[workload]]\nname = \"a\"\nuse = \"command\"\n{more}\n");

@@ -8,9 +8,9 @@ use crate::model::{Metric, NamedHistogram, ProbeSpec};
 pub trait Probe: Sync {
     fn spec(&self) -> &ProbeSpec;
 
-    /// Opens it for a run of so many workers, before they begin. Where it cannot be had, its
-    /// metrics are unknown and say why.
-    fn open(&'static self, workers: usize) -> Box<dyn Recording>;
+    /// Opens it for a run of these workers (tasks), which wait at the barrier. Where it cannot be had,
+    /// its metrics are unknown and say why.
+    fn open(&'static self, workers: &[i32]) -> Box<dyn Recording>;
 }
 
 /// A probe in one run. The first three are called in the measured section.
@@ -22,8 +22,8 @@ pub trait Recording {
 
     fn end(&mut self);
 
-    /// Metrics and histograms of one worker set; the names of both begin with the role's. `names`
-    /// has the roles of all sets: what their threads are called, and what metrics call the role.
+    /// Metrics and histograms of one worker set; the names of both begin with the role's, but for metrics
+    /// of the machine. `names` has the roles of all sets: what their threads are called, and what metrics call the role.
     fn measured(
         &self,
         roles: &[Role],

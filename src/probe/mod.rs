@@ -6,6 +6,7 @@
 
 pub mod checkup;
 mod contract;
+mod counters;
 pub mod disturbance;
 mod run;
 pub mod sched;
@@ -27,6 +28,7 @@ pub fn registry() -> &'static [&'static dyn Probe] {
 static REGISTRY: &[&dyn Probe] = &[
     &sched::SCHED,
     &sched::SCHED_LIGHT,
+    &counters::COUNTERS,
     #[cfg(test)]
     &testing::DUMMY,
 ];

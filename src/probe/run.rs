@@ -11,7 +11,7 @@ pub struct Telemetry(Vec<Box<dyn Recording>>);
 
 impl Telemetry {
     /// Names that no probe has are left out: the plan's parser refuses them.
-    pub fn open(probes: &[String], workers: usize) -> Telemetry {
+    pub fn open(probes: &[String], workers: &[i32]) -> Telemetry {
         let probes = probes.iter().filter_map(|name| find(name));
         Telemetry(probes.map(|probe| probe.open(workers)).collect())
     }

@@ -26,7 +26,7 @@ impl Probe for Dummy {
         &self.0
     }
 
-    fn open(&'static self, _workers: usize) -> Box<dyn Recording> {
+    fn open(&'static self, _workers: &[i32]) -> Box<dyn Recording> {
         Box::new(Polls::default())
     }
 }

@@ -91,6 +91,7 @@ fn unit(kind: &MetricKind, set: &SetTable) -> String {
         Unit::BytesPerS => format!("{metric}-B/s"),
         Unit::PerS => format!("{metric}/s"),
         Unit::Cpus => format!("{metric}-CPUs"),
+        Unit::Joules => format!("{metric}-J"),
         Unit::Ratio | Unit::Count => metric,
     }
 }

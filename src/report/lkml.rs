@@ -161,7 +161,7 @@ fn units(set: &SetTable, row: &Row) -> String {
         (Unit::Ns, ..) => format!("{name} in {suffix}"),
         (Unit::OpsPerS, ..) if set.ops.is_empty() => format!("{name}, ops/s"),
         (Unit::OpsPerS, ..) => format!("{name}, {}/s", ascii(&set.ops)),
-        (Unit::BytesPerS, ..) => format!("{name}, {suffix}"),
+        (Unit::BytesPerS | Unit::Joules, ..) => format!("{name}, {suffix}"),
         (Unit::PerS, ..) => format!("{name} per second"),
         (Unit::Cpus, ..) => format!("{name}, CPUs"),
         (Unit::Ratio, ..) => format!("{name}, ratio"),

@@ -21,6 +21,7 @@ const RATES: &[(f64, &str)] =
     &[(1e12, "T/s"), (1e9, "G/s"), (1e6, "M/s"), (1e4, "k/s"), (0.0, "/s")];
 const BYTES: &[(f64, &str)] =
     &[(1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (0.0, "B/s")];
+const ENERGIES: &[(f64, &str)] = &[(1e6, "MJ"), (1e3, "kJ"), (0.0, "J")];
 const COUNTS: &[(f64, &str)] = &[(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k"), (0.0, "")];
 
 impl Scale {
@@ -31,6 +32,7 @@ impl Scale {
             Unit::Ns => (TIMES, 3),
             Unit::OpsPerS | Unit::PerS => (RATES, 4),
             Unit::BytesPerS => (BYTES, 4),
+            Unit::Joules => (ENERGIES, 4),
             Unit::Count => (COUNTS, 4),
             Unit::Cpus | Unit::Ratio => (&[(0.0, "")][..], 4),
         };

@@ -6,13 +6,17 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 const TYPE_HARDWARE: u32 = 0;
 const TYPE_SOFTWARE: u32 = 1;
 const TYPE_TRACEPOINT: u32 = 2;
+const TYPE_CACHE: u32 = 3;
 const SOFTWARE_CPU_CLOCK: u64 = 0;
-const HARDWARE_INSTRUCTIONS: u64 = 1;
+/// Of an event of a cache: it is read, and what is read is not there.
+const READ_MISS: u64 = 1 << 16;
 const FLAG_CLOEXEC: u64 = 8;
 const SAMPLE_TID: u64 = 1 << 1;
 const SAMPLE_TIME: u64 = 1 << 2;
 const SAMPLE_CPU: u64 = 1 << 7;
 const SAMPLE_RAW: u64 = 1 << 10;
+const READ_ENABLED: u64 = 1;
+const READ_RUNNING: u64 = 1 << 1;
 const READ_LOST: u64 = 1 << 4;
 const FLAG_DISABLED: u64 = 1;
 const FLAG_INHERIT: u64 = 1 << 1;
@@ -61,29 +65,112 @@ pub fn sample_cpu_clock(cpu: u32, period_ns: u64) -> io::Result<OwnedFd> {
     open(&attributes, -1, cpu as i32)
 }
 
-/// Counts instructions, those of the kernel included.
-pub struct Instructions(OwnedFd);
+/// What can be counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Countable {
+    kind: u32,
+    config: u64,
+}
 
-impl Instructions {
-    /// Of the calling thread and of all threads that it makes from now on.
-    pub fn of_this_thread_and_its_children() -> io::Result<Instructions> {
-        let attributes = Attributes {
-            kind: TYPE_HARDWARE,
-            size: ATTRIBUTES_BYTES,
-            config: HARDWARE_INSTRUCTIONS,
-            flags: FLAG_INHERIT,
-            ..Attributes::default()
-        };
-        open(&attributes, 0, -1).map(Instructions)
+impl Countable {
+    pub const CYCLES: Countable = Countable { kind: TYPE_HARDWARE, config: 0 };
+    pub const INSTRUCTIONS: Countable = Countable { kind: TYPE_HARDWARE, config: 1 };
+    /// Of the last level, on nearly all CPUs.
+    pub const CACHE_REFERENCES: Countable = Countable { kind: TYPE_HARDWARE, config: 2 };
+    pub const CACHE_MISSES: Countable = Countable { kind: TYPE_HARDWARE, config: 3 };
+    pub const BRANCHES: Countable = Countable { kind: TYPE_HARDWARE, config: 4 };
+    pub const BRANCH_MISSES: Countable = Countable { kind: TYPE_HARDWARE, config: 5 };
+    pub const DTLB_MISSES: Countable = Countable { kind: TYPE_CACHE, config: 3 | READ_MISS };
+    pub const ITLB_MISSES: Countable = Countable { kind: TYPE_CACHE, config: 4 | READ_MISS };
+    pub const PAGE_FAULTS: Countable = Countable { kind: TYPE_SOFTWARE, config: 2 };
+    pub const CONTEXT_SWITCHES: Countable = Countable { kind: TYPE_SOFTWARE, config: 3 };
+    pub const CPU_MIGRATIONS: Countable = Countable { kind: TYPE_SOFTWARE, config: 4 };
+
+    /// An event of the unit whose number is `kind` in /sys/bus/event_source/devices.
+    pub const fn of_unit(kind: u32, config: u64) -> Countable {
+        Countable { kind, config }
     }
 
-    /// How many there were; `None`: it cannot be read.
-    pub fn read(&self) -> Option<u64> {
-        let mut bytes = [0u8; 8];
+    /// Counted by the CPU, not by the kernel.
+    pub fn is_hardware(self) -> bool {
+        self.kind != TYPE_SOFTWARE
+    }
+
+    /// On the CPUs of this unit alone: a machine may have CPUs of several kinds.
+    pub fn on_cpus_of(self, unit: u32) -> Countable {
+        Countable { config: self.config | u64::from(unit) << 32, ..self }
+    }
+}
+
+/// Counts from when it is opened, in the kernel, too. Nothing runs meanwhile but for the CPU: a task's
+/// counters are stored and loaded where it is switched.
+pub struct Counter(OwnedFd);
+
+/// What was counted so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Count {
+    pub value: u64,
+    /// So long it was to be counted: of a task, while it was on a CPU.
+    pub enabled_ns: u64,
+    /// And so long it was: a CPU has few counters, which events take in turns.
+    pub running_ns: u64,
+}
+
+impl Count {
+    pub fn since(&self, earlier: &Count) -> Count {
+        let Count { value, enabled_ns, running_ns } = earlier;
+        Count {
+            value: self.value.saturating_sub(*value),
+            enabled_ns: self.enabled_ns.saturating_sub(*enabled_ns),
+            running_ns: self.running_ns.saturating_sub(*running_ns),
+        }
+    }
+
+    pub fn plus(&self, other: &Count) -> Count {
+        Count {
+            value: self.value + other.value,
+            enabled_ns: self.enabled_ns + other.enabled_ns,
+            running_ns: self.running_ns + other.running_ns,
+        }
+    }
+}
+
+impl Counter {
+    /// Of a task, 0 for the calling one, and of all that it starts from now on.
+    pub fn of_task(what: Countable, tid: i32) -> io::Result<Counter> {
+        Counter::open(what, FLAG_INHERIT, tid, -1)
+    }
+
+    /// Of a CPU, whatever runs there.
+    pub fn of_cpu(what: Countable, cpu: u32) -> io::Result<Counter> {
+        Counter::open(what, 0, -1, cpu as i32)
+    }
+
+    fn open(what: Countable, flags: u64, tid: i32, cpu: i32) -> io::Result<Counter> {
+        let attributes = Attributes {
+            kind: what.kind,
+            size: ATTRIBUTES_BYTES,
+            config: what.config,
+            read_format: READ_ENABLED | READ_RUNNING,
+            flags,
+            ..Attributes::default()
+        };
+        open(&attributes, tid, cpu).map(Counter)
+    }
+
+    pub fn read(&self) -> io::Result<Count> {
+        let mut numbers = [0u64; 3];
+        let bytes = size_of_val(&numbers);
         // SAFETY: the descriptor is open, and the kernel writes at most so many bytes.
-        let read =
-            unsafe { libc::read(self.0.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len()) };
-        (read == bytes.len() as isize).then(|| u64::from_ne_bytes(bytes))
+        let read = unsafe { libc::read(self.0.as_raw_fd(), numbers.as_mut_ptr().cast(), bytes) };
+        match read {
+            read if read == bytes as isize => {
+                let [value, enabled_ns, running_ns] = numbers;
+                Ok(Count { value, enabled_ns, running_ns })
+            }
+            0.. => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 }
 
@@ -183,5 +270,15 @@ mod tests {
     #[test]
     fn the_attributes_have_the_size_of_the_kernels_third_version() {
         assert_eq!(ATTRIBUTES_BYTES, 96, "PERF_ATTR_SIZE_VER3");
+    }
+
+    #[test]
+    fn events_have_the_numbers_of_the_kernel() {
+        let numbers = |what: Countable| (what.kind, what.config);
+        assert_eq!(numbers(Countable::DTLB_MISSES), (3, 0x1_0003), "L1 and LL come before");
+        assert_eq!(numbers(Countable::ITLB_MISSES), (3, 0x1_0004));
+        assert_eq!(numbers(Countable::CYCLES.on_cpus_of(10)), (0, 0xa_0000_0000));
+        assert!(Countable::CACHE_MISSES.is_hardware() && Countable::DTLB_MISSES.is_hardware());
+        assert!(!Countable::PAGE_FAULTS.is_hardware());
     }
 }

@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    Disturbance, DisturbanceKind, GuestKernel, KnobMismatch, PlanEnd, SampledPlan, Unmeasured,
+    Disturbance, DisturbanceKind, GuestKernel, KnobMismatch, PlanEnd, SCHED_PROBES, SampledPlan,
+    Unmeasured,
 };
 use crate::stats::{Unjudged, Verdict};
 
@@ -477,7 +478,8 @@ fn calibration_drift(plan: &SampledPlan) -> Option<Note> {
 }
 
 fn probe_silent(plans: &[SampledPlan], works: &[WorkTable]) -> Option<Note> {
-    let probe = plans.iter().find_map(|plan| plan.plan.probes.first())?;
+    let mut probes = plans.iter().flat_map(|plan| &plan.plan.probes);
+    let probe = probes.find(|probe| SCHED_PROBES.contains(&probe.as_str()))?;
     let mut sets = works.iter().flat_map(|work| &work.sets);
     let is_silent = sets.any(|set| set.throughput().is_some() && set.switches().next().is_none());
     is_silent.then(|| Note::ProbeSilent { probe: probe.clone() })

@@ -602,6 +602,9 @@ fn a_probe_that_counted_nothing_is_noted() {
     let with = [("throughput", 100.0), (VOLUNTARY, 0.0)];
     assert!(noted(probed(&[(0, 0, &with[..1]), (0, 1, &with[..1])])));
     assert!(!noted(probed(&[(0, 0, &with), (0, 1, &with)])));
+    let mut other = probed(&[(0, 0, &with[..1]), (0, 1, &with[..1])]);
+    other.plan.probes = vec![text("counters")];
+    assert!(!noted(other), "it counts no switches of roles");
     let mut without = probed(&[(0, 0, &with[..1]), (0, 1, &with[..1])]);
     without.plan.probes.clear();
     assert!(!noted(without));

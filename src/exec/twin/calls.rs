@@ -9,7 +9,7 @@ use crate::model::{Cost, Reading, Spread};
 use crate::sys::clock;
 use crate::sys::futex::{self, Scope};
 use crate::sys::host::plain;
-use crate::sys::perf::Instructions;
+use crate::sys::perf::{Countable, Counter};
 
 use super::pinned::{self, joined, pin};
 use super::samples::spread;
@@ -57,7 +57,8 @@ fn switches(
 ) -> Result<(), ExecError> {
     let ball = AtomicU32::new(FIRST);
     // Threads that are made from now on are counted with this one.
-    let counter = Instructions::of_this_thread_and_its_children();
+    let counter = Counter::of_task(Countable::INSTRUCTIONS, 0);
+    let counted = || Some(counter.as_ref().ok()?.read().ok()?.value);
     let (mut batches, mut counts) = (Vec::with_capacity(count), Vec::with_capacity(count));
     std::thread::scope(|threads| {
         let other = threads.spawn(|| {
@@ -66,12 +67,11 @@ fn switches(
             played
         });
         for _ in pinned::samples(count) {
-            let before = counter.as_ref().ok().and_then(Instructions::read);
+            let before = counted();
             let began_ns = clock::monotonic_ns();
             (0..ROUNDS).for_each(|_| _ = pass(&ball, FIRST, SECOND));
             batches.push(clock::monotonic_ns() - began_ns);
-            let after = counter.as_ref().ok().and_then(Instructions::read);
-            counts.push(before.zip(after).map(|(before, after)| after - before));
+            counts.push(before.zip(counted()).map(|(before, after)| after - before));
         }
         end(&ball);
         joined(other)

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::{CpuSet, DisturbanceFact, DisturbanceKind, Reading};
+use crate::probe::counters;
 use crate::sys::load;
 
 use super::finding::{Level, Seen};
@@ -240,4 +241,22 @@ pub fn mitigations(machine: &Machine) -> Seen {
          only machines that have the same; the boot argument mitigations=off is for machines \
          that run nothing else",
     )
+}
+
+/// What the probe `counters` can count; its rights are another check.
+pub fn counters(machine: &Machine) -> Seen {
+    let why = "the probe `counters` has page faults, switches and migrations all the same; of \
+               what is not shown its metrics are unknown";
+    let shown = [
+        (!counters::cpu_units(machine.host).is_empty(), "cycles and misses"),
+        (counters::is_metered(machine.host), "energy"),
+    ];
+    let named = |wanted: bool| {
+        let names = shown.iter().filter(|(is_shown, _)| *is_shown == wanted);
+        names.map(|(_, name)| *name).collect::<Vec<_>>()
+    };
+    match named(false).join(", ") {
+        none if none.is_empty() => Seen::good(named(true).join(", ")),
+        hidden => Seen::new(Level::Note, format!("this machine does not show {hidden}"), why),
+    }
 }

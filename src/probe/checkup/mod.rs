@@ -58,6 +58,7 @@ const CHECKS: &[Check] = &[
     Check { name: "privileges", read: rights::privileges },
     Check { name: "debugfs", read: rights::debugfs },
     Check { name: "perf-events", read: rights::perf_events },
+    Check { name: "hardware-counters", read: hardware::counters },
     Check { name: "btf", read: rights::btf },
 ];
 

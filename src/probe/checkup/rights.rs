@@ -48,8 +48,8 @@ pub fn debugfs(machine: &Machine) -> Seen {
 /// Tracepoints of the kernel want -1, or the capability.
 pub fn perf_events(machine: &Machine) -> Seen {
     const PERFMON: u32 = 38;
-    let why = "perf, run during a plan, sees no scheduler events as this user; schedlab itself \
-               needs none";
+    let why = "perf, run during a plan, sees no scheduler events as this user, and the probe \
+               `counters` nothing above 1; all else needs none";
     match machine.number("/proc/sys/kernel/perf_event_paranoid") {
         Reading::Known(level) if level < 0 || capabilities::has(machine.host, PERFMON) => {
             Seen::good(format!("open (perf_event_paranoid {level})"))

@@ -77,6 +77,8 @@ fn prepared_server() -> Tree {
         ("/sys/kernel/debug/sched/features", "PLACE_LAG\n"),
         ("/sys/kernel/sched_ext/state", "disabled\n"),
         ("/sys/kernel/btf/vmlinux", "\n"),
+        ("/sys/bus/event_source/devices/cpu/type", "4\n"),
+        ("/sys/bus/event_source/devices/power/events/energy-pkg", "event=0x02\n"),
     ];
     settled.iter().for_each(|(path, text)| tree.write(path, text));
     let switches = [

@@ -3,6 +3,8 @@
 //! its switches, and has fewer of them.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Barrier};
 
 use crate::model::{CpuSet, ProbeCost};
 use crate::sys::sched::{self as policy, Attr, Policy};
@@ -32,22 +34,31 @@ pub struct Pair {
     pub with_ns: f64,
 }
 
-/// Measures. Fails where the source cannot be had.
-pub fn measure(
-    config: &SessionConfig,
-    source: &str,
-    effort: Effort,
-) -> Result<Vec<Pair>, CostError> {
+/// Begins to count two tasks, which wait, and returns what ends it.
+pub type Instrument<'a> = dyn Fn(&[i32]) -> Result<End, CostError> + 'a;
+pub type End = Box<dyn FnOnce() -> Result<(), CostError>>;
+
+/// Measures. Fails where the instrument cannot be had.
+pub fn measure(instrument: &Instrument, effort: Effort) -> Result<Vec<Pair>, CostError> {
     let mut pairs = Vec::new();
     for _ in 0..effort.pairs {
-        let plain_ns = ping_pong(effort.round_trips)?;
-        let mut session = open(source, config)?;
-        session.begin()?;
-        let with_ns = ping_pong(effort.round_trips)?;
-        session.end()?;
+        let plain_ns = ping_pong(effort.round_trips, &|_| Ok(Box::new(|| Ok(()))))?;
+        let with_ns = ping_pong(effort.round_trips, instrument)?;
         pairs.push(Pair { plain_ns, with_ns });
     }
     Ok(pairs)
+}
+
+/// A source, counting.
+pub fn session<'a>(
+    config: &'a SessionConfig,
+    source: &'a str,
+) -> impl Fn(&[i32]) -> Result<End, CostError> + 'a {
+    move |_| {
+        let mut session = open(source, config)?;
+        session.begin()?;
+        Ok(Box::new(move || Ok(session.end().map(|_| ())?)))
+    }
 }
 
 fn open(source: &str, config: &SessionConfig) -> Result<Box<dyn Session>, CostError> {
@@ -75,26 +86,34 @@ pub fn summary(pairs: &[Pair], unix_ns: u64) -> Option<ProbeCost> {
 }
 
 /// Nanoseconds per switch of two threads that wake each other in turns on one CPU.
-fn ping_pong(round_trips: u32) -> Result<f64, CostError> {
+fn ping_pong(round_trips: u32, instrument: &Instrument) -> Result<f64, CostError> {
     let cpu = topology::affinity()?.iter().last().unwrap_or(0);
     let (ping_out, ping_in) = io::pipe()?;
     let (pong_out, pong_in) = io::pipe()?;
-    let other = std::thread::spawn(move || player(cpu, ping_out, pong_in, round_trips));
+    let (begin, players) = channel();
+    let one = Player { cpu, begin, start: Arc::new(Barrier::new(3)) };
+    let (other, start) = (one.clone(), Arc::clone(&one.start));
+    let other = std::thread::spawn(move || {
+        other.settle();
+        play(ping_out, pong_in, round_trips)
+    });
     let one = std::thread::spawn(move || {
-        settle(cpu);
+        one.settle();
         let start_ns = clock::monotonic_ns();
         rally(ping_in, pong_out, round_trips)?;
         Ok(clock::monotonic_ns() - start_ns)
     });
+    let players: Vec<i32> = players.iter().take(2).collect();
+    let end = instrument(&players);
+    start.wait();
     let panicked = |_| io::Error::other("one of its threads panicked");
     let took_ns: io::Result<u64> = one.join().map_err(panicked)?;
     other.join().map_err(panicked)??;
+    end?()?;
     Ok(took_ns? as f64 / (2.0 * f64::from(round_trips)))
 }
 
-fn player(cpu: u32, from: PipeReader, mut to: PipeWriter, round_trips: u32) -> io::Result<()> {
-    settle(cpu);
-    let mut from = from;
+fn play(mut from: PipeReader, mut to: PipeWriter, round_trips: u32) -> io::Result<()> {
     let mut ball = [0u8];
     for _ in 0..round_trips {
         from.read_exact(&mut ball)?;
@@ -112,12 +131,24 @@ fn rally(mut to: PipeWriter, mut from: PipeReader, round_trips: u32) -> io::Resu
     Ok(())
 }
 
-/// On one CPU, undisturbed by ordinary tasks where that is allowed.
-fn settle(cpu: u32) {
-    let cpus: CpuSet = std::iter::once(cpu).collect();
-    let fifo = Attr { policy: Policy::Fifo.number(), priority: PRIORITY, ..Attr::default() };
-    let _ = policy::set_affinity(0, &cpus);
-    let _ = policy::set_attr(0, &fifo);
+#[derive(Clone)]
+struct Player {
+    cpu: u32,
+    /// Takes the player's task.
+    begin: Sender<i32>,
+    start: Arc<Barrier>,
+}
+
+impl Player {
+    /// On one CPU, undisturbed by ordinary tasks where that is allowed, until the start.
+    fn settle(self) {
+        let cpus: CpuSet = std::iter::once(self.cpu).collect();
+        let fifo = Attr { policy: Policy::Fifo.number(), priority: PRIORITY, ..Attr::default() };
+        let _ = policy::set_affinity(0, &cpus);
+        let _ = policy::set_attr(0, &fifo);
+        let _ = self.begin.send(policy::own_tid());
+        self.start.wait();
+    }
 }
 
 #[cfg(test)]
@@ -136,7 +167,15 @@ mod tests {
 
     #[test]
     fn a_ping_pong_switches_for_each_way() {
-        let switch_ns = ping_pong(100).unwrap();
+        let watched = |tids: &[i32]| {
+            let status =
+                |tid: &i32| std::fs::read_to_string(format!("/proc/self/task/{tid}/status"));
+            assert!(tids.len() == 2 && tids.iter().all(|tid| status(tid).is_ok()), "{tids:?}");
+            Ok(Box::new(|| Ok(())) as End)
+        };
+        let switch_ns = ping_pong(100, &watched).unwrap();
         assert!(switch_ns > 0.0 && switch_ns.is_finite(), "{switch_ns}");
+        let none = |_: &[i32]| Err(CostError::PingPong(io::Error::other("none")));
+        assert!(ping_pong(1, &none).is_err());
     }
 }

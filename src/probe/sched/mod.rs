@@ -16,7 +16,7 @@ mod procfs;
 mod roles;
 mod session;
 #[cfg(test)]
-mod testing;
+pub mod testing;
 
 pub use domains::Domains;
 pub use error::{CostError, DomainsError, SourceError};

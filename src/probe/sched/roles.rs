@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
     INVOLUNTARY, Metric, NamedHistogram, OTHER_TASKS, PREEMPTED_BY, PairKind, PairScore,
-    ProbeMetric, ProbeSpec, QUEUE_WAIT, Reading, SLICE, Statistic, TaskScore, Times, VOLUNTARY,
+    ProbeMetric, ProbeSpec, QUEUE_WAIT, Reading, SCHED_PROBES, SLICE, Scope, Statistic, TaskScore,
+    Times, VOLUNTARY,
 };
 use crate::probe::{Probe, Recording, Role};
 
@@ -42,7 +43,7 @@ pub struct SchedProbe {
 
 pub static SCHED: SchedProbe = SchedProbe {
     spec: ProbeSpec {
-        name: "sched",
+        name: SCHED_PROBES[0],
         about: "of each role: switches, waits for a CPU, wakeups, migrations, slices, who preempted it",
         needs: NEEDS,
         metrics: &[
@@ -61,7 +62,7 @@ pub static SCHED: SchedProbe = SchedProbe {
             ProbeMetric::time("slice_p50", SLICE, MEDIAN, "time on a CPU at a time, the median"),
             ProbeMetric::time("slice_p99", SLICE, P99, "its 99th percentile"),
             ProbeMetric {
-                by_partner: true,
+                scope: Scope::Partner,
                 ..ProbeMetric::rate(
                     PREEMPTED_BY,
                     "its workers lost their CPU to this role",
@@ -75,7 +76,7 @@ pub static SCHED: SchedProbe = SchedProbe {
 
 pub static SCHED_LIGHT: SchedProbe = SchedProbe {
     spec: ProbeSpec {
-        name: "sched-light",
+        name: SCHED_PROBES[1],
         about: "of each role: switches and waits for a CPU, at less cost",
         needs: NEEDS,
         metrics: &[SWITCHED_AWAY, SWITCHED_OUT, WAIT_P50, WAIT_P99, WAIT_MEAN, WAIT_MAX],
@@ -88,8 +89,8 @@ impl Probe for SchedProbe {
         &self.spec
     }
 
-    fn open(&'static self, workers: usize) -> Box<dyn Recording> {
-        let workers = u32::try_from(workers).unwrap_or(u32::MAX);
+    fn open(&'static self, workers: &[i32]) -> Box<dyn Recording> {
+        let workers = u32::try_from(workers.len()).unwrap_or(u32::MAX);
         let max_tasks = OTHER_TASKS_ROOM.saturating_add(workers);
         let config = SessionConfig { level: self.level, max_tasks, ..SessionConfig::default() };
         let (session, source, missed) = match super::open(&config, None) {
@@ -174,7 +175,8 @@ impl Roles<'_> {
             if let Ok(sum) = &sum {
                 histograms.extend(sum.histograms(name, level));
             }
-            let by_partner = self.probe.spec.metrics.iter().find(|metric| metric.by_partner);
+            let by_partner =
+                self.probe.spec.metrics.iter().find(|metric| metric.scope == Scope::Partner);
             if let (Ok(counted), Some(own)) = (self.seen, by_partner) {
                 let pairs = counted.pairs.as_deref().ok_or_else(|| self.uncounted());
                 let by = preemptions(role.thread, counted.wall_ns, pairs, names).into_iter();
@@ -267,7 +269,7 @@ fn rates(role: &str, sum: &Result<Sum, &str>, roles: &Roles) -> Vec<Metric> {
         Ok(None) => Reading::Unknown(roles.uncounted()),
         Err(why) => Reading::Unknown((*why).to_string()),
     };
-    let of_role = roles.probe.spec.metrics.iter().filter(|metric| !metric.by_partner);
+    let of_role = roles.probe.spec.metrics.iter().filter(|metric| metric.scope == Scope::Role);
     of_role.map(|own| own.kind(role).reading(read(figure(own.name).unwrap_or(|_| None)))).collect()
 }
 
@@ -359,7 +361,7 @@ mod tests {
                 spec.metrics_of("worker", &partners).into_iter().collect();
             assert_eq!(made, described, "{}", spec.name);
             assert_eq!(metrics[0].value, Reading::Known(15.0), "per second");
-            for own in spec.metrics.iter().filter(|own| !own.by_partner) {
+            for own in spec.metrics.iter().filter(|own| own.scope == Scope::Role) {
                 assert!(figure(own.name).is_some(), "{}", own.name);
             }
         }

@@ -43,6 +43,12 @@ impl Actor {
         Actor { tid, go, rested: ended, thread }
     }
 
+    /// Until it has acted and rests again.
+    pub fn rest(&self) {
+        self.rested.recv().unwrap();
+        await_sleep(self.tid);
+    }
+
     /// What the kernel says of it while it rests.
     pub fn kernel(&self) -> Kernel {
         await_sleep(self.tid);
@@ -109,8 +115,7 @@ pub fn count(session: &mut dyn Session, actors: &[Actor]) -> (Counted, Vec<Kerne
     let before: Vec<Kernel> = actors.iter().map(Actor::kernel).collect();
     session.begin().unwrap();
     actors.iter().for_each(|actor| actor.go.send(()).unwrap());
-    actors.iter().for_each(|actor| actor.rested.recv().unwrap());
-    actors.iter().for_each(|actor| await_sleep(actor.tid));
+    actors.iter().for_each(Actor::rest);
     let counted = session.end().unwrap();
     let after = actors.iter().map(Actor::kernel).zip(&before);
     (counted, after.map(|(after, before)| after.since(before)).collect())

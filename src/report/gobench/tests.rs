@@ -23,6 +23,7 @@ fn units_name_the_metric_and_which_direction_is_better() {
         ("copied", Unit::BytesPerS, HIGHER, "copied-B/s better=higher"),
         ("misses", Unit::PerS, LOWER, "misses/s better=lower"),
         ("busy", Unit::Cpus, HIGHER, "busy-CPUs better=higher"),
+        ("energy_dram", Unit::Joules, LOWER, "energy_dram-J better=lower"),
         ("fairness", Unit::Ratio, HIGHER, "fairness better=higher"),
         ("a b-c/d", Unit::Count, LOWER, "a%20b_c%2Fd better=lower"),
     ];

@@ -85,6 +85,7 @@ fn each_metric_has_its_statistic_and_unit_in_words() {
         ("a_pattern", Unit::Ns, 5.0, "a_pattern in ns"),
         ("throughput", Unit::OpsPerS, 5.0, "throughput, requests/s"),
         ("copied", Unit::BytesPerS, 5e6, "copied, MB/s"),
+        ("energy_dram", Unit::Joules, 5e3, "energy_dram, kJ"),
         ("switches", Unit::PerS, 5.0, "switches per second"),
         ("misses", Unit::Count, 5.0, "misses, count"),
         ("fairness", Unit::Ratio, 0.5, "fairness, ratio"),

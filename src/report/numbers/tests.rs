@@ -23,6 +23,8 @@ fn values_in_the_scale_of_a_typical_one() {
         (Unit::OpsPerS, 154.04, 154.04, "154.0 /s"),
         (Unit::PerS, 0.03, 0.03, "0.03000 /s"),
         (Unit::BytesPerS, 2.5e9, 2.5e9, "2.500 GB/s"),
+        (Unit::Joules, 0.25, 0.25, "0.2500 J"),
+        (Unit::Joules, 12_500.0, 12_500.0, "12.50 kJ"),
         (Unit::Count, 12.0, 12.0, "12 "),
         (Unit::Count, 12.0, 3.5, "3.500 "),
         (Unit::Ratio, 0.9985, 0.9985, "0.9985 "),

@@ -190,6 +190,7 @@ fn any_kind() -> impl Strategy<Value = MetricKind> {
         Unit::PerS,
         Unit::Cpus,
         Unit::Ratio,
+        Unit::Joules,
         Unit::Count,
     ];
     let directions = [Direction::HigherIsBetter, Direction::LowerIsBetter, Direction::Neutral];
