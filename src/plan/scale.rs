@@ -125,6 +125,22 @@ mod tests {
     }
 
     #[test]
+    fn every_size_of_a_built_in_plan_is_one() {
+        for builtin in plan::builtins() {
+            let whole: Table = builtin.text.parse().unwrap();
+            let scales = whole.get(SCALE).and_then(Value::as_table).cloned().unwrap_or_default();
+            for name in scales.keys() {
+                let text = scaled(builtin.text, name).unwrap();
+                let cpus: crate::model::CpuSet = (0..4).collect();
+                let (online, allowed) = (cpus.clone(), cpus);
+                let machine = crate::model::Topology { online, allowed, ..Default::default() };
+                let plan = plan::parse("p", &text, Some(&machine), Default::default());
+                assert!(plan.is_ok(), "{} {name}: {plan:?}", builtin.name);
+            }
+        }
+    }
+
+    #[test]
     fn what_is_not_there_is_refused() {
         let cases = [
             (PLAN.to_string(), "large", "no scale `large`"),
