@@ -585,7 +585,8 @@ fn an_idle_cpu_and_a_timer_take_the_time_of_the_model() {
     let exit = model.with("timer-slack = \"1ns\"\nidle-exit = \"30us\"") - off;
     assert!((29_000.0..31_000.0).contains(&exit), "{exit} ns");
     for (below, expected) in [("900us", 30_000.0), ("1100us", 5_000.0)] {
-        let keys = format!("idle-exit = \"30us\"\nidle-exit-short = \"5us\"\nidle-short = \"{below}\"");
+        let keys =
+            format!("idle-exit = \"30us\"\nidle-exit-short = \"5us\"\nidle-short = \"{below}\"");
         let exit = model.with(&format!("timer-slack = \"1ns\"\n{keys}")) - off;
         assert!((exit - expected).abs() < 1000.0, "idle for less than {below}: {exit} ns");
     }
