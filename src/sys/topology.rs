@@ -86,7 +86,8 @@ fn partition(online: &CpuSet, group_of: impl Fn(u32) -> Option<CpuSet>) -> Vec<C
 pub fn llc_bytes(host: &Host, cpus: &CpuSet) -> Option<u64> {
     let bytes = |cpu| {
         let (cache, _) = last_level_cache(host, cpu)?;
-        let kib = host.read(format!("{cache}/size")).ok()?.strip_suffix('K')?.parse::<u64>().ok()?;
+        let kib =
+            host.read(format!("{cache}/size")).ok()?.strip_suffix('K')?.parse::<u64>().ok()?;
         kib.checked_mul(1024)
     };
     cpus.iter().filter_map(bytes).max()

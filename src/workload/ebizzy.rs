@@ -126,8 +126,9 @@ impl Load for Lookups {
             let (chunk, word) = self.chunks.pick(&mut random);
             black_box(match self.is_reused {
                 true => search(own, chunk, word),
-                false => private::with_slice(size, |copy| search(copy, chunk, word))
-                    .map_err(failed)?,
+                false => {
+                    private::with_slice(size, |copy| search(copy, chunk, word)).map_err(failed)?
+                }
             });
             worker.add_ops(1);
         }

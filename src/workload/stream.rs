@@ -21,9 +21,7 @@ use crate::sys::environment::memory_bytes;
 use crate::sys::topology::llc_bytes;
 use crate::sys::{Host, clock, private};
 
-use super::{
-    Load, Measured, Request, Role, Spec, Worker, WorkerCounts, Workload, WorkloadError,
-};
+use super::{Load, Measured, Request, Role, Spec, Worker, WorkerCounts, Workload, WorkloadError};
 
 pub struct Stream;
 
