@@ -55,29 +55,34 @@ fn a_command_is_measured_and_a_stored_one_runs_again() {
 fn the_probe_counters_counts_a_command_with_its_children() {
     let test = "the_probe_counters_counts_a_command_with_its_children";
     let home = tempfile::tempdir().unwrap();
-    let output = run(home.path(), &["-q", "--probe", "counters"], "sh -c 'sh -c :; :'; :");
-    assert!(output.status.success(), "{output:?}");
-    let (id, _) = newest(home.path());
-    for run in outcomes(home.path(), &id) {
-        let metrics = run["result"]["sets"][0]["metrics"].as_array().unwrap();
-        let of = |name: &str| &metrics.iter().find(|own| own["name"] == name).expect(name)["value"];
-        if let Some(why) = of("command_page_faults")["unknown"].as_str() {
-            return skip(test, &format!("privilege: {why}"));
+    for (probe, of_what) in [("counters", "cpus"), ("counters-by-role", "command")] {
+        let output = run(home.path(), &["-q", "--probe", probe], "sh -c 'sh -c :; :'; :");
+        assert!(output.status.success(), "{output:?}");
+        let faults = format!("{of_what}_page_faults");
+        let (id, _) = newest(home.path());
+        for run in outcomes(home.path(), &id) {
+            let metrics = run["result"]["sets"][0]["metrics"].as_array().unwrap();
+            let of =
+                |name: &str| &metrics.iter().find(|own| own["name"] == name).expect(name)["value"];
+            if let Some(why) = of(&faults)["unknown"].as_str() {
+                return skip(test, &format!("privilege: {why}"));
+            }
+            let seconds = run["result"]["measured_ns"].as_f64().unwrap() / 1e9;
+            let faults = metric(&run, 0, &faults) * seconds;
+            let executions = metric(&run, 0, "executions");
+            // Three programs are started, and no one does with fewer pages than this.
+            assert!(faults > 3.0 * 20.0 * executions, "{faults} faults, {executions} executions");
+            assert!(metric(&run, 0, &format!("{of_what}_context_switches")) > 0.0, "{run}");
+            for name in [&format!("{of_what}_cycles"), &format!("{of_what}_ipc"), "energy_package"]
+            {
+                let (known, why) = (of(name)["known"].as_f64(), of(name)["unknown"].as_str());
+                let is_there = known.is_some_and(|value| value > 0.0);
+                assert!(is_there || why.is_some_and(|why| !why.is_empty()), "{name}: {run}");
+            }
         }
-        let seconds = run["result"]["measured_ns"].as_f64().unwrap() / 1e9;
-        let faults = metric(&run, 0, "command_page_faults") * seconds;
-        let executions = metric(&run, 0, "executions");
-        // Three programs are started, and no one does with fewer pages than this.
-        assert!(faults > 3.0 * 20.0 * executions, "{faults} faults, {executions} executions");
-        assert!(metric(&run, 0, "command_context_switches") > 0.0, "{run}");
-        for name in ["command_cycles", "command_ipc", "command_cache_mpki", "energy_package"] {
-            let (known, why) = (of(name)["known"].as_f64(), of(name)["unknown"].as_str());
-            let has_one = known.is_some_and(|value| value > 0.0 || name == "command_cache_mpki");
-            assert!(has_one || why.is_some_and(|why| !why.is_empty()), "{name}: {run}");
-        }
+        let shown = schedlab(home.path(), &["report", "last", "-v"]).output().unwrap();
+        assert!(stdout(&shown).contains(&faults), "{shown:?}");
     }
-    let shown = schedlab(home.path(), &["report", "last", "-v"]).output().unwrap();
-    assert!(stdout(&shown).contains("command_page_faults"), "{shown:?}");
     let output = run(home.path(), &["-q", "--probe", "conuters"], ":");
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(stderr(&output).contains("hint: did you mean `counters`?"), "{output:?}");

@@ -821,7 +821,7 @@ fn probes_are_listed_with_what_they_need_and_give() {
         assert!(one.contains(metric), "{metric}: {one}");
     }
     let counters = home.ok(&["list", "probes", "counters"]);
-    for metric in ["ROLE_page_faults", "ROLE_cache_mpki", " energy_dram", "of the whole machine"] {
+    for metric in ["cpus_page_faults", "cpus_cache_mpki", " energy_dram", "of the whole machine"] {
         assert!(counters.contains(metric), "{metric}: {counters}");
     }
     assert!(home.fails(2, &["list", "probes", "perf"]).contains("hint: schedlab list probes"));

@@ -238,9 +238,9 @@ fn assert_exact(laboratory: &Laboratory, output: &Output) {
 fn assert_counted(line: &str) {
     let event: Value = serde_json::from_str(line).unwrap();
     let outcome = &event["outcome"];
-    assert!(metric(outcome, 0, "worker_context_switches") > 0.0, "{line}");
+    assert!(metric(outcome, 0, "cpus_context_switches") > 0.0, "{line}");
     let metrics = outcome["result"]["sets"][0]["metrics"].as_array().unwrap();
-    let cycles = metrics.iter().find(|own| own["name"] == "worker_cycles").unwrap();
+    let cycles = metrics.iter().find(|own| own["name"] == "cpus_cycles").unwrap();
     assert!(cycles["value"]["unknown"].is_string(), "{cycles}");
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clap::{Args, ValueEnum};
 
 use crate::analysis;
-use crate::model::{Field, PlanEnd, PlanHead, ProbeSpec, Scope, Unit, Value};
+use crate::model::{CPUS, Field, PlanEnd, PlanHead, ProbeSpec, Scope, Unit, Value};
 use crate::plan::Program;
 use crate::report::{clean, shortened};
 use crate::sys::clock;
@@ -329,6 +329,7 @@ fn describe_probe(name: &str, columns: usize) -> Result<String, Failure> {
         let name = match metric.scope {
             Scope::Role => format!("ROLE_{}", metric.name),
             Scope::Partner => format!("ROLE_{}_OTHER", metric.name),
+            Scope::Cpus => format!("{CPUS}_{}", metric.name),
             Scope::Machine => metric.name.to_string(),
         };
         let unit = match metric.unit {
@@ -342,7 +343,7 @@ fn describe_probe(name: &str, columns: usize) -> Result<String, Failure> {
     let [head, needs, of] = [
         &format!("{}: {}", probe.name, probe.about),
         &format!("needs {}", probe.needs),
-        "of each role of each worker set, explaining and not judged:",
+        "of each run, ROLE being each role of each worker set; explaining and not judged:",
     ]
     .map(|text| table::wrapped(text, columns));
     Ok(format!("{head}{needs}\n{of}{}", table::names(rows.collect(), columns)))

@@ -211,8 +211,12 @@ mod tests {
         ] {
             assert_eq!(fault_with(&["sched"], &[pattern], false), None, "{pattern}");
         }
-        for pattern in ["worker_ipc", "energy_package", "mix/fore/spin_cache_mpki"] {
-            assert_eq!(fault_with(&["counters", "sched"], &[pattern], false), None, "{pattern}");
+        for (probe, pattern) in [
+            ("counters", "cpus_ipc"),
+            ("counters", "energy_package"),
+            ("counters-by-role", "mix/fore/spin_cache_mpki"),
+        ] {
+            assert_eq!(fault_with(&[probe, "sched"], &[pattern], false), None, "{pattern}");
         }
         let role = "worker_voluntary_switches";
         assert!(fault(&[role], false).is_some(), "there is no probe");

@@ -44,9 +44,12 @@ pub fn print(only: Option<&str>) -> Result<(), Failure> {
         }
     }
     if only.is_none() {
-        match cost::measure(&counters, cost::THOROUGH) {
-            Ok(pairs) => writeln!(out, "{}", describe("the probe counters", &pairs))?,
-            Err(error) => writeln!(out, "the probe counters: {error}")?,
+        for probe in ["counters", "counters-by-role"] {
+            let pairs = cost::measure(&|tasks| counters(probe, tasks), cost::THOROUGH);
+            match pairs {
+                Ok(pairs) => writeln!(out, "{}", describe(&format!("probe {probe}"), &pairs))?,
+                Err(error) => writeln!(out, "probe {probe}: {error}")?,
+            }
         }
     }
     match any {
@@ -56,8 +59,8 @@ pub fn print(only: Option<&str>) -> Result<(), Failure> {
 }
 
 /// As much of it as there is on this machine.
-fn counters(tasks: &[i32]) -> Result<End, CostError> {
-    let mut telemetry = Telemetry::open(&["counters".to_string()], tasks);
+fn counters(probe: &str, tasks: &[i32]) -> Result<End, CostError> {
+    let mut telemetry = Telemetry::open(&[probe.to_string()], tasks);
     telemetry.begin();
     Ok(Box::new(move || {
         telemetry.end();

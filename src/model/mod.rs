@@ -47,7 +47,7 @@ pub use plan::{
 };
 pub use poolname::{MAX_POOL_NAME_BYTES, PoolName, PoolNameError};
 pub use probe::{
-    INVOLUNTARY, OTHER_TASKS, PREEMPTED_BY, ProbeMetric, ProbeSpec, QUEUE_WAIT, SCHED_PROBES,
+    CPUS, INVOLUNTARY, OTHER_TASKS, PREEMPTED_BY, ProbeMetric, ProbeSpec, QUEUE_WAIT, SCHED_PROBES,
     SLICE, Scope, VOLUNTARY, role_in_metrics,
 };
 pub use record::{Record, RecordedRun};

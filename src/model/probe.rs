@@ -10,11 +10,12 @@ pub struct ProbeSpec {
     /// One line: what it reports.
     pub about: &'static str,
     pub needs: &'static str,
-    /// Of each role of each worker set, and of the machine, in the order in which runs store them.
+    /// Of each role of each worker set, of the CPUs and of the machine, in the order in which runs store
+    /// them.
     pub metrics: &'static [ProbeMetric],
 }
 
-/// A metric of a role, `ROLE_NAME`, or of the machine, `NAME`. None of them is judged: they explain.
+/// A metric of a role, of CPUs or of the machine. None of them is judged: they explain.
 #[derive(Debug)]
 pub struct ProbeMetric {
     pub name: &'static str,
@@ -29,18 +30,21 @@ pub struct ProbeMetric {
 /// How many of a metric there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// One for each role of the set.
+    /// One for each role of the set: `ROLE_NAME`.
     Role,
     /// For each role, one by each role of the run, and one by all other tasks: `ROLE_NAME_OTHER`.
     Partner,
-    /// One, of all CPUs and whatever ran on them; each set of the run has it.
+    /// One, of the workers' CPUs and whatever runs there: `cpus_NAME`. Each set of the run has it.
+    Cpus,
+    /// One, of the whole machine: `NAME`. Each set of the run has it.
     Machine,
 }
 
 /// The probes that count switches, the first one more than that.
 pub const SCHED_PROBES: [&str; 2] = ["sched", "sched-light"];
-/// What a metric of the machine is of.
+/// What metrics that are of no role are of.
 const MACHINE: &str = "machine";
+pub const CPUS: &str = "cpus";
 
 /// What a role's workers were preempted by that are no workers of this run.
 pub const OTHER_TASKS: &str = "others";
@@ -58,10 +62,10 @@ impl ProbeSpec {
         self.metrics.iter().any(is_others)
     }
 
-    /// All that it reports of `role` and of the machine, in a run of these `partners`.
+    /// All that it reports of `role`, of the CPUs and of the machine, in a run of these `partners`.
     pub fn metrics_of(&self, role: &str, partners: &[&str]) -> Vec<MetricKind> {
         let kinds = |metric: &ProbeMetric| match metric.scope {
-            Scope::Role | Scope::Machine => vec![metric.kind(role)],
+            Scope::Role | Scope::Cpus | Scope::Machine => vec![metric.kind(role)],
             Scope::Partner => {
                 let partners = partners.iter().chain([&OTHER_TASKS]);
                 partners.map(|partner| metric.kind_by(role, partner)).collect()
@@ -93,11 +97,12 @@ impl ProbeMetric {
         ProbeMetric { name, unit, about, statistic, latency, scope }
     }
 
-    /// `role` is of no account to one of the machine.
+    /// `role` is of no account to one of the CPUs or of the machine.
     pub fn kind(&self, role: &str) -> MetricKind {
         let ProbeMetric { name, unit, statistic, latency, scope, .. } = *self;
         let (name, subject) = match (scope, latency) {
             (Scope::Machine, _) => (name.to_string(), MACHINE.to_string()),
+            (Scope::Cpus, _) => (format!("{CPUS}_{name}"), CPUS.to_string()),
             (_, None) => (format!("{role}_{name}"), role.to_string()),
             (_, Some(latency)) => (format!("{role}_{name}"), format!("{role}_{latency}")),
         };
@@ -129,13 +134,15 @@ mod tests {
         let metrics = vec![
             metric(VOLUNTARY, Scope::Role),
             metric("energy", Scope::Machine),
+            metric("ipc", Scope::Cpus),
             metric(PREEMPTED_BY, Scope::Partner),
         ];
         let spec = ProbeSpec { name: "p", about: "", needs: "", metrics: metrics.leak() };
         let kinds = spec.metrics_of("worker", &["message", "worker"]);
         let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
-        assert_eq!(names[..2], ["worker_voluntary_switches", "energy"]);
+        assert_eq!(names[..3], ["worker_voluntary_switches", "energy", "cpus_ipc"]);
         assert_eq!(kinds[1].subject.as_deref(), Some(MACHINE));
+        assert_eq!(kinds[2].subject.as_deref(), Some(CPUS));
         let by = ["message", "worker", "others"].map(|by| format!("worker_preempted_by_{by}"));
         assert_eq!(names[names.len() - 3..], by);
         assert_eq!(role_in_metrics("schbench", "schbench-worker"), "worker");

@@ -29,6 +29,7 @@ static REGISTRY: &[&dyn Probe] = &[
     &sched::SCHED,
     &sched::SCHED_LIGHT,
     &counters::COUNTERS,
+    &counters::COUNTERS_BY_ROLE,
     #[cfg(test)]
     &testing::DUMMY,
 ];

@@ -102,8 +102,8 @@ impl Countable {
     }
 }
 
-/// Counts from when it is opened, in the kernel, too. Nothing runs meanwhile but for the CPU: a task's
-/// counters are stored and loaded where it is switched.
+/// Counts from when it is opened, in the kernel, too. One of a task is stored and loaded where the task is
+/// switched.
 pub struct Counter(OwnedFd);
 
 /// What was counted so far.
@@ -135,18 +135,21 @@ impl Count {
     }
 }
 
+/// Of what is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// A task, 0 for the calling one, and all that it starts from now on.
+    Task(i32),
+    /// A CPU, whatever runs there.
+    Cpu(u32),
+}
+
 impl Counter {
-    /// Of a task, 0 for the calling one, and of all that it starts from now on.
-    pub fn of_task(what: Countable, tid: i32) -> io::Result<Counter> {
-        Counter::open(what, FLAG_INHERIT, tid, -1)
-    }
-
-    /// Of a CPU, whatever runs there.
-    pub fn of_cpu(what: Countable, cpu: u32) -> io::Result<Counter> {
-        Counter::open(what, 0, -1, cpu as i32)
-    }
-
-    fn open(what: Countable, flags: u64, tid: i32, cpu: i32) -> io::Result<Counter> {
+    pub fn open(what: Countable, place: Place) -> io::Result<Counter> {
+        let (flags, tid, cpu) = match place {
+            Place::Task(tid) => (FLAG_INHERIT, tid, -1),
+            Place::Cpu(cpu) => (0, -1, cpu as i32),
+        };
         let attributes = Attributes {
             kind: what.kind,
             size: ATTRIBUTES_BYTES,

@@ -9,7 +9,7 @@ use crate::model::{Cost, Reading, Spread};
 use crate::sys::clock;
 use crate::sys::futex::{self, Scope};
 use crate::sys::host::plain;
-use crate::sys::perf::{Countable, Counter};
+use crate::sys::perf::{Countable, Counter, Place};
 
 use super::pinned::{self, joined, pin};
 use super::samples::spread;
@@ -57,7 +57,7 @@ fn switches(
 ) -> Result<(), ExecError> {
     let ball = AtomicU32::new(FIRST);
     // Threads that are made from now on are counted with this one.
-    let counter = Counter::of_task(Countable::INSTRUCTIONS, 0);
+    let counter = Counter::open(Countable::INSTRUCTIONS, Place::Task(0));
     let counted = || Some(counter.as_ref().ok()?.read().ok()?.value);
     let (mut batches, mut counts) = (Vec::with_capacity(count), Vec::with_capacity(count));
     std::thread::scope(|threads| {

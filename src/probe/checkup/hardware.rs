@@ -248,15 +248,15 @@ pub fn counters(machine: &Machine) -> Seen {
     let why = "the probe `counters` has page faults, switches and migrations all the same; of \
                what is not shown its metrics are unknown";
     let shown = [
-        (!counters::cpu_units(machine.host).is_empty(), "cycles and misses"),
-        (counters::is_metered(machine.host), "energy"),
+        (!counters::cpu_units(machine.host).is_empty(), "counters of the CPU"),
+        (counters::is_metered(machine.host), "meters of energy"),
     ];
     let named = |wanted: bool| {
         let names = shown.iter().filter(|(is_shown, _)| *is_shown == wanted);
         names.map(|(_, name)| *name).collect::<Vec<_>>()
     };
-    match named(false).join(", ") {
+    match named(false).join(" and no ") {
         none if none.is_empty() => Seen::good(named(true).join(", ")),
-        hidden => Seen::new(Level::Note, format!("this machine does not show {hidden}"), why),
+        hidden => Seen::new(Level::Note, format!("this machine shows no {hidden}"), why),
     }
 }

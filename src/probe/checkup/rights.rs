@@ -49,7 +49,7 @@ pub fn debugfs(machine: &Machine) -> Seen {
 pub fn perf_events(machine: &Machine) -> Seen {
     const PERFMON: u32 = 38;
     let why = "perf, run during a plan, sees no scheduler events as this user, and the probe \
-               `counters` nothing above 1; all else needs none";
+               `counters` nothing above 0; all else needs none";
     match machine.number("/proc/sys/kernel/perf_event_paranoid") {
         Reading::Known(level) if level < 0 || capabilities::has(machine.host, PERFMON) => {
             Seen::good(format!("open (perf_event_paranoid {level})"))

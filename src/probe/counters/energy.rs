@@ -5,7 +5,7 @@
 //! The kernel's Documentation/power/powercap describes the second.
 
 use crate::model::Reading;
-use crate::sys::perf::{Countable, Counter};
+use crate::sys::perf::{Countable, Counter, Place};
 use crate::sys::{Host, topology};
 
 use super::error::CounterError;
@@ -14,8 +14,6 @@ const UNIT: &str = "/sys/bus/event_source/devices/power";
 const POWERCAP: &str = "/sys/class/powercap";
 /// Zones of another interface to the same meters begin otherwise.
 const ZONES: &str = "intel-rapl:";
-/// The level at which a user may count what is of a CPU.
-const PARANOID: i32 = 0;
 const JOULES_PER_UJ: f64 = 1e-6;
 
 /// A part of the machine that is metered.
@@ -145,11 +143,12 @@ struct PowerEvent {
 
 fn of_perf(host: &Host, domain: &Domain) -> Result<Meter, CounterError> {
     let PowerEvent { what, cpus, joules_per_count } = power_event(host, domain.event)?;
-    let counters = cpus.into_iter().map(|cpu| Counter::of_cpu(what, cpu).map(Source::Perf));
-    let counters: Result<_, _> = counters.collect();
-    let counters =
-        counters.map_err(|source| CounterError::Refused { paranoid: PARANOID, source })?;
-    Meter::new(host, counters, joules_per_count)
+    let counter = |cpu: u32| {
+        let counter = Counter::open(what, Place::Cpu(cpu)).map(Source::Perf);
+        counter.map_err(|source| CounterError::refused(Place::Cpu(cpu), source))
+    };
+    let counters: Result<_, _> = cpus.into_iter().map(counter).collect();
+    Meter::new(host, counters?, joules_per_count)
 }
 
 fn power_event(host: &Host, event: &str) -> Result<PowerEvent, CounterError> {
@@ -250,7 +249,7 @@ mod tests {
         assert!(!is_metered(&nothing.host()));
         tree.write(&format!("{POWERCAP}/intel-rapl:0/energy_uj"), "much\n");
         let Reading::Unknown(why) = gauges(&DOMAINS[0]) else { panic!("no number") };
-        assert!(why.contains("`much\\n` is not"), "{why}");
+        assert!(why.contains("`much` is not"), "{why}");
     }
 
     /// As the kernel shows them on a machine with two packages.

@@ -4,6 +4,7 @@ use std::io;
 
 use crate::sys::FileError;
 use crate::sys::host::plain;
+use crate::sys::perf::Place;
 
 #[derive(Debug, thiserror::Error)]
 pub enum CounterError {
@@ -22,6 +23,16 @@ pub enum CounterError {
     Read(io::Error),
 }
 
+impl CounterError {
+    pub fn refused(place: Place, source: io::Error) -> CounterError {
+        let paranoid = match place {
+            Place::Task(_) => 1,
+            Place::Cpu(_) => 0,
+        };
+        CounterError::Refused { paranoid, source }
+    }
+}
+
 fn reason(error: &io::Error, paranoid: i32) -> String {
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => {
@@ -33,7 +44,7 @@ fn reason(error: &io::Error, paranoid: i32) -> String {
         Some(libc::EPERM) => {
             ": a container's filter of system calls or the kernel's lockdown refuses it".to_string()
         }
-        Some(libc::EMFILE) => ": there are more workers than files (hint: ulimit -n)".to_string(),
+        Some(libc::EMFILE) => ": too few files may be open (hint: ulimit -n)".to_string(),
         _ => String::new(),
     }
 }

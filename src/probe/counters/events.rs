@@ -1,10 +1,9 @@
-//! Events of perf in the workers of a run: each is opened for every worker and read twice.
+//! Events of perf in the workers of a run or on their CPUs: each is opened in every place and read twice.
 
-use std::collections::BTreeSet;
 use std::io;
 
 use crate::model::Reading;
-use crate::sys::perf::{Count, Countable, Counter};
+use crate::sys::perf::{Count, Countable, Counter, Place};
 use crate::sys::{Host, process};
 
 use super::error::CounterError;
@@ -12,37 +11,43 @@ use super::error::CounterError;
 const UNITS: &str = "/sys/bus/event_source/devices";
 /// What a unit of CPUs is called where all CPUs are alike.
 const ALIKE: &str = "cpu";
-/// The level at which a user may count the kernel's part of tasks.
-const PARANOID: i32 = 1;
 
 /// One event.
 pub struct Event {
     counters: Vec<Counter>,
-    /// For each counter its task, and what it has counted: at `begin`, since then after `end`.
-    counts: Vec<(i32, Count)>,
-    /// A task has a counter for each of so many kinds of CPUs.
-    kinds: u64,
+    /// For each counter its place, and what it has counted: at `begin`, since then after `end`.
+    counts: Vec<(Place, Count)>,
 }
 
 impl Event {
-    /// `units`: those of [`cpu_units`]. All of them or none.
-    pub fn open(what: Countable, workers: &[i32], units: &[u32]) -> Result<Event, CounterError> {
-        // Where all CPUs are alike the kernel finds their unit.
-        let kinds = match what.is_hardware() && units.len() > 1 {
+    /// `units`: those of [`cpu_units`]. All of the places or none.
+    pub fn open(what: Countable, places: &[Place], units: &[u32]) -> Result<Event, CounterError> {
+        let kinds: Vec<Countable> = match what.is_hardware() && units.len() > 1 {
             true => units.iter().map(|unit| what.on_cpus_of(*unit)).collect(),
+            // Where all CPUs are alike the kernel finds their unit.
             false => vec![what],
         };
-        let tasks = workers.iter().flat_map(|tid| kinds.iter().map(move |what| (*what, *tid)));
-        let counters: io::Result<_> = tasks.clone().map(|(what, tid)| of_task(what, tid)).collect();
-        let counters =
-            counters.map_err(|source| CounterError::Refused { paranoid: PARANOID, source })?;
-        let counts = tasks.map(|(_, tid)| (tid, Count::default())).collect();
-        Ok(Event { counters, counts, kinds: kinds.len() as u64 })
+        let mut event = Event { counters: Vec::new(), counts: Vec::new() };
+        for place in places {
+            let opened = kinds.iter().map(|what| open(*what, *place));
+            // A CPU is of one kind, and the others do not take it.
+            let opened: io::Result<Vec<Counter>> = match place {
+                Place::Task(_) => opened.collect(),
+                Place::Cpu(_) => match opened.reduce(Result::or) {
+                    Some(counter) => counter.map(|counter| vec![counter]),
+                    None => Ok(Vec::new()),
+                },
+            };
+            let opened = opened.map_err(|source| CounterError::refused(*place, source))?;
+            event.counts.extend(opened.iter().map(|_| (*place, Count::default())));
+            event.counters.extend(opened);
+        }
+        Ok(event)
     }
 
     #[cfg(test)]
-    pub fn of(counts: &[(i32, Count)], kinds: u64) -> Event {
-        Event { counters: Vec::new(), counts: counts.to_vec(), kinds }
+    pub fn of(counts: &[(Place, Count)]) -> Event {
+        Event { counters: Vec::new(), counts: counts.to_vec() }
     }
 
     pub fn begin(&mut self) -> Reading<()> {
@@ -63,21 +68,26 @@ impl Event {
         Reading::Known(())
     }
 
-    /// Of these workers together. On CPUs of several kinds a worker is to be counted by each of
+    /// Of these places together. On CPUs of several kinds a task is to be counted by each of
     /// them all the time, and is counted by one.
-    pub fn count(&self, tids: &BTreeSet<i32>) -> Count {
-        let own = self.counts.iter().filter(|(tid, _)| tids.contains(tid));
-        let sum = own.fold(Count::default(), |sum, (_, count)| sum.plus(count));
-        Count { enabled_ns: sum.enabled_ns / self.kinds, ..sum }
+    pub fn count(&self, is_of: impl Fn(Place) -> bool) -> Count {
+        let mut sum = Count::default();
+        let mut last = None;
+        for (place, count) in self.counts.iter().filter(|(place, _)| is_of(*place)) {
+            let enabled_ns = if last == Some(*place) { 0 } else { count.enabled_ns };
+            sum = sum.plus(&Count { enabled_ns, ..*count });
+            last = Some(*place);
+        }
+        sum
     }
 }
 
 /// A counter is a file. Programs get the raised limit, too, so it is raised only where it must be.
-fn of_task(what: Countable, tid: i32) -> io::Result<Counter> {
-    match Counter::of_task(what, tid) {
+fn open(what: Countable, place: Place) -> io::Result<Counter> {
+    match Counter::open(what, place) {
         Err(error) if error.raw_os_error() == Some(libc::EMFILE) => {
             process::raise_open_files()?;
-            Counter::of_task(what, tid)
+            Counter::open(what, place)
         }
         opened => opened,
     }

@@ -1,10 +1,10 @@
-//! The probe `counters`: what the CPU and the kernel count of the workers of each role in the measured
-//! section, and the energy of the machine meanwhile.
+//! The probes `counters` and `counters-by-role`: what CPUs and kernel count in the measured section, and
+//! the energy of the machine meanwhile.
 //!
-//! Events are counted by task: of each worker and of all that it starts. Counts of whole CPUs would have
-//! other processes, the idle loop and the measuring thread in them, could not be of a role, and need
-//! more rights. By task nothing runs between switches; at a switch of a worker the kernel stores or
-//! loads its counters. They are opened while the workers wait at the barrier and read twice: a difference
+//! `counters` counts on the CPUs of the workers, whatever runs there: a switch costs hardly more then.
+//! `counters-by-role` counts in each worker and in all that it starts. At each of their switches the
+//! kernel stores and loads counters, which a load that switches often feels: docs/score.md has figures.
+//! Either opens its counters while the workers wait at the barrier and reads them twice: the difference
 //! leaves out what came before the section.
 
 mod energy;
@@ -18,8 +18,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::{
     Metric, NamedHistogram, ProbeMetric, ProbeSpec, Reading, Scope, Statistic, Unit,
 };
-use crate::sys::perf::{Count, Countable};
-use crate::sys::{Host, clock};
+use crate::sys::host::plain;
+use crate::sys::perf::{Count, Countable, Place};
+use crate::sys::{Host, clock, sched};
 
 use super::{Probe, Recording, Role};
 use energy::{DOMAINS, Meter};
@@ -66,68 +67,93 @@ const QUOTIENTS: [Quotient; 5] = [
 
 /// Of their time that the counters of the CPU counted.
 const COUNTED_SHARE: &str = "counted_share";
+const NOTHING_RAN: &str = "nothing of it ran";
 
-const fn rate(name: &'static str, about: &'static str) -> ProbeMetric {
-    ProbeMetric::rate(name, about, Statistic::Count)
+const NEEDS: &str = "root or a low kernel.perf_event_paranoid, and counters that the machine shows";
+
+/// `scope`: of whose events. Those of the hardware are counted in user space and in the kernel.
+const fn metrics(scope: Scope) -> [ProbeMetric; 20] {
+    let [rate, quotient, share, energy] = [
+        (Unit::PerS, scope, Statistic::Count),
+        (Unit::Count, scope, Statistic::Count),
+        (Unit::Ratio, scope, Statistic::Share),
+        (Unit::Joules, Scope::Machine, Statistic::Count),
+    ];
+    [
+        metric(rate, "page_faults", "pages that were not there, or not to be written"),
+        metric(rate, "context_switches", "from one task to another"),
+        metric(rate, "cpu_migrations", "of tasks to another CPU"),
+        metric(rate, "cycles", "while a CPU runs"),
+        metric(rate, "instructions", "that were completed"),
+        metric(rate, "cache_references", "to the last-level cache"),
+        metric(rate, "cache_misses", "of the last-level cache"),
+        metric(rate, "dtlb_misses", "of the data TLB, by reads"),
+        metric(rate, "itlb_misses", "of the instruction TLB"),
+        metric(rate, "branches", "that were completed"),
+        metric(rate, "branch_misses", "that were not predicted"),
+        metric(quotient, "ipc", "instructions for each cycle"),
+        metric(quotient, "cache_mpki", "misses of the last-level cache for 1000 instructions"),
+        metric(quotient, "dtlb_mpki", "misses of the data TLB for 1000 instructions"),
+        metric(quotient, "itlb_mpki", "misses of the instruction TLB for 1000 instructions"),
+        metric(quotient, "branch_mpki", "branches not predicted for 1000 instructions"),
+        metric(
+            share,
+            COUNTED_SHARE,
+            "of the time; the rest is extrapolated. The least of all events",
+        ),
+        metric(energy, "energy_package", "of all processor packages in the measured section"),
+        metric(energy, "energy_dram", "of their memory"),
+        metric(energy, "energy_cores", "of their cores, a part of what the packages take"),
+    ]
 }
 
-const fn quotient(name: &'static str, about: &'static str) -> ProbeMetric {
-    ProbeMetric { unit: Unit::Count, ..rate(name, about) }
+const fn metric(
+    (unit, scope, statistic): (Unit, Scope, Statistic),
+    name: &'static str,
+    about: &'static str,
+) -> ProbeMetric {
+    ProbeMetric { unit, scope, ..ProbeMetric::rate(name, about, statistic) }
 }
 
-const fn energy(name: &'static str, about: &'static str) -> ProbeMetric {
-    ProbeMetric { unit: Unit::Joules, scope: Scope::Machine, ..rate(name, about) }
+pub struct Counters {
+    spec: ProbeSpec,
+    /// Of whose events.
+    scope: Scope,
 }
 
-pub struct Counters(ProbeSpec);
+pub static COUNTERS: Counters = Counters {
+    spec: ProbeSpec {
+        name: "counters",
+        about: "of the workers' CPUs, all that runs there: page faults, switches, migrations, cycles, \
+                instructions, misses of caches, TLBs and branches; energy of the machine",
+        needs: NEEDS,
+        metrics: &metrics(Scope::Cpus),
+    },
+    scope: Scope::Cpus,
+};
 
-pub static COUNTERS: Counters = Counters(ProbeSpec {
-    name: "counters",
-    about: "of each role: page faults, switches and migrations, cycles, instructions and misses of caches, \
-            TLBs and branches; energy of the machine",
-    needs: "root or a kernel.perf_event_paranoid of at most 1 (for energy 0), and counters that the machine shows",
-    metrics: &[
-        rate("page_faults", "pages that were not there or not writable, those of disks included"),
-        rate("context_switches", "switches away from its workers and what they start"),
-        rate("cpu_migrations", "moves to another CPU"),
-        rate("cycles", "of the CPUs, while they run; user and kernel, as all that follows"),
-        rate("instructions", "that were completed"),
-        rate("cache_references", "to the last-level cache"),
-        rate("cache_misses", "of the last-level cache"),
-        rate("dtlb_misses", "of the data TLB, by reads"),
-        rate("itlb_misses", "of the instruction TLB"),
-        rate("branches", "that were completed"),
-        rate("branch_misses", "that were not predicted"),
-        quotient("ipc", "instructions for each cycle"),
-        quotient("cache_mpki", "misses of the last-level cache for 1000 instructions"),
-        quotient("dtlb_mpki", "misses of the data TLB for 1000 instructions"),
-        quotient("itlb_mpki", "misses of the instruction TLB for 1000 instructions"),
-        quotient("branch_mpki", "branches not predicted for 1000 instructions"),
-        ProbeMetric {
-            unit: Unit::Ratio,
-            statistic: Statistic::Share,
-            ..rate(
-                COUNTED_SHARE,
-                "of their time in which the CPU counted, the least of all events; the rest is extrapolated",
-            )
-        },
-        energy("energy_package", "of all processor packages in the measured section"),
-        energy("energy_dram", "of their memory"),
-        energy("energy_cores", "of their cores, which is a part of the packages' energy"),
-    ],
-});
+pub static COUNTERS_BY_ROLE: Counters = Counters {
+    spec: ProbeSpec {
+        name: "counters-by-role",
+        about: "the same of each role's workers and all that they start, at a cost for each of their switches",
+        needs: NEEDS,
+        metrics: &metrics(Scope::Role),
+    },
+    scope: Scope::Role,
+};
 
 impl Probe for Counters {
     fn spec(&self) -> &ProbeSpec {
-        &self.0
+        &self.spec
     }
 
     fn open(&'static self, workers: &[i32]) -> Box<dyn Recording> {
-        Box::new(Counting::open(&Host::default(), workers))
+        Box::new(Counting::open(self, &Host::default(), workers))
     }
 }
 
 struct Counting {
+    probe: &'static Counters,
     /// In the order of [`RATES`].
     events: Vec<Reading<Event>>,
     /// In the order of [`DOMAINS`].
@@ -136,14 +162,36 @@ struct Counting {
     wall_ns: u64,
 }
 
+/// Of what a reading is: tasks, or all CPUs.
+#[derive(Clone, Copy)]
+struct Of<'a>(Option<&'a BTreeSet<i32>>);
+
+impl Of<'_> {
+    fn has(self, place: Place) -> bool {
+        match (place, self.0) {
+            (Place::Task(tid), Some(tids)) => tids.contains(&tid),
+            (Place::Cpu(_), None) => true,
+            _ => false,
+        }
+    }
+}
+
 impl Counting {
-    fn open(host: &Host, workers: &[i32]) -> Counting {
+    fn open(probe: &'static Counters, host: &Host, workers: &[i32]) -> Counting {
         let units = cpu_units(host);
-        let event = |(_, what): &(&str, Countable)| match Event::open(*what, workers, &units) {
-            Ok(event) => Reading::Known(event),
-            Err(error) => Reading::Unknown(error.to_string()),
+        let places = match probe.scope {
+            Scope::Cpus => cpus(workers),
+            _ => Reading::Known(workers.iter().map(|tid| Place::Task(*tid)).collect()),
+        };
+        let event = |(_, what): &(&str, Countable)| {
+            let opened = places.as_ref().map(|places| Event::open(*what, places, &units));
+            opened.and_then(|opened| match opened {
+                Ok(event) => Reading::Known(event),
+                Err(error) => Reading::Unknown(error.to_string()),
+            })
         };
         Counting {
+            probe,
             events: RATES.iter().map(event).collect(),
             meters: DOMAINS.iter().map(|domain| Meter::open(host, domain)).collect(),
             began_ns: 0,
@@ -151,40 +199,39 @@ impl Counting {
         }
     }
 
-    /// What a task of a role counted of this, those of all its tasks together.
-    fn count(&self, what: Countable, tids: &BTreeSet<i32>) -> Reading<Count> {
+    fn count(&self, what: Countable, of: Of) -> Reading<Count> {
         let mut events = RATES.iter().zip(&self.events);
         match events.find(|((_, own), _)| *own == what) {
-            Some((_, event)) => event.as_ref().map(|event| event.count(tids)),
+            Some((_, event)) => event.as_ref().map(|event| event.count(|place| of.has(place))),
             None => Reading::Unknown("it is not counted".to_string()),
         }
     }
 
-    fn total(&self, what: Countable, tids: &BTreeSet<i32>) -> Reading<f64> {
-        self.count(what, tids).and_then(|count| events::total(what, &count))
+    fn total(&self, what: Countable, of: Of) -> Reading<f64> {
+        self.count(what, of).and_then(|count| events::total(what, &count))
     }
 
-    fn per_s(&self, what: Countable, tids: &BTreeSet<i32>) -> Reading<f64> {
+    fn per_s(&self, what: Countable, of: Of) -> Reading<f64> {
         let per_s = |total: f64| (self.wall_ns > 0).then(|| total * 1e9 / self.wall_ns as f64);
-        self.total(what, tids).and_then(|total| Reading::of(per_s(total), "nothing was counted"))
+        self.total(what, of).and_then(|total| Reading::of(per_s(total), "nothing was counted"))
     }
 
-    fn quotient(&self, quotient: &Quotient, tids: &BTreeSet<i32>) -> Reading<f64> {
-        let Quotient { of, per, other, .. } = *quotient;
-        self.total(of, tids).and_then(|of| {
-            let of_these = |other: f64| (other > 0.0).then(|| per * of / other);
-            let other = self.total(other, tids);
-            other.and_then(|other| Reading::of(of_these(other), "its workers did not run"))
+    fn quotient(&self, quotient: &Quotient, of: Of) -> Reading<f64> {
+        let Quotient { per, other, .. } = *quotient;
+        self.total(quotient.of, of).and_then(|total| {
+            let of_these = |other: f64| (other > 0.0).then(|| per * total / other);
+            let other = self.total(other, of);
+            other.and_then(|other| Reading::of(of_these(other), NOTHING_RAN))
         })
     }
 
     /// The least of all events of the CPU.
-    fn counted_share(&self, tids: &BTreeSet<i32>) -> Reading<f64> {
+    fn counted_share(&self, of: Of) -> Reading<f64> {
         let shares = RATES.iter().filter(|(_, what)| what.is_hardware()).map(|(_, what)| {
             let share = |count: Count| count.running_ns as f64 / count.enabled_ns as f64;
-            self.count(*what, tids).and_then(|count| {
+            self.count(*what, of).and_then(|count| {
                 let share = (count.enabled_ns > 0).then(|| share(count).min(1.0));
-                Reading::of(share, "its workers did not run")
+                Reading::of(share, NOTHING_RAN)
             })
         });
         let least = |least: Reading<f64>, share| match (least, share) {
@@ -203,16 +250,28 @@ impl Counting {
         }
     }
 
-    fn reading(&self, metric: &str, tids: &BTreeSet<i32>) -> Reading<f64> {
+    fn reading(&self, metric: &str, of: Of) -> Reading<f64> {
         let rate = RATES.iter().find(|(name, _)| *name == metric);
         let quotient = QUOTIENTS.iter().find(|quotient| quotient.metric == metric);
         match (rate, quotient) {
-            (Some((_, what)), _) => self.per_s(*what, tids),
-            (None, Some(quotient)) => self.quotient(quotient, tids),
-            (None, None) if metric == COUNTED_SHARE => self.counted_share(tids),
+            (Some((_, what)), _) => self.per_s(*what, of),
+            (None, Some(quotient)) => self.quotient(quotient, of),
+            (None, None) if metric == COUNTED_SHARE => self.counted_share(of),
             (None, None) => self.joules(metric),
         }
     }
+}
+
+/// The CPUs on which these tasks may run.
+fn cpus(workers: &[i32]) -> Reading<Vec<Place>> {
+    let mut all = BTreeSet::new();
+    for tid in workers {
+        match sched::affinity(*tid) {
+            Ok(cpus) => all.extend(cpus.iter()),
+            Err(error) => return Reading::Unknown(format!("CPUs of workers: {}", plain(&error))),
+        }
+    }
+    Reading::Known(all.into_iter().map(Place::Cpu).collect())
 }
 
 /// What fails becomes unknown.
@@ -249,13 +308,16 @@ impl Recording for Counting {
         roles: &[Role],
         names: &BTreeMap<&str, &str>,
     ) -> (Vec<Metric>, Vec<NamedHistogram>) {
+        let named = |own: &ProbeMetric, role: &str, of: Of| {
+            own.kind(role).reading(self.reading(own.name, of))
+        };
+        let own = |scope| self.probe.spec.metrics.iter().filter(move |own| own.scope == scope);
         let of_role = |role: &Role| -> Vec<Metric> {
             let name = names.get(role.thread).copied().unwrap_or(role.thread);
-            let own = COUNTERS.0.metrics.iter().filter(|metric| metric.scope == Scope::Role);
-            own.map(|own| own.kind(name).reading(self.reading(own.name, &role.tids))).collect()
+            own(Scope::Role).map(|own| named(own, name, Of(Some(&role.tids)))).collect()
         };
-        let machine = COUNTERS.0.metrics.iter().filter(|metric| metric.scope == Scope::Machine);
-        let machine = machine.map(|own| own.kind("").reading(self.joules(own.name)));
-        (roles.iter().flat_map(of_role).chain(machine).collect(), Vec::new())
+        let of_all = own(Scope::Cpus).chain(own(Scope::Machine));
+        let of_all = of_all.map(|own| named(own, "", Of(None)));
+        (roles.iter().flat_map(of_role).chain(of_all).collect(), Vec::new())
     }
 }

@@ -13,10 +13,10 @@ fn faults(tid: i32) -> u64 {
 }
 
 /// Counts while actors act; `None`, and said so, where this is not allowed.
-fn counting(test: &str, actors: &[Actor]) -> Option<Counting> {
+fn counting(probe: &'static Counters, test: &str, actors: &[Actor]) -> Option<Counting> {
     let tids: Vec<i32> = actors.iter().map(|actor| actor.tid).collect();
     tids.iter().for_each(|tid| await_sleep(*tid));
-    let mut counting = Counting::open(&Host::default(), &tids);
+    let mut counting = Counting::open(probe, &Host::default(), &tids);
     if let Reading::Unknown(why) = &counting.events[0] {
         println!("skipped: {test} needs privilege: {why}");
         return None;
@@ -29,7 +29,7 @@ fn counting(test: &str, actors: &[Actor]) -> Option<Counting> {
 }
 
 fn total(counting: &Counting, what: Countable, tid: i32) -> u64 {
-    counting.total(what, &BTreeSet::from([tid])).known().unwrap() as u64
+    counting.total(what, Of(Some(&BTreeSet::from([tid])))).known().unwrap() as u64
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn switches_and_faults_of_a_worker_are_those_of_the_kernel() {
     ];
     let before = actors.each_ref().map(|actor| (actor.kernel(), faults(actor.tid)));
     let test = "switches_and_faults_of_a_worker_are_those_of_the_kernel";
-    let Some(counting) = counting(test, &actors) else { return };
+    let Some(counting) = counting(&COUNTERS_BY_ROLE, test, &actors) else { return };
     for (actor, (kernel, faults_before)) in actors.iter().zip(before) {
         let since = actor.kernel().since(&kernel);
         let switches = since.voluntary + since.involuntary;
@@ -50,10 +50,11 @@ fn switches_and_faults_of_a_worker_are_those_of_the_kernel() {
         let faults = faults(actor.tid) - faults_before;
         assert_eq!(total(&counting, Countable::PAGE_FAULTS, actor.tid), faults);
     }
-    let known = |metric| counting.reading(metric, &BTreeSet::from([actors[0].tid])).known();
+    let known =
+        |metric| counting.reading(metric, Of(Some(&BTreeSet::from([actors[0].tid])))).known();
     let per_s = total(&counting, Countable::CONTEXT_SWITCHES, actors[0].tid) as f64 * 1e9;
     assert_eq!(known("context_switches"), Some(per_s / counting.wall_ns as f64));
-    let nobody = counting.reading("context_switches", &BTreeSet::new());
+    let nobody = counting.reading("context_switches", Of(Some(&BTreeSet::new())));
     assert_eq!(nobody, Reading::Known(0.0));
 }
 
@@ -72,44 +73,75 @@ fn what_a_worker_starts_is_counted_with_it() {
     await_sleep(actors[0].tid);
     let before = faults(actors[0].tid);
     let test = "what_a_worker_starts_is_counted_with_it";
-    let Some(counting) = counting(test, &actors) else { return };
+    let Some(counting) = counting(&COUNTERS_BY_ROLE, test, &actors) else { return };
     let own = faults(actors[0].tid) - before;
     let counted = total(&counting, Countable::PAGE_FAULTS, actors[0].tid);
     // A program is mapped and read, its stack written.
     assert!(counted >= own + 3 * 20, "{counted} with {own} of its own");
 }
 
+/// Other tasks run on the same CPUs.
+#[test]
+fn on_cpus_all_is_counted_that_runs_there() {
+    let ((ping_out, ping_in), (pong_out, pong_in)) = (pipe(), pipe());
+    let actors = [
+        Actor::new("one", move || strike(ping_in, pong_out, 50, true)),
+        Actor::new("other", move || strike(pong_in, ping_out, 50, false)),
+    ];
+    let before = actors.each_ref().map(Actor::kernel);
+    let test = "on_cpus_all_is_counted_that_runs_there";
+    let Some(counting) = counting(&COUNTERS, test, &actors) else { return };
+    let since = actors.iter().zip(before).map(|(actor, before)| actor.kernel().since(&before));
+    let own: u64 = since.map(|since| since.voluntary + since.involuntary).sum();
+    let all = counting.total(Countable::CONTEXT_SWITCHES, Of(None)).known().unwrap();
+    assert!(own >= 100 && all >= own as f64, "{all} with {own} of the workers");
+    let of_one = Of(Some(&BTreeSet::from([actors[0].tid])));
+    assert_eq!(
+        counting.count(Countable::CONTEXT_SWITCHES, of_one),
+        Reading::Known(Count::default())
+    );
+}
+
 /// Whatever is known of hardware here, it is not zero.
 #[test]
 fn each_metric_is_known_or_says_why() {
-    let actors = [Actor::new("busy", || _ = std::hint::black_box((0..100_000u64).sum::<u64>()))];
-    let Some(counting) = counting("each_metric_is_known_or_says_why", &actors) else { return };
-    let role = Role { thread: "spin-worker", tids: BTreeSet::from([actors[0].tid]) };
-    let names = BTreeMap::from([("spin-worker", "worker")]);
-    let (metrics, _) = counting.measured(&[role], &names);
-    let kinds: Vec<_> = metrics.iter().map(|metric| metric.kind.clone()).collect();
-    assert_eq!(kinds, COUNTERS.0.metrics_of("worker", &["worker"]));
-    for Metric { kind, value } in metrics {
-        match value {
-            Reading::Known(value) => assert!(value.is_finite() && value >= 0.0, "{kind:?}"),
-            Reading::Unknown(why) => assert!(!why.is_empty(), "{kind:?}"),
+    for probe in [&COUNTERS, &COUNTERS_BY_ROLE] {
+        let busy = || _ = std::hint::black_box((0..100_000u64).sum::<u64>());
+        let actors = [Actor::new("busy", busy)];
+        let test = "each_metric_is_known_or_says_why";
+        let Some(counting) = counting(probe, test, &actors) else { return };
+        let role = Role { thread: "spin-worker", tids: BTreeSet::from([actors[0].tid]) };
+        let names = BTreeMap::from([("spin-worker", "worker")]);
+        let (metrics, _) = counting.measured(&[role], &names);
+        let kinds: Vec<_> = metrics.iter().map(|metric| metric.kind.clone()).collect();
+        assert_eq!(kinds, probe.spec.metrics_of("worker", &["worker"]));
+        for Metric { kind, value } in metrics {
+            let is_never_zero = ["_cycles", "_instructions", "_ipc", "_counted_share"]
+                .iter()
+                .any(|end| kind.name.ends_with(end));
+            match value {
+                Reading::Known(0.0) => assert!(!is_never_zero, "{kind:?}"),
+                Reading::Known(value) => assert!(value.is_finite() && value > 0.0, "{kind:?}"),
+                Reading::Unknown(why) => assert!(!why.is_empty(), "{kind:?}"),
+            }
         }
-    }
-    for never_zero in ["cycles", "instructions", "ipc"] {
-        let value = counting.reading(never_zero, &BTreeSet::from([actors[0].tid]));
-        assert_ne!(value, Reading::Known(0.0), "{never_zero}");
     }
 }
 
 #[test]
 fn every_metric_has_a_source() {
-    let metrics = COUNTERS.0.metrics;
-    let of = |scope| metrics.iter().filter(move |own| own.scope == scope).map(|own| own.name);
-    let rates = RATES.iter().map(|(name, _)| *name);
-    let sources = rates.chain(QUOTIENTS.iter().map(|of| of.metric)).chain([COUNTED_SHARE]);
-    assert_eq!(of(Scope::Role).collect::<Vec<_>>(), sources.collect::<Vec<_>>());
-    let domains = DOMAINS.iter().map(|domain| domain.metric);
-    assert_eq!(of(Scope::Machine).collect::<Vec<_>>(), domains.collect::<Vec<_>>());
+    for probe in [&COUNTERS, &COUNTERS_BY_ROLE] {
+        let metrics = probe.spec.metrics.iter();
+        let of = |scope| {
+            let own = metrics.clone().filter(move |own| own.scope == scope);
+            own.map(|own| own.name).collect::<Vec<_>>()
+        };
+        let rates = RATES.iter().map(|(name, _)| *name);
+        let sources = rates.chain(QUOTIENTS.iter().map(|of| of.metric)).chain([COUNTED_SHARE]);
+        assert_eq!(of(probe.scope), sources.collect::<Vec<_>>());
+        let domains = DOMAINS.iter().map(|domain| domain.metric);
+        assert_eq!(of(Scope::Machine), domains.collect::<Vec<_>>());
+    }
     let counted = |what: Countable| RATES.iter().any(|(_, own)| *own == what);
     assert!(QUOTIENTS.iter().all(|own| counted(own.of) && counted(own.other)));
 }
@@ -134,11 +166,12 @@ fn counts_are_scaled_to_the_whole_time_and_unknown_where_there_was_none() {
 /// Of a worker, of which a test says what was counted.
 fn made_up(counts: &[(Countable, Count)]) -> Counting {
     let event = |(_, what): &(&str, Countable)| match counts.iter().find(|(own, _)| own == what) {
-        Some((_, count)) => Reading::Known(Event::of(&[(1, *count)], 1)),
+        Some((_, count)) => Reading::Known(Event::of(&[(Place::Task(1), *count)])),
         None => Reading::Unknown("no".to_string()),
     };
     let events = RATES.iter().map(event).collect();
-    Counting { events, meters: Vec::new(), began_ns: 0, wall_ns: 2_000_000_000 }
+    let (meters, wall_ns) = (Vec::new(), 2_000_000_000);
+    Counting { probe: &COUNTERS_BY_ROLE, events, meters, began_ns: 0, wall_ns }
 }
 
 #[test]
@@ -162,20 +195,25 @@ fn quotients_are_of_what_was_extrapolated_and_the_share_is_the_least() {
         (COUNTED_SHARE, Some(0.25)),
     ];
     for (metric, expected) in cases {
-        assert_eq!(counting.reading(metric, &one).known(), expected, "{metric}");
+        assert_eq!(counting.reading(metric, Of(Some(&one))).known(), expected, "{metric}");
     }
-    let none = counting.reading("ipc", &BTreeSet::new());
-    assert_eq!(none, Reading::Unknown("its workers did not run".to_string()));
+    let none = counting.reading("ipc", Of(Some(&BTreeSet::new())));
+    assert_eq!(none, Reading::Unknown(NOTHING_RAN.to_string()));
 }
 
 #[test]
 fn cpus_of_several_kinds_are_counted_by_a_unit_each() {
     // Two workers: one on CPUs of both kinds, one on the first.
     let count = |value, enabled_ns, running_ns| Count { value, enabled_ns, running_ns };
-    let of = [(1, count(60, 900, 600)), (1, count(30, 900, 300)), (2, count(10, 100, 100))];
-    let event = Event::of(&[of[0], of[1], of[2], (2, count(0, 100, 0))], 2);
-    assert_eq!(event.count(&BTreeSet::from([1])), count(90, 900, 900));
-    assert_eq!(event.count(&BTreeSet::from([1, 2])), count(100, 1_000, 1_000));
+    let [one, other] = [Place::Task(1), Place::Task(2)];
+    let event = Event::of(&[
+        (one, count(60, 900, 600)),
+        (one, count(30, 900, 300)),
+        (other, count(10, 100, 100)),
+        (other, count(0, 100, 0)),
+    ]);
+    assert_eq!(event.count(|place| place == one), count(90, 900, 900));
+    assert_eq!(event.count(|_| true), count(100, 1_000, 1_000));
     let units = "/sys/bus/event_source/devices";
     let tree = Tree::of(&[
         (format!("{units}/cpu/type"), "4\n"),
