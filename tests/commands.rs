@@ -238,6 +238,49 @@ fn folders_of_a_killed_schedlab_are_removed_by_the_next() {
     }
 }
 
+/// Programs that cannot be had here print their numbers as these made outputs have them.
+#[test]
+fn numbers_are_found_in_what_programs_that_cannot_be_shipped_print() {
+    let home = tempfile::tempdir().unwrap();
+    let jbb = "Tests are skipped.\nRUN RESULT: hbIR (max attempted) = 9000, hbIR (settled) = 8000, \
+               max-jOPS = 7650, critical-jOPS = 1234\n";
+    let wrk = "  Latency Distribution (HdrHistogram - Recorded Latency)\n 50.000%    2.11ms\n 99.000%    \
+               11.50ms\n 99.900%    0.90s \nRequests/sec:    499.51\n";
+    let transactions = "  41234.56  \n";
+    let cases: &[(&str, &str, &str, &[(&str, f64)])] = &[
+        ("specjbb", "{path}", jbb, &[("max_jops", 7650.0), ("critical_jops", 1234.0)]),
+        (
+            "deathstarbench",
+            "{path}{threads}{connections}{seconds}{rate}",
+            wrk,
+            &[("requests", 499.51), ("latency_p99", 11.5e6)],
+        ),
+        ("netperf", "{test}{seconds}", transactions, &[("transactions", 41234.56)]),
+    ];
+    for (name, words, output, expected) in cases {
+        std::fs::write(home.path().join("output"), output).unwrap();
+        let server = match *name {
+            "netperf" => {
+                "server = [\"sh\", \"-c\", \"echo up; sleep 1000\"]\nready = \"output:up\"\n"
+            }
+            _ => "",
+        };
+        let plan = format!(
+            "schema = 1\n[measure]\nrounds = 1\nduration = \"10ms\"\nwarmup = \"0s\"\nwindow = \"10ms\"\n\
+             [[workload]]\nuse = \"{name}\"\nneeds = \"cat\"\nversion = \"true\"\n{server}\
+             command = [\"sh\", \"-c\", \"cat output\", \"{words}\"]\n"
+        );
+        std::fs::write(home.path().join("plan.toml"), plan).unwrap();
+        let run = schedlab(home.path(), &["run", "-q", "./plan.toml"]);
+        let output = { run }.current_dir(home.path()).output().unwrap();
+        assert!(output.status.success(), "{name}: {output:?}");
+        let outcomes = outcomes(home.path(), "last");
+        for (metric_name, value) in *expected {
+            assert_eq!(metric(&outcomes[0], 0, metric_name), *value, "{name}: {}", outcomes[0]);
+        }
+    }
+}
+
 /// As small as they can be: whether they run and what they print is understood.
 const SMALLEST: &[(&str, &str)] = &[
     ("7zip", "threads = 1"),

@@ -138,10 +138,17 @@ fn variant_of(written: &str) -> Result<Variant, Failure> {
     let (name, knobs) = written.split_once(':').ok_or_else(wrong)?;
     let mut pairs: Vec<(String, String)> = Vec::new();
     for part in knobs.split(',') {
-        match (part.split_once('='), pairs.last_mut()) {
-            (Some((knob, value)), _) => pairs.push((knob.to_string(), value.to_string())),
-            (None, Some((_, value))) => *value = format!("{value},{part}"),
-            (None, None) => return Err(wrong()),
+        let is_known = |knob: &str| pairs.iter().any(|(before, _)| before == knob);
+        match part.split_once('=') {
+            Some((knob, _)) if is_known(knob) => {
+                let text = format!("--variant: `{}` is given twice", knob.escape_default());
+                return Err(Failure::usage(text, "--variant batch:policy=batch,nice=5"));
+            }
+            Some((knob, value)) => pairs.push((knob.to_string(), value.to_string())),
+            None => match pairs.last_mut() {
+                Some((_, value)) => *value = format!("{value},{part}"),
+                None => return Err(wrong()),
+            },
         }
     }
     let knobs = pairs.into_iter().map(|(knob, text)| {
@@ -258,7 +265,7 @@ mod tests {
 
     #[test]
     fn what_is_no_variant_is_refused() {
-        for wrong in ["batch", "batch:", "batch:policy", ":"] {
+        for wrong in ["batch", "batch:", "batch:policy", ":", "a:nice=1,nice=2"] {
             assert!(variant_of(wrong).is_err(), "{wrong}");
         }
     }
