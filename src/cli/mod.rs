@@ -63,7 +63,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Measure: run a plan, store every result, print what was found
-    Run(run::RunArgs),
+    Run(Box<run::RunArgs>),
     /// Print what is stored
     Report(report::ReportArgs),
     /// Say which differences between stored runs are real, with verdicts
