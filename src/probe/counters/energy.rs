@@ -224,11 +224,11 @@ mod tests {
         zone(&tree, "intel-rapl:0", "package-0", 8_500_000);
         zone(&tree, "intel-rapl:1", "package-1", 1_000_000);
         assert_eq!(meter.advance(), Reading::Known(()));
-        let joules = 2.5 + 0.32885 + 1.0;
+        let joules = 2.5 + 0.328_85 + 1.0;
         assert!((meter.joules() - joules).abs() < 1e-9, "{}", meter.joules());
         zone(&tree, "intel-rapl:1", "package-1", 500_000);
         assert_eq!(meter.advance(), Reading::Known(()));
-        assert!((meter.joules() - joules - 262_142.82885).abs() < 1e-9, "once more");
+        assert!((meter.joules() - joules - 262_142.828_85).abs() < 1e-9, "once more");
         tree.remove(&format!("{POWERCAP}/intel-rapl:0/energy_uj"));
         let Reading::Unknown(why) = meter.advance() else { panic!("it is gone") };
         assert_eq!(why, format!("{POWERCAP}/intel-rapl:0/energy_uj: ENOENT, not there"));
