@@ -247,7 +247,8 @@ fn numbers_are_found_in_what_programs_that_cannot_be_shipped_print() {
     let wrk = "  Latency Distribution (HdrHistogram - Recorded Latency)\n 50.000%    2.11ms\n 99.000%    \
                11.50ms\n 99.900%    0.90s \nRequests/sec:    499.51\n";
     let transactions = "  41234.56  \n";
-    let cases: &[(&str, &str, &str, &[(&str, f64)])] = &[
+    type Numbers = &'static [(&'static str, f64)];
+    let cases: &[(&str, &str, &str, Numbers)] = &[
         ("specjbb", "{path}", jbb, &[("max_jops", 7650.0), ("critical_jops", 1234.0)]),
         (
             "deathstarbench",

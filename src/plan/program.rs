@@ -10,10 +10,10 @@ use std::sync::LazyLock;
 
 use toml::de::DeValue;
 
+use super::document::document;
 use super::error::{Faults, PlanErrors};
 use super::expand::known_program;
 use super::fields::{Known, MAX_TITLE_CHARS, OWN_PROGRAM, PROGRAMS, Program, Words};
-use super::read::document;
 use super::table::{self, Entry, Table, section, shown};
 
 /// By name, with their text.

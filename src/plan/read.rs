@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
 
 use crate::model::{
     CpuSet, Lab, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Params, Placement, Plan,
@@ -11,11 +10,12 @@ use crate::model::{
 };
 use crate::workload::Pool;
 
+use super::document::document;
 use super::error::{Faults, PlanErrors};
 use super::expand::{self, Draft};
 use super::fields::{
-    MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TEXT_BYTES, MAX_TITLE_CHARS, MEASURE, PLACEMENT,
-    SCALE, TOP_KEYS, VARIANT_KEYS, Words, report,
+    MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TITLE_CHARS, MEASURE, PLACEMENT, SCALE, TOP_KEYS,
+    VARIANT_KEYS, Words, report,
 };
 use super::knobs::Knobs;
 use super::lab::lab;
@@ -90,22 +90,6 @@ fn read(
     }
     let works = solo::add(&drafts, works, &pool, measure.seed, faults);
     Some(Plan { title, measure, variants, works, placement, report_format, probes, lab, aa: false })
-}
-
-pub fn document<'t>(text: &'t str, faults: &mut Faults) -> Option<Spanned<DeTable<'t>>> {
-    if text.len() > MAX_TEXT_BYTES {
-        let message = format!("the plan has {} bytes", text.len());
-        let hint = format!("at most {MAX_TEXT_BYTES} bytes are read: is this the right file?");
-        faults.add_of_all(message, hint);
-        return None;
-    }
-    let (document, errors) = DeTable::parse_recoverable(text);
-    for error in &errors {
-        let span = error.span().unwrap_or(0..0);
-        let hint = "a plan is written in TOML (https://toml.io); see: schedlab run --print quick";
-        faults.add(&span, format!("not TOML: {}", error.message()), "here", hint);
-    }
-    errors.is_empty().then_some(document)
 }
 
 /// The version first: another one would make every other message a guess.

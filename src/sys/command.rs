@@ -242,7 +242,8 @@ extern "C" fn child(start: *mut c_void) -> c_int {
     // which a command would inherit; dispositions are the child's own.
     unsafe {
         let start = &mut *start.cast::<Start>();
-        if let Err(errno) = become_user(start.user).and_then(|()| enter(start.folder)) {
+        let entered = become_user(start.user).and_then(|()| enter(start.folder));
+        if let Err(errno) = entered {
             start.errno = errno;
             libc::_exit(127);
         }
@@ -265,7 +266,7 @@ extern "C" fn child(start: *mut c_void) -> c_int {
 
 /// By system calls: the C library's functions would change all threads of the parent, too. What is to
 /// be sent with the parent's death is forgotten here.
-unsafe fn become_user(user: Option<User>) -> Result<(), c_int> {
+fn become_user(user: Option<User>) -> Result<(), c_int> {
     let Some(User { uid, gid }) = user else { return Ok(()) };
     let checked = |result: libc::c_long| match result {
         // SAFETY: errno of this thread.

@@ -5,7 +5,7 @@ use regex::{Regex, RegexBuilder};
 use crate::model::{OutputMetric, OutputPlace, Params, Value};
 use crate::workload::WorkloadError;
 
-use super::METRIC;
+use super::spec::METRIC;
 use super::words::written;
 
 /// What is looked for in the output of each execution.

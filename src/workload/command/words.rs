@@ -3,7 +3,7 @@
 use crate::model::{Params, Value};
 use crate::workload::{Pool, WorkloadError, params};
 
-use super::{METRIC, SPEC};
+use super::spec::{METRIC, SPEC};
 
 /// Places that no parameter may have: the number of CPUs of the pool, a folder of the worker's own that
 /// is removed afterwards, one that stays, and a port of 127.0.0.1 at which nobody listened.
