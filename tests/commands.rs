@@ -198,8 +198,14 @@ fn a_server_that_is_not_there_or_was_there_before_fails_the_run() {
         )
     };
     for (keys, expected) in [
-        (server("echo no luck; exit 3", "tcp:{port}"), "ended with 3 before it was ready"),
+        (server("echo no luck; exit 3", "tcp:{port}"), "ended with exit status 3 before it was ready"),
         (server("echo no luck; exit 3", "unix:{folder}/s"), "no luck"),
+        (
+            server("echo $$ > pid; echo up; read x < gate", "output:up")
+                .replace("\"true\"", "[\"sh\", \"-c\", \"test -p gate && echo > gate && rm gate; until grep -q ') Z' /proc/$(cat pid)/stat; do :; done\"]")
+                + "setup = [\"mkfifo\", \"gate\"]\n",
+            "while it was used",
+        ),
         (server(SERVER, &format!("tcp:{port}")), "listens at 127.0.0.1:"),
         ("command = \"true\"\nsetup = \"false\"\n".to_string(), "setup `false` failed"),
         ("command = \"true\"\nuser = \"no-such\"\n".to_string(), "no user `no-such`"),

@@ -30,9 +30,11 @@ pub enum WorkloadError {
     /// `param`: the parameter that names it.
     #[error("{param} `{}` {}", name.escape_default(), describe_end(*.ending, *.exit))]
     Program { param: &'static str, name: String, ending: Ending, exit: i32 },
-    /// A server ended before it was ready, or was not ready in time.
-    #[error("the server {}", describe_server(*.0))]
-    Server(Option<Ending>),
+    /// A server ended before its end was asked for. `was_ready`: while others used it.
+    #[error("the server {} {}", describe_end(*.ending, -1), server_time(*.was_ready))]
+    ServerEnded { ending: Ending, was_ready: bool },
+    #[error("the server was not ready after a minute")]
+    ServerLate,
     /// `printed`: what stands where the one match has a number.
     #[error("{}", describe_no_value(metric, *count, printed))]
     NoValue { metric: String, count: usize, printed: String },
@@ -58,6 +60,9 @@ impl WorkloadError {
         match self {
             WorkloadError::Param { hint, .. } => Some(hint),
             WorkloadError::Queue(_) => Some(QueueError::HINT),
+            WorkloadError::ServerEnded { was_ready: false, .. } => {
+                Some("a server stays in the foreground; schedlab ends it")
+            }
             WorkloadError::Conflict { hint, .. } | WorkloadError::System { hint, .. } => {
                 hint.as_deref()
             }
@@ -74,9 +79,11 @@ fn describe_ending(ending: Ending) -> String {
     }
 }
 
+/// `expected`: below 0 where no end was.
 fn describe_end(ending: Ending, expected: i32) -> String {
     match ending {
         Ending::Exited(status) if expected == 0 => format!("failed with exit status {status}"),
+        Ending::Exited(status) if expected < 0 => format!("ended with exit status {status}"),
         Ending::Exited(status) => format!("ended with exit status {status}, not {expected}"),
         Ending::Killed(signal) => format!("was killed by signal {signal}"),
         Ending::Stopped(signal) => {
@@ -87,12 +94,8 @@ fn describe_end(ending: Ending, expected: i32) -> String {
     }
 }
 
-fn describe_server(ending: Option<Ending>) -> String {
-    match ending {
-        None => "was not ready after a minute".to_string(),
-        Some(Ending::Exited(status)) => format!("ended with {status} before it was ready"),
-        Some(ending) => format!("{} before it was ready", describe_end(ending, 0)),
-    }
+fn server_time(was_ready: bool) -> &'static str {
+    if was_ready { "while it was used" } else { "before it was ready" }
 }
 
 fn describe_no_value(metric: &str, count: usize, printed: &str) -> String {

@@ -204,6 +204,14 @@ struct Site {
 }
 
 impl Site {
+    /// That it is there still.
+    fn check_server(&mut self) -> Result<(), WorkloadError> {
+        match self.server.as_mut().and_then(Server::ended) {
+            Some(ending) => Err(WorkloadError::ServerEnded { ending, was_ready: true }),
+            None => Ok(()),
+        }
+    }
+
     fn folder(&self) -> Option<&Path> {
         self.folder.as_ref().map(Folder::path)
     }
@@ -327,8 +335,8 @@ fn end_of(text: &str, max: usize) -> &str {
 
 impl Load for Programs {
     fn work(&self, index: usize, worker: &Worker) -> Result<(), WorkloadError> {
-        let site = self.site(index)?;
-        let repeated = self.repeat(index, &site, worker);
+        let mut site = self.site(index)?;
+        let repeated = self.repeat(index, &site, worker).and_then(|()| site.check_server());
         let cleaned = self.clean_up(index, &site, repeated.is_err());
         repeated.and(cleaned)?;
         drop(site);

@@ -72,10 +72,10 @@ impl Readiness {
         let deadline = Instant::now() + READY_LIMIT;
         while !self.is_there(output) {
             if let Some(ending) = server.ended() {
-                return Err(WorkloadError::Server(Some(ending)));
+                return Err(WorkloadError::ServerEnded { ending, was_ready: false });
             }
             if Instant::now() > deadline {
-                return Err(WorkloadError::Server(None));
+                return Err(WorkloadError::ServerLate);
             }
             std::thread::sleep(READY_POLL);
         }
