@@ -156,6 +156,9 @@ fn labelled(label: &'static str, texts: impl Iterator<Item = String>) -> Vec<Lin
 
 fn when(head: &PlanHead, detail: &PlanDetail, end: &str) -> String {
     let mut text = format!("{} UTC, {end}", moment(head.started_unix_ns));
+    if head.backend == SampledPlan::IMPORTED {
+        return text;
+    }
     let sessions = detail.sessions.len() as u64;
     if sessions > 1 {
         text.push_str(&format!(", resumed {}", times(sessions - 1)));
