@@ -127,7 +127,8 @@ impl Results {
         let values = self.works.iter().flat_map(|work| &work.values).flatten().flatten();
         let count: usize = values.map(Vec::len).sum();
         if count == 0 {
-            let left_out = describe_left_out(&self.left_out).unwrap_or("there is no result".to_string());
+            let left_out =
+                describe_left_out(&self.left_out).unwrap_or("there is no result".to_string());
             let text = format!("{file}: nothing in it can be compared: {left_out}");
             return Err(CompatError::usage(text, HINT));
         }
@@ -267,11 +268,7 @@ impl WorkResults {
     }
 
     /// Of the runs of one system, in the order of rounds.
-    fn outcomes(
-        &self,
-        system: usize,
-        started_unix_ns: u64,
-    ) -> impl Iterator<Item = Outcome> + use<'_> {
+    fn outcomes(&self, system: usize, started_unix_ns: u64) -> impl Iterator<Item = Outcome> {
         let (metric, _) = self.metric();
         let (values, reason) = match self.values.get(system) {
             Some(Some(Ok(values))) => (values.as_slice(), None),
@@ -334,7 +331,8 @@ pub fn environment(hostname: String, kernel_release: String, cpus: CpuSet) -> En
 /// In place of a name that the file does not say.
 pub const UNKNOWN: &str = "unknown";
 
-pub(super) const HINT: &str = "docs/formats.md says what is taken of result files; nothing was stored";
+pub(super) const HINT: &str =
+    "docs/formats.md says what is taken of result files; nothing was stored";
 
 pub fn unsaid<T>() -> Reading<T> {
     Reading::Unknown(UNSAID.to_string())
@@ -417,7 +415,9 @@ fn names<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<String> {
 /// At most so many characters, the last three of which are dots where more follow.
 fn cut(text: &str, max_chars: usize) -> String {
     match text.chars().nth(max_chars) {
-        Some(_) => text.chars().take(max_chars - 3).collect::<String>().trim_end().to_string() + "...",
+        Some(_) => {
+            text.chars().take(max_chars - 3).collect::<String>().trim_end().to_string() + "..."
+        }
         None => text.to_string(),
     }
 }
@@ -456,9 +456,31 @@ const SCALES: &[(&str, &[&str])] = &[
 
 /// What is counted per second, one by one: `Mop` is not among them.
 const COUNTED: &[&str] = &[
-    "bogo ops", "bogoops", "bogooperations", "burns", "calls", "connections", "events", "files",
-    "frames", "images", "iterations", "messages", "nodes", "op", "operations", "ops", "queries",
-    "records", "req", "requests", "rows", "samples", "switches", "tokens", "transactions",
+    "bogo ops",
+    "bogoops",
+    "bogooperations",
+    "burns",
+    "calls",
+    "connections",
+    "events",
+    "files",
+    "frames",
+    "images",
+    "iterations",
+    "messages",
+    "nodes",
+    "op",
+    "operations",
+    "ops",
+    "queries",
+    "records",
+    "req",
+    "requests",
+    "rows",
+    "samples",
+    "switches",
+    "tokens",
+    "transactions",
 ];
 const PER_SECOND: [&str; 5] = [" per second", "/second", "/sec", "/s", " per sec"];
 
@@ -471,4 +493,101 @@ fn unit_word(scale: &str) -> Option<&'static str> {
         of.any(|counted| COUNTED.contains(&counted.trim())).then_some("1/s")
     };
     known.map(|(unit, _)| *unit).or_else(counted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scales_have_our_units_or_are_names() {
+        let cases: &[(&str, Option<&str>, &str)] = &[
+            ("Seconds", Some("s"), "duration"),
+            ("Milliseconds", Some("ms"), "duration"),
+            ("MB/s", Some("MB/s"), "rate"),
+            ("MiB/s", Some("MiB/s"), "rate"),
+            ("Requests Per Second", Some("1/s"), "rate"),
+            ("Bogo Ops/s", Some("1/s"), "rate"),
+            ("Frames/sec", Some("1/s"), "rate"),
+            ("Time (seconds)", Some("s"), "duration"),
+            ("Percentage", Some("%"), "Percentage"),
+            // A million of them, and nanoseconds of something simulated.
+            ("Total Mop/s", None, "Total-Mop-per-s"),
+            ("ns/day", None, "ns-per-day"),
+            ("Score", None, "Score"),
+            ("user", None, "user-result"),
+            ("", None, "result"),
+        ];
+        for (scale, unit, metric) in cases {
+            assert_eq!(unit_word(scale), *unit, "{scale}");
+            let work = WorkResults {
+                name: String::new(),
+                scale: scale.to_string(),
+                direction: Direction::HigherIsBetter,
+                command: Vec::new(),
+                pattern: None,
+                values: Vec::new(),
+            };
+            assert_eq!(work.metric().0.name, *metric, "{scale}");
+        }
+        for (unit, _) in SCALES {
+            assert!(OUTPUT_UNITS.iter().any(|(known, ..)| known == unit), "{unit}");
+        }
+    }
+
+    #[test]
+    fn names_fit_and_differ() {
+        let long = "x".repeat(100);
+        let found = names([long.as_str(), long.as_str(), "-a", "a", "", "é"].into_iter());
+        assert_eq!(found[2..], ["a", "a (2)", UNKNOWN, "é"]);
+        assert_eq!((found[0].len(), found[1].len()), (64, 64));
+        assert!(found[0].ends_with("...") && found[1].ends_with("... (2)"), "{found:?}");
+    }
+
+    #[test]
+    fn texts_that_are_long_or_steer_a_terminal_are_refused() {
+        let refused =
+            |text: &str| name("f: title", text).unwrap_err().text(super::super::Whose::User);
+        assert!(
+            refused(&"x".repeat(1_001)).starts_with("f: title: it has 1001 characters\nhint: ")
+        );
+        let shown = refused("a\u{1b}[2J\u{202e}");
+        assert!(shown.starts_with("f: title: `a\\u{1b}[2J\\u{202e}` holds"), "{shown}");
+        assert_eq!(name("f", " a\n\tb ").unwrap(), "a b");
+    }
+
+    #[test]
+    fn what_is_too_large_or_empty_is_refused() {
+        let results = |values: usize| Results {
+            tool: "x",
+            title: "t".to_string(),
+            started_unix_ns: 1,
+            systems: vec![System {
+                name: "a".to_string(),
+                environment: environment(UNKNOWN.into(), UNKNOWN.into(), CpuSet::default()),
+            }],
+            works: vec![WorkResults {
+                name: "w".to_string(),
+                scale: "s".to_string(),
+                direction: Direction::LowerIsBetter,
+                command: vec!["true".to_string()],
+                pattern: None,
+                values: vec![Some(Ok(vec![1.0; values]))],
+            }],
+            left_out: BTreeMap::from([("why".to_string(), 2)]),
+        };
+        let refused = |values| match results(values).into_plan("f", b"") {
+            Ok(_) => panic!("{values} values were taken"),
+            Err(error) => error.text(super::super::Whose::User),
+        };
+        assert!(refused(0).starts_with("f: nothing in it can be compared: 2 results (why)\nhint"));
+        assert!(refused(MAX_VALUES + 1).starts_with("f: it has 100001 values\nhint: at most"));
+        let id = |bytes| results(1).into_plan("f", bytes).map(|plan| plan.id).unwrap();
+        assert_eq!(id(b"abc"), "x-ba7816bf8f01", "the beginning of the SHA-256 of abc");
+        assert_ne!(id(b"abd"), id(b"abc"));
+        let over = vec![b' '; MAX_BYTES as usize + 1];
+        assert!(text(&over, "f").is_err() && text(&over[1..], "f").is_ok());
+        let broken = text(b"<a>\xff", "f").unwrap_err().to_string();
+        assert_eq!(broken, "f: not UTF-8 from byte 3 on");
+    }
 }

@@ -153,7 +153,9 @@ impl Module {
         let iterations = self.data.get(operation).into_iter().flatten().flatten();
         let iterations = iterations.map(|iteration| {
             let values = iteration.values.iter().map(|value| match value {
-                Value::Number(number) => number.as_f64().ok_or(()).or_else(|()| number_of(place, value)),
+                Value::Number(number) => {
+                    number.as_f64().ok_or(()).or_else(|()| number_of(place, value))
+                }
                 _ => number_of(place, value),
             });
             values.collect::<Result<Vec<f64>, _>>()
@@ -173,4 +175,66 @@ impl Module {
 
 fn number_of(place: &str, value: &Value) -> Result<f64, CompatError> {
     number(place, value.as_str().unwrap_or(&value.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compat::Whose;
+
+    #[test]
+    fn test_runs_are_systems_and_iterations_are_values() {
+        let one = r#"{"_ModuleName":"ExtractShellpackhackbench-pipes","_TestName":"6.5",
+            "_PlotYaxis":"Time (seconds)","_GeneratedOperations":["4",1],"_ResultData":
+            {"1":[{"Values":["1.5\n",2]}],"4":[{"Values":["1","3"]},null,{"Values":[5]}],"9":[]}}"#;
+        let other = r#"{"_ModuleName":"ExtractHackbench-pipes","_TestName":"6.6",
+            "_PreferredVal":"Higher","_PlotYaxis":"UNKNOWN","_ResultData":{"4":[{"Values":[7]}]}}"#;
+        let other = other.replace("ExtractHackbench", "Extracthackbench");
+        let forms = [
+            format!("[{one},{other}]"),
+            format!(r#"{{"_ExtractModules":[{one},{other}],"_ResultData":{{}}}}"#),
+        ];
+        for text in forms {
+            assert!(is_json(text.as_bytes()), "{text}");
+            let results = read(&text, "f", 5).unwrap();
+            let systems: Vec<&str> =
+                results.systems.iter().map(|system| system.name.as_str()).collect();
+            assert_eq!((systems, results.started_unix_ns), (vec!["6.5", "6.6"], 5));
+            let found: Vec<_> = results
+                .works
+                .iter()
+                .map(|work| (work.name.as_str(), work.scale.as_str(), work.values.clone()))
+                .collect();
+            let time = "Time (seconds)";
+            let samples = vec![Some(Ok(vec![1.5, 2.0]))];
+            let means = vec![Some(Ok(vec![2.0, 5.0])), Some(Ok(vec![7.0]))];
+            assert_eq!(found[0], ("hackbench-pipes 4", time, means));
+            assert_eq!(found[1], ("hackbench-pipes 1", time, samples));
+            assert_eq!(results.works[0].direction, Direction::LowerIsBetter);
+        }
+        let lone = read(&other, "f", 5).unwrap();
+        assert_eq!(
+            (lone.works[0].direction, lone.works[0].scale.as_str()),
+            (Direction::HigherIsBetter, "")
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place() {
+        let cases = [
+            ("[1]", "f: no JSON of mmtests: invalid type: integer `1`"),
+            (r#"{"_ResultData":{"a":[{"Values":[1,"#, "f: no JSON of mmtests: EOF"),
+            (
+                r#"{"_TestName":"t","_ResultData":{"a":[{"Values":["x"]}]}}"#,
+                "f: test run 1: _ResultData: `benchmark a`: `x` is no number",
+            ),
+            (r#"{"_ResultData":{"a":[{"Values":[null]}]}}"#, "`null` is no number"),
+            (r#"{"_TestName":"\u001b[2J","_ResultData":{}}"#, "_TestName: `\\u{1b}[2J` holds"),
+        ];
+        for (text, expected) in cases {
+            let error = read(text, "f", 0).map(|_| ()).unwrap_err().text(Whose::User);
+            assert!(error.contains(expected) && error.contains("\nhint: "), "{error}");
+        }
+        assert!(!is_json(b"{\"event\":1}") && !is_json(b"{\"Input\":{}}") && !is_json(b""));
+    }
 }

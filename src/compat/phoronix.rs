@@ -42,7 +42,8 @@ pub fn read(text: &str, file: &str) -> Result<Results, CompatError> {
         return Err(CompatError::usage(text, HINT));
     }
     let generated = child(root, "Generated");
-    let title = name(&format!("{file}: the title"), generated.map_or("", |of| text_of(of, "Title")))?;
+    let title =
+        name(&format!("{file}: the title"), generated.map_or("", |of| text_of(of, "Title")))?;
     let title = if title.is_empty() { "Phoronix Test Suite".to_string() } else { title };
     let mut results = Results {
         tool: "phoronix",
@@ -192,10 +193,7 @@ fn measured(entry: Node, place: &str) -> Result<Result<Vec<f64>, String>, Compat
     each.into_iter().map(|text| number(&place, text)).collect::<Result<_, _>>().map(Ok)
 }
 
-fn children<'a, 'i>(
-    of: Node<'a, 'i>,
-    tag: &'static str,
-) -> impl Iterator<Item = Node<'a, 'i>> + use<'a, 'i> {
+fn children<'a, 'i>(of: Node<'a, 'i>, tag: &'static str) -> impl Iterator<Item = Node<'a, 'i>> {
     of.children().filter(move |node| node.has_tag_name(tag))
 }
 
@@ -221,4 +219,114 @@ fn unread(file: &str, why: &Error) -> CompatError {
 /// What a message names, however long it is in the file.
 fn shown(text: &str) -> String {
     clean(text).chars().take(200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compat::Whose;
+
+    fn entry(system: &str, value: &str, raw: &str) -> String {
+        format!(
+            "<Entry><Identifier>{system}</Identifier><Value>{value}</Value>\
+             <RawString>{raw}</RawString></Entry>"
+        )
+    }
+
+    fn result(about: &str, entries: &[String]) -> String {
+        format!("<Result>{about}<Data>{}</Data></Result>", entries.concat())
+    }
+
+    fn file(parts: &str) -> String {
+        format!("<?xml version=\"1.0\"?>\n<PhoronixTestSuite>{parts}</PhoronixTestSuite>")
+    }
+
+    const TEST: &str = "<Identifier>pts/x-1.0.0</Identifier><Title>X</Title>\
+        <Description>Threads: 4</Description><Scale>Seconds</Scale><Proportion>LIB</Proportion>\
+        <DisplayFormat>BAR_GRAPH</DisplayFormat>";
+
+    fn refused(text: &str) -> String {
+        match read(text, "f.xml") {
+            Ok(results) => panic!("{} works were read", results.works.len()),
+            Err(error) => error.text(Whose::User),
+        }
+    }
+
+    #[test]
+    fn entries_are_systems_and_runs_are_values() {
+        let system = "<System><Identifier>b</Identifier><Hardware>Processor: A 1 @ 2GHz (4 Cores / 8 \
+            Threads), Motherboard: M&amp;M, Memory: 32GB</Hardware><Software>OS: Y, Kernel: 6.6.1-x (x86_64)\
+            </Software><TimeStamp>1970-01-01 00:00:02</TimeStamp></System>";
+        let first = result(TEST, &[entry("a", "2", "1:2.5::3"), entry("b", "7", "")]);
+        let second = TEST.replace("LIB", "HIB").replace("Threads: 4", "");
+        let second = result(&second, &[entry("c", "", ""), entry("a", "1", "")]);
+        let series = TEST.replace("BAR_GRAPH", "LINE_GRAPH");
+        let text = file(&[system, &first, &second, &result(&series, &[])].concat());
+        let results = read(&text, "f.xml").unwrap();
+        let names: Vec<&str> = results.systems.iter().map(|system| system.name.as_str()).collect();
+        assert_eq!(names, ["a", "b", "c"]);
+        let [one, other] = results.works.as_slice() else { panic!("two works") };
+        assert_eq!((one.name.as_str(), one.direction), ("X Threads: 4", Direction::LowerIsBetter));
+        assert_eq!(one.values, [Some(Ok(vec![1.0, 2.5, 3.0])), Some(Ok(vec![7.0])), None]);
+        assert_eq!((other.name.as_str(), other.direction), ("X", Direction::HigherIsBetter));
+        assert_eq!(other.values[..2], [Some(Ok(vec![1.0])), None]);
+        assert!(matches!(other.values[2], Some(Err(_))), "a test that failed");
+        assert_eq!(results.left_out["its DisplayFormat is LINE_GRAPH"], 1);
+        assert_eq!(results.started_unix_ns, 2_000_000_000);
+        let known = &results.systems[1].environment;
+        assert_eq!((known.hostname.as_str(), known.kernel_release.as_str()), ("M&M", "6.6.1-x"));
+        assert_eq!(known.topology.online, "0-7".parse().unwrap());
+        assert!(matches!(&known.cpu_model, Reading::Known(model) if model.starts_with("A 1 @")));
+        let unknown = &results.systems[0].environment;
+        assert!(matches!(unknown.cpu_model, Reading::Unknown(_)), "nothing of this machine");
+        assert_eq!(unknown.hostname, imported::UNKNOWN);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place() {
+        let of = |system: &str, value: &str, raw: &str| {
+            file(&result(TEST, &[entry(system, value, raw), entry("b", "1", "")]))
+        };
+        let bomb = "<!DOCTYPE x [<!ENTITY a \"ha\"><!ENTITY b \"&a;&a;\">]>".to_string();
+        let elsewhere = "<!DOCTYPE x SYSTEM \"file:///etc/passwd\">".to_string();
+        let cases = [
+            (
+                of("a", "PASS", ""),
+                "f.xml: result 1 `X Threads: 4`: `a`: Value: `PASS` is no number",
+            ),
+            (of("a", "1", "1:inf"), "`a`: RawString: `inf` is no number"),
+            (of("b", "1", ""), "two entries are of `b`"),
+            (of("a\u{202e}", "1", ""), "result 1 `X Threads: 4`: Identifier: `a\\u{202e}` holds"),
+            (of(&"a".repeat(1 << 20), "1", ""), "Identifier: it has 1048576 characters"),
+            (of("a&#27;", "1", ""), "f.xml: it is no XML that is read here: "),
+            (bomb + &file(""), "DTD"),
+            (elsewhere + &file(""), "DTD"),
+            (
+                file("<Result>").replace("</Phoronix", "<"),
+                "f.xml: it is no XML that is read here: ",
+            ),
+            ("<html>x</html>".to_string(), "its outermost element is `html`"),
+            ("<a>".repeat(100_000) + &"</a>".repeat(100_000), "its outermost element is `a`"),
+        ];
+        for (text, expected) in cases {
+            let shown = refused(&text);
+            assert!(shown.contains(expected) && shown.contains("\nhint: "), "{expected}: {shown}");
+            assert!(shown.len() < 600 && !shown.contains('\u{1b}'), "{shown}");
+        }
+    }
+
+    #[test]
+    fn threads_are_counted_where_they_are_named() {
+        let cases: &[(&str, Option<u32>)] = &[
+            ("A 5950X @ 3.40GHz (16 Cores / 32 Threads)", Some(32)),
+            ("2 x B (TM) @ 2GHz (4 Cores)", Some(4)),
+            ("C @ 2GHz (1 Core / 2 Threads)", Some(2)),
+            ("D (1 Core)", None),
+            ("E", None),
+            ("F (99999999 Cores)", None),
+        ];
+        for (processor, expected) in cases {
+            assert_eq!(threads(processor), *expected, "{processor}");
+        }
+    }
 }

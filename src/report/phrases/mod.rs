@@ -14,7 +14,10 @@ use crate::analysis::{
     Analysis, Cell, Method, Note, Pairing, Place, PlanFacts, Row, SetTable, Side, WorkTable,
     Workers, grouped,
 };
-use crate::model::{CpuClocks, Direction, Environment, GuestTimes, Lab, LabModel, MemoryPlacement, Placement, PlanEnd, Reading, SampledPlan, Value, WorkerKind, show_duration};
+use crate::model::{
+    CpuClocks, Direction, Environment, GuestTimes, Lab, LabModel, MemoryPlacement, Placement,
+    PlanEnd, Reading, SampledPlan, Value, WorkerKind, show_duration,
+};
 use crate::stats::{NoRatio, Rounds, Shape, Unjudged, Verdict, Why};
 
 use super::layout::clean;
