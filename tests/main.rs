@@ -7,6 +7,7 @@ mod commands;
 mod compare;
 mod faults;
 mod house;
+mod imported;
 mod kernels;
 mod kill;
 mod knobs;

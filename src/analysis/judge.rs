@@ -51,7 +51,7 @@ pub fn overlap(plans: &[SampledPlan], sides: &[Selection]) -> Option<(usize, [us
 /// The analysis of the sides, which have no run in common. `plans` are those of all selections,
 /// oldest first; `floors` are plans of [`with_floors`].
 pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Question) -> Analysis {
-    let pairing = pairing(&question.sides);
+    let pairing = pairing(plans, &question.sides);
     let samples = gather(plans, &question.sides, question.mixed);
     let Common { mut shown, left_out, mut refused } = common(samples, question);
     let floors = Floors::of(floors);

@@ -92,8 +92,12 @@ impl<'a> Series<'a> {
     }
 }
 
-/// Whether the sides were measured in the same rounds: all in the same plans.
-pub fn pairing(selections: &[Selection]) -> Pairing {
+/// Whether the sides were measured in the same rounds: all in the same plans. Other tools measure one
+/// side after the other.
+pub fn pairing(plans: &[SampledPlan], selections: &[Selection]) -> Pairing {
+    if plans.iter().any(|plan| plan.backend == SampledPlan::IMPORTED) {
+        return Pairing::None;
+    }
     let all_alike = selections.windows(2).all(|pair| pair[0].is_of_the_runs_of(&pair[1]));
     let name_variants = selections.iter().all(Selection::names_variants);
     if all_alike && name_variants { Pairing::WithinRounds } else { Pairing::None }

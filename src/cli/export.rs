@@ -1,5 +1,6 @@
 //! `schedlab export` and `schedlab import`: stored plans as JSON lines, the engine's own
-//! events, and back; and a `.bench` file of schedbench as a plan.
+//! events, and back; result files of other tools as stored plans; and a `.bench` file of schedbench
+//! as a plan.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Cursor, Read, Write};
@@ -7,11 +8,15 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use crate::compat::imported::{self, Results};
 use crate::compat::schedbench::{self, BenchFile};
+use crate::compat::{CompatError, mmtests, phoronix};
 use crate::report::clean;
 use crate::store::StoreError;
+use crate::sys::clock;
 
-use super::{Database, Failure};
+use super::text::plural;
+use super::{Database, Failure, judging, terminal};
 
 #[derive(Args)]
 pub struct ExportArgs {
@@ -23,8 +28,9 @@ pub struct ExportArgs {
 
 #[derive(Args)]
 pub struct ImportArgs {
-    /// The file to read; `-` is standard input. A .bench file is written as a plan to standard
-    /// output, and nothing is stored
+    /// What `schedlab export` wrote, composite.xml of the Phoronix Test Suite, or JSON of mmtests; `-` is
+    /// standard input. A .bench file is written as a plan to standard output, and nothing is
+    /// stored
     file: PathBuf,
     #[command(flatten)]
     db: Database,
@@ -49,9 +55,15 @@ pub fn import(args: &ImportArgs) -> Result<(), Failure> {
     };
     let fail = |error: io::Error| unreadable(Failure::here, &args.file, &error);
     let mut head = Vec::new();
+    if phoronix::is_xml(reader.fill_buf().map_err(fail)?) {
+        reader.take(imported::MAX_BYTES + 1).read_to_end(&mut head).map_err(fail)?;
+        return results(&head, args, phoronix::read);
+    }
     while head.trim_ascii().is_empty() && reader.read_until(b'\n', &mut head).map_err(fail)? > 0 {}
     let named = args.file.extension().is_some_and(|extension| extension == "bench");
-    if !named && schedbench::is_whole_object(&head) && !schedbench::is_bench(&head) {
+    let is_mmtests = |head: &[u8]| !named && mmtests::is_json(head);
+    let is_event = !schedbench::is_bench(&head) && !is_mmtests(&head);
+    if !named && is_event && schedbench::is_whole_object(&head) {
         // A line of ours: what follows is as long as it likes.
         let imported = args.db.open()?.import(&mut Cursor::new(head).chain(reader));
         return match imported {
@@ -63,6 +75,9 @@ pub fn import(args: &ImportArgs) -> Result<(), Failure> {
         };
     }
     reader.read_to_end(&mut head).map_err(fail)?;
+    if is_mmtests(&head) {
+        return results(&head, args, |text, file| mmtests::read(text, file, clock::unix_ns()));
+    }
     let has_mark = head.starts_with(BYTE_ORDER_MARK);
     if !has_mark && (named || schedbench::is_bench(&head)) {
         return plan(head, &args.file);
@@ -76,6 +91,31 @@ pub fn import(args: &ImportArgs) -> Result<(), Failure> {
     Err(neither(&args.file, &what))
 }
 
+/// Stores what another tool measured: all of the file or nothing.
+fn results(
+    bytes: &[u8],
+    args: &ImportArgs,
+    read: impl Fn(&str, &str) -> Result<Results, CompatError>,
+) -> Result<(), Failure> {
+    let path = shown_path(&args.file);
+    let file = schedbench::shown(path);
+    let text = imported::text(bytes, &file)?;
+    let plan = read(text, &file)?.into_plan(&file, bytes)?;
+    let stored = args.db.open()?.import(&mut plan.lines.as_slice());
+    stored.map_err(|error| match error {
+        // The lines are not the file's.
+        StoreError::Line { source, .. } => Failure::from(*source),
+        other => other.into(),
+    })?;
+    let sizes =
+        [plural(plan.variants as u64, "variant"), plural(plan.works as u64, "work")].join(", ");
+    let left_out = imported::describe_left_out(&plan.left_out);
+    let left_out = left_out.map_or(String::new(), |left_out| format!("; left out: {left_out}"));
+    let command = judging::again(&plan.id, plan.variants) + &args.db.words();
+    terminal::message(&format!("stored as `{}`: {sizes}{left_out}\nsee: {command}", plan.id));
+    Ok(())
+}
+
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 fn unreadable(failure: fn(String, String) -> Failure, path: &Path, error: &io::Error) -> Failure {
@@ -86,11 +126,11 @@ fn unreadable(failure: fn(String, String) -> Failure, path: &Path, error: &io::E
 fn neither(path: &Path, what: &str) -> Failure {
     let text = format!(
         "{}: neither JSON lines of `schedlab export` nor a .bench file (a JSON object with `Input` \
-         or `Runs`): {}",
+         or `Runs`), nor results of Phoronix or mmtests: {}",
         schedbench::shown(shown_path(path)),
         clean(what)
     );
-    let hint = "schedlab export > FILE writes the one; docs/schedbench.md describes the other";
+    let hint = "schedlab export > FILE writes the first; docs/schedbench.md and docs/formats.md describe the others";
     Failure::usage(text, hint)
 }
 

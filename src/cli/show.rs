@@ -97,7 +97,10 @@ fn lines(head: &PlanHead, detail: &PlanDetail, end: &str) -> Vec<Line> {
         ("when", when(head, detail, end)),
     ];
     lines.extend(labelled("where", places(head, detail)));
-    lines.extend(of_plan(&detail.started.plan));
+    // How another tool measured is not in its file.
+    let is_ours = head.backend != SampledPlan::IMPORTED;
+    let plan = of_plan(&detail.started.plan).into_iter();
+    lines.extend(plan.filter(|(label, _)| is_ours || *label != "measure"));
     lines.push(("runs", runs(&head.runs)));
     lines.extend(labelled(
         "",
@@ -156,6 +159,9 @@ fn labelled(label: &'static str, texts: impl Iterator<Item = String>) -> Vec<Lin
 
 fn when(head: &PlanHead, detail: &PlanDetail, end: &str) -> String {
     let mut text = format!("{} UTC, {end}", moment(head.started_unix_ns));
+    if head.backend == SampledPlan::IMPORTED {
+        return text;
+    }
     let sessions = detail.sessions.len() as u64;
     if sessions > 1 {
         text.push_str(&format!(", resumed {}", times(sessions - 1)));

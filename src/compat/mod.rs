@@ -1,6 +1,9 @@
 //! Drop-in front ends: the command lines and the output of other tools, on schedlab's
-//! workloads and measuring. One folder a tool.
+//! workloads and measuring, one folder a tool; and result files of others, one file a tool.
 
+pub mod imported;
+pub mod mmtests;
+pub mod phoronix;
 pub mod schbench;
 pub mod schedbench;
 

@@ -211,6 +211,8 @@ impl SampledPlan {
     pub const LAB: &str = "lab";
     /// The backend that invents its figures.
     pub const NULL: &str = "null";
+    /// In place of a backend: another tool measured it, and `schedlab import` read its file.
+    pub const IMPORTED: &str = "imported";
 
     /// What a store gives without reading the rest. A value that is not finite is unknown.
     pub fn of(record: &Record) -> SampledPlan {

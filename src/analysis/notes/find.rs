@@ -354,7 +354,9 @@ fn resumed(context: &Context) -> Vec<Note> {
         let places = environments.map(|of| (of.kernel_release.clone(), of.hostname.clone()));
         let mut places: Vec<(String, String)> = places.collect();
         places.dedup();
-        (places.len() > 1).then(|| Note::ResumedElsewhere { plan: plan.id.clone(), places })
+        // An imported plan has a session for each variant.
+        let is_resumed = places.len() > 1 && plan.backend != SampledPlan::IMPORTED;
+        is_resumed.then(|| Note::ResumedElsewhere { plan: plan.id.clone(), places })
     };
     used.into_iter().filter_map(note).collect()
 }

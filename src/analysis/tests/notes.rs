@@ -570,6 +570,18 @@ fn figures_that_a_backend_invents_are_noted() {
 }
 
 #[test]
+fn what_another_tool_measured_is_not_paired_and_was_not_resumed() {
+    let mut plan = tens(1.0);
+    plan.backend = SampledPlan::IMPORTED.to_string();
+    plan.environments.push(environment("6.13.0", "big", None));
+    plan.runs.iter_mut().for_each(|run| run.environment = run.key.cell % 2);
+    assert_eq!(analysed(&[plan.clone()], &["default", "batch"]).notes, [Note::Unpaired]);
+    plan.backend = "local".to_string();
+    let notes = analysed(&[plan], &["default", "batch"]).notes;
+    assert!(matches!(notes[..], [Note::ResumedElsewhere { .. }]), "{notes:?}");
+}
+
+#[test]
 fn knobs_without_effect_are_one_note_per_side_and_knob() {
     let plans = [tens(1.0)];
     let found = |knob: &str, work: &str| WithoutEffect {

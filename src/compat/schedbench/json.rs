@@ -120,7 +120,12 @@ pub fn is_whole_object(bytes: &[u8]) -> bool {
 /// Whether these bytes begin a JSON object with what a `.bench` file has, `Input` or `Runs`,
 /// however broken it is from there on.
 pub fn is_bench(bytes: &[u8]) -> bool {
-    struct Search<'f>(&'f mut bool);
+    has_key(bytes, &["Input", "Runs"])
+}
+
+/// The same of one of any keys.
+pub fn has_key(bytes: &[u8], keys: &[&str]) -> bool {
+    struct Search<'f>(&'f [&'f str], &'f mut bool);
     impl<'de> Visitor<'de> for Search<'_> {
         type Value = ();
 
@@ -130,8 +135,8 @@ pub fn is_bench(bytes: &[u8]) -> bool {
 
         fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
             while let Some(key) = map.next_key::<Cow<str>>()? {
-                if ["Input", "Runs"].iter().any(|known| key.eq_ignore_ascii_case(known)) {
-                    *self.0 = true;
+                if self.0.iter().any(|known| key.eq_ignore_ascii_case(known)) {
+                    *self.1 = true;
                     return Ok(());
                 }
                 map.next_value::<de::IgnoredAny>()?;
@@ -141,7 +146,7 @@ pub fn is_bench(bytes: &[u8]) -> bool {
     }
     let mut found = false;
     // An error says no more than that the object does not end there.
-    let _ = serde_json::Deserializer::from_slice(bytes).deserialize_map(Search(&mut found));
+    let _ = serde_json::Deserializer::from_slice(bytes).deserialize_map(Search(keys, &mut found));
     found
 }
 

@@ -16,7 +16,7 @@ use crate::analysis::{
 };
 use crate::model::{
     CpuClocks, Direction, Environment, GuestTimes, Lab, LabModel, MemoryPlacement, Placement,
-    PlanEnd, Reading, Value, WorkerKind, show_duration,
+    PlanEnd, Reading, SampledPlan, Value, WorkerKind, show_duration,
 };
 use crate::stats::{NoRatio, Rounds, Shape, Unjudged, Verdict, Why};
 
@@ -501,7 +501,13 @@ pub fn plan(analysis: &Analysis, plan: &PlanFacts) -> String {
     // Runs that a backend invents take no time.
     let took_ns = plan.took_ns.filter(|took_ns| *took_ns > 0);
     let took = took_ns.map(|took_ns| format!(" in {}", time(took_ns))).unwrap_or_default();
-    let machine = analysis_time(analysis).or_else(|| plan.environments.last().map(machine));
+    // Each variant of an imported plan has a session, which may be of a machine of its own.
+    let is_of_one = |last: &&Environment| {
+        plan.backend != SampledPlan::IMPORTED
+            || plan.environments.iter().all(|of| machine(of) == machine(last))
+    };
+    let last = plan.environments.last().filter(is_of_one);
+    let machine = analysis_time(analysis).or_else(|| last.map(machine));
     let ended = match plan.ended {
         Some(PlanEnd::Complete | PlanEnd::Decided | PlanEnd::Budget) => None,
         Some(PlanEnd::Interrupted) => Some("interrupted".to_string()),
@@ -537,6 +543,9 @@ pub fn time(ns: u64) -> String {
 /// The command that measures what is open with enough rounds; none where no number is known.
 pub fn more_rounds(analysis: &Analysis, needed: Needed) -> Option<String> {
     let [plan] = analysis.plans.as_slice() else { return None };
+    if plan.backend == SampledPlan::IMPORTED {
+        return None;
+    }
     let (Needed::About(rounds) | Needed::AtLeast(rounds)) = needed else { return None };
     let has_ended = matches!(plan.ended, Some(PlanEnd::Complete | PlanEnd::Budget));
     let (id, store) = (clean(&plan.id), clean(&analysis.store));

@@ -1,0 +1,593 @@
+//! What another tool measured, as a stored plan that has ended.
+//!
+//! Input: [`Results`], read from a file of that tool, and the bytes of the file, whose digest is the
+//! plan's id. Output: the lines that `Store::import` takes. Pure.
+//!
+//! Each system is a variant and a session of its own, each result a work, each value a round. No
+//! machine fact is of this machine: what the file does not say is unknown.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use crate::model::{
+    CpuSet, Direction, EVENT_SCHEMA, Environment, Event, Importance, Judged, OUTPUT_UNITS, Outcome,
+    OutputMetric, OutputPlace, PLAN_SCHEMA, PlanEnd, PlanStarted, Reading, RunKey, RunResult,
+    SampledPlan, SetResult, Topology, Unit,
+};
+use crate::plan;
+use crate::report::clean;
+use crate::workload;
+
+use super::CompatError;
+
+/// Files of more bytes are refused: no result file that a person reads has as many.
+pub const MAX_BYTES: u64 = 64 << 20;
+/// Values of one file.
+const MAX_VALUES: usize = 100_000;
+/// Of a text that becomes a name, and of one that is kept as it stands.
+const MAX_TEXT_CHARS: usize = 1_000;
+const MAX_FACT_CHARS: usize = 10_000;
+const MAX_NAME_CHARS: usize = 64;
+const MAX_TITLE_CHARS: usize = 200;
+/// Of the SHA-256 of the file in the plan's id.
+const ID_BYTES: usize = 6;
+const UNSAID: &str = "imported: the file does not say";
+const WORKLOAD: &str = "command";
+
+/// What a file says.
+pub struct Results {
+    /// Begins the plan's id.
+    pub tool: &'static str,
+    pub title: String,
+    pub started_unix_ns: u64,
+    /// The first is the baseline.
+    pub systems: Vec<System>,
+    pub works: Vec<WorkResults>,
+    /// Why results are not taken, and how many.
+    pub left_out: BTreeMap<String, usize>,
+}
+
+/// What the results of one column were measured on.
+pub struct System {
+    pub name: String,
+    pub environment: Environment,
+}
+
+/// One row: a test with its options.
+pub struct WorkResults {
+    pub name: String,
+    /// The unit as the file writes it.
+    pub scale: String,
+    pub direction: Direction,
+    /// What would measure it.
+    pub command: Vec<String>,
+    /// Where the command writes the value, if it does.
+    pub pattern: Option<&'static str>,
+    /// By system. `None`: the file has nothing; an error: why it was not measured.
+    pub values: Vec<Option<Result<Vec<f64>, String>>>,
+}
+
+/// A plan to be stored.
+pub struct Imported {
+    pub id: String,
+    pub variants: usize,
+    pub works: usize,
+    pub left_out: BTreeMap<String, usize>,
+    /// Events, as `schedlab export` writes them.
+    pub lines: Vec<u8>,
+}
+
+#[derive(Serialize)]
+struct PlanText {
+    schema: i64,
+    title: String,
+    measure: MeasureText,
+    variant: Vec<VariantText>,
+    workload: Vec<WorkText>,
+}
+
+#[derive(Serialize)]
+struct MeasureText {
+    rounds: usize,
+    duration: &'static str,
+    warmup: &'static str,
+    window: &'static str,
+    grace: &'static str,
+}
+
+#[derive(Serialize)]
+struct VariantText {
+    name: String,
+}
+
+#[derive(Serialize)]
+struct WorkText {
+    name: String,
+    #[serde(rename = "use")]
+    workload: &'static str,
+    command: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metric: Option<[MetricText; 1]>,
+}
+
+#[derive(Serialize)]
+struct MetricText {
+    name: String,
+    pattern: &'static str,
+    unit: &'static str,
+    better: &'static str,
+    headline: bool,
+}
+
+impl Results {
+    /// `file`: its name, for messages. Fails where the results make no plan of ours.
+    pub fn into_plan(self, file: &str, bytes: &[u8]) -> Result<Imported, CompatError> {
+        let values = self.works.iter().flat_map(|work| &work.values).flatten().flatten();
+        let count: usize = values.map(Vec::len).sum();
+        if count == 0 {
+            let left_out =
+                describe_left_out(&self.left_out).unwrap_or("there is no result".to_string());
+            let text = format!("{file}: nothing in it can be compared: {left_out}");
+            return Err(CompatError::usage(text, HINT));
+        }
+        if count > MAX_VALUES {
+            let text = format!("{file}: it has {count} values");
+            let hint = format!("at most {MAX_VALUES} of one file are taken: import a part of it");
+            return Err(CompatError::usage(text, hint));
+        }
+        let digest = Sha256::digest(bytes);
+        let digits = digest.iter().take(ID_BYTES).map(|byte| format!("{byte:02x}"));
+        let id = format!("{}-{}", self.tool, digits.collect::<String>());
+        let (source, plan) = self.plan(file)?;
+        let lines = self.lines(&id, &source, &plan).map_err(|why| {
+            CompatError::here(format!("{file}: its events cannot be written: {why}"), HINT)
+        })?;
+        let (variants, works) = (plan.variants.len(), plan.works.len());
+        Ok(Imported { id, variants, works, left_out: self.left_out, lines })
+    }
+
+    fn plan(&self, file: &str) -> Result<(String, crate::model::Plan), CompatError> {
+        let variants = names(self.systems.iter().map(|system| system.name.as_str()));
+        let works = names(self.works.iter().map(|work| work.name.as_str()));
+        let text = PlanText {
+            schema: PLAN_SCHEMA,
+            title: cut(&self.title, MAX_TITLE_CHARS),
+            measure: MeasureText {
+                rounds: self.works.iter().map(WorkResults::rounds).max().unwrap_or(1),
+                duration: "500ms",
+                warmup: "0s",
+                window: "500ms",
+                grace: "24h",
+            },
+            variant: variants.into_iter().map(|name| VariantText { name }).collect(),
+            workload: self.works.iter().zip(works).map(|(work, name)| work.text(name)).collect(),
+        };
+        let wrong = |why: String| {
+            let text = format!("{file}: its results make no plan: {why}");
+            CompatError::usage(text, "import a part of it; docs/formats.md says what is taken")
+        };
+        let text = toml::to_string(&text).map_err(|why| wrong(why.to_string()))?;
+        let tool = self.tool;
+        let text = format!(
+            "# From a result file of {tool}, by `schedlab import`: its systems are the variants,\n\
+             # which no knob makes; to measure anew, give them knobs.\n{text}"
+        );
+        match plan::parse("plan.toml", &text, None, plan::Known::default()) {
+            Ok(plan) => Ok((text, plan)),
+            Err(errors) => {
+                let first = errors.errors().first().map(|error| error.one_line());
+                Err(wrong(first.unwrap_or_default()))
+            }
+        }
+    }
+
+    fn lines(
+        &self,
+        id: &str,
+        source: &str,
+        plan: &crate::model::Plan,
+    ) -> serde_json::Result<Vec<u8>> {
+        let mut lines = Lines(Vec::new());
+        let cells = plan::cells(plan);
+        for (at, system) in self.systems.iter().enumerate() {
+            lines.put(&Event::PlanStarted(Box::new(PlanStarted {
+                schema: EVENT_SCHEMA,
+                id: id.to_string(),
+                backend: SampledPlan::IMPORTED.to_string(),
+                started_unix_ns: self.started_unix_ns,
+                source: source.to_string(),
+                plan: plan.clone(),
+                cells: cells.clone(),
+                judged: Judged::default(),
+                environment: system.environment.clone(),
+            })))?;
+            for (work_at, work) in self.works.iter().enumerate() {
+                let cell = (work_at * self.systems.len() + at) as u32;
+                for (round, outcome) in work.outcomes(at, self.started_unix_ns).enumerate() {
+                    let key = RunKey { round: round as u32, cell };
+                    lines.put(&Event::RunStarted { key })?;
+                    lines.put(&Event::RunEnded { key, outcome })?;
+                }
+            }
+            lines.put(&Event::PlanEnded { reason: PlanEnd::Complete, calibration: None })?;
+        }
+        Ok(lines.0)
+    }
+}
+
+struct Lines(Vec<u8>);
+
+impl Lines {
+    fn put(&mut self, event: &Event) -> serde_json::Result<()> {
+        serde_json::to_writer(&mut self.0, event)?;
+        self.0.push(b'\n');
+        Ok(())
+    }
+}
+
+impl WorkResults {
+    /// At least 1.
+    fn rounds(&self) -> usize {
+        let counts = self.values.iter().flatten().flatten().map(Vec::len);
+        counts.max().unwrap_or(1).max(1)
+    }
+
+    fn text(&self, name: String) -> WorkText {
+        let (metric, unit) = self.metric();
+        let better = match metric.direction {
+            Direction::HigherIsBetter => "higher",
+            Direction::LowerIsBetter => "lower",
+            Direction::Neutral => "neither",
+        };
+        let headline = metric.importance == Importance::Headline;
+        let metric = |pattern| [MetricText { name: metric.name, pattern, unit, better, headline }];
+        let (workload, command) = (WORKLOAD, self.command.clone());
+        WorkText { name, workload, command, metric: self.pattern.map(metric) }
+    }
+
+    /// What its values are, and the unit as a plan writes it. A scale that is none of our units is the
+    /// name of a count.
+    fn metric(&self) -> (OutputMetric, &'static str) {
+        let word = unit_word(&self.scale);
+        let unit = OUTPUT_UNITS.iter().find(|(known, ..)| Some(*known) == word);
+        let (word, unit, scale) = unit.copied().unwrap_or(("count", Unit::Count, 1.0));
+        let name = match unit {
+            Unit::Ns => "duration".to_string(),
+            Unit::OpsPerS | Unit::BytesPerS => "rate".to_string(),
+            _ => metric_name(&self.scale),
+        };
+        let importance = match self.direction {
+            Direction::Neutral => Importance::Explaining,
+            _ => Importance::Headline,
+        };
+        let place = OutputPlace::Pattern(self.pattern.unwrap_or_default().to_string());
+        let direction = self.direction;
+        (OutputMetric { name, place, unit, scale, direction, importance }, word)
+    }
+
+    /// Of the runs of one system, in the order of rounds.
+    fn outcomes(&self, system: usize, started_unix_ns: u64) -> impl Iterator<Item = Outcome> {
+        let (metric, _) = self.metric();
+        let (values, reason) = match self.values.get(system) {
+            Some(Some(Ok(values))) => (values.as_slice(), None),
+            Some(Some(Err(reason))) => (&[][..], Some(reason.clone())),
+            _ => (&[][..], None),
+        };
+        let done = values.iter().map(move |value| {
+            let value = Reading::Known(value * metric.scale);
+            let set = SetResult {
+                name: WORKLOAD.to_string(),
+                workload: WORKLOAD.to_string(),
+                ops: "executions".to_string(),
+                background: false,
+                metrics: vec![metric.kind().reading(value)],
+                histograms: Vec::new(),
+                workers: Vec::new(),
+                program: None,
+            };
+            let result = Box::new(RunResult {
+                started_unix_ns,
+                measured_ns: 0,
+                sets: vec![set],
+                knobs: Vec::new(),
+                disturbances: Vec::new(),
+                guest: None,
+                pool_cpus: None,
+                overhead_cpu_ns: unsaid(),
+            });
+            Outcome::Done { result }
+        });
+        done.chain(reason.map(|reason| Outcome::Failed { reason }))
+    }
+}
+
+/// Of a machine of which little is known.
+pub fn environment(hostname: String, kernel_release: String, cpus: CpuSet) -> Environment {
+    Environment {
+        hostname,
+        cpu_model: unsaid(),
+        topology: Topology { online: cpus, ..Topology::default() },
+        memory_bytes: unsaid(),
+        kernel_release,
+        kernel_version: UNKNOWN.to_string(),
+        kernel_cmdline: unsaid(),
+        boot_id: unsaid(),
+        virtualisation: unsaid(),
+        cgroup_mode: UNKNOWN.to_string(),
+        clock_source: unsaid(),
+        smt: unsaid(),
+        governor: unsaid(),
+        turbo: unsaid(),
+        load_average: unsaid(),
+        mitigations: BTreeMap::new(),
+        tunables: BTreeMap::new(),
+        calibration: None,
+        calibration_at_end: None,
+    }
+}
+
+/// In place of a name that the file does not say.
+pub const UNKNOWN: &str = "unknown";
+
+pub(super) const HINT: &str =
+    "docs/formats.md says what is taken of result files; nothing was stored";
+
+pub fn unsaid<T>() -> Reading<T> {
+    Reading::Unknown(UNSAID.to_string())
+}
+
+/// The text of a file of which at most one byte more than [`MAX_BYTES`] was read.
+pub fn text<'t>(bytes: &'t [u8], file: &str) -> Result<&'t str, CompatError> {
+    if bytes.len() as u64 > MAX_BYTES {
+        let text = format!("{file}: it has more than {MAX_BYTES} bytes");
+        return Err(CompatError::usage(text, "is this the right file? Import a part of it"));
+    }
+    let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
+    std::str::from_utf8(bytes).map_err(|why| {
+        let text = format!("{file}: not UTF-8 from byte {} on", why.valid_up_to());
+        CompatError::usage(text, HINT)
+    })
+}
+
+/// A text that may become a name, with its white space in single blanks. `place`: where it stands.
+pub fn name(place: &str, text: &str) -> Result<String, CompatError> {
+    short(place, text, MAX_TEXT_CHARS)
+}
+
+/// A text that is kept as a fact.
+pub fn fact(place: &str, text: &str) -> Result<String, CompatError> {
+    short(place, text, MAX_FACT_CHARS)
+}
+
+fn short(place: &str, text: &str, max_chars: usize) -> Result<String, CompatError> {
+    let chars = text.chars().count();
+    if chars > max_chars {
+        let text = format!("{place}: it has {chars} characters");
+        return Err(CompatError::usage(text, format!("at most {max_chars}: {HINT}")));
+    }
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let shown = clean(&text);
+    if shown == text {
+        return Ok(text);
+    }
+    let text = format!("{place}: `{}` holds characters that cannot be shown", cut(&shown, 60));
+    Err(CompatError::usage(text, "names and texts reach terminals: take them out of the file"))
+}
+
+/// A number as it stands in the file.
+pub fn number(place: &str, text: &str) -> Result<f64, CompatError> {
+    let value: Option<f64> = text.trim().parse().ok();
+    value.filter(|value| value.is_finite()).ok_or_else(|| {
+        let shown = cut(&clean(text.trim()), 60);
+        CompatError::usage(format!("{place}: `{shown}` is no number"), HINT)
+    })
+}
+
+/// `3 results (reason), 1 result (reason)`. `None`: nothing was left out.
+pub fn describe_left_out(left_out: &BTreeMap<String, usize>) -> Option<String> {
+    let each = left_out.iter().map(|(why, count)| match count {
+        1 => format!("1 result ({why})"),
+        _ => format!("{count} results ({why})"),
+    });
+    let each: Vec<String> = each.collect();
+    (!each.is_empty()).then(|| each.join(", "))
+}
+
+/// Names as a plan takes them, each once.
+fn names<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut taken = BTreeSet::new();
+    let mut unique = |text: &str| {
+        let text = text.trim_start_matches('-').trim();
+        let text = if text.is_empty() { UNKNOWN } else { text };
+        let numbered = (2..).map(|count| format!(" ({count})"));
+        let mut ends = std::iter::once(String::new()).chain(numbered);
+        let name = ends.find_map(|end| {
+            let name = cut(text, MAX_NAME_CHARS - end.len()) + &end;
+            taken.insert(name.clone()).then_some(name)
+        });
+        name.unwrap_or_default()
+    };
+    texts.map(&mut unique).collect()
+}
+
+/// At most so many characters, the last three of which are dots where more follow.
+fn cut(text: &str, max_chars: usize) -> String {
+    match text.chars().nth(max_chars) {
+        Some(_) => {
+            text.chars().take(max_chars - 3).collect::<String>().trim_end().to_string() + "..."
+        }
+        None => text.to_string(),
+    }
+}
+
+/// `Mop/s`: `Mop-per-s`. Options take `/` for what parts a work from its metric.
+fn metric_name(scale: &str) -> String {
+    let name = scale.replace('/', "-per-").replace(|c: char| c.is_whitespace() || c == ',', "-");
+    let name = cut(name.trim_matches('-'), MAX_NAME_CHARS - 10);
+    let own = workload::find(WORKLOAD).map_or(&[][..], |command| command.spec().metrics);
+    match name.as_str() {
+        "" => "result".to_string(),
+        taken if own.iter().any(|metric| metric.name == taken) => format!("{taken}-result"),
+        _ => name,
+    }
+}
+
+/// Scales of other tools, in lower case, by the unit that a plan has for them.
+const SCALES: &[(&str, &[&str])] = &[
+    ("s", &["s", "sec", "secs", "second", "seconds", "time (seconds)"]),
+    ("ms", &["ms", "msec", "millisecond", "milliseconds", "time (milliseconds)"]),
+    ("us", &["us", "usec", "µs", "microsecond", "microseconds", "time (microseconds)"]),
+    ("ns", &["ns", "nsec", "nanosecond", "nanoseconds", "time (nanoseconds)"]),
+    ("1/s", &["iops", "tps", "fps", "qps", "rps"]),
+    ("K/s", &["kiloops/sec", "kilooperations/sec", "kiops"]),
+    ("B/s", &["b/s", "byte/s", "bytes/s", "bytes/sec", "bytes/second", "bytes per second"]),
+    ("KB/s", &["kb/s", "kb/sec", "kilobytes/sec", "kilobytes/second", "kilobytes per second"]),
+    ("MB/s", &["mb/s", "mb/sec", "megabytes/sec", "megabytes/second", "megabytes per second"]),
+    ("GB/s", &["gb/s", "gb/sec", "gigabytes/sec", "gigabytes/second", "gigabytes per second"]),
+    ("KiB/s", &["kib/s", "kib/sec", "kibibytes/second"]),
+    ("MiB/s", &["mib/s", "mib/sec", "mebibytes/second"]),
+    ("GiB/s", &["gib/s", "gib/sec", "gibibytes/second"]),
+    ("Mbit/s", &["mbit/s", "mbits/s", "mbits/sec", "megabits/sec", "megabits/second"]),
+    ("Gbit/s", &["gbit/s", "gbits/s", "gbits/sec", "gigabits/sec", "gigabits/second"]),
+    ("%", &["%", "percent", "percentage"]),
+];
+
+/// What is counted per second, one by one: `Mop` is not among them.
+const COUNTED: &[&str] = &[
+    "bogo ops",
+    "bogoops",
+    "bogooperations",
+    "burns",
+    "calls",
+    "connections",
+    "events",
+    "files",
+    "frames",
+    "images",
+    "iterations",
+    "messages",
+    "nodes",
+    "op",
+    "operations",
+    "ops",
+    "queries",
+    "records",
+    "req",
+    "requests",
+    "rows",
+    "samples",
+    "switches",
+    "tokens",
+    "transactions",
+];
+const PER_SECOND: [&str; 5] = [" per second", "/second", "/sec", "/s", " per sec"];
+
+/// `None`: it is none of our units.
+fn unit_word(scale: &str) -> Option<&'static str> {
+    let scale = scale.trim().to_lowercase();
+    let known = SCALES.iter().find(|(_, scales)| scales.contains(&scale.as_str()));
+    let counted = || {
+        let mut of = PER_SECOND.iter().filter_map(|end| scale.strip_suffix(end));
+        of.any(|counted| COUNTED.contains(&counted.trim())).then_some("1/s")
+    };
+    known.map(|(unit, _)| *unit).or_else(counted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scales_have_our_units_or_are_names() {
+        let cases: &[(&str, Option<&str>, &str)] = &[
+            ("Seconds", Some("s"), "duration"),
+            ("Milliseconds", Some("ms"), "duration"),
+            ("MB/s", Some("MB/s"), "rate"),
+            ("MiB/s", Some("MiB/s"), "rate"),
+            ("Requests Per Second", Some("1/s"), "rate"),
+            ("Bogo Ops/s", Some("1/s"), "rate"),
+            ("Frames/sec", Some("1/s"), "rate"),
+            ("Time (seconds)", Some("s"), "duration"),
+            ("Percentage", Some("%"), "Percentage"),
+            // A million of them, and nanoseconds of something simulated.
+            ("Total Mop/s", None, "Total-Mop-per-s"),
+            ("ns/day", None, "ns-per-day"),
+            ("Score", None, "Score"),
+            ("user", None, "user-result"),
+            ("", None, "result"),
+        ];
+        for (scale, unit, metric) in cases {
+            assert_eq!(unit_word(scale), *unit, "{scale}");
+            let work = WorkResults {
+                name: String::new(),
+                scale: scale.to_string(),
+                direction: Direction::HigherIsBetter,
+                command: Vec::new(),
+                pattern: None,
+                values: Vec::new(),
+            };
+            assert_eq!(work.metric().0.name, *metric, "{scale}");
+        }
+        for (unit, _) in SCALES {
+            assert!(OUTPUT_UNITS.iter().any(|(known, ..)| known == unit), "{unit}");
+        }
+    }
+
+    #[test]
+    fn names_fit_and_differ() {
+        let long = "x".repeat(100);
+        let found = names([long.as_str(), long.as_str(), "-a", "a", "", "é"].into_iter());
+        assert_eq!(found[2..], ["a", "a (2)", UNKNOWN, "é"]);
+        assert_eq!((found[0].len(), found[1].len()), (64, 64));
+        assert!(found[0].ends_with("...") && found[1].ends_with("... (2)"), "{found:?}");
+    }
+
+    #[test]
+    fn texts_that_are_long_or_steer_a_terminal_are_refused() {
+        let refused =
+            |text: &str| name("f: title", text).unwrap_err().text(super::super::Whose::User);
+        assert!(
+            refused(&"x".repeat(1_001)).starts_with("f: title: it has 1001 characters\nhint: ")
+        );
+        let shown = refused("a\u{1b}[2J\u{202e}");
+        assert!(shown.starts_with("f: title: `a\\u{1b}[2J\\u{202e}` holds"), "{shown}");
+        assert_eq!(name("f", " a\n\tb ").unwrap(), "a b");
+    }
+
+    #[test]
+    fn what_is_too_large_or_empty_is_refused() {
+        let results = |values: usize| Results {
+            tool: "x",
+            title: "t".to_string(),
+            started_unix_ns: 1,
+            systems: vec![System {
+                name: "a".to_string(),
+                environment: environment(UNKNOWN.into(), UNKNOWN.into(), CpuSet::default()),
+            }],
+            works: vec![WorkResults {
+                name: "w".to_string(),
+                scale: "s".to_string(),
+                direction: Direction::LowerIsBetter,
+                command: vec!["true".to_string()],
+                pattern: None,
+                values: vec![Some(Ok(vec![1.0; values]))],
+            }],
+            left_out: BTreeMap::from([("why".to_string(), 2)]),
+        };
+        let refused = |values| match results(values).into_plan("f", b"") {
+            Ok(_) => panic!("{values} values were taken"),
+            Err(error) => error.text(super::super::Whose::User),
+        };
+        assert!(refused(0).starts_with("f: nothing in it can be compared: 2 results (why)\nhint"));
+        assert!(refused(MAX_VALUES + 1).starts_with("f: it has 100001 values\nhint: at most"));
+        let id = |bytes| results(1).into_plan("f", bytes).map(|plan| plan.id).unwrap();
+        assert_eq!(id(b"abc"), "x-ba7816bf8f01", "the beginning of the SHA-256 of abc");
+        assert_ne!(id(b"abd"), id(b"abc"));
+        let over = vec![b' '; MAX_BYTES as usize + 1];
+        assert!(text(&over, "f").is_err() && text(&over[1..], "f").is_ok());
+        let broken = text(b"<a>\xff", "f").unwrap_err().to_string();
+        assert_eq!(broken, "f: not UTF-8 from byte 3 on");
+    }
+}

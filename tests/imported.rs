@@ -1,0 +1,130 @@
+//! Result files of other tools, from the file to the verdict.
+
+use crate::support::{schedlab, stderr, stdout};
+
+/// Made up: six runs of one kernel, seven of another, a test that failed, and a series.
+const COMPOSITE: &str = r#"<?xml version="1.0"?>
+<PhoronixTestSuite>
+  <Generated><Title>EEVDF against CFS</Title></Generated>
+  <System>
+    <Identifier>CFS</Identifier>
+    <Hardware>Processor: Example 9000 @ 3.40GHz (8 Cores / 16 Threads), Motherboard: Example B1</Hardware>
+    <Software>OS: Example 1, Kernel: 6.5.0-1-amd64 (x86_64)</Software>
+    <TimeStamp>2024-03-01 09:30:00</TimeStamp>
+  </System>
+  <System>
+    <Identifier>EEVDF</Identifier>
+    <Hardware>Processor: Example 9000 @ 3.40GHz (8 Cores / 16 Threads), Motherboard: Example B1</Hardware>
+    <Software>OS: Example 1, Kernel: 6.6.1 (x86_64)</Software>
+    <TimeStamp>2024-03-01 21:30:00</TimeStamp>
+  </System>
+  <Result>
+    <Identifier>pts/build-1.0.0</Identifier><Title>Build</Title><Description>Make: all</Description>
+    <Scale>Seconds</Scale><Proportion>LIB</Proportion><DisplayFormat>BAR_GRAPH</DisplayFormat>
+    <Data>
+      <Entry><Identifier>CFS</Identifier><Value>60.1</Value>
+        <RawString>60.1:60.2:60.0:60.15:60.05:60.1</RawString></Entry>
+      <Entry><Identifier>EEVDF</Identifier><Value>66.1</Value>
+        <RawString>66.1:66.2:66.0:66.15:66.05:66.1:66.12</RawString></Entry>
+    </Data>
+  </Result>
+  <Result>
+    <Identifier>pts/solver-1.0.0</Identifier><Title>Solver</Title><Description></Description>
+    <Scale>Total Mop/s</Scale><Proportion>HIB</Proportion><DisplayFormat>BAR_GRAPH</DisplayFormat>
+    <Data>
+      <Entry><Identifier>CFS</Identifier><Value>1000</Value><RawString></RawString></Entry>
+      <Entry><Identifier>EEVDF</Identifier><Value></Value><RawString></RawString></Entry>
+    </Data>
+  </Result>
+  <Result>
+    <Identifier></Identifier><Title>Heat</Title><DisplayFormat>LINE_GRAPH</DisplayFormat>
+    <Data><Entry><Identifier>CFS</Identifier><Value>40,41</Value></Entry></Data>
+  </Result>
+</PhoronixTestSuite>
+"#;
+
+#[test]
+fn a_result_file_of_phoronix_is_stored_once_compared_and_exported() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("composite.xml"), COMPOSITE).unwrap();
+    let call = |arguments: &[&str]| schedlab(home.path(), arguments).output().unwrap();
+    let ok = |arguments: &[&str]| {
+        let output = call(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+        output
+    };
+    let import = ok(&["import", "composite.xml"]);
+    let said = stderr(&import);
+    assert!(import.stdout.is_empty(), "{}", stdout(&import));
+    assert!(said.contains("2 variants, 2 works; left out: 1 result (it has no Id"), "{said}");
+    let id = said.split('`').nth(1).unwrap();
+    assert!(said.ends_with(&format!("see: schedlab compare plan={id}\n")), "{said}");
+    let again = call(&["import", "composite.xml"]);
+    assert_eq!(again.status.code(), Some(3), "{again:?}");
+    assert!(stderr(&again).starts_with(&format!("error: plan `{id}` is stored in ")), "{again:?}");
+
+    let listed = stdout(&ok(&["list", "runs", "--width", "200"]));
+    for part in ["2024-03-01 09:30", "imported", "6.5.0-1-amd64, 6.6.1", "CFS, EEVDF", "complete"] {
+        assert!(listed.contains(part), "{part}: {listed}");
+    }
+    let last = call(&["report"]);
+    assert!(stderr(&last).contains("so none is `last`"), "{last:?}");
+    for arguments in [&["report", id][..], &["compare", &format!("plan={id}")]] {
+        let report = stdout(&ok(&[arguments, &["--width", "120"]].concat()));
+        let row = report.lines().find(|line| line.starts_with("Build Make: all")).expect(&report);
+        assert!(row.contains("60.1 s") && row.contains("+10 %"), "{row}");
+        assert!(row.ends_with("WORSE"), "{row}");
+        for part in ["Total-Mop-per-s", "the test failed", "not measured in the same rounds"] {
+            assert!(report.contains(part), "{part}: {report}");
+        }
+        assert!(!report.contains("schedlab run"), "nothing can be added to it: {report}");
+    }
+    let shown = stdout(&ok(&["show", id, "--width", "200"]));
+    assert!(shown.contains("imported: Example B1, Linux 6.6.1, 16 CPUs, Example 9000"), "{shown}");
+    assert!(!shown.contains("resumed") && !shown.contains("warm-up"), "{shown}");
+
+    let lines = stdout(&ok(&["export", id]));
+    std::fs::write(home.path().join("lines"), &lines).unwrap();
+    ok(&["import", "lines", "--db", "other.db"]);
+    assert_eq!(stdout(&ok(&["export", id, "--db", "other.db"])), lines);
+    let plan = stdout(&ok(&["run", &format!("plan={id}"), "--print"]));
+    assert!(plan.contains("\"batch-run\", \"pts/build-1.0.0\""), "{plan}");
+}
+
+#[test]
+fn a_file_that_is_refused_stores_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let cut = &COMPOSITE[..COMPOSITE.len() / 2];
+    let bomb = format!("<!DOCTYPE x [<!ENTITY a \"ha\">]>{COMPOSITE}");
+    let cases = [("cut", cut, "no XML"), ("bomb", &bomb, "DTD"), ("json", "[{}]", "_ResultData")];
+    for (name, text, expected) in cases {
+        std::fs::write(home.path().join(name), text).unwrap();
+        let output = schedlab(home.path(), &["import", name]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{name}: {output:?}");
+        let said = stderr(&output);
+        assert!(said.contains(&format!("error: {name}: ")) && said.contains(expected), "{said}");
+        assert!(said.contains("\nhint: "), "{said}");
+    }
+    assert!(!home.path().join(".local/share/schedlab/schedlab.db").exists());
+}
+
+#[test]
+fn json_of_mmtests_is_stored_and_compared() {
+    let home = tempfile::tempdir().unwrap();
+    let run = |name: &str, values: &str| {
+        format!(
+            r#"{{"_ModuleName":"ExtractShellpackhackbench","_TestName":"{name}",
+            "_PreferredVal":"Lower","_PlotYaxis":"Time (seconds)",
+            "_ResultData":{{"4":[{{"Values":[{values}]}}]}}}}"#
+        )
+    };
+    let both =
+        [run("6.5", "1.5,1.51,1.49,1.5,1.52,1.48"), run("6.6", "1.2,1.21,1.19,1.2,1.22,1.18")];
+    std::fs::write(home.path().join("json"), format!("[{}]", both.join(","))).unwrap();
+    let import = schedlab(home.path(), &["import", "json"]).output().unwrap();
+    assert_eq!(import.status.code(), Some(0), "{import:?}");
+    let compare = schedlab(home.path(), &["compare", "plan=mmtests*"]).output().unwrap();
+    let report = stdout(&compare);
+    let row = report.lines().find(|line| line.starts_with("hackbench 4")).expect(&report);
+    assert!(row.contains("1.50 s") && row.contains("-20 %") && row.ends_with("BETTER"), "{row}");
+}
