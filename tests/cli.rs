@@ -356,7 +356,7 @@ fn a_bench_file_is_imported_as_a_plan_by_its_name_or_by_what_it_holds() {
         (
             "empty",
             "empty: neither JSON lines of `schedlab export` nor a .bench file (a JSON object \
-                   with `Input` or `Runs`): it is empty",
+                   with `Input` or `Runs`), nor results of Phoronix or mmtests: it is empty",
         ),
     ];
     for (name, expected) in refused {

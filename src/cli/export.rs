@@ -74,7 +74,8 @@ pub fn import(args: &ImportArgs) -> Result<(), Failure> {
             Err(other) => Err(other.into()),
         };
     }
-    reader.read_to_end(&mut head).map_err(fail)?;
+    let limit = if is_mmtests(&head) { imported::MAX_BYTES + 1 } else { u64::MAX };
+    reader.take(limit).read_to_end(&mut head).map_err(fail)?;
     if is_mmtests(&head) {
         return results(&head, args, |text, file| mmtests::read(text, file, clock::unix_ns()));
     }

@@ -120,8 +120,8 @@ fn value_of<'t>(text: &'t str, key: &str) -> Option<&'t str> {
 /// `AMD Ryzen 9 5950X @ 3.40GHz (16 Cores / 32 Threads)`: 32.
 fn threads(processor: &str) -> Option<u32> {
     let (_, counts) = processor.rsplit_once('(')?;
-    let counts = counts.trim_end_matches(')').split('/');
-    let last = counts.last()?.trim().strip_suffix("s")?;
+    let last = counts.trim_end_matches(')').rsplit('/').next()?;
+    let last = last.trim().strip_suffix("s")?;
     let number = last.strip_suffix(" Thread").or_else(|| last.strip_suffix(" Core"))?;
     number.parse().ok().filter(|count| *count <= MAX_CPU)
 }
