@@ -234,7 +234,13 @@ install_packages() {
         set -- $(printf '%s\n' "$@" | sed '/^qemu-system-x86$/d')
         apt_install "$backports" qemu-system-x86
     fi
-    [ $# = 0 ] || without_servers apt_install '' "$@"
+    case " $* " in
+    '  ') ;;
+    *' postgresql '* | *' redis-server '* | *' memcached '* | *' nginx-light '*)
+        without_servers apt_install '' "$@"
+        ;;
+    *) apt_install '' "$@" ;;
+    esac
 }
 
 need_toolchain

@@ -499,7 +499,7 @@ fn a_plan_with_a_report_format_that_there_is_not_is_refused_with_its_place() {
     4 | [[workload]]
       `----
 
-     hint: one of "text", "lkml", "markdown", "schbench", "csv", "json",
+     hint: one of "text", "lkml", "loads", "markdown", "schbench", "csv", "json",
      "gobench", "junit"
     "#);
 }
