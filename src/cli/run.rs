@@ -370,11 +370,7 @@ pub fn load(named: &str) -> Result<(String, String), Failure> {
         return Ok((format!("{}.toml", builtin.name), builtin.text.to_string()));
     }
     let shown = named.escape_default();
-    let read = File::open(named).and_then(|file| {
-        let mut text = String::new();
-        // One byte more than a plan may have: the parser says that it is too long.
-        file.take(plan::MAX_TEXT_BYTES as u64 + 1).read_to_string(&mut text).map(|_| text)
-    });
+    let read = File::open(named).and_then(read_text);
     let text = read.map_err(|error| {
         if error.kind() != io::ErrorKind::NotFound {
             let text = format!("cannot read the plan `{shown}`: {error}");
@@ -386,11 +382,22 @@ pub fn load(named: &str) -> Result<(String, String), Failure> {
     Ok((named.to_string(), with_programs(named, text?)?))
 }
 
+/// One byte more than a plan may have: the parser says that it is too long.
+fn read_text(file: File) -> io::Result<String> {
+    let mut text = String::new();
+    file.take(plan::MAX_TEXT_BYTES as u64 + 1).read_to_string(&mut text).map(|_| text)
+}
+
 /// With the programs that it names by files next to it.
 fn with_programs(named: &str, text: String) -> Result<String, Failure> {
     let read = |file: String| {
         let path = twin::next_to(named, &file);
-        let program = fs::read_to_string(&path);
+        // What is no file may have no end, or be silent for ever.
+        let is_file = fs::metadata(&path).map(|about| about.is_file());
+        let program = is_file.and_then(|is_file| match is_file {
+            true => read_text(File::open(&path)?),
+            false => Err(io::Error::other("it is no file")),
+        });
         program.map(|program| (file, program)).map_err(|error| {
             let text = format!(
                 "cannot read the program `{}`: {error}",

@@ -89,9 +89,12 @@ impl OutputMetric {
         });
         let number: f64 = without_groups(digits.trim_end())?.parse().ok()?;
         let value = number * scale;
-        value.is_finite().then_some(value)
+        (value.abs() <= MAX_VALUE).then_some(value)
     }
 }
+
+/// Sums of executions stay finite.
+const MAX_VALUE: f64 = 1e100;
 
 /// Without the commas that part thousands. `None`: a comma stands elsewhere, as in `1,5`.
 fn without_groups(digits: &str) -> Option<String> {
@@ -136,6 +139,7 @@ mod tests {
             ("count", "three", None),
             ("count", "inf", None),
             ("count", "NaN", None),
+            ("count", "1e200", None),
         ];
         for (unit, printed, expected) in cases {
             assert_eq!(metric(unit).value(printed), *expected, "{unit} {printed}");

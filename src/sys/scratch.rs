@@ -53,7 +53,22 @@ impl Drop for Folder {
 }
 
 fn of_process(pid: i32) -> PathBuf {
-    std::env::temp_dir().join(format!("{PREFIX}{pid}"))
+    temporary().join(format!("{PREFIX}{pid}"))
+}
+
+/// Programs are executed in other folders: the path begins at the root.
+fn temporary() -> PathBuf {
+    std::path::absolute(std::env::temp_dir()).unwrap_or_else(|_| PathBuf::from("/tmp"))
+}
+
+/// A process that has ended may not be collected for long, as in a container whose first process
+/// collects none.
+fn lives(pid: i32) -> bool {
+    let state = fs::read_to_string(format!("/proc/{pid}/stat"));
+    let is_dead = state.is_ok_and(|state| {
+        state.rsplit_once(')').is_some_and(|(_, state)| state.trim_start().starts_with('Z'))
+    });
+    process::exists(pid) && !is_dead
 }
 
 /// A folder of this user, and no link to one.
@@ -73,10 +88,10 @@ pub fn remove_of(pid: i32) {
 
 /// And what all left that live no more, as where schedlab was killed.
 pub fn remove_abandoned() {
-    let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+    let entries = fs::read_dir(temporary()).into_iter().flatten().flatten();
     let pid = |name: &str| name.strip_prefix(PREFIX).and_then(|pid| pid.parse::<i32>().ok());
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    names.filter_map(|name| pid(&name)).filter(|pid| !process::exists(*pid)).for_each(remove_of);
+    names.filter_map(|name| pid(&name)).filter(|pid| !lives(*pid)).for_each(remove_of);
 }
 
 #[cfg(test)]
@@ -99,13 +114,17 @@ mod tests {
     fn what_the_dead_left_is_removed() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let dead = child.id() as i32;
-        child.wait().unwrap();
+        // Ended, and not collected.
+        while lives(dead) {
+            std::thread::yield_now();
+        }
         let (left, alive) = (of_process(dead), of_process(1));
         fs::create_dir_all(left.join("0/a")).unwrap();
         fs::create_dir_all(&alive).unwrap();
         remove_abandoned();
         let is_there = (left.exists(), alive.exists());
         fs::remove_dir(&alive).unwrap();
+        child.wait().unwrap();
         assert_eq!(is_there, (false, true));
     }
 }

@@ -33,7 +33,7 @@ pub enum WorkloadError {
     /// A server ended before its end was asked for. `was_ready`: while others used it.
     #[error("the server {} {}", describe_end(*.ending, -1), server_time(*.was_ready))]
     ServerEnded { ending: Ending, was_ready: bool },
-    #[error("the server was not ready after a minute")]
+    #[error("the server was not ready after 20 s")]
     ServerLate,
     /// `printed`: what stands where the one match has a number.
     #[error("{}", describe_no_value(metric, *count, printed))]

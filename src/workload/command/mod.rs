@@ -226,8 +226,10 @@ impl Programs {
     fn site(&self, index: usize) -> Result<Site, WorkloadError> {
         let mut site = Site { places: self.places.clone(), server: None, folder: None };
         if self.has_folder || self.around.in_own_folder {
-            let folder = Folder::new(self.around.user())
-                .map_err(|source| WorkloadError::system("make a temporary folder", source))?;
+            let folder = Folder::new(self.around.user()).map_err(|source| {
+                let action = format!("make a folder in {}", std::env::temp_dir().display());
+                WorkloadError::system(action, source)
+            })?;
             site.places = site.places.with("folder", folder.path().display());
             site.folder = Some(folder);
         }

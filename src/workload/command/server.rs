@@ -14,7 +14,8 @@ use super::patterns::regex;
 use super::words::Places;
 
 /// How long a server may take until it is ready.
-const READY_LIMIT: Duration = Duration::from_secs(60);
+/// Below the default grace of a run, which would end it without a word about the server.
+const READY_LIMIT: Duration = Duration::from_secs(20);
 const READY_POLL: Duration = Duration::from_millis(5);
 
 /// How a server shows that it is ready.
