@@ -227,9 +227,10 @@ fn tasks_have_no_time_from_before_or_after_counting() {
         is_over.store(true, SeqCst);
         counted.unwrap()
     });
-    for (ran_ns, wall_ns) in counted {
-        assert!(ran_ns > 0 && ran_ns <= wall_ns + TOLERANCE_NS, "{ran_ns} of {wall_ns}");
-    }
+    assert!(counted.iter().all(|(ran_ns, _)| *ran_ns > 0), "{counted:?}");
+    // Others may take the CPU between the first count and the reading of the clock, but not each time.
+    let excess_ns = counted.iter().map(|(ran_ns, wall_ns)| ran_ns.saturating_sub(*wall_ns)).min();
+    assert!(excess_ns <= Some(TOLERANCE_NS), "{counted:?}");
 }
 
 const STORM: usize = 1500;
