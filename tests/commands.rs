@@ -283,7 +283,9 @@ fn numbers_are_found_in_what_programs_that_cannot_be_shipped_print() {
         assert!(output.status.success(), "{name}: {output:?}");
         let outcomes = outcomes(home.path(), "last");
         for (metric_name, value) in *expected {
-            assert_eq!(metric(&outcomes[0], 0, metric_name), *value, "{name}: {}", outcomes[0]);
+            // The mean of executions that print the same.
+            let found = metric(&outcomes[0], 0, metric_name) / value;
+            assert!((found - 1.0).abs() < 1e-9, "{name}: {}", outcomes[0]);
         }
     }
 }

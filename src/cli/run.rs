@@ -392,7 +392,7 @@ fn read_text(file: File) -> io::Result<String> {
 fn with_programs(named: &str, text: String) -> Result<String, Failure> {
     let read = |file: String| {
         let path = twin::next_to(named, &file);
-        // What is no file may have no end, or be silent for ever.
+        // What is no file may have no end, or never say anything.
         let is_file = fs::metadata(&path).map(|about| about.is_file());
         let program = is_file.and_then(|is_file| match is_file {
             true => read_text(File::open(&path)?),
