@@ -43,7 +43,7 @@ fn packages(cells: &[Cell]) -> BTreeSet<&str> {
     });
     lacking
         .filter_map(|set| workload::package(&set.params))
-        .flat_map(|all| all.split(' '))
+        .flat_map(str::split_whitespace)
         .collect()
 }
 

@@ -116,7 +116,7 @@ pub fn with_files(plan: &str, files: &[(String, String)]) -> Result<String, Plan
         let table: toml::Table = text.parse().unwrap_or_default();
         let named = toml::Table::from_iter([(name.clone(), toml::Value::Table(table))]);
         let own = toml::Table::from_iter([(PROGRAMS.to_string(), toml::Value::Table(named))]);
-        whole = format!("{}\n\n# {name}\n{own}", whole.trim_end());
+        whole = format!("{}\n\n# {}\n{own}", whole.trim_end(), name.escape_default());
     }
     Ok(whole)
 }

@@ -61,7 +61,7 @@ pub fn parameters(params: &Params) -> impl Iterator<Item = (&String, &Value)> {
     params.iter().filter(move |(name, _)| !own(name))
 }
 
-/// Whether any of the written words has this place.
+/// Whether a word under any of these names has this place.
 pub fn has_place(params: &Params, names: &[&'static str], place: &str) -> bool {
     let place = place_of(place);
     let words = names.iter().flat_map(|name| written(params, name).unwrap_or_default());
