@@ -19,7 +19,7 @@ run: ## build, and measure this machine's scheduler with the plan `quick`
 	$(CARGO) run --release --locked -- run $(ARGS)
 
 test: ## run every test
-	@sh scripts/need.sh build test lab programs
+	@sh scripts/need.sh build test lab programs page
 	$(CARGO) test --locked --no-run
 	@echo 'The output of each half comes when it has ended.'
 	@$(MAKE) --no-print-directory --jobs=$(TEST_JOBS) --keep-going --output-sync=target test-lab test-rest

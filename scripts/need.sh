@@ -1,7 +1,7 @@
 #!/bin/sh
 # Sees to it that this machine has what schedlab needs; installs what is missing.
 #
-# Usage: scripts/need.sh PURPOSE...      PURPOSE: build, test, lab, programs, dist, ci
+# Usage: scripts/need.sh PURPOSE...      PURPOSE: build, test, lab, programs, page, dist, ci
 #
 # Looks first and asks the system's package manager only for what is not there. Asks the
 # user before, unless root or ASSUME_YES=1. A Rust toolchain is never installed from here:
@@ -92,6 +92,11 @@ find_missing() {
                     'linux-source flex bison bc libelf-dev libssl-dev xz-utils' \
                     'flex bison bc elfutils-libelf-devel openssl-devel xz' 'flex bison bc openssl xz'
             ;;
+        page)
+            # What drives the page of a report in a browser.
+            has chromium || lack Chromium chromium chromium chromium
+            { has node && has npm; } || lack 'Node.js and npm' 'nodejs npm' 'nodejs npm' 'nodejs npm'
+            ;;
         dist)
             links -static || lack 'the static C library' \
                 'gcc libc6-dev' 'gcc glibc-static' 'gcc glibc'
@@ -104,7 +109,7 @@ find_missing() {
             ;;
         *)
             say "error: unknown purpose \`$purpose\`"
-            say 'hint: scripts/need.sh build test lab programs dist ci'
+            say 'hint: scripts/need.sh build test lab programs page dist ci'
             exit 2
             ;;
         esac
@@ -243,6 +248,12 @@ install_packages() {
     esac
 }
 
+# Where tests find the packages that drive a browser.
+page_modules() {
+    [ -d target/page/node_modules/axe-core ] && [ -d target/page/node_modules/playwright-core ] ||
+        npm install --silent --no-audit --no-fund --prefix target/page playwright-core@1.56 axe-core@4.10
+}
+
 need_toolchain
 find_missing "$@"
 if [ -n "$missing" ]; then
@@ -253,3 +264,4 @@ if [ -n "$missing" ]; then
         exit 1
     fi
 fi
+case " $* " in *' page '*) page_modules ;; esac

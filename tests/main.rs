@@ -12,6 +12,7 @@ mod kernels;
 mod kill;
 mod knobs;
 mod need;
+mod page;
 mod plan_power;
 mod plan_schema;
 mod pools;

@@ -19,7 +19,8 @@ use super::samples::{
 use super::select::Selection;
 use super::work::WorkKey;
 use super::{
-    Analysis, Cell, Family, Method, Pairing, PlanFacts, Row, SetTable, Side, WorkTable, Workers,
+    Analysis, Cell, Family, Method, Pairing, Pictures, PlanFacts, Row, SetTable, Side, WorkTable,
+    Workers,
 };
 
 /// At most this part of tables without any difference has a false one: [`stats::LEVEL`] is less.
@@ -103,6 +104,7 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
         notes,
         command: question.command.clone(),
         store: question.store.clone(),
+        pictures: Pictures::default(),
     }
 }
 
@@ -178,7 +180,11 @@ fn table_of(work: &mut WorkSamples, question: &Question, refused: &mut Vec<Note>
     // Where sides are whole plans, one work of two variants is two works.
     let variant = work.key.variant.map(|variant| ("variant".to_string(), variant.name.clone()));
     let axes = axes.iter().cloned().chain(variant).collect();
-    WorkTable { name: name.clone(), axes, label, sets, fairness: None }
+    let runs = work.sides.iter_mut().map(|side| {
+        side.as_mut().map(|values| std::mem::take(&mut values.counted)).unwrap_or_default()
+    });
+    let runs = runs.collect();
+    WorkTable { name: name.clone(), axes, label, sets, fairness: None, runs }
 }
 
 /// Whether a side has another metric of this name in the same set, and not this one.

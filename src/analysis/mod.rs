@@ -12,6 +12,7 @@ mod lists;
 mod metrics;
 mod notes;
 mod pairing;
+mod pictures;
 mod power;
 mod priority;
 mod question;
@@ -29,7 +30,7 @@ use serde::Serialize;
 
 use crate::model::{
     Environment, GuestKernel, GuestTimes, Lab, Measure, MetricKind, Params, Placement, PlanEnd,
-    Value, Variant, WorkerKind,
+    RunKey, Value, Variant, WorkerKind,
 };
 use crate::stats::{self, Judged, Ratio, Shape, Unjudged, Verdict};
 
@@ -41,6 +42,10 @@ pub use judge::{analyse, open_works, overlap, with_floors};
 pub use lists::grouped;
 pub use metrics::{Measured, metric_matches};
 pub use notes::{Difference, NoValue, Note, Pooled, Severity};
+pub use pictures::{
+    LatencyPicture, PictureBuilder, Pictures, SideLatency, SideTimeline, WorkPictures,
+    octave_halves,
+};
 pub use power::{MetricPower, NotKnown, Power, WorkPower, power};
 pub use question::{Question, TAIL_MARGIN, WithoutEffect};
 pub use samples::shown_ops;
@@ -62,6 +67,9 @@ pub struct Analysis {
     /// As [`Question::store`].
     #[serde(skip)]
     pub store: String,
+    /// Empty where nothing is to be drawn: see [`PictureBuilder`].
+    #[serde(skip)]
+    pub pictures: Pictures,
 }
 
 /// What a reader has to know of a plan.
@@ -146,6 +154,14 @@ pub struct Method {
     pub seed: u64,
 }
 
+impl Method {
+    /// Below which a change of this metric is SAME.
+    pub fn margin_of(&self, work: &str, set: &str, kind: &MetricKind) -> f64 {
+        let usual = [self.margin, self.tail_margin];
+        question::margin_of(&self.margins, usual, (work, set, kind))
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pairing {
@@ -167,6 +183,21 @@ pub struct WorkTable {
     pub sets: Vec<SetTable>,
     /// What each worker set was entitled to and got; `None` without solo runs.
     pub fairness: Option<FairnessTable>,
+    /// The runs that the values are of, by side.
+    #[serde(skip)]
+    pub runs: Vec<Vec<CountedRun>>,
+}
+
+/// A run whose values are in the tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CountedRun {
+    /// Index into [`Analysis::plans`].
+    pub plan: usize,
+    /// Its position among the measured runs of the plan, in the order in which they ended.
+    pub order: usize,
+    pub key: RunKey,
+    /// As the values of a [`Cell`] have it.
+    pub round: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -48,6 +48,18 @@ pub struct WithoutEffect {
     pub work: String,
 }
 
+/// Below which a change of a metric of this work and set is SAME: `usual` are the margin and that of
+/// tail latencies, where no pattern of `margins` fits.
+pub(super) fn margin_of(
+    margins: &[(String, f64)],
+    usual: [f64; 2],
+    (work, set, kind): (&str, &str, &MetricKind),
+) -> f64 {
+    let fits = |(pattern, _): &&(String, f64)| metric_matches(pattern, work, set, &kind.name);
+    let usual = usual[usize::from(kind.is_tail_latency())];
+    margins.iter().rev().find(fits).map_or(usual, |(_, margin)| *margin)
+}
+
 impl Question {
     pub fn new(sides: Vec<Selection>, command: String) -> Question {
         Question {
@@ -96,9 +108,7 @@ impl Question {
     }
 
     pub(super) fn margin_of(&self, work: &str, set: &str, kind: &MetricKind) -> f64 {
-        let fits = |(pattern, _): &&(String, f64)| metric_matches(pattern, work, set, &kind.name);
-        let usual = if kind.is_tail_latency() { self.tail_margin } else { self.margin };
-        self.margins.iter().rev().find(fits).map_or(usual, |(_, margin)| *margin)
+        margin_of(&self.margins, [self.margin, self.tail_margin], (work, set, kind))
     }
 
     /// Whether a metric would be of the headline family.

@@ -13,7 +13,7 @@ use crate::stats::{self, Schedule};
 use super::lists::once;
 use super::select::{Selection, without_maker};
 use super::work::WorkKey;
-use super::{Pairing, Side};
+use super::{CountedRun, Pairing, Side};
 
 /// One work with the values of all sides that have it.
 pub struct WorkSamples<'a> {
@@ -27,6 +27,8 @@ pub struct WorkSamples<'a> {
 #[derive(Default)]
 pub struct Values<'a> {
     pub runs: usize,
+    /// Which these are, as plans have them.
+    pub counted: Vec<CountedRun>,
     pub variants: Vec<&'a Variant>,
     /// One per worker set and metric, in the order in which runs have them.
     pub series: Vec<Series<'a>>,
@@ -286,13 +288,14 @@ impl<'a> Values<'a> {
                 continue;
             }
             self.runs += 1;
+            let round = first_round + run.key.round;
+            self.counted.push(CountedRun { plan: plan_at, order: at, key: run.key, round });
             *self.sessions.entry((plan_at, run.environment)).or_default() += 1;
             if let Some(guest) = run.guest {
                 *self.guests.entry((plan_at, &cell.variant.name, guest)).or_default() += 1;
             }
             plan.disturbances_of(at).for_each(|found| self.add_disturbance(found));
             plan.untaken_of(at).for_each(|knob| self.add_mismatch(knob));
-            let round = first_round + run.key.round;
             for sampled in plan.values_of(at) {
                 let (series, multiple) = self.series_of(plan, sampled.metric, &mut place);
                 series.cell.values.push((round, multiple * sampled.value));

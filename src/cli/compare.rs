@@ -58,10 +58,11 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let command = judging::command(&sides, args.against.is_some(), &heads)
         + &args.judging.words()
         + &args.output.words(&args.db);
-    let explaining = args.output.explains(&args.judging);
+    let explaining = args.output.explains(&args.judging, &[]);
     let question = args.judging.question(sides, command, explaining, &args.db);
-    let analysis = judging::analyse(&store, &plans, question)?;
-    match args.output.write(&args.judging, std::slice::from_ref(&analysis), &[]) {
+    let mut analysis = judging::analyse(&store, &plans, question)?;
+    let analyses = std::slice::from_mut(&mut analysis);
+    match args.output.write(&args.judging, &store, analyses, &[]) {
         // Whoever asks for the exit code gets it, whether or not all was read.
         Err(Failure::OutputClosed) if args.gate.is_asked() => {}
         written => written?,

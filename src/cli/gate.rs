@@ -250,10 +250,12 @@ mod tests {
                     rows: verdicts.iter().enumerate().map(row).collect(),
                 }],
                 fairness: None,
+                runs: Vec::new(),
             }],
             notes: gaps.iter().map(gap).collect(),
             command: String::new(),
             store: String::new(),
+            pictures: Default::default(),
         }
     }
 

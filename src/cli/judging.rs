@@ -1,7 +1,9 @@
 //! What `run`, `report` and `compare` share: which metrics are judged by which margins, and how an
 //! analysis is made from the store and written.
 
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -13,6 +15,7 @@ use crate::variant;
 
 use super::exit_code::Problem;
 use super::names::UnknownName;
+use super::pictures::pictures;
 use super::terminal::Width;
 use super::text::quoted;
 use super::{Database, Failure, named, terminal};
@@ -23,7 +26,7 @@ const MAX_FLOORS: usize = 5;
 const MARGIN_PARTS: f64 = 1e4;
 const MIN_MARGIN_PERCENT: f64 = 0.001;
 
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Default)]
 pub struct Judging {
     /// Call differences below this SAME: 2%, or for one metric throughput=1%; may be repeated. By
     /// default 2%, and 10% of tail latencies (p99 and beyond)
@@ -158,6 +161,9 @@ pub struct Output {
     /// More detail; twice for all there is
     #[arg(short, long, action = clap::ArgAction::Count)]
     verbose: u8,
+    /// Write the report to this file
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
     #[command(flatten)]
     width: Width,
 }
@@ -167,15 +173,37 @@ impl Output {
         self.width.columns()
     }
 
-    /// Whether the report shows every metric.
-    pub fn explains(&self, judging: &Judging) -> bool {
-        let format = self.format.unwrap_or(report::formats()[0]);
-        (format.explains)(&self.options(judging))
+    /// Whether the report of these plans shows every metric.
+    pub fn explains(&self, judging: &Judging, plans: &[SampledPlan]) -> bool {
+        (self.format_for(plans).explains)(&self.options(judging))
+    }
+
+    /// The one that the user asks for, else the one that all of the plans ask for.
+    fn format_for(&self, plans: &[SampledPlan]) -> &'static Format {
+        let mut asked = plans.iter().map(|plan| plan.plan.report_format.as_deref());
+        let first = asked.next().flatten();
+        let agreed = first.filter(|first| asked.all(|other| other == Some(first)));
+        // A plan may be stored by a later version that has more formats.
+        let format = self.format.or_else(|| agreed.and_then(report::find));
+        format.unwrap_or(report::formats()[0])
+    }
+
+    /// As this one, for the page that a run writes next to its report.
+    pub fn page(&self, path: &Path) -> Output {
+        let format = report::find("html");
+        Output { format, output: Some(path.to_path_buf()), ..self.clone() }
+    }
+
+    /// Fails where the file cannot be written, before anything is measured.
+    pub fn check_file(&self) -> Result<(), Failure> {
+        let Some(path) = &self.output else { return Ok(()) };
+        let opened = OpenOptions::new().append(true).create(true).open(path);
+        opened.map(drop).map_err(|error| unwritten(path, &error))
     }
 
     /// What is judged is shown.
     fn options(&self, judging: &Judging) -> Options {
-        let color = terminal::color(&io::stdout());
+        let color = self.output.is_none() && terminal::color(&io::stdout());
         let verbose = self.verbose.max(u8::from(judging.all_metrics));
         Options { width: self.width.columns(), color, verbose }
     }
@@ -184,37 +212,41 @@ impl Output {
         self.format.unwrap_or(report::formats()[0]).name
     }
 
-    /// Writes to standard output what is no analysis.
+    /// Writes to the file, or to standard output.
     pub fn write_by(
         &self,
         judging: &Judging,
         render: impl FnOnce(&Options, &mut dyn Write) -> io::Result<()>,
     ) -> Result<(), Failure> {
-        let mut out = BufWriter::new(io::stdout().lock());
-        render(&self.options(judging), &mut out)?;
-        Ok(out.flush()?)
+        let options = self.options(judging);
+        let Some(path) = &self.output else {
+            let mut out = BufWriter::new(io::stdout().lock());
+            render(&options, &mut out)?;
+            return Ok(out.flush()?);
+        };
+        let written = File::create(path).and_then(|file| {
+            let mut out = BufWriter::new(file);
+            render(&options, &mut out)?;
+            out.flush()
+        });
+        written.map_err(|error| unwritten(path, &error))
     }
 
-    /// Writes to standard output, in the format that all of the plans ask for where the user asks
-    /// for none.
+    /// Writes the analyses of these plans, with what charts are drawn from where the format has charts.
     pub fn write(
         &self,
         judging: &Judging,
-        analyses: &[Analysis],
+        store: &Store,
+        analyses: &mut [Analysis],
         plans: &[SampledPlan],
     ) -> Result<(), Failure> {
-        let mut asked = plans.iter().map(|plan| plan.plan.report_format.as_deref());
-        let first = asked.next().flatten();
-        let agreed = first.filter(|first| asked.all(|other| other == Some(first)));
-        // A plan may be stored by a later version that has more formats.
-        let format = self.format.or_else(|| agreed.and_then(report::find));
-        let mut out = BufWriter::new(io::stdout().lock());
-        format.unwrap_or(report::formats()[0]).render(
-            analyses,
-            &self.options(judging),
-            &mut out,
-        )?;
-        Ok(out.flush()?)
+        let format = self.format_for(plans);
+        if format.draws() {
+            for analysis in analyses.iter_mut() {
+                analysis.pictures = pictures(store, analysis)?;
+            }
+        }
+        self.write_by(judging, |options, out| format.render(analyses, options, out))
     }
 
     /// The words that make a command read the same store and write the same format.
@@ -224,6 +256,11 @@ impl Output {
         let format = format.map(|format| format!(" --format {}", quoted(format)));
         format!("{}{}", format.unwrap_or_default(), db.words())
     }
+}
+
+fn unwritten(path: &Path, error: &io::Error) -> Failure {
+    let text = format!("cannot write {}: {error}", path.display().to_string().escape_default());
+    Failure::here(text, "name a file in a folder that can be written to, on a disk with space")
 }
 
 /// The command that compares the same sides again, however many plans are stored by then.
@@ -329,7 +366,8 @@ pub fn analyse_plan(
     let plans = sampled(store, &sides)?;
     check_named(judging, &plans, &sides)?;
     let command = again(&head.id, sides.len()) + &judging.words() + &output.words(db);
-    let question = judging.question(sides, command, output.explains(judging), db);
+    let explaining = output.explains(judging, &plans);
+    let question = judging.question(sides, command, explaining, db);
     Ok((analyse(store, &plans, question)?, plans))
 }
 

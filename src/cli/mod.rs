@@ -19,6 +19,7 @@ mod manual;
 mod named;
 mod names;
 mod note;
+mod pictures;
 mod plan_power;
 mod progress;
 mod report;
@@ -30,6 +31,7 @@ mod schbench;
 mod schedbench;
 mod score;
 mod score_cost;
+mod serve;
 mod show;
 mod stored;
 mod table;
@@ -80,6 +82,8 @@ enum Command {
     PlanPower(plan_power::PlanPowerArgs),
     /// Run a command under scheduler telemetry: what happened to every task
     Score(score::ScoreArgs),
+    /// Browse what is stored in a browser on this machine
+    Serve(serve::ServeArgs),
     /// Write stored plans as JSON lines
     Export(export::ExportArgs),
     /// Read JSON lines of `schedlab export` into the store, or a .bench file as a plan
@@ -144,6 +148,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Compare(args) => compare::run(&args),
         Command::PlanPower(args) => plan_power::run(&args),
         Command::Score(args) => score::run(&args),
+        Command::Serve(args) => serve::run(&args),
         Command::Export(args) => export::export(&args),
         Command::Import(args) => export::import(&args),
         Command::Schbench(args) => schbench::run(args),

@@ -36,5 +36,5 @@ pub fn run(args: &ReportArgs) -> Result<(), Failure> {
         analyses.push(analysis);
         plans.extend(sampled);
     }
-    args.output.write(&args.judging, &analyses, &plans)
+    args.output.write(&args.judging, &store, &mut analyses, &plans)
 }

@@ -105,6 +105,9 @@ pub struct RunArgs {
     /// No progress, no report: store only
     #[arg(short, long)]
     quiet: bool,
+    /// Write a page with charts to this file too
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Write the engine's events to this new file too, one line of JSON each
     #[arg(long, value_name = "FILE")]
     events: Option<PathBuf>,
@@ -565,6 +568,8 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
     let mut store = args.db.open()?;
     let started = job.started.clone();
     check_question(args, &store, &started)?;
+    let page = args.html.as_deref().map(|path| args.output.page(path));
+    page.iter().chain([&args.output]).try_for_each(Output::check_file)?;
     let mut events = args.events.as_deref().map(EventFile::create).transpose()?;
     let cancel = signal::catch_termination().map_err(|error| {
         Failure::here(format!("cannot catch signals: {error}"), "schedlab doctor")
@@ -600,10 +605,16 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
         ));
     }
     let plan = store.sampled(&started.id)?;
-    let analyses = analyses(args, &store, &started)?;
+    let plans = std::slice::from_ref(&plan);
+    if let Some(page) = &page {
+        let mut analyses = analyses(args, &store, &started, page.explains(&args.judging, plans))?;
+        page.write(&args.judging, &store, &mut analyses, plans)?;
+    }
+    let explaining = args.output.explains(&args.judging, plans);
+    let mut analyses = analyses(args, &store, &started, explaining)?;
     let written = match args.quiet {
         true => Ok(()),
-        false => args.output.write(&args.judging, &analyses, std::slice::from_ref(&plan)),
+        false => args.output.write(&args.judging, &store, &mut analyses, plans),
     };
     match written {
         // The exit code is that of the measurement, whether or not all was read.
@@ -628,7 +639,8 @@ fn open_works(
         return None;
     }
     // What cannot be read decides nothing: the rounds go on, and the end reports the fault.
-    let analysis = analyse_variants(args, store, started, Some(poll.rounds_done)).ok()?;
+    let done = Some(poll.rounds_done);
+    let analysis = analyse_variants(args, store, started, done, false).ok()?;
     // Nothing to judge is nothing decided.
     (analysis.method.headline_verdicts > 0).then(|| analysis::open_works(&analysis, &started.plan))
 }
@@ -639,13 +651,13 @@ fn analyse_variants(
     store: &Store,
     started: &PlanStarted,
     rounds_done: Option<u32>,
+    explaining: bool,
 ) -> Result<Analysis, Failure> {
     let variants = started.plan.variants.iter();
     let sides: Vec<Selection> =
         variants.map(|variant| Selection::of_variant(&started.id, &variant.name)).collect();
     let command = judging::again(&started.id, sides.len()) + &asked_how(args);
     let plans = judging::sampled(store, &sides)?;
-    let explaining = rounds_done.is_none() && args.output.explains(&args.judging);
     let question = args.judging.question(sides, command, explaining, &args.db);
     judging::analyse(store, &plans, Question { rounds_done, ..question })
 }
@@ -660,10 +672,11 @@ fn analyses(
     args: &RunArgs,
     store: &Store,
     started: &PlanStarted,
+    explaining: bool,
 ) -> Result<Vec<Analysis>, Failure> {
-    let mut analyses = vec![analyse_variants(args, store, started, None)?];
+    let mut analyses = vec![analyse_variants(args, store, started, None, explaining)?];
     if let Some(against) = &args.against {
-        analyses.push(analyse_against(args, store, started, against)?);
+        analyses.push(analyse_against(args, store, started, against, explaining)?);
     }
     Ok(analyses)
 }
@@ -714,12 +727,12 @@ fn analyse_against(
     store: &Store,
     started: &PlanStarted,
     against: &str,
+    explaining: bool,
 ) -> Result<Analysis, Failure> {
     let mut sides = others(args, store, started, against)?;
     sides.push(Selection::of_plan(&started.id));
     let command = judging::command(&sides, true, &store.plan_heads()?) + &asked_how(args);
     let plans = judging::sampled(store, &sides)?;
-    let explaining = args.output.explains(&args.judging);
     let question = args.judging.question(sides, command, explaining, &args.db);
     judging::analyse(store, &plans, question)
 }

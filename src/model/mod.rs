@@ -48,12 +48,12 @@ pub use plan::{
 pub use poolname::{MAX_POOL_NAME_BYTES, PoolName, PoolNameError};
 pub use probe::{
     CPUS, INVOLUNTARY, OTHER_TASKS, PREEMPTED_BY, ProbeMetric, ProbeSpec, QUEUE_WAIT, SCHED_PROBES,
-    SLICE, Scope, VOLUNTARY, role_in_metrics,
+    SLICE, Scope, VOLUNTARY, preemptor, role_in_metrics,
 };
 pub use record::{Record, RecordedRun};
 pub use run::{
     NamedHistogram, Outcome, ProgramRecord, RunEnd, RunResult, RunSpec, RunnerMessage, SetResult,
-    WIRE_VERSION, Window, WorkerResult, WorkerWindow,
+    WIRE_VERSION, Window, WorkerResult, WorkerWindow, WorkerWindows,
 };
 pub use sample::{
     EnvironmentHead, KnobMismatch, PlanHead, RunCounts, RunIssues, SampledMetric, SampledPlan,

@@ -116,6 +116,12 @@ impl ProbeMetric {
     }
 }
 
+/// Who preempted the metric's subject, where it counts that: the inverse of [`ProbeMetric::kind_by`].
+pub fn preemptor(kind: &MetricKind) -> Option<&str> {
+    let of_role = kind.name.strip_prefix(kind.subject.as_deref()?)?.strip_prefix('_')?;
+    of_role.strip_prefix(PREEMPTED_BY)?.strip_prefix('_')
+}
+
 /// What names of metrics call a role of a workload: `schbench-worker` of schbench is the
 /// `worker` there.
 pub fn role_in_metrics<'a>(workload: &str, role: &'a str) -> &'a str {

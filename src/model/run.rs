@@ -78,6 +78,14 @@ pub struct WorkerWindow {
     pub peak_ns: u64,
 }
 
+/// One worker through the windows of a run, warm-up included.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerWindows {
+    pub set: String,
+    pub role: String,
+    pub windows: Vec<WorkerWindow>,
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "WrittenResult")]
 pub struct RunResult {

@@ -22,6 +22,14 @@ const ALL: usize = usize::MAX;
 /// One paragraph of the answer: its tone, label and body.
 type Paragraph = (Tone, String, Body);
 
+/// A paragraph for a page, which has room for all.
+pub struct Said {
+    pub tone: Tone,
+    pub label: String,
+    pub text: String,
+    pub is_command: bool,
+}
+
 enum Body {
     Text(String),
     Command(String),
@@ -77,6 +85,17 @@ impl Detail {
 pub struct View<'a> {
     pub analysis: &'a Analysis,
     pub names: &'a [String],
+}
+
+/// The whole answer.
+pub fn full(view: View) -> Vec<Said> {
+    let all = Detail::steps(view.names.len().saturating_sub(1)).next();
+    let paragraphs = all.map(|all| paragraphs(view, None, all)).unwrap_or_default().into_iter();
+    let said = paragraphs.map(|(tone, label, body)| match body {
+        Body::Text(text) => Said { tone, label, text, is_command: false },
+        Body::Command(text) => Said { tone, label, text, is_command: true },
+    });
+    said.collect()
 }
 
 /// `more`: what an option shows.

@@ -21,9 +21,16 @@ pub enum Render {
     Each(fn(&Analysis, &Options, &mut dyn Write) -> io::Result<()>),
     /// All of them as one document.
     All(fn(&[Analysis], &mut dyn Write) -> io::Result<()>),
+    /// As `All`, with charts: the analyses have their pictures.
+    Page(fn(&[Analysis], &mut dyn Write) -> io::Result<()>),
 }
 
 impl Format {
+    /// Whether it shows [`crate::analysis::Pictures`].
+    pub fn draws(&self) -> bool {
+        matches!(self.render, Render::Page(_))
+    }
+
     /// Writes the analyses, in the order given.
     pub fn render(
         &self,
@@ -32,7 +39,7 @@ impl Format {
         out: &mut dyn Write,
     ) -> io::Result<()> {
         let each = match self.render {
-            Render::All(render) => return render(analyses, out),
+            Render::All(render) | Render::Page(render) => return render(analyses, out),
             Render::Each(render) => render,
         };
         if analyses.is_empty() {

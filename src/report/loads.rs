@@ -62,14 +62,20 @@ fn write(analysis: &Analysis, options: &Options, out: &mut dyn Write) -> io::Res
 }
 
 /// A row at one load.
-struct Point<'a> {
-    load: f64,
+pub struct Point<'a> {
+    pub load: f64,
     row: &'a Row,
 }
 
 impl Point<'_> {
     fn shown(&self, analysis: &Analysis, side: usize) -> String {
-        let Some(found) = analysis.ratio(self.row, side) else { return "? ".to_string() };
+        let Some((better, sign)) = self.better(analysis, side) else { return "? ".to_string() };
+        format!("{}{sign:1}", ratio(better))
+    }
+
+    /// How many times as good as the baseline, with a sign of the verdict.
+    pub fn better(&self, analysis: &Analysis, side: usize) -> Option<(f64, &'static str)> {
+        let found = analysis.ratio(self.row, side)?;
         let better = match self.row.kind.direction {
             Direction::LowerIsBetter => 1.0 / found.ratio,
             _ => found.ratio,
@@ -78,14 +84,14 @@ impl Point<'_> {
             Some(Verdict::Better) => "+",
             Some(Verdict::Worse) => "-",
             Some(Verdict::Same) => "=",
-            _ => " ",
+            _ => "",
         };
-        format!("{}{sign}", ratio(better))
+        Some((better, sign))
     }
 }
 
 /// By what they are called, in the order of names.
-fn lines(analysis: &Analysis) -> BTreeMap<String, Vec<Point<'_>>> {
+pub fn lines(analysis: &Analysis) -> BTreeMap<String, Vec<Point<'_>>> {
     let mut lines: BTreeMap<String, Vec<Point>> = BTreeMap::new();
     for (work, set, row) in analysis.rows_of(Family::Headline) {
         let Some((load, label)) = load_of(work) else { continue };

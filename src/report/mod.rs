@@ -5,10 +5,12 @@
 //! [`phrases`] has the only English about results, [`layout`] the only tables.
 
 mod answer;
+pub mod chart;
 mod contract;
 mod csv;
 pub mod fidelity;
 mod gobench;
+mod html;
 mod json;
 mod junit;
 mod layout;
@@ -16,10 +18,12 @@ mod lkml;
 mod loads;
 mod markdown;
 pub mod numbers;
+pub mod page;
 mod phrases;
 pub mod power;
 mod schbench;
 pub mod score;
+mod svg;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -40,6 +44,8 @@ pub fn formats() -> &'static [&'static Format] {
         &lkml::LKML,
         &loads::LOADS,
         &markdown::MARKDOWN,
+        &html::HTML,
+        &svg::SVG,
         &schbench::SCHBENCH,
         &csv::CSV,
         &json::JSON,

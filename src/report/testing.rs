@@ -3,8 +3,9 @@
 use super::{Format, Options};
 use crate::analysis::testing::{environment, measure};
 use crate::analysis::{
-    Analysis, Cell, Difference, FairnessTable, Family, Method, NoValue, Note, Pairing, PlanFacts,
-    Pooled, Row, SetFairness, SetTable, Side, VariantFairness, WorkTable, Workers, fairness,
+    Analysis, Cell, Difference, FairnessTable, Family, Method, NoValue, Note, Pairing, Pictures,
+    PlanFacts, Pooled, Row, SetFairness, SetTable, Side, VariantFairness, WorkTable, Workers,
+    fairness,
 };
 use crate::model::{
     Direction, Disturbance, DisturbanceFact, DisturbanceKind, GuestKernel, GuestTime, GuestTimes,
@@ -218,7 +219,14 @@ pub fn work(
         rows,
     };
     let label = format!("{name}{points}");
-    WorkTable { label, name: name.to_string(), axes, sets: vec![set], fairness: None }
+    WorkTable {
+        label,
+        name: name.to_string(),
+        axes,
+        sets: vec![set],
+        fairness: None,
+        runs: Vec::new(),
+    }
 }
 
 pub fn nothing() -> Analysis {
@@ -236,7 +244,8 @@ pub fn nothing() -> Analysis {
     };
     let command = "schedlab compare plan=20260203-1405".to_string();
     let (plans, sides, works, notes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    Analysis { plans, sides, method, works, notes, command, store: String::new() }
+    let (store, pictures) = (String::new(), Pictures::default());
+    Analysis { plans, sides, method, works, notes, command, store, pictures }
 }
 
 pub fn sides_only() -> Analysis {

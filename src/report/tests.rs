@@ -58,7 +58,7 @@ fn every_format_is_named_once_described_and_has_a_line_for_nothing() {
             assert!(shown.ends_with('\n') && shown.trim() != "", "{name}: {shown:?}");
         }
     }
-    assert_eq!(find("html").map(|found| found.name), None);
+    assert_eq!(find("pdf").map(|found| found.name), None);
 }
 
 #[test]

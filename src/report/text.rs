@@ -14,8 +14,8 @@ use super::numbers::Scale;
 use super::phrases::{self, place};
 use super::{Format, Options, Render};
 
-mod detail;
-mod rows;
+pub(super) mod detail;
+pub(super) mod rows;
 
 use rows::{NOTHING, of_side, stacked};
 

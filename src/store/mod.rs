@@ -20,6 +20,7 @@ mod kind;
 mod migrate;
 mod note;
 mod open;
+mod picture;
 mod program;
 mod read;
 mod remove;

@@ -255,7 +255,7 @@ fn sets(conn: &Connection, run: i64) -> Result<Vec<SetResult>, Fault> {
         "SELECT worker_set, name, hdr, exact, samples FROM histogram WHERE run = ?1
          ORDER BY worker_set, histogram",
         run,
-        |row| Ok((row.get(0)?, row.get(1)?, counts(row)?)),
+        |row| Ok((row.get(0)?, row.get(1)?, counts(row, 2)?)),
     )?;
     for (set, name, counts) in histograms {
         let counts = counts
@@ -287,14 +287,18 @@ fn metric(row: &Row<'_>) -> rusqlite::Result<Metric> {
     Ok(kind::read(row, 3)?.reading(reading(row.get(1)?, row.get(2)?)?))
 }
 
-/// The counts of a histogram, or why they are none.
-fn counts(row: &Row<'_>) -> rusqlite::Result<Result<Vec<(u64, u64)>, HdrError>> {
-    let exact = match row.get_ref(3)? {
+/// The counts of a histogram, or why they are none: `hdr`, `exact` and `samples` are columns from
+/// `first` on.
+pub(super) fn counts(
+    row: &Row<'_>,
+    first: usize,
+) -> rusqlite::Result<Result<Vec<(u64, u64)>, HdrError>> {
+    let exact = match row.get_ref(first + 1)? {
         ValueRef::Null => Vec::new(),
-        _ => from_json(row, 3)?,
+        _ => from_json(row, first + 1)?,
     };
-    let bytes: Vec<u8> = row.get(2)?;
-    Ok(hdr::decode(&bytes, &exact, unsigned(row, 4)?))
+    let bytes: Vec<u8> = row.get(first)?;
+    Ok(hdr::decode(&bytes, &exact, unsigned(row, first + 2)?))
 }
 
 fn worker(row: &Row<'_>) -> rusqlite::Result<WorkerResult> {

@@ -47,7 +47,7 @@ pub fn about(analysis: &Analysis, side: &Side) -> String {
 fn set(view: View, set: &SetTable, options: &Options, page: &mut Page) {
     page.gap();
     page.wrapped(Tone::Plain, "", &clean(&format!("{}: {}", set.name, phrases::set(set))));
-    let rows = rows(set);
+    let rows = ordered(set);
     match fitting(view, &rows, page.width()) {
         Some((table, _)) => page.table(&table),
         None => rows.iter().for_each(|row| stacked(view, "", row, true, page)),
@@ -58,7 +58,7 @@ fn set(view: View, set: &SetTable, options: &Options, page: &mut Page) {
 }
 
 /// What a report is about comes first.
-fn rows(set: &SetTable) -> Vec<&Row> {
+pub fn ordered(set: &SetTable) -> Vec<&Row> {
     let mut rows: Vec<&Row> = set.rows.iter().collect();
     rows.sort_by_key(|row| row.family != Family::Headline);
     rows
@@ -72,7 +72,7 @@ fn fitting(view: View, rows: &[&Row], width: usize) -> Option<(Table, usize)> {
 
 /// How much these names of sides take from tables of this width: columns, and whole tables.
 pub fn loss(view: View, width: usize) -> usize {
-    let sets = view.analysis.sets().map(|(_, set)| rows(set));
+    let sets = view.analysis.sets().map(|(_, set)| ordered(set));
     sets.map(|rows| fitting(view, &rows, width).map_or(2, |(_, lacks)| lacks)).sum()
 }
 
@@ -159,6 +159,9 @@ fn statistics(cell: &Cell, scale: &Scale) -> Vec<String> {
     said
 }
 
+pub const FAIRNESS_HEAD: [&str; 8] =
+    ["variant", "set", "wants", "entitled", "got", "share", "solo", "Jain"];
+
 /// What each set was entitled to and got, in CPUs of one worker.
 fn fairness(work: &WorkTable, page: &mut Page) {
     let Some(found) = work.fairness.as_ref().filter(|table| !table.variants.is_empty()) else {
@@ -167,16 +170,16 @@ fn fairness(work: &WorkTable, page: &mut Page) {
     page.gap();
     let about = "fairness: CPUs of a worker; got over entitled; throughput over solo";
     page.wrapped(Tone::Plain, "", about);
-    let head = ["variant", "set", "wants", "entitled", "got", "share", "solo", "Jain"];
-    let mut columns = vec![(Align::Right, 2); head.len()];
+    let mut columns = vec![(Align::Right, 2); FAIRNESS_HEAD.len()];
     columns[..2].copy_from_slice(&[(Align::Left, 0), (Align::Left, 2)]);
     let mut table = Table::new(columns);
-    table.row(Tone::Bold, head.map(str::to_string).to_vec());
+    table.row(Tone::Bold, FAIRNESS_HEAD.map(str::to_string).to_vec());
     found.variants.iter().flat_map(fairness_rows).for_each(|row| table.row(Tone::Plain, row));
     page.table(&table);
 }
 
-fn fairness_rows(of: &VariantFairness) -> impl Iterator<Item = Vec<String>> {
+/// A row for each worker set, below [`FAIRNESS_HEAD`].
+pub fn fairness_rows(of: &VariantFairness) -> impl Iterator<Item = Vec<String>> {
     let number = |reading: Reading<f64>| {
         reading.known().map_or("-".to_string(), |value| significant(value, 3))
     };

@@ -1,0 +1,172 @@
+//! What charts are drawn from and tables do not have: histograms of latencies and windows of
+//! workers, of the runs whose values are in the tables.
+//!
+//! Input: an analysis, then what is stored of its runs, in any order. Output: [`Pictures`]. Pure.
+
+use std::collections::HashMap;
+
+use crate::model::{RunKey, WorkerWindows};
+use crate::stats::Histogram;
+
+use super::{Analysis, CountedRun, Family, WorkTable};
+
+/// Empty where nothing is to be drawn.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Pictures {
+    /// In the order of [`Analysis::works`].
+    pub works: Vec<WorkPictures>,
+    /// The text of each plan, in the order of [`Analysis::plans`].
+    pub sources: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct WorkPictures {
+    /// In the order in which they first came.
+    pub latencies: Vec<LatencyPicture>,
+    /// Of each side one run at most.
+    pub timelines: Vec<SideTimeline>,
+}
+
+/// One latency of one worker set.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LatencyPicture {
+    pub set: String,
+    pub name: String,
+    /// In the order of [`Analysis::sides`].
+    pub sides: Vec<SideLatency>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SideLatency {
+    /// The samples of all rounds.
+    pub all: Histogram,
+    /// Ascending by round.
+    pub rounds: Vec<(u32, RoundCounts)>,
+}
+
+/// Samples by half octaves: see [`octave_halves`]. Ascending; none is 0.
+pub type RoundCounts = Vec<(u8, u64)>;
+
+/// The run of a side whose value of its work's first headline metric is nearest to the median.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SideTimeline {
+    pub side: usize,
+    pub round: u32,
+    pub workers: Vec<WorkerWindows>,
+}
+
+/// Twice the binary logarithm of a time, rounded down: one step is a factor of 1.41. 0 ns counts
+/// as 1 ns.
+pub fn octave_halves(value_ns: u64) -> u8 {
+    (2.0 * (value_ns.max(1) as f64).log2()).floor() as u8
+}
+
+/// Collects what is stored of the runs of an analysis.
+pub struct PictureBuilder {
+    pictures: Pictures,
+    sides: usize,
+    /// Of each counted run its work, side and round.
+    places: HashMap<(usize, RunKey), (usize, usize, u32)>,
+    timelines: Vec<(CountedRun, usize, usize)>,
+}
+
+impl PictureBuilder {
+    pub fn new(analysis: &Analysis) -> PictureBuilder {
+        let mut places = HashMap::new();
+        let mut timelines = Vec::new();
+        for (at, work) in analysis.works.iter().enumerate() {
+            for (side, runs) in work.runs.iter().enumerate() {
+                let of = |run: &CountedRun| ((run.plan, run.key), (at, side, run.round));
+                places.extend(runs.iter().map(of));
+                timelines.extend(typical(work, side).map(|run| (run, at, side)));
+            }
+        }
+        let works = vec![WorkPictures::default(); analysis.works.len()];
+        let pictures = Pictures { works, sources: vec![String::new(); analysis.plans.len()] };
+        PictureBuilder { pictures, sides: analysis.sides.len(), places, timelines }
+    }
+
+    /// The text of a plan.
+    pub fn take_source(&mut self, plan: usize, source: String) {
+        self.pictures.sources[plan] = source;
+    }
+
+    /// A histogram of a run: ascending values in ns, each with its count. Of a run that is not
+    /// counted it is passed over.
+    pub fn take_latency(
+        &mut self,
+        plan: usize,
+        key: RunKey,
+        (set, name): (&str, &str),
+        counts: &[(u64, u64)],
+    ) {
+        let Some(&(work, side, round)) = self.places.get(&(plan, key)) else { return };
+        let known = &mut self.pictures.works[work].latencies;
+        let is_it = |own: &LatencyPicture| own.set == set && own.name == name;
+        let at = known.iter().position(is_it).unwrap_or_else(|| {
+            let sides = vec![SideLatency::default(); self.sides];
+            known.push(LatencyPicture { set: set.to_string(), name: name.to_string(), sides });
+            known.len() - 1
+        });
+        let side = &mut known[at].sides[side];
+        let mut round_counts = RoundCounts::new();
+        for &(value_ns, count) in counts.iter().filter(|(_, count)| *count > 0) {
+            side.all.add(value_ns, count);
+            let halves = octave_halves(value_ns);
+            match round_counts.last_mut().filter(|(last, _)| *last == halves) {
+                Some((_, sum)) => *sum += count,
+                None => round_counts.push((halves, count)),
+            }
+        }
+        side.rounds.push((round, round_counts));
+    }
+
+    /// The runs whose windows are drawn: indices of plans, and runs of these.
+    pub fn wanted_timelines(&self) -> Vec<(usize, RunKey)> {
+        self.timelines.iter().map(|(run, ..)| (run.plan, run.key)).collect()
+    }
+
+    /// The windows of the wanted run of this number.
+    pub fn take_timeline(&mut self, wanted: usize, workers: Vec<WorkerWindows>) {
+        let (run, work, side) = self.timelines[wanted];
+        let timeline = SideTimeline { side, round: run.round, workers };
+        self.pictures.works[work].timelines.push(timeline);
+    }
+
+    pub fn finish(mut self) -> Pictures {
+        let works = self.pictures.works.iter_mut();
+        for latency in works.flat_map(|work| &mut work.latencies) {
+            latency.sides.iter_mut().for_each(|side| side.rounds.sort_by_key(|(round, _)| *round));
+        }
+        self.pictures
+    }
+}
+
+/// The run of a side that is nearest to its median in the first headline metric; without one its last.
+fn typical(work: &WorkTable, side: usize) -> Option<CountedRun> {
+    let runs = &work.runs[side];
+    let headline = work.rows().map(|(.., row)| row).find(|row| row.family == Family::Headline);
+    let nearest = headline.and_then(|row| {
+        let cell = &row.cells[side];
+        let median = cell.median?;
+        let distance = |(_, value): &&(u32, f64)| (value - median).abs();
+        let values = cell.values.iter();
+        values.min_by(|a, b| distance(a).total_cmp(&distance(b))).map(|(round, _)| *round)
+    });
+    let of_round = nearest.and_then(|round| runs.iter().find(|run| run.round == round));
+    of_round.or(runs.last()).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_octaves_are_factors_of_the_root_of_two() {
+        let cases = [(0, 0), (1, 0), (2, 2), (3, 3), (4, 4), (1000, 19), (1024, 20), (1500, 21)];
+        for (value_ns, halves) in cases {
+            assert_eq!(octave_halves(value_ns), halves, "{value_ns}");
+        }
+        assert_eq!(octave_halves(u64::MAX), 128);
+    }
+}

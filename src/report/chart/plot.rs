@@ -1,0 +1,117 @@
+//! Where values lie on an axis, and the round values that it names. Pure.
+
+use super::Tick;
+
+/// About so many lines of a grid.
+const TICKS: f64 = 5.0;
+
+/// An axis: the values at its ends, and the places of these.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Span {
+    values: [f64; 2],
+    places: [f64; 2],
+    is_log: bool,
+}
+
+impl Span {
+    pub fn linear(values: [f64; 2], places: [f64; 2]) -> Span {
+        Span { values, places, is_log: false }
+    }
+
+    /// Values are positive.
+    pub fn log(values: [f64; 2], places: [f64; 2]) -> Span {
+        Span { values, places, is_log: true }
+    }
+
+    /// The place of a value; one beyond the ends is moved to the end.
+    pub fn place(&self, value: f64) -> f64 {
+        let scaled =
+            |value: f64| if self.is_log { value.max(f64::MIN_POSITIVE).ln() } else { value };
+        let [from, to] = self.values.map(scaled);
+        let share =
+            if to > from { ((scaled(value) - from) / (to - from)).clamp(0.0, 1.0) } else { 0.5 };
+        self.places[0] + share * (self.places[1] - self.places[0])
+    }
+
+    pub fn holds(&self, value: f64) -> bool {
+        (self.values[0]..=self.values[1]).contains(&value)
+    }
+
+    pub fn tick(&self, value: f64, label: String) -> Tick {
+        Tick { at: round(self.place(value)), label }
+    }
+}
+
+/// Tenths are as fine as a picture needs.
+pub fn round(place: f64) -> f64 {
+    (place * 10.0).round() / 10.0
+}
+
+/// Round values from at most `from` to at least `to`, and how many decimals they need.
+pub fn linear_ticks(from: f64, to: f64) -> (Vec<f64>, usize) {
+    if !from.is_finite() || !to.is_finite() || to <= from {
+        return (vec![0.0, 1.0], 0);
+    }
+    let rough = (to - from) / TICKS;
+    let power = 10f64.powf(rough.log10().floor());
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * power);
+    let step = steps.into_iter().find(|step| *step >= rough * 0.999).unwrap_or(steps[3]);
+    let [first, last] = [(from / step + 1e-9).floor(), (to / step - 1e-9).ceil()];
+    let count = (last - first).clamp(1.0, 50.0) as u32;
+    let ticks = (0..=count).map(|at| (first + f64::from(at)) * step);
+    (ticks.collect(), (-step.log10().floor()).clamp(0.0, 9.0) as usize)
+}
+
+/// Values of the form 1, 2 or 5 times a power of ten between the two; powers alone where these are
+/// many.
+pub fn log_ticks(from: f64, to: f64) -> Vec<f64> {
+    let decades = (to / from).log10();
+    let digits: &[f64] = if decades > 4.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+    let powers = from.log10().floor() as i32..=to.log10().ceil() as i32;
+    let values = powers.flat_map(|power| digits.iter().map(move |of| of * 10f64.powi(power)));
+    values.filter(|value| (from * 0.999..=to * 1.001).contains(value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_hold_the_values() {
+        let cases: &[(f64, f64, &[f64], usize)] = &[
+            (0.0, 10.0, &[0.0, 2.0, 4.0, 6.0, 8.0, 10.0], 0),
+            (0.0, 0.93, &[0.0, 0.2, 0.4, 0.6, 0.8, 1.0], 1),
+            (97.0, 103.0, &[96.0, 98.0, 100.0, 102.0, 104.0], 0),
+            (1.0, 1.0, &[0.0, 1.0], 0),
+            (f64::NAN, 1.0, &[0.0, 1.0], 0),
+        ];
+        for (from, to, expected, digits) in cases {
+            let (ticks, decimals) = linear_ticks(*from, *to);
+            assert_eq!(ticks.len(), expected.len(), "{ticks:?}");
+            assert!(ticks.iter().zip(*expected).all(|(a, b)| (a - b).abs() < 1e-9), "{ticks:?}");
+            assert_eq!(decimals, *digits);
+        }
+        assert_eq!(log_ticks(900.0, 11_000.0), [1000.0, 2000.0, 5000.0, 10_000.0]);
+        assert_eq!(log_ticks(1.0, 1e6).len(), 7);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn ticks_reach_what_they_must_in_few_round_steps(most in 1e-9f64..1e12) {
+            let (ticks, _) = linear_ticks(0.0, most);
+            let (step, end) = (ticks[1] - ticks[0], ticks[ticks.len() - 1]);
+            proptest::prop_assert!(end >= most * (1.0 - 1e-6) && end - step < most);
+            proptest::prop_assert!((2..=11).contains(&ticks.len()), "{:?}", ticks);
+        }
+    }
+
+    #[test]
+    fn a_log_axis_has_equal_ratios_at_equal_distances() {
+        let span = Span::log([1.0, 100.0], [0.0, 200.0]);
+        assert_eq!(
+            [1.0, 10.0, 100.0, 1000.0].map(|value| round(span.place(value))),
+            [0.0, 100.0, 200.0, 200.0]
+        );
+        assert!(!span.holds(1000.0));
+    }
+}

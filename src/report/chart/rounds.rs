@@ -1,0 +1,149 @@
+//! The values of a metric in the order in which they were measured, so that drift and outliers show.
+//! Pure.
+//!
+//! Exact values have no order that matters: those of one seed are joined.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::analysis::{Analysis, Row, SetTable, WorkTable};
+use crate::report::layout::clean;
+use crate::report::numbers::Scale;
+
+use super::plot::{Span, linear_ticks, round};
+use super::{Axis, Chart, Data, Frame, Key, Mark, path, series, shape};
+
+const FRAME: Frame = Frame { left: 72.0, right: 630.0, top: 14.0, bottom: 210.0 };
+const WIDTH: f64 = 640.0;
+const HEIGHT: f64 = 250.0;
+/// Dots have a label where they are at most so many: more are a cloud, whose table has them.
+const MAX_LABELLED: usize = 2000;
+
+/// A dot: its column, side, round and value.
+type Dot = (f64, usize, u32, f64);
+
+/// `None` without values.
+pub fn rounds(
+    analysis: &Analysis,
+    (work, set, row): (&WorkTable, &SetTable, &Row),
+    names: &[String],
+) -> Option<Chart> {
+    let is_exact = analysis.is_exact();
+    let dots = dots(work, row, is_exact);
+    let values = || dots.iter().map(|(.., value)| *value);
+    let (low, high) = (values().fold(f64::MAX, f64::min), values().fold(f64::MIN, f64::max));
+    if dots.is_empty() {
+        return None;
+    }
+    let scale = Scale::of_row(row);
+    let room = if high > low { (high - low) * 0.08 } else { high.abs().max(1.0) * 0.1 };
+    let (ticks, _) =
+        linear_ticks(if low >= 0.0 { (low - room).max(0.0) } else { low - room }, high + room);
+    let ends = [ticks[0], ticks[ticks.len() - 1]];
+    let y = Span::linear(ends, [FRAME.bottom, FRAME.top]);
+    let columns = dots.iter().map(|(column, ..)| *column).fold(1.0, f64::max);
+    let x = Span::linear([-0.5, columns + 0.5], [FRAME.left, FRAME.right]);
+    let mut marks = Vec::new();
+    if is_exact {
+        marks.extend(trajectories(&dots, x, y));
+    }
+    marks.extend(medians(row, y));
+    marks.extend(dots.iter().map(|&(column, side, seed, value)| {
+        let label =
+            format!("{}, round {}: {}", names[side], seed + 1, scale.with_suffix(Some(value)));
+        Mark {
+            class: format!("dot {}", series(side)),
+            path: shape(side, x.place(column), y.place(value)),
+            label: if dots.len() <= MAX_LABELLED { label } else { String::new() },
+        }
+    }));
+    let place = if work.sets.len() > 1 { format!("{}, ", clean(&set.name)) } else { String::new() };
+    Some(Chart {
+        title: format!("{place}{} in the order measured", clean(&row.kind.name)),
+        about: about(is_exact).to_string(),
+        width: WIDTH,
+        height: HEIGHT,
+        x: Axis {
+            title: if is_exact { "seeds" } else { "runs in the order measured" }.to_string(),
+            ticks: Vec::new(),
+        },
+        y: Axis {
+            title: scale.suffix.to_string(),
+            ticks: ticks.iter().map(|tick| y.tick(*tick, scale.show(*tick))).collect(),
+        },
+        frame: FRAME,
+        marks,
+        texts: Vec::new(),
+        keys: names.iter().enumerate().map(|(at, name)| Key::dot(at, name)).collect(),
+        data: data(row, names, &scale),
+    })
+}
+
+fn about(is_exact: bool) -> &'static str {
+    match is_exact {
+        true => {
+            "Each dot is an exact run; a line joins the runs of one seed, dashed lines are medians."
+        }
+        false => "Each dot is a run, dashed lines are medians.",
+    }
+}
+
+fn dots(work: &WorkTable, row: &Row, is_exact: bool) -> Vec<Dot> {
+    let mut order: Vec<((usize, usize), usize, u32)> = Vec::new();
+    for (side, runs) in work.runs.iter().enumerate() {
+        order.extend(runs.iter().map(|run| ((run.plan, run.order), side, run.round)));
+    }
+    order.sort_unstable();
+    let place: HashMap<(usize, u32), f64> = match is_exact {
+        true => HashMap::new(),
+        false => order
+            .iter()
+            .enumerate()
+            .map(|(at, (_, side, round))| ((*side, *round), at as f64))
+            .collect(),
+    };
+    let mut dots = Vec::new();
+    for (side, cell) in row.cells.iter().enumerate() {
+        dots.extend(cell.values.iter().map(|(round, value)| {
+            let column = place.get(&(side, *round)).copied().unwrap_or(f64::from(*round));
+            (column, side, *round, *value)
+        }));
+    }
+    dots
+}
+
+/// A line for each seed through all sides that have it.
+fn trajectories(dots: &[Dot], x: Span, y: Span) -> Vec<Mark> {
+    let mut seeds: BTreeMap<u32, Vec<&Dot>> = BTreeMap::new();
+    dots.iter().for_each(|dot| seeds.entry(dot.2).or_default().push(dot));
+    let lines = seeds.into_values().filter(|dots| dots.len() > 1).map(|dots| Mark {
+        class: "seed".to_string(),
+        path: path(dots.iter().map(|(column, .., value)| (x.place(*column), y.place(*value)))),
+        label: String::new(),
+    });
+    lines.collect()
+}
+
+fn medians(row: &Row, y: Span) -> impl Iterator<Item = Mark> {
+    row.cells.iter().enumerate().filter_map(move |(side, cell)| {
+        let at = round(y.place(cell.median?));
+        let path = format!("M{} {at}H{}", FRAME.left, FRAME.right);
+        Some(Mark { class: format!("median {}", series(side)), path, label: String::new() })
+    })
+}
+
+fn data(row: &Row, names: &[String], scale: &Scale) -> Data {
+    let mut rounds: BTreeMap<u32, Vec<Option<f64>>> = BTreeMap::new();
+    for (side, cell) in row.cells.iter().enumerate() {
+        for (round, value) in &cell.values {
+            rounds.entry(*round).or_insert_with(|| vec![None; row.cells.len()])[side] =
+                Some(*value);
+        }
+    }
+    let unit = if scale.suffix.is_empty() { String::new() } else { format!(", {}", scale.suffix) };
+    let head = [format!("round{unit}")].into_iter().chain(names.iter().cloned());
+    let rows = rounds.into_iter().map(|(round, values)| {
+        let values = values.into_iter().map(|value| scale.show_known(value));
+        [(round + 1).to_string()].into_iter().chain(values).collect()
+    });
+    Data { head: head.collect(), rows: rows.collect() }
+}

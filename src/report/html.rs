@@ -1,0 +1,398 @@
+//! `html`: one page that needs no network, with charts, their numbers and the tables. Without a script
+//! all of it is there; with it marks say what they are. Pure.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use crate::analysis::{Analysis, Row, SetTable, SideTimeline, WorkPictures, WorkTable};
+use crate::model::{Environment, Reading, preemptor};
+
+use super::answer::{self, Said, View};
+use super::chart::{self, Chart, Data, Figure, Line};
+use super::layout::{Tone, clean};
+use super::numbers::{Scale, counted, significant};
+use super::text::{detail, rows};
+use super::{Format, Render, page, phrases};
+
+pub const HTML: Format = Format {
+    name: "html",
+    about: "one page with charts and tables, which needs no network",
+    explains: |_| true,
+    render: Render::Page(write),
+};
+
+/// Workers that are drawn of a side; the table of a store has all.
+const MAX_WORKERS: usize = 48;
+/// Digits of a digest that are shown: as many as git shows twice over.
+const DIGEST_CHARS: usize = 16;
+
+#[derive(Serialize)]
+struct Page {
+    title: String,
+    policy: String,
+    style: String,
+    script: &'static str,
+    analyses: Vec<Section>,
+}
+
+#[derive(Serialize)]
+struct Section {
+    title: String,
+    about: Vec<String>,
+    answer: Vec<Line1>,
+    notes: Vec<Note>,
+    digest: Option<String>,
+    forest: Option<Chart>,
+    loads: Vec<Chart>,
+    works: Vec<Work>,
+    environments: Vec<Data>,
+    method: String,
+    sources: Vec<Source>,
+    command: String,
+}
+
+/// A line of the answer.
+#[derive(Serialize)]
+struct Line1 {
+    label: String,
+    tone: &'static str,
+    text: String,
+    is_command: bool,
+}
+
+#[derive(Serialize)]
+struct Note {
+    tone: &'static str,
+    word: &'static str,
+    text: String,
+}
+
+#[derive(Serialize)]
+struct Work {
+    id: String,
+    label: String,
+    sets: Vec<Set>,
+    charts: Vec<Chart>,
+    matrices: Vec<Titled>,
+    fairness: Option<Data>,
+}
+
+#[derive(Serialize)]
+struct Set {
+    about: String,
+    table: Data,
+}
+
+#[derive(Serialize)]
+struct Titled {
+    title: String,
+    table: Data,
+}
+
+#[derive(Serialize)]
+struct Source {
+    id: String,
+    text: String,
+}
+
+fn write(analyses: &[Analysis], out: &mut dyn Write) -> io::Result<()> {
+    let own = [("page.html", include_str!("page/page.html"))];
+    let templates = page::templates(&own).map_err(io::Error::other)?;
+    let style = page::style();
+    let sections: Vec<Section> = analyses.iter().enumerate().map(section).collect();
+    let title = match sections.as_slice() {
+        [] => "schedlab".to_string(),
+        [one] => format!("{}: schedlab", one.title),
+        many => format!("{} and {} more: schedlab", many[0].title, many.len() - 1),
+    };
+    let policy = page::policy(&style, Some(page::SCRIPT), page::Forms::None);
+    let page = Page { title, policy, style, script: page::SCRIPT, analyses: sections };
+    page::render(out, &templates, "page.html", &page)
+}
+
+fn section((number, analysis): (usize, &Analysis)) -> Section {
+    let names = phrases::names(&analysis.sides, usize::MAX, clean, "…");
+    let view = View { analysis, names: &names };
+    let title = match analysis.plans.as_slice() {
+        [plan] => clean(&plan.title),
+        _ => names.join(" against "),
+    };
+    let nothing = Default::default();
+    let works = analysis.works.iter().enumerate().map(|(at, work)| {
+        let pictures = analysis.pictures.works.get(at).unwrap_or(&nothing);
+        of_work(view, format!("work{number}-{at}"), work, pictures)
+    });
+    let notes = analysis.notes.iter().map(|note| {
+        let (word, text) = phrases::note(analysis, note);
+        let tone = if note.is_gap() { tone(Tone::Bad) } else { tone(Tone::Warning) };
+        Note { tone, word, text }
+    });
+    let sources = analysis.plans.iter().zip(&analysis.pictures.sources);
+    let source = |(plan, text): (&crate::analysis::PlanFacts, &String)| Source {
+        id: clean(&plan.id),
+        text: text.lines().map(clean).collect::<Vec<_>>().join("\n"),
+    };
+    Section {
+        title: if title.is_empty() { "schedlab".to_string() } else { title },
+        about: about(view),
+        answer: answer::full(view).into_iter().map(line).collect(),
+        notes: notes.collect(),
+        digest: digest(analysis),
+        forest: chart::forest(analysis, &names),
+        loads: chart::loads(analysis, &names),
+        works: works.collect(),
+        environments: environments(analysis),
+        method: phrases::method(analysis).join("; "),
+        sources: sources.filter(|(_, text)| !text.is_empty()).map(source).collect(),
+        command: clean(&analysis.command),
+    }
+}
+
+fn tone(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Plain => "",
+        Tone::Bold => "bold",
+        Tone::Warning => "bold",
+        Tone::Bad => "bad",
+    }
+}
+
+fn line(said: Said) -> Line1 {
+    let Said { tone: of, label, text, is_command } = said;
+    Line1 { label, tone: tone(of), text, is_command }
+}
+
+/// The plan, and what each side is.
+fn about(View { analysis, names }: View) -> Vec<String> {
+    let plan = match analysis.plans.as_slice() {
+        [plan] => Some(phrases::plan(analysis, plan)),
+        _ => None,
+    };
+    let sides = analysis.sides.iter().zip(names);
+    let sides = sides.map(|(side, name)| format!("{name}: {}", detail::about(analysis, side)));
+    plan.into_iter().chain(sides).collect()
+}
+
+/// Of exact results: whoever has the same kernels gets the same.
+fn digest(analysis: &Analysis) -> Option<String> {
+    if !analysis.is_exact() {
+        return None;
+    }
+    let mut digest = Sha256::new();
+    for (work, set, row) in analysis.rows() {
+        for cell in &row.cells {
+            digest.update(format!("{}\0{}\0{}\0", work.label, set.name, row.kind.name));
+            for (round, value) in &cell.values {
+                digest.update(round.to_le_bytes());
+                digest.update(value.to_bits().to_le_bytes());
+            }
+        }
+    }
+    let digest: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let seeds = analysis.works.iter().flat_map(|work| &work.runs).map(Vec::len).max().unwrap_or(0);
+    Some(format!(
+        "Every run is exact: intervals are over {}, not over noise. Digest of all values: {}.",
+        counted(seeds, "seed"),
+        &digest[..DIGEST_CHARS]
+    ))
+}
+
+fn of_work(view: View, id: String, work: &WorkTable, pictures: &WorkPictures) -> Work {
+    let View { analysis, names } = view;
+    let sets = work.sets.iter().map(|set| Set {
+        about: clean(&format!("{}: {}", set.name, phrases::set(set))),
+        table: metrics(view, set),
+    });
+    let latencies = pictures.latencies.iter();
+    let latencies = latencies.flat_map(|of| [chart::curves(of, names), chart::heat(of, names)]);
+    let headline =
+        |(.., row): &(&WorkTable, &SetTable, &Row)| row.family == crate::analysis::Family::Headline;
+    let rounds = work.rows().filter(headline).map(|place| chart::rounds(analysis, place, names));
+    let mut charts: Vec<Chart> = latencies.chain(rounds).flatten().collect();
+    charts.extend(timelines(work, &pictures.timelines, names));
+    charts.extend(work.fairness.iter().flat_map(chart::fairness));
+    charts.extend(work.sets.iter().filter_map(|set| chart::switches(set, names)));
+    let fairness = work.fairness.as_ref().filter(|table| !table.variants.is_empty());
+    Work {
+        id,
+        label: clean(&work.label),
+        sets: sets.collect(),
+        charts,
+        matrices: work.sets.iter().flat_map(|set| matrices(set, names)).collect(),
+        fairness: fairness.map(|table| {
+            let rows = table.variants.iter().flat_map(detail::fairness_rows);
+            Data { head: detail::FAIRNESS_HEAD.map(str::to_string).to_vec(), rows: rows.collect() }
+        }),
+    }
+}
+
+/// Every metric of a set with its values and verdicts.
+fn metrics(View { analysis, names }: View, set: &SetTable) -> Data {
+    let mut head = vec!["metric".to_string(), names[0].clone()];
+    for name in &names[1..] {
+        head.extend([
+            name.clone(),
+            "change".to_string(),
+            "95 %".to_string(),
+            "verdict".to_string(),
+        ]);
+    }
+    let row = |row: &Row| {
+        let scale = Scale::of_row(row);
+        let mut cells = vec![clean(&row.kind.name), scale.with_suffix(row.cells[0].median)];
+        for side in 1..names.len() {
+            cells.push(scale.with_suffix(row.cells[side].median));
+            cells.extend(rows::change(analysis, row, side, Default::default()));
+        }
+        cells
+    };
+    Data { head, rows: detail::ordered(set).into_iter().map(row).collect() }
+}
+
+/// Throughput and utilisation of each worker, of one run of each side.
+fn timelines(work: &WorkTable, timelines: &[SideTimeline], names: &[String]) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    for set in &work.sets {
+        let figures: [(&str, &'static str, fn(u64, u64) -> f64); 2] = [
+            ("Throughput of each worker", "/s", |ops, _| ops as f64),
+            ("Utilisation of each worker", "", |_, cpu_ns| cpu_ns as f64 / 1e9),
+        ];
+        for (title, unit, value) in figures {
+            let lines: Vec<Line> = timelines
+                .iter()
+                .flat_map(|of| lines(of, &set.name, &names[of.side], value))
+                .collect();
+            let rounds =
+                timelines.iter().map(|of| format!("{} round {}", names[of.side], of.round + 1));
+            let rounds: Vec<String> = rounds.collect();
+            let of_set = if work.sets.len() > 1 {
+                format!(" of {}", clean(&set.name))
+            } else {
+                String::new()
+            };
+            let figure = Figure {
+                title: format!("{title}{of_set}"),
+                about: format!(
+                    "One line a worker, of the run nearest to the median: {}.",
+                    rounds.join(", ")
+                ),
+                unit,
+                names: names.to_vec(),
+            };
+            charts.extend(chart::timeline(figure, &lines));
+        }
+    }
+    charts
+}
+
+/// The value of each window is `value` of its operations and its CPU time, per second.
+fn lines(of: &SideTimeline, set: &str, name: &str, value: fn(u64, u64) -> f64) -> Vec<Line> {
+    let workers = of.workers.iter().filter(|worker| worker.set == set).take(MAX_WORKERS);
+    let lines = workers.enumerate().map(|(at, worker)| {
+        let windows = worker.windows.iter().filter(|window| window.wall_ns > 0);
+        let point = |window: &crate::model::WorkerWindow| {
+            let seconds = window.wall_ns as f64 / 1e9;
+            (window.end_at_ns as f64 / 1e9, value(window.ops, window.cpu_ns) / seconds)
+        };
+        Line {
+            name: format!("{name}, {} {}", clean(&worker.role), at + 1),
+            series: of.side,
+            points: windows.map(point).collect(),
+        }
+    });
+    lines.collect()
+}
+
+/// Who preempts whom, per second: a matrix for each side.
+fn matrices(set: &SetTable, names: &[String]) -> Vec<Titled> {
+    let pairs: Vec<(&str, &str, &Row)> = set
+        .rows
+        .iter()
+        .filter_map(|row| Some((row.kind.subject.as_deref()?, preemptor(&row.kind)?, row)))
+        .collect();
+    let mut by: Vec<&str> = pairs.iter().map(|(_, by, _)| *by).collect();
+    by.sort_unstable();
+    by.dedup();
+    let mut roles: Vec<&str> = Vec::new();
+    pairs.iter().for_each(|(role, ..)| {
+        if !roles.contains(role) {
+            roles.push(role)
+        }
+    });
+    let matrix = |(side, name): (usize, &String)| {
+        let cell = |role: &str, of: &str| {
+            let found = pairs.iter().find(|(own, by, _)| (*own, *by) == (role, of));
+            let value = found.and_then(|(.., row)| row.cells.get(side)?.median);
+            value.map_or("-".to_string(), |value| significant(value, 3))
+        };
+        let row = |role: &&str| {
+            [clean(role)].into_iter().chain(by.iter().map(|of| cell(role, of))).collect()
+        };
+        let head = ["preempted".to_string()].into_iter();
+        Titled {
+            title: format!("Preempted by, per second: {name}"),
+            table: Data {
+                head: head.chain(by.iter().map(|of| format!("by {}", clean(of)))).collect(),
+                rows: roles.iter().map(row).collect(),
+            },
+        }
+    };
+    if pairs.is_empty() { Vec::new() } else { names.iter().enumerate().map(matrix).collect() }
+}
+
+/// A table for each machine, what it is and how it was set.
+fn environments(analysis: &Analysis) -> Vec<Data> {
+    let mut tables = Vec::new();
+    for plan in &analysis.plans {
+        for environment in &plan.environments {
+            let rows = facts(environment);
+            let head = vec!["machine".to_string(), clean(&environment.hostname)];
+            let table = Data { head, rows };
+            if !tables.contains(&table) {
+                tables.push(table);
+            }
+        }
+    }
+    tables
+}
+
+fn facts(of: &Environment) -> Vec<Vec<String>> {
+    let shown = |reading: &Reading<String>| match reading {
+        Reading::Known(text) => clean(text),
+        Reading::Unknown(why) => format!("unknown: {}", clean(why)),
+    };
+    let gib = |bytes: &u64| format!("{:.1} GiB", *bytes as f64 / f64::from(1 << 30));
+    let memory = match &of.memory_bytes {
+        Reading::Known(bytes) => gib(bytes),
+        Reading::Unknown(why) => format!("unknown: {}", clean(why)),
+    };
+    let topology = &of.topology;
+    let cpus = format!(
+        "{}, {}, {}",
+        counted(topology.usable().len(), "CPU"),
+        counted(topology.llcs.len(), "last-level cache"),
+        counted(topology.numa_nodes.len(), "NUMA node")
+    );
+    let mut facts = vec![
+        ("kernel", clean(&format!("{} {}", of.kernel_release, of.kernel_version))),
+        ("command line", shown(&of.kernel_cmdline)),
+        ("processor", shown(&of.cpu_model)),
+        ("CPUs", cpus),
+        ("memory", memory),
+        ("virtualisation", shown(&of.virtualisation)),
+        ("SMT", shown(&of.smt)),
+        ("governor", shown(&of.governor)),
+        ("turbo", shown(&of.turbo)),
+        ("clock source", shown(&of.clock_source)),
+        ("load before", shown(&of.load_average)),
+    ];
+    let tunables = of.tunables.iter().map(|(path, value)| format!("{path} {}", shown(value)));
+    let tunables: Vec<String> = tunables.map(|text| clean(&text)).collect();
+    facts.extend((!tunables.is_empty()).then(|| ("tunables", tunables.join("; "))));
+    facts.into_iter().map(|(what, value)| vec![what.to_string(), value]).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,153 @@
+//! The page: it needs nothing from outside, has the tables' numbers, and lets nothing through.
+
+use super::*;
+use crate::analysis::{CountedRun, PictureBuilder};
+use crate::model::{RunKey, WorkerWindow, WorkerWindows};
+use crate::report::Options;
+use crate::report::testing::{self, HOSTILE, render};
+
+/// With a histogram and windows for each run.
+fn pictured(mut analysis: Analysis) -> Analysis {
+    let sides = analysis.sides.len();
+    for (at, work) in analysis.works.iter_mut().enumerate() {
+        let run = |side: usize, round: u32| {
+            let key = RunKey { round, cell: (at * sides + side) as u32 };
+            CountedRun { plan: 0, order: round as usize * sides + side, key, round }
+        };
+        work.runs =
+            (0..sides).map(|side| (0..10).map(|round| run(side, round)).collect()).collect();
+    }
+    let mut builder = PictureBuilder::new(&analysis);
+    builder.take_source(0, "schema = 1 # <b>\u{1b}".to_string());
+    for work in &analysis.works {
+        for (side, run) in work
+            .runs
+            .iter()
+            .enumerate()
+            .flat_map(|(side, runs)| runs.iter().map(move |run| (side, run)))
+        {
+            let slower = 1 + side as u64;
+            let counts = [(1_000 * slower, 900), (9_000 * slower, 90), (100_000, 10)];
+            builder.take_latency(0, run.key, ("front", "wakeup"), &counts);
+        }
+    }
+    for wanted in 0..builder.wanted_timelines().len() {
+        let window = |at: u64| WorkerWindow {
+            end_at_ns: at * 1_000_000_000,
+            wall_ns: 1_000_000_000,
+            ops: 100 + at,
+            cpu_ns: 500_000_000,
+            peak_ns: 0,
+        };
+        let worker = |role: &str| WorkerWindows {
+            set: "front".to_string(),
+            role: role.to_string(),
+            windows: (1..=5).map(window).collect(),
+        };
+        builder.take_timeline(wanted, vec![worker("worker"), worker("worker")]);
+    }
+    analysis.pictures = builder.finish();
+    analysis
+}
+
+fn page(analysis: &Analysis) -> String {
+    render(&HTML, analysis, Options::default())
+}
+
+#[test]
+fn the_page_needs_nothing_from_outside() {
+    let page = page(&pictured(testing::ordinary()));
+    for outside in ["http:", "https:", "<link", "<img", "@import", "url(", " src=", "javascript:"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    assert_eq!(page.matches("<script>").count(), 1);
+    assert!(
+        page.contains("default-src &#x27;none&#x27;")
+            && page.contains("prefers-color-scheme: dark")
+    );
+    for tag in ["section", "table", "tr", "svg", "figure", "details", "g", "dl", "ul", "main"] {
+        let open =
+            page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
+        assert_eq!(open, page.matches(&format!("</{tag}>")).count(), "{tag}");
+    }
+}
+
+#[test]
+fn the_policy_is_of_what_the_page_has() {
+    let page = page(&testing::ordinary());
+    let between = |from: &str, to: &str| {
+        let rest = &page[page.find(from).unwrap() + from.len()..];
+        rest[..rest.find(to).unwrap()].to_string()
+    };
+    let (style, script) = (between("<style>", "</style>"), between("<script>", "</script>"));
+    let policy = between("Security-Policy\" content=\"", "\">")
+        .replace("&#x27;", "'")
+        .replace("&#x2f;", "/");
+    assert_eq!(policy, page::policy(&style, Some(&script), page::Forms::None));
+}
+
+#[test]
+fn each_part_is_drawn_from_what_is_there() {
+    let analysis = pictured(testing::explained());
+    let page = page(&analysis);
+    for title in [
+        "Ratio to default",
+        "wakeup latency, all rounds",
+        "wakeup latency, round by round",
+        "throughput in the order measured",
+        "Throughput of each worker",
+        "Utilisation of each worker",
+    ] {
+        assert!(page.contains(&format!("<figcaption>{title}")), "{title}");
+    }
+    // p99 of 900 of 1 us and 90 of 9 us: the 990th sample of a thousand.
+    assert!(page.contains(">9.00 us<") || page.contains(">9.01 us<"), "the data of the curve");
+    assert!(page.contains("schema = 1 # &lt;b&gt;\\u{1b}"));
+    assert!(page.contains(&format!("<code>{}</code>", analysis.command)));
+    // Every verdict of the tables is in words.
+    assert!(page.contains("BETTER") || page.contains("WORSE"));
+}
+
+#[test]
+fn a_page_without_pictures_has_its_tables() {
+    for analysis in
+        [testing::nothing(), testing::sides_only(), testing::ordinary(), testing::troubled()]
+    {
+        let page = page(&analysis);
+        assert!(page.contains("<h2>Answer</h2>") && page.ends_with("</html>\n"));
+        assert!(!page.contains("latency, all rounds"));
+    }
+    let mut out = Vec::new();
+    HTML.render(&[], &Options::default(), &mut out).unwrap();
+    assert!(String::from_utf8(out).unwrap().contains("Nothing to report."));
+}
+
+#[test]
+fn exact_results_have_seeds_and_a_digest_and_no_interval() {
+    let exact = page(&pictured(testing::in_the_lab(0)));
+    assert!(exact.contains("Digest of all values: ") && exact.contains("of 10 seeds)"));
+    assert!(!exact.contains("class=\"interval"));
+    let mut other = pictured(testing::in_the_lab(0));
+    other.works[0].sets[0].rows[0].cells[0].values[0].1 += 1e-9;
+    let digest =
+        |page: &str| page.split("Digest of all values: ").nth(1).unwrap()[..16].to_string();
+    assert_ne!(digest(&exact), digest(&page(&other)));
+    let measured = page(&pictured(testing::ordinary()));
+    assert!(measured.contains("class=\"interval") && !measured.contains("Digest of all values"));
+}
+
+#[test]
+fn names_from_outside_are_text() {
+    let evil = "</style><script>alert(1)</script>\" onload=\"x\u{1b}[31m";
+    for name in HOSTILE.into_iter().chain([evil]) {
+        let page = page(&pictured(testing::hostile(name)));
+        assert_eq!(page.matches("<script>").count(), 1, "{name}");
+        assert!(!page.contains("\" onload") && !page.contains(['\u{1b}', '\0']), "{name}");
+    }
+}
+
+#[test]
+fn the_same_analysis_gives_the_same_bytes() {
+    let analysis = pictured(testing::explained());
+    assert_eq!(page(&analysis), page(&analysis.clone()));
+}

@@ -1,0 +1,94 @@
+//! What pages share: the templates of charts, their style, the script that shows what a mark says, and
+//! the policy that lets a browser use these and nothing else. Pure.
+//!
+//! Names come from outside. Templates escape all that they are given, and a policy with digests lets no
+//! other style or script take effect.
+
+use std::fmt::Write;
+use std::io;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use minijinja::Environment;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+const CHART: &str = include_str!("page/chart.html");
+const STYLE: &str = include_str!("page/style.css");
+pub const ALONE_STYLE: &str = include_str!("page/alone.css");
+pub const SCRIPT: &str = include_str!("page/script.js");
+/// Series that a reader can switch off.
+const SWITCHES: usize = 24;
+
+/// Templates by name: those given, and those of charts. Names that end in .html are what has everything
+/// escaped.
+pub fn templates<'s>(own: &[(&'s str, &'s str)]) -> Result<Environment<'s>, minijinja::Error> {
+    let mut templates = Environment::new();
+    templates.add_template("chart.html", CHART)?;
+    for (name, source) in own {
+        templates.add_template(name, source)?;
+    }
+    Ok(templates)
+}
+
+/// Writes a template with its values, and a line's end.
+pub fn render(
+    out: &mut dyn io::Write,
+    templates: &Environment,
+    name: &str,
+    values: &impl Serialize,
+) -> io::Result<()> {
+    let template = templates.get_template(name).map_err(io::Error::other)?;
+    let text = template.render(minijinja::value::Serde(values)).map_err(io::Error::other)?;
+    writeln!(out, "{}", text.trim_end())
+}
+
+/// The style of a page, with a rule for each series that can be switched off.
+pub fn style() -> String {
+    let mut style = STYLE.to_string();
+    for at in 0..SWITCHES {
+        let rule = "g.marks > path";
+        writeln!(
+            style,
+            "figure:has(input.t{at}:not(:checked)) {rule}.t{at} {{ visibility: hidden; }}"
+        )
+        .expect("a String takes everything");
+    }
+    style
+}
+
+/// Where a page may send forms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forms {
+    None,
+    /// To the server that it is from.
+    Own,
+}
+
+/// What a browser may use of the page: this style and this script.
+pub fn policy(style: &str, script: Option<&str>, forms: Forms) -> String {
+    let digest = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
+    let script = script.map_or("'none'".to_string(), digest);
+    let forms = match forms {
+        Forms::None => "'none'",
+        Forms::Own => "'self'",
+    };
+    let style = digest(style);
+    format!(
+        "default-src 'none'; style-src {style}; script-src {script}; base-uri 'none'; form-action {forms}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_policy_names_what_is_in_the_page_and_nothing_else() {
+        let policy = policy("a{}", Some("1"), Forms::None);
+        // printf 'a{}' | openssl dgst -sha256 -binary | base64
+        assert!(policy.contains("style-src 'sha256-"), "{policy}");
+        assert!(!policy.contains("unsafe"), "{policy}");
+        assert!(super::policy("a{}", None, Forms::Own).contains("script-src 'none'"));
+    }
+}

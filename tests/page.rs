@@ -1,0 +1,136 @@
+//! The page of a report in a real browser: hovered, toggled by key and by mouse, in both themes, on a
+//! phone, without a script, and looked over by axe.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::{checkout, schedlab, skip, stderr};
+
+const PLAN: &str = r#"
+schema = 1
+title = "<script>alert(1)</script> [31m"
+[measure]
+rounds = 10
+duration = "1s"
+[[variant]]
+name = "default"
+[[variant]]
+name = "batch"
+policy = "batch"
+[[variant]]
+name = "<b>idle</b>"
+policy = "idle"
+[[workload]]
+name = "web"
+use = "schbench"
+threads = [2, 4]
+"#;
+
+/// What drives a browser, or what is missing.
+fn browser() -> Result<(PathBuf, &'static str), &'static str> {
+    let modules = checkout().join("target/page");
+    let chromium = ["/usr/bin/chromium", "/usr/bin/chromium-browser"];
+    let Some(chromium) = chromium.into_iter().find(|path| Path::new(path).exists()) else {
+        return Err("Chromium: sh scripts/need.sh page");
+    };
+    match modules.join("node_modules/playwright-core").is_dir() {
+        true => Ok((modules, chromium)),
+        false => Err("playwright-core: sh scripts/need.sh page"),
+    }
+}
+
+/// What was seen of the page; `None` where no browser can be driven.
+fn drive(test: &str, page: &Path) -> Option<Value> {
+    let (modules, chromium) = match browser() {
+        Ok(found) => found,
+        Err(needs) => {
+            skip(test, needs);
+            return None;
+        }
+    };
+    let screenshots = checkout().join("target/page/screenshots").join(test);
+    std::fs::create_dir_all(&screenshots).unwrap();
+    let driven = Command::new("node")
+        .arg(checkout().join("tests/page/drive.mjs"))
+        .args([page, &screenshots])
+        .env("PAGE_MODULES", modules)
+        .env("CHROMIUM", chromium)
+        .output()
+        .unwrap();
+    assert!(driven.status.success(), "{}", stderr(&driven));
+    Some(serde_json::from_slice(&driven.stdout).unwrap())
+}
+
+fn written(home: &Path, plan: &str, arguments: &[&str]) -> PathBuf {
+    std::fs::write(home.join("plan.toml"), plan).unwrap();
+    let page = home.join("page.html");
+    let words = ["run", "plan.toml", "--backend", "null", "--html", "page.html"];
+    let run = schedlab(home, &[&words[..], arguments].concat()).output().unwrap();
+    assert!(page.exists(), "{}", stderr(&run));
+    page
+}
+
+fn assert_sound(seen: &Value) {
+    assert_eq!(seen["faults"], serde_json::json!([]), "errors of the page");
+    assert_eq!(seen["serious"], serde_json::json!([]), "what axe finds");
+    for width in ["overflow_1200", "overflow_400"] {
+        assert!(seen[width].as_i64().unwrap() <= 0, "{width}: {}", seen[width]);
+    }
+}
+
+#[test]
+fn a_reader_can_hover_toggle_and_read_without_a_script() {
+    let home = tempfile::tempdir().unwrap();
+    let page = written(home.path(), PLAN, &[]);
+    let Some(seen) = drive("page", &page) else { return };
+    assert_sound(&seen);
+    let [label, tip] = [0, 1].map(|at| seen["hover"][at].as_str().unwrap());
+    assert!(!label.is_empty() && label == tip, "{label} {tip}");
+    let [first, second] = [0, 1].map(|at| seen["arrows"][at].as_str().unwrap());
+    assert!(!first.is_empty() && !second.is_empty() && first != second, "{first} {second}");
+    assert_eq!(seen["escaped"], "");
+    assert_eq!(seen["toggle"], serde_json::json!(["visible", "hidden"]));
+    let text = seen["text"].as_str().unwrap();
+    assert!(text.contains("<script>alert(1)</script>") && text.contains("<b>idle</b>"), "{text}");
+    assert!(seen["tables"].as_u64() > seen["charts"].as_u64() && seen["charts"].as_u64() > Some(4));
+}
+
+#[test]
+fn a_page_of_one_run_and_a_page_of_failures_alone_are_sound() {
+    let one = tempfile::tempdir().unwrap();
+    let plan = "schema = 1\n[[variant]]\nname = \"default\"\n[[workload]]\nuse = \"spin\"\n";
+    let page = written(one.path(), plan, &["--rounds", "1"]);
+    let Some(seen) = drive("one", &page) else { return };
+    assert_sound(&seen);
+    let none = tempfile::tempdir().unwrap();
+    let plan = "schema = 1\n[[variant]]\nname = \"default\"\n[[variant]]\nname = \"other\"\nnice = 1\n\
+                [[workload]]\nuse = \"command\"\ncommand = [\"false\"]\n";
+    std::fs::write(none.path().join("plan.toml"), plan).unwrap();
+    let words = ["run", "plan.toml", "--rounds", "1", "--duration", "10ms", "--html", "page.html"];
+    let run = schedlab(none.path(), &words).output().unwrap();
+    let page = none.path().join("page.html");
+    assert!(page.exists(), "{}", stderr(&run));
+    let Some(seen) = drive("failed", &page) else { return };
+    assert_sound(&seen);
+    assert!(seen["text"].as_str().unwrap().contains("failed"));
+}
+
+#[test]
+fn the_same_store_gives_the_same_page() {
+    let home = tempfile::tempdir().unwrap();
+    written(home.path(), PLAN, &[]);
+    let again = |name: &str| {
+        let words = ["report", "all", "--format", "html", "-o", name];
+        let report = schedlab(home.path(), &words).output().unwrap();
+        assert!(report.status.success() && report.stdout.is_empty(), "{}", stderr(&report));
+        std::fs::read_to_string(home.path().join(name)).unwrap()
+    };
+    let (one, two) = (again("one.html"), again("two.html"));
+    assert_eq!(one.replace("one.html", ""), two.replace("two.html", ""));
+    let refused = schedlab(home.path(), &["report", "all", "--format", "html", "-o", "no/such/x.html"]);
+    let refused = { refused }.output().unwrap();
+    assert_eq!(refused.status.code(), Some(3));
+    assert!(stderr(&refused).contains("cannot write no/such/x.html"), "{}", stderr(&refused));
+}
