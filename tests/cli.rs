@@ -484,23 +484,23 @@ fn the_plan_schbench_v1_is_reported_as_the_mail_shows_it_unless_another_format_i
 #[test]
 fn a_plan_with_a_report_format_that_there_is_not_is_refused_with_its_place() {
     let home = tempfile::tempdir().unwrap();
-    let plan = "schema = 1\n[report]\nformat = \"html\"\n[[workload]]\nuse = \"spin\"\n";
+    let plan = "schema = 1\n[report]\nformat = \"page\"\n[[workload]]\nuse = \"spin\"\n";
     std::fs::write(home.path().join("plan.toml"), plan).unwrap();
     let output = schedlab(home.path(), &["run", "./plan.toml"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(output.stdout.is_empty(), "nothing has run");
     insta::assert_snapshot!(stderr(&output), @r#"
-     x `html` is not known here
+     x `page` is not known here
       ,-[./plan.toml:3:10]
     2 | [report]
-    3 | format = "html"
+    3 | format = "page"
       :          ^^^^^^
       :             `-- this value
     4 | [[workload]]
       `----
 
-     hint: one of "text", "lkml", "loads", "markdown", "schbench", "csv", "json",
-     "gobench", "junit"
+     hint: one of "text", "lkml", "loads", "markdown", "html", "svg", "schbench",
+     "csv", "json", "gobench", "junit"
     "#);
 }
 

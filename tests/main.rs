@@ -22,5 +22,6 @@ mod schedbench;
 mod score_counts;
 mod score_inputs;
 mod score_sources;
+mod serve;
 mod support;
 mod trace;

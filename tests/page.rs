@@ -122,14 +122,17 @@ fn the_same_store_gives_the_same_page() {
     let home = tempfile::tempdir().unwrap();
     written(home.path(), PLAN, &[]);
     let again = |name: &str| {
-        let words = ["report", "all", "--format", "html", "-o", name];
+        let words = ["report", "all,backend=null", "--format", "html", "-o", name];
         let report = schedlab(home.path(), &words).output().unwrap();
         assert!(report.status.success() && report.stdout.is_empty(), "{}", stderr(&report));
         std::fs::read_to_string(home.path().join(name)).unwrap()
     };
     let (one, two) = (again("one.html"), again("two.html"));
     assert_eq!(one.replace("one.html", ""), two.replace("two.html", ""));
-    let refused = schedlab(home.path(), &["report", "all", "--format", "html", "-o", "no/such/x.html"]);
+    let refused = schedlab(
+        home.path(),
+        &["report", "all,backend=null", "--format", "html", "-o", "no/such/x.html"],
+    );
     let refused = { refused }.output().unwrap();
     assert_eq!(refused.status.code(), Some(3));
     assert!(stderr(&refused).contains("cannot write no/such/x.html"), "{}", stderr(&refused));

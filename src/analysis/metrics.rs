@@ -42,6 +42,18 @@ pub fn metric_matches(pattern: &str, work: &str, set: &str, name: &str) -> bool 
     }
 }
 
+/// Below which a change of a metric of this work and set is SAME: `usual` are the margin and that of
+/// tail latencies, where no pattern of `margins` fits.
+pub fn margin_of(
+    margins: &[(String, f64)],
+    usual: [f64; 2],
+    (work, set, kind): (&str, &str, &MetricKind),
+) -> f64 {
+    let fits = |(pattern, _): &&(String, f64)| metric_matches(pattern, work, set, &kind.name);
+    let usual = usual[usize::from(kind.is_tail_latency())];
+    margins.iter().rev().find(fits).map_or(usual, |(_, margin)| *margin)
+}
+
 /// A label, and the words that it begins with: `web threads=4` is `web`, too.
 fn works(label: &str) -> impl Iterator<Item = &str> {
     let begins = label.match_indices(' ').map(|(at, _)| &label[..at]);

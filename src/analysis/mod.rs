@@ -12,6 +12,7 @@ mod lists;
 mod metrics;
 mod notes;
 mod pairing;
+mod picture;
 mod pictures;
 mod power;
 mod priority;
@@ -42,10 +43,8 @@ pub use judge::{analyse, open_works, overlap, with_floors};
 pub use lists::grouped;
 pub use metrics::{Measured, metric_matches};
 pub use notes::{Difference, NoValue, Note, Pooled, Severity};
-pub use pictures::{
-    LatencyPicture, PictureBuilder, Pictures, SideLatency, SideTimeline, WorkPictures,
-    octave_halves,
-};
+pub use picture::{LatencyPicture, Pictures, SideLatency, SideTimeline, WorkPictures};
+pub use pictures::PictureBuilder;
 pub use power::{MetricPower, NotKnown, Power, WorkPower, power};
 pub use question::{Question, TAIL_MARGIN, WithoutEffect};
 pub use samples::shown_ops;
@@ -158,7 +157,7 @@ impl Method {
     /// Below which a change of this metric is SAME.
     pub fn margin_of(&self, work: &str, set: &str, kind: &MetricKind) -> f64 {
         let usual = [self.margin, self.tail_margin];
-        question::margin_of(&self.margins, usual, (work, set, kind))
+        metrics::margin_of(&self.margins, usual, (work, set, kind))
     }
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::model::{Direction, Importance, MetricKind};
 
 use super::Family;
-use super::metrics::{Measured, metric_matches};
+use super::metrics::{Measured, margin_of, metric_matches};
 use super::samples::{Series, WorkSamples};
 use super::select::{Selection, matches};
 use super::work::WorkKey;
@@ -46,18 +46,6 @@ pub struct WithoutEffect {
     pub side: String,
     pub knob: String,
     pub work: String,
-}
-
-/// Below which a change of a metric of this work and set is SAME: `usual` are the margin and that of
-/// tail latencies, where no pattern of `margins` fits.
-pub(super) fn margin_of(
-    margins: &[(String, f64)],
-    usual: [f64; 2],
-    (work, set, kind): (&str, &str, &MetricKind),
-) -> f64 {
-    let fits = |(pattern, _): &&(String, f64)| metric_matches(pattern, work, set, &kind.name);
-    let usual = usual[usize::from(kind.is_tail_latency())];
-    margins.iter().rev().find(fits).map_or(usual, |(_, margin)| *margin)
 }
 
 impl Question {

@@ -23,7 +23,7 @@ const ALL: usize = usize::MAX;
 type Paragraph = (Tone, String, Body);
 
 /// A paragraph for a page, which has room for all.
-pub struct Said {
+pub struct AnswerLine {
     pub tone: Tone,
     pub label: String,
     pub text: String,
@@ -88,12 +88,12 @@ pub struct View<'a> {
 }
 
 /// The whole answer.
-pub fn full(view: View) -> Vec<Said> {
+pub fn full(view: View) -> Vec<AnswerLine> {
     let all = Detail::steps(view.names.len().saturating_sub(1)).next();
     let paragraphs = all.map(|all| paragraphs(view, None, all)).unwrap_or_default().into_iter();
     let said = paragraphs.map(|(tone, label, body)| match body {
-        Body::Text(text) => Said { tone, label, text, is_command: false },
-        Body::Command(text) => Said { tone, label, text, is_command: true },
+        Body::Text(text) => AnswerLine { tone, label, text, is_command: false },
+        Body::Command(text) => AnswerLine { tone, label, text, is_command: true },
     });
     said.collect()
 }

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use crate::analysis::{Analysis, Row, SetTable, SideTimeline, WorkPictures, WorkTable};
 use crate::model::{Environment, Reading, preemptor};
 
-use super::answer::{self, Said, View};
+use super::answer::{self, AnswerLine, View};
 use super::chart::{self, Chart, Data, Figure, Line};
 use super::layout::{Tone, clean};
 use super::numbers::{Scale, counted, significant};
@@ -41,7 +41,7 @@ struct Page {
 struct Section {
     title: String,
     about: Vec<String>,
-    answer: Vec<Line1>,
+    answer: Vec<Shown>,
     notes: Vec<Note>,
     digest: Option<String>,
     forest: Option<Chart>,
@@ -55,7 +55,7 @@ struct Section {
 
 /// A line of the answer.
 #[derive(Serialize)]
-struct Line1 {
+struct Shown {
     label: String,
     tone: &'static str,
     text: String,
@@ -159,9 +159,9 @@ fn tone(tone: Tone) -> &'static str {
     }
 }
 
-fn line(said: Said) -> Line1 {
-    let Said { tone: of, label, text, is_command } = said;
-    Line1 { label, tone: tone(of), text, is_command }
+fn line(said: AnswerLine) -> Shown {
+    let AnswerLine { tone: of, label, text, is_command } = said;
+    Shown { label, tone: tone(of), text, is_command }
 }
 
 /// The plan, and what each side is.

@@ -18,6 +18,8 @@ const FILL: f64 = 0.8;
 /// Values stand above bars where there are at most so many.
 const MAX_LABELLED: usize = 24;
 const LABEL_CHARS: usize = 16;
+/// So much of the axis is left for values above bars.
+const HEADROOM: f64 = 1.08;
 /// A bar is cut at so many times the baseline.
 const MAX_RATIO: f64 = 8.0;
 
@@ -149,7 +151,7 @@ impl Bars<'_> {
     fn draw(self) -> Chart {
         let bars = || self.groups.iter().flat_map(|group| &group.bars);
         let max = bars().flatten().map(|bar| bar.value).chain(self.one).fold(0.0, f64::max);
-        let (ticks, decimals) = linear_ticks(0.0, max.max(1e-9));
+        let (ticks, decimals) = linear_ticks(0.0, (max * HEADROOM).max(1e-9));
         let end = ticks.last().copied().unwrap_or(1.0);
         let span = Span::linear([0.0, end], [FRAME.bottom, FRAME.top]);
         let mut chart = Chart {

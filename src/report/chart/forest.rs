@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::analysis::{Analysis, Family, Place};
-use crate::report::layout::clean;
+use crate::report::layout::{clean, shortened};
 use crate::report::numbers::{self, Change};
 use crate::report::phrases;
 use crate::stats::{Ratio, Verdict};
@@ -21,6 +21,7 @@ const FRAME: Frame = Frame { left: 300.0, right: 640.0, top: 14.0, bottom: 0.0 }
 const LABEL_CHARS: usize = 44;
 /// Ratios beyond these are drawn at the edge.
 const MAX_RATIO: f64 = 16.0;
+const BAND: &str = "band";
 /// The least half of the axis.
 const MIN_RATIO: f64 = 1.05;
 
@@ -71,7 +72,11 @@ pub fn forest(analysis: &Analysis, names: &[String]) -> Option<Chart> {
     }
     let middle = plot::round(span.place(1.0));
     let one = format!("M{middle} {}V{bottom}", frame.top);
-    chart.marks.insert(0, Mark { class: "one".to_string(), path: one, label: String::new() });
+    // Bands lie below everything, the line of no change next.
+    let (bands, others): (Vec<Mark>, Vec<Mark>) =
+        chart.marks.into_iter().partition(|mark| mark.class == BAND);
+    let one = Mark { class: "one".to_string(), path: one, label: String::new() };
+    chart.marks = bands.into_iter().chain([one]).chain(others).collect();
     Some(chart)
 }
 
@@ -142,7 +147,7 @@ impl Entry<'_> {
         let mut mark = |class: String, path: String, label: &str| {
             chart.marks.push(Mark { class, path, label: label.to_string() });
         };
-        mark("band".to_string(), block(low, y - ROW / 2.0, high - low, ROW), "");
+        mark(BAND.to_string(), block(low, y - ROW / 2.0, high - low, ROW), "");
         for (round, ratio) in &self.seeds {
             let x = span.place(*ratio);
             let label =
@@ -165,15 +170,14 @@ impl Entry<'_> {
         let class =
             format!("dot {}{}", super::series(side), if is_decided { "" } else { " hollow" });
         mark(class, shape(side, span.place(self.ratio.ratio), y), &said);
+        let label = match names.len() {
+            2 => place.clone(),
+            _ => format!("{place}, {}", names[side]),
+        };
         let mut text = |class, x, anchor, text: String| {
             chart.texts.push(Text { class, x, y: plot::round(y + 4.0), anchor, text });
         };
-        text(
-            "label",
-            FRAME.left - 10.0,
-            "end",
-            super::super::layout::shortened(&place, LABEL_CHARS),
-        );
+        text("label", FRAME.left - 10.0, "end", shortened(&label, LABEL_CHARS));
         let agree = match self.seeds.len() {
             0 => String::new(),
             of => format!(" ({} of {of} seeds)", self.agreeing()),

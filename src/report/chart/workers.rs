@@ -4,9 +4,9 @@
 use crate::report::numbers::significant;
 
 use super::plot::{Span, linear_ticks};
-use super::{Axis, Chart, Data, Frame, Key, Mark, path, series};
+use super::{Axis, Chart, Data, Frame, Key, Mark, path, series, shape};
 
-const FRAME: Frame = Frame { left: 64.0, right: 548.0, top: 10.0, bottom: 210.0 };
+const FRAME: Frame = Frame { left: 64.0, right: 548.0, top: 18.0, bottom: 210.0 };
 const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 250.0;
 
@@ -41,11 +41,17 @@ pub fn timeline(figure: Figure, lines: &[Line]) -> Option<Chart> {
     let ticks = |span: Span, ticks: &[f64], decimals: usize| {
         ticks.iter().map(|tick| span.tick(*tick, format!("{tick:.decimals$}"))).collect()
     };
-    let marks = lines.iter().filter(|line| !line.points.is_empty()).map(|line| Mark {
-        class: format!("worker {}", series(line.series)),
-        path: path(line.points.iter().map(|point| (x.place(point.0), y.place(point.1)))),
-        label: line.name.clone(),
-    });
+    let mark = |line: &Line| {
+        let places = line.points.iter().map(|point| (x.place(point.0), y.place(point.1)));
+        let places: Vec<(f64, f64)> = places.collect();
+        let (class, path) = match places.as_slice() {
+            [(x, y)] => ("dot", shape(line.series, *x, *y)),
+            places => ("worker", path(places.iter().copied())),
+        };
+        let class = format!("{class} {}", series(line.series));
+        Mark { class, path, label: line.name.clone() }
+    };
+    let marks = lines.iter().filter(|line| !line.points.is_empty()).map(mark);
     let rows = lines.iter().map(|line| {
         let values = line.points.iter().map(|(_, value)| significant(*value, 4));
         [line.name.clone()].into_iter().chain([values.collect::<Vec<_>>().join(" ")]).collect()

@@ -1,0 +1,117 @@
+//! `schedlab serve` over a real socket: what is stored, for this machine alone, and nothing but read.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use crate::support::{schedlab, signal, stderr, wait_for};
+
+struct Served {
+    child: Child,
+    port: u16,
+}
+
+impl Served {
+    fn of(home: &Path) -> Served {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port_word = port.to_string();
+        let mut command = schedlab(home, &["serve", "--port", &port_word]);
+        let child = command.stderr(Stdio::null()).spawn().unwrap();
+        wait_for("the server to listen", || TcpStream::connect(("127.0.0.1", port)).ok());
+        Served { child, port }
+    }
+
+    /// The status and the whole answer.
+    fn ask(&self, method: &str, path: &str, host: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        write!(stream, "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")
+            .unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        let answer = String::from_utf8(bytes).unwrap();
+        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+        (status.expect("a status"), answer)
+    }
+
+    fn get(&self, path: &str) -> (u16, String) {
+        self.ask("GET", path, &format!("localhost:{}", self.port))
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        signal(self.child.id(), "-TERM");
+        let _ = self.child.wait();
+    }
+}
+
+fn measure(home: &Path, title: &str) {
+    let plan = format!(
+        "schema = 1\ntitle = '{title}'\n[[variant]]\nname = \"default\"\n[[variant]]\nname = \"other\"\nnice = 1\n\
+         [[workload]]\nuse = \"spin\"\n"
+    );
+    std::fs::write(home.join("plan.toml"), plan).unwrap();
+    let run = schedlab(home, &["run", "plan.toml", "--backend", "null", "--rounds", "6", "-q"]);
+    let run = { run }.output().unwrap();
+    assert!(run.status.success(), "{}", stderr(&run));
+}
+
+/// The ids of what is stored, the newest first, as short as they are distinct.
+fn ids(home: &Path) -> Vec<String> {
+    let list = schedlab(home, &["list", "runs"]).output().unwrap();
+    let text = String::from_utf8(list.stdout).unwrap();
+    let ids = text.lines().skip(1).filter_map(|line| line.split_whitespace().next());
+    ids.map(str::to_string).collect()
+}
+
+#[test]
+fn the_store_is_browsed_and_compared() {
+    let home = tempfile::tempdir().unwrap();
+    let title = "<script>alert(1)</script> & more";
+    measure(home.path(), title);
+    measure(home.path(), title);
+    let [second, first] = ids(home.path()).try_into().unwrap();
+    let served = Served::of(home.path());
+    let (status, index) = served.get("/");
+    assert_eq!(status, 200);
+    assert!(index.contains("2 of 2 stored plans") && index.contains(&first), "{index}");
+    assert!(!index.contains("<script>") && index.contains("&lt;script&gt;"), "{index}");
+    let (status, plan) = served.get(&format!("/plan/{first}"));
+    assert!(status == 200 && plan.contains("<h2>Answer</h2>") && plan.contains("svg"), "{plan}");
+    let (status, sides) =
+        served.get(&format!("/compare?against={first}&side={second}&side={first}"));
+    assert!(status == 200 && sides.contains(&second), "{status} {sides}");
+    let history = "/history?title=%3Cscript%3Ealert(1)%3C/script%3E%20%26%20more";
+    let (status, over_dates) = served.get(history);
+    assert!(status == 200 && over_dates.contains(&second), "{status} {over_dates}");
+    let (status, none) = served.get("/?machine=nowhere");
+    assert!(status == 200 && none.contains("0 of 2 stored plans"), "{none}");
+}
+
+#[test]
+fn what_is_not_to_be_answered_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    measure(home.path(), "one");
+    let id = ids(home.path()).remove(0);
+    let served = Served::of(home.path());
+    let cases = [
+        ("GET", "/", "evil.example", 421),
+        ("POST", "/", "localhost", 405),
+        ("DELETE", "/plan/x", "localhost", 405),
+        ("GET", "/plan/no-such-id", "localhost", 404),
+        ("GET", "/plan/..%2f..%2fetc%2fpasswd", "localhost", 404),
+        ("GET", "/etc/passwd", "localhost", 404),
+        ("GET", "/compare", "localhost", 400),
+        ("GET", "/history?title=nothing", "localhost", 404),
+    ];
+    for (method, path, host, expected) in cases {
+        let (status, answer) = served.ask(method, path, host);
+        assert_eq!(status, expected, "{method} {path} {host}: {answer}");
+        assert!(!answer.contains(&id) || host == "localhost", "{answer}");
+    }
+    let port = served.port.to_string();
+    let taken = schedlab(home.path(), &["serve", "--port", &port]).output().unwrap();
+    assert_eq!(taken.status.code(), Some(3));
+    assert!(stderr(&taken).contains("hint: another port"), "{}", stderr(&taken));
+}
