@@ -23,6 +23,8 @@ pub const HTML: Format = Format {
     render: Render::Page(write),
 };
 
+/// What is drawn of the operations and the CPU time of a window.
+type OfWindow = fn(u64, u64) -> f64;
 /// Workers that are drawn of a side; the table of a store has all.
 const MAX_WORKERS: usize = 48;
 /// Digits of a digest that are shown: as many as git shows twice over.
@@ -255,7 +257,7 @@ fn metrics(View { analysis, names }: View, set: &SetTable) -> Data {
 fn timelines(work: &WorkTable, timelines: &[SideTimeline], names: &[String]) -> Vec<Chart> {
     let mut charts = Vec::new();
     for set in &work.sets {
-        let figures: [(&str, &'static str, fn(u64, u64) -> f64); 2] = [
+        let figures: [(&str, &'static str, OfWindow); 2] = [
             ("Throughput of each worker", "/s", |ops, _| ops as f64),
             ("Utilisation of each worker", "", |_, cpu_ns| cpu_ns as f64 / 1e9),
         ];
@@ -288,7 +290,7 @@ fn timelines(work: &WorkTable, timelines: &[SideTimeline], names: &[String]) -> 
 }
 
 /// The value of each window is `value` of its operations and its CPU time, per second.
-fn lines(of: &SideTimeline, set: &str, name: &str, value: fn(u64, u64) -> f64) -> Vec<Line> {
+fn lines(of: &SideTimeline, set: &str, name: &str, value: OfWindow) -> Vec<Line> {
     let workers = of.workers.iter().filter(|worker| worker.set == set).take(MAX_WORKERS);
     let lines = workers.enumerate().map(|(at, worker)| {
         let windows = worker.windows.iter().filter(|window| window.wall_ns > 0);

@@ -62,18 +62,18 @@ pub fn loads(analysis: &Analysis, names: &[String]) -> Vec<Chart> {
             label: format!("{}x", point.load),
             bars: (1..names.len()).map(|side| bar(point, side)).collect(),
         };
-        let bars = Bars {
+        let y_title = format!("times as good as {}", names[0]);
+        Bars {
             title: clean(&label),
             about: "Bars are sides, groups are loads from light to heavy. Above 1 is better than the \
                     baseline, of times too. + is BETTER, - WORSE, = SAME, no sign open.",
             x_title: "load, times the CPUs",
-            y_title: &format!("times as good as {}", names[0]),
+            y_title: &y_title,
             one: Some(1.0),
             names: named(names, 1),
             groups: points.iter().map(group).collect(),
         }
-        .draw();
-        bars
+        .draw()
     });
     charts.collect()
 }
