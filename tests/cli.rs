@@ -499,8 +499,8 @@ fn a_plan_with_a_report_format_that_there_is_not_is_refused_with_its_place() {
     4 | [[workload]]
       `----
 
-     hint: one of "text", "lkml", "loads", "markdown", "html", "svg", "schbench",
-     "csv", "json", "gobench", "junit"
+     hint: one of "text", "lkml", "loads", "markdown", "html", "svg", "png",
+     "schbench", "csv", "json", "gobench", "junit"
     "#);
 }
 

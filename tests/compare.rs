@@ -373,7 +373,8 @@ fn every_format_has_the_same_comparison() {
     assert!(rendered("markdown").contains("**WORSE**"), "{}", rendered("markdown"));
     assert!(rendered("junit").contains("<failure"), "{}", rendered("junit"));
     let message = home.fails(2, &["compare", "--format", "pdf"]);
-    let all = "one of text, lkml, loads, markdown, html, svg, schbench, csv, json, gobench, junit";
+    let all =
+        "one of text, lkml, loads, markdown, html, svg, png, schbench, csv, json, gobench, junit";
     assert!(message.contains(all), "{message}");
 }
 

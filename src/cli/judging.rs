@@ -2,7 +2,7 @@
 //! analysis is made from the store and written.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -241,6 +241,10 @@ impl Output {
         plans: &[SampledPlan],
     ) -> Result<(), Failure> {
         let format = self.format_for(plans);
+        if format.is_binary() && self.output.is_none() && io::stdout().is_terminal() {
+            let hint = format!("write it to a file: -o chart.{}", format.name);
+            return Err(Failure::usage("an image is nothing for a terminal", hint));
+        }
         if format.draws() {
             for analysis in analyses.iter_mut() {
                 analysis.pictures = pictures(store, analysis)?;

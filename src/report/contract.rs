@@ -23,12 +23,19 @@ pub enum Render {
     All(fn(&[Analysis], &mut dyn Write) -> io::Result<()>),
     /// As `All`, with charts: the analyses have their pictures.
     Page(fn(&[Analysis], &mut dyn Write) -> io::Result<()>),
+    /// As `Page`; no text.
+    Image(fn(&[Analysis], &mut dyn Write) -> io::Result<()>),
 }
 
 impl Format {
     /// Whether it shows [`crate::analysis::Pictures`].
     pub fn draws(&self) -> bool {
-        matches!(self.render, Render::Page(_))
+        matches!(self.render, Render::Page(_) | Render::Image(_))
+    }
+
+    /// Whether it is for no terminal.
+    pub fn is_binary(&self) -> bool {
+        matches!(self.render, Render::Image(_))
     }
 
     /// Writes the analyses, in the order given.
@@ -39,7 +46,9 @@ impl Format {
         out: &mut dyn Write,
     ) -> io::Result<()> {
         let each = match self.render {
-            Render::All(render) | Render::Page(render) => return render(analyses, out),
+            Render::All(render) | Render::Page(render) | Render::Image(render) => {
+                return render(analyses, out);
+            }
             Render::Each(render) => render,
         };
         if analyses.is_empty() {

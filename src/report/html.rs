@@ -126,7 +126,8 @@ fn section((number, analysis): (usize, &Analysis)) -> Section {
         let pictures = analysis.pictures.works.get(at).unwrap_or(&nothing);
         of_work(view, format!("work{number}-{at}"), work, pictures)
     });
-    let notes = analysis.notes.iter().map(|note| {
+    // What the answer says is no note.
+    let notes = analysis.notes.iter().filter(|note| answer::is_shown(note, 2)).map(|note| {
         let (word, text) = phrases::note(analysis, note);
         let tone = if note.is_gap() { tone(Tone::Bad) } else { tone(Tone::Warning) };
         Note { tone, word, text }
@@ -215,7 +216,7 @@ fn of_work(view: View, id: String, work: &WorkTable, pictures: &WorkPictures) ->
     let mut charts: Vec<Chart> = latencies.chain(rounds).flatten().collect();
     charts.extend(timelines(work, &pictures.timelines, names));
     charts.extend(work.fairness.iter().flat_map(chart::fairness));
-    charts.extend(work.sets.iter().filter_map(|set| chart::switches(set, names)));
+    charts.extend(work.sets.iter().flat_map(|set| chart::switches(set, names)));
     let fairness = work.fairness.as_ref().filter(|table| !table.variants.is_empty());
     Work {
         id,

@@ -20,6 +20,7 @@ mod markdown;
 pub mod numbers;
 pub mod page;
 mod phrases;
+mod png;
 pub mod power;
 mod schbench;
 pub mod score;
@@ -46,6 +47,7 @@ pub fn formats() -> &'static [&'static Format] {
         &markdown::MARKDOWN,
         &html::HTML,
         &svg::SVG,
+        &png::PNG,
         &schbench::SCHBENCH,
         &csv::CSV,
         &json::JSON,

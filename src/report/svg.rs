@@ -52,7 +52,7 @@ struct PlacedKey {
     key: Key,
 }
 
-fn write(analyses: &[Analysis], out: &mut dyn Write) -> io::Result<()> {
+pub fn write(analyses: &[Analysis], out: &mut dyn Write) -> io::Result<()> {
     let own = [("alone.svg.html", include_str!("page/alone.svg.html"))];
     let templates = page::templates(&own).map_err(io::Error::other)?;
     let mut parts: Vec<Part> = Vec::new();

@@ -27,6 +27,11 @@ fn of(name: &str) -> &'static Format {
     find(name).unwrap_or_else(|| panic!("no format {name}"))
 }
 
+/// Every format but images.
+fn texts() -> impl Iterator<Item = &'static Format> {
+    formats().iter().copied().filter(|format| !format.is_binary())
+}
+
 fn all_options() -> impl Iterator<Item = Options> {
     (0..3).map(|verbose| Options { verbose, ..Options::default() })
 }
@@ -44,7 +49,7 @@ fn analyses() -> [Analysis; 6] {
 
 #[test]
 fn every_format_is_named_once_described_and_has_a_line_for_nothing() {
-    for format in formats() {
+    for format in texts() {
         let name = format.name;
         assert!(!format.about.is_empty() && !format.about.contains('\n'), "{name}");
         let same_name = formats().iter().filter(|other| other.name == name);
@@ -81,7 +86,7 @@ fn several_analyses_follow_each_other_and_each_is_whole() {
 #[test]
 fn the_same_analysis_gives_the_same_bytes() {
     for analysis in analyses() {
-        for (format, options) in formats().iter().flat_map(|f| all_options().map(move |o| (f, o))) {
+        for (format, options) in texts().flat_map(|f| all_options().map(move |o| (f, o))) {
             let once = render(format, &analysis, options);
             let twice = render(format, &analysis.clone(), options);
             assert!(once == twice, "{} differs from call to call", format.name);
@@ -91,7 +96,7 @@ fn the_same_analysis_gives_the_same_bytes() {
 
 #[test]
 fn color_is_there_only_where_asked_for_and_changes_nothing_else() {
-    for (format, options) in formats().iter().flat_map(|f| all_options().map(move |o| (f, o))) {
+    for (format, options) in texts().flat_map(|f| all_options().map(move |o| (f, o))) {
         let plain = render(format, &testing::troubled(), options);
         assert!(!plain.contains('\x1b'), "{}", format.name);
         let colored = render(format, &testing::troubled(), Options { color: true, ..options });
@@ -119,7 +124,7 @@ impl Write for Closing {
 
 #[test]
 fn a_closed_pipe_is_an_error_and_no_panic() {
-    for format in formats() {
+    for format in texts() {
         let bytes = render(format, &testing::ordinary(), Options::default()).len();
         for taken in [0, 1, bytes / 2, bytes - 1] {
             let (analysis, options) = (testing::ordinary(), Options::default());
@@ -134,7 +139,7 @@ fn a_closed_pipe_is_an_error_and_no_panic() {
 fn names_from_outside_act_on_no_terminal() {
     for name in HOSTILE {
         let hostile = testing::hostile(name);
-        for (format, options) in formats().iter().flat_map(|f| all_options().map(move |o| (f, o))) {
+        for (format, options) in texts().flat_map(|f| all_options().map(move |o| (f, o))) {
             let shown = render(format, &hostile, options);
             let found = shown.chars().find(|c| *c != '\n' && is_active(*c));
             assert_eq!(found, None, "{} {name:?}: {shown}", format.name);
@@ -560,7 +565,7 @@ proptest! {
 
     #[test]
     fn counts_of_one_are_singular(analysis in any_analysis()) {
-        for (format, options) in formats().iter().flat_map(|f| all_options().map(move |o| (f, o))) {
+        for (format, options) in texts().flat_map(|f| all_options().map(move |o| (f, o))) {
             check_singular(format.name, &render(format, &analysis, options))?;
         }
     }
@@ -627,7 +632,7 @@ fn check_singular(format: &str, text: &str) -> Result<(), TestCaseError> {
 fn notes_about_one_are_singular() {
     let mut analysis = testing::troubled();
     analysis.notes = testing::notes("x");
-    for (format, options) in formats().iter().flat_map(|f| all_options().map(move |o| (f, o))) {
+    for (format, options) in texts().flat_map(|f| all_options().map(move |o| (f, o))) {
         check_singular(format.name, &render(format, &analysis, options)).unwrap();
     }
 }
@@ -635,7 +640,7 @@ fn notes_about_one_are_singular() {
 /// A reader of a table that was mailed has to know by which clock it was measured.
 #[test]
 fn every_format_says_by_which_clock_the_lab_measured() {
-    for format in formats().iter().filter(|format| format.name != DUMMY.name) {
+    for format in texts().filter(|format| format.name != DUMMY.name) {
         let name = format.name;
         let shown = |analysis| testing::words(&render(format, &analysis, Options::default()));
         let [exact, not] = [0, 2].map(|wrong| shown(testing::in_the_lab(wrong)));
@@ -665,7 +670,7 @@ fn of_one_round_no_format_estimates_more_than_the_least() {
     let row = testing::row("wakeup_p99", Unit::Ns, testing::LOWER, cells);
     analysis.works = vec![testing::work("w", &[], "w", "w", vec![row])];
     analysis.method.headline_verdicts = 1;
-    for (format, options) in formats().iter().flat_map(|f| all_options().map(move |o| (f, o))) {
+    for (format, options) in texts().flat_map(|f| all_options().map(move |o| (f, o))) {
         let shown = render(format, &analysis, options);
         // The json has the estimate of the statistics as it is.
         let is_typed = format.name == "json";

@@ -1,11 +1,11 @@
 //! Grouped bars: each side over the baseline from light to heavy load, what worker sets want and get,
 //! and the switches of roles. Pure.
 
-use crate::analysis::{Analysis, FairnessTable, SetTable};
+use crate::analysis::{Analysis, Cell, FairnessTable, Row, SetTable};
 use crate::model::{Reading, Statistic, Unit};
 use crate::report::layout::{clean, shortened};
 use crate::report::loads::{self, Point};
-use crate::report::numbers::{self, Scale};
+use crate::report::numbers;
 
 use super::plot::{Span, linear_ticks, round};
 use super::{Axis, Chart, Data, Frame, Key, Mark, Text, block, series};
@@ -15,8 +15,8 @@ const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 250.0;
 /// The share of a group that its bars fill.
 const FILL: f64 = 0.8;
-/// Values stand above bars where there are at most so many.
-const MAX_LABELLED: usize = 24;
+/// Values stand above bars of at least this width.
+const LABELLED_WIDTH: f64 = 28.0;
 const LABEL_CHARS: usize = 16;
 /// So much of the axis is left for values above bars.
 const HEADROOM: f64 = 1.08;
@@ -104,43 +104,47 @@ pub fn fairness(table: &FairnessTable) -> Vec<Chart> {
     charts.collect()
 }
 
-/// Context switches of each role, per second; `None` where they were not counted.
-pub fn switches(set: &SetTable, names: &[String]) -> Option<Chart> {
-    let is_switches = |statistic| {
-        matches!(statistic, Statistic::VoluntarySwitches | Statistic::InvoluntarySwitches)
-    };
-    let rows = set
-        .rows
-        .iter()
-        .filter(|row| is_switches(row.kind.statistic) && row.kind.unit == Unit::PerS);
-    let group = |row: &crate::analysis::Row| {
-        let scale = Scale::of_row(row);
-        let bar = |cell: &crate::analysis::Cell| {
-            let value = cell.median?;
-            Some(Bar { value, text: scale.with_suffix(Some(value)), sign: "" })
-        };
-        let kind = match row.kind.statistic {
-            Statistic::VoluntarySwitches => "voluntary",
-            _ => "involuntary",
-        };
-        let role = row.kind.subject.as_deref().unwrap_or("all");
-        let label = shortened(&format!("{role} {kind}"), LABEL_CHARS + 8);
-        Group { label, bars: row.cells.iter().map(bar).collect() }
-    };
-    let groups: Vec<Group> = rows.map(group).collect();
-    let has_value = |group: &Group| group.bars.iter().flatten().any(|bar| bar.value > 0.0);
-    groups.iter().any(has_value).then(|| {
-        Bars {
-            title: "Context switches per second".to_string(),
-            about: "Voluntary: the worker waited. Involuntary: the scheduler took its CPU. Medians over rounds.",
+/// Context switches of each role, per second: voluntary, and involuntary ones; none where they were not
+/// counted.
+pub fn switches(set: &SetTable, names: &[String]) -> Vec<Chart> {
+    let kinds = [
+        (
+            Statistic::VoluntarySwitches,
+            "Voluntary switches",
+            "The worker waited. Medians over rounds.",
+        ),
+        (
+            Statistic::InvoluntarySwitches,
+            "Involuntary switches",
+            "The scheduler took the worker's CPU. Medians over rounds.",
+        ),
+    ];
+    let charts = kinds.into_iter().filter_map(|(statistic, title, about)| {
+        let is_it = |row: &&Row| row.kind.statistic == statistic && row.kind.unit == Unit::PerS;
+        let groups: Vec<Group> = set.rows.iter().filter(is_it).map(of_role).collect();
+        let has_value = |group: &Group| group.bars.iter().flatten().any(|bar| bar.value > 0.0);
+        let bars = Bars {
+            title: format!("{title} per second"),
+            about,
             x_title: "",
-            y_title: "switches/s",
+            y_title: "",
             one: None,
             names: named(names, 0),
             groups,
-        }
-        .draw()
-    })
+        };
+        bars.groups.iter().any(has_value).then(|| bars.draw())
+    });
+    charts.collect()
+}
+
+/// The switches of one role on all sides.
+fn of_role(row: &Row) -> Group {
+    let bar = |cell: &Cell| {
+        let value = cell.median?;
+        Some(Bar { value, text: numbers::significant(value, 3), sign: "" })
+    };
+    let role = row.kind.subject.as_deref().unwrap_or("all");
+    Group { label: shortened(role, LABEL_CHARS), bars: row.cells.iter().map(bar).collect() }
 }
 
 fn named(names: &[String], from: usize) -> Vec<(usize, String)> {
@@ -173,11 +177,10 @@ impl Bars<'_> {
             keys: self.names.iter().map(|(at, name)| Key::area(*at, name)).collect(),
             data: Data { head: self.head(), rows: Vec::new() },
         };
-        let is_labelled = bars().count() <= MAX_LABELLED;
         let group_width = (FRAME.right - FRAME.left) / self.groups.len().max(1) as f64;
         for (at, group) in self.groups.iter().enumerate() {
             let left = FRAME.left + group_width * at as f64;
-            self.draw_group(group, (left, group_width, is_labelled), span, &mut chart);
+            self.draw_group(group, (left, group_width), span, &mut chart);
         }
         if let Some(one) = self.one {
             let y = round(span.place(one));
@@ -195,14 +198,9 @@ impl Bars<'_> {
             .collect()
     }
 
-    fn draw_group(
-        &self,
-        group: &Group,
-        (left, width, is_labelled): (f64, f64, bool),
-        span: Span,
-        chart: &mut Chart,
-    ) {
+    fn draw_group(&self, group: &Group, (left, width): (f64, f64), span: Span, chart: &mut Chart) {
         let bar_width = width * FILL / group.bars.len().max(1) as f64;
+        let is_labelled = bar_width >= LABELLED_WIDTH;
         for (at, (bar, (number, name))) in group.bars.iter().zip(&self.names).enumerate() {
             let Some(bar) = bar else { continue };
             let x = left + width * (1.0 - FILL) / 2.0 + bar_width * at as f64;

@@ -14,9 +14,9 @@ use crate::stats::{Ratio, Verdict};
 use super::plot::{self, Span};
 use super::{Axis, Chart, Data, Frame, Key, Mark, Text, block, shape};
 
-const WIDTH: f64 = 860.0;
+const WIDTH: f64 = 900.0;
 const ROW: f64 = 20.0;
-const FRAME: Frame = Frame { left: 300.0, right: 640.0, top: 14.0, bottom: 0.0 };
+const FRAME: Frame = Frame { left: 340.0, right: 680.0, top: 14.0, bottom: 0.0 };
 /// A label has so many characters of 12 units' size.
 const LABEL_CHARS: usize = 44;
 /// Ratios beyond these are drawn at the edge.

@@ -7,7 +7,7 @@ use crate::report::layout::clean;
 use crate::report::numbers::Scale;
 
 use super::plot::{Span, log_ticks, round};
-use super::{Axis, Chart, Data, Frame, Key, Mark, Text, block, path, series, shape};
+use super::{Axis, Chart, Data, Frame, Key, Mark, Text, path, series, shape};
 
 const FRAME: Frame = Frame { left: 64.0, right: 620.0, top: 14.0, bottom: 210.0 };
 const WIDTH: f64 = 640.0;
@@ -29,13 +29,7 @@ const GAP: f64 = 12.0;
 /// A time as a tick: `10 us`.
 fn short(ns: f64) -> String {
     let scale = Scale::of(Unit::Ns, Some(ns));
-    let number = scale.show(ns);
-    let number = if number.contains('.') {
-        number.trim_end_matches('0').trim_end_matches('.')
-    } else {
-        &number
-    };
-    format!("{number} {}", scale.suffix)
+    format!("{} {}", super::plot::short(&scale.show(ns)), scale.suffix)
 }
 
 fn place_of(q: f64) -> f64 {
@@ -98,7 +92,7 @@ pub fn curves(picture: &LatencyPicture, names: &[String]) -> Option<Chart> {
     let labelled = NAMED.iter().zip(rows);
     let rows = labelled.map(|((name, _), row)| [name.to_string()].into_iter().chain(row).collect());
     Some(Chart {
-        title: format!("{} latency, all rounds", clean(&picture.name)),
+        title: format!("{}, percentiles of all rounds", clean(&picture.name)),
         about:
             "Percentiles of all samples; each curve ends where fewer than one sample lies above."
                 .to_string(),
@@ -135,7 +129,7 @@ pub fn heat(picture: &LatencyPicture, names: &[String]) -> Option<Chart> {
     let y = Span::log([value(low), value(high + 1)], [FRAME.bottom, FRAME.top]);
     let width = (FRAME.right - FRAME.left + GAP) / columns.len() as f64;
     let mut chart = Chart {
-        title: format!("{} latency, round by round", clean(&picture.name)),
+        title: format!("{}, round by round", clean(&picture.name)),
         about: "A column is a round, darker is a larger share of its samples.".to_string(),
         width: WIDTH,
         height: HEIGHT,
@@ -163,8 +157,11 @@ pub fn heat(picture: &LatencyPicture, names: &[String]) -> Option<Chart> {
         for (at, column) in columns.iter().enumerate() {
             for (halves, share) in &column.shares {
                 let shade = ((share.sqrt() * SHADES as f64) as usize).min(SHADES - 1);
-                let (top, bottom) = (y.place(value(halves + 1)), y.place(value(*halves)));
-                shades[shade].push_str(&block(left + step * at as f64, top, step, bottom - top));
+                // Whole units: a map has thousands of blocks.
+                let [top, bottom] = [halves + 1, *halves].map(|of| y.place(value(of)).round());
+                let [from, to] = [at, at + 1].map(|at| (left + step * at as f64).round());
+                let (width, height) = (to - from, bottom - top);
+                shades[shade].push_str(&format!("M{from} {top}h{width}v{height}h{}Z", -width));
             }
             chart.data.rows.push(column.row(&names[side]));
         }

@@ -42,6 +42,11 @@ impl Span {
     }
 }
 
+/// A number without the zeros at its end: `10.0` is `10`.
+pub fn short(number: &str) -> &str {
+    if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number }
+}
+
 /// Tenths are as fine as a picture needs.
 pub fn round(place: f64) -> f64 {
     (place * 10.0).round() / 10.0

@@ -9,7 +9,7 @@ use crate::analysis::{Analysis, Row, SetTable, WorkTable};
 use crate::report::layout::clean;
 use crate::report::numbers::Scale;
 
-use super::plot::{Span, linear_ticks, round};
+use super::plot::{Span, linear_ticks, round, short};
 use super::{Axis, Chart, Data, Frame, Key, Mark, path, series, shape};
 
 const FRAME: Frame = Frame { left: 72.0, right: 630.0, top: 14.0, bottom: 210.0 };
@@ -68,7 +68,10 @@ pub fn rounds(
         },
         y: Axis {
             title: scale.suffix.to_string(),
-            ticks: ticks.iter().map(|tick| y.tick(*tick, scale.show(*tick))).collect(),
+            ticks: ticks
+                .iter()
+                .map(|tick| y.tick(*tick, short(&scale.show(*tick)).to_string()))
+                .collect(),
         },
         frame: FRAME,
         marks,

@@ -94,8 +94,8 @@ fn each_part_is_drawn_from_what_is_there() {
     let page = page(&analysis);
     for title in [
         "Ratio to default",
-        "wakeup latency, all rounds",
-        "wakeup latency, round by round",
+        "wakeup, percentiles of all rounds",
+        "wakeup, round by round",
         "throughput in the order measured",
         "Throughput of each worker",
         "Utilisation of each worker",
@@ -117,7 +117,7 @@ fn a_page_without_pictures_has_its_tables() {
     {
         let page = page(&analysis);
         assert!(page.contains("<h2>Answer</h2>") && page.ends_with("</html>\n"));
-        assert!(!page.contains("latency, all rounds"));
+        assert!(!page.contains("percentiles of all rounds"));
     }
     let mut out = Vec::new();
     HTML.render(&[], &Options::default(), &mut out).unwrap();
