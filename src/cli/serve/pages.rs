@@ -58,6 +58,8 @@ struct Entry {
     runs: String,
     end: String,
     tags: String,
+    /// Whether another plan has its title.
+    has_history: bool,
 }
 
 /// A choice of the plans that are shown.
@@ -88,7 +90,12 @@ impl Answer {
         let style = page::style();
         let policy = page::policy(&style, None, page::Forms::None);
         let title = status.canonical_reason().unwrap_or("Error");
-        let fault = Fault { policy, style, title, text: clean(text) };
+        let fault = Fault {
+            policy,
+            style,
+            title,
+            text: text.lines().map(clean).collect::<Vec<_>>().join("\n"),
+        };
         Answer { status, page: rendered("fault.html", include_str!("fault.html"), &fault) }
     }
 
@@ -203,7 +210,7 @@ impl Pages {
         let style = page::style();
         let index = Index {
             policy: page::policy(&style, None, page::Forms::Own),
-            plans: heads.iter().filter(is_shown).map(entry).collect(),
+            plans: heads.iter().filter(is_shown).map(|head| entry(head, &heads)).collect(),
             stored: heads.len(),
             filters: filters.into_iter().filter(|filter| filter.values.len() > 1).collect(),
             style,
@@ -235,7 +242,7 @@ fn filter(
     Filter { name, values: values_of, chosen }
 }
 
-fn entry(head: &PlanHead) -> Entry {
+fn entry(head: &PlanHead, heads: &[PlanHead]) -> Entry {
     let listed = |names: &[String]| clean(&names.join(", "));
     Entry {
         id: clean(&head.id),
@@ -248,5 +255,7 @@ fn entry(head: &PlanHead) -> Entry {
         runs: format!("{} of {}", head.runs.done, head.runs.total),
         end: stored::end(head),
         tags: listed(&head.tags),
+        has_history: !head.title.is_empty()
+            && heads.iter().filter(|other| other.title == head.title).count() > 1,
     }
 }
