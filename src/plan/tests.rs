@@ -547,7 +547,7 @@ fn last_level_caches_are_an_axis_of_all_workloads_or_of_one() {
     hold(&[
         (pool, &["4:1: `llcs` and `pool` both say which CPUs workers have"]),
         (affinity, &["7:1: `llcs` and `affinity` both say which CPUs workers have"]),
-        (&with_web("llcs = 0"), &["4:8: `0` is below the smallest that is allowed, 1"]),
+        (&with_web("llcs = 0"), &["4:8: 0 is below the least that is accepted"]),
         (&with_web("llcs = []"), &["4:8: the axis is empty"]),
     ]);
 }
@@ -764,7 +764,7 @@ fn hints_name_what_was_meant() {
             with_web("[[variant]]\nname = \"a\"\n[variant.features]\nA = true\nB = false"),
             "write a list of texts: [\"A\", \"NO_B\"]",
         ),
-        (with_web("[placement]\nxyzzy = 1"), "known here: `cpus`, `pool`, `memory`"),
+        (with_web("[placement]\nxyzzy = 1"), "known here: `cpus`, `pool`, `memory`, `llcs`"),
         (
             with_web("[measure]\nrounds = [1, 2]"),
             "one value here: only parameters of workloads make axes; a whole number from 1 to 100000",

@@ -67,7 +67,7 @@ impl Store {
             for stretch in stored.chunk_by(|run, next| next.number == run.number + 1) {
                 samples.read(&snapshot, &started.plan, &started.cells, stretch)?;
             }
-            let versions = versions(&snapshot, plan, &started.plan)?;
+            let versions = versions(&snapshot, plan)?;
             let Samples { metrics, runs, guests, pools, values, workers, issues, .. } = samples;
             Ok(SampledPlan {
                 id: started.id,
@@ -91,14 +91,9 @@ impl Store {
     }
 }
 
-/// Of a plan whose programs say what they are.
-fn versions(conn: &Connection, number: i64, plan: &Plan) -> Result<Vec<SampledVersion>, Fault> {
-    let mut sets = plan.works.iter().flat_map(|work| &work.sets);
-    if !sets.any(|set| set.params.contains_key("version")) {
-        return Ok(Vec::new());
-    }
+fn versions(conn: &Connection, plan: i64) -> Result<Vec<SampledVersion>, Fault> {
     let mut select = conn.prepare_cached(VERSIONS)?;
-    let versions = select.query_map([number], |row| {
+    let versions = select.query_map([plan], |row| {
         Ok(SampledVersion { cell: row.get(0)?, set: row.get(1)?, version: row.get(2)? })
     })?;
     Ok(versions.collect::<Result<_, _>>()?)
