@@ -75,8 +75,8 @@ impl WorkKey<'_> {
     }
 }
 
-/// Parameters that say where a program comes from, not what it does.
-const NO_WORK: [&str; 2] = ["package", "needs"];
+/// Parameters that say what a program is and where it comes from, not what it does.
+const NO_WORK: [&str; 3] = ["package", "needs", "version"];
 
 fn set_differs(own: &WorkerSet, other: &WorkerSet) -> Option<Difference> {
     let WorkerSet { name, workload, params, count, kind, background, knobs } = own;

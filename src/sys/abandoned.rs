@@ -63,7 +63,7 @@ fn owner_lives(mark: &str) -> bool {
 /// A process that has ended may not be collected for long, as in a container whose first process
 /// collects none.
 pub fn lives(pid: i32) -> bool {
-    process::exists(pid) && !of_stat(pid, 0).is_some_and(|state| state == "Z")
+    process::exists(pid) && of_stat(pid, 0).is_none_or(|state| state != "Z")
 }
 
 /// In ticks since the boot.
