@@ -184,7 +184,7 @@ fn what_hangs_is_named_with_the_last_that_it_wrote() {
         let plan = plan_of(&format!("{more}{phase} = {hang}\n"));
         let plan = plan.replace("rounds = 1", "rounds = 1\ngrace = \"300ms\"");
         let shown = of_plan(home.path(), &plan, &[]);
-        let expected = format!("`{phase}` `sh` has not ended within 310ms");
+        let expected = format!("{phase} `sh` has not ended within 310ms");
         assert!(shown.contains(&expected), "{phase}: {shown}");
         assert!(shown.contains("its output ended: some words"), "{phase}: {shown}");
         assert!(shown.contains("grace = \"30s\" unless"), "{phase}: {shown}");
@@ -282,11 +282,10 @@ fn what_a_killed_schedlab_left_is_ended_by_the_next() {
     let pid = std::fs::read_to_string(home.path().join("pid")).unwrap();
     let pid: u32 = pid.trim().parse().unwrap();
     // It goes on, and what executed it ends soon after schedlab.
-    let ended = wait_for("the end of what is left", || {
+    wait_for("the end of what is left", || {
         let output = schedlab(home.path(), &["restore"]).output().unwrap();
         stdout(&output).contains(&format!("(process {pid}) of a killed run: ended")).then_some(())
     });
-    assert_eq!(ended, ());
     assert_gone(pid);
 }
 

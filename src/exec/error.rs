@@ -58,14 +58,14 @@ pub enum ExecError {
         show_duration(*.limit_ns)
     )]
     Limit { limit_ns: u64 },
-    /// `executing`: the parameter of a program, and its name.
+    /// `what`: a program and what it has not done.
     #[error(
-        "{worker}: {executing} has not ended within {}, which are the run's warm-up, duration and \
+        "{worker}: {what} within {}, which are the run's warm-up, duration and \
          grace: killed{}",
         show_duration(*.limit_ns),
         output.as_deref().map(last_lines).unwrap_or_default()
     )]
-    Hangs { worker: String, executing: String, limit_ns: u64, output: Option<String> },
+    Hangs { worker: String, what: String, limit_ns: u64, output: Option<String> },
     /// A change to the machine is left.
     #[error(transparent)]
     Undo(Source),

@@ -247,14 +247,12 @@ impl WorkerGroup {
         }
         let waits = self.members.iter().find_map(|member| {
             let load = &self.sets[member.set].load;
-            let executing = load.executing(member.index).filter(|_| !member.slot.has_finished())?;
-            Some((self.describe(member), executing, load.last_output(member.index)))
+            let what = load.waits_for(member.index).filter(|_| !member.slot.has_finished())?;
+            Some((self.describe(member), what, load.last_output(member.index)))
         });
         let limit_ns = limit.limit_ns;
         Err(match waits {
-            Some((worker, executing, output)) => {
-                ExecError::Hangs { worker, executing, limit_ns, output }
-            }
+            Some((worker, what, output)) => ExecError::Hangs { worker, what, limit_ns, output },
             None => ExecError::Limit { limit_ns },
         })
     }

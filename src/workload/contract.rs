@@ -144,8 +144,8 @@ pub trait Load: Send + Sync {
         None
     }
 
-    /// What worker `index` executes and waits for.
-    fn executing(&self, _index: usize) -> Option<String> {
+    /// What worker `index` waits for: a program, and what it has not done.
+    fn waits_for(&self, _index: usize) -> Option<String> {
         None
     }
 

@@ -164,7 +164,7 @@ fn check(params: &Params) -> Result<(), WorkloadError> {
     if let Some((of, name, meant)) = unknown_place(params, with_places) {
         let place = place_of(&name);
         let problem = format!("{place} in its `{of}` is neither a place nor a parameter");
-        let hint = format!("{meant} Braces that are to stay are written {{{place}");
+        let hint = format!("{meant} Braces that stay are written {{{place}");
         return Err(WorkloadError::conflict(problem, hint));
     }
     for (name, _) in parameters(params) {
@@ -395,13 +395,14 @@ impl Load for Programs {
         Some(end_of(&end, MAX_LAST_BYTES).to_string())
     }
 
-    fn executing(&self, index: usize) -> Option<String> {
+    fn waits_for(&self, index: usize) -> Option<String> {
         let param = (*lock(&self.executing[index]))?;
         let programs = [&self.setup, &self.server, &self.fill, &self.prepare, &self.cleanup];
         let programs = programs.into_iter().chain([&self.version]).flatten();
         let mut programs = programs.chain([&self.command]);
         let name = programs.find(|program| program.param == param)?.name();
-        Some(format!("`{param}` `{}`", self.places.fill(name).escape_default()))
+        let what = if param == "server" { "is not ready" } else { "has not ended" };
+        Some(format!("{param} `{}` {what}", self.places.fill(name).escape_default()))
     }
 
     fn record(&self) -> Option<ProgramRecord> {

@@ -102,7 +102,7 @@ pub fn unknown_place(params: &Params, names: &[&'static str]) -> Option<(String,
     let (of, name) = found.next()?;
     let meant = match mistyped(&name, known()) {
         Some(near) => format!("did you mean {}?", place_of(near)),
-        None => format!("there are {}", known().map(place_of).collect::<Vec<_>>().join(", ")),
+        None => format!("there are {}.", known().map(place_of).collect::<Vec<_>>().join(", ")),
     };
     Some((of.to_string(), name, meant))
 }
@@ -187,7 +187,7 @@ mod tests {
         }
         for (word, name, meant) in [
             ("-c{cleints}", "cleints", "did you mean {clients}?"),
-            ("$({print})", "print", "there are {clients}, {cpus}, {folder}, {cache}, {port}"),
+            ("$({print})", "print", "there are {clients}, {cpus}, {folder}, {cache}, {port}."),
         ] {
             let found = ("command".to_string(), name.to_string(), meant.to_string());
             assert_eq!(words(word), Some(found), "{word}");
