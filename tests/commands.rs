@@ -5,7 +5,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::support::{metric, outcomes, schedlab, skip, stderr, stdout};
+use crate::support::{assert_gone, metric, outcomes, schedlab, skip, stderr, stdout, wait_for};
 
 /// One short round of a script with the shell's own arguments before it.
 fn run(home: &Path, options: &[&str], script: &str) -> Output {
@@ -152,16 +152,141 @@ fn what_runs_in_the_background_goes_on_until_the_others_have_ended() {
     plan("true", "sleep 1000");
 }
 
-/// The outcomes of a plan of one command with these keys, in a folder of its own.
-fn of_keys(home: &Path, keys: &str) -> String {
-    let plan = format!(
+/// A plan of one command with these keys.
+fn plan_of(keys: &str) -> String {
+    format!(
         "schema = 1\n[measure]\nrounds = 1\nduration = \"10ms\"\nwarmup = \"0s\"\nwindow = \"10ms\"\n\
          repeat-spoilt = false\n[[workload]]\nname = \"a\"\nuse = \"command\"\n{keys}\n"
-    );
+    )
+}
+
+/// What is shown of a plan, in a folder of its own.
+fn of_plan(home: &Path, plan: &str, options: &[&str]) -> String {
     std::fs::write(home.join("plan.toml"), plan).unwrap();
-    let output = schedlab(home, &["run", "./plan.toml"]).current_dir(home).output().unwrap();
-    let shown = stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
-    format!("{shown} {}", stderr(&output))
+    let words = [&["run", "./plan.toml"], options].concat();
+    let output = schedlab(home, &words).current_dir(home).output().unwrap();
+    let shown = format!("{} {}", stdout(&output), stderr(&output));
+    shown.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The outcomes of a plan of one command with these keys, in a folder of its own.
+fn of_keys(home: &Path, keys: &str) -> String {
+    of_plan(home, &plan_of(keys), &[])
+}
+
+#[test]
+fn what_hangs_is_named_with_the_last_that_it_wrote() {
+    let home = tempfile::tempdir().unwrap();
+    let hang = "[\"sh\", \"-c\", \"echo some words; sleep 1000\"]";
+    for (phase, more) in
+        [("command", ""), ("setup", "command = \"true\"\n"), ("cleanup", "command = \"true\"\n")]
+    {
+        let plan = plan_of(&format!("{more}{phase} = {hang}\n"));
+        let plan = plan.replace("rounds = 1", "rounds = 1\ngrace = \"300ms\"");
+        let shown = of_plan(home.path(), &plan, &[]);
+        let expected = format!("{phase} `sh` has not ended within 310ms");
+        assert!(shown.contains(&expected), "{phase}: {shown}");
+        assert!(shown.contains("its output ended: some words"), "{phase}: {shown}");
+        assert!(shown.contains("grace = \"30s\" unless"), "{phase}: {shown}");
+    }
+}
+
+#[test]
+fn programs_of_a_user_have_that_users_environment() {
+    let test = "programs_of_a_user_have_that_users_environment";
+    // Only root may become another one.
+    if !std::fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t") {
+        return skip(test, "privilege: root");
+    }
+    let home = tempfile::tempdir().unwrap();
+    let script = "echo \\\"$USER $LOGNAME $HOME, $OTHER\\\"; test $USER = nobody";
+    let keys = format!(
+        "command = [\"sh\", \"-c\", \"{script}\"]\nuser = \"nobody\"\nenvironment = [\"LOGNAME=me\", \"OTHER=x\"]"
+    );
+    of_keys(home.path(), &keys);
+    let kept = stdout(&schedlab(home.path(), &["show", "last", "--output"]).output().unwrap());
+    assert!(kept.contains("nobody me /nonexistent, x"), "{kept}");
+}
+
+#[test]
+fn a_version_is_one_line_and_one_that_differs_is_noted() {
+    let home = tempfile::tempdir().unwrap();
+    let version = |script: &str| {
+        let keys = format!("command = \"true\"\nversion = [\"sh\", \"-c\", \"{script}\"]");
+        let shown = of_keys(home.path(), &keys);
+        let kept = stdout(&schedlab(home.path(), &["show", "last", "--output"]).output().unwrap());
+        assert!(kept.contains("version "), "{shown} {kept}");
+        (kept, newest(home.path()).0)
+    };
+    let (kept, first) = version("echo; echo one 1.0; echo copyright");
+    assert!(kept.contains("version one 1.0") && !kept.contains("copyright"), "{kept}");
+    let (kept, second) = version("exit 3");
+    assert!(kept.contains("version (version `sh` failed with exit status 3)"), "{kept}");
+    let sides = [format!("plan={first}"), format!("plan={second}")];
+    let words = ["compare", &sides[0], &sides[1], "-v"];
+    let shown = schedlab(home.path(), &words).output().unwrap();
+    let shown = stdout(&shown).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        shown.contains("the program is not of one version") && shown.contains("one 1.0 in"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_program_is_no_plan_and_a_plan_names_its_file() {
+    let home = tempfile::tempdir().unwrap();
+    let mine = "about = \"mine\"\ncommand = [\"echo\", \"{n}\"]\nparameters = { n = 3 }\n\
+                package = { debian = \"a\", fedora = \"b\" }\n";
+    std::fs::write(home.path().join("mine.toml"), mine).unwrap();
+    let shown = |words: &[&str]| {
+        let output = schedlab(home.path(), words).current_dir(home.path()).output().unwrap();
+        format!("{}{}", stdout(&output), stderr(&output))
+    };
+    let run = shown(&["run", "mine.toml"]);
+    assert!(run.contains("this is a program, not a plan") && !run.contains("unknown key"), "{run}");
+    let list = shown(&["list", "workloads", "mine.toml"]);
+    assert!(list.contains("echo {n}") && list.contains("fedora=b"), "{list}");
+    let plan = plan_of("").replace("use = \"command\"", "use = \"mine\"");
+    let of_mine = |plan: &str| of_plan(home.path(), plan, &["--dry-run"]);
+    assert!(of_mine(&plan).contains("hint: use = \"mine.toml\""), "{}", of_mine(&plan));
+    // Lines may end as in other systems' editors, in texts of several lines, too.
+    let plan =
+        plan.replace("\"mine\"", "\"mine.toml\"\nprepare = [\"sh\", \"-c\", '''\ntrue\ntrue\n''']");
+    assert!(of_mine(&plan.replace('\n', "\r\n")).contains("a / default: ok"), "{}", of_mine(&plan));
+}
+
+#[test]
+fn what_would_be_installed_is_said_and_nothing_is() {
+    let home = tempfile::tempdir().unwrap();
+    let keys = "command = \"no-such-program\"\npackage = { debian = \"b a\", fedora = \"c\", arch = \"c\", opensuse = \"c\" }";
+    let of = |keys: &str| of_plan(home.path(), &plan_of(keys), &["--install", "--dry-run"]);
+    let shown = of(keys);
+    assert!(shown.contains("--install would execute: "), "{shown}");
+    assert!(shown.contains("install a b") || shown.contains(" c"), "{shown}");
+    let shown = of("command = \"true\"");
+    assert!(shown.contains("--install: nothing that has a package is missing"), "{shown}");
+}
+
+#[test]
+fn what_a_killed_schedlab_left_is_ended_by_the_next() {
+    let home = tempfile::tempdir().unwrap();
+    let leave = "trap '' TERM; setsid sh -c 'trap \"\" TERM HUP; echo $$ > left; mv left pid; while :; do sleep 1000; done' & wait";
+    let words = ["run", "-q", "--rounds", "1", "--prepare", leave, "--", "true"];
+    let mut killed = schedlab(home.path(), &words).current_dir(home.path()).spawn().unwrap();
+    while !home.path().join("pid").exists() {
+        assert_eq!(killed.try_wait().unwrap(), None);
+        std::thread::yield_now();
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let pid = std::fs::read_to_string(home.path().join("pid")).unwrap();
+    let pid: u32 = pid.trim().parse().unwrap();
+    // It goes on, and what executed it ends soon after schedlab.
+    wait_for("the end of what is left", || {
+        let output = schedlab(home.path(), &["restore"]).output().unwrap();
+        stdout(&output).contains(&format!("(process {pid}) of a killed run: ended")).then_some(())
+    });
+    assert_gone(pid);
 }
 
 const SERVER: &str = "trap 'echo ended > log; exit' TERM; echo up; while :; do sleep 0.01; done";

@@ -87,7 +87,12 @@ fn a_runner_that_hangs_is_killed_at_its_limit() {
     let runner = runner(schedlab.id(), 1);
     signal(runner, "-STOP");
     let output = schedlab.wait_with_output().unwrap();
-    assert!(failure(&output).contains("no result within 900ms: killed"), "{}", stdout(&output));
+    assert!(
+        failure(&output)
+            .contains("no result within 900ms, which are its warm-up, duration and grace: killed"),
+        "{}",
+        stdout(&output)
+    );
     assert_gone(runner);
 }
 

@@ -645,6 +645,26 @@ fn a_migration_to_another_cache_takes_the_time_of_the_model() {
     assert!((0.995..1.005).contains(&near), "one cache: {near}");
 }
 
+/// A guest's topology says which CPUs a last-level cache has.
+#[test]
+fn work_runs_on_the_last_level_caches_that_a_guest_has() {
+    let test = "work_runs_on_the_last_level_caches_that_a_guest_has";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    let load = "[[workload]]\nuse = \"spin\"\ncount = 2\nllcs = 2\n";
+    let mut model = Model { laboratory, lab: "cpus = 2\nsockets = 2", load, metric: "throughput" };
+    let both = model.with("");
+    model.load = "[[workload]]\nuse = \"spin\"\ncount = 2\nllcs = 1\n";
+    let share = model.with("") / both;
+    assert!((0.49..0.51).contains(&share), "{share}");
+    let three = model.load.replace("llcs = 1", "llcs = 3");
+    let plan = plan(PATIENT, "cpus = 2\nsockets = 2", &three);
+    let output = model.laboratory.run(&plan, &[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let (status, reason) = &model.laboratory.outcomes()[0];
+    assert_eq!(status, "skipped");
+    assert!(reason.contains("the CPUs 0-1 have 2 last-level caches"), "{reason}");
+}
+
 #[test]
 fn work_takes_as_much_longer_as_the_model_says() {
     let Some(mut laboratory) = Laboratory::open("work_takes_as_much_longer_as_the_model_says")

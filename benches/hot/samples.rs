@@ -222,7 +222,7 @@ fn work(threads: u32) -> Work {
         knobs: BTreeMap::new(),
     };
     let axes = vec![("threads".to_string(), threads.to_string())];
-    Work { name: "web".to_string(), axes, sets: (0..SETS).map(set).collect() }
+    Work { name: "web".to_string(), axes, llcs: None, sets: (0..SETS).map(set).collect() }
 }
 
 fn outcome(round: u32, cell: u32) -> Outcome {

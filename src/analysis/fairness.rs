@@ -8,8 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Serialize, Serializer};
 
 use crate::model::{
-    Cell, CpuSet, Placement, Reading, SampledPlan, SampledWorker, Value, Work, WorkerSet,
-    merged_knobs,
+    Cell, CpuSet, Reading, SampledPlan, SampledWorker, Value, Work, WorkerSet, merged_knobs,
 };
 use crate::stats::{self, CompetingSet, Competitor, Fairness, SetShare};
 
@@ -146,7 +145,7 @@ impl<'p> Runs<'p> {
     /// The sets of a run. `None` where a set or a solo run is not there in this round.
     fn competing(&self, cell: &Cell, run: usize) -> Option<Vec<CompetingSet>> {
         let round = self.sampled.runs[run].key.round;
-        let pool = self.pool_cpus(&cell.placement, run);
+        let pool = self.pool_cpus(cell, run);
         let sets = cell.work.sets.iter().enumerate().map(|(at, set)| {
             let workers = self.workers(run, at);
             let solo =
@@ -181,7 +180,8 @@ impl<'p> Runs<'p> {
     /// The solo run of a set for the same variant, placement and round, and the set there.
     fn solo_run(&self, of: &WorkerSet, cell: &Cell, at: u32) -> Option<(usize, &'p WorkerSet)> {
         let same = |solo: &&&Cell| {
-            solo.variant.name == cell.variant.name && solo.placement == cell.placement
+            solo.variant.name == cell.variant.name
+                && (&solo.placement, solo.work.llcs) == (&cell.placement, cell.work.llcs)
         };
         let run = |cell: u32| self.of_cell.get(&cell)?.get(&at).copied();
         let mut solos = self.solos.get(&of.solo_key())?.iter().filter(same);
@@ -202,9 +202,12 @@ impl<'p> Runs<'p> {
     }
 
     /// The CPUs of a run: those of its placement, of its pool, or all that schedlab may use.
-    fn pool_cpus(&self, placement: &Placement, run: usize) -> Reading<CpuSet> {
-        let run = &self.sampled.runs[run];
-        match (&placement.cpus, &placement.pool) {
+    fn pool_cpus(&self, cell: &Cell, run: usize) -> Reading<CpuSet> {
+        let (placement, run) = (&cell.placement, &self.sampled.runs[run]);
+        let environments = &self.sampled.environments;
+        let machine = environments.get(run.environment as usize).or(environments.first());
+        let machine = machine.map(|of| &of.topology);
+        let all = match (&placement.cpus, &placement.pool) {
             (Some(cpus), _) => Reading::Known(cpus.clone()),
             (None, Some(pool)) => {
                 let why = format!(
@@ -214,12 +217,15 @@ impl<'p> Runs<'p> {
                 Reading::of(read_back.and_then(|pool| pool.cpus.clone()), &why)
             }
             (None, None) => {
-                let environments = &self.sampled.environments;
-                let of = environments.get(run.environment as usize).or(environments.first());
-                let usable = of.map(|of| of.topology.usable().clone());
+                let usable = machine.map(|of| of.usable().clone());
                 Reading::of(usable, "the machine's CPUs are not known")
             }
-        }
+        };
+        let Some(llcs) = cell.work.llcs else { return all };
+        all.and_then(|cpus| {
+            let first = machine.and_then(|machine| machine.first_llcs(llcs, &cpus).ok());
+            Reading::of(first, "the machine's last-level caches are not known")
+        })
     }
 }
 

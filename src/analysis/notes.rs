@@ -102,6 +102,8 @@ pub enum Note {
     // Exact runs that other plans of the side have as well.
     Repeated { side: String, runs: usize },
     Rebuilt { plan: String, variant: String, kernels: Vec<String> },
+    // Versions that the program of a worker set has, each with the sides where it is that.
+    VersionsDiffer { set: String, versions: Vec<(String, Vec<String>)> },
     HostAndLab,
     NotExact { side: String, runs: usize, of: usize, why: String },
 

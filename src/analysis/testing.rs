@@ -86,6 +86,7 @@ pub fn plan(id: &str, started_unix_ns: u64, variants: &[&str]) -> SampledPlan {
         pools: Vec::new(),
         values: Vec::new(),
         workers: Vec::new(),
+        versions: Vec::new(),
         issues: RunIssues::default(),
     };
     work(plan, "web", 4)
@@ -103,7 +104,7 @@ pub fn work(mut plan: SampledPlan, name: &str, threads: u32) -> SampledPlan {
         knobs: BTreeMap::new(),
     };
     let axes = vec![("threads".to_string(), threads.to_string())];
-    let work = Work { name: name.to_string(), axes, sets: vec![set] };
+    let work = Work { name: name.to_string(), axes, llcs: None, sets: vec![set] };
     for variant in &plan.plan.variants {
         let (index, placement) = (plan.cells.len() as u32, Placement::default());
         let (variant, work) = (variant.clone(), work.clone());

@@ -1,6 +1,6 @@
 //! What makes two runs the same work, so that their figures may be compared. Pure.
 
-use crate::model::{Cell, Lab, Params, SampledPlan, Variant, WorkerSet};
+use crate::model::{Cell, Lab, Params, Placement, SampledPlan, Variant, WorkerSet};
 
 use super::notes::Difference;
 
@@ -43,13 +43,18 @@ impl WorkKey<'_> {
             _ if plan.probes != others.probes => {
                 Some(Difference::Probes(plan.probes.clone(), others.probes.clone()))
             }
-            _ if self.cell.placement != other.cell.placement => Some(Difference::Placement),
+            _ if self.place() != other.place() => Some(Difference::Placement),
             _ if knobs[0] != knobs[1] => Some(Difference::VariantKnobs),
             _ if own.len() != other_sets.len() => {
                 Some(Difference::Sets(own.len(), other_sets.len()))
             }
             _ => own.iter().zip(other_sets).find_map(|(own, other)| set_differs(own, other)),
         }
+    }
+
+    /// Where its workers may run.
+    fn place(&self) -> (&Placement, Option<u32>) {
+        (&self.cell.placement, self.cell.work.llcs)
     }
 
     /// The backend, and in the lab the guests' machine. The kernel is a side's.
@@ -70,6 +75,9 @@ impl WorkKey<'_> {
     }
 }
 
+/// Parameters that say what a program is and where it comes from, not what it does.
+const NO_WORK: [&str; 3] = ["package", "needs", "version"];
+
 fn set_differs(own: &WorkerSet, other: &WorkerSet) -> Option<Difference> {
     let WorkerSet { name, workload, params, count, kind, background, knobs } = own;
     let show = |params: &Params, key: &str| {
@@ -80,7 +88,8 @@ fn set_differs(own: &WorkerSet, other: &WorkerSet) -> Option<Difference> {
         ("workload", workload.clone(), other.workload.clone()),
         ("count", count.to_string(), other.count.to_string()),
     ];
-    let keys = params.keys().chain(other.params.keys());
+    let keys =
+        params.keys().chain(other.params.keys()).filter(|key| !NO_WORK.contains(&key.as_str()));
     let params = keys.map(|key| (key.as_str(), show(params, key), show(&other.params, key)));
     let differs = fields.into_iter().chain(params).find(|(_, own, other)| own != other);
     if let Some((field, own, other)) = differs {

@@ -316,7 +316,7 @@ mod tests {
             cell: Cell {
                 index: 3,
                 variant: Variant { name: "v".to_string(), knobs: BTreeMap::new() },
-                work: Work { name: "w".to_string(), axes: Vec::new(), sets },
+                work: Work { name: "w".to_string(), axes: Vec::new(), llcs: None, sets },
                 placement: Placement::default(),
             },
             warmup_ns: 100 * MS,

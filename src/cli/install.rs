@@ -5,18 +5,30 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::Command;
 
 use crate::model::Cell;
+use crate::sys::Host;
+use crate::sys::packages::Distribution;
 use crate::workload;
 
-use super::Failure;
+use super::{Failure, terminal};
 
-/// Asks, then installs. Nothing is missing: nothing is done.
-pub fn missing(cells: &[Cell]) -> Result<(), Failure> {
-    let packages = packages(cells);
-    if packages.is_empty() {
-        return Ok(());
+/// Asks, then installs. Nothing is missing: nothing is done. `is_dry`: only says what it would do.
+pub fn missing(cells: &[Cell], is_dry: bool) -> Result<(), Failure> {
+    let here = Distribution::of(&Host::default()).ok_or_else(|| {
+        let text = "--install knows no package manager for this distribution (/etc/os-release)";
+        Failure::here(text, "schedlab list workloads names Debian's packages")
+    })?;
+    let packages = packages(cells, here.name);
+    let command = here.command(&packages.into_iter().collect::<Vec<_>>().join(" "));
+    match command.ends_with(' ') {
+        true if is_dry => terminal::message("--install: nothing that has a package is missing"),
+        true => {}
+        false if is_dry => terminal::message(&format!("--install would execute: {command}")),
+        false => install(here, &command)?,
     }
-    let words: Vec<&str> = ["install"].into_iter().chain(packages).collect();
-    let command = format!("apt-get {}", words.join(" "));
+    Ok(())
+}
+
+fn install(here: &Distribution, command: &str) -> Result<(), Failure> {
     if !io::stdin().is_terminal() {
         let text = "--install asks first, and nobody can answer here";
         return Err(Failure::usage(text, command));
@@ -27,23 +39,25 @@ pub fn missing(cells: &[Cell]) -> Result<(), Failure> {
     if !["y", "yes"].contains(&answer.trim().to_lowercase().as_str()) {
         return Err(Failure::usage("nothing was installed", command));
     }
-    let status = Command::new("apt-get").arg("-y").args(&words).status();
-    match status {
+    let mut words = command.split(' ');
+    let program = words.next().unwrap_or_default();
+    let (install, packages): (Vec<&str>, Vec<&str>) = words.partition(|word| *word == here.install);
+    match Command::new(program).args(install).arg(here.yes).args(packages).status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(Failure::here(format!("apt-get ended with {status}"), command)),
-        Err(error) => Err(Failure::here(format!("cannot execute apt-get: {error}"), command)),
+        Ok(status) => Err(Failure::here(format!("{program} ended with {status}"), command)),
+        Err(error) => Err(Failure::here(format!("cannot execute {program}: {error}"), command)),
     }
 }
 
 /// Each once.
-fn packages(cells: &[Cell]) -> BTreeSet<&str> {
+fn packages(cells: &[Cell], distribution: &str) -> BTreeSet<String> {
     let sets = cells.iter().flat_map(|cell| &cell.work.sets);
     let lacking = sets.filter(|set| {
         workload::find(&set.workload).is_some_and(|of| of.programs(&set.params).is_err())
     });
-    lacking
-        .filter_map(|set| workload::package(&set.params))
-        .flat_map(str::split_whitespace)
+    let packages = lacking.filter_map(|set| workload::package(&set.params, distribution));
+    packages
+        .flat_map(|packages| packages.split_whitespace().map(str::to_string).collect::<Vec<_>>())
         .collect()
 }
 
@@ -57,9 +71,16 @@ mod tests {
         let text = "schema = 1\n[[workload]]\nname = \"a\"\nuse = \"command\"\ncommand = \"no-such-a\"\n\
                     package = \"b a\"\n[[workload]]\nname = \"b\"\nuse = \"command\"\n\
                     command = \"true\"\npackage = \"c\"\n[[workload]]\nname = \"c\"\nuse = \"command\"\n\
-                    command = \"no-such-c\"\npackage = \"a\"\n[[workload]]\nuse = \"spin\"\n";
+                    command = \"no-such-c\"\npackage = { debian = \"a\", fedora = \"f g\" }\n[[workload]]\nuse = \"spin\"\n";
         let plan = plan::parse("p", text, None, Default::default()).unwrap();
         let cells = plan::cells(&plan);
-        assert_eq!(packages(&cells).into_iter().collect::<Vec<_>>(), ["a", "b"]);
+        let of = |name| packages(&cells, name).into_iter().collect::<Vec<_>>();
+        assert_eq!(
+            (of("debian"), of("fedora"), of("arch")),
+            (vec!["a".into(), "b".into()], vec!["f".into(), "g".into()], vec![])
+        );
+        let wrong = text.replace("fedora", "fedroa");
+        let error = plan::parse("p", &wrong, None, Default::default()).unwrap_err().to_string();
+        assert!(error.contains("unknown key `fedroa` in `package`"), "{error}");
     }
 }

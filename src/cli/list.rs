@@ -1,5 +1,6 @@
 //! `schedlab list`: what there is, from the registries, and what is stored.
 
+use std::fs::File;
 use std::io::{self, Write};
 
 use clap::{Args, ValueEnum};
@@ -13,6 +14,7 @@ use crate::workload::METRIC;
 use crate::{backend, plan, probe, report, variant, workload};
 
 use super::names::UnknownName;
+use super::run::read_text;
 use super::stored::{end, moment};
 use super::terminal::Width;
 use super::{Database, Failure, plural, show, table, terminal};
@@ -149,10 +151,11 @@ fn describe_program(program: &Program, columns: usize) -> String {
         ("command", text("command").replace(',', " ")),
         ("parameters", parameters.collect::<Vec<_>>().join(", ")),
         ("metrics", metrics.collect::<Vec<_>>().join(", ")),
-        ("package", text("package")),
+        ("package", text(plan::PACKAGE).replace(',', ", ")),
         ("ready here", ready),
         ("more", format!("it is a `{0}`: schedlab list workloads {0}", plan::PROGRAM)),
     ];
+    let lines: Vec<_> = lines.into_iter().filter(|(_, text)| !text.is_empty()).collect();
     show::laid_out(&lines, columns)
 }
 
@@ -298,6 +301,14 @@ fn rounds(head: &PlanHead) -> String {
 fn describe_workload(name: &str, columns: usize) -> Result<String, Failure> {
     if let Some(program) = plan::programs().iter().find(|program| program.name == name) {
         return Ok(describe_program(program, columns));
+    }
+    if name.ends_with(plan::OWN_PROGRAM) {
+        let text = File::open(name).and_then(read_text).map_err(|error| {
+            let text = format!("cannot read the program `{}`: {error}", name.escape_default());
+            Failure::usage(text, "schedlab list workloads")
+        })?;
+        let program = plan::read_program(name, &text).map_err(Failure::Plan)?;
+        return Ok(describe_program(&program, columns));
     }
     let Some(workload) = workload::find(name) else {
         let names = workload::registry().iter().map(|workload| workload.spec().name);

@@ -127,6 +127,7 @@ fn planned(plan: Plan, environment: Environment, backend: &str) -> SampledPlan {
         pools: Vec::new(),
         values: Vec::new(),
         workers: Vec::new(),
+        versions: Vec::new(),
         issues: Default::default(),
     }
 }

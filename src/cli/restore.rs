@@ -1,8 +1,9 @@
-//! `schedlab restore`: undoes the changes of an interrupted run. `run` does it by itself.
+//! `schedlab restore`: undoes the changes of an interrupted run, and ends what it left. `run` does it by itself.
 
 use std::io::Write;
 
-use crate::sys::{self, Host};
+use crate::report::clean;
+use crate::sys::{self, Host, abandoned};
 use crate::variant::{self, Restored, Undone};
 
 use super::Failure;
@@ -31,10 +32,13 @@ fn describe(restored: &Restored) -> String {
     format!("{change} (process {pid}): {outcome}")
 }
 
-/// Undoes the changes of processes that are dead; returns a line for each.
+/// Undoes the changes of processes that are dead, and ends what they started; returns a line for each.
 pub fn undo_leftovers() -> Result<Vec<String>, Failure> {
     let state = sys::state_dir().map_err(|error| Failure::Here(error.to_string().into()))?;
     let restored = variant::restore(&state, &Host::default())
         .map_err(|error| Failure::Here(error.to_string().into()))?;
-    Ok(restored.iter().map(describe).collect())
+    let ended = abandoned::end()
+        .into_iter()
+        .map(|(name, pid)| format!("{} (process {pid}) of a killed run: ended", clean(&name)));
+    Ok(restored.iter().map(describe).chain(ended).collect())
 }

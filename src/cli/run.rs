@@ -60,8 +60,9 @@ pub struct RunArgs {
     /// Print the plan's text and do nothing
     #[arg(long)]
     print: bool,
-    /// Install what programs of the plan are missing, by apt-get, after a question
-    #[arg(long, conflicts_with_all = ["resume", "print", "dry_run"])]
+    /// Install what programs of the plan are missing, by the distribution's packages, after a question;
+    /// with --dry-run only say what
+    #[arg(long, conflicts_with_all = ["resume", "print"])]
     install: bool,
     /// Check the plan against this machine, print its cells and do nothing
     #[arg(long, conflicts_with = "resume")]
@@ -197,7 +198,7 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
     }
     let cells = plan::cells(&plan);
     if args.install {
-        install::missing(&cells)?;
+        install::missing(&cells, args.dry_run)?;
     }
     if !args.dry_run && cells.iter().any(workload::is_timed) {
         environment.calibration = backend.calibrate();
@@ -386,9 +387,11 @@ pub fn load(named: &str) -> Result<(String, String), Failure> {
 }
 
 /// One byte more than a plan may have: the parser says that it is too long.
-fn read_text(file: File) -> io::Result<String> {
+pub fn read_text(file: File) -> io::Result<String> {
     let mut text = String::new();
-    file.take(plan::MAX_TEXT_BYTES as u64 + 1).read_to_string(&mut text).map(|_| text)
+    file.take(plan::MAX_TEXT_BYTES as u64 + 1).read_to_string(&mut text)?;
+    // As editors of other systems end lines: texts of several lines may not have it.
+    Ok(text.replace("\r\n", "\n"))
 }
 
 /// With the programs that it names by files next to it.
@@ -409,7 +412,18 @@ fn with_programs(named: &str, text: String) -> Result<String, Failure> {
             Failure::usage(text, "use = \"mine.toml\" is a file next to the plan; docs/commands.md")
         })
     };
-    let files = plan::program_files(&text);
+    let (files, others) = plan::used(&text);
+    let is_known = |name: &String| {
+        workload::find(name).is_some() || plan::programs().iter().any(|known| known.name == *name)
+    };
+    for name in others.iter().filter(|name| !is_known(name)) {
+        let file = format!("{name}.toml");
+        if twin::next_to(named, &file).is_file() {
+            let shown = name.escape_default();
+            let text = format!("there is no workload `{shown}`, but a file `{shown}.toml`");
+            return Err(Failure::usage(text, format!("use = \"{shown}.toml\"")));
+        }
+    }
     let files = files.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
     plan::with_program_files(&text, &files).map_err(Failure::Plan)
 }
@@ -531,7 +545,7 @@ fn dry_run(job: &Job, backend: &dyn Backend, columns: usize) -> Result<(), Failu
     for cell in &started.cells {
         let place = format!("{} / {}", cell.work.label(), cell.variant.name);
         match engine::check(backend, cell, &started.environment.topology) {
-            Ok(()) => ok.push(match variant::without_effect(cell) {
+            Ok(cell) => ok.push(match variant::without_effect(&cell) {
                 Some(found) => format!("{place}: ok, but {found}"),
                 None => format!("{place}: ok"),
             }),

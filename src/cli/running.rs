@@ -5,6 +5,8 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+const PREFIX: &str = "running.";
+
 /// Held while a plan is measured.
 pub struct Running {
     path: PathBuf,
@@ -14,6 +16,7 @@ pub struct Running {
 impl Running {
     pub fn hold(state: &Path, id: &str) -> io::Result<Running> {
         fs::create_dir_all(state)?;
+        remove_left(state);
         let path = place(state, id);
         let file = File::create(&path)?;
         file.lock()?;
@@ -28,6 +31,18 @@ impl Drop for Running {
     }
 }
 
+/// Removes what killed processes left.
+fn remove_left(state: &Path) {
+    let files = fs::read_dir(state).into_iter().flatten().flatten();
+    let is_ours = |name: &std::ffi::OsStr| name.to_str().is_some_and(|of| of.starts_with(PREFIX));
+    for file in files.filter(|file| is_ours(&file.file_name())) {
+        let path = file.path();
+        if File::open(&path).is_ok_and(|file| file.try_lock().is_ok()) {
+            _ = fs::remove_file(path);
+        }
+    }
+}
+
 /// Whether a process measures this plan.
 pub fn is_running(state: &Path, id: &str) -> bool {
     File::open(place(state, id))
@@ -38,7 +53,7 @@ pub fn is_running(state: &Path, id: &str) -> bool {
 fn place(state: &Path, id: &str) -> PathBuf {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let name: String = id.chars().map(|c| if is_plain(c) { c } else { '_' }).take(100).collect();
-    state.join(format!("running.{name}"))
+    state.join(format!("{PREFIX}{name}"))
 }
 
 #[cfg(test)]
@@ -57,6 +72,12 @@ mod tests {
         // What a killed process leaves.
         fs::write(place(at, "a"), "").unwrap();
         assert!(!is_running(at, "a"));
+        fs::write(at.join("other"), "").unwrap();
+        let running = Running::hold(at, "b").unwrap();
+        let again = Running::hold(at, "c").unwrap();
+        let there = |name: &str| at.join(name).exists();
+        assert_eq!([there("running.a"), is_running(at, "b"), there("other")], [false, true, true]);
+        drop((running, again));
         let elsewhere = place(at, "../../etc/x");
         assert_eq!(elsewhere.parent(), Some(at));
     }

@@ -49,6 +49,19 @@ pub enum CannotRun {
     /// The backend cannot try this on a machine that is yet to be booted.
     #[error("affinity {asked}: this machine has CPUs {online}; hint: choose among them")]
     NoSuchCpus { asked: CpuSet, online: CpuSet },
+    #[error(
+        "llcs = {asked}: the CPUs {cpus} {}; hint: guests of the lab have as many as [lab] llcs says",
+        describe_llcs(*.has)
+    )]
+    NoSuchLlcs { asked: u32, cpus: CpuSet, has: usize },
+}
+
+fn describe_llcs(has: usize) -> String {
+    match has {
+        0 => "do not say which of them share a last-level cache".to_string(),
+        1 => "have 1 last-level cache".to_string(),
+        has => format!("have {has} last-level caches"),
+    }
 }
 
 impl Job {
@@ -129,13 +142,27 @@ impl Job {
     }
 }
 
-/// Whether a cell can run on this backend and machine.
-pub fn check(backend: &dyn Backend, cell: &Cell, machine: &Topology) -> Result<(), CannotRun> {
-    backend.check(cell).map_err(|error| CannotRun::Backend(error.reason()))?;
-    match beyond(cell, &machine.online) {
+/// A cell as it runs on this backend and machine, or why it cannot.
+pub fn check(backend: &dyn Backend, cell: &Cell, machine: &Topology) -> Result<Cell, CannotRun> {
+    let cell = placed(cell, machine)?;
+    backend.check(&cell).map_err(|error| CannotRun::Backend(error.reason()))?;
+    match beyond(&cell, &machine.online) {
         Some(asked) => Err(CannotRun::NoSuchCpus { asked, online: machine.online.clone() }),
-        None => Ok(()),
+        None => Ok(cell),
     }
+}
+
+/// The cell with the CPUs of its last-level caches for a placement.
+fn placed(cell: &Cell, machine: &Topology) -> Result<Cell, CannotRun> {
+    let mut cell = cell.clone();
+    if let Some(asked) = cell.work.llcs {
+        let cpus = cell.placement.cpus.as_ref().unwrap_or(machine.usable());
+        let first = machine.first_llcs(asked, cpus);
+        let first =
+            first.map_err(|has| CannotRun::NoSuchLlcs { asked, cpus: cpus.clone(), has })?;
+        cell.placement.cpus = Some(first);
+    }
+    Ok(cell)
 }
 
 /// The affinity of a cell's workers that has CPUs which are not there.
@@ -235,8 +262,10 @@ fn execute_round<E>(
     let machine = &job.started.environment.topology;
     let cells = missing.iter().map(|key| (key, &job.started.cells[key.cell as usize]));
     let specs = cells
-        .filter(|(_, cell)| check(backend, cell, machine).is_ok())
-        .map(|(key, cell)| order_run(cell, *key, &job.started.plan, job.kop_ps()))
+        .filter_map(|(key, cell)| {
+            let cell = check(backend, cell, machine).ok()?;
+            Some(order_run(cell, *key, &job.started.plan, job.kop_ps()))
+        })
         .collect();
     backend.announce(specs);
     for key in missing {
@@ -260,11 +289,14 @@ fn execute_run<E>(
         return Ok(None);
     }
     let cell = &job.started.cells[key.cell as usize];
-    if let Err(reason) = check(backend, cell, &job.started.environment.topology) {
-        let reason = reason.to_string();
-        emit(&Event::RunEnded { key, outcome: Outcome::Skipped { reason } })?;
-        return Ok(Some(false));
-    }
+    let cell = match check(backend, cell, &job.started.environment.topology) {
+        Ok(cell) => cell,
+        Err(reason) => {
+            let reason = reason.to_string();
+            emit(&Event::RunEnded { key, outcome: Outcome::Skipped { reason } })?;
+            return Ok(Some(false));
+        }
+    };
     emit(&Event::RunStarted { key })?;
     let mut emitted = Ok(());
     let spec = order_run(cell, key, &job.started.plan, job.kop_ps());
@@ -285,12 +317,12 @@ fn execute_run<E>(
 }
 
 /// The seed depends on plan and round alone: in one round all variants draw the same.
-fn order_run(cell: &Cell, key: RunKey, plan: &Plan, kop_ps: Option<u64>) -> RunSpec {
+fn order_run(cell: Cell, key: RunKey, plan: &Plan, kop_ps: Option<u64>) -> RunSpec {
     let measure = &plan.measure;
     let section_ns = measure.warmup_ns.saturating_add(measure.duration_ns);
     RunSpec {
         wire: WIRE_VERSION,
-        cell: cell.clone(),
+        cell,
         warmup_ns: measure.warmup_ns,
         duration_ns: measure.duration_ns,
         window_ns: measure.window_ns,
@@ -409,7 +441,7 @@ mod tests {
             let mut end = self.null.run(spec, cancel, on_window);
             let round = (0..100).find(|round| {
                 let key = RunKey { round: *round, cell: spec.cell.index };
-                order_run(&spec.cell, key, &self.plan, None).seed == spec.seed
+                order_run(spec.cell.clone(), key, &self.plan, None).seed == spec.seed
             });
             let key = RunKey { round: round.expect("a seed of the plan"), cell: spec.cell.index };
             if let RunEnd::Finished(Outcome::Done { result }) = &mut end
@@ -653,9 +685,70 @@ mod tests {
         let plan = &job.started.plan;
         let seed = |round, cell| {
             let key = RunKey { round, cell };
-            order_run(&job.started.cells[cell as usize], key, plan, None).seed
+            order_run(job.started.cells[cell as usize].clone(), key, plan, None).seed
         };
         assert_eq!(seed(0, 0), seed(0, 1));
         assert_ne!(seed(0, 0), seed(1, 0));
+    }
+
+    #[test]
+    fn a_work_runs_on_its_last_level_caches_or_is_skipped() {
+        let mut job = job();
+        let cpus = |cpus: &str| -> CpuSet { cpus.parse().unwrap() };
+        job.started.environment.topology = Topology {
+            online: cpus("0-3"),
+            llcs: vec![cpus("0,2"), cpus("1,3")],
+            ..Topology::default()
+        };
+        let machine = job.started.environment.topology.clone();
+        let mut cell = job.started.cells[0].clone();
+        let mut placed = |llcs, within: Option<&str>| {
+            (cell.work.llcs, cell.placement.cpus) = (llcs, within.map(cpus));
+            check(&Null::default(), &cell, &machine).map(|cell| cell.placement.cpus)
+        };
+        assert_eq!(placed(Some(1), None), Ok(Some(cpus("0,2"))));
+        assert_eq!(placed(Some(2), Some("1-2")), Ok(Some(cpus("1-2"))));
+        assert_eq!(placed(None, Some("1-2")), Ok(Some(cpus("1-2"))));
+        let why = placed(Some(4), None).unwrap_err().to_string();
+        assert!(why.starts_with("llcs = 4: the CPUs 0-3 have 2 last-level caches; hint:"), "{why}");
+        let none = check(&Null::default(), &cell, &Topology::default()).unwrap_err().to_string();
+        assert!(none.contains("do not say which of them share"), "{none}");
+        job.started.cells.iter_mut().for_each(|cell| cell.work.llcs = Some(3));
+        let (events, end) = collect(&job, &mut Null::default(), usize::MAX);
+        let skipped = events.iter().filter(|event| {
+            matches!(event, Event::RunEnded { outcome: Outcome::Skipped { .. }, .. })
+        });
+        assert_eq!((skipped.count(), end), (24, PlanEnd::Complete));
+        // A run that is made has the CPUs.
+        job.started.cells.iter_mut().for_each(|cell| cell.work.llcs = Some(1));
+        let mut seen = Seen::default();
+        collect(&job, &mut seen, 1);
+        assert_eq!(seen.cpus, [Some(cpus("0,2"))]);
+    }
+
+    /// What runs are given.
+    #[derive(Default)]
+    struct Seen {
+        cpus: Vec<Option<CpuSet>>,
+    }
+
+    impl Backend for Seen {
+        fn environment(&self) -> crate::model::Environment {
+            Null::default().environment()
+        }
+
+        fn check(&self, cell: &Cell) -> Result<(), crate::backend::BackendError> {
+            Null::default().check(cell)
+        }
+
+        fn run(
+            &mut self,
+            spec: &RunSpec,
+            cancel: &AtomicBool,
+            on_window: &mut dyn FnMut(crate::model::Window),
+        ) -> RunEnd {
+            self.cpus.push(spec.cell.placement.cpus.clone());
+            Null::default().run(spec, cancel, on_window)
+        }
     }
 }

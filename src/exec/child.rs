@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::model::{Outcome, RunEnd, RunSpec, RunnerMessage, Window};
 use crate::sys::{fork, process, scratch, thread};
 
-use super::{ExecError, LIMIT_SIGNAL, RUNNER_ARGUMENT};
+use super::{ExecError, LIMIT_SIGNAL, REPORT_SLACK, RUNNER_ARGUMENT};
 
 /// How often a cancelled plan is noticed while a run goes on.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -77,7 +77,7 @@ impl Runner {
         cancel: &AtomicBool,
         on_window: &mut dyn FnMut(Window),
     ) -> RunEnd {
-        let deadline = Instant::now() + Duration::from_nanos(spec.limit_ns);
+        let deadline = Instant::now() + Duration::from_nanos(spec.limit_ns) + REPORT_SLACK;
         loop {
             if cancel.load(Relaxed) {
                 return RunEnd::Interrupted;

@@ -53,8 +53,19 @@ pub enum ExecError {
     NoTime,
     #[error("the runner sent what cannot be read: {0}")]
     Garbled(#[source] Source),
-    #[error("no result within {}: killed", show_duration(*.limit_ns))]
+    #[error(
+        "no result within {}, which are its warm-up, duration and grace: killed",
+        show_duration(*.limit_ns)
+    )]
     Limit { limit_ns: u64 },
+    /// `what`: a program and what it has not done.
+    #[error(
+        "{worker}: {what} within {}, which are the run's warm-up, duration and \
+         grace: killed{}",
+        show_duration(*.limit_ns),
+        output.as_deref().map(last_lines).unwrap_or_default()
+    )]
+    Hangs { worker: String, what: String, limit_ns: u64, output: Option<String> },
     /// A change to the machine is left.
     #[error(transparent)]
     Undo(Source),
@@ -96,6 +107,9 @@ impl ExecError {
                  thread) and pids.max of the cgroup",
             ),
             ExecError::NoWake { .. } => Some("let nothing else use these CPUs: schedlab doctor"),
+            ExecError::Limit { .. } | ExecError::Hangs { .. } => {
+                Some("[measure] has grace = \"30s\" unless the plan says otherwise")
+            }
             ExecError::Undo(_) => Some("schedlab restore"),
             _ => None,
         }

@@ -14,9 +14,20 @@ use super::ExecError;
 /// Stack of a worker thread: workloads keep their buffers elsewhere.
 const STACK_BYTES: usize = 128 * 1024;
 /// The time in which workers have to reach the barrier that run no programs.
-pub const ARRIVAL_LIMIT_NS: u64 = 60_000_000_000;
+const ARRIVAL_LIMIT_NS: u64 = 60_000_000_000;
 /// How often workers are checked for failures while they come to the barrier.
 const ARRIVAL_POLL_NS: u64 = 50_000_000;
+
+/// Until when a run has to have ended, and how long that is.
+#[derive(Debug, Clone, Copy)]
+pub struct Limit {
+    pub at_ns: u64,
+    pub limit_ns: u64,
+}
+
+impl Limit {
+    pub const NONE: Limit = Limit { at_ns: u64::MAX, limit_ns: u64::MAX };
+}
 
 /// One worker as the runner sees it.
 #[derive(Clone)]
@@ -178,16 +189,19 @@ impl WorkerGroup {
     }
 
     /// Waits until every worker is at the barrier.
-    pub fn await_arrival(&self, limit_ns: u64) -> Result<(), ExecError> {
-        let deadline_ns = clock::monotonic_ns() + limit_ns;
+    pub fn await_arrival(&self, limit: Limit) -> Result<(), ExecError> {
+        let deadline_ns = clock::monotonic_ns() + ARRIVAL_LIMIT_NS;
         loop {
             let arrived = self.control.arrived();
             if arrived as usize == self.members.len() {
                 return self.prefault();
             }
             self.check()?;
-            if clock::monotonic_ns() > deadline_ns {
-                let all = self.members.len();
+            if self.runs_programs() {
+                // They run before the barrier, too: set-up, warm-ups.
+                self.check_time(limit)?;
+            } else if clock::monotonic_ns() > deadline_ns {
+                let (all, limit_ns) = (self.members.len(), ARRIVAL_LIMIT_NS);
                 return Err(ExecError::Arrival { arrived, all, limit_ns });
             }
             self.control.wait_for_arrival(arrived, ARRIVAL_POLL_NS);
@@ -226,6 +240,23 @@ impl WorkerGroup {
         Ok(())
     }
 
+    /// Fails with the first worker that waits for a program, where the run's time is over.
+    pub fn check_time(&self, limit: Limit) -> Result<(), ExecError> {
+        if clock::monotonic_ns() < limit.at_ns {
+            return Ok(());
+        }
+        let waits = self.members.iter().find_map(|member| {
+            let load = &self.sets[member.set].load;
+            let what = load.waits_for(member.index).filter(|_| !member.slot.has_finished())?;
+            Some((self.describe(member), what, load.last_output(member.index)))
+        });
+        let limit_ns = limit.limit_ns;
+        Err(match waits {
+            Some((worker, what, output)) => ExecError::Hangs { worker, what, limit_ns, output },
+            None => ExecError::Limit { limit_ns },
+        })
+    }
+
     fn describe(&self, member: &Member) -> String {
         let spec = self.sets[member.set].spec;
         format!("worker {} ({}) of {}", member.index, spec.roles[member.role].name, spec.name)
@@ -243,6 +274,10 @@ impl WorkerGroup {
             set.spec.runs_programs && !set.is_background
         };
         self.members.iter().filter(ends).count()
+    }
+
+    fn runs_programs(&self) -> bool {
+        self.sets.iter().any(|set| set.spec.runs_programs)
     }
 
     pub fn control(&self) -> &'static Control {

@@ -11,7 +11,7 @@ use crate::sys::{Host, clock, thread};
 use crate::workload::{MAX_COUNTERS, Measured, Opening, Speed, WorkerCounts};
 
 use super::ExecError;
-use super::group::{ARRIVAL_LIMIT_NS, WorkerGroup};
+use super::group::{Limit, WorkerGroup};
 
 pub struct Live {
     group: WorkerGroup,
@@ -37,10 +37,10 @@ impl Live {
     /// promptly from then on.
     pub fn start(set: WorkerSet, placement: Placement, seed: u64) -> Result<Live, ExecError> {
         let variant = Variant { name: "as found".to_string(), knobs: Default::default() };
-        let work = Work { name: set.name.clone(), axes: Vec::new(), sets: vec![set] };
+        let work = Work { name: set.name.clone(), axes: Vec::new(), llcs: None, sets: vec![set] };
         let cell = Cell { index: 0, variant, work, placement };
         let group = WorkerGroup::assemble(&cell, seed, Speed::default())?;
-        group.await_arrival(ARRIVAL_LIMIT_NS)?;
+        group.await_arrival(Limit::NONE)?;
         thread::serve_promptly();
         let zeroed = group.sets()[0].recorders.all_merged();
         let started_ns = clock::monotonic_ns();

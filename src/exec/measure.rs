@@ -11,7 +11,7 @@ use crate::sys::{Host, clock, thread};
 use crate::workload::{MAX_COUNTERS, Opening};
 
 use super::ExecError;
-use super::group::{Member, WorkerGroup};
+use super::group::{Limit, Member, WorkerGroup};
 
 /// How often workers that may finish are checked for failures.
 const FINISH_POLL_NS: u64 = 50_000_000;
@@ -21,6 +21,7 @@ pub struct Section {
     warmup_ns: u64,
     duration_ns: u64,
     window_ns: u64,
+    limit: Limit,
     tasks: TaskReader,
     tasks_before: Vec<TaskStats>,
 }
@@ -55,13 +56,14 @@ pub struct Sample {
 impl Section {
     /// Reads what is read before the start and raises the priority of the measuring thread: with
     /// thousands of runnable workers it would otherwise read windows seconds late.
-    pub fn begin(group: &WorkerGroup, spec: &RunSpec) -> Section {
+    pub fn begin(group: &WorkerGroup, spec: &RunSpec, limit: Limit) -> Section {
         thread::serve_promptly();
         let mut tasks = TaskReader::new(Host::default());
         Section {
             warmup_ns: spec.warmup_ns,
             duration_ns: spec.duration_ns,
             window_ns: spec.window_ns,
+            limit,
             tasks_before: read_tasks(group, &mut tasks)
                 .into_iter()
                 .map(|(stats, _)| stats)
@@ -98,7 +100,7 @@ impl Section {
                 break;
             }
             end_ns = (end_ns + self.window_ns).min(until_ns);
-            if is_over(group, end_ns)? {
+            if is_over(group, end_ns, self.limit)? {
                 end_ns = until_ns;
             }
             let workers = group.members().iter().zip(&mut last);
@@ -145,13 +147,14 @@ fn sleep_and_check(group: &WorkerGroup, deadline_ns: u64) -> Result<(), ExecErro
 
 /// Waits for the end of a window, or until every worker has finished that can, and fails if one has
 /// failed. Whether all have finished.
-fn is_over(group: &WorkerGroup, end_ns: u64) -> Result<bool, ExecError> {
+fn is_over(group: &WorkerGroup, end_ns: u64, limit: Limit) -> Result<bool, ExecError> {
     let finishing = group.finishing();
     if finishing == 0 {
         return sleep_and_check(group, end_ns).map(|()| false);
     }
     loop {
         group.check()?;
+        group.check_time(limit)?;
         let finished = group.control().finished();
         let left_ns = end_ns.saturating_sub(clock::monotonic_ns());
         if finished as usize == finishing || left_ns == 0 {

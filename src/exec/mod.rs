@@ -16,6 +16,7 @@ mod twin;
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufWriter, Write};
+use std::time::Duration;
 
 use crate::model::{Calibration, CpuSet, RunModel, RunSpec, RunnerMessage, WIRE_VERSION};
 use crate::probe::Telemetry;
@@ -23,7 +24,7 @@ use crate::sys::{burst, clock, fork, sched, thread};
 use crate::workload::{self, Speed};
 
 pub use error::ExecError;
-use group::{ARRIVAL_LIMIT_NS, WorkerGroup};
+use group::{Limit, WorkerGroup};
 pub use here::{check_here, run_here};
 pub use live::{Live, Snapshot};
 pub use result::set_result;
@@ -61,7 +62,9 @@ fn runner(input: &mut dyn BufRead, output: &mut dyn Write) -> i32 {
 
 /// Ends a runner that has outlived its limit by [`LIMIT_SLACK_NS`].
 pub const LIMIT_SIGNAL: i32 = thread::ALARM_SIGNAL;
-/// The process that gave the run reports first that it took too long, if it still can.
+/// The runner itself reports first what takes too long. After this the process that gave the run does.
+const REPORT_SLACK: Duration = Duration::from_secs(1);
+/// And then the kernel ends it.
 const LIMIT_SLACK_NS: u64 = 2_000_000_000;
 
 fn read_spec(input: &mut dyn BufRead) -> Result<RunSpec, ExecError> {
@@ -108,19 +111,19 @@ fn run(
     send: &mut dyn FnMut(RunnerMessage) -> Result<(), ExecError>,
 ) -> Result<(), ExecError> {
     thread::end_process_after(spec.limit_ns.saturating_add(LIMIT_SLACK_NS));
+    let at_ns = clock::monotonic_ns().saturating_add(spec.limit_ns);
+    let limit = Limit { at_ns, limit_ns: spec.limit_ns };
     thread::become_ordinary().map_err(ExecError::refused)?;
     if let Some(slack_ns) = spec.model.timer_slack_ns {
         // Workers inherit it.
         sched::set_own_timer_slack_ns(slack_ns.into())
             .map_err(ExecError::system("set the timer slack"))?;
     }
-    // Programs run before the barrier, too, as warm-ups.
-    let runs_programs = workload::runs_programs(&spec.cell);
     let group = WorkerGroup::assemble(&spec.cell, spec.seed, speed(spec))?;
-    group.await_arrival(if runs_programs { spec.limit_ns } else { ARRIVAL_LIMIT_NS })?;
+    group.await_arrival(limit)?;
     let workers: Vec<i32> = group.members().iter().map(|member| member.slot.tid()).collect();
     let mut telemetry = Telemetry::open(&spec.probes, &workers);
-    let section = measure::Section::begin(&group, spec);
+    let section = measure::Section::begin(&group, spec, limit);
     send(RunnerMessage::Started { wire: WIRE_VERSION, workers: group.members().len() as u32 })?;
     let started_unix_ns = clock::unix_ns();
     let on_window = &mut |window| send(RunnerMessage::Window(window));

@@ -65,4 +65,13 @@ impl Topology {
     pub fn usable(&self) -> &CpuSet {
         if self.allowed.is_empty() { &self.online } else { &self.allowed }
     }
+
+    /// Those of `cpus` that share the first so many last-level caches. The error: how many caches
+    /// these CPUs have, 0 where that is not known.
+    pub fn first_llcs(&self, count: u32, cpus: &CpuSet) -> Result<CpuSet, usize> {
+        let own = |llc: &CpuSet| llc.iter().filter(|cpu| cpus.contains(*cpu)).collect::<CpuSet>();
+        let llcs: Vec<CpuSet> = self.llcs.iter().map(own).filter(|llc| !llc.is_empty()).collect();
+        let first = llcs.get(..count as usize).ok_or(llcs.len())?;
+        Ok(first.iter().flat_map(CpuSet::iter).collect())
+    }
 }

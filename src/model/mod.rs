@@ -57,8 +57,8 @@ pub use run::{
 };
 pub use sample::{
     EnvironmentHead, KnobMismatch, PlanHead, RunCounts, RunIssues, SampledMetric, SampledPlan,
-    SampledPool, SampledRun, SampledValue, SampledWorker, UnknownValue, Unmeasured, not_finite,
-    place_of,
+    SampledPool, SampledRun, SampledValue, SampledVersion, SampledWorker, UnknownValue, Unmeasured,
+    not_finite, place_of,
 };
 pub use score::{
     Balance, Bucket, CpuScore, Distances, DomainScore, IDLE, INTERRUPT, Migrations, OTHER,

@@ -26,7 +26,7 @@ pub enum OutputPlace {
     /// A regular expression of which `^` and `$` are ends of lines. Its first group, else all of it,
     /// is the number; it matches once.
     Pattern(String),
-    /// A path (RFC 6901) into the first JSON document that begins a line.
+    /// A path (RFC 6901) into the last JSON document that begins a line and has it.
     Json(String),
 }
 
@@ -73,12 +73,11 @@ impl OutputMetric {
         MetricKind::explaining(name, *unit, *direction, statistic).with_importance(*importance)
     }
 
-    /// A number as programs print it: `1234.5`, `5,678`, `81K`, in `unit`; a time may have a unit of its
-    /// own, `1.5ms`.
+    /// A number as programs print it: `1234.5`, `5,678`, `81K`, in `unit`, or with a unit of its own of
+    /// that kind, `1.5ms`, `5%`.
     pub fn value(&self, printed: &str) -> Option<f64> {
         let printed = printed.trim();
-        let units =
-            OUTPUT_UNITS.iter().filter(|(_, unit, _)| *unit == Unit::Ns && self.unit == Unit::Ns);
+        let units = OUTPUT_UNITS.iter().filter(|(_, unit, _)| *unit == self.unit);
         let with_unit = units
             .filter_map(|(word, _, scale)| Some((printed.strip_suffix(word)?, *scale)))
             .min_by_key(|(digits, _)| digits.len());
@@ -134,6 +133,10 @@ mod tests {
             ("count", "1.5,000", None),
             ("MiB/s", "2", Some(2_097_152.0)),
             ("%", "12.5", Some(0.125)),
+            ("%", "5%", Some(0.05)),
+            ("%", "12.5 %", Some(0.125)),
+            ("MiB/s", "2 GB/s", Some(2e9)),
+            ("count", "5%", None),
             ("count", "3M", Some(3e6)),
             ("count", "", None),
             ("count", "three", None),

@@ -101,6 +101,9 @@ pub struct Work {
     pub name: String,
     /// The chosen point of each axis, in the order written: `threads` = `4`.
     pub axes: Vec<(String, String)>,
+    /// Its workers run on the CPUs of the first so many last-level caches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub llcs: Option<u32>,
     pub sets: Vec<WorkerSet>,
 }
 

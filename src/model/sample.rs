@@ -103,7 +103,18 @@ pub struct SampledPlan {
     pub values: Vec<SampledValue>,
     /// Of all runs, one after the other, if [`SampledPlan::has_solos`], else empty.
     pub workers: Vec<SampledWorker>,
+    /// What programs of measured runs are, each once, ascending.
+    pub versions: Vec<SampledVersion>,
     pub issues: RunIssues,
+}
+
+/// What the program of a worker set said of itself in runs of a cell.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SampledVersion {
+    /// [`Cell::index`].
+    pub cell: u32,
+    pub set: String,
+    pub version: String,
 }
 
 /// What a reader of the values has to know of the runs. Mostly there is little.
@@ -231,6 +242,7 @@ impl SampledPlan {
             pools: Vec::new(),
             values: Vec::new(),
             workers: Vec::new(),
+            versions: Vec::new(),
             issues: RunIssues::default(),
         };
         let last: HashMap<RunKey, usize> =
@@ -250,10 +262,16 @@ impl SampledPlan {
             };
             sampled.add_run(run.key, run.environment, result);
             sampled.add_values(work, &result.sets, &mut found);
+            sampled.versions.extend(result.sets.iter().filter_map(|set| {
+                let version = set.program.as_ref()?.version.clone()?;
+                Some(SampledVersion { cell: run.key.cell, set: set.name.clone(), version })
+            }));
             if has_solos {
                 sampled.add_workers(work, &result.sets);
             }
         }
+        sampled.versions.sort();
+        sampled.versions.dedup();
         sampled
     }
 

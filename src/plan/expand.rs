@@ -7,18 +7,20 @@
 //! `count` by the CPUs of the pool. Knobs of a set are no axis: what is compared is a variant.
 
 use crate::model::{
-    CpuSet, Direction, Field, Importance, Kind, OUTPUT_UNITS, OutputMetric, OutputPlace, Params,
+    Direction, Field, Importance, Kind, OUTPUT_UNITS, OutputMetric, OutputPlace, Params, Placement,
     Unit, Value, Variant, Work, WorkerKind, WorkerSet, solo_name,
 };
-use crate::workload::{METRIC, PLACES, Pool, Request, Spec, Speed, Workload};
+use crate::workload::{
+    DISTRIBUTIONS, METRIC, PLACES, Pool, Request, Spec, Speed, Workload, may_be_in_name,
+};
 
 use toml::Spanned;
 use toml::de::DeValue;
 
 use super::error::Faults;
 use super::fields::{
-    MAX_COUNT, MAX_SETS, MAX_WORKERS, OUTPUT, PARAMETERS, PROGRAM, Program, SET, SET_KEYS,
-    WORKLOAD, WORKLOAD_KEYS, Words, names,
+    LLCS, MAX_COUNT, MAX_SETS, MAX_WORKERS, OUTPUT, PACKAGE, PARAMETERS, PROGRAM, Program, SET,
+    SET_KEYS, WORKLOAD, WORKLOAD_KEYS, Words, names, package_of,
 };
 use super::knobs::Knobs;
 use super::similar::suggestion;
@@ -35,6 +37,8 @@ pub struct Draft {
     /// In the order written.
     axes: Vec<Axis>,
     loads: Vec<Load>,
+    /// Where it says on how many last-level caches it runs.
+    llcs: Option<Span>,
     /// Whether each set is to run alone, too.
     pub solo: bool,
     /// False: a fault was noted, so works are not made from it.
@@ -71,10 +75,28 @@ struct Axis {
     label: String,
     /// Of a field, or of one of the `parameters`.
     name: String,
-    /// Indices of the sets whose field it moves.
+    /// Indices of the sets whose field it moves; none: it is that of [`Llcs`].
     sets: Vec<usize>,
     points: Vec<Value>,
     written_at: usize,
+}
+
+/// On how many last-level caches workloads run, and where that is written.
+#[derive(Clone)]
+pub struct Llcs {
+    points: Vec<Value>,
+    span: Span,
+}
+
+impl Llcs {
+    pub fn take(table: &mut Table, faults: &mut Faults) -> Option<Llcs> {
+        let entry = table.take(LLCS.name)?;
+        let points = match table::points(&LLCS.kind, entry.value, faults)? {
+            Points::One(point) => vec![point],
+            Points::Axis(points) => points,
+        };
+        Some(Llcs { points, span: entry.key_span })
+    }
 }
 
 /// What was written as `load`, and where.
@@ -86,7 +108,13 @@ struct Load {
 /// The keys of which one says how many workers a set has.
 const HOW_MANY: [&str; 2] = ["count", "load"];
 
-pub fn drafts(top: &mut Table, words: &Words, faults: &mut Faults) -> Vec<Draft> {
+/// `llcs`: of workloads that say none themselves.
+pub fn drafts(
+    top: &mut Table,
+    words: &Words,
+    llcs: Option<Llcs>,
+    faults: &mut Faults,
+) -> Vec<Draft> {
     let had_key = top.has("workload");
     let tables = sections(top, "workload", "workload", faults);
     if !had_key {
@@ -98,7 +126,8 @@ pub fn drafts(top: &mut Table, words: &Words, faults: &mut Faults) -> Vec<Draft>
     let mut drafts = Vec::new();
     for table in tables {
         let before = faults.len();
-        if let Some(mut draft) = (Reader { words, faults }).workload(table, &mut taken) {
+        let read = (Reader { words, faults }).workload(table, llcs.clone(), &mut taken);
+        if let Some(mut draft) = read {
             draft.sound = faults.len() == before;
             drafts.push(draft);
         }
@@ -133,7 +162,12 @@ struct Reader<'w, 'f> {
 }
 
 impl<'w> Reader<'w, '_> {
-    fn workload(&mut self, mut table: Table, taken: &mut Names) -> Option<Draft> {
+    fn workload(
+        &mut self,
+        mut table: Table,
+        llcs: Option<Llcs>,
+        taken: &mut Names,
+    ) -> Option<Draft> {
         let span = table.span.clone();
         let named = table.has("name");
         let name = table.take_name("name", self.faults);
@@ -146,6 +180,7 @@ impl<'w> Reader<'w, '_> {
         }
         let mut sets = Sets::default();
         let solo = self.solo(&mut table);
+        let llcs = Llcs::take(&mut table, self.faults).or(llcs);
         let default_name = if set_tables.is_empty() {
             self.plain(table, &mut sets)
         } else {
@@ -170,19 +205,25 @@ impl<'w> Reader<'w, '_> {
                 taken.claim(&solo_name(&name, &set.name), span, "workload", self.faults);
             }
         }
+        let llcs_span = llcs.as_ref().map(|llcs| llcs.span.clone());
+        sets.axes.extend(llcs.map(|Llcs { points, span }| Axis {
+            label: LLCS.name.to_string(),
+            name: LLCS.name.to_string(),
+            sets: Vec::new(),
+            points,
+            written_at: span.start,
+        }));
         sets.axes.sort_by_key(|axis| axis.written_at);
         let Sets { sets, axes, loads, .. } = sets;
-        Some(Draft { name, span, sets, axes, loads, solo: solo.is_some(), sound: true })
+        let solo = solo.is_some();
+        Some(Draft { name, span, sets, axes, loads, llcs: llcs_span, solo, sound: true })
     }
 
     /// Where solo runs are asked for.
     fn solo(&mut self, table: &mut Table) -> Option<Span> {
-        let mut asked = None;
-        for field in WORKLOAD {
-            let value = table.take_value(field, self.faults);
-            asked = value.filter(|(value, _)| value.as_bool() == Some(true)).map(|(_, span)| span);
-        }
-        asked
+        let field = WORKLOAD.iter().find(|field| field.kind == Kind::Bool)?;
+        let value = table.take_value(field, self.faults);
+        value.filter(|(value, _)| value.as_bool() == Some(true)).map(|(_, span)| span)
     }
 
     /// A workload with `use` and parameters in its own table. Returns its default name.
@@ -282,10 +323,24 @@ impl<'w> Reader<'w, '_> {
         self.one_of_both(table);
         for field in fields {
             let Some(entry) = table.take(field.name) else { continue };
-            let points = table::points(&field.kind, entry.value, self.faults);
+            let points = match entry.value.get_ref() {
+                DeValue::Table(packages) if field.name == PACKAGE => {
+                    self.packages(Table::new(packages, entry.key_span.clone())).map(Points::One)
+                }
+                _ => table::points(&field.kind, entry.value, self.faults),
+            };
             sets.loads.extend(points.as_ref().map(|points| Load::new(points, entry.value.span())));
             sets.take(field.name, indices, prefix, points, entry.key_span.start);
         }
+    }
+
+    /// `{ debian = "rt-tests" }`: a list of `debian=rt-tests`.
+    fn packages(&mut self, mut table: Table) -> Option<Value> {
+        let known: Vec<Field> = DISTRIBUTIONS.iter().map(|name| package_of(name)).collect();
+        let given = table.take_written(&known, self.faults);
+        table.finish(&DISTRIBUTIONS, &format!("`{PACKAGE}`"), self.faults);
+        let given = given.iter().map(|(name, package)| Value::Text(format!("{name}={package}")));
+        Some(Value::List(given.collect()))
     }
 
     /// Takes what is measured of the output of programs.
@@ -296,39 +351,49 @@ impl<'w> Reader<'w, '_> {
         }
         let mut taken = Names::default();
         let mut metrics = Vec::new();
-        for mut inner in sections(table, METRIC, &format!("workload.{METRIC}"), self.faults) {
-            let span = inner.span.clone();
-            let name = inner.take_name("name", self.faults);
-            let mut given = inner.take_written(OUTPUT, self.faults);
-            fill_defaults(&mut given, OUTPUT);
-            inner.finish(&known_keys(&["name"], &[OUTPUT]), "a metric of the output", self.faults);
-            let place = match (given.get("pattern"), given.get("json")) {
-                (Some(Value::Text(pattern)), None) => Some(OutputPlace::Pattern(pattern.clone())),
-                (None, Some(Value::Text(path))) => Some(OutputPlace::Json(path.clone())),
-                _ => None,
-            };
-            let missing = ["unit", "better"].into_iter().filter(|key| !given.contains_key(*key));
-            let missing = missing
-                .chain(place.is_none().then_some("pattern` or `json"))
-                .chain(name.is_none().then_some("name"))
-                .collect::<Vec<_>>();
-            let (Some((name, name_span)), Some(place), []) = (name, place, missing.as_slice())
-            else {
-                let message = format!("a metric of the output needs `{}`", missing.join("`, `"));
-                let hint = "name = \"rate\", pattern = '^Rate: ([0-9.]+)', unit = \"1/s\", better = \"higher\"";
-                self.faults.add(&span, message, "this metric", hint);
-                continue;
-            };
-            taken.claim(&name, &name_span, "metric", self.faults);
+        for inner in sections(table, METRIC, &format!("workload.{METRIC}"), self.faults) {
+            let Some((metric, span)) = self.output(inner) else { continue };
+            let name = &metric.name;
+            taken.claim(name, &span, "metric", self.faults);
             if spec.metrics.iter().any(|own| own.name == name) {
-                let message = format!("every command has a metric {} of its own", shown(&name));
-                self.faults.add(&name_span, message, "taken", "give it another name");
+                let message = format!("every command has a metric {} of its own", shown(name));
+                self.faults.add(&span, message, "taken", "give it another name");
             }
-            metrics.push(output_metric(name, place, &given));
+            if let Some(sign) = name.chars().find(|c| ['/', '*'].contains(c)) {
+                let message = format!("{} has `{sign}` in it", shown(name));
+                let hint = "--metric, which takes WORK/NAME and NAME*, could not select it";
+                self.faults.add(&span, message, "not for a metric", hint);
+            }
+            metrics.push(metric);
         }
         if !metrics.is_empty() {
             sets.sets[index].fixed.insert(METRIC.to_string(), Value::Outputs(metrics));
         }
+    }
+
+    /// One `[[workload.metric]]`, and where its name stands. `None`: a fault was noted.
+    fn output(&mut self, mut table: Table) -> Option<(OutputMetric, Span)> {
+        let span = table.span.clone();
+        let mut missing: Vec<&str> =
+            ["name", "unit", "better"].into_iter().filter(|key| !table.has(key)).collect();
+        if table.has("pattern") == table.has("json") {
+            missing.push("pattern` or `json");
+        }
+        let name = table.take_name("name", self.faults);
+        let before = self.faults.len();
+        let mut given = table.take_written(OUTPUT, self.faults);
+        let is_sound = self.faults.len() == before && missing.is_empty();
+        table.finish(&known_keys(&["name"], &[OUTPUT]), "a metric of the output", self.faults);
+        if !missing.is_empty() {
+            let message = format!("a metric of the output needs `{}`", missing.join("`, `"));
+            self.faults.add(&span, message, "this metric", metric_hint());
+        }
+        let (name, name_span) = name.filter(|_| is_sound)?;
+        fill_defaults(&mut given, OUTPUT);
+        let text = |key: &str| given.get(key).and_then(Value::as_text).map(str::to_string);
+        let place = text("pattern").map(OutputPlace::Pattern);
+        let place = place.or(text("json").map(OutputPlace::Json))?;
+        Some((output_metric(name, place, &given), name_span))
     }
 
     /// Takes what stands for words of a program, which may be any names.
@@ -339,8 +404,7 @@ impl<'w> Reader<'w, '_> {
         }
         let Some(inner) = section(table, PARAMETERS, self.faults) else { return };
         for Entry { key, key_span, value } in inner.into_entries() {
-            let is_word = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-            if key.is_empty() || !key.chars().all(is_word) || is_taken(spec, key) {
+            if key.is_empty() || !key.chars().all(may_be_in_name) || is_taken(spec, key) {
                 let message = format!("{} is no name for a parameter", shown(key));
                 let hint = "A-Z a-z 0-9 - _ ., and none of the workload's own keys";
                 self.faults.add(&key_span, message, "this name", hint);
@@ -384,7 +448,7 @@ impl<'w> Reader<'w, '_> {
         let name = table::text(&entry, super::fields::MAX_NAME_CHARS, self.faults)?;
         let words: &'w Words = self.words;
         let found = words.used(name);
-        if found.is_none() {
+        if found.is_none() && !words.refused.iter().any(|refused| refused == name) {
             let known = self.words.workloads.iter().map(|workload| workload.spec().name);
             let programs = self.words.programs.iter().map(|program| program.name.as_str());
             let known: Vec<&str> = known.chain(programs).collect();
@@ -406,13 +470,28 @@ struct Sets {
 }
 
 impl Sets {
-    /// Puts in what neither a value nor an axis says.
+    /// Puts in what neither a value nor an axis says. Of a program whose words the plan replaces
+    /// some parameters may have no place any more.
     fn fill(&mut self, index: usize, params: &Params) {
-        for (name, value) in params {
-            let is_axis = |axis: &Axis| axis.name == *name && axis.sets.contains(&index);
-            if !self.axes.iter().any(is_axis) {
-                self.sets[index].fixed.entry(name.clone()).or_insert_with(|| value.clone());
-            }
+        let own = self.axes.iter().filter(|axis| axis.sets.contains(&index));
+        let is_axis = |name: &String| own.clone().any(|axis| axis.name == *name);
+        let open: Vec<(&String, &Value)> =
+            params.iter().filter(|(name, _)| !is_axis(name)).collect();
+        let set = &self.sets[index];
+        let mut all: Vec<&Value> = own.clone().flat_map(|axis| &axis.points).collect();
+        all.extend(set.fixed.values());
+        all.extend(open.iter().filter(|(name, _)| !set.fixed.contains_key(*name)).map(|of| of.1));
+        let texts: Vec<String> = all.into_iter().map(Value::to_string).collect();
+        let fields = names(set.workload.spec().params);
+        let is_used = |name: &str| {
+            let place = format!("{{{name}}}");
+            let is_field = name == METRIC || fields.contains(&name);
+            is_field || texts.iter().any(|text| text.contains(&place))
+        };
+        let open: Vec<(&String, &Value)> =
+            open.into_iter().filter(|(name, _)| is_used(name)).collect();
+        for (name, value) in open {
+            self.sets[index].fixed.entry(name.clone()).or_insert_with(|| value.clone());
         }
     }
 
@@ -443,6 +522,20 @@ impl Sets {
     }
 }
 
+/// With all units and directions.
+fn metric_hint() -> String {
+    let words = |name: &str| match OUTPUT.iter().find(|field| field.name == name) {
+        Some(Field { kind: Kind::Choice(words), .. }) => words.join(", "),
+        _ => String::new(),
+    };
+    format!(
+        "name = \"rate\", pattern = '^Rate: ([0-9.]+)', unit = \"1/s\", better = \"higher\"; a unit is \
+         one of {}, and better {}",
+        words("unit"),
+        words("better")
+    )
+}
+
 /// `given`: complete, by [`OUTPUT`].
 fn output_metric(name: String, place: OutputPlace, given: &Params) -> OutputMetric {
     let text = |key: &str| given.get(key).and_then(Value::as_text).unwrap_or_default();
@@ -468,7 +561,7 @@ fn is_times(value: &Spanned<DeValue>) -> bool {
 
 /// Whether a parameter of this name would be taken for a key of the workload or another place.
 fn is_taken(spec: &Spec, name: &str) -> bool {
-    name == METRIC
+    [METRIC, LLCS.name].contains(&name)
         || PLACES.contains(&name)
         || names(SET).contains(&name)
         || names(spec.params).contains(&name)
@@ -520,27 +613,39 @@ impl Draft {
         self.axes.iter().fold(1, |product, axis| product.saturating_mul(axis.points.len() as u128))
     }
 
-    /// Notes knobs of sets that do not go with a variant or with the placement.
-    pub fn check_knobs(
-        &self,
-        variants: &[Variant],
-        placement: Option<&CpuSet>,
-        faults: &mut Faults,
-    ) {
+    /// Notes knobs that do not go with a variant, the placement or the last-level caches.
+    pub fn check_knobs(&self, variants: &[Variant], placement: &Placement, faults: &mut Faults) {
         for set in &self.sets {
             set.knobs.check_merged(variants, faults);
-            set.knobs.check_affinity(placement, faults);
+            set.knobs.check_affinity(placement.cpus.as_ref(), faults);
         }
+        let Some(span) = &self.llcs else { return };
+        let knobs = variants.iter().map(|variant| &variant.knobs);
+        let mut knobs = knobs.chain(self.sets.iter().map(|set| &set.knobs.values));
+        let other = match &placement.pool {
+            Some(_) => "pool",
+            None if knobs.any(|knobs| knobs.contains_key("affinity")) => "affinity",
+            None => return,
+        };
+        let message = format!("`llcs` and `{other}` both say which CPUs workers have");
+        faults.add(span, message, "one of them", "leave one of them out");
     }
 
     /// The cross product of the axes, each point checked with the workloads themselves.
     /// The caller has bounded [`Draft::points`].
-    pub fn works(&self, pool: &Pool, seed: u64, faults: &mut Faults) -> Vec<Work> {
+    /// `pool`: of so many last-level caches.
+    pub fn works(
+        &self,
+        pool: &dyn Fn(Option<u32>) -> Pool,
+        seed: u64,
+        faults: &mut Faults,
+    ) -> Vec<Work> {
         if !self.sound {
             return Vec::new();
         }
         let before = faults.len();
-        self.loads.iter().for_each(|load| load.check(pool, faults));
+        let all = pool(None);
+        self.loads.iter().for_each(|load| load.check(&all, faults));
         if faults.len() > before {
             return Vec::new();
         }
@@ -548,7 +653,7 @@ impl Draft {
         for point in 0..self.points() as u64 {
             let work = self.work(point, pool);
             // One point of a workload is enough: the others mostly fail the same way.
-            if !self.fits(&work, pool, seed, faults) {
+            if !self.fits(&work, &pool(work.llcs), seed, faults) {
                 return Vec::new();
             }
             works.push(work);
@@ -595,8 +700,10 @@ impl Draft {
     pub fn solo_axes(&self) -> impl Iterator<Item = (usize, Vec<bool>)> + '_ {
         let foreground = self.sets.iter().enumerate().filter(|(_, set)| !set.background);
         foreground.map(|(index, _)| {
-            let own =
-                |axis: &Axis| axis.sets.contains(&index) && !HOW_MANY.contains(&axis.name.as_str());
+            let own = |axis: &Axis| {
+                axis.sets.is_empty()
+                    || axis.sets.contains(&index) && !HOW_MANY.contains(&axis.name.as_str())
+            };
             (index, self.axes.iter().map(own).collect())
         })
     }
@@ -607,7 +714,8 @@ impl Draft {
     }
 
     /// The work at `point`: its digits, the first axis slowest, choose from each axis.
-    fn work(&self, point: u64, pool: &Pool) -> Work {
+    fn work(&self, point: u64, pool: &dyn Fn(Option<u32>) -> Pool) -> Work {
+        let mut llcs = None;
         let mut params: Vec<Params> = self.sets.iter().map(|set| set.fixed.clone()).collect();
         let mut axes = Vec::with_capacity(self.axes.len());
         let mut rest = point;
@@ -615,14 +723,18 @@ impl Draft {
             let size = axis.points.len() as u64;
             let value = &axis.points[(rest % size) as usize];
             rest /= size;
+            if axis.sets.is_empty() {
+                llcs = value.as_int().map(|count| count as u32);
+            }
             for &index in &axis.sets {
                 params[index].insert(axis.name.clone(), value.clone());
             }
             axes.push((axis.label.clone(), value.to_string()));
         }
         axes.reverse();
-        let sets = self.sets.iter().zip(params).map(|(set, params)| set.worker_set(params, pool));
-        Work { name: self.name.clone(), axes, sets: sets.collect() }
+        let pool = pool(llcs);
+        let sets = self.sets.iter().zip(params).map(|(set, params)| set.worker_set(params, &pool));
+        Work { name: self.name.clone(), axes, llcs, sets: sets.collect() }
     }
 }
 

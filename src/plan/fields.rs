@@ -80,6 +80,14 @@ pub const MEASURE: &[Field] = &[
     },
 ];
 
+/// For all workloads in `[placement]`, for one in its own table. A list is an axis.
+pub const LLCS: Field = Field {
+    name: "llcs",
+    kind: Kind::Int { min: 1, max: 1024 },
+    default: None,
+    about: "workers run on the CPUs of the first so many last-level caches alone; a list is an axis",
+};
+
 pub const PLACEMENT: &[Field] = &[
     Field {
         name: "cpus",
@@ -102,6 +110,7 @@ pub const PLACEMENT: &[Field] = &[
         about: "where workers' pages lie: as the kernel does it, or spread over the NUMA nodes of \
                 the CPUs",
     },
+    LLCS,
 ];
 
 /// A test holds the defaults to those of [`crate::model::Lab`]. A machine that was measured has some.
@@ -291,12 +300,15 @@ pub const SET: &[Field] = &[
 ];
 
 /// In `[[workload]]`, in addition to what its sets take.
-pub const WORKLOAD: &[Field] = &[Field {
-    name: "solo",
-    kind: Kind::Bool,
-    default: Some("false"),
-    about: "adds before it a run of each set alone, one of it: what fairness is computed from",
-}];
+pub const WORKLOAD: &[Field] = &[
+    Field {
+        name: "solo",
+        kind: Kind::Bool,
+        default: Some("false"),
+        about: "adds before it a run of each set alone, one of it: what fairness is computed from",
+    },
+    LLCS,
+];
 
 /// Keys of the top level, of `[[variant]]`, of a worker set and of `[[workload]]` that are no
 /// fields. No knob and no parameter may have such a name; a test walks the registries.
@@ -330,8 +342,8 @@ pub const OUTPUT: &[Field] = &[
         name: "json",
         kind: Kind::Text,
         default: None,
-        about: "in place of a pattern: the path of the number in the first JSON document that \
-                begins a line of the output, as /jobs/0/rate",
+        about: "in place of a pattern: the path of the number in the last JSON document that \
+                begins a line of the output and has it, as /jobs/0/rate",
     },
     Field { name: "unit", kind: Kind::Choice(&UNITS), default: None, about: "what is printed" },
     Field {
@@ -359,6 +371,14 @@ const UNITS: [&str; OUTPUT_UNITS.len()] = {
     }
     words
 };
+
+/// In a table of a workload that runs programs: what it is installed by. May be a table of these.
+pub const PACKAGE: &str = "package";
+
+pub fn package_of(distribution: &'static str) -> Field {
+    let about = "what it calls the package";
+    Field { name: distribution, kind: Kind::Text, default: None, about }
+}
 
 /// In a table of a workload that runs programs: what `{NAME}` stands for.
 pub const PARAMETERS: &str = "parameters";
@@ -406,6 +426,8 @@ pub struct Words {
     pub workloads: &'static [&'static dyn Workload],
     /// Other names of the workload `command`.
     pub programs: Vec<Program>,
+    /// Names of programs that cannot be read, for which there are faults.
+    pub refused: Vec<String>,
 }
 
 impl Words {
@@ -413,6 +435,7 @@ impl Words {
         Words {
             known,
             programs: programs.to_vec(),
+            refused: Vec::new(),
             knobs: variant::fields(),
             task_knobs: variant::task_fields(),
             workloads: workload::registry(),

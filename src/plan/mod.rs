@@ -31,10 +31,11 @@ use crate::model::{Lab, Plan, ProbeSpec, Raw, Topology, Twin, Value, ValueError}
 pub use builtin::{Builtin, builtin, builtins};
 pub use error::{PlanError, PlanErrors};
 pub use fields::{
-    Known, MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TEXT_BYTES, MAX_WORKERS, PROGRAM, Program,
+    Known, MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TEXT_BYTES, MAX_WORKERS, OWN_PROGRAM,
+    PACKAGE, PROGRAM, Program,
 };
 pub use order::{cells, round_order};
-pub use program::{files as program_files, programs, with_files as with_program_files};
+pub use program::{programs, read as read_program, used, with_files as with_program_files};
 pub use scale::{ScaleError, scaled};
 pub use schema::json_schema;
 pub use similar::nearest;

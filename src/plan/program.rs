@@ -47,7 +47,8 @@ pub fn programs() -> &'static [Program] {
     &PROGRAMS
 }
 
-fn read(name: &str, text: &str) -> Result<Program, PlanErrors> {
+/// The program of a file.
+pub fn read(name: &str, text: &str) -> Result<Program, PlanErrors> {
     let mut faults = Faults::default();
     let words = Words::registered(Known::default(), &[]);
     let program = document(text, &mut faults).and_then(|document| {
@@ -67,10 +68,9 @@ fn program(name: &str, mut table: Table, words: &Words, faults: &mut Faults) -> 
     Some(Program { name: name.to_string(), about, params })
 }
 
-/// Those in a plan.
-pub fn own_programs(top: &mut Table, words: &Words, faults: &mut Faults) -> Vec<Program> {
-    let mut own = Vec::new();
-    let Some(tables) = section(top, PROGRAMS, faults) else { return own };
+/// Adds those in a plan.
+pub fn with_own_programs(mut words: Words, top: &mut Table, faults: &mut Faults) -> Words {
+    let Some(tables) = section(top, PROGRAMS, faults) else { return words };
     for Entry { key, key_span, value } in tables.into_entries() {
         let DeValue::Table(table) = value.get_ref() else {
             let message = format!("{} is not a table", shown(key));
@@ -81,15 +81,18 @@ pub fn own_programs(top: &mut Table, words: &Words, faults: &mut Faults) -> Vec<
             let message = format!("{} is no name for a program of a plan", shown(key));
             faults.add(&key_span, message, "this name", "one that ends in `.toml`");
         }
-        own.extend(program(key, Table::new(table, key_span), words, faults));
+        match program(key, Table::new(table, key_span), &words, faults) {
+            Some(program) => words.programs.push(program),
+            None => words.refused.push(key.to_string()),
+        }
     }
-    own
+    words
 }
 
-/// The files of programs that a plan names and does not hold, each once. A text that is no plan has
-/// none: what is wrong with it is for the parser to say.
-pub fn files(text: &str) -> Vec<String> {
-    let Ok(plan) = text.parse::<toml::Table>() else { return Vec::new() };
+/// The files of programs that a plan names and does not hold, each once, and whatever else its workloads
+/// use. A text that is no plan has none: what is wrong with it is for the parser to say.
+pub fn used(text: &str) -> (Vec<String>, Vec<String>) {
+    let Ok(plan) = text.parse::<toml::Table>() else { return Default::default() };
     let held = plan.get(PROGRAMS).and_then(toml::Value::as_table);
     let tables = |of: &toml::Table, name: &str| -> Vec<toml::Table> {
         let all = of.get(name).and_then(toml::Value::as_array).cloned().unwrap_or_default();
@@ -100,11 +103,15 @@ pub fn files(text: &str) -> Vec<String> {
         std::iter::once(of).chain(sets)
     });
     let used = workloads.filter_map(|of| of.get("use")?.as_str().map(str::to_string));
-    let own = used.filter(|name| name.ends_with(OWN_PROGRAM));
-    own.filter(|name| held.is_none_or(|held| !held.contains_key(name)))
+    used.filter(|name| held.is_none_or(|held| !held.contains_key(name)))
         .collect::<BTreeSet<_>>()
         .into_iter()
-        .collect()
+        .partition(|name| name.ends_with(OWN_PROGRAM))
+}
+
+/// Whether a text is that of a program's file, which somebody takes for a plan.
+pub fn is_program(top: &Table) -> bool {
+    top.has("command") && !["schema", "workload", "measure"].iter().any(|key| top.has(key))
 }
 
 /// A plan with the texts of these files in it, so that it is whole wherever it is stored. An error
@@ -153,13 +160,14 @@ mod tests {
         let plan = "schema = 1\n[[workload]]\nuse = \"a/mine.toml\"\nparameters = { n = [1, 2] }\n\
                     [[workload.background]]\nuse = \"other.toml\"\n[[workload]]\nname = \"b\"\n\
                     [[workload.set]]\nuse = \"a/mine.toml\"\n";
-        assert_eq!(files(plan), ["a/mine.toml", "other.toml"]);
+        assert_eq!(used(plan).0, ["a/mine.toml", "other.toml"]);
         let mine = "command = [\"echo\", \"{n}\"]\nparameters = { n = 3 }\n\
                     [[metric]]\nname = \"n\"\npattern = '^(\\d)$'\nunit = \"count\"\nbetter = \"higher\"\n";
         let both = [("a/mine.toml", mine), ("other.toml", "command = \"true\"")]
             .map(|(name, text)| (name.to_string(), text.to_string()));
         let whole = with_files(plan, &both).unwrap();
-        assert_eq!(files(&whole), Vec::<String>::new());
+        assert_eq!(used(&whole).0, Vec::<String>::new());
+        assert_eq!(used(&plan.replace("other.toml", "other")).1, ["other"]);
         let parsed = plan::parse("p.toml", &whole, None, Default::default()).unwrap();
         let labels: Vec<String> = parsed.works.iter().map(|work| work.label()).collect();
         assert_eq!(labels, ["mine n=1", "mine n=2", "b"]);
@@ -189,5 +197,39 @@ mod tests {
         let unknown = text.replace("groups = [1, 4]", "group = 3");
         let errors = plan::parse("p.toml", &unknown, None, Default::default()).unwrap_err();
         assert!(errors.to_string().contains("has the parameter `group`"), "{errors}");
+    }
+
+    #[test]
+    fn a_program_that_is_taken_for_a_plan_or_is_wrong_has_one_error() {
+        let errors = |text: &str| {
+            let errors = plan::parse("mine.toml", text, None, Default::default()).unwrap_err();
+            errors
+                .errors()
+                .iter()
+                .map(|of| (of.message.clone(), of.hint.clone()))
+                .collect::<Vec<_>>()
+        };
+        let program = "about = \"mine\"\ncommand = \"true\"\nunknown = 3\n";
+        let [(message, hint)] = errors(program).try_into().unwrap();
+        assert_eq!(message, "this is a program, not a plan");
+        assert!(hint.contains("use = \"mine.toml\""), "{hint}");
+        let own = "schema = 1\n[[workload]]\nuse = \"x.toml\"\n[program.\"x.toml\"]\n\
+                   command = \"true\"\nunknown = 3\n";
+        let [(message, _)] = errors(own).try_into().unwrap();
+        assert_eq!(message, "unknown key `unknown` in a program");
+    }
+
+    #[test]
+    fn a_program_with_other_words_needs_none_of_its_parameters() {
+        let parse = |more: &str| {
+            let text = format!("schema = 1\n[[workload]]\nuse = \"hackbench\"\n{more}");
+            let plan = plan::parse("p.toml", &text, None, Default::default());
+            plan.map(|plan| plan.works[0].sets[0].params.clone())
+        };
+        let params = parse("command = [\"hackbench\", \"-g\", \"{groups}\"]\n").unwrap();
+        assert!(params.contains_key("groups") && !params.contains_key("loops"), "{params:?}");
+        let given = "command = \"hackbench\"\nparameters = { loops = 3 }\n";
+        let error = parse(given).unwrap_err().to_string();
+        assert!(error.contains("has the parameter `loops`"), "{error}");
     }
 }

@@ -12,14 +12,14 @@ use crate::workload::Pool;
 
 use super::document::document;
 use super::error::{Faults, PlanErrors};
-use super::expand::{self, Draft};
+use super::expand::{self, Draft, Llcs};
 use super::fields::{
     MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TITLE_CHARS, MEASURE, PLACEMENT, SCALE, TOP_KEYS,
     VARIANT_KEYS, Words, report,
 };
 use super::knobs::Knobs;
 use super::lab::lab;
-use super::program::own_programs;
+use super::program::{is_program, with_own_programs};
 use super::similar::suggestion;
 use super::solo;
 use super::table::{self, Names, Span, Table, fill_defaults, known_keys, section, sections, shown};
@@ -61,31 +61,41 @@ fn read(
 ) -> Option<Plan> {
     let document = document(text, faults)?;
     let mut top = Table::new(document.get_ref(), 0..0);
+    if is_program(&top) {
+        let name = source_name.rsplit('/').next().unwrap_or(source_name);
+        let hint = format!(
+            "a plan uses it: schema = 1, then [[workload]] with use = {name:?}; docs/commands.md"
+        );
+        faults.add_of_all("this is a program, not a plan", hint);
+        return None;
+    }
     schema(&mut top, faults)?;
     // For `scaled`.
     top.take(SCALE);
-    let own = own_programs(&mut top, &words, faults);
-    let words = &Words { programs: [words.programs, own].concat(), ..words };
+    let words = &with_own_programs(words, &mut top, faults);
     let title = top.take("title").and_then(|entry| table::text(&entry, MAX_TITLE_CHARS, faults));
     let title = title.map_or_else(|| file_stem(source_name), str::to_string);
     let (measure, rounds_span) = measure(&mut top, faults);
-    let placement = placement(&mut top, machine.map(|machine| &machine.online), faults);
+    let (placement, llcs) = placement(&mut top, machine.map(|machine| &machine.online), faults);
     let report_format = report_format(&mut top, words.known.formats, faults);
     let probes = probes(&mut top, words.known.probes, faults);
     let lab = lab(&mut top, None, faults);
     let variants = variants(&mut top, placement.cpus.as_ref(), words, faults);
-    let drafts = expand::drafts(&mut top, words, faults);
+    let drafts = expand::drafts(&mut top, words, llcs, faults);
     top.finish(TOP_KEYS, "a plan", faults);
 
     check_size(&drafts, variants.len(), measure.rounds, &rounds_span, faults)?;
     // What CPUs a pool has that is there already is known where the plan runs.
     let usable = machine.filter(|_| placement.pool.is_none()).map(Topology::usable);
     let cpus = placement.cpus.as_ref().or(usable).cloned().unwrap_or_default();
-    // Which NUMA nodes there are is known where the plan runs.
-    let pool = Pool::new(cpus, &[]);
+    let pool = |llcs: Option<u32>| {
+        let placed = machine.zip(llcs).and_then(|(machine, of)| machine.first_llcs(of, &cpus).ok());
+        // Which NUMA nodes there are is known where the plan runs.
+        Pool::new(placed.unwrap_or_else(|| cpus.clone()), &[])
+    };
     let mut works: Vec<Vec<Work>> = Vec::new();
     for draft in &drafts {
-        draft.check_knobs(&variants, placement.cpus.as_ref(), faults);
+        draft.check_knobs(&variants, &placement, faults);
         works.push(draft.works(&pool, measure.seed, faults));
     }
     let works = solo::add(&drafts, works, &pool, measure.seed, faults);
@@ -177,9 +187,15 @@ fn measure(top: &mut Table, faults: &mut Faults) -> (Measure, Span) {
     (measure, rounds_span)
 }
 
-fn placement(top: &mut Table, machine: Option<&CpuSet>, faults: &mut Faults) -> Placement {
-    let Some(mut table) = section(top, "placement", faults) else { return Placement::default() };
+/// Also returns the axis of last-level caches.
+fn placement(
+    top: &mut Table,
+    machine: Option<&CpuSet>,
+    faults: &mut Faults,
+) -> (Placement, Option<Llcs>) {
     let mut placement = Placement::default();
+    let Some(mut table) = section(top, "placement", faults) else { return (placement, None) };
+    let llcs = Llcs::take(&mut table, faults);
     for field in PLACEMENT {
         let Some((value, span)) = table.take_value(field, faults) else { continue };
         match (field.name, value) {
@@ -195,7 +211,7 @@ fn placement(top: &mut Table, machine: Option<&CpuSet>, faults: &mut Faults) -> 
         }
     }
     table.finish(&known_keys(&[], &[PLACEMENT]), "[placement]", faults);
-    placement
+    (placement, llcs)
 }
 
 fn report_format(

@@ -3,11 +3,12 @@
 use serde_json::{Map, Value as Json, json};
 
 use crate::model::{Field, Kind, MAX_POOL_NAME_BYTES, PLAN_SCHEMA};
-use crate::workload::{METRIC, Spec};
+use crate::workload::{DISTRIBUTIONS, METRIC, Spec};
 
 use super::fields::{
-    Known, LAB, LAB_MODEL, MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE, OUTPUT, PARAMETERS,
-    PLACEMENT, PROGRAM, PROGRAMS, Program, SCALE, SET, WORKLOAD, Words, report,
+    Known, LAB, LAB_MODEL, LLCS, MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE, OUTPUT,
+    PACKAGE, PARAMETERS, PLACEMENT, PROGRAM, PROGRAMS, Program, SCALE, SET, WORKLOAD, Words,
+    package_of, report,
 };
 use super::program::programs;
 
@@ -23,7 +24,7 @@ fn schema_of(words: &Words) -> Json {
     let workloads = specs
         .iter()
         .map(|spec| {
-            let more = properties(WORKLOAD, &schema_of_kind).into_iter();
+            let more = with_llcs(WORKLOAD).into_iter();
             let more = more.chain([("background".to_string(), reference("sets"))]);
             set_table(spec, &words.programs, more.collect())
         })
@@ -45,7 +46,7 @@ fn schema_of(words: &Words) -> Json {
             "workload": { "type": "array", "minItems": 1, "items": {
                 "anyOf": workloads.collect::<Vec<_>>(),
             } },
-            "placement": table(properties(PLACEMENT, &schema_of_kind), &[]),
+            "placement": table(with_llcs(PLACEMENT), &[]),
             "report": table(properties(&report(words.known.formats), &schema_of_kind), &[]),
             "lab": lab(),
             PROGRAMS: own_programs(words),
@@ -105,13 +106,19 @@ fn set_table(spec: &Spec, programs: &[Program], more: Map<String, Json>) -> Json
 }
 
 /// What tables of programs have more than others.
-fn of_programs() -> [(String, Json); 2] {
+fn of_programs() -> [(String, Json); 3] {
     let mut metric = properties(OUTPUT, &schema_of_kind);
     metric.insert("name".to_string(), reference("name"));
     let mut items = table(metric, &["name", "unit", "better"]);
     items["oneOf"] = json!([{ "required": ["pattern"] }, { "required": ["json"] }]);
     let metrics = json!({ "type": "array", "minItems": 1, "items": items });
-    [(PARAMETERS.to_string(), parameters()), (METRIC.to_string(), metrics)]
+    let packages: Vec<Field> = DISTRIBUTIONS.iter().map(|name| package_of(name)).collect();
+    let packages = table(properties(&packages, &schema_of_kind), &[]);
+    [
+        (PARAMETERS.to_string(), parameters()),
+        (METRIC.to_string(), metrics),
+        (PACKAGE.to_string(), json!({ "anyOf": [{ "type": "string" }, packages] })),
+    ]
 }
 
 fn own_programs(words: &Words) -> Json {
@@ -141,7 +148,7 @@ fn parameters() -> Json {
 
 fn workload_of_sets() -> Json {
     let mut keys = properties(SET, &schema_of_axis);
-    keys.extend(properties(WORKLOAD, &schema_of_kind));
+    keys.extend(with_llcs(WORKLOAD));
     keys.insert("name".to_string(), reference("name"));
     keys.insert("set".to_string(), reference("sets"));
     keys.insert("background".to_string(), reference("sets"));
@@ -159,6 +166,13 @@ fn table(properties: Map<String, Json>, required: &[&str]) -> Json {
 
 fn reference(definition: &str) -> Json {
     json!({ "$ref": format!("#/$defs/{definition}") })
+}
+
+/// Of fields one of which may be an axis.
+fn with_llcs(fields: &[Field]) -> Map<String, Json> {
+    let mut keys = properties(fields, &schema_of_kind);
+    keys.extend(properties(&[LLCS], &schema_of_axis));
+    keys
 }
 
 fn properties(fields: &[Field], schema: &dyn Fn(&Kind) -> Json) -> Map<String, Json> {

@@ -15,20 +15,19 @@ use super::expand::Draft;
 pub fn add(
     drafts: &[Draft],
     works: Vec<Vec<Work>>,
-    pool: &Pool,
+    pool: &dyn Fn(Option<u32>) -> Pool,
     seed: u64,
     faults: &mut Faults,
 ) -> Vec<Work> {
-    let solo = works.iter().flatten().filter_map(Work::solo);
-    let mut had: BTreeSet<String> = solo.map(WorkerSet::solo_key).collect();
+    let mut had: BTreeSet<_> = works.iter().flatten().filter_map(key).collect();
     let mut all = Vec::new();
     for (draft, works) in drafts.iter().zip(works) {
         if draft.solo {
             for solo in works.iter().flat_map(|work| alone(draft, work)) {
-                if !had.insert(solo.sets[0].solo_key()) {
+                if !key(&solo).is_some_and(|key| had.insert(key)) {
                     continue;
                 }
-                if !draft.fits(&solo, pool, seed, faults) {
+                if !draft.fits(&solo, &pool(solo.llcs), seed, faults) {
                     break;
                 }
                 all.push(solo);
@@ -39,6 +38,11 @@ pub fn add(
     all
 }
 
+/// The same for solo runs that are.
+fn key(work: &Work) -> Option<(Option<u32>, String)> {
+    Some((work.llcs, work.solo()?.solo_key()))
+}
+
 /// Each set of one work alone.
 fn alone<'d>(draft: &'d Draft, work: &'d Work) -> impl Iterator<Item = Work> + 'd {
     draft.solo_axes().map(move |(index, own)| {
@@ -47,6 +51,7 @@ fn alone<'d>(draft: &'d Draft, work: &'d Work) -> impl Iterator<Item = Work> + '
         Work {
             name: solo_name(&work.name, &set.name),
             axes: axes.map(|(axis, _)| axis.clone()).collect(),
+            llcs: work.llcs,
             sets: vec![set],
         }
     })

@@ -111,6 +111,7 @@ fn words() -> Words {
             knob("affinity", Kind::Cpus),
         ],
         workloads: &[&Fake],
+        refused: Vec::new(),
         programs: Vec::new(),
     }
 }
@@ -504,6 +505,54 @@ fn a_load_is_a_multiple_of_the_pools_cpus_rounded_and_one_or_more() {
 }
 
 #[test]
+fn last_level_caches_are_an_axis_of_all_workloads_or_of_one() {
+    let cpus = |cpus: &str| -> CpuSet { cpus.parse().unwrap() };
+    let machine =
+        Topology { online: cpus("0-3"), llcs: vec![cpus("0"), cpus("1-3")], ..Topology::default() };
+    let works = |text: &str| -> Vec<String> {
+        let plan = read::plan("p.toml", text, Some(&machine), words()).expect(text);
+        let work = |work: &crate::model::Work| {
+            format!("{} {:?} *{}", work.label(), work.llcs, work.sets[0].count)
+        };
+        plan.works.iter().map(work).collect()
+    };
+    // A load is one of the CPUs that there are then. What is not there is skipped where it runs.
+    let text = "schema = 1\n[placement]\nllcs = [1, 2, 9]\n[[workload]]\nuse = \"web\"\n\
+                load = [\"1x\", \"2x\"]\n[[workload]]\nname = \"b\"\nuse = \"web\"\nload = \"1x\"\nllcs = 2";
+    assert_eq!(
+        works(text),
+        [
+            "web llcs=1 load=1x Some(1) *1",
+            "web llcs=1 load=2x Some(1) *2",
+            "web llcs=2 load=1x Some(2) *4",
+            "web llcs=2 load=2x Some(2) *8",
+            "web llcs=9 load=1x Some(9) *4",
+            "web llcs=9 load=2x Some(9) *8",
+            "b llcs=2 Some(2) *4",
+        ]
+    );
+    // What a set wants may differ with its caches.
+    assert_eq!(
+        works(&with_web("llcs = [1, 2]\nsolo = true\ncount = 3")),
+        [
+            "web solo web llcs=1 Some(1) *1",
+            "web solo web llcs=2 Some(2) *1",
+            "web llcs=1 Some(1) *3",
+            "web llcs=2 Some(2) *3",
+        ]
+    );
+    let pool = "schema = 1\n[placement]\npool = \"p\"\nllcs = 1\n[[workload]]\nuse = \"web\"";
+    let affinity = "schema = 1\n[[variant]]\nname = \"v\"\naffinity = \"0\"\n\
+                    [[workload]]\nuse = \"web\"\nllcs = 1";
+    hold(&[
+        (pool, &["4:1: `llcs` and `pool` both say which CPUs workers have"]),
+        (affinity, &["7:1: `llcs` and `affinity` both say which CPUs workers have"]),
+        (&with_web("llcs = 0"), &["4:8: 0 is below the least that is accepted"]),
+        (&with_web("llcs = []"), &["4:8: the axis is empty"]),
+    ]);
+}
+
+#[test]
 fn solo_adds_each_set_alone_once() {
     let set = |name: &str, more: &str| {
         format!("[[workload.set]]\nuse = \"web\"\nname = \"{name}\"\n{more}\n")
@@ -715,7 +764,7 @@ fn hints_name_what_was_meant() {
             with_web("[[variant]]\nname = \"a\"\n[variant.features]\nA = true\nB = false"),
             "write a list of texts: [\"A\", \"NO_B\"]",
         ),
-        (with_web("[placement]\nxyzzy = 1"), "known here: `cpus`, `pool`, `memory`"),
+        (with_web("[placement]\nxyzzy = 1"), "known here: `cpus`, `pool`, `memory`, `llcs`"),
         (
             with_web("[measure]\nrounds = [1, 2]"),
             "one value here: only parameters of workloads make axes; a whole number from 1 to 100000",

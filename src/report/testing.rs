@@ -553,6 +553,7 @@ pub fn notes(name: &str) -> Vec<Note> {
         Note::FewBoots { baseline: (name(), 1), other: (name(), 2), needed: 3 },
         Note::Repeated { side: name(), runs: 1 },
         Note::Rebuilt { plan: name(), variant: name(), kernels: names() },
+        Note::VersionsDiffer { set: name(), versions: vec![(name(), names()), (name(), names())] },
         Note::LooseCalibration { plan: name(), spread: 0.12 },
         Note::CalibrationsDiffer { plans: [name(), name()], share: 0.05 },
         Note::CalibrationDrift { plan: name(), slower: -0.02 },
@@ -576,7 +577,7 @@ pub fn notes(name: &str) -> Vec<Note> {
     all
 }
 
-const NOTES: usize = 36;
+const NOTES: usize = 37;
 
 /// The position of each kind of note in its enum.
 fn position(note: &Note) -> usize {
@@ -618,6 +619,7 @@ fn position(note: &Note) -> usize {
         OtherRuns { .. } => 29,
         ProbeSilent { .. } => 30,
         NoSolo { .. } => 31,
+        VersionsDiffer { .. } => 36,
     }
 }
 

@@ -83,8 +83,9 @@ impl StoreError {
             Self::Full { path, .. } => {
                 let folder = path.parent().unwrap_or(path);
                 format!(
-                    "free some space (df -h {} /var/tmp), then go on with what is missing: schedlab run --resume",
-                    folder.display()
+                    "free some space (df -h {} /var/tmp), then go on with what is missing: schedlab run --resume --db {}",
+                    folder.display(),
+                    path.display()
                 )
             }
             Self::Busy { path, .. } => format!("see who does: fuser -v {}", path.display()),

@@ -18,8 +18,8 @@ use super::kind;
 use super::read::{sessions, started};
 use crate::model::{
     Cell, Environment, Guest, KnobReading, MetricKind, Plan, RunIssues, RunKey, SampledMetric,
-    SampledPlan, SampledPool, SampledRun, SampledValue, SampledWorker, UnknownValue, Unmeasured,
-    not_finite, place_of,
+    SampledPlan, SampledPool, SampledRun, SampledValue, SampledVersion, SampledWorker,
+    UnknownValue, Unmeasured, not_finite, place_of,
 };
 
 const RUNS: &str = "
@@ -45,6 +45,11 @@ const POOLS: &str = "
     SELECT run, knob, asked, got, unknown, pool_cpus FROM knob_reading JOIN run USING (run)
     WHERE run BETWEEN ?1 AND ?2 AND knob = ?3 ORDER BY run, knob_reading";
 
+const VERSIONS: &str = "
+    SELECT DISTINCT cell, worker_set.name, version
+    FROM run JOIN program USING (run) JOIN worker_set USING (run, worker_set)
+    WHERE plan = ?1 AND status = 'done' AND version IS NOT NULL ORDER BY 1, 2, 3";
+
 impl Store {
     /// What [`SampledPlan::of`] makes of the record of plan `id`, many times as fast.
     pub fn sampled(&self, id: &str) -> Result<SampledPlan, StoreError> {
@@ -62,6 +67,7 @@ impl Store {
             for stretch in stored.chunk_by(|run, next| next.number == run.number + 1) {
                 samples.read(&snapshot, &started.plan, &started.cells, stretch)?;
             }
+            let versions = versions(&snapshot, plan)?;
             let Samples { metrics, runs, guests, pools, values, workers, issues, .. } = samples;
             Ok(SampledPlan {
                 id: started.id,
@@ -77,11 +83,20 @@ impl Store {
                 pools,
                 values,
                 workers,
+                versions,
                 issues,
             })
         };
         read().map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))
     }
+}
+
+fn versions(conn: &Connection, plan: i64) -> Result<Vec<SampledVersion>, Fault> {
+    let mut select = conn.prepare_cached(VERSIONS)?;
+    let versions = select.query_map([plan], |row| {
+        Ok(SampledVersion { cell: row.get(0)?, set: row.get(1)?, version: row.get(2)? })
+    })?;
+    Ok(versions.collect::<Result<_, _>>()?)
 }
 
 struct StoredRun {

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use std::time::{Duration, Instant};
 
+use super::abandoned;
 use super::clock;
 use super::process::Ending;
 
@@ -137,15 +138,17 @@ fn pointers(texts: &[CString]) -> Vec<*const c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
 }
 
-/// That of this process, and what is given.
+/// That of this process, its mark, and what is given.
 fn environment(given: &[(String, String)]) -> io::Result<Vec<CString>> {
-    let is_given = |name: &OsStr| given.iter().any(|(own, _)| name == OsStr::new(own));
+    let mark = abandoned::mark();
+    let is_given =
+        |name: &OsStr| name == mark.0 || given.iter().any(|(own, _)| name == OsStr::new(own));
     let inherited = std::env::vars_os().filter(|(name, _)| !is_given(name));
     let given = given.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
     let pair = |(name, value): (OsString, OsString)| {
         CString::new([name.as_bytes(), b"=", value.as_bytes()].concat())
     };
-    Ok(inherited.chain(given).map(pair).collect::<Result<_, _>>()?)
+    Ok(inherited.chain(given).chain([mark.clone()]).map(pair).collect::<Result<_, _>>()?)
 }
 
 /// A user by numbers.
@@ -155,12 +158,32 @@ pub struct User {
     pub gid: u32,
 }
 
-impl User {
+/// A line of /etc/passwd.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    pub user: User,
+    name: String,
+    home: String,
+    shell: String,
+}
+
+impl Account {
     /// In the text of /etc/passwd.
-    pub fn find(name: &str, passwd: &str) -> Option<User> {
-        let line = passwd.lines().find(|line| line.split(':').next() == Some(name))?;
-        let mut numbers = line.split(':').skip(2).map(|number| number.parse().ok());
-        Some(User { uid: numbers.next()??, gid: numbers.next()?? })
+    pub fn find(name: &str, passwd: &str) -> Option<Account> {
+        let fields = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
+        let fields = fields.into_iter().find(|fields| fields[0] == name)?;
+        let number = |at: usize| fields.get(at)?.parse().ok();
+        let text = |at: usize| fields.get(at).copied().unwrap_or_default().to_string();
+        let user = User { uid: number(2)?, gid: number(3)? };
+        Some(Account { user, name: name.to_string(), home: text(5), shell: text(6) })
+    }
+
+    /// The variables that su(1) sets.
+    pub fn environment(&self) -> [(String, String); 4] {
+        let Account { name, home, shell, .. } = self;
+        let shell = if shell.is_empty() { "/bin/sh" } else { shell };
+        [("HOME", home.as_str()), ("SHELL", shell), ("USER", name), ("LOGNAME", name)]
+            .map(|(name, value)| (name.to_string(), value.to_string()))
     }
 }
 
@@ -460,8 +483,11 @@ mod tests {
     fn a_user_is_found_and_only_the_command_is_that_user() {
         let passwd = "root:x:0:0::/:/bin/sh\nbad:x\nnobody:x:65534:65533:n:/:/bin/false\n";
         let user = User { uid: 65534, gid: 65533 };
-        assert_eq!(User::find("nobody", passwd), Some(user));
-        assert_eq!((User::find("bad", passwd), User::find("x", passwd)), (None, None));
+        let nobody = Account::find("nobody", passwd).unwrap();
+        let variables = nobody.environment().map(|(name, value)| format!("{name}={value}"));
+        let expected = ["HOME=/", "SHELL=/bin/false", "USER=nobody", "LOGNAME=nobody"];
+        assert_eq!((nobody.user, variables), (user, expected.map(str::to_string)));
+        assert_eq!((Account::find("bad", passwd), Account::find("x", passwd)), (None, None));
         // SAFETY: reads a number.
         let own = unsafe { libc::geteuid() };
         let (reader, writer) = io::pipe().unwrap();

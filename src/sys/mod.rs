@@ -1,6 +1,7 @@
 //! The kernel's interfaces: clocks, futexes, shared memory, processes, /proc and /sys.
 //! With the hot loops of workloads this is the only unsafe code.
 
+pub mod abandoned;
 pub mod boot;
 pub mod burst;
 pub mod cgroup;
@@ -22,6 +23,7 @@ pub mod load;
 mod memory;
 pub mod mounts;
 mod output;
+pub mod packages;
 pub mod perf;
 pub mod perf_ring;
 pub mod ports;

@@ -7,8 +7,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use super::abandoned::lives;
 use super::command::User;
-use super::process;
 
 const PREFIX: &str = "schedlab-run-";
 
@@ -59,16 +59,6 @@ fn of_process(pid: i32) -> PathBuf {
 /// Programs are executed in other folders: the path begins at the root.
 fn temporary() -> PathBuf {
     std::path::absolute(std::env::temp_dir()).unwrap_or_else(|_| PathBuf::from("/tmp"))
-}
-
-/// A process that has ended may not be collected for long, as in a container whose first process
-/// collects none.
-fn lives(pid: i32) -> bool {
-    let state = fs::read_to_string(format!("/proc/{pid}/stat"));
-    let is_dead = state.is_ok_and(|state| {
-        state.rsplit_once(')').is_some_and(|(_, state)| state.trim_start().starts_with('Z'))
-    });
-    process::exists(pid) && !is_dead
 }
 
 /// A folder of this user, and no link to one.

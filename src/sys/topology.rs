@@ -186,4 +186,24 @@ mod tests {
             assert_eq!(llc_bytes(&tree.host(), &cpus.parse().unwrap()), expected, "{cpus}");
         }
     }
+
+    #[test]
+    fn the_first_last_level_caches_are_those_of_given_cpus() {
+        let tree = Tree::of(&[("/sys/devices/system/cpu/online", "0-7\n")]);
+        let llcs = ["0-1,4-5", "2-3,6-7"];
+        let cpu = |cpu: u32| (cpu, "", llcs[cpu as usize / 2 % 2]);
+        tree.add_cpus(&[0, 1, 2, 3, 4, 5, 6, 7].map(cpu));
+        let machine = |allowed: &str| topology(&tree.host(), allowed.parse().unwrap());
+        let first = |count, allowed| {
+            let machine = machine(allowed);
+            machine.first_llcs(count, machine.usable()).map(|cpus| cpus.to_string())
+        };
+        assert_eq!(first(1, "0-7"), Ok("0-1,4-5".to_string()));
+        assert_eq!(first(2, "0-7"), Ok("0-7".to_string()));
+        assert_eq!(first(1, "1-3"), Ok("1".to_string()));
+        assert_eq!(first(1, "3,6"), Ok("3,6".to_string()));
+        assert_eq!((first(2, "3,6"), first(3, "0-7")), (Err(1), Err(2)));
+        let unknown = Topology { llcs: Vec::new(), ..machine("0-7") };
+        assert_eq!(unknown.first_llcs(1, &unknown.online), Err(0));
+    }
 }

@@ -176,7 +176,7 @@ pub fn cell(variant: Variant, sets: &[BTreeMap<String, Value>]) -> Cell {
     let plain = [BTreeMap::new()];
     let sets = if sets.is_empty() { &plain } else { sets };
     let sets = sets.iter().map(set).collect();
-    let work = Work { name: "w".to_string(), axes: Vec::new(), sets };
+    let work = Work { name: "w".to_string(), axes: Vec::new(), llcs: None, sets };
     Cell { index: 0, variant, work, placement: Placement::default() }
 }
 

@@ -144,6 +144,11 @@ pub trait Load: Send + Sync {
         None
     }
 
+    /// What worker `index` waits for: a program, and what it has not done.
+    fn waits_for(&self, _index: usize) -> Option<String> {
+        None
+    }
+
     /// What is kept of the programs that it ran.
     fn record(&self) -> Option<ProgramRecord> {
         None

@@ -38,6 +38,12 @@ pub enum WorkloadError {
     /// `printed`: what stands where the one match has a number.
     #[error("{}", describe_no_value(metric, *count, printed))]
     NoValue { metric: String, count: usize, printed: String },
+    #[error(
+        "no JSON document that begins a line of the output has `{}` (metric `{}`)",
+        path.escape_default(),
+        metric.escape_default()
+    )]
+    NoJson { metric: String, path: String },
     /// What of its output says so.
     #[error("the program reported a failure: {}", .0.escape_default())]
     Reported(String),

@@ -40,7 +40,7 @@ pub use burnwait::{
     Item as BurnItem, MAX_KOPS as MAX_BURN_KOPS, MAX_WAIT_NS as MAX_BURN_WAIT_NS, QueueError,
     parse_queue as parse_burn_queue,
 };
-pub use command::{METRIC, PLACES, package};
+pub use command::{DISTRIBUTIONS, METRIC, PLACES, may_be_in_name, package};
 pub use contract::{Latency, Load, Request, Role, Spec, WORK_TIME, Workload};
 pub use error::WorkloadError;
 pub use pool::Pool;
@@ -74,12 +74,6 @@ pub fn registry() -> &'static [&'static dyn Workload] {
 pub fn is_timed(cell: &Cell) -> bool {
     let timed = |set: &WorkerSet| find(&set.workload).is_some_and(|of| of.is_timed(&set.params));
     cell.work.sets.iter().any(timed)
-}
-
-/// Whether some worker set of a cell runs programs: its runs last until these have ended.
-pub fn runs_programs(cell: &Cell) -> bool {
-    let runs = |set: &WorkerSet| find(&set.workload).is_some_and(|of| of.spec().runs_programs);
-    cell.work.sets.iter().any(runs)
 }
 
 /// The workload of this name.

@@ -3,7 +3,7 @@
 use super::super::testing;
 use super::*;
 use crate::model::{
-    Direction, Params, RunKey, SampledMetric, SampledValue, Statistic, Unit, WorkerKind,
+    Direction, Params, Placement, RunKey, SampledMetric, SampledValue, Statistic, Unit, WorkerKind,
 };
 
 /// A plan of one round or more, with the workers of its runs.
@@ -31,7 +31,8 @@ impl Invented {
         let mut plan = testing::plan("p", 0, variants);
         (plan.cells, plan.metrics) = (Vec::new(), Vec::new());
         for (name, sets) in works {
-            let work = Work { name: name.to_string(), axes: Vec::new(), sets: sets.to_vec() };
+            let work =
+                Work { name: name.to_string(), axes: Vec::new(), llcs: None, sets: sets.to_vec() };
             for variant in plan.plan.variants.clone() {
                 let index = plan.cells.len() as u32;
                 let placement =
@@ -269,6 +270,9 @@ fn a_solo_run_is_of_the_same_workers_variant_placement_and_round() {
     let mut placed = Invented::same(0.5, &[0.5; 2]);
     placed.plan.cells[0].placement.cpus = Some("0".parse().unwrap());
     assert_eq!(counts(&placed), (0, 1, 0));
+    let mut on_one_cache = Invented::same(0.5, &[0.5; 2]);
+    on_one_cache.plan.cells[0].work.llcs = Some(1);
+    assert_eq!(counts(&on_one_cache), (0, 1, 0));
     let mut nothing = Invented::same(0.5, &[0.5; 2]);
     nothing.plan.runs.clear();
     assert_eq!(counts(&nothing), (0, 0, 0), "no run of the work was measured");
@@ -309,6 +313,14 @@ fn the_cpus_are_those_of_the_placement_of_the_pool_or_of_the_process() {
     assert_eq!(of_cpus(&plan), known(1.0, 2.0), "all that are online");
     plan.plan.environments[0].topology.allowed = "1".parse().unwrap();
     assert_eq!(of_cpus(&plan), known(0.5, 1.0));
+    plan.plan.environments[0].topology = crate::model::Topology {
+        online: "0-5".parse().unwrap(),
+        llcs: ["0-2", "3-5"].map(|cpus| cpus.parse().unwrap()).to_vec(),
+        ..Default::default()
+    };
+    plan.plan.cells.iter_mut().for_each(|cell| cell.work.llcs = Some(1));
+    assert_eq!(of_cpus(&plan), known(1.0, 3.0), "those of the first last-level cache");
+    plan.plan.cells.iter_mut().for_each(|cell| cell.work.llcs = None);
     for cell in &mut plan.plan.cells {
         cell.placement.pool = Some("bench".to_string().try_into().unwrap());
     }

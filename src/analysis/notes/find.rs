@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
     Disturbance, DisturbanceKind, GuestKernel, KnobMismatch, PlanEnd, SCHED_PROBES, SampledPlan,
-    Unmeasured,
+    SampledVersion, Unmeasured,
 };
 use crate::stats::{Unjudged, Verdict};
 
@@ -74,6 +74,7 @@ pub fn find(context: &Context, works: &[WorkTable]) -> Vec<Note> {
     notes.extend(repeated(context));
     notes.extend(builds(context));
     notes.extend(rebuilt(context));
+    notes.extend(versions_differ(context));
     notes.extend(clocks(context));
     let is_open = |plan: &&SampledPlan| matches!(plan.ended, None | Some(PlanEnd::Interrupted));
     let open = context.used_plans().filter(is_open).map(|plan| plan.id.clone());
@@ -406,6 +407,31 @@ fn rebuilt(context: &Context) -> Vec<Note> {
         plan: context.plans[plan].id.clone(),
         variant: variant.to_string(),
         kernels: kernels.iter().map(|kernel| kernel.to_string()).collect(),
+    };
+    several.map(note).collect()
+}
+
+/// Programs that are not the same on all sides, or all the time on one.
+fn versions_differ(context: &Context) -> Vec<Note> {
+    let mut found: BTreeMap<&str, BTreeMap<&str, Vec<String>>> = BTreeMap::new();
+    for plan in context.used_plans() {
+        for SampledVersion { cell, set, version } in &plan.versions {
+            let Some(cell) = plan.cells.get(*cell as usize) else { continue };
+            if !context.shown.iter().any(|work| work.key.cell.work.name == cell.work.name) {
+                continue;
+            }
+            for side in context.sides().filter(|side| side.plans.contains(&plan.id)) {
+                if side.variants.iter().any(|variant| variant.name == cell.variant.name) {
+                    let sides = found.entry(set).or_default().entry(version).or_default();
+                    once(sides, side.label.clone());
+                }
+            }
+        }
+    }
+    let several = found.into_iter().filter(|(_, versions)| versions.len() > 1);
+    let note = |(set, versions): (&str, BTreeMap<&str, Vec<String>>)| Note::VersionsDiffer {
+        set: set.to_string(),
+        versions: versions.into_iter().map(|(of, sides)| (of.to_string(), sides)).collect(),
     };
     several.map(note).collect()
 }

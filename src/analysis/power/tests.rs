@@ -21,7 +21,7 @@ fn plan(variants: &[&str], aa: bool) -> SampledPlan {
         background: false,
         knobs: BTreeMap::new(),
     };
-    let work = Work { name: "web".to_string(), axes: Vec::new(), sets: vec![set] };
+    let work = Work { name: "web".to_string(), axes: Vec::new(), llcs: None, sets: vec![set] };
     let measure = testing::measure();
     let cells = variants.iter().zip(0..).map(|(variant, index)| Cell {
         index,
@@ -55,6 +55,7 @@ fn plan(variants: &[&str], aa: bool) -> SampledPlan {
             metric("switches", Direction::Neutral, Statistic::Count),
         ],
         issues: Default::default(),
+        versions: Vec::new(),
         runs: Vec::new(),
         guests: Vec::new(),
         pools: Vec::new(),

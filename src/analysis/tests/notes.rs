@@ -6,7 +6,9 @@ use std::ops::Range;
 
 use super::*;
 use crate::analysis::testing::{disturb, lose, mismatch};
-use crate::model::{Calibration, DisturbanceKind, KnobMismatch, Placement, Reading, RunKey, Value};
+use crate::model::{
+    Calibration, DisturbanceKind, KnobMismatch, Placement, Reading, RunKey, SampledVersion, Value,
+};
 
 pub fn slice() -> BTreeMap<String, Value> {
     BTreeMap::from([("slice".to_string(), Value::DurationNs(3_000_000))])
@@ -620,4 +622,31 @@ fn a_probe_that_counted_nothing_is_noted() {
     let mut without = probed(&[(0, 0, &with[..1]), (0, 1, &with[..1])]);
     without.plan.probes.clear();
     assert!(!noted(without));
+}
+
+#[test]
+fn programs_of_several_versions_are_said_with_the_sides_that_have_them() {
+    let of = |versions: [&[&str]; 2]| {
+        let mut plans = two();
+        for (plan, versions) in plans.iter_mut().zip(versions) {
+            let version = |version: &&str| SampledVersion {
+                cell: 0,
+                set: text("web"),
+                version: version.to_string(),
+            };
+            plan.versions = versions.iter().map(version).collect();
+        }
+        let sides = plans.iter().map(|plan| Selection::of_plan(&plan.id)).collect();
+        let found = analyse(&plans, &[], &Question::new(sides, String::new()));
+        let is_ours = |note: &&Note| matches!(note, Note::VersionsDiffer { .. });
+        let notes: Vec<Note> = found.notes.iter().filter(is_ours).cloned().collect();
+        (notes, found.sides.into_iter().map(|side| side.label).collect::<Vec<_>>())
+    };
+    for same in [[&[][..], &[]], [&["1"], &["1"]], [&["1"], &[]]] {
+        assert_eq!(of(same).0, []);
+    }
+    let (notes, sides) = of([&["1"], &["1", "2"]]);
+    let versions = vec![(text("1"), sides.clone()), (text("2"), sides[1..].to_vec())];
+    assert_eq!(notes, [Note::VersionsDiffer { set: text("web"), versions }]);
+    assert_eq!(notes[0].severity(), Severity::Warning);
 }

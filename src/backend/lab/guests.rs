@@ -557,7 +557,7 @@ fn guest_spec(spec: &RunSpec, lab: &Lab) -> Result<GuestSpec, WorkloadError> {
             *first = Value::Text(path.display().to_string());
         }
     }
-    let work = Work { name: "lab".to_string(), axes: Vec::new(), sets };
+    let work = Work { name: "lab".to_string(), axes: Vec::new(), llcs: None, sets };
     let cell = Cell { index: 0, variant, work, placement: spec.cell.placement.clone() };
     Ok(GuestSpec {
         wire: GUEST_WIRE,

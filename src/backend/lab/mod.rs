@@ -126,7 +126,12 @@ pub(super) mod tests {
             cell: Cell {
                 index: 3,
                 variant: Variant { name: variant.to_string(), knobs: Default::default() },
-                work: Work { name: "w".to_string(), axes: Vec::new(), sets: Vec::new() },
+                work: Work {
+                    name: "w".to_string(),
+                    axes: Vec::new(),
+                    llcs: None,
+                    sets: Vec::new(),
+                },
                 placement: Placement::default(),
             },
             warmup_ns: 1_000_000_000,

@@ -140,7 +140,7 @@ fn cell(worker_type: i64, run: &Pending, variants: &[Variant]) -> Result<Cell, C
     Ok(Cell {
         index: 0,
         variant: variant(run.scheduler.as_deref(), variants)?,
-        work: Work { name: run.label.clone(), axes: Vec::new(), sets: sets.collect() },
+        work: Work { name: run.label.clone(), axes: Vec::new(), llcs: None, sets: sets.collect() },
         placement: placement(run)?,
     })
 }

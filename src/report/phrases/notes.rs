@@ -195,6 +195,10 @@ fn information(note: &Note) -> String {
             let kernels = kernels.join(", then ");
             format!("{plan}: the kernel of {variant} was rebuilt between rounds: {kernels}")
         }
+        Note::VersionsDiffer { set, versions } => {
+            let versions = versions.iter().map(|(of, sides)| format!("{of} in {}", listed(sides)));
+            format!("{set}: the program is not of one version: {}", joined(versions, "; "))
+        }
         Note::HostAndLab => "virtual time and a host's clock stand next to each other (--mixed): \
                              in the lab an instruction takes a fixed time and there are no caches"
             .to_string(),

@@ -96,7 +96,7 @@ fn work(number: u32) -> Work {
     };
     let load = WorkerSet { name: "load".to_string(), background: true, ..set.clone() };
     let axes = vec![("threads".to_string(), number.to_string())];
-    Work { name: "web".to_string(), axes, sets: vec![set, load] }
+    Work { name: "web".to_string(), axes, llcs: None, sets: vec![set, load] }
 }
 
 pub fn start(id: &str, cells: u32) -> Event {

@@ -25,14 +25,14 @@ use crate::sys::{self, Output, clock};
 
 use super::{Load, Measured, Pool, Request, Spec, Worker, Workload, WorkloadError, params};
 use patterns::Patterns;
-pub use program::package;
+pub use program::{DISTRIBUTIONS, package};
 use program::{Program, Ready, Surroundings, check_need, with_package};
 use server::Readiness;
 pub use spec::METRIC;
 use spec::{METRICS, SPEC};
 use sums::Sums;
-pub use words::PLACES;
-use words::{Places, has_place, parameters, place_of, written};
+pub use words::{PLACES, may_be_in_name};
+use words::{Places, has_place, parameters, place_of, unknown_place, written};
 
 pub struct Command;
 
@@ -40,8 +40,9 @@ pub struct Command;
 const MAX_OUTPUT_BYTES: usize = 1 << 20;
 /// So much of the end is kept with the results, of all workers of a set.
 const MAX_KEPT_BYTES: usize = 64 << 10;
-/// For the reason of a failure, and of a version.
+/// For the reason of a failure.
 const MAX_LAST_BYTES: usize = 4096;
+const MAX_VERSION_CHARS: usize = 200;
 
 /// The parameters that are programs with their arguments.
 const PROGRAMS: [&str; 7] = ["command", "setup", "server", "fill", "prepare", "cleanup", "version"];
@@ -105,11 +106,12 @@ impl Workload for Command {
             outputs: outputs(searched)?,
             others: outputs(MAX_KEPT_BYTES)?,
             seen_version: Mutex::default(),
+            executing: (0..workers).map(|_| Mutex::default()).collect(),
         }))
     }
 }
 
-/// Where places may stand.
+/// Where places may stand; the last one is `ready`, of which a regular expression has none.
 const WITH_PLACES: [&str; 9] =
     ["command", "setup", "server", "fill", "prepare", "cleanup", "version", "environment", "ready"];
 
@@ -149,12 +151,21 @@ fn check(params: &Params) -> Result<(), WorkloadError> {
     }
     match (params.contains_key("server"), params::text(params, "ready")) {
         (true, Ok(ready)) => {
-            let places = Places::new(params, &Pool::default()).with("port", 1);
+            let places = Places::new(params, &Pool::default()).with("port", u16::MAX);
+            let places = places.with("folder", "/").with("cache", "/");
             Readiness::parse(ready, &places)?;
         }
         (true, Err(_)) => return conflict("its server has no `ready`", "ready = \"tcp:{port}\""),
         (false, Ok(_)) => return conflict("it has `ready` and no `server`", "leave `ready` out"),
         (false, Err(_)) => {}
+    }
+    let has_words = params::text(params, "ready").is_ok_and(|ready| ready.starts_with("output:"));
+    let with_places = &WITH_PLACES[..WITH_PLACES.len() - usize::from(has_words)];
+    if let Some((of, name, meant)) = unknown_place(params, with_places) {
+        let place = place_of(&name);
+        let problem = format!("{place} in its `{of}` is neither a place nor a parameter");
+        let hint = format!("{meant} Braces that stay are written {{{place}");
+        return Err(WorkloadError::conflict(problem, hint));
     }
     for (name, _) in parameters(params) {
         if !has_place(params, &WITH_PLACES, name) {
@@ -194,6 +205,8 @@ struct Programs {
     /// Of the server, and of what is executed once.
     others: Vec<Arc<Output>>,
     seen_version: Mutex<Option<String>>,
+    /// The parameter of what each worker executes.
+    executing: Vec<Mutex<Option<&'static str>>>,
 }
 
 /// What a worker's programs have for themselves. The server is ended before its folder goes.
@@ -218,6 +231,10 @@ impl Site {
 }
 
 impl Programs {
+    fn begin(&self, index: usize, program: &Program) {
+        *lock(&self.executing[index]) = Some(program.param);
+    }
+
     fn ready(&self, program: &Program, site: &Site) -> Result<Ready, WorkloadError> {
         program.ready(&site.places, &self.around, site.folder())
     }
@@ -241,12 +258,21 @@ impl Programs {
         }
         let output = &*self.others[index];
         if let Some(version) = self.version.as_ref().filter(|_| index == 0) {
-            self.ready(version, &site)?.execute_anyway(output)?;
-            let written = end_of(&output.end(), MAX_LAST_BYTES).trim().to_string();
-            *lock(&self.seen_version) = Some(written);
+            self.begin(index, version);
+            let mut version = self.ready(version, &site)?;
+            let failed = version.execute(output, 0).err().map(|why| format!("({why})"));
+            let output = output.end();
+            let line = output.lines().map(str::trim).find(|line| !line.is_empty());
+            let line = line.map(|line| line.chars().take(MAX_VERSION_CHARS).collect());
+            let said: Vec<String> = line.into_iter().chain(failed).collect();
+            let said = if said.is_empty() { "(nothing)".to_string() } else { said.join(" ") };
+            *lock(&self.seen_version) = Some(said);
         }
         let once = |program: &Option<Program>, site: &Site| match program {
-            Some(program) => self.ready(program, site)?.execute(output, 0).map(|_| ()),
+            Some(program) => {
+                self.begin(index, program);
+                self.ready(program, site)?.execute(output, 0).map(|_| ())
+            }
             None => Ok(()),
         };
         once(&self.setup, &site)?;
@@ -254,6 +280,7 @@ impl Programs {
             let ready = Readiness::parse(ready, &site.places)?;
             ready.check_absence(output)?;
             output.forget();
+            self.begin(index, server);
             let mut started = self.ready(server, &site)?.serve(output)?;
             ready.wait(&mut started, output)?;
             site.server = Some(started);
@@ -266,16 +293,22 @@ impl Programs {
         let output = &*self.outputs[index];
         let mut command = self.ready(&self.command, site)?;
         let mut before = self.prepare.as_ref().map(|of| self.ready(of, site)).transpose()?;
-        let mut prepare = || match &mut before {
-            Some(program) => program.execute(output, 0).map(|_| ()),
-            None => Ok(()),
+        let mut prepare = || -> Result<(), WorkloadError> {
+            if let (Some(program), Some(ready)) = (&self.prepare, &mut before) {
+                self.begin(index, program);
+                ready.execute(output, 0)?;
+            }
+            self.begin(index, &self.command);
+            Ok(())
         };
         for _ in 0..self.warmups {
             prepare()?;
             command.execute(output, self.exit)?;
         }
         prepare()?;
+        *lock(&self.executing[index]) = None;
         worker.start();
+        self.begin(index, &self.command);
         clock::sleep_until(worker.measure_from_ns());
         loop {
             output.forget();
@@ -295,6 +328,7 @@ impl Programs {
 
     fn clean_up(&self, index: usize, site: &Site, has_failed: bool) -> Result<(), WorkloadError> {
         let Some(cleanup) = &self.cleanup else { return Ok(()) };
+        self.begin(index, cleanup);
         let mut cleanup = self.ready(cleanup, site)?;
         if !has_failed {
             return cleanup.execute(&*self.others[index], 0).map(|_| ());
@@ -352,9 +386,23 @@ impl Load for Programs {
     }
 
     fn last_output(&self, index: usize) -> Option<String> {
-        let ends = [&self.outputs[index], &self.others[index]].map(|output| output.end());
-        let end = ends.into_iter().find(|end| !end.trim().is_empty())?;
+        let mut outputs = [&self.outputs[index], &self.others[index]];
+        if !matches!(*lock(&self.executing[index]), Some("command" | "prepare")) {
+            outputs.reverse();
+        }
+        let mut ends = outputs.into_iter().map(|output| output.end());
+        let end = ends.find(|end| !end.trim().is_empty())?;
         Some(end_of(&end, MAX_LAST_BYTES).to_string())
+    }
+
+    fn waits_for(&self, index: usize) -> Option<String> {
+        let param = (*lock(&self.executing[index]))?;
+        let programs = [&self.setup, &self.server, &self.fill, &self.prepare, &self.cleanup];
+        let programs = programs.into_iter().chain([&self.version]).flatten();
+        let mut programs = programs.chain([&self.command]);
+        let name = programs.find(|program| program.param == param)?.name();
+        let what = if param == "server" { "is not ready" } else { "has not ended" };
+        Some(format!("{param} `{}` {what}", self.places.fill(name).escape_default()))
     }
 
     fn record(&self) -> Option<ProgramRecord> {
@@ -445,6 +493,9 @@ mod tests {
         }
         let mut params = given(&[("command", &["true", "{jobs}"])]);
         params.insert("job".to_string(), Value::Int(1));
+        let why = refused(&params);
+        assert_eq!(why, "{jobs} in its `command` is neither a place nor a parameter");
+        params.insert("jobs".to_string(), Value::Int(1));
         assert!(refused(&params).contains("no word of its programs"), "{}", refused(&params));
     }
 

@@ -17,7 +17,7 @@ pub struct Patterns {
 /// Where a number stands.
 pub enum Place {
     Pattern(Regex),
-    /// In the first JSON document of the output.
+    /// In the last JSON document of the output that has it.
     Json(String),
 }
 
@@ -77,9 +77,9 @@ impl Place {
                 (printed.map(str::to_string), count)
             }
             Place::Json(path) => {
-                let printed = at_path(output, path);
-                let count = usize::from(printed.is_some());
-                (printed, count)
+                let (metric, path) = (metric.name.clone(), path.clone());
+                let printed = at_path(output, &path);
+                (Some(printed.ok_or(WorkloadError::NoJson { metric, path })?), 1)
             }
         };
         match (printed, count) {
@@ -89,16 +89,26 @@ impl Place {
     }
 }
 
-/// What stands at this path (RFC 6901) of the first JSON document that begins a line, as it is printed.
+/// What stands at this path (RFC 6901) of the last JSON document that begins a line and has it, as it is
+/// printed.
 fn at_path(output: &str, path: &str) -> Option<String> {
-    let begins = |at: &usize| *at == 0 || output[..*at].ends_with('\n');
-    let mut starts = output.match_indices(['{', '[']).map(|(at, _)| at).filter(begins);
-    let document = starts.find_map(|at| {
-        let mut documents = serde_json::Deserializer::from_str(&output[at..]).into_iter();
-        documents.next()?.ok().filter(|of: &serde_json::Value| of.is_object() || of.is_array())
-    })?;
-    match document.pointer(path)? {
-        serde_json::Value::String(text) => Some(text.clone()),
+    let mut found = None;
+    let mut at = 0;
+    while let Some(next) = output[at..].find(['{', '[']) {
+        let start = at + next;
+        at = start + 1;
+        if start > 0 && !output[..start].ends_with('\n') {
+            continue;
+        }
+        let mut documents = serde_json::Deserializer::from_str(&output[start..]).into_iter();
+        if let Some(Ok(document)) = documents.next() {
+            let document: serde_json::Value = document;
+            found = document.pointer(path).cloned().or(found);
+            at = start + documents.byte_offset();
+        }
+    }
+    match found? {
+        serde_json::Value::String(text) => Some(text),
         other => Some(other.to_string()),
     }
 }
@@ -108,12 +118,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_leads_into_the_first_document() {
+    fn a_path_leads_into_the_last_document_that_has_it() {
         let output =
             "log {x}\n{broken\n[\n {\"a/b\": [1, {\"rate\": 2.5e3}], \"t\": \"81K\"}\n]\nend\n";
         assert_eq!(at_path(output, "/0/a~1b/1/rate").as_deref(), Some("2500.0"));
         assert_eq!(at_path(output, "/0/t").as_deref(), Some("81K"));
         assert_eq!(at_path(output, "/1"), None);
+        let lines = "{\"rate\": 1}\n{\"rate\": 2}\nx {\"rate\": 3}\n{\"end\": {\n\"rate\": 4}}\n";
+        assert_eq!(at_path(lines, "/rate").as_deref(), Some("2"));
+        assert_eq!(at_path(lines, "/end/rate").as_deref(), Some("4"));
+        let flood = "[".repeat(1000) + &"[\n".repeat(10_000) + "\n{\"a\": 1}";
+        assert_eq!(at_path(&flood, "/a").as_deref(), Some("1"));
         assert_eq!(at_path("nothing", "/1"), None);
         assert_eq!(at_path("", ""), None);
     }

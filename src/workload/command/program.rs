@@ -4,10 +4,13 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use crate::model::{Params, Value};
-use crate::sys::command::{self, Executed, Server, User};
+use crate::sys::Host;
+use crate::sys::command::{self, Account, Executed, Server, User};
 use crate::sys::host::plain;
+use crate::sys::packages::Distribution;
+pub use crate::sys::packages::NAMES as DISTRIBUTIONS;
 use crate::sys::process::Ending;
-use crate::workload::{WorkloadError, params};
+use crate::workload::WorkloadError;
 
 use super::words::{Places, written};
 
@@ -25,7 +28,7 @@ pub struct Surroundings {
     /// `NAME=VALUE`.
     environment: Vec<String>,
     /// `None`: who schedlab is.
-    user: Option<User>,
+    account: Option<Account>,
     /// A user was named: whether or not it is another one, programs are executed in their own folder.
     pub in_own_folder: bool,
 }
@@ -38,23 +41,23 @@ impl Surroundings {
             return Err(WorkloadError::conflict(problem, "OMP_NUM_THREADS={threads}".to_string()));
         }
         let name = params.get("user").and_then(Value::as_text);
-        let user = name.map(find_user).transpose()?;
+        let account = name.map(find_account).transpose()?;
         Ok(Surroundings {
             folders: written(params, "folders").unwrap_or_default(),
             environment,
-            user: user.filter(|_| command::is_root()),
-            in_own_folder: user.is_some(),
+            in_own_folder: account.is_some(),
+            account: account.filter(|_| command::is_root()),
         })
     }
 
     pub fn user(&self) -> Option<User> {
-        self.user
+        self.account.as_ref().map(|account| account.user)
     }
 }
 
-fn find_user(name: &str) -> Result<User, WorkloadError> {
+fn find_account(name: &str) -> Result<Account, WorkloadError> {
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    User::find(name, &passwd).ok_or_else(|| {
+    Account::find(name, &passwd).ok_or_else(|| {
         let problem = format!("there is no user `{}` in /etc/passwd", name.escape_default());
         WorkloadError::conflict(problem, "user = \"nobody\", or leave it out".to_string())
     })
@@ -68,13 +71,18 @@ impl Program {
         Ok(words.map(|words| Program { param, words }))
     }
 
+    /// As it is written.
+    pub fn name(&self) -> &str {
+        self.words.first().map_or("", String::as_str)
+    }
+
     /// Its file. `None`: one of its places says where, and is filled later.
     pub fn file(
         &self,
         places: &Places,
         folders: &[String],
     ) -> Result<Option<PathBuf>, WorkloadError> {
-        let name = places.fill(self.words.first().map_or("", String::as_str));
+        let name = places.fill(self.name());
         match ["{folder}", "{cache}", "{port}"].iter().any(|place| name.contains(place)) {
             true => Ok(None),
             false => find(self.param, &name, folders).map(|(path, _)| Some(path)),
@@ -95,8 +103,13 @@ impl Program {
             *first = path.display().to_string();
         }
         let pairs = around.environment.iter().filter_map(|pair| pair.split_once('='));
-        let pairs: Vec<(String, String)> =
+        let mut pairs: Vec<(String, String)> =
             pairs.map(|(name, value)| (name.to_string(), places.fill(value))).collect();
+        for (name, value) in around.account.iter().flat_map(Account::environment) {
+            if !pairs.iter().any(|(given, _)| *given == name) {
+                pairs.push((name, value));
+            }
+        }
         let command = command::Command::new(&path, &words)
             .and_then(|command| command.with_environment(&pairs))
             .and_then(|command| match own_folder.filter(|_| around.in_own_folder) {
@@ -105,7 +118,7 @@ impl Program {
             });
         let command = command
             .map_err(|source| WorkloadError::system(format!("prepare `{}`", self.param), source))?;
-        let command = match around.user {
+        let command = match around.user() {
             Some(user) => command.as_user(user),
             None => command,
         };
@@ -150,21 +163,30 @@ pub fn check_need(need: &str, folders: &[String]) -> Result<(), WorkloadError> {
 
 /// With the package to be installed, if one is named.
 pub fn with_package(error: WorkloadError, params: &Params) -> WorkloadError {
-    match package(params) {
-        Some(package) => {
-            WorkloadError::conflict(error.to_string(), format!("apt-get install {package}"))
-        }
+    let here = Distribution::of(&Host::default());
+    let own = here.and_then(|here| Some(here.command(&package(params, here.name)?)));
+    let debian = || Some(format!("Debian's package is {}", package(params, DEBIAN)?));
+    match own.or_else(debian) {
+        Some(hint) => WorkloadError::conflict(error.to_string(), hint),
         None => error,
     }
 }
 
-/// What Debian calls it. Packages are separated by blanks.
-pub fn package(params: &Params) -> Option<&str> {
+/// Whose package it is where a plan names one alone.
+const DEBIAN: &str = DISTRIBUTIONS[0];
+
+/// What a distribution calls it. Packages are separated by blanks.
+pub fn package(params: &Params, distribution: &str) -> Option<String> {
     let is_fit = |c: char| c.is_ascii_alphanumeric() || "+-. ".contains(c);
-    let is_name = |name: &&str| {
+    let is_name = |name: &String| {
         name.chars().all(is_fit) && !name.split(' ').any(|name| name.starts_with('-'))
     };
-    params::text(params, "package").ok().filter(is_name)
+    let given = written(params, "package").ok()?;
+    let of = |given: &String| match given.split_once('=') {
+        Some((name, package)) => (name == distribution).then(|| package.to_string()),
+        None => (distribution == DEBIAN).then(|| given.clone()),
+    };
+    given.iter().find_map(of).filter(is_name)
 }
 
 /// A program that a worker is about to execute.
@@ -177,7 +199,7 @@ pub struct Ready {
 impl Ready {
     /// An error for another exit status than `exit`.
     pub fn execute(&mut self, output: impl AsFd, exit: i32) -> Result<Executed, WorkloadError> {
-        let executed = self.execute_anyway(output)?;
+        let executed = self.command.execute(output).map_err(|source| self.refused(source))?;
         match executed.ending {
             Ending::Exited(status) if status == exit => Ok(executed),
             ending => {
@@ -185,11 +207,6 @@ impl Ready {
                 Err(WorkloadError::Program { param, name, ending, exit })
             }
         }
-    }
-
-    /// Whatever its exit status.
-    pub fn execute_anyway(&mut self, output: impl AsFd) -> Result<Executed, WorkloadError> {
-        self.command.execute(output).map_err(|source| self.refused(source))
     }
 
     pub fn serve(&mut self, output: impl AsFd) -> Result<Server, WorkloadError> {

@@ -39,8 +39,15 @@ impl Readiness {
         };
         let (kind, what) = text.split_once(':').ok_or_else(wrong)?;
         match kind {
-            "tcp" => places.fill(what).parse().map(Readiness::Tcp).map_err(|_| wrong()),
-            "unix" => Ok(Readiness::Unix(places.fill(what))),
+            "tcp" => match places.fill(what).parse() {
+                Ok(port @ 1..) => Ok(Readiness::Tcp(port)),
+                _ => Err(wrong()),
+            },
+            // Programs may be executed in another folder than this process.
+            "unix" => Some(places.fill(what))
+                .filter(|path| path.starts_with('/'))
+                .map(Readiness::Unix)
+                .ok_or_else(wrong),
             "output" => regex(what).map(Readiness::Output),
             _ => Err(wrong()),
         }
@@ -97,7 +104,18 @@ mod tests {
         assert!(matches!(parse("tcp:{port}"), Ok(Readiness::Tcp(7))));
         assert!(matches!(parse("unix:/a:b"), Ok(Readiness::Unix(path)) if path == "/a:b"));
         assert!(matches!(parse("output:^up$"), Ok(Readiness::Output(_))));
-        for wrong in ["tcp", "tcp:", "tcp:70000", "udp:1", "output:", "output:("] {
+        let wrongs = [
+            "tcp",
+            "tcp:",
+            "tcp:0",
+            "tcp:70000",
+            "udp:1",
+            "output:",
+            "output:(",
+            "unix:",
+            "unix:socket",
+        ];
+        for wrong in wrongs {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -57,7 +57,7 @@ pub const SPEC: Spec = Spec {
             name: "version",
             kind: WORDS,
             default: None,
-            about: "executed once: what it writes is the program's version, kept with the results",
+            about: "executed once: the first line that it writes is the program's version, kept with the results",
         },
         Field {
             name: "environment",
@@ -100,7 +100,8 @@ pub const SPEC: Spec = Spec {
             name: "package",
             kind: Kind::Text,
             default: None,
-            about: "what to install in Debian where the program is missing, separated by blanks",
+            about: "what to install where the program is missing, separated by blanks: Debian's, or a \
+                    table by distribution",
         },
         Field {
             name: "warmups",

@@ -1,6 +1,6 @@
 //! The words of a program, and what stands in their places. Pure.
 
-use crate::model::{Params, Value};
+use crate::model::{Params, Value, mistyped};
 use crate::workload::{Pool, WorkloadError, params};
 
 use super::spec::{METRIC, SPEC};
@@ -9,7 +9,7 @@ use super::spec::{METRIC, SPEC};
 /// is removed afterwards, one that stays, and a port of 127.0.0.1 at which nobody listened.
 pub const PLACES: [&str; 4] = ["cpus", "folder", "cache", "port"];
 
-/// What each `{NAME}` stands for.
+/// What each `{NAME}` stands for, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places(Vec<(String, String)>);
 
@@ -19,35 +19,92 @@ impl Places {
             Some(ratio) => pool.times(ratio).to_string(),
             None => value.to_string(),
         };
-        let own = parameters(params).map(|(name, value)| (place_of(name), text(value)));
-        Places(own.chain([(place_of("cpus"), pool.count().to_string())]).collect())
+        let own = parameters(params).map(|(name, value)| (name.clone(), text(value)));
+        Places(own.chain([("cpus".to_string(), pool.count().to_string())]).collect())
     }
 
     pub fn with(&self, name: &str, value: impl ToString) -> Places {
-        let more = (place_of(name), value.to_string());
+        let more = (name.to_string(), value.to_string());
         Places(self.0.iter().cloned().chain([more]).collect())
     }
 
     /// A word with its places filled, from the left: what is put in is not looked at again.
     pub fn fill(&self, word: &str) -> String {
-        let mut done = String::new();
-        let mut rest = word;
-        while let Some(at) = rest.find('{') {
-            let (before, from) = rest.split_at(at);
-            done.push_str(before);
-            match self.0.iter().find(|(place, _)| from.starts_with(place)) {
-                Some((place, value)) => {
-                    done.push_str(value);
-                    rest = &from[place.len()..];
-                }
-                None => {
-                    done.push('{');
-                    rest = &from[1..];
-                }
-            }
-        }
-        done + rest
+        let value = |name: &str| self.0.iter().find(|(own, _)| own == name).map(|(_, value)| value);
+        let text = |piece| match piece {
+            Piece::Text(text) => text,
+            Piece::Place { name, written, .. } => value(name).map_or(written, String::as_str),
+        };
+        pieces(word).map(text).collect()
     }
+}
+
+/// A part of a word.
+enum Piece<'w> {
+    Text(&'w str),
+    /// `written`: with its braces. `after_dollar`: as shells write variables.
+    Place {
+        name: &'w str,
+        written: &'w str,
+        after_dollar: bool,
+    },
+}
+
+/// `{name}` is a place, `{{name}` the text `{name}`; other braces are text.
+fn pieces(word: &str) -> impl Iterator<Item = Piece<'_>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let (done, rest) = word.split_at(at);
+        if let Some((name, written)) = braced(rest) {
+            at += written.len();
+            return Some(Piece::Place { name, written, after_dollar: done.ends_with('$') });
+        }
+        if let Some((_, text)) = rest.strip_prefix('{').and_then(braced) {
+            at += 1 + text.len();
+            return Some(Piece::Text(text));
+        }
+        let first = rest.chars().next()?.len_utf8();
+        let end = rest[first..].find('{').map_or(rest.len(), |next| first + next);
+        at += end;
+        Some(Piece::Text(&rest[..end]))
+    })
+}
+
+/// The name in braces that a text begins with, and both together.
+fn braced(text: &str) -> Option<(&str, &str)> {
+    let inner = text.strip_prefix('{')?;
+    let (name, _) = inner.split_once('}')?;
+    let is_name = !name.is_empty() && name.chars().all(may_be_in_name);
+    is_name.then(|| (name, &text[..name.len() + 2]))
+}
+
+/// In the name of a parameter.
+pub fn may_be_in_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "-_.".contains(c)
+}
+
+/// The first place in a word under any of these names that has no value, with that name and what may
+/// be meant. Variables of shells are none, nor is what begins with a digit, as in regular expressions.
+pub fn unknown_place(params: &Params, names: &[&'static str]) -> Option<(String, String, String)> {
+    let own: Vec<&str> = parameters(params).map(|(name, _)| name.as_str()).collect();
+    let known = || own.iter().copied().chain(PLACES);
+    let is_unknown = |piece: Piece| match piece {
+        Piece::Place { name, after_dollar: false, .. } => {
+            let is_word = name.starts_with(|first: char| first.is_ascii_alphabetic());
+            (is_word && known().all(|own| own != name)).then(|| name.to_string())
+        }
+        _ => None,
+    };
+    let words = names.iter().flat_map(|of| {
+        written(params, of).unwrap_or_default().into_iter().map(move |word| (of, word))
+    });
+    let mut found = words.filter_map(|(of, word)| Some((of, pieces(&word).find_map(is_unknown)?)));
+    let (of, name) = found.next()?;
+    let meant = match mistyped(&name, known()) {
+        Some(near) => format!("did you mean {}?", place_of(near)),
+        None => format!("there are {}.", known().map(place_of).collect::<Vec<_>>().join(", ")),
+    };
+    Some((of.to_string(), name, meant))
 }
 
 /// What stands for a parameter in a program's words.
@@ -63,9 +120,10 @@ pub fn parameters(params: &Params) -> impl Iterator<Item = (&String, &Value)> {
 
 /// Whether a word under any of these names has this place.
 pub fn has_place(params: &Params, names: &[&'static str], place: &str) -> bool {
-    let place = place_of(place);
-    let words = names.iter().flat_map(|name| written(params, name).unwrap_or_default());
-    words.into_iter().any(|word| word.contains(&place))
+    let mut words = names.iter().flat_map(|name| written(params, name).unwrap_or_default());
+    words.any(|word| {
+        pieces(&word).any(|piece| matches!(piece, Piece::Place { name, .. } if name == place))
+    })
 }
 
 /// A list of texts, or one text.
@@ -92,13 +150,47 @@ mod tests {
         params.insert("half".to_string(), Value::Times(0.5));
         let places = Places::new(&params, &pool).with("folder", "/tmp/{n}");
         let cases = [
-            ("-j{cpus}{{n}", "-j4{{cpus}"),
+            ("-j{cpus}{{n}", "-j4{n}"),
+            ("{{{n}", "{{n}"),
+            ("{{a b}{{", "{{a b}{{"),
+            ("${n}{}ü{n", "${cpus}{}ü{n"),
             ("{half}/{folder}", "2//tmp/{n}"),
             ("{other}{", "{other}{"),
             ("", ""),
         ];
         for (word, filled) in cases {
             assert_eq!(places.fill(word), filled);
+        }
+    }
+
+    #[test]
+    fn a_place_that_nobody_fills_is_found() {
+        let words = |command: &str| {
+            let mut params = Params::new();
+            params.insert("clients".to_string(), Value::Int(1));
+            params.insert("command".to_string(), Value::Text(command.to_string()));
+            unknown_place(&params, &["command"])
+        };
+        let known = [
+            "{clients}{cpus}",
+            "${HOME}",
+            "a{3}",
+            "{}",
+            "{ print $1 }",
+            "{\"a\":{\"b\":1}}",
+            "{{print}",
+            "{a,b}",
+            "f() {x;}",
+        ];
+        for word in known {
+            assert_eq!(words(word), None, "{word}");
+        }
+        for (word, name, meant) in [
+            ("-c{cleints}", "cleints", "did you mean {clients}?"),
+            ("$({print})", "print", "there are {clients}, {cpus}, {folder}, {cache}, {port}."),
+        ] {
+            let found = ("command".to_string(), name.to_string(), meant.to_string());
+            assert_eq!(words(word), Some(found), "{word}");
         }
     }
 }

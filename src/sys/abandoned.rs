@@ -1,0 +1,128 @@
+//! Processes of runs whose schedlab was killed: what programs start carries the mark of the process that
+//! executed the run in its environment, and so is found however it left its group or its parent.
+
+use std::ffi::OsString;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use super::process;
+
+/// The variable of the mark: `PID.START.NAMESPACE`, by which a process differs from all others of its
+/// number.
+const MARK: &str = "SCHEDLAB_RUN";
+/// What is killed is looked for until none is left, for so long.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The mark of this process.
+pub fn mark() -> (OsString, OsString) {
+    let own = std::process::id() as i32;
+    let start = started(own).unwrap_or_default();
+    (MARK.into(), format!("{own}.{start}.{}", namespace()).into())
+}
+
+/// Ends what carries the mark of a process that lives no more. Returns the name and number of each.
+pub fn end() -> Vec<(String, i32)> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut ended: Vec<(String, i32)> = Vec::new();
+    loop {
+        let left = abandoned();
+        if left.is_empty() || Instant::now() > deadline {
+            return ended;
+        }
+        for pid in left {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            // SAFETY: no memory is passed.
+            let is_killed = unsafe { libc::kill(pid, libc::SIGKILL) } == 0;
+            if is_killed && ended.iter().all(|(_, own)| *own != pid) {
+                ended.push((name.trim().to_string(), pid));
+            }
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Of which this process may read the environment: its own user's, or all. Not what this process is a
+/// part of.
+fn abandoned() -> Vec<i32> {
+    let ancestors = ancestors();
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let prefix = format!("{MARK}=");
+    pids.filter(|pid| !ancestors.contains(pid))
+        .filter(|pid| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            let mut variables = environment.split(|byte| *byte == 0);
+            let owner = variables.find_map(|pair| pair.strip_prefix(prefix.as_bytes()));
+            owner.is_some_and(|owner| !owner_lives(&String::from_utf8_lossy(owner)))
+        })
+        .collect()
+}
+
+/// As far as this process can see: what is no mark, or that of another namespace, has an owner that lives.
+fn owner_lives(mark: &str) -> bool {
+    let [pid, start, of] = mark.splitn(3, '.').collect::<Vec<_>>()[..] else { return true };
+    let (Ok(pid), Ok(start)) = (pid.parse(), start.parse::<u64>()) else { return true };
+    of != namespace() || lives(pid) && started(pid).is_none_or(|own| own == start)
+}
+
+/// Of numbers of processes.
+fn namespace() -> String {
+    let name = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    name.display().to_string().chars().filter(char::is_ascii_digit).collect()
+}
+
+/// This process, its parent, and so on.
+fn ancestors() -> Vec<i32> {
+    let parent = |pid: &i32| of_stat(*pid, 1)?.parse().ok().filter(|parent| *parent > 0);
+    std::iter::successors(Some(std::process::id() as i32), parent).collect()
+}
+
+/// A process that has ended may not be collected for long, as in a container whose first process
+/// collects none.
+pub fn lives(pid: i32) -> bool {
+    process::exists(pid) && of_stat(pid, 0).is_none_or(|state| state != "Z")
+}
+
+/// In ticks since the boot.
+fn started(pid: i32) -> Option<u64> {
+    of_stat(pid, 19)?.parse().ok()
+}
+
+/// A field behind the name, which may have blanks.
+fn of_stat(pid: i32, field: usize) -> Option<String> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let end = stat.iter().rposition(|byte| *byte == b')')?;
+    let fields = String::from_utf8_lossy(&stat[end + 1..]);
+    fields.split_whitespace().nth(field).map(str::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn what_the_dead_started_is_abandoned_and_what_the_living_did_is_not() {
+        let mut dead = Command::new("true").spawn().unwrap();
+        let here = namespace();
+        let start = started(dead.id() as i32).unwrap();
+        let of_dead = format!("{}.{start}.{here}", dead.id());
+        let elsewhere = format!("{}.{start}.1", dead.id());
+        dead.wait().unwrap();
+        let (_, own) = mark();
+        let another = format!("{}.1.{here}", std::process::id());
+        let marks = [&of_dead, own.to_str().unwrap(), &another, "none", "1.x.1", &elsewhere];
+        let mut children = marks.map(|mark| {
+            let mut sleep = Command::new("sleep");
+            sleep.arg("1000").env(MARK, mark).spawn().unwrap()
+        });
+        let left = abandoned();
+        let is_left = children.each_ref().map(|child| left.contains(&(child.id() as i32)));
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert_eq!(is_left, [true, false, true, false, false, false]);
+        assert!(ancestors().contains(&(std::os::unix::process::parent_id() as i32)));
+    }
+}
