@@ -5,6 +5,7 @@ mod bpf;
 mod cli;
 mod commands;
 mod compare;
+mod expect;
 mod faults;
 mod house;
 mod imported;

@@ -203,6 +203,7 @@ fn start(number: u32, size: Size) -> Event {
             works,
             placement: Placement::default(),
             report_format: None,
+            expectations: Vec::new(),
             probes: Vec::new(),
             lab: Default::default(),
             aa: false,

@@ -4,6 +4,7 @@
 //! Input: sampled plans, the sides and what the user asked for. Pure and seeded: the same plans
 //! and question give the same analysis. Method: docs/verdicts.md.
 
+mod expect;
 mod explain;
 pub mod fairness;
 pub mod fidelity;
@@ -35,6 +36,7 @@ use crate::model::{
 };
 use crate::stats::{self, Judged, Ratio, Shape, Unjudged, Verdict};
 
+pub use expect::{Outcome, Tested, TestedMetric, metrics as expected_metrics, test};
 pub use fairness::{FairnessTable, SetFairness, VariantFairness};
 pub use fidelity::{
     Fidelity, FidelityError, FidelityRow, Instrument, Lone, Only, Prediction, fidelity,

@@ -73,6 +73,7 @@ pub fn plan(id: &str, started_unix_ns: u64, variants: &[&str]) -> SampledPlan {
             works: Vec::new(),
             placement: Placement::default(),
             report_format: None,
+            expectations: Vec::new(),
             probes: Vec::new(),
             lab: Default::default(),
             aa: false,

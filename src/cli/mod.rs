@@ -37,6 +37,7 @@ mod stored;
 mod table;
 mod tag;
 mod terminal;
+mod test;
 mod text;
 mod tracing;
 mod twin;
@@ -67,6 +68,8 @@ struct Cli {
 enum Command {
     /// Measure: run a plan, store every result, print what was found
     Run(Box<run::RunArgs>),
+    /// Run plans, and say whether what they expect holds: for CI
+    Test(Box<test::TestArgs>),
     /// Print what is stored
     Report(report::ReportArgs),
     /// Say which differences between stored runs are real, with verdicts
@@ -144,6 +147,7 @@ fn misread(error: &clap::Error) -> ExitCode {
 fn dispatch(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run(args) => run::run(&args),
+        Command::Test(args) => test::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::PlanPower(args) => plan_power::run(&args),

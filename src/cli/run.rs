@@ -97,7 +97,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "SIDE")]
     against: Option<String>,
     #[command(flatten)]
-    judging: Judging,
+    pub judging: Judging,
     #[command(flatten)]
     gate: Gate,
     /// Fail (exit 3) where a cell cannot run here, or a run fails
@@ -113,9 +113,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     events: Option<PathBuf>,
     #[command(flatten)]
-    output: Output,
+    pub output: Output,
     #[command(flatten)]
-    db: Database,
+    pub db: Database,
 }
 
 /// How the lab answers.
@@ -151,11 +151,42 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
 }
 
 fn run_plan(args: &RunArgs) -> Result<(), Failure> {
-    if args.command.is_empty() && std::env::args_os().next_back().is_some_and(|word| word == "--") {
-        return Err(Failure::usage("no command stands behind `--`", "schedlab run -- make -j4"));
-    }
     if args.resume.is_some() {
         return resume(args);
+    }
+    let Some((job, mut backend)) = prepared(args)? else { return Ok(()) };
+    if args.dry_run {
+        return dry_run(&job, &*backend, args.output.columns());
+    }
+    execute(args, job, &mut *backend)
+}
+
+/// Runs a plan without a report, if what it expects can be tested; gives its id.
+pub fn measure(args: &RunArgs, plan: &str) -> Result<String, Failure> {
+    let args = RunArgs { plan: Some(plan.to_string()), quiet: true, ..args.clone() };
+    let Some((job, mut backend)) = prepared(&args)? else {
+        return Err(Failure::usage("--print runs nothing", "schedlab run PLAN --print"));
+    };
+    let PlanStarted { id, plan, cells, .. } = &job.started;
+    if plan.expectations.is_empty() {
+        let text = format!("the plan `{}` expects nothing", plan.title.escape_default());
+        let hint = "add [[expect]] with metric = \"throughput\", is = \"better\": docs/expect.md";
+        return Err(Failure::usage(text, hint));
+    }
+    let expected = plan.expectations.iter().map(|of| ("metric", of.metric.as_str()));
+    named::check(expected, || named::places(cells, &plan.probes, &[], false))?;
+    let id = id.clone();
+    execute(&args, job, &mut *backend)?;
+    Ok(id)
+}
+
+/// A job, and the backend that is ready for it.
+type Prepared = (Job, Box<dyn Backend>);
+
+/// `None`: the plan's text was printed.
+fn prepared(args: &RunArgs) -> Result<Option<Prepared>, Failure> {
+    if args.command.is_empty() && std::env::args_os().next_back().is_some_and(|word| word == "--") {
+        return Err(Failure::usage("no command stands behind `--`", "schedlab run -- make -j4"));
     }
     let (name, mut text) = match (args.command.plan()?, &args.plan) {
         (Some(text), None) => (command_plan::SOURCE.to_string(), text),
@@ -170,10 +201,11 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
             .map_err(|error| Failure::usage(error.to_string(), error.hint.clone()))?;
     }
     if args.print {
-        return Ok(write!(io::stdout().lock(), "{text}")?);
+        write!(io::stdout().lock(), "{text}")?;
+        return Ok(None);
     }
     let lab = lab_of(args, &name, &text)?;
-    let mut backend = make_backend(&args.backend, &lab, args.lab.mode())?;
+    let backend = make_backend(&args.backend, &lab, args.lab.mode())?;
     let mut environment = backend.environment();
     let mut plan = plan::parse(&name, &text, Some(&environment.topology), super::known())
         .map_err(Failure::Plan)?;
@@ -217,10 +249,7 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
     };
     let job = Job::new(started);
     backend.prepare(&job.started.cells)?;
-    if args.dry_run {
-        return dry_run(&job, &*backend, args.output.columns());
-    }
-    execute(args, job, &mut *backend)
+    Ok(Some((job, backend)))
 }
 
 fn resume(args: &RunArgs) -> Result<(), Failure> {

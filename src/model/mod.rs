@@ -6,6 +6,7 @@ mod cpuset;
 mod disturbance;
 mod environment;
 mod event;
+mod expect;
 mod guest;
 mod knob;
 mod lab;
@@ -35,6 +36,7 @@ pub use disturbance::{
 };
 pub use environment::{Calibration, Environment, Topology};
 pub use event::{EVENT_SCHEMA, Event, Judged, PlanEnd, PlanStarted};
+pub use expect::{Claim, Expectation};
 pub use guest::{Guest, GuestKernel, GuestTime, GuestTimes};
 pub use knob::{KnobReading, legacy_pool_cpus};
 pub use lab::{CpuClocks, FidelityClass, Lab, LabModel, Migration, RunModel, ShortIdle, Stretch};

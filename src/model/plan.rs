@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CpuSet, Lab, Params, PoolName, Value};
+use super::{CpuSet, Expectation, Lab, Params, PoolName, Value};
 
 /// The version of the plan format that this program reads and writes.
 pub const PLAN_SCHEMA: i64 = 1;
@@ -28,6 +28,9 @@ pub struct Plan {
     /// The guests of backend `lab`. Older plans that are stored without it had its first defaults.
     #[serde(default = "Lab::first_default", skip_serializing_if = "Lab::is_first_default")]
     pub lab: Lab,
+    /// What it claims of its variants, in the order written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expectations: Vec<Expectation>,
     /// Both variants do the same, to learn what this machine resolves.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub aa: bool,

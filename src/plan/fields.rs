@@ -1,7 +1,9 @@
 //! The words of the plan format that belong to no workload and no knob, and its limits.
 //! Flat tables; the parser and the JSON Schema both derive from them.
 
-use crate::model::{CpuClocks, Field, Kind, MemoryPlacement, OFF, OUTPUT_UNITS, Params, ProbeSpec};
+use crate::model::{
+    Claim, CpuClocks, Field, Kind, MemoryPlacement, OFF, OUTPUT_UNITS, Params, ProbeSpec,
+};
 use crate::variant;
 use crate::workload::{self, Workload};
 
@@ -299,6 +301,28 @@ pub const SET: &[Field] = &[
     },
 ];
 
+/// In `[[expect]]`, in addition to its texts.
+pub const EXPECT: &[Field] = &[
+    Field {
+        name: "is",
+        kind: Kind::Choice(Claim::WORDS),
+        default: None,
+        about: "what the verdict on the metric is to be, against the baseline",
+    },
+    Field {
+        name: "from",
+        kind: Kind::Times { max: 1000.0 },
+        default: None,
+        about: "in place of `is`: the ratio to the baseline is at least this, with its whole interval",
+    },
+    Field {
+        name: "to",
+        kind: Kind::Times { max: 1000.0 },
+        default: None,
+        about: "in place of `is`: the ratio to the baseline is at most this, with its whole interval",
+    },
+];
+
 /// In `[[workload]]`, in addition to what its sets take.
 pub const WORKLOAD: &[Field] = &[
     Field {
@@ -322,6 +346,7 @@ pub const TOP_KEYS: &[&str] = &[
     "report",
     "probes",
     "lab",
+    "expect",
     PROGRAMS,
     SCALE,
 ];

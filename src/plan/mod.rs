@@ -12,6 +12,7 @@ mod builtin;
 mod document;
 mod error;
 mod expand;
+mod expect;
 mod fields;
 mod knobs;
 mod lab;

@@ -13,6 +13,7 @@ use crate::workload::Pool;
 use super::document::document;
 use super::error::{Faults, PlanErrors};
 use super::expand::{self, Draft, Llcs};
+use super::expect::expectations;
 use super::fields::{
     MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TITLE_CHARS, MEASURE, PLACEMENT, SCALE, TOP_KEYS,
     VARIANT_KEYS, Words, report,
@@ -82,6 +83,7 @@ fn read(
     let lab = lab(&mut top, None, faults);
     let variants = variants(&mut top, placement.cpus.as_ref(), words, faults);
     let drafts = expand::drafts(&mut top, words, llcs, faults);
+    let expectations = expectations(&mut top, &variants, faults);
     top.finish(TOP_KEYS, "a plan", faults);
 
     check_size(&drafts, variants.len(), measure.rounds, &rounds_span, faults)?;
@@ -99,7 +101,18 @@ fn read(
         works.push(draft.works(&pool, measure.seed, faults));
     }
     let works = solo::add(&drafts, works, &pool, measure.seed, faults);
-    Some(Plan { title, measure, variants, works, placement, report_format, probes, lab, aa: false })
+    Some(Plan {
+        title,
+        measure,
+        variants,
+        works,
+        placement,
+        report_format,
+        probes,
+        lab,
+        expectations,
+        aa: false,
+    })
 }
 
 /// The version first: another one would make every other message a guess.

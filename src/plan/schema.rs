@@ -6,9 +6,9 @@ use crate::model::{Field, Kind, MAX_POOL_NAME_BYTES, PLAN_SCHEMA};
 use crate::workload::{DISTRIBUTIONS, METRIC, Spec};
 
 use super::fields::{
-    Known, LAB, LAB_MODEL, LLCS, MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE, OUTPUT,
-    PACKAGE, PARAMETERS, PLACEMENT, PROGRAM, PROGRAMS, Program, SCALE, SET, WORKLOAD, Words,
-    package_of, report,
+    EXPECT, Known, LAB, LAB_MODEL, LLCS, MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE,
+    OUTPUT, PACKAGE, PARAMETERS, PLACEMENT, PROGRAM, PROGRAMS, Program, SCALE, SET, WORKLOAD,
+    Words, package_of, report,
 };
 use super::program::programs;
 
@@ -49,6 +49,7 @@ fn schema_of(words: &Words) -> Json {
             "placement": table(with_llcs(PLACEMENT), &[]),
             "report": table(properties(&report(words.known.formats), &schema_of_kind), &[]),
             "lab": lab(),
+            "expect": { "type": "array", "minItems": 1, "items": expect() },
             PROGRAMS: own_programs(words),
             SCALE: {
                 "type": "object",
@@ -73,6 +74,16 @@ fn schema_of(words: &Words) -> Json {
             } },
         },
     })
+}
+
+fn expect() -> Json {
+    let mut keys = properties(EXPECT, &schema_of_kind);
+    let text = |max: usize, about: &str| json!({ "type": "string", "minLength": 1, "maxLength": max, "description": about });
+    keys.insert("variant".to_string(), reference("name"));
+    let about = "as --metric takes it: NAME, SET/NAME, WORK/NAME or WORK/SET/NAME, * for anything";
+    keys.insert("metric".to_string(), text(MAX_NAME_CHARS * 3, about));
+    keys.insert("why".to_string(), text(MAX_TITLE_CHARS, "for who reads that it fails"));
+    table(keys, &["metric"])
 }
 
 fn lab() -> Json {

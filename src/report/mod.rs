@@ -8,6 +8,7 @@ mod answer;
 pub mod chart;
 mod contract;
 mod csv;
+pub mod expect;
 pub mod fidelity;
 mod gobench;
 mod html;

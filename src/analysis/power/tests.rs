@@ -43,6 +43,7 @@ fn plan(variants: &[&str], aa: bool) -> SampledPlan {
             works: vec![work],
             placement: Placement::default(),
             report_format: None,
+            expectations: Vec::new(),
             probes: Vec::new(),
             lab: Default::default(),
             aa,

@@ -71,6 +71,7 @@ pub fn started(id: &str, cells: u32) -> PlanStarted {
             works,
             placement: Placement::default(),
             report_format: Some("schbench".to_string()),
+            expectations: Vec::new(),
             probes: Vec::new(),
             lab: Default::default(),
             aa: false,

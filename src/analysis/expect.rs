@@ -1,0 +1,134 @@
+//! Whether what a plan claims of its variants holds: by its verdicts, and by the intervals of ratios.
+//!
+//! Input: an analysis that judges the metrics of the expectations, as [`metrics`] names them. Pure.
+
+use serde::Serialize;
+
+use crate::model::{Claim, Direction, Expectation};
+use crate::stats::{Judged, Ratio, Verdict};
+
+use super::{Analysis, Row, metric_matches};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Holds,
+    /// The rounds do not decide, or there is no value.
+    Open,
+    Fails,
+}
+
+impl Outcome {
+    pub fn word(self) -> &'static str {
+        match self {
+            Outcome::Holds => "HOLDS",
+            Outcome::Open => "OPEN",
+            Outcome::Fails => "FAILS",
+        }
+    }
+}
+
+/// An expectation with what was measured of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Tested {
+    pub expectation: Expectation,
+    /// That of the metric that is worst for it; open without one.
+    pub outcome: Outcome,
+    /// Of each metric that the pattern names.
+    pub metrics: Vec<TestedMetric>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TestedMetric {
+    pub work: String,
+    pub set: String,
+    pub metric: String,
+    pub outcome: Outcome,
+    pub ratio: Option<Ratio>,
+    pub judged: Option<Judged>,
+}
+
+/// The patterns of the metrics that have to be judged, each once.
+pub fn metrics(expectations: &[Expectation]) -> Vec<String> {
+    let mut patterns: Vec<String> = Vec::new();
+    for expectation in expectations {
+        if !patterns.contains(&expectation.metric) {
+            patterns.push(expectation.metric.clone());
+        }
+    }
+    patterns
+}
+
+/// In the order of the expectations. The sides of the analysis are the variants.
+pub fn test(analysis: &Analysis, expectations: &[Expectation]) -> Vec<Tested> {
+    let tested = expectations.iter().map(|expectation| {
+        let side = analysis.sides.iter().position(|side| side.label == expectation.variant);
+        let fits = |(work, set, row): &super::Place| {
+            metric_matches(&expectation.metric, &work.label, &set.name, &row.kind.name)
+        };
+        let of_side = |side: usize| {
+            analysis.rows().filter(fits).map(move |(work, set, row)| TestedMetric {
+                work: work.label.clone(),
+                set: set.name.clone(),
+                metric: row.kind.name.clone(),
+                outcome: outcome(analysis, row, side, expectation.claim),
+                ratio: analysis.ratio(row, side),
+                judged: row.cells[side].judged,
+            })
+        };
+        let metrics: Vec<TestedMetric> = side.into_iter().flat_map(of_side).collect();
+        let worst = metrics.iter().map(|metric| metric.outcome).max();
+        let outcome = worst.unwrap_or(Outcome::Open);
+        Tested { expectation: expectation.clone(), outcome, metrics }
+    });
+    tested.collect()
+}
+
+fn outcome(analysis: &Analysis, row: &Row, side: usize, claim: Claim) -> Outcome {
+    if let Claim::Ratio { from, to } = claim {
+        return within(analysis.ratio(row, side), from.unwrap_or(0.0), to.unwrap_or(f64::INFINITY));
+    }
+    let cell = &row.cells[side];
+    let is_all_zero = [&row.cells[0], cell].iter().all(|cell| cell.is_all_zero());
+    let verdict = match cell.judged.map(|judged| judged.verdict) {
+        _ if is_all_zero => Verdict::Same,
+        Some(verdict) => verdict,
+        None => return Outcome::Open,
+    };
+    let [holds, fails] = verdicts(claim, row.kind.direction);
+    match verdict {
+        verdict if holds.contains(&verdict) => Outcome::Holds,
+        verdict if fails.contains(&verdict) => Outcome::Fails,
+        _ => Outcome::Open,
+    }
+}
+
+/// The verdicts with which a claim holds, and those with which it fails. A counter without a better
+/// direction is BETTER where there is less of it.
+fn verdicts(claim: Claim, direction: Direction) -> [&'static [Verdict]; 2] {
+    use Verdict::{Better, Same, Worse};
+    let is_more_better = direction == Direction::HigherIsBetter;
+    match claim {
+        Claim::Better => [&[Better], &[Worse, Same]],
+        Claim::Worse => [&[Worse], &[Better, Same]],
+        Claim::Same => [&[Same], &[Better, Worse]],
+        Claim::NotBetter => [&[Worse, Same], &[Better]],
+        Claim::NotWorse => [&[Better, Same], &[Worse]],
+        Claim::More if is_more_better => [&[Better], &[Worse, Same]],
+        Claim::Less if !is_more_better => [&[Better], &[Worse, Same]],
+        Claim::More | Claim::Less => [&[Worse], &[Better, Same]],
+        Claim::Ratio { .. } => [&[], &[]],
+    }
+}
+
+/// By the whole interval: one end inside and one outside is open.
+fn within(ratio: Option<Ratio>, from: f64, to: f64) -> Outcome {
+    match ratio.and_then(|ratio| ratio.interval) {
+        Some(interval) if interval.low >= from && interval.high <= to => Outcome::Holds,
+        Some(interval) if interval.high < from || interval.low > to => Outcome::Fails,
+        _ => Outcome::Open,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+//! `schedlab test`: runs plans, and says of each thing that they expect whether it holds.
+
+use clap::Args;
+
+use crate::analysis::{self, Outcome};
+use crate::report::expect::{self, TestedPlan};
+
+use super::Failure;
+use super::exit_code::Problem;
+use super::judging;
+use super::names::UnknownName;
+use super::run::{self, RunArgs};
+
+// Options are those of `run`, whose one plan is no argument here.
+#[derive(Args)]
+#[command(mut_arg("plan", |plan| plan.long("one-plan").hide(true)))]
+pub struct TestArgs {
+    /// Built-in plans by name, plan files, or plan=ID, the text of a stored one
+    #[arg(required = true, value_name = "PLAN")]
+    plans: Vec<String>,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+pub fn run(args: &TestArgs) -> Result<(), Failure> {
+    let name = args.run.output.format_name();
+    let formats = expect::FORMATS;
+    let (_, render) = formats.iter().find(|(own, _)| *own == name).ok_or_else(|| {
+        UnknownName::new("format of test", name, formats.iter().map(|(name, _)| *name), "")
+    })?;
+    args.run.output.check_file()?;
+    let mut tested = Vec::new();
+    for plan in &args.plans {
+        tested.push(test(&args.run, plan)?);
+    }
+    args.run.output.write_by(&args.run.judging, |options, out| render(&tested, options, out))?;
+    ended(&tested)
+}
+
+/// Runs one plan, and tests what it expects.
+fn test<'a>(args: &RunArgs, plan: &'a str) -> Result<TestedPlan<'a>, Failure> {
+    let id = run::measure(args, plan)?;
+    let store = args.db.open_read_only()?;
+    let heads = store.plan_heads()?;
+    let head = args.db.plan(&id, &heads)?;
+    let sides = judging::variants(head);
+    let plans = judging::sampled(&store, &sides)?;
+    let expectations = plans.iter().flat_map(|plan| &plan.plan.expectations).cloned();
+    let expectations: Vec<_> = expectations.collect();
+    let command = judging::again(&id, sides.len()) + &args.db.words();
+    let mut question = args.judging.question(sides, command, false, &args.db);
+    question.metrics = analysis::expected_metrics(&expectations);
+    let analysis = judging::analyse(&store, &plans, question)?;
+    let tested = analysis::test(&analysis, &expectations);
+    Ok(TestedPlan { plan, tested, analysis })
+}
+
+/// 1 where one fails, 3 where one is open.
+fn ended(plans: &[TestedPlan]) -> Result<(), Failure> {
+    let outcomes = || plans.iter().flat_map(|plan| &plan.tested).map(|tested| tested.outcome);
+    let of = |outcome| outcomes().filter(|own| *own == outcome).count();
+    match (of(Outcome::Fails), of(Outcome::Open)) {
+        (0, 0) => Ok(()),
+        (0, open) => Err(Failure::Here(Problem::new(
+            format!("{open} of {} expectations are open", outcomes().count()),
+            "more rounds decide them: the report says how many",
+        ))),
+        (fails, _) => {
+            Err(Failure::Regression(format!("{fails} of {} expectations fail", outcomes().count())))
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! `schedlab test`: what plans claim, and whether it holds. Pure.
+
+use std::io::{self, Write};
+
+use minijinja::{Environment, Value, context};
+use serde::Serialize;
+
+use crate::analysis::{Analysis, Outcome, Tested, TestedMetric};
+use crate::stats::Verdict;
+
+use super::Options;
+use super::json::escaped;
+use super::layout::{Page, Tone, clean};
+use super::numbers::{Change, counted};
+use super::phrases;
+
+/// A plan with what was tested of it.
+#[derive(Serialize)]
+pub struct TestedPlan<'a> {
+    /// As the command line names it.
+    pub plan: &'a str,
+    pub tested: Vec<Tested>,
+    #[serde(skip)]
+    pub analysis: Analysis,
+}
+
+type Render = fn(&[TestedPlan], &Options, &mut dyn Write) -> io::Result<()>;
+
+/// By name, the default first.
+pub const FORMATS: &[(&str, Render)] = &[("text", text), ("junit", junit), ("json", json)];
+
+fn text(plans: &[TestedPlan], options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let mut page = Page::new(options);
+    for (at, of) in plans.iter().enumerate() {
+        if at > 0 {
+            page.gap();
+        }
+        page.wrapped(Tone::Bold, "", &format!("{}: {}", clean(of.plan), counts(&of.tested)));
+        for tested in &of.tested {
+            expectation(of, tested, &mut page);
+        }
+        page.wrapped(Tone::Plain, "again  ", &clean(&of.analysis.command));
+    }
+    out.write_all(page.text().as_bytes())
+}
+
+/// `3 expectations: 2 HOLD, 1 OPEN`.
+fn counts(tested: &[Tested]) -> String {
+    let of = |outcome| tested.iter().filter(|tested| tested.outcome == outcome).count();
+    let words = [(Outcome::Holds, "HOLD"), (Outcome::Fails, "FAIL"), (Outcome::Open, "OPEN")];
+    let counts = words.map(|(outcome, word)| (of(outcome), word));
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
+    format!("{}: {}", counted(tested.len(), "expectation"), counts.join(", "))
+}
+
+fn expectation(of: &TestedPlan, tested: &Tested, page: &mut Page) {
+    let tone = match tested.outcome {
+        Outcome::Holds => Tone::Plain,
+        Outcome::Open => Tone::Warning,
+        Outcome::Fails => Tone::Bad,
+    };
+    let label = format!("{:5}  ", tested.outcome.word());
+    page.wrapped(tone, &label, &format!("{}: {}", claim(tested), found(of, tested)));
+    if let Some(why) = &tested.expectation.why {
+        page.wrapped(Tone::Plain, "       ", &clean(why));
+    }
+}
+
+/// `batch wakeup_p99 is better`, `batch switches is 0.5x to 0.8x`.
+fn claim(tested: &Tested) -> String {
+    let expectation = &tested.expectation;
+    clean(&format!("{} {} is {}", expectation.variant, expectation.metric, expectation.claim))
+}
+
+/// What was measured of each metric; those that the outcome is of come first.
+fn found(of: &TestedPlan, tested: &Tested) -> String {
+    let mut metrics: Vec<&TestedMetric> = tested.metrics.iter().collect();
+    metrics.sort_by_key(|metric| metric.outcome != tested.outcome);
+    let shown: Vec<String> = metrics.iter().map(|metric| measured(of, metric)).collect();
+    if shown.is_empty() {
+        "nothing was measured of it".to_string()
+    } else {
+        phrases::first_of(&shown, 4)
+    }
+}
+
+fn measured(of: &TestedPlan, metric: &TestedMetric) -> String {
+    let place = match metric.work == metric.set {
+        true => format!("{} {}", metric.work, metric.metric),
+        false => format!("{} {} {}", metric.work, metric.set, metric.metric),
+    };
+    let verdict = metric.judged.map(|judged| judged.verdict);
+    let rows = of.analysis.rows();
+    let direction = rows
+        .filter(|(work, set, row)| {
+            (&work.label, &set.name, &row.kind.name) == (&metric.work, &metric.set, &metric.metric)
+        })
+        .map(|(.., row)| row.kind.direction)
+        .next();
+    let word = verdict.zip(direction).map(|(of, direction)| phrases::verdict_on(direction, of));
+    let change = metric.ratio.as_ref().map(|ratio| Change::of(ratio).with_interval());
+    let rounds = verdict.as_ref().filter(|of| matches!(of, Verdict::Inconclusive { .. }));
+    let rounds =
+        rounds.and_then(phrases::rounds).map(|needed| format!("; {}", phrases::decides(needed)));
+    let parts = [Some(clean(&place)), change, word.map(str::to_string)];
+    phrases::joined(parts.into_iter().flatten(), " ") + &rounds.unwrap_or_default()
+}
+
+const TEMPLATE: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
+<testsuites>
+{%- for suite in suites %}
+  <testsuite name="{{ suite.name }}" tests="{{ suite.cases | length }}" failures="{{ suite.cases | selectattr('outcome', 'eq', 'FAILS') | list | length }}" errors="0" skipped="{{ suite.cases | selectattr('outcome', 'eq', 'OPEN') | list | length }}">
+{%- for case in suite.cases %}
+    <testcase classname="{{ case.class }}" name="{{ case.name }}">
+{%- if case.outcome == "FAILS" %}<failure message="{{ case.message }}"/>{% endif %}
+{%- if case.outcome == "OPEN" %}<skipped message="{{ case.message }}"/>{% endif %}
+{%- if case.outcome == "HOLDS" %}<system-out>{{ case.message }}</system-out>{% endif -%}
+    </testcase>
+{%- endfor %}
+  </testsuite>
+{%- endfor %}
+</testsuites>
+"#;
+
+fn junit(plans: &[TestedPlan], _: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let suite = |of: &TestedPlan| {
+        let case = |tested: &Tested| {
+            let class = clean(&tested.expectation.variant);
+            context! { class, name => claim(tested), outcome => tested.outcome.word(), message => found(of, tested) }
+        };
+        let cases: Vec<Value> = of.tested.iter().map(case).collect();
+        context! { name => clean(of.plan), cases }
+    };
+    let suites: Vec<Value> = plans.iter().map(suite).collect();
+    let mut templates = Environment::new();
+    templates.set_auto_escape_callback(|_| minijinja::AutoEscape::Html);
+    let text = templates
+        .render_named_str("expect.html", TEMPLATE, context! { suites })
+        .map_err(io::Error::other)?;
+    writeln!(out, "{text}")
+}
+
+fn json(plans: &[TestedPlan], _: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let json = serde_json::to_string_pretty(plans)?;
+    writeln!(out, "{}", escaped(&json))
+}

@@ -1,0 +1,113 @@
+//! `schedlab test` as CI calls it: what holds, what fails, what is open, and what is wrong with a plan.
+
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::support::{schedlab, stderr, stdout};
+
+const PLAN: &str = "schema = 1\n[measure]\nrounds = 12\n[[variant]]\nname = \"default\"\n[[variant]]\n\
+    name = \"other\"\nnice = 1\n[[workload]]\nname = \"web\"\nuse = \"schbench\"\n";
+const HOLDS: &str = "[[expect]]\nmetric = \"throughput\"\nfrom = \"0.5x\"\nto = \"2x\"\n";
+const FAILS: &str =
+    "[[expect]]\nmetric = \"web/wakeup_p99\"\nfrom = \"3x\"\nwhy = \"it was so in <2019>\"\n";
+const OPEN: &str = "[[expect]]\nmetric = \"throughput\"\nis = \"better\"\n";
+
+fn test(home: &Path, plan: &str, arguments: &[&str]) -> Output {
+    std::fs::write(home.join("plan.toml"), plan).unwrap();
+    let words = ["test", "plan.toml", "--backend", "null"];
+    schedlab(home, &[&words[..], arguments].concat()).output().unwrap()
+}
+
+#[test]
+fn the_exit_code_says_whether_all_holds() {
+    let home = tempfile::tempdir().unwrap();
+    let open = ["--rounds", "2"];
+    let cases = [
+        (vec![HOLDS], &[][..], 0, "1 expectation: 1 HOLD"),
+        (vec![HOLDS, FAILS], &[], 1, "2 expectations: 1 HOLD, 1 FAIL"),
+        (vec![HOLDS, OPEN], &open, 3, "OPEN"),
+        (vec![FAILS, OPEN], &[], 1, "2 FAIL"),
+        (vec![], &[], 2, ""),
+    ];
+    for (expectations, arguments, code, text) in cases {
+        let plan = format!("{PLAN}{}", expectations.concat());
+        let output = test(home.path(), &plan, arguments);
+        let shown = stdout(&output);
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{expectations:?} {shown} {}",
+            stderr(&output)
+        );
+        assert!(shown.contains(text), "{shown}");
+    }
+}
+
+#[test]
+fn a_text_a_junit_file_and_json_say_the_same() {
+    let home = tempfile::tempdir().unwrap();
+    let plan = format!("{PLAN}{HOLDS}{FAILS}");
+    let text = stdout(&test(home.path(), &plan, &[]));
+    let line = text.lines().find(|line| line.starts_with("FAILS")).expect("a line");
+    assert!(line.contains("other web/wakeup_p99 is at least 3x"), "{text}");
+    assert!(text.contains("it was so in <2019>"), "{text}");
+    let junit = test(home.path(), &plan, &["--format", "junit", "-o", "out.xml"]);
+    assert!(junit.status.code() == Some(1) && junit.stdout.is_empty());
+    let junit = std::fs::read_to_string(home.path().join("out.xml")).unwrap();
+    assert!(junit.contains("tests=\"2\" failures=\"1\"") && junit.contains("<failure"), "{junit}");
+    let json = stdout(&test(home.path(), &plan, &["--format", "json"]));
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let outcomes = json[0]["tested"].as_array().unwrap();
+    let outcomes: Vec<&str> = outcomes.iter().map(|of| of["outcome"].as_str().unwrap()).collect();
+    assert_eq!(outcomes, ["holds", "fails"]);
+    let unknown = test(home.path(), &plan, &["--format", "lkml"]);
+    assert_eq!(unknown.status.code(), Some(2));
+}
+
+#[test]
+fn several_plans_are_tested_one_after_the_other() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("more.toml"), format!("{PLAN}{FAILS}")).unwrap();
+    let words = ["test", "plan.toml", "more.toml", "--backend", "null"];
+    std::fs::write(home.path().join("plan.toml"), format!("{PLAN}{HOLDS}")).unwrap();
+    let output = schedlab(home.path(), &words).output().unwrap();
+    let shown = stdout(&output);
+    assert_eq!(output.status.code(), Some(1), "{shown} {}", stderr(&output));
+    assert!(shown.contains("plan.toml: 1 expectation: 1 HOLD"), "{shown}");
+    assert!(shown.contains("more.toml: 1 expectation: 1 FAIL"), "{shown}");
+}
+
+#[test]
+fn what_is_wrong_is_refused_before_anything_runs() {
+    let home = tempfile::tempdir().unwrap();
+    let cases = [
+        ("[[expect]]\nmetric = \"throughput\"\n", "expects nothing"),
+        ("[[expect]]\nis = \"better\"\n", "has no `metric`"),
+        ("[[expect]]\nmetric = \"throughput\"\nis = \"faster\"\n", "`faster` is not known here"),
+        ("[[expect]]\nmetric = \"throughput\"\nis = \"same\"\nto = \"1x\"\n", "two expectations"),
+        ("[[expect]]\nmetric = \"throughput\"\nfrom = \"2x\"\nto = \"1x\"\n", "above `to`"),
+        (
+            "[[expect]]\nmetric = \"throughput\"\nis = \"same\"\nvariant = \"othr\"\n",
+            "did you mean `other`?",
+        ),
+        (
+            "[[expect]]\nmetric = \"throughput\"\nis = \"same\"\nvariant = \"default\"\n",
+            "the baseline",
+        ),
+        (
+            "[[expect]]\nmetric = \"throughput\"\nis = \"better\"\n[[expect]]\nmetric = \"throughput\"\nis = \"worse\"\n",
+            "also expected to be better",
+        ),
+        ("[[expect]]\nmetric = \"wakeup_p98\"\nis = \"better\"\n", "wakeup_p98"),
+    ];
+    for (expectation, expected) in cases {
+        let output = test(home.path(), &format!("{PLAN}{expectation}"), &[]);
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{expectation} {message}");
+        assert!(message.replace("\n", " ").contains(expected), "{expectation} {message}");
+        assert!(message.contains("hint:"), "{message}");
+    }
+    assert!(!home.path().join(".local/share/schedlab/schedlab.db").exists(), "nothing was stored");
+}
