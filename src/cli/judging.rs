@@ -167,6 +167,10 @@ impl Output {
         self.width.columns()
     }
 
+    pub fn width(&self) -> Width {
+        self.width
+    }
+
     /// Whether the report shows every metric.
     pub fn explains(&self, judging: &Judging) -> bool {
         let format = self.format.unwrap_or(report::formats()[0]);

@@ -1,4 +1,4 @@
-//! `schedlab show`: one stored plan: what was measured, when and where, and how its runs ended.
+//! `schedlab show`: one stored plan or score: what was measured, when and where, and how its runs ended.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -10,8 +10,9 @@ use crate::model::{
     show_duration,
 };
 use crate::report::{clean, knobs, placement, wrap};
-use crate::store::{KeptOutput, PlanDetail};
+use crate::store::{KeptOutput, Note, PlanDetail};
 
+use super::score_saved::{self, Stored};
 use super::stored::{end, moment};
 use super::terminal::Width;
 use super::{Database, Failure, plural};
@@ -24,7 +25,7 @@ const LABEL: usize = 11;
 
 #[derive(Args)]
 pub struct ShowArgs {
-    /// The stored plan: `last`, or the beginning of its id
+    /// The stored plan or score: `last`, or the beginning of its id; score=last, score=TAG
     #[arg(default_value = "last")]
     id: String,
     /// What its programs wrote: the last execution of each run
@@ -66,8 +67,11 @@ fn print_output(db: &Database, id: &str) -> Result<(), Failure> {
 
 pub fn print(db: &Database, id: &str, width: Width) -> Result<(), Failure> {
     let store = db.open_read_only()?;
-    let heads = store.plan_heads()?;
-    let head = db.plan(id, &heads)?;
+    let heads = (store.plan_heads()?, store.score_heads()?);
+    let head = match db.stored(id, &heads)? {
+        Stored::Plan(head) => head,
+        Stored::Score(head) => return score_saved::print(&store, head, width, db),
+    };
     let detail = store.detail(&head.id)?;
     let mut lines = lines(head, &detail, &end(head));
     lines.push(("report", db.command(&format!("report {}", head.id))));
@@ -75,7 +79,7 @@ pub fn print(db: &Database, id: &str, width: Width) -> Result<(), Failure> {
 }
 
 /// A label and its text; an empty label goes on with the one before.
-type Line = (&'static str, String);
+pub type Line = (&'static str, String);
 
 /// Labels in a column of their own, texts broken at the width.
 pub fn laid_out(lines: &[Line], columns: usize) -> String {
@@ -119,15 +123,18 @@ fn lines(head: &PlanHead, detail: &PlanDetail, end: &str) -> Vec<Line> {
     if !detail.annotations.tags.is_empty() {
         lines.push(("tags", detail.annotations.tags.join(", ")));
     }
-    let notes = detail.annotations.notes.iter();
-    let notes = notes.flat_map(|note| {
+    lines.extend(notes(&detail.annotations.notes));
+    lines
+}
+
+pub fn notes(notes: &[Note]) -> Vec<Line> {
+    let notes = notes.iter().flat_map(|note| {
         let mut texts = note.text.lines();
         let first = texts.next().unwrap_or_default();
         let first = format!("{}  {first}", moment(note.written_unix_ns));
         std::iter::once(first).chain(texts.map(str::to_string)).collect::<Vec<_>>()
     });
-    lines.extend(labelled("notes", notes));
-    lines
+    labelled("notes", notes)
 }
 
 /// What a plan says, stored or not.

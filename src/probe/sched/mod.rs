@@ -18,6 +18,7 @@ mod session;
 mod since;
 #[cfg(test)]
 pub mod testing;
+mod turns;
 
 pub use domains::Domains;
 pub use error::{CostError, DomainsError, SourceError};

@@ -210,7 +210,7 @@ impl Procfs {
             ..CpuScore::default()
         };
         let cpus = both.iter().map(score).collect();
-        Counted { trace: None, wall_ns, tasks, cpus, pairs: None, lost }
+        Counted { wall_ns, tasks, cpus, lost, ..Counted::default() }
     }
 
     fn take(&mut self, picture: Picture) -> Result<(), SourceError> {

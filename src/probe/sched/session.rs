@@ -1,7 +1,7 @@
 //! One count of what the scheduler does, from whatever source: what it is to count and what it
 //! has counted.
 
-use crate::model::{CpuScore, PairScore, TaskScore, Trace};
+use crate::model::{CpuScore, PairScore, TaskScore, Trace, WorstWait};
 
 use super::error::SourceError;
 
@@ -70,6 +70,8 @@ pub struct Counted {
     pub cpus: Vec<CpuScore>,
     /// `None`: the source does not see who does it.
     pub pairs: Option<Vec<PairScore>>,
+    /// The longest wait of what is watched since `begin`, where the source sees it.
+    pub worst: Option<WorstWait>,
     /// Where one was asked for and the source has one.
     pub trace: Option<Trace>,
     /// What was not counted, a sentence each.

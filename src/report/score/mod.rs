@@ -1,8 +1,10 @@
 //! Scoreboards as text and as JSON, traces for the Perfetto UI. Pure.
 
+mod comparison;
+mod histogram;
+mod interval;
 mod json;
 mod perfetto;
-mod rows;
 mod text;
 
 use std::io::{self, Write};
@@ -10,7 +12,20 @@ use std::io::{self, Write};
 use crate::model::{Score, Trace};
 
 use super::Options;
-pub use rows::{By, Layout};
+pub use crate::analysis::By;
+pub use comparison::{json as comparison_json, page as comparison};
+pub use interval::{header as interval_header, page as interval};
+
+/// A time with three digits and a unit, as scoreboards have it.
+pub use text::time;
+
+/// How a scoreboard is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    pub by: By,
+    /// Rows and pairs that are shown, those with most run time and most counts first.
+    pub top: usize,
+}
 
 pub fn text(
     score: &Score,

@@ -8,7 +8,7 @@ use libbpf_rs::{Map, MapCore, MapFlags};
 
 use crate::model::{
     Bucket, CpuScore, Distances, IDLE, INTERRUPT, Migrations, OTHER, PairKind, PairScore,
-    TaskScore, Times, task_name,
+    TaskScore, Times, Turn, WorstWait, task_name,
 };
 use crate::sys::{Host, cgroup, load};
 
@@ -272,11 +272,32 @@ impl Fold {
         Counted {
             wall_ns: now.at_ns - now.began_ns,
             tasks,
+            worst: self.worst(&cpus, now),
             trace: None,
             lost: lost(counters, &cpus),
             pairs,
             cpus: cpus.into_iter().map(|(number, cpu)| cpu_score(number, cpu, now)).collect(),
         }
+    }
+
+    /// Of all CPUs the longest wait.
+    fn worst(&self, cpus: &[(u32, &Cpu)], now: &Now) -> Option<WorstWait> {
+        let (number, cpu) = cpus.iter().max_by_key(|(_, cpu)| cpu.worst_ns)?;
+        let before = Turn {
+            tid: cpu.worst_prev_pid,
+            name: name_of(cpu.worst_prev_name, &self.names),
+            run_ns: u64::from(cpu.worst_slice_us) * 1000,
+        };
+        (cpu.worst_ns > 0).then(|| WorstWait {
+            wait_ns: cpu.worst_ns,
+            at_ns: cpu.worst_at.saturating_sub(now.began_ns),
+            cpu: *number,
+            tid: cpu.worst_pid,
+            name: name_of(cpu.worst_name, &self.names),
+            before,
+            meanwhile: None,
+            known_ns: 0,
+        })
     }
 
     /// By number, those of tasks.
@@ -315,13 +336,17 @@ impl Readings {
     }
 }
 
-fn named_pairs(pairs: &Pairs, names: &BTreeMap<u32, String>) -> Vec<PairScore> {
-    let name = |number: u32| match number {
+fn name_of(number: u32, names: &BTreeMap<u32, String>) -> String {
+    match number {
         layout::INTERRUPT_NAME => INTERRUPT.to_string(),
         layout::IDLE_NAME => IDLE.to_string(),
         layout::UNWATCHED_NAME => PairScore::UNWATCHED.to_string(),
         number => names.get(&number).map_or(OTHER, String::as_str).to_string(),
-    };
+    }
+}
+
+fn named_pairs(pairs: &Pairs, names: &BTreeMap<u32, String>) -> Vec<PairScore> {
+    let name = |number| name_of(number, names);
     let pair = |(&(kind, by, to), &(count, ns)): (&(u32, u32, u32), &(u64, u64))| {
         let is_woken = kind == layout::PAIR_WOKEN;
         PairScore {

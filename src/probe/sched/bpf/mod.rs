@@ -32,7 +32,7 @@ use super::error::BpfError;
 use super::{Counted, Level, Session, SessionConfig, SourceError};
 use fold::{Fold, Now};
 use layout::{Control, Counters, Cpu, Live, MAX_CPUS, Settings, Task};
-use recorder::{Recorder, Window};
+use recorder::{Recorder, Window, meanwhile};
 
 /// Compiled from `sched.bpf.c` by `make bpf`.
 const PROGRAMS: &[u8] = include_bytes!("../../bpf/sched.bpf.o");
@@ -239,6 +239,10 @@ impl Bpf {
         let own = Identity::here();
         let kernel = Kernel { release: own.kernel_release, version: own.kernel_version };
         let (trace, lost) = recorder.finish(&counted.tasks, names, clocks, kernel);
+        if let Some(worst) = &mut counted.worst {
+            let to_ns = self.began_boot_ns + worst.at_ns;
+            meanwhile(&trace, worst, to_ns);
+        }
         counted.trace = Some(trace);
         counted.lost.extend(lost);
         Ok(())

@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use libbpf_rs::{Map, MapCore, MapFlags};
 
 use crate::model::{
-    Clocks, Kernel, Left, Running, TaskScore, Trace, TraceEvent, TraceTask, TraceWhat, TracedTask,
-    Waker,
+    Clocks, IDLE, Kernel, Left, Running, TaskScore, Trace, TraceEvent, TraceTask, TraceWhat,
+    TracedTask, Waker, WorstWait,
 };
 
 use super::layout::{self, Cpu, Line};
 use crate::probe::sched::error::BpfError;
+use crate::probe::sched::turns::Turns;
 
 /// Lines for a second, on each CPU: a busy one switches some 10,000 times, each with a wakeup.
 const LINES_PER_SECOND: u64 = 25_000;
@@ -242,6 +243,29 @@ fn left(info: u32) -> Left {
     ];
     let state = states.into_iter().find(|(bits, _)| info & bits != 0);
     state.map_or(Left::Runnable, |(_, left)| left)
+}
+
+/// Who had the CPU during a wait that ended at `to_ns`, as far back as the trace goes.
+pub fn meanwhile(trace: &Trace, wait: &mut WorstWait, to_ns: u64) {
+    let from_ns = to_ns.saturating_sub(wait.wait_ns);
+    let first = trace.running.iter().find(|running| running.cpu == wait.cpu);
+    let mut turns = Turns::default();
+    let mut runs = first.map(|running| (running.task, trace.from_ns));
+    for event in trace.events.iter().filter(|event| event.cpu == wait.cpu && event.at_ns <= to_ns) {
+        let TraceWhat::Switch { to, .. } = &event.what else { continue };
+        if let Some((task, since_ns)) = runs.replace((*to, event.at_ns)) {
+            let run_ns = event.at_ns.saturating_sub(since_ns.max(from_ns));
+            turns.add(task.tid, run_ns, || trace.name(task).unwrap_or(IDLE).to_string());
+        }
+    }
+    if let Some((task, since_ns)) = runs {
+        // The task that waited comes at the end, up to the time between two readings of clocks.
+        let run_ns = to_ns.saturating_sub(since_ns.max(from_ns));
+        if task.tid != wait.tid {
+            turns.add(task.tid, run_ns, || trace.name(task).unwrap_or(IDLE).to_string());
+        }
+    }
+    (wait.known_ns, wait.meanwhile) = turns.finish();
 }
 
 /// Of those that something happened to while it was counted: the tasks of the events.

@@ -5,16 +5,18 @@
 //! hangs on it is left out.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::model::{
-    CpuScore, IDLE, INTERRUPT, OTHER, PairKind, PairScore, TaskScore, Topology, task_name,
+    CpuScore, IDLE, INTERRUPT, OTHER, PairKind, PairScore, TaskScore, Topology, Turn, WorstWait,
+    task_name,
 };
 
 use super::record::{Comm, Event, What};
 use super::task::{State, Task};
 use crate::probe::sched::Counted;
+use crate::probe::sched::turns::Turns;
 
 /// How many names and pairs of names are distinguished.
 const MAX_NAMES: usize = 4000;
@@ -44,6 +46,13 @@ pub struct Wanted {
     pub children_of: Option<i32>,
 }
 
+impl Wanted {
+    /// Nothing in particular is watched.
+    fn is_everything(&self) -> bool {
+        self.asked.is_empty() && self.children_of.is_none()
+    }
+}
+
 pub struct Fold {
     pub wanted: Wanted,
     distances: Distances,
@@ -59,6 +68,8 @@ pub struct Fold {
     cpus: BTreeMap<u32, Cpu>,
     names: Names,
     pairs: BTreeMap<Pair, (u64, u64)>,
+    /// The longest wait of what is watched; its time is that of the clock.
+    worst: Option<WorstWait>,
     pub missed: Missed,
 }
 
@@ -80,6 +91,9 @@ pub struct Missed {
 /// Kind, who, whom.
 type Pair = (PairKind, u32, u32);
 
+/// Turns that each CPU remembers, for who ran during the longest wait.
+const TURNS: usize = 1 << 12;
+
 struct Cpu {
     /// `None`: not known who runs.
     current: Option<i32>,
@@ -90,6 +104,8 @@ struct Cpu {
     idle_ns: u64,
     /// Nothing of it is missing.
     whole: bool,
+    /// Who came, and when; the newest last.
+    turns: VecDeque<(i32, u64)>,
 }
 
 impl Fold {
@@ -102,6 +118,7 @@ impl Fold {
                 idle_entries: 0,
                 idle_ns: 0,
                 whole: true,
+                turns: VecDeque::new(),
             };
             (cpu, fresh)
         };
@@ -116,6 +133,7 @@ impl Fold {
             cpus: topology.online.iter().map(idle).collect(),
             names: Names::default(),
             pairs: BTreeMap::new(),
+            worst: None,
             missed: Missed::default(),
         }
     }
@@ -238,6 +256,10 @@ impl Fold {
         let Some(cpu) = self.cpus.get_mut(&event.cpu) else { return };
         cpu.current = Some(next.0);
         cpu.since_ns = Some(event.at_ns);
+        if cpu.turns.len() == TURNS {
+            cpu.turns.pop_front();
+        }
+        cpu.turns.push_back((next.0, event.at_ns));
         cpu.switches += u64::from(counts);
         cpu.idle_entries += u64::from(counts && next.0 == 0);
     }
@@ -304,9 +326,57 @@ impl Fold {
         let Some(since_ns) = since_ns.filter(|_| counts) else { return };
         let wait_ns = event.at_ns.saturating_sub(since_ns);
         task.counts.waited(wait_ns);
+        let is_watched = task.watched || self.wanted.is_everything();
+        if is_watched && self.worst.as_ref().is_none_or(|worst| wait_ns > worst.wait_ns) {
+            self.worst = self.waited_longest(event, tid, name, wait_ns);
+        }
         if let (true, Some(by)) = (full, by) {
             self.pair((PairKind::Preempted, by, name), wait_ns);
         }
+    }
+
+    /// `None`: the CPU is not known.
+    fn waited_longest(
+        &self,
+        event: &Event,
+        tid: i32,
+        name: u32,
+        wait_ns: u64,
+    ) -> Option<WorstWait> {
+        let cpu = self.cpus.get(&event.cpu)?;
+        let from_ns = event.at_ns.saturating_sub(wait_ns);
+        let named = |tid| self.names.text(self.name(tid));
+        let mut turns = Turns::default();
+        let mut until_ns = event.at_ns;
+        for (tid, since_ns) in cpu.turns.iter().rev() {
+            turns.add(*tid, until_ns.saturating_sub((*since_ns).max(from_ns)), || named(*tid));
+            until_ns = *since_ns;
+            if until_ns <= from_ns {
+                break;
+            }
+        }
+        let before = cpu.turns.back().map(|(tid, since_ns)| Turn {
+            tid: *tid,
+            name: named(*tid),
+            run_ns: event.at_ns.saturating_sub(*since_ns),
+        });
+        let (known_ns, meanwhile) = turns.finish();
+        Some(WorstWait {
+            wait_ns,
+            at_ns: event.at_ns,
+            cpu: event.cpu,
+            tid,
+            name: self.names.text(name),
+            before: before?,
+            meanwhile,
+            known_ns,
+        })
+    }
+
+    /// With its time since counting began.
+    fn worst(&self) -> Option<WorstWait> {
+        let worst = self.worst.clone()?;
+        Some(WorstWait { at_ns: worst.at_ns.saturating_sub(self.began_ns), ..worst })
     }
 
     fn waking(&mut self, event: &Event, tid: i32, by_interrupt: bool) {
@@ -404,6 +474,7 @@ impl Fold {
         self.missed.lost += count;
         let Some(cpu) = self.cpus.get_mut(&event.cpu) else { return };
         (cpu.since_ns, cpu.whole) = (None, false);
+        cpu.turns.clear();
         // What became of who ran there, and who came, is unknown; so are wakeups.
         let current = cpu.current.take().and_then(|tid| self.tasks.get_mut(&tid));
         if let Some(task) = current {
@@ -434,7 +505,8 @@ impl Fold {
             task.process = leader.unwrap_or(&task.name).clone();
         }
         let pairs = full.then(|| self.named_pairs());
-        Counted { wall_ns, tasks, cpus, pairs, trace: None, lost: self.describe_lost() }
+        let (worst, lost) = (self.worst(), self.describe_lost());
+        Counted { wall_ns, tasks, cpus, pairs, worst, trace: None, lost }
     }
 
     /// Tasks that ended since the last reading, and what was counted until `at_ns`, of tasks that live.
@@ -464,6 +536,7 @@ impl Fold {
             tasks,
             cpus: self.cpu_scores(at_ns),
             pairs: full.then(|| self.named_pairs()),
+            worst: self.worst(),
             trace: None,
             lost: self.describe_lost(),
         };

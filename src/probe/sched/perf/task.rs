@@ -140,7 +140,12 @@ impl Task {
 
     /// Its row in a reading: as [`Task::score`], with maxima since the last one.
     pub fn reading(&mut self, tid: i32, full: bool, at_ns: u64) -> Option<TaskScore> {
-        let mut score = self.score(tid, full)?;
+        // One that has not been switched from yet has no counts.
+        let is_active = matches!(self.state, State::Runs | State::Waits { .. });
+        if self.counts.is_empty() && !is_active {
+            return None;
+        }
+        let mut score = self.row(tid, full);
         let counts = &mut self.counts;
         for (times, max_ns) in
             [(&mut score.wait, counts.wait.take_max()), (&mut score.slice, counts.slice.take_max())]
@@ -156,10 +161,11 @@ impl Task {
 
     /// Its row; `None`: nothing has happened to it. The process gets its name later.
     pub fn score(&self, tid: i32, full: bool) -> Option<TaskScore> {
+        (!self.counts.is_empty()).then(|| self.row(tid, full))
+    }
+
+    fn row(&self, tid: i32, full: bool) -> TaskScore {
         let counts = &self.counts;
-        if counts.is_empty() {
-            return None;
-        }
         let (wait, slice) = match &counts.histograms {
             Some(histograms) => (&histograms.wait[..], &histograms.slice[..]),
             None => (&[][..], &[][..]),
@@ -169,7 +175,7 @@ impl Task {
             total: counts.migrations.iter().sum(),
             by_distance: Some(Distances { within_llc, across_llc, across_node }),
         };
-        Some(TaskScore {
+        TaskScore {
             tid,
             pid: self.pid.unwrap_or(tid),
             name: task_name(&self.comm),
@@ -187,6 +193,6 @@ impl Task {
             migrations: full.then_some(migrations),
             cpus: Some(counts.cpus.clone()),
             waiting_ns: None,
-        })
+        }
     }
 }
