@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::analysis;
-use crate::model::{PlanHead, ScoreHead, ValueError};
+use crate::model::{PlanHead, ValueError};
 use crate::store::{self, Store};
 
 use super::exit_code::Failure;
-use super::score_saved::{self, Stored};
 use super::text::quoted;
 
 /// Where results lie, for the subcommands that touch them.
@@ -42,15 +41,6 @@ impl Database {
     /// The one plan that `id` means.
     pub fn plan<'h>(&self, id: &str, heads: &'h [PlanHead]) -> Result<&'h PlanHead, Failure> {
         analysis::plan(id, heads).map_err(|wrong| self.unselected("", wrong))
-    }
-
-    /// The one plan or score that `id` means.
-    pub fn stored<'h>(
-        &self,
-        id: &str,
-        (plans, scores): &'h (Vec<PlanHead>, Vec<ScoreHead>),
-    ) -> Result<Stored<'h>, Failure> {
-        score_saved::find(id, plans, scores, self)
     }
 
     /// A selection of stored plans that means nothing; `place` is the option it was given to, if any.

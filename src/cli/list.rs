@@ -12,6 +12,7 @@ use crate::sys::clock;
 use crate::workload::METRIC;
 use crate::{backend, plan, probe, report, variant, workload};
 
+use super::labelled::laid_out;
 use super::names::UnknownName;
 use super::score_saved;
 use super::stored::{end, moment};
@@ -176,7 +177,7 @@ fn describe_program(program: &Program, columns: usize) -> String {
         ("ready here", ready),
         ("more", format!("it is a `{0}`: schedlab list workloads {0}", plan::PROGRAM)),
     ];
-    show::laid_out(&lines, columns)
+    laid_out(&lines, columns)
 }
 
 pub(super) fn knobs() -> Vec<Vec<String>> {
@@ -403,7 +404,7 @@ fn describe_knob(name: &str, columns: usize) -> Result<String, Failure> {
         ("sets", field.about.to_string()),
         ("takes", field.kind.example()),
     ];
-    Ok(show::laid_out(&lines, columns))
+    Ok(laid_out(&lines, columns))
 }
 
 fn describe_plan(name: &str, columns: usize) -> Result<String, Failure> {
@@ -419,7 +420,7 @@ fn describe_plan(name: &str, columns: usize) -> Result<String, Failure> {
     lines.extend(show::of_plan(&plan));
     lines.push(("runs", format!("{}, at least {}", plural(runs, "run"), show::span(seconds))));
     lines.push(("text", format!("schedlab run --print {}", builtin.name)));
-    Ok(show::laid_out(&lines, columns))
+    Ok(laid_out(&lines, columns))
 }
 
 fn field_row(field: &Field) -> Vec<String> {

@@ -15,6 +15,7 @@ mod intervals;
 mod judging;
 mod kernel;
 mod known;
+mod labelled;
 mod list;
 mod manual;
 mod named;

@@ -8,7 +8,7 @@ use crate::report::clean;
 use crate::store::{self, Note};
 use crate::sys::clock;
 
-use super::{Database, Failure, plural};
+use super::{Database, Failure, plural, score_saved};
 
 #[derive(Args)]
 pub struct NoteArgs {
@@ -33,7 +33,7 @@ pub fn run(args: &NoteArgs) -> Result<(), Failure> {
     }
     let mut store = args.db.open()?;
     let heads = (store.plan_heads()?, store.score_heads()?);
-    let stored = args.db.stored(&args.id, &heads)?;
+    let stored = score_saved::find(&args.id, &heads, &args.db)?;
     let (id, subject) = (stored.id(), stored.subject());
     let shown = clean(id);
     let done = match args.clear {

@@ -30,7 +30,7 @@ pub fn run(args: &RmArgs) -> Result<(), Failure> {
         if ["last", "score=last"].contains(&id.as_str()) {
             return Err(Failure::usage("rm takes ids, not `last`", args.db.command("list runs")));
         }
-        let head = args.db.stored(id, &heads)?;
+        let head = score_saved::find(id, &heads, &args.db)?;
         if !chosen.contains(&head) {
             chosen.push(head);
         }

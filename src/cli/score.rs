@@ -114,22 +114,7 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
         let text = "--output and --trace name one file";
         return Err(Failure::usage(text, "give the trace a name of its own"));
     }
-    let watched = match () {
-        () if args.system => Watched::System,
-        () if !args.pid.is_empty() => Watched::Processes(args.pid.clone()),
-        () if !args.command.is_empty() => Watched::Command(args.command.clone()),
-        () => {
-            let text = "nothing to watch: a command, --pid or --system";
-            let save = args.save.tag().map(|tag| format!("--save {} ", quoted(tag)));
-            let hint = format!("schedlab score {}-- make", save.unwrap_or_default());
-            return Err(Failure::usage(text, hint));
-        }
-    };
-    if watched != Watched::System
-        && let Some(gone) = args.pid.iter().find(|pid| !process::exists(**pid))
-    {
-        return Err(Failure::usage(format!("there is no process {gone}"), "pgrep -a NAME"));
-    }
+    let watched = watched(args)?;
     let place = args.save.place()?;
     let mut output = args.output.as_ref().map(open_output).transpose()?;
     let trace = args.tracing.open()?;
@@ -148,23 +133,7 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
         let json = args.format == FormatArg::Json;
         telemetry.intervals = Some(Intervals::new(every_ns, json, is_all, out));
     }
-    let ended = match &watched {
-        Watched::Command(words) => Ended::Command(command(words, period_ns, &mut telemetry)?),
-        Watched::Processes(pids) => {
-            telemetry.with(|session| sched::watch_families(session, pids));
-            let any = || pids.iter().any(|pid| is_alive(*pid));
-            watch(period_ns, &mut telemetry, any)?;
-            if !any() {
-                let text = "no process of --pid was left: counting ended with the last";
-                telemetry.counted.lost.push(text.to_string());
-            }
-            Ended::Watched
-        }
-        Watched::System => {
-            watch(period_ns, &mut telemetry, || true)?;
-            Ended::Watched
-        }
-    };
+    let ended = count(&watched, period_ns, &mut telemetry)?;
     let traced = trace.map_or(Ok(()), |file| telemetry.write_trace(file));
     let mut score = telemetry.score(watched);
     score.cost = score_cost::of_score(&score, level);
@@ -180,6 +149,51 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
     let written = write(args, &score, output.as_mut());
     let kept = kept.map(|said| said.iter().for_each(|said| terminal::message(said)));
     ended.then(written.and(kept), counted)
+}
+
+fn watched(args: &ScoreArgs) -> Result<Watched, Failure> {
+    let watched = match () {
+        () if args.system => Watched::System,
+        () if !args.pid.is_empty() => Watched::Processes(args.pid.clone()),
+        () if !args.command.is_empty() => Watched::Command(args.command.clone()),
+        () => {
+            let text = "nothing to watch: a command, --pid or --system";
+            let save = args.save.tag().map(|tag| format!("--save {} ", quoted(tag)));
+            let hint = format!("schedlab score {}-- make", save.unwrap_or_default());
+            return Err(Failure::usage(text, hint));
+        }
+    };
+    if watched != Watched::System
+        && let Some(gone) = args.pid.iter().find(|pid| !process::exists(**pid))
+    {
+        return Err(Failure::usage(format!("there is no process {gone}"), "pgrep -a NAME"));
+    }
+    Ok(watched)
+}
+
+/// Counts until what is watched has ended, or the time.
+fn count(
+    watched: &Watched,
+    period_ns: Option<u64>,
+    telemetry: &mut Telemetry,
+) -> Result<Ended, Failure> {
+    Ok(match watched {
+        Watched::Command(words) => Ended::Command(command(words, period_ns, telemetry)?),
+        Watched::Processes(pids) => {
+            telemetry.with(|session| sched::watch_families(session, pids));
+            let any = || pids.iter().any(|pid| is_alive(*pid));
+            watch(period_ns, telemetry, any)?;
+            if !any() {
+                let text = "no process of --pid was left: counting ended with the last";
+                telemetry.counted.lost.push(text.to_string());
+            }
+            Ended::Watched
+        }
+        Watched::System => {
+            watch(period_ns, telemetry, || true)?;
+            Ended::Watched
+        }
+    })
 }
 
 /// Where the scoreboard goes, for what is written before it.

@@ -12,10 +12,11 @@ use crate::store::{self, Annotations, Store, Subject};
 use crate::sys::clock;
 use crate::sys::environment::Identity;
 
+use super::labelled::laid_out;
 use super::stored::moment;
 use super::terminal::Width;
 use super::text::quoted;
-use super::{Database, Failure, run, show, table, terminal};
+use super::{Database, Failure, labelled, run, table, terminal};
 
 /// Before the tag, the id or `last` of a saved score, where plans could be meant.
 pub const PREFIX: &str = "score=";
@@ -112,8 +113,7 @@ impl<'h> Stored<'h> {
 /// `last` and beginnings of ids are those of plans, where a plan has them; `score=` names scores alone.
 pub fn find<'h>(
     text: &str,
-    plans: &'h [PlanHead],
-    scores: &'h [ScoreHead],
+    (plans, scores): &'h (Vec<PlanHead>, Vec<ScoreHead>),
     db: &Database,
 ) -> Result<Stored<'h>, Failure> {
     if let Some(name) = text.strip_prefix(PREFIX) {
@@ -160,11 +160,11 @@ pub fn print(store: &Store, head: &ScoreHead, width: Width, db: &Database) -> Re
     if !tags.is_empty() {
         lines.push(("tags", tags.join(", ")));
     }
-    lines.extend(show::notes(&notes));
+    lines.extend(labelled::notes(&notes));
     lines.push(("compare", db.command(&format!("compare {PREFIX}OTHER {PREFIX}{}", head.id))));
     let columns = width.columns();
     let mut out = BufWriter::new(io::stdout().lock());
-    writeln!(out, "{}", show::laid_out(&lines, columns))?;
+    writeln!(out, "{}", laid_out(&lines, columns))?;
     let color = terminal::color(&io::stdout());
     let options = Options { width: columns, color, verbose: 1 };
     score::text(&saved.score, &Layout { by: By::Name, top: SHOWN_ROWS }, &options, &mut out)?;

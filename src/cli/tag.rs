@@ -7,7 +7,7 @@ use clap::Args;
 use crate::report::clean;
 use crate::store;
 
-use super::{Database, Failure};
+use super::{Database, Failure, score_saved};
 
 #[derive(Args)]
 pub struct TagArgs {
@@ -27,7 +27,7 @@ pub fn run(args: &TagArgs) -> Result<(), Failure> {
     store::check_tag(&args.name).map_err(|wrong| Failure::usage(wrong.to_string(), example()))?;
     let mut store = args.db.open()?;
     let heads = (store.plan_heads()?, store.score_heads()?);
-    let stored = args.db.stored(&args.id, &heads)?;
+    let stored = score_saved::find(&args.id, &heads, &args.db)?;
     let (id, subject) = (stored.id(), stored.subject());
     let (shown, name) = (clean(id), &args.name);
     let done = match args.remove {

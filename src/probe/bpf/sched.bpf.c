@@ -725,19 +725,21 @@ int on_sample(void *context)
 INLINE void peek(struct task *task, struct task_struct *of, struct seq_file *seq)
 {
 	struct live live = {
-		.run = run_now(of),
 		.voluntary = of->nvcsw,
 		.involuntary = of->nivcsw,
 		.wait_max_ns = task->wait_max_ns,
 		.slice_max_ns = task->slice_max_ns,
 	};
 	u64 queued = of->sched_info.last_queued;
-	u64 now = monotonic_ns() + counters.clock_ahead;
+	u64 now;
 
+	/* Most tasks sleep: no clock is read for them. */
+	if (!queued && !of->on_cpu && of->se.sum_exec_runtime == task->run_read)
+		return;
+	live.run = run_now(of);
+	now = monotonic_ns() + counters.clock_ahead;
 	if (queued && counters.clock_ahead && now > queued)
 		live.waiting_ns = now - queued;
-	if (live.run == task->run_read && !live.waiting_ns)
-		return;
 	complete(task, of);
 	if (seq_write(seq, task, sizeof(*task)) || seq_write(seq, &live, sizeof(live)))
 		return;

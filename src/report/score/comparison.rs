@@ -12,7 +12,7 @@ use crate::report::layout::{Align, Page, Table, Tone, clean, shortened};
 use crate::report::numbers::significant;
 use crate::report::phrases::one_line as reason;
 
-use super::text::{NAME_COLUMNS, counted, time};
+use super::page::{NAME_COLUMNS, counted, time};
 
 /// Raised where a key changes its name, meaning or type.
 const VERSION: u32 = 1;

@@ -6,7 +6,7 @@ use crate::analysis::TaskRow;
 use crate::model::Times;
 use crate::report::layout::{Page, Tone, clean};
 
-use super::text::{counted, time};
+use super::page::{counted, time};
 
 /// Of the longest bar.
 const BAR: usize = 40;

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::analysis::Interval;
 
-use super::text::time;
+use super::page::time;
 
 /// Raised where a key changes its name, meaning or type.
 const VERSION: u32 = 1;

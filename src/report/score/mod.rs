@@ -4,6 +4,7 @@ mod comparison;
 mod histogram;
 mod interval;
 mod json;
+mod page;
 mod perfetto;
 mod text;
 
@@ -16,16 +17,7 @@ pub use crate::analysis::By;
 pub use comparison::{json as comparison_json, page as comparison};
 pub use interval::{header as interval_header, page as interval};
 
-/// A time with three digits and a unit, as scoreboards have it.
-pub use text::time;
-
-/// How a scoreboard is laid out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Layout {
-    pub by: By,
-    /// Rows and pairs that are shown, those with most run time and most counts first.
-    pub top: usize,
-}
+pub use page::{Layout, time};
 
 pub fn text(
     score: &Score,

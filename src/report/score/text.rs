@@ -11,13 +11,11 @@ use crate::model::{
 };
 use crate::report::Options;
 use crate::report::layout::{Page, Tone, clean, shortened};
-use crate::report::numbers::significant;
 use crate::report::phrases::one_line as reason;
 
-use super::{Layout, histogram};
+use super::histogram;
+use super::page::{Layout, NAME_COLUMNS, counted, time};
 
-/// Names in tables are no wider: the kernel's have 15 bytes.
-pub const NAME_COLUMNS: usize = 18;
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('-'));
 
 pub fn page(score: &Score, layout: &Layout, options: &Options) -> String {
@@ -261,11 +259,6 @@ fn quantile(times: Option<&Times>, q: f64) -> Option<String> {
     times?.quantile_ns(q).map(time)
 }
 
-/// `1 task`, `2 tasks`.
-pub fn counted(count: u64, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
-}
-
 fn other_tasks(tasks: &[&TaskScore], page: &mut Page) {
     let run_ns: u64 = tasks.iter().filter_map(|task| task.run_ns).sum();
     if run_ns > 0 {
@@ -402,18 +395,6 @@ fn cost(score: &Score) -> String {
     )
 }
 
-/// Three digits and a unit: `1.52us`.
-pub fn time(ns: u64) -> String {
-    let (unit, scale) = match ns {
-        0..1_000 => return format!("{ns}ns"),
-        1_000..1_000_000 => ("us", 1e3),
-        1_000_000..1_000_000_000 => ("ms", 1e6),
-        _ => ("s", 1e9),
-    };
-    let shown = significant(ns as f64 / scale, 3);
-    format!("{shown}{unit}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -444,6 +425,39 @@ mod tests {
     fn shown_in(score: &Score, width: usize) -> String {
         let options = Options { width, ..Options::default() };
         page(score, &Layout { by: By::Name, top: 5 }, &options)
+    }
+
+    #[test]
+    fn the_longest_wait_names_who_had_the_cpu_and_for_how_much_of_it() {
+        let turn = |tid, run_ns| Turn { tid, name: format!("task\u{1b}{tid}"), run_ns };
+        let mut score = score(Vec::new(), None);
+        let mut worst = WorstWait {
+            wait_ns: 12_000_000,
+            at_ns: 1_500_000_000,
+            cpu: 3,
+            tid: 7,
+            name: "web".to_string(),
+            before: Turn { tid: 0, name: "(idle)".to_string(), run_ns: 2_000 },
+            meanwhile: None,
+            known_ns: 0,
+        };
+        let sentence = |text: &str| {
+            let text = text.split_once("the longest wait").map_or("", |(_, text)| text);
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        score.worst = Some(worst.clone());
+        assert_eq!(
+            sentence(&shown(&score)),
+            ", 12.0ms: web (7), until CPU 3 ran it at 1.50s; just before, CPU 3 ran (idle) for \
+             2.00us (--trace FILE: who ran during the wait)"
+        );
+        worst.meanwhile = Some((1..=6).map(|tid| turn(tid, 1_000_000)).collect());
+        worst.known_ns = 6_000_000;
+        score.worst = Some(worst);
+        let text = sentence(&shown(&score));
+        let end = "task\\u{1b}4 (4) for 1.00ms and 2 others for 2.00ms (of which the last 6.00ms are \
+                   recorded)";
+        assert!(text.ends_with(end), "{text}");
     }
 
     #[test]

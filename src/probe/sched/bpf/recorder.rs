@@ -294,6 +294,7 @@ fn named(trace: &Trace, tasks: &[TaskScore]) -> Vec<TracedTask> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Turn;
 
     const SLOTS: u32 = 4;
 
@@ -338,6 +339,40 @@ mod tests {
         assert_eq!(trace.name(trace.running[0].task), Some("nine"));
         assert_eq!(trace.name(trace.running[1].task), None);
         assert_eq!(trace.tasks.iter().map(|task| task.tid).collect::<Vec<_>>(), [7]);
+    }
+
+    #[test]
+    fn who_had_the_cpu_during_a_wait_is_known_as_far_back_as_the_trace() {
+        let mut recorder = Recorder::new(SLOTS, 2, window());
+        let lines = [
+            [switch(0, 0, 0); 4],
+            [switch(450, 0, 9), switch(510, 9, 7), switch(700, 7, 9), switch(801, 9, 5)],
+        ];
+        for (at, line) in lines.iter().flatten().enumerate() {
+            recorder.take(at as u32, *line, &[0, 4]);
+        }
+        let (trace, _) = finish(recorder);
+        let wait = |wait_ns| {
+            let turn = Turn { tid: 9, name: String::new(), run_ns: 0 };
+            let mut wait = WorstWait {
+                wait_ns,
+                at_ns: 0,
+                cpu: 1,
+                tid: 5,
+                name: String::new(),
+                before: turn,
+                meanwhile: None,
+                known_ns: 0,
+            };
+            meanwhile(&trace, &mut wait, 800);
+            let turns = wait.meanwhile.unwrap_or_default();
+            let turns = turns.into_iter().map(|turn| (turn.name, turn.run_ns));
+            (wait.known_ns, turns.collect::<Vec<_>>())
+        };
+        let ran = |name: &str, ns| (name.to_string(), ns);
+        assert_eq!(wait(200), (200, vec![ran("seven", 100), ran("nine", 100)]));
+        // The trace begins at 500.
+        assert_eq!(wait(400), (300, vec![ran("seven", 190), ran("nine", 110)]));
     }
 
     #[test]
