@@ -22,6 +22,7 @@ mod schbench_load;
 mod schedbench;
 mod score_counts;
 mod score_inputs;
+mod score_saved;
 mod score_sources;
 mod serve;
 mod support;

@@ -19,6 +19,7 @@ mod power;
 mod priority;
 mod question;
 mod samples;
+mod score;
 mod select;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -50,6 +51,11 @@ pub use pictures::PictureBuilder;
 pub use power::{MetricPower, NotKnown, Power, WorkPower, power};
 pub use question::{Question, TAIL_MARGIN, WithoutEffect};
 pub use samples::shown_ops;
+pub use score::{
+    BALANCE, By, Change, IDLENESS, Interval, PairChange, RowChange, ScoreComparison, ScoreSide,
+    TaskRow, Unit as ScoreUnit, compare as compare_scores, domain_sums, find as find_score,
+    interval, queue_mean, rows as task_rows,
+};
 pub use select::{Selection, last, matches, moment, plan, select};
 
 /// All that a report says. The baseline is the first in every list of sides.

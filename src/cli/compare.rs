@@ -9,13 +9,15 @@ use crate::sys::clock;
 use super::fidelity::Fidelity;
 use super::gate::{self, Gate};
 use super::judging::{self, Judging, Output};
+use super::score_saved::{self, CompareScoresArgs};
 use super::{Database, Failure};
 
 #[derive(Args)]
 pub struct CompareArgs {
     /// What to compare, the baseline first: variants, kernels, machines, plans (ids, last,
     /// last:10, all), or terms with commas between: kernel=6.1.*,variant=default,since=2026-11-01.
-    /// One plan, or nothing for the newest: its variants
+    /// One plan, or nothing for the newest: its variants. Or two saved scores, by tag, id or last:
+    /// score=before score=last
     sides: Vec<String>,
     /// The baseline, from other plans than those of the sides: --against last:10
     #[arg(long, value_name = "SIDE")]
@@ -24,6 +26,8 @@ pub struct CompareArgs {
     /// works and variants. Each is judged for itself, and the verdicts are compared
     #[arg(long, conflicts_with_all = ["against", "mixed", "all_metrics", "fail_on", "bisect"])]
     fidelity: bool,
+    #[command(flatten)]
+    scores: CompareScoresArgs,
     #[command(flatten)]
     judging: Judging,
     #[command(flatten)]
@@ -39,6 +43,13 @@ pub fn run(args: &CompareArgs) -> Result<(), Failure> {
 }
 
 fn compare(args: &CompareArgs) -> Result<(), Failure> {
+    if args.sides.iter().any(|side| side.starts_with(score_saved::PREFIX)) {
+        return compare_scores(args);
+    }
+    if args.scores.is_asked() {
+        let text = "--by and --top are for scores";
+        return Err(Failure::usage(text, args.db.command("compare score=A score=B")));
+    }
     let store = args.db.open_read_only()?;
     let heads = store.plan_heads()?;
     if heads.is_empty() {
@@ -69,6 +80,25 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
     }
     args.gate.judge(std::slice::from_ref(&analysis))?;
     gate::anything(&analysis)
+}
+
+/// What changed between two scores: there is nothing to judge.
+fn compare_scores(args: &CompareArgs) -> Result<(), Failure> {
+    let is_json = match args.output.format_name() {
+        "text" => false,
+        "json" => true,
+        other => {
+            let text = format!("two scores cannot be written as {other}");
+            return Err(Failure::usage(text, "--format json"));
+        }
+    };
+    let judges = !args.judging.judged().is_default() || args.gate.is_asked();
+    if judges || args.fidelity || args.against.is_some() {
+        let text = "one score each is one sample: there is no verdict to ask about";
+        let hint = "schedlab run --probe sched -- COMMAND measures in rounds, which are judged";
+        return Err(Failure::usage(text, hint));
+    }
+    args.scores.run(&args.sides, is_json, args.output.width(), &args.db)
 }
 
 fn sides(args: &CompareArgs, heads: &[PlanHead]) -> Result<Vec<Selection>, Failure> {

@@ -173,6 +173,10 @@ impl Output {
         self.width.columns()
     }
 
+    pub fn width(&self) -> Width {
+        self.width
+    }
+
     /// Whether the report of these plans shows every metric.
     pub fn explains(&self, judging: &Judging, plans: &[SampledPlan]) -> bool {
         (self.format_for(plans).explains)(&self.options(judging))

@@ -13,8 +13,10 @@ use crate::sys::clock;
 use crate::workload::METRIC;
 use crate::{backend, plan, probe, report, variant, workload};
 
+use super::labelled::laid_out;
 use super::names::UnknownName;
 use super::run::read_text;
+use super::score_saved;
 use super::stored::{end, moment};
 use super::terminal::Width;
 use super::{Database, Failure, plural, show, table, terminal};
@@ -66,6 +68,20 @@ struct Filter {
     newest: Option<usize>,
 }
 
+impl Filter {
+    fn dates(&self, now_unix_ns: u64) -> Result<(Option<u64>, Option<u64>), Failure> {
+        let date = |option: &str, text: &Option<String>| -> Result<Option<u64>, Failure> {
+            let Some(text) = text else { return Ok(None) };
+            let moment = analysis::moment(text, now_unix_ns).ok_or_else(|| {
+                let text = format!("{option}: `{}` is no date", text.escape_default());
+                Failure::usage(text, "today, yesterday, 2h, 7d, 2w, or 2026-11-01")
+            });
+            moment.map(Some)
+        };
+        Ok((date("--since", &self.since)?, date("--until", &self.until)?))
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum What {
     Workloads,
@@ -80,11 +96,19 @@ enum What {
     /// Stored plans. Rounds are those done of those asked for, and +N that replace others which
     /// load from outside spoilt
     Runs,
+    /// Stored scoreboards: schedlab score --save
+    Scores,
 }
 
 pub fn run(args: &ListArgs) -> Result<(), Failure> {
     let columns = args.width.columns();
     let text = match (args.what, &args.name) {
+        (What::Scores, Some(name)) => {
+            let name = name.strip_prefix(score_saved::PREFIX).unwrap_or(name);
+            let name = format!("{}{name}", score_saved::PREFIX);
+            return show::print(&args.db, &name, args.width);
+        }
+        (What::Scores, None) => scores(args)?,
         (What::Runs, Some(id)) if !id.contains(['=', ':']) => {
             return show::print(&args.db, id, args.width);
         }
@@ -156,7 +180,7 @@ fn describe_program(program: &Program, columns: usize) -> String {
         ("more", format!("it is a `{0}`: schedlab list workloads {0}", plan::PROGRAM)),
     ];
     let lines: Vec<_> = lines.into_iter().filter(|(_, text)| !text.is_empty()).collect();
-    show::laid_out(&lines, columns)
+    laid_out(&lines, columns)
 }
 
 pub(super) fn knobs() -> Vec<Vec<String>> {
@@ -187,15 +211,7 @@ fn formats() -> Vec<Vec<String>> {
 fn runs(args: &ListArgs, terms: &[String]) -> Result<String, Failure> {
     let filter = &args.filter;
     let now_unix_ns = clock::unix_ns();
-    let date = |option: &str, text: &Option<String>| -> Result<Option<u64>, Failure> {
-        let Some(text) = text else { return Ok(None) };
-        let moment = analysis::moment(text, now_unix_ns).ok_or_else(|| {
-            let text = format!("{option}: `{}` is no date", text.escape_default());
-            Failure::usage(text, "today, yesterday, 2h, 7d, 2w, or 2026-11-01")
-        });
-        moment.map(Some)
-    };
-    let (since, until) = (date("--since", &filter.since)?, date("--until", &filter.until)?);
+    let (since, until) = filter.dates(now_unix_ns)?;
     let heads = args.db.open_read_only()?.plan_heads()?;
     let title = filter.title.as_ref().map(|title| title.to_lowercase());
     let tagged =
@@ -223,6 +239,34 @@ fn runs(args: &ListArgs, terms: &[String]) -> Result<String, Failure> {
         return Ok(String::new());
     }
     Ok(runs_table(&chosen, &heads, args.width.columns()))
+}
+
+/// Those that the filter takes, newest first.
+fn scores(args: &ListArgs) -> Result<String, Failure> {
+    let filter = &args.filter;
+    if filter.backend.is_some() {
+        let hint = args.db.command("list scores --since 7d");
+        return Err(Failure::usage("scores have no backend", hint));
+    }
+    let (since, until) = filter.dates(clock::unix_ns())?;
+    let heads = args.db.open_read_only()?.score_heads()?;
+    let title = filter.title.as_ref().map(|title| title.to_lowercase());
+    let chosen = heads.iter().filter(|head| {
+        let tagged = |tag: &String| head.tags.iter().any(|name| analysis::matches(tag, name));
+        since.is_none_or(|since| head.started_unix_ns >= since)
+            && until.is_none_or(|until| head.started_unix_ns < until)
+            && filter.tag.as_ref().is_none_or(tagged)
+            && title.as_ref().is_none_or(|title| head.title.to_lowercase().contains(title))
+    });
+    let chosen: Vec<_> = chosen.take(filter.newest.unwrap_or(usize::MAX)).collect();
+    if chosen.is_empty() {
+        terminal::message(&match heads.len() as u64 {
+            0 => format!("no score is stored yet: {}", args.db.command("score --save -- COMMAND")),
+            all => format!("no stored score matches (of {})", plural(all, "score")),
+        });
+        return Ok(String::new());
+    }
+    Ok(score_saved::list(&chosen, args.width.columns()))
 }
 
 fn runs_table(chosen: &[&PlanHead], heads: &[PlanHead], columns: usize) -> String {
@@ -371,7 +415,7 @@ fn describe_knob(name: &str, columns: usize) -> Result<String, Failure> {
         ("sets", field.about.to_string()),
         ("takes", field.kind.example()),
     ];
-    Ok(show::laid_out(&lines, columns))
+    Ok(laid_out(&lines, columns))
 }
 
 fn describe_plan(name: &str, columns: usize) -> Result<String, Failure> {
@@ -387,7 +431,7 @@ fn describe_plan(name: &str, columns: usize) -> Result<String, Failure> {
     lines.extend(show::of_plan(&plan));
     lines.push(("runs", format!("{}, at least {}", plural(runs, "run"), show::span(seconds))));
     lines.push(("text", format!("schedlab run --print {}", builtin.name)));
-    Ok(show::laid_out(&lines, columns))
+    Ok(laid_out(&lines, columns))
 }
 
 fn field_row(field: &Field) -> Vec<String> {

@@ -11,9 +11,11 @@ mod extensions;
 mod fidelity;
 mod gate;
 mod install;
+mod intervals;
 mod judging;
 mod kernel;
 mod known;
+mod labelled;
 mod list;
 mod manual;
 mod named;
@@ -31,6 +33,7 @@ mod schbench;
 mod schedbench;
 mod score;
 mod score_cost;
+mod score_saved;
 mod serve;
 mod show;
 mod stored;
@@ -103,13 +106,13 @@ enum Command {
     Twin(twin::TwinArgs),
     /// What there is: workloads, knobs, plans, backends, formats, stored runs
     List(list::ListArgs),
-    /// One stored plan: what was measured, when and where, and how its runs ended
+    /// One stored plan or score: what was measured, when and where, and how its runs ended
     Show(show::ShowArgs),
-    /// Remove stored plans
+    /// Remove stored plans and scores
     Rm(rm::RmArgs),
-    /// Give a stored plan a name to select it by: compare tag=old tag=new
+    /// Give a stored plan or score a name to select it by: compare tag=old tag=new
     Tag(tag::TagArgs),
-    /// Write a note about a stored plan
+    /// Write a note about a stored plan or score
     Note(note::NoteArgs),
     /// Undo what an interrupted run left changed
     Restore,

@@ -1,4 +1,4 @@
-//! `schedlab note`: what there is to remember about a stored plan.
+//! `schedlab note`: what there is to remember about a stored plan or score.
 
 use std::io::{self, Write};
 
@@ -8,16 +8,16 @@ use crate::report::clean;
 use crate::store::{self, Note};
 use crate::sys::clock;
 
-use super::{Database, Failure, plural};
+use super::{Database, Failure, plural, score_saved};
 
 #[derive(Args)]
 pub struct NoteArgs {
-    /// The stored plan: `last`, or the beginning of its id
+    /// The stored plan or score: `last`, or the beginning of its id; score=last, score=TAG
     id: String,
-    /// The note, added to those that the plan has
+    /// The note, added to those that are there
     #[arg(required_unless_present = "clear", conflicts_with = "clear")]
     text: Option<String>,
-    /// Remove the plan's notes
+    /// Remove all of its notes
     #[arg(long)]
     clear: bool,
     #[command(flatten)]
@@ -32,14 +32,17 @@ pub fn run(args: &NoteArgs) -> Result<(), Failure> {
         })?;
     }
     let mut store = args.db.open()?;
-    let heads = store.plan_heads()?;
-    let id = &args.db.plan(&args.id, &heads)?.id;
+    let heads = (store.plan_heads()?, store.score_heads()?);
+    let stored = score_saved::find(&args.id, &heads, &args.db)?;
+    let (id, subject) = (stored.id(), stored.subject());
     let shown = clean(id);
     let done = match args.clear {
-        true => format!("removed {} of {shown}", plural(store.remove_notes(id)? as u64, "note")),
+        true => {
+            format!("removed {} of {shown}", plural(store.remove_notes(subject)? as u64, "note"))
+        }
         false => {
             let note = Note { written_unix_ns: clock::unix_ns(), text: text.to_string() };
-            store.add_note(id, &note)?;
+            store.add_note(subject, &note)?;
             format!("{shown} has the note; {}", args.db.command(&format!("show {shown}")))
         }
     };

@@ -559,7 +559,7 @@ fn raw_rounds(text: &str) -> Raw {
 }
 
 /// `20261121-012345-3f9a`: sorts by time, and two in one second differ.
-fn execution_id(unix_ns: u64) -> String {
+pub fn execution_id(unix_ns: u64) -> String {
     let time = jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or_default();
     let mix = (unix_ns ^ u64::from(std::process::id()).rotate_left(17))
         .wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -8,16 +8,18 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use crate::model::{DomainScore, Score, Watched, duration_ns};
+use crate::model::{CpuSet, DomainScore, Score, Watched, duration_ns};
 use crate::probe::sched::{
     self, Counted, Domains, DomainsError, Level, Opened, Session, SessionConfig, SourceError,
 };
 use crate::report::score::{self, By, Layout};
 use crate::report::{Options, clean};
 use crate::sys::child::{self, Foreground};
-use crate::sys::{Host, clock, load, process, signal};
+use crate::sys::{Host, clock, load, process, signal, topology};
 
+use super::intervals::Intervals;
 use super::names::UnknownName;
+use super::score_saved::SaveArgs;
 use super::terminal::Width;
 use super::text::quoted;
 use super::tracing::{TraceArgs, TraceFile};
@@ -46,6 +48,14 @@ pub struct ScoreArgs {
     /// Fold tasks by
     #[arg(long, value_enum, default_value = "name")]
     by: ByArg,
+    /// A line for each interval while it counts: 1s. With --format json one object each
+    #[arg(long, value_name = "TIME")]
+    interval: Option<String>,
+    /// Also a histogram of waits; twice: one for each row
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    verbose: u8,
+    #[command(flatten)]
+    save: SaveArgs,
     /// Rows and pairs to show
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
     top: u32,
@@ -98,51 +108,32 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
     if args.cost {
         return score_cost::print(args.source.as_deref());
     }
-    let period_ns = period_ns(args)?;
+    let period_ns = time("--for", &args.period)?;
+    let interval_ns = time("--interval", &args.interval)?;
     if args.output.is_some() && args.output == args.tracing.trace {
         let text = "--output and --trace name one file";
         return Err(Failure::usage(text, "give the trace a name of its own"));
     }
-    let watched = match () {
-        () if args.system => Watched::System,
-        () if !args.pid.is_empty() => Watched::Processes(args.pid.clone()),
-        () if !args.command.is_empty() => Watched::Command(args.command.clone()),
-        () => {
-            let text = "nothing to watch: a command, --pid or --system";
-            return Err(Failure::usage(text, "schedlab score -- make"));
-        }
-    };
-    if watched != Watched::System
-        && let Some(gone) = args.pid.iter().find(|pid| !process::exists(**pid))
-    {
-        return Err(Failure::usage(format!("there is no process {gone}"), "pgrep -a NAME"));
-    }
+    let watched = watched(args)?;
+    let place = args.save.place()?;
     let mut output = args.output.as_ref().map(open_output).transpose()?;
     let trace = args.tracing.open()?;
     let config = SessionConfig {
         level: if args.light { Level::Light } else { Level::Full },
         max_tasks: args.max_tasks,
         trace_ns: trace.as_ref().map_or(0, |trace| trace.trace_ns),
+        readings: interval_ns.is_some(),
+        ..SessionConfig::default()
     };
     let level = config.level;
     let mut telemetry = Telemetry::open(&config, args.source.as_deref());
-    let ended = match &watched {
-        Watched::Command(words) => Ended::Command(command(words, period_ns, &mut telemetry)?),
-        Watched::Processes(pids) => {
-            telemetry.with(|session| sched::watch_families(session, pids));
-            let any = || pids.iter().any(|pid| is_alive(*pid));
-            watch(period_ns, &mut telemetry, any)?;
-            if !any() {
-                let text = "no process of --pid was left: counting ended with the last";
-                telemetry.counted.lost.push(text.to_string());
-            }
-            Ended::Watched
-        }
-        Watched::System => {
-            watch(period_ns, &mut telemetry, || true)?;
-            Ended::Watched
-        }
-    };
+    if let Some(every_ns) = interval_ns {
+        let out = destination(args, output.as_ref())?;
+        let is_all = watched == Watched::System;
+        let json = args.format == FormatArg::Json;
+        telemetry.intervals = Some(Intervals::new(every_ns, json, is_all, out));
+    }
+    let ended = count(&watched, period_ns, &mut telemetry)?;
     let traced = trace.map_or(Ok(()), |file| telemetry.write_trace(file));
     let mut score = telemetry.score(watched);
     score.cost = score_cost::of_score(&score, level);
@@ -150,15 +141,78 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
         None => Err(Failure::here("nothing was counted; the reasons are above", "schedlab doctor")),
         Some(_) => traced,
     };
-    ended.then(write(args, &score, output.as_mut()), counted)
+    // It is kept before it is printed: who closes the pipe does not lose it.
+    let kept = match place.filter(|_| score.source.is_some()) {
+        Some(place) => place.keep(&score).map(Some),
+        None => Ok(None),
+    };
+    let written = write(args, &score, output.as_mut());
+    let kept = kept.map(|said| said.iter().for_each(|said| terminal::message(said)));
+    ended.then(written.and(kept), counted)
 }
 
-fn period_ns(args: &ScoreArgs) -> Result<Option<u64>, Failure> {
-    let Some(text) = &args.period else { return Ok(None) };
+fn watched(args: &ScoreArgs) -> Result<Watched, Failure> {
+    let watched = match () {
+        () if args.system => Watched::System,
+        () if !args.pid.is_empty() => Watched::Processes(args.pid.clone()),
+        () if !args.command.is_empty() => Watched::Command(args.command.clone()),
+        () => {
+            let text = "nothing to watch: a command, --pid or --system";
+            let save = args.save.tag().map(|tag| format!("--save {} ", quoted(tag)));
+            let hint = format!("schedlab score {}-- make", save.unwrap_or_default());
+            return Err(Failure::usage(text, hint));
+        }
+    };
+    if watched != Watched::System
+        && let Some(gone) = args.pid.iter().find(|pid| !process::exists(**pid))
+    {
+        return Err(Failure::usage(format!("there is no process {gone}"), "pgrep -a NAME"));
+    }
+    Ok(watched)
+}
+
+/// Counts until what is watched has ended, or the time.
+fn count(
+    watched: &Watched,
+    period_ns: Option<u64>,
+    telemetry: &mut Telemetry,
+) -> Result<Ended, Failure> {
+    Ok(match watched {
+        Watched::Command(words) => Ended::Command(command(words, period_ns, telemetry)?),
+        Watched::Processes(pids) => {
+            telemetry.with(|session| sched::watch_families(session, pids));
+            let any = || pids.iter().any(|pid| is_alive(*pid));
+            watch(period_ns, telemetry, any)?;
+            if !any() {
+                let text = "no process of --pid was left: counting ended with the last";
+                telemetry.counted.lost.push(text.to_string());
+            }
+            Ended::Watched
+        }
+        Watched::System => {
+            watch(period_ns, telemetry, || true)?;
+            Ended::Watched
+        }
+    })
+}
+
+/// Where the scoreboard goes, for what is written before it.
+fn destination(args: &ScoreArgs, output: Option<&File>) -> Result<Box<dyn Write>, Failure> {
+    Ok(match (output, &args.output) {
+        (Some(file), Some(path)) => {
+            Box::new(file.try_clone().map_err(|error| cannot_write(path, &error))?)
+        }
+        _ if args.command.is_empty() => Box::new(io::stdout()),
+        _ => Box::new(io::stderr()),
+    })
+}
+
+fn time(option: &str, text: &Option<String>) -> Result<Option<u64>, Failure> {
+    let Some(text) = text else { return Ok(None) };
     match duration_ns(text) {
-        Ok(0) => Err(Failure::usage("--for: no time at all", "--for 10s")),
-        Ok(period_ns) => Ok(Some(period_ns)),
-        Err(wrong) => Err(Failure::option("--for", wrong)),
+        Ok(0) => Err(Failure::usage(format!("{option}: no time at all"), format!("{option} 10s"))),
+        Ok(ns) => Ok(Some(ns)),
+        Err(wrong) => Err(Failure::option(option, wrong)),
     }
 }
 
@@ -183,6 +237,7 @@ struct Telemetry {
     source: Option<&'static str>,
     missed: Vec<(String, String)>,
     counted: Counted,
+    intervals: Option<Intervals>,
     domains_before: Option<Domains>,
     domains: Option<Result<Vec<DomainScore>, DomainsError>>,
 }
@@ -196,7 +251,8 @@ impl Telemetry {
         let missed =
             missed.iter().map(|(source, error)| (source.to_string(), error.describe())).collect();
         let counted = Counted::default();
-        Telemetry { session, source, missed, counted, domains_before: None, domains: None }
+        let (intervals, domains_before, domains) = (None, None, None);
+        Telemetry { session, source, missed, counted, intervals, domains_before, domains }
     }
 
     /// Does something with the session; one that fails is given up, and the reason is kept.
@@ -218,9 +274,28 @@ impl Telemetry {
     fn begin(&mut self) {
         self.with(|session| session.begin());
         self.domains_before = Some(Domains::begin(Host::default()));
+        self.intervals.iter_mut().for_each(Intervals::begin);
+    }
+
+    fn poll(&mut self) {
+        match self.intervals.as_ref().is_some_and(Intervals::is_due) {
+            true => self.read(),
+            false => _ = self.with(|session| session.poll()),
+        }
+    }
+
+    /// What came since the last interval, as a line.
+    fn read(&mut self) {
+        let read = self.with(|session| session.reading());
+        if let (Some(counted), Some(intervals)) = (read, &mut self.intervals) {
+            intervals.line(&counted);
+        }
     }
 
     fn end(&mut self) {
+        if self.intervals.as_ref().is_some_and(Intervals::has_rest) {
+            self.read();
+        }
         self.domains = self.domains_before.take().map(|before| before.end());
         if let Some(counted) = self.with(|session| session.end()) {
             self.counted = counted;
@@ -237,7 +312,7 @@ impl Telemetry {
     }
 
     fn score(self, watched: Watched) -> Score {
-        let Counted { wall_ns, tasks, cpus, pairs, mut lost, trace: _ } = self.counted;
+        let Counted { wall_ns, tasks, cpus, pairs, worst, mut lost, trace: _ } = self.counted;
         let source = self.source.map(str::to_string);
         let domains = match self.domains {
             Some(Ok(domains)) => Some(domains),
@@ -255,11 +330,18 @@ impl Telemetry {
             tasks,
             cpus,
             pairs,
+            llcs: Some(llcs()).filter(|llcs| !llcs.is_empty()),
+            worst,
             domains,
             lost,
             cost: None,
         }
     }
+}
+
+fn llcs() -> Vec<CpuSet> {
+    let affinity = topology::affinity().unwrap_or_default();
+    topology::topology(&Host::default(), affinity).llcs
 }
 
 /// What became of what was watched.
@@ -320,7 +402,7 @@ fn command(
             return Ok(running.wait()?);
         }
         std::thread::sleep(POLL_INTERVAL);
-        telemetry.with(|session| session.poll());
+        telemetry.poll();
     }
 }
 
@@ -344,7 +426,7 @@ fn watch(
     let is_over = || until_ns.is_some_and(|until_ns| clock::monotonic_ns() >= until_ns);
     while goes_on() && !is_asked() && !is_over() && telemetry.session.is_some() {
         std::thread::sleep(POLL_INTERVAL);
-        telemetry.with(|session| session.poll());
+        telemetry.poll();
     }
     telemetry.end();
     Ok(())
@@ -379,7 +461,7 @@ fn render(args: &ScoreArgs, score: &Score, color: bool, out: &mut dyn Write) -> 
             ByArg::Cgroup => By::Cgroup,
             ByArg::Task => By::Task,
         };
-        let options = Options { width: args.width.columns(), color, verbose: 0 };
+        let options = Options { width: args.width.columns(), color, verbose: args.verbose };
         score::text(score, &Layout { by, top: args.top as usize }, &options, out)?;
     }
     out.flush()

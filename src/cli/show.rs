@@ -1,4 +1,4 @@
-//! `schedlab show`: one stored plan: what was measured, when and where, and how its runs ended.
+//! `schedlab show`: one stored plan or score: what was measured, when and where, and how its runs ended.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -9,22 +9,19 @@ use crate::model::{
     DisturbanceKind, Plan, PlanHead, ProgramRecord, RunCounts, SampledPlan, Variant, Work,
     show_duration,
 };
-use crate::report::{clean, knobs, placement, wrap};
+use crate::report::{clean, knobs, placement};
 use crate::store::{KeptOutput, PlanDetail};
 
+use super::labelled::{Line, labelled, laid_out, notes};
+use super::score_saved::{self, Stored};
 use super::stored::{end, moment};
 use super::terminal::Width;
 use super::{Database, Failure, plural};
 
-/// Works and reasons that are shown.
-const MAX_SHOWN: usize = 12;
 const GIB: f64 = (1u64 << 30) as f64;
-/// Before each line's text.
-const LABEL: usize = 11;
-
 #[derive(Args)]
 pub struct ShowArgs {
-    /// The stored plan: `last`, or the beginning of its id
+    /// The stored plan or score: `last`, or the beginning of its id; score=last, score=TAG
     #[arg(default_value = "last")]
     id: String,
     /// What its programs wrote: the last execution of each run
@@ -66,28 +63,15 @@ fn print_output(db: &Database, id: &str) -> Result<(), Failure> {
 
 pub fn print(db: &Database, id: &str, width: Width) -> Result<(), Failure> {
     let store = db.open_read_only()?;
-    let heads = store.plan_heads()?;
-    let head = db.plan(id, &heads)?;
+    let heads = (store.plan_heads()?, store.score_heads()?);
+    let head = match score_saved::find(id, &heads, db)? {
+        Stored::Plan(head) => head,
+        Stored::Score(head) => return score_saved::print(&store, head, width, db),
+    };
     let detail = store.detail(&head.id)?;
     let mut lines = lines(head, &detail, &end(head));
     lines.push(("report", db.command(&format!("report {}", head.id))));
     Ok(io::stdout().lock().write_all(laid_out(&lines, width.columns()).as_bytes())?)
-}
-
-/// A label and its text; an empty label goes on with the one before.
-type Line = (&'static str, String);
-
-/// Labels in a column of their own, texts broken at the width.
-pub fn laid_out(lines: &[Line], columns: usize) -> String {
-    let mut page = String::new();
-    for (label, text) in lines {
-        for (at, part) in wrap(&clean(text), columns - LABEL).iter().enumerate() {
-            let label = if at == 0 { *label } else { "" };
-            page.push_str(format!("{label:<LABEL$}{part}").trim_end());
-            page.push('\n');
-        }
-    }
-    page
 }
 
 fn lines(head: &PlanHead, detail: &PlanDetail, end: &str) -> Vec<Line> {
@@ -119,14 +103,7 @@ fn lines(head: &PlanHead, detail: &PlanDetail, end: &str) -> Vec<Line> {
     if !detail.annotations.tags.is_empty() {
         lines.push(("tags", detail.annotations.tags.join(", ")));
     }
-    let notes = detail.annotations.notes.iter();
-    let notes = notes.flat_map(|note| {
-        let mut texts = note.text.lines();
-        let first = texts.next().unwrap_or_default();
-        let first = format!("{}  {first}", moment(note.written_unix_ns));
-        std::iter::once(first).chain(texts.map(str::to_string)).collect::<Vec<_>>()
-    });
-    lines.extend(labelled("notes", notes));
+    lines.extend(notes(&detail.annotations.notes));
     lines
 }
 
@@ -143,18 +120,6 @@ pub fn of_plan(plan: &Plan) -> Vec<Line> {
     }
     lines.push(("measure", measure(plan)));
     lines
-}
-
-/// The first with the label, at most [`MAX_SHOWN`] of them.
-fn labelled(label: &'static str, texts: impl Iterator<Item = String>) -> Vec<Line> {
-    let mut texts: Vec<String> = texts.collect();
-    let more = texts.len().saturating_sub(MAX_SHOWN);
-    if more > 1 {
-        texts.truncate(MAX_SHOWN);
-        texts.push(format!("and {more} more"));
-    }
-    let labels = std::iter::once(label).chain(std::iter::repeat(""));
-    labels.zip(texts).collect()
 }
 
 fn when(head: &PlanHead, detail: &PlanDetail, end: &str) -> String {

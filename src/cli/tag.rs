@@ -1,4 +1,4 @@
-//! `schedlab tag`: names for stored plans, by which they are selected.
+//! `schedlab tag`: names for stored plans and scores, by which they are selected.
 
 use std::io::{self, Write};
 
@@ -7,15 +7,15 @@ use clap::Args;
 use crate::report::clean;
 use crate::store;
 
-use super::{Database, Failure};
+use super::{Database, Failure, score_saved};
 
 #[derive(Args)]
 pub struct TagArgs {
-    /// The stored plan: `last`, or the beginning of its id
+    /// The stored plan or score: `last`, or the beginning of its id; score=last, score=TAG
     id: String,
-    /// Letters, digits and -_.:/+@. Several plans may have one tag: compare tag=old tag=new
+    /// Letters, digits and -_.:/+@. Several may have one tag: compare tag=old tag=new
     name: String,
-    /// Take the tag from the plan
+    /// Take the tag from it
     #[arg(long)]
     remove: bool,
     #[command(flatten)]
@@ -26,16 +26,17 @@ pub fn run(args: &TagArgs) -> Result<(), Failure> {
     let example = || args.db.command("tag last before-patch");
     store::check_tag(&args.name).map_err(|wrong| Failure::usage(wrong.to_string(), example()))?;
     let mut store = args.db.open()?;
-    let heads = store.plan_heads()?;
-    let id = &args.db.plan(&args.id, &heads)?.id;
+    let heads = (store.plan_heads()?, store.score_heads()?);
+    let stored = score_saved::find(&args.id, &heads, &args.db)?;
+    let (id, subject) = (stored.id(), stored.subject());
     let (shown, name) = (clean(id), &args.name);
     let done = match args.remove {
-        true if store.untag(id, name)? => format!("{shown} no longer has the tag {name}"),
+        true if store.untag(subject, name)? => format!("{shown} no longer has the tag {name}"),
         true => {
             let text = format!("{shown} does not have the tag `{name}`");
             return Err(Failure::usage(text, args.db.command(&format!("show {shown}"))));
         }
-        false if store.tag(id, name)? => format!("{shown} has the tag {name}"),
+        false if store.tag(subject, name)? => format!("{shown} has the tag {name}"),
         false => format!("{shown} has the tag {name} already"),
     };
     Ok(writeln!(io::stdout(), "{done}")?)

@@ -64,7 +64,8 @@ pub use sample::{
 };
 pub use score::{
     Balance, Bucket, CpuScore, Distances, DomainScore, IDLE, INTERRUPT, Migrations, OTHER,
-    PairKind, PairScore, ProbeCost, Score, TaskScore, Times, Watched, task_name,
+    PairKind, PairScore, ProbeCost, SavedScore, Score, ScoreHead, TaskScore, Times, Turn, Watched,
+    WorstWait, task_name,
 };
 pub use spoilt::{CountedRounds, SPOILT_BY_LOAD, SPOILT_BY_STEAL, WorkRounds, is_spoilt};
 pub use trace::{

@@ -22,6 +22,12 @@ pub struct Score {
     pub cpus: Vec<CpuScore>,
     /// Between names: who woke whom, who preempted whom. `None`: not counted by the source.
     pub pairs: Option<Vec<PairScore>>,
+    /// CPUs that share a last-level cache, each group. `None`: not known.
+    #[serde(default)]
+    pub llcs: Option<Vec<CpuSet>>,
+    /// The longest wait of what is watched. `None`: there was none, or the source does not see it.
+    #[serde(default)]
+    pub worst: Option<WorstWait>,
     /// Load balancing. `None`: the kernel does not count it, and [`Score::lost`] says why.
     #[serde(default)]
     pub domains: Option<Vec<DomainScore>>,
@@ -29,6 +35,57 @@ pub struct Score {
     pub lost: Vec<String>,
     /// What the probes cost here; `None`: not measured.
     pub cost: Option<ProbeCost>,
+}
+
+/// A wait for a CPU that was longer than all others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorstWait {
+    pub wait_ns: u64,
+    /// When it ended, since counting began.
+    pub at_ns: u64,
+    /// On which the task then ran.
+    pub cpu: u32,
+    pub tid: i32,
+    pub name: String,
+    /// Who had that CPU until then, and for how long at a stretch.
+    pub before: Turn,
+    /// Who had it during the wait, most time first. `None`: the source did not record it.
+    pub meanwhile: Option<Vec<Turn>>,
+    /// How much of the wait `meanwhile` covers.
+    pub known_ns: u64,
+}
+
+/// A task's time on a CPU; the idle task has the number 0.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turn {
+    pub tid: i32,
+    pub name: String,
+    pub run_ns: u64,
+}
+
+/// A scoreboard that is kept, and what it is of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SavedScore {
+    pub id: String,
+    pub started_unix_ns: u64,
+    pub hostname: String,
+    pub kernel_release: String,
+    pub score: Score,
+}
+
+/// What one is known by in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScoreHead {
+    pub id: String,
+    /// As [`Watched::title`].
+    pub title: String,
+    pub started_unix_ns: u64,
+    pub hostname: String,
+    pub kernel_release: String,
+    pub source: Option<String>,
+    pub wall_ns: u64,
+    /// In the order of the alphabet.
+    pub tags: Vec<String>,
 }
 
 /// What telemetry adds to a switch and the wakeup before it.
@@ -46,6 +103,20 @@ pub enum Watched {
     Command(Vec<String>),
     Processes(Vec<i32>),
     System,
+}
+
+impl Watched {
+    /// In a few words, with names as they are.
+    pub fn title(&self) -> String {
+        match self {
+            Watched::Command(words) => words.join(" "),
+            Watched::System => "the whole system".to_string(),
+            Watched::Processes(pids) => {
+                let pids: Vec<String> = pids.iter().map(i32::to_string).collect();
+                format!("pid {}", pids.join(", "))
+            }
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -68,8 +139,11 @@ pub struct TaskScore {
     pub involuntary: Option<u64>,
     pub wakeups: Option<u64>,
     pub migrations: Option<Migrations>,
-    /// Run time by CPU, ascending.
+    /// Run time by CPU, ascending. In a reading of the source `bpf` all of it is on the last one.
     pub cpus: Option<Vec<(u32, u64)>>,
+    /// In a reading: how long it has been waiting for a CPU, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_ns: Option<u64>,
 }
 
 /// Samples of a time: how many, how long.
@@ -163,7 +237,7 @@ pub struct Balance {
     pub lb_nobusyg: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PairKind {
     Woke,

@@ -1,6 +1,6 @@
-//! What people write about stored plans: tags, by which plans are selected, and notes.
+//! What people write about stored plans and scores: tags, by which these are selected, and notes.
 //!
-//! In an export both are one line after the events of their plan.
+//! In an export both are one line after the events of their plan, and a part of a score's line.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -25,40 +25,90 @@ pub(super) enum Line {
     },
 }
 
+/// What is written about, by its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject<'a> {
+    Plan(&'a str),
+    Score(&'a str),
+}
+
+impl<'a> From<&'a str> for Subject<'a> {
+    fn from(plan: &'a str) -> Self {
+        Subject::Plan(plan)
+    }
+}
+
+impl Subject<'_> {
+    /// The tables of tags and of notes, and the column by which both name the subject.
+    fn tables(&self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Subject::Plan(_) => ("tag", "note", "plan"),
+            Subject::Score(_) => ("score_tag", "score_note", "score"),
+        }
+    }
+
+    fn describe(&self) -> String {
+        match self {
+            Subject::Plan(id) => format!("plan `{id}`"),
+            Subject::Score(id) => format!("score `{id}`"),
+        }
+    }
+}
+
 impl Store {
-    /// What is written about plan `id`.
-    pub fn annotations(&self, id: &str) -> Result<Annotations, StoreError> {
-        let read = || read(&self.conn, self.plan_number(&self.conn, id)?);
-        read().map_err(|fault| fault.at(format!("read the notes of plan `{id}`"), &self.path))
+    /// What is written about it.
+    pub fn annotations<'a>(&self, of: impl Into<Subject<'a>>) -> Result<Annotations, StoreError> {
+        let of = of.into();
+        self.annotate(of, "read the notes of", |conn, number| read(conn, &of, number))
     }
 
-    /// Gives a plan a tag; false where it has it already.
-    pub fn tag(&mut self, id: &str, name: &str) -> Result<bool, StoreError> {
-        self.annotate(id, "tag", |conn, plan| {
+    /// Gives it a tag; false where it has it already.
+    pub fn tag<'a>(&mut self, of: impl Into<Subject<'a>>, name: &str) -> Result<bool, StoreError> {
+        let of = of.into();
+        self.annotate(of, "tag", |conn, number| {
             check_tag(name).map_err(|why| Fault::Event(why.to_string()))?;
-            conn.execute("INSERT OR IGNORE INTO tag VALUES (?1, ?2)", params![plan, name])
-                .map(|count| count > 0)
-                .map_err(Fault::from)
+            let sql = format!("INSERT OR IGNORE INTO {} VALUES (?1, ?2)", of.tables().0);
+            Ok(conn.execute(&sql, params![number, name])? > 0)
         })
     }
 
-    /// Takes a tag from a plan; false where it does not have it.
-    pub fn untag(&mut self, id: &str, name: &str) -> Result<bool, StoreError> {
-        self.annotate(id, "untag", |conn, plan| {
-            let count =
-                conn.execute("DELETE FROM tag WHERE plan = ?1 AND name = ?2", params![plan, name])?;
-            Ok(count > 0)
+    /// Takes a tag from it; false where it does not have it.
+    pub fn untag<'a>(
+        &mut self,
+        of: impl Into<Subject<'a>>,
+        name: &str,
+    ) -> Result<bool, StoreError> {
+        let of = of.into();
+        self.annotate(of, "untag", |conn, number| {
+            let (table, _, column) = of.tables();
+            let sql = format!("DELETE FROM {table} WHERE {column} = ?1 AND name = ?2");
+            Ok(conn.execute(&sql, params![number, name])? > 0)
         })
     }
 
-    pub fn add_note(&mut self, id: &str, note: &Note) -> Result<(), StoreError> {
-        self.annotate(id, "write a note about", |conn, plan| insert_note(conn, plan, note))
+    pub fn add_note<'a>(
+        &mut self,
+        of: impl Into<Subject<'a>>,
+        note: &Note,
+    ) -> Result<(), StoreError> {
+        let of = of.into();
+        self.annotate(of, "write a note about", |conn, number| {
+            check_note(&note.text).map_err(|why| Fault::Event(why.to_string()))?;
+            let (_, table, column) = of.tables();
+            let sql = format!(
+                "INSERT INTO {table} ({column}, written_unix_ns, text) VALUES (?1, ?2, ?3)"
+            );
+            conn.execute(&sql, params![number, bits(note.written_unix_ns), note.text])?;
+            Ok(())
+        })
     }
 
     /// Returns how many there were.
-    pub fn remove_notes(&mut self, id: &str) -> Result<usize, StoreError> {
-        self.annotate(id, "remove the notes of", |conn, plan| {
-            Ok(conn.execute("DELETE FROM note WHERE plan = ?1", [plan])?)
+    pub fn remove_notes<'a>(&mut self, of: impl Into<Subject<'a>>) -> Result<usize, StoreError> {
+        let of = of.into();
+        self.annotate(of, "remove the notes of", |conn, number| {
+            let (_, table, column) = of.tables();
+            Ok(conn.execute(&format!("DELETE FROM {table} WHERE {column} = ?1"), [number])?)
         })
     }
 
@@ -73,51 +123,59 @@ impl Store {
             let shown = id.escape_default().to_string();
             return Err(Unsound::NotStarted { shown }.into());
         }
-        for name in &annotations.tags {
-            check_tag(name).map_err(Unsound::from)?;
-        }
-        for note in &annotations.notes {
-            check_note(&note.text).map_err(Unsound::from)?;
-        }
-        for name in &annotations.tags {
-            self.tag(id, name)?;
-        }
-        annotations.notes.iter().try_for_each(|note| self.add_note(id, note))
+        add_all(self, &Subject::Plan(id), annotations)
     }
 
     fn annotate<T>(
         &self,
-        id: &str,
+        of: Subject<'_>,
         action: &str,
-        write: impl Fn(&Connection, i64) -> Result<T, Fault>,
+        act: impl Fn(&Connection, i64) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        let done = self.plan_number(&self.conn, id).and_then(|plan| write(&self.conn, plan));
-        done.map_err(|fault| fault.at(format!("{action} plan `{id}`"), &self.path))
+        let number = match of {
+            Subject::Plan(id) => self.plan_number(&self.conn, id),
+            Subject::Score(id) => self.score_number(&self.conn, id),
+        };
+        let done = number.and_then(|number| act(&self.conn, number));
+        done.map_err(|fault| fault.at(format!("{action} {}", of.describe()), &self.path))
     }
 }
 
-fn insert_note(conn: &Connection, plan: i64, note: &Note) -> Result<(), Fault> {
-    check_note(&note.text).map_err(|why| Fault::Event(why.to_string()))?;
-    conn.execute(
-        "INSERT INTO note (plan, written_unix_ns, text) VALUES (?1, ?2, ?3)",
-        params![plan, bits(note.written_unix_ns), note.text],
-    )?;
-    Ok(())
+/// Checked, as it comes from outside: all of it or nothing.
+pub(super) fn add_all(
+    store: &mut Store,
+    of: &Subject<'_>,
+    annotations: &Annotations,
+) -> Result<(), StoreError> {
+    for name in &annotations.tags {
+        check_tag(name).map_err(Unsound::from)?;
+    }
+    for note in &annotations.notes {
+        check_note(&note.text).map_err(Unsound::from)?;
+    }
+    for name in &annotations.tags {
+        store.tag(*of, name)?;
+    }
+    annotations.notes.iter().try_for_each(|note| store.add_note(*of, note))
 }
 
-pub(super) fn tags(conn: &Connection, plan: i64) -> Result<Vec<String>, Fault> {
-    let mut select = conn.prepare_cached("SELECT name FROM tag WHERE plan = ?1 ORDER BY name")?;
-    Ok(select.query_map([plan], |row| row.get(0))?.collect::<Result<_, _>>()?)
+pub(super) fn tags(conn: &Connection, of: &Subject<'_>, number: i64) -> Result<Vec<String>, Fault> {
+    let (table, _, column) = of.tables();
+    let sql = format!("SELECT name FROM {table} WHERE {column} = ?1 ORDER BY name");
+    let mut select = conn.prepare_cached(&sql)?;
+    Ok(select.query_map([number], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
 
-pub(super) fn read(conn: &Connection, plan: i64) -> Result<Annotations, Fault> {
-    let sql = "SELECT written_unix_ns, text FROM note WHERE plan = ?1 ORDER BY note";
-    let mut select = conn.prepare_cached(sql)?;
+pub(super) fn read(conn: &Connection, of: &Subject<'_>, number: i64) -> Result<Annotations, Fault> {
+    let (_, table, column) = of.tables();
+    let sql =
+        format!("SELECT written_unix_ns, text FROM {table} WHERE {column} = ?1 ORDER BY note");
+    let mut select = conn.prepare_cached(&sql)?;
     let note = |row: &rusqlite::Row<'_>| {
         Ok(Note { written_unix_ns: unsigned(row, 0)?, text: row.get(1)? })
     };
-    let notes = select.query_map([plan], note)?.collect::<Result<_, _>>()?;
-    Ok(Annotations { tags: tags(conn, plan)?, notes })
+    let notes = select.query_map([number], note)?.collect::<Result<_, _>>()?;
+    Ok(Annotations { tags: tags(conn, of, number)?, notes })
 }
 
 /// Writes the line of a plan; nothing where nothing is written about it.
@@ -127,7 +185,7 @@ pub(super) fn export(
     id: &str,
     out: &mut dyn Write,
 ) -> Result<(), Fault> {
-    let annotations = read(conn, plan)?;
+    let annotations = read(conn, &Subject::Plan(id), plan)?;
     if annotations == Annotations::default() {
         return Ok(());
     }

@@ -38,7 +38,7 @@ pub fn plan(started: &PlanStarted) -> Result<(), Unsound> {
     cells(started)
 }
 
-fn id(id: &str) -> Result<(), Unsound> {
+pub fn id(id: &str) -> Result<(), Unsound> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let shown: String = id.chars().take(MAX_ID_CHARS).flat_map(char::escape_default).collect();
     if id.is_empty() || id.len() > MAX_ID_CHARS || !id.chars().all(allowed) {

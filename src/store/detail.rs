@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use super::annotations;
+use super::annotations::{self, Subject};
 use super::column::{from_word, unsigned};
 use super::connection::Store;
 use super::error::{Fault, StoreError};
@@ -55,7 +55,7 @@ impl Store {
                 measured_until_unix_ns: until.map(|until| until as u64),
                 unmeasured: unmeasured(&snapshot, plan)?,
                 disturbed: disturbed(&snapshot, plan)?,
-                annotations: annotations::read(&snapshot, plan)?,
+                annotations: annotations::read(&snapshot, &Subject::Plan(id), plan)?,
             })
         };
         read().map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))

@@ -43,6 +43,10 @@ pub enum StoreError {
     Sqlite { action: String, path: PathBuf, source: rusqlite::Error },
     #[error("no plan `{id}` is stored in {}", path.display())]
     UnknownPlan { id: String, path: PathBuf },
+    #[error("no score `{id}` is stored in {}", path.display())]
+    UnknownScore { id: String, path: PathBuf },
+    #[error("score `{id}` is stored in {} already", path.display())]
+    ScoreStored { id: String, path: PathBuf },
     #[error("plan `{id}` is stored in {} already", path.display())]
     PlanStored { id: String, path: PathBuf },
     #[error("plan `{id}` cannot be resumed: {what} differs from what is stored in {}", path.display())]
@@ -94,7 +98,10 @@ impl StoreError {
                 format!("look at it: sqlite3 {path} 'PRAGMA integrity_check'; or {elsewhere}")
             }
             Self::UnknownPlan { .. } => "see what is stored: schedlab report".to_string(),
-            Self::PlanStored { .. } => "schedlab import FILE --db NEW.db".to_string(),
+            Self::UnknownScore { .. } => "see what is stored: schedlab list scores".to_string(),
+            Self::PlanStored { .. } | Self::ScoreStored { .. } => {
+                "schedlab import FILE --db NEW.db".to_string()
+            }
             Self::PlanDiffers { .. } => "start it anew: schedlab run PLAN".to_string(),
             Self::RunStored { .. } => {
                 "go on with what is missing: schedlab run --resume".to_string()

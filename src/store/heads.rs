@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 use super::Store;
-use super::annotations;
+use super::annotations::{self, Subject};
 use super::column::{reading, unsigned};
 use super::error::{Fault, StoreError};
 use super::read::ended;
@@ -43,7 +43,7 @@ impl Store {
                     variants: variants(&snapshot, plan)?,
                     aa: row.get(5)?,
                     runs: counts(&snapshot, plan, unsigned(row, 6)?, unsigned(row, 7)?)?,
-                    tags: annotations::tags(&snapshot, plan)?,
+                    tags: annotations::tags(&snapshot, &Subject::Plan(""), plan)?,
                 });
             }
             Ok(heads)

@@ -49,6 +49,11 @@ pub(super) const MIGRATIONS: &[Migration] = &[
         sql: include_str!("migrations/0005_programs.sql"),
         then: |_| Ok(()),
     },
+    Migration {
+        name: "0006_scores.sql",
+        sql: include_str!("migrations/0006_scores.sql"),
+        then: |_| Ok(()),
+    },
 ];
 
 pub(super) fn known_format() -> i64 {

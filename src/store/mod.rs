@@ -25,6 +25,7 @@ mod program;
 mod read;
 mod remove;
 mod sample;
+mod score;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,7 @@ use std::path::PathBuf;
 use etcetera::BaseStrategy;
 use etcetera::base_strategy::Xdg;
 
+pub use annotations::Subject;
 pub use connection::Store;
 pub use detail::{PlanDetail, Unmeasured};
 pub use error::StoreError;

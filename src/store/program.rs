@@ -10,8 +10,8 @@ use super::connection::Store;
 use super::error::{Fault, StoreError};
 use crate::model::ProgramRecord;
 
-/// No text is longer; what was made to unpack to more is refused.
-const MAX_BYTES: u64 = 16 << 20;
+/// No output is longer.
+pub(super) const MAX_BYTES: u64 = 16 << 20;
 
 pub(super) fn pack(text: &str) -> io::Result<Vec<u8>> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
@@ -19,10 +19,11 @@ pub(super) fn pack(text: &str) -> io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-pub(super) fn unpack(bytes: &[u8]) -> io::Result<String> {
+/// What was made to unpack to more is refused.
+pub(super) fn unpack(bytes: &[u8], max_bytes: u64) -> io::Result<String> {
     let mut text = String::new();
-    ZlibDecoder::new(bytes).take(MAX_BYTES + 1).read_to_string(&mut text)?;
-    match text.len() as u64 > MAX_BYTES {
+    ZlibDecoder::new(bytes).take(max_bytes + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > max_bytes {
         true => Err(io::Error::other("it is too long")),
         false => Ok(text),
     }
@@ -54,7 +55,7 @@ impl Store {
             let mut outputs = Vec::new();
             while let Some(row) = rows.next()? {
                 let (packed, run): (Vec<u8>, i64) = (row.get(5)?, row.get(6)?);
-                let output = unpack(&packed).map_err(|why| {
+                let output = unpack(&packed, MAX_BYTES).map_err(|why| {
                     Fault::Damaged(format!("output of a program of run {run}: {why}"))
                 })?;
                 outputs.push(KeptOutput {
@@ -78,10 +79,10 @@ mod tests {
     #[test]
     fn a_text_is_packed_and_no_flood_is_unpacked() {
         for text in ["", "a line\n", &"x".repeat(1 << 20)] {
-            assert_eq!(unpack(&pack(text).unwrap()).unwrap(), text);
+            assert_eq!(unpack(&pack(text).unwrap(), MAX_BYTES).unwrap(), text);
         }
         assert!(pack(&"x".repeat(1 << 20)).unwrap().len() < 2048);
-        assert!(unpack(&pack(&"x".repeat(17 << 20)).unwrap()).is_err());
-        assert!(unpack(b"other bytes").is_err());
+        assert!(unpack(&pack(&"x".repeat(17 << 20)).unwrap(), MAX_BYTES).is_err());
+        assert!(unpack(b"other bytes", MAX_BYTES).is_err());
     }
 }

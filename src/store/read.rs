@@ -233,7 +233,7 @@ fn sets(conn: &Connection, run: i64) -> Result<Vec<SetResult>, Fault> {
         |row| Ok((row.get(0)?, row.get(1)?, row.get::<_, Vec<u8>>(2)?)),
     )?;
     for (set, version, output) in programs {
-        let output = program::unpack(&output)
+        let output = program::unpack(&output, program::MAX_BYTES)
             .map_err(|why| Fault::Damaged(format!("output of a program of run {run}: {why}")))?;
         set_of(&mut sets, set)?.program = Some(ProgramRecord { version, output });
     }

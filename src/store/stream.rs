@@ -14,6 +14,7 @@ use super::check;
 use super::column::unsigned;
 use super::error::{Fault, StoreError};
 use super::read::{self, Session};
+use super::score;
 use crate::model::{EVENT_SCHEMA, Event, PlanStarted, RunKey, Window, WorkerWindow};
 
 /// A longer line is no event of ours: 100,000 workers need a tenth of it.
@@ -24,11 +25,12 @@ const MAX_LINE_BYTES: u64 = 256 << 20;
 pub struct Imported {
     pub plans: usize,
     pub runs: usize,
+    pub scores: usize,
 }
 
 impl Store {
     /// Writes the events of plan `id`, or of all plans in the order in which they came, as
-    /// they would be emitted if no run had been interrupted.
+    /// they would be emitted if no run had been interrupted; behind all plans all scores.
     pub fn export(&self, id: Option<&str>, out: &mut dyn Write) -> Result<(), StoreError> {
         let mut export = || -> Result<(), Fault> {
             let snapshot = self.conn.unchecked_transaction()?;
@@ -40,7 +42,8 @@ impl Store {
                     select.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?
                 }
             };
-            plans.into_iter().try_for_each(|plan| export_plan(&snapshot, plan, out))
+            plans.into_iter().try_for_each(|plan| export_plan(&snapshot, plan, out))?;
+            if id.is_none() { score::export(&snapshot, out) } else { Ok(()) }
         };
         export().map_err(|fault| fault.at("export", &self.path))?;
         out.flush().map_err(StoreError::Output)
@@ -68,7 +71,7 @@ impl Store {
 
     fn import_lines(&mut self, input: &mut impl BufRead) -> Result<Imported, StoreError> {
         let mut begun = BTreeSet::new();
-        let mut runs = 0;
+        let (mut runs, mut scores) = (0, 0);
         let mut text = String::new();
         for line in 1.. {
             text.clear();
@@ -81,6 +84,11 @@ impl Store {
                 self.import_annotations(&line, &begun).map_err(refuse)?;
                 continue;
             }
+            if let Some(line) = score::parse(&text) {
+                self.import_score(&line).map_err(refuse)?;
+                scores += 1;
+                continue;
+            }
             let event = parse(&text, line)?;
             if let Event::PlanStarted(started) = &event {
                 check::plan(started).map_err(|why| refuse(why.into()))?;
@@ -91,7 +99,7 @@ impl Store {
             self.apply(&event).map_err(refuse)?;
             runs += usize::from(matches!(event, Event::RunEnded { .. }));
         }
-        Ok(Imported { plans: begun.len(), runs })
+        Ok(Imported { plans: begun.len(), runs, scores })
     }
 
     fn refuse_stored(&self, id: &str) -> Result<(), StoreError> {

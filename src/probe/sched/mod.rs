@@ -15,8 +15,10 @@ mod perf;
 mod procfs;
 mod roles;
 mod session;
+mod since;
 #[cfg(test)]
 pub mod testing;
+mod turns;
 
 pub use domains::Domains;
 pub use error::{CostError, DomainsError, SourceError};

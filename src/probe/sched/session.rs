@@ -1,7 +1,7 @@
 //! One count of what the scheduler does, from whatever source: what it is to count and what it
 //! has counted.
 
-use crate::model::{CpuScore, PairScore, TaskScore, Trace};
+use crate::model::{CpuScore, PairScore, TaskScore, Trace, WorstWait};
 
 use super::error::SourceError;
 
@@ -21,11 +21,21 @@ pub struct SessionConfig {
     pub trace_ns: u64,
     /// How many tasks are distinguished at one time.
     pub max_tasks: u32,
+    /// There will be readings: what has ended is kept until the next one.
+    pub readings: bool,
+    /// What has ended is kept until the end. Without it a session may go on without bounds.
+    pub totals: bool,
 }
 
 impl Default for SessionConfig {
     fn default() -> Self {
-        SessionConfig { level: Level::Full, trace_ns: 0, max_tasks: 1 << 14 }
+        SessionConfig {
+            level: Level::Full,
+            trace_ns: 0,
+            max_tasks: 1 << 14,
+            readings: false,
+            totals: true,
+        }
     }
 }
 
@@ -43,6 +53,10 @@ pub trait Session {
     /// Takes over what would otherwise be lost; to be called some ten times a second.
     fn poll(&mut self) -> Result<(), SourceError>;
 
+    /// What was counted since the last reading, or since `begin`; counting goes on. Only for sessions
+    /// with [`SessionConfig::readings`]. Costs as much as there are tasks that did something.
+    fn reading(&mut self) -> Result<Counted, SourceError>;
+
     /// Stops counting, and returns what was counted since `begin`.
     fn end(&mut self) -> Result<Counted, SourceError>;
 }
@@ -56,6 +70,8 @@ pub struct Counted {
     pub cpus: Vec<CpuScore>,
     /// `None`: the source does not see who does it.
     pub pairs: Option<Vec<PairScore>>,
+    /// The longest wait of what is watched since `begin`, where the source sees it.
+    pub worst: Option<WorstWait>,
     /// Where one was asked for and the source has one.
     pub trace: Option<Trace>,
     /// What was not counted, a sentence each.

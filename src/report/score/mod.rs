@@ -1,8 +1,11 @@
 //! Scoreboards as text and as JSON, traces for the Perfetto UI. Pure.
 
+mod comparison;
+mod histogram;
+mod interval;
 mod json;
+mod page;
 mod perfetto;
-mod rows;
 mod text;
 
 use std::io::{self, Write};
@@ -10,7 +13,11 @@ use std::io::{self, Write};
 use crate::model::{Score, Trace};
 
 use super::Options;
-pub use rows::{By, Layout};
+pub use crate::analysis::By;
+pub use comparison::{json as comparison_json, page as comparison};
+pub use interval::{header as interval_header, page as interval};
+
+pub use page::{Layout, time};
 
 pub fn text(
     score: &Score,

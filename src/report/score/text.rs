@@ -5,16 +5,17 @@ use std::collections::BTreeMap;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use unicode_width::UnicodeWidthStr;
 
-use crate::model::{CpuScore, Migrations, PairKind, PairScore, Score, TaskScore, Times, Watched};
+use crate::analysis::{BALANCE, IDLENESS, TaskRow, domain_sums, queue_mean, task_rows};
+use crate::model::{
+    CpuScore, Migrations, PairKind, PairScore, Score, TaskScore, Times, Turn, Watched, WorstWait,
+};
 use crate::report::Options;
 use crate::report::layout::{Page, Tone, clean, shortened};
-use crate::report::numbers::significant;
 use crate::report::phrases::one_line as reason;
 
-use super::rows::{Layout, Row, rows};
+use super::histogram;
+use super::page::{Layout, NAME_COLUMNS, counted, time};
 
-/// Names in tables are no wider: the kernel's have 15 bytes.
-const NAME_COLUMNS: usize = 18;
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('-'));
 
 pub fn page(score: &Score, layout: &Layout, options: &Options) -> String {
@@ -23,7 +24,7 @@ pub fn page(score: &Score, layout: &Layout, options: &Options) -> String {
     let is_all = score.watched == Watched::System;
     let (watched, others): (Vec<&TaskScore>, Vec<&TaskScore>) =
         score.tasks.iter().partition(|task| is_all || task.watched);
-    let all = rows(watched.into_iter(), layout.by);
+    let all = task_rows(watched.into_iter(), layout.by);
     let shown = &all[..all.len().min(layout.top)];
     table(&WAITS, shown, &mut page);
     if shown.iter().any(|row| row.wait.is_some()) {
@@ -32,6 +33,15 @@ pub fn page(score: &Score, layout: &Layout, options: &Options) -> String {
             "",
             "waits: how often a task waited for a CPU; mean, p50, p99, max: of one wait",
         );
+    }
+    if let Some(worst) = &score.worst {
+        longest(worst, &mut page);
+    }
+    if options.verbose > 0 {
+        histogram::all(&all, &mut page);
+    }
+    if options.verbose > 1 {
+        shown.iter().for_each(|row| histogram::of_row(row, &mut page));
     }
     table(&SWITCHES, shown, &mut page);
     switches_legend(shown, &mut page);
@@ -57,15 +67,7 @@ pub fn page(score: &Score, layout: &Layout, options: &Options) -> String {
 }
 
 fn head(score: &Score, page: &mut Page) {
-    let of = match &score.watched {
-        Watched::Command(words) => clean(&words.join(" ")),
-        Watched::System => "the whole system".to_string(),
-        Watched::Processes(pids) => {
-            let pids: Vec<String> = pids.iter().map(i32::to_string).collect();
-            format!("pid {}", pids.join(", "))
-        }
-    };
-    page.wrapped(Tone::Bold, "score of  ", &of);
+    page.wrapped(Tone::Bold, "score of  ", &clean(&score.watched.title()));
     let source = match &score.source {
         Some(source) => format!("source {}", clean(source)),
         None => "no source of telemetry".to_string(),
@@ -79,8 +81,42 @@ fn head(score: &Score, page: &mut Page) {
     }
 }
 
+/// When the longest wait was, and who had the CPU.
+fn longest(worst: &WorstWait, page: &mut Page) {
+    let named = |name: &str, tid: i32| match tid {
+        0 => clean(name),
+        _ => format!("{} ({tid})", clean(name)),
+    };
+    let turn = |turn: &Turn| format!("{} for {}", named(&turn.name, turn.tid), time(turn.run_ns));
+    let (who, wait) = (named(&worst.name, worst.tid), time(worst.wait_ns));
+    let mut text = format!(
+        "the longest wait, {wait}: {who}, until CPU {cpu} ran it at {}; just before, CPU {cpu} ran {}",
+        time(worst.at_ns),
+        turn(&worst.before),
+        cpu = worst.cpu,
+    );
+    if worst.meanwhile.is_none() {
+        text.push_str(" (--trace FILE: who ran during the wait)");
+    }
+    if let Some(turns) = &worst.meanwhile {
+        let shown: Vec<String> = turns.iter().take(PLACES).map(turn).collect();
+        text.push_str(&format!("; during the wait {}", shown.join(", ")));
+        if turns.len() > PLACES {
+            let rest: u64 = turns[PLACES..].iter().map(|turn| turn.run_ns).sum();
+            let more = counted((turns.len() - PLACES) as u64, "other");
+            text.push_str(&format!(" and {more} for {}", time(rest)));
+        }
+        // A clock is read twice for each end.
+        if worst.known_ns + worst.wait_ns / 100 < worst.wait_ns {
+            let known = time(worst.known_ns);
+            text.push_str(&format!(" (of which the last {known} are recorded)"));
+        }
+    }
+    page.wrapped(Tone::Plain, "", &text);
+}
+
 /// What the headers of the second table mean, as far as it has them.
-fn switches_legend(rows: &[Row], page: &mut Page) {
+fn switches_legend(rows: &[TaskRow], page: &mut Page) {
     let mut parts = Vec::new();
     if rows.iter().any(|row| row.voluntary.is_some()) {
         parts.push("volunt., invol.: context switches because it slept, because it was preempted");
@@ -97,7 +133,7 @@ fn switches_legend(rows: &[Row], page: &mut Page) {
 }
 
 /// A column: its header, and what it shows of a row; `None`: not counted.
-type Column = (&'static str, fn(&Row) -> Option<String>);
+type Column = (&'static str, fn(&TaskRow) -> Option<String>);
 
 const WAITS: [Column; 8] = [
     ("tasks", |row| Some(row.tasks.to_string())),
@@ -121,7 +157,7 @@ const SWITCHES: [Column; 7] = [
 ];
 
 /// One row for each name. A column that the source does not count is left out.
-fn table(columns: &[Column], rows: &[Row], page: &mut Page) {
+fn table(columns: &[Column], rows: &[TaskRow], page: &mut Page) {
     let counted: Vec<&Column> =
         columns.iter().filter(|(_, show)| rows.iter().any(|row| show(row).is_some())).collect();
     if rows.is_empty() || counted.is_empty() {
@@ -158,7 +194,7 @@ fn left_behind(score: &Score, page: &mut Page) {
 const PLACES: usize = 4;
 
 /// On which CPUs each row ran: how many, and the first with their shares.
-fn places(rows: &[Row], page: &mut Page) {
+fn places(rows: &[TaskRow], page: &mut Page) {
     let mut lines = vec![vec!["name".to_string(), "ran on".to_string()]];
     for row in rows {
         let mut cpus: Vec<(u32, u64)> = row
@@ -223,11 +259,6 @@ fn quantile(times: Option<&Times>, q: f64) -> Option<String> {
     times?.quantile_ns(q).map(time)
 }
 
-/// `1 task`, `2 tasks`.
-fn counted(count: u64, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
-}
-
 fn other_tasks(tasks: &[&TaskScore], page: &mut Page) {
     let run_ns: u64 = tasks.iter().filter_map(|task| task.run_ns).sum();
     if run_ns > 0 {
@@ -267,24 +298,15 @@ fn cpus(score: &Score, page: &mut Page) {
 
 /// Load balancing, summed over the CPUs: a row for each kind of domain and of idleness.
 fn domains(score: &Score, page: &mut Page) {
-    let mut sums: BTreeMap<(u32, Option<&str>), [[u64; 5]; 3]> = BTreeMap::new();
-    for domain in score.domains.iter().flatten() {
-        let sums = sums.entry((domain.domain, domain.name.as_deref())).or_default();
-        for (sum, of) in sums.iter_mut().zip([&domain.newly_idle, &domain.idle, &domain.busy]) {
-            let counts =
-                [of.lb_count, of.lb_balanced, of.lb_failed, of.lb_gained, of.lb_hot_gained];
-            sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
-        }
-    }
+    let sums = domain_sums(score);
     if sums.is_empty() {
         return;
     }
-    let header =
-        ["domain", "cpu was", "lb_count", "lb_balanced", "lb_failed", "lb_gained", "lb_hot_gained"];
-    let mut lines = vec![header.map(str::to_string).to_vec()];
+    let header = ["domain", "cpu was"].iter().chain(&BALANCE).map(|name| name.to_string());
+    let mut lines = vec![header.collect::<Vec<_>>()];
     for ((number, name), sums) in sums {
         let label = format!("domain{number} {}", name.unwrap_or_default());
-        for (idleness, sum) in ["newly idle", "idle", "busy"].into_iter().zip(sums) {
+        for (idleness, sum) in IDLENESS.into_iter().zip(sums) {
             let mut line = vec![shortened(label.trim_end(), NAME_COLUMNS), idleness.to_string()];
             line.extend(sum.map(|count| count.to_string()));
             lines.push(line);
@@ -296,11 +318,8 @@ fn domains(score: &Score, page: &mut Page) {
 
 /// Mean and largest run-queue length seen.
 fn lengths(cpu: &CpuScore) -> Option<(String, String)> {
-    let lengths = cpu.lengths.as_ref()?;
-    let samples: u64 = lengths.iter().sum();
-    let sum: u64 = lengths.iter().enumerate().map(|(length, count)| length as u64 * count).sum();
-    let mean = sum as f64 / samples as f64;
-    (samples > 0).then(|| (format!("{mean:.2}"), lengths.len().saturating_sub(1).to_string()))
+    let longest = cpu.lengths.as_ref()?.len().saturating_sub(1);
+    Some((format!("{:.2}", queue_mean(cpu)?), longest.to_string()))
 }
 
 fn pairs(score: &Score, kind: PairKind, title: &str, top: usize, page: &mut Page) {
@@ -376,23 +395,11 @@ fn cost(score: &Score) -> String {
     )
 }
 
-/// Three digits and a unit: `1.52us`.
-fn time(ns: u64) -> String {
-    let (unit, scale) = match ns {
-        0..1_000 => return format!("{ns}ns"),
-        1_000..1_000_000 => ("us", 1e3),
-        1_000_000..1_000_000_000 => ("ms", 1e6),
-        _ => ("s", 1e9),
-    };
-    let shown = significant(ns as f64 / scale, 3);
-    format!("{shown}{unit}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::By;
     use crate::model::{Balance, DomainScore};
-    use crate::report::score::By;
 
     fn score(cpus: Vec<CpuScore>, domains: Option<Vec<DomainScore>>) -> Score {
         Score {
@@ -404,6 +411,8 @@ mod tests {
             tasks: Vec::new(),
             cpus,
             pairs: None,
+            llcs: None,
+            worst: None,
             domains,
             lost: Vec::new(),
         }
@@ -416,6 +425,39 @@ mod tests {
     fn shown_in(score: &Score, width: usize) -> String {
         let options = Options { width, ..Options::default() };
         page(score, &Layout { by: By::Name, top: 5 }, &options)
+    }
+
+    #[test]
+    fn the_longest_wait_names_who_had_the_cpu_and_for_how_much_of_it() {
+        let turn = |tid, run_ns| Turn { tid, name: format!("task\u{1b}{tid}"), run_ns };
+        let mut score = score(Vec::new(), None);
+        let mut worst = WorstWait {
+            wait_ns: 12_000_000,
+            at_ns: 1_500_000_000,
+            cpu: 3,
+            tid: 7,
+            name: "web".to_string(),
+            before: Turn { tid: 0, name: "(idle)".to_string(), run_ns: 2_000 },
+            meanwhile: None,
+            known_ns: 0,
+        };
+        let sentence = |text: &str| {
+            let text = text.split_once("the longest wait").map_or("", |(_, text)| text);
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        score.worst = Some(worst.clone());
+        assert_eq!(
+            sentence(&shown(&score)),
+            ", 12.0ms: web (7), until CPU 3 ran it at 1.50s; just before, CPU 3 ran (idle) for \
+             2.00us (--trace FILE: who ran during the wait)"
+        );
+        worst.meanwhile = Some((1..=6).map(|tid| turn(tid, 1_000_000)).collect());
+        worst.known_ns = 6_000_000;
+        score.worst = Some(worst);
+        let text = sentence(&shown(&score));
+        let end = "task\\u{1b}4 (4) for 1.00ms and 2 others for 2.00ms (of which the last 6.00ms are \
+                   recorded)";
+        assert!(text.ends_with(end), "{text}");
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod migrate;
 mod round_trip;
 mod sample;
 mod sampled;
+mod scores;
 
 use std::io::BufReader;
 use std::path::Path;

@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use libbpf_rs::{Map, MapCore, MapFlags};
 
 use crate::model::{
-    Clocks, Kernel, Left, Running, TaskScore, Trace, TraceEvent, TraceTask, TraceWhat, TracedTask,
-    Waker,
+    Clocks, IDLE, Kernel, Left, Running, TaskScore, Trace, TraceEvent, TraceTask, TraceWhat,
+    TracedTask, Waker, WorstWait,
 };
 
 use super::layout::{self, Cpu, Line};
 use crate::probe::sched::error::BpfError;
+use crate::probe::sched::turns::Turns;
 
 /// Lines for a second, on each CPU: a busy one switches some 10,000 times, each with a wakeup.
 const LINES_PER_SECOND: u64 = 25_000;
@@ -244,6 +245,29 @@ fn left(info: u32) -> Left {
     state.map_or(Left::Runnable, |(_, left)| left)
 }
 
+/// Who had the CPU during a wait that ended at `to_ns`, as far back as the trace goes.
+pub fn meanwhile(trace: &Trace, wait: &mut WorstWait, to_ns: u64) {
+    let from_ns = to_ns.saturating_sub(wait.wait_ns);
+    let first = trace.running.iter().find(|running| running.cpu == wait.cpu);
+    let mut turns = Turns::default();
+    let mut runs = first.map(|running| (running.task, trace.from_ns));
+    for event in trace.events.iter().filter(|event| event.cpu == wait.cpu && event.at_ns <= to_ns) {
+        let TraceWhat::Switch { to, .. } = &event.what else { continue };
+        if let Some((task, since_ns)) = runs.replace((*to, event.at_ns)) {
+            let run_ns = event.at_ns.saturating_sub(since_ns.max(from_ns));
+            turns.add(task.tid, run_ns, || trace.name(task).unwrap_or(IDLE).to_string());
+        }
+    }
+    if let Some((task, since_ns)) = runs {
+        // The task that waited comes at the end, up to the time between two readings of clocks.
+        let run_ns = to_ns.saturating_sub(since_ns.max(from_ns));
+        if task.tid != wait.tid {
+            turns.add(task.tid, run_ns, || trace.name(task).unwrap_or(IDLE).to_string());
+        }
+    }
+    (wait.known_ns, wait.meanwhile) = turns.finish();
+}
+
 /// Of those that something happened to while it was counted: the tasks of the events.
 fn named(trace: &Trace, tasks: &[TaskScore]) -> Vec<TracedTask> {
     let mut tids: BTreeSet<i32> = trace.running.iter().map(|running| running.task.tid).collect();
@@ -270,6 +294,7 @@ fn named(trace: &Trace, tasks: &[TaskScore]) -> Vec<TracedTask> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Turn;
 
     const SLOTS: u32 = 4;
 
@@ -314,6 +339,40 @@ mod tests {
         assert_eq!(trace.name(trace.running[0].task), Some("nine"));
         assert_eq!(trace.name(trace.running[1].task), None);
         assert_eq!(trace.tasks.iter().map(|task| task.tid).collect::<Vec<_>>(), [7]);
+    }
+
+    #[test]
+    fn who_had_the_cpu_during_a_wait_is_known_as_far_back_as_the_trace() {
+        let mut recorder = Recorder::new(SLOTS, 2, window());
+        let lines = [
+            [switch(0, 0, 0); 4],
+            [switch(450, 0, 9), switch(510, 9, 7), switch(700, 7, 9), switch(801, 9, 5)],
+        ];
+        for (at, line) in lines.iter().flatten().enumerate() {
+            recorder.take(at as u32, *line, &[0, 4]);
+        }
+        let (trace, _) = finish(recorder);
+        let wait = |wait_ns| {
+            let turn = Turn { tid: 9, name: String::new(), run_ns: 0 };
+            let mut wait = WorstWait {
+                wait_ns,
+                at_ns: 0,
+                cpu: 1,
+                tid: 5,
+                name: String::new(),
+                before: turn,
+                meanwhile: None,
+                known_ns: 0,
+            };
+            meanwhile(&trace, &mut wait, 800);
+            let turns = wait.meanwhile.unwrap_or_default();
+            let turns = turns.into_iter().map(|turn| (turn.name, turn.run_ns));
+            (wait.known_ns, turns.collect::<Vec<_>>())
+        };
+        let ran = |name: &str, ns| (name.to_string(), ns);
+        assert_eq!(wait(200), (200, vec![ran("seven", 100), ran("nine", 100)]));
+        // The trace begins at 500.
+        assert_eq!(wait(400), (300, vec![ran("seven", 190), ran("nine", 110)]));
     }
 
     #[test]

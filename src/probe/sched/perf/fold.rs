@@ -5,16 +5,18 @@
 //! hangs on it is left out.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::model::{
-    CpuScore, IDLE, INTERRUPT, OTHER, PairKind, PairScore, TaskScore, Topology, task_name,
+    CpuScore, IDLE, INTERRUPT, OTHER, PairKind, PairScore, TaskScore, Topology, Turn, WorstWait,
+    task_name,
 };
 
 use super::record::{Comm, Event, What};
 use super::task::{State, Task};
 use crate::probe::sched::Counted;
+use crate::probe::sched::turns::Turns;
 
 /// How many names and pairs of names are distinguished.
 const MAX_NAMES: usize = 4000;
@@ -34,10 +36,21 @@ const DEAD: u64 = 0x10 | 0x20;
 pub struct Wanted {
     pub full: bool,
     pub max_tasks: usize,
+    /// Ended tasks are kept for the next reading.
+    pub readings: bool,
+    /// And not until the end.
+    pub forgets: bool,
     /// Processes whose tasks are watched, with what these make.
     pub asked: BTreeSet<i32>,
     /// Children of this process are, too.
     pub children_of: Option<i32>,
+}
+
+impl Wanted {
+    /// Nothing in particular is watched.
+    fn is_everything(&self) -> bool {
+        self.asked.is_empty() && self.children_of.is_none()
+    }
 }
 
 pub struct Fold {
@@ -48,11 +61,15 @@ pub struct Fold {
     /// Those that live, and those that ended without an event.
     tasks: HashMap<i32, Task>,
     ended: Vec<TaskScore>,
+    /// Those that ended since the last reading.
+    unread: Vec<TaskScore>,
     /// By name and whether they are watched: those that ended when there were many already.
     together: BTreeMap<(String, bool), TaskScore>,
     cpus: BTreeMap<u32, Cpu>,
     names: Names,
     pairs: BTreeMap<Pair, (u64, u64)>,
+    /// The longest wait of what is watched; its time is that of the clock.
+    worst: Option<WorstWait>,
     pub missed: Missed,
 }
 
@@ -74,6 +91,9 @@ pub struct Missed {
 /// Kind, who, whom.
 type Pair = (PairKind, u32, u32);
 
+/// Turns that each CPU remembers, for who ran during the longest wait.
+const TURNS: usize = 1 << 12;
+
 struct Cpu {
     /// `None`: not known who runs.
     current: Option<i32>,
@@ -84,6 +104,8 @@ struct Cpu {
     idle_ns: u64,
     /// Nothing of it is missing.
     whole: bool,
+    /// Who came, and when; the newest last.
+    turns: VecDeque<(i32, u64)>,
 }
 
 impl Fold {
@@ -96,6 +118,7 @@ impl Fold {
                 idle_entries: 0,
                 idle_ns: 0,
                 whole: true,
+                turns: VecDeque::new(),
             };
             (cpu, fresh)
         };
@@ -105,10 +128,12 @@ impl Fold {
             began_ns: u64::MAX,
             tasks: HashMap::new(),
             ended: Vec::new(),
+            unread: Vec::new(),
             together: BTreeMap::new(),
             cpus: topology.online.iter().map(idle).collect(),
             names: Names::default(),
             pairs: BTreeMap::new(),
+            worst: None,
             missed: Missed::default(),
         }
     }
@@ -231,6 +256,10 @@ impl Fold {
         let Some(cpu) = self.cpus.get_mut(&event.cpu) else { return };
         cpu.current = Some(next.0);
         cpu.since_ns = Some(event.at_ns);
+        if cpu.turns.len() == TURNS {
+            cpu.turns.pop_front();
+        }
+        cpu.turns.push_back((next.0, event.at_ns));
         cpu.switches += u64::from(counts);
         cpu.idle_entries += u64::from(counts && next.0 == 0);
     }
@@ -297,9 +326,57 @@ impl Fold {
         let Some(since_ns) = since_ns.filter(|_| counts) else { return };
         let wait_ns = event.at_ns.saturating_sub(since_ns);
         task.counts.waited(wait_ns);
+        let is_watched = task.watched || self.wanted.is_everything();
+        if is_watched && self.worst.as_ref().is_none_or(|worst| wait_ns > worst.wait_ns) {
+            self.worst = self.waited_longest(event, tid, name, wait_ns);
+        }
         if let (true, Some(by)) = (full, by) {
             self.pair((PairKind::Preempted, by, name), wait_ns);
         }
+    }
+
+    /// `None`: the CPU is not known.
+    fn waited_longest(
+        &self,
+        event: &Event,
+        tid: i32,
+        name: u32,
+        wait_ns: u64,
+    ) -> Option<WorstWait> {
+        let cpu = self.cpus.get(&event.cpu)?;
+        let from_ns = event.at_ns.saturating_sub(wait_ns);
+        let named = |tid| self.names.text(self.name(tid));
+        let mut turns = Turns::default();
+        let mut until_ns = event.at_ns;
+        for (tid, since_ns) in cpu.turns.iter().rev() {
+            turns.add(*tid, until_ns.saturating_sub((*since_ns).max(from_ns)), || named(*tid));
+            until_ns = *since_ns;
+            if until_ns <= from_ns {
+                break;
+            }
+        }
+        let before = cpu.turns.back().map(|(tid, since_ns)| Turn {
+            tid: *tid,
+            name: named(*tid),
+            run_ns: event.at_ns.saturating_sub(*since_ns),
+        });
+        let (known_ns, meanwhile) = turns.finish();
+        Some(WorstWait {
+            wait_ns,
+            at_ns: event.at_ns,
+            cpu: event.cpu,
+            tid,
+            name: self.names.text(name),
+            before: before?,
+            meanwhile,
+            known_ns,
+        })
+    }
+
+    /// With its time since counting began.
+    fn worst(&self) -> Option<WorstWait> {
+        let worst = self.worst.clone()?;
+        Some(WorstWait { at_ns: worst.at_ns.saturating_sub(self.began_ns), ..worst })
     }
 
     fn waking(&mut self, event: &Event, tid: i32, by_interrupt: bool) {
@@ -364,6 +441,12 @@ impl Fold {
         let Some(mut task) = self.tasks.remove(&tid) else { return };
         task.ended = true;
         let Some(score) = task.score(tid, self.wanted.full) else { return };
+        if self.wanted.readings {
+            self.unread.extend(task.reading(tid, self.wanted.full, 0));
+        }
+        if self.wanted.forgets {
+            return;
+        }
         if self.ended.len() < self.wanted.max_tasks {
             self.ended.push(score);
             return;
@@ -391,6 +474,7 @@ impl Fold {
         self.missed.lost += count;
         let Some(cpu) = self.cpus.get_mut(&event.cpu) else { return };
         (cpu.since_ns, cpu.whole) = (None, false);
+        cpu.turns.clear();
         // What became of who ran there, and who came, is unknown; so are wakeups.
         let current = cpu.current.take().and_then(|tid| self.tasks.get_mut(&tid));
         if let Some(task) = current {
@@ -401,10 +485,10 @@ impl Fold {
     /// Everything that was counted until `ended_ns`.
     pub fn finish(&mut self, ended_ns: u64) -> Counted {
         let wall_ns = ended_ns.saturating_sub(self.began_ns);
-        let cpus: Vec<CpuScore> = std::mem::take(&mut self.cpus)
-            .into_iter()
-            .map(|(number, cpu)| self.cpu_score(number, &cpu, ended_ns))
-            .collect();
+        let cpus = self.cpu_scores(ended_ns);
+        for (cpu, tid, ran_ns) in self.running(ended_ns) {
+            self.tasks.entry(tid).and_modify(|task| task.counts.ran(cpu, ran_ns));
+        }
         let full = self.wanted.full;
         let mut tasks = std::mem::take(&mut self.ended);
         tasks.extend(std::mem::take(&mut self.together).into_values());
@@ -421,29 +505,71 @@ impl Fold {
             task.process = leader.unwrap_or(&task.name).clone();
         }
         let pairs = full.then(|| self.named_pairs());
-        Counted { wall_ns, tasks, cpus, pairs, trace: None, lost: self.describe_lost() }
+        let (worst, lost) = (self.worst(), self.describe_lost());
+        Counted { wall_ns, tasks, cpus, pairs, worst, trace: None, lost }
     }
 
-    /// Who runs at the end has run until then.
-    fn cpu_score(&mut self, number: u32, cpu: &Cpu, ended_ns: u64) -> CpuScore {
-        let wall_ns = ended_ns.saturating_sub(self.began_ns);
-        let mut idle_ns = cpu.idle_ns;
-        if let (Some(tid), Some(since_ns)) = (cpu.current, cpu.since_ns) {
-            let ran_ns = ended_ns.saturating_sub(since_ns.max(self.began_ns));
-            match self.tasks.get_mut(&tid) {
-                _ if tid == 0 => idle_ns += ran_ns,
-                Some(task) => task.counts.ran(number, ran_ns),
-                None => {}
+    /// Tasks that ended since the last reading, and what was counted until `at_ns`, of tasks that live.
+    /// Maxima are those since then.
+    pub fn so_far(&mut self, at_ns: u64) -> (Vec<TaskScore>, Counted) {
+        let mut gone = std::mem::take(&mut self.unread);
+        let mut tasks = Vec::new();
+        let full = self.wanted.full;
+        let running: HashMap<i32, (u32, u64)> =
+            self.running(at_ns).into_iter().map(|(cpu, tid, ns)| (tid, (cpu, ns))).collect();
+        for (tid, task) in &mut self.tasks {
+            let Some(mut score) = task.reading(*tid, full, at_ns) else { continue };
+            if let Some((cpu, ns)) = running.get(tid) {
+                score.run_ns = score.run_ns.map(|run_ns| run_ns + ns);
+                let mut cpus: BTreeMap<u32, u64> = score.cpus.into_iter().flatten().collect();
+                *cpus.entry(*cpu).or_default() += ns;
+                score.cpus = Some(cpus.into_iter().collect());
             }
+            tasks.push(score);
         }
-        let is_known = cpu.whole && cpu.current.is_some();
-        CpuScore {
-            cpu: number,
-            busy_ns: is_known.then(|| wall_ns.saturating_sub(idle_ns)),
-            switches: Some(cpu.switches),
-            idle_entries: Some(cpu.idle_entries),
-            lengths: None,
+        for task in gone.iter_mut().chain(&mut tasks) {
+            let leader = self.tasks.get(&task.pid).filter(|_| task.tid != task.pid);
+            task.process = leader.map_or(task.name.clone(), |task| task_name(&task.comm));
         }
+        let so_far = Counted {
+            wall_ns: at_ns.saturating_sub(self.began_ns),
+            tasks,
+            cpus: self.cpu_scores(at_ns),
+            pairs: full.then(|| self.named_pairs()),
+            worst: self.worst(),
+            trace: None,
+            lost: self.describe_lost(),
+        };
+        (gone, so_far)
+    }
+
+    /// Who has each CPU at a moment, and how long it has had it: no switch has counted that yet.
+    fn running(&self, at_ns: u64) -> Vec<(u32, i32, u64)> {
+        let ran_ns = |since_ns: u64| at_ns.saturating_sub(since_ns.max(self.began_ns));
+        let of = |(number, cpu): (&u32, &Cpu)| Some((*number, cpu.current?, ran_ns(cpu.since_ns?)));
+        self.cpus.iter().filter_map(of).collect()
+    }
+
+    fn cpu_scores(&self, at_ns: u64) -> Vec<CpuScore> {
+        let wall_ns = at_ns.saturating_sub(self.began_ns);
+        let running = self.running(at_ns);
+        let idles: HashMap<u32, u64> = running
+            .iter()
+            .filter(|(_, tid, _)| *tid == 0)
+            .map(|(cpu, _, ns)| (*cpu, *ns))
+            .collect();
+        let score = |(number, cpu): (&u32, &Cpu)| {
+            let idle_ns = cpu.idle_ns + idles.get(number).unwrap_or(&0);
+            let is_known = cpu.whole && cpu.current.is_some();
+            CpuScore {
+                cpu: *number,
+                busy_ns: is_known.then(|| wall_ns.saturating_sub(idle_ns)),
+                switches: Some(cpu.switches),
+                idle_entries: Some(cpu.idle_entries),
+                lengths: None,
+            }
+        };
+        self.cpus.iter().map(score).collect()
     }
 
     fn named_pairs(&self) -> Vec<PairScore> {

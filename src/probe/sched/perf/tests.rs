@@ -557,3 +557,58 @@ fn tasks_that_end_are_all_there() {
     let own = named.filter(|task| task.pid == std::process::id() as i32);
     assert_eq!(own.count(), THREADS, "{:?}", counted.lost);
 }
+
+/// Ten waits for CPU 0 from 1300 on, has it from 1700 on; twenty has it until then but for a while.
+fn story() -> [Event; 7] {
+    [
+        switch(1100, 0, 0, 0, 10),
+        switch(1200, 0, 10, SLEEPS, 20),
+        waking(1300, 20, 10),
+        switch(1500, 0, 20, PREEMPTED, 30),
+        switch(1550, 0, 30, SLEEPS, 20),
+        switch(1700, 0, 20, PREEMPTED, 10),
+        switch(1900, 0, 10, SLEEPS, 20),
+    ]
+}
+
+#[test]
+fn the_longest_wait_is_known_with_who_ran_meanwhile() {
+    let counted = fold_all(&mut fold(9), &story(), 3000);
+    let worst = counted.worst.expect("there were waits");
+    assert_eq!((worst.wait_ns, worst.at_ns, worst.cpu, worst.tid), (400, 700, 0, 10));
+    assert_eq!((worst.name.as_str(), worst.known_ns), ("ten", 400));
+    assert_eq!((worst.before.tid, worst.before.run_ns), (20, 150));
+    let turns = worst.meanwhile.unwrap();
+    let turns: Vec<(i32, u64)> = turns.iter().map(|turn| (turn.tid, turn.run_ns)).collect();
+    assert_eq!(turns, [(20, 350), (30, 50)]);
+
+    let mut only = fold(9);
+    only.watch(20);
+    let counted = fold_all(&mut only, &story(), 3000);
+    let worst = counted.worst.expect("twenty waited");
+    assert_eq!((worst.tid, worst.wait_ns), (20, 200), "of what is watched");
+}
+
+#[test]
+fn what_a_reading_takes_is_still_there_at_the_end() {
+    let whole = fold_all(&mut fold(9), &story(), 3000);
+    let mut fold = fold(9);
+    fold.wanted.readings = true;
+    let mut since = Since::default();
+    let mut readings = Vec::new();
+    for (events, at_ns) in [(&story()[..3], 1400), (&story()[3..], 2500)] {
+        events.iter().for_each(|event| fold.event(event));
+        let (gone, so_far) = fold.so_far(at_ns);
+        readings.push(since.step(gone, so_far));
+    }
+    assert_eq!(fold.finish(3000), whole);
+    let [first, second] = &readings[..] else { panic!("{readings:?}") };
+    assert_eq!((first.wall_ns, second.wall_ns), (400, 1100));
+    let waiting: Vec<_> = [10, 20].map(|tid| task(first, tid).waiting_ns).into();
+    assert_eq!(waiting, [Some(100), None]);
+    assert_eq!([first, second].map(|read| task(read, 20).run_ns), [Some(200), Some(850)]);
+    let wait = task(second, 10).wait.as_ref().unwrap();
+    assert_eq!((wait.count, wait.max_ns), (1, Some(400)));
+    let busy: Vec<_> = [first, second].map(|read| read.cpus[0].busy_ns).into();
+    assert_eq!(busy, [Some(300), Some(1100)], "from the first switch on");
+}

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use crate::model::{Migrations, TaskScore, Times};
 
 /// What tasks have in common that share a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum By {
     Name,
     Process,
@@ -13,17 +16,9 @@ pub enum By {
     Task,
 }
 
-/// How a scoreboard is laid out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Layout {
-    pub by: By,
-    /// Rows and pairs that are shown, those with most run time and most counts first.
-    pub top: usize,
-}
-
 /// Sums over the tasks of a row. `None`: not counted by the source.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Row {
+pub struct TaskRow {
     pub label: String,
     pub tasks: usize,
     pub run_ns: Option<u64>,
@@ -37,8 +32,8 @@ pub struct Row {
 }
 
 /// The rows, most run time first.
-pub fn rows<'a>(tasks: impl Iterator<Item = &'a TaskScore>, by: By) -> Vec<Row> {
-    let mut rows: BTreeMap<(String, i32), Row> = BTreeMap::new();
+pub fn rows<'a>(tasks: impl Iterator<Item = &'a TaskScore>, by: By) -> Vec<TaskRow> {
+    let mut rows: BTreeMap<(String, i32), TaskRow> = BTreeMap::new();
     for task in tasks {
         let (label, number) = match by {
             By::Name => (folded(&task.name), 0),
@@ -50,10 +45,10 @@ pub fn rows<'a>(tasks: impl Iterator<Item = &'a TaskScore>, by: By) -> Vec<Row> 
         };
         match rows.get_mut(&(label.clone(), number)) {
             Some(row) => row.add(task),
-            None => _ = rows.insert((label.clone(), number), Row::new(label, task)),
+            None => _ = rows.insert((label.clone(), number), TaskRow::new(label, task)),
         }
     }
-    let mut rows: Vec<Row> = rows.into_values().collect();
+    let mut rows: Vec<TaskRow> = rows.into_values().collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.run_ns));
     rows
 }
@@ -69,9 +64,9 @@ fn folded(name: &str) -> String {
     }
 }
 
-impl Row {
-    fn new(label: String, task: &TaskScore) -> Row {
-        Row {
+impl TaskRow {
+    fn new(label: String, task: &TaskScore) -> TaskRow {
+        TaskRow {
             label,
             tasks: 1,
             run_ns: task.run_ns,

@@ -1,0 +1,280 @@
+//! Saved scoreboards: `schedlab score --save`, `list scores`, `show` and `compare score=A score=B`.
+
+use std::io::{self, BufWriter, Write};
+
+use clap::{Args, ValueEnum};
+
+use crate::analysis::{self, By};
+use crate::model::{PlanHead, SavedScore, Score, ScoreHead, Watched};
+use crate::report::score::{self, Layout};
+use crate::report::{Options, clean, shortened};
+use crate::store::{self, Annotations, Store, Subject};
+use crate::sys::clock;
+use crate::sys::environment::Identity;
+
+use super::labelled::laid_out;
+use super::stored::moment;
+use super::terminal::Width;
+use super::text::quoted;
+use super::{Database, Failure, labelled, run, table, terminal};
+
+/// Before the tag, the id or `last` of a saved score, where plans could be meant.
+pub const PREFIX: &str = "score=";
+/// Rows of a saved score that `show` prints.
+const SHOWN_ROWS: usize = 15;
+const MAX_NAME_COLUMNS: usize = 20;
+/// A narrower table has neither kernels nor sources.
+const MIN_COLUMNS_WITH_ALL: usize = 100;
+
+#[derive(Args)]
+pub struct SaveArgs {
+    /// Keep the scoreboard in the store, with this tag if one is given: schedlab compare score=NAME score=last
+    #[arg(long, value_name = "NAME", num_args = 0..=1)]
+    save: Option<Option<String>>,
+    #[command(flatten)]
+    db: Database,
+}
+
+/// A place in the store for what is counted next.
+pub struct Place {
+    store: Store,
+    db: Database,
+    tag: Option<String>,
+    started_unix_ns: u64,
+}
+
+impl SaveArgs {
+    /// Before anything is started; `None`: nothing is to be kept.
+    pub fn place(&self) -> Result<Option<Place>, Failure> {
+        let Some(tag) = &self.save else { return Ok(None) };
+        if let Some(tag) = tag {
+            let example = "schedlab score --save before -- make";
+            store::check_tag(tag).map_err(|wrong| Failure::usage(wrong.to_string(), example))?;
+        }
+        let (store, db) = (self.db.open()?, self.db.clone());
+        Ok(Some(Place { store, db, tag: tag.clone(), started_unix_ns: clock::unix_ns() }))
+    }
+
+    /// A tag that may have been meant as the command.
+    pub fn tag(&self) -> Option<&str> {
+        self.save.as_ref()?.as_deref()
+    }
+}
+
+impl Place {
+    /// Stores it, and returns what there is to say about it.
+    pub fn keep(mut self, score: &Score) -> Result<String, Failure> {
+        let here = Identity::here();
+        let saved = SavedScore {
+            id: run::execution_id(self.started_unix_ns),
+            started_unix_ns: self.started_unix_ns,
+            hostname: here.hostname,
+            kernel_release: here.kernel_release,
+            score: score.clone(),
+        };
+        let earlier = self.store.score_heads()?.into_iter().next();
+        self.store.save_score(&saved)?;
+        let id = &saved.id;
+        if let Some(tag) = &self.tag {
+            self.store.tag(Subject::Score(id), tag)?;
+        }
+        let tagged = self.tag.map(|tag| format!(" with the tag {tag}")).unwrap_or_default();
+        let next = match earlier {
+            Some(earlier) => format!("compare {PREFIX}{} {PREFIX}{id}", clean(&earlier.id)),
+            None => format!("show {id}"),
+        };
+        Ok(format!("saved {id}{tagged}: {}", self.db.command(&next)))
+    }
+}
+
+/// What a name on the command line means: a plan or a score.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Stored<'h> {
+    Plan(&'h PlanHead),
+    Score(&'h ScoreHead),
+}
+
+impl<'h> Stored<'h> {
+    pub fn id(&self) -> &'h str {
+        match self {
+            Stored::Plan(head) => &head.id,
+            Stored::Score(head) => &head.id,
+        }
+    }
+
+    pub fn subject(&self) -> Subject<'h> {
+        match self {
+            Stored::Plan(head) => Subject::Plan(&head.id),
+            Stored::Score(head) => Subject::Score(&head.id),
+        }
+    }
+}
+
+/// `last` and beginnings of ids are those of plans, where a plan has them; `score=` names scores alone.
+pub fn find<'h>(
+    text: &str,
+    (plans, scores): &'h (Vec<PlanHead>, Vec<ScoreHead>),
+    db: &Database,
+) -> Result<Stored<'h>, Failure> {
+    if let Some(name) = text.strip_prefix(PREFIX) {
+        return saved(name, scores, db).map(Stored::Score);
+    }
+    let begins = |head: &&ScoreHead| !text.is_empty() && head.id.starts_with(text);
+    let found: Vec<&ScoreHead> = scores.iter().filter(begins).collect();
+    match (analysis::plan(text, plans), found.as_slice()) {
+        (Ok(plan), []) => Ok(Stored::Plan(plan)),
+        (Ok(plan), _) if plan.id == text || text == "last" => Ok(Stored::Plan(plan)),
+        (Err(_), [score]) => Ok(Stored::Score(score)),
+        (Err(_), many)
+            if !many.is_empty() && !plans.iter().any(|head| head.id.starts_with(text)) =>
+        {
+            saved(text, scores, db).map(Stored::Score)
+        }
+        (Err(wrong), []) => Err(db.unselected("", wrong)),
+        _ => {
+            let text = format!("ids of plans and of scores begin with `{}`", text.escape_default());
+            Err(Failure::usage(text, db.command("list scores")))
+        }
+    }
+}
+
+fn saved<'h>(name: &str, scores: &'h [ScoreHead], db: &Database) -> Result<&'h ScoreHead, Failure> {
+    analysis::find_score(name, scores).map_err(|wrong| db.unselected("", wrong))
+}
+
+/// A line about one.
+pub fn described(head: &ScoreHead) -> String {
+    let length = score::time(head.wall_ns);
+    format!("{}  score of {}, {length}", clean(&head.id), clean(&head.title))
+}
+
+/// `show` of a score: what it is of, and all that it says.
+pub fn print(store: &Store, head: &ScoreHead, width: Width, db: &Database) -> Result<(), Failure> {
+    let saved = store.score(&head.id)?;
+    let Annotations { tags, notes } = store.annotations(Subject::Score(&head.id))?;
+    let mut lines = vec![
+        ("score", head.id.clone()),
+        ("when", format!("{} UTC", moment(head.started_unix_ns))),
+        ("where", format!("{}, Linux {}", head.hostname, head.kernel_release)),
+    ];
+    if !tags.is_empty() {
+        lines.push(("tags", tags.join(", ")));
+    }
+    lines.extend(labelled::notes(&notes));
+    lines.push(("compare", db.command(&format!("compare {PREFIX}OTHER {PREFIX}{}", head.id))));
+    let columns = width.columns();
+    let mut out = BufWriter::new(io::stdout().lock());
+    writeln!(out, "{}", laid_out(&lines, columns))?;
+    let color = terminal::color(&io::stdout());
+    let options = Options { width: columns, color, verbose: 1 };
+    score::text(&saved.score, &Layout { by: By::Name, top: SHOWN_ROWS }, &options, &mut out)?;
+    Ok(out.flush()?)
+}
+
+pub fn list(heads: &[&ScoreHead], columns: usize) -> String {
+    let mut header = vec!["id", "score of", "length", "source", "kernel"];
+    let has_tags = heads.iter().any(|head| !head.tags.is_empty());
+    let rows = heads.iter().map(|head| {
+        let mut row = vec![
+            clean(&head.id),
+            clean(&head.title),
+            score::time(head.wall_ns),
+            clean(head.source.as_deref().unwrap_or("-")),
+            shortened(&head.kernel_release, MAX_NAME_COLUMNS),
+        ];
+        if columns < MIN_COLUMNS_WITH_ALL {
+            row.truncate(3);
+        }
+        if has_tags {
+            row.push(shortened(&head.tags.join(", "), MAX_NAME_COLUMNS));
+        }
+        row
+    });
+    let rows = rows.collect();
+    if columns < MIN_COLUMNS_WITH_ALL {
+        header.truncate(3);
+    }
+    if has_tags {
+        header.push("tag");
+    }
+    table::rows(&header, rows, &["id", "length", "source", "kernel", "tag"], "score of", columns)
+}
+
+/// How two scores are compared.
+#[derive(Args)]
+pub struct CompareScoresArgs {
+    /// Scores (score=A score=B): fold tasks by
+    #[arg(long, value_enum)]
+    by: Option<ByArg>,
+    /// Scores: names, pairs and CPUs to show [default: 5]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    top: Option<u32>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ByArg {
+    Name,
+    Process,
+    Cgroup,
+}
+
+const TOP: u32 = 5;
+
+impl CompareScoresArgs {
+    pub fn is_asked(&self) -> bool {
+        self.by.is_some() || self.top.is_some()
+    }
+
+    /// `sides`: two, each with [`PREFIX`].
+    pub fn run(
+        &self,
+        sides: &[String],
+        is_json: bool,
+        width: Width,
+        db: &Database,
+    ) -> Result<(), Failure> {
+        let store = db.open_read_only()?;
+        let heads = store.score_heads()?;
+        let names: Vec<&str> = sides.iter().filter_map(|side| side.strip_prefix(PREFIX)).collect();
+        let ([before, after], true) = (names.as_slice(), names.len() == sides.len()) else {
+            let text = "scores are compared two by two, and not with plans";
+            return Err(Failure::usage(text, db.command("compare score=A score=B")));
+        };
+        let (before, after) = (saved(before, &heads, db)?, saved(after, &heads, db)?);
+        if before.id == after.id {
+            let text = format!("both sides are score {}", clean(&before.id));
+            return Err(Failure::usage(text, db.command("list scores")));
+        }
+        let by = match self.by {
+            None | Some(ByArg::Name) => By::Name,
+            Some(ByArg::Process) => By::Process,
+            Some(ByArg::Cgroup) => By::Cgroup,
+        };
+        let scores = [store.score(&before.id)?, store.score(&after.id)?];
+        let tags = [before.tags.as_slice(), after.tags.as_slice()];
+        let comparison = analysis::compare_scores(&scores[0], &scores[1], tags, by);
+        let mut out = BufWriter::new(io::stdout().lock());
+        if is_json {
+            score::comparison_json(&comparison, &mut out)?;
+        } else {
+            let color = terminal::color(&io::stdout());
+            let options = Options { width: width.columns(), color, verbose: 0 };
+            let top = self.top.unwrap_or(TOP) as usize;
+            let repeat = repeat(&scores[1].score.watched);
+            let page = score::comparison(&comparison, top, &repeat, &options);
+            out.write_all(page.as_bytes())?;
+        }
+        Ok(out.flush()?)
+    }
+}
+
+/// The command that measures it in rounds, with the same telemetry.
+fn repeat(watched: &Watched) -> String {
+    match watched {
+        Watched::Command(words) => {
+            let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+            format!("schedlab run --probe sched -- {}", words.join(" "))
+        }
+        _ => "schedlab run PLAN --probe sched".to_string(),
+    }
+}

@@ -1,0 +1,158 @@
+//! Saved scoreboards: each is one row, stored in one transaction before it is printed.
+
+use std::io::Write;
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::{Deserialize, Serialize};
+
+use super::annotations::{self, Subject};
+use super::check;
+use super::column::{bits, json, unsigned};
+use super::connection::Store;
+use super::error::{Fault, StoreError};
+use super::note::Annotations;
+use super::program::{pack, unpack};
+use super::write::{Lock, atomically};
+use crate::model::{SavedScore, ScoreHead};
+
+/// A row for each of a million tasks.
+const MAX_BYTES: u64 = 4 << 30;
+
+const HEADS: &str = "
+    SELECT id, title, started_unix_ns, hostname, kernel_release, source, wall_ns, score FROM score
+    ORDER BY started_unix_ns DESC, score DESC";
+
+/// A score in an export: one line, behind all plans.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(super) enum Line {
+    ScoreSaved {
+        saved: Box<SavedScore>,
+        #[serde(flatten)]
+        annotations: Annotations,
+    },
+}
+
+impl Store {
+    pub fn save_score(&mut self, saved: &SavedScore) -> Result<(), StoreError> {
+        let stored = atomically(&self.conn, Lock::Database, |conn| {
+            let SavedScore { id, started_unix_ns, hostname, kernel_release, score } = saved;
+            let packed = pack(&json(score)?).map_err(|why| Fault::Event(why.to_string()))?;
+            conn.execute(
+                "INSERT INTO score
+                 (id, title, started_unix_ns, hostname, kernel_release, source, wall_ns, json)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                params![
+                    id,
+                    score.watched.title(),
+                    bits(*started_unix_ns),
+                    hostname,
+                    kernel_release,
+                    score.source,
+                    bits(score.wall_ns),
+                    packed
+                ],
+            )?;
+            Ok(())
+        });
+        stored.map_err(|fault| fault.at(format!("store score `{}`", saved.id), &self.path))
+    }
+
+    /// All scores, newest first.
+    pub fn score_heads(&self) -> Result<Vec<ScoreHead>, StoreError> {
+        let read = || -> Result<_, Fault> {
+            let snapshot = self.conn.unchecked_transaction()?;
+            let mut select = snapshot.prepare_cached(HEADS)?;
+            let mut rows = select.query([])?;
+            let mut heads = Vec::new();
+            while let Some(row) = rows.next()? {
+                heads.push(ScoreHead {
+                    id: row.get(0)?,
+                    title: row.get(1)?,
+                    started_unix_ns: unsigned(row, 2)?,
+                    hostname: row.get(3)?,
+                    kernel_release: row.get(4)?,
+                    source: row.get(5)?,
+                    wall_ns: unsigned(row, 6)?,
+                    tags: annotations::tags(&snapshot, &Subject::Score(""), row.get(7)?)?,
+                });
+            }
+            Ok(heads)
+        };
+        read().map_err(|fault| fault.at("list the scores", &self.path))
+    }
+
+    pub fn score(&self, id: &str) -> Result<SavedScore, StoreError> {
+        let read = || -> Result<_, Fault> { read(&self.conn, self.score_number(&self.conn, id)?) };
+        read().map_err(|fault| fault.at(format!("read score `{id}`"), &self.path))
+    }
+
+    /// Removes a score, its tags and notes.
+    pub fn remove_score(&mut self, id: &str) -> Result<(), StoreError> {
+        let done = atomically(&self.conn, Lock::Database, |conn| {
+            let score = self.score_number(conn, id)?;
+            conn.execute("DELETE FROM score WHERE score = ?1", [score])?;
+            Ok(())
+        });
+        done.map_err(|fault| fault.at(format!("remove score `{id}`"), &self.path))
+    }
+
+    pub(super) fn score_number(&self, conn: &Connection, id: &str) -> Result<i64, Fault> {
+        conn.prepare_cached("SELECT score FROM score WHERE id = ?1")?
+            .query_row([id], |row| row.get(0))
+            .optional()?
+            .ok_or_else(|| {
+                let (id, path) = (id.to_string(), self.path.clone());
+                StoreError::UnknownScore { id, path }.into()
+            })
+    }
+
+    /// Adds a score that an export brought.
+    pub(super) fn import_score(&mut self, line: &Line) -> Result<(), StoreError> {
+        let Line::ScoreSaved { saved, annotations } = line;
+        let id = saved.id.as_str();
+        check::id(id)?;
+        if self.score_number(&self.conn, id).is_ok() {
+            let (id, path) = (id.to_string(), self.path.clone());
+            return Err(StoreError::ScoreStored { id, path });
+        }
+        self.save_score(saved)?;
+        annotations::add_all(self, &Subject::Score(id), annotations)
+    }
+}
+
+fn read(conn: &Connection, score: i64) -> Result<SavedScore, Fault> {
+    let sql =
+        "SELECT id, started_unix_ns, hostname, kernel_release, json FROM score WHERE score = ?1";
+    let columns = |row: &Row<'_>| {
+        let packed: Vec<u8> = row.get(4)?;
+        Ok((row.get(0)?, unsigned(row, 1)?, row.get(2)?, row.get(3)?, packed))
+    };
+    let (id, started_unix_ns, hostname, kernel_release, packed): (String, _, _, _, _) =
+        conn.prepare_cached(sql)?.query_row([score], columns)?;
+    let damaged = |why: String| Fault::Damaged(format!("score `{id}`: {why}"));
+    let text = unpack(&packed, MAX_BYTES).map_err(|why| damaged(why.to_string()))?;
+    let score = serde_json::from_str(&text).map_err(|why| damaged(why.to_string()))?;
+    Ok(SavedScore { id, started_unix_ns, hostname, kernel_release, score })
+}
+
+/// Writes all scores, the oldest first.
+pub(super) fn export(conn: &Connection, out: &mut dyn Write) -> Result<(), Fault> {
+    let mut select = conn.prepare_cached("SELECT score FROM score ORDER BY score")?;
+    let numbers: Vec<i64> = select.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    for number in numbers {
+        let saved = Box::new(read(conn, number)?);
+        let annotations = annotations::read(conn, &Subject::Score(""), number)?;
+        let line = json(&Line::ScoreSaved { saved, annotations })?;
+        writeln!(out, "{line}").map_err(StoreError::Output)?;
+    }
+    Ok(())
+}
+
+/// The score in a line of an export; `None` where it is an event.
+pub(super) fn parse(text: &str) -> Option<Line> {
+    // Runs are long lines: only one that may be a score is parsed for it.
+    let is_score =
+        text.get(..text.len().min(64)).is_some_and(|head| head.contains("\"score_saved\""));
+    is_score.then(|| serde_json::from_str(text).ok()).flatten()
+}
