@@ -123,6 +123,7 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
         level: if args.light { Level::Light } else { Level::Full },
         max_tasks: args.max_tasks,
         trace_ns: trace.as_ref().map_or(0, |trace| trace.trace_ns),
+        ..SessionConfig::default()
     };
     let level = config.level;
     let mut telemetry = Telemetry::open(&config, args.source.as_deref());

@@ -68,8 +68,11 @@ pub struct TaskScore {
     pub involuntary: Option<u64>,
     pub wakeups: Option<u64>,
     pub migrations: Option<Migrations>,
-    /// Run time by CPU, ascending.
+    /// Run time by CPU, ascending. In a reading of the source `bpf` all of it is on the last one.
     pub cpus: Option<Vec<(u32, u64)>>,
+    /// In a reading: how long it has been waiting for a CPU, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_ns: Option<u64>,
 }
 
 /// Samples of a time: how many, how long.
@@ -163,7 +166,7 @@ pub struct Balance {
     pub lb_nobusyg: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PairKind {
     Woke,

@@ -390,8 +390,24 @@ INLINE void hand_over(struct task_struct *of)
 	__sync_fetch_and_add(&counters.tasks_now, -1);
 }
 
-INLINE void arrive(struct cpu *cpu, u32 number, struct task_struct *next, u64 now)
+/* The longest wait so far, and who had the CPU until then. Rare: each is longer than all before. */
+INLINE void note_worst(struct cpu *cpu, struct task *task, struct task_struct *prev, u32 prev_name, u64 wait)
 {
+	struct task *before = prev->pid ? task_storage(&tasks, prev, 0, 0) : 0;
+	u64 run = prev->se.sum_exec_runtime;
+
+	cpu->worst_ns = wait;
+	cpu->worst_at = monotonic_ns();
+	cpu->worst_pid = task->pid;
+	cpu->worst_name = task->name;
+	cpu->worst_prev_pid = prev->pid;
+	cpu->worst_prev_name = prev_name;
+	cpu->worst_slice_us = before && run > before->run_seen ? (run - before->run_seen) / 1000 : 0;
+}
+
+INLINE void arrive(struct cpu *cpu, u32 number, struct task_struct *prev, struct task_struct *next, u64 now)
+{
+	u32 prev_name = cpu->name;
 	struct task *task;
 	u64 wait;
 
@@ -412,6 +428,8 @@ INLINE void arrive(struct cpu *cpu, u32 number, struct task_struct *next, u64 no
 		task->cpu = number;
 	}
 	wait = account_wait(task, next, now);
+	if (wait > cpu->worst_ns && (!control.only_watched || cpu->watched))
+		note_worst(cpu, task, prev, prev_name, wait);
 	if (settings.full && task->preemptor) {
 		if (control.counting)
 			count_preemptor(task, wait);
@@ -478,7 +496,7 @@ int on_switch(u64 *arguments)
 	if (cpu->other_since)
 		leave_other(cpu, now, !preempt && prev_state);
 	if (next_pid) {
-		arrive(cpu, number, next, now);
+		arrive(cpu, number, prev, next, now);
 	} else {
 		cpu->name = IDLE_NAME;
 		cpu->watched = 0;
@@ -699,6 +717,35 @@ int on_sample(void *context)
 	return 0;
 }
 
+/*
+ * Hands over what a task has done so far where it ran since the last time, or waits. It counts on, on
+ * another CPU at this moment, so nothing of its counts is changed but maxima, which begin anew. The
+ * iterator comes again where there was no room.
+ */
+INLINE void peek(struct task *task, struct task_struct *of, struct seq_file *seq)
+{
+	struct live live = {
+		.run = run_now(of),
+		.voluntary = of->nvcsw,
+		.involuntary = of->nivcsw,
+		.wait_max_ns = task->wait_max_ns,
+		.slice_max_ns = task->slice_max_ns,
+	};
+	u64 queued = of->sched_info.last_queued;
+	u64 now = monotonic_ns() + counters.clock_ahead;
+
+	if (queued && counters.clock_ahead && now > queued)
+		live.waiting_ns = now - queued;
+	if (live.run == task->run_read && !live.waiting_ns)
+		return;
+	complete(task, of);
+	if (seq_write(seq, task, sizeof(*task)) || seq_write(seq, &live, sizeof(live)))
+		return;
+	task->run_read = live.run;
+	__sync_val_compare_and_swap(&task->wait_max_ns, live.wait_max_ns, 0);
+	__sync_val_compare_and_swap(&task->slice_max_ns, live.slice_max_ns, 0);
+}
+
 /* All tasks, before programs count and when they are read. */
 SEC("iter/task")
 int walk(struct bpf_iter__task *context)
@@ -708,11 +755,15 @@ int walk(struct bpf_iter__task *context)
 
 	if (!of)
 		return 0;
-	if (control.walk_to == WALK_READ) {
+	if (control.walk_to == WALK_READ || control.walk_to == WALK_PEEK) {
 		task = task_storage(&tasks, of, 0, 0);
 		/* An ended one that is still there has been handed over. */
 		if (!task || task->flags & DEAD)
 			return 0;
+		if (control.walk_to == WALK_PEEK) {
+			peek(task, of, context->meta->seq);
+			return 0;
+		}
 		account_left(task, of, run_now(of), 1, !of->on_cpu);
 		account_unseen_wait(task, of);
 		complete(task, of);
@@ -727,8 +778,10 @@ int walk(struct bpf_iter__task *context)
 	/* Who took the CPU before it was known who is watched is of no interest. */
 	if (control.only_watched && !(task->flags & WATCHED) && task->preemptor)
 		task->preemptor = UNWATCHED_NAME;
-	if (control.walk_to != WALK_WATCH)
+	if (control.walk_to != WALK_WATCH) {
 		see(task, of);
+		task->run_read = task->run_seen;
+	}
 	else if (of->tgid == control.watch_pid)
 		task->flags |= WATCHED;
 	return 0;

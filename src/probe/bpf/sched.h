@@ -73,6 +73,8 @@ struct task {
 	u64 wakeups;
 	/* Of run_ns, what it ran on `cpu` since it came there. */
 	u64 run_here_ns;
+	/* What it had run when it was last read while it counts on. */
+	u64 run_read;
 	u64 cgroup;
 	u32 cpu;
 	u32 name;
@@ -89,6 +91,19 @@ struct task {
 	struct partner preempted_by[PARTNERS];
 	u16 wait[WAIT_BUCKETS];
 	u16 slice[SLICE_BUCKETS];
+};
+
+/*
+ * What follows a task where it is read while it counts on: what the kernel has counted by now, how long
+ * it has been waiting, and maxima since the last such reading, after which they begin anew.
+ */
+struct live {
+	u64 run;
+	u64 voluntary;
+	u64 involuntary;
+	u64 waiting_ns;
+	u64 wait_max_ns;
+	u64 slice_max_ns;
 };
 
 /* One CPU. Two cache lines from the next. */
@@ -112,7 +127,15 @@ struct cpu {
 	u64 trace_head;
 	/* The task that runs is. */
 	u32 watched;
-	u32 unused;
+	/* The longest wait that ended here, and who ran until then: for how long at a stretch. */
+	u32 worst_slice_us;
+	u64 worst_ns;
+	/* Of the monotonic clock: when it ended. */
+	u64 worst_at;
+	s32 worst_pid;
+	u32 worst_name;
+	s32 worst_prev_pid;
+	u32 worst_prev_name;
 	u64 lengths[LENGTHS];
 } __attribute__((aligned(128)));
 
@@ -184,7 +207,7 @@ struct stay {
 enum { STAY_WAIT = 1 << 30, STAY_SLICE = 1 << 29 };
 
 /* What the iterator does with each task. */
-enum { WALK_FIRST, WALK_BEGIN, WALK_WATCH, WALK_READ };
+enum { WALK_FIRST, WALK_BEGIN, WALK_WATCH, WALK_READ, WALK_PEEK };
 
 enum { TRACE_SWITCH = 1, TRACE_WAKING, TRACE_MIGRATE };
 

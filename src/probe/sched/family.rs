@@ -66,6 +66,10 @@ mod tests {
             Ok(())
         }
 
+        fn reading(&mut self) -> Result<Counted, SourceError> {
+            Ok(Counted::default())
+        }
+
         fn end(&mut self) -> Result<Counted, SourceError> {
             Ok(Counted::default())
         }

@@ -15,6 +15,7 @@ mod perf;
 mod procfs;
 mod roles;
 mod session;
+mod since;
 #[cfg(test)]
 pub mod testing;
 

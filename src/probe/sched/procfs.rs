@@ -16,6 +16,7 @@ use crate::sys::task::{Schedstat, TaskReader};
 use crate::sys::{Host, cgroup, clock};
 
 use super::family::processes;
+use super::since::Since;
 use super::{Counted, Session, SessionConfig, SourceError};
 use task::{Task, Values};
 
@@ -23,11 +24,12 @@ const MIN_PAUSE_NS: u64 = 100_000_000;
 /// Pause between pictures, in times of what the last one took.
 const PAUSE_PER_COST: u64 = 20;
 
-pub fn open(_: &SessionConfig) -> Result<Box<dyn Session>, SourceError> {
+pub fn open(config: &SessionConfig) -> Result<Box<dyn Session>, SourceError> {
     let host = Host::default();
     let own_pid = std::process::id() as i32;
     load::process(&host, own_pid).ok_or(SourceError::NoProc { own_pid })?;
-    Ok(Box::new(Procfs::new(host, own_pid)))
+    let (readings, totals) = (config.readings, config.totals);
+    Ok(Box::new(Procfs { readings, totals, ..Procfs::new(host, own_pid) }))
 }
 
 struct Procfs {
@@ -42,6 +44,12 @@ struct Procfs {
     processes: HashMap<i32, Known>,
     tasks: HashMap<i32, Task>,
     ended: Vec<TaskScore>,
+    /// Those that ended since the last reading.
+    unread: Vec<TaskScore>,
+    /// Ended ones are kept for the next reading, and until the end.
+    readings: bool,
+    totals: bool,
+    since: Since,
     cpus: BTreeMap<u32, CpuTimes>,
     pace: Pace,
     missed: Missed,
@@ -132,12 +140,59 @@ impl Session for Procfs {
         if self.picture > 0 && is_due { self.take(Picture::Between) } else { Ok(()) }
     }
 
+    fn reading(&mut self) -> Result<Counted, SourceError> {
+        // Where /proc takes long to read, that was done as lately as it may.
+        match self.pace.pause_ns {
+            0..=MIN_PAUSE_NS => self.take(Picture::Between)?,
+            _ => self.poll()?,
+        }
+        let wall_ns = clock::monotonic_ns().saturating_sub(self.pace.began_ns);
+        let cpus = load::cpu_times(&self.host).known().unwrap_or_default();
+        let unread = std::mem::take(&mut self.unread);
+        let so_far = self.counted(wall_ns, Vec::new(), &cpus);
+        Ok(self.since.step(unread, so_far))
+    }
+
     fn end(&mut self) -> Result<Counted, SourceError> {
         let wall_ns = clock::monotonic_ns().saturating_sub(self.pace.began_ns);
         let cpus = load::cpu_times(&self.host).known().unwrap_or_default();
         self.take(Picture::Last)?;
+        let ended = std::mem::take(&mut self.ended);
+        Ok(self.counted(wall_ns, ended, &cpus))
+    }
+}
+
+impl Procfs {
+    fn new(host: Host, own_pid: i32) -> Procfs {
+        Procfs {
+            reader: TaskReader::new(host.clone()),
+            host,
+            own_pid,
+            keeps: false,
+            asked: BTreeMap::new(),
+            children: false,
+            processes: HashMap::new(),
+            tasks: HashMap::new(),
+            ended: Vec::new(),
+            unread: Vec::new(),
+            readings: false,
+            totals: true,
+            since: Since::default(),
+            cpus: BTreeMap::new(),
+            pace: Pace::default(),
+            missed: Missed::default(),
+            picture: 0,
+        }
+    }
+
+    /// Since counting began, with those that live.
+    fn counted(
+        &self,
+        wall_ns: u64,
+        mut tasks: Vec<TaskScore>,
+        cpus: &BTreeMap<u32, CpuTimes>,
+    ) -> Counted {
         let forks = load::forks(&self.host);
-        let mut tasks = std::mem::take(&mut self.ended);
         for task in self.tasks.values() {
             let known = self.processes.get(&task.pid);
             let process = known.map_or(&task.name, |known| &known.name);
@@ -155,27 +210,7 @@ impl Session for Procfs {
             ..CpuScore::default()
         };
         let cpus = both.iter().map(score).collect();
-        Ok(Counted { trace: None, wall_ns, tasks, cpus, pairs: None, lost })
-    }
-}
-
-impl Procfs {
-    fn new(host: Host, own_pid: i32) -> Procfs {
-        Procfs {
-            reader: TaskReader::new(host.clone()),
-            host,
-            own_pid,
-            keeps: false,
-            asked: BTreeMap::new(),
-            children: false,
-            processes: HashMap::new(),
-            tasks: HashMap::new(),
-            ended: Vec::new(),
-            cpus: BTreeMap::new(),
-            pace: Pace::default(),
-            missed: Missed::default(),
-            picture: 0,
-        }
+        Counted { trace: None, wall_ns, tasks, cpus, pairs: None, lost }
     }
 
     fn take(&mut self, picture: Picture) -> Result<(), SourceError> {
@@ -357,7 +392,15 @@ impl Procfs {
         let known = self.processes.get(&task.pid);
         let name = known.map_or(task.name.clone(), |known| known.name.clone());
         let cgroup = known.and_then(|known| known.cgroup.clone());
-        self.ended.extend(task.score(&name).map(|score| TaskScore { cgroup, ..score }));
+        let Some(score) = task.score(&name).map(|score| TaskScore { cgroup, ..score }) else {
+            return;
+        };
+        if self.readings {
+            self.unread.push(score.clone());
+        }
+        if self.totals {
+            self.ended.push(score);
+        }
     }
 
     /// A process has ended, with those of its tasks that are still here.

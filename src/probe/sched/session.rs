@@ -21,11 +21,21 @@ pub struct SessionConfig {
     pub trace_ns: u64,
     /// How many tasks are distinguished at one time.
     pub max_tasks: u32,
+    /// There will be readings: what has ended is kept until the next one.
+    pub readings: bool,
+    /// What has ended is kept until the end. Without it a session may go on without bounds.
+    pub totals: bool,
 }
 
 impl Default for SessionConfig {
     fn default() -> Self {
-        SessionConfig { level: Level::Full, trace_ns: 0, max_tasks: 1 << 14 }
+        SessionConfig {
+            level: Level::Full,
+            trace_ns: 0,
+            max_tasks: 1 << 14,
+            readings: false,
+            totals: true,
+        }
     }
 }
 
@@ -42,6 +52,10 @@ pub trait Session {
 
     /// Takes over what would otherwise be lost; to be called some ten times a second.
     fn poll(&mut self) -> Result<(), SourceError>;
+
+    /// What was counted since the last reading, or since `begin`; counting goes on. Only for sessions
+    /// with [`SessionConfig::readings`]. Costs as much as there are tasks that did something.
+    fn reading(&mut self) -> Result<Counted, SourceError>;
 
     /// Stops counting, and returns what was counted since `begin`.
     fn end(&mut self) -> Result<Counted, SourceError>;

@@ -1,5 +1,6 @@
 //! From what the BPF programs counted to a scoreboard's rows. Names stay numbers until the end,
-//! when the table of names is read.
+//! when the table of names is read. A reading while it counts on reads what lives without changing it,
+//! and shows what came since the last one.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,42 +10,94 @@ use crate::model::{
     Bucket, CpuScore, Distances, IDLE, INTERRUPT, Migrations, OTHER, PairKind, PairScore,
     TaskScore, Times, task_name,
 };
-use crate::sys::{Host, cgroup};
+use crate::sys::{Host, cgroup, load};
 
-use super::layout::{self, Counters, Cpu, Pair, PairSum, Stay, Task};
+use super::layout::{self, Counters, Cpu, Live, Pair, PairSum, Stay, Task};
 use crate::probe::sched::error::BpfError;
-use crate::probe::sched::{Counted, buckets};
+use crate::probe::sched::since::Since;
+use crate::probe::sched::{Counted, Level, SessionConfig, buckets};
 
 /// Ended tasks whose stays on CPUs are left in the kernel's map at most.
 const MAX_ENDED: usize = 500;
 /// Entries of a map that one call reads.
 const BATCH: u32 = 4096;
 
-#[derive(Default)]
 pub struct Fold {
+    full: bool,
+    /// Ended tasks are kept until the end.
+    totals: bool,
     tasks: Vec<TaskScore>,
     /// Of each task: its cgroup's number.
     cgroups: Vec<u64>,
-    /// Position in `tasks` by the task's number.
-    by_number: HashMap<u32, usize>,
+    /// Position in `tasks` by the task's number; `None`: it is not kept.
+    by_number: HashMap<u32, Option<usize>>,
     /// Ended tasks whose stays are still in the map.
     ended: usize,
-    /// By kind, who and whom: count and time.
-    pairs: BTreeMap<(u32, u32, u32), (u64, u64)>,
+    pairs: Pairs,
     names: BTreeMap<u32, String>,
+    readings: Option<Readings>,
 }
 
-/// What the machine is like when counting ends.
+/// By kind, who and whom: count and time.
+type Pairs = BTreeMap<(u32, u32, u32), (u64, u64)>;
+
+/// What readings need of each other.
+struct Readings {
+    since: Since,
+    /// Tasks that something happened to since the last one, with their cgroups' numbers.
+    tasks: Vec<(TaskScore, u64)>,
+    /// The CPU of each.
+    on: HashMap<i32, u32>,
+    /// Of those that live and were in a reading, by number.
+    living: HashMap<u32, Seen>,
+    /// By pid, and by inode.
+    processes: HashMap<i32, String>,
+    cgroups: HashMap<u64, Option<String>>,
+}
+
+/// A task as it was last read.
+struct Seen {
+    name: u32,
+    woken_by: [layout::Waker; layout::PARTNERS],
+    preempted_by: [layout::Partner; layout::PARTNERS],
+    /// Of all readings.
+    wait_max_ns: u64,
+    slice_max_ns: u64,
+}
+
+/// What the machine is like when counting ends, or at a reading.
 pub struct Now {
     pub online: Vec<u32>,
     /// Of the monotonic clock, as the CPUs' idling is.
     pub began_ns: u64,
-    pub ended_ns: u64,
+    pub at_ns: u64,
     /// Run-queue lengths were sampled.
     pub sampled: bool,
 }
 
 impl Fold {
+    pub fn new(config: &SessionConfig) -> Fold {
+        let readings = || Readings {
+            since: Since::new(Some(layout::FULL_BUCKET)),
+            tasks: Vec::new(),
+            on: HashMap::new(),
+            living: HashMap::new(),
+            processes: HashMap::new(),
+            cgroups: HashMap::new(),
+        };
+        Fold {
+            full: config.level == Level::Full,
+            totals: config.totals,
+            tasks: Vec::new(),
+            cgroups: Vec::new(),
+            by_number: HashMap::new(),
+            ended: 0,
+            pairs: Pairs::new(),
+            names: BTreeMap::new(),
+            readings: config.readings.then(readings),
+        }
+    }
+
     /// Takes over a task, living or ended. One that nothing happened to is left out.
     pub fn task(&mut self, task: &Task) {
         let happened = task.waits + task.wakeups + task.voluntary + task.involuntary + task.run_ns;
@@ -57,34 +110,102 @@ impl Fold {
         if happened == 0 && !is_left {
             return;
         }
-        for by in &task.woken_by {
-            self.partner((layout::PAIR_WOKEN, by.name, task.name), u64::from(by.count), 0);
-        }
-        for by in &task.preempted_by {
-            let key = (layout::PAIR_PREEMPTED, by.name, task.name);
-            self.partner(key, u64::from(by.count), by.ns);
-        }
+        add_partners(&mut self.pairs, task.name, &task.woken_by, &task.preempted_by);
         let is_ended = task.flags & layout::DEAD != 0;
         self.ended += usize::from(is_ended);
-        self.by_number.insert(task.number, self.tasks.len());
-        self.cgroups.push(task.cgroup);
-        self.tasks.push(score(task));
+        let mut score = score(task, self.full);
+        if let Some(readings) = &mut self.readings {
+            let seen = readings.living.remove(&task.number);
+            if is_ended {
+                readings.tasks.push((TaskScore { cpus: None, ..score.clone() }, task.cgroup));
+                readings.on.insert(task.pid, task.cpu);
+            }
+            if let Some(seen) = seen {
+                raise(&mut score, seen.wait_max_ns, seen.slice_max_ns);
+            }
+        }
+        let is_kept = self.totals || !is_ended;
+        self.by_number.insert(task.number, is_kept.then_some(self.tasks.len()));
+        if is_kept {
+            self.cgroups.push(task.cgroup);
+            self.tasks.push(score);
+        }
+    }
+
+    /// A task that counts on.
+    pub fn living(&mut self, task: &Task, live: &Live) {
+        let Some(readings) = &mut self.readings else { return };
+        let mut score = score(task, self.full);
+        let add = |to: &mut Option<u64>, now: u64, seen: u64| {
+            *to = to.map(|count| count + now.saturating_sub(seen));
+        };
+        add(&mut score.run_ns, live.run, task.run_seen);
+        add(&mut score.voluntary, live.voluntary, task.voluntary_seen);
+        add(&mut score.involuntary, live.involuntary, task.involuntary_seen);
+        for (times, max_ns) in
+            [(&mut score.wait, live.wait_max_ns), (&mut score.slice, live.slice_max_ns)]
+        {
+            times.iter_mut().for_each(|times| times.max_ns = Some(max_ns));
+        }
+        score.waiting_ns = (live.waiting_ns > 0).then_some(live.waiting_ns);
+        score.cpus = None;
+        let before = readings.living.get(&task.number);
+        let max = |of: fn(&Seen) -> u64, now: u64| before.map_or(0, of).max(now);
+        let seen = Seen {
+            name: task.name,
+            woken_by: task.woken_by,
+            preempted_by: task.preempted_by,
+            wait_max_ns: max(|seen| seen.wait_max_ns, live.wait_max_ns),
+            slice_max_ns: max(|seen| seen.slice_max_ns, live.slice_max_ns),
+        };
+        readings.living.insert(task.number, seen);
+        readings.on.insert(task.pid, task.cpu);
+        readings.tasks.push((score, task.cgroup));
+    }
+
+    /// What came since the last reading.
+    pub fn reading(
+        &mut self,
+        counters: &Counters,
+        cpus: &[Cpu],
+        now: &Now,
+        spilled: &Map,
+    ) -> Result<Counted, BpfError> {
+        let Some(readings) = &mut self.readings else { return Ok(Counted::default()) };
+        let (gone, mut tasks): (Vec<_>, Vec<_>) =
+            readings.take_tasks().into_iter().partition(|task| task.ended);
+        tasks.extend(other(counters, cpus).map(|task| TaskScore { cpus: None, ..task }));
+        let mut pairs = None;
+        if self.full {
+            let mut all = self.pairs.clone();
+            let living = readings.living.values();
+            living.for_each(|seen| {
+                add_partners(&mut all, seen.name, &seen.woken_by, &seen.preempted_by);
+            });
+            add_spilled(&mut all, spilled)?;
+            pairs = Some(named_pairs(&all, &self.names));
+        }
+        let mut counted = self.counted(tasks, pairs, counters, cpus, now);
+        if let Some(readings) = &mut self.readings {
+            counted = readings.since.step(gone, counted);
+            for task in &mut counted.tasks {
+                let cpu = readings.on.get(&task.tid);
+                task.cpus = cpu.zip(task.run_ns).map(|(cpu, ns)| vec![(*cpu, ns)]);
+            }
+            readings.on.clear();
+        }
+        Ok(counted)
+    }
+
+    /// Numbers of tasks, and tasks.
+    #[cfg(test)]
+    pub fn kept(&self) -> usize {
+        self.by_number.len() + self.tasks.len()
     }
 
     #[cfg(test)]
     pub fn has_ended(&self, tid: i32) -> bool {
         self.tasks.iter().any(|task| task.tid == tid && task.ended)
-    }
-
-    /// Kind, who and whom.
-    fn partner(&mut self, (kind, by, whom): (u32, u32, u32), count: u64, ns: u64) {
-        let is_folded = by == layout::UNWATCHED_NAME;
-        if count > 0 {
-            let whom = if is_folded { by } else { whom };
-            let sum = self.pairs.entry((kind, by, whom)).or_default();
-            sum.0 += count;
-            sum.1 += ns;
-        }
     }
 
     /// Takes over what tasks ran on CPUs that they have left: of ended ones, where there are
@@ -95,26 +216,22 @@ impl Fold {
         }
         for (key, value) in entries(map)? {
             let stay: Stay = bytemuck::pod_read_unaligned(&key);
-            let Some(task) = self.by_number.get(&stay.number).map(|at| &mut self.tasks[*at]) else {
-                continue;
-            };
-            if !task.ended && !all {
-                continue;
+            let Some(at) = self.by_number.get(&stay.number) else { continue };
+            if let Some(task) = at.map(|at| &mut self.tasks[at]) {
+                if !task.ended && !all {
+                    continue;
+                }
+                add(task, stay.cpu, bytemuck::pod_read_unaligned(&value));
             }
-            add(task, stay.cpu, bytemuck::pod_read_unaligned(&value));
             map.delete(&key).map_err(BpfError::map("stays"))?;
         }
         self.ended = 0;
+        self.by_number.retain(|_, at| at.is_some());
         Ok(())
     }
 
     pub fn take_pairs(&mut self, map: &Map) -> Result<(), BpfError> {
-        for (key, value) in entries(map)? {
-            let Pair { name, by, kind } = bytemuck::pod_read_unaligned(&key);
-            let PairSum { count, ns } = bytemuck::pod_read_unaligned(&value);
-            self.partner((kind, by, name), count, ns);
-        }
-        Ok(())
+        add_spilled(&mut self.pairs, map)
     }
 
     pub fn take_names(&mut self, map: &Map) -> Result<(), BpfError> {
@@ -125,7 +242,7 @@ impl Fold {
     }
 
     /// Everything, with names in place of numbers.
-    pub fn finish(&mut self, counters: &Counters, cpus: &[Cpu], now: &Now, full: bool) -> Counted {
+    pub fn finish(&mut self, counters: &Counters, cpus: &[Cpu], now: &Now) -> Counted {
         let mut tasks = std::mem::take(&mut self.tasks);
         let paths = cgroup::paths_by_inode(&Host::default());
         let processes: HashMap<i32, String> = tasks
@@ -136,19 +253,28 @@ impl Fold {
         for (task, cgroup) in tasks.iter_mut().zip(&self.cgroups) {
             task.process = processes.get(&task.pid).unwrap_or(&task.name).clone();
             task.cgroup = paths.get(cgroup).cloned();
-            if !full {
-                (task.slice, task.wakeups, task.migrations) = (None, None, None);
-            }
         }
         tasks.extend(other(counters, cpus));
+        let pairs = self.full.then(|| named_pairs(&self.pairs, &self.names));
+        self.counted(tasks, pairs, counters, cpus, now)
+    }
+
+    fn counted(
+        &self,
+        tasks: Vec<TaskScore>,
+        pairs: Option<Vec<PairScore>>,
+        counters: &Counters,
+        cpus: &[Cpu],
+        now: &Now,
+    ) -> Counted {
         let cpus: Vec<(u32, &Cpu)> =
             now.online.iter().filter_map(|cpu| Some((*cpu, cpus.get(*cpu as usize)?))).collect();
         Counted {
-            wall_ns: now.ended_ns - now.began_ns,
+            wall_ns: now.at_ns - now.began_ns,
             tasks,
             trace: None,
             lost: lost(counters, &cpus),
-            pairs: full.then(|| self.named_pairs()),
+            pairs,
             cpus: cpus.into_iter().map(|(number, cpu)| cpu_score(number, cpu, now)).collect(),
         }
     }
@@ -157,25 +283,98 @@ impl Fold {
     pub fn names(&self) -> &BTreeMap<u32, String> {
         &self.names
     }
+}
 
-    fn named_pairs(&self) -> Vec<PairScore> {
-        let name = |number: u32| match number {
-            layout::INTERRUPT_NAME => INTERRUPT.to_string(),
-            layout::IDLE_NAME => IDLE.to_string(),
-            layout::UNWATCHED_NAME => PairScore::UNWATCHED.to_string(),
-            number => self.names.get(&number).map_or(OTHER, String::as_str).to_string(),
-        };
-        let pair = |(&(kind, by, to), &(count, ns)): (&(u32, u32, u32), &(u64, u64))| {
-            let is_woken = kind == layout::PAIR_WOKEN;
-            PairScore {
-                kind: if is_woken { PairKind::Woke } else { PairKind::Preempted },
-                by: name(by),
-                name: name(to),
-                count,
-                lost_ns: (!is_woken).then_some(ns),
-            }
-        };
-        self.pairs.iter().map(pair).collect()
+impl Readings {
+    /// Tasks that something happened to since the last reading, with all that they did.
+    fn take_tasks(&mut self) -> Vec<TaskScore> {
+        let host = Host::default();
+        let mut taken = std::mem::take(&mut self.tasks);
+        for (task, _) in taken.iter().filter(|(task, _)| task.tid == task.pid) {
+            self.processes.insert(task.pid, task.name.clone());
+        }
+        if taken.iter().any(|(_, cgroup)| !self.cgroups.contains_key(cgroup)) {
+            let paths = cgroup::paths_by_inode(&host);
+            self.cgroups.extend(paths.into_iter().map(|(inode, path)| (inode, Some(path))));
+        }
+        for (task, cgroup) in &mut taken {
+            task.cgroup = self.cgroups.entry(*cgroup).or_default().clone();
+            task.process = match self.processes.get(&task.pid) {
+                Some(name) => name.clone(),
+                None => {
+                    let process = load::process(&host, task.pid);
+                    let name = process.map_or_else(|| task.name.clone(), |process| process.name);
+                    self.processes.entry(task.pid).or_insert(name).clone()
+                }
+            };
+        }
+        for (task, _) in taken.iter().filter(|(task, _)| task.ended && task.tid == task.pid) {
+            self.processes.remove(&task.pid);
+        }
+        taken.into_iter().map(|(task, _)| task).collect()
+    }
+}
+
+fn named_pairs(pairs: &Pairs, names: &BTreeMap<u32, String>) -> Vec<PairScore> {
+    let name = |number: u32| match number {
+        layout::INTERRUPT_NAME => INTERRUPT.to_string(),
+        layout::IDLE_NAME => IDLE.to_string(),
+        layout::UNWATCHED_NAME => PairScore::UNWATCHED.to_string(),
+        number => names.get(&number).map_or(OTHER, String::as_str).to_string(),
+    };
+    let pair = |(&(kind, by, to), &(count, ns)): (&(u32, u32, u32), &(u64, u64))| {
+        let is_woken = kind == layout::PAIR_WOKEN;
+        PairScore {
+            kind: if is_woken { PairKind::Woke } else { PairKind::Preempted },
+            by: name(by),
+            name: name(to),
+            count,
+            lost_ns: (!is_woken).then_some(ns),
+        }
+    };
+    pairs.iter().map(pair).collect()
+}
+
+/// Kind, who and whom.
+fn add_pair(pairs: &mut Pairs, (kind, by, whom): (u32, u32, u32), PairSum { count, ns }: PairSum) {
+    if count > 0 {
+        let whom = if by == layout::UNWATCHED_NAME { by } else { whom };
+        let sum = pairs.entry((kind, by, whom)).or_default();
+        sum.0 += count;
+        sum.1 += ns;
+    }
+}
+
+/// Those that lie next to a task's counts.
+fn add_partners(
+    pairs: &mut Pairs,
+    name: u32,
+    woken_by: &[layout::Waker],
+    preempted_by: &[layout::Partner],
+) {
+    for by in woken_by {
+        let sum = PairSum { count: u64::from(by.count), ns: 0 };
+        add_pair(pairs, (layout::PAIR_WOKEN, by.name, name), sum);
+    }
+    for by in preempted_by {
+        let sum = PairSum { count: u64::from(by.count), ns: by.ns };
+        add_pair(pairs, (layout::PAIR_PREEMPTED, by.name, name), sum);
+    }
+}
+
+/// Those that had no room there.
+fn add_spilled(pairs: &mut Pairs, map: &Map) -> Result<(), BpfError> {
+    for (key, value) in entries(map)? {
+        let Pair { name, by, kind } = bytemuck::pod_read_unaligned(&key);
+        add_pair(pairs, (kind, by, name), bytemuck::pod_read_unaligned(&value));
+    }
+    Ok(())
+}
+
+/// Maxima that readings have taken are maxima of the whole.
+fn raise(score: &mut TaskScore, wait_max_ns: u64, slice_max_ns: u64) {
+    for (times, max_ns) in [(&mut score.wait, wait_max_ns), (&mut score.slice, slice_max_ns)] {
+        times.iter_mut().for_each(|times| times.max_ns = times.max_ns.max(Some(max_ns)));
     }
 }
 
@@ -189,7 +388,7 @@ fn entries(map: &Map) -> Result<Vec<Entry>, BpfError> {
 }
 
 /// Up to the first NUL, whatever bytes the name has.
-fn score(task: &Task) -> TaskScore {
+fn score(task: &Task, full: bool) -> TaskScore {
     let [within_llc, across_llc, across_node] = task.migrations.map(u64::from);
     let mut score = TaskScore {
         tid: task.pid,
@@ -207,7 +406,7 @@ fn score(task: &Task) -> TaskScore {
             max_ns: Some(task.wait_max_ns),
             buckets: buckets::counted(&task.wait, buckets::WAIT_BITS),
         }),
-        slice: Some(Times {
+        slice: full.then(|| Times {
             count: task.slices,
             total_ns: task.run_ns,
             max_ns: Some(task.slice_max_ns),
@@ -215,12 +414,13 @@ fn score(task: &Task) -> TaskScore {
         }),
         voluntary: Some(task.voluntary),
         involuntary: Some(task.involuntary),
-        wakeups: Some(task.wakeups),
-        migrations: Some(Migrations {
+        wakeups: full.then_some(task.wakeups),
+        migrations: full.then_some(Migrations {
             total: within_llc + across_llc + across_node,
             by_distance: Some(Distances { within_llc, across_llc, across_node }),
         }),
         cpus: Some(Vec::new()),
+        waiting_ns: None,
     };
     if task.run_here_ns > 0 {
         add_stay(&mut score, task.cpu, task.run_here_ns);
@@ -271,14 +471,14 @@ fn other(counters: &Counters, cpus: &[Cpu]) -> Option<TaskScore> {
 
 /// `None` where nothing is known of a CPU: it never switched and was never sampled.
 fn busy_ns(cpu: &Cpu, now: &Now) -> Option<u64> {
-    let wall_ns = now.ended_ns - now.began_ns;
+    let wall_ns = now.at_ns - now.began_ns;
     if cpu.switches == 0 && cpu.idle_since == 0 {
         let is_idle = cpu.lengths.iter().skip(1).all(|count| *count == 0);
         return now.sampled.then_some(if is_idle { 0 } else { wall_ns });
     }
     let idles_still_ns = match cpu.idle_since {
         0 => 0,
-        since_ns => now.ended_ns.saturating_sub(since_ns.max(now.began_ns)),
+        since_ns => now.at_ns.saturating_sub(since_ns.max(now.began_ns)),
     };
     Some(wall_ns.saturating_sub(cpu.idle_ns + idles_still_ns))
 }
@@ -322,7 +522,7 @@ mod tests {
 
     #[test]
     fn a_cpu_is_busy_when_it_does_not_idle_also_at_the_ends() {
-        let now = |sampled| Now { online: vec![0], began_ns: 1_000, ended_ns: 2_000, sampled };
+        let now = |sampled| Now { online: vec![0], began_ns: 1_000, at_ns: 2_000, sampled };
         let cpu =
             |switches, idle_ns, idle_since| Cpu { switches, idle_ns, idle_since, ..Cpu::zeroed() };
         let cases = [

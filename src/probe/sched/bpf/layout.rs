@@ -30,9 +30,13 @@ pub const WALK_FIRST: u32 = 0;
 pub const WALK_BEGIN: u32 = 1;
 pub const WALK_WATCH: u32 = 2;
 pub const WALK_READ: u32 = 3;
+pub const WALK_PEEK: u32 = 4;
 
 pub const PAIR_WOKEN: u32 = 0;
 pub const PAIR_PREEMPTED: u32 = 1;
+
+/// Where a bucket of a task has no room for more; it goes on from 1.
+pub const FULL_BUCKET: u64 = 0xffff;
 
 /// In [`Stay::cpu`]: it is a bucket of a histogram.
 pub const STAY_WAIT: u32 = 1 << 30;
@@ -70,6 +74,7 @@ pub struct Task {
     pub involuntary: u64,
     pub wakeups: u64,
     pub run_here_ns: u64,
+    pub run_read: u64,
     pub cgroup: u64,
     pub cpu: u32,
     pub name: u32,
@@ -85,6 +90,19 @@ pub struct Task {
     pub preempted_by: [Partner; PARTNERS],
     pub wait: [u16; WAIT_BUCKETS],
     pub slice: [u16; SLICE_BUCKETS],
+}
+
+/// What follows a task that is read while it counts on. No map has it, so the programs do not carry its
+/// layout: that readings add up is tested.
+#[derive(Debug, Clone, Copy, AnyBitPattern)]
+#[repr(C)]
+pub struct Live {
+    pub run: u64,
+    pub voluntary: u64,
+    pub involuntary: u64,
+    pub waiting_ns: u64,
+    pub wait_max_ns: u64,
+    pub slice_max_ns: u64,
 }
 
 #[derive(Debug, Clone, Copy, AnyBitPattern)]
@@ -103,7 +121,13 @@ pub struct Cpu {
     pub interrupts: u32,
     pub trace_head: u64,
     pub watched: u32,
-    pub unused: u32,
+    pub worst_slice_us: u32,
+    pub worst_ns: u64,
+    pub worst_at: u64,
+    pub worst_pid: i32,
+    pub worst_name: u32,
+    pub worst_prev_pid: i32,
+    pub worst_prev_name: u32,
     pub lengths: [u64; LENGTHS],
 }
 

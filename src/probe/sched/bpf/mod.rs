@@ -31,7 +31,7 @@ use crate::sys::{Host, clock, libbpf, perf, topology};
 use super::error::BpfError;
 use super::{Counted, Level, Session, SessionConfig, SourceError};
 use fold::{Fold, Now};
-use layout::{Control, Counters, Cpu, MAX_CPUS, Settings, Task};
+use layout::{Control, Counters, Cpu, Live, MAX_CPUS, Settings, Task};
 use recorder::{Recorder, Window};
 
 /// Compiled from `sched.bpf.c` by `make bpf`.
@@ -58,7 +58,7 @@ fn start(config: &SessionConfig) -> Result<Bpf, SourceError> {
     let walk = program(&object, "walk")?
         .attach_iter_with_opts(libbpf_rs::IterOpts::None)
         .map_err(BpfError::Walk)?;
-    let fold = Rc::new(RefCell::new(Fold::default()));
+    let fold = Rc::new(RefCell::new(Fold::new(config)));
     let dead = dead(&object, &fold)?;
     let mut session = Bpf {
         control: Control::default(),
@@ -123,6 +123,16 @@ impl Session for Bpf {
         Ok(self.fold.borrow_mut().take_stays(&map(&self.object, "stays")?, false)?)
     }
 
+    fn reading(&mut self) -> Result<Counted, SourceError> {
+        self.poll()?;
+        self.walk(layout::WALK_PEEK)?;
+        let now = self.now(clock::monotonic_ns());
+        let (counters, cpus) = self.counters()?;
+        let mut fold = self.fold.borrow_mut();
+        fold.take_names(&map(&self.object, "names")?)?;
+        Ok(fold.reading(&counters, &cpus, &now, &map(&self.object, "pairs")?)?)
+    }
+
     fn end(&mut self) -> Result<Counted, SourceError> {
         self.compare_clocks()?;
         // Each task counts until it is read: what came after its last switch is then read, too.
@@ -136,16 +146,8 @@ impl Session for Bpf {
         fold.take_stays(&map(&self.object, "stays")?, true)?;
         fold.take_pairs(&map(&self.object, "pairs")?)?;
         fold.take_names(&map(&self.object, "names")?)?;
-        let counters = map(&self.object, ".bss")?
-            .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
-            .map_err(BpfError::map(".bss"))?
-            .ok_or_else(|| lacks("value of", ".bss"))?;
-        let (first, cpus) = counters.split_at(size_of::<Counters>());
-        let cpus: Vec<Cpu> =
-            cpus.chunks_exact(size_of::<Cpu>()).map(bytemuck::pod_read_unaligned).collect();
-        let now =
-            Now { online: online(), began_ns: self.began_ns, ended_ns, sampled: self.sampled };
-        let mut counted = fold.finish(&bytemuck::pod_read_unaligned(first), &cpus, &now, self.full);
+        let (counters, cpus) = self.counters()?;
+        let mut counted = fold.finish(&counters, &cpus, &self.now(ended_ns));
         if self.trace_ns > 0 {
             let added = self.add_trace(&mut counted, fold.names(), &cpus, ended_boot_ns);
             counted.lost.extend(added.err().map(|error| format!("the trace: {error}")));
@@ -171,6 +173,20 @@ impl Bpf {
         self.put_control()
     }
 
+    fn now(&self, at_ns: u64) -> Now {
+        Now { online: online(), began_ns: self.began_ns, at_ns, sampled: self.sampled }
+    }
+
+    fn counters(&self) -> Result<(Counters, Vec<Cpu>), BpfError> {
+        let counters = map(&self.object, ".bss")?
+            .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(BpfError::map(".bss"))?
+            .ok_or_else(|| lacks("value of", ".bss"))?;
+        let (first, cpus) = counters.split_at(size_of::<Counters>());
+        let cpus = cpus.chunks_exact(size_of::<Cpu>()).map(bytemuck::pod_read_unaligned);
+        Ok((bytemuck::pod_read_unaligned(first), cpus.collect()))
+    }
+
     /// Has the iterator go through all tasks. Takes over those that it lists, one by one: all
     /// together are large.
     fn walk(&mut self, to: u32) -> Result<(), BpfError> {
@@ -178,11 +194,24 @@ impl Bpf {
         self.put_control()?;
         let walk = Iter::new(&self.walk).map_err(BpfError::Walk)?;
         let mut walk = BufReader::with_capacity(WALK_BYTES, walk);
-        let mut record = [0; size_of::<Task>()];
+        let mut record = [0; size_of::<Task>() + size_of::<Live>()];
+        let (task, live) = (0..size_of::<Task>(), size_of::<Task>()..record.len());
+        let read = if to == layout::WALK_PEEK { record.len() } else { task.end };
         let mut fold = self.fold.borrow_mut();
         loop {
-            match walk.read_exact(&mut record) {
-                Ok(()) => fold.task(&bytemuck::pod_read_unaligned(&record)),
+            match walk.read_exact(&mut record[..read]) {
+                Ok(()) => {
+                    let task = bytemuck::pod_read_unaligned(&record[task.clone()]);
+                    match to {
+                        layout::WALK_PEEK => {
+                            fold.living(
+                                &task,
+                                &bytemuck::pod_read_unaligned(&record[live.clone()]),
+                            );
+                        }
+                        _ => fold.task(&task),
+                    }
+                }
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(()),
                 Err(error) => return Err(BpfError::Read(error)),
             }

@@ -7,7 +7,7 @@ use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use super::*;
-use crate::model::PairKind;
+use crate::model::{PairKind, TaskScore, Times};
 use crate::probe::sched::testing::{Actor, Kernel, ONE, count, on_one_cpu, pairs, strike, task};
 use crate::sys::sched as policy;
 
@@ -55,6 +55,7 @@ fn layouts_are_those_of_the_programs() {
         involuntary,
         wakeups,
         run_here_ns,
+        run_read,
         cgroup,
         cpu,
         name,
@@ -88,7 +89,13 @@ fn layouts_are_those_of_the_programs() {
         interrupts,
         trace_head,
         watched,
-        unused,
+        worst_slice_us,
+        worst_ns,
+        worst_at,
+        worst_pid,
+        worst_name,
+        worst_prev_pid,
+        worst_prev_name,
         lengths
     );
 }
@@ -304,4 +311,78 @@ fn light_telemetry_counts_switches_and_waits_alone() {
     }
     assert_eq!(counted.pairs, None);
     actors.into_iter().for_each(|actor| drop(actor.go));
+}
+
+#[test]
+fn readings_add_up_to_what_is_counted_in_all() {
+    const TIMES: u32 = 400;
+    let _one = ONE.lock();
+    let test = "readings_add_up_to_what_is_counted_in_all";
+    let config = SessionConfig { readings: true, ..SessionConfig::default() };
+    let Some(mut session) = session(&config, test) else { return };
+    let ((ping_out, ping_in), (pong_out, pong_in)) = (pipe().unwrap(), pipe().unwrap());
+    let ((ping_out2, ping_in2), (pong_out2, pong_in2)) = (pipe().unwrap(), pipe().unwrap());
+    let actors = [
+        Actor::new("bpf-ping", move || strike(ping_in, pong_out, TIMES, true)),
+        Actor::new("bpf-pong", move || strike(pong_in, ping_out, TIMES, false)),
+        Actor::new("bpf-ping", move || strike(ping_in2, pong_out2, TIMES, true)),
+        Actor::new("bpf-pong", move || strike(pong_in2, ping_out2, TIMES, false)),
+    ];
+    session.begin().unwrap();
+    let mut readings = Vec::new();
+    for pair in actors.chunks(2) {
+        pair.iter().for_each(|actor| actor.go.send(()).unwrap());
+        // While they act, too.
+        readings.push(session.reading().unwrap());
+        pair.iter().for_each(Actor::rest);
+        let thread = std::thread::Builder::new().name("bpf-short".to_string());
+        let short = thread.spawn(policy::own_tid).unwrap().join().unwrap();
+        await_end(&mut session, &[short]);
+        readings.push(session.reading().unwrap());
+    }
+    let all = session.end().unwrap();
+    for actor in &actors {
+        let total = task(&all, actor.tid);
+        let parts: Vec<&TaskScore> =
+            readings.iter().flat_map(|read| &read.tasks).filter(|t| t.tid == actor.tid).collect();
+        let sum =
+            |of: fn(&TaskScore) -> Option<u64>| parts.iter().filter_map(|t| of(t)).sum::<u64>();
+        assert_eq!(sum(|task| task.run_ns), total.run_ns.unwrap(), "{parts:?}");
+        assert_eq!(sum(|task| task.voluntary), total.voluntary.unwrap());
+        assert_eq!(sum(|task| task.wakeups), total.wakeups.unwrap());
+        let waits = |of: fn(&Times) -> u64| {
+            parts.iter().filter_map(|task| task.wait.as_ref().map(of)).sum::<u64>()
+        };
+        let wait = total.wait.as_ref().unwrap();
+        assert_eq!(waits(|wait| wait.count), wait.count);
+        assert_eq!(waits(|wait| wait.buckets.iter().map(|b| b.count).sum()), wait.count);
+        let max = parts.iter().filter_map(|task| task.wait.as_ref()?.max_ns).max();
+        assert_eq!(max, wait.max_ns, "maxima begin anew at each reading, not in the whole");
+    }
+    let ended = |counted: &Counted| counted.tasks.iter().filter(|t| t.name == "bpf-short").count();
+    assert_eq!(readings.iter().map(ended).collect::<Vec<_>>(), [0, 1, 0, 1]);
+    assert_eq!(ended(&all), 2);
+    let wall_ns: u64 = readings.iter().map(|read| read.wall_ns).sum();
+    assert!(wall_ns > 0 && wall_ns <= all.wall_ns);
+    actors.into_iter().for_each(|actor| drop(actor.go));
+}
+
+#[test]
+fn without_totals_what_has_ended_is_in_readings_alone() {
+    let _one = ONE.lock();
+    let config = SessionConfig { readings: true, totals: false, ..SessionConfig::default() };
+    let test = "without_totals_what_has_ended_is_in_readings_alone";
+    let Some(mut session) = session(&config, test) else { return };
+    session.begin().unwrap();
+    storm(&mut session);
+    let mut ended = 0;
+    let started = std::time::Instant::now();
+    while ended < STORM && started.elapsed().as_secs() < 60 {
+        let read = session.reading().unwrap();
+        ended += read.tasks.iter().filter(|task| task.name == "bpf-storm" && task.ended).count();
+    }
+    assert_eq!(ended, STORM);
+    assert!(session.fold.borrow().kept() < STORM / 2, "it does not grow");
+    let counted = session.end().unwrap();
+    assert!(counted.tasks.iter().all(|task| task.name != "bpf-storm"));
 }

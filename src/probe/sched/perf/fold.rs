@@ -34,6 +34,10 @@ const DEAD: u64 = 0x10 | 0x20;
 pub struct Wanted {
     pub full: bool,
     pub max_tasks: usize,
+    /// Ended tasks are kept for the next reading.
+    pub readings: bool,
+    /// And not until the end.
+    pub forgets: bool,
     /// Processes whose tasks are watched, with what these make.
     pub asked: BTreeSet<i32>,
     /// Children of this process are, too.
@@ -48,6 +52,8 @@ pub struct Fold {
     /// Those that live, and those that ended without an event.
     tasks: HashMap<i32, Task>,
     ended: Vec<TaskScore>,
+    /// Those that ended since the last reading.
+    unread: Vec<TaskScore>,
     /// By name and whether they are watched: those that ended when there were many already.
     together: BTreeMap<(String, bool), TaskScore>,
     cpus: BTreeMap<u32, Cpu>,
@@ -105,6 +111,7 @@ impl Fold {
             began_ns: u64::MAX,
             tasks: HashMap::new(),
             ended: Vec::new(),
+            unread: Vec::new(),
             together: BTreeMap::new(),
             cpus: topology.online.iter().map(idle).collect(),
             names: Names::default(),
@@ -364,6 +371,12 @@ impl Fold {
         let Some(mut task) = self.tasks.remove(&tid) else { return };
         task.ended = true;
         let Some(score) = task.score(tid, self.wanted.full) else { return };
+        if self.wanted.readings {
+            self.unread.extend(task.reading(tid, self.wanted.full, 0));
+        }
+        if self.wanted.forgets {
+            return;
+        }
         if self.ended.len() < self.wanted.max_tasks {
             self.ended.push(score);
             return;
@@ -401,10 +414,10 @@ impl Fold {
     /// Everything that was counted until `ended_ns`.
     pub fn finish(&mut self, ended_ns: u64) -> Counted {
         let wall_ns = ended_ns.saturating_sub(self.began_ns);
-        let cpus: Vec<CpuScore> = std::mem::take(&mut self.cpus)
-            .into_iter()
-            .map(|(number, cpu)| self.cpu_score(number, &cpu, ended_ns))
-            .collect();
+        let cpus = self.cpu_scores(ended_ns);
+        for (cpu, tid, ran_ns) in self.running(ended_ns) {
+            self.tasks.entry(tid).and_modify(|task| task.counts.ran(cpu, ran_ns));
+        }
         let full = self.wanted.full;
         let mut tasks = std::mem::take(&mut self.ended);
         tasks.extend(std::mem::take(&mut self.together).into_values());
@@ -424,26 +437,66 @@ impl Fold {
         Counted { wall_ns, tasks, cpus, pairs, trace: None, lost: self.describe_lost() }
     }
 
-    /// Who runs at the end has run until then.
-    fn cpu_score(&mut self, number: u32, cpu: &Cpu, ended_ns: u64) -> CpuScore {
-        let wall_ns = ended_ns.saturating_sub(self.began_ns);
-        let mut idle_ns = cpu.idle_ns;
-        if let (Some(tid), Some(since_ns)) = (cpu.current, cpu.since_ns) {
-            let ran_ns = ended_ns.saturating_sub(since_ns.max(self.began_ns));
-            match self.tasks.get_mut(&tid) {
-                _ if tid == 0 => idle_ns += ran_ns,
-                Some(task) => task.counts.ran(number, ran_ns),
-                None => {}
+    /// Tasks that ended since the last reading, and what was counted until `at_ns`, of tasks that live.
+    /// Maxima are those since then.
+    pub fn so_far(&mut self, at_ns: u64) -> (Vec<TaskScore>, Counted) {
+        let mut gone = std::mem::take(&mut self.unread);
+        let mut tasks = Vec::new();
+        let full = self.wanted.full;
+        let running: HashMap<i32, (u32, u64)> =
+            self.running(at_ns).into_iter().map(|(cpu, tid, ns)| (tid, (cpu, ns))).collect();
+        for (tid, task) in &mut self.tasks {
+            let Some(mut score) = task.reading(*tid, full, at_ns) else { continue };
+            if let Some((cpu, ns)) = running.get(tid) {
+                score.run_ns = score.run_ns.map(|run_ns| run_ns + ns);
+                let mut cpus: BTreeMap<u32, u64> = score.cpus.into_iter().flatten().collect();
+                *cpus.entry(*cpu).or_default() += ns;
+                score.cpus = Some(cpus.into_iter().collect());
             }
+            tasks.push(score);
         }
-        let is_known = cpu.whole && cpu.current.is_some();
-        CpuScore {
-            cpu: number,
-            busy_ns: is_known.then(|| wall_ns.saturating_sub(idle_ns)),
-            switches: Some(cpu.switches),
-            idle_entries: Some(cpu.idle_entries),
-            lengths: None,
+        for task in gone.iter_mut().chain(&mut tasks) {
+            let leader = self.tasks.get(&task.pid).filter(|_| task.tid != task.pid);
+            task.process = leader.map_or(task.name.clone(), |task| task_name(&task.comm));
         }
+        let so_far = Counted {
+            wall_ns: at_ns.saturating_sub(self.began_ns),
+            tasks,
+            cpus: self.cpu_scores(at_ns),
+            pairs: full.then(|| self.named_pairs()),
+            trace: None,
+            lost: self.describe_lost(),
+        };
+        (gone, so_far)
+    }
+
+    /// Who has each CPU at a moment, and how long it has had it: no switch has counted that yet.
+    fn running(&self, at_ns: u64) -> Vec<(u32, i32, u64)> {
+        let ran_ns = |since_ns: u64| at_ns.saturating_sub(since_ns.max(self.began_ns));
+        let of = |(number, cpu): (&u32, &Cpu)| Some((*number, cpu.current?, ran_ns(cpu.since_ns?)));
+        self.cpus.iter().filter_map(of).collect()
+    }
+
+    fn cpu_scores(&self, at_ns: u64) -> Vec<CpuScore> {
+        let wall_ns = at_ns.saturating_sub(self.began_ns);
+        let running = self.running(at_ns);
+        let idles: HashMap<u32, u64> = running
+            .iter()
+            .filter(|(_, tid, _)| *tid == 0)
+            .map(|(cpu, _, ns)| (*cpu, *ns))
+            .collect();
+        let score = |(number, cpu): (&u32, &Cpu)| {
+            let idle_ns = cpu.idle_ns + idles.get(number).unwrap_or(&0);
+            let is_known = cpu.whole && cpu.current.is_some();
+            CpuScore {
+                cpu: *number,
+                busy_ns: is_known.then(|| wall_ns.saturating_sub(idle_ns)),
+                switches: Some(cpu.switches),
+                idle_entries: Some(cpu.idle_entries),
+                lengths: None,
+            }
+        };
+        self.cpus.iter().map(score).collect()
     }
 
     fn named_pairs(&self) -> Vec<PairScore> {

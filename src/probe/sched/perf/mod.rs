@@ -28,6 +28,7 @@ use crate::sys::task::TaskReader;
 use crate::sys::{FileError, Host, cgroup, clock, eventfd, thread, topology, tracefs};
 
 use super::family::processes;
+use super::since::Since;
 use super::{Counted, Level, Session, SessionConfig, SourceError};
 use fold::{Fold, Wanted};
 use record::{Event, Layout, TRACEPOINTS};
@@ -72,7 +73,13 @@ pub fn open(config: &SessionConfig) -> Result<Box<dyn Session>, SourceError> {
         rings.push((*cpu, ring));
     }
     let affinity = topology::affinity().unwrap_or_default();
-    let wanted = Wanted { full, max_tasks: config.max_tasks as usize, ..Wanted::default() };
+    let wanted = Wanted {
+        full,
+        max_tasks: config.max_tasks as usize,
+        readings: config.readings,
+        forgets: !config.totals,
+        ..Wanted::default()
+    };
     let fold = Fold::new(wanted, &topology::topology(&host, affinity));
     let reader = Reader {
         layout,
@@ -90,6 +97,7 @@ pub fn open(config: &SessionConfig) -> Result<Box<dyn Session>, SourceError> {
         events,
         running: None,
         began_ns: 0,
+        since: Since::default(),
     }))
 }
 
@@ -145,6 +153,7 @@ struct Perf {
     events: Vec<OwnedFd>,
     running: Option<Running>,
     began_ns: u64,
+    since: Since,
 }
 
 /// The thread, and what ends it.
@@ -192,6 +201,15 @@ impl Session for Perf {
             true => Err(SourceError::ReaderEnded),
             false => Ok(()),
         }
+    }
+
+    fn reading(&mut self) -> Result<Counted, SourceError> {
+        self.poll()?;
+        let now_ns = clock::monotonic_ns();
+        let mut reader = lock(&self.reader);
+        reader.drain(now_ns);
+        let (gone, so_far) = reader.fold.so_far(now_ns.saturating_sub(SETTLED_NS));
+        Ok(self.since.step(gone, so_far))
     }
 
     fn end(&mut self) -> Result<Counted, SourceError> {

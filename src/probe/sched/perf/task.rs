@@ -55,7 +55,9 @@ pub struct Counts {
 struct Sum {
     count: u64,
     total_ns: u64,
-    max_ns: u64,
+    /// Since the last reading, and until then.
+    recent_max_ns: u64,
+    earlier_max_ns: u64,
 }
 
 struct Histograms {
@@ -67,14 +69,21 @@ impl Sum {
     fn add(&mut self, ns: u64) {
         self.count += 1;
         self.total_ns += ns;
-        self.max_ns = self.max_ns.max(ns);
+        self.recent_max_ns = self.recent_max_ns.max(ns);
+    }
+
+    /// The longest since this was last asked.
+    fn take_max(&mut self) -> u64 {
+        let recent_ns = std::mem::take(&mut self.recent_max_ns);
+        self.earlier_max_ns = self.earlier_max_ns.max(recent_ns);
+        recent_ns
     }
 
     fn times(&self, counts: &[u32], bits: u32) -> Times {
         Times {
             count: self.count,
             total_ns: self.total_ns,
-            max_ns: Some(self.max_ns),
+            max_ns: Some(self.earlier_max_ns.max(self.recent_max_ns)),
             buckets: buckets::counted(counts, bits),
         }
     }
@@ -129,6 +138,22 @@ impl Task {
         }
     }
 
+    /// Its row in a reading: as [`Task::score`], with maxima since the last one.
+    pub fn reading(&mut self, tid: i32, full: bool, at_ns: u64) -> Option<TaskScore> {
+        let mut score = self.score(tid, full)?;
+        let counts = &mut self.counts;
+        for (times, max_ns) in
+            [(&mut score.wait, counts.wait.take_max()), (&mut score.slice, counts.slice.take_max())]
+        {
+            times.iter_mut().for_each(|times| times.max_ns = Some(max_ns));
+        }
+        score.waiting_ns = match self.state {
+            State::Waits { since_ns } => Some(at_ns.saturating_sub(since_ns)),
+            _ => None,
+        };
+        Some(score)
+    }
+
     /// Its row; `None`: nothing has happened to it. The process gets its name later.
     pub fn score(&self, tid: i32, full: bool) -> Option<TaskScore> {
         let counts = &self.counts;
@@ -161,6 +186,7 @@ impl Task {
             wakeups: full.then_some(counts.wakeups),
             migrations: full.then_some(migrations),
             cpus: Some(counts.cpus.clone()),
+            waiting_ns: None,
         })
     }
 }
