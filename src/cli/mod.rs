@@ -39,6 +39,7 @@ mod terminal;
 mod text;
 mod tracing;
 mod twin;
+mod watch;
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -81,6 +82,10 @@ enum Command {
     PlanPower(plan_power::PlanPowerArgs),
     /// Run a command under scheduler telemetry: what happened to every task
     Score(score::ScoreArgs),
+    /// Waits for a CPU, live: by CPU, as a histogram, by task, and who preempts whom
+    ///
+    /// Of the whole machine where nothing is named. In the view, the key ? explains the others.
+    Watch(watch::WatchArgs),
     /// Write stored plans as JSON lines
     Export(export::ExportArgs),
     /// Read JSON lines of `schedlab export` into the store, or a .bench file as a plan
@@ -145,6 +150,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Compare(args) => compare::run(&args),
         Command::PlanPower(args) => plan_power::run(&args),
         Command::Score(args) => score::run(&args),
+        Command::Watch(args) => watch::run(&args),
         Command::Export(args) => export::export(&args),
         Command::Import(args) => export::import(&args),
         Command::Schbench(args) => schbench::run(args),

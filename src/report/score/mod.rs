@@ -11,6 +11,7 @@ use crate::model::{Score, Trace};
 
 use super::Options;
 pub use rows::{By, Layout};
+pub use text::time;
 
 pub fn text(
     score: &Score,

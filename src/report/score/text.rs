@@ -377,7 +377,7 @@ fn cost(score: &Score) -> String {
 }
 
 /// Three digits and a unit: `1.52us`.
-fn time(ns: u64) -> String {
+pub fn time(ns: u64) -> String {
     let (unit, scale) = match ns {
         0..1_000 => return format!("{ns}ns"),
         1_000..1_000_000 => ("us", 1e3),
