@@ -314,7 +314,7 @@ impl View {
     }
 
     fn read(&mut self) -> Result<(), Failure> {
-        let began_ns = clock::monotonic_ns();
+        let before_ns = own_cpu_ns();
         let counted = self.session.reading().map_err(failed)?;
         let switches: Option<u64> = counted.cpus.iter().map(|cpu| cpu.switches).sum();
         let switches_per_ns = switches.map(|count| count as f64 / counted.wall_ns.max(1) as f64);
@@ -322,7 +322,7 @@ impl View {
         self.state.add(counted);
         self.state.cost = Cost { own: Some(self.meter.share()), programs };
         self.draw()?;
-        self.plan_next(clock::monotonic_ns() - began_ns);
+        self.plan_next(own_cpu_ns() - before_ns);
         Ok(())
     }
 

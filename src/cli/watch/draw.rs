@@ -191,7 +191,7 @@ fn histogram(state: &State, palette: Palette, area: Rect) -> Vec<Line<'static>> 
     let room = usize::from(area.width).saturating_sub(7 + 7);
     for bar in &bars {
         let label = match bar.low_ns {
-            0 => "less".to_string(),
+            0 => "0".to_string(),
             ns => octave(ns),
         };
         let (drawn, left) = grid::bar(bar.count, most, room);
@@ -339,6 +339,7 @@ fn line(row: &Row, state: &State, keys: &[Key], width: usize) -> Line<'static> {
     let number = match (state.order.by, row.number) {
         (By::Task, Some(tid)) if row.ended => format!("{tid}x"),
         (By::Task | By::Process, Some(number)) => number.to_string(),
+        (By::Task, None) if row.ended => format!("({})x", row.tasks),
         _ => row.tasks.to_string() + if row.ended { "x" } else { "" },
     };
     let columns_of_name = name_columns(state);
@@ -464,7 +465,7 @@ const HELP: &[&str] = &[
     "wait%      time spent waiting for a CPU, of the period; run%: on a CPU",
     "waits      how often it got a CPU; p99, max: of one wait, until it got one",
     "switch     context switches; preempt: those in which it lost the CPU",
-    "x          after a number: ended. waiting tasks: in a run queue, on average",
+    "x          ended; (3)x: three of that name have. CPUs: waiting tasks, on average",
     "docs       docs/watch.md",
 ];
 

@@ -69,12 +69,12 @@ fn at_80_by_24_everything_has_its_place() {
     source bpf, nothing lost             cost 0.31 % of a CPU + 0.05 % in the kernel
     CPUs: busy, waiting tasks                  21 waits, last 1.00s
     LLC 0, CPUs 0-1                            p50 11.5ms, p99 400ms, max 400ms
-      0       ▁█  90 %       ▅▅  0.6             less ██████████████████████    16
-      1       ▁█  90 %       ▅▅  0.6             16ms █████▌                     4
+      0       ▁█  90 %       ▅▅  0.6            512us ███▊                       2
+      1       ▁█  90 %       ▅▅  0.6              2ms ███████████                6
+                                                  8ms ██████████████████████    12
                                                  32ms                            0
-                                                 64ms                            0
-                                                128ms                            0
-                                                256ms █▍                         1
+                                                128ms █▉                         1
+
     who preempts whom: times, time lost
     worker-1           > \u{1b}[31mred          34x  40.0ms
     kworker/0:1        > worker-2               34x  3.00ms
@@ -99,14 +99,14 @@ fn a_wide_terminal_has_pairs_in_a_column_and_says_where_tasks_belong() {
     source bpf, nothing lost                                                                         cost 0.31 % of a CPU + 0.05 % in the kernel
     CPUs: busy, waiting tasks                               21 waits, last 1.00s                     who preempts whom: times, time lost
     LLC 0, CPUs 0-1                                         p50 11.5ms, p99 400ms, max 400ms         worker-1    > \u{1b}[31m…     34x  40.0ms
-      0       ▁█  90 %       ▅▅  0.6                          less █████████████                  4  kworker/0:1 > worker-2        34x  3.00ms
-      1       ▁█  90 %       ▅▅  0.6                           4ms █████████████                  4
-                                                               8ms ██████████████████████████     8
-                                                              16ms █████████████                  4
+      0       ▁█  90 %       ▅▅  0.6                         512us ████▍                          2  kworker/0:1 > worker-2        34x  3.00ms
+      1       ▁█  90 %       ▅▅  0.6                           2ms █████████████                  6
+                                                               8ms ██████████████████████████    12
                                                               32ms                                0
-                                                              64ms                                0
-                                                             128ms                                0
-                                                             256ms ███▎                           1
+                                                             128ms ██▎                            1
+
+
+
     tasks 1-15 of 21, last 1.00s, per second
          tid name           wait%v  waits     p99     max  run% switch preempt moves wakeups
     4194304x \u{1b}[31mred    40.0      1   400ms   400ms  30.0    154      34     -       -  /system.slice
@@ -216,7 +216,7 @@ fn the_help_names_every_key_and_what_was_lost() {
       │wait%      time spent waiting for a CPU, of the period; run%: on a CPU    │
       │waits      how often it got a CPU; p99, max: of one wait, until it got one│
     ta│switch     context switches; preempt: those in which it lost the CPU      │
-      │x          after a number: ended. waiting tasks: in a run queue, on       │es
+      │x          ended; (3)x: three of that name have. CPUs: waiting tasks, on  │es
       │average                                                                   │
       │docs       docs/watch.md                                                  │
       │lost: names: 3\u{7}                                                       │
