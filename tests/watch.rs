@@ -4,7 +4,8 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::pty::Pty;
-use crate::support::{schedlab, signal, stderr};
+use crate::support::{schedlab, signal, skip, stderr};
+use crate::trace::switched_to;
 
 /// With pictures of /proc, which need no privilege.
 fn watch(home: &Path, arguments: &[&str]) -> Pty {
@@ -21,9 +22,9 @@ fn keys_change_the_view_and_q_gives_the_terminal_back() {
     assert!(first.contains("the whole machine") && first.contains("q quit"), "{first}");
     pty.wait_until("a row", |screen| screen.contains("tasks 1-"));
     pty.press("?");
-    pty.wait_for("Any key closes this");
+    pty.wait_for("any key closes this");
     pty.press("x");
-    pty.wait_until("no help", |screen| !screen.contains("Any key closes"));
+    pty.wait_until("no help", |screen| !screen.contains("any key closes"));
     pty.press("b");
     pty.wait_for("processes");
     pty.press("/nonesuch");
@@ -120,6 +121,32 @@ fn a_command_is_watched_to_its_end_and_its_output_is_elsewhere() {
     assert_eq!(pty.wait().code(), Some(7));
     pty.wait_for("sh: exit status: 7");
     assert_eq!(std::fs::read_to_string(home.path().join("out")).unwrap(), "LOUD\n");
+}
+
+#[test]
+fn the_last_seconds_are_written_while_counting_goes_on() {
+    let name = "the_last_seconds_are_written_while_counting_goes_on";
+    let home = tempfile::tempdir().unwrap();
+    let script = "while [ ! -e go ]; do sleep 0.01; done";
+    let arguments =
+        ["watch", "--interval", "100ms", "--trace", "t.pftrace", "--", "sh", "-c", script];
+    let mut pty = Pty::start(schedlab(home.path(), &arguments), 80, 24);
+    let screen = pty.wait_until("a reading", |screen| screen.contains("tasks 1-"));
+    if !screen.contains("source bpf") {
+        return skip(name, "privilege to load BPF programs");
+    }
+    pty.wait_for("in the kernel");
+    for file in ["t.pftrace", "t-1.pftrace"] {
+        pty.press("t");
+        pty.wait_for(&format!("trace: {file}: "));
+        let names = switched_to(&std::fs::read(home.path().join(file)).unwrap());
+        assert!(names.contains("sleep") && names.contains("sh"), "{names:?}");
+    }
+    pty.press("b");
+    pty.wait_until("rows", |screen| screen.contains("processes 1-") && screen.contains(" sleep "));
+    std::fs::write(home.path().join("go"), "").unwrap();
+    assert_eq!(pty.wait().code(), Some(0));
+    pty.wait_for("waits for a CPU, p50");
 }
 
 #[test]

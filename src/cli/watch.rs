@@ -34,8 +34,10 @@ use state::{About, Action, Cost, Scope, State};
 /// How often ended tasks are taken over.
 const POLL_NS: u64 = 250_000_000;
 const MIN_INTERVAL_NS: u64 = 100_000_000;
-/// A reading that takes long is followed by a pause of so many times as long.
-const PAUSE_PER_COST: u64 = 40;
+/// When the first reading is due.
+const FIRST_NS: u64 = 200_000_000;
+/// A reading is followed by a pause of so many times its CPU time.
+const PAUSE_PER_COST: u64 = 50;
 /// How long a command that was asked to end is waited for.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -98,7 +100,6 @@ pub fn run(args: &WatchArgs) -> Result<(), Failure> {
         session: opened.session,
         trace: args.trace.clone(),
         meter: Meter::begin(),
-        period_ns: 0,
         next_ns: 0,
     };
     let ended = view.watch(args, output);
@@ -237,8 +238,7 @@ struct View {
     session: Box<dyn Session>,
     trace: PathBuf,
     meter: Meter,
-    /// Between the last reading and the next.
-    period_ns: u64,
+    /// When the next reading is due.
     next_ns: u64,
 }
 
@@ -250,7 +250,8 @@ impl View {
         self.session.begin().map_err(failed)?;
         sched::watch_families(self.session.as_mut(), &args.pid).map_err(failed)?;
         self.meter = Meter::begin();
-        self.plan_next(0);
+        // Something to look at comes soon.
+        self.next_ns = clock::monotonic_ns() + self.state.about.interval_ns.min(FIRST_NS);
         let Some(name) = args.command.first() else {
             let is_gone = || !args.pid.is_empty() && !args.pid.iter().any(|pid| is_alive(*pid));
             return Ok(match self.run(|| Ok(is_gone()))? {
@@ -258,6 +259,10 @@ impl View {
                 false => Ended::Asked,
             });
         };
+        if args.output.is_none() {
+            let text = format!("what {name} prints is discarded: -o FILE keeps it");
+            self.state.message.get_or_insert(text);
+        }
         let mut command = Command::new(name);
         command
             .args(&args.command[1..])
@@ -266,8 +271,8 @@ impl View {
             .stderr(output.error);
         let mut running =
             command.spawn().map_err(|error| super::score::not_started(name, &error))?;
-        self.session.watch(running.id() as i32).map_err(failed)?;
-        let ended = self.run(|| child::has_ended(&running));
+        let watched = self.session.watch(running.id() as i32).map_err(failed);
+        let ended = watched.and_then(|()| self.run(|| child::has_ended(&running)));
         match ended {
             Ok(true) => Ok(Ended::Command(running.wait()?)),
             other => {
@@ -328,8 +333,8 @@ impl View {
 
     fn plan_next(&mut self, cost_ns: u64) {
         let interval_ns = self.state.about.interval_ns;
-        self.period_ns = interval_ns.max(cost_ns.saturating_mul(PAUSE_PER_COST));
-        self.next_ns = clock::monotonic_ns() + self.period_ns.saturating_sub(cost_ns);
+        let period_ns = interval_ns.max(cost_ns.saturating_mul(PAUSE_PER_COST));
+        self.next_ns = clock::monotonic_ns() + period_ns.saturating_sub(cost_ns);
     }
 
     fn draw(&mut self) -> io::Result<()> {
@@ -419,7 +424,9 @@ fn summary(state: &State, args: &WatchArgs, ended: Ended) -> Result<(), Failure>
         }
         Ended::Command(status) => {
             let name = args.command.first().map(|name| clean(name)).unwrap_or_default();
-            writeln!(out, "{name}: {status}")?;
+            let failed = !status.success() && args.output.is_none();
+            let hint = if failed { "; -o FILE keeps what it prints" } else { "" };
+            writeln!(out, "{name}: {status}{hint}")?;
             match child::exit_code(status) {
                 0 => Ok(()),
                 code => Err(Failure::Command { code, why: None }),

@@ -2,7 +2,7 @@
 //! cells.
 
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph};
@@ -51,22 +51,26 @@ fn parts(size: Rect) -> Option<Parts> {
     if size.width < MIN_COLUMNS || size.height < MIN_LINES {
         return None;
     }
+    // By hand: a solver of constraints took most of the view's time.
     let is_wide = size.width >= WIDE_COLUMNS;
     let upper = (size.height / 3).clamp(6, 20);
-    let pairs_lines = if is_wide { 0 } else { (size.height / 6).clamp(3, 6) };
-    let lines = [
-        Constraint::Length(2),
-        Constraint::Length(upper),
-        Constraint::Length(pairs_lines),
-        Constraint::Fill(1),
-        Constraint::Length(1),
-    ];
-    let [head, upper, below, table, foot] = Layout::vertical(lines).areas(size);
-    let columns = if is_wide { [40, 29, 31] } else { [54, 46, 0] };
-    let [cpus, waits, right] =
-        Layout::horizontal(columns.map(Constraint::Fill)).spacing(1).areas(upper);
-    let pairs = if is_wide { right } else { below };
-    Some(Parts { head, cpus, waits, pairs, table, foot })
+    let below = if is_wide { 0 } else { (size.height / 6).clamp(3, 6) };
+    let area = |x: u16, y: u16, width, height| Rect::new(size.x + x, size.y + y, width, height);
+    let share = |percent: u32| (u32::from(size.width) * percent / 100) as u16;
+    let (left, middle) = if is_wide { (share(40), share(30)) } else { (share(54), share(46)) };
+    let [from, right] = [left, left + middle].map(|x| x.min(size.width));
+    let rows = 2 + upper + below;
+    Some(Parts {
+        head: area(0, 0, size.width, 2),
+        cpus: area(0, 2, from - 1, upper),
+        waits: area(from, 2, (right - from).saturating_sub(u16::from(is_wide)), upper),
+        pairs: match is_wide {
+            true => area(right, 2, size.width - right, upper),
+            false => area(0, 2 + upper, size.width, below),
+        },
+        table: area(0, rows, size.width, size.height - rows - 1),
+        foot: area(0, size.height - 1, size.width, 1),
+    })
 }
 
 pub fn draw(frame: &mut Frame, state: &State, palette: Palette) {
@@ -308,7 +312,7 @@ fn table_title(state: &State, palette: Palette, width: u16) -> Line<'static> {
     let title = format!("{by} {first}-{last} of {rows}, {}{unit}", period(state));
     let mut right = Vec::new();
     if !state.order.filter.is_empty() {
-        let filter = clean(&state.order.filter);
+        let filter = shortened(&state.order.filter, 20);
         right.push(Span::styled(format!("filter: {filter}"), warning(palette)));
     }
     both_ends(vec![Span::styled(title, heading(palette))], right, width)
@@ -423,11 +427,10 @@ fn help(frame: &mut Frame, state: &State, palette: Palette) {
     texts.insert(7, trace);
     texts.extend(state.missed.iter().map(|why| clean(why)));
     texts.extend(state.lost().iter().map(|lost| format!("lost: {}", clean(lost))));
-    texts.push("Any key closes this.".to_string());
     let [width, height] = [size.width.saturating_sub(4), size.height.saturating_sub(2)];
     let area = Rect::new(2, 1, width, height);
     frame.render_widget(Clear, area);
-    let title = Span::styled(" schedlab watch: keys and columns ", heading(palette));
+    let title = Span::styled(" schedlab watch: any key closes this ", heading(palette));
     let block = ratatui::widgets::Block::bordered().title(title);
     let lines: Vec<Line> = texts.into_iter().map(Line::from).collect();
     let paragraph = Paragraph::new(lines).wrap(ratatui::widgets::Wrap { trim: false }).block(block);
@@ -461,12 +464,10 @@ const HELP: &[&str] = &[
     "b          folds: by task, process, name, cgroup",
     "a          all since the start, or the last period",
     "arrows, j k, PgUp PgDn, Home End: scroll",
-    "",
     "wait%      time spent waiting for a CPU, of the period; run%: on a CPU",
     "waits      how often it got a CPU; p99, max: of one wait, until it got one",
     "switch     context switches; preempt: those in which it lost the CPU",
-    "x          ended; (3)x: three of that name have. CPUs: waiting tasks, on average",
-    "docs       docs/watch.md",
+    "x          ended; (3)x: three of that name. CPUs: waiting tasks on average",
 ];
 
 #[cfg(test)]

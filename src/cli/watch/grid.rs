@@ -148,16 +148,25 @@ impl Drawn<'_> {
         lines
     }
 
-    /// Two lines for each cache, a block for each CPU.
+    /// A line for each cache, a block for each CPU, and again for those that wait there; two lines
+    /// where one has no room.
     fn least(&self, groups: &[(String, Vec<u32>)]) -> Vec<Line<'static>> {
+        let begin = |text: String| std::iter::once(Span::raw(text));
         let mut lines = Vec::new();
         for (at, (_, cpus)) in groups.iter().enumerate() {
-            let room = self.columns.saturating_sub(12).max(1);
+            if 8 + 2 * cpus.len() <= self.columns {
+                let busy = cpus.iter().map(|cpu| self.busy(*cpu, 1));
+                let waiting = cpus.iter().map(|cpu| self.waiting(*cpu, 1));
+                let label = begin(format!("LLC {at:<3}"));
+                lines
+                    .push(label.chain(busy).chain(begin(" ".to_string())).chain(waiting).collect());
+                continue;
+            }
+            let room = self.columns.saturating_sub(13).max(1);
             for (part, cpus) in cpus.chunks(room).enumerate() {
                 let label = if part == 0 { format!("LLC {at:<3}") } else { " ".repeat(7) };
                 let busy = cpus.iter().map(|cpu| self.busy(*cpu, 1));
                 let waiting = cpus.iter().map(|cpu| self.waiting(*cpu, 1));
-                let begin = |text: String| std::iter::once(Span::raw(text));
                 lines.push(begin(format!("{label} busy ")).chain(busy).collect());
                 lines.push(begin("        wait ".to_string()).chain(waiting).collect());
             }
@@ -221,9 +230,12 @@ mod tests {
         let small = drawn(&history, &["0-3"], (40, 3));
         let two = "   0 ▁▄·█ ▁·█▄    1 ▁▄·█ ▁·█▄ ";
         assert_eq!(small[..2], ["LLC 0, CPUs 0-3", two]);
-        assert_eq!(drawn(&history, &["0-3"], (40, 2)), ["LLC 0   busy ████", "        wait ▄▄▄▄"]);
-        let cut = drawn(&history, &["0-1", "2-3"], (40, 3));
-        assert_eq!(cut[2], "... 2 more lines: a larger terminal");
+        assert_eq!(drawn(&history, &["0-1", "2-3"], (40, 3)), ["LLC 0  ██ ▄▄", "LLC 1  ██ ▄▄"]);
+        let [busy, wait] = ["        busy ██", "        wait ▄▄"];
+        let parted = drawn(&history, &["0-3"], (15, 4));
+        assert_eq!(parted, ["LLC 0   busy ██", wait, busy, wait]);
+        let cut = drawn(&history, &["0-3"], (15, 3));
+        assert_eq!(cut[1..], [wait, "... 2 more lines: a larger terminal"]);
     }
 
     #[test]

@@ -249,6 +249,9 @@ impl State {
             self.type_filter(key);
             return None;
         }
+        if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
+            return None;
+        }
         if self.help {
             self.help = false;
             return None;
@@ -372,6 +375,7 @@ impl Data {
                 Some(row) => {
                     row.add(task);
                     row.name.clone_from(&task.name);
+                    row.process.clone_from(&task.process);
                     row.cgroup.clone_from(&task.cgroup);
                 }
                 None => _ = self.living.insert(key, task.clone()),

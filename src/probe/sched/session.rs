@@ -64,7 +64,7 @@ pub trait Session {
     }
 
     /// What the source adds to a switch in the kernel, with all that it does at other moments; measured
-    /// until the first reading. `None`: not known.
+    /// in the first second of readings. `None`: not known.
     fn switch_ns(&self) -> Option<f64> {
         None
     }

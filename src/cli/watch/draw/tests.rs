@@ -97,13 +97,13 @@ fn a_wide_terminal_has_pairs_in_a_column_and_says_where_tasks_belong() {
     insta::assert_snapshot!(text(&mut busy_machine(), 140, 30), @r"
     schedlab watch the whole machine                                                                                                        0:02
     source bpf, nothing lost                                                                         cost 0.31 % of a CPU + 0.05 % in the kernel
-    CPUs: busy, waiting tasks                               21 waits, last 1.00s                     who preempts whom: times, time lost
-    LLC 0, CPUs 0-1                                         p50 11.5ms, p99 400ms, max 400ms         worker-1    > \u{1b}[31m…     34x  40.0ms
-      0       ▁█  90 %       ▅▅  0.6                         512us ████▍                          2  kworker/0:1 > worker-2        34x  3.00ms
-      1       ▁█  90 %       ▅▅  0.6                           2ms █████████████                  6
-                                                               8ms ██████████████████████████    12
-                                                              32ms                                0
-                                                             128ms ██▎                            1
+    CPUs: busy, waiting tasks                               21 waits, last 1.00s                      who preempts whom: times, time lost
+    LLC 0, CPUs 0-1                                         p50 11.5ms, p99 400ms, max 400ms          worker-1    > \u{1b}[31m…     34x  40.0ms
+      0       ▁█  90 %       ▅▅  0.6                         512us ████▌                           2  kworker/0:1 > worker-2        34x  3.00ms
+      1       ▁█  90 %       ▅▅  0.6                           2ms █████████████▌                  6
+                                                               8ms ███████████████████████████    12
+                                                              32ms                                 0
+                                                             128ms ██▎                             1
 
 
 
@@ -202,7 +202,7 @@ fn the_help_names_every_key_and_what_was_lost() {
     state.help = true;
     insta::assert_snapshot!(text(&mut state, 80, 24), @r"
     schedlab watch the whole machine                                            0:02
-    so┌ schedlab watch: keys and columns ────────────────────────────────────────┐el
+    so┌ schedlab watch: any key closes this ─────────────────────────────────────┐el
     CP│q, Ctrl-C  ends; a command that was started with the view is asked to end │
     LL│space      pauses what is shown; counting goes on                         │
       │/          filters by name, process, cgroup, number                       │
@@ -212,15 +212,15 @@ fn the_help_names_every_key_and_what_was_lost() {
       │a          all since the start, or the last period                        │
       │t          writes a trace of the last 5.00s for the Perfetto UI           │
     wh│arrows, j k, PgUp PgDn, Home End: scroll                                  │
-    no│                                                                          │
-      │wait%      time spent waiting for a CPU, of the period; run%: on a CPU    │
+    no│wait%      time spent waiting for a CPU, of the period; run%: on a CPU    │
       │waits      how often it got a CPU; p99, max: of one wait, until it got one│
-    ta│switch     context switches; preempt: those in which it lost the CPU      │
-      │x          ended; (3)x: three of that name have. CPUs: waiting tasks, on  │es
-      │average                                                                   │
-      │docs       docs/watch.md                                                  │
-      │lost: names: 3\u{7}                                                       │
-      │Any key closes this.                                                      │
+      │switch     context switches; preempt: those in which it lost the CPU      │
+    ta│x          ended; (3)x: three of that name. CPUs: waiting tasks on average│
+      │lost: names: 3\u{7}                                                       │es
+      │                                                                          │
+      │                                                                          │
+      │                                                                          │
+      │                                                                          │
       │                                                                          │
       │                                                                          │
       └──────────────────────────────────────────────────────────────────────────┘

@@ -70,6 +70,8 @@ fn a_filter_is_typed_kept_and_removed() {
     assert_eq!((state.typing, names(&state)), (false, vec!["web"]));
     state.key(KeyEvent::from(KeyCode::Esc));
     assert_eq!(names(&state), ["quit", "web"]);
+    let control = KeyEvent::new(KeyCode::Char('q'), KeyModifiers::CONTROL);
+    assert_eq!(state.key(control), None);
     assert_eq!(state.key(key('q')), Some(Action::Quit));
     assert_eq!(state.key(key('t')), Some(Action::Trace));
 }

@@ -39,6 +39,8 @@ const PROGRAMS: &[u8] = include_bytes!("../../bpf/sched.bpf.o");
 
 /// Not a divisor of any tick, so that samples do not fall together with what ticks do.
 const SAMPLE_PERIOD_NS: u64 = 10_101_010;
+/// How long programs are measured to run at least.
+const TIMING_NS: u64 = 900_000_000;
 /// The iterator: what it takes is our own time.
 const WALK: &str = "walk";
 /// How many names are distinguished.
@@ -272,9 +274,12 @@ impl Bpf {
         }
     }
 
-    /// At the first reading: from then on the kernel measures no program.
+    /// At the first reading after a second: from then on the kernel measures no program.
     fn time_programs(&mut self, cpus: &[Cpu]) {
         let Timing::Measured { before_ns, .. } = &self.timing else { return };
+        if clock::monotonic_ns() < self.began_ns + TIMING_NS {
+            return;
+        }
         let switches: u64 = cpus.iter().map(|cpu| cpu.switches).sum();
         let run_ns = libbpf::run_ns(&self.object, &[WALK]).saturating_sub(*before_ns);
         self.timing = Timing::Known(run_ns as f64 / switches.max(1) as f64);
