@@ -384,8 +384,8 @@ fn percent(share: f64) -> String {
 pub fn count(count: u64) -> String {
     match count {
         ..100_000 => count.to_string(),
-        ..10_000_000 => format!("{}k", count / 1_000),
-        ..10_000_000_000 => format!("{}M", count / 1_000_000),
+        100_000..10_000_000 => format!("{}k", count / 1_000),
+        10_000_000..10_000_000_000 => format!("{}M", count / 1_000_000),
         _ => format!("{}G", count / 1_000_000_000),
     }
 }
