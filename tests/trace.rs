@@ -164,6 +164,12 @@ fn encoded(trace: &Trace) -> Vec<u8> {
     file
 }
 
+/// Names of tasks that are switched to.
+pub fn switched_to(file: &[u8]) -> BTreeSet<String> {
+    let all = events(file).into_values().flatten();
+    all.filter(|event| event.2 == SWITCH).map(|event| event.3.text(5)).collect()
+}
+
 #[test]
 fn a_trace_by_hand_has_all_its_events_by_cpu_in_order() {
     let events = events(&encoded(&by_hand()));

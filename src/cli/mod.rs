@@ -14,6 +14,7 @@ mod install;
 mod intervals;
 mod judging;
 mod kernel;
+mod keys;
 mod known;
 mod labelled;
 mod list;
@@ -34,6 +35,7 @@ mod schedbench;
 mod score;
 mod score_cost;
 mod score_saved;
+mod screen;
 mod serve;
 mod show;
 mod stored;
@@ -44,6 +46,7 @@ mod test;
 mod text;
 mod tracing;
 mod twin;
+mod watch;
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -90,6 +93,10 @@ enum Command {
     Score(score::ScoreArgs),
     /// Browse what is stored in a browser on this machine
     Serve(serve::ServeArgs),
+    /// Waits for a CPU, live: by CPU, as a histogram, by task, and who preempts whom
+    ///
+    /// Of the whole machine where nothing is named. In the view, the key ? explains the others.
+    Watch(watch::WatchArgs),
     /// Write stored plans as JSON lines
     Export(export::ExportArgs),
     /// Read JSON lines of `schedlab export` into the store, or a .bench file as a plan
@@ -156,6 +163,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::PlanPower(args) => plan_power::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::Watch(args) => watch::run(&args),
         Command::Export(args) => export::export(&args),
         Command::Import(args) => export::import(&args),
         Command::Schbench(args) => schbench::run(args),

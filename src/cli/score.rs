@@ -95,7 +95,7 @@ enum FormatArg {
     Json,
 }
 
-fn known_source(name: &str) -> Result<String, UnknownName> {
+pub fn known_source(name: &str) -> Result<String, UnknownName> {
     let mut names = sched::SOURCES.iter().map(|source| source.name);
     match names.clone().any(|known| known == name) {
         true => Ok(name.to_string()),
@@ -371,7 +371,7 @@ impl Ended {
 }
 
 /// As a shell exits where it cannot run a command.
-fn not_started(command: &str, error: &io::Error) -> Failure {
+pub fn not_started(command: &str, error: &io::Error) -> Failure {
     let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
     let command = clean(command);
     let text = format!("cannot run `{command}`: {error}");

@@ -58,15 +58,7 @@ impl Foreground {
     /// on.
     pub fn has_ended(&mut self) -> io::Result<bool> {
         self.pass_on();
-        // SAFETY: a siginfo_t is plain data, and zeros are a valid one.
-        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-        let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-        // SAFETY: `info` is valid for writing.
-        match unsafe { libc::waitid(libc::P_PID, self.child.id(), &mut info, options) } {
-            // SAFETY: waitid has filled it in, or left the zeros where nothing has happened.
-            0 => Ok(unsafe { info.si_pid() } != 0),
-            _ => Err(io::Error::last_os_error()),
-        }
+        has_ended(&self.child)
     }
 
     /// Waits for its end, passing signals on.
@@ -102,4 +94,23 @@ pub fn bind(command: &mut Command) {
             Ok(())
         });
     }
+}
+
+/// Whether a program has ended, without collecting it: /proc still has its numbers.
+pub fn has_ended(child: &Child) -> io::Result<bool> {
+    // SAFETY: a siginfo_t is plain data, and zeros are a valid one.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: `info` is valid for writing.
+    match unsafe { libc::waitid(libc::P_PID, child.id(), &mut info, options) } {
+        // SAFETY: waitid has filled it in, or left the zeros where nothing has happened.
+        0 => Ok(unsafe { info.si_pid() } != 0),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Asks a program to end.
+pub fn terminate(child: &Child) {
+    // SAFETY: no memory is passed; the child is not collected yet, so the pid is its.
+    unsafe { libc::kill(child.id() as i32, SIGTERM) };
 }

@@ -39,6 +39,7 @@ pub mod testing;
 pub mod thread;
 pub mod topology;
 pub mod tracefs;
+pub mod tty;
 pub mod virtualisation;
 
 #[cfg(test)]

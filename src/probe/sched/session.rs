@@ -57,6 +57,18 @@ pub trait Session {
     /// with [`SessionConfig::readings`]. Costs as much as there are tasks that did something.
     fn reading(&mut self) -> Result<Counted, SourceError>;
 
+    /// The last seconds, event by event, as far back as [`SessionConfig::trace_ns`]; counting goes on.
+    /// Tasks that ran since the last reading may lack their process. `None`: the source has none.
+    fn trace(&mut self) -> Result<Option<Trace>, SourceError> {
+        Ok(None)
+    }
+
+    /// What the source adds to a switch in the kernel, with all that it does at other moments; measured
+    /// in the first second of readings. `None`: not known.
+    fn switch_ns(&self) -> Option<f64> {
+        None
+    }
+
     /// Stops counting, and returns what was counted since `begin`.
     fn end(&mut self) -> Result<Counted, SourceError>;
 }

@@ -11,9 +11,9 @@ mod recorder;
 mod tests;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{BufReader, ErrorKind, Read};
-use std::os::fd::IntoRawFd;
+use std::os::fd::{IntoRawFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use libbpf_rs::{
     RingBufferBuilder,
 };
 
-use crate::model::{Clocks, Kernel};
+use crate::model::{Clocks, Kernel, TaskScore, Trace, TracedTask};
 use crate::sys::environment::Identity;
 use crate::sys::{Host, clock, libbpf, perf, topology};
 
@@ -39,6 +39,10 @@ const PROGRAMS: &[u8] = include_bytes!("../../bpf/sched.bpf.o");
 
 /// Not a divisor of any tick, so that samples do not fall together with what ticks do.
 const SAMPLE_PERIOD_NS: u64 = 10_101_010;
+/// How long programs are measured to run at least.
+const TIMING_NS: u64 = 900_000_000;
+/// The iterator: what it takes is our own time.
+const WALK: &str = "walk";
 /// How many names are distinguished.
 const MAX_NAMES: u32 = 4000;
 /// Read of the tasks at once.
@@ -72,6 +76,9 @@ fn start(config: &SessionConfig) -> Result<Bpf, SourceError> {
         dead,
         fold,
         full: config.level == Level::Full,
+        readings: config.readings,
+        timing: Timing::Not,
+        known: HashMap::new(),
     };
     session.walk(layout::WALK_FIRST)?;
     session.attach_all()?;
@@ -92,6 +99,22 @@ struct Bpf {
     /// Run-queue lengths are.
     sampled: bool,
     full: bool,
+    readings: bool,
+    timing: Timing,
+    /// For traces: tasks that readings had, and when they last did.
+    known: HashMap<i32, (TracedTask, u64)>,
+}
+
+/// How long the programs run.
+enum Timing {
+    Not,
+    /// The kernel measures it while this is held.
+    Measured {
+        _held: OwnedFd,
+        before_ns: u64,
+    },
+    /// For each switch.
+    Known(f64),
 }
 
 impl Session for Bpf {
@@ -115,6 +138,11 @@ impl Session for Bpf {
         self.control.counting = 1;
         self.put_control()?;
         self.began_boot_ns = clock::boot_ns();
+        if self.readings {
+            let before_ns = libbpf::run_ns(&self.object, &[WALK]);
+            self.timing = libbpf::measure_run_times()
+                .map_or(Timing::Not, |held| Timing::Measured { _held: held, before_ns });
+        }
         Ok(())
     }
 
@@ -125,12 +153,34 @@ impl Session for Bpf {
 
     fn reading(&mut self) -> Result<Counted, SourceError> {
         self.poll()?;
+        // In the long run the clocks do not go alike.
+        self.compare_clocks()?;
         self.walk(layout::WALK_PEEK)?;
         let now = self.now(clock::monotonic_ns());
         let (counters, cpus) = self.counters()?;
+        self.time_programs(&cpus);
         let mut fold = self.fold.borrow_mut();
         fold.take_names(&map(&self.object, "names")?)?;
-        Ok(fold.reading(&counters, &cpus, &now, &map(&self.object, "pairs")?)?)
+        let counted = fold.reading(&counters, &cpus, &now, &map(&self.object, "pairs")?)?;
+        drop(fold);
+        self.know(&counted.tasks);
+        Ok(counted)
+    }
+
+    fn trace(&mut self) -> Result<Option<Trace>, SourceError> {
+        if self.trace_ns == 0 {
+            return Ok(None);
+        }
+        let ended_ns = clock::boot_ns();
+        let (_, cpus) = self.counters()?;
+        let tasks = self.known.values().map(|(task, _)| task.clone()).collect();
+        let mut fold = self.fold.borrow_mut();
+        fold.take_names(&map(&self.object, "names")?)?;
+        Ok(Some(self.read_trace(tasks, fold.names(), &cpus, ended_ns)?.0))
+    }
+
+    fn switch_ns(&self) -> Option<f64> {
+        if let Timing::Known(ns) = self.timing { Some(ns) } else { None }
     }
 
     fn end(&mut self) -> Result<Counted, SourceError> {
@@ -149,8 +199,18 @@ impl Session for Bpf {
         let (counters, cpus) = self.counters()?;
         let mut counted = fold.finish(&counters, &cpus, &self.now(ended_ns));
         if self.trace_ns > 0 {
-            let added = self.add_trace(&mut counted, fold.names(), &cpus, ended_boot_ns);
-            counted.lost.extend(added.err().map(|error| format!("the trace: {error}")));
+            let tasks = counted.tasks.iter().map(recorder::traced).collect();
+            match self.read_trace(tasks, fold.names(), &cpus, ended_boot_ns) {
+                Ok((trace, lost)) => {
+                    if let Some(worst) = &mut counted.worst {
+                        let to_ns = self.began_boot_ns + worst.at_ns;
+                        meanwhile(&trace, worst, to_ns);
+                    }
+                    counted.trace = Some(trace);
+                    counted.lost.extend(lost);
+                }
+                Err(error) => counted.lost.push(format!("the trace: {error}")),
+            }
         }
         Ok(counted)
     }
@@ -218,19 +278,45 @@ impl Bpf {
         }
     }
 
-    /// Reads the flight recorder, which nothing is written into any more.
-    fn add_trace(
+    /// At the first reading after a second: from then on the kernel measures no program.
+    fn time_programs(&mut self, cpus: &[Cpu]) {
+        let Timing::Measured { before_ns, .. } = &self.timing else { return };
+        if clock::monotonic_ns() < self.began_ns + TIMING_NS {
+            return;
+        }
+        let switches: u64 = cpus.iter().map(|cpu| cpu.switches).sum();
+        let run_ns = libbpf::run_ns(&self.object, &[WALK]).saturating_sub(*before_ns);
+        self.timing = Timing::Known(run_ns as f64 / switches.max(1) as f64);
+    }
+
+    /// For a trace. Those that have ended are forgotten with the last of their events.
+    fn know(&mut self, tasks: &[TaskScore]) {
+        if self.trace_ns == 0 {
+            return;
+        }
+        let now_ns = clock::monotonic_ns();
+        let oldest_ns = now_ns.saturating_sub(2 * self.trace_ns);
+        for task in tasks {
+            let until_ns = if task.ended { now_ns } else { u64::MAX };
+            self.known.insert(task.tid, (recorder::traced(task), until_ns));
+        }
+        self.known.retain(|_, (_, until_ns)| *until_ns >= oldest_ns);
+    }
+
+    /// Reads the flight recorder as it was then. With a sentence where the trace does not go back as
+    /// far as was asked for.
+    fn read_trace(
         &self,
-        counted: &mut Counted,
+        tasks: Vec<TracedTask>,
         names: &BTreeMap<u32, String>,
         cpus: &[Cpu],
         ended_ns: u64,
-    ) -> Result<(), BpfError> {
+    ) -> Result<(Trace, Option<String>), BpfError> {
         let window = Window { began_ns: self.began_boot_ns, ended_ns, trace_ns: self.trace_ns };
         let traced = traced_cpus();
         let slots = recorder::slots(self.trace_ns, traced);
         let mut recorder = Recorder::new(slots, traced, window);
-        recorder.read(&map(&self.object, "traces")?, cpus)?;
+        recorder.read(&map(&self.object, "traces")?, cpus, || Ok(self.counters()?.1))?;
         let clocks = Clocks {
             boot_ns: clock::boot_ns(),
             monotonic_ns: clock::monotonic_ns(),
@@ -238,14 +324,7 @@ impl Bpf {
         };
         let own = Identity::here();
         let kernel = Kernel { release: own.kernel_release, version: own.kernel_version };
-        let (trace, lost) = recorder.finish(&counted.tasks, names, clocks, kernel);
-        if let Some(worst) = &mut counted.worst {
-            let to_ns = self.began_boot_ns + worst.at_ns;
-            meanwhile(&trace, worst, to_ns);
-        }
-        counted.trace = Some(trace);
-        counted.lost.extend(lost);
-        Ok(())
+        Ok(recorder.finish(tasks, names, clocks, kernel))
     }
 
     /// Everything that was loaded and is not attached yet.

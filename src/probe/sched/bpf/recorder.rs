@@ -1,5 +1,5 @@
 //! The flight recorder: a ring of lines for each CPU that the programs write, and the trace that
-//! is made of it at the end. Only [`Recorder::read`] touches the kernel.
+//! is made of it, at the end or while programs go on writing. Only [`Recorder::read`] touches the kernel.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -73,20 +73,40 @@ impl Recorder {
         Recorder { slots, cpus, window, rings: BTreeMap::new() }
     }
 
-    /// Takes over the map's lines, when nothing is written any more.
-    pub fn read(&mut self, map: &Map, cpus: &[Cpu]) -> Result<(), BpfError> {
-        let heads: Vec<u64> = cpus.iter().map(|cpu| cpu.trace_head).collect();
+    /// Takes over the map's lines, but those that programs write meanwhile: `after` returns how far
+    /// they are by then.
+    pub fn read(
+        &mut self,
+        map: &Map,
+        cpus: &[Cpu],
+        after: impl FnOnce() -> Result<Vec<Cpu>, BpfError>,
+    ) -> Result<(), BpfError> {
+        let heads = |cpus: &[Cpu]| cpus.iter().map(|cpu| cpu.trace_head).collect::<Vec<u64>>();
         let batch = map
             .lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY)
             .map_err(BpfError::map("traces"))?;
-        for (key, line) in batch {
-            self.take(
-                bytemuck::pod_read_unaligned(&key),
-                bytemuck::pod_read_unaligned(&line),
-                &heads,
-            );
+        let read = |(key, line): (Vec<u8>, Vec<u8>)| {
+            (bytemuck::pod_read_unaligned(&key), bytemuck::pod_read_unaligned(&line))
+        };
+        let lines: Vec<(u32, Line)> = batch.map(read).collect();
+        let (before, after) = (heads(cpus), heads(&after()?));
+        for (at, line) in lines {
+            if !self.is_written_over(at, &before, &after) {
+                self.take(at, line, &before);
+            }
         }
         Ok(())
+    }
+
+    /// Whether a line came after `before` and until `after`, or is on its way.
+    fn is_written_over(&self, at: u32, before: &[u64], after: &[u64]) -> bool {
+        let (cpu, slot) = ((at / self.slots) as usize, u64::from(at % self.slots));
+        let (Some(before), Some(after)) = (before.get(cpu), after.get(cpu)) else { return false };
+        // The first line from `before` on that this slot takes.
+        let next = before
+            + (slot + u64::from(self.slots) - before % u64::from(self.slots))
+                % u64::from(self.slots);
+        next < *after
     }
 
     /// Takes over one line, where something was written there.
@@ -117,7 +137,7 @@ impl Recorder {
     /// that nobody woke.
     pub fn finish(
         self,
-        tasks: &[TaskScore],
+        tasks: Vec<TracedTask>,
         names: &BTreeMap<u32, String>,
         clocks: Clocks,
         kernel: Kernel,
@@ -269,7 +289,7 @@ pub fn meanwhile(trace: &Trace, wait: &mut WorstWait, to_ns: u64) {
 }
 
 /// Of those that something happened to while it was counted: the tasks of the events.
-fn named(trace: &Trace, tasks: &[TaskScore]) -> Vec<TracedTask> {
+fn named(trace: &Trace, tasks: Vec<TracedTask>) -> Vec<TracedTask> {
     let mut tids: BTreeSet<i32> = trace.running.iter().map(|running| running.task.tid).collect();
     for event in &trace.events {
         match event.what {
@@ -281,14 +301,18 @@ fn named(trace: &Trace, tasks: &[TaskScore]) -> Vec<TracedTask> {
             TraceWhat::Migrate { task, .. } => _ = tids.insert(task.tid),
         }
     }
-    let of = |task: &TaskScore| TracedTask {
+    tasks.into_iter().filter(|task| tids.contains(&task.tid)).collect()
+}
+
+/// What a trace has of a task.
+pub fn traced(task: &TaskScore) -> TracedTask {
+    TracedTask {
         tid: task.tid,
         pid: task.pid,
         name: task.name.clone(),
         process: task.process.clone(),
         kernel_thread: task.kernel_thread,
-    };
-    tasks.iter().filter(|task| tids.contains(&task.tid)).map(of).collect()
+    }
 }
 
 #[cfg(test)]
@@ -312,7 +336,8 @@ mod tests {
     fn finish(recorder: Recorder) -> (Trace, Option<String>) {
         let names = BTreeMap::from([(7, "seven".to_string()), (9, "nine".to_string())]);
         let task = |tid| TaskScore { tid, pid: 7, name: "last".into(), ..TaskScore::default() };
-        recorder.finish(&[task(7), task(8)], &names, Clocks::default(), Kernel::default())
+        let tasks = [task(7), task(8)].iter().map(traced).collect();
+        recorder.finish(tasks, &names, Clocks::default(), Kernel::default())
     }
 
     fn times(trace: &Trace) -> Vec<(u64, u32)> {
@@ -373,6 +398,20 @@ mod tests {
         assert_eq!(wait(200), (200, vec![ran("seven", 100), ran("nine", 100)]));
         // The trace begins at 500.
         assert_eq!(wait(400), (300, vec![ran("seven", 190), ran("nine", 110)]));
+    }
+
+    #[test]
+    fn lines_that_are_written_while_they_are_read_are_left_out() {
+        let recorder = Recorder::new(SLOTS, 1, window());
+        let over = |before, after| {
+            (0..SLOTS).filter(|at| recorder.is_written_over(*at, &[before], &[after])).collect()
+        };
+        let cases: [(u64, u64, &[u32]); 5] =
+            [(0, 0, &[]), (2, 3, &[2]), (7, 9, &[0, 3]), (8, 8, &[]), (5, 99, &[0, 1, 2, 3])];
+        for (before, after, expected) in cases {
+            let over: Vec<u32> = over(before, after);
+            assert_eq!(over, expected, "{before} to {after}");
+        }
     }
 
     #[test]

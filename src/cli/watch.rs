@@ -1,0 +1,436 @@
+//! `schedlab watch`: waits for a CPU, live, of the machine, of processes, of a cgroup or of a
+//! command.
+
+mod draw;
+mod grid;
+mod state;
+mod sums;
+mod table;
+#[cfg(test)]
+mod testing;
+mod waits;
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::model::{Trace, duration_ns};
+use crate::probe::sched::{self, Opened, Session, SessionConfig, SourceError};
+use crate::report::{clean, score};
+use crate::sys::child;
+use crate::sys::{Host, cgroup, clock, load, process, signal, topology};
+
+use super::score::known_source;
+use super::screen::{Input, Palette, Screen};
+use super::{Failure, terminal};
+use state::{About, Action, Cost, Scope, State};
+
+/// How often ended tasks are taken over.
+const POLL_NS: u64 = 250_000_000;
+const MIN_INTERVAL_NS: u64 = 100_000_000;
+/// When the first reading is due.
+const FIRST_NS: u64 = 200_000_000;
+/// A reading is followed by a pause of so many times its CPU time.
+const PAUSE_PER_COST: u64 = 50;
+/// How long a command that was asked to end is waited for.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+#[derive(Args)]
+pub struct WatchArgs {
+    /// A process that runs already, with all that descends from it; may be repeated
+    #[arg(long, value_name = "PID", conflicts_with_all = ["cgroup", "command"])]
+    pid: Vec<i32>,
+    /// The tasks of a cgroup and of those below it: /user.slice
+    #[arg(long, value_name = "PATH", conflicts_with = "command")]
+    cgroup: Option<String>,
+    /// Between two readings
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    interval: String,
+    /// This source and no other
+    #[arg(long, value_name = "NAME", value_parser = known_source)]
+    source: Option<String>,
+    /// Tasks that are distinguished at one time
+    #[arg(long, value_name = "N", default_value_t = SessionConfig::default().max_tasks, value_parser = clap::value_parser!(u32).range(1..))]
+    max_tasks: u32,
+    /// How far back a trace goes that the key `t` writes; 0s: nothing is recorded for one
+    #[arg(long, value_name = "TIME", default_value = "5s")]
+    trace_for: String,
+    /// The file that `t` writes to; a number is added where it is there
+    #[arg(long, value_name = "FILE", default_value = "schedlab-watch.pftrace")]
+    trace: PathBuf,
+    /// The file that the command's output goes to; without it, it is discarded
+    #[arg(short, long, value_name = "FILE", requires = "command")]
+    output: Option<PathBuf>,
+    /// A command and its arguments
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+pub fn run(args: &WatchArgs) -> Result<(), Failure> {
+    let about = about(args)?;
+    let stdout = io::stdout();
+    if !terminal::redraws(&stdout) {
+        let text = "watch needs a terminal on standard output";
+        return Err(Failure::usage(text, "schedlab score --system --interval 1s"));
+    }
+    let output = Output::open(args)?;
+    let asked = signal::catch_termination().map_err(|error| {
+        Failure::here(format!("cannot catch signals: {error}"), "schedlab doctor")
+    })?;
+    let mut screen = Screen::enter(&stdout).map_err(|error| {
+        Failure::here(format!("cannot take the terminal: {error}"), "stty sane")
+    })?;
+    let mut state = State::new(about);
+    let palette = Palette::of_terminal(&stdout);
+    // Something is there at once, whatever it takes to open a source.
+    draw(&mut screen, &mut state, palette)?;
+    let opened = open(args, &state)?;
+    state.begin(opened.source, &opened.missed);
+    let mut view = View {
+        screen,
+        state,
+        palette,
+        asked,
+        session: opened.session,
+        trace: args.trace.clone(),
+        meter: Meter::begin(),
+        next_ns: 0,
+    };
+    let ended = view.watch(args, output);
+    let View { screen, state, .. } = view;
+    drop(screen);
+    summary(&state, args, ended?)
+}
+
+/// What is watched, when everything that was asked for is there.
+fn about(args: &WatchArgs) -> Result<About, Failure> {
+    let interval_ns = time("--interval", &args.interval)?;
+    if interval_ns < MIN_INTERVAL_NS {
+        let text = format!("--interval: {} is below the least, 100ms", args.interval);
+        return Err(Failure::usage(text, "--interval 1s"));
+    }
+    if let Some(gone) = args.pid.iter().find(|pid| !process::exists(**pid)) {
+        return Err(Failure::usage(format!("there is no process {gone}"), "pgrep -a NAME"));
+    }
+    let (what, scope) = match (&args.cgroup, &args.command[..]) {
+        (Some(path), _) => (format!("cgroup {path}"), Scope::Cgroup(known_cgroup(path)?)),
+        (None, [_, ..]) => (args.command.join(" "), Scope::Watched),
+        (None, []) if args.pid.is_empty() => ("the whole machine".to_string(), Scope::All),
+        (None, []) => {
+            let pids: Vec<String> = args.pid.iter().map(i32::to_string).collect();
+            (format!("pid {}", pids.join(", ")), Scope::Watched)
+        }
+    };
+    let affinity = topology::affinity().unwrap_or_default();
+    Ok(About {
+        what,
+        scope,
+        llcs: topology::topology(&Host::default(), affinity).llcs,
+        interval_ns,
+        trace_ns: time("--trace-for", &args.trace_for)?,
+    })
+}
+
+fn time(option: &str, text: &str) -> Result<u64, Failure> {
+    duration_ns(text).map_err(|wrong| Failure::option(option, wrong))
+}
+
+/// A cgroup's path below the root, as the kernel writes it.
+fn known_cgroup(path: &str) -> Result<String, Failure> {
+    let path = path.strip_prefix("/sys/fs/cgroup").unwrap_or(path).trim_end_matches('/');
+    let path = if path.starts_with('/') { path.to_string() } else { format!("/{path}") };
+    let known = cgroup::paths_by_inode(&Host::default());
+    // Where none can be listed, tasks may have theirs all the same.
+    match path == "/" || known.is_empty() || known.values().any(|known| *known == path) {
+        true => Ok(path),
+        false => {
+            let text = format!("there is no cgroup {}", clean(&path));
+            Err(Failure::usage(text, "find /sys/fs/cgroup -type d"))
+        }
+    }
+}
+
+fn open(args: &WatchArgs, state: &State) -> Result<Opened, Failure> {
+    let config = SessionConfig {
+        max_tasks: args.max_tasks,
+        trace_ns: state.about.trace_ns,
+        readings: true,
+        totals: false,
+        ..SessionConfig::default()
+    };
+    sched::open(&config, args.source.as_deref()).map_err(|missed| {
+        let text = format!("nothing can be counted: {}", sched::reasons(&missed));
+        Failure::here(text, "schedlab doctor")
+    })
+}
+
+fn draw(screen: &mut Screen, state: &mut State, palette: Palette) -> io::Result<()> {
+    screen.draw(|frame| {
+        state.page = draw::page(frame.area());
+        draw::draw(frame, state, palette);
+    })
+}
+
+/// Where a command's output goes: not onto the view.
+struct Output {
+    out: Stdio,
+    error: Stdio,
+}
+
+impl Output {
+    fn open(args: &WatchArgs) -> Result<Output, Failure> {
+        let Some(path) = &args.output else {
+            return Ok(Output { out: Stdio::null(), error: Stdio::null() });
+        };
+        let cannot = |error: io::Error| {
+            let path = clean(&path.display().to_string());
+            Failure::here(format!("--output: cannot write {path}: {error}"), "df .")
+        };
+        let file = File::create(path).map_err(cannot)?;
+        let again = file.try_clone().map_err(cannot)?;
+        Ok(Output { out: Stdio::from(file), error: Stdio::from(again) })
+    }
+}
+
+/// CPU time of this process between readings.
+struct Meter {
+    at_ns: u64,
+    cpu_ns: u64,
+}
+
+impl Meter {
+    fn begin() -> Meter {
+        Meter { at_ns: clock::monotonic_ns(), cpu_ns: own_cpu_ns() }
+    }
+
+    /// The share of one CPU since the last time.
+    fn share(&mut self) -> f64 {
+        let now = Meter::begin();
+        let share = (now.cpu_ns - self.cpu_ns) as f64 / (now.at_ns - self.at_ns).max(1) as f64;
+        *self = now;
+        share
+    }
+}
+
+fn own_cpu_ns() -> u64 {
+    clock::process_cpu_ns(std::process::id() as i32).unwrap_or(0)
+}
+
+/// Why the view ended.
+enum Ended {
+    Asked,
+    Gone,
+    Command(ExitStatus),
+}
+
+struct View {
+    screen: Screen,
+    state: State,
+    palette: Palette,
+    /// SIGINT, SIGTERM or SIGHUP came.
+    asked: Arc<AtomicBool>,
+    session: Box<dyn Session>,
+    trace: PathBuf,
+    meter: Meter,
+    /// When the next reading is due.
+    next_ns: u64,
+}
+
+impl View {
+    fn watch(&mut self, args: &WatchArgs, output: Output) -> Result<Ended, Failure> {
+        if !args.command.is_empty() {
+            self.session.watch_children().map_err(failed)?;
+        }
+        self.session.begin().map_err(failed)?;
+        sched::watch_families(self.session.as_mut(), &args.pid).map_err(failed)?;
+        self.meter = Meter::begin();
+        // Something to look at comes soon.
+        self.next_ns = clock::monotonic_ns() + self.state.about.interval_ns.min(FIRST_NS);
+        let Some(name) = args.command.first() else {
+            let is_gone = || !args.pid.is_empty() && !args.pid.iter().any(|pid| is_alive(*pid));
+            return Ok(match self.run(|| Ok(is_gone()))? {
+                true => Ended::Gone,
+                false => Ended::Asked,
+            });
+        };
+        if args.output.is_none() {
+            let text = format!("what {name} prints is discarded: -o FILE keeps it");
+            self.state.message.get_or_insert(text);
+        }
+        let mut command = Command::new(name);
+        command
+            .args(&args.command[1..])
+            .stdin(Stdio::null())
+            .stdout(output.out)
+            .stderr(output.error);
+        let mut running =
+            command.spawn().map_err(|error| super::score::not_started(name, &error))?;
+        let watched = self.session.watch(running.id() as i32).map_err(failed);
+        let ended = watched.and_then(|()| self.run(|| child::has_ended(&running)));
+        match ended {
+            Ok(true) => Ok(Ended::Command(running.wait()?)),
+            other => {
+                end(&mut running);
+                other.map(|_| Ended::Asked)
+            }
+        }
+    }
+
+    /// Until a key, a signal or `is_over` ends it. Whether it was the last.
+    fn run(&mut self, is_over: impl Fn() -> io::Result<bool>) -> Result<bool, Failure> {
+        // Pictures of /proc are taken with the readings alone.
+        let polls = self.state.source.as_deref() != Some("procfs");
+        loop {
+            if self.asked.load(SeqCst) {
+                return Ok(false);
+            }
+            let is_over = is_over()?;
+            let now_ns = clock::monotonic_ns();
+            if now_ns >= self.next_ns || is_over {
+                self.read()?;
+            } else if polls {
+                self.session.poll().map_err(failed)?;
+            }
+            if is_over {
+                return Ok(true);
+            }
+            let left_ns = self.next_ns.saturating_sub(now_ns);
+            let wait_ns = if polls { left_ns.min(POLL_NS) } else { left_ns };
+            match self.screen.next(Duration::from_nanos(wait_ns))? {
+                Some(Input::Key(key)) => match self.state.key(key) {
+                    Some(Action::Quit) => return Ok(false),
+                    Some(Action::Trace) => {
+                        self.state.message = Some(self.write_trace());
+                        self.draw()?;
+                    }
+                    None => self.draw()?,
+                },
+                Some(Input::Redraw) => self.draw()?,
+                Some(Input::Closed) => return Ok(false),
+                Some(Input::Signal) | None => {}
+            }
+        }
+    }
+
+    fn read(&mut self) -> Result<(), Failure> {
+        let before_ns = own_cpu_ns();
+        let counted = self.session.reading().map_err(failed)?;
+        let switches: Option<u64> = counted.cpus.iter().map(|cpu| cpu.switches).sum();
+        let switches_per_ns = switches.map(|count| count as f64 / counted.wall_ns.max(1) as f64);
+        let programs = self.session.switch_ns().zip(switches_per_ns).map(|(ns, rate)| ns * rate);
+        self.state.add(counted);
+        self.state.cost = Cost { own: Some(self.meter.share()), programs };
+        self.draw()?;
+        self.plan_next(own_cpu_ns() - before_ns);
+        Ok(())
+    }
+
+    fn plan_next(&mut self, cost_ns: u64) {
+        let interval_ns = self.state.about.interval_ns;
+        let period_ns = interval_ns.max(cost_ns.saturating_mul(PAUSE_PER_COST));
+        self.next_ns = clock::monotonic_ns() + period_ns.saturating_sub(cost_ns);
+    }
+
+    fn draw(&mut self) -> io::Result<()> {
+        draw(&mut self.screen, &mut self.state, self.palette)
+    }
+
+    /// What became of it.
+    fn write_trace(&mut self) -> String {
+        // Tasks that have just begun are then known.
+        if let Err(failure) = self.read() {
+            return format!("no trace: {failure}");
+        }
+        let trace = match self.session.trace() {
+            Ok(Some(trace)) => trace,
+            Ok(None) if self.state.about.trace_ns == 0 => return "no trace: --trace-for 5s".into(),
+            Ok(None) => {
+                let source = self.state.source.as_deref().unwrap_or("no source");
+                return format!("no trace: the source {source} has none");
+            }
+            Err(error) => return format!("no trace: {}", error.describe()),
+        };
+        match write(&trace, &self.trace) {
+            Ok(path) => {
+                let seconds = (trace.to_ns - trace.from_ns) as f64 / 1e9;
+                let events = trace.events.len();
+                format!("trace: {}: {events} events of {seconds:.1} s", path.display())
+            }
+            Err(error) => format!("no trace: cannot write {}: {error}", self.trace.display()),
+        }
+    }
+}
+
+fn failed(error: SourceError) -> Failure {
+    Failure::here(format!("counting failed: {}", error.describe()), "schedlab doctor")
+}
+
+/// Writes to a file that is not there yet: with a number before the end of its name.
+fn write(trace: &Trace, path: &Path) -> io::Result<PathBuf> {
+    let mut at = path.to_path_buf();
+    let mut number = 1;
+    let file = loop {
+        match File::create_new(&at) {
+            Ok(file) => break file,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let [stem, end] = [path.file_stem(), path.extension()]
+                    .map(|part| part.unwrap_or_default().to_string_lossy().into_owned());
+                let end = if end.is_empty() { end } else { format!(".{end}") };
+                at = path.with_file_name(format!("{stem}-{number}{end}"));
+                number += 1;
+            }
+            Err(error) => return Err(error),
+        }
+    };
+    let mut out = BufWriter::new(file);
+    score::perfetto(trace, &mut out)?;
+    out.flush()?;
+    Ok(at)
+}
+
+/// Neither gone nor waiting to be collected.
+fn is_alive(pid: i32) -> bool {
+    load::process(&Host::default(), pid).is_some_and(|process| !process.has_ended)
+}
+
+/// Asks a command to end and waits for that, with patience.
+fn end(running: &mut Child) {
+    child::terminate(running);
+    let until_ns = clock::monotonic_ns() + PATIENCE.as_nanos() as u64;
+    while clock::monotonic_ns() < until_ns {
+        if !matches!(running.try_wait(), Ok(None)) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    terminal::message(&format!("warning: process {} was asked to end and runs on", running.id()));
+}
+
+/// What stays on the terminal when the view is gone.
+fn summary(state: &State, args: &WatchArgs, ended: Ended) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}", draw::summary(state))?;
+    match ended {
+        Ended::Asked => Ok(()),
+        Ended::Gone => {
+            writeln!(out, "no process of --pid is left")?;
+            Ok(())
+        }
+        Ended::Command(status) => {
+            let name = args.command.first().map(|name| clean(name)).unwrap_or_default();
+            let failed = !status.success() && args.output.is_none();
+            let hint = if failed { "; -o FILE keeps what it prints" } else { "" };
+            writeln!(out, "{name}: {status}{hint}")?;
+            match child::exit_code(status) {
+                0 => Ok(()),
+                code => Err(Failure::Command { code, why: None }),
+            }
+        }
+    }
+}

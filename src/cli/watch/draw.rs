@@ -1,0 +1,474 @@
+//! From the state to the cells of a terminal. Pure: the same state, size and colours give the same
+//! cells.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Clear, Paragraph};
+
+use crate::cli::screen::Palette;
+use crate::report::score::{By, time};
+use crate::report::{clean, shortened};
+
+use super::grid;
+use super::state::State;
+use super::sums::{KEYS, Key, longest_ns};
+use super::table::Row;
+use super::waits;
+
+/// Below this there is a line that says so.
+const MIN_COLUMNS: u16 = 60;
+const MIN_LINES: u16 = 16;
+/// From this width on the pairs have a column of their own.
+const WIDE_COLUMNS: u16 = 120;
+const NAME_COLUMNS: usize = 15;
+const NUMBER_COLUMNS: usize = 8;
+
+fn heading(palette: Palette) -> Style {
+    palette.of(Color::Cyan).add_modifier(Modifier::BOLD)
+}
+
+fn warning(palette: Palette) -> Style {
+    palette.of(Color::Yellow).add_modifier(Modifier::BOLD)
+}
+
+/// The size decides how many rows a page has, which the state has to know before it is drawn.
+pub fn page(size: Rect) -> usize {
+    parts(size).map_or(1, |parts| usize::from(parts.table.height.saturating_sub(2)).max(1))
+}
+
+struct Parts {
+    head: Rect,
+    cpus: Rect,
+    waits: Rect,
+    pairs: Rect,
+    table: Rect,
+    foot: Rect,
+}
+
+fn parts(size: Rect) -> Option<Parts> {
+    if size.width < MIN_COLUMNS || size.height < MIN_LINES {
+        return None;
+    }
+    // By hand: a solver of constraints took most of the view's time.
+    let is_wide = size.width >= WIDE_COLUMNS;
+    let upper = (size.height / 3).clamp(6, 20);
+    let below = if is_wide { 0 } else { (size.height / 6).clamp(3, 6) };
+    let area = |x: u16, y: u16, width, height| Rect::new(size.x + x, size.y + y, width, height);
+    let share = |percent: u32| (u32::from(size.width) * percent / 100) as u16;
+    let (left, middle) = if is_wide { (share(40), share(30)) } else { (share(54), share(46)) };
+    let [from, right] = [left, left + middle].map(|x| x.min(size.width));
+    let rows = 2 + upper + below;
+    Some(Parts {
+        head: area(0, 0, size.width, 2),
+        cpus: area(0, 2, from - 1, upper),
+        waits: area(from, 2, (right - from).saturating_sub(u16::from(is_wide)), upper),
+        pairs: match is_wide {
+            true => area(right, 2, size.width - right, upper),
+            false => area(0, 2 + upper, size.width, below),
+        },
+        table: area(0, rows, size.width, size.height - rows - 1),
+        foot: area(0, size.height - 1, size.width, 1),
+    })
+}
+
+pub fn draw(frame: &mut Frame, state: &State, palette: Palette) {
+    let size = frame.area();
+    let Some(parts) = parts(size) else { return too_small(frame, size) };
+    let place = |frame: &mut Frame, lines: Vec<Line<'static>>, area: Rect| {
+        frame.render_widget(Paragraph::new(lines), area);
+    };
+    place(frame, head(state, palette, parts.head), parts.head);
+    place(frame, cpus(state, palette, parts.cpus), parts.cpus);
+    place(frame, histogram(state, palette, parts.waits), parts.waits);
+    place(frame, pairs(state, palette, parts.pairs), parts.pairs);
+    place(frame, table(state, palette, parts.table), parts.table);
+    place(frame, vec![foot(state, palette)], parts.foot);
+    if state.help {
+        help(frame, state, palette);
+    }
+}
+
+fn too_small(frame: &mut Frame, size: Rect) {
+    let text = format!(
+        "{}x{} is too small: {MIN_COLUMNS}x{MIN_LINES} is the least. q quits.",
+        size.width, size.height
+    );
+    let paragraph = Paragraph::new(text).wrap(ratatui::widgets::Wrap { trim: true });
+    frame.render_widget(paragraph, size);
+}
+
+/// One line: words on the left, and on the right where there is room.
+fn both_ends(left: Vec<Span<'static>>, right: Vec<Span<'static>>, width: u16) -> Line<'static> {
+    let used: usize = left.iter().chain(&right).map(Span::width).sum();
+    let mut spans = left;
+    if let Some(gap) = usize::from(width).checked_sub(used).filter(|gap| *gap > 0) {
+        spans.push(Span::raw(" ".repeat(gap)));
+        spans.extend(right);
+    }
+    Line::from(spans)
+}
+
+fn head(state: &State, palette: Palette, area: Rect) -> Vec<Line<'static>> {
+    let what = clean(&state.about.what);
+    let first = vec![Span::styled("schedlab watch ", heading(palette)), Span::raw(what)];
+    let mut right = Vec::new();
+    if state.is_paused() {
+        let style = warning(palette).add_modifier(Modifier::REVERSED);
+        right.extend([Span::styled(" PAUSED ", style), Span::raw(" ")]);
+    }
+    let seconds = state.elapsed_ns() / 1_000_000_000;
+    right.push(Span::raw(format!("{}:{:02}", seconds / 60, seconds % 60)));
+    vec![
+        both_ends(first, right, area.width),
+        both_ends(origin(state, palette), cost(state), area.width),
+    ]
+}
+
+fn origin(state: &State, palette: Palette) -> Vec<Span<'static>> {
+    let source = match &state.source {
+        Some(source) => format!("source {}", clean(source)),
+        None => "source: opening".to_string(),
+    };
+    let lost = state.lost();
+    let lost = match lost.first() {
+        None => Span::raw(", nothing lost"),
+        Some(_) => Span::styled(format!(", lost: {} (?)", lost.len()), warning(palette)),
+    };
+    vec![Span::raw(source), lost]
+}
+
+fn cost(state: &State) -> Vec<Span<'static>> {
+    let percent = |share: f64| format!("{:.2} %", 100.0 * share);
+    let own = state
+        .cost
+        .own
+        .map_or("being measured".to_string(), |own| format!("{} of a CPU", percent(own)));
+    let programs = match (&state.source, state.cost.programs) {
+        (_, Some(programs)) => format!(" + {} in the kernel", percent(programs)),
+        (Some(source), None) if source == "bpf" => " + its BPF programs".to_string(),
+        (Some(source), None) if source == "perf" => " + tracepoints".to_string(),
+        _ => String::new(),
+    };
+    vec![Span::raw(format!("cost {own}{programs}"))]
+}
+
+/// Of what the lower parts are.
+fn period(state: &State) -> String {
+    match state.since_start {
+        true => format!("since start ({})", time(state.sheet().wall_ns)),
+        false => format!("last {}", time(state.sheet().wall_ns)),
+    }
+}
+
+fn cpus(state: &State, palette: Palette, area: Rect) -> Vec<Line<'static>> {
+    let room = (usize::from(area.width), usize::from(area.height.saturating_sub(1)));
+    let mut lines = vec![Line::from(Span::styled("CPUs: busy, waiting tasks", heading(palette)))];
+    lines.extend(grid::lines(state.cpus(), &state.about.llcs, room, palette));
+    lines
+}
+
+fn histogram(state: &State, palette: Palette, area: Rect) -> Vec<Line<'static>> {
+    let waits = state.sheet().waits.as_ref();
+    let number = waits.map_or(String::new(), |waits| format!("{} ", count(waits.count)));
+    let title = format!("{number}waits, {}", period(state));
+    let mut lines = vec![Line::from(Span::styled(title, heading(palette)))];
+    let Some(waits) = waits else {
+        lines.push(Line::from(if state.readings() == 0 { "" } else { "none" }));
+        return lines;
+    };
+    let known = |ns: Option<u64>| ns.map_or("-".to_string(), time);
+    let mean = waits.mean_ns().map(|mean| mean as u64);
+    let summary = match waits.buckets.is_empty() {
+        true => format!("mean {}; no histogram", known(mean)),
+        false => format!(
+            "p50 {}, p99 {}, max {}",
+            known(waits.quantile_ns(0.5)),
+            known(waits.quantile_ns(0.99)),
+            known(longest_ns(waits)),
+        ),
+    };
+    lines.push(Line::from(summary));
+    let bars = waits::bars(waits, usize::from(area.height.saturating_sub(2)));
+    let most = bars.iter().map(|bar| bar.count).max().unwrap_or(0);
+    let room = usize::from(area.width).saturating_sub(7 + 7);
+    for bar in &bars {
+        let label = match bar.low_ns {
+            0 => "0".to_string(),
+            ns => octave(ns),
+        };
+        let (drawn, left) = grid::bar(bar.count, most, room);
+        lines.push(Line::from(vec![
+            Span::raw(format!("{label:>6} ")),
+            Span::styled(drawn, palette.of(Color::Green)),
+            Span::raw(format!("{}{:>6}", " ".repeat(left), count(bar.count))),
+        ]));
+    }
+    lines
+}
+
+/// A power of two as the eye reads it: `64us`, `2ms`.
+fn octave(ns: u64) -> String {
+    match ns.ilog2() {
+        ..10 => format!("{ns}ns"),
+        bits @ 10..20 => format!("{}us", 1u64 << (bits - 10)),
+        bits @ 20..30 => format!("{}ms", 1u64 << (bits - 20)),
+        bits => format!("{}s", 1u64 << (bits - 30)),
+    }
+}
+
+fn pairs(state: &State, palette: Palette, area: Rect) -> Vec<Line<'static>> {
+    let title = Span::styled("who preempts whom: times, time lost", heading(palette));
+    let mut lines = vec![Line::from(title)];
+    let Some(pairs) = state.pairs() else {
+        let text = if state.readings() == 0 { "" } else { "not seen by this source" };
+        lines.push(Line::from(text));
+        return lines;
+    };
+    if pairs.is_empty() {
+        lines.push(Line::from("nobody"));
+    }
+    let width = (usize::from(area.width).saturating_sub(20) / 2).clamp(6, 18);
+    for pair in pairs.iter().take(usize::from(area.height.saturating_sub(1))) {
+        let [by, name] = [&pair.by, &pair.name].map(|name| shortened(name, width));
+        let text = format!(
+            "{} > {} {:>6}x {:>7}",
+            padded(&by, width),
+            padded(&name, width),
+            count(pair.count),
+            time(pair.lost_ns)
+        );
+        lines.push(Line::from(text));
+    }
+    lines
+}
+
+/// To so many columns, whatever a character takes.
+fn padded(text: &str, columns: usize) -> String {
+    let gap = columns.saturating_sub(Span::raw(text).width());
+    format!("{text}{}", " ".repeat(gap))
+}
+
+fn columns(key: Key) -> usize {
+    match key {
+        Key::Wait | Key::Run | Key::Moves => 6,
+        Key::Waits | Key::Switches => 7,
+        Key::P99 | Key::Max | Key::Preempted | Key::Wakeups => 8,
+        Key::Name => 0,
+    }
+}
+
+/// Numbers that have room, that of the order first.
+fn shown_keys(state: &State, width: usize) -> Vec<Key> {
+    let wanted = [
+        state.order.key,
+        Key::Wait,
+        Key::Run,
+        Key::Max,
+        Key::Waits,
+        Key::Preempted,
+        Key::Switches,
+        Key::Moves,
+        Key::P99,
+        Key::Wakeups,
+    ];
+    let mut room = width.saturating_sub(NUMBER_COLUMNS + 1 + name_columns(state));
+    let mut shown: Vec<Key> = Vec::new();
+    for key in wanted {
+        if !shown.contains(&key) && columns(key) <= room {
+            room -= columns(key);
+            shown.push(key);
+        }
+    }
+    KEYS.into_iter().filter(|key| *key != Key::Name && shown.contains(key)).collect()
+}
+
+fn name_columns(state: &State) -> usize {
+    if state.order.by == By::Cgroup { 2 * NAME_COLUMNS } else { NAME_COLUMNS }
+}
+
+fn table(state: &State, palette: Palette, area: Rect) -> Vec<Line<'static>> {
+    let width = usize::from(area.width);
+    let keys = shown_keys(state, width);
+    let mut lines = vec![table_title(state, palette, area.width), header(state, &keys, width)];
+    let shown =
+        state.rows().iter().skip(state.top).take(usize::from(area.height).saturating_sub(2));
+    lines.extend(shown.map(|row| line(row, state, &keys, width)));
+    lines
+}
+
+fn table_title(state: &State, palette: Palette, width: u16) -> Line<'static> {
+    let by = match state.order.by {
+        By::Task => "tasks",
+        By::Process => "processes",
+        By::Name => "names",
+        By::Cgroup => "cgroups",
+    };
+    let rows = state.rows().len();
+    let last = (state.top + state.page).min(rows);
+    let first = if rows == 0 { 0 } else { state.top + 1 };
+    let unit = if state.since_start { "" } else { ", per second" };
+    let title = format!("{by} {first}-{last} of {rows}, {}{unit}", period(state));
+    let mut right = Vec::new();
+    if !state.order.filter.is_empty() {
+        let filter = shortened(&state.order.filter, 20);
+        right.push(Span::styled(format!("filter: {filter}"), warning(palette)));
+    }
+    both_ends(vec![Span::styled(title, heading(palette))], right, width)
+}
+
+fn header(state: &State, keys: &[Key], width: usize) -> Line<'static> {
+    let number = match state.order.by {
+        By::Task => "tid",
+        By::Process => "pid",
+        By::Name | By::Cgroup => "tasks",
+    };
+    // Which way the column is ordered: most first, or least.
+    let mark = if state.order.reversed { "^" } else { "v" };
+    let marked = |key: Key| match key == state.order.key {
+        true => format!("{}{mark}", key.header()),
+        false => key.header().to_string(),
+    };
+    let mut text =
+        format!("{number:>NUMBER_COLUMNS$} {}", padded(&marked(Key::Name), name_columns(state)));
+    for key in keys {
+        text.push_str(&format!("{:>1$}", marked(*key), columns(*key)));
+    }
+    let text = padded(&text, width);
+    Line::from(Span::styled(text, Style::new().add_modifier(Modifier::REVERSED)))
+}
+
+fn line(row: &Row, state: &State, keys: &[Key], width: usize) -> Line<'static> {
+    let number = match (state.order.by, row.number) {
+        (By::Task, Some(tid)) if row.ended => format!("{tid}x"),
+        (By::Task | By::Process, Some(number)) => number.to_string(),
+        (By::Task, None) if row.ended => format!("({})x", row.tasks),
+        _ => row.tasks.to_string() + if row.ended { "x" } else { "" },
+    };
+    let columns_of_name = name_columns(state);
+    let name = padded(&shortened(&row.name, columns_of_name), columns_of_name);
+    let mut text = format!("{number:>NUMBER_COLUMNS$} {name}");
+    for key in keys {
+        text.push_str(&format!("{:>1$}", shown(*key, row, state), columns(*key)));
+    }
+    // What is left says where the task belongs.
+    let room = width.saturating_sub(text.chars().count() + 2);
+    if room >= NAME_COLUMNS && state.order.by != By::Cgroup {
+        let process = if row.process == row.name { "" } else { row.process.as_str() };
+        let cgroup = row.cgroup.as_deref().unwrap_or_default();
+        let more = [process, cgroup].into_iter().filter(|text| !text.is_empty());
+        let more = more.collect::<Vec<_>>().join(" ");
+        text.push_str(&format!("  {}", shortened(&more, room)));
+    }
+    Line::from(text)
+}
+
+fn shown(key: Key, row: &Row, state: &State) -> String {
+    let Some(value) = key.of(&row.sums) else { return "-".to_string() };
+    let wall_ns = state.sheet().wall_ns.max(1) as f64;
+    match key {
+        Key::Wait | Key::Run => percent(value as f64 / wall_ns),
+        Key::P99 | Key::Max => time(value),
+        _ if state.since_start => count(value),
+        _ => count((value as f64 * 1e9 / wall_ns).round() as u64),
+    }
+}
+
+fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    if percent < 99.95 { format!("{percent:.1}") } else { format!("{percent:.0}") }
+}
+
+/// In at most six columns.
+pub fn count(count: u64) -> String {
+    match count {
+        ..100_000 => count.to_string(),
+        100_000..10_000_000 => format!("{}k", count / 1_000),
+        10_000_000..10_000_000_000 => format!("{}M", count / 1_000_000),
+        _ => format!("{}G", count / 1_000_000_000),
+    }
+}
+
+fn foot(state: &State, palette: Palette) -> Line<'static> {
+    if state.typing {
+        let text =
+            format!("filter: {}_   Enter keeps it, Esc removes it", clean(&state.order.filter));
+        return Line::from(Span::styled(text, warning(palette)));
+    }
+    if let Some(message) = &state.message {
+        return Line::from(Span::styled(clean(message), warning(palette)));
+    }
+    let keys = [
+        ("q", "quit"),
+        ("space", if state.is_paused() { "go on" } else { "pause" }),
+        ("/", "filter"),
+        ("s", "sort"),
+        ("r", "turn"),
+        ("b", "fold"),
+        ("a", if state.since_start { "last" } else { "all" }),
+        ("t", "trace"),
+        ("?", "help"),
+    ];
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    let spans = keys
+        .into_iter()
+        .flat_map(|(key, what)| [Span::styled(key, bold), Span::raw(format!(" {what}  "))]);
+    Line::from(spans.collect::<Vec<_>>())
+}
+
+fn help(frame: &mut Frame, state: &State, palette: Palette) {
+    let size = frame.area();
+    let mut texts: Vec<String> = HELP.iter().map(|line| line.to_string()).collect();
+    let trace = match state.about.trace_ns {
+        0 => "t          (no trace: --trace-for was 0s)".to_string(),
+        ns => format!("t          writes a trace of the last {} for the Perfetto UI", time(ns)),
+    };
+    texts.insert(7, trace);
+    texts.extend(state.missed.iter().map(|why| clean(why)));
+    texts.extend(state.lost().iter().map(|lost| format!("lost: {}", clean(lost))));
+    let [width, height] = [size.width.saturating_sub(4), size.height.saturating_sub(2)];
+    let area = Rect::new(2, 1, width, height);
+    frame.render_widget(Clear, area);
+    let title = Span::styled(" schedlab watch: any key closes this ", heading(palette));
+    let block = ratatui::widgets::Block::bordered().title(title);
+    let lines: Vec<Line> = texts.into_iter().map(Line::from).collect();
+    let paragraph = Paragraph::new(lines).wrap(ratatui::widgets::Wrap { trim: false }).block(block);
+    frame.render_widget(paragraph, area);
+}
+
+/// One line about all that was seen.
+pub fn summary(state: &State) -> String {
+    let total = state.total();
+    let what = clean(&state.about.what);
+    let seconds = total.wall_ns as f64 / 1e9;
+    let Some(waits) = &total.waits else {
+        return format!("watched {what} for {seconds:.1} s: no waits were counted");
+    };
+    let known = |ns: Option<u64>| ns.map_or("-".to_string(), time);
+    format!(
+        "watched {what} for {seconds:.1} s: {} waits for a CPU, p50 {}, p99 {}, longest {}",
+        waits.count,
+        known(waits.quantile_ns(0.5)),
+        known(waits.quantile_ns(0.99)),
+        known(longest_ns(waits))
+    )
+}
+
+const HELP: &[&str] = &[
+    "q, Ctrl-C  ends; a command that was started with the view is asked to end",
+    "space      pauses what is shown; counting goes on",
+    "/          filters by name, process, cgroup, number",
+    "s or > <   orders by the next column, the one before",
+    "r          turns the order round",
+    "b          folds: by task, process, name, cgroup",
+    "a          all since the start, or the last period",
+    "arrows, j k, PgUp PgDn, Home End: scroll",
+    "wait%      time spent waiting for a CPU, of the period; run%: on a CPU",
+    "waits      how often it got a CPU; p99, max: of one wait, until it got one",
+    "switch     context switches; preempt: those in which it lost the CPU",
+    "x          ended; (3)x: three of that name. CPUs: waiting tasks on average",
+];
+
+#[cfg(test)]
+mod tests;

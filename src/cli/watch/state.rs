@@ -1,0 +1,441 @@
+//! What the view shows: from readings and keys to what is drawn. Pure.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use crate::model::{CpuScore, CpuSet, PairKind, PairScore, TaskScore, Times};
+use crate::probe::sched::{Counted, Missed};
+use crate::report::score::By;
+
+use super::sums::Key;
+use super::table::{self, Order, Row};
+
+/// Readings that a CPU's lines go back.
+pub const HISTORY: usize = 120;
+/// Rows of ended tasks since the start, one for each name.
+const MAX_ENDED: usize = 1000;
+/// Pairs since the start.
+const MAX_PAIRS: usize = 1 << 14;
+
+/// What does not change while the view runs.
+#[derive(Debug, Clone, Default)]
+pub struct About {
+    /// In words: `the whole machine`, `pid 12`.
+    pub what: String,
+    pub scope: Scope,
+    /// CPUs by last-level cache.
+    pub llcs: Vec<CpuSet>,
+    pub interval_ns: u64,
+    /// Such a trace can be written with `t`.
+    pub trace_ns: u64,
+}
+
+/// Which of the counted tasks are shown.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Scope {
+    #[default]
+    All,
+    Watched,
+    /// Of this cgroup and those below it.
+    Cgroup(String),
+}
+
+impl Scope {
+    pub fn has(&self, task: &TaskScore) -> bool {
+        match self {
+            Scope::All => true,
+            Scope::Watched => task.watched,
+            Scope::Cgroup(path) => task.cgroup.as_deref().is_some_and(|of| is_below(of, path)),
+        }
+    }
+}
+
+fn is_below(cgroup: &str, path: &str) -> bool {
+    let rest = cgroup.strip_prefix(path.trim_end_matches('/'));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// One CPU in one period.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct CpuPoint {
+    /// From 0 to 1.
+    pub busy: Option<f64>,
+    /// Tasks that waited in its run queue, on average.
+    pub waiting: Option<f64>,
+}
+
+/// Who preempted whom, and how long these then waited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pair {
+    pub by: String,
+    pub name: String,
+    pub count: u64,
+    pub lost_ns: u64,
+}
+
+/// What was counted in the last period, or since the start.
+#[derive(Debug, Clone, Default)]
+pub struct Sheet {
+    pub wall_ns: u64,
+    /// Of all tasks that are shown; `None`: not counted.
+    pub waits: Option<Times>,
+    pub switches: Option<u64>,
+}
+
+/// Everything that has been counted.
+#[derive(Debug, Clone, Default)]
+struct Data {
+    readings: u64,
+    last: Sheet,
+    total: Sheet,
+    tasks: Vec<Row>,
+    /// By pid and tid.
+    living: HashMap<(i32, i32), Row>,
+    /// By name.
+    ended: HashMap<String, Row>,
+    cpus: BTreeMap<u32, VecDeque<CpuPoint>>,
+    /// In the last period; `None`: the source does not see them.
+    pairs: Option<Vec<Pair>>,
+    /// Since the start, by who and whom.
+    all_pairs: HashMap<(String, String), (u64, u64)>,
+    lost: Vec<String>,
+}
+
+/// What the view itself takes, of one CPU: 0.01 is a hundredth.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Cost {
+    pub own: Option<f64>,
+    pub programs: Option<f64>,
+}
+
+/// What a key asks the owner of the view for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    Quit,
+    Trace,
+}
+
+#[derive(Debug, Clone)]
+pub struct State {
+    pub about: About,
+    /// `None`: it is being opened.
+    pub source: Option<String>,
+    pub cost: Cost,
+    /// Why there is no better source.
+    pub missed: Vec<String>,
+    /// What is to be said below: why there is no better source, where a trace was written.
+    pub message: Option<String>,
+    pub order: Order,
+    /// The filter is being typed.
+    pub typing: bool,
+    pub help: bool,
+    /// In place of the last period.
+    pub since_start: bool,
+    /// The first row of the table that is shown.
+    pub top: usize,
+    /// Rows that one page has, as last drawn.
+    pub page: usize,
+    rows: Vec<Row>,
+    pairs: Option<Vec<Pair>>,
+    data: Data,
+    /// As it was when the view was paused.
+    frozen: Option<Box<Data>>,
+}
+
+impl State {
+    pub fn new(about: About) -> State {
+        State {
+            about,
+            source: None,
+            cost: Cost::default(),
+            missed: Vec::new(),
+            message: None,
+            order: Order { by: By::Task, key: Key::Wait, reversed: false, filter: String::new() },
+            typing: false,
+            help: false,
+            since_start: false,
+            top: 0,
+            page: 1,
+            rows: Vec::new(),
+            pairs: None,
+            data: Data::default(),
+            frozen: None,
+        }
+    }
+
+    /// Which source there is, and why no better one.
+    pub fn begin(&mut self, source: &str, missed: &Missed) {
+        self.source = Some(source.to_string());
+        self.missed = missed
+            .iter()
+            .map(|(source, error)| format!("no source {source}: {}", error.describe()))
+            .collect();
+        self.message = self.missed.first().cloned();
+    }
+
+    /// Takes over what came since the last reading.
+    pub fn add(&mut self, counted: Counted) {
+        self.data.add(counted, &self.about.scope);
+        self.arrange();
+    }
+
+    pub fn is_paused(&self) -> bool {
+        self.frozen.is_some()
+    }
+
+    fn shown(&self) -> &Data {
+        self.frozen.as_deref().unwrap_or(&self.data)
+    }
+
+    pub fn readings(&self) -> u64 {
+        self.shown().readings
+    }
+
+    /// What the histogram, the pairs and the table are about.
+    pub fn sheet(&self) -> &Sheet {
+        if self.since_start { &self.shown().total } else { &self.shown().last }
+    }
+
+    /// Since the start, paused or not.
+    pub fn total(&self) -> &Sheet {
+        &self.data.total
+    }
+
+    pub fn elapsed_ns(&self) -> u64 {
+        self.data.total.wall_ns
+    }
+
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// Most time lost first; `None`: the source does not see them.
+    pub fn pairs(&self) -> Option<&[Pair]> {
+        self.pairs.as_deref()
+    }
+
+    pub fn cpus(&self) -> &BTreeMap<u32, VecDeque<CpuPoint>> {
+        &self.shown().cpus
+    }
+
+    pub fn lost(&self) -> &[String] {
+        &self.data.lost
+    }
+
+    /// Makes the rows, when something has changed.
+    fn arrange(&mut self) {
+        let data = self.frozen.as_deref().unwrap_or(&self.data);
+        self.rows = match self.since_start {
+            false => table::rows(data.tasks.iter(), &self.order),
+            true => table::rows(data.living.values().chain(data.ended.values()), &self.order),
+        };
+        let all = || sorted(data.all_pairs.iter().map(Pair::since_start).collect());
+        self.pairs = match self.since_start {
+            false => data.pairs.clone(),
+            true => data.pairs.as_ref().map(|_| all()),
+        };
+        self.scroll_to(self.top);
+    }
+
+    fn scroll_to(&mut self, top: usize) {
+        self.top = top.min(self.rows.len().saturating_sub(self.page.max(1)));
+    }
+
+    /// Takes a key; what it asks for beyond the view is returned.
+    pub fn key(&mut self, key: KeyEvent) -> Option<Action> {
+        self.message = None;
+        if self.typing {
+            self.type_filter(key);
+            return None;
+        }
+        if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
+            return None;
+        }
+        if self.help {
+            self.help = false;
+            return None;
+        }
+        match key.code {
+            KeyCode::Char('q') => return Some(Action::Quit),
+            KeyCode::Char('t') => return Some(Action::Trace),
+            KeyCode::Char('?' | 'h') => self.help = true,
+            KeyCode::Char(' ') => self.pause(),
+            KeyCode::Char('/') => self.typing = true,
+            KeyCode::Esc => self.order.filter.clear(),
+            KeyCode::Char('<') | KeyCode::Left => self.order.key = self.order.key.step(-1),
+            KeyCode::Char('>' | 's') | KeyCode::Right => self.order.key = self.order.key.step(1),
+            KeyCode::Char('r') => self.order.reversed = !self.order.reversed,
+            KeyCode::Char('a') => self.since_start = !self.since_start,
+            KeyCode::Char('b') => self.order.by = next(self.order.by),
+            code => return self.scroll(code),
+        }
+        self.arrange();
+        None
+    }
+
+    fn scroll(&mut self, code: KeyCode) -> Option<Action> {
+        let to = match code {
+            KeyCode::Up | KeyCode::Char('k') => self.top.saturating_sub(1),
+            KeyCode::Down | KeyCode::Char('j') => self.top + 1,
+            KeyCode::PageUp => self.top.saturating_sub(self.page),
+            KeyCode::PageDown => self.top + self.page,
+            KeyCode::Home | KeyCode::Char('g') => 0,
+            KeyCode::End | KeyCode::Char('G') => usize::MAX,
+            _ => return None,
+        };
+        self.scroll_to(to);
+        None
+    }
+
+    fn pause(&mut self) {
+        self.frozen = match self.frozen {
+            Some(_) => None,
+            None => Some(Box::new(self.data.clone())),
+        };
+    }
+
+    /// Rows are filtered while one types.
+    fn type_filter(&mut self, key: KeyEvent) {
+        let is_plain = !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
+        match key.code {
+            KeyCode::Enter => self.typing = false,
+            KeyCode::Esc => {
+                self.typing = false;
+                self.order.filter.clear();
+            }
+            KeyCode::Backspace => _ = self.order.filter.pop(),
+            KeyCode::Char(c) if is_plain => self.order.filter.extend(c.to_lowercase()),
+            _ => {}
+        }
+        self.top = 0;
+        self.arrange();
+    }
+}
+
+fn next(by: By) -> By {
+    match by {
+        By::Task => By::Process,
+        By::Process => By::Name,
+        By::Name => By::Cgroup,
+        By::Cgroup => By::Task,
+    }
+}
+
+impl Data {
+    fn add(&mut self, counted: Counted, scope: &Scope) {
+        let Counted { wall_ns, tasks, cpus, pairs, lost, trace: _, worst: _ } = counted;
+        self.readings += 1;
+        self.lost = lost;
+        let tasks: Vec<Row> = tasks.iter().filter(|task| scope.has(task)).map(Row::of).collect();
+        let mut waits: Option<Times> = None;
+        for wait in tasks.iter().filter_map(|task| task.sums.wait.as_ref()) {
+            waits.get_or_insert_default().merge(wait);
+        }
+        let names = |pair: &PairScore| {
+            matches!(scope, Scope::All | Scope::Watched)
+                || tasks.iter().any(|task| [&pair.by, &pair.name].contains(&&task.name))
+        };
+        self.pairs = pairs.map(|pairs| {
+            let is_shown = |pair: &&PairScore| pair.kind == PairKind::Preempted && names(pair);
+            sorted(pairs.iter().filter(is_shown).map(Pair::of).collect())
+        });
+        self.last = Sheet { wall_ns, waits, switches: cpus.iter().map(|cpu| cpu.switches).sum() };
+        self.add_total();
+        tasks.iter().for_each(|task| self.add_task(task));
+        self.tasks = tasks;
+        cpus.iter().for_each(|cpu| self.add_cpu(cpu, wall_ns));
+    }
+
+    fn add_total(&mut self) {
+        let (last, total) = (&self.last, &mut self.total);
+        total.wall_ns += last.wall_ns;
+        if let Some(waits) = &last.waits {
+            total.waits.get_or_insert_default().merge(waits);
+        }
+        total.switches = match (total.switches, last.switches) {
+            (Some(a), Some(b)) => Some(a + b),
+            (a, b) => a.or(b),
+        };
+        for pair in self.pairs.iter().flatten() {
+            let key = (pair.by.clone(), pair.name.clone());
+            if self.all_pairs.len() < MAX_PAIRS || self.all_pairs.contains_key(&key) {
+                let sum = self.all_pairs.entry(key).or_default();
+                sum.0 += pair.count;
+                sum.1 += pair.lost_ns;
+            }
+        }
+    }
+
+    /// Those that have ended share a row with others of their name: a view may run for days.
+    fn add_task(&mut self, task: &Row) {
+        let key = (task.pid, task.number.unwrap_or(0));
+        if !task.ended {
+            match self.living.get_mut(&key) {
+                Some(row) => {
+                    row.add(task);
+                    row.name.clone_from(&task.name);
+                    row.process.clone_from(&task.process);
+                    row.cgroup.clone_from(&task.cgroup);
+                }
+                None => _ = self.living.insert(key, task.clone()),
+            }
+            return;
+        }
+        let before = self.living.remove(&key);
+        let mut all = task.clone();
+        before.iter().for_each(|before| all.sums.add(&before.sums));
+        let is_known = self.ended.contains_key(&task.name);
+        let name = if is_known || self.ended.len() < MAX_ENDED { &task.name } else { "(others)" };
+        match self.ended.get_mut(name) {
+            Some(row) => {
+                row.add(&all);
+                row.tasks += 1;
+            }
+            None => {
+                let row = Row { number: None, pid: 0, name: name.to_string(), ..all };
+                self.ended.insert(name.to_string(), row);
+            }
+        }
+    }
+
+    fn add_cpu(&mut self, cpu: &CpuScore, wall_ns: u64) {
+        let waiting = cpu.lengths.as_ref().and_then(|lengths| {
+            let samples: u64 = lengths.iter().sum();
+            // One of each length runs.
+            let waited = lengths.iter().zip(0u64..).map(|(count, n)| n.saturating_sub(1) * count);
+            (samples > 0).then(|| waited.sum::<u64>() as f64 / samples as f64)
+        });
+        let busy = cpu.busy_ns.map(|busy| (busy as f64 / wall_ns.max(1) as f64).min(1.0));
+        let history = self.cpus.entry(cpu.cpu).or_default();
+        if history.len() == HISTORY {
+            history.pop_front();
+        }
+        history.push_back(CpuPoint { busy, waiting });
+    }
+}
+
+impl Pair {
+    fn of(pair: &PairScore) -> Pair {
+        let (by, name) = (pair.by.clone(), pair.name.clone());
+        Pair { by, name, count: pair.count, lost_ns: pair.lost_ns.unwrap_or(0) }
+    }
+
+    fn since_start(((by, name), (count, lost_ns)): (&(String, String), &(u64, u64))) -> Pair {
+        Pair { by: by.clone(), name: name.clone(), count: *count, lost_ns: *lost_ns }
+    }
+}
+
+/// Most lost first; what has no names last.
+fn sorted(mut pairs: Vec<Pair>) -> Vec<Pair> {
+    let is_folded = |pair: &Pair| pair.by == PairScore::UNWATCHED;
+    pairs.sort_by(|a, b| {
+        let most_first = (b.lost_ns, b.count).cmp(&(a.lost_ns, a.count));
+        let names = (&a.by, &a.name).cmp(&(&b.by, &b.name));
+        is_folded(a).cmp(&is_folded(b)).then(most_first).then(names)
+    });
+    pairs
+}
+
+#[cfg(test)]
+mod tests;

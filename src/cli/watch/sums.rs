@@ -1,0 +1,160 @@
+//! What a task did in a period, or several in several: sums, and what the table shows of them. Pure.
+
+use crate::model::{TaskScore, Times};
+
+/// `None`: not counted by the source.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Sums {
+    pub run_ns: Option<u64>,
+    pub wait: Option<Times>,
+    pub voluntary: Option<u64>,
+    pub involuntary: Option<u64>,
+    pub wakeups: Option<u64>,
+    pub migrations: Option<u64>,
+    /// How long it has been waiting for a CPU at the end, where it is.
+    pub waiting_ns: Option<u64>,
+}
+
+impl Sums {
+    pub fn of(task: &TaskScore) -> Sums {
+        Sums {
+            run_ns: task.run_ns,
+            wait: task.wait.clone(),
+            voluntary: task.voluntary,
+            involuntary: task.involuntary,
+            wakeups: task.wakeups,
+            migrations: task.migrations.map(|moves| moves.total),
+            waiting_ns: task.waiting_ns,
+        }
+    }
+
+    /// A sum of which a part is unknown is what is known of it. Of waits that last the longest is kept.
+    pub fn add(&mut self, other: &Sums) {
+        let counts = [
+            (&mut self.run_ns, other.run_ns),
+            (&mut self.voluntary, other.voluntary),
+            (&mut self.involuntary, other.involuntary),
+            (&mut self.wakeups, other.wakeups),
+            (&mut self.migrations, other.migrations),
+        ];
+        for (own, more) in counts {
+            if let Some(more) = more {
+                *own = Some(own.unwrap_or(0) + more);
+            }
+        }
+        self.waiting_ns = self.waiting_ns.max(other.waiting_ns);
+        if let Some(more) = &other.wait {
+            self.wait.get_or_insert_default().merge(more);
+        }
+    }
+}
+
+/// A number of the table, and what rows are ordered by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Key {
+    Wait,
+    Waits,
+    P99,
+    Max,
+    Run,
+    Switches,
+    Preempted,
+    Moves,
+    Wakeups,
+    Name,
+}
+
+/// In the order in which the keys `<` and `>` go through them.
+pub const KEYS: [Key; 10] = [
+    Key::Name,
+    Key::Wait,
+    Key::Waits,
+    Key::P99,
+    Key::Max,
+    Key::Run,
+    Key::Switches,
+    Key::Preempted,
+    Key::Moves,
+    Key::Wakeups,
+];
+
+impl Key {
+    /// The header of its column.
+    pub fn header(self) -> &'static str {
+        match self {
+            Key::Wait => "wait%",
+            Key::Waits => "waits",
+            Key::P99 => "p99",
+            Key::Max => "max",
+            Key::Run => "run%",
+            Key::Switches => "switch",
+            Key::Preempted => "preempt",
+            Key::Moves => "moves",
+            Key::Wakeups => "wakeups",
+            Key::Name => "name",
+        }
+    }
+
+    /// `None`: not known, or no number.
+    pub fn of(self, sums: &Sums) -> Option<u64> {
+        let wait = sums.wait.as_ref();
+        match self {
+            Key::Wait => wait.map(|wait| wait.total_ns),
+            Key::Waits => wait.map(|wait| wait.count),
+            Key::P99 => wait?.quantile_ns(0.99),
+            Key::Max => wait.and_then(longest_ns).max(sums.waiting_ns),
+            Key::Run => sums.run_ns,
+            Key::Switches => Some(sums.voluntary? + sums.involuntary?),
+            Key::Preempted => sums.involuntary,
+            Key::Moves => sums.migrations,
+            Key::Wakeups => sums.wakeups,
+            Key::Name => None,
+        }
+    }
+
+    /// The key so many places to the right in [`KEYS`], round.
+    pub fn step(self, by: isize) -> Key {
+        let at = KEYS.iter().position(|key| *key == self).unwrap_or(0) as isize;
+        KEYS[(at + by).rem_euclid(KEYS.len() as isize) as usize]
+    }
+}
+
+/// The longest, as far as it is known: the maximum, or the end of the last bucket.
+pub fn longest_ns(wait: &Times) -> Option<u64> {
+    wait.max_ns.or_else(|| wait.quantile_ns(1.0)).filter(|_| wait.count > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Bucket;
+
+    #[test]
+    fn what_is_not_counted_is_no_zero_and_the_longest_wait_is_known_by_its_bucket() {
+        let mut sums = Sums { run_ns: Some(3), ..Sums::default() };
+        let bucket = Bucket { low_ns: 1024, high_ns: 2048, count: 2 };
+        let wait = Times { count: 2, total_ns: 3000, max_ns: None, buckets: vec![bucket] };
+        sums.add(&Sums { run_ns: Some(4), involuntary: Some(1), ..Sums::default() });
+        sums.add(&Sums { wait: Some(wait), ..Sums::default() });
+        let cases = [
+            (Key::Run, Some(7)),
+            (Key::Preempted, Some(1)),
+            (Key::Switches, None),
+            (Key::Moves, None),
+            (Key::Waits, Some(2)),
+            (Key::Wait, Some(3000)),
+            (Key::Max, Some(2048)),
+            (Key::Name, None),
+        ];
+        for (key, expected) in cases {
+            assert_eq!(key.of(&sums), expected, "{key:?}");
+        }
+    }
+
+    #[test]
+    fn keys_go_round_in_both_directions() {
+        assert_eq!(Key::Name.step(-1), Key::Wakeups);
+        assert_eq!(Key::Wakeups.step(1), Key::Name);
+        assert_eq!(Key::Wait.step(1), Key::Waits);
+    }
+}
