@@ -91,6 +91,7 @@ struct task_struct {
 	s32 tgid;
 	s32 prio;
 	s32 on_cpu;
+	unsigned int __state;
 	unsigned long nvcsw;
 	unsigned long nivcsw;
 	struct sched_entity se;

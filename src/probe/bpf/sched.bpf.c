@@ -730,7 +730,8 @@ INLINE void peek(struct task *task, struct task_struct *of, struct seq_file *seq
 		.wait_max_ns = task->wait_max_ns,
 		.slice_max_ns = task->slice_max_ns,
 	};
-	u64 queued = of->sched_info.last_queued;
+	/* Of one that sleeps it may be left over. */
+	u64 queued = of->__state ? 0 : of->sched_info.last_queued;
 	u64 now;
 
 	/* Most tasks sleep: no clock is read for them. */
