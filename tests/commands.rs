@@ -5,7 +5,9 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::support::{assert_gone, metric, outcomes, schedlab, skip, stderr, stdout, wait_for};
+use crate::support::{
+    assert_gone, metric, outcomes, schedlab, signal, skip, stderr, stdout, wait_for,
+};
 
 /// One short round of a script with the shell's own arguments before it.
 fn run(home: &Path, options: &[&str], script: &str) -> Output {
@@ -267,6 +269,17 @@ fn what_would_be_installed_is_said_and_nothing_is() {
     assert!(shown.contains("--install: nothing that has a package is missing"), "{shown}");
 }
 
+/// So that a test that fails leaves nothing.
+struct EndedOnPanic(u32);
+
+impl Drop for EndedOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            signal(self.0, "-KILL");
+        }
+    }
+}
+
 #[test]
 fn what_a_killed_schedlab_left_is_ended_by_the_next() {
     let home = tempfile::tempdir().unwrap();
@@ -281,6 +294,7 @@ fn what_a_killed_schedlab_left_is_ended_by_the_next() {
     killed.wait().unwrap();
     let pid = std::fs::read_to_string(home.path().join("pid")).unwrap();
     let pid: u32 = pid.trim().parse().unwrap();
+    let _guard = EndedOnPanic(pid);
     // It goes on, and what executed it ends soon after schedlab.
     wait_for("the end of what is left", || {
         let output = schedlab(home.path(), &["restore"]).output().unwrap();

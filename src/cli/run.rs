@@ -420,7 +420,10 @@ pub fn read_text(file: File) -> io::Result<String> {
     let mut text = String::new();
     file.take(plan::MAX_TEXT_BYTES as u64 + 1).read_to_string(&mut text)?;
     // As editors of other systems end lines: texts of several lines may not have it.
-    Ok(text.replace("\r\n", "\n"))
+    Ok(match text.len() > plan::MAX_TEXT_BYTES {
+        true => text,
+        false => text.replace("\r\n", "\n"),
+    })
 }
 
 /// With the programs that it names by files next to it.

@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const PREFIX: &str = "running.";
@@ -18,8 +19,15 @@ impl Running {
         fs::create_dir_all(state)?;
         remove_left(state);
         let path = place(state, id);
-        let file = File::create(&path)?;
-        file.lock()?;
+        let file = loop {
+            let file = File::create(&path)?;
+            file.lock()?;
+            // Between both another process may have taken it for one that is left.
+            let there = fs::metadata(&path);
+            if there.is_ok_and(|there| there.ino() == file.metadata().map_or(0, |own| own.ino())) {
+                break file;
+            }
+        };
         Ok(Running { path, _lock: file })
     }
 }
