@@ -30,6 +30,7 @@ mod schbench;
 mod schedbench;
 mod score;
 mod score_cost;
+mod screen;
 mod show;
 mod stored;
 mod table;

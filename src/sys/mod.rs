@@ -37,6 +37,7 @@ pub mod testing;
 pub mod thread;
 pub mod topology;
 pub mod tracefs;
+pub mod tty;
 pub mod virtualisation;
 
 #[cfg(test)]

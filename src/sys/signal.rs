@@ -7,7 +7,9 @@ use std::sync::atomic::{
     Ordering::{Relaxed, SeqCst},
 };
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP};
+
+use super::tty;
 
 /// The exit code after a signal: as shells show SIGINT.
 const INTERRUPTED: i32 = 130;
@@ -55,6 +57,7 @@ pub fn catch_termination() -> io::Result<Arc<AtomicBool>> {
 }
 
 fn end_at_once() -> ! {
+    tty::restore();
     if CHANGES.load(Relaxed) > 0 {
         // SAFETY: the text is valid for its length; a failed write cannot be reported.
         unsafe {
@@ -65,10 +68,26 @@ fn end_at_once() -> ! {
 }
 
 /// Whether `signal` was to be ignored when this process began (nohup, a shell's `&`).
-fn is_ignored(signal: i32) -> bool {
+pub fn is_ignored(signal: i32) -> bool {
     // SAFETY: sigaction is plain data, for which zero is valid.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: nothing is set, and the pointer to the old action is valid.
     let failed = unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) } != 0;
     !failed && action.sa_sigaction == libc::SIG_IGN
+}
+
+/// Stops this process as Ctrl-Z does, whatever action SIGTSTP has. Returns when it goes on; at once
+/// where nobody could have it go on.
+pub fn stop_here() {
+    // SAFETY: sigaction is plain data, for which zero is valid: the default action, no flags.
+    let [default, mut before]: [libc::sigaction; 2] = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are valid for the call.
+    let failed = unsafe { libc::sigaction(SIGTSTP, &default, &mut before) } != 0;
+    if failed {
+        return;
+    }
+    // SAFETY: no memory is passed. To this thread, which so goes no further.
+    unsafe { libc::raise(SIGTSTP) };
+    // SAFETY: `before` is what the first call has filled in.
+    unsafe { libc::sigaction(SIGTSTP, &before, std::ptr::null_mut()) };
 }

@@ -1,0 +1,137 @@
+//! A view on the terminal: set up, drawn where it changed, and given back whatever ends it (its
+//! owner, a signal, a panic). Keys and signals come from [`Screen::next`].
+//!
+//! Ctrl-C is SIGINT and Ctrl-Z is SIGTSTP, as without a view. The first is its owner's matter
+//! (`signal::catch_termination`), the second is dealt with here.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal};
+use std::os::fd::AsFd;
+use std::sync::Once;
+use std::time::Duration;
+
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::event::{self, Event, KeyEvent};
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Style};
+use ratatui::{Frame, Terminal};
+
+use crate::sys::tty::{self, Tty, Wake, Waker};
+
+use super::terminal;
+
+/// Bytes of a frame that are written at once.
+const FRAME_BYTES: usize = 1 << 15;
+
+/// With colours or without. Nothing is said by them alone.
+#[derive(Debug, Clone, Copy)]
+pub struct Palette {
+    pub color: bool,
+}
+
+impl Palette {
+    /// As the terminal and NO_COLOR want it.
+    pub fn of_terminal(out: &impl IsTerminal) -> Palette {
+        Palette { color: terminal::color(out) }
+    }
+
+    pub fn of(self, color: Color) -> Style {
+        if self.color { Style::new().fg(color) } else { Style::new() }
+    }
+}
+
+pub struct Screen {
+    terminal: Terminal<CrosstermBackend<BufWriter<File>>>,
+    /// Several may come at once.
+    keys: VecDeque<KeyEvent>,
+    /// Dropped last: nothing is drawn after it.
+    tty: Tty,
+}
+
+/// What came while a view waited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Input {
+    Key(KeyEvent),
+    /// The size has changed, or all has to be drawn anew.
+    Redraw,
+    /// A signal that the view's owner may have caught, SIGCHLD among them; or a [`Waker`].
+    Signal,
+    /// Nobody sees the view any more.
+    Closed,
+}
+
+impl Screen {
+    /// Takes the terminal that `out` is: see `terminal::redraws` and [`tty::is_in_foreground`].
+    pub fn enter(out: &impl AsFd) -> io::Result<Screen> {
+        restore_on_panic();
+        let tty = Tty::enter(out)?;
+        let out = BufWriter::with_capacity(FRAME_BYTES, tty.out().try_clone()?);
+        let terminal = Terminal::new(CrosstermBackend::new(out))?;
+        Ok(Screen { terminal, keys: VecDeque::new(), tty })
+    }
+
+    /// For another thread.
+    pub fn waker(&self) -> io::Result<Waker> {
+        self.tty.waker()
+    }
+
+    pub fn draw(&mut self, view: impl FnOnce(&mut Frame)) -> io::Result<()> {
+        self.terminal.draw(view).map(|_| ())
+    }
+
+    /// The next key or signal; `None`: the time is over. Stops, and draws again, as Ctrl-Z and `fg`
+    /// want it.
+    pub fn next(&mut self, timeout: Duration) -> io::Result<Option<Input>> {
+        if let Some(key) = self.keys.pop_front() {
+            return Ok(Some(Input::Key(key)));
+        }
+        Ok(match self.tty.wait(timeout)? {
+            Wake::Timeout => None,
+            Wake::Keys => {
+                self.read_keys()?;
+                self.keys.pop_front().map(Input::Key)
+            }
+            Wake::Resized => Some(Input::Redraw),
+            Wake::Signal => Some(Input::Signal),
+            Wake::Closed => Some(Input::Closed),
+            Wake::Stop => {
+                self.tty.stop()?;
+                Some(self.begin_anew()?)
+            }
+            Wake::Resumed => {
+                self.tty.set()?;
+                Some(self.begin_anew()?)
+            }
+        })
+    }
+
+    /// Only where there are some: at the end of its input crossterm would read without end.
+    fn read_keys(&mut self) -> io::Result<()> {
+        while event::poll(Duration::ZERO)? {
+            if let Event::Key(key) = event::read()? {
+                self.keys.push_back(key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing of what was drawn is there any more.
+    fn begin_anew(&mut self) -> io::Result<Input> {
+        let size = self.terminal.size()?;
+        self.terminal.resize(Rect::from(size))?;
+        Ok(Input::Redraw)
+    }
+}
+
+/// What a panic says must not go with the screen that it would be written to.
+fn restore_on_panic() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            tty::restore();
+            before(panic);
+        }));
+    });
+}
