@@ -11,6 +11,7 @@ mod imported;
 mod kernels;
 mod kill;
 mod knobs;
+mod live;
 mod need;
 mod plan_power;
 mod plan_schema;

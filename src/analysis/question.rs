@@ -4,11 +4,11 @@ use serde::Serialize;
 
 use crate::model::{Direction, Importance, MetricKind};
 
-use super::Family;
 use super::metrics::{Measured, metric_matches};
 use super::samples::{Series, WorkSamples};
 use super::select::{Selection, matches};
 use super::work::WorkKey;
+use super::{Family, Method, SetTable, WorkTable};
 
 /// Margins by default. What a difference has to be to matter is no question of noise: a throughput
 /// is argued about from a few percent on, a 99th percentile hardly below a tenth.
@@ -33,6 +33,8 @@ pub struct Question {
     pub seed: u64,
     /// How many rounds of a running plan are judged; `None`: all.
     pub rounds_done: Option<u32>,
+    /// No verdicts: ratios and their intervals alone, which a running plan has at any moment.
+    pub ratios_alone: bool,
     /// Knobs that cannot make a difference in a work; the caller knows the knobs.
     pub without_effect: Vec<WithoutEffect>,
     pub command: String,
@@ -46,6 +48,25 @@ pub struct WithoutEffect {
     pub side: String,
     pub knob: String,
     pub work: String,
+}
+
+impl Method {
+    /// What SAME means for a metric.
+    pub fn margin_of(&self, (work, set): (&WorkTable, &SetTable), kind: &MetricKind) -> f64 {
+        let place = (work.label.as_str(), set.name.as_str());
+        margin_of((self.margin, self.tail_margin, &self.margins), place, kind)
+    }
+}
+
+/// `margins`: for all metrics, for tail latencies, and by pattern; the last that fits holds.
+fn margin_of(
+    (margin, tail, by_pattern): (f64, f64, &[(String, f64)]),
+    (work, set): (&str, &str),
+    kind: &MetricKind,
+) -> f64 {
+    let fits = |(pattern, _): &&(String, f64)| metric_matches(pattern, work, set, &kind.name);
+    let usual = if kind.is_tail_latency() { tail } else { margin };
+    by_pattern.iter().rev().find(fits).map_or(usual, |(_, margin)| *margin)
 }
 
 impl Question {
@@ -96,9 +117,7 @@ impl Question {
     }
 
     pub(super) fn margin_of(&self, work: &str, set: &str, kind: &MetricKind) -> f64 {
-        let fits = |(pattern, _): &&(String, f64)| metric_matches(pattern, work, set, &kind.name);
-        let usual = if kind.is_tail_latency() { self.tail_margin } else { self.margin };
-        self.margins.iter().rev().find(fits).map_or(usual, |(_, margin)| *margin)
+        margin_of((self.margin, self.tail_margin, &self.margins), (work, set), kind)
     }
 
     /// Whether a metric would be of the headline family.

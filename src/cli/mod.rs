@@ -15,6 +15,7 @@ mod judging;
 mod kernel;
 mod known;
 mod list;
+mod live;
 mod manual;
 mod named;
 mod names;
