@@ -13,6 +13,7 @@ mod gate;
 mod install;
 mod judging;
 mod kernel;
+mod keys;
 mod known;
 mod list;
 mod live;

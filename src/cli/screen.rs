@@ -12,13 +12,14 @@ use std::sync::Once;
 use std::time::Duration;
 
 use ratatui::backend::CrosstermBackend;
-use ratatui::crossterm::event::{self, Event, KeyEvent};
+use ratatui::crossterm::event::KeyEvent;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Style};
 use ratatui::{Frame, Terminal};
 
 use crate::sys::tty::{self, Tty, Wake, Waker};
 
+use super::keys::keys;
 use super::terminal;
 
 /// Bytes of a frame that are written at once.
@@ -88,10 +89,13 @@ impl Screen {
         }
         Ok(match self.tty.wait(timeout)? {
             Wake::Timeout => None,
-            Wake::Keys => {
-                self.read_keys()?;
-                self.keys.pop_front().map(Input::Key)
-            }
+            Wake::Keys => match self.tty.read()? {
+                bytes if bytes.is_empty() => Some(Input::Closed),
+                bytes => {
+                    self.keys.extend(keys(&bytes));
+                    self.keys.pop_front().map(Input::Key)
+                }
+            },
             Wake::Resized => Some(Input::Redraw),
             Wake::Signal => Some(Input::Signal),
             Wake::Closed => Some(Input::Closed),
@@ -104,16 +108,6 @@ impl Screen {
                 Some(self.begin_anew()?)
             }
         })
-    }
-
-    /// Only where there are some: at the end of its input crossterm would read without end.
-    fn read_keys(&mut self) -> io::Result<()> {
-        while event::poll(Duration::ZERO)? {
-            if let Event::Key(key) = event::read()? {
-                self.keys.push_back(key);
-            }
-        }
-        Ok(())
     }
 
     /// Nothing of what was drawn is there any more.

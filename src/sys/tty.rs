@@ -160,6 +160,16 @@ impl Tty {
         })
     }
 
+    /// What was typed, when [`Tty::wait`] has said that there is something; nothing: the terminal is gone.
+    pub fn read(&mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; 1024];
+        // SAFETY: the descriptor is open, and the buffer is valid for its length.
+        let read =
+            unsafe { libc::read(self.keys.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len()) };
+        bytes.truncate(usize::try_from(read).map_err(|_| io::Error::last_os_error())?);
+        Ok(bytes)
+    }
+
     /// Gives the terminal back and stops this process, as Ctrl-Z does; takes it once more when the
     /// process goes on.
     pub fn stop(&self) -> io::Result<()> {

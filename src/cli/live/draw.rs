@@ -1,4 +1,4 @@
-//! Draws a [`View`] in whatever room there is. Pure, but for the place of the first row shown.
+//! Draws a [`Scene`] in whatever room there is. Pure, but for the place of the first row shown.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::report::shortened;
 
 use super::super::screen::Palette;
 use super::keys::Keys;
-use super::state::{Comparison, Tone, View};
+use super::state::{Headline, Scene, Tone};
 
 /// In less room there is one line alone.
 const MIN_COLUMNS: u16 = 50;
@@ -33,7 +33,7 @@ const BAR_COLUMNS: usize = 24;
 
 /// What the terminal can show.
 #[derive(Debug, Clone, Copy)]
-pub struct Look {
+pub struct Theme {
     pub palette: Palette,
     /// Else ASCII alone.
     pub unicode: bool,
@@ -71,11 +71,11 @@ pub const HELP: &[&str] = &[
     "",
     "so far      no look at the verdicts yet: an interval may still go anywhere",
     "BETTER WORSE SAME   shown, with the error rate of the whole table",
-    "maybe open  not decided by the last look; docs/verdicts.md",
+    "maybe open  not decided by the last theme; docs/verdicts.md",
     "outside     what the last disturbed run had; a spoilt round is measured again",
 ];
 
-impl Look {
+impl Theme {
     fn signs(self) -> &'static Signs {
         if self.unicode { &UNICODE } else { &ASCII }
     }
@@ -91,27 +91,27 @@ impl Look {
     }
 }
 
-pub fn draw(frame: &mut Frame, view: &View, keys: &mut Keys, look: Look) {
+pub fn draw(frame: &mut Frame, scene: &Scene, keys: &mut Keys, theme: Theme) {
     let area = frame.area();
     if area.width < MIN_COLUMNS || area.height < MIN_LINES {
-        let now = view.facts.iter().find(|(label, ..)| *label == "now");
+        let now = scene.facts.iter().find(|(label, ..)| *label == "now");
         let now = now.map_or("", |(.., text)| text);
-        let line = shortened(&format!("{}  {now}", view.progress), area.width.into());
+        let line = shortened(&format!("{}  {now}", scene.progress), area.width.into());
         return put(frame, area, vec![Line::raw(line)]);
     }
-    let mut top = head(view, area.width.into(), look);
+    let mut top = head(scene, area.width.into(), theme);
     if area.height >= AIRY_LINES {
         top.push(Line::default());
     }
     let room = usize::from(area.height).saturating_sub(top.len() + 1);
     let body = match keys.help {
         true => HELP.iter().map(|line| Line::raw(*line)).take(room).collect(),
-        false => body(view, (area.width.into(), room), keys, look),
+        false => body(scene, (area.width.into(), room), keys, theme),
     };
     top.extend(body);
     put(frame, Rect { height: area.height - 1, ..area }, top);
     let foot = Rect { y: area.y + area.height - 1, height: 1, ..area };
-    put(frame, foot, vec![foot_line(keys, area.width.into(), look)]);
+    put(frame, foot, vec![foot_line(keys, area.width.into(), theme)]);
 }
 
 fn put(frame: &mut Frame, area: Rect, lines: Vec<Line>) {
@@ -121,20 +121,20 @@ fn put(frame: &mut Frame, area: Rect, lines: Vec<Line>) {
 }
 
 /// Title, progress and facts.
-fn head(view: &View, columns: usize, look: Look) -> Vec<Line<'static>> {
-    let signs = look.signs();
-    let done = (view.share * BAR_COLUMNS as f64).floor() as usize;
+fn head(scene: &Scene, columns: usize, theme: Theme) -> Vec<Line<'static>> {
+    let signs = theme.signs();
+    let done = (scene.share * BAR_COLUMNS as f64).floor() as usize;
     let bar = |sign: char, count: usize| sign.to_string().repeat(count);
     let bar = bar(signs.done, done) + &bar(signs.left, BAR_COLUMNS - done.min(BAR_COLUMNS));
-    let progress = format!("{bar} {}", view.progress);
-    let title = shortened(&view.title, columns);
+    let progress = format!("{bar} {}", scene.progress);
+    let title = shortened(&scene.title, columns);
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let mut lines = vec![Line::styled(title, bold), Line::raw(shortened(&progress, columns))];
-    lines.extend(view.facts.iter().map(|(label, tone, text)| {
+    lines.extend(scene.facts.iter().map(|(label, tone, text)| {
         let text = shortened(text, columns.saturating_sub(LABEL_COLUMNS));
         Line::from(vec![
-            Span::styled(format!("{label:LABEL_COLUMNS$}"), look.style(Tone::Faint)),
-            Span::styled(text, look.style(*tone)),
+            Span::styled(format!("{label:LABEL_COLUMNS$}"), theme.style(Tone::Faint)),
+            Span::styled(text, theme.style(*tone)),
         ])
     }));
     lines
@@ -144,37 +144,37 @@ const LABEL_COLUMNS: usize = 9;
 
 /// The table: its heads and as many rows as there is room for.
 fn body(
-    view: &View,
+    scene: &Scene,
     (columns, room): (usize, usize),
     keys: &mut Keys,
-    look: Look,
+    theme: Theme,
 ) -> Vec<Line<'static>> {
-    let standing = Line::raw(shortened(&view.standing, columns));
-    if view.rows.is_empty() {
+    let standing = Line::raw(shortened(&scene.standing, columns));
+    if scene.rows.is_empty() {
         keys.page(0, 0);
         return vec![standing];
     }
-    let layout = Layout::of(view, columns);
+    let layout = Layout::of(scene, columns);
     let mut lines = Vec::new();
-    for (at, row) in view.rows.iter().enumerate() {
-        let earlier = at.checked_sub(1).map(|at| &view.rows[at]);
+    for (at, row) in scene.rows.iter().enumerate() {
+        let earlier = at.checked_sub(1).map(|at| &scene.rows[at]);
         let is_first = earlier.is_none_or(|earlier| earlier.place != row.place);
         if layout.place.is_none() && is_first {
             lines.push(Line::raw(shortened(&row.place, columns)));
         }
         let is_of_metric = !is_first && earlier.is_some_and(|earlier| earlier.metric == row.metric);
-        lines.push(layout.row(row, [is_first, !is_of_metric], look));
+        lines.push(layout.row(row, [is_first, !is_of_metric], theme));
     }
-    let heads = [standing, layout.head(view, look)];
+    let heads = [standing, layout.head(scene, theme)];
     let room = room.saturating_sub(heads.len());
     let first = keys.page(lines.len(), room);
     heads.into_iter().chain(lines.into_iter().skip(first).take(room)).collect()
 }
 
-fn foot_line(keys: &Keys, columns: usize, look: Look) -> Line<'static> {
+fn foot_line(keys: &Keys, columns: usize, theme: Theme) -> Line<'static> {
     let shown = keys.shown().unwrap_or_default();
     let gap = columns.saturating_sub(KEYS.width() + shown.width());
-    Line::styled(format!("{KEYS}{:gap$}{shown}", ""), look.style(Tone::Faint))
+    Line::styled(format!("{KEYS}{:gap$}{shown}", ""), theme.style(Tone::Faint))
 }
 
 /// The columns of the table.
@@ -192,10 +192,9 @@ struct Layout {
 }
 
 impl Layout {
-    fn of(view: &View, columns: usize) -> Layout {
+    fn of(scene: &Scene, columns: usize) -> Layout {
         let name = (columns / NAME_PART).min(MAX_NAME);
-        let widest =
-            |of: &dyn Fn(&Comparison) -> usize| view.rows.iter().map(of).max().unwrap_or(0);
+        let widest = |of: &dyn Fn(&Headline) -> usize| scene.rows.iter().map(of).max().unwrap_or(0);
         let places = widest(&|row| row.place.width());
         let variant = widest(&|row| row.variant.as_ref().map_or(0, |name| name.width()));
         let mut layout = Layout {
@@ -233,7 +232,7 @@ impl Layout {
         shown.map(|columns| columns + 1).sum::<usize>().saturating_sub(1)
     }
 
-    fn head(&self, view: &View, look: Look) -> Line<'static> {
+    fn head(&self, scene: &Scene, theme: Theme) -> Line<'static> {
         let [less, same, more] = ["less", "same", "more"];
         let side = self.plot.saturating_sub(same.len()) / 2;
         let plot = format!("{less:<side$}{same}{more:>0$}", self.plot.saturating_sub(side + 4));
@@ -243,7 +242,7 @@ impl Layout {
             (self.place.unwrap_or(1), Cow::from("")),
             (self.metric, "".into()),
             (self.variant, against.into()),
-            (self.values[0], view.baseline.clone().into()),
+            (self.values[0], scene.baseline.clone().into()),
             (self.values[1], "variant".into()),
             (self.change, change.into()),
             (self.plot, plot.into()),
@@ -251,11 +250,11 @@ impl Layout {
         ];
         let cells = cells.into_iter().filter(|(columns, _)| *columns > 0);
         let text: Vec<String> = cells.map(|(columns, text)| padded(&text, columns)).collect();
-        Line::styled(text.join(" "), look.style(Tone::Faint))
+        Line::styled(text.join(" "), theme.style(Tone::Faint))
     }
 
     /// `shown`: whether the place and the metric are not those of the row before.
-    fn row(&self, row: &Comparison, shown: [bool; 2], look: Look) -> Line<'static> {
+    fn row(&self, row: &Headline, shown: [bool; 2], theme: Theme) -> Line<'static> {
         let place = if shown[0] && self.place.is_some() { &*row.place } else { "" };
         let metric = if shown[1] { &*row.metric } else { "" };
         let left = [
@@ -270,18 +269,18 @@ impl Layout {
         let mut spans: Vec<Span> =
             left.map(|(columns, text)| Span::raw(padded(text, columns) + " ")).collect();
         if self.plot > 0 {
-            spans.extend(picture(row, self.plot, look));
+            spans.extend(picture(row, self.plot, theme));
             spans.push(Span::raw(" "));
         }
         if self.verdict > 0 {
-            spans.push(Span::styled(padded(row.word(), self.verdict), look.style(row.tone())));
+            spans.push(Span::styled(padded(row.word(), self.verdict), theme.style(row.tone())));
         }
         Line::from(spans)
     }
 }
 
 /// `-8.7 % +-4.7`.
-fn change(row: &Comparison) -> String {
+fn change(row: &Headline) -> String {
     match (&row.ratio, &row.variant) {
         (Some(ratio), _) => Change::of(ratio).with_interval(),
         (None, Some(_)) => "no ratio".to_string(),
@@ -297,8 +296,8 @@ fn padded(text: &str, columns: usize) -> String {
 }
 
 /// The interval over the band of SAME.
-fn picture(row: &Comparison, columns: usize, look: Look) -> Vec<Span<'static>> {
-    let signs = look.signs();
+fn picture(row: &Headline, columns: usize, theme: Theme) -> Vec<Span<'static>> {
+    let signs = theme.signs();
     let half = (columns / 2) as f64;
     let column = |ratio: f64| half + half * position(ratio, row.margin);
     let band = half * position(1.0 + row.margin, row.margin);
@@ -330,7 +329,7 @@ fn picture(row: &Comparison, columns: usize, look: Look) -> Vec<Span<'static>> {
     let alike = cells.chunk_by(|(_, one), (_, other)| one == other);
     let spans = alike.map(|cells| {
         let text: String = cells.iter().map(|(sign, _)| sign).collect();
-        Span::styled(text, look.style(cells[0].1))
+        Span::styled(text, theme.style(cells[0].1))
     });
     spans.collect()
 }

@@ -27,7 +27,7 @@ use super::progress::Progress;
 use super::screen::{Input, Palette, Screen};
 use super::terminal;
 
-use draw::{Look, draw};
+use draw::{Theme, draw};
 use keys::Keys;
 use state::State;
 
@@ -37,11 +37,11 @@ const TICK: Duration = Duration::from_secs(1);
 const MIN_INTERVAL: Duration = Duration::from_millis(400);
 const HEAT_INTERVAL: Duration = Duration::from_secs(2);
 /// Ratios are computed once more when the last time is so small a part of what has gone since.
-const ANSWER_PART: u32 = 400;
+const ANSWER_PART: u32 = 1000;
 
 pub enum Display {
     None,
-    Lines(Progress),
+    Lines(Box<Progress>),
     View(View),
 }
 
@@ -55,7 +55,7 @@ impl Display {
         let may_view = !plain && terminal::redraws(&stderr) && tty::is_in_foreground(&stderr);
         // A terminal that cannot be taken can still have lines.
         let view = may_view.then(|| View::begin(job, cancel).ok()).flatten();
-        view.map_or_else(|| Display::Lines(Progress::new(job)), Display::View)
+        view.map_or_else(|| Display::Lines(Box::new(Progress::new(job))), Display::View)
     }
 
     pub fn show(&mut self, event: &Event) {
@@ -79,7 +79,10 @@ impl Display {
     pub fn answer(&mut self, analysis: &Analysis, look: Option<u32>, took: Duration) {
         if let Display::View(view) = self {
             view.shared.state().answer(analysis, look);
-            view.next_answer = Instant::now() + took * ANSWER_PART;
+            // A look is the plan's own, whether or not it is shown.
+            if look.is_none() {
+                view.next_answer = Instant::now() + took * ANSWER_PART;
+            }
         }
     }
 }
@@ -171,14 +174,14 @@ impl Drop for View {
 /// Draws until the plan has ended, or the terminal is gone.
 fn serve(mut screen: Screen, shared: &Shared) {
     let palette = Palette::of_terminal(&io::stderr());
-    let look = Look { palette, unicode: terminal::is_unicode() };
+    let theme = Theme { palette, unicode: terminal::is_unicode() };
     let mut keys = Keys::default();
     let mut due = Instant::now();
     let mut drawn = due;
     while !shared.done.load(SeqCst) {
         if Instant::now() >= due {
-            let view = shared.state().view(shared.cancel.load(Relaxed));
-            if screen.draw(|frame| draw(frame, &view, &mut keys, look)).is_err() {
+            let scene = shared.state().scene(shared.cancel.load(Relaxed));
+            if screen.draw(|frame| draw(frame, &scene, &mut keys, theme)).is_err() {
                 return;
             }
             drawn = Instant::now();

@@ -1,4 +1,4 @@
-//! What the live view knows of a plan that runs: events and analyses in, a [`View`] in words and
+//! What the live view knows of a plan that runs: events and analyses in, a [`Scene`] in words and
 //! numbers out. Reads no file; the clock only by way of [`Progress`].
 
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ struct Answer {
     rounds: u32,
     /// Rounds after which the verdicts fell.
     look: Option<u32>,
-    rows: Vec<Comparison>,
+    rows: Vec<Headline>,
 }
 
 /// What came from outside into the runs.
@@ -64,21 +64,21 @@ pub type Fact = (&'static str, Tone, String);
 
 /// All that the screen shows.
 #[derive(Debug, Clone, PartialEq)]
-pub struct View {
+pub struct Scene {
     pub title: String,
     /// Done, 0 to 1.
     pub share: f64,
     pub progress: String,
     pub facts: Vec<Fact>,
     pub baseline: String,
-    pub rows: Vec<Comparison>,
+    pub rows: Vec<Headline>,
     /// What the rows are, and are not yet.
     pub standing: String,
 }
 
 /// A headline metric of a variant against the baseline; of a plan with one variant its values alone.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Comparison {
+pub struct Headline {
     /// The work, with the set where it has several.
     pub place: String,
     pub metric: String,
@@ -102,10 +102,9 @@ pub enum Tone {
     Faint,
 }
 
-impl Comparison {
-    fn is_of(&self, other: &Comparison) -> bool {
-        let place = |one: &Comparison| (one.place.clone(), one.metric.clone(), one.variant.clone());
-        place(self) == place(other)
+impl Headline {
+    fn is_of(&self, other: &Headline) -> bool {
+        (&self.place, &self.metric, &self.variant) == (&other.place, &other.metric, &other.variant)
     }
 
     pub fn word(&self) -> &'static str {
@@ -175,8 +174,8 @@ impl State {
             let alone = (analysis.sides.len() == 1).then_some(0);
             sides().chain(alone).map(move |side| (place, side))
         });
-        let mut rows: Vec<Comparison> =
-            rows.map(|(place, side)| comparison(analysis, place, side)).collect();
+        let mut rows: Vec<Headline> =
+            rows.map(|(place, side)| headline(analysis, place, side)).collect();
         if look.is_none() {
             for row in &mut rows {
                 let earlier = self.answer.rows.iter().find(|earlier| earlier.is_of(row));
@@ -189,12 +188,12 @@ impl State {
     }
 
     /// `interrupted`: somebody asked for an end.
-    pub fn view(&self, interrupted: bool) -> View {
+    pub fn scene(&self, interrupted: bool) -> Scene {
         let progress = &self.progress;
         let started = &progress.job().started;
         let facts = [self.now(interrupted), self.machine(), self.disturbed()];
         let facts = facts.into_iter().flatten().chain(self.failed.facts()).collect();
-        View {
+        Scene {
             title: clean(&started.plan.title),
             share: progress.share(),
             progress: format!("{}, {} gone, {}", progress.runs(), progress.gone(), progress.left()),
@@ -282,10 +281,10 @@ impl State {
     }
 }
 
-fn comparison(analysis: &Analysis, (work, set, row): Place, side: usize) -> Comparison {
+fn headline(analysis: &Analysis, (work, set, row): Place, side: usize) -> Headline {
     let scale = Scale::of_row(row);
     let median = |side: usize| scale.with_suffix(row.cells.get(side).and_then(|cell| cell.median));
-    Comparison {
+    Headline {
         place: place(work, set),
         metric: clean(&row.kind.name),
         variant: (side > 0).then(|| clean(&analysis.sides[side].label)),

@@ -9,9 +9,9 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent};
 use ratatui::style::Color;
 
 use super::super::screen::Palette;
-use super::draw::{Look, draw};
+use super::draw::{Theme, draw};
 use super::keys::Keys;
-use super::state::{State, View};
+use super::state::{Scene, State};
 use crate::analysis::{Analysis, Question, Selection, analyse};
 use crate::backend::{Backend, Null};
 use crate::engine::{self, Job};
@@ -33,7 +33,7 @@ const TWO_WORKS: &str = r#"
     use = "pipe"
 "#;
 
-const COLOR: Look = Look { palette: Palette { color: true }, unicode: true };
+const COLOR: Theme = Theme { palette: Palette { color: true }, unicode: true };
 
 fn job(title: &str, measure: &str, rest: &str) -> Job {
     let text =
@@ -82,15 +82,15 @@ fn analysis(plan: &SampledPlan, look: Option<u32>) -> Analysis {
 }
 
 /// With times that do not depend on this machine.
-fn view_of(state: &State) -> View {
-    let view = state.view(false);
-    let runs = view.progress.split(", ").next().expect("runs").to_string();
-    View { progress: format!("{runs}, 39 s gone, 78 s left"), share: 0.4, ..view }
+fn scene_of(state: &State) -> Scene {
+    let scene = state.scene(false);
+    let runs = scene.progress.split(", ").next().expect("runs").to_string();
+    Scene { progress: format!("{runs}, 39 s gone, 78 s left"), share: 0.4, ..scene }
 }
 
-fn screen(view: &View, keys: &mut Keys, look: Look, [columns, lines]: [u16; 2]) -> Buffer {
+fn screen(scene: &Scene, keys: &mut Keys, theme: Theme, [columns, lines]: [u16; 2]) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(columns, lines)).expect("a terminal");
-    terminal.draw(|frame| draw(frame, view, keys, look)).expect("a frame");
+    terminal.draw(|frame| draw(frame, scene, keys, theme)).expect("a frame");
     terminal.backend().buffer().clone()
 }
 
@@ -100,21 +100,21 @@ fn text(buffer: &Buffer) -> String {
     lines.map(|line| line.trim_end().to_string() + "\n").collect()
 }
 
-fn shown(view: &View, size: [u16; 2]) -> String {
-    text(&screen(view, &mut Keys::default(), COLOR, size))
+fn shown(scene: &Scene, size: [u16; 2]) -> String {
+    text(&screen(scene, &mut Keys::default(), COLOR, size))
 }
 
 /// Four rounds of ten, of which a batch is slower.
-fn fixed() -> View {
+fn fixed() -> Scene {
     let job = job("Default, batch and a short slice", "rounds = 10", TWO_WORKS);
     let null = Null { effects: [("batch".to_string(), 0.9)].into(), ..Null::default() };
     let (mut state, plan) = after(&job, null, 25);
     state.answer(&analysis(&plan, None), None);
-    view_of(&state)
+    scene_of(&state)
 }
 
 /// A look after ten rounds, two more, and something from outside.
-fn looked() -> View {
+fn looked() -> Scene {
     let measure = "rounds = 40\nuntil-decided = true\nbudget = \"2min\"";
     let job = job("Default, batch and a short slice", measure, TWO_WORKS);
     let null = || Null { effects: [("batch".to_string(), 0.9)].into(), ..Null::default() };
@@ -138,7 +138,7 @@ fn looked() -> View {
     };
     state.apply(&Event::RunEnded { key, outcome: Outcome::Done { result: Box::new(result) } });
     state.heat(Some(61.4));
-    view_of(&state)
+    scene_of(&state)
 }
 
 #[test]
@@ -222,11 +222,11 @@ fn failures_alone_and_no_result_yet() {
     let job = job("t", "rounds = 2", TWO_WORKS);
     let mut null =
         Null { missing: [("batch".into(), "no such knob".into())].into(), ..Null::default() };
-    let begun = view_of(&State::new(&job));
+    let begun = scene_of(&State::new(&job));
     null.faults.extend((0..6).map(|cell| (cell, "the worker died".to_string())));
     let (mut state, plan) = after(&job, null, 12);
     state.answer(&analysis(&plan, None), None);
-    let both = shown(&begun, [80, 10]) + &shown(&view_of(&state), [80, 12]);
+    let both = shown(&begun, [80, 10]) + &shown(&scene_of(&state), [80, 12]);
     insta::assert_snapshot!(both, @r#"
     t
     █████████░░░░░░░░░░░░░░░ 0 of 12 runs, 39 s gone, 78 s left
@@ -258,7 +258,7 @@ fn one_variant_has_values_and_nothing_to_compare() {
     let one = "[[variant]]\nname = \"default\"\n[[workload]]\nname = \"web\"\nuse = \"schbench\"\n";
     let (mut state, plan) = after(&job("t", "rounds = 3", one), Null::default(), 3);
     state.answer(&analysis(&plan, None), None);
-    insta::assert_snapshot!(shown(&view_of(&state), [80, 10]), @r#"
+    insta::assert_snapshot!(shown(&scene_of(&state), [80, 10]), @r#"
     t
     █████████░░░░░░░░░░░░░░░ 3 of 3 runs, 39 s gone, 78 s left
     now      round 3 of 3: web / default
@@ -274,17 +274,17 @@ fn one_variant_has_values_and_nothing_to_compare() {
 
 #[test]
 fn no_meaning_is_by_color_alone_and_none_by_signs_that_a_terminal_lacks() {
-    let view = looked();
-    let with = screen(&view, &mut Keys::default(), COLOR, [100, 30]);
-    let plain = Look { palette: Palette { color: false }, ..COLOR };
-    let without = screen(&view, &mut Keys::default(), plain, [100, 30]);
+    let scene = looked();
+    let with = screen(&scene, &mut Keys::default(), COLOR, [100, 30]);
+    let plain = Theme { palette: Palette { color: false }, ..COLOR };
+    let without = screen(&scene, &mut Keys::default(), plain, [100, 30]);
     assert_eq!(text(&with), text(&without));
     let colors =
         |buffer: &Buffer| buffer.content().iter().filter(|cell| cell.fg != Color::Reset).count();
     assert!(colors(&with) > 0);
     assert_eq!(colors(&without), 0);
-    let ascii = Look { unicode: false, ..plain };
-    let ascii = text(&screen(&view, &mut Keys::default(), ascii, [100, 30]));
+    let ascii = Theme { unicode: false, ..plain };
+    let ascii = text(&screen(&scene, &mut Keys::default(), ascii, [100, 30]));
     // What is cut has one sign of its own.
     assert!(ascii.replace('…', "").is_ascii(), "{ascii}");
     assert_eq!(ascii.lines().count(), text(&with).lines().count());
@@ -297,27 +297,27 @@ fn many_variants_scroll_to_the_last() {
     let job = job("t", "rounds = 2", &(variants.collect::<String>() + works));
     let (mut state, plan) = after(&job, Null::default(), 160);
     state.answer(&analysis(&plan, None), None);
-    let view = view_of(&state);
+    let scene = scene_of(&state);
     let mut keys = Keys::default();
-    let first = text(&screen(&view, &mut keys, COLOR, [80, 24]));
+    let first = text(&screen(&scene, &mut keys, COLOR, [80, 24]));
     assert!(first.contains("rows 1-") && first.contains("variant-1 "), "{first}");
     assert!(!first.contains("variant-39 "), "{first}");
     keys.press(KeyEvent::from(KeyCode::End));
-    let last = text(&screen(&view, &mut keys, COLOR, [80, 24]));
+    let last = text(&screen(&scene, &mut keys, COLOR, [80, 24]));
     assert!(last.contains("variant-39 ") && last.contains(&keys.shown().unwrap()), "{last}");
 }
 
 #[test]
 fn every_size_has_something_and_nothing_overflows() {
-    for view in [fixed(), looked(), view_of(&State::new(&job("t", "rounds = 2", TWO_WORKS)))] {
+    for scene in [fixed(), looked(), scene_of(&State::new(&job("t", "rounds = 2", TWO_WORKS)))] {
         for columns in (1..140).step_by(7) {
             for lines in 1..45 {
-                let text = shown(&view, [columns, lines]);
+                let text = shown(&scene, [columns, lines]);
                 assert!(!text.trim().is_empty(), "{columns}x{lines}");
             }
         }
         // The line of a terminal too small for more.
-        let line = shown(&view, [40, 8]);
+        let line = shown(&scene, [40, 8]);
         assert!(line.contains(" runs") && line.lines().skip(1).all(str::is_empty), "{line}");
     }
     let mut keys = Keys::default();
@@ -337,7 +337,7 @@ fn names_from_outside_are_text() {
     job.started.cells = plan::cells(&job.started.plan);
     let (mut state, plan) = after(&job, Null::default(), 12);
     state.answer(&analysis(&plan, None), None);
-    let text = shown(&view_of(&state), [120, 24]);
+    let text = shown(&scene_of(&state), [120, 24]);
     assert!(text.contains("<script>alert(1)</script>\\u{1b}]0;x\\u{7}"), "{text}");
     assert!(
         !text.chars().any(|c| c != '\n' && crate::report::clean(&c.to_string()) != c.to_string()),
