@@ -155,20 +155,29 @@ fn body(
         return vec![standing];
     }
     let layout = Layout::of(scene, columns);
-    let mut lines = Vec::new();
-    for (at, row) in scene.rows.iter().enumerate() {
-        let earlier = at.checked_sub(1).map(|at| &scene.rows[at]);
-        let is_first = earlier.is_none_or(|earlier| earlier.place != row.place);
-        if layout.place.is_none() && is_first {
-            lines.push(Line::raw(shortened(&row.place, columns)));
-        }
-        let is_of_metric = !is_first && earlier.is_some_and(|earlier| earlier.metric == row.metric);
-        lines.push(layout.row(row, [is_first, !is_of_metric], theme));
-    }
+    let differs = |at: usize, of: fn(&Headline) -> &str| {
+        at == 0 || of(&scene.rows[at - 1]) != of(&scene.rows[at])
+    };
+    let is_first = |at: usize| differs(at, |row| &row.place);
+    // Of a row, or of the place above it.
+    let lines = (0..scene.rows.len()).flat_map(|at| {
+        let place = (layout.place.is_none() && is_first(at)).then_some((at, true));
+        place.into_iter().chain([(at, false)])
+    });
+    let lines: Vec<(usize, bool)> = lines.collect();
     let heads = [standing, layout.head(scene, theme)];
     let room = room.saturating_sub(heads.len());
-    let first = keys.page(lines.len(), room);
-    heads.into_iter().chain(lines.into_iter().skip(first).take(room)).collect()
+    let top = keys.page(lines.len(), room);
+    let shown = lines.into_iter().enumerate().skip(top).take(room);
+    let shown = shown.map(|(line, (at, is_place))| match (&scene.rows[at], is_place) {
+        (row, true) => Line::raw(shortened(&row.place, columns)),
+        (row, false) => {
+            // What the rows above it say is not there for the first one shown.
+            let is_new = is_first(at) || line == top;
+            layout.row(row, [is_new, is_new || differs(at, |row| &row.metric)], theme)
+        }
+    });
+    heads.into_iter().chain(shown).collect()
 }
 
 fn foot_line(keys: &Keys, columns: usize, theme: Theme) -> Line<'static> {

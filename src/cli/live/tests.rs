@@ -305,6 +305,7 @@ fn many_variants_scroll_to_the_last() {
     keys.press(KeyEvent::from(KeyCode::End));
     let last = text(&screen(&scene, &mut keys, COLOR, [80, 24]));
     assert!(last.contains("variant-39 ") && last.contains(&keys.shown().unwrap()), "{last}");
+    assert!(last.contains("\nweb threads=4 "), "the first row shown has its place: {last}");
 }
 
 #[test]
