@@ -12,6 +12,7 @@ mod imported;
 mod kernels;
 mod kill;
 mod knobs;
+mod live;
 mod need;
 mod page;
 mod plan_power;

@@ -71,7 +71,10 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
     let begins = &first_rounds(plans);
     let judging =
         Judging { question, pairing, looks: &looks, begins, samples: &shown, floors: &floors };
-    let floors = judging.judge(&mut works);
+    let floors = match question.ratios_alone {
+        true => Vec::new(),
+        false => judging.judge(&mut works),
+    };
     let sides = question.sides.iter().enumerate();
     let sides = sides.map(|(at, of)| side(plans, &shown, at, &of.label));
     let sides: Vec<(Side, Boots)> = sides.collect();

@@ -163,9 +163,9 @@ pub struct Method {
 
 impl Method {
     /// Below which a change of this metric is SAME.
-    pub fn margin_of(&self, work: &str, set: &str, kind: &MetricKind) -> f64 {
+    pub fn margin_of(&self, (work, set, row): Place) -> f64 {
         let usual = [self.margin, self.tail_margin];
-        metrics::margin_of(&self.margins, usual, (work, set, kind))
+        metrics::margin_of(&self.margins, usual, (&work.label, &set.name, &row.kind))
     }
 }
 

@@ -33,6 +33,8 @@ pub struct Question {
     pub seed: u64,
     /// How many rounds of a running plan are judged; `None`: all.
     pub rounds_done: Option<u32>,
+    /// No verdicts: ratios and their intervals alone, which a running plan has at any moment.
+    pub ratios_alone: bool,
     /// Knobs that cannot make a difference in a work; the caller knows the knobs.
     pub without_effect: Vec<WithoutEffect>,
     pub command: String,

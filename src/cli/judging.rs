@@ -327,7 +327,10 @@ pub fn analyse(
         let command = format!("schedlab compare last --against last:10{}", question.store);
         return Err(Failure::usage(text, command));
     }
-    let floors = floors(store, &store.plan_heads()?, plans)?;
+    let floors = match question.ratios_alone {
+        true => Vec::new(),
+        false => floors(store, &store.plan_heads()?, plans)?,
+    };
     let without_effect = without_effect(plans, &question.sides);
     Ok(analysis::analyse(plans, &floors, &Question { without_effect, ..question }))
 }

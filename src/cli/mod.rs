@@ -18,6 +18,7 @@ mod keys;
 mod known;
 mod labelled;
 mod list;
+mod live;
 mod manual;
 mod named;
 mod names;

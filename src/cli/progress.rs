@@ -1,15 +1,10 @@
-//! Progress of a plan on standard error: a bar with the time left on a terminal, a line a
-//! round elsewhere.
+//! How far a plan is: its runs, its rounds, the time that is left; and a line for each round, for
+//! where there is no view. Reads the clock.
 
-use std::io;
-use std::time::{Duration, Instant};
-
-use indicatif::{ProgressBar, ProgressStyle};
+use std::time::Instant;
 
 use crate::engine::Job;
 use crate::model::{Event, Outcome, PlanEnd, RunKey};
-
-use super::terminal;
 
 pub struct Progress {
     /// With the runs that have ended so far.
@@ -20,118 +15,104 @@ pub struct Progress {
     /// Of all runs that have ended.
     skipped: u64,
     last_round: Option<u32>,
-    display: Display,
-}
-
-enum Display {
-    None,
-    Lines,
-    Bar(ProgressBar),
 }
 
 impl Progress {
-    pub fn new(job: &Job, quiet: bool) -> Progress {
-        let display = match (quiet, terminal::redraws(&io::stderr())) {
-            (true, _) => Display::None,
-            (false, false) => Display::Lines,
-            (false, true) => Display::Bar(bar(job)),
-        };
+    pub fn new(job: &Job) -> Progress {
         let started = Instant::now();
-        Progress { job: job.clone(), started, ended: 0, skipped: 0, last_round: None, display }
+        Progress { job: job.clone(), started, ended: 0, skipped: 0, last_round: None }
     }
 
-    pub fn show(&mut self, event: &Event) {
+    pub fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// Takes an event in; the line that is due after it, if one is.
+    pub fn apply(&mut self, event: &Event) -> Option<String> {
         match event {
-            Event::RunStarted { key } => self.run_started(*key),
             Event::RunEnded { key, outcome } => {
                 self.skipped += u64::from(matches!(outcome, Outcome::Skipped { .. }));
-                let line = self.run_ended(*key, outcome.is_spoilt());
-                self.message(line);
+                self.run_ended(*key, outcome.is_spoilt())
             }
-            Event::PlanEnded { reason, .. } => self.message(self.last_line(*reason)),
-            _ => {}
-        }
-    }
-
-    fn message(&self, line: Option<String>) {
-        if let (Display::Lines, Some(line)) = (&self.display, line) {
-            terminal::message(&line);
+            Event::PlanEnded { reason, .. } => self.last_line(*reason),
+            _ => None,
         }
     }
 
     /// Of the last round, which no other follows; the last of a known number of runs had its line.
     fn last_line(&self, reason: PlanEnd) -> Option<String> {
         let is_whole = reason != PlanEnd::Interrupted && self.until_decided();
-        is_whole.then(|| self.line(self.last_round, &self.time_left()))?
+        is_whole.then(|| self.line(self.last_round))?
     }
 
-    pub fn finish(&self) {
-        if let Display::Bar(bar) = &self.display {
-            bar.finish_and_clear();
-        }
-    }
-
-    fn until_decided(&self) -> bool {
+    pub fn until_decided(&self) -> bool {
         self.job.started.plan.measure.until_decided
     }
 
-    fn run_started(&self, key: RunKey) {
-        if let Display::Bar(bar) = &self.display {
-            let cell = &self.job.started.cells[key.cell as usize];
-            let what = format!("{} / {}", cell.work.label(), cell.variant.name);
-            let short: String = what.chars().take(30).collect();
-            let round = key.round + 1;
-            bar.set_message(match self.until_decided() {
-                true => format!("round {round} {short}"),
-                // Rounds that are measured again come after the plan's own.
-                false => {
-                    format!("{round}/{} {short}", self.job.started.plan.measure.rounds.max(round))
-                }
-            });
-        }
-    }
-
-    /// The line that is due after this run, if one is.
     fn run_ended(&mut self, key: RunKey, is_spoilt: bool) -> Option<String> {
         self.job.add(key, is_spoilt);
         self.ended += 1;
-        let left = self.time_left();
-        if let Display::Bar(bar) = &self.display {
-            bar.set_length(self.job.total_runs());
-            bar.set_position(self.job.runs_done());
-            bar.set_prefix(left.clone());
-        }
         let last = self.last_round.replace(key.round);
-        self.line(last.filter(|last| *last != key.round), &left)
+        self.line(last.filter(|last| *last != key.round))
     }
 
     /// `ended`: the round before the one that has just begun.
-    fn line(&self, ended: Option<u32>, left: &str) -> Option<String> {
+    fn line(&self, ended: Option<u32>) -> Option<String> {
         if self.until_decided() {
             let rounds = ended? + 1;
             let s = if rounds == 1 { "" } else { "s" };
-            return Some(format!("{rounds} round{s} done, {left} of the budget left"));
+            return Some(format!("{rounds} round{s} done, {}", self.left()));
         }
+        let is_last = self.job.runs_done() == self.job.total_runs();
+        (ended.is_some() || is_last).then(|| format!("{}, {}", self.runs(), self.left()))
+    }
+
+    /// `84 of 252 runs (2 skipped)`; where the end is not known the runs alone.
+    pub fn runs(&self) -> String {
         let (done, total) = (self.job.runs_done(), self.job.total_runs());
         let skipped = match self.skipped {
             0 => String::new(),
             skipped => format!(" ({skipped} skipped)"),
         };
-        (ended.is_some() || done == total)
-            .then(|| format!("{done} of {total} runs{skipped}, {left} left"))
+        match self.until_decided() {
+            true => format!("{done} runs{skipped}"),
+            false => format!("{done} of {total} runs{skipped}"),
+        }
+    }
+
+    /// `39 s`.
+    pub fn gone(&self) -> String {
+        shown(self.started.elapsed().as_secs_f64())
+    }
+
+    /// `78 s left`.
+    pub fn left(&self) -> String {
+        let of = if self.until_decided() { " of the budget" } else { "" };
+        match self.seconds_left() {
+            Some(seconds) => format!("{}{of} left", shown(seconds)),
+            None => "time left not known yet".to_string(),
+        }
+    }
+
+    /// Done of the runs, or of the budget where that is what ends it; 0 to 1.
+    pub fn share(&self) -> f64 {
+        let share = match self.job.budget.filter(|_| self.until_decided()) {
+            Some(budget) => self.started.elapsed().as_secs_f64() / budget.as_secs_f64(),
+            None => self.job.runs_done() as f64 / self.job.total_runs() as f64,
+        };
+        if share.is_finite() { share.clamp(0.0, 1.0) } else { 1.0 }
     }
 
     /// From the mean time of the runs so far; no longer than the budget.
-    fn time_left(&self) -> String {
+    fn seconds_left(&self) -> Option<f64> {
         let elapsed = self.started.elapsed();
-        let mean = elapsed.as_secs_f64() / self.ended.max(1) as f64;
-        let all = mean * self.job.total_runs().saturating_sub(self.job.runs_done()) as f64;
         let budget = self.job.budget.map(|budget| budget.saturating_sub(elapsed).as_secs_f64());
-        shown(match budget {
-            Some(budget) if self.until_decided() => budget,
-            Some(budget) => all.min(budget),
-            None => all,
-        })
+        if let Some(budget) = budget.filter(|_| self.until_decided()) {
+            return Some(budget);
+        }
+        let mean = elapsed.as_secs_f64() / self.ended as f64;
+        let all = mean * self.job.total_runs().saturating_sub(self.job.runs_done()) as f64;
+        (self.ended > 0).then(|| budget.map_or(all, |budget| all.min(budget)))
     }
 }
 
@@ -143,24 +124,10 @@ fn shown(seconds: f64) -> String {
     }
 }
 
-/// A plan that ends when all is decided has no bar: its end is not known.
-fn bar(job: &Job) -> ProgressBar {
-    let bar = ProgressBar::new(job.total_runs());
-    let template = match job.started.plan.measure.until_decided {
-        true => "{spinner} {pos} runs  {elapsed} gone, {prefix} of the budget left  {msg}",
-        false => "{bar:20} {pos}/{len} runs  {elapsed} gone, {prefix} left  {msg}",
-    };
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style);
-    }
-    bar.set_prefix("?");
-    bar.set_position(job.runs_done());
-    bar.enable_steady_tick(Duration::from_secs(1));
-    bar
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::backend::{Backend, Null};
     use crate::model::{EVENT_SCHEMA, PlanStarted};
@@ -187,7 +154,7 @@ mod tests {
             judged: Default::default(),
             environment: Null::default().environment(),
         });
-        Progress { display: Display::None, ..Progress::new(&job, true) }
+        Progress::new(&job)
     }
 
     /// What is printed after runs of these rounds, without the times; in round 1 one is spoilt.
@@ -211,10 +178,10 @@ mod tests {
         let mut progress = progress(false);
         let skipped = Outcome::Skipped { reason: "not here".to_string() };
         let key = |cell| RunKey { round: 0, cell };
-        progress.show(&Event::RunEnded { key: key(1), outcome: skipped });
+        progress.apply(&Event::RunEnded { key: key(1), outcome: skipped });
         progress.run_ended(key(0), false);
-        let line = progress.line(Some(0), "9 s").expect("a round has ended");
-        assert_eq!(line, "2 of 8 runs (1 skipped), 9 s left");
+        let line = progress.line(Some(0)).expect("a round has ended");
+        assert!(line.starts_with("2 of 8 runs (1 skipped), "), "{line}");
     }
 
     #[test]
@@ -230,10 +197,10 @@ mod tests {
     #[test]
     fn no_more_time_is_left_than_the_budget_has() {
         let mut progress = progress(true);
-        progress.ended = 1;
-        assert_eq!(progress.time_left(), "60 min");
+        assert_eq!(progress.left(), "60 min of the budget left");
+        assert!(progress.share() < 0.1);
         progress.job.budget = Some(Duration::ZERO);
-        assert_eq!(progress.time_left(), "0 s");
+        assert_eq!((&*progress.left(), progress.share()), ("0 s of the budget left", 1.0));
     }
 
     #[test]

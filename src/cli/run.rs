@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use clap::Args;
 
@@ -27,8 +28,8 @@ use super::command_plan::{self, CommandArgs};
 use super::exit_code::Problem;
 use super::gate::Gate;
 use super::judging::{self, Judging, Output};
+use super::live::Display;
 use super::names::UnknownName;
-use super::progress::Progress;
 use super::running::Running;
 use super::{Database, Failure, install, named, restore, table, terminal, twin};
 
@@ -109,6 +110,9 @@ pub struct RunArgs {
     /// Write a page with charts to this file too
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// On a terminal too: a line each round, not a view of the plan
+    #[arg(long)]
+    plain: bool,
     /// Write the engine's events to this new file too, one line of JSON each
     #[arg(long, value_name = "FILE")]
     events: Option<PathBuf>,
@@ -624,7 +628,7 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
     let _running = Running::hold(&state, &job.started.id).map_err(|error| {
         Failure::Here(format!("cannot write to {}: {error}", state.display()).into())
     })?;
-    let mut progress = Progress::new(&job, args.quiet);
+    let display = RefCell::new(Display::new(&job, &cancel, args.quiet, args.plain));
     let store_cell = RefCell::new(&mut store);
     let mut done = 0;
     let end = engine::execute(
@@ -636,14 +640,16 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
             if let Some(events) = &mut events {
                 events.write(event)?;
             }
-            progress.show(event);
+            display.borrow_mut().show(event);
             done +=
                 usize::from(matches!(event, Event::RunEnded { outcome: Outcome::Done { .. }, .. }));
             Ok::<(), Failure>(())
         },
-        &mut |poll| open_works(args, &started, &store_cell.borrow(), poll),
+        &mut |poll| {
+            open_works(args, &started, &store_cell.borrow(), &mut display.borrow_mut(), poll)
+        },
     );
-    progress.finish();
+    drop(display);
     let end = end?;
     if args.lab.verify && done > 0 {
         terminal::message(&format!(
@@ -673,30 +679,36 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
 }
 
 /// The works with a comparison that the looks so far have not decided, after rounds of a look.
+/// Shows the verdicts, and the ratios after other rounds.
 fn open_works(
     args: &RunArgs,
     started: &PlanStarted,
     store: &Store,
+    display: &mut Display,
     poll: Poll,
 ) -> Option<BTreeSet<usize>> {
     let measure = &started.plan.measure;
-    let is_look = poll.is_resumed || Schedule::of(measure).is_look(poll.rounds_done);
-    if !measure.until_decided || !is_look {
+    let may_look = poll.is_resumed || Schedule::of(measure).is_look(poll.rounds_done);
+    let look = (measure.until_decided && may_look).then_some(poll.rounds_done);
+    if look.is_none() && !display.wants_answer() {
         return None;
     }
+    let begun = Instant::now();
+    let during = Some((poll.rounds_done, look.is_none()));
     // What cannot be read decides nothing: the rounds go on, and the end reports the fault.
-    let done = Some(poll.rounds_done);
-    let analysis = analyse_variants(args, store, started, done, false).ok()?;
+    let analysis = analyse_variants(args, store, started, during, false).ok()?;
+    display.answer(&analysis, look, begun.elapsed());
     // Nothing to judge is nothing decided.
-    (analysis.method.headline_verdicts > 0).then(|| analysis::open_works(&analysis, &started.plan))
+    let is_judged = look.is_some() && analysis.method.headline_verdicts > 0;
+    is_judged.then(|| analysis::open_works(&analysis, &started.plan))
 }
 
-/// `rounds_done`: of a plan that runs, the rounds that count; else all.
+/// `during`: of a plan that runs, the rounds that count, and whether ratios alone are asked for.
 fn analyse_variants(
     args: &RunArgs,
     store: &Store,
     started: &PlanStarted,
-    rounds_done: Option<u32>,
+    during: Option<(u32, bool)>,
     explaining: bool,
 ) -> Result<Analysis, Failure> {
     let variants = started.plan.variants.iter();
@@ -705,7 +717,9 @@ fn analyse_variants(
     let command = judging::again(&started.id, sides.len()) + &asked_how(args);
     let plans = judging::sampled(store, &sides)?;
     let question = args.judging.question(sides, command, explaining, &args.db);
-    judging::analyse(store, &plans, Question { rounds_done, ..question })
+    let (rounds_done, ratios_alone) = during.unzip();
+    let ratios_alone = ratios_alone.unwrap_or_default();
+    judging::analyse(store, &plans, Question { rounds_done, ratios_alone, ..question })
 }
 
 /// The end of the command that gives an analysis of this run again.

@@ -58,6 +58,14 @@ pub fn redraws(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
+/// Whether text may have more than ASCII, by the locale.
+pub fn is_unicode() -> bool {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
+    locale.is_some_and(|name| name.to_uppercase().replace('-', "").contains("UTF8"))
+}
+
 /// One message on standard error. If that is closed or full, nothing can be reported, and
 /// what is being measured goes on.
 pub fn message(text: &str) {

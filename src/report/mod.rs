@@ -35,7 +35,7 @@ mod text;
 pub use contract::{Format, Options, Render};
 pub use layout::{clean, shortened, wrap};
 pub use phrases::disturbance::disturbance;
-pub use phrases::{differs, knobs, listed, place, placement};
+pub use phrases::{differs, knobs, listed, place, placement, verdict};
 
 use crate::analysis::{Analysis, Note};
 

@@ -16,6 +16,7 @@ mod epoll;
 mod eventfd;
 pub mod fork;
 pub mod futex;
+pub mod heat;
 pub mod host;
 #[cfg(feature = "bpf")]
 pub mod libbpf;

@@ -76,6 +76,12 @@ pub fn is_ignored(signal: i32) -> bool {
     !failed && action.sa_sigaction == libc::SIG_IGN
 }
 
+/// What Ctrl-C does: asks this process and all others of its group to end.
+pub fn interrupt_group() {
+    // SAFETY: no memory is passed.
+    unsafe { libc::kill(0, SIGINT) };
+}
+
 /// Stops this process as Ctrl-Z does, whatever action SIGTSTP has. Returns when it goes on; at once
 /// where nobody could have it go on.
 pub fn stop_here() {

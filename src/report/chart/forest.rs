@@ -142,7 +142,7 @@ impl Entry<'_> {
         let change = Change::of(&self.ratio);
         let word = phrases::verdict(row, &row.cells[side]).unwrap_or_default();
         let said = format!("{place}, {}: {} {word}", names[side], change.with_interval());
-        let margin = analysis.method.margin_of(&work.label, &set.name, &row.kind);
+        let margin = analysis.method.margin_of(self.place);
         let [low, high] = [1.0 / (1.0 + margin), 1.0 + margin].map(|ratio| span.place(ratio));
         let mut mark = |class: String, path: String, label: &str| {
             chart.marks.push(Mark { class, path, label: label.to_string() });
