@@ -430,9 +430,9 @@ impl Pair {
 fn sorted(mut pairs: Vec<Pair>) -> Vec<Pair> {
     let is_folded = |pair: &Pair| pair.by == PairScore::UNWATCHED;
     pairs.sort_by(|a, b| {
-        let most_first = (b.lost_ns, b.count).cmp(&(a.lost_ns, a.count));
+        let largest_first = (b.lost_ns, b.count).cmp(&(a.lost_ns, a.count));
         let names = (&a.by, &a.name).cmp(&(&b.by, &b.name));
-        is_folded(a).cmp(&is_folded(b)).then(most_first).then(names)
+        is_folded(a).cmp(&is_folded(b)).then(largest_first).then(names)
     });
     pairs
 }

@@ -1,3 +1,5 @@
+//! Tests of the drawing: what stands where, at which size, and that names are data.
+
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 

@@ -1,3 +1,5 @@
+//! Tests of the state: readings and keys in, rows out.
+
 use super::*;
 use crate::cli::watch::testing::{key, state, task};
 use crate::model::Bucket;
