@@ -39,6 +39,7 @@ pub mod thread;
 pub mod topology;
 pub mod tracefs;
 pub mod tty;
+mod tty_restore;
 pub mod virtualisation;
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::sync::atomic::{
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 
-use super::tty;
+use super::tty_restore;
 
 /// The exit code after a signal: as shells show SIGINT.
 const INTERRUPTED: i32 = 130;
@@ -57,7 +57,7 @@ pub fn catch_termination() -> io::Result<Arc<AtomicBool>> {
 }
 
 fn end_at_once() -> ! {
-    tty::restore();
+    tty_restore::restore();
     if CHANGES.load(Relaxed) > 0 {
         // SAFETY: the text is valid for its length; a failed write cannot be reported.
         unsafe {

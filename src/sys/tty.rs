@@ -9,31 +9,23 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicPtr,
-    Ordering::{Relaxed, SeqCst},
-};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use signal_hook::SigId;
 use signal_hook::consts::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGWINCH};
 use signal_hook::{flag, low_level};
 
-use super::signal;
+use super::{signal, tty_restore};
 
-/// The other screen, without a cursor; and back, without colours.
+pub use tty_restore::restore;
+
+/// The other screen, without a cursor.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[2J";
-const LEAVE: &[u8] = b"\x1b[0m\x1b[?1049l\x1b[?25h";
 
 /// Signals that end a wait for keys: what they mean is another's matter, but for those of job
 /// control.
 const WAKING: [i32; 7] = [SIGWINCH, SIGCONT, SIGTSTP, SIGINT, SIGTERM, SIGHUP, SIGCHLD];
-
-/// The settings to go back to; null: nothing is changed.
-static BEFORE: AtomicPtr<libc::termios> = AtomicPtr::new(std::ptr::null_mut());
-/// The descriptor that they are of, and the one that is drawn on.
-static KEYS: AtomicI32 = AtomicI32::new(-1);
-static OUT: AtomicI32 = AtomicI32::new(-1);
 
 /// The terminal under a view, from [`Tty::enter`] until this is dropped.
 pub struct Tty {
@@ -119,14 +111,7 @@ impl Tty {
         // Ctrl-S would stop what is drawn.
         during.c_iflag &= !(libc::IXON | libc::ICRNL | libc::INLCR | libc::ISTRIP);
         (during.c_cc[libc::VMIN], during.c_cc[libc::VTIME]) = (1, 0);
-        KEYS.store(keys, SeqCst);
-        OUT.store(self.out.as_raw_fd(), SeqCst);
-        // A few bytes that stay allocated, as a signal handler may read them at any moment.
-        let settings = Box::into_raw(Box::new(before));
-        if BEFORE.compare_exchange(std::ptr::null_mut(), settings, SeqCst, SeqCst).is_err() {
-            // SAFETY: it was made above, and nobody else has it.
-            drop(unsafe { Box::from_raw(settings) });
-        }
+        tty_restore::keep(keys, self.out.as_raw_fd(), before);
         // SAFETY: the descriptor is open and `during` is initialised.
         succeeded(unsafe { libc::tcsetattr(keys, libc::TCSANOW, &during) })?;
         (&self.out).write_all(ENTER)
@@ -192,18 +177,6 @@ pub fn is_in_foreground(terminal: &impl AsFd) -> bool {
     // SAFETY: the descriptor is open; no memory is passed.
     let (has_it, own) = unsafe { (libc::tcgetpgrp(terminal.as_fd().as_raw_fd()), libc::getpgrp()) };
     has_it == own
-}
-
-/// Gives the terminal back, where a view has it. Safe in a signal handler.
-pub fn restore() {
-    let before = BEFORE.swap(std::ptr::null_mut(), SeqCst);
-    if before.is_null() {
-        return;
-    }
-    // SAFETY: the text is valid for its length; a failed write cannot be reported.
-    unsafe { libc::write(OUT.load(Relaxed), LEAVE.as_ptr().cast(), LEAVE.len()) };
-    // SAFETY: `before` is never freed. Where the terminal is gone the call fails.
-    unsafe { libc::tcsetattr(KEYS.load(Relaxed), libc::TCSANOW, before) };
 }
 
 fn succeeded(result: i32) -> io::Result<()> {
