@@ -198,16 +198,21 @@ impl Output {
         Output { format, output: Some(path.to_path_buf()), ..self.clone() }
     }
 
+    /// `None`: standard output, also as `-`.
+    fn file(&self) -> Option<&Path> {
+        self.output.as_deref().filter(|path| *path != Path::new("-"))
+    }
+
     /// Fails where the file cannot be written, before anything is measured.
     pub fn check_file(&self) -> Result<(), Failure> {
-        let Some(path) = &self.output else { return Ok(()) };
+        let Some(path) = self.file() else { return Ok(()) };
         let opened = OpenOptions::new().append(true).create(true).open(path);
         opened.map(drop).map_err(|error| unwritten(path, &error))
     }
 
     /// What is judged is shown.
     fn options(&self, judging: &Judging) -> Options {
-        let color = self.output.is_none() && terminal::color(&io::stdout());
+        let color = self.file().is_none() && terminal::color(&io::stdout());
         let verbose = self.verbose.max(u8::from(judging.all_metrics));
         Options { width: self.width.columns(), color, verbose }
     }
@@ -223,7 +228,7 @@ impl Output {
         render: impl FnOnce(&Options, &mut dyn Write) -> io::Result<()>,
     ) -> Result<(), Failure> {
         let options = self.options(judging);
-        let Some(path) = &self.output else {
+        let Some(path) = self.file() else {
             let mut out = BufWriter::new(io::stdout().lock());
             render(&options, &mut out)?;
             return Ok(out.flush()?);
@@ -245,7 +250,7 @@ impl Output {
         plans: &[SampledPlan],
     ) -> Result<(), Failure> {
         let format = self.format_for(plans);
-        if format.is_binary() && self.output.is_none() && io::stdout().is_terminal() {
+        if format.is_binary() && self.file().is_none() && io::stdout().is_terminal() {
             let hint = format!("write it to a file: -o chart.{}", format.name);
             return Err(Failure::usage("an image is nothing for a terminal", hint));
         }

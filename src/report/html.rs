@@ -36,6 +36,7 @@ struct Page {
     policy: String,
     style: String,
     script: &'static str,
+    home: Option<&'static str>,
     analyses: Vec<Section>,
 }
 
@@ -100,6 +101,15 @@ struct Source {
 }
 
 fn write(analyses: &[Analysis], out: &mut dyn Write) -> io::Result<()> {
+    page_of(analyses, None, out)
+}
+
+/// `home`: where a page that is served leads back to.
+pub fn page_of(
+    analyses: &[Analysis],
+    home: Option<&'static str>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let own = [("page.html", include_str!("page/page.html"))];
     let templates = page::templates(&own).map_err(io::Error::other)?;
     let style = page::style();
@@ -110,7 +120,8 @@ fn write(analyses: &[Analysis], out: &mut dyn Write) -> io::Result<()> {
         many => format!("{} and {} more: schedlab", many[0].title, many.len() - 1),
     };
     let policy = page::policy(&style, Some(page::SCRIPT), page::Forms::None);
-    let page = Page { title, policy, style, script: page::SCRIPT, analyses: sections };
+    let script = page::SCRIPT;
+    let page = Page { title, policy, style, script, home, analyses: sections };
     page::render(out, &templates, "page.html", &page)
 }
 
@@ -119,7 +130,11 @@ fn section((number, analysis): (usize, &Analysis)) -> Section {
     let view = View { analysis, names: &names };
     let title = match analysis.plans.as_slice() {
         [plan] => clean(&plan.title),
-        _ => names.join(" against "),
+        plans => {
+            let mut titles: Vec<String> = plans.iter().map(|plan| clean(&plan.title)).collect();
+            titles.dedup();
+            format!("{}: {}", phrases::first_of(&titles, 3), names.join(" against "))
+        }
     };
     let nothing = Default::default();
     let works = analysis.works.iter().enumerate().map(|(at, work)| {

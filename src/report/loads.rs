@@ -2,7 +2,6 @@
 //! whose load is an axis, a column for each load. Above 1 is better, whatever the metric: a ratio of
 //! times is turned around. Pure.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use crate::analysis::{Analysis, Family, Row, WorkTable};
@@ -33,7 +32,8 @@ fn write(analysis: &Analysis, options: &Options, out: &mut dyn Write) -> io::Res
                     threads = [\"1x\", \"2x\"] }.";
         page.wrapped(Tone::Plain, "", text);
     }
-    let mut loads: Vec<f64> = lines.values().flatten().map(|point| point.load).collect();
+    let mut loads: Vec<f64> =
+        lines.iter().flat_map(|(_, points)| points).map(|point| point.load).collect();
     loads.sort_by(f64::total_cmp);
     loads.dedup();
     for (side, name) in names.iter().enumerate().skip(1).filter(|_| !lines.is_empty()) {
@@ -90,20 +90,24 @@ impl Point<'_> {
     }
 }
 
-/// By what they are called, in the order of names.
-pub fn lines(analysis: &Analysis) -> BTreeMap<String, Vec<Point<'_>>> {
-    let mut lines: BTreeMap<String, Vec<Point>> = BTreeMap::new();
+/// By what they are called, in the order of the plan.
+pub fn lines(analysis: &Analysis) -> Vec<(String, Vec<Point<'_>>)> {
+    let mut lines: Vec<(String, Vec<Point>)> = Vec::new();
     for (work, set, row) in analysis.rows_of(Family::Headline) {
         let Some((load, label)) = load_of(work) else { continue };
         let set = if work.sets.len() > 1 { format!(" {}", set.name) } else { String::new() };
         let label = format!("{label}{set} {}", row.kind.name);
-        lines.entry(label).or_default().push(Point { load, row });
+        let point = Point { load, row };
+        match lines.iter_mut().find(|(known, _)| *known == label) {
+            Some((_, points)) => points.push(point),
+            None => lines.push((label, vec![point])),
+        }
     }
     lines
 }
 
 /// Its load, and its label without it.
-fn load_of(work: &WorkTable) -> Option<(f64, String)> {
+pub fn load_of(work: &WorkTable) -> Option<(f64, String)> {
     let times = |value: &str| value.strip_suffix('x')?.parse::<f64>().ok();
     let load = work.axes.iter().find_map(|(_, value)| times(value))?;
     let others = work.axes.iter().filter(|(_, value)| times(value).is_none());
@@ -140,7 +144,7 @@ mod tests {
         ];
         analysis.works = works;
         let shown = words(&render(&LOADS, &analysis, Options::default()));
-        assert!(shown.contains("0.5x 2x 16x w n=1 time 0.500- w rate 1.000= 1.500+ "), "{shown}");
+        assert!(shown.contains("0.5x 2x 16x w rate 1.000= 1.500+ w n=1 time 0.500- "), "{shown}");
         assert!(!shown.contains("other"), "{shown}");
     }
 }

@@ -11,7 +11,7 @@ mod csv;
 pub mod expect;
 pub mod fidelity;
 mod gobench;
-mod html;
+pub mod html;
 mod json;
 mod junit;
 mod layout;

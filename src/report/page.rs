@@ -13,6 +13,7 @@ use minijinja::Environment;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+const HEAD: &str = include_str!("page/begin.html");
 const CHART: &str = include_str!("page/chart.html");
 const STYLE: &str = include_str!("page/style.css");
 pub const ALONE_STYLE: &str = include_str!("page/alone.css");
@@ -20,10 +21,11 @@ pub const SCRIPT: &str = include_str!("page/script.js");
 /// Series that a reader can switch off.
 const SWITCHES: usize = 24;
 
-/// Templates by name: those given, and those of charts. Names that end in .html are what has everything
+/// Templates by name: those given, those of charts, and what every page begins with. Names that end in .html are what has everything
 /// escaped.
 pub fn templates<'s>(own: &[(&'s str, &'s str)]) -> Result<Environment<'s>, minijinja::Error> {
     let mut templates = Environment::new();
+    templates.add_template("begin.html", HEAD)?;
     templates.add_template("chart.html", CHART)?;
     for (name, source) in own {
         templates.add_template(name, source)?;

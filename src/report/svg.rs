@@ -9,7 +9,7 @@ use crate::analysis::Analysis;
 
 use super::chart::{self, Chart, Key};
 use super::layout::clean;
-use super::{Format, Render, page, phrases};
+use super::{Format, Render, loads, page, phrases};
 
 pub const SVG: Format = Format {
     name: "svg",
@@ -77,16 +77,20 @@ pub fn write(analyses: &[Analysis], out: &mut dyn Write) -> io::Result<()> {
 fn charts(analysis: &Analysis) -> Vec<Chart> {
     let names = phrases::names(&analysis.sides, usize::MAX, clean, "…");
     let loads = chart::loads(analysis, &names);
-    match loads.is_empty() {
-        true => chart::forest(analysis, &names).into_iter().collect(),
-        false => loads,
-    }
+    // What has no load is in the forest of all.
+    let forest = || chart::forest(analysis, &names);
+    let is_whole = analysis.works.iter().all(|work| loads::load_of(work).is_some());
+    let forest = (loads.is_empty() || !is_whole).then(forest).flatten();
+    loads.into_iter().chain(forest).collect()
 }
 
 /// What was measured where: a picture is passed on without its report.
 fn caption(analysis: &Analysis) -> String {
     match analysis.plans.as_slice() {
-        [plan] => phrases::plan(analysis, plan),
+        [plan] => {
+            let about = phrases::plan(analysis, plan);
+            clean(&format!("{}: {about}; plan {}", plan.title, plan.id))
+        }
         _ => phrases::analysis_time(analysis).unwrap_or_default(),
     }
 }
@@ -95,14 +99,14 @@ impl Part {
     fn new(top: f64, chart: Chart, caption: String) -> Part {
         let left = chart.frame.left;
         let columns = (((chart.width - left) / KEY_WIDTH) as usize).max(1);
-        let shown = if chart.keys.len() > 1 { chart.keys.clone() } else { Vec::new() };
+        let keys = chart.keys.clone();
         let place = |(at, key): (usize, Key)| PlacedKey {
             x: left + KEY_WIDTH * (at % columns) as f64,
             y: TITLE + KEY_ROW * (at / columns) as f64,
             key,
         };
-        let head = TITLE + KEY_ROW * shown.len().div_ceil(columns) as f64;
-        let keys = shown.into_iter().enumerate().map(place).collect();
+        let head = TITLE + KEY_ROW * keys.len().div_ceil(columns) as f64;
+        let keys = keys.into_iter().enumerate().map(place).collect();
         Part { top, head, height: head + chart.height + CAPTION, keys, chart, caption }
     }
 }

@@ -48,7 +48,9 @@ pub(super) fn for_writing(path: &Path) -> Result<(Connection, PathBuf), StoreErr
 
 pub(super) fn for_reading(path: &Path) -> Result<(Connection, PathBuf), StoreError> {
     let path = absolute(path)?;
-    if !exists(&path)? {
+    // An empty file is no store yet, and reading makes none of it.
+    let is_empty = |path: &Path| fs::metadata(path).is_ok_and(|file| file.len() == 0);
+    if !exists(&path)? || (is_empty(&path) && journal_is_empty(&path)) {
         return Err(StoreError::Missing { path });
     }
     identify(&path)?;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use oxhttp::Server;
+use oxhttp::model::uri::Authority;
 use oxhttp::model::{Body, Method, Request, Response, StatusCode, header};
 
 use super::{Database, Failure, terminal};
@@ -18,13 +19,14 @@ mod pages;
 use pages::{Answer, Pages};
 
 /// A client that sends nothing for so long is gone.
-const TIMEOUT: Duration = Duration::from_secs(10);
-const MAX_CONNECTIONS: usize = 16;
+const TIMEOUT: Duration = Duration::from_secs(3);
+/// Browsers keep connections that they do not use.
+const MAX_CONNECTIONS: usize = 256;
 
 #[derive(Args)]
 pub struct ServeArgs {
     /// The port to listen on
-    #[arg(long, value_name = "N", default_value_t = 7357)]
+    #[arg(long, value_name = "N", default_value_t = 7357, value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
     /// The address to listen on: others than loopback let the network read the whole store
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
@@ -98,13 +100,21 @@ fn answer(pages: &Pages, listen: IpAddr, request: &Request<Body>) -> Answer {
     }
 }
 
+fn is_number(text: &str) -> bool {
+    text.parse::<u16>().is_ok()
+}
+
 /// Whether a request's `Host` is an address that is listened on, or a name of loopback. Where all
 /// addresses are, any address.
 fn is_own(host: &str, listen: IpAddr) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
+    // Nothing but a host and a port: no user before it, nothing behind it.
+    let Ok(authority) = host.parse::<Authority>() else { return false };
+    let name = authority.host();
+    let is_port = |port: &str| port.is_empty() || port.strip_prefix(':').is_some_and(is_number);
+    if !host.strip_prefix(name).is_some_and(is_port) {
+        return false;
+    }
+    let name = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
     match name.parse::<IpAddr>() {
         Ok(address) => address == listen || listen.is_unspecified() || address.is_loopback(),
         Err(_) => name.eq_ignore_ascii_case("localhost"),
@@ -125,6 +135,9 @@ mod tests {
             ("[::1]:7357", local, true),
             ("evil.example:7357", local, false),
             ("127.0.0.1.evil.example", local, false),
+            ("127.0.0.1:7357@evil.example", local, false),
+            ("evil.example@127.0.0.1:7357", local, false),
+            ("[::1]evil.example", local, false),
             ("192.0.2.7:7357", local, false),
             ("192.0.2.7:7357", all, true),
             ("evil.example", all, false),

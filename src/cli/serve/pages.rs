@@ -10,7 +10,7 @@ use crate::cli::judging;
 use crate::cli::pictures::pictures;
 use crate::cli::{Database, Failure, stored};
 use crate::model::PlanHead;
-use crate::report::{self, Options, clean, page};
+use crate::report::{self, clean, page};
 use crate::store::Store;
 use crate::sys::clock;
 
@@ -138,8 +138,8 @@ impl Pages {
         let words = words.iter().enumerate();
         let words = words.filter(|(at, word)| *at == 0 || !against.contains(word));
         let words: Vec<String> = words.map(|(_, word)| word.to_string()).collect();
-        if words.len() < 2 {
-            let text = "choose a baseline and at least one other plan to compare with it";
+        if words.len() < 2 || against.len() != 1 {
+            let text = "choose one baseline and at least one other plan to compare with it";
             return Answer::refused(StatusCode::BAD_REQUEST, text);
         }
         let sides = |heads: &[PlanHead]| {
@@ -178,9 +178,8 @@ impl Pages {
         let heads = store.plan_heads()?;
         let sides = sides(&heads)?;
         let analysis = self.judged(&store, &heads, sides)?;
-        let format = report::find("html").expect("a format of this name");
         let mut out = Vec::new();
-        format.render(&[analysis], &Options::default(), &mut out)?;
+        report::html::page_of(&[analysis], Some("/"), &mut out)?;
         Ok(String::from_utf8_lossy(&out).into_owned())
     }
 

@@ -7,7 +7,7 @@ use crate::report::layout::{clean, shortened};
 use crate::report::loads::{self, Point};
 use crate::report::numbers;
 
-use super::plot::{Span, linear_ticks, round};
+use super::plot::{Span, label, linear_ticks, round};
 use super::{Axis, Chart, Data, Frame, Key, Mark, Text, block, series};
 
 const FRAME: Frame = Frame { left: 64.0, right: 630.0, top: 22.0, bottom: 210.0 };
@@ -15,8 +15,8 @@ const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 250.0;
 /// The share of a group that its bars fill.
 const FILL: f64 = 0.8;
-/// Values stand above bars of at least this width.
-const LABELLED_WIDTH: f64 = 28.0;
+/// Values stand above bars that are as wide as they: units of a character.
+const CHAR_WIDTH: f64 = 6.0;
 const LABEL_CHARS: usize = 16;
 /// So much of the axis is left for values above bars.
 const HEADROOM: f64 = 1.08;
@@ -166,10 +166,7 @@ impl Bars<'_> {
             x: Axis { title: self.x_title.to_string(), ticks: Vec::new() },
             y: Axis {
                 title: self.y_title.to_string(),
-                ticks: ticks
-                    .iter()
-                    .map(|tick| span.tick(*tick, format!("{tick:.decimals$}")))
-                    .collect(),
+                ticks: ticks.iter().map(|tick| span.tick(*tick, label(*tick, decimals))).collect(),
             },
             frame: FRAME,
             marks: Vec::new(),
@@ -200,7 +197,9 @@ impl Bars<'_> {
 
     fn draw_group(&self, group: &Group, (left, width): (f64, f64), span: Span, chart: &mut Chart) {
         let bar_width = width * FILL / group.bars.len().max(1) as f64;
-        let is_labelled = bar_width >= LABELLED_WIDTH;
+        let chars = |bar: &Bar| (bar.text.len() + bar.sign.len()) as f64;
+        let widest = group.bars.iter().flatten().map(chars).fold(0.0, f64::max);
+        let is_labelled = bar_width >= CHAR_WIDTH * widest;
         for (at, (bar, (number, name))) in group.bars.iter().zip(&self.names).enumerate() {
             let Some(bar) = bar else { continue };
             let x = left + width * (1.0 - FILL) / 2.0 + bar_width * at as f64;

@@ -22,6 +22,8 @@ const LABEL_CHARS: usize = 44;
 /// Ratios beyond these are drawn at the edge.
 const MAX_RATIO: f64 = 16.0;
 const BAND: &str = "band";
+/// Labels of ticks are at least so far from each other.
+const TICK_WIDTH: f64 = 36.0;
 /// The least half of the axis.
 const MIN_RATIO: f64 = 1.05;
 
@@ -117,7 +119,19 @@ fn ticks(span: Span, max: f64) -> Vec<super::Tick> {
             numbers::ratio(ratio).trim_end_matches('0').trim_end_matches('.').to_string(),
         )
     };
-    all.filter(|ratio| span.holds(*ratio)).map(shown).collect()
+    let mut ticks: Vec<super::Tick> = Vec::new();
+    for tick in all.filter(|ratio| span.holds(*ratio)).map(shown) {
+        // No label runs into the one before; the middle has its own.
+        match ticks.last() {
+            Some(last) if tick.at - last.at < TICK_WIDTH && tick.label == "1" => {
+                ticks.pop();
+                ticks.push(tick);
+            }
+            Some(last) if tick.at - last.at < TICK_WIDTH => {}
+            _ => ticks.push(tick),
+        }
+    }
+    ticks
 }
 
 impl Entry<'_> {
@@ -170,14 +184,17 @@ impl Entry<'_> {
         let class =
             format!("dot {}{}", super::series(side), if is_decided { "" } else { " hollow" });
         mark(class, shape(side, span.place(self.ratio.ratio), y), &said);
-        let label = match names.len() {
-            2 => place.clone(),
-            _ => format!("{place}, {}", names[side]),
+        // The side stands at the end, so the place gives way.
+        let side_name = match names.len() {
+            2 => String::new(),
+            _ => format!(", {}", shortened(&names[side], LABEL_CHARS / 2)),
         };
+        let room = LABEL_CHARS - side_name.chars().count();
+        let label = format!("{}{side_name}", shortened(&place, room));
         let mut text = |class, x, anchor, text: String| {
             chart.texts.push(Text { class, x, y: plot::round(y + 4.0), anchor, text });
         };
-        text("label", FRAME.left - 10.0, "end", shortened(&label, LABEL_CHARS));
+        text("label", FRAME.left - 10.0, "end", label);
         let agree = match self.seeds.len() {
             0 => String::new(),
             of => format!(" ({} of {of} seeds)", self.agreeing()),

@@ -30,6 +30,7 @@ impl Span {
         let [from, to] = self.values.map(scaled);
         let share =
             if to > from { ((scaled(value) - from) / (to - from)).clamp(0.0, 1.0) } else { 0.5 };
+        let share = if share.is_finite() { share } else { 0.5 };
         self.places[0] + share * (self.places[1] - self.places[0])
     }
 
@@ -47,6 +48,14 @@ pub fn short(number: &str) -> &str {
     if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number }
 }
 
+/// A tick of an axis without a unit; a value of many digits with an exponent.
+pub fn label(value: f64, decimals: usize) -> String {
+    match value.abs() < 1e7 {
+        true => format!("{value:.decimals$}"),
+        false => format!("{value:.2e}"),
+    }
+}
+
 /// Tenths are as fine as a picture needs.
 pub fn round(place: f64) -> f64 {
     (place * 10.0).round() / 10.0
@@ -54,7 +63,7 @@ pub fn round(place: f64) -> f64 {
 
 /// Round values from at most `from` to at least `to`, and how many decimals they need.
 pub fn linear_ticks(from: f64, to: f64) -> (Vec<f64>, usize) {
-    if !from.is_finite() || !to.is_finite() || to <= from {
+    if !(to - from).is_finite() || to <= from {
         return (vec![0.0, 1.0], 0);
     }
     let rough = (to - from) / TICKS;

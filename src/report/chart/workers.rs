@@ -3,7 +3,7 @@
 
 use crate::report::numbers::significant;
 
-use super::plot::{Span, linear_ticks};
+use super::plot::{Span, label, linear_ticks};
 use super::{Axis, Chart, Data, Frame, Key, Mark, path, series, shape};
 
 const FRAME: Frame = Frame { left: 64.0, right: 548.0, top: 18.0, bottom: 210.0 };
@@ -39,7 +39,7 @@ pub fn timeline(figure: Figure, lines: &[Line]) -> Option<Chart> {
     let x = Span::linear(end(&x_ticks), [FRAME.left, FRAME.right]);
     let y = Span::linear(end(&y_ticks), [FRAME.bottom, FRAME.top]);
     let ticks = |span: Span, ticks: &[f64], decimals: usize| {
-        ticks.iter().map(|tick| span.tick(*tick, format!("{tick:.decimals$}"))).collect()
+        ticks.iter().map(|tick| span.tick(*tick, label(*tick, decimals))).collect()
     };
     let mark = |line: &Line| {
         let places = line.points.iter().map(|point| (x.place(point.0), y.place(point.1)));

@@ -15,7 +15,10 @@ fn it_is_well_formed_and_draws_each_headline_ratio() {
     let tree = roxmltree::Document::parse(&text).expect("XML");
     let root = tree.root_element();
     assert_eq!(root.tag_name().name(), "svg");
-    let dots = tree.descendants().filter(|node| {
+    let is_mark = |node: &roxmltree::Node| {
+        node.parent_element().and_then(|of| of.attribute("class")) == Some("marks")
+    };
+    let dots = tree.descendants().filter(is_mark).filter(|node| {
         node.attribute("class")
             .is_some_and(|class| class.starts_with("dot") || class.starts_with("interval"))
     });
