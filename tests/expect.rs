@@ -109,5 +109,24 @@ fn what_is_wrong_is_refused_before_anything_runs() {
         assert!(message.replace("\n", " ").contains(expected), "{expectation} {message}");
         assert!(message.contains("hint:"), "{message}");
     }
+    for option in ["--resume", "--aa", "--fail-on=regression"] {
+        let output = test(home.path(), &format!("{PLAN}{HOLDS}"), &[option]);
+        assert_eq!(output.status.code(), Some(2), "{option} {}", stderr(&output));
+    }
+    let cells = test(home.path(), &format!("{PLAN}{HOLDS}"), &["--dry-run"]);
+    assert!(cells.status.success() && stdout(&cells).contains("web"), "{}", stderr(&cells));
     assert!(!home.path().join(".local/share/schedlab/schedlab.db").exists(), "nothing was stored");
+}
+
+#[test]
+fn what_was_not_measured_is_said_and_is_no_success() {
+    let home = tempfile::tempdir().unwrap();
+    let plan = format!("{PLAN}[[workload]]\nname = \"far\"\nuse = \"spin\"\nllcs = [64]\n{HOLDS}");
+    let output = test(home.path(), &plan, &[]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(
+        stdout(&output).contains("HOLDS") && stdout(&output).contains("llcs"),
+        "{}",
+        stdout(&output)
+    );
 }

@@ -98,7 +98,7 @@ fn compare_scores(args: &CompareArgs) -> Result<(), Failure> {
         let hint = "schedlab run --probe sched -- COMMAND measures in rounds, which are judged";
         return Err(Failure::usage(text, hint));
     }
-    args.scores.run(&args.sides, is_json, args.output.width(), &args.db)
+    args.scores.run(&args.sides, is_json, (&args.output, &args.judging), &args.db)
 }
 
 fn sides(args: &CompareArgs, heads: &[PlanHead]) -> Result<Vec<Selection>, Failure> {

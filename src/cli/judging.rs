@@ -92,6 +92,11 @@ impl Judging {
         }
     }
 
+    /// As this one, judging these metrics.
+    pub fn of_metrics(&self, metric: Vec<String>) -> Judging {
+        Judging { metric, ..self.clone() }
+    }
+
     /// The patterns of metrics, each with its option.
     pub fn patterns(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let margins = self.margin.iter().filter_map(|(metric, _)| metric.as_deref());
@@ -171,10 +176,6 @@ pub struct Output {
 impl Output {
     pub fn columns(&self) -> usize {
         self.width.columns()
-    }
-
-    pub fn width(&self) -> Width {
-        self.width
     }
 
     /// Whether the report of these plans shows every metric.

@@ -28,7 +28,9 @@ pub fn run(args: &RmArgs) -> Result<(), Failure> {
     let mut chosen: Vec<Stored<'_>> = Vec::new();
     for id in &args.ids {
         if ["last", "score=last"].contains(&id.as_str()) {
-            return Err(Failure::usage("rm takes ids, not `last`", args.db.command("list runs")));
+            let list = if id == "last" { "list runs" } else { "list scores" };
+            let text = format!("rm takes ids and tags, not `{id}`");
+            return Err(Failure::usage(text, args.db.command(list)));
         }
         let head = score_saved::find(id, &heads, &args.db)?;
         if !chosen.contains(&head) {

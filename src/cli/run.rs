@@ -165,12 +165,12 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
     execute(args, job, &mut *backend)
 }
 
-/// Runs a plan without a report, if what it expects can be tested; gives its id.
-pub fn measure(args: &RunArgs, plan: &str) -> Result<String, Failure> {
-    let args = RunArgs { plan: Some(plan.to_string()), quiet: true, ..args.clone() };
-    let Some((job, mut backend)) = prepared(&args)? else {
-        return Err(Failure::usage("--print runs nothing", "schedlab run PLAN --print"));
-    };
+/// Runs a plan without a report, if what it expects can be tested; gives its id. `None`: its text or its
+/// cells were printed, as was asked for.
+pub fn measure(args: &RunArgs, plan: &str) -> Result<Option<String>, Failure> {
+    let mut args = RunArgs { plan: Some(plan.to_string()), quiet: true, ..args.clone() };
+    refuse_for_test(&args)?;
+    let Some((job, mut backend)) = prepared(&args)? else { return Ok(None) };
     let PlanStarted { id, plan, cells, .. } = &job.started;
     if plan.expectations.is_empty() {
         let text = format!("the plan `{}` expects nothing", plan.title.escape_default());
@@ -179,9 +179,32 @@ pub fn measure(args: &RunArgs, plan: &str) -> Result<String, Failure> {
     }
     let expected = plan.expectations.iter().map(|of| ("metric", of.metric.as_str()));
     named::check(expected, || named::places(cells, &plan.probes, &[], false))?;
+    if args.dry_run {
+        return dry_run(&job, &*backend, args.output.columns()).map(|()| None);
+    }
+    // What decides when a plan is decided.
+    args.judging = args.judging.of_metrics(analysis::expected_metrics(&plan.expectations));
     let id = id.clone();
     execute(&args, job, &mut *backend)?;
-    Ok(id)
+    Ok(Some(id))
+}
+
+/// Options of a run that have no meaning for a test.
+fn refuse_for_test(args: &RunArgs) -> Result<(), Failure> {
+    let given = [
+        (args.resume.is_some(), "--resume"),
+        (args.aa, "--aa"),
+        (args.against.is_some(), "--against"),
+        (args.gate.is_asked(), "--fail-on and --bisect"),
+        (!args.command.is_empty(), "a command"),
+    ];
+    match given.into_iter().find(|(is_given, _)| *is_given) {
+        None => Ok(()),
+        Some((_, option)) => {
+            let text = format!("test does not take {option}: a plan says what it expects");
+            Err(Failure::usage(text, "schedlab test PLAN: docs/expect.md"))
+        }
+    }
 }
 
 /// A job, and the backend that is ready for it.

@@ -12,6 +12,7 @@ use crate::store::{self, Annotations, Store, Subject};
 use crate::sys::clock;
 use crate::sys::environment::Identity;
 
+use super::judging::{Judging, Output};
 use super::labelled::laid_out;
 use super::stored::moment;
 use super::terminal::Width;
@@ -230,7 +231,7 @@ impl CompareScoresArgs {
         &self,
         sides: &[String],
         is_json: bool,
-        width: Width,
+        (output, judging): (&Output, &Judging),
         db: &Database,
     ) -> Result<(), Failure> {
         let store = db.open_read_only()?;
@@ -253,28 +254,26 @@ impl CompareScoresArgs {
         let scores = [store.score(&before.id)?, store.score(&after.id)?];
         let tags = [before.tags.as_slice(), after.tags.as_slice()];
         let comparison = analysis::compare_scores(&scores[0], &scores[1], tags, by);
-        let mut out = BufWriter::new(io::stdout().lock());
-        if is_json {
-            score::comparison_json(&comparison, &mut out)?;
-        } else {
-            let color = terminal::color(&io::stdout());
-            let options = Options { width: width.columns(), color, verbose: 0 };
+        output.write_by(judging, |options, out| {
+            if is_json {
+                return score::comparison_json(&comparison, out);
+            }
             let top = self.top.unwrap_or(TOP) as usize;
             let repeat = repeat(&scores[1].score.watched);
-            let page = score::comparison(&comparison, top, &repeat, &options);
-            out.write_all(page.as_bytes())?;
-        }
-        Ok(out.flush()?)
+            out.write_all(score::comparison(&comparison, top, &repeat, options).as_bytes())
+        })
     }
 }
 
 /// The command that measures it in rounds, with the same telemetry.
 fn repeat(watched: &Watched) -> String {
     match watched {
-        Watched::Command(words) => {
+        // What a terminal would act on is no command to paste.
+        Watched::Command(words) if words.iter().all(|word| clean(word) == *word) => {
             let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
             format!("schedlab run --probe sched -- {}", words.join(" "))
         }
+        Watched::Command(_) => "schedlab run --probe sched -- COMMAND".to_string(),
         _ => "schedlab run PLAN --probe sched".to_string(),
     }
 }

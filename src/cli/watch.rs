@@ -224,7 +224,10 @@ fn own_cpu_ns() -> u64 {
 
 /// Why the view ended.
 enum Ended {
-    Asked,
+    /// With the process of the command, where it runs on although it was asked to end.
+    Asked {
+        left: Option<u32>,
+    },
     Gone,
     Command(ExitStatus),
 }
@@ -256,7 +259,7 @@ impl View {
             let is_gone = || !args.pid.is_empty() && !args.pid.iter().any(|pid| is_alive(*pid));
             return Ok(match self.run(|| Ok(is_gone()))? {
                 true => Ended::Gone,
-                false => Ended::Asked,
+                false => Ended::Asked { left: None },
             });
         };
         if args.output.is_none() {
@@ -276,8 +279,8 @@ impl View {
         match ended {
             Ok(true) => Ok(Ended::Command(running.wait()?)),
             other => {
-                end(&mut running);
-                other.map(|_| Ended::Asked)
+                let left = end(&mut running);
+                other.map(|_| Ended::Asked { left })
             }
         }
     }
@@ -288,7 +291,7 @@ impl View {
         let polls = self.state.source.as_deref() != Some("procfs");
         loop {
             if self.asked.load(SeqCst) {
-                return Ok(false);
+                return self.take().map(|()| false);
             }
             let is_over = is_over()?;
             let now_ns = clock::monotonic_ns();
@@ -304,7 +307,7 @@ impl View {
             let wait_ns = if polls { left_ns.min(POLL_NS) } else { left_ns };
             match self.screen.next(Duration::from_nanos(wait_ns))? {
                 Some(Input::Key(key)) => match self.state.key(key) {
-                    Some(Action::Quit) => return Ok(false),
+                    Some(Action::Quit) => return self.take().map(|()| false),
                     Some(Action::Trace) => {
                         self.state.message = Some(self.write_trace());
                         self.draw()?;
@@ -320,14 +323,20 @@ impl View {
 
     fn read(&mut self) -> Result<(), Failure> {
         let before_ns = own_cpu_ns();
+        self.take()?;
+        self.draw()?;
+        self.plan_next(own_cpu_ns() - before_ns);
+        Ok(())
+    }
+
+    /// A reading into the figures, also the last one, which is not drawn any more.
+    fn take(&mut self) -> Result<(), Failure> {
         let counted = self.session.reading().map_err(failed)?;
         let switches: Option<u64> = counted.cpus.iter().map(|cpu| cpu.switches).sum();
         let switches_per_ns = switches.map(|count| count as f64 / counted.wall_ns.max(1) as f64);
         let programs = self.session.switch_ns().zip(switches_per_ns).map(|(ns, rate)| ns * rate);
         self.state.add(counted);
         self.state.cost = Cost { own: Some(self.meter.share()), programs };
-        self.draw()?;
-        self.plan_next(own_cpu_ns() - before_ns);
         Ok(())
     }
 
@@ -399,17 +408,17 @@ fn is_alive(pid: i32) -> bool {
     load::process(&Host::default(), pid).is_some_and(|process| !process.has_ended)
 }
 
-/// Asks a command to end and waits for that, with patience.
-fn end(running: &mut Child) {
+/// Asks a command to end and waits for that, with patience; gives its process if it runs on.
+fn end(running: &mut Child) -> Option<u32> {
     child::terminate(running);
     let until_ns = clock::monotonic_ns() + PATIENCE.as_nanos() as u64;
     while clock::monotonic_ns() < until_ns {
         if !matches!(running.try_wait(), Ok(None)) {
-            return;
+            return None;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    terminal::message(&format!("warning: process {} was asked to end and runs on", running.id()));
+    Some(running.id())
 }
 
 /// What stays on the terminal when the view is gone.
@@ -417,7 +426,12 @@ fn summary(state: &State, args: &WatchArgs, ended: Ended) -> Result<(), Failure>
     let mut out = io::stdout().lock();
     writeln!(out, "{}", draw::summary(state))?;
     match ended {
-        Ended::Asked => Ok(()),
+        Ended::Asked { left } => {
+            let left =
+                left.map(|pid| format!("warning: process {pid} was asked to end and runs on"));
+            left.iter().for_each(|text| terminal::message(text));
+            Ok(())
+        }
         Ended::Gone => {
             writeln!(out, "no process of --pid is left")?;
             Ok(())

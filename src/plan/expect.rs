@@ -49,6 +49,7 @@ fn expectation(
     }
     let metric = metric.and_then(|entry| text(&entry, MAX_NAME_CHARS * 3, faults));
     let why = table.take("why").and_then(|entry| text(&entry, MAX_TITLE_CHARS, faults));
+    let is_written = EXPECT.iter().any(|field| table.has(field.name));
     let given = table.take_written(EXPECT, faults);
     let word = given.get("is").and_then(Value::as_text);
     let [from, to] = ["from", "to"].map(|name| given.get(name).and_then(Value::as_times));
@@ -64,6 +65,8 @@ fn expectation(
             faults.add(header, message, "both", "write two [[expect]]");
             return None;
         }
+        // What is wrong with the value was said.
+        (None, None) if is_written => return None,
         (None, None) => {
             let hint = "write: is = \"better\", or from = \"0.8x\" and to = \"1.1x\"";
             faults.add(header, "the expectation expects nothing", "this expectation", hint);

@@ -39,9 +39,18 @@ fn text(plans: &[TestedPlan], options: &Options, out: &mut dyn Write) -> io::Res
         for tested in &of.tested {
             expectation(of, tested, &mut page);
         }
+        for (word, text) in gaps(of) {
+            page.wrapped(Tone::Bad, &format!("{word}: "), &text);
+        }
         page.wrapped(Tone::Plain, "again  ", &clean(&of.analysis.command));
     }
     out.write_all(page.text().as_bytes())
+}
+
+/// What was to be measured and was not.
+fn gaps(of: &TestedPlan) -> Vec<(&'static str, String)> {
+    let gaps = of.analysis.notes.iter().filter(|note| note.is_gap());
+    gaps.map(|note| phrases::note(&of.analysis, note)).collect()
 }
 
 /// `3 expectations: 2 HOLD, 1 OPEN`.
@@ -110,13 +119,16 @@ fn measured(of: &TestedPlan, metric: &TestedMetric) -> String {
 const TEMPLATE: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <testsuites>
 {%- for suite in suites %}
-  <testsuite name="{{ suite.name }}" tests="{{ suite.cases | length }}" failures="{{ suite.cases | selectattr('outcome', 'eq', 'FAILS') | list | length }}" errors="0" skipped="{{ suite.cases | selectattr('outcome', 'eq', 'OPEN') | list | length }}">
+  <testsuite name="{{ suite.name }}" tests="{{ suite.cases | length + suite.gaps | length }}" failures="{{ suite.cases | selectattr('outcome', 'eq', 'FAILS') | list | length }}" errors="{{ suite.gaps | length }}" skipped="{{ suite.cases | selectattr('outcome', 'eq', 'OPEN') | list | length }}">
 {%- for case in suite.cases %}
     <testcase classname="{{ case.class }}" name="{{ case.name }}">
 {%- if case.outcome == "FAILS" %}<failure message="{{ case.message }}"/>{% endif %}
 {%- if case.outcome == "OPEN" %}<skipped message="{{ case.message }}"/>{% endif %}
 {%- if case.outcome == "HOLDS" %}<system-out>{{ case.message }}</system-out>{% endif -%}
     </testcase>
+{%- endfor %}
+{%- for gap in suite.gaps %}
+    <testcase classname="schedlab" name="{{ gap }}"><error message="{{ gap }}"/></testcase>
 {%- endfor %}
   </testsuite>
 {%- endfor %}
@@ -130,7 +142,9 @@ fn junit(plans: &[TestedPlan], _: &Options, out: &mut dyn Write) -> io::Result<(
             context! { class, name => claim(tested), outcome => tested.outcome.word(), message => found(of, tested) }
         };
         let cases: Vec<Value> = of.tested.iter().map(case).collect();
-        context! { name => clean(of.plan), cases }
+        let gaps: Vec<String> =
+            gaps(of).into_iter().map(|(word, text)| format!("{word}: {text}")).collect();
+        context! { name => clean(of.plan), cases, gaps }
     };
     let suites: Vec<Value> = plans.iter().map(suite).collect();
     let mut templates = Environment::new();

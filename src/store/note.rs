@@ -24,7 +24,7 @@ pub struct Note {
 /// Why a tag or a note is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnnotationError {
-    #[error("`{}` is no tag: letters, digits and -_.:/+@, at most {MAX_TAG_CHARS} of them", .0.escape_default())]
+    #[error("`{}` is no tag: letters, digits and -_.:/+@, at most {MAX_TAG_CHARS} of them, and not `last`", .0.escape_default())]
     Tag(String),
     #[error("a note has from 1 to {MAX_NOTE_BYTES} bytes, and this one has {0}")]
     Note(usize),
@@ -34,7 +34,9 @@ pub enum AnnotationError {
 pub fn check_tag(name: &str) -> Result<(), AnnotationError> {
     let fits = |c: char| c.is_alphanumeric() || "-_.:/+@".contains(c);
     let count = name.chars().count();
-    match (1..=MAX_TAG_CHARS).contains(&count) && name.chars().all(fits) {
+    // `last` is the newest, whatever its tags.
+    let is_own = name != "last" && !name.starts_with("last:") && name != "all";
+    match is_own && (1..=MAX_TAG_CHARS).contains(&count) && name.chars().all(fits) {
         true => Ok(()),
         false => Err(AnnotationError::Tag(name.to_string())),
     }

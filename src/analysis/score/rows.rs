@@ -82,8 +82,9 @@ impl TaskRow {
 
     /// A sum of which a part is unknown is unknown.
     fn add(&mut self, task: &TaskScore) {
-        let sum =
-            |own: &mut Option<u64>, more: Option<u64>| *own = own.zip(more).map(|(a, b)| a + b);
+        let sum = |own: &mut Option<u64>, more: Option<u64>| {
+            *own = own.zip(more).map(|(a, b)| a.saturating_add(b))
+        };
         self.tasks += 1;
         sum(&mut self.run_ns, task.run_ns);
         sum(&mut self.voluntary, task.voluntary);

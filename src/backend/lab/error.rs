@@ -137,6 +137,13 @@ impl<F: Into<GuestFault>> From<F> for GuestError {
     }
 }
 
+impl GuestError {
+    /// Whether KVM is at fault: the same guest may run emulated.
+    pub fn is_of_kvm(&self) -> bool {
+        matches!(self, GuestError::Failed { fault, .. } if matches!(**fault, GuestFault::Kvm { .. }))
+    }
+}
+
 fn end_of(console: &Option<ConsoleEnd>) -> String {
     console.as_ref().map(ConsoleEnd::to_string).unwrap_or_default()
 }
@@ -152,6 +159,9 @@ pub enum GuestFault {
     /// With QEMU's own last words, on one line.
     #[error("QEMU ended with {status}{}", after_colon(complaint))]
     Ended { status: ExitStatus, complaint: String },
+    /// With QEMU's own words.
+    #[error("KVM cannot run the guest: {complaint}")]
+    Kvm { complaint: String },
     /// With the kernel's own words.
     #[error("the guest's kernel gave up: {0}")]
     KernelPanic(String),

@@ -23,6 +23,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// QEMU's standard error, in a guest's folder.
 const COMPLAINTS: &str = "complaints";
+const KVM_GAVE_UP: &[u8] = b"KVM internal error";
 
 /// What a guest needs to run.
 pub struct Start<'a> {
@@ -151,6 +152,9 @@ impl Qemu {
             if cancel.load(Relaxed) {
                 return Err(GuestError::Cancelled);
             }
+            if kvm_gave_up(start) {
+                return Err(GuestFault::Kvm { complaint: complaint(start) }.into());
+            }
             if is_enough()? {
                 return Ok(Attended::Satisfied);
             }
@@ -196,6 +200,14 @@ impl Drop for Qemu {
         fork::kill_group(self.child.id() as i32);
         _ = self.child.wait();
     }
+}
+
+/// Whether KVM could not go on: QEMU then stops the guest and waits for somebody to look at it.
+fn kvm_gave_up(start: &Start) -> bool {
+    let path = start.folder.join(COMPLAINTS);
+    fs::metadata(&path).is_ok_and(|file| file.len() > 0)
+        && fs::read(&path)
+            .is_ok_and(|text| text.windows(KVM_GAVE_UP.len()).any(|words| words == KVM_GAVE_UP))
 }
 
 /// QEMU's own complaints, on one line.
@@ -345,5 +357,7 @@ mod tests {
         assert!(started.contains("did not become quiet or end within 2 s"), "{started}");
         let panics = reason("echo 'Kernel panic - not syncing: x' > console; exec sleep 60", None);
         assert!(panics.starts_with("the guest's kernel gave up: Kernel panic"), "{panics}");
+        let stops = reason("echo 'KVM internal error. Suberror: 1' >&2; exec sleep 60", None);
+        assert!(stops.starts_with("KVM cannot run the guest: KVM internal error"), "{stops}");
     }
 }

@@ -74,6 +74,8 @@ pub struct GuestManager {
     /// The folder for consoles of guests that failed.
     failed: PathBuf,
     guests: AtomicU64,
+    /// KVM worked in the trial and gave up in a guest: the others are emulated.
+    kvm_gave_up: AtomicBool,
 }
 
 /// A kernel as it was at its first use.
@@ -148,11 +150,15 @@ impl GuestManager {
             library,
             failed: state.join("failed"),
             guests: AtomicU64::new(0),
+            kvm_gave_up: AtomicBool::new(false),
         })
     }
 
     pub fn time(&self) -> Time {
-        self.time
+        match self.time {
+            Time::Real { kvm } => Time::Real { kvm: kvm && !self.kvm_gave_up.load(Relaxed) },
+            Time::Virtual => Time::Virtual,
+        }
     }
 
     pub fn emulator(&self) -> &str {
@@ -310,18 +316,18 @@ impl GuestManager {
         cancel: &AtomicBool,
         copy: u8,
     ) -> Result<(GuestOutput, GuestTime), GuestError> {
+        if let Time::Real { .. } = self.time {
+            return match self.run_real(machine, text, spec, cancel) {
+                // A host that is a guest itself may have a KVM that fails after a while.
+                Err(error) if error.is_of_kvm() => {
+                    self.kvm_gave_up.store(true, Relaxed);
+                    self.run_real(machine, text, spec, cancel)
+                }
+                done => done,
+            };
+        }
         let files = self.files(&[("spec", text)])?;
         let patience = patience(spec, self.lab.cpus);
-        if let Time::Real { .. } = self.time {
-            let boot = self.boot_files()?;
-            let from = machine.boot(&boot);
-            let start = self.start(from, Some(&files.path("spec")), &files, patience);
-            let (output, _) = guest::run(&start, cancel)?;
-            if let Some(facts) = &output.facts {
-                mismatch(&self.lab, &facts.topology)?;
-            }
-            return Ok((output, GuestTime::Real));
-        }
         let snapshot = self.snapshot(machine, grace(spec), cancel, copy)?;
         let state = relative(&snapshot.state);
         let from = From::State(&state);
@@ -333,6 +339,26 @@ impl GuestManager {
             (not, _) => not.clone(),
         };
         Ok((output, time))
+    }
+
+    /// In a machine of its own, by the host's clock.
+    fn run_real(
+        &self,
+        machine: &MachineConfig,
+        text: &[u8],
+        spec: &RunSpec,
+        cancel: &AtomicBool,
+    ) -> Result<(GuestOutput, GuestTime), GuestError> {
+        let files = self.files(&[("spec", text)])?;
+        let boot = self.boot_files()?;
+        let from = machine.boot(&boot);
+        let patience = patience(spec, self.lab.cpus);
+        let start = self.start(from, Some(&files.path("spec")), &files, patience);
+        let (output, _) = guest::run(&start, cancel)?;
+        if let Some(facts) = &output.facts {
+            mismatch(&self.lab, &facts.topology)?;
+        }
+        Ok((output, GuestTime::Real))
     }
 
     /// Boots the machine of a cell, and stops it when it is quiet.
@@ -414,7 +440,7 @@ impl GuestManager {
             results: &relative(&results),
             console: &relative(&console),
         };
-        let arguments = machine::arguments(&self.lab, self.time, &named);
+        let arguments = machine::arguments(&self.lab, self.time(), &named);
         let environment = match self.time {
             Time::Virtual => vec![
                 ("LD_PRELOAD", path_of(&self.library)),

@@ -93,7 +93,9 @@ struct Data {
     /// By pid and tid.
     living: HashMap<(i32, i32), Row>,
     /// By name.
-    ended: HashMap<String, Row>,
+    ended: HashMap<Ended, Row>,
+    /// Of each task that waits how long it had waited at the last reading.
+    waiting: HashMap<(i32, i32), u64>,
     cpus: BTreeMap<u32, VecDeque<CpuPoint>>,
     /// In the last period; `None`: the source does not see them.
     pairs: Option<Vec<Pair>>,
@@ -322,12 +324,17 @@ fn next(by: By) -> By {
     }
 }
 
+/// What tasks that have ended share: name, process and cgroup.
+type Ended = (String, String, Option<String>);
+
 impl Data {
     fn add(&mut self, counted: Counted, scope: &Scope) {
         let Counted { wall_ns, tasks, cpus, pairs, lost, trace: _, worst: _ } = counted;
         self.readings += 1;
         self.lost = lost;
-        let tasks: Vec<Row> = tasks.iter().filter(|task| scope.has(task)).map(Row::of).collect();
+        let mut tasks: Vec<Row> =
+            tasks.iter().filter(|task| scope.has(task)).map(Row::of).collect();
+        tasks.iter_mut().for_each(|task| self.count_wait(task));
         let mut waits: Option<Times> = None;
         for wait in tasks.iter().filter_map(|task| task.sums.wait.as_ref()) {
             waits.get_or_insert_default().merge(wait);
@@ -345,6 +352,17 @@ impl Data {
         tasks.iter().for_each(|task| self.add_task(task));
         self.tasks = tasks;
         cpus.iter().for_each(|cpu| self.add_cpu(cpu, wall_ns));
+    }
+
+    /// A wait counts in each period that it lasts in.
+    fn count_wait(&mut self, task: &mut Row) {
+        let key = (task.pid, task.number.unwrap_or(0));
+        let now_ns = task.sums.waiting_ns.filter(|_| !task.ended);
+        let before_ns = match now_ns {
+            Some(now_ns) => self.waiting.insert(key, now_ns),
+            None => self.waiting.remove(&key),
+        };
+        task.sums.waited_since(before_ns.unwrap_or(0));
     }
 
     fn add_total(&mut self) {
@@ -367,7 +385,8 @@ impl Data {
         }
     }
 
-    /// Those that have ended share a row with others of their name: a view may run for days.
+    /// Those that have ended share a row with others of their name, process and cgroup: a view may run
+    /// for days.
     fn add_task(&mut self, task: &Row) {
         let key = (task.pid, task.number.unwrap_or(0));
         if !task.ended {
@@ -385,16 +404,21 @@ impl Data {
         let before = self.living.remove(&key);
         let mut all = task.clone();
         before.iter().for_each(|before| all.sums.add(&before.sums));
-        let is_known = self.ended.contains_key(&task.name);
-        let name = if is_known || self.ended.len() < MAX_ENDED { &task.name } else { "(others)" };
-        match self.ended.get_mut(name) {
+        let own = (task.name.clone(), task.process.clone(), task.cgroup.clone());
+        let has_room = self.ended.contains_key(&own) || self.ended.len() < MAX_ENDED;
+        let key = match has_room {
+            true => own,
+            false => ("(others)".to_string(), String::new(), None),
+        };
+        match self.ended.get_mut(&key) {
             Some(row) => {
                 row.add(&all);
                 row.tasks += 1;
             }
             None => {
-                let row = Row { number: None, pid: 0, name: name.to_string(), ..all };
-                self.ended.insert(name.to_string(), row);
+                let (name, process, cgroup) = key.clone();
+                let row = Row { number: None, pid: 0, name, process, cgroup, ..all };
+                self.ended.insert(key, row);
             }
         }
     }

@@ -13,6 +13,9 @@ pub struct Sums {
     pub migrations: Option<u64>,
     /// How long it has been waiting for a CPU at the end, where it is.
     pub waiting_ns: Option<u64>,
+    /// How long it waited in the period, waits that last included; a wait that began before the period
+    /// counts whole until [`Sums::waited_since`] takes off what was before.
+    pub waited_ns: Option<u64>,
 }
 
 impl Sums {
@@ -25,7 +28,19 @@ impl Sums {
             wakeups: task.wakeups,
             migrations: task.migrations.map(|moves| moves.total),
             waiting_ns: task.waiting_ns,
+            waited_ns: match (&task.wait, task.waiting_ns) {
+                (None, None) => None,
+                (wait, now_ns) => {
+                    let ended_ns = wait.as_ref().map_or(0, |wait| wait.total_ns);
+                    Some(ended_ns.saturating_add(now_ns.unwrap_or(0)))
+                }
+            },
         }
+    }
+
+    /// Takes off what a wait had lasted when the period began.
+    pub fn waited_since(&mut self, before_ns: u64) {
+        self.waited_ns = self.waited_ns.map(|ns| ns.saturating_sub(before_ns));
     }
 
     /// A sum of which a part is unknown is what is known of it. Of waits that last the longest is kept.
@@ -36,10 +51,11 @@ impl Sums {
             (&mut self.involuntary, other.involuntary),
             (&mut self.wakeups, other.wakeups),
             (&mut self.migrations, other.migrations),
+            (&mut self.waited_ns, other.waited_ns),
         ];
         for (own, more) in counts {
             if let Some(more) = more {
-                *own = Some(own.unwrap_or(0) + more);
+                *own = Some(own.unwrap_or(0).saturating_add(more));
             }
         }
         self.waiting_ns = self.waiting_ns.max(other.waiting_ns);
@@ -99,7 +115,7 @@ impl Key {
     pub fn of(self, sums: &Sums) -> Option<u64> {
         let wait = sums.wait.as_ref();
         match self {
-            Key::Wait => wait.map(|wait| wait.total_ns),
+            Key::Wait => sums.waited_ns,
             Key::Waits => wait.map(|wait| wait.count),
             Key::P99 => wait?.quantile_ns(0.99),
             Key::Max => wait.and_then(longest_ns).max(sums.waiting_ns),
@@ -135,7 +151,7 @@ mod tests {
         let bucket = Bucket { low_ns: 1024, high_ns: 2048, count: 2 };
         let wait = Times { count: 2, total_ns: 3000, max_ns: None, buckets: vec![bucket] };
         sums.add(&Sums { run_ns: Some(4), involuntary: Some(1), ..Sums::default() });
-        sums.add(&Sums { wait: Some(wait), ..Sums::default() });
+        sums.add(&Sums { wait: Some(wait), waited_ns: Some(3000), ..Sums::default() });
         let cases = [
             (Key::Run, Some(7)),
             (Key::Preempted, Some(1)),

@@ -174,3 +174,18 @@ fn a_task_that_still_waits_shows_how_long() {
     state.add(counted(vec![starved]));
     assert_eq!(Key::Max.of(&state.rows()[0].sums), Some(9_000));
 }
+
+#[test]
+fn a_wait_counts_in_each_period_that_it_lasts_in() {
+    let mut state = state();
+    let waits = |waiting_ns| TaskScore { waiting_ns, ..task("s", 1, 0) };
+    let waited = |state: &State| Key::Wait.of(&state.rows()[0].sums);
+    state.add(counted(vec![waits(Some(400))]));
+    assert_eq!(waited(&state), Some(400));
+    state.add(counted(vec![waits(Some(1_400))]));
+    assert_eq!(waited(&state), Some(1_000), "not what it waited before");
+    let bucket = Bucket { low_ns: 1024, high_ns: 2048, count: 1 };
+    let wait = Times { count: 1, total_ns: 1_500, max_ns: Some(1_500), buckets: vec![bucket] };
+    state.add(counted(vec![TaskScore { wait: Some(wait), ..waits(None) }]));
+    assert_eq!(waited(&state), Some(100), "it ended in this period");
+}
