@@ -136,4 +136,13 @@ fn the_same_store_gives_the_same_page() {
     let refused = { refused }.output().unwrap();
     assert_eq!(refused.status.code(), Some(3));
     assert!(stderr(&refused).contains("cannot write no/such/x.html"), "{}", stderr(&refused));
+    let plan = std::fs::read_to_string(home.path().join("plan.toml")).unwrap();
+    for files in [&["-o", "plan.toml"][..], &["--html", "./plan.toml"], &["-o", "x", "--html", "x"]]
+    {
+        let words = [&["run", "plan.toml", "--backend", "null"][..], files].concat();
+        let output = schedlab(home.path(), &words).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{files:?} {}", stderr(&output));
+        assert!(stderr(&output).contains("written over"), "{}", stderr(&output));
+    }
+    assert_eq!(std::fs::read_to_string(home.path().join("plan.toml")).unwrap(), plan);
 }

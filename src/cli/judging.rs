@@ -1,7 +1,7 @@
 //! What `run`, `report` and `compare` share: which metrics are judged by which margins, and how an
 //! analysis is made from the store and written.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -200,13 +200,23 @@ impl Output {
     }
 
     /// `None`: standard output, also as `-`.
-    fn file(&self) -> Option<&Path> {
+    pub fn file(&self) -> Option<&Path> {
         self.output.as_deref().filter(|path| *path != Path::new("-"))
     }
 
-    /// Fails where the file cannot be written, before anything is measured.
-    pub fn check_file(&self) -> Result<(), Failure> {
+    /// Fails where the file cannot be written or is one of `others`, before anything is measured.
+    pub fn check_file<'p>(
+        &self,
+        others: impl IntoIterator<Item = &'p Path>,
+    ) -> Result<(), Failure> {
         let Some(path) = self.file() else { return Ok(()) };
+        let own = fs::canonicalize(path).ok();
+        let is_it = |other: &&Path| own.is_some() && fs::canonicalize(other).ok() == own;
+        if let Some(other) = others.into_iter().find(is_it) {
+            let shown = other.display().to_string();
+            let text = format!("`{}` is needed, and would be written over", shown.escape_default());
+            return Err(Failure::usage(text, "name another file for what is written"));
+        }
         let opened = OpenOptions::new().append(true).create(true).open(path);
         opened.map(drop).map_err(|error| unwritten(path, &error))
     }

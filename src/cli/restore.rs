@@ -3,13 +3,16 @@
 use std::io::Write;
 
 use crate::report::clean;
-use crate::sys::{self, Host, abandoned};
+use crate::sys::{self, Host, abandoned, scratch};
 use crate::variant::{self, Restored, Undone};
 
 use super::Failure;
 
 pub fn run() -> Result<(), Failure> {
-    let lines = undo_leftovers()?;
+    let mut lines = undo_leftovers()?;
+    // After the processes that write into them. A run removes these without a word.
+    let removed = scratch::remove_abandoned();
+    lines.extend(removed.iter().map(|path| format!("{} of a killed run: removed", path.display())));
     let mut out = std::io::stdout().lock();
     if lines.is_empty() {
         writeln!(out, "nothing to restore: no interrupted run has left anything changed")?;

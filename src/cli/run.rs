@@ -642,7 +642,11 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
     let started = job.started.clone();
     check_question(args, &store, &started)?;
     let page = args.html.as_deref().map(|path| args.output.page(path));
-    page.iter().chain([&args.output]).try_for_each(Output::check_file)?;
+    let plan = args.plan.as_deref().map(Path::new);
+    args.output.check_file(plan)?;
+    // The report's own file is there by now.
+    let others = || plan.into_iter().chain(args.output.file());
+    page.iter().try_for_each(|page| page.check_file(others()))?;
     let mut events = args.events.as_deref().map(EventFile::create).transpose()?;
     let cancel = signal::catch_termination().map_err(|error| {
         Failure::here(format!("cannot catch signals: {error}"), "schedlab doctor")

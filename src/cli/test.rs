@@ -1,5 +1,7 @@
 //! `schedlab test`: runs plans, and says of each thing that they expect whether it holds.
 
+use std::path::Path;
+
 use clap::Args;
 
 use crate::analysis::{self, Outcome};
@@ -28,7 +30,7 @@ pub fn run(args: &TestArgs) -> Result<(), Failure> {
     let (_, render) = formats.iter().find(|(own, _)| *own == name).ok_or_else(|| {
         UnknownName::new("format of test", name, formats.iter().map(|(name, _)| *name), "")
     })?;
-    args.run.output.check_file()?;
+    args.run.output.check_file(args.plans.iter().map(Path::new))?;
     let (mut tested, mut failed) = (Vec::new(), None);
     for plan in &args.plans {
         match test(&args.run, plan) {

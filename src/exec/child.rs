@@ -50,7 +50,7 @@ impl Runner {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0);
         static ABANDONED: Once = Once::new();
-        ABANDONED.call_once(scratch::remove_abandoned);
+        ABANDONED.call_once(|| _ = scratch::remove_abandoned());
         let others = process::children();
         let mut child = command.spawn().map_err(ExecError::system("start the runner"))?;
         let (stdin, stdout, stderr) =

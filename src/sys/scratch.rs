@@ -76,12 +76,14 @@ pub fn remove_of(pid: i32) {
     }
 }
 
-/// And what all left that live no more, as where schedlab was killed.
-pub fn remove_abandoned() {
+/// And what all left that live no more, as where schedlab was killed; gives their folders.
+pub fn remove_abandoned() -> Vec<PathBuf> {
     let entries = fs::read_dir(temporary()).into_iter().flatten().flatten();
     let pid = |name: &str| name.strip_prefix(PREFIX).and_then(|pid| pid.parse::<i32>().ok());
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    names.filter_map(|name| pid(&name)).filter(|pid| !lives(*pid)).for_each(remove_of);
+    let dead = names.filter_map(|name| pid(&name)).filter(|pid| !lives(*pid));
+    let left = dead.filter(|pid| is_own(&of_process(*pid)));
+    left.inspect(|pid| remove_of(*pid)).map(of_process).collect()
 }
 
 #[cfg(test)]
@@ -111,7 +113,7 @@ mod tests {
         let (left, alive) = (of_process(dead), of_process(1));
         fs::create_dir_all(left.join("0/a")).unwrap();
         fs::create_dir_all(&alive).unwrap();
-        remove_abandoned();
+        assert!(remove_abandoned().contains(&left));
         let is_there = (left.exists(), alive.exists());
         fs::remove_dir(&alive).unwrap();
         child.wait().unwrap();

@@ -413,7 +413,8 @@ fn rebuilt(context: &Context) -> Vec<Note> {
 
 /// Programs that are not the same on all sides, or all the time on one.
 fn versions_differ(context: &Context) -> Vec<Note> {
-    let mut found: BTreeMap<&str, BTreeMap<&str, Vec<String>>> = BTreeMap::new();
+    // Works whose sets are called alike may run other programs.
+    let mut found: BTreeMap<(&str, &str), BTreeMap<&str, Vec<String>>> = BTreeMap::new();
     for plan in context.used_plans() {
         for SampledVersion { cell, set, version } in &plan.versions {
             let Some(cell) = plan.cells.get(*cell as usize) else { continue };
@@ -422,18 +423,24 @@ fn versions_differ(context: &Context) -> Vec<Note> {
             }
             for side in context.sides().filter(|side| side.plans.contains(&plan.id)) {
                 if side.variants.iter().any(|variant| variant.name == cell.variant.name) {
-                    let sides = found.entry(set).or_default().entry(version).or_default();
+                    let of = (cell.work.name.as_str(), set.as_str());
+                    let sides = found.entry(of).or_default().entry(version).or_default();
                     once(sides, side.label.clone());
                 }
             }
         }
     }
     let several = found.into_iter().filter(|(_, versions)| versions.len() > 1);
-    let note = |(set, versions): (&str, BTreeMap<&str, Vec<String>>)| Note::VersionsDiffer {
-        set: set.to_string(),
-        versions: versions.into_iter().map(|(of, sides)| (of.to_string(), sides)).collect(),
-    };
-    several.map(note).collect()
+    let mut notes: Vec<Note> = Vec::new();
+    for ((_, set), versions) in several {
+        let versions = versions.into_iter().map(|(of, sides)| (of.to_string(), sides)).collect();
+        // Of a program that several works run it is said once.
+        let note = Note::VersionsDiffer { set: set.to_string(), versions };
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes
 }
 
 fn clocks(context: &Context) -> Vec<Note> {

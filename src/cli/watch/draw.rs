@@ -342,8 +342,12 @@ fn header(state: &State, keys: &[Key], width: usize) -> Line<'static> {
 fn line(row: &Row, state: &State, keys: &[Key], width: usize) -> Line<'static> {
     let number = match (state.order.by, row.number) {
         (By::Task, Some(tid)) if row.ended => format!("{tid}x"),
+        (By::Process, Some(pid)) if row.ended => format!("{pid}x"),
         (By::Task | By::Process, Some(number)) => number.to_string(),
-        (By::Task, None) if row.ended => format!("({})x", row.tasks),
+        // So many tasks, and no number of one.
+        (By::Task | By::Process, None) => {
+            format!("({}){}", row.tasks, if row.ended { "x" } else { "" })
+        }
         _ => row.tasks.to_string() + if row.ended { "x" } else { "" },
     };
     let columns_of_name = name_columns(state);
