@@ -18,7 +18,8 @@ use super::table::Row;
 use super::waits;
 
 /// Below this there is a line that says so.
-const MIN_COLUMNS: u16 = 60;
+/// With fewer a figure would be cut, and read as another.
+const MIN_COLUMNS: u16 = 78;
 const MIN_LINES: u16 = 16;
 /// From this width on the pairs have a column of their own.
 const WIDE_COLUMNS: u16 = 120;
@@ -295,6 +296,13 @@ fn table(state: &State, palette: Palette, area: Rect) -> Vec<Line<'static>> {
     let shown =
         state.rows().iter().skip(state.top).take(usize::from(area.height).saturating_sub(2));
     lines.extend(shown.map(|row| line(row, state, &keys, width)));
+    if state.rows().is_empty() && state.readings() > 0 {
+        let text = match state.order.filter.is_empty() {
+            true => "nothing that is watched ran or waited",
+            false => "nothing fits the filter",
+        };
+        lines.push(Line::from(text));
+    }
     lines
 }
 
