@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 
-use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
 use crate::analysis::{Change, PairChange, RowChange, ScoreComparison, ScoreSide, ScoreUnit};
@@ -14,21 +13,8 @@ use crate::report::phrases::one_line as reason;
 
 use super::page::{NAME_COLUMNS, counted, time};
 
-/// Raised where a key changes its name, meaning or type.
-const VERSION: u32 = 1;
-
-#[derive(Serialize)]
-struct Document<'a> {
-    schema: &'static str,
-    version: u32,
-    #[serde(flatten)]
-    comparison: &'a ScoreComparison,
-}
-
 pub fn json(comparison: &ScoreComparison, out: &mut dyn Write) -> io::Result<()> {
-    let document = Document { schema: "schedlab-score-comparison", version: VERSION, comparison };
-    serde_json::to_writer(&mut *out, &document)?;
-    out.write_all(b"\n")
+    super::json::write("schedlab-score-comparison", comparison, out)
 }
 
 /// `repeat`: the command that measures what is compared here more than once.

@@ -1,21 +1,9 @@
 //! A line for each interval of a count that goes on: for logs, and as JSON. Pure.
 
-use serde::Serialize;
-
 use crate::analysis::Interval;
 
+use super::json;
 use super::page::time;
-
-/// Raised where a key changes its name, meaning or type.
-const VERSION: u32 = 1;
-
-#[derive(Serialize)]
-struct Document<'a> {
-    schema: &'static str,
-    version: u32,
-    #[serde(flatten)]
-    interval: &'a Interval,
-}
 
 /// What stands above the lines.
 pub fn header() -> String {
@@ -27,12 +15,10 @@ fn line([at, waits, p50, p99, max, waiting, switches, cpus]: [String; 8]) -> Str
     format!("{at:>8}{waits:>9}{p50:>9}{p99:>9}{max:>9}{waiting:>9}{switches:>10}{cpus:>11}\n")
 }
 
-pub fn page(interval: &Interval, json: bool) -> String {
-    if json {
-        let schema = "schedlab-score-interval";
-        let document = Document { schema, version: VERSION, interval };
+pub fn page(interval: &Interval, as_json: bool) -> String {
+    if as_json {
         // Numbers and fixed names are always JSON.
-        return serde_json::to_string(&document).unwrap_or_default() + "\n";
+        return json::line("schedlab-score-interval", interval).unwrap_or_default();
     }
     let known = |value: Option<u64>| value.map_or("-".to_string(), |value| value.to_string());
     let of_time = |value: Option<u64>| value.map_or("-".to_string(), time);

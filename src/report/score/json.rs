@@ -1,24 +1,25 @@
-//! `json` of a scoreboard, as docs/score.md describes it. Pure.
+//! Scoreboards, intervals and comparisons as JSON, as docs/score.md describes them. Pure.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::model::Score;
-
 /// Raised where a key changes its name, meaning or type.
 const VERSION: u32 = 1;
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct Document<'a, T> {
     schema: &'static str,
     version: u32,
     #[serde(flatten)]
-    score: &'a Score,
+    of: &'a T,
 }
 
-pub fn write(score: &Score, out: &mut dyn Write) -> io::Result<()> {
-    let document = Document { schema: "schedlab-score", version: VERSION, score };
-    serde_json::to_writer(&mut *out, &document)?;
-    out.write_all(b"\n")
+/// One document, on one line.
+pub fn line(schema: &'static str, of: &impl Serialize) -> serde_json::Result<String> {
+    serde_json::to_string(&Document { schema, version: VERSION, of }).map(|line| line + "\n")
+}
+
+pub fn write(schema: &'static str, of: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
+    out.write_all(line(schema, of)?.as_bytes())
 }

@@ -30,7 +30,7 @@ pub fn text(
 
 /// All of it, versioned.
 pub fn json(score: &Score, out: &mut dyn Write) -> io::Result<()> {
-    json::write(score, out)
+    json::write("schedlab-score", score, out)
 }
 
 /// A trace for the Perfetto UI.
