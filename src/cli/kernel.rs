@@ -1,28 +1,30 @@
 //! `schedlab kernel`: fetches, lists and removes the kernels of the lab.
 
-use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use comfy_table::{ContentArrangement, Table, TableStyle};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use crate::backend::BackendError;
 use crate::backend::lab::kernel::{
-    self, Available, Cache, Entry, Flavour, How, Kernel, KernelError, Mirror, Name, NameFault,
-    Stamp, Step,
+    self, Available, Cache, CachedName, Entry, Flavour, How, Identity, Kernel, KernelError, Mirror,
+    Name, NameFault, Origin, Reach, Stamp,
 };
 use crate::model::Reading;
 use crate::report::shortened;
 
 use super::exit_code::Problem;
+use super::kernel_build::{self, BuildArgs};
+use super::kernel_compare::{self, CompareArgs};
+use super::kernel_format::Format;
+use super::kernel_progress::{Show, WAITING, megabytes};
 use super::terminal::Width;
 use super::{Failure, terminal};
 
 const MAX_WIDTH: usize = 200;
-const WAITING: &str = "another schedlab uses the cache of kernels; waiting";
 
 #[derive(Args)]
 pub struct KernelArgs {
@@ -55,20 +57,24 @@ enum Action {
         #[command(flatten)]
         width: Width,
     },
+    /// Build a kernel for the lab from Debian's sources or a tree, with patches
+    ///
+    /// Needs no root and installs nothing. The tree is only read; all that is written is in the
+    /// cache. A plan names the result by its name: kernel = "NAME".
+    Build(BuildArgs),
+    /// Compare the configurations of two kernels: what matters to scheduling
+    Compare(CompareArgs),
     /// Remove every cached kernel of a name
     Rm {
-        #[arg(required_unless_present = "all", value_name = "NAME")]
+        #[arg(required_unless_present_any = ["all", "builds"], value_name = "NAME")]
         names: Vec<String>,
-        /// Every kernel, and the lists of packages
+        /// Every kernel, the lists of packages, and the trees and objects of builds
         #[arg(long, conflicts_with = "names")]
         all: bool,
+        /// The trees and objects of builds; the next build begins anew
+        #[arg(long, conflicts_with = "all")]
+        builds: bool,
     },
-}
-
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
 }
 
 impl From<KernelError> for Failure {
@@ -97,9 +103,15 @@ pub fn run(args: &KernelArgs) -> Result<(), Failure> {
         Action::Rm { all: true, .. } => {
             print_removed(&kernel::remove_all(&Cache::open()?, &mut || terminal::message(WAITING))?)
         }
-        Action::Rm { names, .. } => {
-            let names = parse(names)?;
+        Action::Build(args) => kernel_build::run(args),
+        Action::Compare(args) => kernel_compare::run(args),
+        Action::Rm { names, builds, .. } => {
+            let names =
+                names.iter().map(|text| cached_name(text)).collect::<Result<Vec<_>, _>>()?;
             let cache = Cache::open()?;
+            if *builds {
+                kernel::remove_builds(&cache, &mut || terminal::message(WAITING))?;
+            }
             names.iter().try_for_each(|name| {
                 let removed = kernel::remove(&cache, name, &mut || terminal::message(WAITING));
                 print_removed(&removed.map_err(not_removed)?)
@@ -114,6 +126,12 @@ fn not_removed(error: KernelError) -> Failure {
         KernelError::NotCached { .. } => Failure::here(error.to_string(), "schedlab kernel list"),
         other => other.into(),
     }
+}
+
+fn cached_name(text: &str) -> Result<CachedName, KernelError> {
+    let is_file = text.contains('/') && Path::new(text).exists();
+    let name = if is_file { Err(NameFault::File) } else { CachedName::parse(text) };
+    name.map_err(|why| KernelError::Name { name: text.to_string(), why })
 }
 
 /// Parses all names before anything is done for one.
@@ -141,7 +159,10 @@ fn get(names: &[String]) -> Result<(), Failure> {
         return Ok(());
     }
     let mut show = Show::new();
-    let mirror = Mirror::open(cache, &mut |step| show.step(&step));
+    let reach =
+        if missing.iter().any(|name| name.is_old()) { Reach::Old } else { Reach::Supported };
+    let never = AtomicBool::new(false);
+    let mirror = Mirror::open(cache, reach, &never, &mut |step| show.step(&step));
     show.clear();
     let mirror = mirror?;
     let mut failed: Option<KernelError> = None;
@@ -161,7 +182,7 @@ fn get(names: &[String]) -> Result<(), Failure> {
 
 /// Whether an exact version is in the cache: the mirror has no newer one of it.
 fn is_cached(cache: &Cache, name: &Name) -> bool {
-    let newest = || cache.newest(name).ok().flatten();
+    let newest = || cache.newest(&CachedName::Debian(name.clone())).ok().flatten();
     name.is_exact() && newest().is_some_and(|entry| entry.kernel().is_ok())
 }
 
@@ -185,82 +206,14 @@ fn print_removed(entries: &[Entry]) -> Result<(), Failure> {
     if entries.is_empty() {
         writeln!(out, "no kernel was cached")?;
     }
-    for Entry { name, release, .. } in entries {
-        writeln!(out, "{name}: removed: {release}")?;
+    for entry in entries {
+        let name = entry.name();
+        match &entry.identity {
+            Identity::Package(package) => writeln!(out, "{name}: removed: {}", package.release)?,
+            Identity::Built(_) => writeln!(out, "{name}: removed")?,
+        }
     }
     Ok(())
-}
-
-/// Progress on standard error: a line that is redrawn on a terminal, otherwise a line for each step
-/// that takes long.
-struct Show {
-    bar: Option<ProgressBar>,
-    /// Lines that are not printed again.
-    printed: BTreeSet<String>,
-}
-
-impl Show {
-    fn new() -> Show {
-        let style = ProgressStyle::with_template("{spinner} {wide_msg}");
-        let make = || Some(ProgressBar::new_spinner().with_style(style.ok()?));
-        let bar = terminal::redraws(&io::stderr()).then(make).flatten();
-        Show { bar, printed: BTreeSet::new() }
-    }
-
-    fn step(&mut self, step: &Step) {
-        match step {
-            Step::Waiting => self.lasting(WAITING),
-            Step::Suite(suite) => match &self.bar {
-                Some(_) => self.passing(&format!("reading {suite}")),
-                None => self.passing("reading Debian's suites"),
-            },
-            Step::LeftOut { suite, why } => {
-                self.lasting(&format!("warning: {suite} is left out: {why}"));
-            }
-            Step::Download { package, size_bytes, percent } => {
-                let size = megabytes(*size_bytes);
-                match &self.bar {
-                    Some(_) => self.passing(&format!("{package}: {percent:3.0} % of {size}")),
-                    None => self.passing(&format!("{package}: {size}")),
-                }
-            }
-            Step::Unpacking { package } if self.bar.is_some() => {
-                self.passing(&format!("{package}: unpacking"));
-            }
-            Step::Unpacking { .. } => {}
-        }
-    }
-
-    fn passing(&mut self, text: &str) {
-        match &self.bar {
-            Some(bar) => {
-                bar.set_message(text.to_string());
-                bar.tick();
-            }
-            None => self.lasting(text),
-        }
-    }
-
-    /// Stays on the screen.
-    fn lasting(&mut self, text: &str) {
-        if !self.printed.insert(text.to_string()) {
-            return;
-        }
-        match &self.bar {
-            Some(bar) => bar.suspend(|| terminal::message(text)),
-            None => terminal::message(text),
-        }
-    }
-
-    fn clear(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
-}
-
-fn megabytes(bytes: u64) -> String {
-    format!("{:.1} MB", bytes as f64 / 1e6)
 }
 
 /// One kernel of the list, or why it is damaged.
@@ -298,6 +251,9 @@ fn list(names: &[String], format: Format, width: Width) -> Result<(), Failure> {
         match &row.kernel {
             Ok((kernel, _)) => {
                 writeln!(out, "{name}: {}, {path}", shortened(&kernel.release, MAX_WIDTH))?;
+                if let Origin::Built(built) = &kernel.origin {
+                    writeln!(out, "  {}", kernel_build::description(built))?;
+                }
             }
             Err(error) => {
                 let why = damage(error);
@@ -312,7 +268,7 @@ fn row(entry: &Entry) -> Row {
     let kernel = entry.kernel().and_then(|kernel| Ok((kernel, Some(entry.stamp()?))));
     let path = entry.folder.display().to_string();
     let unpacked_bytes = entry.unpacked_bytes();
-    Row { name: entry.name.to_string(), path, kernel, unpacked_bytes }
+    Row { name: entry.name(), path, kernel, unpacked_bytes }
 }
 
 /// Without the path, which is in the list already.
@@ -326,9 +282,9 @@ fn damage(error: &KernelError) -> String {
 fn named_rows(names: &[String]) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     for text in names {
-        if let Some(Ok(name)) = Name::parse(text) {
+        if let Ok(name) = CachedName::parse(text) {
             let mut entries = Cache::open()?.entries()?;
-            entries.retain(|entry| name.matches(&entry.release, &entry.package_version));
+            entries.retain(|entry| entry.is(&name));
             if !entries.is_empty() {
                 rows.extend(entries.iter().map(row));
                 continue;
@@ -347,7 +303,11 @@ fn cells(row: &Row) -> Vec<String> {
     let Ok((kernel, stamp)) = &row.kernel else {
         return vec![name, "damaged".to_string()];
     };
-    let package = kernel.package.as_ref().map_or("-", |package| &package.version);
+    let package = match &kernel.origin {
+        Origin::Package(package) => &package.version,
+        Origin::Built(_) => "built",
+        Origin::File => "-",
+    };
     let yes_or_no = |yes| if yes { "yes" } else { "no" };
     vec![
         name,
@@ -376,8 +336,12 @@ fn in_json(row: &Row) -> serde_json::Value {
         "name": kernel.name,
         "release": kernel.release,
         "version": kernel.version,
-        "package": kernel.package.as_ref().map(|package| &package.name),
-        "package_version": kernel.package.as_ref().map(|package| &package.version),
+        "package": kernel.package().map(|package| &package.name),
+        "package_version": kernel.package().map(|package| &package.version),
+        "built": match &kernel.origin {
+            Origin::Built(built) => json!(built),
+            Origin::File | Origin::Package(_) => json!(null),
+        },
         "size_bytes": size(row, kernel, stamp.as_ref()),
         "scheduler": known(kernel.scheduler()),
         "sched_ext": kernel.sched_ext().known(),
@@ -385,7 +349,7 @@ fn in_json(row: &Row) -> serde_json::Value {
         "config": kernel.config,
         "modules": kernel.modules,
         "digest": kernel.digest,
-        "fetched_at": stamp.as_ref().map(|stamp| &stamp.fetched_at),
+        "fetched_at": stamp.as_ref().map(|stamp| stamp.origin.at()),
         "path": row.path,
     })
 }
@@ -393,13 +357,17 @@ fn in_json(row: &Row) -> serde_json::Value {
 fn list_available(format: Format, width: Width) -> Result<(), Failure> {
     let cache = Cache::open()?;
     let mut show = Show::new();
-    let mirror = Mirror::open(cache, &mut |step| show.step(&step));
+    let never = AtomicBool::new(false);
+    let mirror = Mirror::open(cache, Reach::Supported, &never, &mut |step| show.step(&step));
     show.clear();
     let mirror = mirror?;
     let cached: Vec<(String, String)> = Cache::open()?
         .entries()?
         .into_iter()
-        .map(|entry| (entry.release, entry.package_version))
+        .filter_map(|entry| match entry.identity {
+            Identity::Package(package) => Some((package.release, package.package_version)),
+            Identity::Built(_) => None,
+        })
         .collect();
     let is_cached = |available: &Available| {
         cached.contains(&(available.release.clone(), available.package_version.clone()))

@@ -14,6 +14,10 @@ mod install;
 mod intervals;
 mod judging;
 mod kernel;
+mod kernel_build;
+mod kernel_compare;
+mod kernel_format;
+mod kernel_progress;
 mod keys;
 mod known;
 mod labelled;
@@ -106,7 +110,7 @@ enum Command {
     #[command(name = "schbench")]
     Schbench(crate::compat::schbench::SchbenchArgs),
     Schedbench(schedbench::SchedbenchArgs),
-    /// Kernels for the lab: fetch, list, remove
+    /// Kernels for the lab: fetch, build, list, remove
     Kernel(kernel::KernelArgs),
     /// What this machine can measure, what disturbs it, and what to do
     Doctor(doctor::DoctorArgs),

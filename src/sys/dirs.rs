@@ -1,6 +1,9 @@
 //! Where schedlab keeps its files, by XDG.
 
-use std::path::PathBuf;
+use std::ffi::CString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use etcetera::{BaseStrategy, HomeDirError, choose_base_strategy};
 
@@ -22,6 +25,19 @@ pub fn state_dir() -> Result<PathBuf, FolderError> {
 /// The folder of what can be downloaded or made again: `$XDG_CACHE_HOME/schedlab`.
 pub fn cache_dir() -> Result<PathBuf, FolderError> {
     Ok(choose_base_strategy()?.cache_dir().join("schedlab"))
+}
+
+/// What this user may still write to the file system of a folder, which may have to be made first.
+pub fn free_bytes(folder: &Path) -> io::Result<u64> {
+    let existing = folder.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/"));
+    let path = CString::new(existing.as_os_str().as_bytes())?;
+    // SAFETY: statvfs is plain data, for which zero is valid.
+    let mut found: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path ends in a zero, and `found` is valid for the call to fill.
+    match unsafe { libc::statvfs(path.as_ptr(), &mut found) } {
+        0 => Ok(found.f_bavail * found.f_frsize),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Columns of the terminal on standard output.

@@ -37,9 +37,18 @@ pub fn spawn(body: impl FnOnce() -> i32) -> io::Result<i32> {
 /// Has the kernel kill the calling process when the thread that made it ends. `parent` is
 /// that process: if it has ended already, so does the caller.
 pub fn die_with_parent(parent: i32) {
+    signal_with_parent(parent, libc::SIGKILL);
+}
+
+/// As [`die_with_parent`], but only asks the process to end: it may have to end others first.
+pub fn end_with_parent(parent: i32) {
+    signal_with_parent(parent, libc::SIGTERM);
+}
+
+fn signal_with_parent(parent: i32, signal: i32) {
     // SAFETY: sets a flag of the calling process; getppid and _exit have no preconditions.
     unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        libc::prctl(libc::PR_SET_PDEATHSIG, signal);
         if libc::getppid() != parent {
             libc::_exit(1);
         }
@@ -103,10 +112,19 @@ pub fn await_end_of_group(leader: i32, patience: Duration) -> bool {
 
 /// Sends SIGKILL to a process group that this process has made.
 pub fn kill_group(leader: i32) {
+    signal_group(leader, libc::SIGKILL);
+}
+
+/// Asks a process group that this process has made to end.
+pub fn terminate_group(leader: i32) {
+    signal_group(leader, libc::SIGTERM);
+}
+
+fn signal_group(leader: i32, signal: i32) {
     if leader > 1 {
-        // SAFETY: a negative pid above 1 names one group; killing has no memory effects.
+        // SAFETY: a negative pid above 1 names one group; a signal has no memory effects here.
         unsafe {
-            libc::kill(-leader, libc::SIGKILL);
+            libc::kill(-leader, signal);
         }
     }
 }

@@ -38,6 +38,7 @@ pub mod task;
 #[cfg(test)]
 pub mod testing;
 pub mod thread;
+pub mod tool;
 pub mod topology;
 pub mod tracefs;
 pub mod tty;
@@ -46,7 +47,7 @@ pub mod virtualisation;
 
 #[cfg(test)]
 pub(crate) use change::fuse;
-pub use dirs::{FolderError, cache_dir, state_dir, terminal_columns};
+pub use dirs::{FolderError, cache_dir, free_bytes, state_dir, terminal_columns};
 pub use environment::environment;
 pub use epoll::{Epoll, Ready};
 pub use eventfd::eventfd;

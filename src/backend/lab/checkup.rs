@@ -26,7 +26,7 @@ pub fn qemu() -> Result<String, EmulatorError> {
 /// Names of the kernels in the cache.
 pub fn kernels() -> Result<Vec<String>, KernelError> {
     let entries = Cache::open()?.entries()?;
-    Ok(entries.iter().map(|entry| entry.name.to_string()).collect())
+    Ok(entries.iter().map(|entry| entry.name()).collect())
 }
 
 /// A machine that was tried.

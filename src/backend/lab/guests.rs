@@ -622,7 +622,7 @@ impl MachineConfig {
         Asked {
             time,
             kernel_digest: kernel.digest.clone(),
-            package_version: kernel.package.as_ref().map(|package| package.version.clone()),
+            package_version: kernel.package().map(|package| package.version.clone()),
         }
     }
 

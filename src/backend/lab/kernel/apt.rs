@@ -7,11 +7,12 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::KernelError;
 use super::error::PackageFault;
 use super::plain::plain;
-use super::sources::{self, Source, Suite};
+use super::sources::{self, Reach, Source, Suite};
 use crate::sys;
 
 /// Keys of all of Debian's suites, under the names that their package has used.
@@ -42,9 +43,11 @@ Dir::Cache::pkgcache "";
 Dir::Cache::srcpkgcache "";
 "#;
 
-pub struct Apt {
+pub struct Apt<'a> {
     root: PathBuf,
     keyring: PathBuf,
+    /// Ends what runs when it is set.
+    stop: &'a AtomicBool,
 }
 
 /// One version of a package.
@@ -57,15 +60,19 @@ pub struct Stanza {
     pub size_bytes: u64,
 }
 
-impl Apt {
+impl<'a> Apt<'a> {
     /// In the folder `root`, which is made. Also gives the suites to read.
-    pub fn prepare(root: &Path) -> Result<(Apt, Vec<Suite>), KernelError> {
-        let (files, sources) = machine_sources()?;
-        let suites = sources::suites(&sources);
+    pub fn prepare(
+        root: &Path,
+        reach: Reach,
+        stop: &'a AtomicBool,
+    ) -> Result<(Apt<'a>, Vec<Suite>), KernelError> {
+        let (files, sources) = machine_sources(stop)?;
+        let suites = sources::suites(&sources, reach);
         if suites.is_empty() {
             return Err(KernelError::NoMirror { files });
         }
-        let apt = Apt { root: root.to_path_buf(), keyring: keyring(&sources)? };
+        let apt = Apt { root: root.to_path_buf(), keyring: keyring(&sources)?, stop };
         for folder in ["lists/partial", "archives/partial"] {
             let folder = root.join(folder);
             fs::create_dir_all(&folder).map_err(KernelError::io("make the folder", &folder))?;
@@ -79,7 +86,8 @@ impl Apt {
         self.use_suites(std::slice::from_ref(suite))?;
         let mut command = self.command("apt-get");
         command.args(["-q", "update"]);
-        output_of(command, &format!("read the suite {}", plain(&suite.name)), &mut |_| ()).map(drop)
+        let action = format!("read the suite {}", plain(&suite.name));
+        output_of(command, &action, self.stop, &mut |_| ()).map(drop)
     }
 
     /// Sets the suites for all later questions.
@@ -99,7 +107,7 @@ impl Apt {
     pub fn names(&self, prefix: &str) -> Result<Vec<String>, KernelError> {
         let mut command = self.command("apt-cache");
         command.args(["pkgnames", prefix]);
-        let text = output_of(command, "list packages", &mut |_| ())?;
+        let text = output_of(command, "list packages", self.stop, &mut |_| ())?;
         Ok(text.split_whitespace().map(str::to_string).collect())
     }
 
@@ -110,7 +118,7 @@ impl Apt {
         }
         let mut command = self.command("apt-cache");
         command.arg("show").args(names);
-        Ok(stanzas(&output_of(command, "read packages", &mut |_| ())?))
+        Ok(stanzas(&output_of(command, "read packages", self.stop, &mut |_| ())?))
     }
 
     /// Into an empty folder. Returns the file; `percent` gets the progress.
@@ -124,7 +132,7 @@ impl Apt {
         let mut command = self.command("apt-get");
         command.args(["-q", "-o", "APT::Status-Fd=1", "download"]);
         command.arg(format!("{package}={version}")).current_dir(into);
-        output_of(command, &format!("download {package} {version}"), &mut |line| {
+        output_of(command, &format!("download {package} {version}"), self.stop, &mut |line| {
             if let Some(done) = progress(line) {
                 percent(done);
             }
@@ -162,17 +170,17 @@ impl Apt {
 }
 
 /// Unpacks a package; runs none of its scripts.
-pub fn unpack(deb: &Path, into: &Path) -> Result<(), KernelError> {
+pub fn unpack(deb: &Path, into: &Path, stop: &AtomicBool) -> Result<(), KernelError> {
     let mut command = Command::new("dpkg-deb");
     command.arg("-x").arg(deb).arg(into);
-    output_of(command, "unpack the package", &mut |_| ()).map(drop)
+    output_of(command, "unpack the package", stop, &mut |_| ()).map(drop)
 }
 
 /// The sources of the machine's apt, and the files that list them.
-fn machine_sources() -> Result<(Vec<PathBuf>, Vec<Source>), KernelError> {
+fn machine_sources(stop: &AtomicBool) -> Result<(Vec<PathBuf>, Vec<Source>), KernelError> {
     let mut command = Command::new("apt-config");
     command.args(["shell", "LIST", "Dir::Etc::sourcelist/f", "PARTS", "Dir::Etc::sourceparts/d"]);
-    let text = output_of(command, "ask apt for its sources", &mut |_| ())?;
+    let text = output_of(command, "ask apt for its sources", stop, &mut |_| ())?;
     let place = |name: &str| {
         let mut lines = text.lines();
         let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('='))?;
@@ -208,6 +216,7 @@ fn keyring(sources: &[Source]) -> Result<PathBuf, KernelError> {
 fn output_of(
     mut command: Command,
     action: &str,
+    stop: &AtomicBool,
     line: &mut dyn FnMut(&str),
 ) -> Result<String, KernelError> {
     let failed = |why: String| KernelError::Apt { action: action.to_string(), why };
@@ -238,10 +247,14 @@ fn output_of(
         let one = String::from_utf8_lossy(&bytes);
         line(one.trim_end());
         text.push_str(&one);
+        if stop.load(Ordering::SeqCst) {
+            sys::fork::kill_group(child.id() as i32);
+        }
     }
     let status = child.wait().map_err(|error| failed(format!("{program}: {error}")))?;
     let complaints = complaints.join().unwrap_or_default();
     match status.success() {
+        _ if stop.load(Ordering::SeqCst) => Err(KernelError::Interrupted),
         true => Ok(text),
         false => Err(failed(format!("{program} ended with {status}{}", complaint(&complaints)))),
     }

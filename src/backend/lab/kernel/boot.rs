@@ -11,7 +11,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::cache::Lock;
+use super::image::Origin;
+use super::shelf::Lock;
 use super::{Cache, Entry, Kernel, KernelError, digest, payload};
 
 const PREFIX: &str = "vmlinux-";
@@ -56,7 +57,8 @@ impl Kernel {
     }
 
     fn vmlinux_in(&self, cache: &Cache) -> Result<Option<(PathBuf, String)>, KernelError> {
-        let own = self.image.parent().filter(|folder| self.package.is_some() && folder.is_dir());
+        let own =
+            self.image.parent().filter(|folder| self.origin != Origin::File && folder.is_dir());
         let folder = own.map_or_else(|| cache.vmlinux(), Path::to_path_buf);
         let bytes = fs::read(&self.image).map_err(KernelError::io("read", &self.image))?;
         let of = digest::of_bytes(&bytes);
@@ -233,7 +235,7 @@ mod tests {
         let place = Place::new();
         let mut kernel = place.kernel(&image("6.1.1"));
         let package = super::super::Package { name: "p".to_string(), version: "6".to_string() };
-        kernel.package = Some(package);
+        kernel.origin = Origin::Package(package);
         let (path, _) = kernel.vmlinux_in(&place.cache).unwrap().unwrap();
         assert_eq!(path.parent(), Some(place.folder.path()));
         assert_eq!(size_of(place.folder.path()), elf(b"Xen\0", 18).len() as u64);

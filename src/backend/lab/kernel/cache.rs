@@ -1,16 +1,22 @@
 //! The cache of kernels: `schedlab/kernels` in the XDG cache folder, a folder for each.
 //!
-//! `RELEASE_PACKAGEVERSION/` holds `vmlinuz`, `config`, `modules/` and `stamp.json`, and after the
-//! first boot the unpacked image. A folder is made under a name that begins with a dot and renamed
-//! when it is complete: every folder with a plain name is a kernel. Changes need the lock.
+//! `RELEASE_PACKAGEVERSION/`, or `built-NAME/`, holds `vmlinuz`, `config`, `modules/` and
+//! `stamp.json`, and after the first boot the unpacked image.
 
-use std::fs::{self, File, TryLockError};
+use std::cmp::Ordering;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::stamp::{Damage, Fetched, SCHEMA, STAMP, parse_stamp};
-use super::{Flavour, Kernel, KernelError, Name, Package, Stamp, bzimage, digest, modules};
+use super::image::Origin;
+use super::name::{BuiltName, CachedName, Flavour, Name};
+use super::shelf::{Lock, Scratch, Shelf};
+use super::stamp::{Damage, Provenance, SCHEMA, STAMP, Stamp, parse_stamp};
+use super::{Kernel, KernelError, Package, bzimage, digest, modules};
 use crate::sys;
+
+/// What the folder of a kernel that was built here begins with; a release begins with a digit.
+const BUILT: &str = "built-";
 
 pub const IMAGE: &str = "vmlinuz";
 pub const CONFIG: &str = "config";
@@ -20,18 +26,25 @@ pub struct Cache {
     root: PathBuf,
 }
 
-/// Held until it is dropped, or the process ends however it does.
-pub struct Lock {
-    _file: File,
-}
-
 /// One folder of the cache, perhaps damaged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
+    pub identity: Identity,
+    pub folder: PathBuf,
+}
+
+/// What the name of a folder says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Identity {
+    Package(PackagedKernel),
+    Built(BuiltName),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct PackagedKernel {
     pub name: Name,
     pub release: String,
     pub package_version: String,
-    pub folder: PathBuf,
 }
 
 impl Cache {
@@ -44,8 +57,21 @@ impl Cache {
         Cache { root: root.to_path_buf() }
     }
 
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     pub fn kernels(&self) -> PathBuf {
         self.root.join("kernels")
+    }
+
+    pub fn built_folder(&self, name: &BuiltName) -> PathBuf {
+        self.kernels().join(format!("{BUILT}{name}"))
+    }
+
+    /// Trees and objects of kernels that are built here.
+    pub fn builds(&self) -> PathBuf {
+        self.root.join("builds")
     }
 
     /// apt's own files between two calls.
@@ -62,121 +88,84 @@ impl Cache {
         self.kernels().join(format!("{release}_{package_version}"))
     }
 
+    fn shelf(&self) -> Shelf {
+        Shelf::at(self.kernels())
+    }
+
     /// `waiting` is called when another process holds the lock.
     pub fn lock(&self, waiting: &mut dyn FnMut()) -> Result<Lock, KernelError> {
-        let kernels = self.kernels();
-        fs::create_dir_all(&kernels).map_err(KernelError::io("make the folder", &kernels))?;
-        let path = kernels.join(".lock");
-        let file = File::options().create(true).append(true).open(&path);
-        let file = file.map_err(KernelError::io("open", &path))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                waiting();
-                file.lock().map_err(KernelError::io("lock", &path))?;
-            }
-            Err(TryLockError::Error(error)) => return Err(KernelError::io("lock", &path)(error)),
-        }
-        Ok(Lock { _file: file })
+        self.shelf().lock(waiting)
     }
 
-    /// An empty folder that is no kernel, removed when it is dropped. First removes that of a
-    /// killed process.
-    pub fn scratch(&self, _held: &Lock) -> Result<Scratch, KernelError> {
-        self.sweep()?;
-        let path = self.kernels().join(".new");
-        fs::create_dir(&path).map_err(KernelError::io("make the folder", &path))?;
-        Ok(Scratch { path })
+    /// An empty folder that is no kernel.
+    pub fn scratch(&self, held: &Lock) -> Result<Scratch, KernelError> {
+        self.shelf().scratch(held)
     }
 
-    fn sweep(&self) -> Result<(), KernelError> {
-        for name in [".new", ".old"] {
-            let path = self.kernels().join(name);
-            match fs::remove_dir_all(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(KernelError::io("remove", &path)(error));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives a complete folder its name, in place of one that had it.
     pub fn put(&self, new: &Path, entry: &Path, held: &Lock) -> Result<(), KernelError> {
-        if entry.symlink_metadata().is_ok() {
-            self.remove(entry, held)?;
-        }
-        fs::rename(new, entry).map_err(KernelError::io("rename to", entry))
+        self.shelf().put(new, entry, held)
     }
 
-    /// Atomically: renames the folder before it removes the files.
-    pub fn remove(&self, entry: &Path, _held: &Lock) -> Result<(), KernelError> {
-        let old = self.kernels().join(".old");
-        match fs::remove_dir_all(&old) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(KernelError::io("remove", &old)(error));
-            }
-            _ => {}
-        }
-        fs::rename(entry, &old).map_err(KernelError::io("remove", entry))?;
-        fs::remove_dir_all(&old).map_err(KernelError::io("remove", &old))
+    pub fn remove(&self, entry: &Path, held: &Lock) -> Result<(), KernelError> {
+        self.shelf().remove(entry, held)
     }
 
-    /// All folders with the name of a kernel, the newest version last.
+    /// All folders with the name of a kernel: Debian's with the newest version last, then those
+    /// that were built here.
     pub fn entries(&self) -> Result<Vec<Entry>, KernelError> {
-        let kernels = self.kernels();
-        let folders = match fs::read_dir(&kernels) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            folders => folders.map_err(KernelError::io("read", &kernels))?,
-        };
-        let mut entries = Vec::new();
-        for folder in folders {
-            let folder = folder.map_err(KernelError::io("read", &kernels))?.path();
-            entries.extend(Entry::of(&folder));
-        }
-        entries.sort_by(|a, b| {
-            let versions = super::version::compare(&a.package_version, &b.package_version);
-            versions.then_with(|| a.release.cmp(&b.release))
+        let folders = self.shelf().folders()?;
+        let mut entries: Vec<Entry> = folders.iter().filter_map(|path| Entry::of(path)).collect();
+        entries.sort_by(|a, b| match (&a.identity, &b.identity) {
+            (Identity::Package(a), Identity::Package(b)) => {
+                let versions = super::version::compare(&a.package_version, &b.package_version);
+                versions.then_with(|| a.release.cmp(&b.release))
+            }
+            (Identity::Built(a), Identity::Built(b)) => a.cmp(b),
+            (Identity::Package(_), Identity::Built(_)) => Ordering::Less,
+            (Identity::Built(_), Identity::Package(_)) => Ordering::Greater,
         });
         Ok(entries)
     }
 
     /// The newest kernel of this name.
-    pub fn newest(&self, name: &Name) -> Result<Option<Entry>, KernelError> {
-        let entries = self.entries()?;
-        Ok(entries.into_iter().rfind(|entry| name.matches(&entry.release, &entry.package_version)))
-    }
-}
-
-/// Removed when it goes out of scope, also if a step fails.
-pub struct Scratch {
-    path: PathBuf,
-}
-
-impl Scratch {
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // The next one removes what this one could not.
-        let _ = fs::remove_dir_all(&self.path);
+    pub fn newest(&self, name: &CachedName) -> Result<Option<Entry>, KernelError> {
+        Ok(self.entries()?.into_iter().rfind(|entry| entry.is(name)))
     }
 }
 
 impl Entry {
     fn of(folder: &Path) -> Option<Entry> {
-        let (release, package_version) = folder.file_name()?.to_str()?.split_once('_')?;
-        let flavour = Flavour::of(release)?;
-        Some(Entry {
-            name: Name::exact(package_version, flavour),
-            release: release.to_string(),
-            package_version: package_version.to_string(),
-            folder: folder.to_path_buf(),
-        })
+        let file_name = folder.file_name()?.to_str()?;
+        let identity = match file_name.strip_prefix(BUILT) {
+            Some(name) => Identity::Built(BuiltName::parse(name).ok()?),
+            None => {
+                let (release, package_version) = file_name.split_once('_')?;
+                Identity::Package(PackagedKernel {
+                    name: Name::exact(package_version, Flavour::of(release)?),
+                    release: release.to_string(),
+                    package_version: package_version.to_string(),
+                })
+            }
+        };
+        Some(Entry { identity, folder: folder.to_path_buf() })
+    }
+
+    pub fn name(&self) -> String {
+        match &self.identity {
+            Identity::Package(package) => package.name.to_string(),
+            Identity::Built(name) => name.to_string(),
+        }
+    }
+
+    /// Whether it is a kernel of this name.
+    pub fn is(&self, name: &CachedName) -> bool {
+        match (&self.identity, name) {
+            (Identity::Package(package), CachedName::Debian(name)) => {
+                name.matches(&package.release, &package.package_version)
+            }
+            (Identity::Built(own), CachedName::Built(name)) => own == name,
+            _ => false,
+        }
     }
 
     /// The stamp, if it fits the sizes of the files. Reads no image.
@@ -195,12 +184,17 @@ impl Entry {
             return Err(self.damaged(Damage::Digest));
         }
         let header = bzimage::read(&image)?;
-        let package = Package { name: stamp.package, version: stamp.package_version };
+        let origin = match stamp.origin {
+            Provenance::Package { package: name, package_version: version, .. } => {
+                Origin::Package(Package { name, version })
+            }
+            Provenance::Built { built } => Origin::Built(built),
+        };
         Ok(Kernel {
-            name: self.name.to_string(),
+            name: self.name(),
             release: header.release,
             version: header.version,
-            package: Some(package),
+            origin,
             image,
             config,
             modules: folder,
@@ -209,15 +203,22 @@ impl Entry {
     }
 
     fn damaged(&self, why: Damage) -> KernelError {
-        KernelError::Damaged { name: self.name.to_string(), folder: self.folder.clone(), why }
+        let is_built = matches!(self.identity, Identity::Built(_));
+        KernelError::Damaged { name: self.name(), is_built, folder: self.folder.clone(), why }
     }
 
     fn checked(&self) -> Result<Stamp, Damage> {
         let text = fs::read_to_string(self.folder.join(STAMP)).map_err(Damage::NoStamp)?;
         let stamp = parse_stamp(&text)?;
-        if (&stamp.release, &stamp.package_version) != (&self.release, &self.package_version) {
-            let Stamp { release, package_version: version, .. } = stamp;
-            return Err(Damage::OtherStamp { release, version });
+        let is_own = match (&self.identity, &stamp.origin) {
+            (Identity::Package(own), Provenance::Package { package_version, .. }) => {
+                (&stamp.release, package_version) == (&own.release, &own.package_version)
+            }
+            (Identity::Built(own), Provenance::Built { .. }) => stamp.name == own.to_string(),
+            _ => false,
+        };
+        if !is_own {
+            return Err(Damage::OtherStamp { name: stamp.name, release: stamp.release });
         }
         let found = size_of(&self.folder).map_err(|error| match error {
             KernelError::Io { path, source, .. } => Damage::Unreadable { path, source },
@@ -234,21 +235,17 @@ impl Stamp {
     /// Writes the stamp of the files in `folder`, with their size and digest.
     pub fn write(
         folder: &Path,
-        name: &Name,
-        release: &str,
-        package: Package,
-        fetched: Vec<Fetched>,
+        name: String,
+        release: String,
+        origin: Provenance,
     ) -> Result<Stamp, KernelError> {
         let config = Some(folder.join(CONFIG)).filter(|path| path.is_file());
         let kept = Some(folder.join(MODULES)).filter(|path| path.is_dir());
         let stamp = Stamp {
             schema: SCHEMA,
-            name: name.to_string(),
-            release: release.to_string(),
-            package: package.name,
-            package_version: package.version,
-            fetched,
-            fetched_at: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            name,
+            release,
+            origin,
             size_bytes: size_of(folder)?,
             digest: digest_of(&folder.join(IMAGE), config.as_deref(), kept.as_deref())?,
         };

@@ -19,7 +19,7 @@ pub enum KernelError {
     #[error("the kernel `{name}` is not in the cache {}, which {}", shown(cache), has(others))]
     NotCached { name: String, cache: PathBuf, others: Vec<String> },
     #[error("the kernel in {} is damaged: {why}", shown(folder))]
-    Damaged { name: String, folder: PathBuf, why: Damage },
+    Damaged { name: String, is_built: bool, folder: PathBuf, why: Damage },
     /// The system's reason: there is no home folder.
     #[error("cannot find the folder of the cache: {0}")]
     NoHome(String),
@@ -39,6 +39,8 @@ pub enum KernelError {
     NotOffered { name: String, suites: String, others: String },
     #[error("cannot {action}: {why}")]
     Apt { action: String, why: String },
+    #[error("interrupted")]
+    Interrupted,
     #[error("the package {package} is not what it should be: {why}")]
     Package { package: String, why: PackageFault },
 }
@@ -73,6 +75,8 @@ pub enum PackageFault {
     NoImage,
     #[error("its image calls itself {}", plain(.0))]
     OtherRelease(String),
+    #[error("it has no linux-source-*.tar.xz")]
+    NoSources,
     #[error("it is not in the cache after it was put there")]
     NotKept,
 }
@@ -88,6 +92,12 @@ impl KernelError {
                     .to_string()
             }
             Self::Image { .. } => "build one: make bzImage; or: schedlab kernel list".to_string(),
+            Self::Damaged { name, is_built: true, .. } => {
+                format!("build it again: schedlab kernel build BASE --name {name}")
+            }
+            Self::NotCached { name, .. } if !name.contains(':') => {
+                "schedlab kernel list".to_string()
+            }
             Self::NotCached { name, .. } | Self::Damaged { name, .. } => {
                 format!("schedlab kernel get {name}")
             }
@@ -122,6 +132,7 @@ impl KernelError {
             }
             Self::NotOffered { .. } => "schedlab kernel list --available".to_string(),
             Self::Package { .. } => format!("try again later; {own}"),
+            Self::Interrupted => "the same command begins again".to_string(),
         }
     }
 

@@ -2,13 +2,18 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use super::apt::{self, Apt, Stanza};
-use super::cache::{CONFIG, Cache, IMAGE, Lock, MODULES};
+use super::cache::{CONFIG, Cache, IMAGE, MODULES};
 use super::error::PackageFault;
+use super::name::{Flavour, Name, SourceName};
 use super::plain::plain;
-use super::stamp::{Fetched, Stamp};
-use super::{Flavour, Kernel, KernelError, Name, Package, bzimage, digest, modules, version};
+use super::shelf::Lock;
+use super::stamp::{self, Fetched, Provenance, Stamp};
+use super::{Kernel, KernelError, bzimage, digest, modules, version};
+
+pub use super::sources::Reach;
 
 const IMAGES: &str = "linux-image-";
 /// Since 7.0 the image's package is empty and depends on these; the first has the image.
@@ -57,21 +62,28 @@ pub enum How {
 }
 
 /// The mirror, read once, with the cache locked.
-pub struct Mirror {
+pub struct Mirror<'a> {
     cache: Cache,
     lock: Lock,
-    apt: Apt,
+    apt: Apt<'a>,
+    stop: &'a AtomicBool,
     suites: Vec<String>,
     available: Vec<Available>,
 }
 
-impl Mirror {
-    pub fn open(cache: Cache, on: &mut dyn FnMut(Step)) -> Result<Mirror, KernelError> {
+impl<'a> Mirror<'a> {
+    /// What runs ends when `stop` is set.
+    pub fn open(
+        cache: Cache,
+        reach: Reach,
+        stop: &'a AtomicBool,
+        on: &mut dyn FnMut(Step),
+    ) -> Result<Mirror<'a>, KernelError> {
         if std::env::consts::ARCH != "x86_64" {
             return Err(KernelError::Architecture(std::env::consts::ARCH));
         }
         let lock = cache.lock(&mut || on(Step::Waiting))?;
-        let (apt, suites) = Apt::prepare(&cache.apt())?;
+        let (apt, suites) = Apt::prepare(&cache.apt(), reach, stop)?;
         let mut offered = Vec::new();
         let mut first = None;
         for suite in suites {
@@ -93,7 +105,7 @@ impl Mirror {
         let available = kernels(&apt)?;
         let mut suites: Vec<String> = offered.into_iter().map(|suite| suite.name).collect();
         suites.dedup();
-        Ok(Mirror { cache, lock, apt, suites, available })
+        Ok(Mirror { cache, lock, apt, stop, suites, available })
     }
 
     /// All kernels on the mirror, the newest last.
@@ -118,6 +130,37 @@ impl Mirror {
         let entry = entries.find(|entry| entry.folder == folder);
         let gone = || newest.wrong(PackageFault::NotKept);
         Ok((entry.ok_or_else(gone)?.kernel()?, how))
+    }
+
+    /// The newest sources of this name, which are not fetched yet.
+    pub fn sources(&self, name: &SourceName) -> Result<Sources, KernelError> {
+        let stanzas = self.apt.show(&[name.package()]).unwrap_or_default();
+        newest_sources(name, stanzas).ok_or_else(|| {
+            let packages = self.apt.names("linux-source-").unwrap_or_default();
+            let mut others: Vec<String> = packages.iter().map(|name| plain(name)).collect();
+            others.sort();
+            KernelError::NotOffered {
+                name: name.to_string(),
+                suites: self.suites.join(", "),
+                others: format!("; there are {}", others.join(", ")),
+            }
+        })
+    }
+
+    /// Downloads the package of sources, checks it, and unpacks it in `into`; returns the archive.
+    pub fn fetch_sources(
+        &self,
+        sources: &Sources,
+        into: &Path,
+        on: &mut dyn FnMut(Step),
+    ) -> Result<PathBuf, KernelError> {
+        self.fetch_part(&sources.stanza, into, into, on)?;
+        let archive = into.join(format!("usr/src/{}.tar.xz", sources.stanza.package));
+        let is_file = archive.symlink_metadata().is_ok_and(|found| found.is_file());
+        is_file.then_some(archive).ok_or_else(|| KernelError::Package {
+            package: sources.stanza.package.clone(),
+            why: PackageFault::NoSources,
+        })
     }
 
     fn not_offered(&self, name: &Name) -> KernelError {
@@ -159,9 +202,13 @@ impl Mirror {
             fs::remove_dir_all(&into).map_err(KernelError::io("remove", &into))?;
         }
         newest.keep(&tree, &new)?;
-        let package =
-            Package { name: newest.package.clone(), version: newest.package_version.clone() };
-        Stamp::write(&new, &newest.name, &newest.release, package, fetched)?;
+        let origin = Provenance::Package {
+            package: newest.package.clone(),
+            package_version: newest.package_version.clone(),
+            fetched,
+            fetched_at: stamp::now(),
+        };
+        Stamp::write(&new, newest.name.to_string(), newest.release.clone(), origin)?;
         self.cache.put(&new, folder, &self.lock)
     }
 
@@ -184,9 +231,43 @@ impl Mirror {
             return Err(KernelError::Package { package: package.to_string(), why });
         }
         on(Step::Unpacking { package });
-        apt::unpack(&deb, tree)?;
+        apt::unpack(&deb, tree, self.stop)?;
         Ok(Fetched { package: package.to_string(), sha256, size_bytes })
     }
+}
+
+/// A package with the sources of a kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sources {
+    stanza: Stanza,
+}
+
+impl Sources {
+    pub fn package_version(&self) -> &str {
+        &self.stanza.version
+    }
+
+    /// SHA-256 of the package.
+    pub fn digest(&self) -> &str {
+        &self.stanza.sha256
+    }
+}
+
+/// The newest version that the name means.
+fn newest_sources(name: &SourceName, stanzas: Vec<Stanza>) -> Option<Sources> {
+    let own = stanzas.into_iter().filter(|stanza| {
+        stanza.package == name.package()
+            && name.matches(&stanza.version)
+            && is_safe(&stanza.version)
+    });
+    let newest = own.max_by(|a, b| version::compare(&a.version, &b.version))?;
+    Some(Sources { stanza: newest })
+}
+
+/// Whether a version can be part of a file's name.
+fn is_safe(version: &str) -> bool {
+    let is_inside = |c: char| c.is_ascii_alphanumeric() || "+.~-:".contains(c);
+    version.starts_with(|c: char| c.is_ascii_digit()) && version.chars().all(is_inside)
 }
 
 impl Available {
@@ -286,11 +367,7 @@ fn depends(image: &Stanza, name: &str) -> bool {
 fn offer(image: Stanza, parts: &[Stanza]) -> Option<Available> {
     let release = image.package.strip_prefix(IMAGES)?.to_string();
     let flavour = Flavour::of(&release)?;
-    // The version becomes part of a folder's name.
-    let is_safe = |c: char| c.is_ascii_alphanumeric() || "+.~-:".contains(c);
-    if !image.version.starts_with(|c: char| c.is_ascii_digit())
-        || !image.version.chars().all(is_safe)
-    {
+    if !is_safe(&image.version) {
         return None;
     }
     let (package, package_version) = (image.package.clone(), image.version.clone());
@@ -360,6 +437,33 @@ mod tests {
         assert_eq!(offered.size_bytes, 30);
         parts.pop();
         assert_eq!(offer(image, &parts), None, "a part is missing");
+    }
+
+    #[test]
+    fn the_newest_sources_of_a_name_are_taken() {
+        let index = [
+            ("linux-source-6.12", "6.12.117-1"),
+            ("linux-source-6.12", "6.12.117-1~deb12u1"),
+            ("linux-source-6.12", "6.12.95-1~bpo12+1"),
+            ("linux-source-6.12", "6.12.9-1"),
+            ("linux-source-6.12", "6.12.200-1/../x"),
+            ("linux-source-6.1", "6.1.176-1"),
+        ];
+        let stanzas = index.map(|(package, version)| stanza(package, version, "")).to_vec();
+        let cases = [
+            ("debian-source:6.12", Some("6.12.117-1")),
+            ("debian-source:6.12.95", Some("6.12.95-1~bpo12+1")),
+            ("debian-source:6.12.9", Some("6.12.9-1")),
+            ("debian-source:6.1", Some("6.1.176-1")),
+            ("debian-source:6.12.11", None),
+            ("debian-source:7.0", None),
+        ];
+        for (name, expected) in cases {
+            let name = SourceName::parse(name).unwrap();
+            let found = newest_sources(&name, stanzas.clone());
+            let found = found.as_ref().map(Sources::package_version);
+            assert_eq!(found, expected, "{name}");
+        }
     }
 
     #[test]

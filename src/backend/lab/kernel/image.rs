@@ -5,26 +5,36 @@ use std::path::{Path, PathBuf};
 
 use crate::model::Reading;
 
+use super::config::Configuration;
 use super::error::KernelError;
+use super::stamp::Built;
 use super::{bzimage, digest, modules, scheduler};
 
 /// A kernel that can be booted, with all its files checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kernel {
-    /// `debian:6.18.15`, or the path that was given.
+    /// `debian:6.18.15`, the name that a built one was given, or a path.
     pub name: String,
     /// As `uname -r` prints it.
     pub release: String,
     /// The whole version line of the image.
     pub version: String,
-    /// `None` for a user's own kernel.
-    pub package: Option<Package>,
+    pub origin: Origin,
     pub image: PathBuf,
     pub config: Option<PathBuf>,
     pub modules: Option<PathBuf>,
     /// SHA-256 over image, configuration and the modules of [`Kernel::modules_in_order`]:
     /// kernels with the same digest behave alike. In hexadecimal.
     pub digest: String,
+}
+
+/// Where a kernel came from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Origin {
+    /// A user's own image.
+    File,
+    Package(Package),
+    Built(Built),
 }
 
 /// The package of a kernel.
@@ -38,6 +48,18 @@ impl Kernel {
     /// The modules that a guest can need, in an order in which they can be loaded.
     pub fn modules_in_order(&self) -> Result<Vec<PathBuf>, KernelError> {
         self.modules.as_deref().map_or(Ok(Vec::new()), modules::few)
+    }
+
+    pub fn package(&self) -> Option<&Package> {
+        match &self.origin {
+            Origin::Package(package) => Some(package),
+            Origin::File | Origin::Built(_) => None,
+        }
+    }
+
+    /// What the kernel was configured as, if that is known.
+    pub fn configuration(&self) -> Option<Configuration> {
+        Some(Configuration::parse(&self.config_text()?))
     }
 
     /// The scheduler of ordinary tasks, by version and configuration.
@@ -79,7 +101,7 @@ pub fn image(
         name: path.to_string_lossy().into_owned(),
         release: header.release,
         version: header.version,
-        package: None,
+        origin: Origin::File,
         image: path.to_path_buf(),
         config,
         modules,

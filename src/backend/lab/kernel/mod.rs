@@ -1,12 +1,15 @@
-//! Kernels for the lab: Debian's, fetched into a cache, and any bzImage by its path.
+//! Kernels for the lab: Debian's, fetched into a cache, those that are built here, and any bzImage
+//! by its path.
 //!
 //! [`find`] reads the cache and the file system alone; [`Mirror`] asks the machine's package
-//! mirror. Commands and errors: docs/lab.md.
+//! mirror; [`build`] builds. Commands and errors: docs/lab.md and docs/kernel-build.md.
 
 mod apt;
 mod boot;
+pub mod build;
 mod bzimage;
 mod cache;
+mod config;
 mod digest;
 mod error;
 mod get;
@@ -16,34 +19,46 @@ mod name;
 mod payload;
 mod plain;
 mod scheduler;
+mod shelf;
 mod sources;
 mod stamp;
 mod version;
 
-use std::fs;
 use std::path::Path;
 
+use shelf::Shelf;
+
 pub use boot::Boot;
-pub use cache::{Cache, Entry};
+pub use cache::{Cache, Entry, Identity};
+pub use config::{
+    Configuration, Difference, Lost, Setting, Topic, Wanted, WantedFault, differences,
+};
 pub use error::KernelError;
-pub use get::{Available, How, Mirror, Step};
-pub use image::{Kernel, Package, image};
-pub use name::{Flavour, Name, NameFault};
-pub use stamp::Stamp;
+pub use get::{Available, How, Mirror, Reach, Step};
+pub use image::{Kernel, Origin, Package, image};
+pub use name::{BuiltFault, BuiltName, CachedName, Flavour, Name, NameFault, SourceName};
+pub use plain::plain;
+pub use stamp::{AppliedPatch, Built, Provenance, Stamp};
 
 /// The newest kernel of this name in the cache, or the one at this path.
 pub fn find(name: &str) -> Result<Kernel, KernelError> {
-    match Name::parse(name) {
-        Some(Ok(name)) => find_in(&Cache::open()?, &name),
-        Some(Err(why)) => Err(KernelError::Name { name: name.to_string(), why }),
-        None if name.contains('/') || Path::new(name).exists() => {
+    let wrong = |why| KernelError::Name { name: name.to_string(), why };
+    match CachedName::parse(name) {
+        Ok(debian @ CachedName::Debian(_)) => find_in(&Cache::open()?, &debian),
+        Ok(built) => match Cache::open()?.newest(&built)? {
+            Some(entry) => entry.kernel(),
+            None if Path::new(name).exists() => image(Path::new(name), None, None),
+            None => Err(wrong(NameFault::NoFile)),
+        },
+        Err(why) if name.starts_with(name::PREFIX) => Err(wrong(why)),
+        Err(_) if name.contains('/') || Path::new(name).exists() => {
             image(Path::new(name), None, None)
         }
-        None => Err(KernelError::Name { name: name.to_string(), why: NameFault::NoFile }),
+        Err(_) => Err(wrong(NameFault::NoFile)),
     }
 }
 
-fn find_in(cache: &Cache, name: &Name) -> Result<Kernel, KernelError> {
+fn find_in(cache: &Cache, name: &CachedName) -> Result<Kernel, KernelError> {
     match cache.newest(name)? {
         Some(entry) => entry.kernel(),
         None => Err(not_cached(cache, name)?),
@@ -51,9 +66,8 @@ fn find_in(cache: &Cache, name: &Name) -> Result<Kernel, KernelError> {
 }
 
 /// The error, with the names of the kernels that are cached.
-fn not_cached(cache: &Cache, name: &Name) -> Result<KernelError, KernelError> {
-    let mut cached: Vec<String> =
-        cache.entries()?.iter().map(|entry| entry.name.to_string()).collect();
+fn not_cached(cache: &Cache, name: &CachedName) -> Result<KernelError, KernelError> {
+    let mut cached: Vec<String> = cache.entries()?.iter().map(Entry::name).collect();
     cached.dedup();
     Ok(KernelError::NotCached { name: name.to_string(), cache: cache.kernels(), others: cached })
 }
@@ -61,12 +75,12 @@ fn not_cached(cache: &Cache, name: &Name) -> Result<KernelError, KernelError> {
 /// Removes every kernel of this name; returns those that it removed.
 pub fn remove(
     cache: &Cache,
-    name: &Name,
+    name: &CachedName,
     waiting: &mut dyn FnMut(),
 ) -> Result<Vec<Entry>, KernelError> {
     let held = cache.lock(waiting)?;
     let mut entries = cache.entries()?;
-    entries.retain(|entry| name.matches(&entry.release, &entry.package_version));
+    entries.retain(|entry| entry.is(name));
     if entries.is_empty() {
         return Err(not_cached(cache, name)?);
     }
@@ -74,21 +88,24 @@ pub fn remove(
     Ok(entries)
 }
 
-/// Removes every kernel, unpacked images of others, and apt's lists.
+/// Removes every kernel, unpacked images of others, apt's lists, and all that builds keep.
 pub fn remove_all(cache: &Cache, waiting: &mut dyn FnMut()) -> Result<Vec<Entry>, KernelError> {
+    remove_builds(cache, waiting)?;
     let held = cache.lock(waiting)?;
     let entries = cache.entries()?;
     entries.iter().try_for_each(|entry| cache.remove(&entry.folder, &held))?;
     drop(cache.scratch(&held)?);
-    for folder in [cache.apt(), cache.vmlinux()] {
-        match fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(KernelError::io("remove", &folder)(error));
-            }
-            _ => {}
-        }
-    }
+    [cache.apt(), cache.vmlinux()].iter().try_for_each(|folder| shelf::remove_if_there(folder))?;
     Ok(entries)
+}
+
+/// Removes the trees and objects of builds; the kernels stay.
+pub fn remove_builds(cache: &Cache, waiting: &mut dyn FnMut()) -> Result<(), KernelError> {
+    if !cache.builds().exists() {
+        return Ok(());
+    }
+    let _held = Shelf::at(cache.builds()).lock(waiting)?;
+    shelf::remove_if_there(&cache.builds())
 }
 
 #[cfg(test)]

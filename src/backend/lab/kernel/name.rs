@@ -7,7 +7,10 @@ use thiserror::Error;
 use super::version;
 
 const ARCHITECTURE: &str = "-amd64";
-const PREFIX: &str = "debian:";
+pub const PREFIX: &str = "debian:";
+const SOURCE_PREFIX: &str = "debian-source:";
+const SOURCE_PACKAGES: &str = "linux-source-";
+const MAX_BUILT: usize = 64;
 
 /// The kind of machine that a kernel is configured for; the suffix of Debian's package names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,8 +70,137 @@ pub enum NameFault {
     NoPrefix,
     #[error("it is a file, which needs no cache; list shows it")]
     File,
-    #[error("it is neither `{PREFIX}` and a version nor a file")]
+    #[error("it is neither `{PREFIX}` and a version, nor a kernel that was built, nor a file")]
     NoFile,
+    #[error("{0}")]
+    Built(#[from] BuiltFault),
+    #[error("a version like 6.12 or 6.12.117 must follow `{SOURCE_PREFIX}`")]
+    SourceVersion,
+}
+
+/// Why a text cannot be the name of a kernel that is built.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub enum BuiltFault {
+    #[error(
+        "a name begins with a letter or a digit, and has letters, digits and `.`, `_`, `+`, `-`"
+    )]
+    Letters,
+    #[error("a name has at most {MAX_BUILT} letters")]
+    Length,
+}
+
+/// The name that the user gave to a kernel that is built here.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BuiltName(String);
+
+impl BuiltName {
+    pub fn parse(text: &str) -> Result<BuiltName, BuiltFault> {
+        let is_inside = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
+        let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());
+        match begins && text.chars().all(is_inside) {
+            false => Err(BuiltFault::Letters),
+            true if text.len() > MAX_BUILT => Err(BuiltFault::Length),
+            true => Ok(BuiltName(text.to_string())),
+        }
+    }
+}
+
+impl fmt::Display for BuiltName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The name of kernels in the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CachedName {
+    Debian(Name),
+    Built(BuiltName),
+}
+
+impl CachedName {
+    pub fn parse(text: &str) -> Result<CachedName, NameFault> {
+        match Name::parse(text) {
+            Some(name) => Ok(CachedName::Debian(name?)),
+            None => Ok(CachedName::Built(BuiltName::parse(text)?)),
+        }
+    }
+}
+
+impl fmt::Display for CachedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CachedName::Debian(name) => name.fmt(f),
+            CachedName::Built(name) => name.fmt(f),
+        }
+    }
+}
+
+/// The sources of a Debian kernel: `debian-source:6.12` for the newest of that series,
+/// `debian-source:6.12.117` for that one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceName {
+    version: String,
+}
+
+impl SourceName {
+    pub fn parse(text: &str) -> Result<SourceName, NameFault> {
+        let version = text.strip_prefix(SOURCE_PREFIX).filter(|version| is_version(version));
+        let version = version.ok_or(NameFault::SourceVersion)?.to_string();
+        Ok(SourceName { version })
+    }
+
+    /// The package that has all versions of its series.
+    pub fn package(&self) -> String {
+        format!("{SOURCE_PACKAGES}{}", series(&self.version))
+    }
+
+    pub fn matches(&self, package_version: &str) -> bool {
+        is_of(package_version, &self.version)
+    }
+
+    /// The exact name of these sources: `debian-source:6.12.117-1`.
+    pub fn of_package(package_version: &str) -> String {
+        format!("{SOURCE_PREFIX}{package_version}")
+    }
+
+    pub fn is_old(&self) -> bool {
+        is_old(&self.version)
+    }
+}
+
+impl fmt::Display for SourceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{SOURCE_PREFIX}{}", self.version)
+    }
+}
+
+/// Two or three numbers.
+fn is_version(text: &str) -> bool {
+    let is_number = |part: &str| {
+        (1..=5).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    (2..=3).contains(&text.split('.').count()) && text.split('.').all(is_number)
+}
+
+/// `6.18` of `6.18` and of `6.18.15`.
+fn series(version: &str) -> &str {
+    let mut dots = version.match_indices('.');
+    let end = dots.nth(1).map_or(version.len(), |(at, _)| at);
+    &version[..end]
+}
+
+/// Whether a package's version is this one, or of this series: 6.1 is not 6.12, and 6.18.1 is not
+/// 6.18.15.
+fn is_of(package_version: &str, wanted: &str) -> bool {
+    let rest = version::upstream(package_version).strip_prefix(wanted);
+    rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// Whether only suites that Debian itself no longer supports have this series.
+fn is_old(version: &str) -> bool {
+    let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    (numbers.next(), numbers.next()) < (Some(6), Some(1))
 }
 
 /// The name of one or more Debian kernels.
@@ -87,11 +219,7 @@ impl Name {
 
     fn parse_rest(text: &str) -> Result<Name, NameFault> {
         let (version, flavour) = text.split_once('-').unwrap_or((text, "cloud"));
-        let is_number = |part: &str| {
-            (1..=5).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
-        };
-        let numbers: Vec<&str> = version.split('.').collect();
-        if !(2..=3).contains(&numbers.len()) || !numbers.iter().all(|part| is_number(part)) {
+        if !is_version(version) {
             return Err(NameFault::Version);
         }
         let bare = flavour.strip_suffix(ARCHITECTURE).unwrap_or(flavour);
@@ -112,9 +240,11 @@ impl Name {
 
     /// `6.18` of `6.18` and of `6.18.15`.
     pub fn series(&self) -> &str {
-        let mut dots = self.version.match_indices('.');
-        let end = dots.nth(1).map_or(self.version.len(), |(at, _)| at);
-        &self.version[..end]
+        series(&self.version)
+    }
+
+    pub fn is_old(&self) -> bool {
+        is_old(&self.version)
     }
 
     /// Whether it names one version, and not the newest of a series.
@@ -124,12 +254,7 @@ impl Name {
 
     /// Whether it names a kernel of this release, from a package of this version.
     pub fn matches(&self, release: &str, package_version: &str) -> bool {
-        let upstream = version::upstream(package_version);
-        let in_series = upstream.strip_prefix(&self.version).is_some_and(|rest| {
-            // 6.1 is not 6.12, and 6.18.1 is not 6.18.15.
-            !rest.starts_with(|c: char| c.is_ascii_digit())
-        });
-        in_series && Flavour::of(release) == Some(self.flavour)
+        is_of(package_version, &self.version) && Flavour::of(release) == Some(self.flavour)
     }
 }
 

@@ -14,8 +14,11 @@ const FIRST_EEVDF: (u32, u32) = (6, 6);
 
 /// The scheduler of ordinary tasks: that of a patch if the configuration has one, else mainline's.
 pub fn family(release: &str, config: Option<&str>) -> Reading<&'static str> {
-    let patch = PATCHES.iter().find(|(option, _)| config.is_some_and(|text| has(text, option)));
-    if let Some((_, name)) = patch {
+    let Some(config) = config else {
+        // A patch may have replaced it.
+        return Reading::Unknown("there is no configuration next to the kernel".to_string());
+    };
+    if let Some((_, name)) = PATCHES.iter().find(|(option, _)| has(config, option)) {
         return Reading::Known(name);
     }
     match series(release) {
@@ -50,16 +53,17 @@ mod tests {
     fn the_scheduler_follows_from_version_and_patches() {
         let cases: &[(&str, Option<&str>, Option<&str>)] = &[
             ("6.1.0-50-cloud-amd64", Some("CONFIG_SMP=y\n"), Some("CFS")),
-            ("6.5.13", None, Some("CFS")),
-            ("6.6.1", None, Some("EEVDF")),
-            ("6.12.107+deb13-cloud-amd64", None, Some("EEVDF")),
-            ("7.3.4", None, Some("EEVDF")),
-            ("10.0.0", None, Some("EEVDF")),
+            ("6.5.13", Some(""), Some("CFS")),
+            ("6.6.1", Some(""), Some("EEVDF")),
+            ("6.12.107+deb13-cloud-amd64", Some(""), Some("EEVDF")),
+            ("7.3.4", Some(""), Some("EEVDF")),
+            ("10.0.0", Some(""), Some("EEVDF")),
+            ("6.12.1", None, None),
             ("5.10.262", Some("CONFIG_SMP=y\nCONFIG_SCHED_MUQSS=y\n"), Some("MuQSS")),
             ("5.10.262", Some("# CONFIG_SCHED_MUQSS is not set\n"), Some("CFS")),
             ("6.12.1", Some("CONFIG_SCHED_BORE=y"), Some("BORE")),
-            ("mine", None, None),
-            ("", None, None),
+            ("mine", Some(""), None),
+            ("", Some(""), None),
         ];
         for (release, config, expected) in cases {
             assert_eq!(family(release, *config).known(), *expected, "{release}");

@@ -25,6 +25,9 @@ const SUITES: &[&str] = &[
 /// The suites to read at each mirror.
 const ARCHIVE: &[&str] = &["bookworm", "bookworm-backports", "trixie", "trixie-backports"];
 const SECURITY: &[&str] = &["bookworm-security", "trixie-security"];
+/// Read only for kernels that no other has.
+const OLD: &[&str] = &["bullseye", "bullseye-backports"];
+const OLD_SECURITY: &[&str] = &["bullseye-security"];
 /// Read only if the machine itself uses them.
 const AHEAD: &[&str] = &["forky", "forky-backports", "sid", "testing", "unstable"];
 
@@ -150,8 +153,17 @@ fn is_suite(name: &str) -> bool {
     SUITES.contains(&base) && known.contains(&rest)
 }
 
+/// How far back suites are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    Supported,
+    /// Also those whose support has ended.
+    Old,
+}
+
 /// The suites to read, of all mirrors among the sources, in a fixed order.
-pub fn suites(sources: &[Source]) -> Vec<Suite> {
+pub fn suites(sources: &[Source], reach: Reach) -> Vec<Suite> {
+    let old = |suites: &'static [&'static str]| if reach == Reach::Old { suites } else { &[] };
     let mut suites: Vec<Suite> = Vec::new();
     for source in sources.iter().filter(|source| is_debian(source)) {
         let own: Vec<&str> =
@@ -159,11 +171,14 @@ pub fn suites(sources: &[Source]) -> Vec<Suite> {
         let is_security = |name: &&str| name.ends_with("-security") || name.ends_with("/updates");
         let ahead = own.iter().copied().filter(|name| AHEAD.contains(name));
         let archive: Vec<&str> = match own.iter().any(|name| !is_security(name)) {
-            true => ARCHIVE.iter().copied().chain(ahead).collect(),
+            true => ARCHIVE.iter().chain(old(OLD)).copied().chain(ahead).collect(),
             false => Vec::new(),
         };
-        let security = if own.iter().any(is_security) { SECURITY } else { &[] };
-        let names: Vec<&str> = archive.into_iter().chain(security.iter().copied()).collect();
+        let security: Vec<&str> = match own.iter().any(is_security) {
+            true => SECURITY.iter().chain(old(OLD_SECURITY)).copied().collect(),
+            false => Vec::new(),
+        };
+        let names: Vec<&str> = archive.into_iter().chain(security).collect();
         for uri in source.uris.iter().filter(|uri| is_network(uri)) {
             let uri = uri.trim_end_matches('/').to_string();
             let new = names.iter().map(|name| Suite { uri: uri.clone(), name: name.to_string() });

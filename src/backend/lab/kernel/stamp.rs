@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::config::Wanted;
 use super::plain::plain;
 
 pub const SCHEMA: u32 = 1;
@@ -17,15 +18,65 @@ pub struct Stamp {
     pub schema: u32,
     pub name: String,
     pub release: String,
-    pub package: String,
-    pub package_version: String,
-    /// The files that were unpacked, with their digests.
-    pub fetched: Vec<Fetched>,
-    /// When, as RFC 3339 has it.
-    pub fetched_at: String,
+    #[serde(flatten)]
+    pub origin: Provenance,
     /// Image, configuration and modules together.
     pub size_bytes: u64,
     pub digest: String,
+}
+
+/// Where a kernel came from, and when, as RFC 3339 has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Provenance {
+    Package {
+        package: String,
+        package_version: String,
+        /// The files that were unpacked, with their digests.
+        fetched: Vec<Fetched>,
+        fetched_at: String,
+    },
+    Built {
+        built: Built,
+    },
+}
+
+impl Provenance {
+    /// When it was fetched or built.
+    pub fn at(&self) -> &str {
+        match self {
+            Provenance::Package { fetched_at, .. } => fetched_at,
+            Provenance::Built { built } => &built.built_at,
+        }
+    }
+}
+
+/// What a kernel was built from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Built {
+    /// `debian-source:6.12.117-1`, or a tree with its revision.
+    pub base: String,
+    /// Of the package with the sources, or git's own of the tree.
+    pub base_digest: String,
+    /// In the order in which they were applied.
+    pub patches: Vec<AppliedPatch>,
+    /// What the user asked for on top of the lab's configuration.
+    pub wishes: Vec<Wanted>,
+    /// SHA-256 of the whole configuration.
+    pub config_digest: String,
+    pub built_at: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AppliedPatch {
+    pub name: String,
+    /// SHA-256 of its text.
+    pub digest: String,
+}
+
+/// This moment, as stamps have it.
+pub fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,8 +95,8 @@ pub enum Damage {
     Stamp(serde_json::Error),
     #[error("{STAMP} has format {0}, and this schedlab knows {SCHEMA}")]
     Format(u32),
-    #[error("{STAMP} is that of {} {}", plain(release), plain(version))]
-    OtherStamp { release: String, version: String },
+    #[error("{STAMP} is that of {}, {}", plain(name), plain(release))]
+    OtherStamp { name: String, release: String },
     #[error("{}: {source}", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
     #[error("its files have {found} bytes, and had {expected}")]

@@ -18,9 +18,9 @@ fn a_kernel_of_ones_own_is_found_by_its_path() {
     let path = folder.path().join("arch/x86/boot/bzImage");
     let bare = find(path.to_str().unwrap()).unwrap();
     assert_eq!((bare.release.as_str(), bare.version.as_str()), ("5.10.262-ck1+", VERSION));
-    assert_eq!((&bare.config, &bare.modules, &bare.package), (&None, &None, &None));
+    assert_eq!((&bare.config, &bare.modules, &bare.origin), (&None, &None, &Origin::File));
     assert_eq!(bare.name, path.to_string_lossy());
-    assert_eq!(bare.scheduler().known(), Some("CFS"));
+    assert_eq!(bare.scheduler().known(), None);
     assert_eq!(bare.sched_ext().known(), None);
 
     fs::write(folder.path().join(".config"), "CONFIG_SCHED_MUQSS=y\n").unwrap();
@@ -89,7 +89,7 @@ fn a_text_that_is_no_name_is_a_usage_error() {
 #[test]
 fn a_kernel_that_is_not_cached_can_be_fetched() {
     let folder = tempfile::tempdir().unwrap();
-    let name = Name::parse("debian:6.18").unwrap().unwrap();
+    let name = CachedName::parse("debian:6.18").unwrap();
     let error = find_in(&Cache::at(folder.path()), &name).unwrap_err();
     assert_eq!(error.hint(), "schedlab kernel get debian:6.18");
     assert!(error.to_string().contains("`debian:6.18` is not in the cache"), "{error}");

@@ -27,16 +27,27 @@ fn add(cache: &Cache, release: &str, package_version: &str) -> PathBuf {
     fs::write(new.join(CONFIG), "CONFIG_SCHED_CLASS_EXT=y\n").unwrap();
     fs::write(new.join(MODULES).join("virtio.ko"), "code").unwrap();
     let name = Name::exact(package_version, Flavour::of(release).unwrap());
-    let package =
-        Package { name: format!("linux-image-{release}"), version: package_version.to_string() };
-    Stamp::write(&new, &name, release, package, Vec::new()).unwrap();
+    let origin = Provenance::Package {
+        package: format!("linux-image-{release}"),
+        package_version: package_version.to_string(),
+        fetched: Vec::new(),
+        fetched_at: super::super::stamp::now(),
+    };
+    Stamp::write(&new, name.to_string(), release.to_string(), origin).unwrap();
     let folder = cache.folder(release, package_version);
     cache.put(&new, &folder, &held).unwrap();
     folder
 }
 
 fn newest(cache: &Cache, name: &str) -> Option<Entry> {
-    cache.newest(&Name::parse(name).unwrap().unwrap()).unwrap()
+    cache.newest(&CachedName::parse(name).unwrap()).unwrap()
+}
+
+fn release_of(entry: &Entry) -> String {
+    match &entry.identity {
+        Identity::Package(package) => package.release.clone(),
+        Identity::Built(name) => name.to_string(),
+    }
 }
 
 #[test]
@@ -47,7 +58,7 @@ fn the_newest_of_a_series_is_found() {
     add(&cache, CLOUD, "6.18.15-1~bpo13+1");
     add(&cache, "6.18.20+deb13-amd64", "6.18.20-1~bpo13+1");
     add(&cache, "6.1.0-50-cloud-amd64", "6.1.176-1");
-    let release = |name| newest(&cache, name).map(|entry| entry.release);
+    let release = |name| newest(&cache, name).map(|entry| release_of(&entry));
     assert_eq!(release("debian:6.18").as_deref(), Some(CLOUD));
     assert_eq!(release("debian:6.18.9").as_deref(), Some("6.18.9+deb13-cloud-amd64"));
     assert_eq!(release("debian:6.18-amd64").as_deref(), Some("6.18.20+deb13-amd64"));
@@ -56,7 +67,7 @@ fn the_newest_of_a_series_is_found() {
 
     let kernel = newest(&cache, "debian:6.18").unwrap().kernel().unwrap();
     assert_eq!((kernel.name.as_str(), kernel.release.as_str()), ("debian:6.18.15", CLOUD));
-    let package = kernel.package.as_ref().unwrap();
+    let package = kernel.package().unwrap();
     assert_eq!(
         (&*package.name, &*package.version),
         (&*format!("linux-image-{CLOUD}"), "6.18.15-1~bpo13+1")
@@ -77,7 +88,7 @@ fn the_stamp_describes_what_was_written() {
     let files = [IMAGE, CONFIG, "modules/virtio.ko"].map(|name| folder.join(name));
     let sum: u64 = files.iter().map(|path| path.metadata().unwrap().len()).sum();
     assert_eq!(stamp.size_bytes, sum);
-    stamp.fetched_at.parse::<jiff::Timestamp>().unwrap();
+    stamp.origin.at().parse::<jiff::Timestamp>().unwrap();
 }
 
 /// A change to a kernel's files, and the error that must follow.
@@ -132,7 +143,7 @@ fn an_unfinished_folder_is_no_kernel_and_is_removed() {
         fs::create_dir(cache.kernels().join(name)).unwrap();
     }
     let releases = |cache: &Cache| -> Vec<String> {
-        cache.entries().unwrap().into_iter().map(|entry| entry.release).collect()
+        cache.entries().unwrap().iter().map(release_of).collect()
     };
     assert_eq!(releases(&cache), [CLOUD]);
     let held = lock(&cache);

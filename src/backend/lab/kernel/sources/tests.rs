@@ -87,7 +87,7 @@ fn a_block_of_keys_is_no_more_than_a_value() {
     let sources = stanzas(text);
     assert_eq!(sources.len(), 1);
     assert_eq!(sources[0].suites, ["bookworm"]);
-    assert_eq!(suites(&sources), [], "keys of somebody else");
+    assert_eq!(suites(&sources, Reach::Supported), [], "keys of somebody else");
 }
 
 #[test]

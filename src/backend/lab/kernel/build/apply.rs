@@ -1,0 +1,190 @@
+//! Applies a patch with `patch`, and reads what it says of each hunk.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use super::super::KernelError;
+use super::error::BuildError;
+use super::failure::{FailureKind, Moved, PatchFailure};
+use super::patch::{Patch, PatchedFile};
+use super::run;
+
+/// Changes the tree; after a failure it is neither the old nor the new one.
+pub fn apply(
+    patch: &Patch,
+    base: &str,
+    tree: &Path,
+    scratch: &Path,
+    stop: &AtomicBool,
+) -> Result<Vec<Moved>, BuildError> {
+    let input = scratch.join("patch");
+    fs::write(&input, &patch.text).map_err(KernelError::io("write", &input))?;
+    let mut command = run::program("patch");
+    command.args(["--batch", "--forward", "--no-backup-if-mismatch", "--reject-file=-"]);
+    command.arg(format!("--strip={}", level(patch, |name| tree.join(name).exists())));
+    command.arg("--quoting-style=literal");
+    command.arg("--directory").arg(tree).arg("--input").arg(&input);
+    let mut reader = Reader::new(patch);
+    let status = run::status(command, "apply the patch", stop, &mut |line| reader.line(line))?;
+    if reader.failures.is_empty() && !status.success() {
+        reader.fail(FailureKind::Other(reader.last.clone()));
+    }
+    match reader.failures.is_empty() {
+        true => Ok(reader.moved),
+        false => Err(BuildError::Rejected {
+            patch: patch.name.clone(),
+            base: base.to_string(),
+            failures: reader.failures,
+        }),
+    }
+}
+
+/// Leading folders of the names in the patch that are not in the tree: one, unless only the whole
+/// names exist.
+fn level(patch: &Patch, exists: impl Fn(&str) -> bool) -> u32 {
+    let names: Vec<&str> = patch.files.iter().filter_map(|file| file.old.as_deref()).collect();
+    let is_one_less = |name: &&str| name.split_once('/').is_some_and(|(_, rest)| exists(rest));
+    let is_whole = |name: &&str| exists(name);
+    u32::from(names.iter().any(is_one_less) || !names.iter().any(is_whole))
+}
+
+struct Reader<'a> {
+    patch: &'a Patch,
+    file: String,
+    last: String,
+    moved: Vec<Moved>,
+    failures: Vec<PatchFailure>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(patch: &'a Patch) -> Reader<'a> {
+        let (moved, failures) = (Vec::new(), Vec::new());
+        Reader { patch, file: String::new(), last: String::new(), moved, failures }
+    }
+
+    fn fail(&mut self, why: FailureKind) {
+        self.failures.push(PatchFailure { file: self.file.clone(), why });
+    }
+
+    fn line(&mut self, line: &str) {
+        self.last = line.to_string();
+        if let Some(file) = line.strip_prefix("patching file ") {
+            self.file = file.split(" (renamed from ").next().unwrap_or(file).to_string();
+        } else if let Some(rest) = line.strip_prefix("Hunk #") {
+            self.hunk(rest);
+        } else if line.starts_with("Reversed (or previously applied) patch detected") {
+            self.fail(FailureKind::AlreadyApplied);
+        } else if let Some(rest) = line.strip_prefix("The next patch would create the file ") {
+            self.file = rest.trim_end_matches(',').to_string();
+            self.fail(FailureKind::Exists);
+        } else if line.starts_with("can't find file to patch") {
+            self.file = String::new();
+        } else if line.starts_with("|+++ ") && self.file.is_empty() {
+            self.file =
+                line.trim_start_matches("|+++ ").split('\t').next().unwrap_or("").to_string();
+            self.fail(FailureKind::NoFile);
+        } else if line.starts_with("patch: ****") || line.contains("refusing to patch") {
+            self.fail(FailureKind::Other(line.to_string()));
+        }
+    }
+
+    /// `2 FAILED at 123.`, `2 succeeded at 80 with fuzz 2 (offset 3 lines).`
+    fn hunk(&mut self, text: &str) {
+        let mut words = text.split_whitespace().map(|word| word.trim_matches(['(', ')', '.']));
+        let number: usize = words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
+        let end = words.next().unwrap_or("");
+        let rest: Vec<&str> = words.collect();
+        let after = |name: &str| {
+            let at = rest.iter().position(|word| *word == name)?;
+            rest.get(at + 1)?.parse::<i64>().ok()
+        };
+        let line = after("at").and_then(|line| line.try_into().ok()).unwrap_or(0);
+        if end != "succeeded" {
+            let hunk = self.patched().and_then(|file| file.hunks.get(number.checked_sub(1)?));
+            let hunk = hunk.cloned();
+            return self.fail(FailureKind::Hunk { number, line, hunk });
+        }
+        let fuzz = after("fuzz").and_then(|lines| lines.try_into().ok()).unwrap_or(0);
+        let offset = after("offset").unwrap_or(0);
+        let (patch, file) = (self.patch.name.clone(), self.file.clone());
+        self.moved.push(Moved { patch, file, hunk: number, line, fuzz, offset });
+    }
+
+    fn patched(&self) -> Option<&PatchedFile> {
+        let is_it = |name: &Option<String>| {
+            name.as_deref().is_some_and(|name| {
+                name == self.file || name.split_once('/').is_some_and(|(_, rest)| rest == self.file)
+            })
+        };
+        self.patch.files.iter().find(|file| is_it(&file.new) || is_it(&file.old))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::patch::testing::diff;
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join("tree").join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
+    fn run(folder: &Path, text: &str) -> Result<Vec<Moved>, BuildError> {
+        let patch = Patch::parse("p", text.as_bytes()).unwrap().unwrap();
+        apply(&patch, "base", &folder.join("tree"), folder, &AtomicBool::new(false))
+    }
+
+    #[test]
+    fn a_patch_changes_its_files_and_nothing_through_a_link() {
+        let folder = tree(&[("kernel/a.c", "one\n")]);
+        let (here, other) = (folder.path().join("tree/kernel/a.c"), folder.path().join("same"));
+        fs::hard_link(&here, &other).unwrap();
+        assert_eq!(run(folder.path(), &diff("kernel/a.c", "one", "two")).unwrap(), []);
+        assert_eq!(fs::read_to_string(&here).unwrap(), "two\n");
+        assert_eq!(fs::read_to_string(&other).unwrap(), "one\n", "the base shares files");
+        let bare = "--- kernel/a.c\n+++ kernel/a.c\n@@ -1 +1 @@\n-two\n+three\n";
+        assert_eq!(run(folder.path(), bare).unwrap(), []);
+        assert_eq!(fs::read_to_string(&here).unwrap(), "three\n");
+    }
+
+    #[test]
+    fn hunks_that_moved_are_reported() {
+        let text = "\n\n\na\nb\nX\nd\ne\nf\n";
+        let folder = tree(&[("f.c", text)]);
+        let patch = "--- a/f.c\n+++ b/f.c\n@@ -1,6 +1,6 @@\n a\n b\n c\n-d\n+D\n e\n f\n";
+        let moved = run(folder.path(), patch).unwrap();
+        assert_eq!(moved.len(), 1, "{moved:?}");
+        assert_eq!((moved[0].hunk, moved[0].offset), (1, 3));
+        assert!(moved[0].fuzz > 0 && moved[0].file == "f.c", "{moved:?}");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named_with_file_and_hunk() {
+        let cases = [
+            (
+                diff("f.c", "other", "new"),
+                "f.c: hunk 1 does not fit at line 1 (line 3 of the patch)\n    @@ -1 +1 @@\n    -other\n    +new",
+            ),
+            (diff("f.c", "zero", "one"), "f.c: it is applied already, or reversed"),
+            (diff("g.c", "one", "two"), "b/g.c: there is no such file"),
+            (
+                "--- /dev/null\n+++ b/f.c\n@@ -0,0 +1 @@\n+x\n".to_string(),
+                "f.c: the file to be made is there already",
+            ),
+        ];
+        for (text, expected) in cases {
+            let folder = tree(&[("f.c", "one\n")]);
+            let Err(BuildError::Rejected { failures, .. }) = run(folder.path(), &text) else {
+                panic!("{text}");
+            };
+            assert!(failures[0].to_string().starts_with(expected), "{}", failures[0]);
+        }
+    }
+}

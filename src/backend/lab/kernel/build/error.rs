@@ -1,0 +1,154 @@
+//! What can go wrong with a build, each with the value seen and a hint.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use super::super::config::{Difference, Lost};
+use super::super::plain::plain;
+use super::super::{KernelError, Setting};
+use super::failure::PatchFailure;
+use super::mail::MailFault;
+use super::message::CompilerMessage;
+use super::tools::Missing;
+
+/// Of what the compiler says.
+const MAX_SHOWN: usize = 5;
+
+#[derive(Debug, Error)]
+pub enum BuildError {
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    #[error("cannot build kernels here: {0}")]
+    Missing(Missing),
+    #[error(
+        "a build needs {} of free space in {}, and there are {}",
+        gigabytes(*need_bytes), plain(&folder.to_string_lossy()), gigabytes(*free_bytes)
+    )]
+    NoSpace { folder: PathBuf, need_bytes: u64, free_bytes: u64 },
+    #[error("the patch {} cannot be used: {why}", plain(file))]
+    Patch { file: String, why: MailFault },
+    #[error("the patch {} does not apply to {}{}", plain(patch), plain(base), each(failures))]
+    Rejected { patch: String, base: String, failures: Vec<PatchFailure> },
+    #[error("this kernel cannot have what was asked for{}", lost(.0))]
+    Lost(Vec<LostWish>),
+    #[error("base and patched kernel are unlike{}", each(.0))]
+    Unlike(Vec<Difference>),
+    #[error("the build of {} failed{}", plain(what), compiler_messages(.messages, last))]
+    Compiler { what: String, messages: Vec<CompilerMessage>, last: Vec<String>, log: PathBuf },
+    #[error("{} is no tree of Linux: it has no {file}", plain(&folder.to_string_lossy()))]
+    NoTree { folder: PathBuf, file: &'static str },
+    #[error("{} has no revision `{}`", plain(&folder.to_string_lossy()), plain(revision))]
+    NoRevision { folder: PathBuf, revision: String },
+    #[error("cannot {action}: {program} {}", ended(why))]
+    Program { action: String, program: &'static str, why: String },
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// A wish of the user's that did not come true.
+#[derive(Debug)]
+pub struct LostWish {
+    pub lost: Lost,
+    /// Whether a Kconfig file of the tree defines the symbol.
+    pub is_defined: bool,
+}
+
+impl BuildError {
+    /// What to do about it, with a command where there is one.
+    pub fn hint(&self) -> String {
+        let full = "make room, or set XDG_CACHE_HOME to a folder with 3 GB free; \
+                    schedlab kernel rm --builds removes the trees and objects of earlier builds";
+        match self {
+            Self::Kernel(error) if error.is_full() => full.to_string(),
+            Self::Kernel(error) => error.hint(),
+            Self::Missing(missing) => missing.hint(),
+            Self::NoSpace { .. } => full.to_string(),
+            _ if self.is_full() => full.to_string(),
+            Self::Patch { .. } => "git format-patch writes patches that can be used; \
+                                   the mbox of a thread must be whole"
+                .to_string(),
+            Self::Rejected { .. } => "take the base that the patch was made for: \
+                                      debian-source:VERSION, or --tree DIR --rev REV"
+                .to_string(),
+            Self::Lost(_) => {
+                "leave it out, or --set what it depends on: `depends on` in the Kconfig file"
+                    .to_string()
+            }
+            Self::Unlike(_) => "--set what makes them alike (a patch may have renamed a symbol), \
+                                or --allow-unlike"
+                .to_string(),
+            Self::Compiler { log, .. } => format!("less {}", plain(&log.to_string_lossy())),
+            Self::NoTree { .. } => {
+                "name the folder with the kernel's Makefile: --tree DIR".to_string()
+            }
+            Self::NoRevision { folder, .. } => {
+                format!("git -C {} log --oneline -5", plain(&folder.to_string_lossy()))
+            }
+            Self::Program { program, .. } => format!("{program} --version"),
+            Self::Interrupted => "the same command continues where this one was".to_string(),
+        }
+    }
+
+    /// Whether the command line is wrong, and not the machine.
+    pub fn is_usage(&self) -> bool {
+        match self {
+            Self::Kernel(error) => error.is_usage(),
+            Self::Patch { .. }
+            | Self::Rejected { .. }
+            | Self::Lost(_)
+            | Self::Unlike(_)
+            | Self::NoTree { .. }
+            | Self::NoRevision { .. } => true,
+            _ => false,
+        }
+    }
+
+    pub fn is_interrupted(&self) -> bool {
+        matches!(self, Self::Interrupted | Self::Kernel(KernelError::Interrupted))
+    }
+
+    fn is_full(&self) -> bool {
+        let says = |text: &String| text.contains("No space left on device");
+        match self {
+            Self::Compiler { messages, last, .. } => {
+                messages.iter().any(|one| says(&one.text)) || last.iter().any(says)
+            }
+            Self::Program { why, .. } => says(why),
+            _ => false,
+        }
+    }
+}
+
+fn gigabytes(bytes: u64) -> String {
+    format!("{:.1} GB", bytes as f64 / 1e9)
+}
+
+fn each<T: std::fmt::Display>(all: &[T]) -> String {
+    all.iter().map(|one| format!("\n  {one}")).collect()
+}
+
+fn lost(all: &[LostWish]) -> String {
+    let one = |wish: &LostWish| {
+        let Lost { wanted, got, is_visible } = &wish.lost;
+        let symbol = plain(&wanted.symbol);
+        let why = match (wish.is_defined, is_visible, got) {
+            (false, ..) => "the tree has no such symbol".to_string(),
+            (true, false, Setting::Off) => "what it depends on is not there".to_string(),
+            _ => format!("it is {got}: another symbol decides, or what it depends on"),
+        };
+        format!("\n  {symbol}={}: {why}", wanted.setting)
+    };
+    all.iter().map(one).collect()
+}
+
+fn compiler_messages(messages: &[CompilerMessage], last: &[String]) -> String {
+    match messages.is_empty() {
+        true => last.iter().map(|line| format!("\n  {}", plain(line))).collect(),
+        false => each(&messages[..messages.len().min(MAX_SHOWN)]),
+    }
+}
+
+fn ended(why: &str) -> String {
+    if why.is_empty() { "failed".to_string() } else { format!("says: {}", plain(why)) }
+}

@@ -1,0 +1,440 @@
+//! Builds kernels for the lab: from Debian's sources or a tree, with patches, in a small
+//! configuration; the result is a kernel of the cache.
+//!
+//! The user's tree is only read, and nothing outside the cache is written. How trees and objects
+//! are kept between builds: slots.rs. Commands and errors: docs/kernel-build.md.
+
+mod apply;
+mod error;
+mod failure;
+mod kconfig;
+mod mail;
+mod make;
+mod message;
+mod patch;
+mod run;
+mod slots;
+mod tools;
+mod tree;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use make::Make;
+use slots::{BaseOrigin, BaseRecord, Record, Slot, Slots, tree_of};
+use tree::Tree;
+
+use super::cache::{CONFIG, Cache, IMAGE};
+use super::config::{Configuration, Difference, Lost, Wanted, differences, merged};
+use super::error::PackageFault;
+use super::get::{Mirror, Reach, Sources, Step};
+use super::name::{BuiltName, CachedName, SourceName};
+use super::shelf::Scratch;
+use super::stamp::{self, AppliedPatch, Built, Provenance, Stamp};
+use super::{Kernel, KernelError, bzimage, digest, version};
+use crate::sys;
+
+pub use error::BuildError;
+pub use failure::Moved;
+pub use patch::Patch;
+
+/// What the lab asks of every kernel; [`Request::wishes`] come on top.
+pub const LAB_CONFIG: &str = include_str!("lab.config");
+/// The package with the sources, its archive, the tree and the objects.
+const FETCHING_BYTES: u64 = 3_000_000_000;
+const BUILDING_BYTES: u64 = 400_000_000;
+
+/// What a kernel is built from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Base {
+    /// The newest of these sources that is in the cache, else the newest on the mirror.
+    Debian(SourceName),
+    /// As it is now, or a revision of it.
+    Tree { folder: PathBuf, revision: Option<String> },
+}
+
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub base: Base,
+    /// Applied in this order.
+    pub patches: Vec<Patch>,
+    pub wishes: Vec<Wanted>,
+    pub name: BuiltName,
+    pub jobs: usize,
+    /// Whether base and patched kernel may differ in tick and preemption.
+    pub allow_unlike: bool,
+}
+
+/// Progress.
+#[derive(Debug, PartialEq)]
+pub enum Event<'a> {
+    Fetch(Step<'a>),
+    /// Another process builds.
+    Waiting,
+    Stage(Stage),
+    /// Files of the user's tree that are in no commit.
+    Changed {
+        tree: &'a Path,
+        files: usize,
+    },
+    /// Steps of `make`, of the stage that was announced last.
+    Made {
+        steps: u64,
+        seconds: u64,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    ReadingTree,
+    Unpacking,
+    Copying,
+    Applying,
+    Configuring,
+    CompilingBase,
+    Compiling,
+}
+
+/// A kernel that was built.
+#[derive(Debug)]
+pub struct Outcome {
+    pub kernel: Kernel,
+    pub built: Built,
+    pub findings: Findings,
+    /// Steps of `make`, of this kernel alone.
+    pub steps: u64,
+}
+
+/// What was seen before the compiler was started.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// Hunks that did not fit where they say. Empty if the patches were applied in an earlier build.
+    pub moved: Vec<Moved>,
+    /// What the lab asked for and this kernel does not have.
+    pub lost: Vec<Lost>,
+    /// Between the base's configuration and this one; empty without patches.
+    pub differences: Vec<Difference>,
+}
+
+/// The patches in a file; `name` is shown.
+pub fn patches(name: &str, bytes: &[u8]) -> Result<Vec<Patch>, BuildError> {
+    mail::patches(name, bytes).map_err(|why| BuildError::Patch { file: name.to_string(), why })
+}
+
+/// Builds a kernel and puts it into the cache under its name, in place of one that had it. Without
+/// objects of the base these are made first: the next patch then needs few.
+pub fn build(
+    cache: &Cache,
+    request: &Request,
+    stop: &AtomicBool,
+    on: &mut dyn FnMut(Event),
+) -> Result<Outcome, BuildError> {
+    let is_package = matches!(request.base, Base::Debian(_));
+    if let Some(missing) = tools::missing(is_package, tools::is_there) {
+        return Err(BuildError::Missing(missing));
+    }
+    let slots = Slots::open(cache.builds(), &mut || on(Event::Waiting))?;
+    let wanted = merged(LAB_CONFIG, &request.wishes);
+    let mut builder = Builder { cache, slots, request, wanted, stop, on };
+    builder.space(BUILDING_BYTES)?;
+    let outcome = builder.build()?;
+    builder.slots.forget()?;
+    Ok(outcome)
+}
+
+struct Builder<'a> {
+    cache: &'a Cache,
+    slots: Slots,
+    request: &'a Request,
+    wanted: Vec<Wanted>,
+    stop: &'a AtomicBool,
+    on: &'a mut dyn FnMut(Event),
+}
+
+impl Builder<'_> {
+    fn build(&mut self) -> Result<Outcome, BuildError> {
+        let base = self.base()?;
+        if self.request.patches.is_empty() {
+            let mut slot = self.slots.take(&base)?;
+            let configuration = self.configure(&slot)?;
+            let lost = self.lost(&slot, &configuration)?;
+            let steps = self.compile(&mut slot, Stage::Compiling)?;
+            return self.keep(&slot, Findings { lost, ..Findings::default() }, steps);
+        }
+        let (mut slot, mut findings) = self.patched(&base)?;
+        if !slot.record.is_compiled && !self.is_compiled(&base)? {
+            // What is wrong with the patch was seen. Now objects for this one and the next.
+            let record = slot.record.clone();
+            drop(slot);
+            self.slots.remove(&record)?;
+            let mut slot_of_base = self.slots.take(&base)?;
+            self.compile(&mut slot_of_base, Stage::CompilingBase)?;
+            drop(slot_of_base);
+            (slot, findings) = self.patched(&base)?;
+        }
+        let steps = self.compile(&mut slot, Stage::Compiling)?;
+        self.keep(&slot, findings, steps)
+    }
+
+    fn stage(&mut self, stage: Stage) {
+        (self.on)(Event::Stage(stage));
+    }
+
+    fn space(&self, need_bytes: u64) -> Result<(), BuildError> {
+        let folder = self.slots.root().to_path_buf();
+        let free_bytes = sys::free_bytes(&folder).map_err(KernelError::io("read", &folder))?;
+        match free_bytes < need_bytes {
+            true => Err(BuildError::NoSpace { folder, need_bytes, free_bytes }),
+            false => Ok(()),
+        }
+    }
+
+    /// The slot of the base, configured.
+    fn base(&mut self) -> Result<Record, BuildError> {
+        let record = match &self.request.base {
+            Base::Debian(name) => self.base_of_package(name)?,
+            Base::Tree { folder, revision } => self.base_of_tree(folder, revision.as_deref())?,
+        };
+        let slot = self.slots.take(&record)?;
+        if !slot.tree().join(make::CONFIG).is_file() {
+            self.configure(&slot)?;
+        }
+        Ok(record)
+    }
+
+    /// Slots of bases without patches; those with the same configuration first.
+    fn bases(&self, is_it: impl Fn(&BaseRecord) -> bool) -> Result<Vec<Record>, BuildError> {
+        let mut all = self.slots.records()?;
+        all.retain(|record| record.patches.is_empty() && is_it(&record.base));
+        all.sort_by_key(|record| record.wanted != self.wanted);
+        Ok(all)
+    }
+
+    fn base_of_package(&mut self, name: &SourceName) -> Result<Record, BuildError> {
+        let version_of = |base: &BaseRecord| match &base.origin {
+            BaseOrigin::Package(version) if name.matches(version) => Some(version.clone()),
+            _ => None,
+        };
+        let known = self.bases(|base| version_of(base).is_some())?;
+        let versions = known.iter().filter_map(|record| version_of(&record.base));
+        let Some(newest) = versions.max_by(|a, b| version::compare(a, b)) else {
+            return self.fetched(name);
+        };
+        let donor = known.into_iter().find(|one| version_of(&one.base).as_ref() == Some(&newest));
+        let Some(donor) = donor else { return self.fetched(name) };
+        let record = Record::new(donor.base.clone(), Vec::new(), self.wanted.clone());
+        if !self.slots.has(&record) {
+            self.stage(Stage::Copying);
+            let scratch = self.slots.scratch()?;
+            self.slots.copy(&donor, &scratch, self.stop)?;
+            self.slots.put(&scratch, &record)?;
+        }
+        Ok(record)
+    }
+
+    /// From the mirror.
+    fn fetched(&mut self, name: &SourceName) -> Result<Record, BuildError> {
+        self.space(FETCHING_BYTES)?;
+        let reach = if name.is_old() { Reach::Old } else { Reach::Supported };
+        let cache = Cache::at(self.cache.root());
+        let on = &mut *self.on;
+        let mirror = Mirror::open(cache, reach, self.stop, &mut |step| on(Event::Fetch(step)))?;
+        let sources = mirror.sources(name)?;
+        let scratch = self.slots.scratch()?;
+        let into = scratch.path().join("package");
+        fs::create_dir(&into).map_err(KernelError::io("make the folder", &into))?;
+        let archive = mirror.fetch_sources(&sources, &into, &mut |step| on(Event::Fetch(step)))?;
+        drop(mirror);
+        self.stage(Stage::Unpacking);
+        let mut tar = run::program("tar");
+        tar.args(["--extract", "--strip-components=1", "--no-same-owner", "--file"]).arg(archive);
+        tar.arg("--directory").arg(tree_of(scratch.path()));
+        run::output(tar, "unpack the sources", self.stop)?;
+        fs::remove_dir_all(&into).map_err(KernelError::io("remove", &into))?;
+        self.put_base(&scratch, base_of(&sources))
+    }
+
+    fn base_of_tree(
+        &mut self,
+        folder: &Path,
+        revision: Option<&str>,
+    ) -> Result<Record, BuildError> {
+        self.stage(Stage::ReadingTree);
+        let tree = Tree::read(folder, revision, self.slots.root(), self.stop)?;
+        if tree.changed > 0 {
+            (self.on)(Event::Changed { tree: &tree.folder, files: tree.changed });
+        }
+        let origin = BaseOrigin::Tree(tree.folder.clone());
+        let base = BaseRecord { name: tree.name.clone(), digest: tree.id.clone(), origin };
+        let record = Record::new(base.clone(), Vec::new(), self.wanted.clone());
+        if self.slots.has(&record) {
+            return Ok(record);
+        }
+        let donor = self.bases(|other| other.origin == base.origin)?.into_iter().next();
+        let scratch = self.slots.scratch()?;
+        match donor {
+            Some(donor) => {
+                self.stage(Stage::Copying);
+                self.slots.copy(&donor, &scratch, self.stop)?;
+            }
+            None => self.space(FETCHING_BYTES)?,
+        }
+        tree.write(scratch.path(), self.stop)?;
+        self.put_base(&scratch, base)
+    }
+
+    fn put_base(&self, scratch: &Scratch, base: BaseRecord) -> Result<Record, BuildError> {
+        let record = Record::new(base, Vec::new(), self.wanted.clone());
+        self.slots.put(scratch, &record)?;
+        Ok(record)
+    }
+
+    fn is_compiled(&self, base: &Record) -> Result<bool, BuildError> {
+        Ok(self.slots.records()?.iter().any(|one| {
+            one.base == base.base
+                && one.wanted == base.wanted
+                && one.patches.is_empty()
+                && one.is_compiled
+        }))
+    }
+
+    /// The slot with the patches, configured, and all that is to be said of them.
+    fn patched(&mut self, base: &Record) -> Result<(Slot, Findings), BuildError> {
+        let patches = self.request.patches.iter();
+        let patches = patches
+            .map(|patch| AppliedPatch { name: patch.name.clone(), digest: patch.digest.clone() });
+        let record = Record::new(base.base.clone(), patches.collect(), self.wanted.clone());
+        let moved = match self.slots.has(&record) {
+            true => Vec::new(),
+            false => self.apply(base, &record)?,
+        };
+        let of_base = {
+            let slot = self.slots.take(base)?;
+            Configuration::parse(&text_of(&slot.tree().join(make::CONFIG))?)
+        };
+        let slot = self.slots.take(&record)?;
+        let checked = self.configure(&slot).and_then(|configuration| {
+            let lost = self.lost(&slot, &configuration)?;
+            let differences = differences(&of_base, &configuration);
+            let unlike = differences.iter().filter(|one| one.is_unlike()).cloned();
+            let unlike: Vec<Difference> = unlike.collect();
+            match unlike.is_empty() || self.request.allow_unlike {
+                true => Ok(Findings { moved, lost, differences }),
+                false => Err(BuildError::Unlike(unlike)),
+            }
+        });
+        Ok((slot, checked?))
+    }
+
+    fn apply(&mut self, base: &Record, record: &Record) -> Result<Vec<Moved>, BuildError> {
+        self.stage(Stage::Copying);
+        let scratch = self.slots.scratch()?;
+        self.slots.copy(base, &scratch, self.stop)?;
+        self.stage(Stage::Applying);
+        let mut moved = Vec::new();
+        for patch in &self.request.patches {
+            let tree = tree_of(scratch.path());
+            let base = &base.base.name;
+            moved.extend(apply::apply(patch, base, &tree, scratch.path(), self.stop)?);
+        }
+        self.slots.put(&scratch, record)?;
+        Ok(moved)
+    }
+
+    fn configure(&mut self, slot: &Slot) -> Result<Configuration, BuildError> {
+        self.stage(Stage::Configuring);
+        let (tree, wanted) = (slot.tree(), slot.path("wanted.config"));
+        let lines: String = self.wanted.iter().map(Wanted::line).collect();
+        fs::write(&wanted, lines).map_err(KernelError::io("write", &wanted))?;
+        let objects = tree.join(make::OBJECTS);
+        fs::create_dir_all(&objects).map_err(KernelError::io("make the folder", &objects))?;
+        let log = slot.path("configure.log");
+        let what = format!("the configuration of {}", slot.record.base.name);
+        let make = Make { tree: &tree, log: &log, jobs: self.request.jobs, stop: self.stop };
+        make.configure(&wanted, &what)?;
+        Ok(Configuration::parse(&text_of(&tree.join(make::CONFIG))?))
+    }
+
+    /// What the lab asked for and did not get; an error if a wish of the user's is among it.
+    fn lost(&self, slot: &Slot, configuration: &Configuration) -> Result<Vec<Lost>, BuildError> {
+        let is_wish = |lost: &Lost| self.request.wishes.contains(&lost.wanted);
+        let (wishes, own): (Vec<Lost>, Vec<Lost>) =
+            configuration.lost(&self.wanted).into_iter().partition(is_wish);
+        if wishes.is_empty() {
+            return Ok(own);
+        }
+        let defined = kconfig::defined(&slot.tree())?;
+        let wishes = wishes.into_iter().map(|lost| {
+            let bare = lost.wanted.symbol.trim_start_matches("CONFIG_");
+            let is_defined = defined.contains(bare);
+            error::LostWish { lost, is_defined }
+        });
+        Err(BuildError::Lost(wishes.collect()))
+    }
+
+    fn compile(&mut self, slot: &mut Slot, stage: Stage) -> Result<u64, BuildError> {
+        self.stage(stage);
+        let (tree, log) = (slot.tree(), slot.path("build.log"));
+        let Record { base, patches, .. } = &slot.record;
+        let what = match patches.len() {
+            0 => base.name.clone(),
+            1 => format!("{} with {}", base.name, patches[0].name),
+            more => format!("{} with {more} patches", base.name),
+        };
+        let (began, mut steps) = (Instant::now(), 0);
+        let (request, stop, on) = (self.request, self.stop, &mut *self.on);
+        let make = Make { tree: &tree, log: &log, jobs: request.jobs, stop };
+        slot.compiling(|_| {
+            make.image(&what, &mut || {
+                steps += 1;
+                on(Event::Made { steps, seconds: began.elapsed().as_secs() });
+            })
+        })?;
+        Ok(steps)
+    }
+
+    /// Puts the kernel into the cache.
+    fn keep(&mut self, slot: &Slot, findings: Findings, steps: u64) -> Result<Outcome, BuildError> {
+        let held = self.cache.lock(&mut || (self.on)(Event::Waiting))?;
+        let scratch = self.cache.scratch(&held)?;
+        let new = scratch.path().join("kernel");
+        fs::create_dir(&new).map_err(KernelError::io("make the folder", &new))?;
+        for (from, to) in [(make::IMAGE, IMAGE), (make::CONFIG, CONFIG)] {
+            let from = slot.tree().join(from);
+            fs::copy(&from, new.join(to)).map_err(KernelError::io("copy", &from))?;
+        }
+        let release = bzimage::read(&new.join(IMAGE))?.release;
+        let Record { base, patches, .. } = &slot.record;
+        let built = Built {
+            base: base.name.clone(),
+            base_digest: base.digest.clone(),
+            patches: patches.clone(),
+            wishes: self.request.wishes.clone(),
+            config_digest: digest::of_file(&new.join(CONFIG))?,
+            built_at: stamp::now(),
+        };
+        let name = self.request.name.to_string();
+        Stamp::write(&new, name.clone(), release, Provenance::Built { built: built.clone() })?;
+        self.cache.put(&new, &self.cache.built_folder(&self.request.name), &held)?;
+        let kept = self.cache.newest(&CachedName::Built(self.request.name.clone()))?;
+        let gone = || KernelError::Package { package: name, why: PackageFault::NotKept };
+        let kernel = kept.ok_or_else(gone)?.kernel()?;
+        Ok(Outcome { kernel, built, findings, steps })
+    }
+}
+
+fn base_of(sources: &Sources) -> BaseRecord {
+    let version = sources.package_version().to_string();
+    BaseRecord {
+        name: SourceName::of_package(&version),
+        digest: sources.digest().to_string(),
+        origin: BaseOrigin::Package(version),
+    }
+}
+
+fn text_of(path: &Path) -> Result<String, KernelError> {
+    let bytes = fs::read(path).map_err(KernelError::io("read", path))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

@@ -1,0 +1,260 @@
+//! Unified diffs: the files and hunks of a patch. Pure.
+//!
+//! A patch that names a file outside of the tree, a link, or a binary file is refused before
+//! anything is done with it.
+
+use thiserror::Error;
+
+use super::super::digest;
+use super::super::plain::plain;
+
+/// One patch, as it is applied.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Patch {
+    /// The name of its file, with its title if it is one of several.
+    pub name: String,
+    pub text: Vec<u8>,
+    /// SHA-256 of the text, in hexadecimal.
+    pub digest: String,
+    pub files: Vec<PatchedFile>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PatchedFile {
+    /// As its header has them, `None` for /dev/null.
+    pub old: Option<String>,
+    pub new: Option<String>,
+    pub hunks: Vec<Hunk>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hunk {
+    /// Of its header in the patch, from 1.
+    pub line: usize,
+    pub text: String,
+}
+
+#[derive(Debug, PartialEq, Eq, Error)]
+pub enum PatchFault {
+    #[error("it has no diff")]
+    Nothing,
+    #[error("it names `{}`, which is outside of the tree", plain(.0))]
+    Outside(String),
+    #[error("it makes `{}` a link", plain(.0))]
+    Link(String),
+    #[error("`{}` is a binary file, or the diff is of a merge", plain(.0))]
+    Binary(String),
+    #[error("the hunk in its line {0} ends too early: the text was cut or wrapped")]
+    Truncated(usize),
+}
+
+impl Patch {
+    /// `Ok(None)` for a text without a diff.
+    pub fn parse(name: &str, text: &[u8]) -> Result<Option<Patch>, PatchFault> {
+        let files = Reader::default().read(&String::from_utf8_lossy(text))?;
+        let whole = |files| Patch {
+            name: name.to_string(),
+            text: text.to_vec(),
+            digest: digest::of_bytes(text),
+            files,
+        };
+        Ok((!files.is_empty()).then(|| whole(files)))
+    }
+}
+
+#[derive(Default)]
+struct Reader {
+    files: Vec<PatchedFile>,
+    /// Of the last `---`.
+    old: Option<Option<String>>,
+    /// Of the last `diff --git`, until a hunk or a rename says more.
+    named: String,
+}
+
+impl Reader {
+    fn read(mut self, text: &str) -> Result<Vec<PatchedFile>, PatchFault> {
+        let lines: Vec<&str> = text.lines().collect();
+        let mut at = 0;
+        while at < lines.len() {
+            match counts(lines[at]).filter(|_| !self.files.is_empty() && self.old.is_none()) {
+                Some(counts) => at = self.hunk(&lines, at, counts)?,
+                None => {
+                    self.header(lines[at])?;
+                    at += 1;
+                }
+            }
+        }
+        Ok(self.files)
+    }
+
+    /// Returns the line after the hunk.
+    fn hunk(
+        &mut self,
+        lines: &[&str],
+        at: usize,
+        (mut old, mut new): (u64, u64),
+    ) -> Result<usize, PatchFault> {
+        let mut end = at + 1;
+        while old > 0 || new > 0 {
+            let line = lines.get(end).ok_or(PatchFault::Truncated(at + 1))?;
+            let (less_old, less_new) = match line.as_bytes().first() {
+                Some(b'+') => (0, 1),
+                Some(b'-') => (1, 0),
+                Some(b'\\') => (0, 0),
+                // Mail programs cut the blank of an empty line.
+                Some(b' ' | b'\t') | None => (1, 1),
+                Some(_) => return Err(PatchFault::Truncated(at + 1)),
+            };
+            let counted = (old.checked_sub(less_old), new.checked_sub(less_new));
+            let (Some(left_old), Some(left_new)) = counted else {
+                return Err(PatchFault::Truncated(at + 1));
+            };
+            (old, new, end) = (left_old, left_new, end + 1);
+        }
+        if let Some(file) = self.files.last_mut() {
+            file.hunks.push(Hunk { line: at + 1, text: lines[at..end].join("\n") });
+        }
+        Ok(end)
+    }
+
+    fn header(&mut self, line: &str) -> Result<(), PatchFault> {
+        if let Some(names) = line.strip_prefix("diff --git ") {
+            self.named = names.to_string();
+            names.split_whitespace().try_for_each(|name| inside(name).map(drop))?;
+        } else if line.starts_with("GIT binary patch")
+            || line.starts_with("Binary files ")
+            || line.starts_with("diff --cc ")
+        {
+            return Err(PatchFault::Binary(self.named.clone()));
+        } else if line.ends_with(" 120000") && line.contains("mode ") {
+            return Err(PatchFault::Link(self.named.clone()));
+        } else if let Some(name) = line.strip_prefix("rename from ") {
+            let old = Some(inside(name)?);
+            self.files.push(PatchedFile { old, ..PatchedFile::default() });
+        } else if let Some(name) =
+            line.strip_prefix("rename to ").or_else(|| line.strip_prefix("copy to "))
+        {
+            inside(name)?;
+        } else if let Some(name) = line.strip_prefix("--- ") {
+            self.old = Some(file_name(name)?);
+        } else if let Some(name) = line.strip_prefix("+++ ")
+            && let Some(old) = self.old.take()
+        {
+            let new = file_name(name)?;
+            self.files.push(PatchedFile { old, new, hunks: Vec::new() });
+        } else {
+            // The `---` above a mail's diffstat.
+            self.old = None;
+        }
+        Ok(())
+    }
+}
+
+/// Of a header: what follows a tab is a date. `None` for /dev/null.
+fn file_name(text: &str) -> Result<Option<String>, PatchFault> {
+    let name = text.split('\t').next().unwrap_or("").trim();
+    match name {
+        "/dev/null" => Ok(None),
+        name => inside(name).map(Some),
+    }
+}
+
+fn inside(name: &str) -> Result<String, PatchFault> {
+    let bare = name.trim_matches('"');
+    match bare.starts_with('/') && bare != "/dev/null" || bare.split('/').any(|part| part == "..") {
+        true => Err(PatchFault::Outside(bare.to_string())),
+        false => Ok(bare.to_string()),
+    }
+}
+
+/// Lines of the old and the new text, of `@@ -1,7 +1,9 @@`.
+fn counts(line: &str) -> Option<(u64, u64)> {
+    let (ranges, _) = line.strip_prefix("@@ -")?.split_once(" @@")?;
+    let (old, new) = ranges.split_once(" +")?;
+    let count = |range: &str| match range.split_once(',') {
+        Some((_, count)) => count.parse().ok(),
+        None => range.parse::<u64>().ok().map(|_| 1),
+    };
+    Some((count(old)?, count(new)?))
+}
+
+#[cfg(test)]
+pub mod testing {
+    /// A diff of one file that turns one line into another.
+    pub fn diff(path: &str, from: &str, to: &str) -> String {
+        format!("--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-{from}\n+{to}\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::diff;
+    use super::*;
+
+    fn parse(text: &str) -> Result<Option<Patch>, PatchFault> {
+        Patch::parse("x", text.as_bytes())
+    }
+
+    #[test]
+    fn files_and_hunks_are_found() {
+        let text = "A title\n---\n kernel/a.c | 3 +--\n\ndiff --git a/kernel/a.c b/kernel/a.c\n\
+                    --- a/kernel/a.c\t2026-01-01\n+++ b/kernel/a.c\n@@ -1,3 +1,2 @@ int x\n one\n\n\
+                    -three\n@@ -10 +9 @@\n-@@ -1 +1 @@\n+--- a/../b\n\\ No newline\n\
+                    --- /dev/null\n+++ b/new.c\n@@ -0,0 +1 @@\n+x\n-- \n2.39\n";
+        let patch = parse(text).unwrap().unwrap();
+        assert_eq!(patch.files.len(), 2);
+        let first = &patch.files[0];
+        assert_eq!(
+            (first.old.as_deref(), first.new.as_deref()),
+            (Some("a/kernel/a.c"), Some("b/kernel/a.c"))
+        );
+        assert_eq!(first.hunks.iter().map(|hunk| hunk.line).collect::<Vec<_>>(), [8, 12]);
+        assert_eq!(first.hunks[1].text, "@@ -10 +9 @@\n-@@ -1 +1 @@\n+--- a/../b");
+        assert_eq!((patch.files[1].old.as_deref(), patch.files[1].hunks.len()), (None, 1));
+        assert_eq!(parse("no diff\n---\n+++ at all\n").map(|patch| patch.is_none()), Ok(false));
+        assert_eq!(parse("A cover letter\n\n--- \n").unwrap(), None);
+    }
+
+    #[test]
+    fn what_could_leave_the_tree_is_refused() {
+        let cases = [
+            (diff("../x", "a", "b"), PatchFault::Outside("a/../x".to_string())),
+            (
+                "--- /etc/passwd\n+++ /etc/passwd\n@@ -1 +1 @@\n-a\n+b\n".to_string(),
+                PatchFault::Outside("/etc/passwd".to_string()),
+            ),
+            (
+                "rename from a\nrename to ../../b\n".to_string(),
+                PatchFault::Outside("../../b".to_string()),
+            ),
+            ("diff --git a/x b/../x\n".to_string(), PatchFault::Outside("b/../x".to_string())),
+            (
+                "diff --git a/x b/x\nnew file mode 120000\n--- /dev/null\n+++ b/x\n".to_string(),
+                PatchFault::Link("a/x b/x".to_string()),
+            ),
+            (
+                "diff --git a/x b/x\nGIT binary patch\n".to_string(),
+                PatchFault::Binary("a/x b/x".to_string()),
+            ),
+            ("--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n one\n".to_string(), PatchFault::Truncated(3)),
+            (
+                "--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n one\nwrapped\n".to_string(),
+                PatchFault::Truncated(3),
+            ),
+            (
+                "--- a/x\n+++ b/x\n@@ -1,1 +1,2 @@\n one\n-two\n".to_string(),
+                PatchFault::Truncated(3),
+            ),
+        ];
+        for (text, fault) in cases {
+            assert_eq!(parse(&text).unwrap_err(), fault, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_digest_is_of_the_text() {
+        let digest = |to: &str| parse(&diff("x", "a", to)).unwrap().unwrap().digest;
+        assert_eq!(digest("b"), digest("b"));
+        assert_ne!(digest("b"), digest("c"));
+    }
+}

@@ -1,0 +1,60 @@
+//! The programs that a build runs: in the locale C, with as little of the user's environment as
+//! they need, and ended when the build is to stop.
+
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::sync::atomic::AtomicBool;
+
+use super::error::BuildError;
+use crate::sys;
+
+/// What a program may know of the user's environment.
+const KEPT: &[&str] = &["PATH", "HOME", "TMPDIR"];
+const MAX_LINES: usize = 20;
+
+/// A program whose variables are ours alone.
+pub fn program(name: &str) -> Command {
+    let mut command = Command::new(name);
+    command.env_clear().env("LC_ALL", "C");
+    command.envs(KEPT.iter().filter_map(|key| Some((key, std::env::var_os(key)?))));
+    command
+}
+
+/// Its status, while `line` gets its output.
+pub fn status(
+    command: Command,
+    action: &str,
+    stop: &AtomicBool,
+    line: &mut dyn FnMut(&str),
+) -> Result<ExitStatus, BuildError> {
+    let program = known(&command);
+    let failed = |error: std::io::Error| BuildError::Program {
+        action: action.to_string(),
+        program,
+        why: error.to_string(),
+    };
+    sys::tool::run(command, stop, line).map_err(failed)?.ok_or(BuildError::Interrupted)
+}
+
+/// Its output, if it succeeds.
+pub fn output(command: Command, action: &str, stop: &AtomicBool) -> Result<String, BuildError> {
+    let program = known(&command);
+    let (mut text, mut last) = (String::new(), Vec::new());
+    let status = status(command, action, stop, &mut |line| {
+        text.push_str(line);
+        text.push('\n');
+        last.push(line.to_string());
+        if last.len() > MAX_LINES {
+            last.remove(0);
+        }
+    })?;
+    let why = || last.iter().rfind(|line| !line.is_empty()).cloned().unwrap_or_default();
+    let error = || BuildError::Program { action: action.to_string(), program, why: why() };
+    if status.success() { Ok(text) } else { Err(error()) }
+}
+
+fn known(command: &Command) -> &'static str {
+    const KNOWN: &[&str] = &["cp", "find", "git", "patch", "tar"];
+    let program = Path::new(command.get_program()).to_string_lossy();
+    KNOWN.iter().copied().find(|known| *known == program).unwrap_or("make")
+}

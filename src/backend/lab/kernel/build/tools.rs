@@ -1,0 +1,120 @@
+//! What must be installed for building kernels, checked before anything is fetched.
+
+use std::fmt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::sys::Host;
+use crate::sys::packages::{Distribution, NAMES};
+
+/// A program, and the package that has it, by distribution in the order of `NAMES`.
+struct Tool {
+    program: &'static str,
+    packages: [&'static str; NAMES.len()],
+}
+
+const fn same(program: &'static str) -> Tool {
+    Tool { program, packages: [program; NAMES.len()] }
+}
+
+const ALWAYS: &[Tool] = &[
+    same("gcc"),
+    same("make"),
+    Tool { program: "ld", packages: ["binutils"; NAMES.len()] },
+    same("flex"),
+    same("bison"),
+    same("bc"),
+    same("perl"),
+    same("patch"),
+    Tool { program: "cp", packages: ["coreutils"; NAMES.len()] },
+];
+const FOR_PACKAGES: &[Tool] =
+    &[same("tar"), Tool { program: "xz", packages: ["xz-utils", "xz", "xz", "xz"] }];
+const FOR_TREES: &[Tool] = &[same("git")];
+/// Of the program that checks objects (objtool).
+const HEADER: &str = "/usr/include/gelf.h";
+const HEADER_PACKAGES: [&str; NAMES.len()] =
+    ["libelf-dev", "elfutils-libelf-devel", "libelf", "libelf-devel"];
+
+/// Programs and headers that are not there.
+#[derive(Debug, PartialEq)]
+pub struct Missing {
+    names: Vec<&'static str>,
+    packages: Vec<[&'static str; NAMES.len()]>,
+}
+
+impl Missing {
+    /// The command that installs what is missing.
+    pub fn hint(&self) -> String {
+        let here = Distribution::of(&Host::default());
+        let at = here.and_then(|here| NAMES.iter().position(|name| *name == here.name));
+        let mut packages: Vec<&str> =
+            self.packages.iter().map(|all| all[at.unwrap_or(0)]).collect();
+        packages.dedup();
+        let packages = packages.join(" ");
+        match here {
+            Some(here) => here.command(&packages),
+            None => format!("install {packages} (Debian's names)"),
+        }
+    }
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no {}", self.names.join(", no "))
+    }
+}
+
+/// `None` if all is there.
+pub fn missing(is_package: bool, has: impl Fn(&str) -> bool) -> Option<Missing> {
+    let more = if is_package { FOR_PACKAGES } else { FOR_TREES };
+    let tools = ALWAYS.iter().chain(more).filter(|tool| !has(tool.program));
+    let mut missing = Missing { names: Vec::new(), packages: Vec::new() };
+    for tool in tools {
+        missing.names.push(tool.program);
+        missing.packages.push(tool.packages);
+    }
+    if !has(HEADER) {
+        missing.names.push("gelf.h");
+        missing.packages.push(HEADER_PACKAGES);
+    }
+    (!missing.names.is_empty()).then_some(missing)
+}
+
+/// A program of the PATH, or a header that the compiler finds.
+pub fn is_there(name: &str) -> bool {
+    if !name.starts_with('/') {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        return std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
+    }
+    Path::new(name).is_file() || compiler_finds(name.rsplit('/').next().unwrap_or(name))
+}
+
+/// Where headers are elsewhere.
+fn compiler_finds(header: &str) -> bool {
+    let mut command = Command::new("gcc");
+    command.args(["-E", "-x", "c", "-include", header, "/dev/null"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named_with_its_package() {
+        assert_eq!(missing(true, |_| true), None);
+        let cases: &[(bool, &[&str], &str)] = &[
+            (true, &["flex", "xz", HEADER], "there is no flex, no xz, no gelf.h"),
+            (false, &["git", "xz"], "there is no git"),
+        ];
+        for (is_package, gone, expected) in cases {
+            let found = missing(*is_package, |name| !gone.contains(&name)).unwrap();
+            assert_eq!(found.to_string(), *expected);
+            assert_eq!(found.names.len(), found.packages.len());
+        }
+        let found = missing(true, |name| name != HEADER).unwrap();
+        assert_eq!(found.packages, [HEADER_PACKAGES]);
+    }
+}

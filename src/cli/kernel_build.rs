@@ -1,0 +1,188 @@
+//! `schedlab kernel build`: from sources and patches to a kernel of the cache.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::backend::lab::kernel::build::{self, Base, BuildError, Findings, Moved, Request};
+use crate::backend::lab::kernel::{
+    Built, BuiltName, Cache, KernelError, SourceName, Wanted, WantedFault, plain,
+};
+use crate::report::shortened;
+use crate::sys::signal;
+
+use super::exit_code::Problem;
+use super::kernel_progress::Show;
+use super::{Failure, terminal};
+
+const MAX_WIDTH: usize = 200;
+/// Letters of a digest that distinguish enough.
+const DIGEST: usize = 12;
+
+#[derive(Args)]
+pub struct BuildArgs {
+    /// debian-source:6.12, the newest of that series: its sources in the cache, else on this
+    /// machine's package mirror; debian-source:6.12.117 is that version
+    #[arg(value_name = "BASE", required_unless_present = "tree", conflicts_with = "tree")]
+    base: Option<String>,
+    /// A tree of Linux instead, as it is now, with changes that are in no commit
+    #[arg(long, value_name = "DIR")]
+    tree: Option<PathBuf>,
+    /// A revision of that tree's repository
+    #[arg(long, value_name = "REV", requires = "tree")]
+    rev: Option<String>,
+    /// Diffs, mails or an mbox with a series, applied in this order; - is standard input
+    #[arg(long = "patch", value_name = "FILE", num_args = 1..)]
+    patches: Vec<PathBuf>,
+    /// A symbol of the configuration, on top of the lab's
+    #[arg(long = "set", value_name = "CONFIG_X=y", num_args = 1..)]
+    set: Vec<String>,
+    /// A symbol that is to be off
+    #[arg(long, value_name = "CONFIG_X", num_args = 1..)]
+    unset: Vec<String>,
+    /// The name of the new kernel, in place of one that had it
+    #[arg(long, value_name = "NAME")]
+    name: String,
+    /// Compilers at once [default: one for each CPU]
+    #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+    /// Also build a kernel whose tick or preemption differs from its base's
+    #[arg(long)]
+    allow_unlike: bool,
+}
+
+impl From<BuildError> for Failure {
+    fn from(error: BuildError) -> Self {
+        let problem = Problem::new(error.to_string(), error.hint());
+        match error {
+            error if error.is_interrupted() => Failure::Interrupted(problem),
+            error if error.is_usage() => Failure::Usage(problem),
+            _ => Failure::Here(problem),
+        }
+    }
+}
+
+pub fn run(args: &BuildArgs) -> Result<(), Failure> {
+    let request = request(args)?;
+    let cache = Cache::open()?;
+    let stop = signal::catch_termination()
+        .map_err(|error| Failure::here(format!("cannot catch signals: {error}"), "ulimit -a"))?;
+    let mut show = Show::new();
+    let outcome = build::build(&cache, &request, &stop, &mut |event| show.event(&event));
+    show.clear();
+    let outcome = outcome?;
+    notes(&outcome.findings).iter().for_each(|note| terminal::message(note));
+    let kernel = &outcome.kernel;
+    let image = shortened(&kernel.image.to_string_lossy(), MAX_WIDTH);
+    let release = shortened(&kernel.release, MAX_WIDTH);
+    let digest = part(&kernel.digest);
+    let (name, built) = (&kernel.name, description(&outcome.built));
+    Ok(writeln!(io::stdout().lock(), "{name}: {release}, {digest}, {image}\n  {built}")?)
+}
+
+/// Everything is read and checked before anything is done.
+fn request(args: &BuildArgs) -> Result<Request, Failure> {
+    let wrong = |name: &str, why| KernelError::Name { name: name.to_string(), why };
+    let base = match (&args.base, &args.tree) {
+        (_, Some(folder)) => Base::Tree { folder: folder.clone(), revision: args.rev.clone() },
+        (base, None) => {
+            let text = base.as_deref().unwrap_or("");
+            Base::Debian(SourceName::parse(text).map_err(|why| wrong(text, why))?)
+        }
+    };
+    let name = BuiltName::parse(&args.name).map_err(|why| wrong(&args.name, why.into()))?;
+    let set = args.set.iter().map(|text| wish("--set", text, Wanted::parse));
+    let unset = args.unset.iter().map(|text| wish("--unset", text, Wanted::off));
+    let wishes = set.chain(unset).collect::<Result<Vec<_>, _>>()?;
+    let mut patches = Vec::new();
+    for path in &args.patches {
+        let (name, bytes) = bytes(path)?;
+        patches.extend(build::patches(&name, &bytes)?);
+    }
+    let cpus = || std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
+    let jobs = args.jobs.map_or_else(cpus, usize::from);
+    Ok(Request { base, patches, wishes, name, jobs, allow_unlike: args.allow_unlike })
+}
+
+fn wish(
+    option: &str,
+    text: &str,
+    parse: fn(&str) -> Result<Wanted, WantedFault>,
+) -> Result<Wanted, Failure> {
+    let hint = "--set CONFIG_HZ_1000=y CONFIG_NR_CPUS=8 --unset CONFIG_PSI";
+    parse(text).map_err(|why| Failure::usage(format!("{option} {}: {why}", plain(text)), hint))
+}
+
+/// With the name that is shown.
+fn bytes(path: &Path) -> Result<(String, Vec<u8>), Failure> {
+    if path == Path::new("-") {
+        let mut bytes = Vec::new();
+        let read = io::stdin().lock().read_to_end(&mut bytes);
+        read.map_err(|error| {
+            Failure::here(format!("cannot read standard input: {error}"), "--patch FILE")
+        })?;
+        return Ok(("standard input".to_string(), bytes));
+    }
+    let shown = plain(&path.to_string_lossy());
+    let name =
+        path.file_name().map_or_else(|| shown.clone(), |name| plain(&name.to_string_lossy()));
+    match fs::read(path) {
+        Ok(bytes) => Ok((name, bytes)),
+        Err(error) => Err(Failure::usage(
+            format!("cannot read the patch {shown}: {error}"),
+            format!("ls -l {shown}"),
+        )),
+    }
+}
+
+/// What is worth knowing of a kernel that was built all the same.
+fn notes(findings: &Findings) -> Vec<String> {
+    let mut notes: Vec<String> = findings.moved.iter().map(moved).collect();
+    if !findings.lost.is_empty() {
+        let lost = findings.lost.iter().map(|lost| plain(&lost.wanted.symbol));
+        let lost: Vec<String> = lost.collect();
+        notes.push(format!("note: the lab asks for what this kernel has not: {}", lost.join(", ")));
+    }
+    let matters = findings.differences.iter().filter(|one| one.topic.is_some());
+    let matters: Vec<String> = matters.map(ToString::to_string).collect();
+    if !matters.is_empty() {
+        notes.push(format!("note: the base is configured differently: {}", matters.join(", ")));
+    }
+    notes
+}
+
+fn moved(moved: &Moved) -> String {
+    let Moved { patch, file, hunk, line, fuzz, offset } = moved;
+    let (patch, file) = (plain(patch), plain(file));
+    let mut how = Vec::new();
+    if *offset != 0 {
+        how.push(format!("{offset:+} lines"));
+    }
+    if *fuzz > 0 {
+        how.push(format!("{fuzz} lines of context ignored"));
+    }
+    format!("note: {patch}: {file}: hunk {hunk} applied at line {line} ({})", how.join(", "))
+}
+
+/// One line: base, patches and configuration.
+pub fn description(built: &Built) -> String {
+    let patches = built.patches.iter().map(|patch| {
+        format!(", patch {} {}", shortened(&patch.name, MAX_WIDTH), part(&patch.digest))
+    });
+    let wishes =
+        built.wishes.iter().map(|wish| format!(", {}={}", plain(&wish.symbol), wish.setting));
+    format!(
+        "{}{}{}, configuration {}, built {}",
+        shortened(&built.base, MAX_WIDTH),
+        patches.collect::<String>(),
+        wishes.collect::<String>(),
+        part(&built.config_digest),
+        shortened(&built.built_at, MAX_WIDTH)
+    )
+}
+
+fn part(digest: &str) -> String {
+    plain(digest.get(..DIGEST).unwrap_or(digest))
+}

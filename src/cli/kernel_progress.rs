@@ -1,0 +1,129 @@
+//! Progress of what fetches and builds kernels, on standard error.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::backend::lab::kernel::Step;
+use crate::backend::lab::kernel::build::{Event, Stage};
+use crate::report::shortened;
+
+use super::terminal;
+
+pub const WAITING: &str = "another schedlab uses the cache of kernels; waiting";
+const MAX_WIDTH: usize = 200;
+/// Of a long stage, where no line is redrawn.
+const SECONDS_BETWEEN_LINES: u64 = 60;
+
+fn stage_words(stage: Stage) -> &'static str {
+    match stage {
+        Stage::ReadingTree => "reading the tree",
+        Stage::Unpacking => "unpacking the sources",
+        Stage::Copying => "copying the base's tree and objects",
+        Stage::Applying => "applying the patches",
+        Stage::Configuring => "configuring",
+        Stage::CompilingBase => "compiling the base",
+        Stage::Compiling => "compiling",
+    }
+}
+
+/// Progress on standard error: a line that is redrawn on a terminal, otherwise a line for each step
+/// that takes long.
+pub struct Show {
+    bar: Option<ProgressBar>,
+    /// Lines that are not printed again.
+    printed: BTreeSet<String>,
+    stage: &'static str,
+    /// Seconds of the stage when the last line was printed.
+    printed_at: u64,
+}
+
+impl Show {
+    pub fn new() -> Show {
+        let style = ProgressStyle::with_template("{spinner} {wide_msg}");
+        let make = || Some(ProgressBar::new_spinner().with_style(style.ok()?));
+        let bar = terminal::redraws(&io::stderr()).then(make).flatten();
+        Show { bar, printed: BTreeSet::new(), stage: "", printed_at: 0 }
+    }
+
+    pub fn step(&mut self, step: &Step) {
+        match step {
+            Step::Waiting => self.lasting(WAITING),
+            Step::Suite(suite) => match &self.bar {
+                Some(_) => self.passing(&format!("reading {suite}")),
+                None => self.passing("reading Debian's suites"),
+            },
+            Step::LeftOut { suite, why } => {
+                self.lasting(&format!("warning: {suite} is left out: {why}"));
+            }
+            Step::Download { package, size_bytes, percent } => {
+                let size = megabytes(*size_bytes);
+                match &self.bar {
+                    Some(_) => self.passing(&format!("{package}: {percent:3.0} % of {size}")),
+                    None => self.passing(&format!("{package}: {size}")),
+                }
+            }
+            Step::Unpacking { package } if self.bar.is_some() => {
+                self.passing(&format!("{package}: unpacking"));
+            }
+            Step::Unpacking { .. } => {}
+        }
+    }
+
+    pub fn event(&mut self, event: &Event) {
+        match event {
+            Event::Fetch(step) => self.step(step),
+            Event::Waiting => self.lasting("another schedlab builds kernels; waiting"),
+            Event::Changed { tree, files } => {
+                let tree = shortened(&tree.to_string_lossy(), MAX_WIDTH);
+                self.lasting(&format!(
+                    "note: {tree}: {files} files differ from its commit, and are built as they are"
+                ));
+            }
+            Event::Stage(stage) => {
+                (self.stage, self.printed_at) = (stage_words(*stage), 0);
+                self.printed.remove(self.stage);
+                self.passing(self.stage);
+            }
+            Event::Made { steps, seconds } => {
+                let is_due = *seconds >= self.printed_at + SECONDS_BETWEEN_LINES;
+                if self.bar.is_some() || is_due {
+                    self.printed_at = *seconds;
+                    self.passing(&format!("{}: {steps} steps, {seconds} s", self.stage));
+                }
+            }
+        }
+    }
+
+    fn passing(&mut self, text: &str) {
+        match &self.bar {
+            Some(bar) => {
+                bar.set_message(text.to_string());
+                bar.tick();
+            }
+            None => self.lasting(text),
+        }
+    }
+
+    /// Stays on the screen.
+    pub fn lasting(&mut self, text: &str) {
+        if !self.printed.insert(text.to_string()) {
+            return;
+        }
+        match &self.bar {
+            Some(bar) => bar.suspend(|| terminal::message(text)),
+            None => terminal::message(text),
+        }
+    }
+
+    pub fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+pub fn megabytes(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
