@@ -645,6 +645,31 @@ fn a_migration_to_another_cache_takes_the_time_of_the_model() {
     assert!((0.995..1.005).contains(&near), "one cache: {near}");
 }
 
+/// Weights of 100, 200 and 400, in which 100 and 300 share what their cgroup has.
+#[test]
+fn cgroups_of_sets_have_their_weights() {
+    let test = "cgroups_of_sets_have_their_weights";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    let cgroups = "[cgroup]\na.weight = 100\nb.weight = 200\nc.weight = 400\n\
+                   c.x.weight = 100\nc.y.weight = 300\n[[workload]]\nname = \"tree\"\n";
+    let set = |name: &str, cgroup: &str, count: u32| {
+        format!(
+            "[[workload.set]]\nuse = \"spin\"\nname = \"{name}\"\ncgroup = \"{cgroup}\"\ncount = {count}\n"
+        )
+    };
+    let sets = [("a", "a", 1), ("b", "b", 2), ("x", "c/x", 1), ("y", "c/y", 1)];
+    let sets: String = sets.iter().map(|(name, cgroup, count)| set(name, cgroup, *count)).collect();
+    let plan = plan(PATIENT, "cpus = 1", &format!("{cgroups}{sets}"));
+    // Ten rounds of some 30 ms among all of them.
+    let plan = plan.replace("duration = \"100ms\"", "duration = \"2s\"");
+    let shares = throughputs(&laboratory, &plan);
+    let all: f64 = shares.iter().sum();
+    for (share, weight) in shares.iter().zip([1.0, 2.0, 1.0, 3.0]) {
+        let ratio = share / all * 7.0 / weight;
+        assert!((0.98..1.02).contains(&ratio), "{shares:?}");
+    }
+}
+
 /// A guest's topology says which CPUs a last-level cache has.
 #[test]
 fn work_runs_on_the_last_level_caches_that_a_guest_has() {

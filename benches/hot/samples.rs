@@ -221,9 +221,10 @@ fn work(threads: u32) -> Work {
         kind: WorkerKind::Threads,
         background: false,
         knobs: BTreeMap::new(),
+        ..Default::default()
     };
     let axes = vec![("threads".to_string(), threads.to_string())];
-    Work { name: "web".to_string(), axes, llcs: None, sets: (0..SETS).map(set).collect() }
+    Work { name: "web".to_string(), axes, sets: (0..SETS).map(set).collect(), ..Default::default() }
 }
 
 fn outcome(round: u32, cell: u32) -> Outcome {

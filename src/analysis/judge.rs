@@ -205,6 +205,7 @@ fn set_table(work: &WorkSamples, series: &Series, row: Row) -> SetTable {
         params: own.map(|set| set.params.clone()).unwrap_or_default(),
         workers: own.map(|set| Workers { count: set.count, kind: set.kind }),
         knobs: own.map(|set| set.knobs.clone()).unwrap_or_default(),
+        cgroups: own.map(|set| work.key.cell.work.cgroups_of(set)).unwrap_or_default(),
         ops: series.ops.to_string(),
         rows: vec![row],
     }

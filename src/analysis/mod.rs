@@ -32,8 +32,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::model::{
-    Environment, GuestKernel, GuestTimes, Lab, Measure, MetricKind, Params, Placement, PlanEnd,
-    RunKey, Value, Variant, WorkerKind,
+    Cgroup, Environment, GuestKernel, GuestTimes, Lab, Measure, MetricKind, Params, Placement,
+    PlanEnd, RunKey, Value, Variant, WorkerKind,
 };
 use crate::stats::{self, Judged, Ratio, Shape, Unjudged, Verdict};
 
@@ -218,6 +218,9 @@ pub struct SetTable {
     pub workers: Option<Workers>,
     /// Of this set's workers alone.
     pub knobs: BTreeMap<String, Value>,
+    /// The cgroup of its workers, after those that it lies in.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cgroups: Vec<Cgroup>,
     /// What one operation is, in the plural: `requests`.
     pub ops: String,
     pub rows: Vec<Row>,

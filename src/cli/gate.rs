@@ -246,6 +246,7 @@ mod tests {
                     params: Params::new(),
                     workers: None,
                     knobs: Default::default(),
+                    cgroups: Vec::new(),
                     ops: "requests".to_string(),
                     rows: verdicts.iter().enumerate().map(row).collect(),
                 }],

@@ -240,6 +240,11 @@ impl Work {
         label
     }
 
+    /// The cgroup of a set, after those that it lies in.
+    pub fn cgroups_of(&self, set: &WorkerSet) -> Vec<Cgroup> {
+        Cgroup::needed(&self.cgroups, set.cgroup.as_slice())
+    }
+
     /// The set that is all of this work, one of it and no background: a run of this work is a
     /// solo run of every set of the same [`WorkerSet::solo_key`].
     pub fn solo(&self) -> Option<&WorkerSet> {

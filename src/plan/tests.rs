@@ -671,6 +671,62 @@ fn wrong_knobs_of_sets() {
 }
 
 #[test]
+fn wrong_cgroups() {
+    let used = |lines: &str| format!("{}cgroup = \"a\"\n{lines}", with_web(""));
+    hold(&[
+        (&used("[cgroup.a]"), &[]),
+        (
+            &used("[cgroup]\na = 5"),
+            &["4:10: there is no cgroup `a`", "6:1: `a` is a number, not a cgroup"],
+        ),
+        (&used("[cgroup.a]\nweigth = 5"), &["6:1: unknown key `weigth` in a cgroup"]),
+        (&used("[cgroup.a]\nweight = 0"), &["6:10: 0 is below the least that is accepted"]),
+        (
+            &used("[cgroup.a]\nweight = 5\nidle = true"),
+            &["6:1: an idle cgroup has no weight: `cgroup-weight` with `cgroup-idle = true`"],
+        ),
+        (&used("[cgroup.a]\n[cgroup.b]"), &["6:9: no worker set is in the cgroup `b`"]),
+        (&used("[cgroup.a]\n[cgroup.\"a/b\"]"), &["6:9: `a/b` is no name for a cgroup"]),
+        (&used("[cgroup.a]\n[cgroup.a.\"..\"]"), &["6:11: `..` is no name for a cgroup"]),
+        (&used("[cgroup.a.\"cpu.max\"]\n"), &["5:11: `cpu.max` is no name for a cgroup"]),
+        (&with_web("cgroup = \"x\""), &["4:10: there is no cgroup `x`"]),
+        (&with_web("cgroup = [\"x\"]"), &["4:10: `cgroup` takes a text, not a list"]),
+        (
+            &used("[cgroup.a]\ncpus = \"0-1\"\n[placement]\ncpus = \"1\""),
+            &["6:1: CPUs 0 are not among those above it"],
+        ),
+    ]);
+}
+
+#[test]
+fn sets_are_in_cgroups_and_have_all_above_them() {
+    let text = "schema = 1\n[cgroup.web]\nweight = 200\n[cgroup.web.front]\nmax = \"50%\"\n\
+        cpus = \"1\"\n[cgroup.db]\n[[workload]]\nname = \"m\"\nsolo = true\n\
+        [[workload.set]]\nuse = \"web\"\ncgroup = \"web/front\"\n\
+        [[workload.set]]\nuse = \"web\"\nname = \"db\"\ncgroup = \"db\"\n\
+        [[workload]]\nuse = \"web\"\n";
+    let plan = parse_here(text).unwrap();
+    let shape = |work: &crate::model::Work| {
+        let cgroups = work.cgroups.iter().map(|cgroup| cgroup.path.to_string());
+        (work.name.clone(), cgroups.collect::<Vec<_>>().join(" "))
+    };
+    let expected = [
+        ("m solo web", "web web/front"),
+        ("m solo db", "db"),
+        ("m", "db web web/front"),
+        ("web", ""),
+    ];
+    let expected = expected.map(|(name, cgroups)| (name.to_string(), cgroups.to_string()));
+    assert_eq!(plan.works.iter().map(shape).collect::<Vec<_>>(), expected);
+    let front = &plan.works[2].cgroups[2];
+    assert_eq!(front.knobs, Params::from([("cgroup-max".to_string(), Value::Percent(50.0))]));
+    assert_eq!(front.cpus, Some("1".parse().unwrap()));
+    // What a plan without cgroups is stored as does not mention them.
+    let stored = serde_json::to_string(&plan.works[3]).unwrap();
+    assert!(!stored.contains("cgroup"), "{stored}");
+}
+
+#[test]
 fn an_affinity_lies_within_the_placement() {
     let placed = |lines: &str| with_web(&format!("{lines}\n[placement]\ncpus = \"0\""));
     let message = "`affinity` has CPU 1, which the placement leaves out";

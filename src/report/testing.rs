@@ -215,6 +215,7 @@ pub fn work(
         params: Params::new(),
         workers: Some(Workers { count: 1, kind: WorkerKind::Processes }),
         knobs: Default::default(),
+        cgroups: Vec::new(),
         ops: "requests".to_string(),
         rows,
     };

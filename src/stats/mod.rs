@@ -17,8 +17,8 @@ pub use estimate::{
     nearest_rank, paired_ratio, unpaired_ratio,
 };
 pub use fairness::{
-    COMPLETED_NOTHING, CompetingSet, Competitor, Fairness, NO_SOLO_OPERATIONS, Priority, SetShare,
-    fairness,
+    COMPLETED_NOTHING, CompetingCgroup, CompetingSet, Competitor, Fairness, NO_SOLO_OPERATIONS,
+    Priority, SetShare, fairness,
 };
 pub use histogram::{Histogram, Recorder, bucket_of, bucket_range};
 pub use shape::{Shape, shapes};

@@ -183,3 +183,126 @@ pub fn set_in_cgroup(host: &Host, file: &Path, text: &str) -> Result<(), Setting
     let (target, wanted) = (file.display().to_string(), text.to_string());
     Err(SettingError::TookAnother { target, got, wanted })
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::sys::fuse;
+    use crate::variant::testing::{Group, Machine, cell, grouped, variant};
+    use crate::variant::{Applied, apply};
+
+    const TREE: &[Group] = &[
+        ("web", &[("cgroup-weight", "200")], Some("0-1")),
+        ("web/front", &[("cgroup-max", "50%")], Some("1")),
+        ("db", &[("cgroup-idle", "true")], None),
+    ];
+
+    /// Where the cgroup lies in the tree at `root`, and what is in a file of it.
+    fn text(machine: &Machine, applied: &Applied, root: &str, file: &str) -> String {
+        let run = applied.cgroups().iter().find(|path| path.starts_with(root)).unwrap();
+        machine.host.read(run.join(file)).unwrap().trim().to_string()
+    }
+
+    fn readings(applied: &Applied) -> Vec<(String, bool)> {
+        let readings = applied.readings().into_iter();
+        readings.map(|reading| (reading.knob.clone(), reading.is_mismatch())).collect()
+    }
+
+    const SETTINGS: [&str; 5] = [
+        "cgroup web: weight",
+        "cgroup web: cpus",
+        "cgroup web/front: max",
+        "cgroup web/front: cpus",
+        "cgroup db: idle",
+    ];
+
+    #[test]
+    fn a_tree_of_version_2_is_threaded_and_goes_with_the_run() {
+        let machine = Machine::new();
+        let before = machine.all();
+        let tree = grouped(cell(variant(&[]), &[]), TREE);
+        let applied = apply(&tree, &machine.host, &machine.journal()).unwrap();
+        let root = "/sys/fs/cgroup";
+        for (file, expected) in [
+            ("cgroup.subtree_control", "+cpu +cpuset"),
+            ("cgroup.type", "domain"),
+            ("web/cgroup.type", "threaded"),
+            ("web/cgroup.subtree_control", "+cpu +cpuset"),
+            ("web/cpu.weight", "200"),
+            ("web/front/cgroup.type", "threaded"),
+            ("web/front/cgroup.subtree_control", ""),
+            ("web/front/cpu.max", "50000 100000"),
+            ("web/front/cpuset.cpus", "1"),
+            ("db/cpu.idle", "1"),
+            ("db/cpuset.cpus", ""),
+        ] {
+            let got = text(&machine, &applied, root, file).replace("cpu cpuset", "+cpu +cpuset");
+            assert_eq!(got, expected, "{file}");
+        }
+        assert_eq!(readings(&applied), SETTINGS.map(|name| (name.to_string(), false)));
+        let joins = &applied.joins()[&"web/front".parse().unwrap()];
+        assert!(joins.len() == 1 && joins[0].ends_with("web/front/cgroup.threads"), "{joins:?}");
+        applied.undo().unwrap();
+        assert_eq!(machine.all(), before);
+    }
+
+    #[test]
+    fn trees_of_version_1_take_a_thread_each() {
+        let machine = Machine::new();
+        machine.lay(
+            "/proc/self/mountinfo",
+            "2 1 0:1 / /v1/cpu rw - cgroup none rw,cpu\n3 1 0:2 / /v1/cpuset rw - cgroup none rw,cpuset",
+        );
+        machine.lay("/proc/self/cgroup", "1:cpu:/\n2:cpuset:/\n");
+        for name in
+            ["cpu.shares", "cpu.cfs_period_us", "cpu.cfs_quota_us", "cpu.idle", "cgroup.procs"]
+        {
+            machine.lay(&format!("/v1/cpu/{name}"), "0\n");
+        }
+        for (name, text) in [("cpuset.cpus", "0-3"), ("cpuset.mems", "0"), ("cgroup.procs", "")] {
+            machine.lay(&format!("/v1/cpuset/{name}"), text);
+        }
+        let before = machine.all();
+        let tree = grouped(cell(variant(&[]), &[]), TREE);
+        assert_eq!(crate::variant::check(&tree, &machine.host), Ok(()));
+        let applied = apply(&tree, &machine.host, &machine.journal()).unwrap();
+        for (root, file, expected) in [
+            ("/v1/cpu", "web/cpu.shares", "2048"),
+            ("/v1/cpu", "web/front/cpu.cfs_quota_us", "50000"),
+            ("/v1/cpu", "db/cpu.idle", "1"),
+            ("/v1/cpuset", "web/cpuset.cpus", "0-1"),
+            ("/v1/cpuset", "web/front/cpuset.cpus", "1"),
+            // Without CPUs of its own it has those above it.
+            ("/v1/cpuset", "db/cpuset.cpus", "0-3"),
+            ("/v1/cpuset", "db/cpuset.mems", "0"),
+        ] {
+            assert_eq!(text(&machine, &applied, root, file), expected, "{file}");
+        }
+        assert_eq!(readings(&applied), SETTINGS.map(|name| (name.to_string(), false)));
+        let joins = &applied.joins()[&"web/front".parse().unwrap()];
+        assert!(joins.len() == 2 && joins.iter().all(|file| file.ends_with("web/front/tasks")));
+        applied.undo().unwrap();
+        assert_eq!(machine.all(), before);
+        let light = grouped(cell(variant(&[]), &[]), &[("web", &[("cgroup-weight", "1")], None)]);
+        let missing = crate::variant::check(&light, &machine.host).unwrap_err();
+        assert!(missing[0].message.contains("cannot hold the weight 1"), "{missing:?}");
+    }
+
+    #[test]
+    fn a_tree_that_cannot_be_finished_is_removed() {
+        for changes in 0.. {
+            let machine = Machine::new();
+            let before = machine.all();
+            let tree = grouped(cell(variant(&[]), &[]), TREE);
+            fuse::set(Some(changes));
+            let failed = apply(&tree, &machine.host, &machine.journal()).err();
+            let refused = fuse::refused();
+            fuse::set(None);
+            if failed.is_none() && refused == 0 {
+                assert!(changes > 10, "{changes} changes are too few to be all");
+                break;
+            }
+            crate::variant::restore(&machine.state_dir(), &machine.host).unwrap();
+            assert_eq!(machine.all(), before, "after {changes}");
+        }
+    }
+}

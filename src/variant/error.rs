@@ -40,7 +40,8 @@ pub enum SettingError {
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
     #[error(
-        "cgroup version 1 cannot hold the weight {weight}: cpu.shares would be {shares}, {:.3} of it",
+        "cgroup version 1 cannot hold the weight {weight}: cpu.shares would be {shares}, {:.3} of it; a \
+         multiple of all weights would do",
         *.shares as f64 * 100.0 / (1024.0 * *.weight as f64)
     )]
     NoShares { weight: u64, shares: u64 },

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::model::{
-    Cell, Field, Kind, Params, Placement, Raw, Value, Variant, Work, WorkerKind, WorkerSet,
+    Cell, Cgroup, Field, Kind, Params, Placement, Raw, Value, Variant, Work, WorkerKind, WorkerSet,
 };
 use crate::sys::Host;
 
@@ -159,6 +159,20 @@ pub fn pooled(written: &[(&str, &str)], name: &str, cpus: Option<&str>) -> Cell 
     let mut cell = cell(variant(written), &[]);
     cell.placement.pool = Some(name.parse().unwrap());
     cell.placement.cpus = cpus.map(|cpus| cpus.parse().unwrap());
+    cell
+}
+
+/// The path of a cgroup, its knobs and its CPUs.
+pub type Group = (&'static str, &'static [(&'static str, &'static str)], Option<&'static str>);
+
+/// The cell with these cgroups for its sets.
+pub fn grouped(mut cell: Cell, cgroups: &[Group]) -> Cell {
+    let cgroup = |(path, written, cpus): &Group| Cgroup {
+        path: path.parse().unwrap(),
+        knobs: knobs(written),
+        cpus: cpus.map(|cpus| cpus.parse().unwrap()),
+    };
+    cell.work.cgroups = cgroups.iter().map(cgroup).collect();
     cell
 }
 

@@ -15,8 +15,8 @@ use crate::analysis::{
     Workers, grouped,
 };
 use crate::model::{
-    CpuClocks, Direction, Environment, GuestTimes, Lab, LabModel, MemoryPlacement, Placement,
-    PlanEnd, Reading, SampledPlan, Value, WorkerKind, show_duration,
+    Cgroup, CpuClocks, Direction, Environment, GuestTimes, Lab, LabModel, MemoryPlacement,
+    Placement, PlanEnd, Reading, SampledPlan, Value, WorkerKind, show_duration,
 };
 use crate::stats::{NoRatio, Rounds, Shape, Unjudged, Verdict, Why};
 
@@ -582,8 +582,29 @@ pub fn set(set: &SetTable) -> String {
         (WorkerKind::Processes, _) => Some(format!("count {count}, in processes")),
     });
     let ops = (!set.ops.is_empty()).then(|| format!("throughput in {}", set.ops));
-    let parts = [Some(set.workload.clone()), workers, Some(knobs(&set.knobs)), ops];
+    let parts = [
+        Some(set.workload.clone()),
+        workers,
+        Some(knobs(&set.knobs)),
+        in_cgroup(&set.cgroups),
+        ops,
+    ];
     joined(parts.into_iter().flatten(), ", ")
+}
+
+/// `in cgroup web (weight 200) > web/front (max 50%)`; `None`: in the run's own.
+fn in_cgroup(cgroups: &[Cgroup]) -> Option<String> {
+    let one = |cgroup: &Cgroup| {
+        let of_knob = |(knob, value): (&String, &Value)| {
+            format!("{} {value}", knob.strip_prefix("cgroup-").unwrap_or(knob))
+        };
+        let cpus = cgroup.cpus.as_ref().map(|cpus| format!("CPUs {cpus}"));
+        let settings = joined(cgroup.knobs.iter().map(of_knob).chain(cpus), ", ");
+        let settings = if settings.is_empty() { settings } else { format!(" ({settings})") };
+        format!("{}{settings}", cgroup.path)
+    };
+    let all: Vec<String> = cgroups.iter().map(one).collect();
+    (!all.is_empty()).then(|| format!("in cgroup {}", all.join(" > ")))
 }
 
 /// `nice 5, policy batch`, not yet clean; empty without knobs.
