@@ -139,6 +139,7 @@ pub fn environment(kernel: &str, machine: &str, boot: Option<&str>) -> Environme
         tunables: BTreeMap::new(),
         calibration: None,
         calibration_at_end: None,
+        scheduler: None,
     }
 }
 
@@ -306,7 +307,12 @@ pub fn lab(id: &str, started_unix_ns: u64) -> SampledPlan {
 /// An exact guest; what is empty is not known.
 pub fn guest(release: &str, digest: &str) -> Guest {
     let known = |text: &str| (!text.is_empty()).then(|| text.to_string());
-    let kernel = GuestKernel { release: known(release), version: None, digest: known(digest) };
+    let kernel = GuestKernel {
+        release: known(release),
+        version: None,
+        digest: known(digest),
+        scheduler: None,
+    };
     let capacity = Reading::Known(1.0);
     Guest { kernel, time: GuestTime::Exact, capacity, coarse_timers_ns: None }
 }

@@ -75,6 +75,7 @@ impl Backend for Null {
             tunables: BTreeMap::new(),
             calibration: None,
             calibration_at_end: None,
+            scheduler: None,
         }
     }
 

@@ -85,7 +85,7 @@ pub fn in_the_lab(not_exact: usize) -> Analysis {
     for ((side, asked), not_exact) in analysis.sides.iter_mut().zip(asked).zip([0, not_exact]) {
         let text = |text: &str| Some(text.to_string());
         let (release, digest) = (text("6.1.0-56-cloud-amd64"), text("0123456789ab"));
-        let kernel = GuestKernel { release, version: None, digest };
+        let kernel = GuestKernel { release, version: None, digest, scheduler: None };
         side.kernels = vec![format!("{asked} ({kernel:#})")];
         (side.machines, side.backends) = (vec!["lab".to_string()], vec!["lab".to_string()]);
         side.boots = None;

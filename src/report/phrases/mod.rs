@@ -526,7 +526,9 @@ fn machine(of: &Environment) -> String {
         Reading::Known(name) if name != "none" => format!(" ({})", clean(name)),
         _ => String::new(),
     };
-    format!("Linux {}{cpus}{virtualisation}", clean(&of.kernel_release))
+    let scheduler = of.scheduler.as_ref().and_then(|of| of.as_ref().known());
+    let scheduler = scheduler.map_or(String::new(), |name| format!(" with {}", clean(name)));
+    format!("Linux {}{scheduler}{cpus}{virtualisation}", clean(&of.kernel_release))
 }
 
 /// `1 min 38 s`, `3 h 2 min`, `450 ms`.

@@ -33,6 +33,7 @@ pub fn environment(hostname: &str) -> Environment {
         )]),
         calibration: None,
         calibration_at_end: None,
+        scheduler: None,
     }
 }
 
@@ -410,6 +411,7 @@ fn any_guest() -> impl Strategy<Value = Guest> {
         release,
         version,
         digest,
+        scheduler: None,
     });
     let time = prop_oneof![
         Just(GuestTime::Exact),
