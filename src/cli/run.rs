@@ -436,7 +436,7 @@ pub fn load(named: &str) -> Result<(String, String), Failure> {
             let text = format!("cannot read the plan `{shown}`: {error}");
             return Failure::usage(text, "schedlab list plans");
         }
-        let plans = plan::builtins().iter().map(|builtin| builtin.name);
+        let plans = plan::builtins().iter().chain(plan::findings()).map(|builtin| builtin.name);
         UnknownName::new("built-in plan or file", named, plans, "schedlab list plans").into()
     });
     Ok((named.to_string(), with_programs(named, text?)?))
