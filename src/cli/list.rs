@@ -6,9 +6,7 @@ use std::io::{self, Write};
 use clap::{Args, ValueEnum};
 
 use crate::analysis;
-use crate::model::{
-    CPUS, Field, Finding, Plan, PlanEnd, PlanHead, ProbeSpec, Scope, Unit, Value,
-};
+use crate::model::{CPUS, Field, Finding, Plan, PlanEnd, PlanHead, ProbeSpec, Scope, Unit, Value};
 use crate::plan::{Builtin, Program};
 use crate::report::{clean, shortened};
 use crate::sys::clock;

@@ -33,6 +33,9 @@ use super::names::UnknownName;
 use super::running::Running;
 use super::{Database, Failure, install, named, restore, table, terminal, twin};
 
+/// The backend where none is named.
+const LOCAL: &str = "local";
+
 #[derive(Args, Clone)]
 pub struct RunArgs {
     /// A built-in plan by name, a plan file, or plan=ID, the text of a stored one [default: quick]
@@ -69,7 +72,7 @@ pub struct RunArgs {
     #[arg(long, conflicts_with = "resume")]
     dry_run: bool,
     /// Where to run: `schedlab list backends`
-    #[arg(long, default_value = "local", conflicts_with = "resume")]
+    #[arg(long, default_value = LOCAL, conflicts_with = "resume")]
     backend: String,
     /// In place of the plan's rounds, fixed beforehand; +N with --resume adds N to a plan that
     /// is measured until it is decided
@@ -120,6 +123,21 @@ pub struct RunArgs {
     pub output: Output,
     #[command(flatten)]
     pub db: Database,
+}
+
+impl RunArgs {
+    /// Findings are of kernels: they run in the lab, unless another backend is named.
+    pub fn of_findings(&self) -> RunArgs {
+        let backend = match self.backend.as_str() {
+            LOCAL => "lab".to_string(),
+            other => other.to_string(),
+        };
+        RunArgs { backend, ..self.clone() }
+    }
+
+    pub fn backend(&self) -> &str {
+        &self.backend
+    }
 }
 
 /// How the lab answers.

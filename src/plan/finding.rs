@@ -18,7 +18,12 @@ pub fn finding(top: &mut Table, expects: bool, faults: &mut Faults) -> Option<Fi
     }
     let mut given = table.take_written(FINDING, faults);
     for (name, _) in given.iter().filter(|(_, value)| value.as_text() == Some("")) {
-        faults.add(&header, format!("`{name}` is empty"), "in this finding", "say it, or leave it out");
+        faults.add(
+            &header,
+            format!("`{name}` is empty"),
+            "in this finding",
+            "say it, or leave it out",
+        );
     }
     table.finish(&known_keys(&[], &[FINDING]), "[finding]", faults);
     if !expects && !given.contains_key("not-modelled") {

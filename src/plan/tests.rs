@@ -14,7 +14,9 @@ use super::fields::{
     MAX_CELLS, MEASURE, PARAMETERS, PLACEMENT, SET, SET_KEYS, TOP_KEYS, VARIANT_KEYS, WORKLOAD,
     WORKLOAD_KEYS, Words, report,
 };
-use super::{Known, PlanErrors, builtin, builtins, cells, findings, json_schema, parse, read, round_order};
+use super::{
+    Known, PlanErrors, builtin, builtins, cells, findings, json_schema, parse, read, round_order,
+};
 
 struct Fake;
 
