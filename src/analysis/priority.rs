@@ -86,6 +86,7 @@ mod tests {
             kind: WorkerKind::Threads,
             background: false,
             knobs: knobs(own),
+            ..Default::default()
         };
         SchedPriority::of(&variant, &set)
     }

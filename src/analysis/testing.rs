@@ -104,9 +104,11 @@ pub fn work(mut plan: SampledPlan, name: &str, threads: u32) -> SampledPlan {
         kind: WorkerKind::Threads,
         background: false,
         knobs: BTreeMap::new(),
+        ..Default::default()
     };
     let axes = vec![("threads".to_string(), threads.to_string())];
-    let work = Work { name: name.to_string(), axes, llcs: None, sets: vec![set] };
+    let work =
+        Work { name: name.to_string(), axes, llcs: None, sets: vec![set], ..Default::default() };
     for variant in &plan.plan.variants {
         let (index, placement) = (plan.cells.len() as u32, Placement::default());
         let (variant, work) = (variant.clone(), work.clone());

@@ -1,6 +1,8 @@
 //! What makes two runs the same work, so that their figures may be compared. Pure.
 
-use crate::model::{Cell, Lab, Params, Placement, SampledPlan, Variant, WorkerSet};
+use crate::model::{
+    Cell, Cgroup, CgroupPath, Lab, Params, Placement, SampledPlan, Variant, WorkerSet,
+};
 
 use super::notes::Difference;
 
@@ -53,8 +55,8 @@ impl WorkKey<'_> {
     }
 
     /// Where its workers may run.
-    fn place(&self) -> (&Placement, Option<u32>) {
-        (&self.cell.placement, self.cell.work.llcs)
+    fn place(&self) -> (&Placement, Option<u32>, &[Cgroup]) {
+        (&self.cell.placement, self.cell.work.llcs, &self.cell.work.cgroups)
     }
 
     /// The backend, and in the lab the guests' machine. The kernel is a side's.
@@ -79,11 +81,15 @@ impl WorkKey<'_> {
 const NO_WORK: [&str; 3] = ["package", "needs", "version"];
 
 fn set_differs(own: &WorkerSet, other: &WorkerSet) -> Option<Difference> {
-    let WorkerSet { name, workload, params, count, kind, background, knobs } = own;
+    let WorkerSet { name, workload, params, count, kind, background, knobs, cgroup } = own;
     let show = |params: &Params, key: &str| {
         params.get(key).map_or("not there".to_string(), |value| value.to_string())
     };
+    let shown = |cgroup: &Option<CgroupPath>| {
+        cgroup.as_ref().map_or("none".to_string(), CgroupPath::to_string)
+    };
     let fields = [
+        ("cgroup", shown(cgroup), shown(&other.cgroup)),
         ("name", name.clone(), other.name.clone()),
         ("workload", workload.clone(), other.workload.clone()),
         ("count", count.to_string(), other.count.to_string()),

@@ -308,6 +308,7 @@ mod tests {
                 kind: WorkerKind::Threads,
                 background: false,
                 knobs: BTreeMap::new(),
+                ..Default::default()
             }
         };
         let sets = vec![set("schbench"), set("spin")];
@@ -316,7 +317,7 @@ mod tests {
             cell: Cell {
                 index: 3,
                 variant: Variant { name: "v".to_string(), knobs: BTreeMap::new() },
-                work: Work { name: "w".to_string(), axes: Vec::new(), llcs: None, sets },
+                work: Work { name: "w".to_string(), sets, ..Default::default() },
                 placement: Placement::default(),
             },
             warmup_ns: 100 * MS,
@@ -328,6 +329,7 @@ mod tests {
             model: Default::default(),
             limit_ns: u64::MAX,
             seed: 7,
+            cgroups: Default::default(),
         }
     }
 

@@ -253,6 +253,7 @@ mod tests {
                     kop_ps: None,
                     executed: false,
                     model: Default::default(),
+                    cgroups: Default::default(),
                 };
                 let cancel = AtomicBool::new(false);
                 let ended = Null::default().run(&spec, &cancel, &mut |_| ());

@@ -332,6 +332,7 @@ fn order_run(cell: Cell, key: RunKey, plan: &Plan, kop_ps: Option<u64>) -> RunSp
         kop_ps,
         executed: plan.lab.executed,
         model: Default::default(),
+        cgroups: Default::default(),
     }
 }
 

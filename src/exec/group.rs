@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::model::{Cell, CpuSet, MemoryPlacement, Value, WorkerKind, WorkerSet};
+use crate::model::{Cell, CgroupPath, CpuSet, MemoryPlacement, Value, WorkerKind, WorkerSet};
+use crate::sys::host::plain;
 use crate::sys::{Host, clock, fork, interleave, sched, shared, thread, topology};
 use crate::variant;
 use crate::workload::{self, Control, Load, Pool, Recorders, Request, Slot, Spec, Speed, Worker};
@@ -28,6 +30,9 @@ pub struct Limit {
 impl Limit {
     pub const NONE: Limit = Limit { at_ns: u64::MAX, limit_ns: u64::MAX };
 }
+
+/// For each cgroup of worker sets the files that take a thread.
+type Cgroups = BTreeMap<CgroupPath, Vec<PathBuf>>;
 
 /// One worker as the runner sees it.
 #[derive(Clone)]
@@ -59,12 +64,15 @@ pub struct Set {
     pub recorders: Recorders,
     /// The variant's, each replaced by the set's own of its name.
     pub knobs: Arc<BTreeMap<String, Value>>,
+    cgroup: Arc<[PathBuf]>,
     seed: u64,
     is_background: bool,
 }
 
 /// Applied by each worker to itself before it works.
 struct WorkerSetup {
+    /// The files of its set's cgroup that take its thread.
+    cgroup: Arc<[PathBuf]>,
     pool: Option<CpuSet>,
     knobs: Arc<BTreeMap<String, Value>>,
 }
@@ -72,7 +80,12 @@ struct WorkerSetup {
 impl WorkerGroup {
     /// Prepares all sets and starts all workers: processes first, while the runner has one
     /// thread, then threads. They wait at the barrier.
-    pub fn assemble(cell: &Cell, seed: u64, speed: Speed) -> Result<WorkerGroup, ExecError> {
+    pub fn assemble(
+        cell: &Cell,
+        cgroups: &Cgroups,
+        seed: u64,
+        speed: Speed,
+    ) -> Result<WorkerGroup, ExecError> {
         let placed = cell.placement.cpus.as_ref();
         let allowed = sched::affinity(0).map_err(ExecError::system("read the CPU affinity"))?;
         let cpus = placed.unwrap_or(&allowed).clone();
@@ -87,7 +100,8 @@ impl WorkerGroup {
         let mut group = WorkerGroup { control, pool, members: Vec::new(), sets: Vec::new() };
         for set in &cell.work.sets {
             let knobs = variant::merged(&cell.variant.knobs, &set.knobs);
-            group.prepare(set, knobs, seed, speed)?;
+            let cgroup = files_of(set, cgroups)?;
+            group.prepare(set, knobs, cgroup, seed, speed)?;
         }
         if let Some(pool) = placed {
             let outside = allowed.minus(pool);
@@ -106,6 +120,7 @@ impl WorkerGroup {
         &mut self,
         set: &WorkerSet,
         knobs: BTreeMap<String, Value>,
+        cgroup: Arc<[PathBuf]>,
         seed: u64,
         speed: Speed,
     ) -> Result<(), ExecError> {
@@ -135,7 +150,7 @@ impl WorkerGroup {
         }));
         let knobs = Arc::new(knobs);
         let is_background = set.background;
-        self.sets.push(Set { spec, load, recorders, knobs, seed, is_background });
+        self.sets.push(Set { spec, load, recorders, knobs, cgroup, seed, is_background });
         Ok(())
     }
 
@@ -159,7 +174,8 @@ impl WorkerGroup {
         let member = self.members[position].clone();
         let set = &self.sets[member.set];
         let (control, load, recorders) = (self.control, Arc::clone(&set.load), set.recorders);
-        let setup = WorkerSetup { pool: pool.cloned(), knobs: Arc::clone(&set.knobs) };
+        let (knobs, cgroup) = (Arc::clone(&set.knobs), Arc::clone(&set.cgroup));
+        let setup = WorkerSetup { cgroup, pool: pool.cloned(), knobs };
         let (seed, is_background) = (mix(set.seed, member.index as u64), set.is_background);
         let name = set.spec.roles[member.role].name.to_string();
         let body = {
@@ -303,6 +319,8 @@ fn live(
 ) {
     member.slot.set_tid(sched::own_tid());
     let work = || -> Result<(), ExecError> {
+        // First: a cpuset takes from an affinity that it is given, not from one that was there.
+        setup.cgroup.iter().try_for_each(|file| enter(file))?;
         setup.pool.as_ref().map_or(Ok(()), move_to)?;
         variant::apply_to_self(&setup.knobs).map_err(ExecError::refused)?;
         load.cpus(member.index).as_ref().map_or(Ok(()), move_to)?;
@@ -316,6 +334,21 @@ fn live(
         Ok(Err(error)) => member.slot.fail(&error.reason()),
         Err(_) => member.slot.fail("panicked"),
     }
+}
+
+/// The files that take the threads of a set's workers.
+fn files_of(set: &WorkerSet, cgroups: &Cgroups) -> Result<Arc<[PathBuf]>, ExecError> {
+    let Some(cgroup) = &set.cgroup else { return Ok(Arc::default()) };
+    let files = cgroups.get(cgroup).ok_or_else(|| {
+        ExecError::refused(format!("nobody made the cgroup {cgroup} of worker set `{}`", set.name))
+    })?;
+    Ok(files.as_slice().into())
+}
+
+/// Puts the calling thread into the cgroup that the file is of.
+fn enter(file: &Path) -> Result<(), ExecError> {
+    let refused = |error| format!("{} takes no thread ({})", file.display(), plain(&error));
+    Host::default().write(file, "0").map_err(|error| ExecError::refused(refused(error)))
 }
 
 /// The calling thread.

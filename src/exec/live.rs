@@ -37,9 +37,9 @@ impl Live {
     /// promptly from then on.
     pub fn start(set: WorkerSet, placement: Placement, seed: u64) -> Result<Live, ExecError> {
         let variant = Variant { name: "as found".to_string(), knobs: Default::default() };
-        let work = Work { name: set.name.clone(), axes: Vec::new(), llcs: None, sets: vec![set] };
+        let work = Work { name: set.name.clone(), sets: vec![set], ..Default::default() };
         let cell = Cell { index: 0, variant, work, placement };
-        let group = WorkerGroup::assemble(&cell, seed, Speed::default())?;
+        let group = WorkerGroup::assemble(&cell, &Default::default(), seed, Speed::default())?;
         group.await_arrival(Limit::NONE)?;
         thread::serve_promptly();
         let zeroed = group.sets()[0].recorders.all_merged();
@@ -159,6 +159,7 @@ mod tests {
             kind: WorkerKind::Threads,
             background: false,
             knobs: Default::default(),
+            ..Default::default()
         }
     }
 

@@ -229,6 +229,7 @@ mod tests {
             kind: WorkerKind::Threads,
             background: false,
             knobs: BTreeMap::new(),
+            ..Default::default()
         };
         let histograms = vec![Histogram::default(); spec.histograms.len()];
         let standard = set_result(&set, spec, Vec::new(), &histograms, &[]).metrics;

@@ -2,6 +2,7 @@
 //! No I/O: everything else imports this, this imports nothing.
 
 mod agent;
+mod cgroup;
 mod cpuset;
 mod disturbance;
 mod environment;
@@ -30,6 +31,7 @@ pub use agent::{
     EXIT_CODE, EXIT_PORT, EXIT_VALUE, GUEST_BOOT_FILE, GUEST_INIT, GUEST_SPEC_FILE, GUEST_WIRE,
     GuestBoot, GuestFacts, GuestMessage, GuestSpec, RESULTS_PORT, STOP_PORT, STOP_VALUE,
 };
+pub use cgroup::{Cgroup, CgroupPath, CgroupPathError, MAX_CGROUP_DEPTH, MAX_CGROUP_NAME_BYTES};
 pub use cpuset::{CpuSet, CpuSetError, MAX_CPU};
 pub use disturbance::{
     Disturbance, DisturbanceFact, DisturbanceKind, Interference, OtherProcesses, SettingChange,

@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+<<<<<<< HEAD
 use super::{CpuSet, Expectation, Finding, Lab, Params, PoolName, Value};
+=======
+use super::{Cgroup, CgroupPath, CpuSet, Expectation, Lab, Params, PoolName, Value};
+>>>>>>> main
 
 /// The version of the plan format that this program reads and writes.
 pub const PLAN_SCHEMA: i64 = 1;
@@ -101,7 +105,7 @@ pub struct Variant {
 }
 
 /// What runs in a cell, whichever the variant: worker sets that compete or one alone.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Work {
     /// The workload's name in the plan.
     pub name: String,
@@ -110,11 +114,14 @@ pub struct Work {
     /// Its workers run on the CPUs of the first so many last-level caches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub llcs: Option<u32>,
+    /// Those of its sets and all above them, each after the one that it lies in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cgroups: Vec<Cgroup>,
     pub sets: Vec<WorkerSet>,
 }
 
 /// N workers alike.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkerSet {
     pub name: String,
     /// The workload's name in the registry.
@@ -129,11 +136,15 @@ pub struct WorkerSet {
     /// Plans stored before sets had knobs have none.
     #[serde(default)]
     pub knobs: BTreeMap<String, Value>,
+    /// One of [`Work::cgroups`]; `None`: the run's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<CgroupPath>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkerKind {
+    #[default]
     Threads,
     Processes,
 }
@@ -265,8 +276,9 @@ impl WorkerSet {
     /// The same for sets whose workers do the same, however many they are and whatever they
     /// are called.
     pub fn solo_key(&self) -> String {
-        let WorkerSet { name: _, workload, params, count: _, kind, background: _, knobs } = self;
-        format!("{:?}", (workload, params, kind, knobs))
+        let WorkerSet { name: _, workload, params, count: _, kind, background: _, knobs, cgroup } =
+            self;
+        format!("{:?}", (workload, params, kind, knobs, cgroup))
     }
 }
 

@@ -3,11 +3,14 @@
 //!
 //! Times are nanoseconds of the monotonic clock; `_at_ns` counts from the start barrier.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use super::knob::legacy_pool_cpus;
 use super::metric::WrittenMetric;
-use super::{Cell, CpuSet, Disturbance, Guest, KnobReading, Metric, Reading, RunModel};
+use super::{Cell, CgroupPath, CpuSet, Disturbance, Guest, KnobReading, Metric, Reading, RunModel};
 
 /// The version of [`RunSpec`] and [`RunnerMessage`], checked at both ends.
 pub const WIRE_VERSION: u32 = 2;
@@ -37,6 +40,10 @@ pub struct RunSpec {
     /// What workers add of a real machine: in the lab alone.
     #[serde(default)]
     pub model: RunModel,
+    /// Where its sets' cgroups are: for each of the work, the files that take a thread which is to be
+    /// in it. Whoever makes the cgroups fills it in.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cgroups: BTreeMap<CgroupPath, Vec<PathBuf>>,
 }
 
 /// What a runner sends, one line of JSON each on its standard output.

@@ -49,6 +49,7 @@ const FINDINGS: &[Builtin] = plans!("plans/findings":
     "fair-sleepers"
     "preempt-short"
     "short-slice"
+    "short-slice-cgroups"
     "idle-search"
     "lazy-preemption"
     "eevdf-schbench"

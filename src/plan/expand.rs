@@ -7,8 +7,8 @@
 //! `count` by the CPUs of the pool. Knobs of a set are no axis: what is compared is a variant.
 
 use crate::model::{
-    Direction, Field, Importance, Kind, OUTPUT_UNITS, OutputMetric, OutputPlace, Params, Placement,
-    Unit, Value, Variant, Work, WorkerKind, WorkerSet, solo_name,
+    Cgroup, CgroupPath, Direction, Field, Importance, Kind, OUTPUT_UNITS, OutputMetric,
+    OutputPlace, Params, Placement, Unit, Value, Variant, Work, WorkerKind, WorkerSet, solo_name,
 };
 use crate::workload::{
     DISTRIBUTIONS, METRIC, PLACES, Pool, Request, Spec, Speed, Workload, may_be_in_name,
@@ -17,6 +17,7 @@ use crate::workload::{
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::cgroups::Cgroups;
 use super::error::Faults;
 use super::fields::{
     LLCS, MAX_COUNT, MAX_SETS, MAX_WORKERS, OUTPUT, PACKAGE, PARAMETERS, PROGRAM, Program, SET,
@@ -39,6 +40,8 @@ pub struct Draft {
     loads: Vec<Load>,
     /// Where it says on how many last-level caches it runs.
     llcs: Option<Span>,
+    /// Those that its sets need.
+    cgroups: Vec<Cgroup>,
     /// Whether each set is to run alone, too.
     pub solo: bool,
     /// False: a fault was noted, so works are not made from it.
@@ -52,6 +55,7 @@ struct Set {
     fixed: Params,
     background: bool,
     knobs: Knobs,
+    cgroup: Option<CgroupPath>,
 }
 
 /// What `use` names.
@@ -112,6 +116,7 @@ const HOW_MANY: [&str; 2] = ["count", "load"];
 pub fn drafts(
     top: &mut Table,
     words: &Words,
+    cgroups: &Cgroups,
     llcs: Option<Llcs>,
     faults: &mut Faults,
 ) -> Vec<Draft> {
@@ -126,11 +131,15 @@ pub fn drafts(
     let mut drafts = Vec::new();
     for table in tables {
         let before = faults.len();
-        let read = (Reader { words, faults }).workload(table, llcs.clone(), &mut taken);
+        let read = (Reader { words, cgroups, faults }).workload(table, llcs.clone(), &mut taken);
         if let Some(mut draft) = read {
             draft.sound = faults.len() == before;
             drafts.push(draft);
         }
+    }
+    let used: Vec<CgroupPath> = drafts.iter().flat_map(|draft| own_cgroups(&draft.sets)).collect();
+    if drafts.iter().all(|draft| draft.sound) {
+        cgroups.refuse_unused(&used, faults);
     }
     drafts
 }
@@ -141,9 +150,17 @@ pub fn known_program(mut table: Table, words: &Words, faults: &mut Faults) -> Op
     let workload = words.workload(PROGRAM)?;
     let before = faults.len();
     let knobs = Knobs::take_of_set(&mut table, words, faults);
-    let set = Set { name: String::new(), workload, fixed: Params::new(), background: false, knobs };
+    let set = Set {
+        name: String::new(),
+        workload,
+        fixed: Params::new(),
+        background: false,
+        knobs,
+        cgroup: None,
+    };
     let mut sets = Sets { sets: vec![set], ..Sets::default() };
-    let mut reader = Reader { words, faults };
+    let cgroups = &Cgroups::default();
+    let mut reader = Reader { words, cgroups, faults };
     reader.fields(&mut table, workload.spec().params, &[0], "", &mut sets);
     reader.parameters(&mut table, 0, "", &mut sets);
     reader.outputs(&mut table, 0, &mut sets);
@@ -158,6 +175,7 @@ pub fn known_program(mut table: Table, words: &Words, faults: &mut Faults) -> Op
 
 struct Reader<'w, 'f> {
     words: &'w Words,
+    cgroups: &'w Cgroups,
     faults: &'f mut Faults,
 }
 
@@ -216,7 +234,8 @@ impl<'w> Reader<'w, '_> {
         sets.axes.sort_by_key(|axis| axis.written_at);
         let Sets { sets, axes, loads, .. } = sets;
         let solo = solo.is_some();
-        Some(Draft { name, span, sets, axes, loads, llcs: llcs_span, solo, sound: true })
+        let cgroups = self.cgroups.of(&own_cgroups(&sets));
+        Some(Draft { name, span, sets, axes, loads, llcs: llcs_span, cgroups, solo, sound: true })
     }
 
     /// Where solo runs are asked for.
@@ -232,8 +251,9 @@ impl<'w> Reader<'w, '_> {
         let spec = workload.spec();
         sets.names.claim(name, &table.span, "set", self.faults);
         let knobs = Knobs::take_of_set(&mut table, self.words, self.faults);
+        let cgroup = self.cgroups.take_of_set(&mut table, self.faults);
         let (own, fixed) = (name.to_string(), Params::new());
-        sets.sets.push(Set { name: own, workload, fixed, background: false, knobs });
+        sets.sets.push(Set { name: own, workload, fixed, background: false, knobs, cgroup });
         for fields in [SET, spec.params] {
             self.fields(&mut table, fields, &[0], "", sets);
         }
@@ -297,7 +317,8 @@ impl<'w> Reader<'w, '_> {
         let index = sets.sets.len();
         let prefix = format!("{name}.");
         let knobs = Knobs::take_of_set(&mut table, self.words, self.faults);
-        sets.sets.push(Set { name, workload, fixed: Params::new(), background, knobs });
+        let cgroup = self.cgroups.take_of_set(&mut table, self.faults);
+        sets.sets.push(Set { name, workload, fixed: Params::new(), background, knobs, cgroup });
         for fields in [SET, spec.params] {
             self.fields(&mut table, fields, &[index], &prefix, sets);
         }
@@ -607,6 +628,10 @@ fn fill_all(set: &mut Set, axes: &[Axis], index: usize) {
     }
 }
 
+fn own_cgroups(sets: &[Set]) -> Vec<CgroupPath> {
+    sets.iter().filter_map(|set| set.cgroup.clone()).collect()
+}
+
 impl Draft {
     /// How many works it makes. Saturates.
     pub fn points(&self) -> u128 {
@@ -734,7 +759,8 @@ impl Draft {
         axes.reverse();
         let pool = pool(llcs);
         let sets = self.sets.iter().zip(params).map(|(set, params)| set.worker_set(params, &pool));
-        Work { name: self.name.clone(), axes, llcs, sets: sets.collect() }
+        let cgroups = self.cgroups.clone();
+        Work { name: self.name.clone(), axes, llcs, cgroups, sets: sets.collect() }
     }
 }
 
@@ -753,6 +779,7 @@ impl Set {
             kind: if processes { WorkerKind::Processes } else { WorkerKind::Threads },
             background: self.background,
             knobs: self.knobs.values.clone(),
+            cgroup: self.cgroup.clone(),
         }
     }
 }

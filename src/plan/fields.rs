@@ -12,6 +12,8 @@ pub const MAX_CELLS: u64 = 100_000;
 pub const MAX_RUNS: u64 = 10_000_000;
 /// Of all worker sets of one cell together.
 pub const MAX_WORKERS: usize = 100_000;
+/// Of one plan.
+pub const MAX_CGROUPS: usize = 64;
 /// Worker sets of one workload, background sets included.
 pub const MAX_SETS: usize = 16;
 pub const MAX_TEXT_BYTES: usize = 1 << 20;
@@ -362,13 +364,17 @@ pub const TOP_KEYS: &[&str] = &[
     "probes",
     "lab",
     "expect",
+<<<<<<< HEAD
     "finding",
+=======
+    CGROUP,
+>>>>>>> main
     PROGRAMS,
     SCALE,
 ];
 pub const VARIANT_KEYS: &[&str] = &["name"];
-pub const SET_KEYS: &[&str] = &["name", "use", "knobs"];
-pub const WORKLOAD_KEYS: &[&str] = &["name", "use", "knobs", "set", "background"];
+pub const SET_KEYS: &[&str] = &["name", "use", "knobs", CGROUP];
+pub const WORKLOAD_KEYS: &[&str] = &["name", "use", "knobs", CGROUP, "set", "background"];
 
 /// In a table of a workload that runs programs: what is measured of their output.
 pub const OUTPUT: &[Field] = &[
@@ -423,6 +429,24 @@ pub fn package_of(distribution: &'static str) -> Field {
 
 /// In a table of a workload that runs programs: what `{NAME}` stands for.
 pub const PARAMETERS: &str = "parameters";
+
+/// The table of a plan's cgroups, and the key by which a worker set names one.
+pub const CGROUP: &str = "cgroup";
+
+/// What a cgroup has next to the settings that are knobs, too.
+pub const CGROUP_CPUS: Field = Field {
+    name: "cpus",
+    kind: Kind::Cpus,
+    default: None,
+    about: "its workers use these CPUs alone",
+};
+
+/// In `[cgroup.NAME]`.
+pub fn cgroup_fields() -> Vec<Field> {
+    let mut fields = variant::cgroup_fields();
+    fields.push(CGROUP_CPUS);
+    fields
+}
 
 /// What a plan may name of the registries above this room: the caller passes them.
 #[derive(Debug, Clone, Copy, Default)]

@@ -9,6 +9,7 @@
 //! same tables.
 
 mod builtin;
+mod cgroups;
 mod document;
 mod error;
 mod expand;

@@ -10,6 +10,7 @@ use crate::model::{
 };
 use crate::workload::Pool;
 
+use super::cgroups::Cgroups;
 use super::document::document;
 use super::error::{Faults, PlanErrors};
 use super::expand::{self, Draft, Llcs};
@@ -83,7 +84,8 @@ fn read(
     let probes = probes(&mut top, words.known.probes, faults);
     let lab = lab(&mut top, None, faults);
     let variants = variants(&mut top, placement.cpus.as_ref(), words, faults);
-    let drafts = expand::drafts(&mut top, words, llcs, faults);
+    let cgroups = Cgroups::take(&mut top, placement.cpus.as_ref(), faults);
+    let drafts = expand::drafts(&mut top, words, &cgroups, llcs, faults);
     let expects = top.has("expect");
     let expectations = expectations(&mut top, &variants, faults);
     let finding = finding(&mut top, expects, faults);

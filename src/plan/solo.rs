@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{Work, WorkerSet, solo_name};
+use crate::model::{Cgroup, Work, WorkerSet, solo_name};
 use crate::workload::Pool;
 
 use super::error::Faults;
@@ -52,6 +52,7 @@ fn alone<'d>(draft: &'d Draft, work: &'d Work) -> impl Iterator<Item = Work> + '
             name: solo_name(&work.name, &set.name),
             axes: axes.map(|(axis, _)| axis.clone()).collect(),
             llcs: work.llcs,
+            cgroups: Cgroup::needed(&work.cgroups, set.cgroup.as_slice()),
             sets: vec![set],
         }
     })

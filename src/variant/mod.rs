@@ -8,6 +8,7 @@
 //! a cell ([`pool`]) is no knob, but is applied and read back like the run's cgroup.
 
 mod apply;
+mod cgroups;
 mod change;
 mod check;
 mod contract;
@@ -89,6 +90,20 @@ pub fn fields() -> Vec<Field> {
 pub fn task_fields() -> Vec<Field> {
     let knobs = registry().iter().filter(|knob| knob.scope() == Scope::Task);
     knobs.map(|knob| knob.field()).collect()
+}
+
+/// What a cgroup of worker sets may have: the knobs of [`Scope::Cgroup`], each by its name without this
+/// prefix.
+pub const CGROUP_KNOB: &str = "cgroup-";
+
+pub fn cgroup_fields() -> Vec<Field> {
+    let knobs = registry().iter().filter(|knob| knob.scope() == Scope::Cgroup);
+    let field = |knob: &&dyn Knob| {
+        let field = knob.field();
+        let name = field.name.strip_prefix(CGROUP_KNOB).unwrap_or(field.name);
+        Field { name, ..field }
+    };
+    knobs.map(field).collect()
 }
 
 #[cfg(test)]

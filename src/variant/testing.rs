@@ -172,11 +172,12 @@ pub fn cell(variant: Variant, sets: &[BTreeMap<String, Value>]) -> Cell {
         kind: WorkerKind::Threads,
         background: false,
         knobs: knobs.clone(),
+        ..Default::default()
     };
     let plain = [BTreeMap::new()];
     let sets = if sets.is_empty() { &plain } else { sets };
     let sets = sets.iter().map(set).collect();
-    let work = Work { name: "w".to_string(), axes: Vec::new(), llcs: None, sets };
+    let work = Work { name: "w".to_string(), sets, ..Default::default() };
     Cell { index: 0, variant, work, placement: Placement::default() }
 }
 

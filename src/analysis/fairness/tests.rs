@@ -23,6 +23,7 @@ fn set(name: &str, workload: &str, count: u32) -> WorkerSet {
         kind: WorkerKind::Threads,
         background: false,
         knobs: BTreeMap::new(),
+        ..Default::default()
     }
 }
 
@@ -31,8 +32,7 @@ impl Invented {
         let mut plan = testing::plan("p", 0, variants);
         (plan.cells, plan.metrics) = (Vec::new(), Vec::new());
         for (name, sets) in works {
-            let work =
-                Work { name: name.to_string(), axes: Vec::new(), llcs: None, sets: sets.to_vec() };
+            let work = Work { name: name.to_string(), sets: sets.to_vec(), ..Default::default() };
             for variant in plan.plan.variants.clone() {
                 let index = plan.cells.len() as u32;
                 let placement =

@@ -20,8 +20,9 @@ fn plan(variants: &[&str], aa: bool) -> SampledPlan {
         kind: WorkerKind::Threads,
         background: false,
         knobs: BTreeMap::new(),
+        ..Default::default()
     };
-    let work = Work { name: "web".to_string(), axes: Vec::new(), llcs: None, sets: vec![set] };
+    let work = Work { name: "web".to_string(), sets: vec![set], ..Default::default() };
     let measure = testing::measure();
     let cells = variants.iter().zip(0..).map(|(variant, index)| Cell {
         index,

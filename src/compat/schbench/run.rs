@@ -125,6 +125,7 @@ impl Session<'_> {
             kind: WorkerKind::Threads,
             background: false,
             knobs: Default::default(),
+            ..Default::default()
         };
         let live = Live::start(set, Placement::default(), SEED).map_err(here)?;
         let last = live.poll().map_err(here)?;

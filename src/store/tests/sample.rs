@@ -95,10 +95,11 @@ fn work(number: u32) -> Work {
         kind: WorkerKind::Threads,
         background: false,
         knobs: BTreeMap::from([("nice".to_string(), Value::Int(5))]),
+        ..Default::default()
     };
     let load = WorkerSet { name: "load".to_string(), background: true, ..set.clone() };
     let axes = vec![("threads".to_string(), number.to_string())];
-    Work { name: "web".to_string(), axes, llcs: None, sets: vec![set, load] }
+    Work { name: "web".to_string(), axes, llcs: None, sets: vec![set, load], ..Default::default() }
 }
 
 pub fn start(id: &str, cells: u32) -> Event {
