@@ -32,14 +32,12 @@ pub fn named(names: &[String]) -> Result<Vec<Named>, Failure> {
 }
 
 /// An error that names all kernels that have to be fetched first.
-pub fn check_kernels(findings: &[Named], backend: &str) -> Result<(), Failure> {
+pub fn check_kernels<'a>(findings: &'a [Named], backend: &str) -> Result<(), Failure> {
     if !backend::find(backend).is_some_and(|entry| entry.capabilities.own_kernels) {
         return Ok(());
     }
-    let run = findings.iter().map(|(_, plan)| plan).filter(|plan| !is_not_modelled(plan));
-    let kernels: BTreeSet<&str> = run
-        .flat_map(|plan| plan.variants.iter().map(|variant| variant.kernel_in(&plan.lab)))
-        .collect();
+    let of_plan = |plan: &'a Plan| plan.variants.iter().map(|variant| variant.kernel_in(&plan.lab));
+    let kernels: BTreeSet<&str> = findings.iter().flat_map(|(_, plan)| of_plan(plan)).collect();
     let missing = kernel::missing(kernels)?;
     if missing.is_empty() {
         return Ok(());
@@ -49,9 +47,4 @@ pub fn check_kernels(findings: &[Named], backend: &str) -> Result<(), Failure> {
         format!("kernels of these findings are not in the cache: {names}"),
         format!("schedlab kernel get {names}"),
     )))
-}
-
-/// Virtual time cannot show it, so it is not run.
-pub fn is_not_modelled(plan: &Plan) -> bool {
-    plan.finding.as_ref().is_some_and(|finding| finding.not_modelled.is_some())
 }

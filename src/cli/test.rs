@@ -5,7 +5,6 @@ use std::path::Path;
 use clap::Args;
 
 use crate::analysis::{self, Outcome};
-use crate::model::Plan;
 use crate::report::expect::{self, TestedPlan};
 
 use super::Failure;
@@ -13,7 +12,7 @@ use super::exit_code::Problem;
 use super::findings;
 use super::judging;
 use super::names::UnknownName;
-use super::run::{self, RunArgs};
+use super::run::{self, Measured, RunArgs};
 use super::terminal;
 
 // Options are those of `run`, whose one plan is no argument here.
@@ -43,21 +42,16 @@ pub fn run(args: &TestArgs) -> Result<(), Failure> {
         false => (Vec::new(), &args.run),
     };
     findings::check_kernels(&findings, run.backend())?;
-    let asked: Vec<(&str, Option<&Plan>)> = match args.findings {
-        true => findings.iter().map(|(name, plan)| (*name, Some(plan))).collect(),
-        false => args.plans.iter().map(|plan| (plan.as_str(), None)).collect(),
+    let asked: Vec<&str> = match args.findings {
+        true => findings.iter().map(|(name, _)| *name).collect(),
+        false => args.plans.iter().map(String::as_str).collect(),
     };
     let (mut tested, mut failed) = (Vec::new(), None);
-    for (at, (plan, finding)) in asked.iter().enumerate() {
-        let is_run = !finding.is_some_and(findings::is_not_modelled);
-        if finding.is_some() && is_run {
+    for (at, plan) in asked.iter().enumerate() {
+        if args.findings {
             terminal::message(&format!("{plan}: {} of {}", at + 1, asked.len()));
         }
-        let of_plan = match finding {
-            Some(finding) if !is_run => Ok(Some(TestedPlan::not_run(plan, finding))),
-            _ => test(run, plan),
-        };
-        match of_plan {
+        match test(run, plan) {
             Ok(of) => tested.extend(of),
             // What the others gave is reported all the same.
             Err(failure) => {
@@ -76,7 +70,11 @@ pub fn run(args: &TestArgs) -> Result<(), Failure> {
 
 /// Runs one plan, and tests what it expects.
 fn test<'a>(args: &RunArgs, plan: &'a str) -> Result<Option<TestedPlan<'a>>, Failure> {
-    let Some(id) = run::measure(args, plan)? else { return Ok(None) };
+    let id = match run::measure(args, plan)? {
+        Measured::Stored(id) => id,
+        Measured::NotModelled(finding) => return Ok(Some(TestedPlan::not_run(plan, *finding))),
+        Measured::Printed => return Ok(None),
+    };
     let store = args.db.open_read_only()?;
     let heads = store.plan_heads()?;
     let head = args.db.plan(&id, &heads)?;

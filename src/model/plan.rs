@@ -4,11 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-<<<<<<< HEAD
-use super::{CpuSet, Expectation, Finding, Lab, Params, PoolName, Value};
-=======
-use super::{Cgroup, CgroupPath, CpuSet, Expectation, Lab, Params, PoolName, Value};
->>>>>>> main
+use super::{Cgroup, CgroupPath, CpuSet, Expectation, Finding, Lab, Params, PoolName, Value};
 
 /// The version of the plan format that this program reads and writes.
 pub const PLAN_SCHEMA: i64 = 1;

@@ -364,11 +364,8 @@ pub const TOP_KEYS: &[&str] = &[
     "probes",
     "lab",
     "expect",
-<<<<<<< HEAD
     "finding",
-=======
     CGROUP,
->>>>>>> main
     PROGRAMS,
     SCALE,
 ];

@@ -6,7 +6,7 @@ use minijinja::{Environment, Value, context};
 use serde::Serialize;
 
 use crate::analysis::{Analysis, FindingOutcome, Note, Outcome, Tested, TestedMetric};
-use crate::model::{Finding, Plan};
+use crate::model::Finding;
 use crate::stats::Verdict;
 
 use super::Options;
@@ -49,10 +49,9 @@ impl<'a> TestedPlan<'a> {
     }
 
     /// A finding that virtual time cannot show.
-    pub fn not_run(name: &'a str, plan: &Plan) -> Self {
-        let outcome = FindingOutcome::NotModelled;
-        let finding = plan.finding.clone().map(|finding| TestedFinding { outcome, finding });
-        TestedPlan { plan: name, finding, tested: Vec::new(), analysis: None }
+    pub fn not_run(plan: &'a str, finding: Finding) -> Self {
+        let finding = TestedFinding { outcome: FindingOutcome::NotModelled, finding };
+        TestedPlan { plan, finding: Some(finding), tested: Vec::new(), analysis: None }
     }
 
     /// What was to be measured and was not.
