@@ -67,7 +67,7 @@ fn a_wrong_finding_is_refused_with_the_place() {
         (format!("{HOLDS}{}", FINDING.replace("source", "sources")), "has no `source`"),
         (format!("{HOLDS}{}", FINDING.replace("source", "sources")), "did you mean `source`?"),
         (format!("{HOLDS}{}", FINDING.replace("its own", "")), "`load` is empty"),
-        (format!("{HOLDS}{}", FINDING.replace("\"its own\"", "7")), "takes a text"),
+        (format!("{HOLDS}{}", FINDING.replace("\"its own\"", "7")), "does not fit here"),
         (FINDING.to_string(), "the finding expects nothing"),
         (format!("{HOLDS}finding = 3\n"), "not known here"),
     ];
