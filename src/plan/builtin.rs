@@ -45,6 +45,7 @@ const FINDINGS: &[Builtin] = plans!("plans/findings":
     "run-to-parity"
     "delay-dequeue-pipe"
     "pipe-switches"
+    "pipe-switches-full"
     "delay-dequeue-tbench"
     "fair-sleepers"
     "preempt-short"
