@@ -54,6 +54,7 @@ const FINDINGS: &[Builtin] = plans!("plans/findings":
     "idle-search"
     "lazy-preemption"
     "eevdf-schbench"
+    "eevdf-schbench-busy"
     "front-server"
 );
 
