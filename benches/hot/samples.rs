@@ -204,6 +204,7 @@ fn start(number: u32, size: Size) -> Event {
             placement: Placement::default(),
             report_format: None,
             expectations: Vec::new(),
+            finding: None,
             probes: Vec::new(),
             lab: Default::default(),
             aa: false,
@@ -221,9 +222,16 @@ fn work(threads: u32) -> Work {
         kind: WorkerKind::Threads,
         background: false,
         knobs: BTreeMap::new(),
+        cgroup: None,
     };
     let axes = vec![("threads".to_string(), threads.to_string())];
-    Work { name: "web".to_string(), axes, llcs: None, sets: (0..SETS).map(set).collect() }
+    Work {
+        name: "web".to_string(),
+        axes,
+        llcs: None,
+        cgroups: Vec::new(),
+        sets: (0..SETS).map(set).collect(),
+    }
 }
 
 fn outcome(round: u32, cell: u32) -> Outcome {

@@ -32,6 +32,7 @@ pub fn run(
         kind: WorkerKind::Threads,
         background: false,
         knobs: Default::default(),
+        cgroup: None,
     };
     let placement =
         Placement { cpus: cpu.map(|cpu| [cpu].into_iter().collect()), ..Placement::default() };
