@@ -14,9 +14,7 @@ use super::fields::{
     MAX_CELLS, MEASURE, PARAMETERS, PLACEMENT, SET, SET_KEYS, TOP_KEYS, VARIANT_KEYS, WORKLOAD,
     WORKLOAD_KEYS, Words, report,
 };
-use super::{
-    Known, PlanErrors, builtin, builtins, cells, findings, json_schema, parse, read, round_order,
-};
+use super::{Known, PlanErrors, builtin, builtins, cells, json_schema, parse, read, round_order};
 
 struct Fake;
 
@@ -990,7 +988,7 @@ fn a_plan_that_is_measured_until_it_is_decided_has_a_budget_and_the_rule_for_loo
 
 #[test]
 fn every_builtin_plan_parses_and_keeps_its_limits() {
-    for entry in builtins().iter().chain(findings()) {
+    for entry in builtins() {
         let plan = parse(entry.name, entry.text, Some(&two_cpus()), KNOWN)
             .unwrap_or_else(|errors| panic!("{}", errors.render(100, false)));
         assert_eq!(plan.title, entry.title(), "{}", entry.name);
