@@ -7,6 +7,7 @@ mod commands;
 mod compare;
 mod expect;
 mod faults;
+mod findings;
 mod house;
 mod imported;
 mod kernels;

@@ -204,6 +204,7 @@ fn start(number: u32, size: Size) -> Event {
             placement: Placement::default(),
             report_format: None,
             expectations: Vec::new(),
+            finding: None,
             probes: Vec::new(),
             lab: Default::default(),
             aa: false,

@@ -28,6 +28,45 @@ impl Outcome {
     }
 }
 
+/// What became of a finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingOutcome {
+    /// All that is expected holds.
+    Reproduced,
+    /// One expectation fails.
+    Contradicted,
+    Open,
+    /// Virtual time cannot show it.
+    NotModelled,
+}
+
+impl FindingOutcome {
+    pub const ALL: [FindingOutcome; 4] = [
+        FindingOutcome::Reproduced,
+        FindingOutcome::Contradicted,
+        FindingOutcome::Open,
+        FindingOutcome::NotModelled,
+    ];
+
+    pub fn of(tested: &[Tested]) -> FindingOutcome {
+        match tested.iter().map(|tested| tested.outcome).max() {
+            Some(Outcome::Holds) => FindingOutcome::Reproduced,
+            Some(Outcome::Fails) => FindingOutcome::Contradicted,
+            Some(Outcome::Open) | None => FindingOutcome::Open,
+        }
+    }
+
+    pub fn word(self) -> &'static str {
+        match self {
+            FindingOutcome::Reproduced => "REPRODUCED",
+            FindingOutcome::Contradicted => "CONTRADICTED",
+            FindingOutcome::Open => "OPEN",
+            FindingOutcome::NotModelled => "NOT MODELLED",
+        }
+    }
+}
+
 /// An expectation with what was measured of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Tested {

@@ -37,7 +37,9 @@ use crate::model::{
 };
 use crate::stats::{self, Judged, Ratio, Shape, Unjudged, Verdict};
 
-pub use expect::{Outcome, Tested, TestedMetric, metrics as expected_metrics, test};
+pub use expect::{
+    FindingOutcome, Outcome, Tested, TestedMetric, metrics as expected_metrics, test,
+};
 pub use fairness::{FairnessTable, SetFairness, VariantFairness};
 pub use fidelity::{
     Fidelity, FidelityError, FidelityRow, Instrument, Lone, Only, Prediction, fidelity,

@@ -74,6 +74,7 @@ pub fn plan(id: &str, started_unix_ns: u64, variants: &[&str]) -> SampledPlan {
             placement: Placement::default(),
             report_format: None,
             expectations: Vec::new(),
+            finding: None,
             probes: Vec::new(),
             lab: Default::default(),
             aa: false,

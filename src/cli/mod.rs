@@ -9,6 +9,7 @@ mod export;
 #[cfg(test)]
 mod extensions;
 mod fidelity;
+mod findings;
 mod gate;
 mod install;
 mod intervals;

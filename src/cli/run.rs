@@ -13,8 +13,8 @@ use crate::analysis::{self, Analysis, Question, Selection};
 use crate::backend::{self, Backend, BackendConfig, Mode};
 use crate::engine::{self, Job, Poll};
 use crate::model::{
-    EVENT_SCHEMA, Environment, Event, Judged, Lab, LabModel, LookRule, Outcome, Plan, PlanEnd,
-    PlanStarted, Raw, Record, SampledPlan,
+    EVENT_SCHEMA, Environment, Event, Finding, Judged, Lab, LabModel, LookRule, Outcome, Plan,
+    PlanEnd, PlanStarted, Raw, Record, SampledPlan,
 };
 use crate::plan;
 use crate::report::clean;
@@ -32,6 +32,9 @@ use super::live::Display;
 use super::names::UnknownName;
 use super::running::Running;
 use super::{Database, Failure, install, named, restore, table, terminal, twin};
+
+/// The backend where none is named.
+const LOCAL: &str = "local";
 
 #[derive(Args, Clone)]
 pub struct RunArgs {
@@ -69,7 +72,7 @@ pub struct RunArgs {
     #[arg(long, conflicts_with = "resume")]
     dry_run: bool,
     /// Where to run: `schedlab list backends`
-    #[arg(long, default_value = "local", conflicts_with = "resume")]
+    #[arg(long, default_value = LOCAL, conflicts_with = "resume")]
     backend: String,
     /// In place of the plan's rounds, fixed beforehand; +N with --resume adds N to a plan that
     /// is measured until it is decided
@@ -122,6 +125,21 @@ pub struct RunArgs {
     pub db: Database,
 }
 
+impl RunArgs {
+    /// Findings are of kernels: they run in the lab, unless another backend is named.
+    pub fn of_findings(&self) -> RunArgs {
+        let backend = match self.backend.as_str() {
+            LOCAL => "lab".to_string(),
+            other => other.to_string(),
+        };
+        RunArgs { backend, ..self.clone() }
+    }
+
+    pub fn backend(&self) -> &str {
+        &self.backend
+    }
+}
+
 /// How the lab answers.
 #[derive(Args, Clone, Default)]
 pub struct LabArgs {
@@ -165,13 +183,25 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
     execute(args, job, &mut *backend)
 }
 
-/// Runs a plan without a report, if what it expects can be tested; gives its id. `None`: its text or its
-/// cells were printed, as was asked for.
-pub fn measure(args: &RunArgs, plan: &str) -> Result<Option<String>, Failure> {
+/// What became of a plan that is to be tested.
+pub enum Measured {
+    /// The id of the stored plan.
+    Stored(String),
+    /// A finding that virtual time cannot show: nothing was run.
+    NotModelled(Box<Finding>),
+    /// Its text or its cells, as was asked for.
+    Printed,
+}
+
+/// Runs a plan without a report, if what it expects can be tested.
+pub fn measure(args: &RunArgs, plan: &str) -> Result<Measured, Failure> {
     let mut args = RunArgs { plan: Some(plan.to_string()), quiet: true, ..args.clone() };
     refuse_for_test(&args)?;
-    let Some((job, mut backend)) = prepared(&args)? else { return Ok(None) };
+    let Some((job, mut backend)) = prepared(&args)? else { return Ok(Measured::Printed) };
     let PlanStarted { id, plan, cells, .. } = &job.started;
+    if let Some(finding) = plan.finding.as_ref().filter(|finding| finding.not_modelled.is_some()) {
+        return Ok(Measured::NotModelled(Box::new(finding.clone())));
+    }
     if plan.expectations.is_empty() {
         let text = format!("the plan `{}` expects nothing", plan.title.escape_default());
         let hint = "add [[expect]] with metric = \"throughput\", is = \"better\": docs/expect.md";
@@ -180,13 +210,13 @@ pub fn measure(args: &RunArgs, plan: &str) -> Result<Option<String>, Failure> {
     let expected = plan.expectations.iter().map(|of| ("metric", of.metric.as_str()));
     named::check(expected, || named::places(cells, &plan.probes, &[], false))?;
     if args.dry_run {
-        return dry_run(&job, &*backend, args.output.columns()).map(|()| None);
+        return dry_run(&job, &*backend, args.output.columns()).map(|()| Measured::Printed);
     }
     // What decides when a plan is decided.
     args.judging = args.judging.of_metrics(analysis::expected_metrics(&plan.expectations));
     let id = id.clone();
     execute(&args, job, &mut *backend)?;
-    Ok(Some(id))
+    Ok(Measured::Stored(id))
 }
 
 /// Options of a run that have no meaning for a test.
@@ -436,7 +466,7 @@ pub fn load(named: &str) -> Result<(String, String), Failure> {
             let text = format!("cannot read the plan `{shown}`: {error}");
             return Failure::usage(text, "schedlab list plans");
         }
-        let plans = plan::builtins().iter().map(|builtin| builtin.name);
+        let plans = plan::builtins().iter().chain(plan::findings()).map(|builtin| builtin.name);
         UnknownName::new("built-in plan or file", named, plans, "schedlab list plans").into()
     });
     Ok((named.to_string(), with_programs(named, text?)?))

@@ -9,17 +9,23 @@ use crate::report::expect::{self, TestedPlan};
 
 use super::Failure;
 use super::exit_code::Problem;
+use super::findings;
 use super::judging;
 use super::names::UnknownName;
-use super::run::{self, RunArgs};
+use super::run::{self, Measured, RunArgs};
+use super::terminal;
 
 // Options are those of `run`, whose one plan is no argument here.
 #[derive(Args)]
 #[command(mut_arg("plan", |plan| plan.long("one-plan").hide(true)))]
 pub struct TestArgs {
     /// Built-in plans by name, plan files, or plan=ID, the text of a stored one
-    #[arg(required = true, value_name = "PLAN")]
+    #[arg(required_unless_present = "findings", value_name = "PLAN")]
     plans: Vec<String>,
+    /// What was published about schedulers, in the lab: the findings of these names, or all; see
+    /// `schedlab list findings`
+    #[arg(long)]
+    findings: bool,
     #[command(flatten)]
     run: RunArgs,
 }
@@ -31,9 +37,21 @@ pub fn run(args: &TestArgs) -> Result<(), Failure> {
         UnknownName::new("format of test", name, formats.iter().map(|(name, _)| *name), "")
     })?;
     args.run.output.check_file(args.plans.iter().map(Path::new))?;
+    let (findings, run) = match args.findings {
+        true => (findings::named(&args.plans)?, &args.run.of_findings()),
+        false => (Vec::new(), &args.run),
+    };
+    findings::check_kernels(&findings, run.backend())?;
+    let asked: Vec<&str> = match args.findings {
+        true => findings.iter().map(|(name, _)| *name).collect(),
+        false => args.plans.iter().map(String::as_str).collect(),
+    };
     let (mut tested, mut failed) = (Vec::new(), None);
-    for plan in &args.plans {
-        match test(&args.run, plan) {
+    for (at, plan) in asked.iter().enumerate() {
+        if args.findings {
+            terminal::message(&format!("{plan}: {} of {}", at + 1, asked.len()));
+        }
+        match test(run, plan) {
             Ok(of) => tested.extend(of),
             // What the others gave is reported all the same.
             Err(failure) => {
@@ -52,7 +70,11 @@ pub fn run(args: &TestArgs) -> Result<(), Failure> {
 
 /// Runs one plan, and tests what it expects.
 fn test<'a>(args: &RunArgs, plan: &'a str) -> Result<Option<TestedPlan<'a>>, Failure> {
-    let Some(id) = run::measure(args, plan)? else { return Ok(None) };
+    let id = match run::measure(args, plan)? {
+        Measured::Stored(id) => id,
+        Measured::NotModelled(finding) => return Ok(Some(TestedPlan::not_run(plan, *finding))),
+        Measured::Printed => return Ok(None),
+    };
     let store = args.db.open_read_only()?;
     let heads = store.plan_heads()?;
     let head = args.db.plan(&id, &heads)?;
@@ -65,14 +87,15 @@ fn test<'a>(args: &RunArgs, plan: &'a str) -> Result<Option<TestedPlan<'a>>, Fai
     question.metrics = analysis::expected_metrics(&expectations);
     let analysis = judging::analyse(&store, &plans, question)?;
     let tested = analysis::test(&analysis, &expectations);
-    Ok(Some(TestedPlan { plan, tested, analysis }))
+    let finding = plans.iter().find_map(|plan| plan.plan.finding.clone());
+    Ok(Some(TestedPlan::new(plan, finding, tested, analysis)))
 }
 
 /// 1 where one fails, 3 where one is open.
 fn ended(plans: &[TestedPlan]) -> Result<(), Failure> {
     let outcomes = || plans.iter().flat_map(|plan| &plan.tested).map(|tested| tested.outcome);
     let of = |outcome| outcomes().filter(|own| *own == outcome).count();
-    let gaps = plans.iter().flat_map(|plan| &plan.analysis.notes).filter(|note| note.is_gap());
+    let gaps = plans.iter().flat_map(TestedPlan::gaps);
     match (of(Outcome::Fails), of(Outcome::Open)) {
         (0, 0) if gaps.clone().next().is_none() => Ok(()),
         (0, 0) => Err(Failure::here(

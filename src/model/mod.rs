@@ -8,6 +8,7 @@ mod disturbance;
 mod environment;
 mod event;
 mod expect;
+mod finding;
 mod guest;
 mod knob;
 mod lab;
@@ -39,6 +40,7 @@ pub use disturbance::{
 pub use environment::{Calibration, Environment, Topology};
 pub use event::{EVENT_SCHEMA, Event, Judged, PlanEnd, PlanStarted};
 pub use expect::{Claim, Expectation};
+pub use finding::Finding;
 pub use guest::{Guest, GuestKernel, GuestTime, GuestTimes};
 pub use knob::{KnobReading, legacy_pool_cpus};
 pub use lab::{CpuClocks, FidelityClass, Lab, LabModel, Migration, RunModel, ShortIdle, Stretch};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cgroup, CgroupPath, CpuSet, Expectation, Lab, Params, PoolName, Value};
+use super::{Cgroup, CgroupPath, CpuSet, Expectation, Finding, Lab, Params, PoolName, Value};
 
 /// The version of the plan format that this program reads and writes.
 pub const PLAN_SCHEMA: i64 = 1;
@@ -31,6 +31,9 @@ pub struct Plan {
     /// What it claims of its variants, in the order written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expectations: Vec<Expectation>,
+    /// The publication that they are taken from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finding: Option<Finding>,
     /// Both variants do the same, to learn what this machine resolves.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub aa: bool,

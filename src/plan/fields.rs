@@ -338,6 +338,21 @@ pub const WORKLOAD: &[Field] = &[
 
 /// Keys of the top level, of `[[variant]]`, of a worker set and of `[[workload]]` that are no
 /// fields. No knob and no parameter may have such a name; a test walks the registries.
+/// Of `[finding]`.
+pub const FINDING: &[Field] = &[
+    text_field("source", "a commit, a message's id or an address"),
+    text_field("published", "the published figures, in a sentence"),
+    text_field("load", "the load as published, and what was made of it here"),
+    text_field("kernels", "with which it was found"),
+    text_field("learned", "from what differs between the publication and here"),
+    text_field("not-modelled", "why virtual time cannot show it; it is not run then"),
+];
+pub const REQUIRED_OF_FINDING: &[&str] = &["source", "published", "load"];
+
+const fn text_field(name: &'static str, about: &'static str) -> Field {
+    Field { name, kind: Kind::Text, default: None, about }
+}
+
 pub const TOP_KEYS: &[&str] = &[
     "schema",
     "title",
@@ -349,6 +364,7 @@ pub const TOP_KEYS: &[&str] = &[
     "probes",
     "lab",
     "expect",
+    "finding",
     CGROUP,
     PROGRAMS,
     SCALE,

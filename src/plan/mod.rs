@@ -15,6 +15,7 @@ mod error;
 mod expand;
 mod expect;
 mod fields;
+mod finding;
 mod knobs;
 mod lab;
 mod order;
@@ -30,7 +31,7 @@ mod tests;
 
 use crate::model::{Lab, Plan, ProbeSpec, Raw, Topology, Twin, Value, ValueError};
 
-pub use builtin::{Builtin, builtin, builtins};
+pub use builtin::{Builtin, builtin, builtins, findings};
 pub use error::{PlanError, PlanErrors};
 pub use fields::{
     Known, MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TEXT_BYTES, MAX_WORKERS, OWN_PROGRAM,

@@ -19,6 +19,7 @@ use super::fields::{
     MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TITLE_CHARS, MEASURE, PLACEMENT, SCALE, TOP_KEYS,
     VARIANT_KEYS, Words, report,
 };
+use super::finding::finding;
 use super::knobs::Knobs;
 use super::lab::lab;
 use super::program::{is_program, with_own_programs};
@@ -85,7 +86,9 @@ fn read(
     let variants = variants(&mut top, placement.cpus.as_ref(), words, faults);
     let cgroups = Cgroups::take(&mut top, placement.cpus.as_ref(), faults);
     let drafts = expand::drafts(&mut top, words, &cgroups, llcs, faults);
+    let expects = top.has("expect");
     let expectations = expectations(&mut top, &variants, faults);
+    let finding = finding(&mut top, expects, faults);
     top.finish(TOP_KEYS, "a plan", faults);
 
     check_size(&drafts, variants.len(), measure.rounds, &rounds_span, faults)?;
@@ -113,6 +116,7 @@ fn read(
         probes,
         lab,
         expectations,
+        finding,
         aa: false,
     })
 }

@@ -6,9 +6,9 @@ use crate::model::{Field, Kind, MAX_POOL_NAME_BYTES, PLAN_SCHEMA};
 use crate::workload::{DISTRIBUTIONS, METRIC, Spec};
 
 use super::fields::{
-    CGROUP, EXPECT, Known, LAB, LAB_MODEL, LLCS, MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS,
-    MEASURE, OUTPUT, PACKAGE, PARAMETERS, PLACEMENT, PROGRAM, PROGRAMS, Program, SCALE, SET,
-    WORKLOAD, Words, cgroup_fields, package_of, report,
+    CGROUP, EXPECT, FINDING, Known, LAB, LAB_MODEL, LLCS, MAX_NAME_CHARS, MAX_SETS,
+    MAX_TITLE_CHARS, MEASURE, OUTPUT, PACKAGE, PARAMETERS, PLACEMENT, PROGRAM, PROGRAMS, Program,
+    REQUIRED_OF_FINDING, SCALE, SET, WORKLOAD, Words, cgroup_fields, package_of, report,
 };
 use super::program::programs;
 
@@ -51,6 +51,7 @@ fn schema_of(words: &Words) -> Json {
             "lab": lab(),
             CGROUP: cgroups(&json!({ "$ref": "#/$defs/cgroup" })),
             "expect": { "type": "array", "minItems": 1, "items": expect() },
+            "finding": table(properties(FINDING, &schema_of_kind), REQUIRED_OF_FINDING),
             PROGRAMS: own_programs(words),
             SCALE: {
                 "type": "object",

@@ -1047,7 +1047,7 @@ fn every_builtin_plan_parses_and_keeps_its_limits() {
     for entry in builtins() {
         let plan = parse(entry.name, entry.text, Some(&two_cpus()), KNOWN)
             .unwrap_or_else(|errors| panic!("{}", errors.render(100, false)));
-        assert_eq!(plan.title, entry.title, "{}", entry.name);
+        assert_eq!(plan.title, entry.title(), "{}", entry.name);
         assert_eq!(builtin(entry.name), Some(entry));
         assert_eq!(builtins().iter().filter(|other| other.name == entry.name).count(), 1);
         let runs = order(&plan);

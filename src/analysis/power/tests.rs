@@ -45,6 +45,7 @@ fn plan(variants: &[&str], aa: bool) -> SampledPlan {
             placement: Placement::default(),
             report_format: None,
             expectations: Vec::new(),
+            finding: None,
             probes: Vec::new(),
             lab: Default::default(),
             aa,

@@ -73,6 +73,7 @@ pub fn started(id: &str, cells: u32) -> PlanStarted {
             placement: Placement::default(),
             report_format: Some("schbench".to_string()),
             expectations: Vec::new(),
+            finding: None,
             probes: Vec::new(),
             lab: Default::default(),
             aa: false,
