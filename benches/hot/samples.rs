@@ -219,6 +219,7 @@ fn work(threads: u32) -> Work {
         params: BTreeMap::new(),
         count: threads,
         kind: WorkerKind::Threads,
+        phase: None,
         background: false,
         knobs: BTreeMap::new(),
     };
