@@ -795,6 +795,42 @@ fn known_programs_are_the_same_to_the_bit_in_a_guest() {
     }
 }
 
+/// The guest's clock is exact, so are the moments at which sets begin and end.
+#[test]
+fn phases_and_bursts_are_the_same_to_the_bit_in_a_guest() {
+    let test = "phases_and_bursts_are_the_same_to_the_bit_in_a_guest";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    let works = "[[workload]]\nname = \"mix\"\n[[workload.set]]\nuse = \"pipe\"\n\
+                 [[workload.set]]\nuse = \"spin\"\nworkers = \"processes\"\n\
+                 at = \"50ms\"\nfor = \"50ms\"\n\
+                 [[workload]]\nname = \"burst\"\n[[workload.set]]\nuse = \"pipe\"\n\
+                 [[workload.set]]\nuse = \"spin\"\ncount = 2\nat = \"20ms\"\nops = 9\n";
+    let output = laboratory.run(&plan(PATIENT, "cpus = 2", works), &["--verify"]).output().unwrap();
+    assert_exact(&laboratory, &output);
+    for line in laboratory.ended() {
+        let event: Value = serde_json::from_str(&line).unwrap();
+        let set = &event["outcome"]["result"]["sets"][1];
+        let first = &set["metrics"][0];
+        if event["key"]["cell"] == 0 {
+            // To what the measuring thread takes for its readings.
+            let wall_ns = set["workers"][0]["wall_ns"].as_f64().unwrap();
+            assert!((wall_ns - 50e6).abs() < 1e6, "{wall_ns}");
+            assert_eq!(first["name"], "throughput");
+        } else {
+            let ops = set["workers"].as_array().unwrap().iter().map(|worker| &worker["ops"]);
+            assert_eq!(ops.collect::<Vec<_>>(), [9, 9]);
+            let time_ns = first["value"]["known"].as_f64().unwrap();
+            assert!(first["name"] == "time" && time_ns > 0.0 && time_ns < 80e6, "{first}");
+        }
+    }
+    let events = fs::read_to_string(laboratory.path("events")).unwrap();
+    let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mix = events.filter(|event| event["event"] == "window" && event["key"]["cell"] == 0);
+    let ops: Vec<u64> =
+        mix.map(|event| event["window"]["workers"][2]["ops"].as_u64().unwrap()).collect();
+    assert!(ops[0] == 0 && ops[1] > 0, "{ops:?}");
+}
+
 /// Floating-point numbers, page faults and shot-down TLBs, and a random choice by the seed.
 #[test]
 fn kernels_of_known_benchmarks_are_the_same_to_the_bit_in_a_guest() {

@@ -16,6 +16,7 @@ mod knobs;
 mod live;
 mod need;
 mod page;
+mod phases;
 mod plan_power;
 mod plan_schema;
 mod pools;

@@ -220,6 +220,7 @@ fn work(threads: u32) -> Work {
         params: BTreeMap::new(),
         count: threads,
         kind: WorkerKind::Threads,
+        phase: None,
         background: false,
         knobs: BTreeMap::new(),
         ..Default::default()
@@ -268,6 +269,7 @@ fn outcome(round: u32, cell: u32) -> Outcome {
 fn environment() -> Environment {
     let unknown = || Reading::Unknown("made up".to_string());
     Environment {
+        scheduler: None,
         hostname: "made-up".to_string(),
         cpu_model: unknown(),
         topology: Topology::default(),

@@ -30,6 +30,7 @@ pub fn run(
         params: params(find(workload).ok_or("no such workload")?.spec().params, given)?,
         count: 1,
         kind: WorkerKind::Threads,
+        phase: None,
         background: false,
         knobs: Default::default(),
         ..Default::default()

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Serialize, Serializer};
 
 use crate::model::{
-    Cell, Cgroup, CgroupPath, CpuSet, Reading, SampledPlan, SampledWorker, Value, Work, WorkerSet,
-    merged_knobs,
+    Cell, Cgroup, CgroupPath, CpuSet, Phase, Reading, SampledPlan, SampledWorker, Value, Work,
+    WorkerSet, merged_knobs,
 };
 use crate::stats::{self, CompetingCgroup, CompetingSet, Competitor, Fairness, SetShare};
 
@@ -29,6 +29,10 @@ pub struct FairnessTable {
     pub missing: Vec<String>,
     /// Background sets without a solo run: assumed to want a CPU per worker, not in Jain's index.
     pub assumed: Vec<String>,
+    /// Sets of a work that are not all active at the same time: what they want and get is then that
+    /// of different moments. If there are any, there are no variants.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub phased: Vec<String>,
     /// Variants that were measured, but in no round together with all solo runs.
     pub incomplete: Vec<String>,
 }
@@ -124,9 +128,10 @@ impl<'p> Runs<'p> {
             variants: Vec::new(),
             missing: without(false),
             assumed: without(true),
+            phased: phased(work),
             incomplete: Vec::new(),
         };
-        if !table.missing.is_empty() {
+        if !table.missing.is_empty() || !table.phased.is_empty() {
             return table;
         }
         for cell in cells {
@@ -248,6 +253,18 @@ fn competing_cgroups(work: &Work) -> Vec<CompetingCgroup> {
         }
     };
     work.cgroups.iter().map(of).collect()
+}
+
+/// The sets that have a phase, unless all have the same and none ends it by its work.
+fn phased(work: &Work) -> Vec<String> {
+    let phases = || work.sets.iter().map(|set| set.phase);
+    let is_burst = |phase: Option<Phase>| phase.is_some_and(|phase| phase.ops.is_some());
+    let first = phases().next().flatten();
+    if !is_burst(first) && phases().all(|phase| phase == first) {
+        return Vec::new();
+    }
+    let phased = work.sets.iter().filter(|set| set.phase.is_some());
+    phased.map(|set| set.name.clone()).collect()
 }
 
 const SEVERAL_ROLES: &str = "its workers have several roles";

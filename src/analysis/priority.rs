@@ -84,6 +84,7 @@ mod tests {
             params: Params::new(),
             count: 1,
             kind: WorkerKind::Threads,
+            phase: None,
             background: false,
             knobs: knobs(own),
             ..Default::default()

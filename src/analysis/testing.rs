@@ -102,6 +102,7 @@ pub fn work(mut plan: SampledPlan, name: &str, threads: u32) -> SampledPlan {
         params: Params::from([("operations".to_string(), Value::Int(5))]),
         count: threads,
         kind: WorkerKind::Threads,
+        phase: None,
         background: false,
         knobs: BTreeMap::new(),
         ..Default::default()

@@ -85,6 +85,7 @@ fn foreseen(set: &WorkerSet) -> Vec<String> {
         workers: Vec::new(),
         latencies: latencies.collect(),
         window_ops_per_s: &[],
+        burst_ops: set.phase.and_then(|phase| phase.ops),
     });
     let standard = if workload.spec().runs_programs { Vec::new() } else { standard };
     let own = workload.metrics(&set.params).into_iter().map(|metric| metric.name);

@@ -44,7 +44,7 @@ impl Live {
         thread::serve_promptly();
         let zeroed = group.sets()[0].recorders.all_merged();
         let started_ns = clock::monotonic_ns();
-        group.control().open(&Opening::endless(started_ns));
+        group.sets()[0].control.open(&Opening::endless(started_ns));
         Ok(Live { group, tasks: TaskReader::new(Host::default()), started_ns, zeroed })
     }
 
@@ -127,7 +127,7 @@ impl Live {
 
     /// Asks running workers to leave the CPUs.
     pub fn stop(&self) {
-        self.group.control().stop();
+        self.group.stop();
     }
 }
 
@@ -157,6 +157,7 @@ mod tests {
             params,
             count: 1,
             kind: WorkerKind::Threads,
+            phase: None,
             background: false,
             knobs: Default::default(),
             ..Default::default()

@@ -11,6 +11,7 @@ mod group;
 mod here;
 mod live;
 mod measure;
+mod phases;
 mod result;
 mod twin;
 

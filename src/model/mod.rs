@@ -48,8 +48,8 @@ pub use metric::{Direction, Importance, Metric, MetricKind, MetricSpec, Reading,
 pub use mistyped::mistyped;
 pub use output::{OUTPUT_UNITS, OutputMetric, OutputPlace};
 pub use plan::{
-    Cell, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Placement, Plan, RunKey, Variant, Work,
-    WorkerKind, WorkerSet, merged_knobs, solo_name,
+    Cell, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Phase, Placement, Plan, RunKey, Variant,
+    Work, WorkerKind, WorkerSet, merged_knobs, solo_name,
 };
 pub use poolname::{MAX_POOL_NAME_BYTES, PoolName, PoolNameError};
 pub use probe::{

@@ -126,6 +126,9 @@ pub struct WorkerSet {
     pub params: Params,
     pub count: u32,
     pub kind: WorkerKind,
+    /// `None`: its workers run from the barrier to the end, as in plans stored before sets had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
     /// Background sets load the machine and have no rows in the table.
     pub background: bool,
     /// Task knobs of this set's workers alone; each replaces the variant's of its name.
@@ -135,6 +138,26 @@ pub struct WorkerSet {
     /// One of [`Work::cgroups`]; `None`: the run's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<CgroupPath>,
+}
+
+/// When the workers of a set run. They are asleep before and after it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Phase {
+    /// Since the begin of the measured section.
+    pub at_ns: u64,
+    /// `None`: to the end of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_ns: Option<u64>,
+    /// A burst: each worker whose operations count does so many, and is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ops: Option<u64>,
+}
+
+impl Phase {
+    /// Since the begin of the measured section; `None`: with the run.
+    pub fn end_ns(&self) -> Option<u64> {
+        self.for_ns.map(|for_ns| self.at_ns.saturating_add(for_ns))
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -248,11 +271,11 @@ impl Work {
         Cgroup::needed(&self.cgroups, set.cgroup.as_slice())
     }
 
-    /// The set that is all of this work, one of it and no background: a run of this work is a
-    /// solo run of every set of the same [`WorkerSet::solo_key`].
+    /// The set that is all of this work, one of it, no background, and active all the time: a run
+    /// of this work is a solo run of every set of the same [`WorkerSet::solo_key`].
     pub fn solo(&self) -> Option<&WorkerSet> {
         match self.sets.as_slice() {
-            [set] if set.count == 1 && !set.background => Some(set),
+            [set] if set.count == 1 && !set.background && set.phase.is_none() => Some(set),
             _ => None,
         }
     }
@@ -274,11 +297,11 @@ pub fn solo_name(workload: &str, set: &str) -> String {
 }
 
 impl WorkerSet {
-    /// The same for sets whose workers do the same, however many they are and whatever they
-    /// are called.
+    /// The same for sets whose workers do the same, however many they are, whenever they run and
+    /// whatever they are called.
     pub fn solo_key(&self) -> String {
-        let WorkerSet { name: _, workload, params, count: _, kind, background: _, knobs, cgroup } =
-            self;
+        let WorkerSet { name: _, workload, params, count: _, kind, phase: _, .. } = self;
+        let WorkerSet { background: _, knobs, cgroup, .. } = self;
         format!("{:?}", (workload, params, kind, knobs, cgroup))
     }
 }

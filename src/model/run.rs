@@ -77,7 +77,7 @@ pub struct Window {
 pub struct WorkerWindow {
     /// When the worker was read, since the start barrier.
     pub end_at_ns: u64,
-    /// Since the worker's previous reading.
+    /// Since the worker's previous reading, or the begin of its set's phase; 0: it was not active.
     pub wall_ns: u64,
     pub ops: u64,
     pub cpu_ns: u64,
@@ -215,7 +215,8 @@ pub struct WorkerResult {
     pub wall_ns: u64,
     pub cpu_ns: u64,
     /// What the counts below cover: from the barrier, warm-up included, to just after the
-    /// measured section. They come from procfs, which is too slow to be read inside it.
+    /// measured section. They come from procfs, which is too slow to be read inside it. Of a set
+    /// with a phase: as `wall_ns`.
     pub counted_wall_ns: u64,
     pub voluntary_switches: Reading<u64>,
     pub involuntary_switches: Reading<u64>,

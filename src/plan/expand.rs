@@ -7,8 +7,9 @@
 //! `count` by the CPUs of the pool. Knobs of a set are no axis: what is compared is a variant.
 
 use crate::model::{
-    Cgroup, CgroupPath, Direction, Field, Importance, Kind, OUTPUT_UNITS, OutputMetric,
-    OutputPlace, Params, Placement, Unit, Value, Variant, Work, WorkerKind, WorkerSet, solo_name,
+    Cgroup, CgroupPath, Direction, Field, Importance, Kind, Measure, OUTPUT_UNITS, OutputMetric,
+    OutputPlace, Params, Phase, Placement, Unit, Value, Variant, Work, WorkerKind, WorkerSet,
+    solo_name,
 };
 use crate::workload::{
     DISTRIBUTIONS, METRIC, PLACES, Pool, Request, Spec, Speed, Workload, may_be_in_name,
@@ -20,10 +21,11 @@ use toml::de::DeValue;
 use super::cgroups::Cgroups;
 use super::error::Faults;
 use super::fields::{
-    LLCS, MAX_COUNT, MAX_SETS, MAX_WORKERS, OUTPUT, PACKAGE, PARAMETERS, PROGRAM, Program, SET,
-    SET_KEYS, WORKLOAD, WORKLOAD_KEYS, Words, names, package_of,
+    AT, FOR, LLCS, MAX_COUNT, MAX_SETS, MAX_WORKERS, OPS, OUTPUT, PACKAGE, PARAMETERS, PROGRAM,
+    Program, SET, SET_KEYS, WORKLOAD, WORKLOAD_KEYS, Words, names, package_of,
 };
 use super::knobs::Knobs;
+use super::phases::{PhaseKey, check_phases};
 use super::similar::suggestion;
 use super::table::{
     self, Entry, Names, Points, Span, Table, fill_defaults, known_keys, section, sections, shown,
@@ -38,6 +40,7 @@ pub struct Draft {
     /// In the order written.
     axes: Vec<Axis>,
     loads: Vec<Load>,
+    phases: Vec<PhaseKey>,
     /// Where it says on how many last-level caches it runs.
     llcs: Option<Span>,
     /// Those that its sets need.
@@ -111,6 +114,8 @@ struct Load {
 
 /// The keys of which one says how many workers a set has.
 const HOW_MANY: [&str; 2] = ["count", "load"];
+/// What the solo run of a set does not have of it: it is one, and active all the time.
+const OF_NO_SOLO: [&str; 5] = ["count", "load", AT, FOR, OPS];
 
 /// `llcs`: of workloads that say none themselves.
 pub fn drafts(
@@ -232,10 +237,10 @@ impl<'w> Reader<'w, '_> {
             written_at: span.start,
         }));
         sets.axes.sort_by_key(|axis| axis.written_at);
-        let Sets { sets, axes, loads, .. } = sets;
-        let solo = solo.is_some();
+        let Sets { sets, axes, loads, phases, .. } = sets;
+        let (llcs, solo) = (llcs_span, solo.is_some());
         let cgroups = self.cgroups.of(&own_cgroups(&sets));
-        Some(Draft { name, span, sets, axes, loads, llcs: llcs_span, cgroups, solo, sound: true })
+        Some(Draft { name, span, sets, axes, loads, phases, llcs, cgroups, solo, sound: true })
     }
 
     /// Where solo runs are asked for.
@@ -351,6 +356,7 @@ impl<'w> Reader<'w, '_> {
                 _ => table::points(&field.kind, entry.value, self.faults),
             };
             sets.loads.extend(points.as_ref().map(|points| Load::new(points, entry.value.span())));
+            sets.phases.extend(PhaseKey::new(field.name, indices, &entry.key_span));
             sets.take(field.name, indices, prefix, points, entry.key_span.start);
         }
     }
@@ -487,6 +493,7 @@ struct Sets {
     sets: Vec<Set>,
     axes: Vec<Axis>,
     loads: Vec<Load>,
+    phases: Vec<PhaseKey>,
     names: Names,
 }
 
@@ -662,7 +669,7 @@ impl Draft {
     pub fn works(
         &self,
         pool: &dyn Fn(Option<u32>) -> Pool,
-        seed: u64,
+        measure: &Measure,
         faults: &mut Faults,
     ) -> Vec<Work> {
         if !self.sound {
@@ -678,7 +685,9 @@ impl Draft {
         for point in 0..self.points() as u64 {
             let work = self.work(point, pool);
             // One point of a workload is enough: the others mostly fail the same way.
-            if !self.fits(&work, &pool(work.llcs), seed, faults) {
+            if !check_phases(&work.sets, &self.phases, measure.duration_ns, faults)
+                || !self.fits(&work, &pool(work.llcs), measure.seed, faults)
+            {
                 return Vec::new();
             }
             works.push(work);
@@ -721,13 +730,13 @@ impl Draft {
     }
 
     /// For each set in the foreground, the axes that its solo runs have, too: all that change
-    /// it in more than number.
+    /// it in more than number and time.
     pub fn solo_axes(&self) -> impl Iterator<Item = (usize, Vec<bool>)> + '_ {
         let foreground = self.sets.iter().enumerate().filter(|(_, set)| !set.background);
         foreground.map(|(index, _)| {
             let own = |axis: &Axis| {
                 axis.sets.is_empty()
-                    || axis.sets.contains(&index) && !HOW_MANY.contains(&axis.name.as_str())
+                    || axis.sets.contains(&index) && !OF_NO_SOLO.contains(&axis.name.as_str())
             };
             (index, self.axes.iter().map(own).collect())
         })
@@ -770,6 +779,7 @@ impl Set {
         // Where both stand here, the count is the default's.
         let load = params.remove("load").and_then(|value| value.as_times());
         let count = load.map_or(written as u32, |ratio| pool.times(ratio) as u32);
+        let phase = phase(&mut params);
         let processes = params.remove("workers").is_some_and(|v| v.as_text() == Some("processes"));
         WorkerSet {
             name: self.name.clone(),
@@ -777,9 +787,19 @@ impl Set {
             params,
             count,
             kind: if processes { WorkerKind::Processes } else { WorkerKind::Threads },
+            phase,
             background: self.background,
             knobs: self.knobs.values.clone(),
             cgroup: self.cgroup.clone(),
         }
     }
+}
+
+/// Taken out of what is written. A set that has an end has a begin.
+fn phase(params: &mut Params) -> Option<Phase> {
+    let [at_ns, for_ns] =
+        [AT, FOR].map(|key| params.remove(key).and_then(|value| value.as_duration_ns()));
+    let ops = params.remove(OPS).and_then(|value| value.as_int()).map(|ops| ops as u64);
+    let is_phased = at_ns.is_some() || for_ns.is_some() || ops.is_some();
+    is_phased.then(|| Phase { at_ns: at_ns.unwrap_or(0), for_ns, ops })
 }

@@ -301,7 +301,32 @@ pub const SET: &[Field] = &[
         default: Some("threads"),
         about: "what a worker is",
     },
+    Field {
+        name: AT,
+        kind: Kind::Duration { min_ns: 0, max_ns: 24 * HOUR },
+        default: None,
+        about: "its workers sleep until so long after the begin of the measured section; unless \
+                given they run from the warm-up on",
+    },
+    Field {
+        name: FOR,
+        kind: Kind::Duration { min_ns: MS, max_ns: 24 * HOUR },
+        default: None,
+        about: "its workers stop so long after they began (`at`, else 0s); to the end unless given",
+    },
+    Field {
+        name: OPS,
+        kind: Kind::Int { min: 1, max: 1_000_000_000_000 },
+        default: None,
+        about: "a burst: each worker does so many operations once, from `at`, else 0s, on; its \
+                metric is `time`",
+    },
 ];
+
+/// The fields of [`SET`] that say when its workers run.
+pub const AT: &str = "at";
+pub const FOR: &str = "for";
+pub const OPS: &str = "ops";
 
 /// In `[[expect]]`, in addition to its texts.
 pub const EXPECT: &[Field] = &[

@@ -19,6 +19,7 @@ mod finding;
 mod knobs;
 mod lab;
 mod order;
+mod phases;
 mod program;
 mod read;
 mod scale;
@@ -52,6 +53,7 @@ pub fn set_measure(plan: &mut Plan, name: &str, raw: &Raw) -> Result<(), ValueEr
         ("rounds", Value::Int(rounds)) => measure.rounds = rounds as u32,
         ("seed", Value::Int(seed)) => measure.seed = seed as u64,
         ("duration", Value::DurationNs(duration_ns)) => {
+            plan.works.iter().try_for_each(|work| phases::phases_fit(&work.sets, duration_ns))?;
             measure.duration_ns = duration_ns;
             measure.window_ns = measure.window_ns.min(duration_ns);
         }

@@ -103,7 +103,7 @@ fn read(
     let mut works: Vec<Vec<Work>> = Vec::new();
     for draft in &drafts {
         draft.check_knobs(&variants, &placement, faults);
-        works.push(draft.works(&pool, measure.seed, faults));
+        works.push(draft.works(&pool, &measure, faults));
     }
     let works = solo::add(&drafts, works, &pool, measure.seed, faults);
     Some(Plan {

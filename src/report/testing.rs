@@ -490,6 +490,7 @@ pub fn fairness() -> FairnessTable {
         variants: vec![variant("default"), variant("batch")],
         missing: Vec::new(),
         assumed: Vec::new(),
+        phased: Vec::new(),
         incomplete: Vec::new(),
     }
 }
@@ -566,6 +567,7 @@ pub fn notes(name: &str) -> Vec<Note> {
         Note::OtherRuns { side: name(), runs: 1, plans: names() },
         Note::ProbeSilent { probe: name() },
         Note::NoSolo { work: name(), sets: names() },
+        Note::NotAtOneTime { work: name(), sets: names() },
     ];
     all.extend(differences(&name).map(|difference| Note::NotSameWork {
         works: names(),
@@ -578,7 +580,7 @@ pub fn notes(name: &str) -> Vec<Note> {
     all
 }
 
-const NOTES: usize = 37;
+const NOTES: usize = 38;
 
 /// The position of each kind of note in its enum.
 fn position(note: &Note) -> usize {
@@ -620,6 +622,7 @@ fn position(note: &Note) -> usize {
         OtherRuns { .. } => 29,
         ProbeSilent { .. } => 30,
         NoSolo { .. } => 31,
+        NotAtOneTime { .. } => 37,
         VersionsDiffer { .. } => 36,
     }
 }

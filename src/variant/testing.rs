@@ -184,6 +184,7 @@ pub fn cell(variant: Variant, sets: &[BTreeMap<String, Value>]) -> Cell {
         params: Params::new(),
         count: 1,
         kind: WorkerKind::Threads,
+        phase: None,
         background: false,
         knobs: knobs.clone(),
         ..Default::default()

@@ -18,6 +18,7 @@ fn plan(variants: &[&str], aa: bool) -> SampledPlan {
         params: Params::new(),
         count: 2,
         kind: WorkerKind::Threads,
+        phase: None,
         background: false,
         knobs: BTreeMap::new(),
         ..Default::default()

@@ -123,6 +123,7 @@ impl Session<'_> {
             params: config.params.clone(),
             count: 1,
             kind: WorkerKind::Threads,
+            phase: None,
             background: false,
             knobs: Default::default(),
             ..Default::default()

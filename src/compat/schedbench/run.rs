@@ -153,6 +153,7 @@ fn worker_set(at: usize, set: &PendingSet) -> WorkerSet {
         params: BTreeMap::from([("queue".to_string(), Value::List(queue))]),
         count: set.count,
         kind: WorkerKind::Processes,
+        phase: None,
         background: false,
         knobs: BTreeMap::new(),
         ..Default::default()

@@ -94,6 +94,7 @@ fn work(number: u32) -> Work {
         params: BTreeMap::from([("share".to_string(), Value::Percent(0.1 + 0.2))]),
         count: number,
         kind: WorkerKind::Threads,
+        phase: None,
         background: false,
         knobs: BTreeMap::from([("nice".to_string(), Value::Int(5))]),
         ..Default::default()
