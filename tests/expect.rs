@@ -130,3 +130,47 @@ fn what_was_not_measured_is_said_and_is_no_success() {
         stdout(&output)
     );
 }
+
+/// Rounds of the only tested plan, and what the outcomes are.
+fn rounds_and_outcomes(output: &Output) -> (String, Vec<String>) {
+    let shown = stdout(output);
+    let rounds = shown.lines().find_map(|line| line.strip_prefix("rounds "));
+    let outcomes = shown.lines().filter_map(|line| line.split_once("  ")).map(|(word, _)| word);
+    let outcomes = outcomes.filter(|word| ["HOLDS", "FAILS", "OPEN"].contains(word));
+    let rounds = rounds.unwrap_or_else(|| panic!("{shown} {}", stderr(output)));
+    (rounds.trim().to_string(), outcomes.map(str::to_string).collect())
+}
+
+#[test]
+fn rounds_are_added_until_expectations_are_decided() {
+    let home = tempfile::tempdir().unwrap();
+    // Throughputs of the null backend scatter by 1 %, wakeup latencies by more.
+    let same = "[[expect]]\nmetric = \"throughput\"\nis = \"same\"\n";
+    let until = ["--until-decided", "--budget", "10min"];
+    let decided = test(home.path(), &format!("{PLAN}{same}{HOLDS}"), &until);
+    assert_eq!(decided.status.code(), Some(0), "{} {}", stdout(&decided), stderr(&decided));
+    let (rounds, outcomes) = rounds_and_outcomes(&decided);
+    assert!(rounds.ends_with(" rounds, all is decided"), "{rounds}");
+    assert_eq!(outcomes, ["HOLDS", "HOLDS"]);
+    let again = test(home.path(), &format!("{PLAN}{same}{HOLDS}"), &until);
+    assert_eq!(
+        rounds_and_outcomes(&again),
+        (rounds.clone(), outcomes),
+        "the clock decides nothing"
+    );
+    // What is not expected need not be decided; what is takes longer here.
+    let range = "[[expect]]\nmetric = \"wakeup_p99\"\nfrom = \"0.95x\"\nto = \"1.05x\"\n";
+    let longer = test(home.path(), &format!("{PLAN}{range}"), &until);
+    let number = |rounds: &str| rounds.split(' ').next().unwrap().parse::<u32>().unwrap();
+    let (long, _) = rounds_and_outcomes(&longer);
+    assert!(number(&long) > number(&rounds), "{long} {rounds}");
+    // What ended it is said where that was not the last look.
+    let never = "[[expect]]\nmetric = \"throughput\"\nfrom = \"1x\"\n";
+    let short = test(home.path(), &format!("{PLAN}{never}"), &["--until-decided", "--budget", "1s"]);
+    let (rounds, outcomes) = rounds_and_outcomes(&short);
+    let ends = ["ended by its budget of 1s", "no more were allowed"];
+    assert!(ends.iter().any(|end| rounds.ends_with(end)), "{rounds}");
+    assert_eq!((outcomes, short.status.code()), (vec!["OPEN".to_string()], Some(3)));
+    let endless = test(home.path(), &format!("{PLAN}{same}"), &["--until-decided"]);
+    assert_eq!(endless.status.code(), Some(2));
+}

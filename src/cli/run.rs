@@ -87,8 +87,8 @@ pub struct RunArgs {
     /// Count with this probe, next to the plan's own: `schedlab list probes`; may be repeated
     #[arg(long, value_name = "NAME", conflicts_with = "resume")]
     probe: Vec<String>,
-    /// Measure each workload until its headline metrics have their verdicts or the budget ends,
-    /// by a rule that is valid whenever it stops
+    /// Measure each workload until its headline metrics (of a test: its expectations) are decided or
+    /// the budget ends, by a rule that is valid whenever it stops
     #[arg(long, conflicts_with_all = ["resume", "rounds"])]
     until_decided: bool,
     /// Measure the first variant against itself: what this machine resolves
@@ -107,6 +107,9 @@ pub struct RunArgs {
     /// No progress, no report: store only
     #[arg(short, long)]
     quiet: bool,
+    /// For `schedlab test`, which makes a report of its own: what has to be decided are the expectations
+    #[arg(skip)]
+    is_test: bool,
     /// Write a page with charts to this file too
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -168,7 +171,7 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
 /// Runs a plan without a report, if what it expects can be tested; gives its id. `None`: its text or its
 /// cells were printed, as was asked for.
 pub fn measure(args: &RunArgs, plan: &str) -> Result<Option<String>, Failure> {
-    let mut args = RunArgs { plan: Some(plan.to_string()), quiet: true, ..args.clone() };
+    let mut args = RunArgs { plan: Some(plan.to_string()), is_test: true, ..args.clone() };
     refuse_for_test(&args)?;
     let Some((job, mut backend)) = prepared(&args)? else { return Ok(None) };
     let PlanStarted { id, plan, cells, .. } = &job.started;
@@ -238,11 +241,14 @@ fn prepared(args: &RunArgs) -> Result<Option<Prepared>, Failure> {
         .map_err(Failure::Plan)?;
     let capabilities = entry(&args.backend)?.capabilities;
     if capabilities.guests {
-        plan.measure.rounds = lab.seeds;
-        if std::mem::take(&mut plan.measure.until_decided) {
+        plan.lab = machine_of(&*backend).unwrap_or(lab);
+        if !plan.measure.until_decided {
+            plan.measure.rounds = plan.lab.seeds;
+        }
+        if plan.measure.until_decided && args.rounds.is_some() {
+            // It is that of the rounds that are not fixed.
             plan.measure.budget_ns = None;
         }
-        plan.lab = machine_of(&*backend).unwrap_or(lab);
     }
     if capabilities.own_kernels {
         environment.kernel_release = kernels_of(&plan);
@@ -274,7 +280,8 @@ fn prepared(args: &RunArgs) -> Result<Option<Prepared>, Failure> {
         judged: args.judging.judged(),
         environment,
     };
-    let job = Job::new(started);
+    let mut job = Job::new(started);
+    job.min_rounds = min_rounds(&job.started)?;
     backend.prepare(&job.started.cells)?;
     Ok(Some((job, backend)))
 }
@@ -330,6 +337,7 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
     }
     let done = runs.iter().map(|run| (run.key, run.outcome.is_spoilt()));
     let mut job = Job::resumed(started, done);
+    job.min_rounds = min_rounds(&job.started)?;
     backend.prepare(&job.started.cells)?;
     if more.is_some() {
         // So many rounds were asked for, however long they take.
@@ -337,6 +345,17 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
     }
     let judging = args.judging.or(&job.started.judged);
     execute(&RunArgs { judging, ..args.clone() }, job, &mut *backend)
+}
+
+/// Rounds of a plan until it is decided that are done whatever its budget: the seeds of a lab, whose
+/// answer then depends on the time only where they are not enough.
+fn min_rounds(started: &PlanStarted) -> Result<u32, Failure> {
+    let has_seeds = entry(&started.backend)?.capabilities.guests;
+    let measure = &started.plan.measure;
+    Ok(match measure.until_decided && has_seeds {
+        true => started.plan.lab.seeds.min(measure.rounds),
+        false => 1,
+    })
 }
 
 /// Runs of two machines under one plan are what a user asks for by its id alone.
@@ -691,7 +710,7 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
     }
     let explaining = args.output.explains(&args.judging, plans);
     let mut analyses = analyses(args, &store, &started, explaining)?;
-    let written = match args.quiet {
+    let written = match args.quiet || args.is_test {
         true => Ok(()),
         false => args.output.write(&args.judging, &store, &mut analyses, plans),
     };
@@ -727,7 +746,11 @@ fn open_works(
     display.answer(&analysis, look, begun.elapsed());
     // Nothing to judge is nothing decided.
     let is_judged = look.is_some() && analysis.method.headline_verdicts > 0;
-    is_judged.then(|| analysis::open_works(&analysis, &started.plan))
+    let plan = &started.plan;
+    is_judged.then(|| match args.is_test {
+        true => analysis::undecided_works(&analysis, plan, &plan.expectations),
+        false => analysis::open_works(&analysis, plan),
+    })
 }
 
 /// `during`: of a plan that runs, the rounds that count, and whether ratios alone are asked for.

@@ -42,6 +42,9 @@ fn text(plans: &[TestedPlan], options: &Options, out: &mut dyn Write) -> io::Res
         for (word, text) in gaps(of) {
             page.wrapped(Tone::Bad, &format!("{word}: "), &text);
         }
+        if let Some(rounds) = of.analysis.plan().and_then(phrases::until_decided) {
+            page.wrapped(Tone::Plain, "rounds ", &rounds);
+        }
         page.wrapped(Tone::Plain, "again  ", &clean(&of.analysis.command));
     }
     out.write_all(page.text().as_bytes())

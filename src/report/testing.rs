@@ -13,8 +13,8 @@ use crate::model::{
     Value, Variant, WorkerKind,
 };
 use crate::stats::{
-    Interval, Judged, NoRatio, Ratio, Rounds, Shape, Unjudged, Verdict, Why, cv, harmonic_mean,
-    mean, median,
+    Interval, Judged, Look, NoRatio, Ratio, Rounds, Shape, Unjudged, Verdict, Why, cv,
+    harmonic_mean, mean, median,
 };
 
 pub const TWO_MODES: Shape =
@@ -388,7 +388,7 @@ pub fn troubled() -> Analysis {
         explaining_verdicts: 0,
         pairing: Pairing::None,
         floors: vec!["20261120-010203-aaaa".to_string()],
-        looks: Some(vec![6, 9, 14]),
+        looks: Some([6, 9, 14].map(|rounds| Look { rounds, share: 0.1 }).to_vec()),
         seed: 7,
     };
     analysis.works = vec![troubled_work()];
