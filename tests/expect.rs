@@ -5,7 +5,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::support::{schedlab, stderr, stdout};
+use crate::support::{self, schedlab, stderr, stdout};
 
 const PLAN: &str = "schema = 1\n[measure]\nrounds = 12\n[[variant]]\nname = \"default\"\n[[variant]]\n\
     name = \"other\"\nnice = 1\n[[workload]]\nname = \"web\"\nuse = \"schbench\"\n";
@@ -56,6 +56,8 @@ fn a_text_a_junit_file_and_json_say_the_same() {
     let junit = test(home.path(), &plan, &["--format", "junit", "-o", "out.xml"]);
     assert!(junit.status.code() == Some(1) && junit.stdout.is_empty());
     let junit = std::fs::read_to_string(home.path().join("out.xml")).unwrap();
+    let case = "classname=\"other\" name=\"web&#x2f;wakeup_p99 is at least 3x\"";
+    assert!(junit.contains(case), "the variant once: {junit}");
     assert!(junit.contains("tests=\"2\" failures=\"1\"") && junit.contains("<failure"), "{junit}");
     let json = stdout(&test(home.path(), &plan, &["--format", "json"]));
     let json: Value = serde_json::from_str(&json).unwrap();
@@ -77,6 +79,76 @@ fn several_plans_are_tested_one_after_the_other() {
     assert_eq!(output.status.code(), Some(1), "{shown} {}", stderr(&output));
     assert!(shown.contains("plan.toml: 1 expectation: 1 HOLD"), "{shown}");
     assert!(shown.contains("more.toml: 1 expectation: 1 FAIL"), "{shown}");
+    let stderr = stderr(&output);
+    assert!(stderr.contains("plan.toml:\n") && stderr.contains(" of 24 runs"), "{stderr}");
+    let quiet = schedlab(home.path(), &[&words[..], &["-q"]].concat()).output().unwrap();
+    assert_eq!(
+        (stdout(&quiet).lines().count(), quiet.status.code()),
+        (shown.lines().count(), Some(1))
+    );
+    assert!(!support::stderr(&quiet).contains("runs"), "{}", support::stderr(&quiet));
+}
+
+/// Ids of what is stored.
+fn stored(home: &Path) -> Vec<String> {
+    let listed = schedlab(home, &["list", "runs"]).output().unwrap();
+    let ids = stdout(&listed)
+        .lines()
+        .skip(1)
+        .filter_map(|line| Some(line.split_once(' ')?.0.to_string()))
+        .collect();
+    ids
+}
+
+#[test]
+fn all_plans_are_checked_before_the_first_one_runs() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("good.toml"), format!("{PLAN}{HOLDS}")).unwrap();
+    std::fs::write(home.path().join("none.toml"), PLAN).unwrap();
+    let wrong = format!("{PLAN}[[expect]]\nmetric = \"wakeup_p98\"\nis = \"better\"\n");
+    std::fs::write(home.path().join("wrong.toml"), wrong).unwrap();
+    let cases: [(&[&str], &str); 5] = [
+        (&["good.toml", "wrong.toml"], "wakeup_p98"),
+        (&["good.toml", "none.toml"], "expects nothing"),
+        (&["good.toml", "absent.toml"], "absent.toml"),
+        (&["good.toml", "good.toml", "--html", "a.html"], "--html is a file of one plan"),
+        (&["good.toml", "good.toml", "--events", "a"], "--events is a file of one plan"),
+    ];
+    for (words, expected) in cases {
+        let words = [&["test", "--backend", "null"], words].concat();
+        let output = schedlab(home.path(), &words).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?} {}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{words:?} {}", stderr(&output));
+        assert!(!home.path().join(".local/share/schedlab/schedlab.db").exists(), "{words:?} ran");
+    }
+}
+
+#[test]
+fn what_is_stored_is_tested_without_a_run() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("plan.toml"), format!("{PLAN}{HOLDS}{FAILS}")).unwrap();
+    let run = |words: &[&str]| schedlab(home.path(), words).output().unwrap();
+    let output = run(&["run", "plan.toml", "--backend", "null"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let ids = stored(home.path());
+    let last = stderr(&output).lines().last().unwrap().to_string();
+    let test = format!("test plan={}", ids[0]);
+    let (counts, command) = last.split_once(": schedlab ").unwrap_or_else(|| panic!("{last}"));
+    assert_eq!(counts, "expectations: 1 holds, 1 fails");
+    assert!(command.starts_with(&test), "{command}");
+    let output = run(&test.split(' ').collect::<Vec<_>>());
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stdout(&output).contains("2 expectations: 1 HOLD, 1 FAIL"), "{}", stdout(&output));
+    assert_eq!(stored(home.path()), ids, "nothing ran");
+    let more = [&test.split(' ').collect::<Vec<_>>()[..], &["--rounds", "3"]].concat();
+    assert_eq!(run(&more).status.code(), Some(2));
+    // An ended plan cannot go on, and says so; without a name none was interrupted.
+    for words in [&["test", "--resume"][..], &["test", "--resume", "last", "plan.toml"]] {
+        assert_eq!(run(words).status.code(), Some(2), "{words:?}");
+    }
+    let resumed = run(&["test", "--resume", &ids[0]]);
+    assert_eq!(resumed.status.code(), Some(1), "{}", stderr(&resumed));
+    assert!(stdout(&resumed).contains("1 HOLD, 1 FAIL"), "{}", stdout(&resumed));
 }
 
 #[test]
@@ -101,6 +173,18 @@ fn what_is_wrong_is_refused_before_anything_runs() {
             "also expected to be better",
         ),
         ("[[expect]]\nmetric = \"wakeup_p98\"\nis = \"better\"\n", "wakeup_p98"),
+        (
+            "[[expect]]\nmetric = \"throughput\"\nis = \"same\"\n[[expect]]\nmetric = \"web/*\"\nfrom = \"1.5x\"\n",
+            "`web/schbench/throughput` of `other` cannot be same",
+        ),
+        (
+            "[[expect]]\nmetric = \"schbench/wakeup_p99\"\nis = \"better\"\n[[expect]]\nmetric = \"wakeup_p99\"\nis = \"more\"\n",
+            "cannot be better",
+        ),
+        (
+            "[[expect]]\nmetric = \"throughput\"\nto = \"0.8x\"\n[[expect]]\nmetric = \"web/throughput\"\nfrom = \"0.9x\"\n",
+            "cannot be at most 0.8x",
+        ),
     ];
     for (expectation, expected) in cases {
         let output = test(home.path(), &format!("{PLAN}{expectation}"), &[]);
@@ -109,7 +193,12 @@ fn what_is_wrong_is_refused_before_anything_runs() {
         assert!(message.replace("\n", " ").contains(expected), "{expectation} {message}");
         assert!(message.contains("hint:"), "{message}");
     }
-    for option in ["--resume", "--aa", "--fail-on=regression"] {
+    let better = "[[expect]]\nmetric = \"*_switches\"\nis = \"not-worse\"\n";
+    let counter = test(home.path(), &format!("{PLAN}{better}"), &["--probe", "sched"]);
+    assert_eq!(counter.status.code(), Some(2), "{}", stderr(&counter));
+    let says = "is = \"more\" or is = \"less\"";
+    assert!(stderr(&counter).contains(says), "{}", stderr(&counter));
+    for option in ["--aa", "--fail-on=regression"] {
         let output = test(home.path(), &format!("{PLAN}{HOLDS}"), &[option]);
         assert_eq!(output.status.code(), Some(2), "{option} {}", stderr(&output));
     }
@@ -166,7 +255,8 @@ fn rounds_are_added_until_expectations_are_decided() {
     assert!(number(&long) > number(&rounds), "{long} {rounds}");
     // What ended it is said where that was not the last look.
     let never = "[[expect]]\nmetric = \"throughput\"\nfrom = \"1x\"\n";
-    let short = test(home.path(), &format!("{PLAN}{never}"), &["--until-decided", "--budget", "1s"]);
+    let short =
+        test(home.path(), &format!("{PLAN}{never}"), &["--until-decided", "--budget", "1s"]);
     let (rounds, outcomes) = rounds_and_outcomes(&short);
     let ends = ["ended by its budget of 1s", "no more were allowed"];
     assert!(ends.iter().any(|end| rounds.ends_with(end)), "{rounds}");

@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use crate::model::{Claim, Direction, Expectation, Plan};
-use crate::stats::{Interval, Judged, Look, Ratio, Verdict, interval_of_look, log_ratios};
+use crate::stats::{
+    Excluded, Interval, Judged, Look, Ratio, Verdict, interval_of_look, log_ratios,
+};
 
 use super::{Analysis, Cell, Row, metric_matches};
 
@@ -65,15 +67,18 @@ pub fn metrics(expectations: &[Expectation]) -> Vec<String> {
 pub fn test(analysis: &Analysis, expectations: &[Expectation]) -> Vec<Tested> {
     let tested = expectations.iter().map(|expectation| {
         let side = analysis.sides.iter().position(|side| side.label == expectation.variant);
+        let Expectation { metric, claim, .. } = expectation;
+        // Of what `*` stands for, counters can be no better.
         let fits = |(work, set, row): &super::Place| {
-            metric_matches(&expectation.metric, &work.label, &set.name, &row.kind.name)
+            metric_matches(metric, &work.label, &set.name, &row.kind.name)
+                && claim.is_of(row.kind.direction)
         };
         let of_side = |side: usize| {
             analysis.rows().filter(fits).map(move |(work, set, row)| TestedMetric {
                 work: work.label.clone(),
                 set: set.name.clone(),
                 metric: row.kind.name.clone(),
-                outcome: outcome(analysis, row, side, expectation.claim),
+                outcome: outcome(analysis, row, side, *claim),
                 ratio: analysis.ratio(row, side),
                 judged: row.cells[side].judged,
             })
@@ -101,16 +106,31 @@ fn outcome(analysis: &Analysis, row: &Row, side: usize, claim: Claim) -> Outcome
         Some(verdict) => verdict,
         None => return Outcome::Open,
     };
+    let excluded = cell.judged.map(|judged| judged.excluded).unwrap_or_default();
     let [holds, fails] = verdicts(claim, row.kind.direction);
     match verdict {
         verdict if holds.contains(&verdict) => Outcome::Holds,
         verdict if fails.contains(&verdict) => Outcome::Fails,
+        _ if is_excluded(claim, row.kind.direction, excluded) => Outcome::Holds,
         _ => Outcome::Open,
     }
 }
 
+/// Whether the margin's other end is shown to be out of reach: a test of one side, for what is not
+/// worse than that, whether it is the same or better.
+fn is_excluded(claim: Claim, direction: Direction, excluded: Excluded) -> bool {
+    let is_more_better = direction == Direction::HigherIsBetter;
+    match claim {
+        Claim::NotWorse if is_more_better => excluded.below,
+        Claim::NotWorse => excluded.above,
+        Claim::NotBetter if is_more_better => excluded.above,
+        Claim::NotBetter => excluded.below,
+        _ => false,
+    }
+}
+
 /// The verdicts with which a claim holds, and those with which it fails. A counter without a better
-/// direction is BETTER where there is less of it.
+/// direction is judged as if less of it were better.
 fn verdicts(claim: Claim, direction: Direction) -> [&'static [Verdict]; 2] {
     use Verdict::{Better, Same, Worse};
     let is_more_better = direction == Direction::HigherIsBetter;

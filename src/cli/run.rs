@@ -31,7 +31,7 @@ use super::judging::{self, Judging, Output};
 use super::live::Display;
 use super::names::UnknownName;
 use super::running::Running;
-use super::{Database, Failure, install, named, restore, table, terminal, twin};
+use super::{Database, Failure, expecting, install, named, restore, table, terminal, twin};
 
 #[derive(Args, Clone)]
 pub struct RunArgs {
@@ -151,7 +151,7 @@ impl LabArgs {
 }
 
 /// Before the id of a stored plan that is to be run again.
-const STORED: &str = "plan=";
+pub const STORED: &str = "plan=";
 
 pub fn run(args: &RunArgs) -> Result<(), Failure> {
     args.gate.translate(|| run_plan(args))
@@ -159,7 +159,8 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
 
 fn run_plan(args: &RunArgs) -> Result<(), Failure> {
     if args.resume.is_some() {
-        return resume(args);
+        let (args, job, mut backend) = resumed(args)?;
+        return execute(&args, job, &mut *backend);
     }
     let Some((job, mut backend)) = prepared(args)? else { return Ok(()) };
     if args.dry_run {
@@ -168,34 +169,58 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
     execute(args, job, &mut *backend)
 }
 
+/// What a test is to begin or to go on with.
+pub enum Tested<'a> {
+    Plan(&'a str),
+    /// What `--resume` names.
+    Stored,
+}
+
 /// Runs a plan without a report, if what it expects can be tested; gives its id. `None`: its text or its
 /// cells were printed, as was asked for.
-pub fn measure(args: &RunArgs, plan: &str) -> Result<Option<String>, Failure> {
-    let mut args = RunArgs { plan: Some(plan.to_string()), is_test: true, ..args.clone() };
-    refuse_for_test(&args)?;
-    let Some((job, mut backend)) = prepared(&args)? else { return Ok(None) };
-    let PlanStarted { id, plan, cells, .. } = &job.started;
+pub fn measure(args: &RunArgs, what: Tested) -> Result<Option<String>, Failure> {
+    refuse_for_test(args)?;
+    let (mut args, job, mut backend) = match what {
+        Tested::Stored => resumed(&RunArgs { is_test: true, ..args.clone() })?,
+        Tested::Plan(plan) => {
+            let args = of_test(args, plan);
+            let Some((job, backend)) = prepared(&args)? else { return Ok(None) };
+            (args, job, backend)
+        }
+    };
+    let PlanStarted { id, plan, .. } = &job.started;
     if plan.expectations.is_empty() {
-        let text = format!("the plan `{}` expects nothing", plan.title.escape_default());
-        let hint = "add [[expect]] with metric = \"throughput\", is = \"better\": docs/expect.md";
-        return Err(Failure::usage(text, hint));
+        return Err(expecting::nothing(&plan.title));
     }
-    let expected = plan.expectations.iter().map(|of| ("metric", of.metric.as_str()));
-    named::check(expected, || named::places(cells, &plan.probes, &[], false))?;
     if args.dry_run {
         return dry_run(&job, &*backend, args.output.columns()).map(|()| None);
     }
-    // What decides when a plan is decided.
+    // What is shown while it runs.
     args.judging = args.judging.of_metrics(analysis::expected_metrics(&plan.expectations));
     let id = id.clone();
     execute(&args, job, &mut *backend)?;
     Ok(Some(id))
 }
 
+/// Fails where a plan cannot be tested; nothing runs.
+pub fn check_test(args: &RunArgs, plan: &str) -> Result<(), Failure> {
+    refuse_for_test(args)?;
+    let args = RunArgs { dry_run: true, install: false, ..of_test(args, plan) };
+    match prepared(&args)? {
+        Some((job, _)) if job.started.plan.expectations.is_empty() => {
+            Err(expecting::nothing(&job.started.plan.title))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn of_test(args: &RunArgs, plan: &str) -> RunArgs {
+    RunArgs { plan: Some(plan.to_string()), is_test: true, ..args.clone() }
+}
+
 /// Options of a run that have no meaning for a test.
 fn refuse_for_test(args: &RunArgs) -> Result<(), Failure> {
     let given = [
-        (args.resume.is_some(), "--resume"),
         (args.aa, "--aa"),
         (args.against.is_some(), "--against"),
         (args.gate.is_asked(), "--fail-on and --bisect"),
@@ -207,6 +232,44 @@ fn refuse_for_test(args: &RunArgs) -> Result<(), Failure> {
             let text = format!("test does not take {option}: a plan says what it expects");
             Err(Failure::usage(text, "schedlab test PLAN: docs/expect.md"))
         }
+    }
+}
+
+impl RunArgs {
+    /// The first option that has a meaning only where something runs.
+    pub fn asks_to_run(&self) -> Option<&'static str> {
+        let given = [
+            (self.backend != "local", "--backend"),
+            (self.rounds.is_some(), "--rounds"),
+            (self.duration.is_some(), "--duration"),
+            (self.seed.is_some(), "--seed"),
+            (self.budget.is_some(), "--budget"),
+            (self.until_decided, "--until-decided"),
+            (self.kernel.is_some() || self.kernel_args.is_some(), "--kernel"),
+            (self.machine.is_some(), "--machine"),
+            (self.scale.is_some(), "--scale"),
+            (!self.probe.is_empty(), "--probe"),
+            (self.install, "--install"),
+            (self.strict, "--strict"),
+            (self.print || self.dry_run, "--print or --dry-run"),
+        ];
+        let own_files = self.own_file().map(|option| (true, option));
+        let given = given.into_iter().chain(own_files).find(|(is_given, _)| *is_given);
+        given.map(|(_, option)| option)
+    }
+
+    /// The option that names a file of one plan's own.
+    pub fn own_file(&self) -> Option<&'static str> {
+        let html = self.html.as_ref().map(|_| "--html");
+        html.or(self.events.as_ref().map(|_| "--events"))
+    }
+
+    pub fn is_resumed(&self) -> bool {
+        self.resume.is_some()
+    }
+
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
     }
 }
 
@@ -262,6 +325,7 @@ fn prepared(args: &RunArgs) -> Result<Option<Prepared>, Failure> {
         against_itself(&mut plan);
     }
     let cells = plan::cells(&plan);
+    expecting::check(&plan, &cells, &args.judging)?;
     if args.install {
         install::missing(&cells, args.dry_run)?;
     }
@@ -286,7 +350,8 @@ fn prepared(args: &RunArgs) -> Result<Option<Prepared>, Failure> {
     Ok(Some((job, backend)))
 }
 
-fn resume(args: &RunArgs) -> Result<(), Failure> {
+/// What is missing of the stored plan that `--resume` names, and how it was asked for.
+fn resumed(args: &RunArgs) -> Result<(RunArgs, Job, Box<dyn Backend>), Failure> {
     let more = args.rounds.as_deref().map(added_rounds).transpose()?;
     let store = args.db.open()?;
     let id = match args.resume.as_deref() {
@@ -319,7 +384,7 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
         let text = format!("the stored plan {id} does not fit its own cells");
         return Err(Failure::usage(text, "schedlab run with the plan's file"));
     }
-    let mut backend = make_backend(&started.backend, &started.plan.lab, args.lab.mode())?;
+    let backend = make_backend(&started.backend, &started.plan.lab, args.lab.mode())?;
     if let Some(lab) = machine_of(&*backend)
         && lab != started.plan.lab
     {
@@ -344,7 +409,7 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
         job.budget = None;
     }
     let judging = args.judging.or(&job.started.judged);
-    execute(&RunArgs { judging, ..args.clone() }, job, &mut *backend)
+    Ok((RunArgs { judging, ..args.clone() }, job, backend))
 }
 
 /// Rounds of a plan until it is decided that are done whatever its budget: the seeds of a lab, whose
@@ -720,6 +785,16 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
         written => written?,
     }
     measured(args, &plan, end, &started.judged)?;
+    if !(args.is_test || args.quiet || plan.plan.expectations.is_empty()) {
+        let (tested, _) = expecting::tested(
+            &store,
+            args.db.plan(&plan.id, &store.plan_heads()?)?,
+            &args.judging,
+            &args.db,
+        )?;
+        let command = args.db.command(&format!("test plan={}", plan.id));
+        terminal::message(&format!("expectations: {}: {command}", expecting::counts(&tested)));
+    }
     args.gate.judge(&analyses)?;
     all_measured(args, &plan)
 }
@@ -853,6 +928,8 @@ fn against_itself(plan: &mut Plan) {
     let mut again = plan.variants[0].clone();
     again.name.push_str("-again");
     plan.variants.push(again);
+    // Nothing is claimed of a variant against itself.
+    plan.expectations.clear();
     plan.aa = true;
 }
 

@@ -1,12 +1,15 @@
 //! `[[expect]]` of a plan: what it claims of its variants. Pure.
 
-use crate::model::{Claim, Expectation, Value};
+use crate::model::{Claim, Direction, Expectation, Value};
 
 use super::error::Faults;
 use super::fields::{EXPECT, MAX_NAME_CHARS, MAX_TITLE_CHARS};
 use super::similar::suggestion;
 use super::table::{Span, Table, known_keys, sections, text};
 use super::variants::Variants;
+
+/// The largest that a command line may ask for.
+const MAX_MARGIN: f64 = 1.0;
 
 /// In the order written.
 pub fn expectations(top: &mut Table, variants: &Variants, faults: &mut Faults) -> Vec<Expectation> {
@@ -34,7 +37,13 @@ fn check_against(
         (&other.variant, &other.metric) == (&expectation.variant, &expectation.metric)
     };
     let mut others = found.iter().filter(is_of_one);
-    if let Some(other) = others.find(|other| !other.claim.agrees_with(&expectation.claim)) {
+    // Which metrics a pattern names, and what is better of them, is known where the plan runs.
+    let agrees = |other: &Expectation| {
+        let directions = [Direction::HigherIsBetter, Direction::LowerIsBetter];
+        let agrees = |of| expectation.claim.agrees_with(&other.claim, of, MAX_MARGIN);
+        directions.into_iter().any(agrees)
+    };
+    if let Some(other) = others.find(|other| !agrees(other)) {
         let message = format!(
             "`{}` of `{}` is also expected to be {}",
             expectation.metric, expectation.variant, other.claim

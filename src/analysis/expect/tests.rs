@@ -53,6 +53,40 @@ fn a_claim_holds_fails_or_is_open() {
 }
 
 #[test]
+fn what_is_within_the_margin_on_its_worse_side_is_not_worse() {
+    use Outcome::{Holds, Open};
+    // 1 % to 5 % more, of a throughput whose margin is 2 %: it may be the same, or better.
+    let claims = [Claim::NotWorse, Claim::NotBetter, Claim::Same, Claim::Better];
+    let outcomes = |up: bool| {
+        let mut measured = plan("p1", 1, &["default", "batch"]);
+        for round in 0..6 {
+            let ratio = 1.01 + 0.01 * f64::from(round % 5) - if round == 3 { 0.06 } else { 0.0 };
+            let ratio = if up { ratio } else { 1.0 / ratio };
+            measured = rounds(measured, round..round + 1, &[1.0, ratio]);
+        }
+        let expectations = claims.map(|claim| expect("throughput", claim));
+        let question = Question {
+            metrics: metrics(&expectations),
+            margins: vec![("throughput".to_string(), 0.04)],
+            ..of_variants(&measured)
+        };
+        let analysis = analyse(std::slice::from_ref(&measured), &[], &question);
+        let tested = test(&analysis, &expectations).into_iter().map(|tested| tested.outcome);
+        tested.collect::<Vec<_>>()
+    };
+    assert_eq!(outcomes(true), [Holds, Open, Open, Open]);
+    assert_eq!(outcomes(false), [Open, Holds, Open, Open]);
+}
+
+#[test]
+fn counters_among_what_a_pattern_names_are_not_better() {
+    let of = |claim| tested(1.4, 30, &[expect("*", claim)]);
+    // Throughput is better and latency worse; the counter of switches, which only rises, has no part.
+    assert_eq!(of(Claim::More), [Outcome::Holds]);
+    assert_eq!(tested(1.4, 30, &[expect("switches", Claim::Better)]), [Outcome::Open], "no metric");
+}
+
+#[test]
 fn few_rounds_leave_it_open() {
     assert_eq!(tested(1.4, 2, &[expect("throughput", Claim::Better)]), [Outcome::Open]);
 }
