@@ -74,13 +74,15 @@ fn undirected(of: &Expectation) -> Failure {
     Failure::usage(text, hint)
 }
 
-/// What of a stored plan's expectations holds, and the analysis that says so.
+/// What of a stored plan's expectations holds, and the analysis that says so. What is not asked is as
+/// the plan was begun.
 pub fn tested(
     store: &Store,
     head: &PlanHead,
     judging: &Judging,
     db: &Database,
 ) -> Result<(Vec<Tested>, Analysis), Failure> {
+    let judging = judging.or(&store.plan_started(&head.id)?.judged);
     let sides = judging::variants(head);
     let plans = judging::sampled(store, &sides)?;
     let expectations = plans.iter().flat_map(|plan| &plan.plan.expectations).cloned();

@@ -305,13 +305,7 @@ fn prepared(args: &RunArgs) -> Result<Option<Prepared>, Failure> {
     let capabilities = entry(&args.backend)?.capabilities;
     if capabilities.guests {
         plan.lab = machine_of(&*backend).unwrap_or(lab);
-        if !plan.measure.until_decided {
-            plan.measure.rounds = plan.lab.seeds;
-        }
-        if plan.measure.until_decided && args.rounds.is_some() {
-            // It is that of the rounds that are not fixed.
-            plan.measure.budget_ns = None;
-        }
+        of_seeds(&mut plan, args);
     }
     if capabilities.own_kernels {
         environment.kernel_release = kernels_of(&plan);
@@ -348,6 +342,17 @@ fn prepared(args: &RunArgs) -> Result<Option<Prepared>, Failure> {
     job.min_rounds = min_rounds(&job.started)?;
     backend.prepare(&job.started.cells)?;
     Ok(Some((job, backend)))
+}
+
+/// In the lab rounds are seeds.
+fn of_seeds(plan: &mut Plan, args: &RunArgs) {
+    let measure = &mut plan.measure;
+    if !measure.until_decided {
+        measure.rounds = plan.lab.seeds;
+    } else if args.rounds.is_some() {
+        // It is that of rounds that are not fixed.
+        measure.budget_ns = None;
+    }
 }
 
 /// What is missing of the stored plan that `--resume` names, and how it was asked for.
@@ -785,18 +790,22 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
         written => written?,
     }
     measured(args, &plan, end, &started.judged)?;
-    if !(args.is_test || args.quiet || plan.plan.expectations.is_empty()) {
-        let (tested, _) = expecting::tested(
-            &store,
-            args.db.plan(&plan.id, &store.plan_heads()?)?,
-            &args.judging,
-            &args.db,
-        )?;
-        let command = args.db.command(&format!("test plan={}", plan.id));
-        terminal::message(&format!("expectations: {}: {command}", expecting::counts(&tested)));
-    }
+    show_expected(args, &store, &plan)?;
     args.gate.judge(&analyses)?;
     all_measured(args, &plan)
+}
+
+/// What holds of the plan's expectations, in a line; a test has a report of them.
+fn show_expected(args: &RunArgs, store: &Store, plan: &SampledPlan) -> Result<(), Failure> {
+    if args.is_test || args.quiet || plan.plan.expectations.is_empty() {
+        return Ok(());
+    }
+    let heads = store.plan_heads()?;
+    let head = args.db.plan(&plan.id, &heads)?;
+    let (tested, _) = expecting::tested(store, head, &args.judging, &args.db)?;
+    let command = args.db.command(&format!("test plan={}", plan.id));
+    terminal::message(&format!("expectations: {}: {command}", expecting::counts(&tested)));
+    Ok(())
 }
 
 /// The works with a comparison that the looks so far have not decided, after rounds of a look.
@@ -942,12 +951,18 @@ fn measured(
 ) -> Result<(), Failure> {
     if end == PlanEnd::Interrupted {
         let mut words = args.db.words() + args.lab.words();
-        if args.judging.judged() != *judged {
-            words.push_str(&args.judging.words());
+        // A test has metrics of its own.
+        let asked = match args.is_test {
+            true => args.judging.of_metrics(judged.metrics.clone()),
+            false => args.judging.clone(),
+        };
+        if asked.judged() != *judged {
+            words.push_str(&asked.words());
         }
+        let command = if args.is_test { "test" } else { "run" };
         return Err(Failure::Interrupted(Problem::new(
             "interrupted; what was measured is stored",
-            format!("schedlab run --resume {}{words}", plan.id),
+            format!("schedlab {command} --resume {}{words}", plan.id),
         )));
     }
     if plan.runs.is_empty() {
