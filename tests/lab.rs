@@ -456,6 +456,33 @@ fn real_time_is_reported_and_nothing_of_it_is_kept() {
     assert_eq!(laboratory.kept(), 0);
 }
 
+#[test]
+fn seeds_are_added_until_all_is_decided() {
+    let Some(laboratory) = Laboratory::open("seeds_are_added_until_all_is_decided") else {
+        return;
+    };
+    // Two variants that do the same have equal trajectories; the first look is after ten.
+    let variants = "[[variant]]\nname = \"one\"\n[[variant]]\nname = \"other\"\nnice = 0\n";
+    let until = format!("{PATIENT}\nuntil-decided = true\nbudget = \"1h\"");
+    let until = plan(&until, "cpus = 1", &format!("{variants}{PIPE}"));
+    let decided = laboratory.run(&until, &[]).output().unwrap();
+    assert_eq!(decided.status.code(), Some(0), "{decided:?}");
+    let runs = laboratory.ended();
+    assert_eq!(runs.len(), 20, "ten seeds of two variants");
+    let kept = laboratory.kept();
+    assert!(laboratory.run(&until, &[]).output().unwrap().status.success());
+    assert_eq!((laboratory.ended().len(), laboratory.kept()), (20, kept), "from the cache");
+    // A boot takes longer than the budget; the plan's seeds are owed.
+    let owed = until.replace("1h", "1s").replace("seeds = 1", "seeds = 3");
+    assert!(laboratory.run(&owed, &["--again"]).output().unwrap().status.success());
+    assert_eq!(laboratory.ended().len(), 6);
+    let report = schedlab(laboratory.0.path(), &["report", "last"]).output().unwrap();
+    assert!(stdout(&report).contains("ended by its budget of 1s"), "{}", stdout(&report));
+    // Fixed beforehand.
+    assert!(laboratory.run(&until, &["--rounds", "2"]).output().unwrap().status.success());
+    assert_eq!(laboratory.ended().len(), 4);
+}
+
 /// The throughput of each worker set of a plan's only run.
 fn throughputs(laboratory: &Laboratory, plan: &str) -> Vec<f64> {
     let output = laboratory.run(plan, &[]).output().unwrap();

@@ -96,10 +96,8 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
             explaining_verdicts: verdicts_of(&works, Family::Explaining),
             pairing,
             floors,
-            looks: looks.map(|Looks { schedule, done, has_ended }| {
-                let looks = schedule.looks_at(done, has_ended);
-                looks.iter().map(|look| look.rounds).collect()
-            }),
+            looks: looks
+                .map(|Looks { schedule, done, has_ended }| schedule.looks_at(done, has_ended)),
             seed: question.seed,
         },
         sides,

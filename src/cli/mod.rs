@@ -5,6 +5,7 @@ mod compare;
 mod database;
 mod doctor;
 mod exit_code;
+mod expecting;
 mod export;
 #[cfg(test)]
 mod extensions;

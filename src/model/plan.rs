@@ -232,6 +232,11 @@ impl Plan {
         cell as usize / self.variants.len().max(1)
     }
 
+    /// Those of the plan's `cells` that the others are compared with: each work once.
+    pub fn cells_of_baseline(&self, cells: &[Cell]) -> Vec<Cell> {
+        cells.iter().step_by(self.variants.len().max(1)).cloned().collect()
+    }
+
     /// This plan with `more` rounds, added after an end with `rounds_done` rounds.
     pub fn extended(&self, rounds_done: u32, more: u32) -> Plan {
         let mut plan = self.clone();

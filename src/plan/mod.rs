@@ -29,6 +29,7 @@ mod solo;
 mod table;
 #[cfg(test)]
 mod tests;
+mod variants;
 
 use crate::model::{Lab, Plan, ProbeSpec, Raw, Topology, Twin, Value, ValueError};
 

@@ -1,4 +1,4 @@
-//! The top level of a plan, `[measure]`, `[placement]`, `[report]` and `[[variant]]`.
+//! The top level of a plan, `[measure]`, `[placement]` and `[report]`.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use toml::de::DeValue;
 
 use crate::model::{
     CpuSet, Lab, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Params, Placement, Plan,
-    ProbeSpec, Topology, Twin, Value, ValueError, Variant, Work,
+    ProbeSpec, Topology, Twin, Value, ValueError, Work,
 };
 use crate::workload::Pool;
 
@@ -17,15 +17,15 @@ use super::expand::{self, Draft, Llcs};
 use super::expect::expectations;
 use super::fields::{
     MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TITLE_CHARS, MEASURE, PLACEMENT, SCALE, TOP_KEYS,
-    VARIANT_KEYS, Words, report,
+    Words, report,
 };
 use super::finding::finding;
-use super::knobs::Knobs;
 use super::lab::lab;
 use super::program::{is_program, with_own_programs};
 use super::similar::suggestion;
 use super::solo;
-use super::table::{self, Names, Span, Table, fill_defaults, known_keys, section, sections, shown};
+use super::table::{self, Span, Table, fill_defaults, known_keys, section, shown};
+use super::variants::variants;
 
 pub fn plan(
     source_name: &str,
@@ -89,6 +89,7 @@ fn read(
     let expects = top.has("expect");
     let expectations = expectations(&mut top, &variants, faults);
     let finding = finding(&mut top, expects, faults);
+    let variants = variants.all;
     top.finish(TOP_KEYS, "a plan", faults);
 
     check_size(&drafts, variants.len(), measure.rounds, &rounds_span, faults)?;
@@ -304,44 +305,6 @@ fn check_cpus(cpus: &CpuSet, machine: Option<&CpuSet>, span: &Span, faults: &mut
     };
     let message = format!("{noun} {missing} not on this machine");
     faults.add(span, message, "not there", format!("this machine has CPUs {machine}"));
-}
-
-/// One variant without knobs where none is written: a measurement without comparison.
-fn variants(
-    top: &mut Table,
-    placement: Option<&CpuSet>,
-    words: &Words,
-    faults: &mut Faults,
-) -> Vec<Variant> {
-    let written = sections(top, "variant", "variant", faults);
-    if written.is_empty() {
-        return vec![Variant { name: "default".to_string(), knobs: BTreeMap::new() }];
-    }
-    let mut taken = Names::default();
-    let mut variants = Vec::new();
-    for mut table in written {
-        let header = table.span.clone();
-        let had_name = table.has("name");
-        let name = match table.take_name("name", faults) {
-            Some((name, span)) => {
-                taken.claim(&name, &span, "variant", faults);
-                name
-            }
-            None => {
-                if !had_name {
-                    let hint = "every variant has one: name = \"default\"";
-                    faults.add(&header, "the variant has no `name`", "this variant", hint);
-                }
-                String::new()
-            }
-        };
-        let knobs = Knobs::take(&mut table, &words.knobs, faults);
-        knobs.check(faults);
-        knobs.check_affinity(placement, faults);
-        table.finish(&known_keys(VARIANT_KEYS, &[&words.knobs]), "a variant", faults);
-        variants.push(Variant { name, knobs: knobs.values });
-    }
-    variants
 }
 
 /// Counts cells and runs before any is made. `None`: too many.

@@ -30,7 +30,7 @@ fn schema_of(words: &Words) -> Json {
         })
         .chain(std::iter::once(workload_of_sets()));
     let sets = specs.iter().map(|spec| set_table(spec, &words.programs, Map::new()));
-    let mut variant = properties(&words.knobs, &schema_of_kind);
+    let mut variant = properties(&words.knobs, &schema_of_axis);
     variant.insert("name".to_string(), reference("name"));
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

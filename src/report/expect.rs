@@ -79,6 +79,10 @@ fn text(plans: &[TestedPlan], options: &Options, out: &mut dyn Write) -> io::Res
         for (word, text) in gaps(of) {
             page.wrapped(Tone::Bad, &format!("{word}: "), &text);
         }
+        let plan = of.analysis.as_ref().and_then(Analysis::plan);
+        if let Some(rounds) = plan.and_then(phrases::until_decided) {
+            page.wrapped(Tone::Plain, "rounds ", &rounds);
+        }
         if let Some(learned) = of.finding.as_ref().and_then(|of| of.finding.learned.as_ref()) {
             page.wrapped(Tone::Plain, "learned  ", &clean(learned));
         }
@@ -148,16 +152,17 @@ fn expectation(of: &TestedPlan, tested: &Tested, page: &mut Page) {
         Outcome::Fails => Tone::Bad,
     };
     let label = format!("{:5}  ", tested.outcome.word());
-    page.wrapped(tone, &label, &format!("{}: {}", claim(tested), found(of, tested)));
+    let variant = clean(&tested.expectation.variant);
+    page.wrapped(tone, &label, &format!("{variant} {}: {}", claim(tested), found(of, tested)));
     if let Some(why) = &tested.expectation.why {
         page.wrapped(Tone::Plain, "       ", &clean(why));
     }
 }
 
-/// `batch wakeup_p99 is better`, `batch switches is 0.5x to 0.8x`.
+/// `wakeup_p99 is better`, `switches is 0.5x to 0.8x`.
 fn claim(tested: &Tested) -> String {
     let expectation = &tested.expectation;
-    clean(&format!("{} {} is {}", expectation.variant, expectation.metric, expectation.claim))
+    clean(&format!("{} is {}", expectation.metric, expectation.claim))
 }
 
 /// What was measured of each metric; those that the outcome is of come first.
@@ -177,7 +182,10 @@ fn measured(of: &TestedPlan, metric: &TestedMetric) -> String {
         true => format!("{} {}", metric.work, metric.metric),
         false => format!("{} {} {}", metric.work, metric.set, metric.metric),
     };
+    // That a verdict is open matters where the expectation is.
+    let is_open = |of: &Verdict| matches!(of, Verdict::Inconclusive { .. });
     let verdict = metric.judged.map(|judged| judged.verdict);
+    let verdict = verdict.filter(|of| metric.outcome == Outcome::Open || !is_open(of));
     let rows = of.analysis.iter().flat_map(Analysis::rows);
     let direction = rows
         .filter(|(work, set, row)| {
@@ -187,7 +195,7 @@ fn measured(of: &TestedPlan, metric: &TestedMetric) -> String {
         .next();
     let word = verdict.zip(direction).map(|(of, direction)| phrases::verdict_on(direction, of));
     let change = metric.ratio.as_ref().map(|ratio| Change::of(ratio).with_interval());
-    let rounds = verdict.as_ref().filter(|of| matches!(of, Verdict::Inconclusive { .. }));
+    let rounds = verdict.as_ref().filter(|of| is_open(of));
     let rounds =
         rounds.and_then(phrases::rounds).map(|needed| format!("; {}", phrases::decides(needed)));
     let parts = [Some(clean(&place)), change, word.map(str::to_string)];

@@ -13,8 +13,8 @@ use crate::model::{
     Value, Variant, WorkerKind,
 };
 use crate::stats::{
-    Interval, Judged, NoRatio, Ratio, Rounds, Shape, Unjudged, Verdict, Why, cv, harmonic_mean,
-    mean, median,
+    Excluded, Interval, Judged, Look, NoRatio, Ratio, Rounds, Shape, Unjudged, Verdict, Why, cv,
+    harmonic_mean, mean, median,
 };
 
 pub const TWO_MODES: Shape =
@@ -139,6 +139,7 @@ impl Cell {
             verdict,
             p_difference: Some(if decided { 0.00123 } else { 0.18 }),
             p_same: Some(if verdict == Verdict::Same { 0.0024 } else { 1.0 }),
+            excluded: Excluded::default(),
             decided_at: decided.then_some(10),
         });
         self
@@ -156,7 +157,8 @@ impl Cell {
     pub fn without_ratio(mut self, why: NoRatio) -> Cell {
         let verdict = Verdict::Unjudged(Unjudged::NoRatio(why));
         let (p_difference, p_same, decided_at) = (None, None, None);
-        self.judged = Some(Judged { ratio: Err(why), verdict, p_difference, p_same, decided_at });
+        let (ratio, excluded) = (Err(why), Excluded::default());
+        self.judged = Some(Judged { ratio, verdict, p_difference, p_same, excluded, decided_at });
         self
     }
 }
@@ -389,7 +391,7 @@ pub fn troubled() -> Analysis {
         explaining_verdicts: 0,
         pairing: Pairing::None,
         floors: vec!["20261120-010203-aaaa".to_string()],
-        looks: Some(vec![6, 9, 14]),
+        looks: Some([6, 9, 14].map(|rounds| Look { rounds, share: 0.1 }).to_vec()),
         seed: 7,
     };
     analysis.works = vec![troubled_work()];

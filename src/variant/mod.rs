@@ -44,7 +44,7 @@ pub use restore::{RestoreError, Restored, restore};
 pub use setting::{CgroupSetting, TaskSetting};
 pub use target::{Target, Wanted};
 pub use task::{apply_to_self, read_task};
-pub use validate::validate;
+pub use validate::{Fault, validate};
 pub use without_effect::{KnobWithoutEffect, WithoutEffect, without_effect};
 
 /// Every knob, in the order of `schedlab list knobs`; also the order of application.

@@ -357,7 +357,10 @@ pub fn method(analysis: &Analysis) -> Vec<String> {
     said.push(match looks {
         None => "one look at all rounds".to_string(),
         Some(looks) => {
-            format!("looks after rounds {}", joined(looks.iter().map(u32::to_string), ", "))
+            format!(
+                "looks after rounds {}",
+                joined(looks.iter().map(|look| look.rounds.to_string()), ", ")
+            )
         }
     });
     if !floors.is_empty() {
@@ -509,12 +512,33 @@ pub fn plan(analysis: &Analysis, plan: &PlanFacts) -> String {
     let last = plan.environments.last().filter(is_of_one);
     let machine = analysis_time(analysis).or_else(|| last.map(machine));
     let ended = match plan.ended {
+        // That of seeds alone depends on nothing but the plan.
+        Some(PlanEnd::Budget) if plan.lab.is_some() => Some(budget_end(plan)),
         Some(PlanEnd::Complete | PlanEnd::Decided | PlanEnd::Budget) => None,
         Some(PlanEnd::Interrupted) => Some("interrupted".to_string()),
         None => Some("not ended".to_string()),
     };
     let parts = [Some(format!("{rounds}{took}")), machine, ended];
     joined(parts.into_iter().flatten(), ", ")
+}
+
+/// `ended by its budget of 2 min`: with more time there would have been more rounds.
+fn budget_end(plan: &PlanFacts) -> String {
+    let budget = plan.measure.budget_ns.map(|ns| format!(" of {}", show_duration(ns)));
+    format!("ended by its budget{}", budget.unwrap_or_default())
+}
+
+/// How many rounds a plan until it is decided took, and what ended it. `None`: fixed beforehand.
+pub fn until_decided(plan: &PlanFacts) -> Option<String> {
+    let rounds = counted(plan.rounds_done as usize, "round");
+    let ended = match plan.ended {
+        _ if !plan.measure.until_decided => return None,
+        Some(PlanEnd::Decided) => "all is decided".to_string(),
+        Some(PlanEnd::Budget) => budget_end(plan),
+        Some(PlanEnd::Complete) => "no more were allowed".to_string(),
+        Some(PlanEnd::Interrupted) | None => "interrupted".to_string(),
+    };
+    Some(format!("{rounds}, {ended}"))
 }
 
 fn machine(of: &Environment) -> String {
